@@ -86,7 +86,7 @@ absl::StatusOr<Verdict> Agent::Run() {
       [this](Generation generation, Duration took) {
         Feed(Supervisor::StartMeasured{generation, took});
       });
-  const WorkerWatch::Options watched{options_.config.rendezvous.heartbeat,
+  const WorkerWatch::Options watched{options_.config.spec.heartbeat,
                                      options_.config.restart.hang.timeout != "off",
                                      RunsSitecustomize(options_.config.command)};
   watch_ = std::make_unique<WorkerWatch>(watched, loop_, workers_.get());

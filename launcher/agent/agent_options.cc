@@ -18,11 +18,12 @@ int SignalNamed(const std::string& name) {
 }
 
 // People may have opened MASTER_PORT alone.
-std::string HintOfStaticMode(const RendezvousConfig& rendezvous) {
-  const std::string next = FormatEndpoint({rendezvous.master_addr, rendezvous.master_port + 1});
-  if (rendezvous.master_port == 0 || rendezvous.endpoint != next) return "";
-  return absl::StrCat("in static mode every node must reach two ports, ", rendezvous.master_port,
-                      " (MASTER_PORT) and ", rendezvous.master_port + 1, " (the rendezvous)");
+std::string HintOfStaticMode(const JobConfig& config) {
+  const JobSpec& spec = config.spec;
+  const std::string next = FormatEndpoint({spec.master_addr, spec.master_port + 1});
+  if (spec.master_port == 0 || config.rendezvous.endpoint != next) return "";
+  return absl::StrCat("in static mode every node must reach two ports, ", spec.master_port,
+                      " (MASTER_PORT) and ", spec.master_port + 1, " (the rendezvous)");
 }
 
 }  // namespace
@@ -46,7 +47,7 @@ SupervisorOptions SupervisorOptionsOf(const AgentOptions& options) {
   supervisor.leases = !config.standalone();
   if (!config.standalone()) {
     supervisor.rendezvous = absl::StrCat("the rendezvous at ", config.rendezvous.endpoint);
-    supervisor.unreachable_hint = HintOfStaticMode(config.rendezvous);
+    supervisor.unreachable_hint = HintOfStaticMode(config);
   }
   supervisor.connect_timeout = config.rendezvous.connect_timeout;
   supervisor.daemon_grace = config.rendezvous.daemon_grace;

@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "launcher/config/job_spec_of.h"
 #include "worker/contract/environment.h"
 
 namespace ddprun {
@@ -31,6 +32,8 @@ bool IsAboutCredentials(absl::string_view name) {
          absl::StartsWith(name, "MUNGE");
 }
 
+constexpr std::chrono::hours kLongestHangLimit(24 * 7);
+
 using Variables = std::map<std::string, std::string>;
 
 // What a worker has that is not from its agent.
@@ -49,6 +52,12 @@ Variables UsersVariables(const std::vector<std::string>& inherited, const Variab
   return variables;
 }
 
+// 0: hangs are not judged. At most what fits into an int.
+std::chrono::milliseconds HangLimit(const JobConfig& config) {
+  const Duration limit = std::min<Duration>(LongestHangLimit(JobSpecOf(config)), kLongestHangLimit);
+  return std::chrono::duration_cast<std::chrono::milliseconds>(limit);
+}
+
 void SetRestore(const RestorePlan& plan, Variables& variables) {
   variables[env::kRestoreStep] = absl::StrCat(plan.step());
   variables[env::kRestoreTier] = plan.state ? ToString(plan.state->tier) : env::kTierNone;
@@ -61,46 +70,46 @@ void SetRestore(const RestorePlan& plan, Variables& variables) {
 Variables MakeVariables(const WorkerPlace& place, const std::vector<std::string>& inherited,
                         const Variables& configured) {
   Variables variables = UsersVariables(inherited, configured);
+  const JobConfig& config = *place.config;
   const Assignment& assignment = place.assignment;
+  const bool virtual_local_rank = config.program.virtual_local_rank;
   variables[env::kRank] = absl::StrCat(place.rank().value);
-  variables[env::kLocalRank] =
-      place.virtual_local_rank ? "0" : absl::StrCat(place.local_rank.value);
-  if (place.virtual_local_rank) TakeOneGpu(place.local_rank.value, &variables);
+  variables[env::kLocalRank] = virtual_local_rank ? "0" : absl::StrCat(place.local_rank.value);
+  if (virtual_local_rank) TakeOneGpu(place.local_rank.value, &variables);
   variables[env::kGroupRank] = absl::StrCat(assignment.node_rank.value);
-  variables[env::kRoleName] = place.role;
+  variables[env::kRoleName] = config.role;
   const RolePlace role = place.role_place();
   variables[env::kRoleRank] = absl::StrCat(role.first_rank.value + place.local_rank.value);
   variables[env::kRoleWorldSize] = absl::StrCat(role.world_size);
   variables[env::kWorldSize] = absl::StrCat(assignment.world_size);
-  variables[env::kLocalWorldSize] = absl::StrCat(place.local_world_size);
+  variables[env::kLocalWorldSize] = absl::StrCat(config.nproc_per_node);
   variables[env::kGroupWorldSize] = absl::StrCat(assignment.node_count);
   variables[env::kMasterAddr] = assignment.master_addr;
   variables[env::kMasterPort] = absl::StrCat(assignment.master_port);
   variables[env::kRestartCount] = absl::StrCat(assignment.restart_count);
   variables[env::kMaxRestarts] = absl::StrCat(assignment.max_restarts);
-  variables[env::kRunId] = place.job;
+  variables[env::kRunId] = config.rendezvous.id;
   variables[env::kUseAgentStore] = assignment.agent_store ? "True" : "False";
   variables[env::kErrorFile] = place.error_file;
   variables.try_emplace(env::kNcclAsyncErrorHandling, "1");
   variables.try_emplace(env::kOlderNcclAsyncErrorHandling, "1");
-  if (place.local_world_size > 1) variables.try_emplace(env::kOmpNumThreads, "1");
+  if (config.nproc_per_node > 1) variables.try_emplace(env::kOmpNumThreads, "1");
 
   variables[env::kGeneration] = absl::StrCat(place.generation.value);
-  variables[env::kEpoch] = absl::StrCat(place.requeue_number);
+  variables[env::kEpoch] = absl::StrCat(config.rendezvous.requeue_number);
   variables[env::kRunDir] = place.run_dir;
   if (assignment.run_id != RunId{}) {
     variables[env::kJobRunId] = RunIdText(assignment.run_id);
   }
-  if (place.take_folder) variables[env::kTakeFolder] = "1";
+  if (config.checkpoint.take_folder) variables[env::kTakeFolder] = "1";
   variables[env::kControlSocket] = place.control_socket;
-  if (!place.checkpoint_dir.empty()) variables[env::kCheckpointDir] = place.checkpoint_dir;
+  if (!config.checkpoint_dir.empty()) variables[env::kCheckpointDir] = config.checkpoint_dir;
   if (!place.snapshot_dir.empty()) variables[env::kSnapshotDir] = place.snapshot_dir;
-  variables[env::kStateTimeout] = absl::StrCat(place.state_timeout.count());
-  if (place.hang_limit.count() > 0) {
-    const std::chrono::milliseconds a_week = std::chrono::hours(24 * 7);  // fits into an int
-    variables[env::kHangLimit] = absl::StrCat(std::min(place.hang_limit, a_week).count());
+  variables[env::kStateTimeout] = absl::StrCat(config.checkpoint.state_timeout.count());
+  if (const auto limit = HangLimit(config); limit.count() > 0) {
+    variables[env::kHangLimit] = absl::StrCat(limit.count());
   }
-  if (place.start_anew) variables[env::kAnew] = "1";
+  if (config.spec.start_anew) variables[env::kAnew] = "1";
   if (!assignment.secret.empty()) variables[env::kPeerSecret] = env::kAskForSecret;
   if (assignment.restore) SetRestore(*assignment.restore, variables);
   return variables;

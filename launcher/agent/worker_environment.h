@@ -2,35 +2,26 @@
 #ifndef DDPRUN_LAUNCHER_AGENT_WORKER_ENVIRONMENT_H_
 #define DDPRUN_LAUNCHER_AGENT_WORKER_ENVIRONMENT_H_
 
-#include <chrono>
-#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "launcher/config/job_config.h"
 #include "rendezvous/core/messages.h"
 #include "rendezvous/core/types.h"
 
 namespace ddprun {
 
+// All that the environment of a worker is made of, beside what it inherits.
 struct WorkerPlace {
-  std::string job;
-  std::string role;
-  std::uint32_t requeue_number = 0;
+  const JobConfig* config = nullptr;  // what is set for the job; outlives this
   Generation generation;
   Assignment assignment;  // of this node
   LocalRank local_rank;
-  bool virtual_local_rank = false;  // LOCAL_RANK is 0, CUDA_VISIBLE_DEVICES this worker's own GPU
-  int local_world_size = 1;
   std::string run_dir;
   std::string error_file;
-  std::string checkpoint_dir;  // empty: none
-  bool take_folder = false;    // also where it is another training's
-  std::string snapshot_dir;    // empty: none
-  bool start_anew = false;
-  std::chrono::milliseconds state_timeout{0};
-  std::chrono::milliseconds hang_limit{0};  // 0: hangs are not judged
+  std::string snapshot_dir;  // empty: none
   std::string control_socket;
 
   Rank rank() const { return Rank{assignment.first_rank.value + local_rank.value}; }

@@ -9,7 +9,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "launcher/config/command_line_program.h"
-#include "launcher/config/job_spec_of.h"
 #include "launcher/log.h"
 #include "launcher/os/file_util.h"
 #include "launcher/python/fork_server_source.h"
@@ -60,21 +59,11 @@ bool WorkerPrograms::WillTellSteps() const {
 
 WorkerPlace WorkerPrograms::Place(LocalRank local_rank) const {
   WorkerPlace place;
-  place.job = options_.config.rendezvous.id;
-  place.role = options_.config.role;
-  place.requeue_number = options_.config.rendezvous.requeue_number;
+  place.config = &options_.config;
   place.local_rank = local_rank;
-  place.virtual_local_rank = options_.config.program.virtual_local_rank;
-  place.local_world_size = options_.config.nproc_per_node;
   place.run_dir = run_.path();
-  place.checkpoint_dir = options_.config.checkpoint_dir;
-  place.take_folder = options_.config.checkpoint.take_folder;
   place.snapshot_dir = run_.snapshots();
   place.control_socket = control_socket_;
-  place.start_anew = options_.config.checkpoint.start_anew;
-  place.hang_limit = std::chrono::duration_cast<std::chrono::milliseconds>(
-      LongestHangLimit(JobSpecOf(options_.config)));
-  place.state_timeout = options_.config.checkpoint.state_timeout;
   return place;
 }
 

@@ -76,7 +76,7 @@ GuardianOptions LastDuties(const JobConfig& config, AgentId agent_id, RunDirecto
       if (credentials.ok()) {
         // When the lease is over, the others know.
         ReportGone(EndpointAt(config.rendezvous.endpoint, heard_at->Get()), agent,
-                   config.rendezvous.lease, *credentials)
+                   config.spec.lease, *credentials)
             .IgnoreError();
       }
     }

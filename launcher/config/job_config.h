@@ -41,26 +41,17 @@ struct RendezvousConfig {
   // process on a Unix socket.
   std::string endpoint;
   std::string id = kUnnamedJob;  // names the job; one daemon serves many
-  std::chrono::milliseconds join_timeout = kDefaultJoinTimeout;  // first join → enough nodes
-  std::chrono::milliseconds last_call =
-      kDefaultLastCall;  // from `min` nodes joined until the group closes
-  std::chrono::milliseconds connect_timeout =
-      kDefaultConnectTimeout;                               // until the endpoint must have answered
-  std::chrono::milliseconds heartbeat = kDefaultHeartbeat;  // how often an agent says that it lives
-  std::chrono::milliseconds lease =
-      kDefaultLease;  // unheard for so long a node is lost; ≥ 3 heartbeats
-  std::chrono::milliseconds daemon_grace =
-      kDefaultDaemonGrace;  // how long the job goes on without a rendezvous
+  // Until the endpoint must have answered.
+  std::chrono::milliseconds connect_timeout = kDefaultConnectTimeout;
+  // How long the job goes on without a rendezvous.
+  std::chrono::milliseconds daemon_grace = kDefaultDaemonGrace;
   // 0, Slurm's restart count, or JobSet's restart attempt: a job that was requeued is not disturbed
   // by its former life.
   std::uint32_t requeue_number = 0;
   // Where nobody listens on the endpoint and its address is this host's: start the rendezvous.
   // true, false, or auto: as true where that needs no credentials and none are given.
   std::string autostart = "auto";
-  // Static mode: what the workers get as MASTER_ADDR and MASTER_PORT. Empty, 0: chosen.
-  std::string master_addr{};
-  int master_port = 0;
-  int node_rank = -1;  // the rank this node asks for; −1: any
+  int node_rank = -1;  // static mode: the rank this node asks for; −1: any
   // Where the endpoint's port is another program's: the rendezvous listens on the first of this
   // many ports after it that is free, and every agent looks for it there.
   int spare_ports = 0;
@@ -70,23 +61,13 @@ struct RendezvousConfig {
 
 // What counts as a hang of the job, and what is done then.
 struct HangConfig {
-  std::string timeout = "auto";  // auto, off, or a duration
-  std::chrono::milliseconds startup_timeout = kDefaultHangStartupTimeout;
+  std::string timeout = "auto";    // auto, off, or a duration
   std::string on_hang = "auto";    // auto, restart or report
   std::string signal = "SIGABRT";  // that ends the worker which hangs
-  // Hangs of ranks on one node, after which it is left out; 0: it never is.
-  int quarantine = kDefaultHangQuarantine;
 };
 
 struct RestartConfig {
   HangConfig hang{};
-  int max_restarts = 0;                 // for the whole job; 0 as in torchrun
-  std::chrono::milliseconds window{0};  // max_restarts counts those this recent; 0: all
-  std::vector<int> never_on;            // a worker's exit codes that end the job at once
-  int max_membership_changes = 0;       // as max_restarts, for nodes that go; 0: any number
-  // A node whose workers were the root cause so often within the window is left out; 0: never.
-  int quarantine = 0;
-  std::chrono::milliseconds quarantine_window = kDefaultQuarantineWindow;
   int warm = 0;  // standbys that are kept on this node; 0: none
   // For a worker that stays to leave its generation; 0: it is ended instead.
   std::chrono::milliseconds in_place_timeout = kDefaultInPlaceTimeout;
@@ -96,7 +77,6 @@ struct RestartConfig {
 struct CheckpointConfig {
   // The training may take the folder of checkpoints from another one that is using it.
   bool take_folder = false;
-  bool start_anew = false;  // what was there before the job is neither loaded nor removed
   // How long a state that is there and not given out is tried again.
   std::chrono::milliseconds state_timeout = kDefaultStateTimeout;
 };
@@ -108,13 +88,14 @@ struct ProgramConfig {
 };
 
 struct JobConfig {
+  // What all agents of the job must agree on. Keys set most members as they are; JobSpecOf() adds
+  // those that take more than that.
+  JobSpec spec{};
   NodesConfig nodes;
   int nproc_per_node = 1;  // `auto`, `gpu` and `cpu` are resolved to a number by now
   RendezvousConfig rendezvous;
   RestartConfig restart;
   std::chrono::milliseconds stop_grace = kDefaultStopGrace;  // from SIGTERM to SIGKILL
-  std::chrono::milliseconds save_timeout =
-      kDefaultSaveTimeout;  // for the checkpoint before a planned stop
   std::string role = "default";
   std::string local_addr;      // address of this node for the others; empty: chosen by the route
   std::string log_dir;         // absolute; default ./logs

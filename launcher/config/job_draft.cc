@@ -111,15 +111,15 @@ class Finisher {
   }
 
   void CheckLease() {
-    const RendezvousConfig& rendezvous = config_.rendezvous;
-    if (rendezvous.lease >= kHeartbeatsPerLease * rendezvous.heartbeat) return;
+    const JobSpec& spec = config_.spec;
+    if (spec.lease >= kHeartbeatsPerLease * spec.heartbeat) return;
     const bool lease_given = draft_.origins.count("rendezvous.lease") != 0;
     AddProblem(
         OriginOf(lease_given ? "rendezvous.lease" : "rendezvous.heartbeat"),
         absl::StrCat("the lease must be at least three heartbeats, or one that is late would end a "
                      "node (found a lease of ",
-                     FormatDuration(rendezvous.lease), " and a heartbeat of ",
-                     FormatDuration(rendezvous.heartbeat), ")"));
+                     FormatDuration(spec.lease), " and a heartbeat of ",
+                     FormatDuration(spec.heartbeat), ")"));
   }
 
   void ResolveRequeueNumber() {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "launcher/config/kubernetes/kubernetes_keys.h"
 #include "launcher/config/values.h"
 #include "rendezvous/core/limits.h"
@@ -35,10 +36,11 @@ constexpr JobKey kKeys[] = {
      "process may use; auto, gpu where there is one, else cpu."},
     {"", "role", KeyType::kName, 0, 0, [](JobDraft& d) -> Field { return &d.config.role; },
      "Name of the workers' role: the prefix of their lines on the terminal, and ROLE_NAME."},
-    {"", "store", KeyType::kStore, 0, 0,
+    {"", "store", KeyType::kChoice, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.program.store; },
      "Who serves torch's store on MASTER_PORT: agent, that of rank 0's node; or worker, rank 0 "
-     "itself, for programs that listen there or that meet elsewhere."},
+     "itself, for programs that listen there or that meet elsewhere.",
+     "agent|worker"},
     {"", "virtual_local_rank", KeyType::kBoolean, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.program.virtual_local_rank; },
      "Give every worker LOCAL_RANK=0, and in CUDA_VISIBLE_DEVICES the one GPU that is its own."},
@@ -59,7 +61,7 @@ constexpr JobKey kKeys[] = {
      [](JobDraft& d) -> Field { return &d.config.stop_grace; },
      "How long a worker has to end after SIGTERM before SIGKILL; 0 is at once."},
     {"", "save_timeout", KeyType::kDuration, 0, kLongest,
-     [](JobDraft& d) -> Field { return &d.config.save_timeout; },
+     [](JobDraft& d) -> Field { return &d.config.spec.save_timeout; },
      "How long the workers have to make a checkpoint before a planned stop (a node that is drained "
      "or preempted, `ddprun stop --save`)."},
     {"rendezvous", "endpoint", KeyType::kEndpoint, 1, kMaxPort,
@@ -70,23 +72,24 @@ constexpr JobKey kKeys[] = {
      [](JobDraft& d) -> Field { return &d.config.rendezvous.id; },
      "Names the job, equally on every node; one rendezvous serves many jobs. `none`: a standalone "
      "job gets a name of its own."},
-    {"rendezvous", "autostart", KeyType::kAutostart, 0, 0,
+    {"rendezvous", "autostart", KeyType::kChoice, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.rendezvous.autostart; },
      "Where nobody listens on the endpoint: the agent on whose host its address lives starts the "
      "rendezvous, which ends by itself after the job. auto: as true on loopback and with "
-     "--insecure, but where credentials are given the agent waits for it. false: you start it."},
+     "--insecure, but where credentials are given the agent waits for it. false: you start it.",
+     "auto|true|false"},
     {"rendezvous", "master_addr", KeyType::kAddress, 0, 0,
-     [](JobDraft& d) -> Field { return &d.config.rendezvous.master_addr; },
+     [](JobDraft& d) -> Field { return &d.config.spec.master_addr; },
      "MASTER_ADDR for every worker: an address of node rank 0. Empty: chosen."},
     {"rendezvous", "master_port", KeyType::kInteger, 0, kMaxPort,
-     [](JobDraft& d) -> Field { return &d.config.rendezvous.master_port; },
+     [](JobDraft& d) -> Field { return &d.config.spec.master_port; },
      "MASTER_PORT for every worker: a port that is free on node rank 0. 0: chosen, a fresh one for "
      "each start of the workers."},
     {"rendezvous", "join_timeout", KeyType::kDuration, 1, kLongest,
-     [](JobDraft& d) -> Field { return &d.config.rendezvous.join_timeout; },
+     [](JobDraft& d) -> Field { return &d.config.spec.join_timeout; },
      "How long the first node waits for enough others."},
     {"rendezvous", "last_call", KeyType::kDuration, 0, kLongest,
-     [](JobDraft& d) -> Field { return &d.config.rendezvous.last_call; },
+     [](JobDraft& d) -> Field { return &d.config.spec.last_call; },
      "How long the job waits for further nodes, up to MAX, once MIN have joined."},
     {"rendezvous", "connect_timeout", KeyType::kDuration, 1, kLongest,
      [](JobDraft& d) -> Field { return &d.config.rendezvous.connect_timeout; },
@@ -112,10 +115,10 @@ constexpr JobKey kKeys[] = {
      [](JobDraft& d) -> Field { return &d.config.rendezvous.credentials.munge_socket; },
      "Socket of munged. Empty: where libmunge looks for it."},
     {"rendezvous", "heartbeat", KeyType::kDuration, kMinHeartbeat.count(), kMaxHeartbeat.count(),
-     [](JobDraft& d) -> Field { return &d.config.rendezvous.heartbeat; },
+     [](JobDraft& d) -> Field { return &d.config.spec.heartbeat; },
      "How often the agent of each node says that it lives. The same on every node."},
     {"rendezvous", "lease", KeyType::kDuration, kMinLease.count(), kMaxLease.count(),
-     [](JobDraft& d) -> Field { return &d.config.rendezvous.lease; },
+     [](JobDraft& d) -> Field { return &d.config.spec.lease; },
      "A node that the rendezvous has not heard for so long is lost, and has ended its workers by "
      "then. At least three heartbeats. The same on every node."},
     {"rendezvous", "daemon_grace", KeyType::kDuration, 0, kLongest,
@@ -126,25 +129,25 @@ constexpr JobKey kKeys[] = {
      "than "
      "the lease."},
     {"restart", "max_restarts", KeyType::kInteger, 0, kMaxRestarts,
-     [](JobDraft& d) -> Field { return &d.config.restart.max_restarts; },
+     [](JobDraft& d) -> Field { return &d.config.spec.max_restarts; },
      "How many times the whole job may start its workers again after one of them failed."},
     {"restart", "window", KeyType::kDuration, 0, kLongest,
-     [](JobDraft& d) -> Field { return &d.config.restart.window; },
+     [](JobDraft& d) -> Field { return &d.config.spec.restart_window; },
      "Let max_restarts count only the restarts this recent: a job of weeks then outlives more "
      "failures than that. 0: all of them count."},
     {"restart", "never_on", KeyType::kNumbers, 1, kMaxExitCode,
-     [](JobDraft& d) -> Field { return &d.config.restart.never_on; },
+     [](JobDraft& d) -> Field { return &d.config.spec.never_restart_on; },
      "Exit codes of a worker that end the job at once, however many restarts are left."},
     {"restart", "max_membership_changes", KeyType::kInteger, 0, kMaxRestarts,
-     [](JobDraft& d) -> Field { return &d.config.restart.max_membership_changes; },
+     [](JobDraft& d) -> Field { return &d.config.spec.max_membership_changes; },
      "How many times within window the workers may be started again because a node was lost or "
      "left; one more ends the job. 0: any number of times."},
     {"restart", "quarantine", KeyType::kInteger, 0, kMaxRestarts,
-     [](JobDraft& d) -> Field { return &d.config.restart.quarantine; },
+     [](JobDraft& d) -> Field { return &d.config.spec.quarantine; },
      "Leave a node out of the job once its workers were the root cause of so many failures within "
      "quarantine_window. 0: never."},
     {"restart", "quarantine_window", KeyType::kDuration, 1, kLongest,
-     [](JobDraft& d) -> Field { return &d.config.restart.quarantine_window; },
+     [](JobDraft& d) -> Field { return &d.config.spec.quarantine_window; },
      "How long a failure counts against its node."},
     {"restart", "warm", KeyType::kStandbys, 0, kMaxWorkersPerNode,
      [](JobDraft& d) -> Field { return &d.warm; },
@@ -168,18 +171,19 @@ constexpr JobKey kKeys[] = {
      "that was seen without a move in the same phase, whichever is longer. off: no hang is looked "
      "for. Only programs that tell how far they are, are judged."},
     {"hang", "startup_timeout", KeyType::kDuration, 1, kLongest,
-     [](JobDraft& d) -> Field { return &d.config.restart.hang.startup_timeout; },
+     [](JobDraft& d) -> Field { return &d.config.spec.hang_startup_timeout; },
      "The same before the first step of the workers, and in a phase that was never seen."},
-    {"hang", "on_hang", KeyType::kOnHang, 0, 0,
+    {"hang", "on_hang", KeyType::kChoice, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.restart.hang.on_hang; },
      "restart: end the workers and start them again, as after a failure. report: say which rank "
      "hangs, and leave the workers alone. auto: restart where the program names its phases and "
-     "nothing is lost by it, else report."},
+     "nothing is lost by it, else report.",
+     "auto|restart|report"},
     {"hang", "signal", KeyType::kSignal, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.restart.hang.signal; },
      "The signal that ends the worker that hangs; SIGKILL follows within 2 s."},
     {"hang", "quarantine", KeyType::kInteger, 0, kMaxRestarts,
-     [](JobDraft& d) -> Field { return &d.config.restart.hang.quarantine; },
+     [](JobDraft& d) -> Field { return &d.config.spec.hang_quarantine; },
      "Leave a node out of the job after so many hangs of ranks on it, if another node waits to "
      "take "
      "its place. 0: never."},
@@ -189,7 +193,7 @@ constexpr JobKey kKeys[] = {
      "from then on. Else this one waits until the other one was silent for 30 s, and is refused "
      "where it is not."},
     {"checkpoint", "start_anew", KeyType::kBoolean, 0, 0,
-     [](JobDraft& d) -> Field { return &d.config.checkpoint.start_anew; },
+     [](JobDraft& d) -> Field { return &d.config.spec.start_anew; },
      "Begin the training at step 0 although there are checkpoints. Nothing is moved or deleted. "
      "A job that Slurm or JobSet has requeued goes on from its own."},
     {"checkpoint", "state_timeout", KeyType::kDuration, 0, kLongest,
@@ -214,11 +218,12 @@ constexpr JobKey kKeys[] = {
      [](JobDraft& d) -> Field { return &d.config.logs.collapse; },
      "Show a line that several workers of a node write at the same time once, with their ranks in "
      "front. A line may be shown 50 ms late."},
-    {"logs", "when_full", KeyType::kWhenFull, 0, 0,
+    {"logs", "when_full", KeyType::kChoice, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.logs.when_full; },
      "Where the disk of the log files is full: drop what comes, and say how much once there is "
      "room "
-     "again, or let the workers wait."},
+     "again, or let the workers wait.",
+     "drop|wait"},
     {"logs", "max_size", KeyType::kSize, kLeastLogSize, kMostLogSize,
      [](JobDraft& d) -> Field { return &d.config.logs.max_size; },
      "Size at which a worker's log file is renamed, stdout.log to stdout.log.1, and begins anew; "
@@ -292,6 +297,8 @@ constexpr JobSection kSections[] = {
 std::string JobKey::Path() const {
   return section.empty() ? std::string(name) : absl::StrCat(section, ".", name);
 }
+
+std::vector<absl::string_view> JobKey::Choices() const { return absl::StrSplit(choices, '|'); }
 
 absl::Span<const JobKey> JobKeys() {
   static const auto* const keys = new std::vector<JobKey>([] {

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <variant>
@@ -15,6 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "launcher/config/job_draft.h"
+#include "rendezvous/core/types.h"
 
 namespace ddprun {
 
@@ -37,19 +39,18 @@ enum class KeyType {
   kEnvironment,  // names and values
   kStreams,      // see ParseStreamChoice()
   kLocalRanks,   // see ParseLocalRanks()
-  kWhenFull,     // drop or wait
+  kChoice,       // one of JobKey::choices
   kHangTimeout,  // auto, off, or a duration of min..max milliseconds
-  kOnHang,       // auto, restart or report
-  kStore,        // agent or worker
-  kAutostart,    // auto, true or false
   kSignal,       // the name of a signal that ends a process
   kSize,         // min..max bytes; 0 is none
 };
 
-// The member of a draft that a key sets.
+// The member of a draft that a key sets. What all agents of a job must agree on is a member of
+// JobConfig::spec. A duration that is std::optional is not set where the key says 0.
 using Field = std::variant<bool*, int*, std::int64_t*, std::string*, std::chrono::milliseconds*,
-                           NodesConfig*, std::vector<int>*, std::vector<std::string>*,
-                           std::map<std::string, std::string>*, StreamChoice*, std::set<int>*>;
+                           Duration*, std::optional<Duration>*, NodesConfig*, std::vector<int>*,
+                           std::vector<std::string>*, std::map<std::string, std::string>*,
+                           StreamChoice*, std::set<int>*>;
 
 struct JobKey {
   absl::string_view section;  // the map it is in; empty: the top level
@@ -58,9 +59,11 @@ struct JobKey {
   std::int64_t min;
   std::int64_t max;
   Field (*field)(JobDraft&);
-  absl::string_view description;  // for the schema: one sentence or two, with the unit
+  absl::string_view description;   // for the schema: one sentence or two, with the unit
+  absl::string_view choices = "";  // kChoice: "agent|worker"
 
   std::string Path() const;  // "rendezvous.endpoint"
+  std::vector<absl::string_view> Choices() const;
 };
 
 struct JobSection {

@@ -116,10 +116,27 @@ absl::Status SetNumberOrWord(const JobKey& key, absl::string_view text, JobDraft
   return fits ? Store(key, draft, std::string(text)) : UnexpectedValue(key, Quoted(text));
 }
 
-absl::Status SetWord(const JobKey& key, absl::string_view text,
-                     std::initializer_list<absl::string_view> words, JobDraft* draft) {
-  if (!absl::c_linear_search(words, text)) return UnexpectedValue(key, Quoted(text));
+absl::Status SetChoice(const JobKey& key, absl::string_view text, JobDraft* draft) {
+  if (!absl::c_linear_search(key.Choices(), text)) return UnexpectedValue(key, Quoted(text));
   return Store(key, draft, std::string(text));
+}
+
+absl::Status SetDuration(const JobKey& key, absl::string_view text, JobDraft* draft) {
+  const auto value = ParseDuration(text);
+  if (!value || !InRange(key, value->count())) return UnexpectedValue(key, Quoted(text));
+  const Field field = key.field(*draft);
+  if (std::holds_alternative<milliseconds*>(field)) return Store(key, draft, *value);
+  if (std::holds_alternative<Duration*>(field)) return Store(key, draft, Duration(*value));
+  std::optional<Duration> unless_zero;
+  if (value->count() > 0) unless_zero = *value;
+  return Store(key, draft, unless_zero);
+}
+
+// "auto, restart or report"
+std::string OneOf(std::vector<absl::string_view> choices) {
+  const absl::string_view last = choices.back();
+  choices.pop_back();
+  return absl::StrCat(absl::StrJoin(choices, ", "), " or ", last);
 }
 
 // What the section hang has beside durations.
@@ -128,8 +145,6 @@ absl::Status SetOfHangs(const JobKey& key, absl::string_view text, JobDraft* dra
   if (key.type == KeyType::kHangTimeout) {
     const auto value = ParseDuration(text);
     fits = text == "auto" || text == "off" || (value && InRange(key, value->count()));
-  } else if (key.type == KeyType::kOnHang) {
-    fits = text == "auto" || text == "restart" || text == "report";
   } else {
     fits = absl::c_linear_search(kHangSignals, text);
   }
@@ -190,18 +205,12 @@ std::string Expected(const JobKey& key) {  // table
              "such as 0:1,1:3";
     case KeyType::kLocalRanks:
       return "local ranks, such as 0,2";
-    case KeyType::kWhenFull:
-      return "drop or wait";
+    case KeyType::kChoice:
+      return OneOf(key.Choices());
     case KeyType::kHangTimeout:
       return absl::StrCat("auto, off, or a duration with its unit, such as 90s or 5min, from ",
                           FormatDuration(milliseconds(key.min)), " to ",
                           FormatDuration(milliseconds(key.max)));
-    case KeyType::kOnHang:
-      return "auto, restart or report";
-    case KeyType::kStore:
-      return "agent or worker";
-    case KeyType::kAutostart:
-      return "auto, true or false";
     case KeyType::kSignal:
       return absl::StrCat("one of ", absl::StrJoin(kHangSignals, ", "));
     case KeyType::kSize:
@@ -235,10 +244,7 @@ absl::Status SetFromText(const JobKey& key, absl::string_view text, JobDraft* dr
     case KeyType::kPath:
       return Store(key, draft, std::string(text));
     case KeyType::kDuration:
-      if (const auto value = ParseDuration(text); value && InRange(key, value->count())) {
-        return Store(key, draft, *value);
-      }
-      break;
+      return SetDuration(key, text, draft);
     case KeyType::kNumbers:
       return SetNumbers(key, text, draft);
     case KeyType::kEndpoint:
@@ -261,14 +267,9 @@ absl::Status SetFromText(const JobKey& key, absl::string_view text, JobDraft* dr
       return StoreParsed(key, draft, ParseStreamChoice(text));
     case KeyType::kLocalRanks:
       return StoreParsed(key, draft, ParseLocalRanks(text));
-    case KeyType::kWhenFull:
-      return SetWord(key, text, {"drop", "wait"}, draft);
-    case KeyType::kStore:
-      return SetWord(key, text, {kAgentStore, kWorkerStore}, draft);
-    case KeyType::kAutostart:
-      return SetWord(key, text, {"auto", "true", "false"}, draft);
+    case KeyType::kChoice:
+      return SetChoice(key, text, draft);
     case KeyType::kHangTimeout:
-    case KeyType::kOnHang:
     case KeyType::kSignal:
       return SetOfHangs(key, text, draft);
     case KeyType::kSize:
@@ -287,6 +288,10 @@ std::string FormatValue(const JobKey& key, const JobDraft& draft) {
   if (const auto* value = std::get_if<std::int64_t*>(&field)) return FormatSize(**value);
   if (const auto* value = std::get_if<std::string*>(&field)) return **value;
   if (const auto* value = std::get_if<milliseconds*>(&field)) return FormatDuration(**value);
+  if (const auto* value = std::get_if<Duration*>(&field)) return FormatDuration(**value);
+  if (const auto* value = std::get_if<std::optional<Duration>*>(&field)) {
+    return FormatDuration((*value)->value_or(Duration{}));
+  }
   if (const auto* value = std::get_if<NodesConfig*>(&field)) return FormatNodes(**value);
   if (const auto* value = std::get_if<std::vector<int>*>(&field)) {
     return absl::StrJoin(**value, ",");

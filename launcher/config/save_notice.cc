@@ -19,7 +19,8 @@ milliseconds SaveTimeoutWithin(milliseconds notice, milliseconds stop_grace,
   const milliseconds grace = given("stop_grace") ? draft.config.stop_grace : stop_grace;
   const milliseconds left = std::max<milliseconds>(
       {notice - grace - kAfterTheEnd, (notice - grace) / 2, milliseconds::zero()});
-  return given("save_timeout") ? std::min(left, draft.config.save_timeout) : left;
+  if (!given("save_timeout")) return left;
+  return std::min(left, std::chrono::duration_cast<milliseconds>(draft.config.spec.save_timeout));
 }
 
 }  // namespace ddprun

@@ -105,14 +105,13 @@ std::optional<milliseconds> ParseDuration(absl::string_view text) {
   return milliseconds(*count);
 }
 
-std::string FormatDuration(milliseconds duration) {
-  if (duration.count() == 0) return "0s";
+std::string FormatDuration(std::chrono::nanoseconds duration) {
+  const std::int64_t count = std::chrono::duration_cast<milliseconds>(duration).count();
+  if (count == 0) return "0s";
   for (const Unit& unit : kUnits) {
-    if (duration.count() % unit.factor == 0) {
-      return absl::StrCat(duration.count() / unit.factor, unit.name);
-    }
+    if (count % unit.factor == 0) return absl::StrCat(count / unit.factor, unit.name);
   }
-  return absl::StrCat(duration.count(), "ms");
+  return absl::StrCat(count, "ms");
 }
 
 std::optional<std::int64_t> ParseSize(absl::string_view text) {

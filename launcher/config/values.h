@@ -26,7 +26,8 @@ std::optional<bool> ParseSwitch(absl::string_view text);
 std::optional<std::chrono::milliseconds> ParseDuration(absl::string_view text);
 
 // In the largest unit that loses nothing: 90s, 2h, 1500ms.
-std::string FormatDuration(std::chrono::milliseconds duration);
+// Whole milliseconds of it.
+std::string FormatDuration(std::chrono::nanoseconds duration);
 
 // Bytes: a whole number and its unit, KiB, MiB, GiB or TiB; 0 needs none.
 std::optional<std::int64_t> ParseSize(absl::string_view text);

@@ -178,7 +178,7 @@ absl::StatusOr<Connection> PrepareConnection(const JobConfig& config, const RunD
     if (hosts != nullptr) hosts->OnHeard();
   };
   // So that a lease sees at least one attempt, however short it is.
-  const Duration third = config.rendezvous.lease / 3;
+  const Duration third = config.spec.lease / 3;
   persistent.timing.longest_backoff = std::min(persistent.timing.longest_backoff, third);
   persistent.timing.shortest_attempt = std::min(persistent.timing.shortest_attempt, third);
   persistent.timing.seed = seed;

@@ -1,7 +1,8 @@
-// JobSpec: the settings that all agents of a job must agree on, and the one description of its
-// fields. Comparison (admission.cc), wire and journal (rendezvous/wire/job_spec_proto.cc) and the
-// way from a job file (launcher/config/job_spec_of.cc) walk over the description, so that a new
-// setting is a member, a row, and a field in proto/ddprun/v1/rendezvous.proto. Pure.
+// JobSpec: the settings that all agents of a job must agree on, with their defaults, and the one
+// description of its fields. Comparison (admission.cc), wire and journal
+// (rendezvous/wire/job_spec_proto.cc) walk over the description, so that a new setting is a member,
+// a row, and a field in proto/ddprun/v1/rendezvous.proto. The keys of job files set the members
+// (JobConfig::spec). Pure.
 #ifndef DDPRUN_RENDEZVOUS_CORE_JOB_SPEC_H_
 #define DDPRUN_RENDEZVOUS_CORE_JOB_SPEC_H_
 
@@ -34,8 +35,8 @@ struct GroupSpec {
   int min_nodes = 1;
   int max_nodes = 1;
   int max_restarts = 0;
-  Duration join_timeout{};  // from the first join until min_nodes must be there
-  Duration last_call{};     // from min_nodes joined until the group closes below max_nodes
+  Duration join_timeout = kDefaultJoinTimeout;  // from the first join until min_nodes are there
+  Duration last_call = kDefaultLastCall;  // from min_nodes joined until fewer than max_nodes form
   // How often an agent says that it lives, and how long after the last time its node is lost. The
   // lease is at least three heartbeats: see WhyMalformed.
   Duration heartbeat = kDefaultHeartbeat;
@@ -48,9 +49,9 @@ struct GroupSpec {
   // A node whose workers were the root cause so many times within the window is left out; 0: none.
   int quarantine = 0;
   Duration quarantine_window = kDefaultQuarantineWindow;
-  // 1: what was there before the job is no state of it; without a state the training begins at step
-  // 0, whatever rank 0 may find. 0: not.
-  int start_anew = 0;
+  // What was there before the job is no state of it; without a state the training begins at step 0,
+  // whatever rank 0 may find.
+  bool start_anew = false;
   // Nodes that can ever join, as Slurm says; 0: not known. Who does not know it agrees with all.
   int all_nodes = 0;
   // What every worker is told as MASTER_ADDR and MASTER_PORT. Empty, 0: node rank 0's address, the
@@ -87,11 +88,10 @@ enum class Agreement {
 
 struct JobSpecField {
   const char* wire;   // its name in proto's JobSpec; the proto says its unit and bounds, too
-  const char* key;    // its key in a job file; "": launcher/config/job_spec_of.cc sets it
   const char* label;  // what people call it: the flag, else the key. Neighbours with the same label
                       // are shown together
-  // Of a number, each number of a list, or the milliseconds of a duration. A text has at most
-  // `max` bytes, and may be empty.
+  // Of a number, each number of a list, or the milliseconds of a duration; 0 and 1 of a switch. A
+  // text has at most `max` bytes; one that is empty on the wire leaves the default.
   std::int64_t min = 0;
   std::int64_t max = 0;
   const char* unset = nullptr;  // what people read instead of a value that is 0, empty or not there
@@ -99,56 +99,48 @@ struct JobSpecField {
 };
 
 // Calls visit(pointer to member, JobSpecField) for each field, in the order in which two jobs are
-// compared. Members are int, Duration, std::optional<Duration>, std::vector<int> and std::string.
+// compared. Members are bool, int, Duration, std::optional<Duration>, std::vector<int> and
+// std::string.
 template <class Visitor>
 void ForEachField(Visitor&& visit) {
   using Spec = JobSpec;
   constexpr std::int64_t kTimeout = kMaxTimeout.count();
   const char* const master = "--master-addr and --master-port";
-  visit(&Spec::min_nodes, JobSpecField{"min_nodes", "", "--nnodes", 1, kMaxNodes});
-  visit(&Spec::max_nodes, JobSpecField{"max_nodes", "", "--nnodes", 1, kMaxNodes});
-  visit(&Spec::max_restarts,
-        JobSpecField{"max_restarts", "restart.max_restarts", "--max-restarts", 0, kMaxRestarts});
-  visit(&Spec::join_timeout,
-        JobSpecField{"join_timeout_ms", "rendezvous.join_timeout", "join_timeout", 0, kTimeout});
-  visit(&Spec::last_call,
-        JobSpecField{"last_call_ms", "rendezvous.last_call", "last_call", 0, kTimeout});
+  visit(&Spec::min_nodes, JobSpecField{"min_nodes", "--nnodes", 1, kMaxNodes});
+  visit(&Spec::max_nodes, JobSpecField{"max_nodes", "--nnodes", 1, kMaxNodes});
+  visit(&Spec::max_restarts, JobSpecField{"max_restarts", "--max-restarts", 0, kMaxRestarts});
+  visit(&Spec::join_timeout, JobSpecField{"join_timeout_ms", "join_timeout", 0, kTimeout});
+  visit(&Spec::last_call, JobSpecField{"last_call_ms", "last_call", 0, kTimeout});
   // One lease for all: each agent fences itself by its own, and the rendezvous counts by one.
-  visit(&Spec::lease, JobSpecField{"lease_ms", "rendezvous.lease", "lease", kMinLease.count(),
-                                   kMaxLease.count()});
-  visit(&Spec::heartbeat, JobSpecField{"heartbeat_ms", "rendezvous.heartbeat", "heartbeat",
-                                       kMinHeartbeat.count(), kMaxHeartbeat.count()});
-  visit(&Spec::save_timeout,
-        JobSpecField{"save_timeout_ms", "save_timeout", "--save-timeout", 0, kTimeout});
-  visit(&Spec::restart_window, JobSpecField{"restart_window_ms", "restart.window",
-                                            "--restart-window", 0, kTimeout, "not set"});
+  visit(&Spec::lease, JobSpecField{"lease_ms", "lease", kMinLease.count(), kMaxLease.count()});
+  visit(&Spec::heartbeat,
+        JobSpecField{"heartbeat_ms", "heartbeat", kMinHeartbeat.count(), kMaxHeartbeat.count()});
+  visit(&Spec::save_timeout, JobSpecField{"save_timeout_ms", "--save-timeout", 0, kTimeout});
+  visit(&Spec::restart_window,
+        JobSpecField{"restart_window_ms", "--restart-window", 0, kTimeout, "not set"});
   visit(&Spec::never_restart_on,
-        JobSpecField{"never_restart_on", "restart.never_on", "restart.never_on", 0, kMaxExitCode});
+        JobSpecField{"never_restart_on", "restart.never_on", 0, kMaxExitCode});
   visit(&Spec::max_membership_changes,
-        JobSpecField{"max_membership_changes", "restart.max_membership_changes",
-                     "restart.max_membership_changes", 0, kMaxRestarts, "not limited"});
-  visit(&Spec::quarantine,
-        JobSpecField{"quarantine", "restart.quarantine", "restart.quarantine", 0, kMaxRestarts});
-  visit(&Spec::quarantine_window, JobSpecField{"quarantine_window_ms", "restart.quarantine_window",
-                                               "restart.quarantine_window", 0, kTimeout});
+        JobSpecField{"max_membership_changes", "restart.max_membership_changes", 0, kMaxRestarts,
+                     "not limited"});
+  visit(&Spec::quarantine, JobSpecField{"quarantine", "restart.quarantine", 0, kMaxRestarts});
+  visit(&Spec::quarantine_window,
+        JobSpecField{"quarantine_window_ms", "restart.quarantine_window", 0, kTimeout});
   visit(&Spec::hang_timeout,
-        JobSpecField{"hang_timeout_ms", "", "--hang-timeout", 0, kTimeout, "auto"});
+        JobSpecField{"hang_timeout_ms", "--hang-timeout", 0, kTimeout, "auto"});
   visit(&Spec::hang_startup_timeout,
-        JobSpecField{"hang_startup_timeout_ms", "hang.startup_timeout", "--hang-startup-timeout", 0,
-                     kTimeout, "not known", Agreement::kEqualIfKnown});
+        JobSpecField{"hang_startup_timeout_ms", "--hang-startup-timeout", 0, kTimeout, "not known",
+                     Agreement::kEqualIfKnown});
   visit(&Spec::on_hang,
-        JobSpecField{"on_hang", "", "--on-hang, or --hang-timeout off,", 0, 3, "not given"});
-  visit(&Spec::hang_quarantine,
-        JobSpecField{"hang_quarantine", "hang.quarantine", "--hang-quarantine", 0, kMaxRestarts,
-                     "not given", Agreement::kEqualIfKnown});
-  visit(&Spec::start_anew, JobSpecField{"start_anew", "", "--start-anew", 0, 1, "not given"});
-  visit(&Spec::all_nodes, JobSpecField{"all_nodes", "", "the number of nodes of the Slurm step", 0,
+        JobSpecField{"on_hang", "--on-hang, or --hang-timeout off,", 0, 3, "not given"});
+  visit(&Spec::hang_quarantine, JobSpecField{"hang_quarantine", "--hang-quarantine", 0,
+                                             kMaxRestarts, "not given", Agreement::kEqualIfKnown});
+  visit(&Spec::start_anew, JobSpecField{"start_anew", "--start-anew", 0, 1, "not given"});
+  visit(&Spec::all_nodes, JobSpecField{"all_nodes", "the number of nodes of the Slurm step", 0,
                                        kMaxNodes, nullptr, Agreement::kEqualIfKnown});
-  visit(&Spec::master_addr, JobSpecField{"master_addr", "rendezvous.master_addr", master, 0,
-                                         kMaxHostBytes, "(chosen)"});
-  visit(&Spec::master_port,
-        JobSpecField{"master_port", "rendezvous.master_port", master, 0, kMaxPort, "(chosen)"});
-  visit(&Spec::store, JobSpecField{"store", "store", "--store", 0, 6, kWorkerStore});
+  visit(&Spec::master_addr, JobSpecField{"master_addr", master, 0, kMaxHostBytes, "(chosen)"});
+  visit(&Spec::master_port, JobSpecField{"master_port", master, 0, kMaxPort, "(chosen)"});
+  visit(&Spec::store, JobSpecField{"store", "--store", 0, 6, kWorkerStore});
 }
 
 }  // namespace ddprun

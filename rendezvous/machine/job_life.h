@@ -7,11 +7,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "rendezvous/core/failed_checkpoints.h"
 #include "rendezvous/core/job_spec.h"
+#include "rendezvous/core/job_status.h"
 #include "rendezvous/core/root_cause.h"
 #include "rendezvous/core/types.h"
 #include "rendezvous/hangs/hang_watch.h"
@@ -20,31 +20,39 @@
 
 namespace ddprun {
 
-// What an operator, a scheduler or a newcomer wants done between two generations.
-struct Plan {
-  bool stop = false;  // the job; else it forms anew
-  bool save = false;  // a checkpoint is wanted first
-  bool saved = false;
-  bool preempted = false;  // by a scheduler: any durable state is worth to be started again from
-  bool for_store = false;  // the members stay: rank 0's worker is to serve torch's store
-  std::string reason;
+// What of a life the rendezvous persists as it is: JobRecord has it too.
+struct LifeRecord {
+  std::uint32_t requeue_number = 0;
+  RunId run_id;  // from the first forming, or as an agent has presented it
+  // Of the generations that have ended: the first, and the last ones; kMaxEarlierCauses in all.
+  std::vector<RootCause> causes;
+  bool reports_checkpoints = false;
+  std::optional<std::int64_t> checkpoint;  // the newest that was reported
+  bool needs_worker_store = false;         // the program cannot use a store that an agent serves
 
-  // One is being carried out already, and this one is wanted too.
-  void Add(Plan other) {
-    stop = stop || other.stop;
-    save = save && other.save;
-    preempted = preempted || other.preempted;
-    for_store = for_store && other.for_store;
-    reason = std::move(other.reason);
-  }
+  bool operator==(const LifeRecord&) const = default;
 };
 
-// Who is missing, since the last forming.
-struct Absences {
-  bool lost_silently = false;     // some node: it may come back
-  std::vector<std::string> lost;  // hosts, with the reason, for people
-  std::string ineligible_host;    // the last one that must stay out; empty: none
-  std::string why_ineligible;
+// The state that a job is in. JobMachine::Enter replaces it whole.
+struct Stage {
+  JobState state = JobState::kGathering;
+  TimePoint since{};
+  std::optional<TimePoint> deadline{};  // when it ends, unless something else happens first
+};
+
+// The wait for a disk that may hold the newest state, once there are enough nodes: StateSurvey.
+struct StatesWait {
+  TimePoint until;
+  std::optional<std::int64_t> furthest;  // FurthestPossibleStep()
+  bool news = false;                     // a node has told of a state of this step
+  int pending = 0;                       // Roster::states_pending(), when it was looked at last
+};
+
+// While nodes come together for a generation. Replaced whole when that begins, and when they form.
+struct GatheringState {
+  std::optional<TimePoint> report{};  // to those who wait, what for
+  Duration report_interval{};
+  std::optional<StatesWait> states_wait{};
 };
 
 // What its ranks have told of how far they are, in all generations.
@@ -54,31 +62,28 @@ struct ReportedProgress {
   bool names_phases = false;  // its program has named a phase
 };
 
-struct JobLife {
+struct JobLife : LifeRecord {
   JobLife() = default;
-  explicit JobLife(std::uint32_t number) : requeue_number(number) {}
+  explicit JobLife(std::uint32_t number, TimePoint now = {}) : stage{.since = now} {
+    requeue_number = number;
+  }
 
-  std::uint32_t requeue_number = 0;
-  RunId run_id;                 // from the first forming, or as an agent has presented it
+  Stage stage;
+  GatheringState gathering;
   std::optional<JobSpec> spec;  // from the first Join
   TimePoint begun_at;           // when it came
+  // Workers that are not of this life, or not known, may live until then: nothing is formed.
+  std::optional<TimePoint> hold_until;
   int agents_joined = 0;
   std::optional<RestartGovernor> governor;  // from the first Join
   std::optional<Quarantine> quarantine;     // from the first Join
   LateAdmission late_admission;
-  std::optional<Plan> plan;
-  Absences absences;
-  ReportedProgress progress;       // for what counts as a hang
-  bool abandoned = false;          // the last node that went will not come back
-  bool saved_for_removed = false;  // the nodes that are to go leave a checkpoint behind
-  // Of the generations that have ended: the first, and the last ones; kMaxEarlierCauses in all.
-  std::vector<RootCause> causes;
-  bool reports_checkpoints = false;
-  std::optional<std::int64_t> checkpoint;  // the newest that was reported
-  bool has_states = false;                 // some node holds a state
-  FailureTally failures;                   // of checkpoints
-  bool warned_of_arguments = false;        // a node that was there before another one
-  bool needs_worker_store = false;         // the program cannot use a store that an agent serves
+  std::optional<TimePoint> next_admission;  // of a node that is held back
+  ReportedProgress progress;                // for what counts as a hang
+  bool abandoned = false;                   // the last node that went will not come back
+  bool has_states = false;                  // some node holds a state
+  FailureTally failures;                    // of checkpoints
+  bool warned_of_arguments = false;         // a node that was there before another one
 
   // The agent of rank 0's node serves the store of the next generation.
   bool uses_agent_store() const { return spec->store == kAgentStore && !needs_worker_store; }

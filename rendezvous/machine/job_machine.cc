@@ -152,7 +152,7 @@ void JobMachine::OnMemberMessage(Node& node, const Received& received) {
 
 void JobMachine::OnHeartbeat(Node& node, const Header& header, const Heartbeat& heartbeat) {
   if (header.generation == generation_.number && heartbeat.step) {
-    node.step = heartbeat.step;
+    node.told.step = heartbeat.step;
     generation_.Reached(heartbeat.step);
     generation_.hang.StepSeen();
   }
@@ -177,7 +177,7 @@ void JobMachine::TakeFailures(const Node& node, const FailedCheckpoints& failed)
 
 void JobMachine::OnAssignmentAck(Node& node) {
   if (node.phase != Phase::kAssigned) return;  // answered before
-  if (state_ == JobState::kForming) {
+  if (state() == JobState::kForming) {
     roster_.SetPhase(node, Phase::kAcknowledged);
   } else if (running()) {  // the others run already: its first session broke before it could
     roster_.SetPhase(node, Phase::kStarted);
@@ -186,14 +186,14 @@ void JobMachine::OnAssignmentAck(Node& node) {
 }
 
 void JobMachine::OnWorkerExited(Node& node, const WorkerExited& exit) {
-  if (!running() && state_ != JobState::kStopping) return;
+  if (!running() && state() != JobState::kStopping) return;
   if (node.phase != Phase::kStarted) return;  // stopped before: its workers are accounted for
-  if (!node.ended.insert(exit.local_rank).second) return;  // repeated on a new session
+  if (!node.told.ended.insert(exit.local_rank).second) return;  // repeated on a new session
   ++generation_.tally.workers_ended;
   generation_.Reached(exit.step);
-  node.step = std::max(node.step, exit.step);
+  node.told.step = std::max(node.told.step, exit.step);
   if (exit.status.ok()) {
-    node.succeeded.insert(exit.local_rank);
+    node.told.succeeded.insert(exit.local_rank);
     ++generation_.tally.workers_succeeded;
     generation_.succeeded_at = now_;
   }
@@ -209,8 +209,8 @@ void JobMachine::OnCheckpointed(const Node& node, const Checkpointed& checkpoint
   const bool first = !std::exchange(life_.reports_checkpoints, true);
   life_.checkpoint = checkpointed.step;
   generation_.Reached(checkpointed.step);
-  const bool saved = state_ == JobState::kSaving;
-  if (saved) life_.plan->saved = true;
+  const bool saved = state() == JobState::kSaving;
+  if (saved) generation_.plan->saved = true;
   if (first || saved) SaveRecord();
   if (saved) {
     out_.Emit(
@@ -221,7 +221,7 @@ void JobMachine::OnCheckpointed(const Node& node, const Checkpointed& checkpoint
 }
 
 void JobMachine::OnCannotSave(Node& node) {
-  if (state_ == JobState::kSaving && !std::exchange(node.cannot_save, true)) {
+  if (state() == JobState::kSaving && !std::exchange(node.told.cannot_save, true)) {
     ++generation_.tally.cannot_save;
   }
 }
@@ -231,7 +231,7 @@ void JobMachine::OnStopped(Node& node, const Stopped& stopped) {
   survey_.Take(node, stopped);
   TakeFailures(node, stopped.failed_checkpoints);
   generation_.Reached(stopped.last_step);
-  node.step = std::max(node.step, stopped.last_step);
+  node.told.step = std::max(node.told.step, stopped.last_step);
   generation_.start = std::max(generation_.start, stopped.start);
   held_back_.TakeStuck(node, stopped.stuck, now_);
   for (const EnteredCall& entered : stopped.calls) {
@@ -239,7 +239,7 @@ void JobMachine::OnStopped(Node& node, const Stopped& stopped) {
     generation_.calls.Add(entered.call, lowest, node.spec.host, entered.workers);
   }
   const bool failed_itself =
-      generation_.incidents.any() && node.ended.size() > node.succeeded.size();
+      generation_.incidents.any() && node.told.ended.size() > node.told.succeeded.size();
   if (stopped.fenced_at_ms != 0 && !generation_.planned_end) {
     // Its lease has ended on its side alone: what its peers report may have been for want of it.
     generation_.incidents.AddNode(node.agent_id, RootCause::Kind::kNodeLost, node.spec.host,
@@ -252,7 +252,7 @@ void JobMachine::OnStopped(Node& node, const Stopped& stopped) {
   }
   Free(node);
   node.offered_port = stopped.offered_port;
-  if (state_ == JobState::kForming) {
+  if (state() == JobState::kForming) {
     AbandonForming(absl::StrCat(node.spec.host, " gave its ranks back: it was cut off meanwhile"));
   }
 }
@@ -325,7 +325,7 @@ void JobMachine::Erase(Node& node) {
 }
 
 void JobMachine::PlanRestore(const StateJudge& judge) {
-  if (!life_.has_states && life_.spec->start_anew == 0) return;
+  if (!life_.has_states && !life_.spec->start_anew) return;
   RestoreChoice choice = ChooseRestore(roster_, judge);
   if (!choice.discarded.empty()) {
     out_.Log(absl::StrCat("discarded, because a later generation resumed before it: ",
@@ -345,18 +345,7 @@ JobStatus JobMachine::Status(TimePoint now) const {
 }
 
 JobView JobMachine::View() const {
-  return {job_,
-          state_,
-          now_,
-          state_since_,
-          life_,
-          generation_,
-          newest_generation(),
-          roster_,
-          timeline_,
-          hold_until_.has_value(),
-          survey_.waits(),
-          finished_};
+  return {job_, now_, life_, generation_, newest_generation(), roster_, timeline_, finished_};
 }
 
 void JobMachine::SaveRecord() { out_.Add(Persist{Record()}); }

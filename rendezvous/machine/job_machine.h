@@ -83,7 +83,7 @@ class JobMachine {
   // When to call Step(Tick) next, or nullopt while nothing is timed. O(1).
   std::optional<TimePoint> NextDeadline();
 
-  JobState state() const { return state_; }
+  JobState state() const { return life_.stage.state; }
   // The job is over; every agent was told. One that missed it and joins again is told once more.
   bool finished() const { return finished_.has_value(); }
   // After the end: a Join with this header is for another job of the same name.
@@ -104,15 +104,6 @@ class JobMachine {
   JobRecord Record() const;
 
  private:
-  // What is to happen when, unless something else happens first. The parts of the machine have
-  // times of their own.
-  struct Timers {
-    std::optional<TimePoint> state;         // the end of the current state
-    std::optional<TimePoint> victim_grace;  // for the cause of what has only victims so far
-    std::optional<TimePoint> growth;        // newcomers are taken in; until then more may come
-    std::optional<TimePoint> report;        // to those who wait
-    Duration report_interval{};
-  };
   enum class HowLost { kSilent, kKilled, kLeft };
 
   // ---- what agents say ----
@@ -161,12 +152,15 @@ class JobMachine {
   void StartPlan(Plan plan);
   void AddToPlan(Plan plan);  // or makes it the plan
   void CarryOnPlan();
-  void CarryOutPlan();
-  void RemoveMarkedNodes();
+  void CarryOut(const Plan& plan);
+  // `saved`: they leave a checkpoint behind.
+  void RemoveMarkedNodes(bool saved);
   void Remove(Node& node, bool saved);
 
   // ---- what time does: job_machine_time.cc ----
   void OnTick();
+  // What those who have joined wait for.
+  void ReportWait();
   void LoseSilent();
   void LoseUnacknowledged();
   void ConcludeStacks();
@@ -180,7 +174,10 @@ class JobMachine {
   void AdvanceRunning();
   void AdvanceStopping();
   void ConsiderGrowth();
-  void Enter(JobState next);
+  // So many of those that wait can be taken in while the job runs; 0: none, or not now.
+  int Newcomers() const;
+  // `deadline`: when it ends, unless something else happens first.
+  void Enter(JobState next, std::optional<TimePoint> deadline = {});
   void Gather();
   // Now, or once no disk that has yet to answer may hold a newer state than is known.
   void FormWithAllStates();
@@ -217,22 +214,19 @@ class JobMachine {
   // That any agent has been in.
   Generation newest_generation() const { return std::max(generation_.number, highest_claimed_); }
   // A worker of a member may run.
-  bool running() const { return state_ == JobState::kRunning || state_ == JobState::kSaving; }
-  bool gathering() const { return state_ == JobState::kGathering || state_ == JobState::kLastCall; }
+  bool running() const { return state() == JobState::kRunning || state() == JobState::kSaving; }
+  bool gathering() const {
+    return state() == JobState::kGathering || state() == JobState::kLastCall;
+  }
   void SaveRecord();  // what is so far, before what is said from now on
 
   const std::string job_;
   const JobMachineOptions options_;
 
-  JobState state_ = JobState::kGathering;
-  TimePoint state_since_;
   JobLife life_;
   GenerationState generation_;
   Generation highest_claimed_{-1};  // that an agent was in, in any life: the next one is above it
   Roster roster_;
-  Timers timers_;
-  // Workers that are not ours may live until then: nothing is formed.
-  std::optional<TimePoint> hold_until_;
   Timeline timeline_;  // of the generations that may have started, in any life
   std::optional<Finished> finished_;
   TimePoint now_;  // of the Step in progress

@@ -40,8 +40,9 @@ void JobMachine::OnJoin(const Header& header, const Join& join) {
       now_ < life_.begun_at + life_.spec->lease) {
     // There was a rendezvous before this one, and it left no record. Whoever has not come back may
     // have workers for as long as their lease lasts.
-    hold_until_ = std::max(hold_until_.value_or(now_), life_.begun_at + life_.spec->lease);
-    if (state_ == JobState::kLastCall) Gather();
+    life_.hold_until =
+        std::max(life_.hold_until.value_or(now_), life_.begun_at + life_.spec->lease);
+    if (state() == JobState::kLastCall) Gather();
   }
   if (was_here && generation_.number.value < 0 && !survey_.has_lost_sight()) {
     survey_.LoseSight(now_);
@@ -56,7 +57,7 @@ void JobMachine::OnJoin(const Header& header, const Join& join) {
   node.agent_id = header.agent_id;
   node.spec = join.node;
   node.offered_port = join.offered_port;
-  node.role.program = join.program;
+  node.program = join.program;
   node.stay.since = now_;
   const Node* const other = ComparableNode(roster_, join.program);
   Node& added = roster_.Add(std::move(node), now_);
@@ -75,7 +76,7 @@ void JobMachine::OnJoin(const Header& header, const Join& join) {
 void JobMachine::TakeUpRun(const Join& join) {
   if (life_.run_id == RunId{}) life_.run_id = join.run_id;
   // Who came late took what the job has made for what was there before it.
-  const bool came_late = life_.spec->start_anew != 0 && join.run_id != life_.run_id;
+  const bool came_late = life_.spec->start_anew && join.run_id != life_.run_id;
   if (came_late && !survey_.has_lost_sight()) survey_.LoseSight(now_);
 }
 
@@ -112,13 +113,12 @@ void JobMachine::Welcome(const Node& added) {
 
 // `first` hears it once, of whichever node: a command may have something of its node in it.
 void JobMachine::WarnIfArgumentsDiffer(const Node& first, const Node& added) {
-  const auto argument = FirstOtherArgument(first.role.program, added.role.program);
+  const auto argument = FirstOtherArgument(first.program, added.program);
   if (!argument) return;
   const auto warn = [&](const Node& node, const Node& other) {
-    const std::string text =
-        absl::StrCat("argument ", *argument, " of ", node.role.program.name, " is not the same on ",
-                     node.spec.host, " and ", other.spec.host,
-                     "; if that is not meant, start every node with the same command");
+    const std::string text = absl::StrCat(
+        "argument ", *argument, " of ", node.program.name, " is not the same on ", node.spec.host,
+        " and ", other.spec.host, "; if that is not meant, start every node with the same command");
     out_.SendTo(node, Warning{text});
     out_.Log(text);
   };
@@ -135,8 +135,8 @@ void JobMachine::OnIneligible(const Header& header, const Join& join) {
   NoteLost(host, join.why_ineligible);
   if (life_.spec->all_nodes > 0 && life_.quarantine->Exclude(host)) {
     ++life_.agents_joined;
-    life_.absences.ineligible_host = host;
-    life_.absences.why_ineligible = absl::StrCat("it is not fit (", join.why_ineligible, ")");
+    generation_.absences.ineligible_host = host;
+    generation_.absences.why_ineligible = absl::StrCat("it is not fit (", join.why_ineligible, ")");
     SaveRecord();
   }
   out_.Reply(header, FinishedForOne(life_, {Outcome::kLeft, kExitUnavailable, why}));
@@ -155,7 +155,7 @@ void JobMachine::RefuseSecond(const Node& first, Node& second) {
 void JobMachine::OnRejoin(Node& node, const Header& header, const Join& join) {
   roster_.Heard(node, now_);
   TakeUpRun(join);
-  node.role.program = join.program;
+  node.program = join.program;
   survey_.Take(node, join);
   if (node.suspect) {
     for (Node* const second : roster_.WaitingForRankOf(node)) RefuseSecond(node, *second);
@@ -189,16 +189,16 @@ void JobMachine::OnRejoin(Node& node, const Header& header, const Join& join) {
     }
     return;
   }
-  if (!here && state_ != JobState::kStopping) {  // it never heard of this generation
+  if (!here && state() != JobState::kStopping) {  // it never heard of this generation
     roster_.SetPhase(node, Phase::kAssigned);
     out_.SendTo(node, AssignmentOf(View(), node));
     return;
   }
-  switch (state_) {
+  switch (state()) {
     case JobState::kRunning:
     case JobState::kSaving:
       out_.SendTo(node, Start{});
-      if (state_ == JobState::kSaving) out_.SendTo(node, Save{});
+      if (state() == JobState::kSaving) out_.SendTo(node, Save{});
       stacks_.AskAgain(node);
       break;
     case JobState::kStopping:

@@ -24,7 +24,7 @@ void JobMachine::OnStopAsked(const StopAsked& asked) {
     return;
   }
   Plan plan{.stop = true, .save = asked.save, .saved = false, .reason = "stopped by an operator"};
-  switch (state_) {
+  switch (state()) {
     case JobState::kRunning:
     case JobState::kSaving: {
       const bool saves = plan.save;
@@ -70,13 +70,13 @@ void JobMachine::OnDrainAsked(const DrainAsked& asked) {
                                ": start another node first, or stop the job"));
     return;
   }
-  if (life_.plan && life_.plan->stop) {
-    answer(true, absl::StrCat(NameOfJob(job_), " stops anyway: ", life_.plan->reason));
+  if (generation_.plan && generation_.plan->stop) {
+    answer(true, absl::StrCat(NameOfJob(job_), " stops anyway: ", generation_.plan->reason));
     return;
   }
   bool member = false;
   for (Node* node : drained) member = member || node->member();
-  if (state_ == JobState::kForming && member) {
+  if (state() == JobState::kForming && member) {
     AbandonForming(absl::StrCat(asked.host, " is drained by an operator"));
     member = false;
   }
@@ -86,7 +86,7 @@ void JobMachine::OnDrainAsked(const DrainAsked& asked) {
     return;
   }
   for (Node* node : drained) roster_.SetRemoved(*node);
-  if (state_ == JobState::kStopping) {
+  if (state() == JobState::kStopping) {
     SaveRecord();
     answer(true, absl::StrCat(NameOfJob(job_), " forms anew without ", asked.host,
                               "; the workers are being ended already"));
@@ -107,7 +107,7 @@ void JobMachine::OnStacksAsked(const StacksAsked& asked) {
   };
   if (finished_) return refuse(absl::StrCat(" is over: ", finished_->reason));
   if (!life_.spec) return refuse(" has not begun");
-  if (state_ == JobState::kStopping) {
+  if (state() == JobState::kStopping) {
     return refuse(absl::StrCat("'s workers are being ended: ", StateReason(View())));
   }
   if (!running()) return refuse(absl::StrCat(" has no workers now: ", StateReason(View())));
@@ -131,15 +131,15 @@ void JobMachine::OnPreempted(Node& node, const Preempted& preempted) {
   if (running() && node.member()) {
     AddToPlan(std::move(plan));
     CarryOnPlan();
-  } else if (state_ == JobState::kStopping) {
+  } else if (state() == JobState::kStopping) {
     AddToPlan(std::move(plan));
   } else if (running()) {  // a spare
-    if (life_.plan && plan.stop) AddToPlan(std::move(plan));
+    if (generation_.plan && plan.stop) AddToPlan(std::move(plan));
     Remove(node, false);
   } else if (plan.stop) {
     Finish(EndAsPlanned(View(), plan));
   } else {
-    if (state_ == JobState::kForming && node.member()) AbandonForming(plan.reason);
+    if (state() == JobState::kForming && node.member()) AbandonForming(plan.reason);
     Remove(node, false);
   }
 }
@@ -148,46 +148,39 @@ void JobMachine::OnPreempted(Node& node, const Preempted& preempted) {
 
 void JobMachine::StartPlan(Plan plan) {
   AddToPlan(std::move(plan));
-  if (life_.plan->stop || roster_.removed() > 0) SaveRecord();  // before the operator is told
+  if (generation_.plan->stop || roster_.removed() > 0) SaveRecord();  // before the operator is told
   CarryOnPlan();
 }
 
 void JobMachine::AddToPlan(Plan plan) {
-  if (life_.plan) {
-    life_.plan->Add(std::move(plan));
+  if (generation_.plan) {
+    generation_.plan->Add(std::move(plan));
   } else {
-    life_.plan = std::move(plan);
+    generation_.plan = std::move(plan);
   }
 }
 
 void JobMachine::CarryOnPlan() {
-  if (!life_.plan->save || life_.plan->saved) {
-    StopGeneration(life_.plan->reason);
-  } else if (state_ == JobState::kRunning) {
-    Enter(JobState::kSaving);
-    timers_.state = now_ + life_.spec->save_timeout;
-    generation_.tally.cannot_save = 0;
-    out_.Emit({.kind = JobEvent::Kind::kSaving, .reason = life_.plan->reason});
-    out_.Log(absl::StrCat("asking for a checkpoint: ", life_.plan->reason));
+  if (!generation_.plan->save || generation_.plan->saved) {
+    StopGeneration(generation_.plan->reason);
+  } else if (state() == JobState::kRunning) {
+    Enter(JobState::kSaving, now_ + life_.spec->save_timeout);
+    out_.Emit({.kind = JobEvent::Kind::kSaving, .reason = generation_.plan->reason});
+    out_.Log(absl::StrCat("asking for a checkpoint: ", generation_.plan->reason));
     const auto save = JobOutbox::Share(Save{});
     for (Node* const node : roster_.members()) {
-      if (node == nullptr) continue;
-      node->cannot_save = false;
-      out_.SendTo(*node, save);
+      if (node != nullptr) out_.SendTo(*node, save);
     }
   }
 }
 
-void JobMachine::CarryOutPlan() {
-  const Plan plan = *std::exchange(life_.plan, std::nullopt);
-  generation_.incidents =
-      Incidents(generation_.number);  // whatever ended, ended because of the plan
+// Whatever ended, ended because of the plan.
+void JobMachine::CarryOut(const Plan& plan) {
   if (plan.stop) {
     Finish(EndAsPlanned(View(), plan));
     return;
   }
-  life_.saved_for_removed = plan.saved;
-  RemoveMarkedNodes();
+  RemoveMarkedNodes(plan.saved);
   out_.Emit({.kind = JobEvent::Kind::kRestarted,
              .reason = absl::StrCat(plan.for_store ? "" : "the membership changes: ", plan.reason),
              .restarts = restarts_used()});
@@ -195,13 +188,12 @@ void JobMachine::CarryOutPlan() {
   AdvanceGathering();
 }
 
-void JobMachine::RemoveMarkedNodes() {
+void JobMachine::RemoveMarkedNodes(bool saved) {
   std::vector<Node*> marked;
   for (Node& node : roster_.nodes()) {
     if (node.removed) marked.push_back(&node);
   }
-  for (Node* const node : marked) Remove(*node, life_.saved_for_removed);
-  life_.saved_for_removed = false;
+  for (Node* const node : marked) Remove(*node, saved);
 }
 
 void JobMachine::Remove(Node& node, bool saved) {

@@ -17,29 +17,20 @@ void JobMachine::OnTick() {
   if (finished_) return;
   LoseSilent();
   if (finished_) return;
-  if (timers_.report && now_ >= *timers_.report) {
-    const std::string reason = WhyItWaits(View());
-    out_.Log(reason);
-    const auto waiting = JobOutbox::Share(Waiting{reason});
-    for (const Node& node : roster_.nodes()) {
-      if (!node.member() && !node.suspect) out_.SendTo(node, waiting);
-    }
-    timers_.report_interval =
-        std::min<Duration>(2 * timers_.report_interval, std::chrono::minutes(1));
-    timers_.report = now_ + timers_.report_interval;
-  }
+  ReportWait();
   held_back_.Admit(now_);
-  hang_judge_.Consider(state_, now_);
+  hang_judge_.Consider(state(), now_);
   stacks_.AskMore(now_);
   // Only in a Tick: at other events the caller may still hold answers that came in time.
   if (stacks_.late(now_)) ConcludeStacks();
-  if (hold_until_ && now_ >= *hold_until_) {
-    hold_until_.reset();
+  if (life_.hold_until && now_ >= *life_.hold_until) {
+    life_.hold_until.reset();
     survey_.LoseSight(now_);  // until now such workers may have written
   }
-  if (!timers_.state || now_ < *timers_.state) return;
-  timers_.state.reset();
-  switch (state_) {
+  std::optional<TimePoint>& deadline = life_.stage.deadline;
+  if (!deadline || now_ < *deadline) return;
+  deadline.reset();
+  switch (state()) {
     case JobState::kGathering:
       Finish(EndForLackOfNodes(View()));
       break;
@@ -52,7 +43,7 @@ void JobMachine::OnTick() {
       break;
     case JobState::kSaving:
       out_.Log(absl::StrCat("no checkpoint came within ", Seconds(life_.spec->save_timeout)));
-      StopGeneration(life_.plan->reason);
+      StopGeneration(generation_.plan->reason);
       break;
     case JobState::kBackoff:
       Gather();
@@ -60,6 +51,19 @@ void JobMachine::OnTick() {
     default:
       DDPRUN_CHECK(false, "a state without a deadline has one");
   }
+}
+
+void JobMachine::ReportWait() {
+  auto& [report, interval, states_wait] = life_.gathering;
+  if (!report || now_ < *report) return;
+  const std::string reason = WhyItWaits(View());
+  out_.Log(reason);
+  const auto waiting = JobOutbox::Share(Waiting{reason});
+  for (const Node& node : roster_.nodes()) {
+    if (!node.member() && !node.suspect) out_.SendTo(node, waiting);
+  }
+  interval = std::min<Duration>(2 * interval, std::chrono::minutes(1));
+  report = now_ + interval;
 }
 
 void JobMachine::LoseSilent() {
@@ -94,18 +98,19 @@ void JobMachine::LoseUnacknowledged() {
 
 std::optional<TimePoint> JobMachine::NextDeadline() {
   if (finished_ || !life_.spec) return std::nullopt;
-  std::optional<TimePoint> next = timers_.state;
+  std::optional<TimePoint> next = life_.stage.deadline;
   const auto consider = [&next](const std::optional<TimePoint>& time) {
     if (time && (!next || *time < *next)) next = time;
   };
-  consider(timers_.victim_grace);
-  consider(timers_.report);
-  consider(hold_until_);
+  if (running() && generation_.incidents.any()) consider(generation_.victim_grace);
+  consider(life_.gathering.report);
+  consider(life_.hold_until);
   consider(survey_.NextDeadline());
-  consider(timers_.growth);
+  const bool last_call = !life_.reports_checkpoints && !generation_.incidents.any();
+  if (last_call && Newcomers() > 0) consider(generation_.growth);
   consider(held_back_.NextDeadline());
   consider(stacks_.NextDeadline(now_));
-  if (!stacks_.for_verdict()) consider(hang_judge_.Deadline(state_));
+  if (!stacks_.for_verdict()) consider(hang_judge_.Deadline(state()));
   if (options_.leases) {
     if (const Node* node = roster_.MostSilent()) consider(node->heard + life_.spec->lease);
   }
@@ -123,7 +128,7 @@ void JobMachine::OnStacksJudged(const StacksJudged& judged) {
   const auto ended = stacks_.OnJudged(judged);
   if (!ended) return;
   const StackFindings& findings = *judged.findings;
-  if (findings.culprit) hang_judge_.Decide(*findings.culprit, ended->Missing(), state_, now_);
+  if (findings.culprit) hang_judge_.Decide(*findings.culprit, ended->Missing(), state(), now_);
   stacks_.Show(*ended, findings.tree);
 }
 

@@ -22,7 +22,7 @@ void JobMachine::Advance() {
     Finish({Outcome::kFailed, kExitUnavailable, "no agent is left"});
     return;
   }
-  switch (state_) {
+  switch (state()) {
     case JobState::kGathering:
     case JobState::kLastCall:
       AdvanceGathering();
@@ -46,24 +46,24 @@ void JobMachine::Advance() {
 
 void JobMachine::AdvanceGathering() {
   // All have been heard, so that what is wrong everywhere is no reason to try other nodes.
-  if (!life_.absences.ineligible_host.empty() && life_.agents_joined >= life_.spec->all_nodes) {
+  if (!generation_.absences.ineligible_host.empty() &&
+      life_.agents_joined >= life_.spec->all_nodes) {
     const auto step = roster_.empty() ? std::nullopt : DurableStep(View());
-    if (!CanDoWithout({life_.absences.ineligible_host, life_.absences.why_ineligible,
+    if (!CanDoWithout({generation_.absences.ineligible_host, generation_.absences.why_ineligible,
                        kExitUnavailable, step})) {
       return;
     }
   }
-  if (hold_until_) return;
+  if (life_.hold_until) return;
   const int free = roster_.free();
   const bool reforming = generation_.number.value >= 0;
   const bool closed = reforming || survey_.waits();  // no last call is held any more
   if (free >= life_.spec->max_nodes || (closed && free >= life_.spec->min_nodes)) {
     FormWithAllStates();
-  } else if (free >= life_.spec->min_nodes && state_ == JobState::kGathering) {
-    Enter(JobState::kLastCall);
-    timers_.state = now_ + life_.spec->last_call;
+  } else if (free >= life_.spec->min_nodes && state() == JobState::kGathering) {
+    Enter(JobState::kLastCall, now_ + life_.spec->last_call);
     out_.Log(absl::StrCat("enough nodes; last call for ", Seconds(life_.spec->last_call)));
-  } else if (free < life_.spec->min_nodes && (state_ == JobState::kLastCall || survey_.waits())) {
+  } else if (free < life_.spec->min_nodes && (state() == JobState::kLastCall || survey_.waits())) {
     Gather();
   }
 }
@@ -73,7 +73,6 @@ void JobMachine::AdvanceForming() {
   Enter(JobState::kRunning);
   if (generation_.restore)
     timeline_.Resume({life_.requeue_number, generation_.number, generation_.restore->step()});
-  timers_.state.reset();
   generation_.started_at = now_;
   generation_.hang.Begin(now_);
   out_.Emit({.kind = JobEvent::Kind::kStarted,
@@ -94,21 +93,21 @@ void JobMachine::AdvanceRunning() {
     if (generation_.tally.workers_succeeded == generation_.tally.world_size &&
         generation_.tally.world_size > 0) {
       Finish({Outcome::kSucceeded, 0, "every worker exited with code 0"});
-    } else if (state_ == JobState::kSaving) {
-      if (life_.plan->saved || generation_.tally.cannot_save >= roster_.member_count())
-        StopGeneration(life_.plan->reason);
-    } else if (life_.plan) {
+    } else if (state() == JobState::kSaving) {
+      if (generation_.plan->saved || generation_.tally.cannot_save >= roster_.member_count())
+        StopGeneration(generation_.plan->reason);
+    } else if (generation_.plan) {
       CarryOnPlan();  // of before a restart of the rendezvous
     } else {
-      if (roster_.free() == 0) timers_.growth.reset();
+      if (roster_.free() == 0) generation_.growth.reset();
       if (!life_.reports_checkpoints) ConsiderGrowth();
     }
     return;
   }
   if (generation_.incidents.OnlyVictims() &&
       generation_.tally.workers_ended < generation_.tally.world_size) {
-    if (!timers_.victim_grace) timers_.victim_grace = now_ + options_.victim_grace;
-    if (now_ < *timers_.victim_grace) return;
+    if (!generation_.victim_grace) generation_.victim_grace = now_ + options_.victim_grace;
+    if (now_ < *generation_.victim_grace) return;
   }
   StopGeneration(Describe(*generation_.incidents.FindRootCause()));
 }
@@ -116,18 +115,24 @@ void JobMachine::AdvanceRunning() {
 // Takes in who came while the job runs: after a checkpoint, so that no work is lost. Where the
 // workers report none, at the end of a last call, or at once when the job has all its nodes then.
 void JobMachine::ConsiderGrowth() {
-  if (state_ != JobState::kRunning || life_.plan || generation_.tally.workers_succeeded > 0) return;
+  const int newcomers = Newcomers();
+  if (newcomers == 0) return;
   const int room = life_.spec->max_nodes - roster_.member_count();
-  const int newcomers = std::min(roster_.free(), room);
-  if (newcomers <= 0) return;
   if (!life_.reports_checkpoints && newcomers < room) {
-    if (!timers_.growth) timers_.growth = now_ + life_.spec->last_call;
-    if (now_ < *timers_.growth) return;
+    if (!generation_.growth) generation_.growth = now_ + life_.spec->last_call;
+    if (now_ < *generation_.growth) return;
   }
   for (Node& node : roster_.nodes()) node.stay.taken_in = node.stay.taken_in || node.free();
   Plan plan;
   plan.reason = absl::StrCat(Nodes(newcomers), " more ", newcomers == 1 ? "is" : "are", " here");
   StartPlan(std::move(plan));
+}
+
+int JobMachine::Newcomers() const {
+  const bool grows = state() == JobState::kRunning && !generation_.plan &&
+                     generation_.tally.workers_succeeded == 0;
+  const int room = life_.spec->max_nodes - roster_.member_count();
+  return grows ? std::max(std::min(roster_.free(), room), 0) : 0;
 }
 
 void JobMachine::AdvanceStopping() {
@@ -136,11 +141,7 @@ void JobMachine::AdvanceStopping() {
 
 void JobMachine::StopGeneration(const std::string& reason) {
   Enter(JobState::kStopping);
-  generation_.planned_end = life_.plan.has_value() && !generation_.incidents.any();
-  timers_.state.reset();
-  timers_.victim_grace.reset();
-  timers_.growth.reset();
-  hang_judge_.Reset();
+  generation_.planned_end = generation_.plan.has_value() && !generation_.incidents.any();
   generation_.ran = now_ - generation_.started_at;
   generation_.stop_reason = reason;
   out_.Emit({.kind = JobEvent::Kind::kStopping, .reason = reason});
@@ -168,17 +169,18 @@ void JobMachine::StopGeneration(const std::string& reason) {
 
 // No worker of the generation can be alive any more: what ended it, and does the job go on?
 void JobMachine::OnGenerationEnded() {
+  const std::optional<Plan> plan = std::exchange(generation_.plan, std::nullopt);
   if (generation_.planned_end) {
-    CarryOutPlan();
+    CarryOut(*plan);
     return;
   }
   DDPRUN_CHECK(generation_.incidents.any(), "a generation stops for a reason");
   RecordCause();
   const RootCause& cause = life_.causes.back();
   out_.Emit({.kind = JobEvent::Kind::kFailed, .reason = Describe(cause), .cause = cause});
-  if (life_.plan && life_.plan->stop) {
-    Finish(life_.plan->preempted ? EndAsPlanned(View(), *life_.plan)
-                                 : JobEnd{Outcome::kLeft, kExitTerminated, life_.plan->reason});
+  if (plan && plan->stop) {
+    Finish(plan->preempted ? EndAsPlanned(View(), *plan)
+                           : JobEnd{Outcome::kLeft, kExitTerminated, plan->reason});
     return;
   }
   const std::string why_not_agent =
@@ -201,11 +203,9 @@ void JobMachine::OnGenerationEnded() {
   out_.Emit({.kind = JobEvent::Kind::kRestarted,
              .reason = decision.reason,
              .restarts = life_.governor->restarts_used()});
-  life_.plan.reset();
-  RemoveMarkedNodes();
+  RemoveMarkedNodes(/*saved=*/false);
   if (decision.delay > Duration{}) {
-    Enter(JobState::kBackoff);
-    timers_.state = now_ + decision.delay;
+    Enter(JobState::kBackoff, now_ + decision.delay);
     out_.Log(absl::StrCat("its workers crash soon after the start: starting again in ",
                           Seconds(decision.delay)));
     return;
@@ -277,18 +277,14 @@ bool JobMachine::CanDoWithout(const Exclusion& exclusion) {
   return !end;
 }
 
-void JobMachine::Enter(JobState next) {
-  DDPRUN_CHECK(IsTransition(state_, next), ToString(next));
-  state_ = next;
-  state_since_ = now_;
+void JobMachine::Enter(JobState next, std::optional<TimePoint> deadline) {
+  DDPRUN_CHECK(IsTransition(state(), next), ToString(next));
+  life_.stage = {next, now_, deadline};
 }
 
 void JobMachine::Gather() {
-  Enter(JobState::kGathering);
-  survey_.EndWait();
-  timers_.state = now_ + life_.spec->join_timeout;
-  timers_.report_interval = options_.tell_after;
-  timers_.report = now_ + timers_.report_interval;
+  Enter(JobState::kGathering, now_ + life_.spec->join_timeout);
+  life_.gathering = {now_ + options_.tell_after, options_.tell_after};
 }
 
 void JobMachine::AbandonForming(const std::string& why) {
@@ -304,22 +300,18 @@ void JobMachine::FormWithAllStates() {
   if (!survey_.Awaits(View())) {
     Form();
   } else if (!waited) {
-    timers_.state.reset();
-    timers_.report_interval = options_.tell_after;
-    timers_.report = now_ + timers_.report_interval;
+    life_.stage.deadline.reset();
+    life_.gathering.report_interval = options_.tell_after;
+    life_.gathering.report = now_ + life_.gathering.report_interval;
   }
 }
 
 void JobMachine::Form() {
-  Enter(JobState::kForming);
-  survey_.EndWait();
-  timers_.state = now_ + options_.forming_timeout;
-  timers_.report.reset();
+  Enter(JobState::kForming, now_ + options_.forming_timeout);
+  life_.gathering = {};
   const StateJudge judge = View().judge();  // of what the last generation left
   stacks_.Drop("its workers have ended");
   generation_ = GenerationState(Generation{newest_generation().value + 1});
-  life_.plan.reset();
-  life_.absences = Absences{};
   if (life_.run_id == RunId{}) life_.run_id = numbers_.DrawRunId(roster_);
   generation_.tally.world_size = roster_.AssignRanks(life_.spec->max_nodes);
   const Node& first = *roster_.members().front();
@@ -351,11 +343,11 @@ std::string JobMachine::WhyMismatch(const WorkerExited& exit) const {
 }
 
 void JobMachine::RecordCause() {
-  if (std::optional<RootCause> cause = generation_.incidents.FindRootCause()) {
+  const Incidents ended = std::exchange(generation_.incidents, Incidents(generation_.number));
+  if (std::optional<RootCause> cause = ended.FindRootCause()) {
     if (MayBeOfAMismatch(*cause)) cause->reason = WhyMismatch(cause->failure.exit);
     life_.causes.push_back(*std::move(cause));
   }
-  generation_.incidents = Incidents(generation_.number);
   // The first failure is often the one that explains the others.
   if (life_.causes.size() > kMaxEarlierCauses) life_.causes.erase(life_.causes.begin() + 1);
 }
@@ -365,11 +357,6 @@ void JobMachine::Finish(JobEnd end) {
   if (!generation_.planned_end) RecordCause();
   stacks_.Drop("the job is over");
   Enter(outcome == Outcome::kSucceeded ? JobState::kSucceeded : JobState::kFailed);
-  timers_ = Timers{};
-  held_back_.Reset();
-  hang_judge_.Reset();
-  survey_.EndWait();
-  hold_until_.reset();
   const Finished finished = FinishedForAll(life_, std::move(end));
   // What else there was of them need not be kept as long as the job's end is.
   if (life_.causes.size() > 1) life_.causes.erase(life_.causes.begin(), life_.causes.end() - 1);
@@ -392,8 +379,8 @@ void JobMachine::Finish(JobEnd end) {
 
 void JobMachine::NoteLost(const std::string& host, const std::string& why) {
   constexpr std::size_t kMaxLost = 16;
-  if (life_.absences.lost.size() < kMaxLost)
-    life_.absences.lost.push_back(absl::StrCat(host, " (", why, ")"));
+  if (generation_.absences.lost.size() < kMaxLost)
+    generation_.absences.lost.push_back(absl::StrCat(host, " (", why, ")"));
 }
 
 void JobMachine::Lose(Node& node, HowLost how, const std::string& why) {
@@ -412,10 +399,10 @@ void JobMachine::Lose(Node& node, HowLost how, const std::string& why) {
       {.kind = left ? JobEvent::Kind::kLeft : JobEvent::Kind::kLost, .host = host, .reason = why});
   NoteLost(host, why);
   // One that was silent may come back.
-  if (how == HowLost::kSilent) life_.absences.lost_silently = true;
-  life_.abandoned = !life_.absences.lost_silently;
+  if (how == HowLost::kSilent) generation_.absences.lost_silently = true;
+  life_.abandoned = !generation_.absences.lost_silently;
   if (!needed) return;
-  if (state_ == JobState::kForming) {
+  if (state() == JobState::kForming) {
     AbandonForming(absl::StrCat(host, " is gone"));
   } else {
     generation_.incidents.AddNode(
@@ -425,6 +412,8 @@ void JobMachine::Lose(Node& node, HowLost how, const std::string& why) {
 }
 
 void JobMachine::Supersede(std::uint32_t requeue_number) {
+  JobLife next(requeue_number, now_);  // the Join that is being handled brings its JobSpec
+  next.hold_until = life_.hold_until;
   if (life_.spec) {
     const std::string reason =
         requeue_number == life_.requeue_number
@@ -436,21 +425,15 @@ void JobMachine::Supersede(std::uint32_t requeue_number) {
     for (const Node& node : roster_.nodes()) {
       out_.SendTo(node, Refused{reason});
       if (options_.leases && node.phase == Phase::kStarted) {
-        hold_until_ = std::max(hold_until_.value_or(now_), node.heard + life_.spec->lease);
+        next.hold_until = std::max(next.hold_until.value_or(now_), node.heard + life_.spec->lease);
       }
     }
   }
-  roster_.Clear();
   stacks_.Drop("the job was started again");
   highest_claimed_ = newest_generation();
-  life_ = JobLife(requeue_number);  // the Join that is being handled brings its JobSpec
+  roster_ = Roster{};
+  life_ = std::move(next);
   generation_ = GenerationState{};
-  timers_ = Timers{};
-  held_back_.Reset();
-  hang_judge_.Reset();
-  survey_.EndWait();
-  state_ = JobState::kGathering;
-  state_since_ = now_;
   survey_.LoseSight(now_);
   // timeline_ stays: states of the life before are still found on disks.
 }

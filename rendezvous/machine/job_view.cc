@@ -56,7 +56,7 @@ std::string WhatIfTheyStay(const JobView& view) {
   const auto& nodes = view.roster.nodes();
   const bool stuck = std::any_of(nodes.begin(), nodes.end(),
                                  [](const Node& node) { return node.held_back.is_stuck(); });
-  const Duration left = view.since + view.life.spec->join_timeout - view.now;
+  const Duration left = view.life.stage.since + view.life.spec->join_timeout - view.now;
   if (!stuck || left < Duration{}) return "";
   return absl::StrCat("; without enough nodes the job ends in ", TenthsOfSeconds(left));
 }
@@ -65,7 +65,7 @@ std::string WhatIfTheyStay(const JobView& view) {
 bool IsSpare(const JobView& view, const Node& node) {
   const auto& members = view.roster.members();
   const bool grouped =
-      view.running() || view.state == JobState::kForming || view.state == JobState::kStopping;
+      view.running() || view.state() == JobState::kForming || view.state() == JobState::kStopping;
   if (!grouped || static_cast<int>(members.size()) < view.life.spec->max_nodes) return false;
   const auto rank = static_cast<std::size_t>(node.rank.value);  // of an earlier group, perhaps
   return node.rank.value < 0 || rank >= members.size() || members[rank] != &node;
@@ -84,9 +84,9 @@ NodeStatus StatusOf(const JobView& view, const Node& node) {
         return "prepared";
       case Phase::kStarted:
         if (node.done()) return "done";
-        return node.removed                        ? "running, is drained"
-               : view.state == JobState::kStopping ? "draining"
-                                                   : "running";
+        return node.removed                          ? "running, is drained"
+               : view.state() == JobState::kStopping ? "draining"
+                                                     : "running";
     }
     return "?";
   };
@@ -106,7 +106,7 @@ NodeStatus StatusOf(const JobView& view, const Node& node) {
   status.first_rank = node.first_rank;
   status.workers = node.spec.worker_count;
   status.heard_ago = view.now - node.heard;
-  status.step = node.step;
+  status.step = node.told.step;
   if (const SavedState* const newest = NewestOf(node, view.judge())) {
     status.newest_state = *newest;
   }
@@ -148,23 +148,23 @@ std::string MissingNodes(const JobView& view) {
   }
   absl::StrAppend(&text, HeldBackHosts(view, "; admitted later: ", /*stuck=*/false),
                   HeldBackHosts(view, "; admitted when its processes are gone: ", true));
-  if (!view.life.absences.lost.empty())
-    absl::StrAppend(&text, "; gone: ", absl::StrJoin(view.life.absences.lost, ", "));
+  if (!view.generation.absences.lost.empty())
+    absl::StrAppend(&text, "; gone: ", absl::StrJoin(view.generation.absences.lost, ", "));
   return text;
 }
 
 std::string WhyItWaits(const JobView& view) {
-  if (view.on_hold) {
+  if (view.life.hold_until) {
     return absl::StrCat("waiting until the workers of an earlier group are sure to be gone; ",
                         MissingNodes(view));
   }
-  if (view.state == JobState::kBackoff) return "waiting before the next restart";
-  if (view.awaits_states) {
+  if (view.state() == JobState::kBackoff) return "waiting before the next restart";
+  if (view.life.gathering.states_wait) {
     return absl::StrCat("waiting at most ", Seconds(view.life.spec->join_timeout),
                         " for the folder of checkpoints of ", HostsWithPendingStates(view),
                         ", which has not answered yet and may hold the newest state");
   }
-  if (view.state == JobState::kLastCall) {
+  if (view.state() == JobState::kLastCall) {
     return absl::StrCat("enough nodes; waiting for at most ",
                         Nodes(view.life.spec->max_nodes - view.roster.free()),
                         " more, in the last call; ", MissingNodes(view));
@@ -182,8 +182,8 @@ std::string WhyNewcomerWaits(const JobView& view, const Node& newcomer) {
                         " is another node's, which has lost contact; this one takes its place if "
                         "it does not come back");
   }
-  if (view.state == JobState::kBackoff) return WhyItWaits(view);
-  const bool grouped = view.running() || view.state == JobState::kForming;
+  if (view.state() == JobState::kBackoff) return WhyItWaits(view);
+  const bool grouped = view.running() || view.state() == JobState::kForming;
   if (grouped && view.roster.member_count() >= view.life.spec->max_nodes) {
     return "the job has its nodes and runs; this one waits as a spare, and takes the place of one "
            "that is lost";
@@ -195,7 +195,7 @@ std::string WhyNewcomerWaits(const JobView& view, const Node& newcomer) {
 }
 
 std::string StateReason(const JobView& view) {
-  switch (view.state) {
+  switch (view.state()) {
     case JobState::kGathering:
     case JobState::kLastCall:
     case JobState::kBackoff:
@@ -207,7 +207,7 @@ std::string StateReason(const JobView& view) {
       return view.generation.incidents.any() ? "something failed; its cause is still to be heard of"
                                              : "";
     case JobState::kSaving:
-      return absl::StrCat("waiting for a checkpoint: ", view.life.plan->reason);
+      return absl::StrCat("waiting for a checkpoint: ", view.generation.plan->reason);
     case JobState::kStopping:
       return view.generation.stop_reason;
     case JobState::kSucceeded:
@@ -239,9 +239,9 @@ JobStatus StatusOf(const JobView& view) {
   status.job = view.job;
   status.requeue_number = view.life.requeue_number;
   status.generation = view.generation.number;
-  status.state = view.state;
+  status.state = view.state();
   status.reason = StateReason(view);
-  status.since = view.now - view.since;
+  status.since = view.now - view.life.stage.since;
   if (view.life.spec) status.spec = *view.life.spec;
   status.world_size = view.generation.tally.world_size;
   status.restarts_used = view.life.restarts_used();
@@ -252,12 +252,12 @@ JobStatus StatusOf(const JobView& view) {
   for (const Node& node : view.roster.nodes()) {
     if (!node.member()) status.nodes.push_back(StatusOf(view, node));
   }
-  for (const Node& node : view.roster.nodes()) status.step = std::max(status.step, node.step);
+  for (const Node& node : view.roster.nodes()) status.step = std::max(status.step, node.told.step);
   if (!view.life.causes.empty()) status.last_cause = view.life.causes.back();
   status.checkpoint = view.life.checkpoint;
   status.restore = view.generation.restore;
   status.failed_checkpoints = view.life.failures.total();
-  const bool forms_or_runs = !view.finished && view.state != JobState::kStopping;
+  const bool forms_or_runs = !view.finished && view.state() != JobState::kStopping;
   if (forms_or_runs) status.arrivals = ArrivalsOf(view.generation, view.roster);
   status.finished = view.finished;
   return status;
@@ -276,7 +276,7 @@ Assignment AssignmentOf(const JobView& view, const Node& node) {
   assignment.restore = view.generation.restore;
   assignment.run_id = view.life.run_id;
   assignment.agent_store = view.life.uses_agent_store();
-  assignment.role = node.role.place;
+  assignment.role = node.role;
   return assignment;
 }
 

@@ -19,20 +19,17 @@ namespace ddprun {
 // Belongs to a JobMachine, and lasts as long as nothing changes there.
 struct JobView {
   const std::string& job;
-  JobState state;
   TimePoint now;
-  TimePoint since;  // in this state
   const JobLife& life;
   const GenerationState& generation;
   Generation newest;  // that any agent has been in
   const Roster& roster;
   const Timeline& timeline;
-  bool on_hold;        // workers that are not ours may still live
-  bool awaits_states;  // there are enough nodes, and the disk of one has yet to answer
   const std::optional<Finished>& finished;
 
+  JobState state() const { return life.stage.state; }
   // A worker of a member may run.
-  bool running() const { return state == JobState::kRunning || state == JobState::kSaving; }
+  bool running() const { return state() == JobState::kRunning || state() == JobState::kSaving; }
   StateJudge judge() const { return {timeline, life.requeue_number, newest}; }
 };
 

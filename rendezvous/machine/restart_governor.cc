@@ -40,33 +40,22 @@ std::vector<Duration> WindowedCount::RecentAges(TimePoint now) const {
 
 RestartGovernor::RestartGovernor(RestartPolicy policy, std::uint64_t seed)
     : policy_(std::move(policy)),
-      random_state_(seed),
       restarts_(policy_.window),
-      membership_changes_(policy_.window) {}
+      membership_changes_(policy_.window),
+      so_far_{.random_state = seed} {}
 
 RestartGovernor::RestartGovernor(RestartPolicy policy, const GovernorRecord& record, TimePoint now)
     : policy_(std::move(policy)),
-      random_state_(record.random_state),
       restarts_(policy_.window, record.restarts_used, record.recent_ages, now),
       membership_changes_(policy_.window, record.membership_changes, record.membership_ages, now),
-      furthest_step_(record.furthest_step),
-      start_(record.start),
-      crashes_(record.crashes),
-      stepless_(record.stepless),
-      bind_retries_(record.bind_retries) {}
+      so_far_(record) {}
 
 GovernorRecord RestartGovernor::Record(TimePoint now) const {
-  GovernorRecord record;
+  GovernorRecord record{so_far_};
   record.restarts_used = restarts_.total();
   record.recent_ages = restarts_.RecentAges(now);
   record.membership_changes = membership_changes_.total();
   record.membership_ages = membership_changes_.RecentAges(now);
-  record.furthest_step = furthest_step_;
-  record.start = start_;
-  record.crashes = crashes_;
-  record.stepless = stepless_;
-  record.bind_retries = bind_retries_;
-  record.random_state = random_state_;
   return record;
 }
 
@@ -76,10 +65,10 @@ RestartGovernor::Decision RestartGovernor::OnGenerationEnded(const Facts& facts,
   if (IsMembershipChange(cause)) return OnMembershipChange(now);
   const WorkerExited& exit = cause.failure.exit;
   const bool taken_port = IsTakenPort(exit);
-  if (taken_port && ++bind_retries_ <= kMaxBindRetries) {
+  if (taken_port && ++so_far_.bind_retries <= kMaxBindRetries) {
     return {true, {}, "MASTER_PORT was taken: trying another one, no restart is spent"};
   }
-  if (!taken_port) bind_retries_ = 0;
+  if (!taken_port) so_far_.bind_retries = 0;
   if (IsUnreadableState(cause)) {
     return GiveUp("the state of the training cannot be read: see the root cause for what to do");
   }
@@ -94,7 +83,7 @@ RestartGovernor::Decision RestartGovernor::OnGenerationEnded(const Facts& facts,
     return GiveUp(absl::StrCat("no restart is left (", used, " of ", policy_.max_restarts, " used",
                                WithinTheWindow(), ")"));
   }
-  if (furthest_step_ && stepless_ >= kMaxStepless) {
+  if (so_far_.furthest_step && so_far_.stepless >= kMaxStepless) {
     return GiveUp(absl::StrCat(kMaxStepless,
                                " generations in a row made no step: starting again does not help"));
   }
@@ -121,18 +110,19 @@ RestartGovernor::Decision RestartGovernor::OnMembershipChange(TimePoint now) {
 }
 
 bool RestartGovernor::IsCrashLoop(const Facts& facts) {
-  if (facts.start) start_ = facts.start;
-  const Duration soon = start_ ? kStarts * std::max(*start_, kShortestStart) : kLongEnough;
-  const bool further = facts.step > furthest_step_;  // nothing is less than any step
-  furthest_step_ = std::max(furthest_step_, facts.step);
+  if (facts.start) so_far_.start = facts.start;
+  const Duration soon =
+      so_far_.start ? kStarts * std::max(*so_far_.start, kShortestStart) : kLongEnough;
+  const bool further = facts.step > so_far_.furthest_step;  // nothing is less than any step
+  so_far_.furthest_step = std::max(so_far_.furthest_step, facts.step);
   if (further || facts.new_state || facts.ran >= soon) {
-    crashes_ = stepless_ = 0;
+    so_far_.crashes = so_far_.stepless = 0;
     return false;
   }
   // What came from outside says nothing about the job, for good or ill.
   if (!MadeByWorker(facts.cause)) return false;
-  ++crashes_;
-  stepless_ = facts.step ? 0 : stepless_ + 1;
+  ++so_far_.crashes;
+  so_far_.stepless = facts.step ? 0 : so_far_.stepless + 1;
   return true;
 }
 
@@ -146,7 +136,7 @@ RestartGovernor::Decision RestartGovernor::GiveUp(std::string reason) const {
 
 Duration RestartGovernor::NextDelay() {
   Duration delay = kFirstDelay;
-  for (int i = 1; i < crashes_ && delay < kMaxDelay; ++i) delay *= 2;
+  for (int i = 1; i < so_far_.crashes && delay < kMaxDelay; ++i) delay *= 2;
   delay = std::min(delay, kMaxDelay);
   // From half to all of it, so that many jobs that died together do not come back together.
   const double factor = 0.5 + 0.5 * static_cast<double>(NextRandom() >> 11) / 9007199254740992.0;
@@ -155,7 +145,7 @@ Duration RestartGovernor::NextDelay() {
 
 // SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014).
 std::uint64_t RestartGovernor::NextRandom() {
-  std::uint64_t z = (random_state_ += 0x9e3779b97f4a7c15);
+  std::uint64_t z = (so_far_.random_state += 0x9e3779b97f4a7c15);
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
   z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
   return z ^ (z >> 31);

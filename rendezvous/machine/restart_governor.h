@@ -14,9 +14,32 @@
 #include "rendezvous/core/job_spec.h"
 #include "rendezvous/core/messages.h"
 #include "rendezvous/core/types.h"
-#include "rendezvous/machine/job_record.h"
 
 namespace ddprun {
+
+// What of the governor the rendezvous persists as it is.
+struct CrashRecord {
+  std::optional<std::int64_t> furthest_step{};  // that a worker has told, in any generation so far
+  std::optional<Duration> start{};              // the last that was measured
+  int crashes = 0;                              // in a row
+  int stepless = 0;                             // of these, without a step, in a row
+  int bind_retries = 0;                         // in a row
+  std::uint64_t random_state = 0;
+
+  bool operator==(const CrashRecord&) const = default;
+};
+
+struct GovernorRecord : CrashRecord {
+  int restarts_used = 0;
+  // Of the restarts that the window still held, oldest first: how long ago when the record was
+  // made. Time that passes until it is read is not counted, so the window is never shorter than
+  // asked.
+  std::vector<Duration> recent_ages{};
+  int membership_changes = 0;
+  std::vector<Duration> membership_ages{};  // as recent_ages
+
+  bool operator==(const GovernorRecord&) const = default;
+};
 
 struct RestartPolicy {
   int max_restarts = 0;
@@ -100,14 +123,9 @@ class RestartGovernor {
   std::uint64_t NextRandom();
 
   RestartPolicy policy_;
-  std::uint64_t random_state_;
   WindowedCount restarts_;
   WindowedCount membership_changes_;
-  std::optional<std::int64_t> furthest_step_;  // that a worker has told, in any generation so far
-  std::optional<Duration> start_;              // the last that was measured
-  int crashes_ = 0;                            // in a row
-  int stepless_ = 0;                           // of these, without a step, in a row
-  int bind_retries_ = 0;                       // in a row
+  CrashRecord so_far_;
 };
 
 }  // namespace ddprun

@@ -1,5 +1,5 @@
 // JobSpec and its wire form, by the description of its fields: each is found in v1::JobSpec by its
-// name, and has the type that goes with the member's (int: uint32, Duration: int64 in
+// name, and has the type that goes with the member's (bool and int: uint32, Duration: int64 in
 // milliseconds).
 #include <chrono>
 #include <cstdint>
@@ -34,6 +34,9 @@ class Writer {
   explicit Writer(v1::JobSpec* to) : to_(to), reflection_(*to->GetReflection()) {}
 
   void Write(const FieldDescriptor* at, int value) { reflection_.SetUInt32(to_, at, value); }
+  void Write(const FieldDescriptor* at, bool value) {
+    reflection_.SetUInt32(to_, at, value ? 1 : 0);
+  }
   void Write(const FieldDescriptor* at, Duration value) {
     reflection_.SetInt64(to_, at, MillisecondsRoundedUp(value));
   }
@@ -60,6 +63,11 @@ class Reader {
   void Read(const JobSpecField& field, int* value) {
     *value =
         check_.Number(Name(field), reflection_.GetUInt32(from_, Find(field)), field.min, field.max);
+  }
+  void Read(const JobSpecField& field, bool* value) {
+    int number = 0;
+    Read(field, &number);
+    *value = number != 0;
   }
   void Read(const JobSpecField& field, Duration* value) {
     *value =

@@ -123,6 +123,26 @@ std::map<std::string, Duration> ReadIntervals(const v1::JobRecord& from, FieldCh
   return to;
 }
 
+void FillPlan(const Plan& from, v1::PlanRecord* to) {
+  to->set_stop(from.stop);
+  to->set_save(from.save);
+  to->set_reason(CleanText(from.reason, kMaxTextBytes));
+  to->set_saved(from.saved);
+  to->set_preempted(from.preempted);
+  to->set_for_store(from.for_store);
+}
+
+Plan ReadPlan(const v1::PlanRecord& from, FieldChecker& check) {
+  Plan to;
+  to.stop = from.stop();
+  to.save = from.save();
+  to.reason = check.Text("PlanRecord.reason", from.reason(), kMaxTextBytes);
+  to.saved = from.saved();
+  to.preempted = from.preempted();
+  to.for_store = from.for_store();
+  return to;
+}
+
 void FillQuarantine(const QuarantineRecord& from, v1::JobRecord* to) {
   for (const Blame& blame : from.blames) {
     v1::Blame* const added = to->add_blames();
@@ -183,13 +203,7 @@ std::string EncodeRecord(const std::string& owner, const JobRecord& record) {
   for (const RootCause& cause : record.causes) Fill(cause, proto.add_causes());
   proto.set_reports_checkpoints(record.reports_checkpoints);
   if (record.checkpoint) proto.set_checkpoint(*record.checkpoint);
-  if (record.plan) {
-    proto.mutable_plan()->set_stop(record.plan->stop);
-    proto.mutable_plan()->set_save(record.plan->save);
-    proto.mutable_plan()->set_reason(CleanText(record.plan->reason, kMaxTextBytes));
-    proto.mutable_plan()->set_saved(record.plan->saved);
-    proto.mutable_plan()->set_preempted(record.plan->preempted);
-  }
+  if (record.plan) FillPlan(*record.plan, proto.mutable_plan());
   if (record.restore) Fill(*record.restore, proto.mutable_restore());
   for (const ResumePoint& point : record.timeline) {
     v1::ResumePoint* const to = proto.add_timeline();
@@ -237,11 +251,7 @@ absl::StatusOr<OwnedRecord> DecodeRecord(const std::string& bytes) {
   record.reports_checkpoints = proto.reports_checkpoints();
   if (proto.has_checkpoint())
     record.checkpoint = check.Step("JobRecord.checkpoint", proto.checkpoint());
-  if (proto.has_plan()) {
-    record.plan = {proto.plan().stop(), proto.plan().save(),
-                   check.Text("PlanRecord.reason", proto.plan().reason(), kMaxTextBytes),
-                   proto.plan().saved(), proto.plan().preempted()};
-  }
+  if (proto.has_plan()) record.plan = ReadPlan(proto.plan(), check);
   if (proto.has_restore()) {
     record.restore = ReadRestorePlan(proto.restore(), kMaxWorldSize, check);
   }

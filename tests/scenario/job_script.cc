@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "rendezvous/core/root_cause.h"
 #include "rendezvous/core/words.h"
+#include "tests/scenario/job_text.h"
 #include "tests/support/one_by_one.h"
 #include "worker/contract/overloaded.h"
 
@@ -18,77 +18,6 @@ namespace ddprun {
 namespace {
 
 constexpr std::int64_t kNoStep = -1;
-
-// Words of a command that name no agent.
-bool IsFlag(const std::string& word) {
-  return word == "running" || word == "idle" || word == "save" || word == "memory" ||
-         word == "looks" || word == "before";
-}
-
-std::string Text(const RootCause& cause) {
-  std::string text = Describe(cause);
-  for (const WorkerFailure& victim : cause.victims) {
-    absl::StrAppend(&text, "; victim: rank ", victim.exit.rank.value);
-  }
-  return text;
-}
-
-std::string Text(const Finished& end) {
-  return absl::StrCat("Finished ", ToString(end.outcome), " ", end.exit_code, ": ", end.reason,
-                      end.root_cause ? absl::StrCat(" [", Text(*end.root_cause), "]") : "",
-                      end.failed_checkpoints.count > 0
-                          ? absl::StrCat("; failed checkpoints: ", end.failed_checkpoints.count)
-                          : "");
-}
-
-std::string Text(const RendezvousMessage& message) {
-  return std::visit(
-      Overloaded{
-          [](const Waiting& waiting) { return absl::StrCat("Waiting: ", waiting.reason); },
-          [](const HeartbeatAck&) { return std::string("HeartbeatAck"); },
-          [](const Assignment& a) {
-            return absl::StrCat("Assignment node ", a.node_rank.value, " of ", a.node_count,
-                                ", ranks from ", a.first_rank.value, " of ", a.world_size,
-                                ", master ", a.master_addr, ":", a.master_port, ", restarts ",
-                                a.restart_count, " of ", a.max_restarts,
-                                a.agent_store ? ", agent's store" : "",
-                                a.restore ? "; " + Describe(*a.restore) : "");
-          },
-          [](const Start&) { return std::string("Start"); },
-          [](const Save&) { return std::string("Save"); },
-          [](const Stop& stop) { return absl::StrCat("Stop: ", stop.reason); },
-          [](const Finished& end) { return Text(end); },
-          [](const Fenced& fenced) { return absl::StrCat("Fenced: ", fenced.reason); },
-          [](const Refused& refused) { return absl::StrCat("Refused: ", refused.reason); },
-          [](const Warning& warning) { return absl::StrCat("Warning: ", warning.text); },
-          [](const LookAgain&) { return std::string("LookAgain"); },
-          [](const TakeStacks&) { return std::string("TakeStacks"); },
-          [](const HangReported&) { return std::string("HangStacks"); },
-      },
-      message);
-}
-
-std::string Text(const JobEvent& event) {
-  std::string text = ToString(event.kind);
-  if (!event.host.empty()) absl::StrAppend(&text, " ", event.host);
-  if (event.kind == JobEvent::Kind::kFormed || event.kind == JobEvent::Kind::kStarted) {
-    absl::StrAppend(&text, " generation ", event.generation.value, ": ", Nodes(event.nodes), ", ",
-                    event.workers, " workers");
-  }
-  if (event.restore) absl::StrAppend(&text, "; ", Describe(*event.restore));
-  if (event.step) absl::StrAppend(&text, " step ", *event.step);
-  if (event.outcome) {
-    absl::StrAppend(&text, " ", ToString(*event.outcome), " ", event.exit_code);
-  }
-  if (!event.reason.empty()) absl::StrAppend(&text, ": ", event.reason);
-  if (event.failed_checkpoints > 0) {
-    absl::StrAppend(&text, " (", event.failed_checkpoints, " in all)");
-  }
-  if (event.kind == JobEvent::Kind::kRestarted) {
-    absl::StrAppend(&text, " (", event.restarts, " used)");
-  }
-  return text;
-}
 
 std::string HostOf(const std::string& agent) { return agent.substr(0, agent.find('#')); }
 
@@ -104,62 +33,15 @@ std::string JobScript::Play(const std::string& scenario) {
     absl::StrAppend(&played, line, "\n");
     if (line.empty() || line[0] == '#') continue;
     output_.clear();
-    Execute(Parse(line));
+    Execute(JobCommand::Parse(line));
     played += output_;
   }
   return played;
 }
 
-bool JobScript::Command::Has(const std::string& word) const {
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
-
-int JobScript::Command::Int(const std::string& name, int otherwise) const {
-  const auto found = values.find(name);
-  return found == values.end() ? otherwise : std::stoi(found->second);
-}
-
-Duration JobScript::Command::Time(const std::string& name, Duration otherwise) const {
-  const auto found = values.find(name);
-  return found == values.end() ? otherwise : ParseTime(found->second);
-}
-
-std::vector<std::string> JobScript::Command::Agents() const {
-  std::vector<std::string> agents;
-  for (const std::string& word : words) {
-    if (!IsFlag(word)) agents.push_back(word);
-  }
-  return agents;
-}
-
-JobScript::Command JobScript::Parse(const std::string& line) {
-  Command command;
-  std::istringstream words(line);
-  words >> command.name;
-  for (std::string word; words >> word;) {
-    const std::size_t equals = word.find('=');
-    if (equals == std::string::npos) {
-      command.words.push_back(word);
-    } else {
-      command.values[word.substr(0, equals)] = word.substr(equals + 1);
-    }
-  }
-  return command;
-}
-
-// "3s", "500ms".
-Duration JobScript::ParseTime(const std::string& text) {
-  std::size_t end = 0;
-  const int number = std::stoi(text, &end);
-  const std::string unit = text.substr(end);
-  if (unit == "s") return std::chrono::seconds(number);
-  if (unit == "ms") return std::chrono::milliseconds(number);
-  throw std::invalid_argument(absl::StrCat(text, " is no time: 3s or 500ms"));
-}
-
 // ---- commands ----
 
-void JobScript::Execute(const Command& command) {
+void JobScript::Execute(const JobCommand& command) {
   const std::string& name = command.name;
   const auto each = [&](const auto& message) {
     for (const std::string& agent : command.Agents()) Receive(command, Get(agent), message);
@@ -235,7 +117,7 @@ void JobScript::Execute(const Command& command) {
   }
 }
 
-void JobScript::Job(const Command& command) {
+void JobScript::Job(const JobCommand& command) {
   const std::vector<std::string> nodes = absl::StrSplit(command.values.at("nodes"), ':');
   spec_.min_nodes = std::stoi(nodes.front());
   spec_.max_nodes = std::stoi(nodes.back());
@@ -251,7 +133,7 @@ void JobScript::Job(const Command& command) {
 }
 
 // Also of an agent that joined before: on a new session, with what it has.
-void JobScript::JoinAs(const Command& command) {
+void JobScript::JoinAs(const JobCommand& command) {
   for (const std::string& name : command.Agents()) {
     Agent& agent = Get(name);
     agent.requeue_number = command.Int("epoch", static_cast<int>(agent.requeue_number));
@@ -282,7 +164,7 @@ void JobScript::JoinAs(const Command& command) {
 
 // "states=memory:3:1200,durable:3:1000" (generation, step; or requeue number, generation, step) is
 // what the agent holds from now on; "states=none".
-std::vector<SavedState> JobScript::States(const Command& command, Agent& agent) {
+std::vector<SavedState> JobScript::States(const JobCommand& command, Agent& agent) {
   const auto found = command.values.find("states");
   if (found == command.values.end()) return agent.states;
   agent.states.clear();
@@ -304,13 +186,13 @@ std::vector<SavedState> JobScript::States(const Command& command, Agent& agent) 
 }
 
 // Since it was asked last; `before`: its look had begun before that.
-LookId JobScript::Looks(const Command& command, Agent& agent) {
+LookId JobScript::Looks(const JobCommand& command, Agent& agent) {
   if (!command.Has("before")) agent.looked = agent.asked;
   return agent.looked;
 }
 
 // "failed=3:120:disk-full": so many checkpoints failed in the agent's life, the last of this step.
-FailedCheckpoints JobScript::Failed(const Command& command, Agent& agent) {
+FailedCheckpoints JobScript::Failed(const JobCommand& command, Agent& agent) {
   const auto found = command.values.find("failed");
   if (found == command.values.end()) return agent.failed;
   const std::vector<std::string> parts = absl::StrSplit(found->second, absl::MaxSplits(':', 2));
@@ -322,7 +204,7 @@ FailedCheckpoints JobScript::Failed(const Command& command, Agent& agent) {
 }
 
 // "stuck=3": SIGKILL did not end the worker of rank 3, from 2 s ago on; "stuck=none": it is gone.
-StuckProcesses JobScript::Stuck(const Command& command, Agent& agent) {
+StuckProcesses JobScript::Stuck(const JobCommand& command, Agent& agent) {
   const auto found = command.values.find("stuck");
   if (found == command.values.end()) return agent.stuck;
   ++agent.stuck.report;
@@ -334,7 +216,7 @@ StuckProcesses JobScript::Stuck(const Command& command, Agent& agent) {
   return agent.stuck;
 }
 
-void JobScript::Exit(const Command& command) {
+void JobScript::Exit(const JobCommand& command) {
   for (const std::string& name : command.Agents()) {
     const Agent& agent = Get(name);
     WorkerExited exit;
@@ -351,7 +233,7 @@ void JobScript::Exit(const Command& command) {
 
 // Time passes; the JobMachine gets its Ticks when it asked for them, and each of `beat`'s agents
 // says that it lives once a second.
-void JobScript::Wait(const Command& command) {
+void JobScript::Wait(const JobCommand& command) {
   const TimePoint end = now_ + ParseTime(command.words.at(0));
   std::vector<std::string> beating;
   if (command.values.contains("beat")) beating = absl::StrSplit(command.values.at("beat"), ',');
@@ -378,7 +260,7 @@ void JobScript::Wait(const Command& command) {
 }
 
 // It was killed, and another one reads what was durable: nobody has a session.
-void JobScript::RestartDaemon(const Command& command) {
+void JobScript::RestartDaemon(const JobCommand& command) {
   now_ += command.Time("away", Duration{});
   if (command.Has("memory") || !record_) {
     machine_ = std::make_unique<JobMachine>("job", 0, options_);
@@ -433,7 +315,7 @@ JobMachine& JobScript::machine() {
   return *machine_;
 }
 
-void JobScript::Receive(const Command& command, Agent& agent, AgentMessage message) {
+void JobScript::Receive(const JobCommand& command, Agent& agent, AgentMessage message) {
   Header header{"job", agent.requeue_number, agent.generation, agent.agent_id};
   header.generation.value = command.Int("generation", header.generation.value);
   Step(JobMachine::Received{header, std::move(message)});

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "rendezvous/machine/job_machine.h"
+#include "tests/scenario/job_command.h"
 #include "tests/support/stacks_at_once.h"
 
 namespace ddprun {
@@ -33,18 +34,6 @@ class JobScript {
   std::string Play(const std::string& scenario);
 
  private:
-  // "join a b workers=2 running": words in order, values by name.
-  struct Command {
-    std::string name;
-    std::vector<std::string> words;
-    std::map<std::string, std::string> values;
-
-    bool Has(const std::string& word) const;
-    int Int(const std::string& name, int otherwise) const;
-    Duration Time(const std::string& name, Duration otherwise) const;
-    std::vector<std::string> Agents() const;  // the words that are not flags
-  };
-
   // One agent, as a client that does what it is told; "a#2" is the second agent on host a.
   struct Agent {
     std::string name;
@@ -62,23 +51,20 @@ class JobScript {
     LookId looked;  // as it told last
   };
 
-  static Command Parse(const std::string& line);
-  static Duration ParseTime(const std::string& text);
-
-  void Execute(const Command& command);
-  void Job(const Command& command);
-  void JoinAs(const Command& command);
-  std::vector<SavedState> States(const Command& command, Agent& agent);
-  LookId Looks(const Command& command, Agent& agent);
-  FailedCheckpoints Failed(const Command& command, Agent& agent);
-  StuckProcesses Stuck(const Command& command, Agent& agent);
-  void Exit(const Command& command);
-  void Wait(const Command& command);
-  void RestartDaemon(const Command& command);
+  void Execute(const JobCommand& command);
+  void Job(const JobCommand& command);
+  void JoinAs(const JobCommand& command);
+  std::vector<SavedState> States(const JobCommand& command, Agent& agent);
+  LookId Looks(const JobCommand& command, Agent& agent);
+  FailedCheckpoints Failed(const JobCommand& command, Agent& agent);
+  StuckProcesses Stuck(const JobCommand& command, Agent& agent);
+  void Exit(const JobCommand& command);
+  void Wait(const JobCommand& command);
+  void RestartDaemon(const JobCommand& command);
   void ShowStatus();
   Agent& Get(const std::string& name);
   JobMachine& machine();
-  void Receive(const Command& command, Agent& agent, AgentMessage message);
+  void Receive(const JobCommand& command, Agent& agent, AgentMessage message);
   void Step(const JobMachine::Event& event);
   void Show(const JobMachine::Send& send);
   void ShowState();

@@ -34,6 +34,10 @@ int Usage() {
   return 64;
 }
 
+const char* OutcomeOf(const Result& result) {
+  return result.outcome ? ddprun::ToString(*result.outcome) : "none";
+}
+
 int Trace(std::uint64_t seed, Bug bug) {
   std::string trace;
   const Result result = ddprun::sim::Simulate(seed, bug, &trace);
@@ -41,7 +45,7 @@ int Trace(std::uint64_t seed, Bug bug) {
   std::printf("seed %llu: %s; outcome %s, %llu events, hash %016llx\n",
               static_cast<unsigned long long>(seed),
               result.violation.empty() ? "everything held" : result.violation.c_str(),
-              result.outcome.c_str(), static_cast<unsigned long long>(result.events),
+              OutcomeOf(result), static_cast<unsigned long long>(result.events),
               static_cast<unsigned long long>(result.hash));
   return result.violation.empty() ? 0 : 1;
 }
@@ -69,7 +73,7 @@ int Campaign(std::uint64_t from, std::uint64_t to, Bug bug, const char* bug_name
     daemon_restarts += result.daemon_restarts;
     generations += result.generations;
     sessions += result.sessions;
-    ++outcomes[result.outcome];
+    ++outcomes[OutcomeOf(result)];
     if (result.violation.empty()) continue;
     ++found;
     std::printf("seed %llu: %s\n  replay: simulate --trace %llu%s%s\n",

@@ -99,9 +99,8 @@ Result Simulate(std::uint64_t seed, Bug bug, std::string* trace) {
   if (world.result.violation.empty()) world.checker.OnEnd(in_time);
   world.result.hash = world.recorder.hash();
   world.result.events = world.scheduler.ran();
-  world.result.outcome = "none";
   for (const auto& agent : world.agents) {
-    if (agent->verdict()) world.result.outcome = ToString(agent->verdict()->outcome);
+    if (agent->verdict()) world.result.outcome = agent->verdict()->outcome;
     if (agent->verdict() && agent->verdict()->outcome == Outcome::kSucceeded) break;
   }
   return world.result;

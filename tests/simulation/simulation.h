@@ -8,6 +8,8 @@
 #include <optional>
 #include <string>
 
+#include "rendezvous/core/outcome.h"
+
 namespace ddprun::sim {
 
 // Mistakes that a campaign must find. They are made around the cores, not in them.
@@ -30,8 +32,8 @@ struct Result {
   std::uint64_t hash = 0;
   std::uint64_t events = 0;
   // What the run was like, so that a campaign can show that it was not empty.
-  std::string outcome;  // of the job: succeeded | failed | left | ...; or "none"
-  int generations = 0;  // that were started
+  std::optional<Outcome> outcome;  // of the job; nullopt: it has not ended
+  int generations = 0;             // that were started
   int faults = 0;
   int fences = 0;  // agents that ended their workers because they were cut off
   int daemon_restarts = 0;

@@ -34,7 +34,7 @@ TEST(SimulationTest, EverythingHoldsWhateverHappens) {
     all.stuck += result.stuck;
     all.left_out += result.left_out;
     all.stayed += result.stayed;
-    succeeded += result.outcome == "succeeded";
+    succeeded += result.outcome == Outcome::kSucceeded;
   }
   // It was not held because nothing happened, or because nothing was finished.
   EXPECT_GT(all.faults, 3 * static_cast<int>(kRuns));

@@ -40,7 +40,7 @@ void HeldCheckpoints::Scan(RunId run_id, std::function<void()> done) {
                       config_.checkpoint_dir,
                       states_.files(),
                       config_.rendezvous.requeue_number,
-                      config_.checkpoint.start_anew,
+                      config_.spec.start_anew,
                       before_,
                       run_id == sorted_for_ ? "" : RunIdText(run_id)};
   if (request.folder.empty() && request.named.empty()) return done();
@@ -50,7 +50,7 @@ void HeldCheckpoints::Scan(RunId run_id, std::function<void()> done) {
                             Seconds(kScanWarning), config_.checkpoint_dir.empty() ? "" : ": ",
                             config_.checkpoint_dir,
                             "; where it may hold the newest state, the job waits for it, at most ",
-                            Seconds(config_.rendezvous.join_timeout)));
+                            Seconds(config_.spec.join_timeout)));
   });
   scan_.emplace(loop_, std::move(request),
                 [this, run_id, done = std::move(done)](ScanResult result) {
@@ -69,7 +69,7 @@ void HeldCheckpoints::OnScanned(RunId run_id, ScanResult result) {
   for (const std::string& problem : result.problems) {
     if (problems_.insert(problem).second) LogWarning(problem);
   }
-  if (config_.checkpoint.start_anew && (!before_ || run_id != sorted_for_)) {
+  if (config_.spec.start_anew && (!before_ || run_id != sorted_for_)) {
     before_ = std::move(result.before);
     sorted_for_ = run_id;
   }

@@ -195,6 +195,7 @@ class RunOptions {
   // backend is static unless it is named.
   void ResolveBackend() {
     RendezvousConfig& rendezvous = draft_.config.rendezvous;
+    JobSpec& spec = draft_.config.spec;
     const NodesConfig& nodes = draft_.config.nodes;
     const GivenFlag* const backend = reading_.Find("rdzv-backend");
     const GivenFlag* const node_rank = reading_.Find("node-rank");
@@ -206,16 +207,15 @@ class RunOptions {
       Note("node-rank", "with c10d the rendezvous gives the ranks; --rdzv-backend=static asks");
       Note("master-addr", "it is for --rdzv-backend=static");
       Note("master-port", "it is for --rdzv-backend=static");
-      rendezvous.master_addr.clear();
-      rendezvous.master_port = 0;
+      spec.master_addr.clear();
+      spec.master_port = 0;
       return;
     }
     const bool is_static = backend != nullptr && backend->value == "static";
     if (is_static && !rendezvous.endpoint.empty()) TakeMasterOfEndpoint();
     const bool no_endpoint = rendezvous.endpoint.empty();
     // A port alone can go with ranks that a rendezvous gives, an address cannot.
-    const bool has_master =
-        !rendezvous.master_addr.empty() || (rendezvous.master_port != 0 && no_endpoint);
+    const bool has_master = !spec.master_addr.empty() || (spec.master_port != 0 && no_endpoint);
     if (!is_static && !has_master && node_rank == nullptr) return;
     if (backend == nullptr) rendezvous.autostart = "true";
     if (nodes.min != nodes.max) {
@@ -247,8 +247,8 @@ class RunOptions {
     Note("master-addr", "with --rdzv-backend=static the endpoint is the master");
     Note("master-port", "with --rdzv-backend=static the endpoint is the master");
     const Endpoint master = *ParseEndpoint(rendezvous.endpoint, 1, std::nullopt);
-    rendezvous.master_addr = master.host;
-    rendezvous.master_port = master.port;
+    draft_.config.spec.master_addr = master.host;
+    draft_.config.spec.master_port = master.port;
     rendezvous.endpoint.clear();
     auto origin = draft_.origins.extract("rendezvous.endpoint");
     draft_.origins["rendezvous.master_port"] = std::move(origin.mapped());
@@ -257,18 +257,18 @@ class RunOptions {
   // torchrun's defaults, and the endpoint of a job that names none: the port after MASTER_PORT,
   // which the workers need for themselves.
   void TakeMaster(bool no_endpoint, bool is_static) {
-    RendezvousConfig& rendezvous = draft_.config.rendezvous;
-    if (rendezvous.master_addr.empty() && no_endpoint) rendezvous.master_addr = "127.0.0.1";
-    if (rendezvous.master_port == 0) rendezvous.master_port = kDefaultMasterPort;
+    JobSpec& spec = draft_.config.spec;
+    if (spec.master_addr.empty() && no_endpoint) spec.master_addr = "127.0.0.1";
+    if (spec.master_port == 0) spec.master_port = kDefaultMasterPort;
     if (!no_endpoint || draft_.config.nodes.max == 1) return;
     if (draft_.origins.count("rendezvous.endpoint") != 0) return;  // --standalone: said so
-    if (rendezvous.master_port == kMaxPort) {
+    if (spec.master_port == kMaxPort) {
       AddError(draft_.origins["rendezvous.master_port"],
                absl::StrCat(kMaxPort, " has no next port for the rendezvous; give ",
                             is_static ? "a lower one" : "--rdzv-endpoint"));
       return;
     }
-    rendezvous.endpoint = FormatEndpoint({rendezvous.master_addr, rendezvous.master_port + 1});
+    draft_.config.rendezvous.endpoint = FormatEndpoint({spec.master_addr, spec.master_port + 1});
   }
 
   // A Slurm step in a pod is Slurm's.

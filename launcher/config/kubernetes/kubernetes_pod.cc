@@ -136,7 +136,7 @@ class PodDefaults {
 
   void Wait() {
     RendezvousConfig& rendezvous = config_.rendezvous;
-    if (!Given("save_timeout")) config_.save_timeout = kPodSaveTimeout;
+    if (!Given("save_timeout")) config_.spec.save_timeout = kPodSaveTimeout;
     if (!Given("stop_grace")) config_.stop_grace = kPodStopGrace;
     if (!Given("rendezvous.connect_timeout")) rendezvous.connect_timeout = kPodWait;
     if (!Given("rendezvous.daemon_grace")) rendezvous.daemon_grace = kPodWait;
@@ -230,7 +230,7 @@ absl::Status ApplyKubernetes(const KubernetesPod& pod, const Host& host, bool in
   }
   const RendezvousConfig& rendezvous = draft->config.rendezvous;
   const bool standalone = given("rendezvous.endpoint") && rendezvous.endpoint.empty();
-  if (standalone || !rendezvous.master_addr.empty() || rendezvous.node_rank >= 0) {
+  if (standalone || !draft->config.spec.master_addr.empty() || rendezvous.node_rank >= 0) {
     return absl::OkStatus();
   }
   return PodDefaults(pod, insecure, draft).Apply();

@@ -108,7 +108,7 @@ absl::Status ApplySlurm(const SlurmStep& step, const Host& host, bool insecure, 
     const int gpus = step.gpus_on_node ? *step.gpus_on_node : VisibleGpuCount(host);
     draft->nproc_per_node = absl::StrCat(std::max(gpus, 1));
   }
-  if (given("rendezvous.endpoint") || !rendezvous.master_addr.empty() ||
+  if (given("rendezvous.endpoint") || !config.spec.master_addr.empty() ||
       rendezvous.node_rank >= 0) {
     return absl::OkStatus();
   }
@@ -126,7 +126,7 @@ absl::Status ApplySlurm(const SlurmStep& step, const Host& host, bool insecure, 
   // A name that is given would be used by the next submission, whose restart count is 0 again.
   rendezvous.id =
       given("rendezvous.id") ? absl::StrCat(rendezvous.id, ".", step.job_id) : step.job_id;
-  if (!given("save_timeout")) config.save_timeout = kSlurmSaveTimeout;
+  if (!given("save_timeout")) config.spec.save_timeout = kSlurmSaveTimeout;
   if (!given("stop_grace")) config.stop_grace = kSlurmStopGrace;
   config.place = {/*ends_with_process=*/true, /*has_later_lives=*/true, /*slurm_requeues=*/true,
                   step.node_name, step.nodes};

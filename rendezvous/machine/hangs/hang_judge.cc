@@ -53,7 +53,7 @@ void HangJudge::Take(const Node& node, const NodeProgress& progress, TimePoint n
   job_.life->progress.any = job_.life->progress.any || progress.workers > 0;
   job_.life->progress.names_phases = job_.life->progress.names_phases || progress.names_phases;
   if (!over) return;
-  Reset();
+  suspicion() = HangSuspicion{};
   const std::string text =
       absl::StrCat(NameOfJob(*job_.name), " moves again, after ", Seconds(still));
   job_.out->Emit({.kind = JobEvent::Kind::kMovedAgain, .host = node.spec.host, .reason = text});
@@ -92,23 +92,24 @@ std::optional<TimePoint> HangJudge::Deadline(JobState state) const {
   const auto& hang = job_.generation->hang;
   if (!hang.called()) {
     const TimePoint at = hang.last_moved() + Limit();
-    return again_ ? std::max(at, *again_) : at;
+    return suspicion().again ? std::max(at, *suspicion().again) : at;
   }
-  return again_;
+  return suspicion().again;
 }
 
 bool HangJudge::IsAtWork(TimePoint now) const {
   // A debugger that came after the verdict moves last_moved(), and so this time.
   const TimePoint until =
       job_.generation->hang.last_moved() + job_.life->spec->hang_startup_timeout;
-  if (!at_work_ || now >= until) return false;
+  if (!suspicion().at_work || now >= until) return false;
   for (const StillNode& node : StillNodes()) {
     // It may seem to do nothing, because a debugger has it or it gets no CPU.
     if (node.told->excused || node.told->silent_excused) return true;
     for (const auto* const workers : {&node.told->still_workers, &node.told->silent_workers}) {
       for (const StillWorker& worker : *workers) {
         const Rank rank{node.first_rank.value + worker.local_rank.value};
-        if (worker.busy && !worker.inside && at_work_->rank.value_or(rank) == rank) return true;
+        if (worker.busy && !worker.inside && suspicion().at_work->rank.value_or(rank) == rank)
+          return true;
       }
     }
   }
@@ -129,16 +130,16 @@ void HangJudge::Consider(JobState state, TimePoint now) {
   if (!deadline || now < *deadline) return;
   if (job_.stacks->for_verdict()) return;  // Decide comes
   if (IsAtWork(now) || !KnowsEveryRank(now)) {
-    again_ = now + job_.life->spec->heartbeat;
+    suspicion().again = now + job_.life->spec->heartbeat;
     return;
   }
   if (!HasFound()) return job_.stacks->AskForVerdict(now);
-  Found found = *std::exchange(found_, std::nullopt);
+  HangSuspicion::Found found = *std::exchange(suspicion().found, std::nullopt);
   Decide(std::move(found.culprit), std::move(found.missing), state, now);
 }
 
 bool HangJudge::HasFound() const {
-  return found_ && found_->last_moved == job_.generation->hang.last_moved();
+  return suspicion().found && suspicion().found->last_moved == job_.generation->hang.last_moved();
 }
 
 std::vector<StillNode> HangJudge::StillNodes() const {
@@ -164,7 +165,7 @@ std::string HangJudge::WhoHasEnded(TimePoint now) const {
   RankSet ended;
   for (const Node* const node : job_.roster->members()) {
     if (node == nullptr) continue;
-    for (const LocalRank rank : node->succeeded) {
+    for (const LocalRank rank : node->told.succeeded) {
       ended.Add(static_cast<std::uint32_t>(node->first_rank.value + rank.value));
     }
   }
@@ -183,11 +184,11 @@ void HangJudge::Decide(StackFindings::Culprit found, std::vector<std::string> mi
   const auto deadline = Deadline(state);
   if (!deadline || now < *deadline) return;
   if (!KnowsEveryRank(now)) {
-    again_ = now + job_.life->spec->heartbeat;
-    found_ = {std::move(found), std::move(missing), job_.generation->hang.last_moved()};
+    suspicion().again = now + job_.life->spec->heartbeat;
+    suspicion().found = {std::move(found), std::move(missing), job_.generation->hang.last_moved()};
     return;
   }
-  again_.reset();
+  suspicion().again.reset();
   found.verdict.why += WhoHasEnded(now);
   const HangVerdict& verdict = found.verdict;
   const bool again = job_.generation->hang.called();
@@ -196,7 +197,7 @@ void HangJudge::Decide(StackFindings::Culprit found, std::vector<std::string> mi
                          job_.generation->furthest_step, job_.generation->hang.step_seen());
   const auto [restart, next] = AfterHang(verdict, again, now);
   if (restart && !verdict.culprit) {  // the next heartbeats say which
-    again_ = now + job_.life->spec->heartbeat;
+    suspicion().again = now + job_.life->spec->heartbeat;
     return;
   }
   if (!again) Call(found, standstill, next, std::move(missing));
@@ -297,13 +298,13 @@ std::pair<bool, std::string> HangJudge::AfterHang(const HangVerdict& verdict, bo
 
 std::string HangJudge::LeaveAtWork(const HangVerdict& verdict, TimePoint now) {
   const JobSpec& spec = *job_.life->spec;
-  at_work_.emplace();
-  if (verdict.blames && verdict.culprit) at_work_->rank = verdict.culprit->rank;
-  again_ = now + spec.heartbeat;
+  suspicion().at_work.emplace();
+  if (verdict.blames && verdict.culprit) suspicion().at_work->rank = verdict.culprit->rank;
+  suspicion().again = now + spec.heartbeat;
   const TimePoint until = job_.generation->hang.last_moved() + spec.hang_startup_timeout;
   return absl::StrCat(
       "it uses the CPU or does I/O, so it is ended only once it has done neither for ",
-      Seconds(kBusyWindow), ", or goes on for ", Seconds(std::max(until, *again_) - now),
+      Seconds(kBusyWindow), ", or goes on for ", Seconds(std::max(until, *suspicion().again) - now),
       " more (--hang-startup-timeout)");
 }
 

@@ -53,12 +53,6 @@ class HangJudge {
               TimePoint now);
   // While the workers run.
   void AddProgress(JobStatus* status, TimePoint now) const;
-  // The generation is over.
-  void Reset() {
-    again_.reset();
-    at_work_.reset();
-    found_.reset();
-  }
 
  private:
   bool Judges() const;
@@ -79,21 +73,10 @@ class HangJudge {
   std::size_t ShownStackBytes() const;  // to one node, at most
   std::pair<bool, std::string> AfterHang(const HangVerdict& verdict, bool again, TimePoint now);
   std::string LeaveAtWork(const HangVerdict& verdict, TimePoint now);
+  HangSuspicion& suspicion() { return job_.generation->suspicion; }
+  const HangSuspicion& suspicion() const { return job_.generation->suspicion; }
 
   const Job job_;
-  std::optional<TimePoint> again_;  // not before that a hang is considered once more
-  // It was busy, so it is not ended yet.
-  struct AtWork {
-    std::optional<Rank> rank;  // not set: it may be any
-  };
-  std::optional<AtWork> at_work_;
-  // What the stacks have said while a node was not heard: they are not taken again for that.
-  struct Found {
-    StackFindings::Culprit culprit;
-    std::vector<std::string> missing;
-    TimePoint last_moved;  // HangWatch::last_moved() then
-  };
-  std::optional<Found> found_;
 };
 
 }  // namespace ddprun

@@ -20,6 +20,7 @@ bool Agree(const T& ours, const T& theirs, const JobSpecField& field) {
   return unknown || ours == theirs;
 }
 
+std::string Text(bool on) { return on ? "on" : "off"; }
 std::string Text(int number) { return absl::StrCat(number); }
 std::string Text(Duration duration) { return Seconds(duration); }
 std::string Text(const std::optional<Duration>& duration) { return Seconds(*duration); }
@@ -104,7 +105,7 @@ std::optional<std::size_t> FirstOtherArgument(const WorkerProgram& ours,
 const Node* ComparableNode(const Roster& roster, const WorkerProgram& program) {
   const auto& nodes = roster.nodes();
   const auto found = std::find_if(nodes.begin(), nodes.end(), [&](const Node& node) {
-    return AreComparable(node.role.program, program);
+    return AreComparable(node.program, program);
   });
   return found == nodes.end() ? nullptr : &*found;
 }
@@ -119,7 +120,7 @@ std::string WhyJoinIsRefused(const JobView& view, int max_agents, const Join& jo
   if (!view.life.spec) return "";
   if (std::string why = WhyJobDiffers(*view.life.spec, join.job); !why.empty()) return why;
   if (const Node* const node = ComparableNode(view.roster, join.program)) {
-    std::string why = WhyProgramDiffers(node->role.program, node->spec.host, join.program);
+    std::string why = WhyProgramDiffers(node->program, node->spec.host, join.program);
     if (!why.empty()) return why;
   }
   if (join.why_ineligible.empty() && view.life.quarantine->Excludes(join.node.host)) {

@@ -17,7 +17,7 @@ void HeldBackNodes::OnJoined(Node& node, TimePoint now) {
   held_back.until = until;
   held_back.why = wait->reason;
   roster_->SetHeldBack(node, std::move(held_back));
-  next_ = std::min(next_.value_or(until), until);
+  life_->next_admission = std::min(life_->next_admission.value_or(until), until);
 }
 
 void HeldBackNodes::TakeStuck(Node& node, const StuckProcesses& stuck, TimePoint now) {
@@ -46,8 +46,9 @@ void HeldBackNodes::TakeStuck(Node& node, const StuckProcesses& stuck, TimePoint
 }
 
 void HeldBackNodes::Admit(TimePoint now) {
-  if (!next_ || now < *next_) return;
-  next_.reset();
+  std::optional<TimePoint>& next = life_->next_admission;
+  if (!next || now < *next) return;
+  next.reset();
   for (Node& node : roster_->nodes()) {
     if (!node.held_back.until) continue;
     const TimePoint until = *node.held_back.until;
@@ -58,7 +59,7 @@ void HeldBackNodes::Admit(TimePoint now) {
       if (node.held_back.any()) continue;
       out_->Log(absl::StrCat(node.spec.host, " is admitted again"));
     } else {
-      next_ = std::min(next_.value_or(until), until);
+      next = std::min(next.value_or(until), until);
     }
   }
 }

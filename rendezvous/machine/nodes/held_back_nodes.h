@@ -19,7 +19,7 @@ namespace ddprun {
 class HeldBackNodes {
  public:
   // All of these outlive it.
-  HeldBackNodes(const JobLife* life, Roster* roster, StateSurvey* survey, JobOutbox* out)
+  HeldBackNodes(JobLife* life, Roster* roster, StateSurvey* survey, JobOutbox* out)
       : life_(life), roster_(roster), survey_(survey), out_(out) {}
   HeldBackNodes(const HeldBackNodes&) = delete;
   HeldBackNodes& operator=(const HeldBackNodes&) = delete;
@@ -31,16 +31,13 @@ class HeldBackNodes {
   // Those whose time has come.
   void Admit(TimePoint now);
 
-  std::optional<TimePoint> NextDeadline() const { return next_; }
-  // All nodes are gone.
-  void Reset() { next_.reset(); }
+  std::optional<TimePoint> NextDeadline() const { return life_->next_admission; }
 
  private:
-  const JobLife* const life_;
+  JobLife* const life_;
   Roster* const roster_;
   StateSurvey* const survey_;
   JobOutbox* const out_;
-  std::optional<TimePoint> next_;  // a node may come in
 };
 
 }  // namespace ddprun

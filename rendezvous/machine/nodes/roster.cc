@@ -119,17 +119,6 @@ void Roster::Erase(Node& node) {
   nodes_.erase(place);
 }
 
-void Roster::Clear() {
-  nodes_.clear();
-  entries_.clear();
-  claimants_.clear();
-  leases_.clear();
-  suspects_.clear();
-  members_.clear();
-  counts_ = {};
-  free_ = states_pending_ = removed_ = candidates_ = 0;
-}
-
 bool Roster::HasHost(const std::string& host) const {
   return std::any_of(nodes_.begin(), nodes_.end(), [&](const Node& node) {
     return node.spec.host == host || node.spec.address == host;
@@ -243,10 +232,7 @@ int Roster::AssignRanks(int max_nodes) {
     Node& node = *members_[rank];
     node.rank = NodeRank{static_cast<int>(rank)};
     node.first_rank = Rank{world_size};
-    node.succeeded.clear();
-    node.ended.clear();
-    node.step.reset();
-    node.cannot_save = false;
+    node.told = ToldByWorkers{};
     SetPhase(node, Phase::kAssigned);
     world_size += node.spec.worker_count;
   }
@@ -258,11 +244,11 @@ int Roster::AssignRanks(int max_nodes) {
 void Roster::AssignRoleRanks() {
   std::unordered_map<std::string, int> workers;  // by role, so far
   for (Node* const node : members_) {
-    int& so_far = workers[node->role.program.role];
-    node->role.place.first_rank = Rank{so_far};
+    int& so_far = workers[node->program.role];
+    node->role.first_rank = Rank{so_far};
     so_far += node->spec.worker_count;
   }
-  for (Node* const node : members_) node->role.place.world_size = workers[node->role.program.role];
+  for (Node* const node : members_) node->role.world_size = workers[node->program.role];
 }
 
 }  // namespace ddprun

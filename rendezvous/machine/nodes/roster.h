@@ -56,35 +56,41 @@ struct Holdings {
   LookId asked;   // in the newest LookAgain of this session
 };
 
-// What a node's workers run, and their ranks among the workers of the same role.
-struct NodeRole {
-  WorkerProgram program{};  // unknown until it has joined again
-  RolePlace place{};        // set by Roster::AssignRanks
+// What the workers of a node have told in a generation. Roster::AssignRanks replaces it whole.
+struct ToldByWorkers {
+  std::set<LocalRank> succeeded{};     // that exited 0
+  std::set<LocalRank> ended{};         // that exited with whatever result
+  std::optional<std::int64_t> step{};  // the newest that they reported
+  bool cannot_save = false;
 };
 
-struct Node {
+// What of a node the rendezvous persists as it is: JobRecord has it too.
+struct NodeRecord {
   AgentId agent_id;
   NodeSpec spec;
   int offered_port = 0;
+  NodeRank rank{-1};  // −1: never assigned; kept from one generation to the next
+  Rank first_rank;
+  bool removed = false;  // set by Roster::SetRemoved: it is out of the next generation
+  RolePlace role{};      // set by Roster::AssignRanks: among the workers of the same role
+
+  bool operator==(const NodeRecord&) const = default;
+};
+
+struct Node : NodeRecord {
   Phase phase = Phase::kWaiting;  // set by Roster::SetPhase
   bool suspect = false;           // set by Roster::SetSuspect: no session; its lease runs
   bool second = false;            // set by Roster: it waits for who has its rank to be lost
-  bool removed = false;           // set by Roster::SetRemoved: it is out of the next generation
   std::string why_removed = "drained by an operator";
   HeldBack held_back{};  // set by Roster::SetHeldBack
   Stay stay;
-  bool cannot_save = false;  // it said so, in this generation
-  TimePoint heard;           // set by Roster::Heard: when its last message was handled
-  NodeRank rank{-1};         // −1: never assigned; kept from one generation to the next
-  Rank first_rank;
-  std::set<LocalRank> succeeded;     // workers that exited 0 in this generation
-  std::set<LocalRank> ended;         // workers that exited with whatever result
-  std::optional<std::int64_t> step;  // the newest that its workers reported in it
-  std::int64_t fenced_at_ms = 0;     // Stopped::fenced_at_ms, as it was told last
-  Holdings held;                     // set by Roster: pending
-  NodeRole role;
+  TimePoint heard;                // set by Roster::Heard: when its last message was handled
+  ToldByWorkers told{};           // in this generation
+  std::int64_t fenced_at_ms = 0;  // Stopped::fenced_at_ms, as it was told last
+  Holdings held;                  // set by Roster: pending
+  WorkerProgram program{};        // unknown until it has joined again
 
-  bool done() const { return static_cast<int>(succeeded.size()) == spec.worker_count; }
+  bool done() const { return static_cast<int>(told.succeeded.size()) == spec.worker_count; }
   bool member() const { return phase != Phase::kWaiting; }
   bool free() const { return !member() && !suspect && !second && !held_back.any(); }
 };
@@ -96,7 +102,8 @@ class Roster {
  public:
   Roster() = default;
   Roster(const Roster&) = delete;
-  Roster& operator=(const Roster&) = delete;
+  // Nodes stay where they are.
+  Roster& operator=(Roster&&) = default;
 
   // The live node that asks for this rank, or nullptr.
   const Node* HolderOf(NodeRank rank) const;
@@ -107,7 +114,6 @@ class Roster {
   Node* Find(AgentId agent_id);
   Node& Add(Node node, TimePoint now);
   void Erase(Node& node);
-  void Clear();
 
   void Heard(Node& node, TimePoint now);
   void SetPhase(Node& node, Phase phase);

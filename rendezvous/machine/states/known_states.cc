@@ -19,7 +19,7 @@ std::optional<std::int64_t> FurthestPossibleStep(const JobView& view) {
   if (generation.started_at == TimePoint{} || !generation.furthest_step) return std::nullopt;
   const auto& members = view.roster.members();
   const bool one_has_told = std::any_of(members.begin(), members.end(), [](const Node* node) {
-    return node != nullptr && node->free() && node->step;
+    return node != nullptr && node->free() && node->told.step;
   });
   if (!one_has_told) return std::nullopt;
   const auto& nodes = view.roster.nodes();

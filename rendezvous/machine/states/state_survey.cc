@@ -32,9 +32,9 @@ void StateSurvey::Take(Node& node, const HeldStates& held, const StateJudge& jud
   roster_->SetStatesPending(node, false);
   Take(node, held.states);
   AskToLookAgain(node);
-  if (!wait_ || !wait_->furthest) return;
+  if (!wait() || !wait()->furthest) return;
   const SavedState* const newest = NewestOf(node, judge);
-  if (newest != nullptr && newest->step >= *wait_->furthest) wait_->news = true;
+  if (newest != nullptr && newest->step >= *wait()->furthest) wait()->news = true;
 }
 
 void StateSurvey::Take(Node& node, const std::vector<SavedState>& states) {
@@ -51,7 +51,7 @@ void StateSurvey::LoseSight(TimePoint now) {
 void StateSurvey::AskToLookAgain(const JobView& view) {
   if (!std::exchange(to_ask_, false) || view.finished) return;
   for (Node& node : roster_->nodes()) AskToLookAgain(node);
-  if (wait_) wait_->furthest = FurthestPossibleStep(view);
+  if (wait()) wait()->furthest = FurthestPossibleStep(view);
 }
 
 void StateSurvey::AskToLookAgain(Node& node) {
@@ -65,33 +65,33 @@ void StateSurvey::AskToLookAgain(Node& node) {
 
 bool StateSurvey::HaveReported(const JobView& view) const {
   const auto members = roster_->NextMembers(view.life.spec->max_nodes);
-  return !MayHoldNewer(members, wait_->furthest, view.judge());
+  return !MayHoldNewer(members, wait()->furthest, view.judge());
 }
 
 bool StateSurvey::Awaits(const JobView& view) {
   const int pending = roster_->states_pending();
   if (pending == 0) return false;
-  if (!wait_) {
-    wait_ = Wait{view.now + view.life.spec->join_timeout, FurthestPossibleStep(view)};
+  if (!wait()) {
+    wait() = StatesWait{view.now + view.life.spec->join_timeout, FurthestPossibleStep(view)};
     if (HaveReported(view)) {
-      wait_.reset();
+      wait().reset();
       return false;
     }
   } else {
     // The disk of a member is pending where there are more of them than nodes to spare. So who the
     // members are is looked up seldom.
-    const bool fewer = std::exchange(wait_->pending, pending) != pending;
-    const bool news = std::exchange(wait_->news, false);
+    const bool fewer = std::exchange(wait()->pending, pending) != pending;
+    const bool news = std::exchange(wait()->news, false);
     const int spare = roster_->free() - view.life.spec->max_nodes;
     if ((news || (fewer && pending <= spare)) && HaveReported(view)) return false;
   }
-  if (view.now < wait_->until) return true;
+  if (view.now < wait()->until) return true;
   out_->Log(absl::StrCat("going on without the states of ", HostsWithPendingStates(view)));
   return false;
 }
 
 std::optional<TimePoint> StateSurvey::NextDeadline() const {
-  return wait_ ? std::optional(wait_->until) : std::nullopt;
+  return wait() ? std::optional(wait()->until) : std::nullopt;
 }
 
 }  // namespace ddprun

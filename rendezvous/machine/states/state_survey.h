@@ -51,18 +51,13 @@ class StateSurvey {
   // The disk of a member-to-be has yet to answer, and is waited for. Begins the wait; the group
   // could form.
   bool Awaits(const JobView& view);
-  bool waits() const { return wait_.has_value(); }
+  bool waits() const { return wait().has_value(); }
   std::optional<TimePoint> NextDeadline() const;
-  // There are not enough nodes any more, or the group forms.
-  void EndWait() { wait_.reset(); }
 
  private:
-  struct Wait {
-    TimePoint until;
-    std::optional<std::int64_t> furthest;  // FurthestPossibleStep()
-    bool news = false;                     // a node has told of a state of this step
-    int pending = 0;                       // Roster::states_pending(), when it was looked at last
-  };
+  // Ends with the gathering that it is part of.
+  std::optional<StatesWait>& wait() { return life_->gathering.states_wait; }
+  const std::optional<StatesWait>& wait() const { return life_->gathering.states_wait; }
   // The members to be have told of the newest state, or all of their disks have answered.
   bool HaveReported(const JobView& view) const;
 
@@ -72,7 +67,6 @@ class StateSurvey {
   JobOutbox* const out_;
   LookId look_;          // of LoseSight(); 0: never called
   bool to_ask_ = false;  // in this step
-  std::optional<Wait> wait_;
 };
 
 }  // namespace ddprun

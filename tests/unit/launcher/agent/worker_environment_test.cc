@@ -19,12 +19,22 @@ using testing::Not;
 using testing::StartsWith;
 using testing::UnorderedElementsAreArray;
 
+JobConfig Config() {
+  JobConfig config;
+  config.rendezvous.id = "exp7";
+  config.rendezvous.requeue_number = 1;
+  config.role = "trainer";
+  config.nproc_per_node = 2;
+  config.checkpoint_dir = "/ckpt";
+  config.checkpoint.take_folder = true;
+  config.checkpoint.state_timeout = std::chrono::seconds(90);
+  return config;
+}
+
 // Local rank 1 of two workers on the second of two nodes.
-WorkerPlace Place() {
+WorkerPlace Place(const JobConfig& config) {
   WorkerPlace place;
-  place.job = "exp7";
-  place.role = "trainer";
-  place.requeue_number = 1;
+  place.config = &config;
   place.generation = Generation{4};
   place.assignment.node_rank = NodeRank{1};
   place.assignment.node_count = 2;
@@ -36,16 +46,15 @@ WorkerPlace Place() {
   place.assignment.max_restarts = 3;
   place.assignment.run_id = RunId{0x2b};
   place.local_rank = LocalRank{1};
-  place.local_world_size = 2;
   place.run_dir = "/logs/exp7_x";
   place.error_file = "/logs/exp7_x/attempt_4/1/error.json";
-  place.checkpoint_dir = "/ckpt";
-  place.take_folder = true;
   place.snapshot_dir = "/dev/shm/ddprun-x";
   place.control_socket = "/tmp/ddprun-x/control.sock";
-  place.state_timeout = std::chrono::seconds(90);
-  place.hang_limit = std::chrono::minutes(10);
   return place;
+}
+WorkerPlace Place() {
+  static const auto* const config = new JobConfig(Config());
+  return Place(*config);
 }
 
 TEST(WorkerEnvironmentTest, HoldsEveryVariableOfTheContract) {
@@ -74,8 +83,9 @@ TEST(WorkerEnvironmentTest, RanksOfARoleAreCountedApart) {
 
 // A variable that is not in kVariables would be taken from an outer job, or from a job file.
 TEST(WorkerEnvironmentTest, SetsNothingThatTheContractDoesNotName) {
-  WorkerPlace place = Place();
-  place.start_anew = true;
+  JobConfig config = Config();
+  config.spec.start_anew = true;
+  WorkerPlace place = Place(config);
   place.assignment.restore =
       RestorePlan{SavedState{2, Generation{3}, 1200, Tier::kMemory}, Rank{4}, "n2"};
   place.assignment.secret = "seen nowhere";
@@ -117,11 +127,11 @@ TEST(WorkerEnvironmentTest, WhereNothingIsValidOnlyThatIsSaid) {
 }
 
 TEST(WorkerEnvironmentTest, WorkersHearThatTheTrainingBeginsAnew) {
-  WorkerPlace place = Place();
-  EXPECT_THAT(WorkerEnvironment(place, {"DDPRUN_ANEW=1"}, {}),
+  EXPECT_THAT(WorkerEnvironment(Place(), {"DDPRUN_ANEW=1"}, {}),
               Not(Contains(StartsWith("DDPRUN_ANEW"))));
-  place.start_anew = true;
-  EXPECT_THAT(WorkerEnvironment(place, {}, {}), Contains("DDPRUN_ANEW=1"));
+  JobConfig config = Config();
+  config.spec.start_anew = true;
+  EXPECT_THAT(WorkerEnvironment(Place(config), {}, {}), Contains("DDPRUN_ANEW=1"));
 }
 
 TEST(WorkerEnvironmentTest, AnOuterJobsPlanIsNotTakenForOurs) {
@@ -138,8 +148,9 @@ TEST(WorkerEnvironmentTest, OursWinOverTheJobFilesAndThoseOverInheritedOnes) {
 }
 
 TEST(WorkerEnvironmentTest, AVirtualLocalRankIsZeroAndSeesOneGpu) {
-  WorkerPlace place = Place();
-  place.virtual_local_rank = true;
+  JobConfig config = Config();
+  config.program.virtual_local_rank = true;
+  const WorkerPlace place = Place(config);
   EXPECT_THAT(WorkerEnvironment(place, {}, {}),
               IsSupersetOf({"LOCAL_RANK=0", "CUDA_VISIBLE_DEVICES=1", "RANK=5"}));
   EXPECT_THAT(WorkerEnvironment(place, {"CUDA_VISIBLE_DEVICES=7, 5 ,3"}, {}),
@@ -164,16 +175,28 @@ TEST(WorkerEnvironmentTest, WhatIsSetUnlessSetIsLeftAlone) {
 }
 
 TEST(WorkerEnvironmentTest, AWorkerThatIsAloneOnItsNodeMayUseAllThreads) {
-  WorkerPlace place = Place();
-  place.local_world_size = 1;
+  JobConfig config = Config();
+  config.nproc_per_node = 1;
+  const WorkerPlace place = Place(config);
   EXPECT_THAT(WorkerEnvironment(place, {}, {}), Not(Contains(StartsWith("OMP_NUM_THREADS"))));
 }
 
 TEST(WorkerEnvironmentTest, AnOuterJobsFoldersAreNotTakenForOurs) {
-  WorkerPlace place = Place();
-  place.checkpoint_dir = "";
+  JobConfig config = Config();
+  config.checkpoint_dir = "";
+  const WorkerPlace place = Place(config);
   EXPECT_THAT(WorkerEnvironment(place, {"DDPRUN_CHECKPOINT_DIR=/outer"}, {}),
               Not(Contains(StartsWith("DDPRUN_CHECKPOINT_DIR"))));
+}
+
+// The worker libraries read an int.
+TEST(WorkerEnvironmentTest, TheLimitOfHangsFitsIntoAnInt) {
+  JobConfig config = Config();
+  config.spec.hang_startup_timeout = std::chrono::hours(24 * 300);
+  EXPECT_THAT(WorkerEnvironment(Place(config), {}, {}), Contains("DDPRUN_HANG_LIMIT_MS=604800000"));
+  config.restart.hang.timeout = "off";
+  EXPECT_THAT(WorkerEnvironment(Place(config), {}, {}),
+              Not(Contains(StartsWith("DDPRUN_HANG_LIMIT_MS"))));
 }
 
 // Break: what is left in is what a program may take for its place in the job.

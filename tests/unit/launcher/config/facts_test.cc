@@ -6,6 +6,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -151,52 +152,89 @@ TEST(FactsTest, TheWiresDescriptionStatesTheBounds) {
               HasSubstr(absl::StrCat("uint32 worker_count = 3;   // 1–", kMaxWorkersPerNode)));
 }
 
+// The key that sets this member of JobConfig::spec as it is; nullptr: JobSpecOf() sets it.
+template <class Member>
+const JobKey* KeyOf(Member member) {
+  JobDraft draft;
+  const void* const wanted = &(draft.config.spec.*member);
+  for (const JobKey& key : JobKeys()) {
+    const Field field = key.field(draft);
+    const void* const at = std::visit([](auto* value) -> const void* { return value; }, field);
+    if (at == wanted) return &key;
+  }
+  return nullptr;
+}
+
+// Whether a key sets them, or JobSpecOf() does.
+TEST(FactsTest, EverySettingOfTheWholeJobHasAKey) {
+  std::vector<std::string> others;
+  ForEachField([&](auto member, const JobSpecField& field) {
+    if (KeyOf(member) == nullptr) others.push_back(field.wire);
+  });
+  EXPECT_THAT(others, testing::ElementsAre("min_nodes", "max_nodes", "hang_timeout_ms", "on_hang",
+                                           "all_nodes", "store"));
+}
+
 // What a job file may say, the rendezvous takes.
 TEST(FactsTest, KeysOfJobFilesStayWithinTheBoundsOfTheWire) {
-  ForEachField([](auto, const JobSpecField& field) {
-    if (*field.key == '\0') return;
-    const JobKey* const key = FindJobKey(field.key);
-    ASSERT_NE(key, nullptr) << field.key;
-    EXPECT_GE(key->min, field.min) << field.key;
-    EXPECT_LE(key->max, field.max) << field.key;
+  ForEachField([](auto member, const JobSpecField& field) {
+    const JobKey* const key = KeyOf(member);
+    if (key == nullptr) return;
+    EXPECT_GE(key->min, field.min) << field.wire;
+    EXPECT_LE(key->max, field.max) << field.wire;
   });
   EXPECT_EQ(FindJobKey("nodes")->max, kMaxNodes);
   EXPECT_EQ(FindJobKey("nproc_per_node")->max, kMaxWorkersPerNode);
   EXPECT_EQ(FindJobKey("restart.warm")->max, kMaxWorkersPerNode);
 }
 
-// Break: leave a key out of a row.
+// A value that is not the default.
+std::string OtherValueOf(const JobKey& key) {
+  switch (key.type) {
+    case KeyType::kDuration:
+      return "7s";
+    case KeyType::kBoolean:
+      return "true";
+    case KeyType::kChoice:
+      return std::string(key.Choices().back());
+    default:
+      return "7";
+  }
+}
+
+// Break: leave a member out of JobSpecOf().
 TEST(FactsTest, WhatAJobFileSaysReachesTheRendezvous) {
   const JobSpec before = JobSpecOf(JobDraft().config);
   ForEachField([&](auto member, const JobSpecField& field) {
-    if (*field.key == '\0') return;
-    const JobKey& key = *FindJobKey(field.key);
-    const char* const other = key.type == KeyType::kDuration ? "7s"
-                              : key.type == KeyType::kStore  ? "worker"
-                                                             : "7";
+    const JobKey* const key = KeyOf(member);
+    if (key == nullptr) return;
     JobDraft draft;
-    ASSERT_TRUE(SetFromText(key, other, &draft).ok()) << field.key;
+    ASSERT_TRUE(SetFromText(*key, OtherValueOf(*key), &draft).ok()) << field.wire;
     const JobSpec after = JobSpecOf(draft.config);
-    EXPECT_NE(after.*member, before.*member) << field.key;
+    EXPECT_NE(after.*member, before.*member) << field.wire;
     JobSpec others = after;
     others.*member = before.*member;
-    EXPECT_EQ(others, before) << field.key;
+    EXPECT_EQ(others, before) << field.wire;
   });
   JobConfig config;
   config.nodes = {2, 4};
   config.place.all_nodes = 5;
-  const JobSpec spec = JobSpecOf(config);
-  EXPECT_EQ(std::vector({spec.min_nodes, spec.max_nodes, spec.all_nodes}), std::vector({2, 4, 5}));
+  config.restart.hang.timeout = "7s";
+  config.restart.hang.on_hang = "restart";
+  config.program.store = kWorkerStore;
+  JobSpec expected;
+  expected.min_nodes = 2;
+  expected.max_nodes = 4;
+  expected.all_nodes = 5;
+  expected.hang_timeout = std::chrono::seconds(7);
+  expected.on_hang = JobSpec::kRestartHang;
+  EXPECT_EQ(JobSpecOf(config), expected) << "as agents of older versions say kWorkerStore";
 }
 
 TEST(FactsTest, AgentsWithoutAJobFileBeginWithTheSameDefaults) {
-  const JobSpec of_a_job = JobSpecOf(JobConfig());
-  const JobSpec plain;
-  EXPECT_EQ(of_a_job.lease, plain.lease);
-  EXPECT_EQ(of_a_job.heartbeat, plain.heartbeat);
-  EXPECT_EQ(of_a_job.save_timeout, plain.save_timeout);
-  EXPECT_EQ(of_a_job.quarantine_window, plain.quarantine_window);
-  EXPECT_EQ(of_a_job.hang_quarantine, plain.hang_quarantine);
+  JobSpec plain;
+  plain.store = kAgentStore;
+  EXPECT_EQ(JobSpecOf(JobConfig()), plain);
 }
 
 std::string HelpOfFlag(absl::Span<const FlagSpec> flags, absl::string_view name) {

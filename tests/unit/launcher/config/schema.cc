@@ -25,6 +25,18 @@ Json NumberOr(const JobKey& key, const std::string& pattern) {
   return {{"anyOf", {Number(key), Text(pattern)}}};
 }
 
+// True and false may be written without quotes.
+Json Choice(const JobKey& key) {
+  Json words = Json::array();
+  Json switches = Json::array();
+  for (const absl::string_view choice : key.Choices()) {
+    words.push_back(choice);
+    if (choice == "true" || choice == "false") switches.push_back(choice == "true");
+  }
+  words.insert(words.end(), switches.begin(), switches.end());
+  return {{"enum", words}};
+}
+
 // What a value of the key's type looks like.
 Json Shape(const JobKey& key) {
   switch (key.type) {
@@ -82,16 +94,10 @@ Json Shape(const JobKey& key) {
       return {{"type", {"string", "integer"}},
               {"minimum", 0},
               {"pattern", "^( *[0-9]+ *(, *[0-9]+ *)*)?$"}};
-    case KeyType::kWhenFull:
-      return {{"enum", {"drop", "wait"}}};
+    case KeyType::kChoice:
+      return Choice(key);
     case KeyType::kHangTimeout:
       return {{"anyOf", {{{"enum", {"auto", "off"}}}, Text("^[0-9]+(ms|s|min|h)$")}}};
-    case KeyType::kOnHang:
-      return {{"enum", {"auto", "restart", "report"}}};
-    case KeyType::kStore:
-      return {{"enum", {"agent", "worker"}}};
-    case KeyType::kAutostart:
-      return {{"enum", {"auto", "true", "false", true, false}}};
     case KeyType::kSignal:
       return {
           {"enum", {"SIGABRT", "SIGQUIT", "SIGTERM", "SIGINT", "SIGUSR1", "SIGUSR2", "SIGKILL"}}};

@@ -30,7 +30,7 @@ TEST(ShippedConfigsTest, EachLoadsAndNamesItsSchema) {
   const auto names = JobFiles();
   EXPECT_GE(names.size(), 4U);
   for (const std::string& name : names) {
-    EXPECT_EQ(Load(name).restart.max_restarts, 3) << name;
+    EXPECT_EQ(Load(name).spec.max_restarts, 3) << name;
     std::ifstream file(std::string(DDPRUN_CONFIGS_DIR) + "/" + name);
     std::string first;
     std::getline(file, first);

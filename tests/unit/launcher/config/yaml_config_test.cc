@@ -43,7 +43,7 @@ TEST(YamlConfigTest, CommandAloneIsAJobWithTorchrunsDefaults) {
   EXPECT_EQ(config->nproc_per_node, 1);
   EXPECT_TRUE(config->standalone());
   EXPECT_EQ(config->rendezvous.id, "none");
-  EXPECT_EQ(config->restart.max_restarts, 0);
+  EXPECT_EQ(config->spec.max_restarts, 0);
   EXPECT_EQ(config->role, "default");
   EXPECT_EQ(config->log_dir, "/home/user/logs");
   EXPECT_EQ(config->checkpoint_dir, "");
@@ -84,10 +84,10 @@ env: {A: b, EMPTY: "", NUMBER: 1, BOOLEAN: yes}
   EXPECT_EQ(config->stop_grace, milliseconds(500));
   EXPECT_EQ(config->rendezvous.endpoint, "node1:29500");
   EXPECT_EQ(config->rendezvous.id, "12345");
-  EXPECT_EQ(config->rendezvous.join_timeout, minutes(20));
-  EXPECT_EQ(config->rendezvous.last_call, milliseconds(0));
+  EXPECT_EQ(config->spec.join_timeout, minutes(20));
+  EXPECT_EQ(config->spec.last_call, milliseconds(0));
   EXPECT_EQ(config->rendezvous.connect_timeout, seconds(5));
-  EXPECT_EQ(config->restart.max_restarts, 3);
+  EXPECT_EQ(config->spec.max_restarts, 3);
   EXPECT_THAT(config->env, ElementsAre(Pair("A", "b"), Pair("BOOLEAN", "yes"), Pair("EMPTY", ""),
                                        Pair("NUMBER", "1")));
 }
@@ -269,7 +269,7 @@ TEST(YamlConfigTest, ExitCodesAreAListOrTextWithCommas) {
   for (const std::string codes : {"[3, 42]", "\"3, 42\""}) {
     const auto config = Parse("{command: a, restart: {never_on: " + codes + "}}");
     ASSERT_TRUE(config.ok()) << config.status();
-    EXPECT_THAT(config->restart.never_on, testing::ElementsAre(3, 42));
+    EXPECT_THAT(config->spec.never_restart_on, testing::ElementsAre(3, 42));
   }
   EXPECT_THAT(ErrorOf("command: a\nrestart: {never_on: [3, 256, x]}"),
               testing::AllOf(HasSubstr("restart.never_on[1]: expected a whole number from 1 to 255 "
@@ -280,7 +280,7 @@ TEST(YamlConfigTest, ExitCodesAreAListOrTextWithCommas) {
 TEST(YamlConfigTest, AWindowForRestartsIsADuration) {
   const auto config = Parse("{command: a, restart: {window: 2h}}");
   ASSERT_TRUE(config.ok()) << config.status();
-  EXPECT_EQ(config->restart.window, std::chrono::hours(2));
+  EXPECT_EQ(config->spec.restart_window, std::chrono::hours(2));
 }
 
 TEST(YamlConfigTest, AnchorsCanBeUsed) {

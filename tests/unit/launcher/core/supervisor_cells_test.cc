@@ -3,9 +3,12 @@
 
 #include <csignal>
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "tests/support/cells.h"
 #include "tests/support/golden.h"
 #include "tests/unit/launcher/core/supervisor_driver.h"
 
@@ -22,7 +25,7 @@ struct State {
 };
 
 struct Event {
-  const char* name;
+  std::string name;
   bool of_a_worker;
   std::function<void(SupervisorDriver&)> send;
   bool of_a_start = false;
@@ -126,8 +129,8 @@ const std::vector<State>& States() {
   return *states;
 }
 
-const std::vector<Event>& Events() {
-  static const auto* events = new std::vector<Event>{
+const std::vector<Event>& Rows() {
+  static const auto* rows = new std::vector<Event>{
       {"Waiting", false, [](SupervisorDriver& node) { node.Receive(-1, Waiting{"for b"}); }},
       {"WorkerEnded, a victim", true,
        [](SupervisorDriver& node) {
@@ -181,7 +184,7 @@ const std::vector<Event>& Events() {
        [](SupervisorDriver& node) {
          node.Step(Supervisor::WorkerStacksTaken{Generation{9}, StackRequestId{5}, {}});
        }},
-      {"HangStacks", false,
+      {"HangReported", false,
        [](SupervisorDriver& node) {
          node.Receive(node.supervisor().header().generation.value,
                       HangReported{std::make_shared<HangStacks>()});
@@ -316,7 +319,25 @@ const std::vector<Event>& Events() {
       {"Tick before the deadline", false, [](SupervisorDriver& node) { node.Advance(seconds(1)); }},
       {"Tick after the deadline", false, [](SupervisorDriver& node) { node.Advance(seconds(11)); }},
   };
-  return *events;
+  return *rows;
+}
+
+// And a row for each event and message that has none yet.
+std::vector<Event> Events() {
+  std::vector<Event> events = Rows();
+  ForEachWithoutRow(Supervisor::Event(), Rows(), {"AgentStarted", "Received", "SignalReceived"},
+                    [&](const std::string& name, const auto& event) {
+                      const auto send = [event](SupervisorDriver& node) { node.Step(event); };
+                      events.push_back({name, false, send});
+                    });
+  ForEachWithoutRow(RendezvousMessage(), Rows(), {},
+                    [&](const std::string& name, const auto& message) {
+                      const auto send = [message](SupervisorDriver& node) {
+                        node.Receive(node.supervisor().header().generation.value, message);
+                      };
+                      events.push_back({name, false, send});
+                    });
+  return events;
 }
 
 TEST(SupervisorCellsTest, EveryStateAndEventDoesWhatIsWrittenDown) {
@@ -329,9 +350,10 @@ TEST(SupervisorCellsTest, EveryStateAndEventDoesWhatIsWrittenDown) {
       "first; "
       "WorkerSpawned and SpawnFailed only answer Spawn.\n# The disk answers at once and workers "
       "start at once, but where a state says otherwise.\n";
+  const std::vector<Event> events = Events();
   for (const State& state : States()) {
     absl::StrAppend(&text, "\n", state.name, "\n");
-    for (const Event& event : Events()) {
+    for (const Event& event : events) {
       if (event.of_a_worker && !state.workers) continue;  // impossible: checked by the Supervisor
       if (event.of_a_start && !state.starting) continue;
       SupervisorDriver node;

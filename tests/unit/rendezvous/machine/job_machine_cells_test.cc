@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tests/support/cells.h"
 #include "tests/support/golden.h"
 #include "tests/unit/rendezvous/machine/job_machine_driver.h"
 #include "worker/contract/job_name.h"
@@ -29,7 +30,7 @@ struct State {
 };
 
 struct Event {
-  const char* name;
+  std::string name;
   std::function<void(JobMachineDriver&)> send;
 };
 
@@ -131,8 +132,8 @@ const std::vector<State>& States() {
   return *states;
 }
 
-const std::vector<Event>& Events() {
-  static const auto* events = new std::vector<Event>{
+const std::vector<Event>& Rows() {
+  static const auto* rows = new std::vector<Event>{
       {"Join of a new agent", [](JobMachineDriver& job) { job.Join('z', 1); }},
       {"Join of a member", [](JobMachineDriver& job) { job.Join('a', 1); }},
       {"Join with another spec",
@@ -336,7 +337,20 @@ const std::vector<Event>& Events() {
       {"Tick before the deadline", [](JobMachineDriver& job) { job.Advance(seconds(1)); }},
       {"Tick after the deadline", [](JobMachineDriver& job) { job.Advance(seconds(600)); }},
   };
-  return *events;
+  return *rows;
+}
+
+// And a row for each event and message that has none yet.
+std::vector<Event> Events() {
+  std::vector<Event> events = Rows();
+  ForEachWithoutRow(JobMachine::Event(), Rows(), {"Received"},
+                    [&](const std::string& name, const auto& event) {
+                      events.push_back({name, [event](JobMachineDriver& job) { job.Step(event); }});
+                    });
+  ForEachWithoutRow(AgentMessage(), Rows(), {}, [&](const std::string& name, const auto& message) {
+    events.push_back({name, [message](JobMachineDriver& job) { job.Receive('a', message); }});
+  });
+  return events;
 }
 
 // What operators, agents and the log are told of an event in a state.
@@ -373,9 +387,10 @@ TEST(JobMachineCellsTest, EveryStateAndEventDoesWhatIsWrittenDown) {
   std::string text =
       "# state × event → next state: messages sent (agent<-generation)\n"
       "# Three nodes at most and two at least, one worker each, two restarts, no lease.\n";
+  const std::vector<Event> events = Events();
   for (const State& state : States()) {
     absl::StrAppend(&text, "\n", state.name, "\n");
-    for (const Event& event : Events()) {
+    for (const Event& event : events) {
       JobSpec spec = JobMachineDriver::Spec(2, 3, 2);
       JobMachineDriver job(spec, JobMachineOptions{.leases = false}, kEpoch);
       job.set_workers(1);

@@ -141,43 +141,6 @@ class JobMachineDriver {
     Step(event);
   }
 
-  // Two agents with two workers each, running generation 0.
-  void RunTwoNodes() {
-    Join('a');
-    Join('b');
-    Prepare('a');
-    Prepare('b');
-    Clear();
-  }
-
-  // What the JobMachine said since the last call, oldest first; notes only where asked for.
-  std::vector<std::string> Take() { return std::exchange(log_, {}); }
-  std::string TakeText() { return absl::StrJoin(Take(), "; "); }
-  void Clear() { log_.clear(); }
-  std::vector<JobEvent> TakeEvents() { return std::exchange(events_, {}); }
-  void ShowAcks() { acks_ = true; }
-  std::vector<std::string> TakeNotes() { return std::exchange(notes_, {}); }
-
-  const Finished& last_finished() const { return finished_; }
-  std::vector<Assignment> TakeAssignments() { return std::exchange(assignments_, {}); }
-  JobMachine& machine() { return *machine_; }
-  const std::optional<JobRecord>& record() const { return record_; }
-  // The daemon is killed, and another one reads its journal: everybody's session is broken.
-  void RestartDaemon(Duration away) {
-    now_ += away;
-    machine_ = std::make_unique<JobMachine>(name_, record_.value(), now_, options_);
-  }
-  TimePoint now() const { return now_; }
-  const JobSpec& spec() const { return spec_; }
-
- private:
-  static std::uint64_t Number(char agent) { return static_cast<unsigned char>(agent); }
-  static NodeSpec NodeOf(char agent, int workers) {
-    const std::string name(1, agent);
-    return {name, "10.0.0." + name, workers};
-  }
-  int NextPort() { return ++port_; }
-
   void Step(const JobMachine::Event& event) {
     for (const JobMachine::Action& action : OneByOne(machine_->Step(event, now_))) {
       std::visit(
@@ -228,6 +191,43 @@ class JobMachineDriver {
       AnswerStacks(agent, request);
     }
   }
+
+  // Two agents with two workers each, running generation 0.
+  void RunTwoNodes() {
+    Join('a');
+    Join('b');
+    Prepare('a');
+    Prepare('b');
+    Clear();
+  }
+
+  // What the JobMachine said since the last call, oldest first; notes only where asked for.
+  std::vector<std::string> Take() { return std::exchange(log_, {}); }
+  std::string TakeText() { return absl::StrJoin(Take(), "; "); }
+  void Clear() { log_.clear(); }
+  std::vector<JobEvent> TakeEvents() { return std::exchange(events_, {}); }
+  void ShowAcks() { acks_ = true; }
+  std::vector<std::string> TakeNotes() { return std::exchange(notes_, {}); }
+
+  const Finished& last_finished() const { return finished_; }
+  std::vector<Assignment> TakeAssignments() { return std::exchange(assignments_, {}); }
+  JobMachine& machine() { return *machine_; }
+  const std::optional<JobRecord>& record() const { return record_; }
+  // The daemon is killed, and another one reads its journal: everybody's session is broken.
+  void RestartDaemon(Duration away) {
+    now_ += away;
+    machine_ = std::make_unique<JobMachine>(name_, record_.value(), now_, options_);
+  }
+  TimePoint now() const { return now_; }
+  const JobSpec& spec() const { return spec_; }
+
+ private:
+  static std::uint64_t Number(char agent) { return static_cast<unsigned char>(agent); }
+  static NodeSpec NodeOf(char agent, int workers) {
+    const std::string name(1, agent);
+    return {name, "10.0.0." + name, workers};
+  }
+  int NextPort() { return ++port_; }
 
   // The ranks that are in it.
   static std::string DescribeTree(const EncodedStackTree& tree) {

@@ -39,6 +39,22 @@ TEST(JobMachineGenerationTest, AMadeUpGenerationIsRefused) {
   EXPECT_THAT(job.Take(), ElementsAre(HasSubstr("x<-g1000000000 Refused")));
 }
 
+// Break: consider generation_.growth whatever has become of the newcomers. The rendezvous would
+// step this job all the time.
+TEST(JobMachineGrowthTest, NobodyIsCalledForATimeThatIsOver) {
+  JobMachineDriver job(JobMachineDriver::Spec(1, 4), JobMachineOptions{.leases = false});
+  job.Join('a');
+  job.Join('b');
+  job.Advance(seconds(5));
+  job.Prepare('a');
+  job.Prepare('b');
+  job.Join('c');
+  ASSERT_EQ(job.machine().NextDeadline(), job.now() + seconds(5)) << "the last call for newcomers";
+  job.Exit('a', 0, 0, {});  // the others are not stopped for a newcomer any more
+  job.Advance(seconds(5));
+  EXPECT_EQ(job.machine().NextDeadline(), std::nullopt);
+}
+
 TEST(JobMachineSpareTest, ASpareThatComesBackDoesNotBeginAFinishedJobAnew) {
   JobMachineDriver job(JobMachineDriver::Spec(1, 1));
   job.Join('a');

@@ -59,7 +59,7 @@ TEST(RunIdTest, AllGenerationsOfARunHaveItAlsoAfterARestartOfTheRendezvous) {
 // With --start-anew an agent takes all files that it finds at first for older ones. One that comes
 // when the job has run hears whose are not.
 TEST(RunIdTest, AnAgentThatComesLateLooksAgainKnowingTheRun) {
-  for (const int start_anew : {0, 1}) {
+  for (const bool start_anew : {false, true}) {
     JobSpec spec = JobMachineDriver::Spec(1, 2);
     spec.start_anew = start_anew;
     spec.last_call = seconds(1);  // no heartbeat is needed until then
@@ -86,7 +86,7 @@ TEST(RunIdTest, AnAgentThatComesLateLooksAgainKnowingTheRun) {
     ASSERT_NE(assigned, RunId{});
     EXPECT_EQ(looks, RunId{}) << "it is the job's first";
     join(2);
-    EXPECT_EQ(looks, start_anew == 1 ? assigned : RunId{});
+    EXPECT_EQ(looks, start_anew ? assigned : RunId{});
   }
 }
 

@@ -24,7 +24,7 @@ TEST(CliRunTest, ProgramAloneIsAStandaloneJob) {
   EXPECT_THAT(run.config.command, ElementsAre("./train", "--epochs", "3"));
   EXPECT_TRUE(run.config.standalone());
   EXPECT_EQ(run.config.nproc_per_node, 1);
-  EXPECT_EQ(run.config.restart.max_restarts, 0);
+  EXPECT_EQ(run.config.spec.max_restarts, 0);
   EXPECT_EQ(run.config.logs.verbosity, 0);
   EXPECT_FALSE(run.dry_run);
   EXPECT_THAT(run.notes, IsEmpty());
@@ -67,10 +67,10 @@ TEST(CliRunTest, EveryFlagReachesItsField) {
   EXPECT_EQ(config.nproc_per_node, 3);
   EXPECT_EQ(config.rendezvous.endpoint, "node1:29500");
   EXPECT_EQ(config.rendezvous.id, "job7");
-  EXPECT_EQ(config.rendezvous.join_timeout, seconds(30));
-  EXPECT_EQ(config.rendezvous.last_call, seconds(2));
+  EXPECT_EQ(config.spec.join_timeout, seconds(30));
+  EXPECT_EQ(config.spec.last_call, seconds(2));
   EXPECT_EQ(config.rendezvous.connect_timeout, seconds(7));
-  EXPECT_EQ(config.restart.max_restarts, 5);
+  EXPECT_EQ(config.spec.max_restarts, 5);
   EXPECT_EQ(config.role, "trainer");
   EXPECT_EQ(config.log_dir, "/home/user/out");
   EXPECT_EQ(config.local_addr, "10.0.0.7");
@@ -203,11 +203,10 @@ TEST(CliRunTest, ShutdownTimeoutIsStopGraceAndTakesTorchrunsSeconds) {
 }
 
 TEST(CliRunTest, TheLeaseIsAtLeastThreeHeartbeats) {
-  const RendezvousConfig rendezvous =
-      RunOf({"--rdzv-conf", "keep_alive_interval=2,lease=6", "a"}).config.rendezvous;
-  EXPECT_EQ(rendezvous.heartbeat, seconds(2));
-  EXPECT_EQ(rendezvous.lease, seconds(6));
-  EXPECT_EQ(RunOf({"--rdzv-conf", "lease=5", "a"}).config.rendezvous.lease, seconds(5));
+  const JobSpec spec = RunOf({"--rdzv-conf", "keep_alive_interval=2,lease=6", "a"}).config.spec;
+  EXPECT_EQ(spec.heartbeat, seconds(2));
+  EXPECT_EQ(spec.lease, seconds(6));
+  EXPECT_EQ(RunOf({"--rdzv-conf", "lease=5", "a"}).config.spec.lease, seconds(5));
   EXPECT_EQ(ErrorOf({"--rdzv-conf", "keep_alive_interval=2", "a"}),
             "--rdzv-conf: keep_alive_interval: the lease must be at least three heartbeats, or one "
             "that is late would end a node (found a lease of 3s and a heartbeat of 2s)");
@@ -231,7 +230,7 @@ TEST(CliRunTest, TheEpochIsSlurmsRestartCount) {
 TEST(CliRunTest, GraceForTheDaemonAndTimeToSaveHaveFlags) {
   EXPECT_EQ(RunOf({"--daemon-grace", "1h", "a"}).config.rendezvous.daemon_grace,
             std::chrono::hours(1));
-  EXPECT_EQ(RunOf({"--save-timeout", "5s", "a"}).config.save_timeout, seconds(5));
+  EXPECT_EQ(RunOf({"--save-timeout", "5s", "a"}).config.spec.save_timeout, seconds(5));
   EXPECT_EQ(RunOf({"a"}).config.rendezvous.daemon_grace, std::chrono::minutes(5));
 }
 
@@ -334,8 +333,8 @@ TEST(CliRunTest, HangsHaveALimitThatIsChosenOrGivenOrNone) {
   EXPECT_THAT(ErrorOf({"--hang-timeout=0s", "./a"}),
               HasSubstr("--hang-timeout: expected auto, off, or a duration with its unit"));
   EXPECT_EQ(RunOf({"--on-hang=report", "./a"}).config.restart.hang.on_hang, "report");
-  EXPECT_EQ(RunOf({"./a"}).config.restart.hang.quarantine, 2);
-  EXPECT_EQ(RunOf({"--hang-quarantine", "0", "./a"}).config.restart.hang.quarantine, 0);
+  EXPECT_EQ(RunOf({"./a"}).config.spec.hang_quarantine, 2);
+  EXPECT_EQ(RunOf({"--hang-quarantine", "0", "./a"}).config.spec.hang_quarantine, 0);
   EXPECT_THAT(ErrorOf({"--on-hang=panic", "./a"}),
               HasSubstr("--on-hang: expected auto, restart or report (found \"panic\")"));
 }

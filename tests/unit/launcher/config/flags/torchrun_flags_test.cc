@@ -53,11 +53,12 @@ struct Mode {
 class ModeTest : public testing::TestWithParam<Mode> {};
 
 TEST_P(ModeTest, IsWhatTorchrunMakesOfTheFlags) {
-  const RendezvousConfig rendezvous = JobOf(GetParam().arguments).rendezvous;
+  const JobConfig config = JobOf(GetParam().arguments);
+  const RendezvousConfig& rendezvous = config.rendezvous;
   EXPECT_EQ(rendezvous.endpoint, GetParam().endpoint);
   EXPECT_EQ(rendezvous.autostart, GetParam().autostart);
-  EXPECT_EQ(rendezvous.master_addr, GetParam().master_addr);
-  EXPECT_EQ(rendezvous.master_port, GetParam().master_port);
+  EXPECT_EQ(config.spec.master_addr, GetParam().master_addr);
+  EXPECT_EQ(config.spec.master_port, GetParam().master_port);
   EXPECT_EQ(rendezvous.node_rank, GetParam().node_rank);
 }
 

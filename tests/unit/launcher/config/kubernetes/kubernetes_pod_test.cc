@@ -71,7 +71,7 @@ TEST(KubernetesPodTest, APrintedManifestGivesAJobAllThatFlagsWouldSay) {
   EXPECT_EQ(config.rendezvous.autostart, "false");
   EXPECT_EQ(config.rendezvous.requeue_number, 0U);
   EXPECT_EQ(config.local_addr, "10.244.1.7");
-  EXPECT_EQ(config.save_timeout, seconds(105));
+  EXPECT_EQ(config.spec.save_timeout, seconds(105));
   EXPECT_TRUE(config.place.ends_with_process);
   EXPECT_FALSE(config.place.has_later_lives);
   EXPECT_FALSE(config.place.slurm_requeues);
@@ -93,7 +93,7 @@ TEST(KubernetesPodTest, IndexZeroStartsTheRendezvous) {
 
 TEST(KubernetesPodTest, TimesFitInThePodsGraceAndPodsWaitForEachOther) {
   const JobConfig config = ConfigOf({"--nnodes=4", "--insecure", "./train"}, ForeignPod());
-  EXPECT_EQ(config.save_timeout, seconds(20));
+  EXPECT_EQ(config.spec.save_timeout, seconds(20));
   EXPECT_EQ(config.stop_grace, seconds(5));
   EXPECT_EQ(config.rendezvous.connect_timeout, minutes(10));
   EXPECT_EQ(config.rendezvous.daemon_grace, minutes(10));
@@ -101,7 +101,7 @@ TEST(KubernetesPodTest, TimesFitInThePodsGraceAndPodsWaitForEachOther) {
       ConfigOf({"--nnodes=4", "--insecure", "--save-timeout=3min", "--stop-grace=1s",
                 "--daemon-grace=2min", "--rdzv-conf=connect_timeout=7", "./train"},
                ForeignPod());
-  EXPECT_EQ(given.save_timeout, seconds(180));
+  EXPECT_EQ(given.spec.save_timeout, seconds(180));
   EXPECT_EQ(given.stop_grace, seconds(1));
   EXPECT_EQ(given.rendezvous.connect_timeout, seconds(7));
   EXPECT_EQ(given.rendezvous.daemon_grace, minutes(2));

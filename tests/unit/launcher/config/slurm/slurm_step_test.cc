@@ -42,7 +42,7 @@ TEST(SlurmStepTest, StepGivesAJobAllThatFlagsWouldSay) {
   EXPECT_TRUE(config.rendezvous.credentials.munge);
   EXPECT_TRUE(config.place.slurm_requeues);
   // Within the 30 s that Slurm gives a job after its SIGTERM.
-  EXPECT_EQ(config.save_timeout, seconds(20));
+  EXPECT_EQ(config.spec.save_timeout, seconds(20));
   EXPECT_EQ(config.stop_grace, seconds(5));
 }
 
@@ -61,7 +61,7 @@ TEST(SlurmStepTest, FlagsAndFilesWin) {
   EXPECT_EQ(config.rendezvous.id, "mine.4711");
   EXPECT_EQ(config.nodes.min, 2);
   EXPECT_EQ(config.nodes.max, 3);
-  EXPECT_EQ(config.save_timeout, seconds(180));
+  EXPECT_EQ(config.spec.save_timeout, seconds(180));
   EXPECT_EQ(config.stop_grace, seconds(1));
   EXPECT_EQ(config.rendezvous.node_rank, -1);  // one of four is a spare, and any may be
 }

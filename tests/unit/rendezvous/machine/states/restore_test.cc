@@ -77,7 +77,7 @@ TEST_F(RestoreTest, WhereStatesWereToldOfAndNoneIsLeftTheTrainingStartsAtStep0) 
 
 TEST(StartAnewTest, WithoutAnyStateAllRanksAreToldToBeginAtStep0) {
   JobSpec spec = JobMachineDriver::Spec(2, 2, 9);
-  spec.start_anew = 1;
+  spec.start_anew = true;
   JobMachineDriver job(spec);
   job.RunTwoNodes();
   const auto plan = job.machine().Status(job.now()).restore;
