@@ -60,15 +60,6 @@ class FrozenDiskTest : public testing::Test {
     return "while [ ! -e " + Flag(name) + " ]; do echo still here; sleep 0.1; done; ";
   }
 
-  // That an agent of the job has started.
-  pid_t PidOfRendezvous() const {
-    for (const pid_t pid : ProcessesWith({{"DDPRUN_TEST_MARK", job_->mark()}})) {
-      const std::string arguments = ReadFile("/proc/" + std::to_string(pid) + "/cmdline");
-      if (arguments.find("--until-idle") != std::string::npos) return pid;
-    }
-    return 0;
-  }
-
   static bool HasEndedWithin10Seconds(int pid) {
     const int process = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
     pollfd ended{process, POLLIN, 0};
@@ -140,25 +131,6 @@ TEST_F(FrozenDiskTest, WhileAJobStartsAgain) {
   for (const std::size_t node : {0, 1}) {
     EXPECT_THAT(job_->node(node).err(), HasSubstr("restart 1 of 3"));
   }
-}
-
-// The log of the rendezvous is on that disk. Seen red with an agent that started it on its loop:
-// the guardian kept the fence.
-TEST_F(FrozenDiskTest, WhileAnAgentStartsTheRendezvousAgain) {
-  daemon_.Kill();  // its port is the agent's
-  job_->AddNode(Flags(1, "echo up; " + Until("end")));
-  Program& node = job_->node(0);
-  ASSERT_TRUE(node.WaitForOut("up")) << node.err();
-  disk_->Freeze();
-  const pid_t rendezvous = PidOfRendezvous();
-  ASSERT_GT(rendezvous, 0);
-  kill(rendezvous, SIGKILL);
-  EXPECT_TRUE(node.WaitForErr("connecting again")) << node.err();
-  std::this_thread::sleep_for(kFrozen);  // how long it is frozen is what is tested
-  disk_->Thaw();
-  Raise("end");
-  EXPECT_EQ(node.ExitCode(), 0) << node.err();
-  EXPECT_THAT(node.err(), Not(ContainsRegex("fenced|not heard|not renewed|restart 1")));
 }
 
 // Seen red with a guardian that wrote there on its only thread: the agent waited 10 s for its

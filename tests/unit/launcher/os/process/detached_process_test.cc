@@ -1,0 +1,49 @@
+#include "launcher/os/process/detached_process.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <string>
+
+#include "tests/unit/launcher/os/test_support.h"
+
+namespace ddprun {
+namespace detached_process_test {
+
+// What this very program does then: it ends at once, with code 0.
+constexpr const char* kListTests = "--gtest_list_tests";
+
+// Opening the FIFO waits for its reader, as a file may wait for its server. Seen to hang where the
+// caller waited for the new process.
+TEST(DetachedProcessTest, ALogFileThatDoesNotAnswerHoldsNobodyUp) {
+  const test::TempDir folder;
+  const std::string log = folder / "log";
+  ASSERT_EQ(::mkfifo(log.c_str(), 0600), 0);
+  EventLoop loop;
+  DetachedProcess process(&loop);
+  process.StartSelf({kListTests}, log, [](const absl::Status& why) { ADD_FAILURE() << why; });
+  EXPECT_TRUE(process.running());
+  const UniqueFd reader(::open(log.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  std::string said;
+  EXPECT_TRUE(test::RunUntil(&loop, [&] {
+    test::ReadAvailable(reader.get(), &said);
+    return !process.running();
+  }));
+  test::ReadAvailable(reader.get(), &said);
+  EXPECT_THAT(said, testing::HasSubstr("DetachedProcessTest."));
+}
+
+TEST(DetachedProcessTest, WhatCannotBeStartedIsNamed) {
+  const test::TempDir folder;
+  EventLoop loop;
+  DetachedProcess process(&loop);
+  absl::Status why;
+  process.StartSelf({kListTests}, folder / "no/log", [&](const absl::Status& said) { why = said; });
+  EXPECT_TRUE(test::RunUntil(&loop, [&] { return !process.running(); }));
+  EXPECT_THAT(std::string(why.message()), testing::HasSubstr("cannot start ddprun --gtest_list"));
+}
+
+}  // namespace detached_process_test
+}  // namespace ddprun
