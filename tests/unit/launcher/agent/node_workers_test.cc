@@ -1,5 +1,5 @@
 // How the workers of a node are started, with a runner whose programs execute when the test says
-// so. Each test was seen to fail with the rule that it is about taken out.
+// so.
 #include "launcher/agent/node_workers.h"
 
 #include <fcntl.h>
@@ -164,7 +164,6 @@ TEST_F(NodeWorkersTest, OneThatCannotBeExecutedIsToldOfOnceAllLowerRanksRun) {
   EXPECT_THAT(Await(2), ElementsAre("started 0", "not started 1"));
 }
 
-// Seen red where the loop waited for one lower rank after the other, 20 ms for each.
 TEST_F(NodeWorkersTest, TheLoopGoesOnWhileLowerRanksKeepStarting) {
   StartAndReachAll(128);
   runner_.FailToExecute(127);

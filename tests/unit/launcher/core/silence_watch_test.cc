@@ -1,5 +1,4 @@
-// When a person is told that hangs are not noticed. Each test was seen to fail with its rule taken
-// out.
+// When a person is told that hangs are not noticed.
 #include "launcher/core/silence_watch.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,4 @@
-// Where a generation begins and ends, and in which order what was decided is done. Each test was
-// seen to fail with the rule that it is about taken out.
+// Where a generation begins and ends, and in which order what was decided is done.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
