@@ -15,8 +15,7 @@ namespace detached_process_test {
 // What this very program does then: it ends at once, with code 0.
 constexpr const char* kListTests = "--gtest_list_tests";
 
-// Opening the FIFO waits for its reader, as a file may wait for its server. Seen to hang where the
-// caller waited for the new process.
+// Opening the FIFO waits for its reader, as a file may wait for its server.
 TEST(DetachedProcessTest, ALogFileThatDoesNotAnswerHoldsNobodyUp) {
   const test::TempDir folder;
   const std::string log = folder / "log";
