@@ -10,6 +10,16 @@
 #include "rendezvous/machine/nodes/admission.h"
 
 namespace ddprun {
+namespace {
+
+// "" for a generation that an agent can have been in.
+std::string WhyClaimIsRefused(Generation claimed) {
+  if (claimed.value <= kMaxClaimedGeneration) return "";
+  return absl::StrCat("this agent says that it was in generation ", claimed.value,
+                      ", and no job gets there");
+}
+
+}  // namespace
 
 void JobMachine::OnJoin(const Header& header, const Join& join) {
   if (Node* const known = roster_.Find(header.agent_id)) {
@@ -20,13 +30,10 @@ void JobMachine::OnJoin(const Header& header, const Join& join) {
     Supersede(life_.requeue_number);  // nobody of it is left, and somebody began it anew, with
                                       // other settings
   }
-  if (const std::string why = WhyJoinIsRefused(View(), options_.max_agents, join); !why.empty()) {
-    out_.Reply(header, Refused{why});
-    return;
-  }
-  if (header.generation.value > kMaxClaimedGeneration) {
-    out_.Reply(header, Refused{absl::StrCat("this agent says that it was in generation ",
-                                            header.generation.value, ", and no job gets there")});
+  std::string why_refused = WhyJoinIsRefused(View(), options_.max_agents, join);
+  if (why_refused.empty()) why_refused = WhyClaimIsRefused(header.generation);
+  if (!why_refused.empty()) {
+    out_.Reply(header, Refused{std::move(why_refused)});
     return;
   }
   if (!life_.spec) Begin(join.job);
