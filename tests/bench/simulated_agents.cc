@@ -1,6 +1,7 @@
 #include "tests/bench/simulated_agents.h"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
@@ -232,7 +233,8 @@ SimulatedAgents::Step SimulatedAgents::FailOne() {
     v1::WorkerExited* const exit = message.mutable_worker_exited();
     exit->set_rank(static_cast<std::uint32_t>(agents_[0]->first_rank));
     exit->set_pid(4242);
-    exit->mutable_status()->set_code(1);
+    // From outside: a worker that ends itself again and again is restarted after a pause.
+    exit->mutable_status()->set_signal(SIGKILL);
     exit->set_step(100);
     agents_[0]->Send(std::move(message));
   });
