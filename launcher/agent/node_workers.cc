@@ -19,7 +19,7 @@ namespace {
 
 // For a child that was forked earlier and is about to fail as well.
 constexpr std::chrono::milliseconds kLowerRankWait{20};
-// In one turn of the loop workers are started for so long. Each takes some 0.2 ms.
+// The time for starting workers in one turn of the loop. One worker takes about 0.2 ms.
 constexpr std::chrono::milliseconds kStartTurn{5};
 
 }  // namespace

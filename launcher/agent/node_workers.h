@@ -66,9 +66,9 @@ class NodeWorkers {
   // Begins to start all workers, or makes them of standbys. An event tells of each, now or later.
   // Of many a few are started in each turn of the loop: heartbeats go on.
   void StartAll(Start start, Standbys* standbys);
-  // The generation is over: those that StartAll has not reached are told of as not started.
+  // The generation is over. Calls not_started for each worker that StartAll has not reached.
   void StopStarting();
-  // That are there and were not started: they had waited.
+  // Workers that were standbys before: they were not started.
   int warm_count() const;
 
   // Nothing where it is not there any more: its end is being handled.

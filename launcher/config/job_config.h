@@ -88,8 +88,8 @@ struct ProgramConfig {
 };
 
 struct JobConfig {
-  // What all agents of the job must agree on. Keys set most members as they are; JobSpecOf() adds
-  // those that take more than that.
+  // What all agents of the job must agree on. A key sets most members directly; JobSpecOf()
+  // computes the others.
   JobSpec spec{};
   NodesConfig nodes;
   int nproc_per_node = 1;  // `auto`, `gpu` and `cpu` are resolved to a number by now

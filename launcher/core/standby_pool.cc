@@ -40,8 +40,8 @@ std::vector<StandbyPool::Action> StandbyPool::Step(const Event& event, TimePoint
                  },
                  [&](const GenerationEnded&) {
                    if (state_ != State::kGivenUp) state_ = State::kIdle;
-                   // What loads would take time from those that start now. A fork on its way may be
-                   // swept away with what the generation leaves behind.
+                   // A standby that loads would take time from the workers that start now. A fork
+                   // on its way may be ended with the generation's other processes.
                    EndThose(false);
                  },
                  [&](const StandbyWaiting& waiting) { OnWaiting(waiting.id, now); },

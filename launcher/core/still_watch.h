@@ -58,10 +58,11 @@ struct DiskWait {
 // What the kernel knows of a process.
 struct ProcessFacts {
   ProcessState state = ProcessState::kRunnable;
-  Duration cpu{};                    // used so far, by all of its threads
-  std::int64_t io_bytes = 0;         // read and written so far
-  std::map<int, Duration> waited{};  // by thread id: so far, for a CPU, but for a wait that goes on
-  std::map<int, Duration> wants{};  // by thread id: how long those that want to run have run so far
+  Duration cpu{};             // used so far, by all of its threads
+  std::int64_t io_bytes = 0;  // read and written so far
+  // By thread id: time spent waiting for a CPU, without a wait in progress.
+  std::map<int, Duration> waited{};
+  std::map<int, Duration> wants{};  // by thread id, of runnable threads: CPU time so far
   std::string waits_for{};          // for people
   TimePoint read_at{};
   std::optional<DiskWait> disk{};  // of the first thread, else of another thread or process

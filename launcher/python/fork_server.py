@@ -23,7 +23,7 @@ import time
 import types
 
 HEAD_START_S = 0.05
-IDLE_S = 0.1  # one that has waited for so long has time
+IDLE_S = 0.1  # after so long without a GO, a standby takes memory ahead
 PIECES = 80  # of memory that it takes then, and the bytes of each: C libraries take larger ones by mmap
 PIECE_BYTES = 100 * 1024
 PR_SET_PDEATHSIG = 1  # linux/prctl.h

@@ -1,6 +1,6 @@
 // What a job may be set to, and what it is set to unless somebody says otherwise. The parser of job
-// files, its schema, the flags, the wire and the documentation all take these; those that workers
-// share stand in worker/contract/limits.h. Constants only.
+// files, its schema, the flags, the wire and the documentation take them from here.
+// Limits that workers share stand in worker/contract/limits.h. Constants only.
 #ifndef DDPRUN_RENDEZVOUS_CORE_LIMITS_H_
 #define DDPRUN_RENDEZVOUS_CORE_LIMITS_H_
 

@@ -92,8 +92,8 @@ struct SupervisorActions {
   struct AllWorkersRun {
     bool operator==(const AllWorkersRun&) const = default;
   };
-  // Once for each Start, before anything is done to end its workers: those that have not been
-  // started by now are not started. Step(SpawnFailed) for each of these.
+  // Once for each Start, before its workers are ended. Start no more workers; Step(SpawnFailed) for
+  // each worker that has not been started.
   struct GenerationEnded {
     bool operator==(const GenerationEnded&) const = default;
   };
