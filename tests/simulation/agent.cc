@@ -185,13 +185,18 @@ void Agent::Perform(const Supervisor::Action& action) {
             Feed(Supervisor::StoreOpened{open.generation});
           },
           [&](const Supervisor::CloseStore&) {},
-          [&](const Supervisor::EndStandbys&) {},
+          [&](const Supervisor::EndStandbys&) { EndStandbys(); },
           [&](const Supervisor::PrepareFolders& prepare) {
             AfterTheDisk(Supervisor::FoldersReady{prepare.generation, LocalRank{0}, ""});
           },
           [&](const Supervisor::SpawnWorkers& spawn) { Perform(spawn); },
-          [&](const Supervisor::AllWorkersRun&) {},
-          [&](const Supervisor::GenerationEnded&) { StopStarting(); },
+          [&](const Supervisor::AllWorkersRun&) {
+            pool_.Step(StandbyPool::GenerationStarted{}, Now());
+          },
+          [&](const Supervisor::GenerationEnded&) {
+            pool_.Step(StandbyPool::GenerationEnded{}, Now());
+            StopStarting();
+          },
           [&](const Supervisor::ReadErrorFile& read) {
             AfterTheDisk(Supervisor::ErrorFileRead{read.generation, read.local_rank, ""});
           },
@@ -250,7 +255,9 @@ void Agent::Exit(const Verdict& verdict) {
   world_->recorder.Event(kAgentEnded, id_, verdict.exit_code);
   world_->recorder.Line(absl::StrCat(Name(), " exits ", verdict.exit_code, " ",
                                      ToString(verdict.outcome), ": ", verdict.reason));
-  if (AnyLeft()) world_->Violation(Name() + " exits and leaves workers behind");
+  if (AnyLeft() || !waiting_.empty()) {
+    world_->Violation(Name() + " exits and leaves workers behind");
+  }
   verdict_ = verdict;
   alive_ = false;
   CloseSession();

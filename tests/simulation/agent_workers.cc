@@ -17,7 +17,9 @@ void Agent::Perform(const Supervisor::SpawnWorkers& spawn) {
   workers_.clear();
   for (int i = 0; i < world_->plan.workers_per_host; ++i) {
     workers_.push_back(std::make_shared<Process>());
-    const Time takes = world_->plan.benign || world_->random.Percent(95)
+    workers_.back()->survivor = TakeSurvivor(LocalRank{i});
+    const Time takes = workers_.back()->survivor ? world_->stay_random.Wide(1, 5) * kMillisecond
+                       : world_->plan.benign || world_->random.Percent(95)
                            ? world_->random.Wide(1, 30) * kMillisecond
                            : world_->random.Wide(30, 10'000) * kMillisecond;
     world_->scheduler.After(takes, [this, process = workers_.back(), i, spawn, life = life_] {
@@ -33,7 +35,7 @@ void Agent::StopStarting() {
   if (supervisor_.header().generation.value % 2 == 0) return;
   for (std::size_t i = 1; i < workers_.size(); i += 2) {
     Process& process = *workers_[i];
-    if (process.known || process.signalled != 0) continue;
+    if (process.known || process.signalled != 0 || process.survivor) continue;
     process.known = true;  // there is none
     FeedOf(workers_[i],
            Supervisor::SpawnFailed{LocalRank{static_cast<int>(i)}, 126, "too late", false});
@@ -44,12 +46,16 @@ void Agent::OnExecuted(const ProcessPtr& process, LocalRank local_rank,
                        const Supervisor::SpawnWorkers& spawn, int life) {
   if (process->known) return;  // StopStarting
   process->known = true;
-  if (!world_->healed && !world_->plan.benign && world_->random.Percent(1)) {
+  const bool fails = !world_->healed && !world_->plan.benign && world_->random.Percent(1);
+  if (fails && !process->survivor) {
     FeedOf(process, Supervisor::SpawnFailed{local_rank, 126, "no room", false});
     return;
   }
   if (process->signalled == 0) {
-    process->worker = world_->training.Start(this, spawn, requeue_number_, local_rank, life);
+    process->worker =
+        world_->training.Start(this, spawn, requeue_number_, local_rank, life, process->survivor);
+  } else if (process->survivor) {
+    world_->training.EndWaiting(*process->survivor);
   }
   FeedOf(process, Supervisor::WorkerSpawned{local_rank, PidOf(*process)});
   if (local_rank.value == 0) Flap(world_, host_);
@@ -62,6 +68,7 @@ void Agent::OnExecuted(const ProcessPtr& process, LocalRank local_rank,
 }
 
 void Agent::Signal(const ProcessPtr& process, int signo) {
+  process->leaves = false;  // it is late
   if (!process->known) {
     process->signalled = signo;
   } else if (process->worker >= 0) {
@@ -72,6 +79,7 @@ void Agent::Signal(const ProcessPtr& process, int signo) {
 void Agent::Perform(const Supervisor::AskWorkersToLeave& ask) {
   for (const LocalRank local : ask.local_ranks) {
     const int worker = workers_[local.value]->worker;
+    workers_[local.value]->leaves = true;
     if (world_->bug == Bug::kLeftTooEarly) {
       OnWorkerLeft(worker, local);
     } else {
@@ -105,7 +113,7 @@ bool Agent::AnyLeft() const {
     if (!process->known) return process->signalled == 0;
     if (process->worker < 0) return false;
     const Worker& worker = world_->training.worker(process->worker);
-    return worker.alive && !worker.stuck;
+    return (worker.alive || worker.left) && !worker.stuck;
   });
 }
 
@@ -137,6 +145,50 @@ void Agent::LoseWorkers() {
 
 void Agent::EndWorkers() {
   for (const ProcessPtr& process : workers_) Signal(process, SIGKILL);
+  EndWaiting();
+}
+
+void Agent::EndWaiting() {
+  for (const auto& [id, process] : std::exchange(waiting_, {})) {
+    world_->training.EndWaiting(process);
+    pool_.Step(StandbyPool::StandbyEnded{id, "killed"}, Now());
+  }
+}
+
+void Agent::EndStandbys() {
+  for (const StandbyPool::Action& action : pool_.Step(StandbyPool::JobEnded{}, Now())) {
+    const auto* const end = std::get_if<StandbyPool::EndStandby>(&action);
+    if (end == nullptr) continue;
+    world_->training.EndWaiting(waiting_.at(end->id));
+    waiting_.erase(end->id);
+  }
+}
+
+// Now and then one dies while it waits.
+void Agent::LetStay(const ProcessPtr& process, LocalRank local_rank) {
+  const int waits = world_->training.Adopt(process->worker);
+  const std::optional<StandbyPool::Id> id = pool_.Adopt(local_rank, Now());
+  if (!id) return world_->training.EndWaiting(waits);
+  waiting_.emplace(*id, waits);
+  if (!world_->stay_random.Percent(3)) return;
+  world_->scheduler.After(world_->stay_random.Wide(1, 500) * kMillisecond, [this, id = *id] {
+    if (!waiting_.contains(id)) return;
+    world_->training.EndWaiting(waiting_.at(id));
+    Post([this, id] {
+      if (waiting_.erase(id) > 0) pool_.Step(StandbyPool::StandbyEnded{id, "killed"}, Now());
+    });
+  });
+}
+
+std::optional<int> Agent::TakeSurvivor(LocalRank local_rank) {
+  while (const std::optional<StandbyPool::Id> id = pool_.Take(local_rank)) {
+    const int process = waiting_.at(*id);
+    waiting_.erase(*id);
+    if (!world_->training.process(process).alive) continue;
+    ++world_->result.handed_over;
+    return process;
+  }
+  return std::nullopt;
 }
 
 // ---- from the workers ----
@@ -165,9 +217,14 @@ void Agent::OnWorkerStays(int worker, LocalRank local_rank) {
   });
 }
 
+// One that has got a signal meanwhile ends by it.
 void Agent::OnWorkerLeft(int worker, LocalRank local_rank) {
   Post([this, worker, local_rank] {
-    if (IsIn(local_rank, worker)) Step(Supervisor::WorkerLeft{local_rank});
+    if (!IsIn(local_rank, worker)) return;
+    const ProcessPtr process = workers_[static_cast<std::size_t>(local_rank.value)];
+    if (!std::exchange(process->leaves, false)) return;
+    if (world_->training.worker(worker).left) LetStay(process, local_rank);
+    Step(Supervisor::WorkerLeft{local_rank});
   });
 }
 
