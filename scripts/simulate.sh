@@ -27,7 +27,8 @@ cat "$outputs"/*
 echo "simulate.sh: $runs runs in $(awk "BEGIN { print $(date +%s.%N) - $began }") s on $cores cores"
 
 for bug in no_agent_id_check lease_from_ack_arrival ranks_before_lease timeline_forgotten \
-    nobody_looks_again stuck_forgotten left_too_early; do
+    nobody_looks_again stuck_forgotten left_too_early old_survivor_joins two_sources \
+    half_step_as_source slot_of_another_step left_before_its_snapshot; do
   build/bin/simulate --seeds "$first:$((first + 20000))" --bug "$bug" >"$outputs/bug" || failed=1
   grep -E '^(seed|bug)' "$outputs/bug"
 done

@@ -452,6 +452,16 @@ class SnapshotTest(TemporaryFolder):
         self.publish(successor, 6)
         self.assertEqual(self.names(), [folder.checkpoint_name(5), folder.checkpoint_name(6)])
 
+    def test_where_another_node_had_the_state_the_newest_before_is_kept(self):
+        """Break: keep none but the state of keep_step."""
+        slots = snapshots.SnapshotSlots(self.folder, None)
+        self.publish(slots, 4)
+        self.publish(slots, 5)
+        successor = snapshots.SnapshotSlots(self.folder, 6)
+        self.assertEqual(self.names(), ["slot-0.tmp", folder.checkpoint_name(5)])
+        self.publish(successor, 7)
+        self.assertEqual(self.names(), [folder.checkpoint_name(5), folder.checkpoint_name(7)])
+
     def test_the_same_step_again_takes_the_place_of_the_old_file(self):
         slots = snapshots.SnapshotSlots(self.folder, None)
         for step in (1, 1, 2):

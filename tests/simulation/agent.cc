@@ -1,13 +1,9 @@
 #include "tests/simulation/agent.h"
 
 #include <algorithm>
-#include <csignal>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "rendezvous/core/root_cause.h"
-#include "tests/simulation/faults.h"
-#include "tests/simulation/text.h"
 #include "tests/simulation/world.h"
 #include "worker/contract/overloaded.h"
 
@@ -189,13 +185,18 @@ void Agent::Perform(const Supervisor::Action& action) {
             Feed(Supervisor::StoreOpened{open.generation});
           },
           [&](const Supervisor::CloseStore&) {},
-          [&](const Supervisor::EndStandbys&) {},
+          [&](const Supervisor::EndStandbys&) { EndStandbys(); },
           [&](const Supervisor::PrepareFolders& prepare) {
             AfterTheDisk(Supervisor::FoldersReady{prepare.generation, LocalRank{0}, ""});
           },
           [&](const Supervisor::SpawnWorkers& spawn) { Perform(spawn); },
-          [&](const Supervisor::AllWorkersRun&) {},
-          [&](const Supervisor::GenerationEnded&) { StopStarting(); },
+          [&](const Supervisor::AllWorkersRun&) {
+            pool_.Step(StandbyPool::GenerationStarted{}, Now());
+          },
+          [&](const Supervisor::GenerationEnded&) {
+            pool_.Step(StandbyPool::GenerationEnded{}, Now());
+            StopStarting();
+          },
           [&](const Supervisor::ReadErrorFile& read) {
             AfterTheDisk(Supervisor::ErrorFileRead{read.generation, read.local_rank, ""});
           },
@@ -250,357 +251,16 @@ void Agent::Transmit(const Header& header, AgentMessage message) {
   });
 }
 
-void Agent::Perform(const Supervisor::AskWorkersToLeave& ask) {
-  for (const LocalRank local : ask.local_ranks) {
-    const int worker = workers_[local.value]->worker;
-    if (world_->bug == Bug::kLeftTooEarly) {
-      OnWorkerLeft(worker, local);
-    } else {
-      world_->training.AskToLeave(worker);
-    }
-  }
-}
-
-void Agent::FillIn(AgentMessage* message) {
-  states_.FillIn(message);
-  if (world_->bug != Bug::kTimelineForgotten || world_->daemon.machine() == nullptr) return;
-  std::vector<SavedState>* states = nullptr;
-  if (auto* said = std::get_if<Join>(message)) states = &said->states;
-  if (auto* said = std::get_if<Stopped>(message)) states = &said->states;
-  if (auto* said = std::get_if<HeldStates>(message)) states = &said->states;
-  if (states == nullptr) return;
-  for (SavedState& state : *states) state.generation = world_->daemon.machine()->generation();
-}
-
-void Agent::OnSaved(LocalRank local_rank, const SavedState& state, const std::string& path) {
-  Post([this, local_rank, state, path] {
-    if (state.tier == Tier::kMemory) {
-      states_.OnSnapshot(state.requeue_number, state.generation, state.step);
-      Step(Supervisor::WorkerSpoke{local_rank, true});
-    } else {
-      states_.OnCheckpoint(state.requeue_number, state.generation, state.step, path);
-      Step(Supervisor::CheckpointReported{local_rank, state.step});
-    }
-  });
-}
-
-void Agent::OnFailedToSave(LocalRank local_rank, std::int64_t step, int failures) {
-  ++failed_checkpoints_;
-  Feed(Supervisor::CheckpointFailureReported{local_rank, step, failures, "disk full"});
-}
-
-// At once, or when a file server answers again. One after the other.
-void Agent::AfterTheDisk(Supervisor::Event event) {
-  const bool slow = !world_->plan.benign && world_->random.Percent(3);
-  const Time takes = slow ? world_->random.Wide(100, 5000) * kMillisecond
-                          : world_->random.Wide(1, 20) * kMillisecond / 10;
-  disk_free_at_ = std::max(disk_free_at_, world_->scheduler.now()) + takes;
-  world_->scheduler.At(disk_free_at_, [this, event = std::move(event)] { Feed(event); });
-}
-
-// At once, or when a file server answers again: with what was there when it was asked. Not heard
-// once workers were started.
-void Agent::Scan() {
-  const bool slow = !world_->plan.benign && world_->random.Percent(3);
-  const Time takes = slow ? world_->random.Wide(10, 20'000) * kMillisecond
-                          : world_->random.Wide(1, 20) * kMillisecond / 10;
-  world_->scheduler.After(takes, [this, scan = ++scan_, found = world_->Disk(host_)] {
-    Post([this, scan, found] {
-      if (scan != scan_) return;
-      if (world_->plan.states) states_.OnFound(found);
-      Step(Supervisor::StatesFound{});
-    });
-  });
-}
-
-// All at once; each is there when its program has been read, in any order.
-void Agent::Perform(const Supervisor::SpawnWorkers& spawn) {
-  ++scan_;
-  if (spawn.assignment.restore) states_.OnStarted(*spawn.assignment.restore);
-  workers_.clear();
-  for (int i = 0; i < world_->plan.workers_per_host; ++i) {
-    workers_.push_back(std::make_shared<Process>());
-    const Time takes = world_->plan.benign || world_->random.Percent(95)
-                           ? world_->random.Wide(1, 30) * kMillisecond
-                           : world_->random.Wide(30, 10'000) * kMillisecond;
-    world_->scheduler.After(takes, [this, process = workers_.back(), i, spawn, life = life_] {
-      OnExecuted(process, LocalRank{i}, spawn, life);
-    });
-  }
-  if (fenced_) EndWorkers();  // the guardian starts nothing after the fence
-}
-
-// Workers are started one after the other. Here: in every other generation, every other one was
-// about to be.
-void Agent::StopStarting() {
-  if (supervisor_.header().generation.value % 2 == 0) return;
-  for (std::size_t i = 1; i < workers_.size(); i += 2) {
-    Process& process = *workers_[i];
-    if (process.known || process.signalled != 0) continue;
-    process.known = true;  // there is none
-    FeedOf(workers_[i],
-           Supervisor::SpawnFailed{LocalRank{static_cast<int>(i)}, 126, "too late", false});
-  }
-}
-
-void Agent::OnExecuted(const ProcessPtr& process, LocalRank local_rank,
-                       const Supervisor::SpawnWorkers& spawn, int life) {
-  if (process->known) return;  // StopStarting
-  process->known = true;
-  if (!world_->healed && !world_->plan.benign && world_->random.Percent(1)) {
-    FeedOf(process, Supervisor::SpawnFailed{local_rank, 126, "no room", false});
-    return;
-  }
-  if (process->signalled == 0) {
-    process->worker = world_->training.Start(this, spawn, requeue_number_, local_rank, life);
-  }
-  FeedOf(process, Supervisor::WorkerSpawned{local_rank, PidOf(*process)});
-  if (local_rank.value == 0) Flap(world_, host_);
-  if (process->signalled == 0) return;
-  Supervisor::WorkerEnded ended;
-  ended.local_rank = local_rank;
-  ended.status.signal = process->signalled;
-  ended.ended_at_ms = 1 + world_->scheduler.now() / kMillisecond;
-  FeedOf(process, std::move(ended));
-}
-
-void Agent::Signal(const ProcessPtr& process, int signo) {
-  if (!process->known) {
-    process->signalled = signo;
-  } else if (process->worker >= 0) {
-    world_->training.Signal(process->worker, signo);
-  }
-}
-
-void Agent::FeedOf(const ProcessPtr& process, Supervisor::Event event) {
-  Post([this, process, event = std::move(event)] {
-    if (!process->given_up) Step(event);
-  });
-}
-
-void Agent::Perform(const Supervisor::SetFence& fence) {
-  fence_ = fence.at;
-  const int set = ++fences_set_;
-  if (!fence_) return;
-  if (*fence_ > Now()) fenced_ = false;
-  const Time at = world_->hosts[host_]->clock.True(*fence_);
-  world_->scheduler.At(at + world_->random.Between(0, 3) * kMillisecond, [this, set] {
-    if (set != fences_set_ || !fence_) return;
-    fenced_ = true;
-    if (AnyLeft()) world_->recorder.Line(Name() + ": its guardian keeps the fence");
-    EndWorkers();
-  });
-}
-
-bool Agent::AnyLeft() const {
-  return std::any_of(workers_.begin(), workers_.end(), [&](const ProcessPtr& process) {
-    if (!process->known) return process->signalled == 0;
-    if (process->worker < 0) return false;
-    const Worker& worker = world_->training.worker(process->worker);
-    return worker.alive && !worker.stuck;
-  });
-}
-
-bool Agent::AnyStuck() const {
-  return std::any_of(workers_.begin(), workers_.end(), [&](const ProcessPtr& process) {
-    return process->worker >= 0 && world_->training.worker(process->worker).stuck;
-  });
-}
-
-Supervisor::NodeCleared Agent::Clear() {
-  Supervisor::NodeCleared cleared;
-  for (const ProcessPtr& process : workers_) {
-    process->given_up = true;
-    if (process->worker < 0) continue;
-    const Worker& worker = world_->training.worker(process->worker);
-    if (!worker.stuck || world_->bug == Bug::kStuckForgotten) continue;
-    cleared.stuck.push_back({worker.rank, PidOf(*process), ProcessState::kDiskWait, "a disk"});
-  }
-  return cleared;
-}
-
-// The machine is off, and whatever was stuck is gone with it.
-void Agent::LoseWorkers() {
-  for (const ProcessPtr& process : workers_) {
-    if (process->known && process->worker >= 0) world_->training.PowerOff(process->worker);
-  }
-  EndWorkers();
-}
-
-void Agent::EndWorkers() {
-  for (const ProcessPtr& process : workers_) Signal(process, SIGKILL);
-}
-
 void Agent::Exit(const Verdict& verdict) {
   world_->recorder.Event(kAgentEnded, id_, verdict.exit_code);
   world_->recorder.Line(absl::StrCat(Name(), " exits ", verdict.exit_code, " ",
                                      ToString(verdict.outcome), ": ", verdict.reason));
-  if (AnyLeft()) world_->Violation(Name() + " exits and leaves workers behind");
+  if (AnyLeft() || !waiting_.empty()) {
+    world_->Violation(Name() + " exits and leaves workers behind");
+  }
   verdict_ = verdict;
   alive_ = false;
   CloseSession();
-}
-
-// ---- the client ----
-
-// So that a lease sees at least one attempt, however short it is.
-Time Agent::ThirdOfLease() const {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(world_->plan.spec.lease).count() / 3;
-}
-
-void Agent::Connect() {
-  if (!alive_) return;
-  attempting_ = true;
-  const int attempt = ++attempt_;
-  world_->scheduler.After(attempt_limit_, [this, attempt] {
-    Post([this, attempt] { AttemptFailed(attempt, {"no answer", false, {}}); });
-  });
-  Syn(attempt, Now());
-}
-
-void Agent::Syn(int attempt, TimePoint started) {
-  if (!alive_ || !attempting_ || attempt != attempt_) return;
-  if (!world_->network.IsCut(host_, kUp)) {
-    world_->network.SendOnce(host_, kUp, [this, attempt, started] {
-      Daemon& daemon = world_->daemon;
-      if (!daemon.up()) {
-        if (!daemon.refuses()) return;
-        world_->network.SendOnce(host_, kDown, [this, attempt, started] {
-          Post([this, attempt, started] { OnRefused(attempt, started); });
-        });
-        return;
-      }
-      daemon.Post([this, attempt] {
-        const SessionPtr session = world_->network.Open(host_, id_);
-        session->server_open = true;
-        session->boot = world_->daemon.boot();
-        world_->network.Send(session, kDown, [this, attempt, session] {
-          Post([this, attempt, session] { OnOpened(attempt, session); });
-        });
-      });
-    });
-    return;
-  }
-  world_->scheduler.After(kSecond, [this, attempt, started] { Syn(attempt, started); });
-}
-
-void Agent::OnOpened(int attempt, const SessionPtr& session) {
-  if (attempt != attempt_ || !attempting_) {  // too late: it is closed again
-    world_->network.Send(session, kUp, [this, session] { world_->ServerEndLost(session); });
-    return;
-  }
-  if (session->broken) {  // meanwhile
-    AttemptFailed(attempt, {"reset", false, {}});
-    return;
-  }
-  attempting_ = false;
-  session->agent_open = true;
-  session_ = session;
-  world_->recorder.Event(kSessionOpened, session->id, id_);
-  world_->recorder.Line(absl::StrCat(Name(), " has session s", session->id));
-  Step(Supervisor::SessionOpened{});
-}
-
-void Agent::OnRefused(int attempt, TimePoint started) {
-  AttemptFailed(attempt, {"connection refused", true, started});
-}
-
-void Agent::AttemptFailed(int attempt, Supervisor::SessionLost lost) {
-  if (attempt != attempt_ || !attempting_) return;
-  attempting_ = false;
-  if (!lost.refused) attempt_limit_ = std::min(2 * attempt_limit_, 10 * kSecond);
-  Step(lost);
-  const Time whole = std::max(backoff_, 50 * kMillisecond);
-  backoff_ = std::min(2 * whole, std::min(kSecond, ThirdOfLease()));
-  world_->scheduler.After(world_->random.Between(whole / 2, whole),
-                          [this] { Post([this] { Connect(); }); });
-}
-
-void Agent::OnSessionLost(const SessionPtr& session, const char* why) {
-  Post([this, session, why] {
-    if (session_ != session) return;
-    world_->recorder.Event(kSessionLost, session->id, 0);
-    world_->recorder.Line(absl::StrCat(Name(), " lost session s", session->id, ": ", why));
-    CloseSession();
-    attempting_ = true;
-    AttemptFailed(attempt_, {why, false, {}});
-  });
-}
-
-void Agent::CloseSession() {
-  if (session_ == nullptr) return;
-  const SessionPtr session = std::exchange(session_, nullptr);
-  session->agent_open = false;
-  world_->network.Send(session, kUp, [this, session] { world_->ServerEndLost(session); });
-}
-
-void Agent::OnMessage(const SessionPtr& session, const Header& header,
-                      const RendezvousMessage& message, int life) {
-  Post([this, session, header, message, life] {
-    if (session_ != session) return;
-    world_->recorder.Event(kToAgent, session->id, message.index(),
-                           static_cast<std::uint64_t>(header.generation.value));
-    if (world_->recorder.tracing()) {
-      world_->recorder.Line(
-          absl::StrCat("  ", Name(), " <- s", session->id, " ", Text(header), " ", Text(message)));
-    }
-    backoff_ = 0;
-    attempt_limit_ = std::min(kSecond, ThirdOfLease());
-    Header seen = header;
-    if (world_->bug == Bug::kNoAgentIdCheck) seen.agent_id = agent_id_;
-    RendezvousMessage heard = message;
-    if (auto* ack = std::get_if<HeartbeatAck>(&heard);
-        ack != nullptr && world_->bug == Bug::kLeaseFromAckArrival) {
-      ack->sent_at =
-          std::chrono::duration_cast<std::chrono::nanoseconds>(Now().time_since_epoch()).count();
-    }
-    if (std::holds_alternative<Finished>(message)) verdict_life_ = life;
-    if (std::holds_alternative<Assignment>(message) &&
-        header.generation > supervisor_.header().generation) {
-      offered_ = {header.generation, life};
-    }
-    Step(Supervisor::Received{seen, std::move(heard)});
-    // Taken at once, or when a later message says that it holds.
-    if (supervisor_.header().generation == offered_.generation) life_ = offered_.life;
-  });
-}
-
-// ---- workers ----
-
-void Agent::OnWorkerEnded(int worker, LocalRank local_rank, ExitStatus status,
-                          const std::string& last_words) {
-  Supervisor::WorkerEnded ended;
-  ended.local_rank = local_rank;
-  ended.status = status;
-  if (!last_words.empty()) ended.stderr_tail = {last_words};
-  ended.ended_at_ms = 1 + world_->scheduler.now() / kMillisecond;
-  Post([this, worker, ended = std::move(ended)] {
-    if (!IsIn(ended.local_rank, worker)) return;
-    const Process& process = *workers_[ended.local_rank.value];
-    if (process.given_up) {
-      Step(Supervisor::StuckProcessEnded{PidOf(process)});
-    } else {
-      Step(ended);
-    }
-  });
-}
-
-void Agent::OnWorkerStays(int worker, LocalRank local_rank) {
-  Post([this, worker, local_rank] {
-    if (IsIn(local_rank, worker)) Step(Supervisor::WorkerStays{local_rank});
-  });
-}
-
-void Agent::OnWorkerLeft(int worker, LocalRank local_rank) {
-  Post([this, worker, local_rank] {
-    if (IsIn(local_rank, worker)) Step(Supervisor::WorkerLeft{local_rank});
-  });
-}
-
-// By then others may be in the place of one that was given up.
-bool Agent::IsIn(LocalRank local_rank, int worker) const {
-  const auto place = static_cast<std::size_t>(local_rank.value);
-  return place < workers_.size() && workers_[place]->worker == worker;
 }
 
 }  // namespace ddprun::sim

@@ -5,14 +5,17 @@
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "launcher/core/node_states.h"
+#include "launcher/core/standby_pool.h"
 #include "launcher/core/supervisor.h"
 #include "tests/simulation/network.h"
+#include "tests/simulation/node_memory.h"
 #include "tests/simulation/scheduler.h"
 
 namespace ddprun::sim {
@@ -61,6 +64,7 @@ class Agent {
   // That its workers have told of, whether it was there to hear of them or not.
   int failed_checkpoints() const { return failed_checkpoints_; }
   std::vector<SavedState> holds() const { return states_.List(); }
+  NodeMemory& memory() { return memory_; }
 
  private:
   TimePoint Now() const;
@@ -88,9 +92,11 @@ class Agent {
 
   // A process that the guardian has forked.
   struct Process {
-    int worker = -1;     // of Training; −1: its program does not run
-    bool known = false;  // what became of its exec
-    int signalled = 0;   // before that, which it does not survive
+    int worker = -1;                // of Training; −1: its program does not run
+    bool known = false;             // what became of its exec
+    int signalled = 0;              // before that, which it does not survive
+    bool leaves = false;            // its generation: it was asked to, and has got no signal since
+    std::optional<int> survivor{};  // the process of Training that has waited to become this
     bool given_up = false;
   };
   using ProcessPtr = std::shared_ptr<Process>;
@@ -109,6 +115,12 @@ class Agent {
   Supervisor::NodeCleared Clear();
   void EndWorkers();  // by the guardian
   void LoseWorkers();
+  // ---- workers that have left a generation and wait for the next one ----
+  void LetStay(const ProcessPtr& process, LocalRank local_rank);
+  // nullopt: none waits for this local rank.
+  std::optional<int> TakeSurvivor(LocalRank local_rank);
+  void EndStandbys();
+  void EndWaiting();  // by the guardian, or with the machine
 
   World* const world_;  // outlives this
   const int id_;
@@ -136,7 +148,10 @@ class Agent {
   Time attempt_limit_ = 10 * kSecond;
 
   std::vector<ProcessPtr> workers_;  // by local rank
-  int life_ = 0;                     // of the newest assignment that was taken
+  StandbyPool pool_{StandbyPool::Options{}};
+  std::map<StandbyPool::Id, int> waiting_;  // in pool_; of Training
+  NodeMemory memory_;
+  int life_ = 0;  // of the newest assignment that was taken
   struct Offer {
     Generation generation{-1};
     int life = 0;

@@ -217,7 +217,13 @@ void Checker::CheckPlan(const JobRecord& record) {
   const bool all_disks = !std::exchange(without_a_disk_, false);
   for (const NodeRecord& member : record.members) {
     const Agent& agent = *world_->agents[member.agent_id.value - 1];
+    const auto kept = world_->live_checker.TakeKept(agent.id());
     if (!agent.alive()) continue;
+    if (kept && !IsDead(*kept) && (!plan || kept->step > plan->step())) {
+      world_->Violation(absl::StrCat("a finished step is lost: ", where, ", and workers of ",
+                                     agent.Name(), " had finished step ", kept->step,
+                                     " of generation ", kept->generation.value));
+    }
     if (plan && all_disks) CheckDisk(member, *plan, where);
     for (const SavedState& state : agent.holds()) {
       if (IsDead(state)) {

@@ -68,7 +68,9 @@ void PlanStuck(Random& random, Plan* plan) {
 }
 
 void PlanStays(Random& random, Plan* plan) {
-  plan->stays = plan->workers_speak && random.Percent(40);
+  plan->stays = plan->states && random.Percent(60);
+  plan->tells_optimizer = random.Percent(75);
+  plan->buffers = random.Percent(40);
 }
 
 Time LivenessBound(const Plan& plan) {

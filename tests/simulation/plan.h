@@ -29,7 +29,9 @@ struct Plan {
   int flapping_host = -1;     // is killed soon after each start of its workers, and comes back
   bool shared_disk = false;   // for checkpoints; else each host has its own
   bool stays = false;         // workers leave a generation, in place of ending with it
-  int stuck_workers = 0;      // that wait for a disk for a while, and cannot be ended
+  bool tells_optimizer = false;  // workers that stay say when their parameters change
+  bool buffers = false;          // their model has some, as BatchNorm's
+  int stuck_workers = 0;         // that wait for a disk for a while, and cannot be ended
 
   Time shortest_delay = 0;  // of a message
   Time longest_delay = 0;
@@ -50,7 +52,7 @@ void PlanStates(Random& random, Plan* plan);
 // From one more: which workers are stuck moves no other fault.
 void PlanStuck(Random& random, Plan* plan);
 
-// From another one, for the same reason: whether workers stay.
+// From another one, for the same reason: whether workers stay. After PlanStates().
 void PlanStays(Random& random, Plan* plan);
 
 // How long after the last fault a job may take to end; docs/simulation.md explains each term.

@@ -1,8 +1,7 @@
 // simulate --seeds FROM:TO [--bug NAME]      runs each seed once; 1 if something did not hold
 // simulate --trace SEED [--bug NAME]         one run, with a line for each event
 //
-// A bug is planted: no_agent_id_check, lease_from_ack_arrival or ranks_before_lease; then 0
-// means that it was found.
+// A bug is planted, of those in BugNamed(); then 0 means that it was found.
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -29,8 +28,8 @@ void OnAbort(int) {
 
 int Usage() {
   std::fprintf(stderr,
-               "usage: simulate --seeds FROM:TO | --trace SEED  [--bug no_agent_id_check | "
-               "lease_from_ack_arrival | ranks_before_lease]\n");
+               "usage: simulate --seeds FROM:TO | --trace SEED  [--bug NAME]; the bugs are in "
+               "docs/simulation.md\n");
   return 64;
 }
 

@@ -1,5 +1,6 @@
 #include "tests/simulation/simulation.h"
 
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,14 +10,22 @@
 namespace ddprun::sim {
 
 std::optional<Bug> BugNamed(const std::string& name) {
-  if (name == "no_agent_id_check") return Bug::kNoAgentIdCheck;
-  if (name == "lease_from_ack_arrival") return Bug::kLeaseFromAckArrival;
-  if (name == "ranks_before_lease") return Bug::kRanksBeforeLease;
-  if (name == "timeline_forgotten") return Bug::kTimelineForgotten;
-  if (name == "nobody_looks_again") return Bug::kNobodyLooksAgain;
-  if (name == "stuck_forgotten") return Bug::kStuckForgotten;
-  if (name == "left_too_early") return Bug::kLeftTooEarly;
-  return std::nullopt;
+  static const std::map<std::string, Bug> kBugs = {
+      {"no_agent_id_check", Bug::kNoAgentIdCheck},
+      {"lease_from_ack_arrival", Bug::kLeaseFromAckArrival},
+      {"ranks_before_lease", Bug::kRanksBeforeLease},
+      {"timeline_forgotten", Bug::kTimelineForgotten},
+      {"nobody_looks_again", Bug::kNobodyLooksAgain},
+      {"stuck_forgotten", Bug::kStuckForgotten},
+      {"left_too_early", Bug::kLeftTooEarly},
+      {"old_survivor_joins", Bug::kOldSurvivorJoins},
+      {"two_sources", Bug::kTwoSources},
+      {"half_step_as_source", Bug::kHalfStepAsSource},
+      {"slot_of_another_step", Bug::kSlotOfAnotherStep},
+      {"left_before_its_snapshot", Bug::kLeftBeforeItsSnapshot},
+  };
+  const auto found = kBugs.find(name);
+  return found == kBugs.end() ? std::nullopt : std::optional(found->second);
 }
 
 World::World(std::uint64_t seed, Bug bug, std::string* trace)
@@ -30,6 +39,7 @@ World::World(std::uint64_t seed, Bug bug, std::string* trace)
       recorder(&scheduler, trace),
       network(this, 2 * plan.hosts),
       checker(this),
+      live_checker(this),
       daemon(this),
       training(this) {
   result.seed = seed;

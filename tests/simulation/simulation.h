@@ -22,6 +22,11 @@ enum class Bug {
   kNobodyLooksAgain,     // the rendezvous takes every agent for one that cannot
   kStuckForgotten,       // an agent does not tell which workers SIGKILL did not end
   kLeftTooEarly,         // a worker says that it has left its generation when it is asked to
+  kOldSurvivorJoins,     // a worker that stayed takes the rank that it had in the generation before
+  kTwoSources,           // a worker that holds the planned step itself takes it for the source
+  kHalfStepAsSource,     // a worker within the optimizer's step makes a snapshot
+  kSlotOfAnotherStep,    // a worker takes the generator of the newest step, not of the planned one
+  kLeftBeforeItsSnapshot,  // a worker says that it has left, and then what it holds
 };
 // nullopt: no such bug.
 std::optional<Bug> BugNamed(const std::string& name);
@@ -45,6 +50,9 @@ struct Result {
   int stuck = 0;               // workers that SIGKILL did not end for a while
   int left_out = 0;            // nodes, until these were gone
   int stayed = 0;              // workers that left a generation
+  int handed_over = 0;         // of them that began another one
+  int end_snapshots = 0;       // that they made while they left
+  int live_restores = 0;       // ranks that began with such a one
 };
 
 // `trace`: where a line for each event goes, or nullptr.

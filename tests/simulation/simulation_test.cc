@@ -34,6 +34,9 @@ TEST(SimulationTest, EverythingHoldsWhateverHappens) {
     all.stuck += result.stuck;
     all.left_out += result.left_out;
     all.stayed += result.stayed;
+    all.handed_over += result.handed_over;
+    all.end_snapshots += result.end_snapshots;
+    all.live_restores += result.live_restores;
     succeeded += result.outcome == Outcome::kSucceeded;
   }
   // It was not held because nothing happened, or because nothing was finished.
@@ -48,6 +51,9 @@ TEST(SimulationTest, EverythingHoldsWhateverHappens) {
   EXPECT_GT(all.stuck, static_cast<int>(kRuns) / 20);
   EXPECT_GT(all.left_out, static_cast<int>(kRuns) / 100);
   EXPECT_GT(all.stayed, static_cast<int>(kRuns) / 10);
+  EXPECT_GT(all.handed_over, static_cast<int>(kRuns) / 20);
+  EXPECT_GT(all.end_snapshots, static_cast<int>(kRuns) / 20);
+  EXPECT_GT(all.live_restores, static_cast<int>(kRuns) / 20);
   EXPECT_GT(succeeded, static_cast<int>(kRuns) * 3 / 4);
 }
 
@@ -85,7 +91,10 @@ TEST_P(PlantedBugTest, IsFound) {
 INSTANTIATE_TEST_SUITE_P(Bugs, PlantedBugTest,
                          testing::Values("no_agent_id_check", "lease_from_ack_arrival",
                                          "ranks_before_lease", "timeline_forgotten",
-                                         "nobody_looks_again", "stuck_forgotten", "left_too_early"),
+                                         "nobody_looks_again", "stuck_forgotten", "left_too_early",
+                                         "old_survivor_joins", "two_sources",
+                                         "half_step_as_source", "slot_of_another_step",
+                                         "left_before_its_snapshot"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(BugNameTest, OthersHaveNone) { EXPECT_FALSE(BugNamed("none_of_them")); }

@@ -9,6 +9,7 @@
 #include "tests/simulation/agent.h"
 #include "tests/simulation/checker.h"
 #include "tests/simulation/daemon.h"
+#include "tests/simulation/live_checker.h"
 #include "tests/simulation/network.h"
 #include "tests/simulation/plan.h"
 #include "tests/simulation/random.h"
@@ -65,7 +66,7 @@ struct World {
   Random state_random;  // for what nodes hold
   Random disk_random;   // for checkpoints that fail
   Random stuck_random;  // for workers that SIGKILL does not end
-  Random stay_random;   // for workers that leave a generation and stay
+  Random stay_random;   // for workers that leave a generation and stay, and their steps
   Plan plan;
   const Bug bug;
   Result result;
@@ -74,6 +75,7 @@ struct World {
   std::vector<std::unique_ptr<Host>> hosts;
   Network network;
   Checker checker;
+  LiveChecker live_checker;
   Daemon daemon;
   Training training;
   std::vector<std::unique_ptr<Agent>> agents;  // all that ever were

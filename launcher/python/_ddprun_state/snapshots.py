@@ -28,18 +28,21 @@ class SnapshotSlots:
     """One thread at a time."""
 
     def __init__(self, folder, keep_step):
-        """`keep_step`: of the state in `folder` that must not be written over before there is a newer
-        one: what this process resumed from; or None."""
+        """`keep_step`: what this process resumed from, or None. The state of that step in `folder`, or,
+        where another node had it, the newest one before, is not written over until there is a newer
+        one."""
         self._folder = folder
         self._temporaries = [os.path.join(folder, "slot-%d.tmp" % i) for i in range(2)]
         self._paths = list(self._temporaries)  # of now
         self._newest = 1
-        kept = None if keep_step is None else os.path.join(folder, checkpoint_name(keep_step))
         found = [os.path.join(folder, name) for name in os.listdir(folder)
                  if name.endswith(".safetensors")]
-        if kept in found:
-            self._paths[self._newest] = kept
-            found.remove(kept)
+        if keep_step is not None:
+            last = os.path.join(folder, checkpoint_name(keep_step))
+            kept = max((path for path in found if path <= last), default=None)  # of equal length
+            if kept is not None:
+                self._paths[self._newest] = kept
+                found.remove(kept)
         for path in found:  # superseded, or of no use
             free = [i for i in range(2) if self._paths[i] == self._temporaries[i]
                     and not os.path.exists(self._temporaries[i])]

@@ -13,31 +13,13 @@
 #include "worker/src/state/rng_state.h"
 #include "worker/src/state/training_state.h"
 #include "worker/src/storage/checkpoint_folder.h"
+#include "worker/src/storage/own_state.h"
 
 namespace ddp::internal {
 namespace {
 
 constexpr char kGenerators[] = "rng";
 constexpr char kMadeAtTheEnd[] = "ddprun_left";  // "1"
-
-// What a rank leaves: its generator's state, and the bytes of its buffers.
-struct Own {
-  std::string generator;
-  std::string buffers;
-
-  std::string Packed() const {
-    const std::uint64_t size = generator.size();
-    std::string bytes(reinterpret_cast<const char*>(&size), sizeof(size));
-    return bytes + generator + buffers;
-  }
-  static std::optional<Own> Unpack(const std::optional<std::string>& bytes) {
-    std::uint64_t size = 0;
-    if (!bytes || bytes->size() < sizeof(size)) return std::nullopt;
-    std::memcpy(&size, bytes->data(), sizeof(size));
-    if (size > bytes->size() - sizeof(size)) return std::nullopt;
-    return Own{bytes->substr(sizeof(size), size), bytes->substr(sizeof(size) + size)};
-  }
-};
 
 std::string BytesOf(const std::vector<torch::Tensor>& tensors) {
   std::string bytes;
@@ -84,7 +66,8 @@ void LiveState::Finish(std::int64_t step, const CheckpointParts& parts, Metadata
 void LiveState::PutOwnState() {
   if (!usable_) return;
   try {
-    slots_.Put({ctx_.generation(), step_ + 1}, Own{OwnRngState(), BytesOf(own_buffers_)}.Packed());
+    slots_.Put({ctx_.generation(), step_ + 1},
+               OwnState{OwnRngState(), BytesOf(own_buffers_)}.Packed());
   } catch (const CheckpointError& e) {
     usable_ = false;
     Warn(ctx_.rank(),
@@ -102,26 +85,25 @@ std::optional<LiveState::State> LiveState::Take() const {
   return state;
 }
 
-// Those of other nodes' ranks are older, and each rank has its own there.
 std::optional<std::string> LiveState::AllGenerators(std::int64_t step) const {
-  std::string all;
-  for (int rank = 0; rank < ctx_.world_size(); ++rank) {
+  const auto left = [&](int rank) {
     const RankSlots::View slots(folder_, rank);
-    const auto own = Own::Unpack(slots.Find({ctx_.generation(), step}));
-    // Two steps ahead, and its place for this one is written over.
-    if (!own && slots.HasAnyOf(ctx_.generation())) return std::nullopt;
-    const std::string hex = own ? RngText(own->generator) : RngStateOf(generators_, rank);
-    if (hex.empty()) return std::nullopt;
-    if (rank > 0) all += ',';
-    all += hex;
-  }
+    const auto own = OwnState::Unpack(slots.Find({ctx_.generation(), step}));
+    return LeftGenerator{own ? std::optional(RngText(own->generator)) : std::nullopt,
+                         slots.HasAnyOf(ctx_.generation())};
+  };
+  const auto older = [&](int rank) { return RngStateOf(generators_, rank); };
+  const auto generators = GeneratorsAtStep(ctx_.world_size(), left, older);
+  if (!generators) return std::nullopt;
+  std::string all;
+  for (const std::string& one : *generators) all += (all.empty() ? "" : ",") + one;
   return all;
 }
 
 // Every snapshot has rank 0's.
 bool LiveState::TakeBuffers(std::int64_t step, std::vector<NamedTensor>* tensors) const {
   if (own_buffers_.empty()) return true;
-  const auto own = Own::Unpack(RankSlots::View(folder_, 0).Find({ctx_.generation(), step}));
+  const auto own = OwnState::Unpack(RankSlots::View(folder_, 0).Find({ctx_.generation(), step}));
   if (!own) return false;
   std::size_t at = 0;
   for (std::size_t i = 0; i < own_buffers_.size(); ++i) {
@@ -138,8 +120,8 @@ void LiveState::RestoreGenerator(const Context& ctx, const std::string& folder, 
                                  const Metadata& metadata) {
   const auto generation = metadata.find(ddprun::checkpoint_file::kGeneration);
   if (metadata.count(kMadeAtTheEnd) == 0 || generation == metadata.end()) return;
-  const auto own =
-      Own::Unpack(RankSlots::View(folder, ctx.rank()).Find({std::stoll(generation->second), step}));
+  const auto own = OwnState::Unpack(
+      RankSlots::View(folder, ctx.rank()).Find({std::stoll(generation->second), step}));
   if (own) SetOwnRngState(own->generator);
 }
 

@@ -2,9 +2,7 @@
 // generators, and the buffers. It outlives its rank, so that whoever takes the place of a dead rank
 // goes on with that rank's own.
 //
-// A rank has a file of two places and writes them in turns, before it enters the last collective of
-// a step. So where any rank has finished step k, every rank's place for step k is whole: all have
-// entered that collective. The place for step k + 1, which may be half written, is the other one.
+// A rank has a file of three places and writes them in turns: RankPlaces says why these are enough.
 #ifndef DDPRUN_WORKER_SRC_STORAGE_RANK_SLOTS_H_
 #define DDPRUN_WORKER_SRC_STORAGE_RANK_SLOTS_H_
 
@@ -15,15 +13,9 @@
 #include <string_view>
 
 #include "worker/contract/unique_fd.h"
+#include "worker/src/storage/rank_places.h"
 
 namespace ddp::internal {
-
-// A step of one generation: another generation may have made a step of the same number.
-struct StampedStep {
-  std::int64_t generation = 0;
-  std::int64_t step = 0;
-  bool operator==(const StampedStep&) const = default;
-};
 
 // One thread at a time.
 class RankSlots {
@@ -52,7 +44,7 @@ class RankSlots {
 
    private:
     std::byte* map_ = nullptr;
-    std::size_t room_ = 0;
+    std::size_t size_ = 0;
   };
 
  private:
@@ -63,7 +55,7 @@ class RankSlots {
   const std::string path_;
   ddprun::UniqueFd file_;
   std::byte* map_ = nullptr;
-  std::size_t room_ = 0;  // of each place
+  std::size_t size_ = 0;
 };
 
 }  // namespace ddp::internal

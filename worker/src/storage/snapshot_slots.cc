@@ -9,14 +9,15 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "worker/contract/memory_room.h"
 #include "worker/src/formats/safetensors.h"
+#include "worker/src/storage/checkpoint_name.h"
 #include "worker/src/storage/file_errors.h"
 
 namespace ddp::internal {
@@ -46,24 +47,26 @@ void Touch(std::byte* map, std::size_t size) {
 
 SnapshotSlots::SnapshotSlots(std::string folder, std::optional<std::int64_t> keep_step)
     : folder_(std::move(folder)) {
-  const std::string kept = keep_step ? folder_ + "/" + CheckpointName(*keep_step) : "";
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     slots_[i].temporary = folder_ + "/slot-" + std::to_string(i) + ".tmp";
     slots_[i].path = slots_[i].temporary;
   }
-  // Names that are no slot's, in no order; the kept one gets the last slot, which is the newest.
-  std::vector<std::string> found;
+  // Names that are no slot's, by step; the kept one gets the last slot, which is the newest.
+  std::multimap<std::int64_t, std::string> found;
   std::error_code error;
   for (fs::directory_iterator entry(folder_, error), end; !error && entry != end;
        entry.increment(error)) {
-    const std::string path = entry->path();
-    if (path == kept) {
-      slots_[newest_].path = path;
-    } else if (path.ends_with(".safetensors")) {
-      found.push_back(path);
+    const std::string name = entry->path().filename();
+    if (name.ends_with(".safetensors")) found.emplace(StepOf(name).value_or(-1), entry->path());
+  }
+  if (keep_step) {
+    auto kept = found.upper_bound(*keep_step);
+    if (kept != found.begin() && (--kept)->first >= 0) {
+      slots_[newest_].path = kept->second;
+      found.erase(kept);
     }
   }
-  for (const std::string& path : found) {
+  for (const auto& [step, path] : found) {
     bool taken = false;
     for (Slot& slot : slots_) {
       if (taken || slot.path != slot.temporary || fs::exists(slot.temporary, error)) continue;

@@ -23,9 +23,9 @@ namespace ddp::internal {
 // One thread at a time.
 class SnapshotSlots {
  public:
-  // `keep_step`: of the snapshot in `folder` that must not be written over before there is a newer
-  // one: what this process resumed from. Takes over the files that it finds; throws nothing for
-  // what it cannot use.
+  // `keep_step`: what this process resumed from. The snapshot of that step, or, where another node
+  // had it, the newest one before, is not written over until there is a newer one: the launcher
+  // counts on it. Takes over the files that it finds; throws nothing for what it cannot use.
   SnapshotSlots(std::string folder, std::optional<std::int64_t> keep_step);
   ~SnapshotSlots();
   SnapshotSlots(const SnapshotSlots&) = delete;

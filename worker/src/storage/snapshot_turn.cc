@@ -9,8 +9,7 @@
 #include <system_error>
 #include <thread>
 
-#include "worker/contract/checkpoint_file.h"
-#include "worker/contract/control.h"
+#include "worker/src/storage/checkpoint_name.h"
 
 namespace ddp::internal {
 
@@ -28,17 +27,11 @@ bool SnapshotTurn::Take(std::chrono::milliseconds patience) {
 }
 
 std::optional<std::int64_t> SnapshotTurn::NewestStep() const {
-  using ddprun::checkpoint_file::kPrefix;
-  using ddprun::checkpoint_file::kSuffix;
   std::optional<std::int64_t> newest;
   std::error_code error;
   for (std::filesystem::directory_iterator entry(folder_, error), end; !error && entry != end;
        entry.increment(error)) {
-    std::string name = entry->path().filename();
-    if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) continue;
-    name = name.substr(std::string(kPrefix).size());
-    name.resize(name.size() - std::string(kSuffix).size());
-    newest = std::max(newest, ddprun::control::ParseNumber(name));
+    newest = std::max(newest, StepOf(entry->path().filename().native()));
   }
   return newest;
 }

@@ -3,7 +3,9 @@
 #include <ddp/errors.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <string>
+#include <vector>
 
 #include "tests/support/temp_dir.h"
 
@@ -12,19 +14,36 @@ namespace rank_slots_test {
 
 using View = RankSlots::View;
 
-TEST(RankSlotsTest, TheLastTwoStepsAreThere) {
+TEST(RankSlotsTest, TheLastThreeStepsAreThere) {
   const ddprun::TempDir folder;
   {
     RankSlots slots(folder.path(), 3);
     slots.Put({1, 10}, "ten");
     slots.Put({1, 11}, "eleven");
     slots.Put({1, 12}, "twelve");
+    slots.Put({1, 13}, "thirteen");
   }
   const View view(folder.path(), 3);
+  EXPECT_EQ(view.Find({1, 13}), "thirteen");
   EXPECT_EQ(view.Find({1, 12}), "twelve");
   EXPECT_EQ(view.Find({1, 11}), "eleven");
   EXPECT_EQ(view.Find({1, 10}), std::nullopt);
-  EXPECT_EQ(view.Find({1, 13}), std::nullopt);
+  EXPECT_EQ(view.Find({1, 14}), std::nullopt);
+}
+
+// One rank may have finished step 10 while another, which needs it for step 11 alone, dies in its
+// write for step 12.
+TEST(RankSlotsTest, AHalfWrittenStepLeavesTheTwoBefore) {
+  std::vector<std::byte> memory(RankPlaces::BytesFor(16));
+  RankPlaces places(memory.data(), memory.size());
+  places.Put({1, 9}, "nine");
+  places.Put({1, 10}, "ten");
+  places.Put({1, 11}, "eleven");
+  places.Begin({1, 12});
+  EXPECT_EQ(places.Find({1, 12}), std::nullopt);
+  EXPECT_EQ(places.Find({1, 11}), "eleven");
+  EXPECT_EQ(places.Find({1, 10}), "ten");
+  EXPECT_EQ(places.Find({1, 9}), std::nullopt);
 }
 
 TEST(RankSlotsTest, AStepOfAnotherGenerationIsAnotherStep) {

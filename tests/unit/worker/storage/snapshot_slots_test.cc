@@ -120,6 +120,21 @@ TEST_F(SnapshotSlotsTest, WhatIsNewerThanTheKeptOneIsOfADeadTimeline) {
   EXPECT_EQ(Newest(), "2 bbbb");
 }
 
+// Another node had what this process resumed from. The launcher counts on what is here, should that
+// node be lost.
+TEST_F(SnapshotSlotsTest, WhereAnotherNodeHadTheStateTheNewestBeforeIsKept) {
+  {
+    SnapshotSlots slots(folder_.path(), std::nullopt);
+    Make(&slots, 1, 4, 'a');
+    Make(&slots, 2, 4, 'b');
+  }
+  SnapshotSlots slots(folder_.path(), 3);
+  slots.Prepare(4);
+  EXPECT_EQ(Newest(), "2 bbbb");
+  Make(&slots, 4, 4, 'd');
+  EXPECT_EQ(Newest(), "4 dddd");
+}
+
 TEST_F(SnapshotSlotsTest, AWriterThatWasKilledLeavesTheOtherOne) {
   {
     SnapshotSlots slots(folder_.path(), std::nullopt);

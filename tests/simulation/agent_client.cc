@@ -1,0 +1,134 @@
+// Agent: its session with the rendezvous, opened again and again.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "tests/simulation/agent.h"
+#include "tests/simulation/text.h"
+#include "tests/simulation/world.h"
+
+namespace ddprun::sim {
+
+// So that a lease sees at least one attempt, however short it is.
+Time Agent::ThirdOfLease() const {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(world_->plan.spec.lease).count() / 3;
+}
+
+void Agent::Connect() {
+  if (!alive_) return;
+  attempting_ = true;
+  const int attempt = ++attempt_;
+  world_->scheduler.After(attempt_limit_, [this, attempt] {
+    Post([this, attempt] { AttemptFailed(attempt, {"no answer", false, {}}); });
+  });
+  Syn(attempt, Now());
+}
+
+void Agent::Syn(int attempt, TimePoint started) {
+  if (!alive_ || !attempting_ || attempt != attempt_) return;
+  if (!world_->network.IsCut(host_, kUp)) {
+    world_->network.SendOnce(host_, kUp, [this, attempt, started] {
+      Daemon& daemon = world_->daemon;
+      if (!daemon.up()) {
+        if (!daemon.refuses()) return;
+        world_->network.SendOnce(host_, kDown, [this, attempt, started] {
+          Post([this, attempt, started] { OnRefused(attempt, started); });
+        });
+        return;
+      }
+      daemon.Post([this, attempt] {
+        const SessionPtr session = world_->network.Open(host_, id_);
+        session->server_open = true;
+        session->boot = world_->daemon.boot();
+        world_->network.Send(session, kDown, [this, attempt, session] {
+          Post([this, attempt, session] { OnOpened(attempt, session); });
+        });
+      });
+    });
+    return;
+  }
+  world_->scheduler.After(kSecond, [this, attempt, started] { Syn(attempt, started); });
+}
+
+void Agent::OnOpened(int attempt, const SessionPtr& session) {
+  if (attempt != attempt_ || !attempting_) {  // too late: it is closed again
+    world_->network.Send(session, kUp, [this, session] { world_->ServerEndLost(session); });
+    return;
+  }
+  if (session->broken) {  // meanwhile
+    AttemptFailed(attempt, {"reset", false, {}});
+    return;
+  }
+  attempting_ = false;
+  session->agent_open = true;
+  session_ = session;
+  world_->recorder.Event(kSessionOpened, session->id, id_);
+  world_->recorder.Line(absl::StrCat(Name(), " has session s", session->id));
+  Step(Supervisor::SessionOpened{});
+}
+
+void Agent::OnRefused(int attempt, TimePoint started) {
+  AttemptFailed(attempt, {"connection refused", true, started});
+}
+
+void Agent::AttemptFailed(int attempt, Supervisor::SessionLost lost) {
+  if (attempt != attempt_ || !attempting_) return;
+  attempting_ = false;
+  if (!lost.refused) attempt_limit_ = std::min(2 * attempt_limit_, 10 * kSecond);
+  Step(lost);
+  const Time whole = std::max(backoff_, 50 * kMillisecond);
+  backoff_ = std::min(2 * whole, std::min(kSecond, ThirdOfLease()));
+  world_->scheduler.After(world_->random.Between(whole / 2, whole),
+                          [this] { Post([this] { Connect(); }); });
+}
+
+void Agent::OnSessionLost(const SessionPtr& session, const char* why) {
+  Post([this, session, why] {
+    if (session_ != session) return;
+    world_->recorder.Event(kSessionLost, session->id, 0);
+    world_->recorder.Line(absl::StrCat(Name(), " lost session s", session->id, ": ", why));
+    CloseSession();
+    attempting_ = true;
+    AttemptFailed(attempt_, {why, false, {}});
+  });
+}
+
+void Agent::CloseSession() {
+  if (session_ == nullptr) return;
+  const SessionPtr session = std::exchange(session_, nullptr);
+  session->agent_open = false;
+  world_->network.Send(session, kUp, [this, session] { world_->ServerEndLost(session); });
+}
+
+void Agent::OnMessage(const SessionPtr& session, const Header& header,
+                      const RendezvousMessage& message, int life) {
+  Post([this, session, header, message, life] {
+    if (session_ != session) return;
+    world_->recorder.Event(kToAgent, session->id, message.index(),
+                           static_cast<std::uint64_t>(header.generation.value));
+    if (world_->recorder.tracing()) {
+      world_->recorder.Line(
+          absl::StrCat("  ", Name(), " <- s", session->id, " ", Text(header), " ", Text(message)));
+    }
+    backoff_ = 0;
+    attempt_limit_ = std::min(kSecond, ThirdOfLease());
+    Header seen = header;
+    if (world_->bug == Bug::kNoAgentIdCheck) seen.agent_id = agent_id_;
+    RendezvousMessage heard = message;
+    if (auto* ack = std::get_if<HeartbeatAck>(&heard);
+        ack != nullptr && world_->bug == Bug::kLeaseFromAckArrival) {
+      ack->sent_at =
+          std::chrono::duration_cast<std::chrono::nanoseconds>(Now().time_since_epoch()).count();
+    }
+    if (std::holds_alternative<Finished>(message)) verdict_life_ = life;
+    if (std::holds_alternative<Assignment>(message) &&
+        header.generation > supervisor_.header().generation) {
+      offered_ = {header.generation, life};
+    }
+    Step(Supervisor::Received{seen, std::move(heard)});
+    // Taken at once, or when a later message says that it holds.
+    if (supervisor_.header().generation == offered_.generation) life_ = offered_.life;
+  });
+}
+
+}  // namespace ddprun::sim

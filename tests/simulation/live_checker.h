@@ -1,0 +1,48 @@
+// What must hold where workers stay over generations. docs/simulation.md has the list.
+#ifndef DDPRUN_TESTS_SIMULATION_LIVE_CHECKER_H_
+#define DDPRUN_TESTS_SIMULATION_LIVE_CHECKER_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "rendezvous/core/saved_state.h"
+#include "tests/simulation/trained_state.h"
+
+namespace ddprun::sim {
+
+struct World;
+struct Group;
+struct Worker;
+
+class LiveChecker {
+ public:
+  explicit LiveChecker(World* world) : world_(world) {}
+
+  // All workers of the group have come together.
+  void OnTogether(const Group& group, const std::vector<int>& members);
+  // From which rank this one takes the state; nullopt: there is none.
+  void OnSource(const Worker& worker, std::optional<int> source);
+  // The source does not have the planned state.
+  void OnMissing(const Group& group);
+  // A rank has loaded the state, and begins.
+  void OnBegan(const Worker& worker, const RankState& state);
+  void OnFinished(const Worker& worker, const RankState& state, StepRecord* record);
+  // A worker has left its generation, and had finished this step: it must not be lost.
+  void OnKept(const Worker& worker, std::int64_t step);
+  // What workers of this agent kept since this was asked last.
+  std::optional<SavedState> TakeKept(int agent);
+
+ private:
+  // Of a job that is begun again, or whose rendezvous forgets, less is known.
+  bool Checks(const Group& group) const;
+
+  World* const world_;  // outlives this
+  std::map<const Group*, std::optional<int>> sources_;
+  std::map<int, SavedState> kept_;  // by agent
+};
+
+}  // namespace ddprun::sim
+
+#endif  // DDPRUN_TESTS_SIMULATION_LIVE_CHECKER_H_
