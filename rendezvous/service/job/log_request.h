@@ -3,14 +3,10 @@
 // JobLoop::ReadLogs answers one LogRequest: it asks the agents, which read their own files, and
 // passes on what comes. A request names a job, a generation, ranks and streams, never a path.
 //
-//     LogReadId JobLoop::ReadLogs(std::string owner, LogRequest request,
-//                                 std::shared_ptr<LogReader> reader);
-//     void JobLoop::AcknowledgeLogs(LogReadId id, std::size_t bytes);   // may also be batched
-//     void JobLoop::CancelLogs(LogReadId id);                           // OnEnd does not come then
-//
-// All three from any thread; they never block. OnEnd may come before ReadLogs has returned.
-// NotFound: the owner has no such job. InvalidArgument, FailedPrecondition: it cannot be read, and
-// why. ResourceExhausted: too many read at once. Unavailable: the rendezvous ends.
+//     const LogReadId id = loop.NewLogReadId();
+//     loop.ReadLogs(id, owner, request, reader);   // calls reader->OnText, ...
+//     loop.AcknowledgeLogs(id, bytes);             // whenever the reader has passed some on
+//     loop.CancelLogs(id);
 //
 // Nothing here waits for a slow reader. At most kMaxUnreadLogBytes of one request are on their way
 // between the disks and its LogReader; an agent sends more only when the reader has acknowledged.
@@ -24,12 +20,11 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "rendezvous/core/log_stream.h"
+#include "rendezvous/core/messages/logs.h"
 #include "rendezvous/core/types.h"
 
 namespace ddprun {
 
-inline constexpr std::size_t kMaxLogRanks = 64;               // of one request
 inline constexpr std::size_t kMaxLogReaders = 128;            // at once, of all jobs
 inline constexpr std::size_t kMaxUnreadLogBytes = 256 << 10;  // of one request
 
