@@ -36,8 +36,10 @@ case $parts in
     ;;
   *) wanted+=("${launcher[@]}" "${worker[@]}") ;;
 esac
+tested=0
 if [[ ${1:-} == --tests ]]; then
   shift
+  tested=1
   wanted+=("${tests[@]}")
   [[ $parts == --worker-* ]] || wanted+=("${launcher_tests[@]}")
 fi
@@ -48,15 +50,19 @@ for package in "${wanted[@]}"; do
   dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' ||
     missing+=("$package")
 done
-((${#missing[@]})) || exit 0
 
 as_root=()
-if [[ $(id -u) != 0 ]]; then
-  command -v sudo >/dev/null || {
-    echo "install_packages.sh: not root and no sudo; as root: apt-get install ${missing[*]}" >&2
-    exit 1
-  }
-  as_root=(sudo)
+[[ $(id -u) == 0 ]] || as_root=(sudo)
+# A bare chroot has no hosts file: there torchrun does not find this machine by its name, and Slurm's
+# tests have no file to add their nodes to.
+if ((tested)) && [[ ! -e /etc/hosts ]]; then
+  printf '127.0.0.1 localhost\n::1 localhost\n127.0.1.1 %s\n' "$(uname -n)" |
+    "${as_root[@]}" tee /etc/hosts >/dev/null
+fi
+((${#missing[@]})) || exit 0
+if [[ $(id -u) != 0 ]] && ! command -v sudo >/dev/null; then
+  echo "install_packages.sh: not root and no sudo; as root: apt-get install ${missing[*]}" >&2
+  exit 1
 fi
 echo "installing: ${missing[*]}"
 "${as_root[@]}" apt-get update -qq

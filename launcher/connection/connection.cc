@@ -161,8 +161,8 @@ absl::StatusOr<Connection> PrepareConnection(const JobConfig& config, const RunD
   PersistentRendezvousClient::Options persistent;
   persistent.places = places;
   persistent.make_client = [endpoint, credentials = *credentials](int place, Duration limit) {
-    return std::make_unique<GrpcRendezvousClient>(GrpcRendezvousClient::Options{
-        EndpointAt(endpoint, place), limit, /*retry=*/false, credentials});
+    return std::make_unique<GrpcRendezvousClient>(
+        GrpcRendezvousClient::Options{EndpointAt(endpoint, place), limit, credentials});
   };
   persistent.credentials_outdated = [credentials = *credentials] {
     return credentials->Outdated();

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint32_t kMagic = 0x64647531;  // "ddu1"
 constexpr std::size_t kMostThreads = std::size_t{1} << 20;
-constexpr std::size_t kMostFrames = 1024;
+constexpr std::size_t kMostFramesOfAThread = 1024;
 constexpr std::size_t kMostText = std::size_t{1} << 30;
 constexpr std::size_t kMostNames = std::size_t{1} << 20;
 constexpr std::size_t kMostRegisters = 64;
@@ -109,7 +109,7 @@ class AnswerReader {
     const auto count = bytes_.Take<std::uint32_t>();
     if (!bytes_.ok()) return absl::OkStatus();
     if (complete > 1 || thread.tid <= 0) return absl::DataLossError("a thread that cannot be");
-    if (count > kMostFrames) return absl::DataLossError("too many frames");
+    if (count > kMostFramesOfAThread) return absl::DataLossError("too many frames");
     if (error >= names_.size()) return absl::DataLossError("a name that is missing");
     thread.complete = complete == 1;
     thread.error = names_[error];

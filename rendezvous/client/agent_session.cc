@@ -29,12 +29,10 @@ AgentSession::AgentSession(GrpcRendezvousClient::Options options, RendezvousClie
     : options_(std::move(options)),
       handler_(std::move(handler)),
       stub_(v1::Rendezvous::NewStub(MakeChannel(options_.endpoint, transport))),
-      deadline_(stub_.get(), {options_.endpoint, options_.connect_timeout, options_.retry}),
-      handshake_(
-          options_.credentials != nullptr && options_.credentials->handshakes()
-              ? std::make_unique<HandshakeCall>(stub_.get(), options_.credentials, options_.retry)
-              : nullptr) {
-  context_.set_wait_for_ready(options_.retry);
+      deadline_({options_.endpoint, options_.connect_timeout}),
+      handshake_(options_.credentials != nullptr && options_.credentials->handshakes()
+                     ? std::make_unique<HandshakeCall>(stub_.get(), options_.credentials)
+                     : nullptr) {
   facts_.endpoint = options_.endpoint;
   facts_.tls = transport.tls;
 }

@@ -14,17 +14,15 @@ namespace auth {
 class ClientCredentials;
 }
 
-// Every client has a connection of its own. Environment variables that redirect gRPC to a proxy are
-// not honoured: agents talk to the rendezvous inside a cluster.
+// One attempt to connect: the first failure is the end. Every client has a connection of its own.
+// Environment variables that redirect gRPC to a proxy are not honoured: agents talk to the
+// rendezvous inside a cluster.
 class GrpcRendezvousClient final : public RendezvousClient {
  public:
   struct Options {
     std::string endpoint;  // "HOST:PORT", "[IPV6]:PORT" or "unix:/path"
     // For connecting; then Lost says why there is no connection.
     Duration connect_timeout = kDefaultConnectTimeout;
-    // Try again within that time, however often the connection is refused. Otherwise the first
-    // failure is the end.
-    bool retry = true;
     // How this agent shows who it is (rendezvous/auth/client_credentials.h); null: not at all.
     std::shared_ptr<const auth::ClientCredentials> credentials{};
   };

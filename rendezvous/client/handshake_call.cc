@@ -8,10 +8,8 @@
 namespace ddprun {
 
 HandshakeCall::HandshakeCall(v1::Rendezvous::Stub* stub,
-                             std::shared_ptr<const auth::ClientCredentials> credentials, bool wait)
-    : stub_(stub), credentials_(std::move(credentials)) {
-  context_.set_wait_for_ready(wait);
-}
+                             std::shared_ptr<const auth::ClientCredentials> credentials)
+    : stub_(stub), credentials_(std::move(credentials)) {}
 
 void HandshakeCall::Start(Done done) {
   done_ = std::move(done);

@@ -22,9 +22,9 @@ class HandshakeCall {
   // do not trust the rendezvous.
   using Done = std::function<void(const grpc::Status& status, absl::StatusOr<std::string> proof)>;
 
-  // `stub` must outlive this object. `wait`: for a connection, however often it is refused.
+  // `stub` must outlive this object.
   HandshakeCall(v1::Rendezvous::Stub* stub,
-                std::shared_ptr<const auth::ClientCredentials> credentials, bool wait);
+                std::shared_ptr<const auth::ClientCredentials> credentials);
 
   // `done` is called once, on a thread of gRPC.
   void Start(Done done);

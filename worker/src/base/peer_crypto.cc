@@ -53,7 +53,7 @@ Seal::Seal(std::string_view secret, std::string_view context, Side side)
     : cipher_(EVP_CIPHER_CTX_new()), side_(side) {
   const auto key = Hmac(secret, "key of " + std::string(context));
   const int sealing = side_ == Side::kSeals ? 1 : 0;
-  Require(cipher_ != nullptr && EVP_CipherInit_ex(cipher_, EVP_aes_128_gcm(), nullptr, key.data(),
+  Require(cipher_ != nullptr && EVP_CipherInit_ex(cipher_, EVP_aes_128_ocb(), nullptr, key.data(),
                                                   nullptr, sealing) == 1);
 }
 
@@ -82,7 +82,7 @@ void Seal::Close(const std::byte* from, std::size_t size, std::byte* to) {
   Require(EVP_EncryptUpdate(cipher_, Bytes(to), &written, Bytes(from), static_cast<int>(size)) ==
               1 &&
           EVP_EncryptFinal_ex(cipher_, Bytes(to) + written, &written) == 1 &&
-          EVP_CIPHER_CTX_ctrl(cipher_, EVP_CTRL_GCM_GET_TAG, kTagBytes, Bytes(to) + size) == 1);
+          EVP_CIPHER_CTX_ctrl(cipher_, EVP_CTRL_AEAD_GET_TAG, kTagBytes, Bytes(to) + size) == 1);
 }
 
 bool Seal::Open(const std::byte* from, std::size_t size, std::byte* to) {
@@ -92,7 +92,7 @@ bool Seal::Open(const std::byte* from, std::size_t size, std::byte* to) {
   std::memcpy(tag, from + size, kTagBytes);
   Require(EVP_DecryptUpdate(cipher_, Bytes(to), &written, Bytes(from), static_cast<int>(size)) ==
               1 &&
-          EVP_CIPHER_CTX_ctrl(cipher_, EVP_CTRL_GCM_SET_TAG, kTagBytes, tag) == 1);
+          EVP_CIPHER_CTX_ctrl(cipher_, EVP_CTRL_AEAD_SET_TAG, kTagBytes, tag) == 1);
   return EVP_DecryptFinal_ex(cipher_, Bytes(to) + written, &written) == 1;
 }
 

@@ -20,9 +20,10 @@ std::string Proof(std::string_view secret, std::string_view of_what);
 // In a time that depends on the lengths only.
 bool IsEqualProof(std::string_view a, std::string_view b);
 
-// One direction of one connection: AES-128-GCM. The key is made of the secret and of `context`,
-// which no two directions may share: it names both ends and holds a random number of each. Each
-// piece has the next number as its nonce, so that none can be left out, repeated or moved.
+// One direction of one connection: AES-128-OCB (RFC 7253), which is twice as fast as GCM where the
+// processor has AES instructions. The key is made of the secret and of `context`, which no two
+// directions may share: it names both ends and holds a random number of each. Each piece has the
+// next number as its nonce, so that none can be left out, repeated or moved.
 class Seal {
  public:
   static constexpr std::size_t kTagBytes = 16;

@@ -18,6 +18,7 @@
 #include "worker/src/agent/control_client.h"
 #include "worker/src/storage/checkpoint_name.h"
 #include "worker/src/storage/durable_file.h"
+#include "worker/src/storage/file_errors.h"
 #include "worker/src/storage/set_aside.h"
 
 namespace ddp::internal {
@@ -84,11 +85,6 @@ void Remove(const std::string& path) {
   std::error_code error;
   fs::remove(path, error);
   if (error) Warn(0, "cannot remove the old checkpoint " + path + ": " + error.message());
-}
-
-bool Exists(const std::string& path) {
-  std::error_code error;
-  return fs::exists(fs::symlink_status(path, error));
 }
 
 // A file that was copied or renamed over another one is whole, and yet not what its name says.
@@ -269,7 +265,7 @@ void CheckpointSearch::SetAside(const std::string& reason) {
   }
   const std::string aside = SetAsidePath(path(), damaged_.run);
   std::error_code error;
-  if (Exists(aside)) error = std::make_error_code(std::errc::file_exists);
+  if (NameExists(aside)) error = std::make_error_code(std::errc::file_exists);
   if (!error) fs::rename(path(), aside, error);
   rejected_.push_back(path() + ": it is damaged: " + reason);
   if (error && !warned_of_.insert(path()).second) return;  // it was said

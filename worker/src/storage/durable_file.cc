@@ -23,6 +23,7 @@
 
 #include "worker/contract/control.h"
 #include "worker/contract/unique_fd.h"
+#include "worker/src/storage/file_errors.h"
 #include "worker/src/storage/process_identity.h"
 
 namespace ddp::internal {
@@ -36,34 +37,30 @@ constexpr std::chrono::hours kAbandonedAfter{24};
 // have to get from its host, which made a file of 1 GiB take twice as long.
 constexpr std::size_t kWriteBytes = std::size_t{1} << 20;
 
-[[noreturn]] void Fail(const std::string& what, const std::string& path, int error) {
-  throw CheckpointError("cannot " + what + " " + path + ": " + std::strerror(error));
-}
-
 // A file or folder that is open, with its path for errors.
 class OpenFile {
  public:
   OpenFile(const std::string& path, int flags)
       : path_(path), fd_(open(path.c_str(), flags | O_CLOEXEC, 0666)) {
-    if (!fd_.valid()) Fail("open", path_, errno);
+    if (!fd_.valid()) ThrowErrno("open", path_, errno);
   }
 
   void Write(std::string_view bytes) {
     while (!bytes.empty()) {
       const ssize_t count = write(fd_.get(), bytes.data(), std::min(bytes.size(), kWriteBytes));
       if (count < 0 && errno == EINTR) continue;
-      if (count < 0) Fail("write", path_, errno);
+      if (count < 0) ThrowErrno("write", path_, errno);
       bytes.remove_prefix(static_cast<std::size_t>(count));
     }
   }
 
   void Sync() {
-    if (fsync(fd_.get()) != 0) Fail("sync", path_, errno);
+    if (fsync(fd_.get()) != 0) ThrowErrno("sync", path_, errno);
   }
 
   // NFS may tell only here that the disk is full.
   void Close() {
-    if (close(fd_.release()) != 0) Fail("close", path_, errno);
+    if (close(fd_.release()) != 0) ThrowErrno("close", path_, errno);
   }
 
  private:
@@ -132,7 +129,7 @@ class Temporary {
   }
 
   void MoveTo(const std::string& path) {
-    if (std::rename(path_.c_str(), path.c_str()) != 0) Fail("rename to", path, errno);
+    if (std::rename(path_.c_str(), path.c_str()) != 0) ThrowErrno("rename to", path, errno);
     moved_ = true;
   }
 
@@ -141,7 +138,7 @@ class Temporary {
     moved_ = renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) == 0;
     if (moved_) return true;
     if (errno == EEXIST) return false;
-    if (!IsUnsupported(errno)) Fail("rename to", path, errno);
+    if (!IsUnsupported(errno)) ThrowErrno("rename to", path, errno);
     const int error = link(path_.c_str(), path.c_str()) == 0 ? 0 : errno;
     // A server that was asked twice may say EEXIST of what it has done itself.
     if (error == 0 || (error == EEXIST && IsSameFile(path_, path))) {
@@ -149,10 +146,10 @@ class Temporary {
       return moved_ = true;
     }
     if (error == EEXIST) return false;
-    if (!IsUnsupported(error)) Fail("link to", path, error);
+    if (!IsUnsupported(error)) ThrowErrno("link to", path, error);
     struct stat status = {};
     if (lstat(path.c_str(), &status) == 0) return false;
-    if (errno != ENOENT) Fail("look at", path, errno);
+    if (errno != ENOENT) ThrowErrno("look at", path, errno);
     MoveTo(path);
     return true;
   }
@@ -223,7 +220,7 @@ void MakeDirectory(const std::string& directory) {
   const std::string parent = fs::path(directory).parent_path();
   MakeDirectory(parent);
   if (mkdir(directory.c_str(), 0777) != 0 && errno != EEXIST) {
-    Fail("create directory", directory, errno);
+    ThrowErrno("create directory", directory, errno);
   }
   try {
     OpenFile(parent.empty() ? "." : parent, O_RDONLY | O_DIRECTORY).Sync();

@@ -11,6 +11,8 @@
 #include <cstring>
 #include <string>
 
+#include "worker/src/storage/file_errors.h"
+
 namespace ddp::internal {
 namespace {
 
@@ -23,10 +25,6 @@ struct Place {
 };
 constexpr std::uint64_t kWhole = 0x31746F6C732D7264;
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
-
-[[noreturn]] void Fail(const std::string& what, const std::string& path) {
-  throw CheckpointError("cannot " + what + " " + path + ": " + std::strerror(errno));
-}
 
 Place* PlaceOf(std::byte* map, std::size_t room, std::int64_t step) {
   const std::size_t at = step % 2 == 0 ? 0 : sizeof(Place) + room;
@@ -56,22 +54,22 @@ void RankSlots::Open(std::size_t bytes) {
   const auto size = static_cast<off_t>(2 * (sizeof(Place) + room_));
   file_.reset(open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   struct stat status = {};
-  if (!file_.valid() || fstat(file_.get(), &status) != 0) Fail("open", path_);
+  if (!file_.valid() || fstat(file_.get(), &status) != 0) ThrowErrno("open", path_);
   if (status.st_size != size) {
     // A new one: what a reader has mapped stays as it was.
     const std::string temporary = path_ + ".tmp";
     file_.reset(open(temporary.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-    if (!file_.valid()) Fail("make", temporary);
+    if (!file_.valid()) ThrowErrno("make", temporary);
     // Now, by an error, rather than later, by SIGBUS.
     if (const int error = posix_fallocate(file_.get(), 0, size)) {
       errno = error;
-      Fail("get memory for", temporary);
+      ThrowErrno("get memory for", temporary);
     }
-    if (rename(temporary.c_str(), path_.c_str()) != 0) Fail("rename", temporary);
+    if (rename(temporary.c_str(), path_.c_str()) != 0) ThrowErrno("rename", temporary);
   }
   void* const map = mmap(nullptr, static_cast<std::size_t>(size), PROT_READ | PROT_WRITE,
                          MAP_SHARED, file_.get(), 0);
-  if (map == MAP_FAILED) Fail("map", path_);
+  if (map == MAP_FAILED) ThrowErrno("map", path_);
   map_ = static_cast<std::byte*>(map);
 }
 

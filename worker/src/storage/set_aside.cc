@@ -13,6 +13,7 @@
 #include "worker/src/formats/safetensors.h"
 #include "worker/src/storage/checkpoint_folder.h"
 #include "worker/src/storage/checkpoint_name.h"
+#include "worker/src/storage/file_errors.h"
 #include "worker/src/storage/lineage.h"
 
 namespace ddp::internal {
@@ -68,11 +69,6 @@ bool IsOf(const std::string& path, const std::string& run) {
   return metadata && Lineage::Of(*metadata).run() == run;
 }
 
-bool Exists(const std::string& path) {
-  std::error_code error;
-  return fs::exists(fs::symlink_status(path, error));
-}
-
 }  // namespace
 
 bool IsSetAside(std::string_view name) { return Parse(name).has_value(); }
@@ -81,7 +77,7 @@ std::string SetAsidePath(const std::string& path, const std::string& run) {
   const std::string front = FitsInName(run) && IsOf(path, run) ? path + "." + run : path;
   const std::string end(kCorruptSuffix);
   std::string aside = front + end;
-  for (int i = 2; i <= kLastNumber && Exists(aside); ++i) {
+  for (int i = 2; i <= kLastNumber && NameExists(aside); ++i) {
     aside = front + "." + std::to_string(i) + end;
   }
   return aside;

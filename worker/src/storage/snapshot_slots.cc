@@ -17,6 +17,7 @@
 
 #include "worker/contract/memory_room.h"
 #include "worker/src/formats/safetensors.h"
+#include "worker/src/storage/file_errors.h"
 
 namespace ddp::internal {
 namespace {
@@ -29,10 +30,6 @@ constexpr std::size_t kHeaderBytes = 64 << 10;  // at first; more where the text
 constexpr std::uint64_t kSpareBytes = 64 << 20;
 
 std::size_t Pages(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
-
-[[noreturn]] void Fail(const std::string& what, const std::string& path) {
-  throw CheckpointError("cannot " + what + " " + path + ": " + std::strerror(errno));
-}
 
 // Has the kernel find the pages now, not one by one while somebody waits.
 void Touch(std::byte* map, std::size_t size) {
@@ -83,7 +80,7 @@ SnapshotSlots::~SnapshotSlots() {
 void SnapshotSlots::Open(Slot* slot) {
   if (slot->file.valid()) return;
   slot->file = ddprun::UniqueFd(open(slot->path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (!slot->file.valid()) Fail("open", slot->path);
+  if (!slot->file.valid()) ThrowErrno("open", slot->path);
 }
 
 void SnapshotSlots::Close(Slot* slot) {
@@ -96,7 +93,7 @@ void SnapshotSlots::Close(Slot* slot) {
 void SnapshotSlots::Fit(Slot* slot, std::size_t bytes) {
   Open(slot);
   struct stat status = {};
-  if (fstat(slot->file.get(), &status) != 0) Fail("look at", slot->path);
+  if (fstat(slot->file.get(), &status) != 0) ThrowErrno("look at", slot->path);
   const auto size = static_cast<std::size_t>(status.st_size);
   const bool fits = size >= bytes + kHeaderBytes && (size - bytes) % kPage == 0;
   Resize(slot, fits ? size - bytes : kHeaderBytes, bytes);
@@ -109,11 +106,11 @@ void SnapshotSlots::Resize(Slot* slot, std::size_t header, std::size_t bytes) {
   // Now, by an error, rather than later, by SIGBUS.
   if (const int error = posix_fallocate(slot->file.get(), 0, static_cast<off_t>(size))) {
     errno = error;
-    Fail("get " + std::to_string(size >> 20) + " MiB of memory for", slot->path);
+    ThrowErrno("get " + std::to_string(size >> 20) + " MiB of memory for", slot->path);
   }
-  if (ftruncate(slot->file.get(), static_cast<off_t>(size)) != 0) Fail("resize", slot->path);
+  if (ftruncate(slot->file.get(), static_cast<off_t>(size)) != 0) ThrowErrno("resize", slot->path);
   void* const map = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, slot->file.get(), 0);
-  if (map == MAP_FAILED) Fail("map", slot->path);
+  if (map == MAP_FAILED) ThrowErrno("map", slot->path);
   slot->map = static_cast<std::byte*>(map);
   slot->size = size;
   slot->header = header;
@@ -122,7 +119,7 @@ void SnapshotSlots::Resize(Slot* slot, std::size_t header, std::size_t bytes) {
 
 void SnapshotSlots::Hide(Slot* slot) {
   if (!slot->whole()) return;
-  if (rename(slot->path.c_str(), slot->temporary.c_str()) != 0) Fail("rename", slot->path);
+  if (rename(slot->path.c_str(), slot->temporary.c_str()) != 0) ThrowErrno("rename", slot->path);
   slot->path = slot->temporary;
 }
 
@@ -135,7 +132,7 @@ void SnapshotSlots::Prepare(std::size_t bytes) {
   for (Slot& slot : slots_) {
     Open(&slot);
     struct stat status = {};
-    if (fstat(slot.file.get(), &status) != 0) Fail("look at", slot.path);
+    if (fstat(slot.file.get(), &status) != 0) ThrowErrno("look at", slot.path);
     const std::uint64_t there = static_cast<std::uint64_t>(status.st_blocks) * 512;
     const std::uint64_t wanted = kHeaderBytes + bytes;
     if (wanted > there) needed += wanted - there;
@@ -181,7 +178,7 @@ std::string SnapshotSlots::Publish(CheckpointImage image) {
     Close(&before);
     before.path = before.temporary;
   }
-  if (rename(slot.temporary.c_str(), path.c_str()) != 0) Fail("rename", slot.temporary);
+  if (rename(slot.temporary.c_str(), path.c_str()) != 0) ThrowErrno("rename", slot.temporary);
   slot.path = path;
   newest_ = 1 - newest_;
   return path;

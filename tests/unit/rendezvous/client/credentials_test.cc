@@ -118,7 +118,7 @@ class CredentialsTest : public testing::Test {
                               Duration timeout = std::chrono::seconds(20)) {
     auto agent = std::make_unique<Agent>();
     agent->client = std::make_unique<GrpcRendezvousClient>(
-        GrpcRendezvousClient::Options{endpoint_, timeout, /*retry=*/false, Load(options)});
+        GrpcRendezvousClient::Options{endpoint_, timeout, Load(options)});
     agent->client->Open(agent->inbox.Handler());
     return agent;
   }
@@ -356,8 +356,8 @@ TEST_F(CredentialsTest, AnAgentShowsARenewedCertificateWhenItConnectsAgain) {
   Serve(Certificates("second", "head"));
   const auto join = [&] {
     auto agent = std::make_unique<Agent>();
-    agent->client = std::make_unique<GrpcRendezvousClient>(GrpcRendezvousClient::Options{
-        endpoint_, std::chrono::seconds(20), /*retry=*/false, *credentials});
+    agent->client = std::make_unique<GrpcRendezvousClient>(
+        GrpcRendezvousClient::Options{endpoint_, std::chrono::seconds(20), *credentials});
     agent->client->Open(agent->inbox.Handler());
     agent->client->Send(HeaderOf("job", 1), JoinOf("n1", 1));
     return agent;

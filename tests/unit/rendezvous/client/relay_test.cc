@@ -78,7 +78,7 @@ class RelayTest : public testing::Test {
                                      std::shared_ptr<const ClientCredentials> credentials) {
     auto agent = std::make_unique<Agent>();
     agent->client = std::make_unique<GrpcRendezvousClient>(
-        GrpcRendezvousClient::Options{endpoint, kLimit, /*retry=*/false, std::move(credentials)});
+        GrpcRendezvousClient::Options{endpoint, kLimit, std::move(credentials)});
     agent->client->Open(agent->inbox.Handler());
     agent->client->Send(HeaderOf("job", 1), JoinOf("n1", 1));
     return agent;

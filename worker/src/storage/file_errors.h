@@ -1,0 +1,30 @@
+// What the code of files in this folder has in common. Any thread.
+#ifndef DDPRUN_WORKER_SRC_STORAGE_FILE_ERRORS_H_
+#define DDPRUN_WORKER_SRC_STORAGE_FILE_ERRORS_H_
+
+#include <ddp/errors.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <system_error>
+
+namespace ddp::internal {
+
+// Throws CheckpointError: "cannot open /a/b: Permission denied".
+[[noreturn]] inline void ThrowErrno(const std::string& what, const std::string& path,
+                                    int error = errno) {
+  throw CheckpointError("cannot " + what + " " + path + ": " + std::strerror(error));
+}
+
+// Something of this name is there, be it a symbolic link to nothing. False where that cannot be
+// known.
+inline bool NameExists(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::exists(std::filesystem::symlink_status(path, error));
+}
+
+}  // namespace ddp::internal
+
+#endif  // DDPRUN_WORKER_SRC_STORAGE_FILE_ERRORS_H_
