@@ -2,6 +2,7 @@
 #
 #   ddprun_absl             abseil
 #   ddprun_grpc             gRPC, protobuf, and abseil with them
+#   ddprun_re2              the regular expressions that gRPC brings along
 #   ddprun_static_runtime   for executables: libstdc++ and libgcc from their archives
 #
 # With DDPRUN_STATIC, an executable of ours needs only libc and libm at run time. Debian ships every
@@ -11,6 +12,7 @@ include_guard(GLOBAL)
 
 add_library(ddprun_absl INTERFACE)
 add_library(ddprun_grpc INTERFACE)
+add_library(ddprun_re2 INTERFACE)
 add_library(ddprun_static_runtime INTERFACE)
 set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)  # whoever links these targets needs them too
 find_package(Threads REQUIRED)
@@ -56,6 +58,7 @@ if(DDPRUN_STATIC)
   ddprun_add_archive(ssl libssl-dev ddprun_archive_crypto)
   ddprun_add_archive(cares libc-ares-dev)
   ddprun_add_archive(re2 libre2-dev)
+  target_link_libraries(ddprun_re2 INTERFACE ddprun_archive_re2)
   ddprun_add_archive(upb libgrpc-dev)
   ddprun_add_archive(address_sorting libgrpc-dev)
   ddprun_add_archive(gpr libgrpc-dev ddprun_absl)
@@ -76,6 +79,8 @@ else()
     absl::base absl::core_headers absl::flat_hash_map absl::flat_hash_set absl::hash
     absl::random_random absl::span absl::status absl::statusor absl::str_format absl::strings
     absl::synchronization absl::time)
+  find_library(DDPRUN_RE2 re2 REQUIRED)
+  target_link_libraries(ddprun_re2 INTERFACE ${DDPRUN_RE2})
   find_library(DDPRUN_GRPCPP grpc++ REQUIRED)
   find_library(DDPRUN_GRPC grpc REQUIRED)
   find_library(DDPRUN_GPR gpr REQUIRED)

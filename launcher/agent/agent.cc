@@ -37,8 +37,12 @@ int SpawnExitCode(const absl::Status& status) {
                                                                      : kExitCannotExecute;
 }
 
-WriterThread::Options WriterOptions(const LogsConfig& logs) {
+// For readers of logs to get what a worker has written last.
+constexpr std::chrono::milliseconds kLogReadersLimit{500};
+
+WriterThread::Options WriterOptions(const LogsConfig& logs, std::shared_ptr<WrittenFiles> written) {
   WriterThread::Options options;
+  options.written = std::move(written);
   if (logs.when_full == "wait") options.when_full = WriterThread::WhenFull::kWait;
   options.max_file_bytes = static_cast<std::uint64_t>(logs.max_size);
   return options;
@@ -60,7 +64,7 @@ Agent::Agent(Options options, EventLoop* loop, ProcessRunner* runner, Rendezvous
       run_files_(loop, run),
       files_(
           loop, [](const absl::Status& status) { LogWarning(status.message()); },
-          WriterOptions(options_.config.logs)) {}
+          WriterOptions(options_.config.logs, run_files_.written())) {}
 
 Agent::~Agent() { client_->Close(); }
 
@@ -172,6 +176,7 @@ void Agent::ArmDeadline() {
 void Agent::Perform(Supervisor::Send& send) {
   auto* const stopped = std::get_if<Stopped>(&send.message);
   if (stopped != nullptr) stopped->calls = watch_->LastCalls(send.header.generation);
+  if (auto* const join = std::get_if<ddprun::Join>(&send.message)) join->log_folder = run_->path();
   checkpoints_.states().FillIn(&send.message);
   client_->Send(send.header, send.message);
 }
@@ -224,6 +229,7 @@ void Agent::Perform(const Supervisor::PrepareFolders& prepare) {
   };
   run_files_.MakeFolders(prepare.generation, prepare.first_rank, options_.config.nproc_per_node,
                          ready);
+  run_files_.logs().OnGenerationBegun(prepare.generation);
 }
 
 void Agent::Perform(const Supervisor::ReadErrorFile& read) {
@@ -271,6 +277,7 @@ void Agent::Perform(const Supervisor::GenerationEnded&) {
   history_.start_watch->End();
   watch_->End();
   standbys_->Feed(StandbyPool::GenerationEnded{});
+  run_files_.logs().OnGenerationEnded();
 }
 
 NodeWorkers::Events Agent::WorkerEvents() {
@@ -323,7 +330,9 @@ void Agent::Perform(const Supervisor::Note& note) { LogInfo(note.text); }
 
 void Agent::Perform(const Supervisor::Exit& exit) {
   verdict_ = exit.verdict;
-  if (!exit.claim || exit.claim->run_id == RunId{} || !Release(*exit.claim)) loop_->Quit();
+  run_files_.logs().Finish(kLogReadersLimit, [this, claim = exit.claim] {
+    if (!claim || claim->run_id == RunId{} || !Release(*claim)) loop_->Quit();
+  });
 }
 
 bool Agent::Release(const Supervisor::FolderClaim& claim) {
@@ -449,9 +458,17 @@ void Agent::OnRendezvousEvent(const RendezvousClient::Event& event) {
   std::visit(Overloaded{
                  [this](const RendezvousClient::Opened&) { Feed(Supervisor::SessionOpened{}); },
                  [this](const RendezvousClient::Received& received) {
+                   if (const auto* const order = std::get_if<LogOrder>(&received.message)) {
+                     return run_files_.logs().Perform(
+                         received.header, *order,
+                         [this](const Header& header, const LogPiece& piece) {
+                           client_->Send(header, piece);
+                         });
+                   }
                    Feed(Supervisor::Received{received.header, received.message});
                  },
                  [this](const RendezvousClient::Lost& lost) {
+                   run_files_.logs().OnSessionLost();
                    Feed(Supervisor::SessionLost{lost.reason, lost.refused, lost.attempt_started_at,
                                                 lost.denied});
                  },

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "launcher/commands/operator.h"
+#include "launcher/text/event_trace.h"
 
 namespace ddprun {
 
@@ -16,12 +17,19 @@ int ShowEvents(const OperatorCommand& command, OperatorClient& client) {
   }
   auto events = client.Follow(wanted);
   if (!events.ok()) return FailOperator(command, events.status());
+  EventTrace trace;
   std::string line;
   while ((*events)->Next(&line)) {
-    if (!PrintOut(absl::StrCat(line, "\n"))) return 0;
+    if (command.trace) {
+      trace.Add(line);
+    } else if (!PrintOut(absl::StrCat(line, "\n"))) {
+      return 0;
+    }
   }
   const absl::Status status = (*events)->Finish();
-  return status.ok() ? 0 : FailOperator(command, status);
+  if (!status.ok()) return FailOperator(command, status);
+  if (command.trace) PrintOut(absl::StrCat(trace.Finish(), "\n"));
+  return 0;
 }
 
 }  // namespace ddprun

@@ -20,6 +20,7 @@ absl::StatusOr<std::unique_ptr<OwnRendezvous>> OwnRendezvous::Start(const std::s
   // It stops and goes on together with its only agent (Ctrl-Z), so silence means nothing.
   options.machine.leases = false;
   options.events = std::make_shared<EventLog>(EventLog::Options{});
+  options.kept_log_bytes = 0;  // it does not outlive its agent
   options.version = version;
   options.log = [](std::string_view, std::string_view text) { LogDebug(std::string(text)); };
   auto server = RendezvousServer::Create(std::move(options));

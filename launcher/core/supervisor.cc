@@ -278,8 +278,7 @@ void Supervisor::OnReceived(const Received& received, TimePoint now) {
                  [&](const Waiting& waiting) { OnWaiting(waiting); },
                  [&](const HeartbeatAck& ack) { OnHeartbeatAck(ack, now); },
                  [&](const Assignment& assignment) { OnAssignment(header, assignment, now); },
-                 [&](const Start&) { OnStart(header, now); },
-                 [&](const Save&) { OnSave(header); },
+                 [&](const Start&) { OnStart(header, now); }, [&](const Save&) { OnSave(header); },
                  [&](const Stop& stop) { OnStop(header, stop, now); },
                  [&](const Finished& finished) { OnFinished(finished, now); },
                  [&](const Fenced& fenced) { OnFenced(header, fenced, now); },
@@ -290,6 +289,7 @@ void Supervisor::OnReceived(const Received& received, TimePoint now) {
                  [&](const HangReported& hang) {
                    outbox_.Push(ShowHangStacks{header.generation, *hang.stacks});
                  },
+                 [](const LogOrder&) {},  // the agent's LogReads has it
              },
              received.message);
 }

@@ -32,7 +32,8 @@ inline constexpr char kTooManyJobs[] = "too_many_jobs";
 inline constexpr char kTooManyJobsOfOwner[] = "too_many_jobs_of_owner";
 inline constexpr char kTooManyWaiting[] = "too_many_waiting";      // calls, for MUNGE
 inline constexpr char kTooManyFollowers[] = "too_many_followers";  // of the events
-inline constexpr char kNoDescriptors[] = "no_descriptors";         // this process has too few left
+inline constexpr char kTooManyLogReaders[] = "too_many_log_readers";
+inline constexpr char kNoDescriptors[] = "no_descriptors";  // this process has too few left
 }  // namespace refusal
 
 class RefusalCounters {

@@ -84,6 +84,10 @@ void AgentSession::StartSession() {
 void AgentSession::Send(const Header& header, const AgentMessage& message) {
   const std::lock_guard lock(mutex_);
   if (closing_ || read_ended_ || facts_.failure) return;
+  if (std::holds_alternative<LogPiece>(message)) {
+    writing_.logs.push_back(wire::ToProto(header, message));
+    return Continue();
+  }
   // A heartbeat says that the agent lives now: one that has to wait says nothing, but for its news.
   const auto* const heartbeat = std::get_if<Heartbeat>(&message);
   const bool news = heartbeat != nullptr &&
@@ -124,10 +128,12 @@ void AgentSession::RemoveCaller() {
 }
 
 void AgentSession::Continue() {
-  if (!writing_.allowed || writing_.active || writing_.half_closed || read_ended_) return;
-  if (!writing_.queue.empty()) {
-    writing_.active = true;
-    StartWrite(&writing_.queue.front());
+  if (!writing_.allowed || writing_.active != nullptr || writing_.half_closed || read_ended_)
+    return;
+  std::deque<v1::AgentMessage>& next = writing_.queue.empty() ? writing_.logs : writing_.queue;
+  if (!next.empty()) {
+    writing_.active = &next;
+    StartWrite(&next.front());
   } else if (closing_) {
     writing_.half_closed = true;
     StartWritesDone();
@@ -189,8 +195,7 @@ void AgentSession::OnReadDone(bool ok) {
 void AgentSession::OnWriteDone(bool ok) {
   wire::TakeFromGrpc(this);
   const std::lock_guard lock(mutex_);
-  writing_.active = false;
-  writing_.queue.pop_front();
+  std::exchange(writing_.active, nullptr)->pop_front();
   if (ok) Continue();  // else the call is over, as the read will say
 }
 

@@ -53,9 +53,13 @@ class AgentSession final : public grpc::ClientBidiReactor<v1::AgentMessage, v1::
   static constexpr std::size_t kMaxQueuedMessages = 1024;
 
   struct Writing {
-    std::deque<v1::AgentMessage> queue;  // the front one is gRPC's while `active`
-    bool allowed = false;                // the session's call was started
-    bool active = false;
+    std::deque<v1::AgentMessage> queue;
+    // Pieces of log files: each waits until nothing else does, so they delay a heartbeat by one of
+    // them at most. Bounded by the windows of their readings.
+    std::deque<v1::AgentMessage> logs;
+    bool allowed = false;  // the session's call was started
+    // Whose front one is gRPC's; null: none.
+    std::deque<v1::AgentMessage>* active = nullptr;
     bool half_closed = false;
   };
 

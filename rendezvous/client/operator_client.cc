@@ -135,6 +135,44 @@ class OperatorClient::EventStream final : public OperatorClient::Events {
   bool finished_ = false;
 };
 
+class OperatorClient::LogStreamOfCall final : public OperatorClient::Logs {
+ public:
+  explicit LogStreamOfCall(std::string endpoint) : endpoint_(std::move(endpoint)) {}
+  ~LogStreamOfCall() override {
+    if (reader_ == nullptr || finished_) return;
+    context_.TryCancel();
+    (void)reader_->Finish();
+  }
+
+  bool Next(LogPart* part) override {
+    v1::LogsPiece piece;
+    if (!reader_->Read(&piece)) return false;
+    part->source.generation = Generation{static_cast<int>(piece.generation())};
+    part->source.rank = Rank{static_cast<int>(piece.rank())};
+    part->source.stream =
+        piece.stream() == v1::LOG_STREAM_STDERR ? LogStream::kStderr : LogStream::kStdout;
+    part->text = std::move(*piece.mutable_text());
+    part->end = piece.has_end();
+    part->note = piece.end();
+    return true;
+  }
+  absl::Status Finish() override {
+    finished_ = true;
+    return FromGrpc(endpoint_, reader_->Finish());
+  }
+
+  grpc::ClientContext& context() { return context_; }
+  void Begin(v1::Operator::Stub& stub, const v1::LogsRequest& request) {
+    reader_ = stub.Logs(&context_, request);
+  }
+
+ private:
+  const std::string endpoint_;
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReader<v1::LogsPiece>> reader_;
+  bool finished_ = false;
+};
+
 OperatorClient::OperatorClient(Options options)
     : options_(std::move(options)), grpc_(std::make_unique<Grpc>(options_)) {}
 
@@ -198,6 +236,28 @@ absl::StatusOr<std::unique_ptr<OperatorClient::Events>> OperatorClient::Follow(
   request.set_follow(wanted.follow);
   request.set_since_ms(wanted.since_ms);
   request.set_only_new(wanted.only_new);
+  stream->Begin(*grpc_->stub, request);
+  return stream;
+}
+
+absl::StatusOr<std::unique_ptr<OperatorClient::Logs>> OperatorClient::ReadLogs(
+    const LogsWanted& wanted) {
+  const auto deadline = std::chrono::system_clock::now() + options_.timeout;
+  // Without a deadline: files are large, and may be followed for months.
+  auto stream = std::make_unique<LogStreamOfCall>(options_.endpoint);
+  const absl::Status allowed = grpc_->Prepare(options_, "Logs", deadline, &stream->context());
+  if (!allowed.ok()) return allowed;
+  v1::LogsRequest request;
+  request.set_job(wanted.job);
+  request.mutable_ranks()->Assign(wanted.ranks.begin(), wanted.ranks.end());
+  if (wanted.generation) request.set_generation(*wanted.generation);
+  if (wanted.streams == LogStreams::kStdout) request.set_stream(v1::LOG_STREAM_STDOUT);
+  if (wanted.streams == LogStreams::kStderr) request.set_stream(v1::LOG_STREAM_STDERR);
+  request.set_follow(wanted.follow);
+  if (wanted.span.lines) request.set_lines(*wanted.span.lines);
+  if (wanted.span.since) {
+    request.set_since_ms(std::chrono::ceil<std::chrono::milliseconds>(*wanted.span.since).count());
+  }
   stream->Begin(*grpc_->stub, request);
   return stream;
 }

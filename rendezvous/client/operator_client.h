@@ -11,12 +11,14 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "rendezvous/core/limits.h"
+#include "rendezvous/core/messages/logs.h"
 #include "rendezvous/stacks/stack_tree.h"
 
 namespace ddprun {
@@ -72,9 +74,38 @@ class OperatorClient {
   // client.
   absl::StatusOr<std::unique_ptr<Events>> Follow(const EventsWanted& wanted);
 
+  struct LogsWanted {
+    std::string job{};
+    std::vector<int> ranks{};  // none: all
+    std::optional<int> generation{};
+    LogStreams streams = LogStreams::kBoth;
+    LogSpan span{};  // its lines and since
+    bool follow = false;
+  };
+  // Of one file: the next bytes of it, or that nothing more comes.
+  struct LogPart {
+    LogSource source;
+    std::string text{};
+    bool end = false;
+    std::string note{};  // at the end: why it is not whole; empty: it is
+  };
+
+  // What workers wrote, as it comes.
+  class Logs {
+   public:
+    virtual ~Logs() = default;
+    // Blocks. False: there is no more, and Finish says why.
+    virtual bool Next(LogPart* part) = 0;
+    virtual absl::Status Finish() = 0;
+  };
+
+  // The stream must not outlive the client.
+  absl::StatusOr<std::unique_ptr<Logs>> ReadLogs(const LogsWanted& wanted);
+
  private:
   struct Grpc;
   class EventStream;
+  class LogStreamOfCall;
   const Options options_;
   const std::unique_ptr<Grpc> grpc_;  // keeps gRPC out of this header
 };

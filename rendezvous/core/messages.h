@@ -7,6 +7,7 @@
 #include "rendezvous/core/messages/failure.h"
 #include "rendezvous/core/messages/header.h"
 #include "rendezvous/core/messages/join.h"
+#include "rendezvous/core/messages/logs.h"
 #include "rendezvous/core/messages/to_agent.h"
 #include "rendezvous/core/messages/to_rendezvous.h"
 

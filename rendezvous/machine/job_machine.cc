@@ -141,6 +141,7 @@ void JobMachine::OnMemberMessage(Node& node, const Received& received) {
           [&](const HeldStates& held) { survey_.Take(node, held, View().judge()); },
           [&](const StacksTaken& taken) { stacks_.OnTaken(node, taken); },
           [&](const StoreElsewhere& elsewhere) { OnStoreElsewhere(node, elsewhere); },
+          [](const LogPiece&) {},  // of nobody's generation: JobLoop's LogRelay has it
           [&](const RestartTimed& restart) {
             if (!restart.times.to_first_step) return;  // the next one's cause tells why
             out_.Emit(

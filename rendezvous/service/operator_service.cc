@@ -96,6 +96,7 @@ void OperatorService::Serve(CallQueues* queues, TaskQueue* tasks, SlowCalls* slo
   accept(&Service::RequestStopJob, &OperatorService::StopJob);
   accept(&Service::RequestDrainNode, &OperatorService::DrainNode);
   accept(&Service::RequestStacks, &OperatorService::Stacks);
+  accept(&Service::RequestLogs, &OperatorService::Logs);
 }
 
 absl::Status OperatorService::CheckLength(const grpc::ServerContextBase& context, const char* field,
@@ -179,6 +180,21 @@ void OperatorService::Stacks(std::unique_ptr<StacksCall> call) {
           StacksCall::Finish(std::move(owned), answer);
         });
       });
+}
+
+void OperatorService::Logs(std::unique_ptr<LogsCall> call) {
+  absl::StatusOr<std::string> owner = options_.authorize(call->context, "Logs");
+  absl::Status status = owner.status();
+  if (status.ok())
+    status = CheckLength(call->context, "job", call->request.job(), 1, wire::kMaxJobBytes);
+  if (!status.ok()) return LogsCall::Refuse(std::move(call), status);
+  absl::StatusOr<LogRequest> request = ToLogRequest(call->request);
+  if (!request.ok()) {
+    options_.refused(call->context, refusal::kMalformed, request.status());
+    return LogsCall::Refuse(std::move(call), request.status());
+  }
+  LogsCall::Begin(std::move(call), options_.loop, *std::move(owner), *std::move(request),
+                  options_.refused);
 }
 
 void OperatorService::Events(std::unique_ptr<EventsCall> call) {

@@ -19,6 +19,7 @@
 #include "rendezvous/service/events_call.h"
 #include "rendezvous/service/job/event_log.h"
 #include "rendezvous/service/job/job_loop.h"
+#include "rendezvous/service/logs_call.h"
 #include "rendezvous/service/server_call.h"
 #include "rendezvous/service/slow_calls.h"
 #include "worker/contract/task_queue.h"
@@ -66,6 +67,7 @@ class OperatorService {
   void StopJob(std::unique_ptr<StopCall> call);
   void DrainNode(std::unique_ptr<DrainCall> call);
   void Stacks(std::unique_ptr<StacksCall> call);
+  void Logs(std::unique_ptr<LogsCall> call);
 
   const Options options_;
   v1::Operator::AsyncService service_;

@@ -161,6 +161,7 @@ void RendezvousServer::MakeLoop(const std::vector<RecordedJob>& recorded) {
   std::random_device random;
   loop.machine.seed = std::uint64_t{random()} << 32 | random();
   loop.time_to_join = options_.time_to_join;
+  loop.kept_log_bytes = options_.kept_log_bytes;
   loop.log = options_.log;
   loop.store = store_.get();
   loop.secret_key = auth::RandomBytes(32);

@@ -53,8 +53,9 @@ class RendezvousServer {
     std::chrono::milliseconds time_to_join = wire::kMaxTimeToJoin;
     // The history of the jobs; null: there is none, and operators are not served.
     std::shared_ptr<EventLog> events{};
-    std::string version{};     // of the program, for operators
-    int descriptor_limit = 0;  // 0: RLIMIT_NOFILE; see DescriptorGuard
+    std::size_t kept_log_bytes = 32 << 20;  // as in JobLoopOptions
+    std::string version{};                  // of the program, for operators
+    int descriptor_limit = 0;               // 0: RLIMIT_NOFILE; see DescriptorGuard
     // For so many calls there is a thread that serves them, up to a number (CallQueues).
     std::size_t sessions_per_thread = 1200;
     // What outlives this process; nullptr: nothing does. Loaded by Start; the server owns it.

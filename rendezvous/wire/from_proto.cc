@@ -49,6 +49,7 @@ Join ReadJoin(const v1::Join& from, FieldChecker& check) {
   to.can_look_again = from.can_look_again();
   to.look.value = from.look();
   if (from.has_stuck()) to.stuck = ReadStuck(from.stuck(), check);
+  to.log_folder = check.Text("Join.log_folder", from.log_folder(), kMaxLogFolderBytes);
   return to;
 }
 
@@ -204,6 +205,9 @@ absl::StatusOr<FromAgent> FromProto(const v1::AgentMessage& message) {  // table
                       std::make_shared<const EncodedStackTree>(),
                       std::make_shared<const std::string>(message.stacks_taken().tree())};
       break;
+    case v1::AgentMessage::kLogPiece:
+      result.message = ReadLogPiece(message.log_piece(), check);
+      break;
     case v1::AgentMessage::BODY_NOT_SET:
       check.Fail("AgentMessage.body is not set, or is one that this version does not know");
       break;
@@ -219,7 +223,7 @@ absl::StatusOr<Header> FromProto(const v1::GoneReport& report) {
   return header;
 }
 
-absl::StatusOr<FromRendezvous> FromProto(const v1::RendezvousMessage& message) {
+absl::StatusOr<FromRendezvous> FromProto(const v1::RendezvousMessage& message) {  // table
   FieldChecker check;
   FromRendezvous result{ReadHeader(message.header(), check), Start{}};
   switch (message.body_case()) {
@@ -266,6 +270,9 @@ absl::StatusOr<FromRendezvous> FromProto(const v1::RendezvousMessage& message) {
     case v1::RendezvousMessage::kHangStacks:
       result.message = HangReported{
           std::make_shared<const HangStacks>(ReadHangStacks(message.hang_stacks(), check))};
+      break;
+    case v1::RendezvousMessage::kLogOrder:
+      result.message = ReadLogOrder(message.log_order(), check);
       break;
     case v1::RendezvousMessage::BODY_NOT_SET:
       check.Fail("RendezvousMessage.body is not set, or is one that this version does not know");

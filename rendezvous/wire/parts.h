@@ -36,6 +36,8 @@ std::vector<EnteredCall> ReadCalls(const google::protobuf::RepeatedPtrField<v1::
                                    FieldChecker& check);
 EncodedStackTree ReadStackTree(const v1::StackTree& from, FieldChecker& check);
 HangStacks ReadHangStacks(const v1::HangStacks& from, FieldChecker& check);
+LogOrder ReadLogOrder(const v1::LogOrder& from, FieldChecker& check);
+LogPiece ReadLogPiece(const v1::LogPiece& from, FieldChecker& check);
 std::vector<StackFrame> ReadFrames(const google::protobuf::RepeatedPtrField<v1::StackFrame>& from,
                                    FieldChecker& check);
 RestorePlan ReadRestorePlan(const v1::RestorePlan& from, std::int64_t world_size,
@@ -57,6 +59,8 @@ void Fill(const EnteredCall& from, v1::EnteredCall* to);
 void Fill(const FailedCheckpoints& from, v1::FailedCheckpoints* to);
 void Fill(const EncodedStackTree& from, v1::StackTree* to);
 void Fill(const HangStacks& from, v1::HangStacks* to);
+void Fill(const LogOrder& from, v1::LogOrder* to);
+void Fill(const LogPiece& from, v1::LogPiece* to);
 void Fill(const StackFrame& from, v1::StackFrame* to);
 // Into a message that may have some.
 template <class Proto>

@@ -36,6 +36,7 @@ struct AgentBody {
     body->set_can_look_again(join.can_look_again);
     body->set_look(join.look.value);
     FillIfAny(join.stuck, body);
+    body->set_log_folder(CleanText(join.log_folder, kMaxLogFolderBytes));
     if (join.program.name.empty()) return;
     body->mutable_program()->set_role(CleanText(join.program.role, kMaxProgramBytes));
     body->mutable_program()->set_name(CleanText(join.program.name, kMaxProgramBytes));
@@ -103,6 +104,7 @@ struct AgentBody {
     to->mutable_stacks_taken()->set_request(taken.request.value);
     to->mutable_stacks_taken()->set_tree(taken.packed ? *taken.packed : PackTree(*taken.tree));
   }
+  void operator()(const LogPiece& piece) const { Fill(piece, to->mutable_log_piece()); }
   void operator()(const Leave& leave) const {
     to->mutable_leave()->set_reason(CleanText(leave.reason, kMaxTextBytes));
     to->mutable_leave()->set_exit_code(leave.exit_code);
@@ -160,6 +162,7 @@ struct RendezvousBody {
     to->mutable_take_stacks()->set_request(take.request.value);
   }
   void operator()(const HangReported& hang) const { Fill(*hang.stacks, to->mutable_hang_stacks()); }
+  void operator()(const LogOrder& order) const { Fill(order, to->mutable_log_order()); }
 };
 
 }  // namespace

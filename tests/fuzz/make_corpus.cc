@@ -76,7 +76,8 @@ void WriteWireSeeds(const std::string& folder) {
       HeldStates{},
       stopped,
       Leave{"SIGTERM", 143},
-      StacksTaken{StackRequestId{9}, std::make_shared<EncodedStackTree>(tree)}};
+      StacksTaken{StackRequestId{9}, std::make_shared<EncodedStackTree>(tree)},
+      LogPiece{LogReadingId{9}, "a line\n", true, "no more"}};
   const std::vector<RendezvousMessage> from_rendezvous = {
       Waiting{"for n2"},
       HeartbeatAck{7},
@@ -89,6 +90,10 @@ void WriteWireSeeds(const std::string& folder) {
       Refused{"no"},
       LookAgain{LookId{9}},
       TakeStacks{StackRequestId{9}},
+      LogOrder{LogReadingId{9},
+               ReadLog{Generation{2}, LocalRank{1}, LogStream::kStderr, {5}, true, 4096}},
+      LogOrder{LogReadingId{9}, MoreLog{100}},
+      LogOrder{LogReadingId{9}, EndLog{}},
       HangReported{std::make_shared<HangStacks>(
           HangStacks{{"rank 5 hangs"}, {"n2"}, std::make_shared<EncodedStackTree>(tree)})}};
   const Header header = HeaderOf("job", 7, 2);

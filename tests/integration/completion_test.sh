@@ -38,6 +38,27 @@ bash_offers "job.yaml jobs" ddprun validate j
 bash_offers "--since" ddprun events --s
 bash_offers "jobs" ddprun certs ""
 bash_offers "bash zsh" ddprun completion ""
+# What only the rendezvous knows; here a function answers for it. A name that bash would expand is left out.
+ddprun() {
+  [[ "$1 $2" == "status --json" ]] || return 64
+  printf '%s ' "$@" >asked
+  printf '%s' '{"jobs":[{"job":"mnist","world_size":3,"nodes":[{"host":"n1","address":"10.0.0.1"}],' \
+    '"last_root_cause":{"host":"gone"}},{"job":"$(touch$IFS-expanded)","world_size":1},{"job":"gpt_2"}]}'
+}
+bash_offers "gpt_2 mnist" ddprun logs ""
+bash_offers "mnist" ddprun stop m
+bash_offers "n1" ddprun drain ""
+bash_offers "gpt_2 mnist" ddprun drain n1 ""
+COMP_LINE="ddprun logs mnist --rdzv-endpoint head:29400 --insecure --rank "
+bash_offers "0 1 2" ddprun logs mnist --rdzv-endpoint head : 29400 --insecure --rank ""
+[[ $(<asked) == "status --json --timeout 1s --rdzv-endpoint head:29400 --insecure mnist " ]] || {
+  echo "bash: the rendezvous was asked with '$(<asked)'" >&2
+  failed=1
+}
+unset COMP_LINE
+unset -f ddprun
+bash_offers "" ./no-such-program logs ""
+[[ ! -e -expanded ]] || failed=1
 bash_offers "doctor drain" ddprun help d
 bash_offers "job.yaml jobs" ddprun slurm j
 bash_offers "--preflight" ddprun doctor --pref
@@ -68,6 +89,25 @@ zsh -n _ddprun || failed=1
 zsh_offers '^--nproc-per-node=\[.*\]:N\|auto\|gpu\|cpu:\(auto gpu cpu\)$' ddprun --n
 zsh_offers "^--run-path\[.*Python's runpy" ddprun --run
 zsh_offers '^1:file:_files$' ddprun validate j
+zsh_offers '^1:job:_ddprun_jobs$' ddprun logs ""
+zsh_offers '^--rank=.*:RANKS:_ddprun_ranks$' ddprun logs ""
+zsh_offers '^2:job:_ddprun_jobs$' ddprun drain n1 ""
+cat >fake <<'END'
+#!/bin/sh
+echo "$@" >asked
+echo '{"jobs":[{"job":"mnist","world_size":2,"nodes":[{"host":"n1","address":"10.0.0.1"}]},{"job":"a b"}]}'
+END
+chmod +x fake
+found=$(zsh -f -c '
+  compdef() { }
+  compadd() { shift; print -r -- "$@" }
+  source ./_ddprun
+  words=(logs mnist --token-file t --rank "") _ddprun_program=./fake
+  _ddprun_jobs; _ddprun_nodes; _ddprun_ranks' | xargs)
+[[ $found == "mnist n1 0 1" && $(<asked) == "status --json --timeout 1s --token-file t mnist" ]] || {
+  echo "zsh: of jobs, nodes and ranks it offers '$found', asked '$(<asked)'" >&2
+  failed=1
+}
 zsh_offers '^--since=' ddprun events --s
 zsh_offers '^\*--host=' ddprun certs --h
 zsh_offers '^\*::argument:_normal$' ddprun train.py ""

@@ -50,6 +50,7 @@ std::string Text(const RendezvousMessage& message) {
           [](const LookAgain&) { return std::string("LookAgain"); },
           [](const TakeStacks&) { return std::string("TakeStacks"); },
           [](const HangReported&) { return std::string("HangStacks"); },
+          [](const LogOrder&) { return std::string("LogOrder"); },
       },
       message);
 }

@@ -34,6 +34,7 @@ std::string Text(const AgentMessage& message) {
           [](const StoreElsewhere&) { return std::string("StoreElsewhere"); },
           [](const HeldStates&) { return std::string("HeldStates"); },
           [](const StacksTaken&) { return std::string("StacksTaken"); },
+          [](const LogPiece&) { return std::string("LogPiece"); },
           [](const RestartTimed&) { return std::string("RestartTimed"); },
           [](const Stopped& drained) {
             return absl::StrCat("Stopped", drained.fenced_at_ms != 0 ? ", fenced" : "");
@@ -63,6 +64,7 @@ std::string Text(const RendezvousMessage& message) {
           [](const LookAgain&) { return std::string("LookAgain"); },
           [](const TakeStacks&) { return std::string("TakeStacks"); },
           [](const HangReported&) { return std::string("HangStacks"); },
+          [](const LogOrder&) { return std::string("LogOrder"); },
       },
       message);
 }

@@ -1,5 +1,5 @@
 // RunFiles: the files of one run that an agent makes and reads while workers run: their folders,
-// their error files, the stacks at a hang.
+// their error files, the stacks at a hang, and their log files for who reads these from afar.
 //
 // Belongs to the agent and its loop's thread. Disks are read and written on another thread.
 #ifndef DDPRUN_LAUNCHER_AGENT_RUN_RUN_FILES_H_
@@ -7,12 +7,15 @@
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <string>
 
+#include "launcher/agent/logs/log_reads.h"
 #include "launcher/agent/run/run_directory.h"
 #include "launcher/core/error_files.h"
 #include "launcher/os/event_loop.h"
 #include "launcher/os/off_loop.h"
+#include "launcher/os/output/written_files.h"
 #include "rendezvous/core/messages.h"
 #include "rendezvous/core/root_cause.h"
 #include "rendezvous/core/types.h"
@@ -23,7 +26,11 @@ class RunFiles {
  public:
   // Both must outlive this object.
   RunFiles(EventLoop* loop, const RunDirectory* run)
-      : loop_(loop), run_(*run), disk_(loop, "ddprun-disk") {}
+      : loop_(loop),
+        run_(*run),
+        disk_(loop, "ddprun-disk"),
+        written_(std::make_shared<WrittenFiles>()),
+        logs_({run->path()}, loop, written_) {}
 
   // Makes the folders of a generation's workers, and calls `done` however long it takes. Where the
   // disk is full it tries again for a while.
@@ -48,6 +55,11 @@ class RunFiles {
   // For whoever else has something to do there, in the same order.
   OffLoop* disk() { return &disk_; }
 
+  // The workers' log files, for those who read them from afar; and what is written to them, which
+  // the WriterThread tells.
+  LogReads& logs() { return logs_; }
+  const std::shared_ptr<WrittenFiles>& written() const { return written_; }
+
  private:
   struct FoldersRequest {
     Generation generation;
@@ -63,6 +75,8 @@ class RunFiles {
   const RunDirectory& run_;
   ErrorFiles error_files_;
   OffLoop disk_;
+  const std::shared_ptr<WrittenFiles> written_;
+  LogReads logs_;
 };
 
 }  // namespace ddprun

@@ -21,6 +21,8 @@ constexpr absl::string_view kRunUsage =
     "  ddprun rendezvous --listen HOST:PORT           where the nodes of a job meet\n"
     "  ddprun validate job.yaml                       print the resolved job, or what is wrong\n"
     "  ddprun status | stop JOB | drain NODE | events talk to a running rendezvous\n"
+    "  ddprun logs JOB [--rank RANKS] [--follow]      what its workers have written, from any "
+    "host\n"
     "  ddprun stacks JOB | --pid PID                  where ranks, or processes here, are in their "
     "code\n"
     "  ddprun slurm job.yaml [--dry-run]              write the batch script and submit it\n"
@@ -74,6 +76,7 @@ constexpr Subcommand kSubcommands[] = {
     {"stop", ParseStop, StopHelp},
     {"drain", ParseDrain, DrainHelp},
     {"events", ParseEvents, EventsHelp},
+    {"logs", ParseLogs, LogsHelp},
     {"stacks", ParseStacks, StacksHelp},
     {"completion", ParseCompletion, CompletionHelp},
     {"version", ParseVersion, nullptr},
@@ -94,7 +97,7 @@ Command ParseHelp(const Arguments& arguments, const Host&) {
   if (topic != nullptr && topic->help != nullptr) return topic->help();
   return UsageError({absl::StrCat(
       "help: expected nothing, rendezvous, validate, slurm, kubernetes, doctor, "
-      "certs, python-module, status, stop, drain, events, stacks or completion (found ",
+      "certs, python-module, status, stop, drain, events, logs, stacks or completion (found ",
       Quoted(absl::StrJoin(arguments, " ")), ")")});
 }
 

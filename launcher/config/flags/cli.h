@@ -10,6 +10,7 @@
 #define DDPRUN_LAUNCHER_CONFIG_FLAGS_CLI_H_
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <variant>
@@ -71,9 +72,18 @@ struct PythonModuleCommand {
   std::string folder;  // absolute
 };
 
-// ddprun status [JOB], stop JOB, drain NODE [JOB], events [JOB], stacks JOB
+// ddprun status [JOB], stop JOB, drain NODE [JOB], events [JOB], stacks JOB, logs JOB
 struct OperatorCommand {
-  enum class Kind { kStatus, kStop, kDrain, kEvents, kStacks };
+  enum class Kind { kStatus, kStop, kDrain, kEvents, kStacks, kLogs };
+  // kLogs: which files, and what of them.
+  struct Logs {
+    std::vector<int> ranks{};  // none: all
+    std::optional<int> generation{};
+    bool out = true;
+    bool err = true;
+    std::optional<std::int64_t> tail{};  // so many of the last lines of each
+    std::string grep{};                  // a regular expression; empty: all lines
+  };
   Kind kind = Kind::kStatus;
   std::string endpoint;  // HOST:PORT
   std::chrono::milliseconds timeout = kDefaultAnswerTimeout;
@@ -87,8 +97,10 @@ struct OperatorCommand {
   bool watch = false;                              // kStatus
   bool save = false;                               // kStop
   bool wait = true;                                // kStop: until the job has ended
-  bool follow = false;                             // kEvents
-  std::optional<std::chrono::milliseconds> since;  // kEvents: nothing older
+  bool follow = false;                             // kEvents, kLogs
+  std::optional<std::chrono::milliseconds> since;  // kEvents, kLogs: nothing older
+  bool trace = false;                              // kEvents: as one trace
+  Logs logs{};                                     // kLogs
   int verbosity = 0;
 };
 

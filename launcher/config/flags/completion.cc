@@ -25,6 +25,7 @@ std::vector<absl::string_view> Words(absl::string_view value) {
 
 bool IsFile(const FlagSpec& flag) { return flag.value == "FILE" || flag.value == "PATH"; }
 bool IsFolder(const FlagSpec& flag) { return flag.value == "DIR"; }
+bool IsRank(const FlagSpec& flag) { return flag.name == "rank"; }
 
 // "--config|-c", as a pattern of `case`.
 std::string Pattern(const FlagSpec& flag) {
@@ -49,6 +50,9 @@ void AddBash(absl::string_view subcommand, absl::Span<const FlagSpec> flags, std
     if (const auto words = Words(flag.value); !words.empty()) {
       absl::StrAppend(&values, "        ", Pattern(flag), ") values=(-W '",
                       absl::StrJoin(words, " "), "') ;;\n");
+    } else if (IsRank(flag)) {
+      absl::StrAppend(&values, "        ", Pattern(flag),
+                      ") values=(-W \"$(__ddprun_ask ranks)\") ;;\n");
     } else {
       (IsFile(flag) ? files : IsFolder(flag) ? folders : others).push_back(Pattern(flag));
     }
@@ -76,15 +80,56 @@ absl::string_view BashArgument(CompletedArgument argument) {
       return "-W 'bash zsh'";
     case CompletedArgument::kSubcommand:
       return "-W \"$subcommands\"";
+    case CompletedArgument::kJob:
+      return "-W \"$(__ddprun_ask jobs)\"";
+    case CompletedArgument::kNodeAndJob:
+      return "-W \"$(__ddprun_ask $(((COMP_CWORD == 2)) && echo nodes || echo jobs))\"";
     case CompletedArgument::kNone:
       break;
   }
   return "-W ''";
 }
 
+// Both shells have it. The status is one line of JSON. A name with any other character than these
+// is left out: bash would expand it, and anybody may call his job $(reboot).
+constexpr absl::string_view kAsk =
+    R"sh(# What the rendezvous of the command line knows: `jobs`, `nodes`, or `ranks` of the job named there,
+# else of all. Nothing where none answers within a second.
+__ddprun_ask() {
+  local json name='[A-Za-z0-9_.+@-]*' word last=
+  local -a line more
+  more=()
+@LINE@
+  for word in "${line[@]}"; do
+    case $last in
+      --rdzv-endpoint|--token-file|--tls-ca|--tls-cert|--tls-key|--munge-socket)
+        more+=("$last" "$word")
+        ;;
+    esac
+    case $word in
+      --rdzv-endpoint=*|--token-file=*|--tls-ca=*|--tls-cert=*|--tls-key=*|--munge-socket=*|--munge|--insecure)
+        more+=("$word")
+        ;;
+    esac
+    last=$word
+  done
+  if [[ $1 == ranks && -n $job && $job != -* ]]; then more+=("$job"); fi
+  json=$("$program" status --json --timeout 1s "${more[@]}" 2>/dev/null) || return 0
+  case $1 in
+    jobs) grep -o "\"job\":\"$name\"" <<<"$json" | cut -d'"' -f4 | sort -u ;;
+    nodes) grep -o "\"host\":\"$name\",\"address\"" <<<"$json" | cut -d'"' -f4 | sort -u ;;
+    ranks)
+      last=$(grep -o '"world_size":[0-9]*' <<<"$json" | cut -d: -f2 | sort -n | tail -n 1)
+      if [[ -n $last ]]; then seq 0 $((last - 1)); fi
+      ;;
+  esac
+}
+)sh";
+
 constexpr absl::string_view kBash =
     R"sh(# bash completion for ddprun; made by `ddprun completion bash`.
 
+@ASK@
 # Sets `values`, arguments of compgen, for what follows flag $1; false where nothing does.
 __ddprun_values() {
   case $subcommand in
@@ -149,6 +194,11 @@ _ddprun() {
 complete -F _ddprun ddprun
 )sh";
 
+// COMP_WORDS has HOST:PORT in three words.
+constexpr absl::string_view kBashLine =
+    R"sh(  local program=${COMP_WORDS[0]} job=${COMP_WORDS[2]-}
+  read -ra line <<<"${COMP_LINE-}")sh";
+
 std::string Bash() {
   std::string flag_rows;
   std::string value_rows;
@@ -162,7 +212,9 @@ std::string Bash() {
                     ") mapfile -t COMPREPLY < <(compgen ", BashArgument(subcommand.argument),
                     " -- \"$current\") ;;\n");
   }
-  return absl::StrReplaceAll(kBash, {{"@VALUES@", value_rows},
+  const std::string ask = absl::StrReplaceAll(kAsk, {{"@LINE@", kBashLine}});
+  return absl::StrReplaceAll(kBash, {{"@ASK@", ask},
+                                     {"@VALUES@", value_rows},
                                      {"@FLAGS@", flag_rows},
                                      {"@ARGUMENTS@", argument_rows},
                                      {"@SUBCOMMANDS@", absl::StrJoin(names, " ")}});
@@ -185,7 +237,8 @@ std::string ZshSpecs(absl::Span<const FlagSpec> flags) {
       value = absl::StrCat(":", ZshText(flag.value), ":(", absl::StrJoin(words, " "), ")");
     } else if (!flag.IsSwitch()) {
       value = absl::StrCat(":", ZshText(flag.value), ":",
-                           IsFile(flag)     ? "_files"
+                           IsRank(flag)     ? "_ddprun_ranks"
+                           : IsFile(flag)   ? "_files"
                            : IsFolder(flag) ? "_files -/"
                                             : " ");
     }
@@ -212,6 +265,10 @@ absl::string_view ZshArgument(CompletedArgument argument) {
       return "'1:shell:(bash zsh)'";
     case CompletedArgument::kSubcommand:
       return "'1:subcommand:_ddprun_subcommands'";
+    case CompletedArgument::kJob:
+      return "'1:job:_ddprun_jobs'";
+    case CompletedArgument::kNodeAndJob:
+      return "'1:node:_ddprun_nodes' '2:job:_ddprun_jobs'";
     case CompletedArgument::kNone:
       break;
   }
@@ -220,6 +277,11 @@ absl::string_view ZshArgument(CompletedArgument argument) {
 
 constexpr absl::string_view kZsh = R"sh(#compdef ddprun
 # zsh completion for ddprun; made by `ddprun completion zsh`.
+
+@ASK@
+_ddprun_jobs() { compadd -- $(__ddprun_ask jobs) }
+_ddprun_nodes() { compadd -- $(__ddprun_ask nodes) }
+_ddprun_ranks() { compadd -- $(__ddprun_ask ranks) }
 
 _ddprun_subcommands() {
   local -a subcommands=(
@@ -241,7 +303,7 @@ _ddprun_run() {
 
 @FUNCTIONS@_ddprun() {
   if ((CURRENT > 2)) && (($+functions[_ddprun_of_$words[2]])); then
-    local subcommand=$words[2]
+    local subcommand=$words[2] _ddprun_program=$words[1]
     shift words
     ((CURRENT--))
     _ddprun_of_$subcommand
@@ -257,6 +319,11 @@ else
 fi
 )sh";
 
+// The words without the program.
+constexpr absl::string_view kZshLine =
+    R"sh(  local program=$_ddprun_program job=$words[2]
+  line=("${words[@]}"))sh";
+
 std::string Zsh() {
   std::string names;
   std::string functions;
@@ -266,9 +333,11 @@ std::string Zsh() {
                     ZshSpecs(subcommand.flags), "    ", ZshArgument(subcommand.argument),
                     "\n}\n\n");
   }
-  return absl::StrReplaceAll(
-      kZsh,
-      {{"@SUBCOMMANDS@", names}, {"@RUN@", ZshSpecs(RunFlags())}, {"@FUNCTIONS@", functions}});
+  const std::string ask = absl::StrReplaceAll(kAsk, {{"@LINE@", kZshLine}});
+  return absl::StrReplaceAll(kZsh, {{"@ASK@", ask},
+                                    {"@SUBCOMMANDS@", names},
+                                    {"@RUN@", ZshSpecs(RunFlags())},
+                                    {"@FUNCTIONS@", functions}});
 }
 
 }  // namespace
@@ -279,13 +348,15 @@ absl::Span<const CompletedSubcommand> CompletedSubcommands() {
       {"rendezvous", "where the nodes of a job meet", CompletedArgument::kNone, RendezvousFlags()},
       {"validate", "print the resolved job, or what is wrong", CompletedArgument::kFile,
        ValidateFlags()},
-      {"status", "the jobs of a running rendezvous", CompletedArgument::kNone,
+      {"status", "the jobs of a running rendezvous", CompletedArgument::kJob,
        OperatorFlags(Kind::kStatus)},
-      {"stop", "end a job", CompletedArgument::kNone, OperatorFlags(Kind::kStop)},
-      {"drain", "take a node out of its jobs", CompletedArgument::kNone,
+      {"stop", "end a job", CompletedArgument::kJob, OperatorFlags(Kind::kStop)},
+      {"drain", "take a node out of its jobs", CompletedArgument::kNodeAndJob,
        OperatorFlags(Kind::kDrain)},
-      {"events", "what has happened", CompletedArgument::kNone, OperatorFlags(Kind::kEvents)},
-      {"stacks", "where the ranks of a job are in their code", CompletedArgument::kNone,
+      {"events", "what has happened", CompletedArgument::kJob, OperatorFlags(Kind::kEvents)},
+      {"logs", "what the workers of a job have written", CompletedArgument::kJob,
+       OperatorFlags(Kind::kLogs)},
+      {"stacks", "where the ranks of a job are in their code", CompletedArgument::kJob,
        OperatorFlags(Kind::kStacks)},
       {"slurm", "write the batch script of a job file and submit it", CompletedArgument::kFile,
        SlurmFlags()},

@@ -13,7 +13,8 @@
 namespace ddprun {
 
 // What comes after the flags of a subcommand.
-enum class CompletedArgument { kNone, kFile, kFolder, kShell, kSubcommand };
+// kJob, kNodeAndJob: the shell asks the rendezvous for them.
+enum class CompletedArgument { kNone, kFile, kFolder, kShell, kSubcommand, kJob, kNodeAndJob };
 
 struct CompletedSubcommand {
   absl::string_view name;

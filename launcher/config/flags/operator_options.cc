@@ -1,5 +1,6 @@
 #include "launcher/config/flags/operator_options.h"
 
+#include <cstdint>
 #include <limits>
 #include <optional>
 #include <string>
@@ -9,9 +10,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "launcher/config/flags/run_options.h"
 #include "launcher/config/flags/subcommands.h"
 #include "launcher/config/values.h"
+#include "rendezvous/core/messages/logs.h"
+#include "rendezvous/core/types.h"
 
 namespace ddprun {
 namespace {
@@ -51,6 +55,22 @@ constexpr FlagSpec kStopFlags[] = {
 constexpr FlagSpec kEventsFlags[] = {
     {"follow", 'f', "", FlagEffect::kOption, "", "", "go on with what happens next"},
     {"since", 0, "DURATION", FlagEffect::kOption, "", "", "only what is not older: 30s, 10min, 2h"},
+    {"trace", 0, "", FlagEffect::kOption, "", "",
+     "print one trace instead, for Perfetto or chrome://tracing"},
+};
+
+constexpr FlagSpec kLogsFlags[] = {
+    {"rank", 0, "RANKS", FlagEffect::kOption, "", "",
+     "of these alone: 3, or 0,4-7 (default: all, in a job of at most 64)"},
+    {"generation", 0, "N", FlagEffect::kOption, "", "",
+     "of this one (default: the newest, and with --follow those after it)"},
+    {"stdout", 0, "", FlagEffect::kOption, "", "", "what they wrote to stdout alone"},
+    {"stderr", 0, "", FlagEffect::kOption, "", "", "what they wrote to stderr alone"},
+    {"tail", 0, "N", FlagEffect::kOption, "", "", "of each file, the last N lines"},
+    {"since", 0, "DURATION", FlagEffect::kOption, "", "",
+     "what was written in the last 30s, 10min, 2h, or a little longer"},
+    {"follow", 'f', "", FlagEffect::kOption, "", "", "go on with what is written from now on"},
+    {"grep", 0, "REGEX", FlagEffect::kOption, "", "", "only lines that match (RE2)"},
 };
 
 constexpr FlagSpec kStacksFlags[] = {
@@ -70,7 +90,7 @@ struct KindRow {
   absl::Span<const FlagSpec> flags;
 };
 
-const KindRow& RowOf(Kind kind) {
+const KindRow& RowOf(Kind kind) {  // table
   static const KindRow kRows[] = {
       {"status",
        "Shows the jobs of a running rendezvous: what state they are in and why, their nodes, "
@@ -122,8 +142,40 @@ const KindRow& RowOf(Kind kind) {
        "another reason, or there is no such job; 69 if the rendezvous cannot be reached.\n"
        "\n",
        "one job, or --pid PID", 1, 1, kStacksFlags},
+      {"logs",
+       "Prints what workers of a job wrote to stdout and stderr, from whatever node they run on. "
+       "Of a\n"
+       "job that is over, what the rendezvous has kept of those that it ended for.\n"
+       "\n"
+       "  ddprun logs JOB [--rank RANKS] [--generation N] [--stdout | --stderr] [--tail N]\n"
+       "                  [--since DURATION] [--follow] [--grep REGEX] [OPTIONS]\n"
+       "\n"
+       "Where several files are read, each line begins with the rank: [3]: is its stdout, "
+       "[3 stderr]:\n"
+       "its stderr. Exit code 1 if a file cannot be read to its end.\n"
+       "\n",
+       "one job", 1, 1, kLogsFlags},
   };
   return kRows[static_cast<int>(kind)];
+}
+
+// "0,4-7": false where it is none, or of more ranks than can be asked for.
+bool ParseRanks(absl::string_view text, std::vector<int>* ranks) {
+  for (const absl::string_view part : absl::StrSplit(text, ',')) {
+    const std::pair<absl::string_view, absl::string_view> ends =
+        absl::StrSplit(part, absl::MaxSplits('-', 1));
+    const auto first = ParseWholeNumber(ends.first);
+    const auto last = absl::StrContains(part, '-') ? ParseWholeNumber(ends.second) : first;
+    if (!first || !last || *first < 0 || *last < *first ||
+        *last > std::numeric_limits<int>::max() ||
+        *last - *first >= static_cast<std::int64_t>(kMaxLogRanks - ranks->size())) {
+      return false;
+    }
+    for (std::int64_t rank = *first; rank <= *last; ++rank) {
+      ranks->push_back(static_cast<int>(rank));
+    }
+  }
+  return true;
 }
 
 class OperatorOptions {
@@ -139,7 +191,11 @@ class OperatorOptions {
     TakeEndpoint();
     TakeTimes();
     TakeArguments();
-    TakeRank();
+    if (command_.kind == Kind::kLogs) {
+      TakeLogs();
+    } else {
+      TakeRank();
+    }
     command_.json = reading_.IsOn("json");
     command_.full = reading_.IsOn("full");
     command_.watch = reading_.IsOn("watch");
@@ -150,6 +206,10 @@ class OperatorOptions {
     command_.save = reading_.IsOn("save");
     command_.wait = !reading_.IsOn("no-wait");
     command_.follow = reading_.IsOn("follow");
+    command_.trace = reading_.IsOn("trace");
+    if (command_.trace && command_.follow) {
+      errors_.push_back("--trace is of what has happened: it cannot be given with --follow");
+    }
     command_.credentials = std::move(credentials);
     command_.insecure = reading_.IsOn("insecure");
     command_.verbosity = Verbosity(reading_);
@@ -184,6 +244,36 @@ class OperatorOptions {
     } else {
       AddError(*given, "the rank of a worker, 0 or more");
     }
+  }
+
+  void TakeLogs() {
+    OperatorCommand::Logs& logs = command_.logs;
+    if (const GivenFlag* const given = reading_.Find("rank"); given != nullptr) {
+      if (!ParseRanks(given->value, &logs.ranks)) {
+        AddError(*given, absl::StrCat("at most ", kMaxLogRanks, " ranks, such as 3 or 0,4-7"));
+      }
+    }
+    if (const GivenFlag* const given = reading_.Find("generation"); given != nullptr) {
+      const auto generation = ParseWholeNumber(given->value);
+      if (generation && *generation >= 0 && *generation <= kMaxClaimedGeneration) {
+        logs.generation = static_cast<int>(*generation);
+      } else {
+        AddError(*given, "a generation, 0 or more");
+      }
+    }
+    if (const GivenFlag* const given = reading_.Find("tail"); given != nullptr) {
+      logs.tail = ParseWholeNumber(given->value);
+      if (!logs.tail || *logs.tail < 0 || *logs.tail > kMaxLogLines) {
+        AddError(*given, "a number of lines, 0 or more");
+      }
+    }
+    if (const GivenFlag* const given = reading_.Find("grep"); given != nullptr) {
+      logs.grep = given->value;
+    }
+    const bool out = reading_.IsOn("stdout");
+    const bool err = reading_.IsOn("stderr");
+    logs.out = out || !err;
+    logs.err = err || !out;
   }
 
   void TakeTimes() {
@@ -251,7 +341,7 @@ absl::Span<const FlagSpec> OperatorFlags(Kind kind) {
   static const auto* const tables = [] {
     auto* const all = new std::vector<std::vector<FlagSpec>>;
     for (const Kind each :
-         {Kind::kStatus, Kind::kStop, Kind::kDrain, Kind::kEvents, Kind::kStacks}) {
+         {Kind::kStatus, Kind::kStop, Kind::kDrain, Kind::kEvents, Kind::kStacks, Kind::kLogs}) {
       const absl::Span<const FlagSpec> own = RowOf(each).flags;
       all->emplace_back(own.begin(), own.end());
       all->back().insert(all->back().end(), std::begin(kCommonFlags), std::end(kCommonFlags));
@@ -289,5 +379,10 @@ Command ParseStacks(const std::vector<std::string>& arguments, const Host& host)
   return OperatorOptions(Kind::kStacks, reading).Make(Credentials(reading, host));
 }
 HelpCommand StacksHelp() { return Help<Kind::kStacks>(); }
+
+Command ParseLogs(const std::vector<std::string>& arguments, const Host& host) {
+  return Parse<Kind::kLogs>(arguments, host);
+}
+HelpCommand LogsHelp() { return Help<Kind::kLogs>(); }
 
 }  // namespace ddprun

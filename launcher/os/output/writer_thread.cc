@@ -45,11 +45,15 @@ struct WriterThread::Callbacks {  // the loop's thread only
 };
 
 struct WriterThread::State {
-  State(EventLoop* loop, std::weak_ptr<Callbacks> callbacks, WhenFull when_full)
-      : callbacks(std::move(callbacks)), drops(when_full == WhenFull::kDrop), loop(loop) {}
+  State(EventLoop* loop, std::weak_ptr<Callbacks> callbacks, const Options& options)
+      : callbacks(std::move(callbacks)),
+        written(options.written == nullptr ? std::make_shared<WrittenFiles>() : options.written),
+        drops(options.when_full == WhenFull::kDrop),
+        loop(loop) {}
 
   const std::weak_ptr<Callbacks> callbacks;
-  const bool drops;  // where a disk is full
+  const std::shared_ptr<WrittenFiles> written;  // never null
+  const bool drops;                             // where a disk is full
   std::mutex mutex;
   // Guarded by mutex.
   EventLoop* loop;  // nullptr when the WriterThread is gone
@@ -124,7 +128,7 @@ struct WriterThread::State {
 WriterThread::WriterThread(EventLoop* loop, ErrorHandler on_error, Options options)
     : max_file_bytes_(options.max_file_bytes),
       callbacks_(std::make_shared<Callbacks>()),
-      state_(std::make_shared<State>(loop, callbacks_, options.when_full)) {
+      state_(std::make_shared<State>(loop, callbacks_, options)) {
   callbacks_->on_error = std::move(on_error);
   callbacks_->retry_later = [this](FileId id, std::chrono::milliseconds delay) {
     RetryLater(id, delay);
@@ -159,6 +163,7 @@ void WriterThread::RetryLater(FileId id, std::chrono::milliseconds delay) {
 WriterThread::FileId WriterThread::Open(std::string path, std::function<void()> on_room) {
   const FileId id = next_file_++;
   callbacks_->on_room[id] = std::move(on_room);
+  state_->written->Opened(path);
   auto file = std::make_unique<File>(std::move(path), max_file_bytes_);
   const std::lock_guard lock(state_->mutex);
   Schedule(id, file.get());
@@ -231,6 +236,7 @@ void WriterThread::Serve(State* state, FileId id) {
     const std::unique_ptr<File> gone = std::move(state->files.at(id));
     state->files.erase(id);
     lock.unlock();  // then `gone` closes the file
+    state->written->Closed(gone->log.path());
   }
 }
 
@@ -243,7 +249,11 @@ void WriterThread::WriteQueued(State* state, FileId id, File* file,
   lock->unlock();
   absl::Status status;
   absl::Status cannot_rename;
-  if (!failed_before) status = file->log.Append(&bytes, &cannot_rename);
+  const std::size_t queued = bytes.size();
+  if (!failed_before) {
+    status = file->log.Append(&bytes, &cannot_rename);
+    state->written->Wrote(file->log.path(), queued - bytes.size(), EventLoop::Clock::now());
+  }
   lock->lock();
   file->pending.insert(0, bytes);
   if (!cannot_rename.ok()) {

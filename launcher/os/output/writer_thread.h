@@ -30,6 +30,7 @@
 
 #include "absl/status/status.h"
 #include "launcher/os/event_loop.h"
+#include "launcher/os/output/written_files.h"
 #include "worker/contract/task_queue.h"
 
 namespace ddprun {
@@ -46,7 +47,8 @@ class WriterThread {
   enum class WhenFull { kDrop, kWait };
   struct Options {
     WhenFull when_full = WhenFull::kDrop;
-    std::uint64_t max_file_bytes = 0;  // 0: any size
+    std::uint64_t max_file_bytes = 0;         // 0: any size
+    std::shared_ptr<WrittenFiles> written{};  // hears of all that is written; null: nobody does
   };
 
   // `loop` must outlive this object. `on_error` is called once for each file that is given up or

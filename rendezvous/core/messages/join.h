@@ -58,6 +58,9 @@ struct Join {
   LookId look{};                // of `states`, or of the look that has yet to end
   // Of this node. While there is one, the node is in no generation.
   StuckProcesses stuck{};
+  // Where the workers' log files lie on this node, for people; at most kMaxLogFolderBytes. Empty:
+  // the agent takes no LogOrder.
+  std::string log_folder{};
 
   bool operator==(const Join&) const = default;
 };

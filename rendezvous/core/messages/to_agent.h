@@ -11,6 +11,7 @@
 
 #include "rendezvous/core/failed_checkpoints.h"
 #include "rendezvous/core/messages/failure.h"
+#include "rendezvous/core/messages/logs.h"
 #include "rendezvous/core/outcome.h"
 #include "rendezvous/core/saved_state.h"
 #include "rendezvous/core/types.h"
@@ -164,7 +165,7 @@ struct HangReported {
 
 using RendezvousMessage =
     std::variant<Waiting, HeartbeatAck, Assignment, Start, Save, Stop, Finished, Fenced, Refused,
-                 Warning, LookAgain, TakeStacks, HangReported>;
+                 Warning, LookAgain, TakeStacks, HangReported, LogOrder>;
 
 }  // namespace ddprun
 

@@ -12,6 +12,7 @@
 #include "rendezvous/core/failed_checkpoints.h"
 #include "rendezvous/core/messages/failure.h"
 #include "rendezvous/core/messages/join.h"
+#include "rendezvous/core/messages/logs.h"
 #include "rendezvous/core/progress.h"
 #include "rendezvous/core/restart_times.h"
 #include "rendezvous/core/saved_state.h"
@@ -138,7 +139,7 @@ struct Leave {
 
 using AgentMessage = std::variant<Join, Heartbeat, AssignmentAck, WorkerExited, Checkpointed,
                                   CannotSave, Stopped, Leave, RestartTimed, Preempted, HeldStates,
-                                  CheckpointDamaged, StacksTaken, StoreElsewhere>;
+                                  CheckpointDamaged, StacksTaken, StoreElsewhere, LogPiece>;
 
 }  // namespace ddprun
 

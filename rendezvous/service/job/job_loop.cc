@@ -8,13 +8,10 @@
 #include "rendezvous/auth/crypto.h"
 #include "rendezvous/auth/principal.h"
 #include "rendezvous/auth/refusal_counters.h"
-#include "rendezvous/service/job/drain_answer.h"
 #include "worker/contract/job_name.h"
 
 namespace ddprun {
 namespace {
-
-absl::Status ShutDownStatus() { return absl::UnavailableError("the rendezvous is shutting down"); }
 
 absl::Status LostRightStatus() {
   return absl::UnavailableError(
@@ -68,10 +65,6 @@ void JobLoop::OnEnd(std::shared_ptr<AgentStream> stream, absl::Status why) {
   executor_.Post(Ended{std::move(stream), std::move(why)}, Executor::By::kCaller);
 }
 
-void JobLoop::Ask(std::function<void()> run, std::function<void()> refuse) {
-  if (!executor_.Post(Asked{std::move(run), refuse})) refuse();
-}
-
 void JobLoop::OnAgentGone(Header header, std::string principal,
                           std::function<void(absl::Status)> done) {
   const auto run = [this, header = std::move(header), principal = std::move(principal), done] {
@@ -82,70 +75,6 @@ void JobLoop::OnAgentGone(Header header, std::string principal,
     }
     if (found != jobs_.end()) Step(JobPtr(found->second), JobMachine::AgentGone{header.agent_id});
     done(absl::OkStatus());
-  };
-  Ask(run, [done] { done(ShutDownStatus()); });
-}
-
-void JobLoop::GetStatus(std::string owner, std::string name,
-                        std::function<void(std::vector<JobStatus>)> done) {
-  const auto run = [this, owner = std::move(owner), name = std::move(name), done] {
-    std::vector<JobStatus> found;
-    for (const auto& [job_name, job] : jobs_) {
-      const bool owned = owner.empty() || job->owner == owner;
-      const bool meant = name.empty() || job_name == name;
-      if (owned && meant) found.push_back(job->machine.Status(now_));
-    }
-    done(std::move(found));
-  };
-  Ask(run, [done] { done({}); });
-}
-
-void JobLoop::StopJob(std::string owner, std::string name, bool save, AnswerCallback done) {
-  const auto run = [this, owner = std::move(owner), name = std::move(name), save, done] {
-    const JobPtr job = FindOwned(owner, name);
-    if (job == nullptr) {
-      done(absl::NotFoundError(absl::StrCat("there is ", NoSuchJob(name))));
-      return;
-    }
-    answers_[++next_ticket_] = done;
-    Step(job, JobMachine::StopAsked{save, next_ticket_});
-  };
-  Ask(run, [done] { done(ShutDownStatus()); });
-}
-
-void JobLoop::DrainNode(std::string owner, std::string name, std::string host,
-                        AnswerCallback done) {
-  const auto run = [this, owner = std::move(owner), name = std::move(name), host = std::move(host),
-                    done] {
-    std::vector<JobPtr> meant;
-    for (const auto& [job_name, job] : jobs_) {
-      if (job->machine.finished() || (!name.empty() && job_name != name)) continue;
-      if (owner.empty() || job->owner == owner) meant.push_back(job);
-    }
-    const auto answer = std::make_shared<DrainAnswer>(
-        meant.size(),
-        absl::StrCat("there is no node ", host, " in ", name.empty() ? "any job" : NameOfJob(name)),
-        done);
-    for (const JobPtr& job : meant) {
-      answers_[++next_ticket_] =
-          [answer, in_it = job->machine.HasHost(host)](const absl::StatusOr<std::string>& of_one) {
-            answer->Add(in_it, of_one);
-          };
-      Step(job, JobMachine::DrainAsked{host, next_ticket_});
-    }
-  };
-  Ask(run, [done] { done(ShutDownStatus()); });
-}
-
-void JobLoop::GetStacks(std::string owner, std::string name, StacksCallback done) {
-  const auto run = [this, owner = std::move(owner), name = std::move(name), done] {
-    const JobPtr job = FindOwned(owner, name);
-    if (job == nullptr) {
-      done(absl::NotFoundError(absl::StrCat("there is ", NoSuchJob(name))));
-      return;
-    }
-    stacks_[++next_ticket_] = done;
-    Step(job, JobMachine::StacksAsked{next_ticket_});
   };
   Ask(run, [done] { done(ShutDownStatus()); });
 }
@@ -180,6 +109,7 @@ void JobLoop::HandleAll(std::vector<Event>& events, TimePoint now) {
 void JobLoop::TakeUp(const RecordedJob& recorded) {
   const auto job = std::make_shared<ServedJob>(recorded, now_, options_.machine);
   jobs_[recorded.name] = job;
+  logs_.OnTakenUp(*job, recorded.record);
   if (job->machine.finished()) {
     ended_.Add(job, now_);
     return;
@@ -219,6 +149,13 @@ void JobLoop::Handle(Message& event) {
                                       "in the Join of the session"));
     return;
   }
+  if (auto* const piece = std::get_if<LogPiece>(&event.message)) {
+    logs_.OnPiece(session->agent_id, std::move(*piece));
+    return event.stream->RequestMessage();
+  }
+  if (const auto* const join = std::get_if<Join>(&event.message)) {
+    logs_.OnJoin(*session->job, session->agent_id, *join);
+  }
   Step(session->job, JobMachine::Received{std::move(event.header), std::move(event.message)});
   event.stream->RequestMessage();
 }
@@ -248,6 +185,7 @@ bool JobLoop::Admit(Session& session, const Header& header, const Join& join) {
   AgentStream* const older = sessions_.Assign(session, job, header.agent_id);
   if (older != nullptr) {
     sessions_.Close(older, absl::AbortedError("the same agent opened a newer session"));
+    logs_.OnSessionLost(*job, header.agent_id);
   }
   return true;
 }
@@ -312,7 +250,9 @@ void JobLoop::Handle(Ended& event) {
         absl::StrCat("closed the session of ", event.stream->Peer(), ": ", event.why.message()));
   }
   sessions_.Close(event.stream.get(), event.why);
-  if (job != nullptr) Step(job, JobMachine::StreamBroken{agent_id});
+  if (job == nullptr) return;
+  logs_.OnSessionLost(*job, agent_id);
+  Step(job, JobMachine::StreamBroken{agent_id});
 }
 
 void JobLoop::Handle(Written& event) {
@@ -342,8 +282,9 @@ void JobLoop::LoseRight() {
 
 void JobLoop::EndAll(const absl::Status& why) {
   outboxes_.Clear();
-  for (auto& [ticket, done] : std::exchange(answers_, {})) done(why);
-  for (auto& [ticket, done] : std::exchange(stacks_, {})) done(why);
+  for (auto& [ticket, done] : std::exchange(asked_.answers, {})) done(why);
+  for (auto& [ticket, done] : std::exchange(asked_.stacks, {})) done(why);
+  logs_.EndAll(why);
   sessions_.CloseAll(why);
 }
 
@@ -403,6 +344,7 @@ void JobLoop::Step(const JobPtr& job, const JobMachine::Event& event) {
   const CompletionBarrier::Burst burst(&completions_, many ? 0 : messages);
   for (JobMachine::Action& action : actions) {
     if (const auto* const persist = std::get_if<JobMachine::Persist>(&action)) {
+      logs_.OnRecord(*job, persist->record);
       batch = output_.Persist(*job, persist->record);
     } else if (!output_.Hold(job, batch, action)) {
       outboxes_.Deliver(job, action, many);
@@ -430,6 +372,14 @@ void JobLoop::Send(ServedJob& job, const Header& header, const RendezvousMessage
   }
 }
 
+bool JobLoop::Order(ServedJob& job, AgentId agent_id, const LogOrder& order) {
+  const auto stream = job.streams.find(agent_id.value);
+  if (stream == job.streams.end()) return false;
+  stream->second->Send({job.name, job.machine.requeue_number(), job.machine.generation(), agent_id},
+                       order);
+  return true;
+}
+
 void JobLoop::Perform(ServedJob& job, JobMachine::Action& action) {
   if (auto* const send = std::get_if<JobMachine::Send>(&action)) {
     if (auto* const assignment = std::get_if<Assignment>(&send->message)) {
@@ -445,28 +395,15 @@ void JobLoop::Perform(ServedJob& job, JobMachine::Action& action) {
   } else if (auto* const forget = std::get_if<JobMachine::ForgetStacks>(&action)) {
     stack_worker_.Perform(job.name, *forget);
   } else if (auto* const shown = std::get_if<JobMachine::ShowStacks>(&action)) {
-    const auto asked = stacks_.extract(shown->ticket);
+    const auto asked = asked_.stacks.extract(shown->ticket);
     if (!asked.empty()) asked.mapped()(Stacks{std::move(shown->tree), std::move(shown->missing)});
   } else if (const auto* const happened = std::get_if<JobMachine::Happened>(&action)) {
+    logs_.OnEvent(job, happened->event);
     if (options_.events) {
       options_.events(job.name, job.owner, happened->event.requeue_number, happened->event);
     }
   } else if (const auto* const note = std::get_if<JobMachine::Note>(&action)) {
     options_.log(job.name, note->text);
-  }
-}
-
-void JobLoop::Answer(JobMachine::Answer& answer) {
-  if (const auto asked = stacks_.extract(answer.ticket); !asked.empty()) {
-    asked.mapped()(absl::FailedPreconditionError(answer.text));
-    return;
-  }
-  const auto asked = answers_.extract(answer.ticket);
-  if (asked.empty()) return;
-  if (answer.accepted) {
-    asked.mapped()(std::move(answer.text));
-  } else {
-    asked.mapped()(absl::FailedPreconditionError(answer.text));
   }
 }
 
@@ -489,12 +426,6 @@ void JobLoop::Forget(const std::string& name) {
 bool JobLoop::IsCurrent(const ServedJob& job) const {
   const auto found = jobs_.find(job.name);
   return found != jobs_.end() && found->second.get() == &job;
-}
-
-JobPtr JobLoop::FindOwned(const std::string& owner, const std::string& name) const {
-  const auto found = jobs_.find(name);
-  if (found == jobs_.end() || (!owner.empty() && found->second->owner != owner)) return nullptr;
-  return found->second;
 }
 
 }  // namespace ddprun

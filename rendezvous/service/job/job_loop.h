@@ -1,9 +1,9 @@
 // JobLoop: owns the JobMachine of every job, and passes events to it and its messages on.
 //
-// It composes five parts: the SerialExecutor decides which thread handles an event, the
+// It composes six parts: the SerialExecutor decides which thread handles an event, the
 // SessionRegistry knows who is connected, OutputCommit keeps back what a JobMachine says until the
 // state that it rests on is durable, the Outboxes send to thousands in portions, EndedJobs tells
-// how long a job that is over stays known.
+// how long a job that is over stays known, the LogRelay carries log files to who reads them.
 //
 // The thread that handles an event also sends the JobMachine's messages. This is mostly the thread
 // of the agent's call, so that no other thread has to wake. The executor's own thread handles
@@ -49,6 +49,8 @@
 #include "rendezvous/service/agent_stream.h"
 #include "rendezvous/service/completion_barrier.h"
 #include "rendezvous/service/job/ended_jobs.h"
+#include "rendezvous/service/job/log_request.h"
+#include "rendezvous/service/job/logs/log_relay.h"
 #include "rendezvous/service/job/outboxes.h"
 #include "rendezvous/service/job/output_commit.h"
 #include "rendezvous/service/job/serial_executor.h"
@@ -96,6 +98,8 @@ struct JobLoopOptions {
   Duration time_to_join = wire::kMaxTimeToJoin;     // a session that says nothing is ended then
   Duration portion = std::chrono::milliseconds(1);  // of sending
   EndedJobs::Limits ended{};
+  // Of the log files of workers that generations ended for, in all jobs; 0: none is kept.
+  std::size_t kept_log_bytes = 32 << 20;
 };
 
 class JobLoop final {
@@ -142,6 +146,18 @@ class JobLoop final {
   using StacksCallback = std::function<void(absl::StatusOr<Stacks>)>;
   void GetStacks(std::string owner, std::string name, StacksCallback done);
 
+  // The workers' log files, as log_request.h says. From any thread; they never block. `id` is a new
+  // one, of NewLogReadId. The reader's OnEnd may come before ReadLogs has returned: NotFound where
+  // the owner has no such job; InvalidArgument and FailedPrecondition: it cannot be read, and why;
+  // ResourceExhausted: too many read at once; Unavailable: the rendezvous ends.
+  LogReadId NewLogReadId() { return logs_.NewId(); }
+  void ReadLogs(LogReadId id, std::string owner, LogRequest request,
+                std::shared_ptr<LogReader> reader);
+  // So many bytes more of what OnText has brought were passed on.
+  void AcknowledgeLogs(LogReadId id, std::size_t bytes);
+  // The reader is called a few times more at most, and not with OnEnd.
+  void CancelLogs(LogReadId id);
+
   // Closed while many messages are written; who hears that a write is done passes it.
   CompletionBarrier& completions() { return completions_; }
 
@@ -171,6 +187,12 @@ class JobLoop final {
     std::function<void()> run;
     std::function<void()> refuse;
   };
+  // What operators have asked, and wait for, by ticket.
+  struct Tickets {
+    std::uint64_t last_ticket = 0;
+    std::unordered_map<std::uint64_t, AnswerCallback> answers{};
+    std::unordered_map<std::uint64_t, StacksCallback> stacks{};
+  };
   // The StackWorker has done something for this job.
   struct OfStacks {
     std::string job;
@@ -181,7 +203,7 @@ class JobLoop final {
   using Session = SessionRegistry::Session;
 
   // The executor's calls: below them, everything is of the thread that handles.
-  class Handler final : public Executor::Handler, public Outboxes::Actor {
+  class Handler final : public Executor::Handler, public Outboxes::Actor, public LogRelay::Actor {
    public:
     explicit Handler(JobLoop* loop) : loop_(loop) {}
     TimePoint Handle(std::vector<Event>& events, TimePoint now) override;
@@ -192,11 +214,15 @@ class JobLoop final {
     void Perform(ServedJob& job, JobMachine::Action& action) override {
       loop_->Perform(job, action);
     }
+    bool Order(ServedJob& job, AgentId agent_id, const LogOrder& order) override {
+      return loop_->Order(job, agent_id, order);
+    }
 
    private:
     JobLoop* const loop_;
   };
 
+  static absl::Status ShutDownStatus();
   // Runs it, or refuses it after the end.
   void Ask(std::function<void()> run, std::function<void()> refuse);
 
@@ -230,6 +256,7 @@ class JobLoop final {
   void Step(const JobPtr& job, const JobMachine::Event& event);
   void Send(ServedJob& job, const Header& header, const RendezvousMessage& message);
   void Perform(ServedJob& job, JobMachine::Action& action);
+  bool Order(ServedJob& job, AgentId agent_id, const LogOrder& order);
   void Answer(JobMachine::Answer& answer);
   void SetDeadline(ServedJob& job, std::optional<TimePoint> deadline);
   void Forget(const std::string& name);
@@ -255,9 +282,8 @@ class JobLoop final {
   Handler handler_{this};
   Outboxes outboxes_{&handler_, &completions_};
   std::vector<std::pair<std::shared_ptr<AgentStream>, std::string>> refused_;  // to be closed; why
-  std::uint64_t next_ticket_ = 0;
-  std::unordered_map<std::uint64_t, AnswerCallback> answers_;  // by ticket
-  std::unordered_map<std::uint64_t, StacksCallback> stacks_;   // by ticket
+  Tickets asked_;
+  LogRelay logs_{&handler_, options_.kept_log_bytes};
   bool lost_right_ = false;
 
   StackWorker stack_worker_;

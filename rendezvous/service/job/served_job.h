@@ -17,6 +17,8 @@
 #include "rendezvous/machine/job_machine.h"
 #include "rendezvous/machine/job_record.h"
 #include "rendezvous/service/agent_stream.h"
+#include "rendezvous/service/job/logs/kept_logs.h"
+#include "rendezvous/service/job/logs/log_places.h"
 
 namespace ddprun {
 
@@ -27,7 +29,7 @@ struct RecordedJob {
   JobRecord record;
 };
 
-struct ServedJob {
+struct ServedJob : std::enable_shared_from_this<ServedJob> {
   ServedJob(std::string name, std::string owner, std::uint32_t requeue_number,
             const JobMachineOptions& options)
       : name(std::move(name)),
@@ -50,6 +52,10 @@ struct ServedJob {
 
   // The SessionRegistry's: by agent_id; it shares their ownership.
   std::unordered_map<std::uint64_t, AgentStream*> streams;
+
+  // The LogRelay's.
+  LogPlaces log_places;
+  KeptLogs kept_logs;
 
   // The OutputCommit's: what waits for a batch, in the order in which the JobMachine said it.
   std::deque<std::pair<std::uint64_t, JobMachine::Action>> held;

@@ -335,6 +335,7 @@ class SupervisorDriver {
                 },
                 [](const HeldStates& held) { return absl::StrCat("HeldStates", Look(held.look)); },
                 [](const RestartTimed&) { return std::string("RestartTimed"); },
+                [](const LogPiece&) { return std::string("LogPiece"); },
                 [](const AssignmentAck&) { return std::string("AssignmentAck"); },
                 [&](const WorkerExited& exit) {
                   last_exit_ = exit;

@@ -244,5 +244,21 @@ TEST(GrpcRendezvousClientTest, AHeartbeatWithNewsWaitsForItsTurn) {
   EXPECT_THAT(inbox.ExpectLost(), HasSubstr("1024 messages wait for it"));
 }
 
+// Else a reader of logs could keep heartbeats from being sent until the node's lease is over: one
+// that has to wait is not sent at all.
+TEST(GrpcRendezvousClientTest, PiecesOfLogFilesLetHeartbeatsPass) {
+  const auto server = StartServer("127.0.0.1:0");
+  EventInbox inbox;
+  GrpcRendezvousClient client({.endpoint = absl::StrCat("127.0.0.1:", server->port())});
+  client.Open(inbox.Handler());
+  client.Send(HeaderOf("job", 1, -1), JoinOf("n1", 1));
+  inbox.Expect<Assignment>();
+  const std::string text(kMaxLogPieceBytes, 'x');
+  for (int i = 0; i < 1500; ++i) client.Send(HeaderOf("job", 1), LogPiece{LogReadingId{1}, text});
+  client.Send(HeaderOf("job", 1), Heartbeat{7, std::nullopt});
+  EXPECT_EQ(inbox.Expect<HeartbeatAck>().sent_at, 7);
+  client.Close();
+}
+
 }  // namespace client_test
 }  // namespace ddprun

@@ -288,6 +288,7 @@ class JobMachineDriver {
                    [](const Warning& w) { return absl::StrCat("Warning: ", w.text); },
                    [](const LookAgain&) { return std::string("LookAgain"); },
                    [](const TakeStacks&) { return std::string("TakeStacks"); },
+                   [](const LogOrder&) { return std::string("LogOrder"); },
                    [](const HangReported& hang) {
                      const HangStacks& stacks = *hang.stacks;
                      return absl::StrCat("HangStacks ", DescribeTree(*stacks.tree), ": ",

@@ -94,6 +94,7 @@ inline Join FullJoin() {
   join.can_look_again = true;
   join.look = LookId{kLook};
   join.stuck = FullStuck();
+  join.log_folder = "/logs/job-1_x3y9az";
   return join;
 }
 

@@ -216,5 +216,46 @@ TEST(StackTreeProtoTest, TheLargestThatIsSentFitsIntoAMessage) {
   EXPECT_LE(proto.ByteSizeLong(), static_cast<std::size_t>(kMaxMessageBytes));
 }
 
+std::string WhyRefused(const v1::RendezvousMessage& message) {
+  return std::string(FromProto(message).status().message());
+}
+
+TEST(LogBoundsTest, AnOrderOutOfBoundsIsRefusedWithTheNameOfTheField) {
+  const Header header = HeaderOf("job-1", 9);
+  const ReadLog read{Generation{3}, LocalRank{0}, LogStream::kStdout, {}, false, 1};
+  v1::RendezvousMessage order = ToProto(header, LogOrder{LogReadingId{1}, read});
+  ASSERT_TRUE(FromProto(order).ok());
+  v1::ReadLog* const body = order.mutable_log_order()->mutable_read();
+  body->set_window(65537);
+  EXPECT_EQ(WhyRefused(order), "ReadLog.window is 65537, expected 1 to 65536");
+  body->set_window(1);
+  body->set_local_rank(4096);
+  EXPECT_EQ(WhyRefused(order), "ReadLog.local_rank is 4096, expected 0 to 4095");
+  body->set_local_rank(0);
+  body->clear_stream();
+  EXPECT_THAT(WhyRefused(order), HasSubstr("ReadLog.stream is not set"));
+  body->set_stream(v1::LOG_STREAM_STDERR);
+  body->set_lines(-1);
+  EXPECT_EQ(WhyRefused(order), "ReadLog.lines is -1, expected 0 to 1000000000");
+  order.mutable_log_order()->set_more(0);
+  EXPECT_EQ(WhyRefused(order), "LogOrder.more is 0, expected 1 to 65536");
+  order.mutable_log_order()->clear_what();
+  EXPECT_THAT(WhyRefused(order), HasSubstr("LogOrder.what is not set"));
+  order.mutable_log_order()->set_end(true);
+  order.mutable_log_order()->clear_reading();
+  EXPECT_EQ(WhyRefused(order), "LogOrder.reading is 0");
+}
+
+TEST(LogBoundsTest, APieceIsBounded) {
+  const Header header = HeaderOf("job-1", 9);
+  const auto why = [&](const LogPiece& piece) {
+    return std::string(FromProto(ToProto(header, piece)).status().message());
+  };
+  EXPECT_EQ(why({LogReadingId{1}, std::string(kMaxLogPieceBytes, 'x')}), "");
+  EXPECT_EQ(why({LogReadingId{1}, std::string(kMaxLogPieceBytes + 1, 'x')}),
+            "LogPiece.text has 16385 bytes, expected at most 16384");
+  EXPECT_EQ(why({LogReadingId{1}, "", true, std::string(5000, 'x')}), "") << "a note is cut";
+}
+
 }  // namespace wire_bounds_test
 }  // namespace ddprun::wire

@@ -131,5 +131,42 @@ TEST(CliStacksTest, TakesAJobAndOneRankOfIt) {
   EXPECT_FALSE(ParseAs<OperatorCommand>({"stacks", "exp7"}).rank.has_value());
 }
 
+TEST(CliLogsTest, TakesAJobAndWhichOfItsFiles) {
+  const auto all = ParseAs<OperatorCommand>({"logs", "exp7"});
+  EXPECT_EQ(all.kind, OperatorCommand::Kind::kLogs);
+  EXPECT_EQ(all.job, "exp7");
+  EXPECT_THAT(all.logs.ranks, IsEmpty());
+  EXPECT_TRUE(all.logs.out && all.logs.err);
+  EXPECT_EQ(all.logs.tail, std::nullopt);
+  const auto some =
+      ParseAs<OperatorCommand>({"logs", "exp7", "--rank", "0,4-6", "--generation", "3", "--stderr",
+                                "--tail", "20", "-f", "--since", "10m", "--grep", "loss|nan"});
+  EXPECT_THAT(some.logs.ranks, ElementsAre(0, 4, 5, 6));
+  EXPECT_EQ(some.logs.generation, 3);
+  EXPECT_FALSE(some.logs.out);
+  EXPECT_TRUE(some.logs.err);
+  EXPECT_EQ(some.logs.tail, 20);
+  EXPECT_TRUE(some.follow);
+  EXPECT_EQ(some.since, std::chrono::minutes(10));
+  EXPECT_EQ(some.logs.grep, "loss|nan");
+  EXPECT_THAT(ParseAs<OperatorCommand>({"logs", "exp7", "--rank", "0-63"}).logs.ranks,
+              testing::SizeIs(64));
+}
+
+TEST(CliLogsTest, SaysWhatWasExpected) {
+  EXPECT_THAT(ErrorOf({"logs"}), StartsWith("logs: expected one job"));
+  for (const char* const ranks : {"0-64", "3-1", "x", "1,,2", "-1"}) {
+    EXPECT_THAT(ErrorOf({"logs", "job", "--rank", ranks}), HasSubstr("at most 64 ranks")) << ranks;
+  }
+  EXPECT_THAT(ErrorOf({"logs", "job", "--generation", "-1"}), HasSubstr("a generation, 0 or more"));
+  EXPECT_THAT(ErrorOf({"logs", "job", "--tail", "many"}), HasSubstr("a number of lines"));
+}
+
+TEST(CliEventsTest, ATraceIsOfWhatHasHappened) {
+  EXPECT_TRUE(ParseAs<OperatorCommand>({"events", "--trace"}).trace);
+  EXPECT_THAT(ErrorOf({"events", "--trace", "--follow"}),
+              HasSubstr("cannot be given with --follow"));
+}
+
 }  // namespace cli_subcommands_test
 }  // namespace ddprun

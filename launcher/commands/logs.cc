@@ -1,0 +1,107 @@
+// ddprun logs.
+#include <re2/re2.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "launcher/commands/operator.h"
+#include "launcher/text/log_lines.h"
+#include "launcher/text/printable.h"
+
+namespace ddprun {
+namespace {
+
+OperatorClient::LogsWanted WantedBy(const OperatorCommand& command) {
+  OperatorClient::LogsWanted wanted;
+  wanted.job = command.job;
+  wanted.ranks = command.logs.ranks;
+  wanted.generation = command.logs.generation;
+  if (!command.logs.err) wanted.streams = LogStreams::kStdout;
+  if (!command.logs.out) wanted.streams = LogStreams::kStderr;
+  wanted.span.lines = command.logs.tail;
+  wanted.span.since = command.since;
+  wanted.follow = command.follow;
+  return wanted;
+}
+
+// Every byte as it is into a file or a pipe; on a terminal nothing that could command it. False
+// when nobody reads stdout any more.
+bool Write(const std::string& text) {
+  static const bool terminal = ::isatty(STDOUT_FILENO) == 1;
+  if (text.empty()) return true;
+  if (terminal) return PrintOut(text);
+  return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() &&
+         std::fflush(stdout) == 0;
+}
+
+// To stderr, beside the text.
+void Note(const OperatorCommand& command, const std::string& text) {
+  if (command.verbosity < 0) return;
+  std::fprintf(stderr, "ddprun logs: %s\n", Printable(text).c_str());
+}
+
+class LogPrinter {
+ public:
+  LogPrinter(const OperatorCommand& command, LogLines::Options options)
+      : command_(command), lines_(std::move(options)) {}
+
+  // False when nobody reads stdout any more.
+  bool Take(const OperatorClient::LogPart& part) {
+    const Generation generation = part.source.generation;
+    if (generation_ && generation_ != generation) {
+      Note(command_, absl::StrCat("generation ", generation.value));
+    }
+    generation_ = generation;
+    if (!part.end) return Write(lines_.Add(part.source, part.text));
+    const bool read = Write(lines_.End(part.source));
+    if (part.note.empty()) return read;
+    whole_ = false;
+    Note(command_, absl::StrCat(LogPrefix(part.source), " ", part.note));
+    return read;
+  }
+
+  bool whole() const { return whole_; }
+
+ private:
+  const OperatorCommand& command_;
+  LogLines lines_;
+  std::optional<Generation> generation_;
+  bool whole_ = true;
+};
+
+}  // namespace
+
+int ShowLogs(const OperatorCommand& command, OperatorClient& client) {
+  LogLines::Options options;
+  const bool one_file = command.logs.ranks.size() == 1 && command.logs.out != command.logs.err;
+  options.prefixed = !one_file;
+  const RE2 pattern(command.logs.grep, RE2::Quiet);
+  if (!pattern.ok()) {
+    return FailOperator(command, absl::InvalidArgumentError(absl::StrCat(
+                                     "--grep: expected a regular expression (found \"",
+                                     command.logs.grep, "\": ", pattern.error(), ")")));
+  }
+  if (!command.logs.grep.empty()) {
+    options.wanted = [&pattern](std::string_view line) {
+      return RE2::PartialMatch({line.data(), line.size()}, pattern);
+    };
+  }
+  const auto logs = client.ReadLogs(WantedBy(command));
+  if (!logs.ok()) return FailOperator(command, logs.status());
+  LogPrinter printer(command, std::move(options));
+  OperatorClient::LogPart part;
+  while ((*logs)->Next(&part)) {
+    if (!printer.Take(part)) return 0;
+  }
+  const absl::Status status = (*logs)->Finish();
+  if (!status.ok()) return FailOperator(command, status);
+  return printer.whole() ? 0 : 1;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,121 @@
+#include "launcher/os/output/written_files.h"
+
+#include <algorithm>
+
+namespace ddprun {
+
+// ---- WriteTimes ----
+
+void WriteTimes::Wrote(std::size_t bytes, Time now) {
+  constexpr std::chrono::seconds kFinest{1};
+  if (marks_.empty() || now - marks_.back().time >= kFinest) {
+    if (marks_.size() >= kMaxMarks) Thin(now);
+    marks_.push_back({now, total_});
+  }
+  total_ += bytes;
+}
+
+// Leaves out each mark whose neighbours are close enough to one another, as seen from now. Where
+// that is not enough (a clock that leaps), the older half goes.
+void WriteTimes::Thin(Time now) {
+  std::vector<Mark> kept;
+  for (std::size_t i = 0; i < marks_.size(); ++i) {
+    const bool last = i + 1 == marks_.size();
+    if (!kept.empty() && !last) {
+      const auto age = now - marks_[i + 1].time;
+      if (marks_[i + 1].time - kept.back().time <= age / 8) continue;
+    }
+    kept.push_back(marks_[i]);
+  }
+  if (kept.size() >= kMaxMarks) {
+    kept.erase(kept.begin() + 1, kept.begin() + static_cast<std::ptrdiff_t>(kept.size() / 2));
+  }
+  marks_ = std::move(kept);
+}
+
+std::uint64_t WriteTimes::WrittenSince(Time since) const {
+  if (marks_.empty()) return total_;
+  // What follows a mark was written until the next one, or less than a second after the last.
+  const auto after = std::upper_bound(marks_.begin(), marks_.end(), since,
+                                      [](Time time, const Mark& mark) { return time < mark.time; });
+  const bool all_before =
+      after == marks_.end() && since - marks_.back().time >= std::chrono::seconds(1);
+  if (all_before) return 0;
+  return total_ - (after == marks_.begin() ? 0 : (after - 1)->before);
+}
+
+// ---- WrittenFiles ----
+
+void WrittenFiles::Wake(File& file) {
+  for (const auto& changed : std::exchange(file.waiting, {})) changed();
+}
+
+void WrittenFiles::Opened(const std::string& path) {
+  const std::lock_guard lock(mutex_);
+  File& file = files_[path];
+  file.known = file.open = true;
+  std::erase(closed_, path);
+  Wake(file);
+}
+
+void WrittenFiles::Wrote(const std::string& path, std::size_t bytes, Time now) {
+  if (bytes == 0) return;
+  const std::lock_guard lock(mutex_);
+  const auto found = files_.find(path);
+  if (found == files_.end()) return;
+  File& file = found->second;
+  file.times.Wrote(bytes, now);
+  Wake(file);
+}
+
+void WrittenFiles::Closed(const std::string& path) {
+  const std::lock_guard lock(mutex_);
+  const auto found = files_.find(path);
+  if (found == files_.end() || !found->second.open) return;
+  File& file = found->second;
+  file.open = false;
+  Wake(file);
+  closed_.push_back(path);
+  if (closed_.size() <= kMaxClosed) return;
+  files_.erase(closed_.front());
+  closed_.pop_front();
+}
+
+WrittenFiles::State WrittenFiles::StateOf(const std::string& path) const {
+  const auto found = files_.find(path);
+  return found == files_.end() ? State{} : State{found->second.open, found->second.times.total()};
+}
+
+WrittenFiles::State WrittenFiles::Look(const std::string& path) const {
+  const std::lock_guard lock(mutex_);
+  return StateOf(path);
+}
+
+std::optional<std::uint64_t> WrittenFiles::WrittenSince(const std::string& path, Time since) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = files_.find(path);
+  if (found == files_.end()) return std::nullopt;
+  return found->second.times.WrittenSince(since);
+}
+
+bool WrittenFiles::Await(const std::string& path, const State& seen,
+                         std::function<void()> changed) {
+  const std::lock_guard lock(mutex_);
+  if (StateOf(path) != seen) return false;
+  if (!silent_) files_[path].waiting.push_back(std::move(changed));
+  return true;
+}
+
+void WrittenFiles::WakeAll() {
+  const std::lock_guard lock(mutex_);
+  for (auto& [path, file] : files_) Wake(file);
+  std::erase_if(files_, [](const auto& file) { return !file.second.known; });
+}
+
+void WrittenFiles::Silence() {
+  const std::lock_guard lock(mutex_);
+  silent_ = true;
+  for (auto& [path, file] : files_) file.waiting.clear();
+}
+
+}  // namespace ddprun

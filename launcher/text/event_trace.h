@@ -1,0 +1,67 @@
+// EventTrace: makes of the lines of `ddprun events` a trace that Perfetto and chrome://tracing
+// show. Pure.
+//
+// A job is a process with its generations, saves and restarts. Each of its nodes is one, with when
+// it was in the job and how long its restarts took, phase by phase; and each rank of it that failed
+// or hung is a thread there. A line that is no event of a job is left out.
+#ifndef DDPRUN_LAUNCHER_TEXT_EVENT_TRACE_H_
+#define DDPRUN_LAUNCHER_TEXT_EVENT_TRACE_H_
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace ddprun {
+
+class EventTrace {
+ public:
+  // The next line of the history, oldest first.
+  void Add(std::string_view line);
+  // The whole trace, one JSON document. What has not ended is shown until the last line's time.
+  std::string Finish();
+
+ private:
+  using Json = nlohmann::ordered_json;
+  // A row of the trace.
+  struct Track {
+    int process = 0;
+    int thread = 0;
+    auto operator<=>(const Track&) const = default;
+  };
+  // What goes on there.
+  struct Slice {
+    std::string name;
+    std::int64_t since = 0;  // microseconds
+    Json details = Json::object();
+  };
+
+  void AddOfJob(const std::string& kind, const Json& event);
+  void AddOfNode(const std::string& kind, const Json& event);
+  void AddCause(const Json& event);
+  void AddWorker(const Json& worker, const Json& event, const char* what);
+  void AddPhases(const Json& event);
+
+  // Its process; with its name where it is new.
+  int ProcessOf(const std::string& job, const std::string& host);
+  Track TrackOf(const Json& event, const std::string& host, int thread, const std::string& name);
+  void Begin(Track track, std::string name, Json details = Json::object());
+  void End(Track track, Json details = Json::object());
+  void Mark(Track track, const std::string& name, Json details);
+  void AddSlice(Track track, const Slice& slice, std::int64_t until);
+  void Name(const char* what, Track track, const std::string& name);
+
+  std::int64_t now_ = 0;  // of the line in progress, microseconds
+  Json events_ = Json::array();
+  std::map<std::pair<std::string, std::string>, int> processes_;  // job, host
+  std::map<Track, std::string> threads_;
+  std::map<Track, Slice> open_;
+  std::map<std::string, std::int64_t> started_;  // the newest generation of a job
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_TEXT_EVENT_TRACE_H_

@@ -1,0 +1,126 @@
+// JobLoop: what operators ask and order.
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "rendezvous/service/job/drain_answer.h"
+#include "rendezvous/service/job/job_loop.h"
+#include "worker/contract/job_name.h"
+
+namespace ddprun {
+
+absl::Status JobLoop::ShutDownStatus() {
+  return absl::UnavailableError("the rendezvous is shutting down");
+}
+
+void JobLoop::Ask(std::function<void()> run, std::function<void()> refuse) {
+  if (!executor_.Post(Asked{std::move(run), refuse})) refuse();
+}
+
+void JobLoop::GetStatus(std::string owner, std::string name,
+                        std::function<void(std::vector<JobStatus>)> done) {
+  const auto run = [this, owner = std::move(owner), name = std::move(name), done] {
+    std::vector<JobStatus> found;
+    for (const auto& [job_name, job] : jobs_) {
+      const bool owned = owner.empty() || job->owner == owner;
+      const bool meant = name.empty() || job_name == name;
+      if (owned && meant) found.push_back(job->machine.Status(now_));
+    }
+    done(std::move(found));
+  };
+  Ask(run, [done] { done({}); });
+}
+
+void JobLoop::StopJob(std::string owner, std::string name, bool save, AnswerCallback done) {
+  const auto run = [this, owner = std::move(owner), name = std::move(name), save, done] {
+    const JobPtr job = FindOwned(owner, name);
+    if (job == nullptr) {
+      done(absl::NotFoundError(absl::StrCat("there is ", NoSuchJob(name))));
+      return;
+    }
+    asked_.answers[++asked_.last_ticket] = done;
+    Step(job, JobMachine::StopAsked{save, asked_.last_ticket});
+  };
+  Ask(run, [done] { done(ShutDownStatus()); });
+}
+
+void JobLoop::DrainNode(std::string owner, std::string name, std::string host,
+                        AnswerCallback done) {
+  const auto run = [this, owner = std::move(owner), name = std::move(name), host = std::move(host),
+                    done] {
+    std::vector<JobPtr> meant;
+    for (const auto& [job_name, job] : jobs_) {
+      if (job->machine.finished() || (!name.empty() && job_name != name)) continue;
+      if (owner.empty() || job->owner == owner) meant.push_back(job);
+    }
+    const auto answer = std::make_shared<DrainAnswer>(
+        meant.size(),
+        absl::StrCat("there is no node ", host, " in ", name.empty() ? "any job" : NameOfJob(name)),
+        done);
+    for (const JobPtr& job : meant) {
+      asked_.answers[++asked_.last_ticket] =
+          [answer, in_it = job->machine.HasHost(host)](const absl::StatusOr<std::string>& of_one) {
+            answer->Add(in_it, of_one);
+          };
+      Step(job, JobMachine::DrainAsked{host, asked_.last_ticket});
+    }
+  };
+  Ask(run, [done] { done(ShutDownStatus()); });
+}
+
+void JobLoop::GetStacks(std::string owner, std::string name, StacksCallback done) {
+  const auto run = [this, owner = std::move(owner), name = std::move(name), done] {
+    const JobPtr job = FindOwned(owner, name);
+    if (job == nullptr) {
+      done(absl::NotFoundError(absl::StrCat("there is ", NoSuchJob(name))));
+      return;
+    }
+    asked_.stacks[++asked_.last_ticket] = done;
+    Step(job, JobMachine::StacksAsked{asked_.last_ticket});
+  };
+  Ask(run, [done] { done(ShutDownStatus()); });
+}
+
+void JobLoop::Answer(JobMachine::Answer& answer) {
+  if (const auto asked = asked_.stacks.extract(answer.ticket); !asked.empty()) {
+    asked.mapped()(absl::FailedPreconditionError(answer.text));
+    return;
+  }
+  const auto asked = asked_.answers.extract(answer.ticket);
+  if (asked.empty()) return;
+  if (answer.accepted) {
+    asked.mapped()(std::move(answer.text));
+  } else {
+    asked.mapped()(absl::FailedPreconditionError(answer.text));
+  }
+}
+
+JobPtr JobLoop::FindOwned(const std::string& owner, const std::string& name) const {
+  const auto found = jobs_.find(name);
+  if (found == jobs_.end() || (!owner.empty() && found->second->owner != owner)) return nullptr;
+  return found->second;
+}
+
+void JobLoop::ReadLogs(LogReadId id, std::string owner, LogRequest request,
+                       std::shared_ptr<LogReader> reader) {
+  const auto run = [this, id, owner = std::move(owner), request = std::move(request), reader] {
+    const JobPtr job = FindOwned(owner, request.job);
+    if (job == nullptr) {
+      reader->OnEnd(absl::NotFoundError(absl::StrCat("there is ", NoSuchJob(request.job))));
+      return;
+    }
+    logs_.Read(id, job, request, reader);
+  };
+  Ask(run, [reader] { reader->OnEnd(ShutDownStatus()); });
+}
+
+void JobLoop::AcknowledgeLogs(LogReadId id, std::size_t bytes) {
+  Ask([this, id, bytes] { logs_.Acknowledge(id, bytes); }, [] {});
+}
+
+void JobLoop::CancelLogs(LogReadId id) {
+  Ask([this, id] { logs_.Cancel(id); }, [] {});
+}
+
+}  // namespace ddprun

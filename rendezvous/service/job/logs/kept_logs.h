@@ -1,0 +1,48 @@
+// KeptLogs: the ends of log files that outlive their agents: of the workers that a generation ended
+// for, so that they can be read when the job is over and its agents are gone.
+//
+// A value that belongs to a ServedJob; from within JobLoop only, by one thread at a time.
+#ifndef DDPRUN_RENDEZVOUS_SERVICE_JOB_LOGS_KEPT_LOGS_H_
+#define DDPRUN_RENDEZVOUS_SERVICE_JOB_LOGS_KEPT_LOGS_H_
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rendezvous/core/messages.h"
+#include "rendezvous/core/types.h"
+
+namespace ddprun {
+
+class KeptLogs {
+ public:
+  static constexpr std::size_t kMaxBytes = 64 << 10;  // of each file
+  static constexpr std::size_t kMaxRanks = 16;        // the root cause, and the first victims
+
+  // A generation has ended for this: what was kept of an earlier one goes. Returns the ranks whose
+  // files are to be kept.
+  const std::vector<Rank>& Begin(const RootCause& cause);
+  // Text that follows what came of the file before.
+  void Add(const LogSource& source, std::string_view text);
+
+  std::optional<Generation> generation() const { return generation_; }
+  // The root cause first.
+  const std::vector<Rank>& ranks() const { return ranks_; }
+  // nullptr: nothing is kept of it.
+  const std::string* Find(const LogSource& source) const;
+  std::size_t bytes() const { return bytes_; }
+  void Clear() { *this = KeptLogs(); }
+
+ private:
+  std::optional<Generation> generation_;
+  std::vector<Rank> ranks_;
+  std::map<LogSource, std::string> texts_;
+  std::size_t bytes_ = 0;  // of texts_
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_SERVICE_JOB_LOGS_KEPT_LOGS_H_

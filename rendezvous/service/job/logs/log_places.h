@@ -1,0 +1,82 @@
+// LogPlaces: which agent of a job had which ranks in which generation, and where its log files lie.
+// Bounded: of the newest generations alone.
+//
+// A value that belongs to a ServedJob; from within JobLoop only, by one thread at a time.
+#ifndef DDPRUN_RENDEZVOUS_SERVICE_JOB_LOGS_LOG_PLACES_H_
+#define DDPRUN_RENDEZVOUS_SERVICE_JOB_LOGS_LOG_PLACES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "rendezvous/core/messages/logs.h"
+#include "rendezvous/core/types.h"
+#include "rendezvous/machine/nodes/roster.h"
+
+namespace ddprun {
+
+class LogPlaces {
+ public:
+  static constexpr std::size_t kMaxGenerations = 16;
+  static constexpr std::size_t kMaxPlaces = 65'536;  // of all generations but the newest
+
+  // Where a rank was.
+  struct Place {
+    AgentId agent_id;
+    std::string host;
+    std::string folder;  // of the run on that host; empty: it is not known
+    LocalRank local_rank;
+  };
+
+  void OnJoin(AgentId agent_id, std::string folder);
+  void OnGone(AgentId agent_id);
+  // Once or several times for a generation; the members by rank.
+  void OnFormed(Generation generation, const std::vector<NodeRecord>& members);
+  void OnStarted(Generation generation);
+
+  // The newest whose workers were started; nullopt: none was.
+  std::optional<Generation> newest_started() const { return started_; }
+  // Of those that are known; nullopt: none is.
+  std::optional<Generation> oldest() const;
+  // How many ranks it had; nullopt: it is not known, or was not started.
+  std::optional<int> WorldSize(Generation generation) const;
+  // nullopt: that generation had no such rank, or is not known.
+  std::optional<Place> Find(Generation generation, Rank rank) const;
+
+ private:
+  struct Node {
+    AgentId agent_id;
+    Rank first_rank;
+    int workers = 0;
+    std::string host;
+  };
+  struct Formed {
+    Generation generation;
+    std::vector<Node> nodes;  // by rank
+  };
+  struct Agent {
+    std::string folder;
+    bool here = false;
+    int generations = 0;  // of formed_
+  };
+
+  const Formed* Of(Generation generation) const;
+  void ForgetOldest();
+  void EraseIfUnused(AgentId agent_id);
+
+  std::deque<Formed> formed_;  // the oldest first
+  std::size_t places_ = 0;     // in formed_
+  std::optional<Generation> started_;
+  std::unordered_map<std::uint64_t, Agent> agents_;  // here, or in formed_
+};
+
+// "n2:/logs/job_x/attempt_3/0/stderr.log"; for people.
+std::string WhereText(const LogPlaces::Place& place, const LogSource& source);
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_SERVICE_JOB_LOGS_LOG_PLACES_H_
