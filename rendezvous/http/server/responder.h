@@ -31,12 +31,14 @@ class Stream {
   // Ends it, once what was written is sent.
   virtual void Close() = 0;
 
-  // Called once, on the server's thread, when the connection has ended, whoever ended it: at once
-  // if it has already. Must not block.
+  // Called once, on the server's thread, when the connection has ended, whoever ended it: soon, if
+  // it has already; not after the server's Shutdown. Must not block.
   virtual void OnClose(std::function<void()> closed) = 0;
-  // Called on the server's thread after each write, with the bytes that the kernel has taken: for
-  // who passes on back-pressure. Must not block.
-  virtual void OnSent(std::function<void(std::size_t bytes)> sent) = 0;
+  // Called on the server's thread whenever the kernel has taken some of it: for who passes on
+  // back-pressure. Must not block.
+  virtual void OnSent(std::function<void()> sent) = 0;
+  // Bytes that were written and that the kernel has not taken.
+  virtual std::size_t unsent() const = 0;
 };
 
 // Answers one request, once: what comes after the first answer is dropped. One that is destroyed
