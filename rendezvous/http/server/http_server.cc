@@ -1,5 +1,6 @@
 #include "rendezvous/http/server/http_server.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -52,8 +53,11 @@ std::string MachineName() {
 std::size_t MostConnections(std::size_t wanted) {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return wanted;
-  return std::clamp<std::size_t>(limit.rlim_cur / 8, 16, wanted);
+  return std::min<std::size_t>(wanted, std::max<rlim_t>(limit.rlim_cur / 8, 16));
 }
+
+// Asio makes descriptors that a program executed by this process would inherit.
+void CloseOnExec(int fd) { fcntl(fd, F_SETFD, FD_CLOEXEC); }
 
 // A thread that takes no signals: they are for the main thread.
 template <class Function>
@@ -110,7 +114,12 @@ class HttpServer::Core {
 };
 
 HttpServer::Core::Core(ServerOptions options, Handler handler)
-    : site_{std::move(options), std::move(handler), HostNames(std::vector<std::string>()), nullptr, {}, false} {
+    : site_{std::move(options),
+            std::move(handler),
+            HostNames(std::vector<std::string>()),
+            nullptr,
+            {},
+            false} {
   site_.options.max_connections = MostConnections(site_.options.max_connections);
   std::vector<std::string> names = site_.options.hosts;
   names.push_back(SplitEndpoint(site_.options.listen).first);
@@ -134,6 +143,7 @@ absl::Status HttpServer::Core::Listen() {
     if (entry.endpoint().address().is_v4()) endpoint = entry.endpoint();  // localhost is both
   }
   acceptor_.open(endpoint.protocol(), error);
+  if (!error) CloseOnExec(acceptor_.native_handle());
   if (!error) acceptor_.set_option(Tcp::acceptor::reuse_address(true), error);
   if (!error) acceptor_.bind(endpoint, error);
   if (!error) acceptor_.listen(boost::asio::socket_base::max_listen_connections, error);
@@ -197,6 +207,7 @@ void HttpServer::Core::Accept() {
 }
 
 void HttpServer::Core::OnAccepted(Tcp::socket socket) {
+  CloseOnExec(socket.native_handle());
   if (connections_.size() >= site_.options.max_connections && !MakeRoom()) return;
   auto connection =
       std::make_shared<Connection>(&site_, &io_, MakeTransport(std::move(socket), CurrentTls()));

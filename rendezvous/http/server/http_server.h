@@ -34,7 +34,7 @@ namespace ddprun::http {
 using Handler = std::function<void(Request, std::shared_ptr<Responder>)>;
 
 struct ServerOptions {
-  std::string listen;  // "HOST:PORT" or "[IPV6]:PORT"; port 0: any free one
+  std::string listen{};  // "HOST:PORT" or "[IPV6]:PORT"; port 0: any free one
   // PEM files, followed when they change; both empty: none.
   std::string certificate_file{};
   std::string key_file{};

@@ -34,12 +34,7 @@ RequestReader::State RequestReader::Take(std::string_view data) {
     const std::size_t used = parser.put(boost::asio::buffer(kept_), error);
     begun_ = begun_ || used > 0;
     kept_.erase(0, used);
-    if (error == beast_http::error::need_more) {
-      if (!parser.is_header_done() && kept_.size() > limits_.header) {
-        return Bad(431, absl::StrCat("the head is larger than ", limits_.header, " bytes"));
-      }
-      return State::kMore;
-    }
+    if (error == beast_http::error::need_more) return State::kMore;
     if (error == beast_http::error::header_limit) {
       return Bad(431, absl::StrCat("the head is larger than ", limits_.header, " bytes"));
     }

@@ -1,6 +1,9 @@
 #include "rendezvous/http/server/transport.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <openssl/ssl.h>
+#include <sys/socket.h>
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/ssl/stream.hpp>
@@ -15,6 +18,8 @@ namespace {
 
 using Tcp = boost::asio::ip::tcp;
 using Error = Transport::Error;
+
+constexpr unsigned kUnacknowledgedMs = 30'000;
 
 void CloseSocket(Tcp::socket& socket) {
   Error ignored;
@@ -88,6 +93,9 @@ absl::StatusOr<std::shared_ptr<TlsContext>> MakeTlsContext(const auth::TlsPem& p
 std::unique_ptr<Transport> MakeTransport(Tcp::socket socket, std::shared_ptr<TlsContext> tls) {
   Error ignored;
   socket.set_option(Tcp::no_delay(true), ignored);
+  // A phone that is gone without a word: what was sent to it is not acknowledged any more.
+  setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_USER_TIMEOUT, &kUnacknowledgedMs,
+             sizeof kUnacknowledgedMs);
   if (tls == nullptr) return std::make_unique<PlainTransport>(std::move(socket));
   return std::make_unique<TlsTransport>(std::move(socket), std::move(tls));
 }
