@@ -27,6 +27,8 @@ const char* NameOf(OperatorCommand::Kind kind) {
       return "events";
     case OperatorCommand::Kind::kStacks:
       return "stacks";
+    case OperatorCommand::Kind::kPage:
+      return "page";
   }
   return "?";
 }
@@ -98,6 +100,8 @@ int Operate(const OperatorCommand& command) {
       return ShowEvents(command, client);
     case OperatorCommand::Kind::kStacks:
       return ShowJobStacks(command, client);
+    case OperatorCommand::Kind::kPage:
+      return ShowPage(command, client);
   }
   return kExitInternal;
 }

@@ -23,6 +23,7 @@ constexpr absl::string_view kRunUsage =
     "  ddprun status | stop JOB | drain NODE | events talk to a running rendezvous\n"
     "  ddprun stacks JOB | --pid PID                  where ranks, or processes here, are in their "
     "code\n"
+    "  ddprun page [JOB]                              print a link to the page of the rendezvous\n"
     "  ddprun slurm job.yaml [--dry-run]              write the batch script and submit it\n"
     "  ddprun kubernetes job.yaml [--jobset]          print the manifest, for kubectl apply\n"
     "  ddprun doctor                                  check this node before a job does\n"
@@ -75,6 +76,7 @@ constexpr Subcommand kSubcommands[] = {
     {"drain", ParseDrain, DrainHelp},
     {"events", ParseEvents, EventsHelp},
     {"stacks", ParseStacks, StacksHelp},
+    {"page", ParsePage, PageHelp},
     {"completion", ParseCompletion, CompletionHelp},
     {"version", ParseVersion, nullptr},
     {"help", ParseHelp, nullptr},
@@ -94,7 +96,7 @@ Command ParseHelp(const Arguments& arguments, const Host&) {
   if (topic != nullptr && topic->help != nullptr) return topic->help();
   return UsageError({absl::StrCat(
       "help: expected nothing, rendezvous, validate, slurm, kubernetes, doctor, "
-      "certs, python-module, status, stop, drain, events, stacks or completion (found ",
+      "certs, python-module, status, stop, drain, events, stacks, page or completion (found ",
       Quoted(absl::StrJoin(arguments, " ")), ")")});
 }
 

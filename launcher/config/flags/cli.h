@@ -31,6 +31,17 @@ struct RunCommand {
   std::vector<std::string> notes;
 };
 
+// Where the rendezvous serves its page, and to whom.
+struct HttpConfig {
+  std::string host;              // without the brackets of an IPv6 address; empty: it serves none
+  int port = 0;                  // 0: any free one
+  std::string certificate_file;  // absolute, as are the others; empty: none
+  std::string key_file;
+  std::string read_token_file;
+  std::vector<std::string> names;  // that Host headers may have
+  bool is_private = false;         // nobody sees anything without a session
+};
+
 // ddprun rendezvous --listen HOST:PORT
 struct RendezvousCommand {
   std::string socket;       // absolute, of a Unix socket; empty: host and port say where it listens
@@ -39,6 +50,7 @@ struct RendezvousCommand {
   std::string port_file;    // absolute; empty: none
   std::string log_file;     // absolute; empty: stderr
   std::string events_file;  // absolute; empty: none
+  HttpConfig http;
   CredentialsConfig credentials;
   std::string state_dir;  // absolute; empty: without `starter` the jobs end with the process
   bool insecure = false;  // asks nobody who calls
@@ -71,9 +83,9 @@ struct PythonModuleCommand {
   std::string folder;  // absolute
 };
 
-// ddprun status [JOB], stop JOB, drain NODE [JOB], events [JOB], stacks JOB
+// ddprun status [JOB], stop JOB, drain NODE [JOB], events [JOB], stacks JOB, page [JOB]
 struct OperatorCommand {
-  enum class Kind { kStatus, kStop, kDrain, kEvents, kStacks };
+  enum class Kind { kStatus, kStop, kDrain, kEvents, kStacks, kPage };
   Kind kind = Kind::kStatus;
   std::string endpoint;  // HOST:PORT
   std::chrono::milliseconds timeout = kDefaultAnswerTimeout;
