@@ -51,7 +51,12 @@ arrows=(
   "rendezvous|$no_torch|\"launcher/|\"worker/(include|src)/"
   "rendezvous/auth|\"rendezvous/(service|client|wire|store)/"
   "rendezvous/store|$no_grpc|\"rendezvous/(service|client|wire)/"
-  "rendezvous/client|\"rendezvous/service/"
+  "rendezvous/client|\"rendezvous/(http|service)/"
+  "rendezvous/service|\"rendezvous/http/"
+  "rendezvous/auth|\"rendezvous/http/"
+  "rendezvous/http/server|$no_grpc|\"rendezvous/(client|hangs|http/(access|page)|json|machine|service|stacks|store|wire)/"
+  "rendezvous/http/access|$no_grpc|\"rendezvous/(client|hangs|http/page|json|machine|service|stacks|store|wire)/"
+  "rendezvous/http/page|$no_grpc|\"rendezvous/client/"
   "rendezvous/service|\"rendezvous/client/"
   "worker|$no_grpc|\"(launcher|rendezvous)/"
   "worker/contract|$no_torch|\"worker/(include|src)/"
@@ -94,6 +99,12 @@ while IFS= read -r line; do
   finding layers "$line: a core gets time and randomness as arguments"
 done < <(sources rendezvous/core rendezvous/hangs rendezvous/machine rendezvous/stacks launcher/core |
   xargs -r grep -HnE '_clock::now|random_device|std::rand\b|getenv' || true)
+
+# Boost takes longer to parse than all else: one source has it.
+while IFS= read -r line; do
+  finding layers "$line: Boost stops in rendezvous/http/server"
+done < <(sources launcher rendezvous | grep -v '^rendezvous/http/server/' |
+  xargs -r grep -HnE '#include *<boost/' || true)
 
 # elfutils reads files that anybody may have made: only the helper process does that.
 while IFS= read -r line; do

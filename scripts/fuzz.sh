@@ -2,7 +2,7 @@
 # Builds the fuzz targets of tests/fuzz with clang, in build/fuzz, and runs each of them.
 # usage: scripts/fuzz.sh [SECONDS] [TARGET...]
 #   SECONDS   for each target; 60 by default
-#   TARGET    control, journal, safetensors, torch_archive, torch_store, wire, yaml; all by default
+#   TARGET    control, http, journal, safetensors, torch_archive, torch_store, wire, yaml; all by default
 # What they find lies in build/fuzz/found, and the exit code is 1. The inputs that reached new code
 # are kept in build/fuzz/corpus, where the next run begins.
 set -euo pipefail
@@ -15,10 +15,10 @@ seconds=${1:-60}
 }
 shift || true
 targets=("$@")
-((${#targets[@]})) || targets=(control journal safetensors torch_archive torch_store wire yaml)
+((${#targets[@]})) || targets=(control http journal safetensors torch_archive torch_store wire yaml)
 
 # Larger inputs find nothing that smaller ones do not, and take longer.
-declare -A longest=([control]=8192 [journal]=8192 [safetensors]=4096 [torch_archive]=4096 [torch_store]=2048 [wire]=16384 [yaml]=4096)
+declare -A longest=([control]=8192 [http]=4096 [journal]=8192 [safetensors]=4096 [torch_archive]=4096 [torch_store]=2048 [wire]=16384 [yaml]=4096)
 for target in "${targets[@]}"; do
   [[ -n ${longest[$target]:-} ]] || {
     echo "fuzz.sh: no target '$target', expected one of ${!longest[*]}" >&2

@@ -11,7 +11,7 @@ build=(g++ cmake ninja-build ccache zlib1g-dev libcli11-dev nlohmann-json3-dev l
 tests=(libgtest-dev libgmock-dev)
 launcher=(libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc libabsl-dev
   libre2-dev libc-ares-dev libssl-dev libzstd-dev libspdlog-dev libfmt-dev libyaml-cpp-dev
-  libmunge-dev libdw-dev libelf-dev liblzma-dev libbz2-dev)
+  libboost-dev libmunge-dev libdw-dev libelf-dev liblzma-dev libbz2-dev)
 launcher_tests=(munge systemd python3 python3-torch iproute2 nftables zsh slurmctld slurmd
   slurm-client shellcheck)
 # libtorch takes whatever BLAS is there: without OpenBLAS a training step takes eight times as long.

@@ -29,6 +29,8 @@ const char* NameOf(OperatorCommand::Kind kind) {
       return "stacks";
     case OperatorCommand::Kind::kLogs:
       return "logs";
+    case OperatorCommand::Kind::kPage:
+      return "page";
   }
   return "?";
 }
@@ -102,6 +104,8 @@ int Operate(const OperatorCommand& command) {
       return ShowJobStacks(command, client);
     case OperatorCommand::Kind::kLogs:
       return ShowLogs(command, client);
+    case OperatorCommand::Kind::kPage:
+      return ShowPage(command, client);
   }
   return kExitInternal;
 }

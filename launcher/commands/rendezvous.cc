@@ -20,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/idle_watch.h"
+#include "launcher/commands/page/rendezvous_page.h"
 #include "launcher/config/values.h"
 #include "launcher/connection/credentials.h"
 #include "launcher/connection/state_home.h"
@@ -137,6 +138,7 @@ class Daemon {
       : command_(command),
         credential_options_(std::move(credential_options)),
         state_dir_(command.state_dir) {}
+  ~Daemon() { ShutDownServers(); }
 
   int Run();
 
@@ -146,6 +148,8 @@ class Daemon {
   std::optional<int> OpenLog();
   std::optional<int> TakeFolder(int port);
   std::optional<int> StartServer();
+  absl::Status StartPage();
+  void ShutDownServers();
   int CannotStart(const absl::Status& why, int exit_code);
   int Usage(const absl::Status& why);
 
@@ -170,6 +174,7 @@ class Daemon {
   UniqueFd terminal_;  // stderr as it was
   Console console_;
   std::unique_ptr<RendezvousServer> server_;
+  std::unique_ptr<RendezvousPage> page_;  // null without --http
   bool lost_right_ = false;
 };
 
@@ -185,6 +190,9 @@ int Daemon::Run() {
     if (!status.ok()) return CannotStart(status, kExitInternal);
   }
   console_.out->Write("", absl::StrCat("ddprun rendezvous: listening on ", endpoint, "\n"));
+  if (page_ != nullptr) {
+    console_.out->Write("", absl::StrCat("ddprun rendezvous: page on ", page_->url(), "\n"));
+  }
   Notify(ServiceNotify(absl::StrCat("READY=1\nSTATUS=listening on ", endpoint)));
   loop_.Run();
   Notify(ServiceNotify("STOPPING=1"));
@@ -247,6 +255,9 @@ RendezvousServer::Options Daemon::ServerOptions() {
   options.credentials = credentials_;
   options.events = events_;
   options.version = DDPRUN_VERSION;
+  if (!command_.http.host.empty()) {
+    options.open_page = [this](const std::string& owner) { return page_->Open(owner); };
+  }
   if (!state_dir_.empty()) {
     FileStore::Options store;
     store.journal.directory = state_dir_;
@@ -312,14 +323,26 @@ std::optional<int> Daemon::StartServer() {
   // The server sets the mode of a Unix socket, but until then it has the one it was made with.
   const mode_t mask = umask(0077);
   if (command_.socket.empty()) umask(mask);
-  auto server = RendezvousServer::Start(ServerOptions());
+  auto server = RendezvousServer::Create(ServerOptions());
   umask(mask);
-  if (!server.ok()) {
-    if (folder_) folder_->Remove();
-    return CannotStart(server.status(), ExitCodeOfStart(server.status()));
+  absl::Status status = server.status();
+  if (status.ok()) {
+    server_ = *std::move(server);
+    status = StartPage();  // before an operator can ask for a link to it
   }
-  server_ = *std::move(server);
+  if (status.ok()) status = server_->Serve();
+  if (!status.ok()) {
+    if (folder_) folder_->Remove();
+    return CannotStart(status, ExitCodeOfStart(status));
+  }
   return command_.port == 0 ? TakeFolder(server_->port()) : std::nullopt;
+}
+
+absl::Status Daemon::StartPage() {
+  if (command_.http.host.empty()) return absl::OkStatus();
+  auto page = RendezvousPage::Start(command_.http, server_.get(), events_);
+  if (page.ok()) page_ = *std::move(page);
+  return page.status();
 }
 
 void Daemon::WarnOfStrangers(const std::string& endpoint) {
@@ -362,8 +385,14 @@ void Daemon::ReopenFiles() {
   Notify(ServiceNotifyReloaded());
 }
 
+// The page asks the server until its own end, and is told until the server's.
+void Daemon::ShutDownServers() {
+  if (page_ != nullptr) page_->Shutdown();
+  if (server_ != nullptr) server_->Shutdown();
+}
+
 void Daemon::Stop() {
-  server_->Shutdown();
+  ShutDownServers();
   // What a rendezvous of one job leaves behind is of no use to anybody. While the server has the
   // folder's lock: nobody else's journal is there.
   const bool ours = !state_dir_.empty() && !lost_right_;

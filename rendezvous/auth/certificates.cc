@@ -116,21 +116,25 @@ Identity NewAuthority(const std::string& name, std::chrono::seconds lifetime) {
   return authority;
 }
 
+// These and those of this host, as the extension has them.
+std::string AlternativeNames(std::vector<std::string> names) {
+  for (const char* local : {"localhost", "127.0.0.1", "::1"}) {
+    if (std::find(names.begin(), names.end(), local) == names.end()) names.emplace_back(local);
+  }
+  for (std::string& host : names) host = absl::StrCat(IsAddress(host) ? "IP:" : "DNS:", host);
+  return absl::StrJoin(names, ",");
+}
+
 Identity NewNode(const std::string& name, const std::vector<std::string>& hosts,
                  std::chrono::seconds lifetime, const Identity& authority) {
   Identity node = NewIdentity(name, "", lifetime);
   X509* const certificate = node.certificate.get();
   X509* const issuer = authority.certificate.get();
-  std::vector<std::string> names = hosts;
-  for (const char* local : {"localhost", "127.0.0.1", "::1"}) {
-    if (std::find(names.begin(), names.end(), local) == names.end()) names.emplace_back(local);
-  }
-  for (std::string& host : names) host = absl::StrCat(IsAddress(host) ? "IP:" : "DNS:", host);
   AddExtension(certificate, issuer, NID_basic_constraints, "critical,CA:FALSE");
   AddExtension(certificate, issuer, NID_key_usage, "critical,digitalSignature");
   AddExtension(certificate, issuer, NID_ext_key_usage, "serverAuth,clientAuth");
   AddExtension(certificate, issuer, NID_subject_key_identifier, "hash");
-  AddExtension(certificate, issuer, NID_subject_alt_name, absl::StrJoin(names, ","));
+  AddExtension(certificate, issuer, NID_subject_alt_name, AlternativeNames(hosts));
   Sign(node, authority);
   return node;
 }
@@ -219,13 +223,21 @@ absl::Status CheckNames(const CertificatesToMake& what) {
 
 }  // namespace
 
-TlsPem MakeSelfSigned(const std::string& name) {
+TlsPem MakeSelfSigned(const std::string& name, const std::vector<std::string>& hosts) {
   Identity identity = NewIdentity(name, "", kAuthorityLifetime);
   X509* const certificate = identity.certificate.get();
   AddExtension(certificate, certificate, NID_basic_constraints, "critical,CA:FALSE");
   AddExtension(certificate, certificate, NID_key_usage, "critical,digitalSignature");
   AddExtension(certificate, certificate, NID_ext_key_usage, "serverAuth");
   AddExtension(certificate, certificate, NID_subject_key_identifier, "hash");
+  std::vector<std::string> good = hosts;
+  good.erase(std::remove_if(
+                 good.begin(), good.end(),
+                 [](const std::string& host) { return !IsHostName(host) && !IsAddress(host); }),
+             good.end());
+  if (!good.empty()) {
+    AddExtension(certificate, certificate, NID_subject_alt_name, AlternativeNames(good));
+  }
   Sign(identity, identity);
   TlsPem pem;
   pem.cert = PemOf(certificate);

@@ -32,8 +32,9 @@ struct CertificatesToMake {
 absl::StatusOr<std::vector<std::string>> MakeCertificates(const CertificatesToMake& what);
 
 // A certificate for servers that no authority vouches for, and its key: in memory, of the same
-// kind, good for ten years. It says nothing of who has made it.
-TlsPem MakeSelfSigned(const std::string& name);
+// kind, good for ten years. It says nothing of who has made it. `hosts`: names and addresses that a
+// browser may look for in it; what is neither is left out.
+TlsPem MakeSelfSigned(const std::string& name, const std::vector<std::string>& hosts = {});
 
 }  // namespace ddprun::auth
 

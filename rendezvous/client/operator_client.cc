@@ -224,6 +224,15 @@ absl::StatusOr<OperatorClient::JobStacks> OperatorClient::Stacks(const std::stri
   return JobStacks{*std::move(tree), {answer->missing().begin(), answer->missing().end()}};
 }
 
+absl::StatusOr<OperatorClient::Page> OperatorClient::OpenPage(const std::string& job) {
+  v1::OpenPageRequest request;
+  request.set_job(job);
+  const auto answer = grpc_->Call(options_, "OpenPage", request, &v1::Operator::Stub::OpenPage);
+  if (!answer.ok()) return answer.status();
+  return Page{answer->host(), static_cast<int>(answer->port()), answer->code(),
+              answer->certificate_sha256(), answer->self_made()};
+}
+
 absl::StatusOr<std::unique_ptr<OperatorClient::Events>> OperatorClient::Follow(
     const EventsWanted& wanted) {
   const auto deadline = std::chrono::system_clock::now() + options_.timeout;

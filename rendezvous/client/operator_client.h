@@ -52,6 +52,16 @@ class OperatorClient {
   };
   absl::StatusOr<JobStacks> Stacks(const std::string& job);
 
+  // A link to the page, which signs in whoever opens it within a minute. `job` may be empty.
+  struct Page {
+    std::string host;  // empty: wherever the rendezvous is reached
+    int port = 0;
+    std::string code;
+    std::string certificate_sha256;  // empty: without TLS
+    bool self_made = false;          // no authority vouches for the certificate
+  };
+  absl::StatusOr<Page> OpenPage(const std::string& job);
+
   struct EventsWanted {
     std::string job{};  // empty: all
     bool follow = false;

@@ -59,6 +59,8 @@ Json ToJson(const NodeStatus& node) {
   return json;
 }
 
+}  // namespace
+
 Json ToJson(const JobStatus& job, std::int64_t now_unix_ms) {
   Json json = {
       {"job", job.job},
@@ -109,8 +111,6 @@ Json ToJson(const JobStatus& job, std::int64_t now_unix_ms) {
   }
   return json;
 }
-
-}  // namespace
 
 std::string StatusToJson(const DaemonStatus& daemon, const std::vector<JobStatus>& jobs,
                          std::int64_t now_unix_ms) {

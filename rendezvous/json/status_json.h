@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,9 @@ struct DaemonStatus {
   std::size_t event_lines_dropped = 0;           // that the event file did not take
   std::map<std::string, std::uint64_t> refused;  // by reason, since the start
 };
+
+// One job, with its nodes.
+nlohmann::ordered_json ToJson(const JobStatus& job, std::int64_t now_unix_ms);
 
 // `now_unix_ms`: the rendezvous's wall clock. The fields are documented in docs/operations.md.
 std::string StatusToJson(const DaemonStatus& daemon, const std::vector<JobStatus>& jobs,

@@ -337,10 +337,10 @@ void JobMachine::PlanRestore(const StateJudge& judge) {
 
 // ---- what it says of itself ----
 
-JobStatus JobMachine::Status(TimePoint now) const {
+JobStatus JobMachine::Status(TimePoint now, StatusDetail detail) const {
   JobView view = View();
   view.now = now;
-  JobStatus status = StatusOf(view);
+  JobStatus status = StatusOf(view, detail);
   if (running()) hang_judge_.AddProgress(&status, now);
   return status;
 }

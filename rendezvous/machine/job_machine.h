@@ -100,7 +100,7 @@ class JobMachine {
     return finished_ && life_.spec ? std::max(0, life_.spec->all_nodes - life_.agents_joined) : 0;
   }
   int restarts_used() const { return life_.restarts_used(); }
-  JobStatus Status(TimePoint now) const;
+  JobStatus Status(TimePoint now, StatusDetail detail = StatusDetail::kAll) const;
   JobRecord Record() const;
 
  private:

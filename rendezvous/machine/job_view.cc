@@ -113,6 +113,15 @@ NodeStatus StatusOf(const JobView& view, const Node& node) {
   return status;
 }
 
+void AddNodes(const JobView& view, JobStatus* status) {
+  for (const Node* const node : view.roster.members()) {
+    if (node != nullptr && node->member()) status->nodes.push_back(StatusOf(view, *node));
+  }
+  for (const Node& node : view.roster.nodes()) {
+    if (!node.member()) status->nodes.push_back(StatusOf(view, node));
+  }
+}
+
 }  // namespace
 
 std::string HostsWithPendingStates(const JobView& view) {
@@ -234,7 +243,7 @@ std::optional<JobStatus::Arrivals> ArrivalsOf(const GenerationState& generation,
   return arrivals;
 }
 
-JobStatus StatusOf(const JobView& view) {
+JobStatus StatusOf(const JobView& view, StatusDetail detail) {
   JobStatus status;
   status.job = view.job;
   status.requeue_number = view.life.requeue_number;
@@ -246,12 +255,7 @@ JobStatus StatusOf(const JobView& view) {
   status.world_size = view.generation.tally.world_size;
   status.restarts_used = view.life.restarts_used();
   status.restarts_left = view.life.governor ? view.life.governor->restarts_left(view.now) : 0;
-  for (const Node* const node : view.roster.members()) {
-    if (node != nullptr && node->member()) status.nodes.push_back(StatusOf(view, *node));
-  }
-  for (const Node& node : view.roster.nodes()) {
-    if (!node.member()) status.nodes.push_back(StatusOf(view, node));
-  }
+  if (detail == StatusDetail::kAll) AddNodes(view, &status);
   for (const Node& node : view.roster.nodes()) status.step = std::max(status.step, node.told.step);
   if (!view.life.causes.empty()) status.last_cause = view.life.causes.back();
   status.checkpoint = view.life.checkpoint;

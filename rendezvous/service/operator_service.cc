@@ -10,6 +10,7 @@
 #include "rendezvous/auth/refusal_counters.h"
 #include "rendezvous/wire/limits.h"
 #include "rendezvous/wire/translate.h"
+#include "worker/contract/job_name.h"
 
 namespace ddprun {
 namespace {
@@ -97,6 +98,7 @@ void OperatorService::Serve(CallQueues* queues, TaskQueue* tasks, SlowCalls* slo
   accept(&Service::RequestDrainNode, &OperatorService::DrainNode);
   accept(&Service::RequestStacks, &OperatorService::Stacks);
   accept(&Service::RequestLogs, &OperatorService::Logs);
+  accept(&Service::RequestOpenPage, &OperatorService::OpenPage);
 }
 
 absl::Status OperatorService::CheckLength(const grpc::ServerContextBase& context, const char* field,
@@ -195,6 +197,41 @@ void OperatorService::Logs(std::unique_ptr<LogsCall> call) {
   }
   LogsCall::Begin(std::move(call), options_.loop, *std::move(owner), *std::move(request),
                   options_.refused);
+void OperatorService::OpenPage(std::unique_ptr<OpenPageCall> call) {
+  absl::StatusOr<std::string> owner = options_.authorize(call->context, "OpenPage");
+  absl::Status status = owner.status();
+  const std::string job = call->request.job();
+  if (status.ok()) status = CheckLength(call->context, "job", job, 0, wire::kMaxJobBytes);
+  if (status.ok() && !options_.open_page) {
+    status = absl::FailedPreconditionError(
+        "this rendezvous serves no page: it was started without --http");
+  }
+  if (!status.ok()) {
+    OpenPageCall::Finish(std::move(call), status);
+    return;
+  }
+  options_.loop->GetSummaries(
+      *owner, [this, owner = *owner, job, call = call.release()](  // called once
+                  const std::vector<JobLoop::Summary>& jobs) {
+        std::unique_ptr<OpenPageCall> owned(call);
+        const bool found =
+            job.empty() || std::any_of(jobs.begin(), jobs.end(), [&](const JobLoop::Summary& each) {
+              return each.job.job == job;
+            });
+        if (!found) {
+          OpenPageCall::Finish(std::move(owned),
+                               absl::NotFoundError(absl::StrCat("there is ", NoSuchJob(job))));
+          return;
+        }
+        const PageLink link = options_.open_page(owner);
+        v1::OpenPageAnswer answer;
+        answer.set_host(link.host);
+        answer.set_port(static_cast<std::uint32_t>(link.port));
+        answer.set_code(link.code);
+        answer.set_certificate_sha256(link.certificate_sha256);
+        answer.set_self_made(link.self_made);
+        OpenPageCall::Finish(std::move(owned), answer);
+      });
 }
 
 void OperatorService::Events(std::unique_ptr<EventsCall> call) {

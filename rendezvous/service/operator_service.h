@@ -20,6 +20,7 @@
 #include "rendezvous/service/job/event_log.h"
 #include "rendezvous/service/job/job_loop.h"
 #include "rendezvous/service/logs_call.h"
+#include "rendezvous/service/page_link.h"
 #include "rendezvous/service/server_call.h"
 #include "rendezvous/service/slow_calls.h"
 #include "worker/contract/task_queue.h"
@@ -42,6 +43,8 @@ class OperatorService {
     std::function<void(const grpc::ServerContextBase& context, const char* counter,
                        const absl::Status& why)>
         refused;
+    // A link that signs in `owner`; empty where there is no page. Any thread.
+    std::function<PageLink(const std::string& owner)> open_page{};
   };
 
   explicit OperatorService(Options options) : options_(std::move(options)) {}
@@ -57,6 +60,7 @@ class OperatorService {
   using StatusCall = WriterCall<v1::StatusRequest, v1::StatusPiece>;
   using StopCall = UnaryCall<v1::StopRequest, v1::OperatorAnswer>;
   using DrainCall = UnaryCall<v1::DrainRequest, v1::OperatorAnswer>;
+  using OpenPageCall = UnaryCall<v1::OpenPageRequest, v1::OpenPageAnswer>;
   using StacksCall = UnaryCall<v1::StacksRequest, v1::StacksAnswer>;
 
   // Counts it unless the field has so many bytes, which its error says.
@@ -68,6 +72,7 @@ class OperatorService {
   void DrainNode(std::unique_ptr<DrainCall> call);
   void Stacks(std::unique_ptr<StacksCall> call);
   void Logs(std::unique_ptr<LogsCall> call);
+  void OpenPage(std::unique_ptr<OpenPageCall> call);
 
   const Options options_;
   v1::Operator::AsyncService service_;

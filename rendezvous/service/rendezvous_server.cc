@@ -197,7 +197,8 @@ void RendezvousServer::MakeServices() {
       [access = access_](const grpc::ServerContextBase& context, const char* counter,
                          const absl::Status& why) {
         access->refusals().Count(counter, absl::StrCat(context.peer(), ": ", why.message()));
-      }});
+      },
+      options_.open_page});
 }
 
 absl::Status RendezvousServer::StartGrpc() {

@@ -20,6 +20,7 @@
 #include "absl/status/statusor.h"
 #include "rendezvous/machine/job_machine.h"
 #include "rendezvous/service/job/job_loop.h"
+#include "rendezvous/service/page_link.h"
 #include "rendezvous/store/store.h"
 #include "rendezvous/wire/limits.h"
 
@@ -54,8 +55,11 @@ class RendezvousServer {
     // The history of the jobs; null: there is none, and operators are not served.
     std::shared_ptr<EventLog> events{};
     std::size_t kept_log_bytes = 32 << 20;  // as in JobLoopOptions
-    std::string version{};                  // of the program, for operators
-    int descriptor_limit = 0;               // 0: RLIMIT_NOFILE; see DescriptorGuard
+    std::string version{};  // of the program, for operators
+    // A link to the page, for an operator who may see the jobs of `owner`. Any thread; may be
+    // empty.
+    std::function<PageLink(const std::string& owner)> open_page{};
+    int descriptor_limit = 0;  // 0: RLIMIT_NOFILE; see DescriptorGuard
     // For so many calls there is a thread that serves them, up to a number (CallQueues).
     std::size_t sessions_per_thread = 1200;
     // What outlives this process; nullptr: nothing does. Loaded by Start; the server owns it.
@@ -85,6 +89,9 @@ class RendezvousServer {
   // For operators' questions; lives as long as the server.
   JobLoop& loop() { return *loop_; }
 
+  // What it is and how it does, for operators. Any thread.
+  DaemonStatus Describe() const;
+
   // The TCP port, 0 for a Unix socket.
   int port() const;
   // A socket that listens, until Shutdown. Before Serve it is readable once somebody connects.
@@ -108,8 +115,6 @@ class RendezvousServer {
   void MakeServices();
   absl::Status StartGrpc();
   void StartAccepting();
-
-  DaemonStatus Describe() const;
 
   Options options_;  // without the store; does not change after Create
   const std::chrono::steady_clock::time_point started_;

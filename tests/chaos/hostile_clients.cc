@@ -1,8 +1,8 @@
 // Clients that nobody wants, against four daemons with a live job each: one asks for tokens on
-// loopback, one for tokens beyond it, one for certificates, and one on loopback was given nothing
-// and makes a token; and relays between. A fifth one's certificates expire, and are renewed while
-// its job runs. Each try must be refused with the code that it deserves; the jobs must not notice;
-// the daemons must not keep a descriptor or memory for it.
+// loopback and has a page, one for tokens beyond it, one for certificates, and one on loopback was
+// given nothing and makes a token; and relays between. A fifth one's certificates expire, and are
+// renewed while its job runs. Each try must be refused with the code that it deserves; the jobs
+// must not notice; the daemons must not keep a descriptor or memory for it.
 //
 //     hostile_clients [--tries N] [--seed S]     twice N; prints the table of verdicts; exits 1 on
 //     a wrong one
@@ -27,6 +27,7 @@
 #include "rendezvous/auth/grpc_log.h"
 #include "tests/chaos/hostile/impostor_attacks.h"
 #include "tests/chaos/hostile/live_job.h"
+#include "tests/chaos/hostile/page_attacks.h"
 #include "tests/chaos/hostile/raw_client.h"
 #include "tests/chaos/hostile/token_attacks.h"
 #include "tests/chaos/hostile/verdicts.h"
@@ -73,7 +74,8 @@ int Run(int tries, std::uint64_t seed) {
   }
   if (!auth::MakeCertificates({tls + "/theirs", "ann", {{"node"}}}).ok()) return 1;
   const std::vector<std::string> tls_flags = TlsFlags(tls + "/ours");
-  LiveJob token_job(token, {"--token-file", token + "/all"}, {"--token-file", token + "/ann"});
+  LiveJob token_job(token, {"--token-file", token + "/all", "--http", "127.0.0.1:0"},
+                    {"--token-file", token + "/ann"});
   const auto began = Clock::now();
   LiveJob tls_job(tls, tls_flags, tls_flags);
   const auto start = std::chrono::ceil<std::chrono::seconds>(Clock::now() - began);
@@ -84,6 +86,7 @@ int Run(int tries, std::uint64_t seed) {
   const TokenAttacks attacks(&token_job);
   const LoopbackAttacks stranger(&own_job, &token_job);
   const RelayAttacks relays(&sealed_job, secret);
+  const PageAttacks pages(&token_job, {"--token-file", token + "/ann"});
 
   const std::vector<std::function<void(Verdicts&)>> quick = {
       [&](Verdicts& v) { attacks.NoProof(v); },
@@ -107,6 +110,16 @@ int Run(int tries, std::uint64_t seed) {
       [&](Verdicts& v) { relays.OurClient(v, Relay::Speaks::kPlain); },
       [&](Verdicts& v) { relays.CarelessClient(v, Relay::Speaks::kTls); },
       [&](Verdicts& v) { relays.CarelessClient(v, Relay::Speaks::kPlain); },
+      [&](Verdicts& v) { pages.HugeBody(v); },
+      [&](Verdicts& v) { pages.HugeHead(v); },
+      [&](Verdicts& v) { pages.PathTricks(v, static_cast<unsigned>(random())); },
+      [&](Verdicts& v) { pages.ForeignHost(v); },
+      [&](Verdicts& v) { pages.CrossSitePost(v); },
+      [&](Verdicts& v) { pages.FormOfAnotherSite(v); },
+      [&](Verdicts& v) { pages.UsedCode(v); },
+      [&](Verdicts& v) { pages.GuessedSession(v); },
+      [&](Verdicts& v) { pages.StopsWithoutASession(v); },
+      [&](Verdicts& v) { pages.OtherOwner(v); },
       [&](Verdicts& v) { TlsAttack(tls_job, "mTLS: no certificate", "", v); },
       [&](Verdicts& v) { TlsAttack(tls_job, "mTLS: another authority's", "theirs/node", v); },
       [&](Verdicts& v) { TlsAttack(tls_job, "mTLS: an expired certificate", "ours/old", v); },
@@ -117,14 +130,20 @@ int Run(int tries, std::uint64_t seed) {
     Verdicts verdicts;
     // Those that only time ends, all along.
     std::vector<std::pair<std::string, std::unique_ptr<RawClient>>> half_open;
-    const auto open = [&](const std::string& kind, const LiveJob& job, const std::string& bytes) {
-      half_open.emplace_back(kind, std::make_unique<RawClient>(job.port(), bytes));
+    const auto open_at = [&](const std::string& kind, int port, const std::string& bytes) {
+      half_open.emplace_back(kind, std::make_unique<RawClient>(port, bytes));
     };
+    const auto open = [&](const std::string& kind, const LiveJob& job, const std::string& bytes) {
+      open_at(kind, job.port(), bytes);
+    };
+    pages.ThousandViewers(verdicts);
     for (int i = 0; i < kSlowOnes; ++i) {
       open("token: connects and is silent", token_job, "");
       open("token: half of a preface", token_job, HalfAPreface());
       open("token: HTTP/2 without a call, deaf", token_job, HttpWithoutACall());
       open("token: half of a call, deaf", token_job, HalfACall());
+      open_at("page: connects and is silent", pages.port(), "");
+      open_at("page: half of a head", pages.port(), "GET / HTTP/1.1\r\nHost: local");
       open("mTLS: connects and is silent", tls_job, "");
       open("mTLS: half of a ClientHello", tls_job, HalfAClientHello());
     }

@@ -25,6 +25,7 @@ constexpr absl::string_view kRunUsage =
     "host\n"
     "  ddprun stacks JOB | --pid PID                  where ranks, or processes here, are in their "
     "code\n"
+    "  ddprun page [JOB]                              print a link to the page of the rendezvous\n"
     "  ddprun slurm job.yaml [--dry-run]              write the batch script and submit it\n"
     "  ddprun kubernetes job.yaml [--jobset]          print the manifest, for kubectl apply\n"
     "  ddprun doctor                                  check this node before a job does\n"
@@ -78,6 +79,7 @@ constexpr Subcommand kSubcommands[] = {
     {"events", ParseEvents, EventsHelp},
     {"logs", ParseLogs, LogsHelp},
     {"stacks", ParseStacks, StacksHelp},
+    {"page", ParsePage, PageHelp},
     {"completion", ParseCompletion, CompletionHelp},
     {"version", ParseVersion, nullptr},
     {"help", ParseHelp, nullptr},
@@ -97,7 +99,7 @@ Command ParseHelp(const Arguments& arguments, const Host&) {
   if (topic != nullptr && topic->help != nullptr) return topic->help();
   return UsageError({absl::StrCat(
       "help: expected nothing, rendezvous, validate, slurm, kubernetes, doctor, "
-      "certs, python-module, status, stop, drain, events, logs, stacks or completion (found ",
+      "certs, python-module, status, stop, drain, events, logs, stacks, page or completion (found ",
       Quoted(absl::StrJoin(arguments, " ")), ")")});
 }
 

@@ -32,6 +32,17 @@ struct RunCommand {
   std::vector<std::string> notes;
 };
 
+// Where the rendezvous serves its page, and to whom.
+struct HttpConfig {
+  std::string host;              // without the brackets of an IPv6 address; empty: it serves none
+  int port = 0;                  // 0: any free one
+  std::string certificate_file;  // absolute, as are the others; empty: none
+  std::string key_file;
+  std::string read_token_file;
+  std::vector<std::string> names;  // that Host headers may have
+  bool is_private = false;         // nobody sees anything without a session
+};
+
 // ddprun rendezvous --listen HOST:PORT
 struct RendezvousCommand {
   std::string socket;       // absolute, of a Unix socket; empty: host and port say where it listens
@@ -40,6 +51,7 @@ struct RendezvousCommand {
   std::string port_file;    // absolute; empty: none
   std::string log_file;     // absolute; empty: stderr
   std::string events_file;  // absolute; empty: none
+  HttpConfig http;
   CredentialsConfig credentials;
   std::string state_dir;  // absolute; empty: without `starter` the jobs end with the process
   bool insecure = false;  // asks nobody who calls
@@ -72,9 +84,10 @@ struct PythonModuleCommand {
   std::string folder;  // absolute
 };
 
-// ddprun status [JOB], stop JOB, drain NODE [JOB], events [JOB], stacks JOB, logs JOB
+// ddprun status [JOB], stop JOB, drain NODE [JOB], events [JOB], stacks JOB, logs JOB,
+// page [JOB]
 struct OperatorCommand {
-  enum class Kind { kStatus, kStop, kDrain, kEvents, kStacks, kLogs };
+  enum class Kind { kStatus, kStop, kDrain, kEvents, kStacks, kLogs, kPage };
   // kLogs: which files, and what of them.
   struct Logs {
     std::vector<int> ranks{};  // none: all

@@ -358,6 +358,8 @@ absl::Span<const CompletedSubcommand> CompletedSubcommands() {
        OperatorFlags(Kind::kLogs)},
       {"stacks", "where the ranks of a job are in their code", CompletedArgument::kJob,
        OperatorFlags(Kind::kStacks)},
+      {"page", "print a link to the page of a rendezvous", CompletedArgument::kNone,
+       OperatorFlags(Kind::kPage)},
       {"slurm", "write the batch script of a job file and submit it", CompletedArgument::kFile,
        SlurmFlags()},
       {"kubernetes", "print the Kubernetes manifest of a job file", CompletedArgument::kFile,

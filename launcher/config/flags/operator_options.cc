@@ -155,6 +155,17 @@ const KindRow& RowOf(Kind kind) {  // table
        "its stderr. Exit code 1 if a file cannot be read to its end.\n"
        "\n",
        "one job", 1, 1, kLogsFlags},
+      {"page",
+       "Prints a link to the page of a running rendezvous (--http), which signs in whoever opens "
+       "it:\n"
+       "once, within a minute. docs/page.md.\n"
+       "\n"
+       "  ddprun page [JOB] [OPTIONS]\n"
+       "\n",
+       "one job or none",
+       0,
+       1,
+       {}},
   };
   return kRows[static_cast<int>(kind)];
 }
@@ -341,7 +352,7 @@ absl::Span<const FlagSpec> OperatorFlags(Kind kind) {
   static const auto* const tables = [] {
     auto* const all = new std::vector<std::vector<FlagSpec>>;
     for (const Kind each :
-         {Kind::kStatus, Kind::kStop, Kind::kDrain, Kind::kEvents, Kind::kStacks, Kind::kLogs}) {
+         {Kind::kStatus, Kind::kStop, Kind::kDrain, Kind::kEvents, Kind::kStacks, Kind::kLogs, Kind::kPage}) {
       const absl::Span<const FlagSpec> own = RowOf(each).flags;
       all->emplace_back(own.begin(), own.end());
       all->back().insert(all->back().end(), std::begin(kCommonFlags), std::end(kCommonFlags));
@@ -384,5 +395,9 @@ Command ParseLogs(const std::vector<std::string>& arguments, const Host& host) {
   return Parse<Kind::kLogs>(arguments, host);
 }
 HelpCommand LogsHelp() { return Help<Kind::kLogs>(); }
+Command ParsePage(const std::vector<std::string>& arguments, const Host& host) {
+  return Parse<Kind::kPage>(arguments, host);
+}
+HelpCommand PageHelp() { return Help<Kind::kPage>(); }
 
 }  // namespace ddprun

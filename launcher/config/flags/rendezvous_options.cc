@@ -39,6 +39,7 @@ class RendezvousOptions {
     }
     TakeAddress();
     TakeEnd();
+    TakeHttp();
     if (!errors_.empty()) return UsageError(errors_);
     TakeFiles();
     command_.credentials = Credentials(reading_, host_);
@@ -69,6 +70,32 @@ class RendezvousOptions {
     }
   }
 
+  // --http and what goes with it. The files are taken by TakeFiles.
+  void TakeHttp() {
+    HttpConfig& http = command_.http;
+    const GivenFlag* const given = reading_.Find("http");
+    if (given == nullptr) {
+      for (const char* name :
+           {"http-cert", "http-key", "http-host", "http-read-token-file", "http-private"}) {
+        if (!reading_.IsOn(name)) continue;
+        errors_.push_back(absl::StrCat("--", name, ": goes with --http only"));
+      }
+      return;
+    }
+    if (const auto endpoint = ParseEndpoint(given->value, 0, std::nullopt)) {
+      http.host = endpoint->host;
+      http.port = endpoint->port;
+    } else {
+      AddError(*given, absl::StrCat("expected HOST:PORT, the port from 0 (any free one) to ",
+                                    kMaxPort, ", such as 127.0.0.1:29480"));
+    }
+    if ((reading_.Find("http-cert") == nullptr) != (reading_.Find("http-key") == nullptr)) {
+      errors_.push_back("--http-cert, --http-key: one needs the other");
+    }
+    http.names = reading_.FindAll("http-host");
+    http.is_private = reading_.IsOn("http-private");
+  }
+
   // --until-idle and --starter.
   void TakeEnd() {
     if (const GivenFlag* const idle = reading_.Find("until-idle"); idle != nullptr) {
@@ -89,6 +116,9 @@ class RendezvousOptions {
   void TakeFiles() {
     command_.port_file = Path("port-file");
     command_.state_dir = Path("state-dir");
+    command_.http.certificate_file = Path("http-cert");
+    command_.http.key_file = Path("http-key");
+    command_.http.read_token_file = Path("http-read-token-file");
     command_.log_file = Path("log-file");
     command_.events_file = Path("events-file");
     // A rendezvous that ends with its job leaves nothing behind.

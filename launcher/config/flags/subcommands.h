@@ -29,6 +29,7 @@ Command ParseDrain(const std::vector<std::string>& arguments, const Host& host);
 Command ParseEvents(const std::vector<std::string>& arguments, const Host& host);
 Command ParseStacks(const std::vector<std::string>& arguments, const Host& host);
 Command ParseLogs(const std::vector<std::string>& arguments, const Host& host);
+Command ParsePage(const std::vector<std::string>& arguments, const Host& host);
 Command ParseCompletion(const std::vector<std::string>& arguments, const Host& host);
 
 // What `ddprun SUBCOMMAND --help` prints.
@@ -45,6 +46,7 @@ HelpCommand DrainHelp();
 HelpCommand EventsHelp();
 HelpCommand StacksHelp();
 HelpCommand LogsHelp();
+HelpCommand PageHelp();
 HelpCommand CompletionHelp();
 
 // `ddprun stacks --pid`: needs no rendezvous.

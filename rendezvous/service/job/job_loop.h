@@ -132,6 +132,12 @@ class JobLoop final {
   // `name` is empty.
   void GetStatus(std::string owner, std::string name,
                  std::function<void(std::vector<JobStatus>)> done);
+  // The same of all names, without nodes: for who asks again and again.
+  struct Summary {
+    JobStatus job;
+    int nodes = 0;  // that there are
+  };
+  void GetSummaries(std::string owner, std::function<void(std::vector<Summary>)> done);
   // The answer is a sentence for the operator. Errors: NotFound, FailedPrecondition.
   using AnswerCallback = std::function<void(absl::StatusOr<std::string>)>;
   void StopJob(std::string owner, std::string name, bool save, AnswerCallback done);

@@ -32,6 +32,19 @@ void JobLoop::GetStatus(std::string owner, std::string name,
   Ask(run, [done] { done({}); });
 }
 
+void JobLoop::GetSummaries(std::string owner, std::function<void(std::vector<Summary>)> done) {
+  const auto run = [this, owner = std::move(owner), done] {
+    std::vector<Summary> found;
+    for (const auto& [name, job] : jobs_) {
+      if (!owner.empty() && job->owner != owner) continue;
+      found.push_back({job->machine.Status(now_, StatusDetail::kWithoutNodes),
+                       static_cast<int>(job->machine.agent_count())});
+    }
+    done(std::move(found));
+  };
+  Ask(run, [done] { done({}); });
+}
+
 void JobLoop::StopJob(std::string owner, std::string name, bool save, AnswerCallback done) {
   const auto run = [this, owner = std::move(owner), name = std::move(name), save, done] {
     const JobPtr job = FindOwned(owner, name);

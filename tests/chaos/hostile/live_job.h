@@ -38,6 +38,7 @@ class LiveJob {
   // Waits until what was open is closed. Polls: nobody tells when another process closes something.
   int DescriptorsAtRest(int expected) const;
   std::string Log() { return daemon_.program().err(); }
+  std::string Out() { return daemon_.program().out(); }
 
   // The job ends as if nobody had been there: exit code 0 is generation 0.
   bool EndsWell();

@@ -72,6 +72,19 @@ TEST_F(CertificatesTest, AreGoodForServersAndClientsOfTheirHosts) {
   EXPECT_EQ(X509_check_ip_asc(Certificate("fd00::7.crt").get(), "fd00::7", 0), 1);
 }
 
+TEST_F(CertificatesTest, AServersOwnOneIsGoodForTheNamesThatItIsGiven) {
+  const TlsPem pem = MakeSelfSigned("ddprun", {"head", "10.0.0.7", "", "no name"});
+  const BioPtr bio(BIO_new_mem_buf(pem.cert.data(), static_cast<int>(pem.cert.size())));
+  const CertificatePtr certificate(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
+  for (const char* host : {"head", "localhost"}) {
+    EXPECT_EQ(X509_check_host(certificate.get(), host, 0, 0, nullptr), 1) << host;
+  }
+  for (const char* address : {"10.0.0.7", "127.0.0.1"}) {
+    EXPECT_EQ(X509_check_ip_asc(certificate.get(), address, 0), 1) << address;
+  }
+  EXPECT_EQ(X509_check_host(certificate.get(), "other", 0, 0, nullptr), 0);
+}
+
 TEST_F(CertificatesTest, KeysArePrivate) {
   ASSERT_TRUE(Make({{"node"}}).ok());
   for (const auto& [name, mode] : std::map<std::string, mode_t>{{"ca.crt", 0644},

@@ -152,5 +152,33 @@ TEST(CliRendezvousTest, EventsAreKeptWhereTheStateIs) {
   EXPECT_EQ(of({"--state-dir", "/s", "--until-idle", "1s"}), "");
 }
 
+TEST(CliRendezvousTest, APageIsServedWhereItIsAsked) {
+  const auto of = [](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"rendezvous", "--listen", "a:1"});
+    return ParseAs<RendezvousCommand>(arguments).http;
+  };
+  EXPECT_EQ(of({}).host, "");
+  const HttpConfig http =
+      of({"--http", "[::]:0", "--http-cert", "c.crt", "--http-key", "/c.key", "--http-host", "x",
+          "--http-host", "y", "--http-read-token-file", "t", "--http-private"});
+  EXPECT_EQ(http.host, "::");
+  EXPECT_EQ(http.port, 0);
+  EXPECT_EQ(http.certificate_file, "/home/user/c.crt");
+  EXPECT_EQ(http.key_file, "/c.key");
+  EXPECT_EQ(http.names, (std::vector<std::string>{"x", "y"}));
+  EXPECT_EQ(http.read_token_file, "/home/user/t");
+  EXPECT_TRUE(http.is_private);
+}
+
+TEST(CliRendezvousTest, WhatGoesWithAPageNeedsOne) {
+  const auto error = [](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"rendezvous", "--listen", "a:1"});
+    return ErrorOf(arguments);
+  };
+  EXPECT_THAT(error({"--http-private"}), StartsWith("--http-private: goes with --http only"));
+  EXPECT_THAT(error({"--http", "here"}), StartsWith("--http: expected HOST:PORT"));
+  EXPECT_THAT(error({"--http", "a:2", "--http-key", "k"}), HasSubstr("one needs the other"));
+}
+
 }  // namespace cli_rendezvous_test
 }  // namespace ddprun

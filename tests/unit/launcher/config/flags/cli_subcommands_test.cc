@@ -166,6 +166,13 @@ TEST(CliEventsTest, ATraceIsOfWhatHasHappened) {
   EXPECT_TRUE(ParseAs<OperatorCommand>({"events", "--trace"}).trace);
   EXPECT_THAT(ErrorOf({"events", "--trace", "--follow"}),
               HasSubstr("cannot be given with --follow"));
+TEST(CliPageTest, TakesAJobOrNone) {
+  const auto command = ParseAs<OperatorCommand>({"page", "exp7", "--rdzv-endpoint", "n1"});
+  EXPECT_EQ(command.kind, OperatorCommand::Kind::kPage);
+  EXPECT_EQ(command.job, "exp7");
+  EXPECT_EQ(command.endpoint, "n1:29400");
+  EXPECT_EQ(ParseAs<OperatorCommand>({"page"}).job, "");
+  EXPECT_THAT(ErrorOf({"page", "a", "b"}), StartsWith("page: expected one job or none"));
 }
 
 }  // namespace cli_subcommands_test

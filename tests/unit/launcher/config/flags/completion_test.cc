@@ -38,7 +38,7 @@ TEST(CompletionTest, EverySubcommandThatHelpNamesIsCompletedWithItsFlags) {
   // The other way round: what can be given and is not completed.
   for (const char* const name :
        {"rendezvous", "validate", "status", "stop", "drain", "events", "certs", "python-module",
-        "logs", "stacks", "completion", "version", "help"}) {
+        "logs", "stacks", "page", "completion", "version", "help"}) {
     EXPECT_TRUE(std::any_of(CompletedSubcommands().begin(), CompletedSubcommands().end(),
                             [&](const auto& subcommand) { return subcommand.name == name; }))
         << name;

@@ -69,6 +69,21 @@ TEST_F(JobLoopTest, PassesTheRoundsMessagesToTheStreamOfEachAgent) {
   EXPECT_THAT(log(), HasSubstr("job: n1 joined"));
 }
 
+TEST_F(JobLoopTest, ASummaryCountsItsNodesAndHasNone) {
+  const auto agent = Joined("ours", 1, 2, "ann");
+  const auto other = Joined("theirs", 2, 2, "bob");
+  ASSERT_TRUE(agent->WaitForRequests(2));
+  ASSERT_TRUE(other->WaitForRequests(2));
+  std::promise<std::vector<JobLoop::Summary>> told;
+  loop_->GetSummaries("ann",
+                      [&](std::vector<JobLoop::Summary> jobs) { told.set_value(std::move(jobs)); });
+  const std::vector<JobLoop::Summary> jobs = told.get_future().get();
+  ASSERT_EQ(jobs.size(), 1u);
+  EXPECT_EQ(jobs[0].job.job, "ours");
+  EXPECT_EQ(jobs[0].nodes, 1);
+  EXPECT_THAT(jobs[0].job.nodes, IsEmpty());
+}
+
 TEST_F(JobLoopTest, AsksForTheNextMessageOnlyWhenTheLastOneIsHandled) {
   const auto stream = Joined("job", 1);
   ASSERT_TRUE(stream->WaitForRequests(2));  // one for the Join, one after it

@@ -1,0 +1,45 @@
+// RendezvousPage: the page of `ddprun rendezvous --http`, from its flags to its end.
+#ifndef DDPRUN_LAUNCHER_COMMANDS_PAGE_RENDEZVOUS_PAGE_H_
+#define DDPRUN_LAUNCHER_COMMANDS_PAGE_RENDEZVOUS_PAGE_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "launcher/config/flags/cli.h"
+#include "rendezvous/http/page/page_service.h"
+#include "rendezvous/http/server/http_server.h"
+#include "rendezvous/service/job/event_log.h"
+#include "rendezvous/service/page_link.h"
+#include "rendezvous/service/rendezvous_server.h"
+
+namespace ddprun {
+
+class RendezvousPage {
+ public:
+  // Serves when it returns. `server` outlives it. Errors: InvalidArgument for what a flag names,
+  // Unavailable where it cannot listen.
+  static absl::StatusOr<std::unique_ptr<RendezvousPage>> Start(const HttpConfig& config,
+                                                               RendezvousServer* server,
+                                                               std::shared_ptr<EventLog> events);
+
+  // "https://0.0.0.0:29480"
+  std::string url() const;
+
+  // A link that signs in whoever may see the jobs of `owner`. Any thread.
+  PageLink Open(const std::string& owner);
+
+  // Before that of the RendezvousServer.
+  void Shutdown();
+
+ private:
+  explicit RendezvousPage(HttpConfig config) : config_(std::move(config)) {}
+
+  const HttpConfig config_;
+  std::unique_ptr<http::PageService> service_;
+  std::unique_ptr<http::HttpServer> http_;  // calls service_
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_COMMANDS_PAGE_RENDEZVOUS_PAGE_H_

@@ -1,0 +1,23 @@
+// The answers of the page's routes. Pure.
+#ifndef DDPRUN_RENDEZVOUS_HTTP_PAGE_ANSWERS_H_
+#define DDPRUN_RENDEZVOUS_HTTP_PAGE_ANSWERS_H_
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "absl/status/status.h"
+#include "rendezvous/http/server/message.h"
+
+namespace ddprun::http {
+
+Response JsonAnswer(std::string json);
+Response JsonAnswer(const nlohmann::ordered_json& json);
+
+// {"error": text}
+Response ErrorAnswer(int status, const std::string& text);
+// The same of what the rendezvous says, with a status of HTTP that fits.
+Response ErrorAnswer(const absl::Status& why);
+
+}  // namespace ddprun::http
+
+#endif  // DDPRUN_RENDEZVOUS_HTTP_PAGE_ANSWERS_H_

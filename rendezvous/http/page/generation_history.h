@@ -1,0 +1,52 @@
+// GenerationHistory: when the generations of a job were formed, started and ended, and why, from
+// its lines of history. Pure.
+#ifndef DDPRUN_RENDEZVOUS_HTTP_PAGE_GENERATION_HISTORY_H_
+#define DDPRUN_RENDEZVOUS_HTTP_PAGE_GENERATION_HISTORY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+namespace ddprun::http {
+
+class GenerationHistory {
+ public:
+  static constexpr std::size_t kKept = 64;
+
+  // A line of the job, in their order; `unix_ms`: its time.
+  void OnLine(const nlohmann::ordered_json& line, std::int64_t unix_ms);
+
+  // Oldest first; what has not happened is null. `redacted`: without reasons.
+  nlohmann::ordered_json ToJson(std::int64_t now_unix_ms, bool redacted) const;
+
+  // Where all ranks were when the newest hang was called, as text; nothing once they move.
+  const std::optional<std::string>& hang_stacks() const { return hang_stacks_; }
+
+ private:
+  struct Entry {
+    std::int64_t requeue_number = 0;
+    std::int64_t generation = 0;
+    std::optional<std::int64_t> formed_ms{};
+    std::optional<std::int64_t> started_ms{};
+    std::optional<std::int64_t> saving_ms{};
+    std::optional<std::int64_t> stopping_ms{};
+    std::optional<std::int64_t> ended_ms{};
+    std::string why{};
+    double recovery_ms = 0;  // of the slowest node
+    nlohmann::ordered_json phases_ms{};
+  };
+
+  Entry& EntryOf(std::int64_t requeue_number, std::int64_t generation);
+  void Note(const std::string& event, const nlohmann::ordered_json& line, std::int64_t unix_ms,
+            Entry* entry);
+
+  std::deque<Entry> entries_;
+  std::optional<std::string> hang_stacks_;
+};
+
+}  // namespace ddprun::http
+
+#endif  // DDPRUN_RENDEZVOUS_HTTP_PAGE_GENERATION_HISTORY_H_

@@ -1,0 +1,67 @@
+// LogView: a worker's log as server-sent events, for one viewer. What the browser has not read is
+// not acknowledged, so the agent sends no more than that.
+//
+// Thread-safe. Owned by whoever serves the reading, and by the stream's callbacks, until both are
+// over.
+#ifndef DDPRUN_RENDEZVOUS_HTTP_PAGE_LOG_VIEW_H_
+#define DDPRUN_RENDEZVOUS_HTTP_PAGE_LOG_VIEW_H_
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "rendezvous/http/server/message.h"
+#include "rendezvous/http/server/responder.h"
+#include "rendezvous/service/job/log_request.h"
+
+namespace ddprun::http {
+
+// Who serves it: ReadLogs, AcknowledgeLogs and CancelLogs of the JobLoop (log_request.h).
+struct LogService {
+  std::function<LogReadId(std::string owner, LogRequest request, std::shared_ptr<LogReader> reader)>
+      read;
+  std::function<void(LogReadId id, std::size_t bytes)> acknowledge;
+  std::function<void(LogReadId id)> cancel;
+};
+
+// Of "?job=J&rank=R&generation=G&stream=stdout|stderr&tail=N&follow=1". Error: InvalidArgument, for
+// people.
+absl::StatusOr<LogRequest> LogRequestOf(const Request& request);
+
+class LogView final : public LogReader, public std::enable_shared_from_this<LogView> {
+ public:
+  // Begins to read, and answers. `service` outlives the stream.
+  static void Begin(const LogService* service, const std::string& owner, LogRequest request,
+                    Responder* responder);
+
+  LogView(const LogService* service, std::shared_ptr<Stream> stream)
+      : service_(service), stream_(std::move(stream)) {}
+
+  void OnText(const LogSource& source, std::string text) override;
+  void OnSourceEnd(const LogSource& source, std::string note) override;
+  void OnEnd(absl::Status why) override;
+
+ private:
+  void SetId(LogReadId id);
+  void OnSent();
+  void OnClose();
+
+  const LogService* const service_;
+  const std::shared_ptr<Stream> stream_;
+
+  std::mutex mutex_;
+  // Guarded by mutex_.
+  std::optional<LogReadId> id_;  // from ReadLogs' return on
+  std::size_t unacknowledged_ = 0;
+  std::string notes_;  // of the files that have ended
+  bool over_ = false;  // OnEnd or OnClose has come
+};
+
+}  // namespace ddprun::http
+
+#endif  // DDPRUN_RENDEZVOUS_HTTP_PAGE_LOG_VIEW_H_

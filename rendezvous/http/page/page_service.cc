@@ -1,0 +1,252 @@
+#include "rendezvous/http/page/page_service.h"
+
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "rendezvous/http/page/answers.h"
+#include "rendezvous/http/page/page_source.h"
+#include "rendezvous/stacks/stack_text.h"
+#include "rendezvous/stacks/stack_tree.h"
+#include "rendezvous/wire/limits.h"
+
+namespace ddprun::http {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kNonceBytes = 16;
+
+TimePoint Now() { return std::chrono::steady_clock::now(); }
+
+// The members of a body that is a JSON object.
+class Body {
+ public:
+  explicit Body(const Request& request) : json_(Json::parse(request.body, nullptr, false)) {}
+
+  std::string Text(const char* name) const {
+    const auto found = json_.find(name);
+    return found != json_.end() && found->is_string() ? found->get<std::string>() : "";
+  }
+  bool IsOn(const char* name) const {
+    const auto found = json_.find(name);
+    return found != json_.end() && found->is_boolean() && found->get<bool>();
+  }
+
+ private:
+  const Json json_;
+};
+
+bool IsName(const std::string& text, std::size_t most) {
+  return !text.empty() && text.size() <= most;
+}
+
+Response NoSuchName(const char* field) {
+  return ErrorAnswer(400, absl::StrCat(field, ": expected a name"));
+}
+
+JobLoop::AnswerCallback AnswerTo(std::shared_ptr<Responder> responder) {
+  return [responder = std::move(responder)](const absl::StatusOr<std::string>& result) {
+    responder->Send(result.ok() ? JsonAnswer(Json{{"text", *result}})
+                                : ErrorAnswer(result.status()));
+  };
+}
+
+Response StacksAnswer(const absl::StatusOr<JobLoop::Stacks>& stacks) {
+  if (!stacks.ok()) return ErrorAnswer(stacks.status());
+  const auto tree = StackTree::Decode(stacks->tree);
+  if (!tree.ok()) return ErrorAnswer(absl::InternalError(tree.status().message()));
+  return JsonAnswer(Json{{"text", ToText(*tree, {})}, {"missing", stacks->missing}});
+}
+
+}  // namespace
+
+struct PageService::Route {
+  const char* method;
+  const char* path;
+  Needs needs;
+  void (PageService::*serve)(Call& call);
+};
+
+const PageService::Route PageService::kRoutes[] = {
+    {"GET", "/", Needs::kNothing, &PageService::Page},
+    {"GET", "/healthz", Needs::kNothing, &PageService::Health},
+    {"GET", "/readyz", Needs::kNothing, &PageService::Health},
+    {"GET", "/metrics", Needs::kMetrics, &PageService::ShowMetrics},
+    {"POST", "/api/login", Needs::kNothing, &PageService::LogIn},
+    {"GET", "/api/session", Needs::kNothing, &PageService::Session},
+    {"GET", "/api/jobs", Needs::kStates, &PageService::Jobs},
+    {"GET", "/api/job", Needs::kStates, &PageService::Job},
+    {"GET", "/api/events", Needs::kStates, &PageService::Events},
+    {"GET", "/api/logs", Needs::kOwner, &PageService::Logs},
+    {"GET", "/api/stacks", Needs::kOwner, &PageService::Stacks},
+    {"POST", "/api/stop", Needs::kOwner, &PageService::Stop},
+    {"POST", "/api/drain", Needs::kOwner, &PageService::Drain},
+};
+
+PageService::PageService(Options options)
+    : options_(std::move(options)),
+      gate_(options_.gate),
+      feed_({options_.loop, options_.events, options_.daemon}) {}
+
+std::string PageService::NewCode(const std::string& owner) { return gate_.NewCode(owner, Now()); }
+
+void PageService::Serve(Request request, std::shared_ptr<Responder> responder) {
+  const Route* found = nullptr;
+  bool is_path = false;
+  const std::string method = request.method == "HEAD" ? "GET" : request.method;
+  for (const Route& route : kRoutes) {
+    if (request.target_path != route.path) continue;
+    is_path = true;
+    if (method == route.method) found = &route;
+  }
+  if (found == nullptr) {
+    return responder->Send(is_path ? ErrorAnswer(405, "this path takes another method")
+                                   : ErrorAnswer(404, "there is no such page"));
+  }
+  // Only the page itself may be come to by a link on another site.
+  if (found->path != std::string("/") && IsCrossSite(request)) {
+    return responder->Send(ErrorAnswer(403, "this request comes from the page of another site"));
+  }
+  const Viewer viewer = gate_.Identify(request, Now());
+  if (!MayUse(viewer, found->needs)) {
+    return responder->Send(
+        ErrorAnswer(403, "sign in first: `ddprun page` prints a link that does"));
+  }
+  if (method == "POST") {
+    // What a form of another site cannot send.
+    if (!absl::StartsWith(request.Header("content-type"), "application/json")) {
+      return responder->Send(ErrorAnswer(415, "expected a body of type application/json"));
+    }
+    const bool acts = found->needs == Needs::kOwner;
+    if (const absl::Status allowed = gate_.CheckAction(request, Now()); acts && !allowed.ok()) {
+      return responder->Send(ErrorAnswer(allowed));
+    }
+  }
+  Call call{std::move(request), viewer, std::move(responder)};
+  (this->*found->serve)(call);
+}
+
+ViewKey PageService::KeyOf(const Call& call, const std::string& job) const {
+  return {call.viewer.owner, job, call.viewer.redacted()};
+}
+
+// ---- for everybody ----
+
+void PageService::Page(Call& call) {
+  const std::string nonce = absl::WebSafeBase64Escape(options_.gate.random(kNonceBytes));
+  call.responder->Send(
+      {.status = 200,
+       .content_type = "text/html; charset=utf-8",
+       .body = absl::StrReplaceAll(PageSource(), {{"__NONCE__", nonce}}),
+       .headers = {{"Content-Security-Policy",
+                    absl::StrCat("default-src 'none'; script-src 'nonce-", nonce,
+                                 "'; style-src 'nonce-", nonce,
+                                 "'; img-src data:; connect-src 'self'; base-uri 'none'; "
+                                 "form-action 'none'; frame-ancestors 'none'")}}});
+}
+
+void PageService::Health(Call& call) { call.responder->Send({.body = "ok\n"}); }
+
+void PageService::LogIn(Call& call) {
+  const auto session = gate_.SignIn(Body(call.request).Text("code"), Now());
+  if (!session) {
+    return call.responder->Send(
+        ErrorAnswer(403,
+                    "this link was used, or is older than a minute: `ddprun page` prints a "
+                    "new one"));
+  }
+  Json json = {{"csrf", session->csrf},
+               {"expires_ms", std::chrono::milliseconds(Gate::kSessionLifetime).count()}};
+  const bool by_cookie = SessionByOf(call.request) == SessionBy::kCookie;
+  if (!by_cookie) json["token"] = session->secret;
+  Response answer = JsonAnswer(json);
+  if (by_cookie) {
+    const auto seconds = std::chrono::seconds(Gate::kSessionLifetime).count();
+    answer.headers.emplace_back("Set-Cookie", absl::StrCat(Gate::kCookie, "=", session->secret,
+                                                           "; Path=/; Max-Age=", seconds,
+                                                           "; Secure; HttpOnly; SameSite=Strict"));
+  }
+  call.responder->Send(std::move(answer));
+}
+
+void PageService::Session(Call& call) {
+  const bool signed_in = call.viewer.signed_in();
+  Json json = {{"signed_in", signed_in}, {"may_act", signed_in}};
+  if (MayUse(call.viewer, Needs::kStates)) json["version"] = options_.daemon().version;
+  if (signed_in) json["csrf"] = call.viewer.csrf;
+  call.responder->Send(JsonAnswer(json));
+}
+
+// ---- states ----
+
+void PageService::ShowMetrics(Call& call) {
+  if (!options_.metrics) return call.responder->Send(ErrorAnswer(404, "there are no metrics"));
+  options_.metrics(call.viewer.redacted() ? std::nullopt : std::optional(call.viewer.owner),
+                   [responder = call.responder](std::string text) {
+                     responder->Send({.status = 200,
+                                      .content_type = "text/plain; version=0.0.4; charset=utf-8",
+                                      .body = std::move(text)});
+                   });
+}
+
+void PageService::Jobs(Call& call) {
+  feed_.Get(KeyOf(call, ""), [responder = call.responder](std::optional<std::string> json) {
+    responder->Send(JsonAnswer(std::move(json).value_or("{}")));
+  });
+}
+
+void PageService::Job(Call& call) {
+  const std::string job = call.request.Query("job");
+  if (!IsName(job, wire::kMaxJobBytes)) return call.responder->Send(NoSuchName("job"));
+  feed_.Get(KeyOf(call, job), [responder = call.responder](std::optional<std::string> json) {
+    responder->Send(json ? JsonAnswer(*std::move(json)) : ErrorAnswer(404, "there is no such job"));
+  });
+}
+
+void PageService::Events(Call& call) {
+  const std::string job = call.request.Query("job");
+  if (job.size() > wire::kMaxJobBytes) return call.responder->Send(NoSuchName("job"));
+  feed_.Watch(KeyOf(call, job), call.viewer.until, call.responder);
+}
+
+// ---- for the owner ----
+
+void PageService::Logs(Call& call) {
+  if (!options_.logs.read) return call.responder->Send(ErrorAnswer(404, "there are no logs here"));
+  auto wanted = LogRequestOf(call.request);
+  if (!wanted.ok()) return call.responder->Send(ErrorAnswer(wanted.status()));
+  LogView::Begin(&options_.logs, call.viewer.owner, *std::move(wanted), call.responder.get());
+}
+
+void PageService::Stacks(Call& call) {
+  const std::string job = call.request.Query("job");
+  if (!IsName(job, wire::kMaxJobBytes)) return call.responder->Send(NoSuchName("job"));
+  options_.loop->GetStacks(
+      call.viewer.owner, job,
+      [this, responder = call.responder](absl::StatusOr<JobLoop::Stacks> stacks) {
+        feed_.Run(
+            [responder, stacks = std::move(stacks)] { responder->Send(StacksAnswer(stacks)); });
+      });
+}
+
+void PageService::Stop(Call& call) {
+  const Body body(call.request);
+  const std::string job = body.Text("job");
+  if (!IsName(job, wire::kMaxJobBytes)) return call.responder->Send(NoSuchName("job"));
+  options_.loop->StopJob(call.viewer.owner, job, body.IsOn("save"), AnswerTo(call.responder));
+}
+
+void PageService::Drain(Call& call) {
+  const Body body(call.request);
+  const std::string job = body.Text("job");
+  const std::string host = body.Text("host");
+  if (!IsName(job, wire::kMaxJobBytes)) return call.responder->Send(NoSuchName("job"));
+  if (!IsName(host, wire::kMaxHostBytes)) return call.responder->Send(NoSuchName("host"));
+  options_.loop->DrainNode(call.viewer.owner, job, host, AnswerTo(call.responder));
+}
+
+}  // namespace ddprun::http

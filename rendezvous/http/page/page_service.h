@@ -1,0 +1,80 @@
+// PageService: the routes of the daemon's page. docs/page.md lists them.
+//
+// Every request passes the Gate here first, and nowhere else.
+#ifndef DDPRUN_RENDEZVOUS_HTTP_PAGE_PAGE_SERVICE_H_
+#define DDPRUN_RENDEZVOUS_HTTP_PAGE_PAGE_SERVICE_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "rendezvous/http/access/gate.h"
+#include "rendezvous/http/page/log_view.h"
+#include "rendezvous/http/page/state_feed.h"
+#include "rendezvous/http/server/http_server.h"
+#include "rendezvous/service/job/event_log.h"
+#include "rendezvous/service/job/job_loop.h"
+
+namespace ddprun::http {
+
+class PageService {
+ public:
+  // Makes the text for Prometheus: of the jobs of `owner` (empty: all), or for nobody in
+  // particular, who sees no host names. Any thread; must not block; `done` from any thread.
+  using Metrics =
+      std::function<void(std::optional<std::string> owner, std::function<void(std::string)> done)>;
+
+  struct Options {
+    JobLoop* loop;  // outlives this, and ends before it
+    std::shared_ptr<EventLog> events;
+    std::function<DaemonStatus()> daemon;  // any thread
+    Gate::Options gate;
+    Metrics metrics{};  // empty: there is no /metrics
+    LogService logs{};  // empty: there is no /api/logs
+  };
+  explicit PageService(Options options);
+  PageService(const PageService&) = delete;
+  PageService& operator=(const PageService&) = delete;
+
+  // The HttpServer's handler.
+  void Serve(Request request, std::shared_ptr<Responder> responder);
+
+  // A code for a link, of an operator who has shown who he is. Any thread.
+  std::string NewCode(const std::string& owner);
+
+  // Says goodbye to the viewers. Before the HttpServer's end, and that before the JobLoop's.
+  void Shutdown() { feed_.Shutdown(); }
+
+ private:
+  struct Call {
+    Request request;
+    Viewer viewer;
+    std::shared_ptr<Responder> responder;
+  };
+  struct Route;
+  static const Route kRoutes[];
+
+  void Page(Call& call);
+  void Health(Call& call);
+  void ShowMetrics(Call& call);
+  void LogIn(Call& call);
+  void Session(Call& call);
+  void Jobs(Call& call);
+  void Job(Call& call);
+  void Events(Call& call);
+  void Logs(Call& call);
+  void Stacks(Call& call);
+  void Stop(Call& call);
+  void Drain(Call& call);
+
+  ViewKey KeyOf(const Call& call, const std::string& job) const;
+
+  const Options options_;
+  Gate gate_;
+  StateFeed feed_;
+};
+
+}  // namespace ddprun::http
+
+#endif  // DDPRUN_RENDEZVOUS_HTTP_PAGE_PAGE_SERVICE_H_

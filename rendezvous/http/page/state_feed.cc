@@ -1,0 +1,261 @@
+#include "rendezvous/http/page/state_feed.h"
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "rendezvous/http/page/answers.h"
+#include "rendezvous/http/page/redaction.h"
+#include "rendezvous/json/dump.h"
+#include "rendezvous/json/root_cause_json.h"
+#include "worker/contract/job_name.h"
+
+namespace ddprun::http {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kMostHistoryLines = 2000;
+constexpr std::size_t kMostHistoryBytes = 1 << 20;
+
+TimePoint Now() { return std::chrono::steady_clock::now(); }
+
+std::int64_t UnixMs() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+}
+
+std::string ShownLine(const EventLog::Line& line, bool redacted) {
+  if (!redacted) return line.json;
+  return Dump(RedactedLine(Json::parse(line.json, nullptr, false)), -1);
+}
+
+bool Sees(const ViewKey& key, const EventLog::Line& line) {
+  return (key.owner.empty() || key.owner == line.owner) && (key.job.empty() || key.job == line.job);
+}
+
+}  // namespace
+
+StateFeed::StateFeed(Options options) : options_(std::move(options)) {
+  executor_.Start(Now());
+  follower_ = options_.events->Follow([this] {
+    if (!log_has_more_.exchange(true)) Run([this] { ReadLog(); });
+  });
+  Run([this] { ReadLog(); });  // what is kept from before
+}
+
+void StateFeed::Shutdown() {
+  options_.events->Unfollow(follower_);
+  executor_.Shutdown();
+}
+
+void StateFeed::Run(std::function<void()> task) { executor_.Post(std::move(task)); }
+
+void StateFeed::Get(ViewKey key, std::function<void(std::optional<std::string>)> done) {
+  Run([this, key = std::move(key), done = std::move(done)] {
+    Make(key, [done](const Json& json) {
+      done(json.is_null() ? std::nullopt : std::optional(Dump(json, -1)));
+    });
+  });
+}
+
+void StateFeed::Watch(ViewKey key, TimePoint until, std::shared_ptr<Responder> responder) {
+  Run([this, key = std::move(key), until, responder = std::move(responder)] {
+    std::size_t viewers = 0;
+    for (const auto& [other, watched] : views_) viewers += watched.size();
+    if (viewers >= kMostViewers) {
+      responder->Send(ErrorAnswer(
+          503, absl::StrCat("the page has ", viewers, " viewers, and no more are possible")));
+      return;
+    }
+    Watched& watched = views_[key];
+    watched.newcomers.push_back({until, responder});
+    // Where there is nothing fresh, it is due: the turn of this thread ends with that.
+    if (const Stream::Piece state = watched.view.Fresh(Now())) AdmitNewcomers(key, state, &watched);
+  });
+}
+
+void StateFeed::AdmitNewcomers(const ViewKey& key, const Stream::Piece& state, Watched* watched) {
+  if (watched->newcomers.empty()) return;
+  Stream::Piece history;
+  if (!key.job.empty()) history = SseEvent("history", HistoryOf(key));
+  for (const Newcomer& newcomer : std::exchange(watched->newcomers, {})) {
+    const std::shared_ptr<Stream> stream =
+        newcomer.responder->Open({.status = 200, .content_type = "text/event-stream"});
+    if (history != nullptr) stream->Write(history);
+    stream->Write(state);
+    const std::uint64_t id = ++newest_viewer_;
+    watched->view.Add(id, stream, newcomer.until);
+    stream->OnClose([this, key, id] {
+      Run([this, key, id] {
+        const auto found = views_.find(key);
+        if (found != views_.end()) found->second.view.Drop(id);
+      });
+    });
+  }
+}
+
+std::string StateFeed::HistoryOf(const ViewKey& key) const {
+  std::deque<std::string> lines;
+  std::size_t bytes = 0;
+  EventLog::Filter filter;
+  filter.owner = key.owner;
+  filter.job = key.job;
+  std::uint64_t place = options_.events->Oldest();
+  std::shared_ptr<const EventLog::Line> line;
+  // What comes after place_ follows as an event of its own.
+  while (options_.events->Next(filter, &place, &line).ok() && line != nullptr && place <= place_) {
+    lines.push_back(ShownLine(*line, key.redacted));
+    bytes += lines.back().size();
+    while (lines.size() > kMostHistoryLines || bytes > kMostHistoryBytes) {
+      bytes -= lines.front().size();
+      lines.pop_front();
+    }
+  }
+  return absl::StrCat("[", absl::StrJoin(lines, ","), "]");
+}
+
+// ---- states ----
+
+void StateFeed::Make(const ViewKey& key, Made made) {
+  if (key.job.empty()) {
+    options_.loop->GetSummaries(
+        key.owner, [this, key, made = std::move(made)](std::vector<JobLoop::Summary> jobs) {
+          Run([this, key, made, jobs = std::move(jobs)]() mutable { made(ListOf(key, &jobs)); });
+        });
+  } else {
+    options_.loop->GetStatus(
+        key.owner, key.job, [this, key, made = std::move(made)](std::vector<JobStatus> jobs) {
+          Run([this, key, made, jobs = std::move(jobs)]() mutable { made(JobOf(key, &jobs)); });
+        });
+  }
+}
+
+Json StateFeed::ListOf(const ViewKey& key, std::vector<JobLoop::Summary>* jobs) {
+  Json json = {{"time", IsoTime(UnixMs())},
+               {"daemon", DaemonJson(options_.daemon())},
+               {"jobs", Json::array()}};
+  for (auto& [job, nodes] : *jobs) {
+    if (key.redacted) Redact(&job);
+    json["jobs"].push_back(ListedJob(job, nodes, pasts_[job.job]));
+  }
+  return json;
+}
+
+Json StateFeed::JobOf(const ViewKey& key, std::vector<JobStatus>* jobs) {
+  if (jobs->empty()) return nullptr;
+  JobStatus& job = jobs->front();
+  if (key.redacted) Redact(&job);
+  return WholeJob(std::move(job), pasts_[key.job], {Now(), UnixMs()}, key.redacted);
+}
+
+void StateFeed::Refresh(const ViewKey& key, View* view, TimePoint now) {
+  view->SetAsked();
+  Make(key, [this, key, asked = now](const Json& json) { OnMade(key, json, Now() - asked); });
+}
+
+void StateFeed::OnMade(const ViewKey& key, const Json& json, Duration cost) {
+  const auto found = views_.find(key);
+  if (found == views_.end()) return;
+  Watched& watched = found->second;
+  const TimePoint now = Now();
+  if (!json.is_null()) {
+    watched.view.Take(key.job.empty() ? "jobs" : "job", json, cost, now);
+    AdmitNewcomers(key, watched.view.Fresh(now), &watched);
+    return;
+  }
+  for (const Newcomer& newcomer : watched.newcomers) {
+    newcomer.responder->Send(ErrorAnswer(404, absl::StrCat("there is ", NoSuchJob(key.job))));
+  }
+  watched.view.End(SseEvent("bye", R"({"text":"the rendezvous has forgotten the job"})"));
+  views_.erase(found);
+}
+
+// ---- lines ----
+
+void StateFeed::ReadLog() {
+  log_has_more_ = false;
+  std::shared_ptr<const EventLog::Line> line;
+  for (;;) {
+    const absl::Status status = options_.events->Next({}, &place_, &line);
+    if (absl::IsOutOfRange(status)) {
+      place_ = options_.events->Oldest();  // viewers see the states; some lines are lost to them
+      continue;
+    }
+    if (!status.ok() || line == nullptr) return;
+    OnLine(*line);
+  }
+}
+
+void StateFeed::OnLine(const EventLog::Line& line) {
+  JobPast& past = pasts_[line.job];
+  if (past.owner != line.owner) past = {line.owner, {}, {}};  // another job of this name
+  past.generations.OnLine(Json::parse(line.json, nullptr, false), line.unix_ms);
+  Stream::Piece whole;
+  Stream::Piece redacted;
+  for (auto& [key, watched] : views_) {
+    if (!Sees(key, line)) continue;
+    Stream::Piece& piece = key.redacted ? redacted : whole;
+    if (piece == nullptr) piece = SseEvent("line", ShownLine(line, key.redacted));
+    watched.view.Send(piece);
+    watched.view.Hurry();
+  }
+}
+
+void StateFeed::TakeSample(const std::vector<JobLoop::Summary>& jobs) {
+  sampling_ = false;
+  const TimePoint now = Now();
+  for (auto& [name, past] : pasts_) ++past.absences;
+  for (const auto& [job, nodes] : jobs) {
+    JobPast& past = pasts_[job.job];
+    past.absences = 0;
+    if (!job.finished) past.rates.Add(job.step, now);
+  }
+  // A job may have begun after this sample was taken: it will be in the next one.
+  for (auto entry = pasts_.begin(); entry != pasts_.end();) {
+    entry = entry->second.absences > 1 ? pasts_.erase(entry) : std::next(entry);
+  }
+}
+
+// ---- the feed's thread ----
+
+TimePoint StateFeed::Tick(TimePoint now) {
+  if (now >= next_sample_ && !sampling_) {
+    sampling_ = true;
+    next_sample_ = now + StepRates::kInterval;
+    options_.loop->GetSummaries("", [this](std::vector<JobLoop::Summary> jobs) {
+      Run([this, jobs = std::move(jobs)] { TakeSample(jobs); });
+    });
+  }
+  TimePoint next = sampling_ ? now + StepRates::kInterval : next_sample_;
+  for (auto entry = views_.begin(); entry != views_.end();) {
+    auto& [key, watched] = *entry;
+    watched.view.DropEnded(now);
+    if (watched.size() == 0) {
+      entry = views_.erase(entry);
+      continue;
+    }
+    if (watched.view.due(now)) Refresh(key, &watched.view, now);
+    next = std::min(next, watched.view.next());
+    ++entry;
+  }
+  return next;
+}
+
+TimePoint StateFeed::Handler::Handle(std::vector<Task>& tasks, TimePoint now) {
+  for (Task& task : tasks) task();
+  return feed_->Tick(now);
+}
+
+void StateFeed::Handler::HandleLast(std::vector<Task>&, TimePoint) {
+  for (auto& [key, watched] : feed_->views_) {
+    watched.view.End(SseEvent("bye", R"({"text":"the rendezvous is ending"})"));
+  }
+  feed_->views_.clear();
+}
+
+}  // namespace ddprun::http

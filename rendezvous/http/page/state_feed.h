@@ -1,0 +1,117 @@
+// StateFeed: what viewers of the page see of the jobs, made once for all who see the same.
+//
+// A view is what one owner sees of one job, or of the list. It is made when somebody asks, and
+// while somebody watches once a second where it has changed; less often where it is so large, or
+// has so many viewers, that it would cost more than a few per cent of a core or 16 MiB a second.
+// Lines of history go to their viewers at once.
+//
+// It has a thread of its own, which asks the JobLoop, makes the JSON, and hears the EventLog. All
+// its members are called from any thread, and return at once.
+#ifndef DDPRUN_RENDEZVOUS_HTTP_PAGE_STATE_FEED_H_
+#define DDPRUN_RENDEZVOUS_HTTP_PAGE_STATE_FEED_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rendezvous/core/types.h"
+#include "rendezvous/http/access/viewer.h"
+#include "rendezvous/http/page/page_json.h"
+#include "rendezvous/http/page/view.h"
+#include "rendezvous/http/server/responder.h"
+#include "rendezvous/service/job/event_log.h"
+#include "rendezvous/service/job/job_loop.h"
+#include "rendezvous/service/job/serial_executor.h"
+
+namespace ddprun::http {
+
+class StateFeed {
+ public:
+  static constexpr std::size_t kMostViewers = 256;
+
+  struct Options {
+    JobLoop* loop;  // outlives this
+    std::shared_ptr<EventLog> events;
+    std::function<DaemonStatus()> daemon;
+  };
+  explicit StateFeed(Options options);
+  ~StateFeed() { Shutdown(); }
+  StateFeed(const StateFeed&) = delete;
+  StateFeed& operator=(const StateFeed&) = delete;
+
+  // `done` gets the JSON; of a job that the viewer does not have, nothing. On the feed's thread.
+  void Get(ViewKey key, std::function<void(std::optional<std::string>)> done);
+
+  // Answers with server-sent events until the viewer goes, his session is over at `until`, or the
+  // feed ends. 404 for a job that he does not have, 503 for one viewer too many.
+  void Watch(ViewKey key, TimePoint until, std::shared_ptr<Responder> responder);
+
+  // Runs on the feed's thread: for answers that take a while to make.
+  void Run(std::function<void()> task);
+
+  // Says goodbye to the viewers. Idempotent; before the JobLoop's end.
+  void Shutdown();
+
+ private:
+  using Task = std::function<void()>;
+  using Executor = SerialExecutor<Task>;
+  class Handler final : public Executor::Handler {
+   public:
+    explicit Handler(StateFeed* feed) : feed_(feed) {}
+    TimePoint Handle(std::vector<Task>& tasks, TimePoint now) override;
+    void HandleLast(std::vector<Task>& tasks, TimePoint now) override;
+
+   private:
+    StateFeed* const feed_;
+  };
+  // What the JobLoop has said; null: there is no such job.
+  using Made = std::function<void(const nlohmann::ordered_json& json)>;
+  // Who is to watch a view once it is made.
+  struct Newcomer {
+    TimePoint until;
+    std::shared_ptr<Responder> responder;
+  };
+  struct Watched {
+    View view;
+    std::vector<Newcomer> newcomers;
+    std::size_t size() const { return view.size() + newcomers.size(); }
+  };
+
+  void Make(const ViewKey& key, Made made);
+  // These use up `jobs`. The one of a job is null where there is none.
+  nlohmann::ordered_json ListOf(const ViewKey& key, std::vector<JobLoop::Summary>* jobs);
+  nlohmann::ordered_json JobOf(const ViewKey& key, std::vector<JobStatus>* jobs);
+  // `state` is the first that they are told.
+  void AdmitNewcomers(const ViewKey& key, const Stream::Piece& state, Watched* watched);
+  std::string HistoryOf(const ViewKey& key) const;
+  void Refresh(const ViewKey& key, View* view, TimePoint now);
+  void OnMade(const ViewKey& key, const nlohmann::ordered_json& json, Duration cost);
+  void ReadLog();
+  void OnLine(const EventLog::Line& line);
+  void TakeSample(const std::vector<JobLoop::Summary>& jobs);
+  TimePoint Tick(TimePoint now);
+
+  const Options options_;
+  std::uint64_t follower_ = 0;
+  std::atomic<bool> log_has_more_{false};
+  // Of the feed's thread.
+  std::uint64_t place_ = 0;  // in the log
+  std::map<std::string, JobPast> pasts_;
+  std::map<ViewKey, Watched> views_;
+  std::uint64_t newest_viewer_ = 0;
+  TimePoint next_sample_{};
+  bool sampling_ = false;
+
+  Handler handler_{this};
+  Executor executor_{&handler_};  // last: its thread uses everything above
+};
+
+}  // namespace ddprun::http
+
+#endif  // DDPRUN_RENDEZVOUS_HTTP_PAGE_STATE_FEED_H_

@@ -1,0 +1,63 @@
+// RequestReader: bytes of a connection in, requests out. HTTP/1.1 and 1.0, by Boost.Beast. Pure.
+//
+// Bounded: it keeps no more than a request's head and body and the bytes that came with its end.
+#ifndef DDPRUN_RENDEZVOUS_HTTP_SERVER_REQUEST_READER_H_
+#define DDPRUN_RENDEZVOUS_HTTP_SERVER_REQUEST_READER_H_
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "rendezvous/http/server/message.h"
+
+namespace ddprun::http {
+
+class RequestReader {
+ public:
+  struct Limits {
+    std::size_t header = 0;  // bytes, with the request line
+    std::size_t body = 0;
+  };
+  explicit RequestReader(Limits limits);
+  ~RequestReader();
+  RequestReader(const RequestReader&) = delete;
+  RequestReader& operator=(const RequestReader&) = delete;
+
+  enum class State { kMore, kDone, kBad };
+
+  // Takes what came next; "" to go on with what is kept. After kDone, Release comes first; after
+  // kBad there is nothing more.
+  State Take(std::string_view data);
+  // Keeps what comes while the request that is done has not been answered. False: too much.
+  bool Keep(std::string_view data);
+
+  // A part of the next request has come.
+  bool begun() const { return begun_ || !kept_.empty(); }
+
+  // After kDone: the request, without what only its connection knows; and whether its client wants
+  // to send another.
+  Request Release(bool* keep_alive);
+
+  // After kBad: a status of HTTP, and a sentence for who reads it.
+  int bad_status() const { return bad_status_; }
+  const std::string& bad_text() const { return bad_text_; }
+
+ private:
+  struct Parser;  // keeps Beast out of this header
+
+  State Bad(int status, std::string text);
+  State Judge();
+
+  const Limits limits_;
+  std::unique_ptr<Parser> parser_;
+  std::string kept_;    // came, and was not taken by the parser yet
+  bool begun_ = false;  // the parser has taken something
+  Request request_;     // after kDone
+  int bad_status_ = 400;
+  std::string bad_text_;
+};
+
+}  // namespace ddprun::http
+
+#endif  // DDPRUN_RENDEZVOUS_HTTP_SERVER_REQUEST_READER_H_

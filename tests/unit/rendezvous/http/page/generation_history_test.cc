@@ -1,0 +1,94 @@
+#include "rendezvous/http/page/generation_history.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace ddprun::http {
+namespace generation_history_test {
+
+using ::testing::HasSubstr;
+using Json = nlohmann::ordered_json;
+
+class GenerationHistoryTest : public testing::Test {
+ protected:
+  void On(std::int64_t at, int generation, const std::string& event, Json more = Json::object()) {
+    Json line = {{"epoch", 0}, {"generation", generation}, {"event", event}};
+    line.update(more);
+    history_.OnLine(line, at);
+  }
+  Json Shown(bool redacted = false) { return history_.ToJson(10'000, redacted); }
+
+  GenerationHistory history_;
+};
+
+TEST_F(GenerationHistoryTest, AGenerationIsToldFromItsFormingToItsEnd) {
+  On(1000, 0, "formed");
+  On(2000, 0, "started");
+  On(5000, 0, "failed", {{"cause", {{"description", "rank 1 on n2: SIGKILL"}}}});
+  On(5100, 0, "stopping", {{"reason", "a worker failed"}});
+  On(6000, 0, "restarted", {{"reason", "restart 1 of 3"}});
+  On(6100, 1, "formed");
+  const Json shown = Shown();
+  ASSERT_EQ(shown.size(), 2u);
+  EXPECT_EQ(shown[0]["formed_ms_ago"], 9000);
+  EXPECT_EQ(shown[0]["started_ms_ago"], 8000);
+  EXPECT_EQ(shown[0]["stopping_ms_ago"], 4900);
+  EXPECT_EQ(shown[0]["ended_ms_ago"], 4000);
+  EXPECT_EQ(shown[0]["why"], "rank 1 on n2: SIGKILL");
+  EXPECT_EQ(shown[1]["generation"], 1);
+  EXPECT_TRUE(shown[1]["started_ms_ago"].is_null());
+  EXPECT_EQ(Shown(/*redacted=*/true)[0]["why"], "");
+}
+
+TEST_F(GenerationHistoryTest, ThePhasesAreThoseOfTheSlowestNode) {
+  On(1000, 1, "formed");
+  On(2000, 1, "resumed", {{"total_ms", 300.0}, {"phases_ms", {{"restore", 300.0}}}});
+  On(2100, 1, "resumed", {{"total_ms", 200.0}, {"phases_ms", {{"restore", 200.0}}}});
+  EXPECT_EQ(Shown()[0]["phases_ms"]["restore"], 300.0);
+}
+
+TEST_F(GenerationHistoryTest, AJobThatBeginsAnewUnderItsNameForgetsTheOldOne) {
+  On(1000, 0, "formed");
+  On(2000, 0, "finished", {{"reason", "done"}});
+  On(3000, 0, "formed");
+  const Json shown = Shown();
+  ASSERT_EQ(shown.size(), 1u);
+  EXPECT_EQ(shown[0]["formed_ms_ago"], 7000);
+  EXPECT_EQ(shown[0]["why"], "");
+}
+
+TEST_F(GenerationHistoryTest, SoManyAreKept) {
+  for (int generation = 0; generation < 200; ++generation) On(generation, generation, "formed");
+  EXPECT_EQ(Shown().size(), GenerationHistory::kKept);
+  EXPECT_EQ(Shown().back()["generation"], 199);
+}
+
+TEST_F(GenerationHistoryTest, TheStacksOfAHangAreThereUntilItIsOver) {
+  const Json inner = {{"function", "all_reduce"}, {"file", "dist.py"}, {"line", 7},
+                      {"image", "python"},        {"ranks", {{0, 2}}}, {"frames", Json::array()}};
+  const Json outer = {{"function", "main"}, {"file", "train.py"}, {"line", 3},
+                      {"image", "python"},  {"ranks", {{0, 3}}},  {"frames", {inner}}};
+  On(1000, 0, "formed");
+  On(2000, 0, "hung", {{"stacks", {{"main", {outer}}}}});
+  ASSERT_TRUE(history_.hang_stacks());
+  EXPECT_THAT(*history_.hang_stacks(), HasSubstr("[0-3] main"));
+  EXPECT_THAT(*history_.hang_stacks(), HasSubstr("\n  [0-2] all_reduce"));
+  On(3000, 0, "moved_again");
+  EXPECT_FALSE(history_.hang_stacks());
+}
+
+TEST_F(GenerationHistoryTest, LinesOfAnOddShapeAreNoHarm) {
+  history_.OnLine(Json::parse("[1]"), 0);
+  history_.OnLine(Json::parse("null"), 0);
+  history_.OnLine(Json::parse("{\"event\":7}"), 0);
+  On(1, 0, "formed");
+  On(2, 0, "hung", {{"stacks", {{"main", {1, {{"ranks", {1, {2}}}, {"frames", 7}}}}}}});
+  On(3, 0, "resumed", {{"total_ms", "x"}, {"phases_ms", 7}});
+  On(4, 0, "failed", {{"cause", "odd"}});
+  EXPECT_EQ(Shown().size(), 1u);
+}
+
+}  // namespace generation_history_test
+}  // namespace ddprun::http
