@@ -89,15 +89,19 @@ void JobLoop::OnAgentGone(Header header, std::string principal,
 void JobLoop::GetStatus(std::string owner, std::string name,
                         std::function<void(std::vector<JobStatus>)> done) {
   const auto run = [this, owner = std::move(owner), name = std::move(name), done] {
-    std::vector<JobStatus> found;
-    for (const auto& [job_name, job] : jobs_) {
-      const bool owned = owner.empty() || job->owner == owner;
-      const bool meant = name.empty() || job_name == name;
-      if (owned && meant) found.push_back(job->machine.Status(now_));
-    }
-    done(std::move(found));
+    done(StatusOf(owner, name));
   };
   Ask(run, [done] { done({}); });
+}
+
+void JobLoop::GetMeasured(std::string owner,
+                          std::function<void(std::vector<JobStatus>, const Counted&)> done) {
+  const auto run = [this, owner = std::move(owner), done] {
+    Counted counted = counted_;
+    counted.commits = output_.times();
+    done(StatusOf(owner, ""), counted);
+  };
+  Ask(run, [done] { done({}, {}); });
 }
 
 void JobLoop::StopJob(std::string owner, std::string name, bool save, AnswerCallback done) {
@@ -185,7 +189,7 @@ void JobLoop::TakeUp(const RecordedJob& recorded) {
     return;
   }
   live_jobs_.Add(*job);
-  ++jobs_begun_;
+  ++counted_.jobs_begun;
   SetDeadline(*job, job->machine.NextDeadline());
   if (options_.events) {
     JobEvent event{.kind = JobEvent::Kind::kRecovered};
@@ -205,6 +209,7 @@ void JobLoop::Handle(Opened& event) {
 void JobLoop::Handle(Message& event) {
   Session* const session = sessions_.Find(event.stream.get());
   if (session == nullptr) return;  // closed by us while the message was on its way
+  ++counted_.received;
   if (session->job == nullptr) {
     if (!std::holds_alternative<Join>(event.message)) {
       Refuse(event.stream, refusal::kMalformed,
@@ -278,7 +283,7 @@ JobPtr JobLoop::BeginJob(const std::string& name, const Session& session,
   auto job = std::make_shared<ServedJob>(name, session.stream->Principal(), requeue_number,
                                          options_.machine);
   jobs_[name] = job;
-  ++jobs_begun_;
+  ++counted_.jobs_begun;
   live_jobs_.Add(*job);
   return job;
 }
@@ -378,7 +383,7 @@ TimePoint JobLoop::NextDeadline() const {
 
 void JobLoop::ReportLoad() {
   const bool quiet = sessions_.size() == 0 && live_jobs_.all() == 0;
-  const JobLoopLoad load{sessions_.size(), live_jobs_.all(), jobs_begun_,
+  const JobLoopLoad load{sessions_.size(), live_jobs_.all(), counted_.jobs_begun,
                          quiet ? ended_.AwaitedAgents() : 0};
   if (load != load_ && options_.load) options_.load(load);
   load_ = load;
@@ -417,13 +422,14 @@ void JobLoop::Step(const JobPtr& job, const JobMachine::Event& event) {
     // Its first Join was refused: there never was such a job.
     jobs_.erase(job->name);
     live_jobs_.Remove(*job);
-    --jobs_begun_;
+    --counted_.jobs_begun;
   }
 }
 
 void JobLoop::Send(ServedJob& job, const Header& header, const RendezvousMessage& message) {
   const auto stream = job.streams.find(header.agent_id.value);
   if (stream == job.streams.end()) return;
+  ++counted_.sent;
   stream->second->Send(header, message);
   if (const auto* const refused = std::get_if<Refused>(&message)) {
     refused_.emplace_back(sessions_.Find(stream->second)->stream, refused->reason);
@@ -489,6 +495,16 @@ void JobLoop::Forget(const std::string& name) {
 bool JobLoop::IsCurrent(const ServedJob& job) const {
   const auto found = jobs_.find(job.name);
   return found != jobs_.end() && found->second.get() == &job;
+}
+
+std::vector<JobStatus> JobLoop::StatusOf(const std::string& owner, const std::string& name) const {
+  std::vector<JobStatus> found;
+  for (const auto& [job_name, job] : jobs_) {
+    const bool owned = owner.empty() || job->owner == owner;
+    const bool meant = name.empty() || job_name == name;
+    if (owned && meant) found.push_back(job->machine.Status(now_));
+  }
+  return found;
 }
 
 JobPtr JobLoop::FindOwned(const std::string& owner, const std::string& name) const {
