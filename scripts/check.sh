@@ -37,12 +37,14 @@ arrows=(
   "rendezvous/machine|$no_torch|$impure|\"(launcher|rendezvous/(auth|client|json|service|store|wire))/"
   "rendezvous/hangs|$no_torch|$impure|\"(launcher|rendezvous/(auth|client|json|machine|service|store|wire))/"
   "rendezvous/json|$no_torch|$impure|\"(launcher|rendezvous/(auth|service|client|wire))/"
+  "rendezvous/metrics|$no_torch|$impure|\"(launcher|rendezvous/(auth|client|hangs|http|json|machine|service|store|wire))/"
   "rendezvous/stacks|$no_torch|$impure|\"(launcher|rendezvous/(auth|client|core|json|machine|service|store|wire))/"
   "launcher/core|$no_torch|$impure|\"(launcher/(agent|commands|config|connection|node|os|stacks)|rendezvous/(auth|service|client|wire))/"
   "launcher/config|$no_torch|$no_grpc|\"(rendezvous/(auth|client|json|service|store|wire)|launcher/(agent|commands|connection|core|node|os))/"
   "launcher/connection|\"launcher/(commands|node)/"
-  "launcher/agent|\"launcher/(commands|connection|node)/"
+  "launcher/agent|\"launcher/(commands|connection|metrics|node)/"
   "launcher/node|\"launcher/commands/"
+  "launcher/metrics|$no_torch|$no_grpc|\"(launcher/(commands|connection|node)|rendezvous/(client|service|wire))/"
   "launcher/text|$no_torch|$impure|\"(launcher/(agent|commands|config|connection|core|node|os|stacks)|rendezvous/(auth|service|client|wire))/"
   "launcher/torch_store|$no_torch|$impure|\"(launcher/(agent|commands|config|connection|core|node|os|stacks|text)|rendezvous|worker)/"
   "launcher/stacks|$no_torch|$no_grpc|\"(launcher/(agent|commands|config|connection|core|node)|rendezvous/(auth|client|core|json|machine|service|store|wire))/"
@@ -97,7 +99,7 @@ done < <(sources launcher rendezvous | grep -v '^launcher/config/' |
 # Nothing clocks or draws random numbers inside a core.
 while IFS= read -r line; do
   finding layers "$line: a core gets time and randomness as arguments"
-done < <(sources rendezvous/core rendezvous/hangs rendezvous/machine rendezvous/stacks launcher/core |
+done < <(sources rendezvous/core rendezvous/hangs rendezvous/machine rendezvous/metrics rendezvous/stacks launcher/core |
   xargs -r grep -HnE '_clock::now|random_device|std::rand\b|getenv' || true)
 
 # Boost takes longer to parse than all else: one source has it.

@@ -94,6 +94,7 @@ absl::StatusOr<Verdict> Agent::Run() {
                                      options_.config.restart.hang.timeout != "off",
                                      RunsSitecustomize(options_.config.command)};
   watch_ = std::make_unique<WorkerWatch>(watched, loop_, workers_.get());
+  usage_ = std::make_unique<UsageWatch>(loop_, workers_.get(), options_.meter, options_.board);
   programs_ = std::make_unique<WorkerPrograms>(&options_, run_, control_->path());
   standbys_ = std::make_unique<Standbys>(programs_->StandbyOptions(), loop_, runner_, &files_,
                                          control_.get(), run_files_.disk(), run_);
@@ -187,6 +188,7 @@ void Agent::Perform(Supervisor::SendHeartbeat& send) {
     send.heartbeat.progress = watch_->Look();
     send.heartbeat.arrivals = master_.arrivals();
   }
+  send.heartbeat.usage = usage_->Tell(send.round_trip, watch_->stragglers());
   AgentMessage message = std::move(send.heartbeat);
   checkpoints_.states().FillIn(&message);
   client_->Send(send.header, message);

@@ -22,6 +22,7 @@
 #include "launcher/agent/run/run_files.h"
 #include "launcher/agent/standbys/standbys.h"
 #include "launcher/agent/start_watch.h"
+#include "launcher/agent/usage/usage_watch.h"
 #include "launcher/agent/worker_programs.h"
 #include "launcher/agent/worker_watch.h"
 #include "launcher/core/restart_clock.h"
@@ -135,6 +136,7 @@ class Agent {
   std::unique_ptr<Standbys> standbys_;
   std::unique_ptr<NodeWorkers> workers_;
   std::unique_ptr<WorkerWatch> watch_;
+  std::unique_ptr<UsageWatch> usage_;
   std::unique_ptr<Supervisor> supervisor_;
   bool performing_ = false;
   std::optional<Verdict> verdict_;

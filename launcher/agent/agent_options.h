@@ -2,9 +2,12 @@
 #ifndef DDPRUN_LAUNCHER_AGENT_AGENT_OPTIONS_H_
 #define DDPRUN_LAUNCHER_AGENT_AGENT_OPTIONS_H_
 
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "launcher/agent/usage/node_board.h"
+#include "launcher/agent/usage/usage_meter.h"
 #include "launcher/config/job_config.h"
 #include "launcher/core/supervisor_options.h"
 #include "rendezvous/core/types.h"
@@ -18,6 +21,9 @@ struct AgentOptions {
   AgentId agent_id;                  // random, not 0
   std::vector<std::string> environ;  // NAME=value: what workers inherit
   std::string why_ineligible{};      // why this node must stay out of the job; empty: it may run
+  // What the workers use is added up here, for heartbeats and for who else looks.
+  std::shared_ptr<UsageMeter> meter = std::make_shared<UsageMeter>();
+  std::shared_ptr<NodeBoard> board{};  // for who else looks; null: nobody does
 };
 
 SupervisorOptions SupervisorOptionsOf(const AgentOptions& options);

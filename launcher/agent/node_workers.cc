@@ -181,6 +181,16 @@ std::vector<pid_t> NodeWorkers::Pids() const {
   return pids;
 }
 
+std::vector<UsageMeter::RankWorker> NodeWorkers::RankWorkers() const {
+  std::vector<UsageMeter::RankWorker> workers;
+  for (const auto& worker : workers_) {
+    if (worker != nullptr && !worker->starting()) {
+      workers.push_back({worker->rank, worker->process.pid});
+    }
+  }
+  return workers;
+}
+
 std::optional<pid_t> NodeWorkers::PidOf(LocalRank local_rank) const {
   const Worker* const worker = workers_[local_rank.value].get();
   if (worker == nullptr) return std::nullopt;

@@ -18,6 +18,7 @@
 #include "launcher/agent/node_clearer.h"
 #include "launcher/agent/progress_watch.h"
 #include "launcher/agent/standbys/standbys.h"
+#include "launcher/agent/usage/usage_meter.h"
 #include "launcher/agent/worker_logs.h"
 #include "launcher/agent/worker_postmortem.h"
 #include "launcher/os/control_socket.h"
@@ -109,6 +110,9 @@ class NodeWorkers {
   // The progress of all workers of this generation. Dead workers are included.
   ProgressWatch& progress() { return progress_; }
   std::vector<pid_t> Pids() const;
+  // Those whose programs run, with their ranks.
+  std::vector<UsageMeter::RankWorker> RankWorkers() const;
+  LogTotals log_totals() const { return logs_.totals(); }
 
   // Hands what is held back for --collapse to the console.
   void FlushLogs() { logs_.Flush(); }

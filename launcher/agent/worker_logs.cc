@@ -23,6 +23,7 @@ std::unique_ptr<LogPump> WorkerLogs::Pump(const std::string& folder, Rank rank,
   pump.prefix = Prefix({local_rank.value});
   pump.rank = rank.value;
   pump.local_rank = local_rank.value;
+  pump.totals = &read_;
   if (shown.out) {
     pump.console.out = console_.out;
     pump.collapse_out = collapse_out_.get();
@@ -33,6 +34,14 @@ std::unique_ptr<LogPump> WorkerLogs::Pump(const std::string& folder, Rank rank,
   }
   return std::make_unique<LogPump>(loop_, files_, std::move(pump), std::move(process->stdout_pipe),
                                    std::move(process->stderr_pipe));
+}
+
+LogTotals WorkerLogs::totals() const {
+  LogTotals totals = read_;
+  totals.out_lines_dropped = console_.out->lines_dropped();
+  if (console_.err != console_.out) totals.err_lines_dropped = console_.err->lines_dropped();
+  totals.file_bytes_dropped = files_->bytes_dropped();
+  return totals;
 }
 
 void WorkerLogs::Flush() {

@@ -14,6 +14,7 @@
 #include "launcher/os/output/collapsing_console.h"
 #include "launcher/os/output/console_writer.h"
 #include "launcher/os/output/log_pump.h"
+#include "launcher/os/output/log_totals.h"
 #include "launcher/os/output/writer_thread.h"
 #include "launcher/os/process/process_runner.h"
 #include "rendezvous/core/types.h"
@@ -37,6 +38,9 @@ class WorkerLogs {
   std::unique_ptr<LogPump> Pump(const std::string& folder, Rank rank, LocalRank local_rank,
                                 SpawnedProcess* process);
 
+  // Since the start. Where stdout and stderr have one terminal, its lines count as stdout's.
+  LogTotals totals() const;
+
   // Hands what is held back for --collapse to the console.
   void Flush();
 
@@ -48,6 +52,7 @@ class WorkerLogs {
   EventLoop* const loop_;
   WriterThread* const files_;
   const Console console_;
+  LogTotals read_;  // by the pumps
   // With --collapse. Where both streams have one console, they are both collapse_out_'s.
   std::unique_ptr<CollapsingConsole> collapse_out_;
   std::unique_ptr<CollapsingConsole> collapse_err_;

@@ -51,6 +51,8 @@ class WorkerWatch {
                   std::function<void(const EncodedStackTree&)> done);
 
   void OnStraggler(const StragglerMsg& straggler);
+  // Ranks of the job that keep the others waiting; where rank 0 runs.
+  int stragglers() const { return runs_ ? stragglers_.size() : 0; }
   // A process that belongs to no worker has told a step: while workers run the log says so, once.
   void OnStepOfNobody(const ProcessId& speaker);
 

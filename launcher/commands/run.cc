@@ -20,6 +20,7 @@
 #include "launcher/connection/connection.h"
 #include "launcher/connection/credentials.h"
 #include "launcher/log.h"
+#include "launcher/metrics/serve_metrics.h"
 #include "launcher/node/node_check.h"
 #include "launcher/node/node_facts.h"
 #include "launcher/os/descriptor_limit.h"
@@ -91,8 +92,8 @@ int Conclude(const Verdict& verdict, const ReportContext& context, const JobConf
   for (const std::string& line : DescribeVerdict(verdict, context)) {
     verdict.outcome == Outcome::kSucceeded ? LogInfo(line) : LogError(line);
   }
-  if (!config.report.empty()) {
-    const absl::Status status = WriteReport(config.report, verdict, context);
+  if (!config.told.report.empty()) {
+    const absl::Status status = WriteReport(config.told.report, verdict, context);
     if (!status.ok()) LogError(status.message());  // the job's own code matters more
   }
   if (const auto path = PosixHost().Environment(env::kErrorFile); path && !path->empty()) {
@@ -223,9 +224,12 @@ int RunJob(const RunCommand& command) {
   if (!connection.ok()) return fail(connection.status(), ExitCodeOf(connection.status()));
   // The others are told, who would wait for this node; it may have to run their rendezvous, too.
   if (!why_ineligible.empty()) LogError(absl::StrCat("this node stays out: ", why_ineligible));
-  Agent agent({config, context.host, connection->node_address, agent_id, std::move(environment),
-               why_ineligible},
-              &loop, runner->get(), connection->client.get(), console, &*run);
+  AgentOptions options{config,   context.host,           connection->node_address,
+                       agent_id, std::move(environment), why_ineligible};
+  const auto endpoint =
+      ServeMetrics({context.job, context.host, DDPRUN_VERSION}, context.run_dir, &options);
+  if (!endpoint.ok()) return fail(endpoint.status(), kExitUsage);
+  Agent agent(std::move(options), &loop, runner->get(), connection->client.get(), console, &*run);
   running = &agent;
   loop.Watch((*runner)->guardian_pidfd(), EPOLLIN,
              [&](std::uint32_t) { agent.OnWorkersLost((*runner)->Lost()); });

@@ -87,6 +87,21 @@ struct ProgramConfig {
   std::string store = kAgentStore;  // or kWorkerStore: who serves torch's store on MASTER_PORT
 };
 
+// The agent's own endpoint for Prometheus.
+struct MetricsConfig {
+  std::string listen{};  // host:port; empty: nothing listens
+  std::string cert{};    // PEM files; empty: none
+  std::string key{};
+  std::string token_file{};  // that scrapers must show; empty: none
+  bool per_rank = false;     // series of each rank, too
+};
+
+// What others learn of the job from this node.
+struct ToldConfig {
+  std::string report{};  // file for the JSON report; empty: none
+  MetricsConfig metrics{};
+};
+
 struct JobConfig {
   // What all agents of the job must agree on. A key sets most members directly; JobSpecOf()
   // computes the others.
@@ -103,7 +118,7 @@ struct JobConfig {
   std::string checkpoint_dir;  // absolute; empty: workers are given none
   CheckpointConfig checkpoint{};
   ProgramConfig program{};
-  std::string report;                      // file for the JSON report; empty: none
+  ToldConfig told{};
   std::vector<std::string> command;        // argv of a worker; interpreter already in front
   std::map<std::string, std::string> env;  // set for the workers, over the inherited environment
   SlurmConfig slurm{};                     // what `ddprun slurm` asks for

@@ -49,7 +49,11 @@ class Finisher {
     CheckAutoStep();
     config_.log_dir = Absolute(config_.log_dir, host_);
     config_.checkpoint_dir = Absolute(config_.checkpoint_dir, host_);
-    config_.report = Absolute(config_.report, host_);
+    config_.told.report = Absolute(config_.told.report, host_);
+    MetricsConfig& metrics = config_.told.metrics;
+    for (std::string* const path : {&metrics.cert, &metrics.key, &metrics.token_file}) {
+      *path = Absolute(*path, host_);
+    }
     config_.rendezvous.credentials = AbsolutePaths(config_.rendezvous.credentials, host_);
     if (!problems_.empty()) return std::move(problems_);
     return std::move(config_);

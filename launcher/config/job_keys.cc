@@ -54,7 +54,7 @@ constexpr JobKey kKeys[] = {
      [](JobDraft& d) -> Field { return &d.config.checkpoint_dir; },
      "Folder for checkpoints, given to the workers as DDPRUN_CHECKPOINT_DIR. Relative to the "
      "current directory. Empty: the workers are given none."},
-    {"", "report", KeyType::kPath, 0, 0, [](JobDraft& d) -> Field { return &d.config.report; },
+    {"", "report", KeyType::kPath, 0, 0, [](JobDraft& d) -> Field { return &d.config.told.report; },
      "File for the report of the job's end, as JSON. Relative to the current directory. Empty: "
      "none is written."},
     {"", "stop_grace", KeyType::kDuration, 0, kLongest,
@@ -232,6 +232,24 @@ constexpr JobKey kKeys[] = {
      [](JobDraft& d) -> Field { return &d.config.logs.keep_runs; },
      "How many of this job's run folders of this node stay in log_dir, this run's included; older "
      "ones are removed when a run begins. 0: all stay."},
+    {"metrics", "http", KeyType::kEndpoint, 0, kMaxPort,
+     [](JobDraft& d) -> Field { return &d.config.told.metrics.listen; },
+     "host:port on which this node's agent serves /metrics for Prometheus, /healthz and /readyz. "
+     "Port 0: any that is free. Empty: nothing listens."},
+    {"metrics", "http_cert", KeyType::kPath, 0, 0,
+     [](JobDraft& d) -> Field { return &d.config.told.metrics.cert; },
+     "PEM file of the certificate for it. Empty: HTTP on loopback, elsewhere a certificate that is "
+     "made at the start."},
+    {"metrics", "http_key", KeyType::kPath, 0, 0,
+     [](JobDraft& d) -> Field { return &d.config.told.metrics.key; },
+     "PEM file of the certificate's key; only its owner may read it."},
+    {"metrics", "http_read_token_file", KeyType::kPath, 0, 0,
+     [](JobDraft& d) -> Field { return &d.config.told.metrics.token_file; },
+     "File with the token that a scraper must show, as Authorization: Bearer TOKEN; only its owner "
+     "may read it. Off loopback there must be one, unless --insecure is given."},
+    {"metrics", "per_rank", KeyType::kBoolean, 0, 0,
+     [](JobDraft& d) -> Field { return &d.config.told.metrics.per_rank; },
+     "Four series for each rank of this node, beside those of all its workers."},
     {"", "preflight", KeyType::kBoolean, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.rendezvous.preflight; },
      "Check each node as `ddprun doctor` does before it joins; one that fails stays out of the "
@@ -288,6 +306,7 @@ constexpr JobSection kSections[] = {
     {"checkpoint", "How the job deals with its checkpoints."},
     {"python", "What ddprun does for Python programs."},
     {"logs", "What of the workers' output is shown on the console."},
+    {"metrics", "What this node's agent tells Prometheus."},
     {"slurm", "What `ddprun slurm` asks Slurm for."},
     {"kubernetes", "What `ddprun kubernetes` asks Kubernetes for."},
 };

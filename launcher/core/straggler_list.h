@@ -28,6 +28,7 @@ class StragglerList {
                                    std::chrono::microseconds others);
   // The rank is slow no longer. Nothing where it was not known to be.
   std::optional<std::string> Ended(std::int64_t rank);
+  int size() const { return static_cast<int>(ranks_.size()); }
   // For a new generation.
   void Clear() { ranks_.clear(); }
 

@@ -300,7 +300,7 @@ void Supervisor::OnWaiting(const Waiting& waiting) {
 
 void Supervisor::OnHeartbeatAck(const HeartbeatAck& ack, TimePoint now) {
   // Not from now on: the answer may have been on its way for longer than the lease.
-  contact_.Had(TimePoint(std::chrono::nanoseconds(ack.sent_at)), now);
+  contact_.Answered(TimePoint(std::chrono::nanoseconds(ack.sent_at)), now);
   if (!unconfirmed_ || !MayBeAssigned()) return;
   if (now >= contact_.FenceAt()) return;  // to a heartbeat before it
   const Unconfirmed taken = *std::exchange(unconfirmed_, std::nullopt);

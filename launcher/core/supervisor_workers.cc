@@ -285,7 +285,9 @@ void Supervisor::PushHeartbeat(TimePoint now) {
     session_.told_failures = failed_.count;
   }
   const bool runs = state_ == SupervisorState::kRunning;
-  if (session_.joined) outbox_.Push(SendHeartbeat{header(), std::move(heartbeat), runs});
+  if (session_.joined) {
+    outbox_.Push(SendHeartbeat{header(), std::move(heartbeat), runs, contact_.round_trip()});
+  }
   session_.next_heartbeat = now + options_.spec.heartbeat;
 }
 

@@ -131,4 +131,18 @@ absl::StatusOr<TlsPem> LoadTlsFiles(const TlsPaths& paths,
   return pem;
 }
 
+std::optional<std::int64_t> ExpiryOf(const std::string& path) {
+  const auto pem = ReadCredentialFile("certificate", path, Readers::kAnybody);
+  if (!pem.ok()) return std::nullopt;
+  const BioPtr bio = MemoryOf(*pem);
+  const CertificatePtr certificate(PEM_read_bio_X509(bio.get(), nullptr, NoPassword, nullptr));
+  std::tm parts{};
+  if (certificate == nullptr ||
+      ASN1_TIME_to_tm(X509_get0_notAfter(certificate.get()), &parts) != 1) {
+    ERR_clear_error();
+    return std::nullopt;
+  }
+  return timegm(&parts);
+}
+
 }  // namespace ddprun::auth

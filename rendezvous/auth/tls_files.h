@@ -4,6 +4,8 @@
 #define DDPRUN_RENDEZVOUS_AUTH_TLS_FILES_H_
 
 #include <chrono>
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -31,6 +33,9 @@ struct TlsPem {
 // certificate, a certificate that is not valid at `now` (with the date).
 absl::StatusOr<TlsPem> LoadTlsFiles(const TlsPaths& paths,
                                     std::chrono::system_clock::time_point now);
+
+// When the certificate in this PEM file ends, as Unix time in seconds; nullopt: it cannot be read.
+std::optional<std::int64_t> ExpiryOf(const std::string& path);
 
 }  // namespace ddprun::auth
 

@@ -2,12 +2,16 @@
 #ifndef DDPRUN_RENDEZVOUS_CORE_JOB_STATUS_H_
 #define DDPRUN_RENDEZVOUS_CORE_JOB_STATUS_H_
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "rendezvous/core/job_counters.h"
 #include "rendezvous/core/messages.h"
+#include "rendezvous/core/node_usage.h"
 #include "rendezvous/core/types.h"
 
 namespace ddprun {
@@ -23,6 +27,11 @@ enum class JobState {
   kSucceeded,
   kFailed
 };
+// All of them, in their order.
+inline constexpr std::array kJobStates = {
+    JobState::kGathering, JobState::kLastCall,  JobState::kForming,
+    JobState::kRunning,   JobState::kSaving,    JobState::kStopping,
+    JobState::kBackoff,   JobState::kSucceeded, JobState::kFailed};
 const char* ToString(JobState state);
 
 struct NodeStatus {
@@ -39,6 +48,10 @@ struct NodeStatus {
   std::optional<SavedState> newest_state{};  // that it holds, and that is not of a dead timeline
   bool spare = false;                        // it waits until one of the group is lost
   std::vector<StuckProcess> stuck{};         // of it: it is held back until they are gone
+  // Of `state`, without host names and reasons, or "lost contact"; a static text.
+  std::string_view activity{};
+  std::optional<Duration> still{};  // since the last of its workers moved, where they tell
+  NodeUsage usage{};                // as it was told last
 };
 
 struct JobStatus {
@@ -77,6 +90,17 @@ struct JobStatus {
   };
   std::optional<Arrivals> arrivals{};
   std::optional<Finished> finished;
+  // What is counted and timed for people and metrics alone.
+  struct Measured {
+    std::optional<double> steps_per_second{};  // now; while steps are told
+    // Since the newest durable checkpoint was reported. A rendezvous that was started again counts
+    // from then.
+    std::optional<Duration> checkpoint_age{};
+    std::optional<Duration> snapshot_age{};  // since a node told of a newer one in memory
+    int stragglers = 0;                      // ranks that keep the others waiting
+    JobCounters counters{};
+  };
+  Measured measured{};
 };
 
 // "61 of 64 ranks are in init(); missing 17 and 18 on n5".

@@ -99,6 +99,22 @@ bool OfAWorker(const RootCause& cause) {
 
 }  // namespace
 
+const char* NameOf(RootCause::Kind kind) {
+  switch (kind) {
+    case RootCause::Kind::kWorkerFailed:
+      return "worker_failed";
+    case RootCause::Kind::kWorkerLeftEarly:
+      return "worker_left_early";
+    case RootCause::Kind::kNodeLost:
+      return "node_lost";
+    case RootCause::Kind::kNodeLeft:
+      return "node_left";
+    case RootCause::Kind::kHung:
+      return "hung";
+  }
+  return "?";
+}
+
 bool IsVictim(const WorkerExited& exit) {
   if (!exit.error_kind.empty()) return exit.error_kind == control::kErrorCollective;
   // Nobody else's death makes a process crash or be killed.

@@ -127,6 +127,9 @@ bool IsMembershipChange(const RootCause& cause);
 // unreadable state 66.
 int ExitCodeOf(const RootCause& cause);
 
+// As programs read it: "worker_failed".
+const char* NameOf(RootCause::Kind kind);
+
 // "rank 3 (local rank 1, pid 4242) on n2: SIGKILL after step 120", "n2 was lost: its agent was
 // killed".
 // `why`: what else is known of it; may be empty.

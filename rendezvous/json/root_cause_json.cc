@@ -12,22 +12,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-const char* KindName(RootCause::Kind kind) {
-  switch (kind) {
-    case RootCause::Kind::kWorkerFailed:
-      return "worker_failed";
-    case RootCause::Kind::kWorkerLeftEarly:
-      return "worker_left_early";
-    case RootCause::Kind::kNodeLost:
-      return "node_lost";
-    case RootCause::Kind::kNodeLeft:
-      return "node_left";
-    case RootCause::Kind::kHung:
-      return "hung";
-  }
-  return "?";
-}
-
 // Why a worker that is no root cause failed all the same.
 std::string WhyVictim(const WorkerFailure& victim, const RootCause& cause) {
   const std::string after =
@@ -58,7 +42,7 @@ void AddWorker(const WorkerExited& exit, Json* json, bool ended = true) {
 
 Json ToJson(const RootCause& cause) {
   Json json = {
-      {"kind", KindName(cause.kind)},
+      {"kind", NameOf(cause.kind)},
       {"description", Describe(cause)},
       {"generation", cause.failure.generation.value},
       {"host", cause.failure.host},

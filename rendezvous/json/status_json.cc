@@ -54,9 +54,31 @@ Json ToJson(const NodeStatus& node) {
   json["step"] = OrNull(node.step);
   json["newest_state"] = node.newest_state ? ToJson(*node.newest_state) : Json(nullptr);
   json["heard_ms_ago"] = Milliseconds(node.heard_ago);
+  json["still_ms"] = node.still ? Json(Milliseconds(*node.still)) : Json(nullptr);
+  json["cpu_ms"] = node.usage.cpu.count();
+  json["resident_bytes"] = node.usage.resident_bytes;
+  json["heartbeat_us"] =
+      std::chrono::duration_cast<std::chrono::microseconds>(node.usage.round_trip).count();
   json["stuck"] = Json::array();
   for (const StuckProcess& process : node.stuck) json["stuck"].push_back(ToJson(process));
   return json;
+}
+
+Json OrNull(const std::optional<Duration>& duration) {
+  return duration ? Json(Milliseconds(*duration)) : Json(nullptr);
+}
+
+void AddTo(Json* json, const JobStatus::Measured& measured) {
+  const auto& rate = measured.steps_per_second;
+  (*json)["steps_per_s"] = rate ? Json(*rate) : Json(nullptr);
+  (*json)["checkpoint_ms_ago"] = OrNull(measured.checkpoint_age);
+  (*json)["snapshot_ms_ago"] = OrNull(measured.snapshot_age);
+  (*json)["stragglers"] = measured.stragglers;
+  (*json)["nodes_lost"] = measured.counters.nodes_lost;
+  (*json)["restarts_by_cause"] = Json::object();
+  for (const auto& [cause, count] : measured.counters.restarts) {
+    (*json)["restarts_by_cause"][std::string(cause)] = count;
+  }
 }
 
 }  // namespace
@@ -80,6 +102,7 @@ Json ToJson(const JobStatus& job, std::int64_t now_unix_ms) {
       {"checkpoint", OrNull(job.checkpoint)},
   };
   AddTo(&json, job.failed_checkpoints);
+  AddTo(&json, job.measured);
   json["restore"] = job.restore ? ToJson(*job.restore) : Json(nullptr);
   json["progress"] = nullptr;
   if (job.progress) {

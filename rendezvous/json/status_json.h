@@ -2,28 +2,15 @@
 #ifndef DDPRUN_RENDEZVOUS_JSON_STATUS_JSON_H_
 #define DDPRUN_RENDEZVOUS_JSON_STATUS_JSON_H_
 
-#include <cstddef>
 #include <cstdint>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "rendezvous/core/daemon_status.h"
 #include "rendezvous/core/job_status.h"
 
 namespace ddprun {
-
-// Of the rendezvous itself.
-struct DaemonStatus {
-  std::string version;
-  Duration uptime{};
-  std::size_t sessions = 0;
-  std::size_t jobs_begun = 0;                    // since the start
-  int descriptors = 0;                           // open now, at least; 0: not known
-  int descriptor_limit = 0;                      // above which agents are refused
-  std::size_t event_lines_dropped = 0;           // that the event file did not take
-  std::map<std::string, std::uint64_t> refused;  // by reason, since the start
-};
 
 // One job, with its nodes.
 nlohmann::ordered_json ToJson(const JobStatus& job, std::int64_t now_unix_ms);

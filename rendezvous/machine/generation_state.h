@@ -14,6 +14,7 @@
 #include "rendezvous/core/progress.h"
 #include "rendezvous/core/root_cause.h"
 #include "rendezvous/core/saved_state.h"
+#include "rendezvous/core/step_rate.h"
 #include "rendezvous/core/types.h"
 #include "rendezvous/hangs/collective_calls.h"
 #include "rendezvous/hangs/hang_watch.h"
@@ -57,6 +58,7 @@ struct Tally {
   int workers_ended = 0;
   int workers_succeeded = 0;
   int cannot_save = 0;  // nodes
+  StepRate rate;        // for people
 };
 
 // Who is missing, since the generation formed.

@@ -7,12 +7,15 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "rendezvous/core/failed_checkpoints.h"
+#include "rendezvous/core/job_counters.h"
 #include "rendezvous/core/job_spec.h"
 #include "rendezvous/core/job_status.h"
 #include "rendezvous/core/root_cause.h"
+#include "rendezvous/core/saved_state.h"
 #include "rendezvous/core/types.h"
 #include "rendezvous/hangs/hang_watch.h"
 #include "rendezvous/machine/nodes/quarantine.h"
@@ -62,6 +65,22 @@ struct ReportedProgress {
   bool names_phases = false;  // its program has named a phase
 };
 
+// When the training's newest states were made, for people.
+struct StateTimes {
+  std::optional<TimePoint> checkpoint;  // when the newest durable one was reported
+  std::optional<TimePoint> snapshot;    // when a node told of `newest`
+  std::pair<Generation, std::int64_t> newest{Generation{-1}, -1};  // in memory: it, and its step
+
+  void TakeSnapshots(const std::vector<SavedState>& states, TimePoint now) {
+    for (const SavedState& state : states) {
+      const std::pair held(state.generation, state.step);
+      if (state.tier != Tier::kMemory || held <= newest) continue;
+      newest = held;
+      snapshot = now;
+    }
+  }
+};
+
 struct JobLife : LifeRecord {
   JobLife() = default;
   explicit JobLife(std::uint32_t number, TimePoint now = {}) : stage{.since = now} {
@@ -83,7 +102,9 @@ struct JobLife : LifeRecord {
   bool abandoned = false;                   // the last node that went will not come back
   bool has_states = false;                  // some node holds a state
   FailureTally failures;                    // of checkpoints
-  bool warned_of_arguments = false;         // a node that was there before another one
+  StateTimes state_times;
+  JobCounters counters;
+  bool warned_of_arguments = false;  // a node that was there before another one
 
   // The agent of rank 0's node serves the store of the next generation.
   bool uses_agent_store() const { return spec->store == kAgentStore && !needs_worker_store; }

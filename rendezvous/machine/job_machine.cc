@@ -144,6 +144,7 @@ void JobMachine::OnMemberMessage(Node& node, const Received& received) {
           [](const LogPiece&) {},  // of nobody's generation: JobLoop's LogRelay has it
           [&](const RestartTimed& restart) {
             if (!restart.times.to_first_step) return;  // the next one's cause tells why
+            life_.counters.AddRecovery(restart.times);
             out_.Emit(
                 {.kind = JobEvent::Kind::kResumed, .host = node.spec.host, .times = restart.times});
           },
@@ -155,13 +156,18 @@ void JobMachine::OnHeartbeat(Node& node, const Header& header, const Heartbeat& 
   if (header.generation == generation_.number && heartbeat.step) {
     node.told.step = heartbeat.step;
     generation_.Reached(heartbeat.step);
+    generation_.tally.rate.Take(*generation_.furthest_step, now_);
     generation_.hang.StepSeen();
   }
   // After Stopped nothing changes: one that says otherwise is older, and late.
   const bool may_change = header.generation == generation_.number && node.phase == Phase::kStarted;
-  if (may_change && !heartbeat.states.empty()) survey_.Take(node, heartbeat.states);
+  if (may_change && !heartbeat.states.empty()) {
+    survey_.Take(node, heartbeat.states);
+    life_.state_times.TakeSnapshots(heartbeat.states, now_);
+  }
   if (may_change && heartbeat.progress) hang_judge_.Take(node, *heartbeat.progress, now_);
   if (may_change && node.first_rank == Rank{0}) generation_.arrivals = heartbeat.arrivals;
+  if (heartbeat.usage) node.usage = *heartbeat.usage;
   TakeFailures(node, heartbeat.failed_checkpoints);
   held_back_.TakeStuck(node, heartbeat.stuck, now_);
   out_.Reply(header, HeartbeatAck{heartbeat.sent_at});
@@ -209,6 +215,7 @@ void JobMachine::OnCheckpointed(const Node& node, const Checkpointed& checkpoint
   if (!running() || node.phase != Phase::kStarted) return;
   const bool first = !std::exchange(life_.reports_checkpoints, true);
   life_.checkpoint = checkpointed.step;
+  life_.state_times.checkpoint = now_;
   generation_.Reached(checkpointed.step);
   const bool saved = state() == JobState::kSaving;
   if (saved) generation_.plan->saved = true;

@@ -180,6 +180,7 @@ void JobMachine::CarryOut(const Plan& plan) {
     Finish(EndAsPlanned(View(), plan));
     return;
   }
+  life_.counters.AddRestart(JobCounters::kPlanned);
   RemoveMarkedNodes(plan.saved);
   out_.Emit({.kind = JobEvent::Kind::kRestarted,
              .reason = absl::StrCat(plan.for_store ? "" : "the membership changes: ", plan.reason),

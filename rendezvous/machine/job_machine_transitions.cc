@@ -199,6 +199,7 @@ void JobMachine::OnGenerationEnded() {
     return;
   }
   if (why_not_agent.empty() && !Exclude(cause)) return;
+  life_.counters.AddRestart(NameOf(cause.kind));
   out_.Log(absl::StrCat(decision.reason, ": ", Describe(cause)));
   out_.Emit({.kind = JobEvent::Kind::kRestarted,
              .reason = decision.reason,
@@ -394,6 +395,7 @@ void JobMachine::Lose(Node& node, HowLost how, const std::string& why) {
     life_.late_admission.OnLost(node.spec, now_ - node.stay.since);
   }
   Erase(node);
+  if (!left) ++life_.counters.nodes_lost;
   out_.Log(absl::StrCat(left ? "" : "lost ", host, left ? " left: " : ": ", why));
   out_.Emit(
       {.kind = left ? JobEvent::Kind::kLeft : JobEvent::Kind::kLost, .host = host, .reason = why});

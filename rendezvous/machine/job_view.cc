@@ -94,8 +94,9 @@ NodeStatus StatusOf(const JobView& view, const Node& node) {
   status.host = node.spec.host;
   status.spare = spare;
   status.address = node.spec.address;
-  status.state =
-      absl::StrCat(node.suspect ? "lost contact: " : "", view.finished ? "ended" : activity());
+  const char* const does = view.finished ? "ended" : activity();
+  status.state = absl::StrCat(node.suspect ? "lost contact: " : "", does);
+  status.activity = node.suspect ? "lost contact" : does;
   if (node.held_back.any() && !node.member() && !view.finished) {
     absl::StrAppend(&status.state, ": ", WhyHeldBack(view, node));
   }
@@ -107,6 +108,11 @@ NodeStatus StatusOf(const JobView& view, const Node& node) {
   status.workers = node.spec.worker_count;
   status.heard_ago = view.now - node.heard;
   status.step = node.told.step;
+  status.usage = node.usage;
+  const auto told = view.generation.hang.Find(node.agent_id);
+  if (view.running() && told != nullptr && told->workers > 0) {
+    status.still = told->still + status.heard_ago;
+  }
   if (const SavedState* const newest = NewestOf(node, view.judge())) {
     status.newest_state = *newest;
   }
@@ -243,6 +249,19 @@ std::optional<JobStatus::Arrivals> ArrivalsOf(const GenerationState& generation,
   return arrivals;
 }
 
+JobStatus::Measured MeasuredOf(const JobView& view) {
+  JobStatus::Measured measured;
+  if (view.running()) measured.steps_per_second = view.generation.tally.rate.At(view.now);
+  const StateTimes& times = view.life.state_times;
+  if (times.checkpoint) measured.checkpoint_age = view.now - *times.checkpoint;
+  if (times.snapshot) measured.snapshot_age = view.now - *times.snapshot;
+  for (const Node* const node : view.roster.members()) {
+    if (node != nullptr && view.running()) measured.stragglers += node->usage.stragglers;
+  }
+  measured.counters = view.life.counters;
+  return measured;
+}
+
 JobStatus StatusOf(const JobView& view, StatusDetail detail) {
   JobStatus status;
   status.job = view.job;
@@ -264,6 +283,7 @@ JobStatus StatusOf(const JobView& view, StatusDetail detail) {
   const bool forms_or_runs = !view.finished && view.state() != JobState::kStopping;
   if (forms_or_runs) status.arrivals = ArrivalsOf(view.generation, view.roster);
   status.finished = view.finished;
+  status.measured = MeasuredOf(view);
   return status;
 }
 

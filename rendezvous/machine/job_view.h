@@ -47,6 +47,7 @@ std::string StateReason(const JobView& view);
 // Who is missing at an agent's store; nullopt: nobody, or nobody has come, or it is not known.
 std::optional<JobStatus::Arrivals> ArrivalsOf(const GenerationState& generation,
                                               const Roster& roster);
+JobStatus::Measured MeasuredOf(const JobView& view);
 enum class StatusDetail { kAll, kWithoutNodes };
 JobStatus StatusOf(const JobView& view, StatusDetail detail = StatusDetail::kAll);
 // What a member is told of its place in the generation.

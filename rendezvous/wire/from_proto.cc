@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -65,6 +66,21 @@ StoreArrivals ReadArrivals(const v1::StoreArrivals& from, FieldChecker& check) {
   return to;
 }
 
+NodeUsage ReadUsage(const v1::NodeUsage& from, FieldChecker& check) {
+  constexpr std::chrono::microseconds kLongest = kMaxTimeout;
+  NodeUsage to;
+  to.cpu = std::chrono::milliseconds(check.Step("NodeUsage.cpu_ms", from.cpu_ms()));
+  to.resident_bytes = check.Step("NodeUsage.resident_bytes", from.resident_bytes());
+  if (from.round_trip_us() < 0 || from.round_trip_us() > kLongest.count()) {
+    check.Fail(absl::StrCat("NodeUsage.round_trip_us is ", from.round_trip_us(), ", expected 0 to ",
+                            kLongest.count()));
+    return to;
+  }
+  to.round_trip = std::chrono::microseconds(from.round_trip_us());
+  to.stragglers = check.Number("NodeUsage.stragglers", from.stragglers(), 0, kMaxWorldSize);
+  return to;
+}
+
 Heartbeat ReadHeartbeat(const v1::Heartbeat& from, FieldChecker& check) {
   Heartbeat to;
   to.sent_at = from.sent_at();
@@ -76,6 +92,7 @@ Heartbeat ReadHeartbeat(const v1::Heartbeat& from, FieldChecker& check) {
   if (from.has_progress()) to.progress = ReadProgress(from.progress(), check);
   if (from.has_arrivals()) to.arrivals = ReadArrivals(from.arrivals(), check);
   if (from.has_stuck()) to.stuck = ReadStuck(from.stuck(), check);
+  if (from.has_usage()) to.usage = ReadUsage(from.usage(), check);
   return to;
 }
 

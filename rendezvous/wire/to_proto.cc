@@ -17,6 +17,14 @@ void FillHeader(const Header& from, v1::Header* to) {
   to->set_incarnation(from.agent_id.value);
 }
 
+void FillUsage(const NodeUsage& from, v1::NodeUsage* to) {
+  to->set_cpu_ms(from.cpu.count());
+  to->set_resident_bytes(from.resident_bytes);
+  to->set_round_trip_us(
+      std::chrono::duration_cast<std::chrono::microseconds>(from.round_trip).count());
+  to->set_stragglers(static_cast<std::uint32_t>(from.stragglers));
+}
+
 // Sets the body of `to` from one alternative of AgentMessage.
 struct AgentBody {
   v1::AgentMessage* to;
@@ -50,6 +58,7 @@ struct AgentBody {
     FillIfAny(heartbeat.failed_checkpoints, to->mutable_heartbeat());
     FillIfAny(heartbeat.stuck, to->mutable_heartbeat());
     if (heartbeat.progress) Fill(*heartbeat.progress, to->mutable_heartbeat()->mutable_progress());
+    if (heartbeat.usage) FillUsage(*heartbeat.usage, to->mutable_heartbeat()->mutable_usage());
     if (heartbeat.arrivals) {
       v1::StoreArrivals* const arrivals = to->mutable_heartbeat()->mutable_arrivals();
       arrivals->set_arrived(heartbeat.arrivals->arrived);

@@ -147,6 +147,16 @@ constexpr FlagSpec kLogFlags[] = {
     Sets("report", 0, "FILE", "report", "write how the job ended to this file, as JSON"),
 };
 
+constexpr FlagSpec kMetricsFlags[] = {
+    Sets("http", 0, "HOST:PORT", "metrics.http",
+         "serve /metrics of this node for Prometheus here; docs/metrics.md"),
+    Sets("http-cert", 0, "FILE", "metrics.http_cert", "certificate for it"),
+    Sets("http-key", 0, "FILE", "metrics.http_key", "its key"),
+    Sets("http-read-token-file", 0, "FILE", "metrics.http_read_token_file",
+         "token that a scraper must show; off loopback there must be one"),
+    SetsTo("metrics-per-rank", "metrics.per_rank", "true", "with series of each rank"),
+};
+
 constexpr FlagSpec kSecurityFlags[] = {
     Sets("token-file", 0, "FILE", "rendezvous.token_file",
          "the token that the rendezvous asks for; docs/security.md"),
@@ -260,6 +270,7 @@ constexpr FlagGroup kRunGroups[] = {
     {"Restarts and stops", kRestartFlags},
     {"Hangs", kHangFlags},
     {"Logs", kLogFlags},
+    {"Metrics", kMetricsFlags},
     {"Security", kSecurityFlags},
     {"Slurm, where nodes, endpoint and id are found by themselves (docs/slurm.md)",
      kSlurmTaskFlags},

@@ -29,6 +29,7 @@ struct SupervisorActions {
     Header header;
     Heartbeat heartbeat;
     bool with_progress = false;  // a generation runs: and how far its workers are
+    Duration round_trip{};       // of the last one that was answered: the agent puts it in, too
     bool operator==(const SendHeartbeat&) const = default;
   };
   // End what the workers have left behind, and give up whoever does not end. Step(NodeCleared) when

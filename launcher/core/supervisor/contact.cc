@@ -17,6 +17,11 @@ constexpr std::chrono::seconds kQuietWait{1};
 
 void Contact::Had(TimePoint at, TimePoint now) { last_ = std::max(last_, std::min(at, now)); }
 
+void Contact::Answered(TimePoint sent_at, TimePoint now) {
+  Had(sent_at, now);
+  round_trip_ = std::max(now - sent_at, Duration{});
+}
+
 std::string Contact::Heard() {
   ever_ = true;
   if (std::exchange(why_lost_, "").empty()) return "";

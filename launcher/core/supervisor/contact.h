@@ -32,6 +32,8 @@ class Contact {
   void Begin(TimePoint now) { lost_since_ = now; }
   // It is certain that the rendezvous, should it live, counts our lease from `at` or later.
   void Had(TimePoint at, TimePoint now);
+  // A heartbeat that was sent at `sent_at` was answered.
+  void Answered(TimePoint sent_at, TimePoint now);
   // A message came. Returns what a person is to be told of it; "": nothing.
   std::string Heard();
   // The session, or an attempt to open one, failed.
@@ -41,6 +43,8 @@ class Contact {
 
   bool ever() const { return ever_; }
   TimePoint last() const { return last_; }
+  // Of the last heartbeat that was answered; 0: none was.
+  Duration round_trip() const { return round_trip_; }
   TimePoint FenceAt() const;
   // When the guardian kills, where the agent did not.
   TimePoint BackstopAt() const;
@@ -59,6 +63,7 @@ class Contact {
   TimePoint lost_since_;  // the agent's start, or when the last session with a word ended
   std::string why_lost_;
   TimePoint last_{};  // the newest time that Had() was told
+  Duration round_trip_{};
 };
 
 }  // namespace ddprun

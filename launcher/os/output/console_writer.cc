@@ -88,6 +88,7 @@ struct ConsoleWriter::State {
   std::string pending;
   std::size_t queued = 0;     // pending, and what is being written
   std::uint64_t dropped = 0;  // lines, not yet admitted by one on the console
+  std::uint64_t all_dropped = 0;
   bool broken = false;
   bool scheduled = false;  // a task shows what is pending
   int flushing = 0;        // threads that wait for `idle`
@@ -164,11 +165,18 @@ void ConsoleWriter::Write(std::string_view prefix, std::string_view lines) {
   if (state_->broken || lines.empty()) return;
   // Once lines are missing, all are until the line that says so: a gap has one place.
   if (state_->dropped > 0 || state_->queued >= state_->options.capacity) {
-    state_->dropped += CountLines(lines);
+    const std::uint64_t count = CountLines(lines);
+    state_->dropped += count;
+    state_->all_dropped += count;
     return;
   }
   state_->Append(prefix, lines);
   Schedule();
+}
+
+std::uint64_t ConsoleWriter::lines_dropped() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->all_dropped;
 }
 
 void ConsoleWriter::ShowBar(int id, std::string_view prefix, std::string_view text) {

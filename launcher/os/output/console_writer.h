@@ -17,6 +17,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -53,6 +54,9 @@ class ConsoleWriter {
   void ShowBar(int id, std::string_view prefix, std::string_view text);
 
   ConsoleStyle style() const { return style_; }
+
+  // That were not shown, since the start.
+  std::uint64_t lines_dropped() const;
 
   // Blocks until everything is shown, or the reader is gone, or until `deadline`. Returns false in
   // the last case.

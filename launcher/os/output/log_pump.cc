@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -30,7 +31,8 @@ class LogPump::Stream {
     int number;  // 0: stdout, 1: stderr
     std::shared_ptr<ConsoleWriter> console;
     CollapsingConsole* collapse;
-    LineTail* tail;  // may be null
+    LineTail* tail;        // may be null
+    std::uint64_t* bytes;  // likewise
   };
 
   Stream(EventLoop* loop, WriterThread* files, const Options& options, Kind kind, UniqueFd pipe)
@@ -39,6 +41,7 @@ class LogPump::Stream {
         console_(std::move(kind.console)),
         collapse_(kind.collapse),
         tail_(kind.tail),
+        bytes_(kind.bytes),
         local_rank_(options.local_rank),
         bar_id_(2 * options.local_rank + kind.number),
         prefix_(console_ != nullptr && console_->style().colour
@@ -101,6 +104,7 @@ class LogPump::Stream {
     } while (size < 0 && errno == EINTR);
     if (size <= 0) return size < 0 && errno == EAGAIN ? -1 : 0;
     const std::string_view bytes(buffer, static_cast<std::size_t>(size));
+    if (bytes_ != nullptr) *bytes_ += bytes.size();
     if (file_ && !files_->Write(*file_, bytes)) Pause();
     splitter_.Feed(bytes);
     return size;
@@ -134,6 +138,7 @@ class LogPump::Stream {
   const std::shared_ptr<ConsoleWriter> console_;
   CollapsingConsole* const collapse_;  // null: lines go straight to the console
   LineTail* const tail_;
+  std::uint64_t* const bytes_;
   const int local_rank_;
   const int bar_id_;
   const std::string prefix_;
@@ -148,11 +153,13 @@ LogPump::LogPump(EventLoop* loop, WriterThread* files, Options options, UniqueFd
                  UniqueFd stderr_pipe)
     : out_(std::make_unique<Stream>(
           loop, files, options,
-          Stream::Kind{"stdout.log", 0, options.console.out, options.collapse_out, nullptr},
+          Stream::Kind{"stdout.log", 0, options.console.out, options.collapse_out, nullptr,
+                       options.totals == nullptr ? nullptr : &options.totals->out_bytes},
           std::move(stdout_pipe))),
       err_(std::make_unique<Stream>(
           loop, files, options,
-          Stream::Kind{"stderr.log", 1, options.console.err, options.collapse_err, &stderr_tail_},
+          Stream::Kind{"stderr.log", 1, options.console.err, options.collapse_err, &stderr_tail_,
+                       options.totals == nullptr ? nullptr : &options.totals->err_bytes},
           std::move(stderr_pipe))) {}
 
 LogPump::~LogPump() = default;

@@ -18,6 +18,7 @@
 #include "launcher/os/event_loop.h"
 #include "launcher/os/output/collapsing_console.h"
 #include "launcher/os/output/console_writer.h"
+#include "launcher/os/output/log_totals.h"
 #include "launcher/os/output/writer_thread.h"
 #include "launcher/text/line_splitter.h"
 #include "worker/contract/unique_fd.h"
@@ -36,6 +37,8 @@ class LogPump {
     // object.
     CollapsingConsole* collapse_out = nullptr;
     CollapsingConsole* collapse_err = nullptr;
+    // Where one is given, it counts what is read. Must outlive this object.
+    LogTotals* totals = nullptr;
   };
 
   // Reads from now on. `loop` and `files` must outlive this object. The pipes are the nonblocking

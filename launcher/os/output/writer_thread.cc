@@ -59,6 +59,7 @@ struct WriterThread::State {
   EventLoop* loop;  // nullptr when the WriterThread is gone
   std::unordered_map<FileId, std::unique_ptr<File>> files;
   std::size_t peak = 0;
+  std::uint64_t dropped = 0;  // bytes, of all files
 
   void PostRoom(FileId id) {
     if (loop == nullptr) return;
@@ -108,6 +109,7 @@ struct WriterThread::State {
   void GiveUp(File* file, const absl::Status& status) {
     const std::size_t missing = file->missing + file->pending.size();
     file->failed = true;
+    dropped += file->pending.size();
     file->pending.clear();
     PostError(file->retries == 0
                   ? status
@@ -176,10 +178,12 @@ bool WriterThread::Write(FileId id, std::string_view bytes) {
   const auto found = state_->files.find(id);
   Check(found != state_->files.end(), "WriterThread::Write: the file is not open");
   File* const file = found->second.get();
+  if (file->failed) state_->dropped += bytes.size();
   if (file->failed || bytes.empty()) return true;
   if (file->retries > 0 && state_->drops &&
       (file->missing > 0 || file->queued + bytes.size() > kHighWater)) {
     file->missing += bytes.size();
+    state_->dropped += bytes.size();
     return true;
   }
   file->pending.append(bytes);
@@ -211,6 +215,11 @@ bool WriterThread::Flush(std::chrono::steady_clock::time_point deadline) {
   const std::lock_guard lock(state_->mutex);
   return std::none_of(state_->files.begin(), state_->files.end(),
                       [](const auto& file) { return file.second->queued > 0; });
+}
+
+std::uint64_t WriterThread::bytes_dropped() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->dropped;
 }
 
 std::size_t WriterThread::PeakQueuedBytes() const {

@@ -81,6 +81,9 @@ class WriterThread {
   // meanwhile.
   bool Flush(std::chrono::steady_clock::time_point deadline);
 
+  // That the files lack, since the start: full disks, and files that were given up.
+  std::uint64_t bytes_dropped() const;
+
   // The most that any one file's queue has held so far. For tests: nothing else shows that it is
   // bounded.
   std::size_t PeakQueuedBytes() const;

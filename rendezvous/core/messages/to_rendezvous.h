@@ -13,6 +13,7 @@
 #include "rendezvous/core/messages/failure.h"
 #include "rendezvous/core/messages/join.h"
 #include "rendezvous/core/messages/logs.h"
+#include "rendezvous/core/node_usage.h"
 #include "rendezvous/core/progress.h"
 #include "rendezvous/core/restart_times.h"
 #include "rendezvous/core/saved_state.h"
@@ -31,6 +32,7 @@ struct Heartbeat {
   StuckProcesses stuck{};                  // as in Join
   // By the agent that serves the store of the generation; not set: nobody has come, or all have.
   std::optional<StoreArrivals> arrivals{};
+  std::optional<NodeUsage> usage{};  // not set: of an earlier version
 
   bool operator==(const Heartbeat&) const = default;
 };

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "rendezvous/core/messages.h"
+#include "rendezvous/core/node_usage.h"
 #include "rendezvous/core/types.h"
 
 namespace ddprun {
@@ -89,6 +90,7 @@ struct Node : NodeRecord {
   std::int64_t fenced_at_ms = 0;  // Stopped::fenced_at_ms, as it was told last
   Holdings held;                  // set by Roster: pending
   WorkerProgram program{};        // unknown until it has joined again
+  NodeUsage usage{};              // as it was told last
 
   bool done() const { return static_cast<int>(told.succeeded.size()) == spec.worker_count; }
   bool member() const { return phase != Phase::kWaiting; }

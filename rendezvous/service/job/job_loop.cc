@@ -115,7 +115,7 @@ void JobLoop::TakeUp(const RecordedJob& recorded) {
     return;
   }
   live_jobs_.Add(*job);
-  ++jobs_begun_;
+  ++counted_.jobs_begun;
   SetDeadline(*job, job->machine.NextDeadline());
   if (options_.events) {
     JobEvent event{.kind = JobEvent::Kind::kRecovered};
@@ -135,6 +135,7 @@ void JobLoop::Handle(Opened& event) {
 void JobLoop::Handle(Message& event) {
   Session* const session = sessions_.Find(event.stream.get());
   if (session == nullptr) return;  // closed by us while the message was on its way
+  ++counted_.received;
   if (session->job == nullptr) {
     if (!std::holds_alternative<Join>(event.message)) {
       Refuse(event.stream, refusal::kMalformed,
@@ -216,7 +217,7 @@ JobPtr JobLoop::BeginJob(const std::string& name, const Session& session,
   auto job = std::make_shared<ServedJob>(name, session.stream->Principal(), requeue_number,
                                          options_.machine);
   jobs_[name] = job;
-  ++jobs_begun_;
+  ++counted_.jobs_begun;
   live_jobs_.Add(*job);
   return job;
 }
@@ -319,7 +320,7 @@ TimePoint JobLoop::NextDeadline() const {
 
 void JobLoop::ReportLoad() {
   const bool quiet = sessions_.size() == 0 && live_jobs_.all() == 0;
-  const JobLoopLoad load{sessions_.size(), live_jobs_.all(), jobs_begun_,
+  const JobLoopLoad load{sessions_.size(), live_jobs_.all(), counted_.jobs_begun,
                          quiet ? ended_.AwaitedAgents() : 0};
   if (load != load_ && options_.load) options_.load(load);
   load_ = load;
@@ -359,13 +360,14 @@ void JobLoop::Step(const JobPtr& job, const JobMachine::Event& event) {
     // Its first Join was refused: there never was such a job.
     jobs_.erase(job->name);
     live_jobs_.Remove(*job);
-    --jobs_begun_;
+    --counted_.jobs_begun;
   }
 }
 
 void JobLoop::Send(ServedJob& job, const Header& header, const RendezvousMessage& message) {
   const auto stream = job.streams.find(header.agent_id.value);
   if (stream == job.streams.end()) return;
+  ++counted_.sent;
   stream->second->Send(header, message);
   if (const auto* const refused = std::get_if<Refused>(&message)) {
     refused_.emplace_back(sessions_.Find(stream->second)->stream, refused->reason);

@@ -41,6 +41,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "rendezvous/core/histogram.h"
 #include "rendezvous/core/job_event.h"
 #include "rendezvous/core/job_status.h"
 #include "rendezvous/core/messages.h"
@@ -138,6 +139,16 @@ class JobLoop final {
     int nodes = 0;  // that there are
   };
   void GetSummaries(std::string owner, std::function<void(std::vector<Summary>)> done);
+  // The same of all jobs of the owner, with what the loop itself has counted. Nothing of it after
+  // Shutdown.
+  struct Counted {
+    std::size_t jobs_begun = 0;          // since the start
+    std::int64_t received = 0;           // messages of agents
+    std::int64_t sent = 0;               // messages to agents, those to nobody not counted
+    std::optional<Histogram> commits{};  // of the durable state; nullopt: there is none
+  };
+  void GetMeasured(std::string owner,
+                   std::function<void(std::vector<JobStatus>, const Counted&)> done);
   // The answer is a sentence for the operator. Errors: NotFound, FailedPrecondition.
   using AnswerCallback = std::function<void(absl::StatusOr<std::string>)>;
   void StopJob(std::string owner, std::string name, bool save, AnswerCallback done);
@@ -271,6 +282,8 @@ class JobLoop final {
   // What the workers of this generation share; "" where there is none.
   std::string SecretOf(const ServedJob& job, const Header& header) const;
   JobPtr FindOwned(const std::string& owner, const std::string& name) const;
+  // Of this owner, or all where that is empty; of one name only, unless `name` is empty.
+  std::vector<JobStatus> StatusOf(const std::string& owner, const std::string& name) const;
 
   const JobLoopOptions options_;
   CompletionBarrier completions_;
@@ -278,7 +291,7 @@ class JobLoop final {
   // Of the thread that handles.
   TimePoint now_;     // when the events in progress were taken out of the queue
   JobLoopLoad load_;  // as it was told last
-  std::size_t jobs_begun_ = 0;
+  Counted counted_;   // `commits` is OutputCommit's
   LiveJobs live_jobs_;
   std::map<std::string, JobPtr> jobs_;
   std::set<std::pair<TimePoint, ServedJob*>> deadlines_;  // of jobs_

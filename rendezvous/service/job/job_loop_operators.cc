@@ -18,18 +18,32 @@ void JobLoop::Ask(std::function<void()> run, std::function<void()> refuse) {
   if (!executor_.Post(Asked{std::move(run), refuse})) refuse();
 }
 
+std::vector<JobStatus> JobLoop::StatusOf(const std::string& owner, const std::string& name) const {
+  std::vector<JobStatus> found;
+  for (const auto& [job_name, job] : jobs_) {
+    const bool owned = owner.empty() || job->owner == owner;
+    const bool meant = name.empty() || job_name == name;
+    if (owned && meant) found.push_back(job->machine.Status(now_));
+  }
+  return found;
+}
+
 void JobLoop::GetStatus(std::string owner, std::string name,
                         std::function<void(std::vector<JobStatus>)> done) {
   const auto run = [this, owner = std::move(owner), name = std::move(name), done] {
-    std::vector<JobStatus> found;
-    for (const auto& [job_name, job] : jobs_) {
-      const bool owned = owner.empty() || job->owner == owner;
-      const bool meant = name.empty() || job_name == name;
-      if (owned && meant) found.push_back(job->machine.Status(now_));
-    }
-    done(std::move(found));
+    done(StatusOf(owner, name));
   };
   Ask(run, [done] { done({}); });
+}
+
+void JobLoop::GetMeasured(std::string owner,
+                          std::function<void(std::vector<JobStatus>, const Counted&)> done) {
+  const auto run = [this, owner = std::move(owner), done] {
+    Counted counted = counted_;
+    counted.commits = output_.times();
+    done(StatusOf(owner, ""), counted);
+  };
+  Ask(run, [done] { done({}, {}); });
 }
 
 void JobLoop::GetSummaries(std::string owner, std::function<void(std::vector<Summary>)> done) {

@@ -1,5 +1,6 @@
 #include "rendezvous/service/job/output_commit.h"
 
+#include <chrono>
 #include <variant>
 
 #include "rendezvous/core/messages.h"
@@ -24,10 +25,20 @@ void OutputCommit::Erase(const std::string& job) {
 
 OutputCommit::Batch OutputCommit::Commit(Store::Batch batch) {
   const Batch number = ++committed_;
+  committed_at_.push_back(std::chrono::steady_clock::now());
   // A store that is done at once calls from here: that is heard of next, as from its own thread.
   store_->Commit(std::move(batch),
                  [this, number](Store::Outcome outcome) { on_outcome_(number, outcome); });
   return number;
+}
+
+void OutputCommit::SetDurable(Batch batch) {
+  const auto now = std::chrono::steady_clock::now();
+  for (; durable_ < batch && !committed_at_.empty(); ++durable_) {
+    times_.Add(now - committed_at_.front());
+    committed_at_.pop_front();
+  }
+  durable_ = batch;
 }
 
 bool OutputCommit::Hold(const JobPtr& job, std::optional<Batch> batch, JobMachine::Action& action) {

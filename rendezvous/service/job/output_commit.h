@@ -13,6 +13,8 @@
 #include <string>
 #include <utility>
 
+#include "rendezvous/core/histogram.h"
+#include "rendezvous/core/types.h"
 #include "rendezvous/machine/job_machine.h"
 #include "rendezvous/machine/job_record.h"
 #include "rendezvous/service/job/served_job.h"
@@ -42,7 +44,11 @@ class OutputCommit {
   bool Hold(const JobPtr& job, std::optional<Batch> batch, JobMachine::Action& action);
 
   // This batch and all before it are durable.
-  void SetDurable(Batch batch) { durable_ = batch; }
+  void SetDurable(Batch batch);
+  // How long batches took until they were; nullopt: nothing is written.
+  std::optional<Histogram> times() const {
+    return store_ == nullptr ? std::nullopt : std::optional(times_);
+  }
   // A job of which something was kept back that may be performed now, with TakeReleased; nullptr:
   // none.
   JobPtr NextReleased();
@@ -53,8 +59,10 @@ class OutputCommit {
 
   Store* const store_;
   const OnOutcome on_outcome_;
-  Batch committed_ = 0;                           // the last that went to the store
-  Batch durable_ = 0;                             // the last of these that is
+  Batch committed_ = 0;                 // the last that went to the store
+  Batch durable_ = 0;                   // the last of these that is
+  std::deque<TimePoint> committed_at_;  // of the batches after durable_
+  Histogram times_;
   std::deque<std::pair<Batch, JobPtr>> waiting_;  // jobs of which something waits, by batch
 };
 

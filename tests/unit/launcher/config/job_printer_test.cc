@@ -54,7 +54,7 @@ JobConfig UnusualJob() {
   job.checkpoint.take_folder = true;
   job.checkpoint.state_timeout = std::chrono::milliseconds(250);
   job.program.auto_step = true;
-  job.report = "/r\"'";
+  job.told.report = "/r\"'";
   job.command = {"python3", "-u", "x.py",          "",
                  "3",       "~",  "a: b",          "line\nline\ttab",
                  "ü",       "{}", "${local_rank}", std::string(300, 'x')};
@@ -92,7 +92,7 @@ void ExpectEqual(const JobConfig& a, const JobConfig& b) {
   EXPECT_EQ(a.checkpoint_dir, b.checkpoint_dir);
   EXPECT_EQ(a.checkpoint.take_folder, b.checkpoint.take_folder);
   EXPECT_EQ(a.program.auto_step, b.program.auto_step);
-  EXPECT_EQ(a.report, b.report);
+  EXPECT_EQ(a.told.report, b.told.report);
   EXPECT_EQ(a.command, b.command);
   EXPECT_EQ(a.env, b.env);
 }

@@ -45,6 +45,12 @@ JobStatus RunningJob() {
   spare.spare = true;
   member.newest_state = SavedState{0, Generation{4}, 110, Tier::kMemory};
   job.restore = RestorePlan{SavedState{0, Generation{-1}, 90, Tier::kDurable}, Rank{8}, "n2"};
+  member.still = std::chrono::milliseconds(250);
+  member.usage.cpu = std::chrono::milliseconds(1500);
+  member.usage.round_trip = std::chrono::microseconds(740);
+  job.measured.steps_per_second = 2.5;
+  job.measured.checkpoint_age = seconds(61);
+  job.measured.counters.restarts["node_lost"] = 2;
   job.nodes = {member, spare};
   return job;
 }
@@ -65,6 +71,13 @@ TEST(StatusJsonTest, AJobHasWhatAnOperatorAsksFor) {
   EXPECT_EQ(job["restarts_left"], 2);
   EXPECT_EQ(job["step"], 120);
   EXPECT_TRUE(job["checkpoint"].is_null());
+  EXPECT_EQ(job["steps_per_s"], 2.5);
+  EXPECT_EQ(job["checkpoint_ms_ago"], 61000);
+  EXPECT_TRUE(job["snapshot_ms_ago"].is_null());
+  EXPECT_EQ(job["restarts_by_cause"], Json({{"node_lost", 2}}));
+  EXPECT_EQ(job["nodes"][0]["still_ms"], 250);
+  EXPECT_EQ(job["nodes"][0]["cpu_ms"], 1500);
+  EXPECT_EQ(job["nodes"][0]["heartbeat_us"], 740);
   EXPECT_TRUE(job["outcome"].is_null());
   EXPECT_EQ(job["spares"], Json({"n3"}));
   EXPECT_EQ(job["nodes"][0]["first_rank"], 0);

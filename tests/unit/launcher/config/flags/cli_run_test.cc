@@ -77,7 +77,7 @@ TEST(CliRunTest, EveryFlagReachesItsField) {
   EXPECT_EQ(config.stop_grace, milliseconds(500));
   EXPECT_EQ(config.checkpoint_dir, "/ckpt");
   EXPECT_TRUE(config.checkpoint.take_folder);
-  EXPECT_EQ(config.report, "/home/user/r.json");
+  EXPECT_EQ(config.told.report, "/home/user/r.json");
   EXPECT_EQ(config.logs.verbosity, 1);
   EXPECT_TRUE(run.dry_run);
   EXPECT_TRUE(run.json);

@@ -1,0 +1,44 @@
+// NodeBoard: what the agent's loop lets other threads know of its node. Thread-safe; nobody waits
+// for the loop, and the loop for nobody.
+#ifndef DDPRUN_LAUNCHER_AGENT_USAGE_NODE_BOARD_H_
+#define DDPRUN_LAUNCHER_AGENT_USAGE_NODE_BOARD_H_
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "launcher/agent/usage/usage_meter.h"
+#include "launcher/os/output/log_totals.h"
+#include "rendezvous/core/types.h"
+
+namespace ddprun {
+
+class NodeBoard {
+ public:
+  struct Facts {
+    Generation generation{-1};
+    std::vector<UsageMeter::RankWorker> workers;  // that run
+    LogTotals logs;
+    Duration round_trip{};                  // of the last heartbeat that was answered; 0: none
+    std::optional<TimePoint> heartbeat_at;  // when the last was sent
+  };
+
+  void Set(Facts facts) {
+    const std::lock_guard lock(mutex_);
+    facts_ = std::move(facts);
+  }
+  Facts Get() const {
+    const std::lock_guard lock(mutex_);
+    return facts_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  Facts facts_;  // guarded by mutex_
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_AGENT_USAGE_NODE_BOARD_H_

@@ -1,0 +1,53 @@
+// UsageWatch: has the workers of this node looked at, off the loop, and tells the rendezvous, and
+// whoever reads the NodeBoard, what they use.
+//
+// Belongs to the agent and its loop's thread.
+#ifndef DDPRUN_LAUNCHER_AGENT_USAGE_USAGE_WATCH_H_
+#define DDPRUN_LAUNCHER_AGENT_USAGE_USAGE_WATCH_H_
+
+#include <chrono>
+#include <memory>
+
+#include "launcher/agent/node_workers.h"
+#include "launcher/agent/usage/node_board.h"
+#include "launcher/agent/usage/usage_meter.h"
+#include "launcher/os/event_loop.h"
+#include "launcher/os/off_loop.h"
+#include "rendezvous/core/node_usage.h"
+#include "rendezvous/core/types.h"
+
+namespace ddprun {
+
+class UsageWatch {
+ public:
+  static constexpr Duration kLookEvery = std::chrono::seconds(5);
+  static constexpr Duration kTellEvery = std::chrono::seconds(1);  // the board
+
+  // `loop` and `workers` must outlive this object. `board` may be null.
+  UsageWatch(EventLoop* loop, NodeWorkers* workers, std::shared_ptr<UsageMeter> meter,
+             std::shared_ptr<NodeBoard> board);
+  ~UsageWatch() { loop_->CancelTimer(timer_); }
+  UsageWatch(const UsageWatch&) = delete;
+  UsageWatch& operator=(const UsageWatch&) = delete;
+
+  // For a heartbeat that is sent now: as it was looked at last.
+  NodeUsage Tell(Duration round_trip, int stragglers);
+
+ private:
+  void TellBoard();
+  void LookIfDue(TimePoint now);
+
+  EventLoop* const loop_;
+  NodeWorkers* const workers_;
+  const std::shared_ptr<UsageMeter> meter_;
+  const std::shared_ptr<NodeBoard> board_;
+  NodeBoard::Facts facts_;
+  EventLoop::TimerId timer_ = 0;
+  OffLoop looker_;
+  TimePoint next_look_{};
+  bool looking_ = false;
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_AGENT_USAGE_USAGE_WATCH_H_

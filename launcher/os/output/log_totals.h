@@ -1,0 +1,19 @@
+// How much workers have written, and what of it was not shown or kept, in an agent's life.
+#ifndef DDPRUN_LAUNCHER_OS_OUTPUT_LOG_TOTALS_H_
+#define DDPRUN_LAUNCHER_OS_OUTPUT_LOG_TOTALS_H_
+
+#include <cstdint>
+
+namespace ddprun {
+
+struct LogTotals {
+  std::uint64_t out_bytes = 0;  // read from the workers' stdout
+  std::uint64_t err_bytes = 0;
+  std::uint64_t out_lines_dropped = 0;  // by the terminal
+  std::uint64_t err_lines_dropped = 0;
+  std::uint64_t file_bytes_dropped = 0;  // on a full disk
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_OS_OUTPUT_LOG_TOTALS_H_

@@ -1,0 +1,27 @@
+// What a rendezvous itself looks like now, for `ddprun status` and metrics. Plain values.
+#ifndef DDPRUN_RENDEZVOUS_CORE_DAEMON_STATUS_H_
+#define DDPRUN_RENDEZVOUS_CORE_DAEMON_STATUS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "rendezvous/core/types.h"
+
+namespace ddprun {
+
+struct DaemonStatus {
+  std::string version;
+  Duration uptime{};
+  std::size_t sessions = 0;
+  std::size_t jobs_begun = 0;                    // since the start
+  int descriptors = 0;                           // open now, at least; 0: not known
+  int descriptor_limit = 0;                      // above which agents are refused
+  std::size_t event_lines_dropped = 0;           // that the event file did not take
+  std::map<std::string, std::uint64_t> refused;  // by reason, since the start
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_CORE_DAEMON_STATUS_H_

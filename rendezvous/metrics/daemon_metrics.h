@@ -1,0 +1,46 @@
+// The metrics of a rendezvous and its jobs, as Prometheus reads them. Pure.
+//
+// Made from what `ddprun status --json` is made from, so the two never disagree. A job that is
+// forgotten has no series any more.
+#ifndef DDPRUN_RENDEZVOUS_METRICS_DAEMON_METRICS_H_
+#define DDPRUN_RENDEZVOUS_METRICS_DAEMON_METRICS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rendezvous/core/daemon_status.h"
+#include "rendezvous/core/histogram.h"
+#include "rendezvous/core/job_status.h"
+#include "rendezvous/core/types.h"
+
+namespace ddprun::metrics {
+
+// Room on a file system.
+struct DiskSpace {
+  std::int64_t free_bytes = 0;  // for who is not root
+  std::int64_t size_bytes = 0;
+};
+
+// What a rendezvous counts beside its DaemonStatus.
+struct DaemonMeasures {
+  std::int64_t started_unix_ms = 0;
+  std::int64_t messages_received = 0;  // in sessions
+  std::int64_t messages_sent = 0;
+  std::optional<Histogram> commits{};  // of the durable state; nullopt: there is none
+  std::optional<DiskSpace> state_disk{};
+  std::optional<std::int64_t> certificate_expires_unix_s{};
+  Duration cpu{};
+  std::int64_t resident_bytes = 0;
+};
+
+// Whether hosts have their names; else they are "node 1", "node 2" in each job.
+enum class Hosts { kNamed, kNumbered };
+
+std::string DaemonMetrics(const DaemonStatus& daemon, const DaemonMeasures& measures,
+                          const std::vector<JobStatus>& jobs, Hosts hosts);
+
+}  // namespace ddprun::metrics
+
+#endif  // DDPRUN_RENDEZVOUS_METRICS_DAEMON_METRICS_H_

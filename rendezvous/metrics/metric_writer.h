@@ -1,0 +1,76 @@
+// MetricWriter: Prometheus' text format 0.0.4. Pure.
+//
+//     MetricWriter writer;
+//     writer.Begin("ddprun_jobs");
+//     writer.Add(Labels().With("state", "Running"), 3);
+//     writer.Take();   // # HELP ddprun_jobs ... # TYPE ... ddprun_jobs{state="Running"} 3
+//
+// All samples of a metric follow one Begin(). A metric without samples leaves nothing behind.
+#ifndef DDPRUN_RENDEZVOUS_METRICS_METRIC_WRITER_H_
+#define DDPRUN_RENDEZVOUS_METRICS_METRIC_WRITER_H_
+
+#include <concepts>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "rendezvous/core/histogram.h"
+#include "rendezvous/core/types.h"
+#include "rendezvous/metrics/metric_table.h"
+
+namespace ddprun::metrics {
+
+// What the response says its body is.
+inline constexpr char kContentType[] = "text/plain; version=0.0.4; charset=utf-8";
+
+// As the text has them, without the braces. Values are UTF-8, as strings of messages are.
+class Labels {
+ public:
+  Labels() = default;
+  Labels With(std::string_view name, std::string_view value) const;
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+class MetricWriter {
+ public:
+  void Begin(Name name);
+
+  void Add(const Labels& labels, std::integral auto value) {
+    AddInteger(labels, static_cast<std::int64_t>(value));
+  }
+  void Add(const Labels& labels, double value);
+  void Add(const Labels& labels, Duration value);  // in seconds
+  void Add(const Labels& labels, const Histogram& histogram);
+  // Nothing, where there is no value.
+  template <class Value>
+  void Add(const Labels& labels, const std::optional<Value>& value) {
+    if (value) Add(labels, *value);
+  }
+
+  // A metric with one sample, without labels.
+  void AddOne(Name name, const auto& value) {
+    Begin(name);
+    Add(Labels(), value);
+  }
+
+  // All that was written.
+  std::string Take() { return std::move(text_); }
+
+ private:
+  void AddInteger(const Labels& labels, std::int64_t value);
+  // "NAME SUFFIX {LABELS} ".
+  void BeginLine(std::string_view suffix, const Labels& labels);
+
+  std::string text_;
+  const Metric* metric_ = nullptr;
+  bool described_ = false;  // HELP and TYPE of metric_ stand in the text
+};
+
+}  // namespace ddprun::metrics
+
+#endif  // DDPRUN_RENDEZVOUS_METRICS_METRIC_WRITER_H_

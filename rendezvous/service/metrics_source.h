@@ -1,0 +1,48 @@
+// MetricsSource: the text of /metrics of a rendezvous. Whoever asks waits for nobody but its own
+// thread, which reads the disk's size and writes the text: neither the job loop nor a heartbeat
+// waits for either.
+#ifndef DDPRUN_RENDEZVOUS_SERVICE_METRICS_SOURCE_H_
+#define DDPRUN_RENDEZVOUS_SERVICE_METRICS_SOURCE_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "rendezvous/core/daemon_status.h"
+#include "rendezvous/service/job/job_loop.h"
+#include "worker/contract/task_queue.h"
+
+namespace ddprun {
+
+class MetricsSource {
+ public:
+  struct Files {
+    std::string state_dir{};    // of the durable state; empty: there is none
+    std::string certificate{};  // of the rendezvous, PEM; empty: none
+  };
+
+  // `loop` outlives this object; `daemon` is called from within it, and must not block.
+  MetricsSource(JobLoop* loop, std::function<DaemonStatus()> daemon, Files files)
+      : loop_(loop), daemon_(std::move(daemon)), files_(std::move(files)) {}
+  // Leaves behind what hangs on a disk.
+  ~MetricsSource();
+  MetricsSource(const MetricsSource&) = delete;
+  MetricsSource& operator=(const MetricsSource&) = delete;
+
+  // With the jobs of `owner`, all of them where that is empty. nullopt: for who has shown no
+  // credential, with all jobs and no host's name. Any thread; once the loop has shut down the text
+  // has no job. `done` is called once, on another thread, unless this object is gone before.
+  void Get(const std::optional<std::string>& owner, std::function<void(std::string)> done);
+
+ private:
+  JobLoop* const loop_;
+  const std::function<DaemonStatus()> daemon_;
+  const Files files_;
+  TaskQueue tasks_{"ddprun-metrics"};
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_SERVICE_METRICS_SOURCE_H_

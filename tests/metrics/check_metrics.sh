@@ -1,0 +1,32 @@
+#!/bin/bash
+# What Prometheus itself says of our metrics, alerts and dashboard: promtool reads the texts that the unit
+# tests compare with, checks the rules and runs their tests, and no expression names a metric that is not
+# in the table.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+command -v promtool >/dev/null || {
+  echo "check_metrics.sh: there is no promtool: scripts/install_packages.sh --tests" >&2
+  exit 77
+}
+
+for text in daemon agent; do
+  echo "check_metrics.sh: tests/data/metrics/$text.prom"
+  promtool check metrics <"tests/data/metrics/$text.prom"
+done
+promtool check rules packaging/prometheus/alerts.yml
+(cd packaging/prometheus && promtool test rules alerts_test.yml)
+
+python3 - <<'END'
+import json, re, sys
+def read(path):
+    return open(path, encoding="utf-8").read()
+known = set(re.findall(r'\{"(ddprun_\w+)"', read("rendezvous/metrics/metric_table.h")))
+json.loads(read("packaging/grafana/ddprun.json"))
+unknown = []
+for path in ("packaging/grafana/ddprun.json", "packaging/prometheus/alerts.yml"):
+    for name in set(re.findall(r"\bddprun_\w+", read(path))):
+        if name not in known and re.sub(r"_(bucket|sum|count)$", "", name) not in known:
+            unknown.append(f"{path}: {name} is not in rendezvous/metrics/metric_table.h")
+print("\n".join(unknown) or "check_metrics.sh: every metric that is used is known")
+sys.exit(bool(unknown))
+END
