@@ -27,6 +27,8 @@ const char* NameOf(OperatorCommand::Kind kind) {
       return "events";
     case OperatorCommand::Kind::kStacks:
       return "stacks";
+    case OperatorCommand::Kind::kTop:
+      return "top";
   }
   return "?";
 }
@@ -86,6 +88,7 @@ int Operate(const OperatorCommand& command) {
     return kExitUsage;
   }
   options.credentials = *std::move(credentials);
+  if (command.kind == OperatorCommand::Kind::kTop) return ShowTop(command, std::move(options));
   OperatorClient client(std::move(options));
   switch (command.kind) {
     case OperatorCommand::Kind::kStatus:
@@ -98,6 +101,8 @@ int Operate(const OperatorCommand& command) {
       return ShowEvents(command, client);
     case OperatorCommand::Kind::kStacks:
       return ShowJobStacks(command, client);
+    case OperatorCommand::Kind::kTop:
+      break;
   }
   return kExitInternal;
 }

@@ -1,4 +1,4 @@
-// What `ddprun status`, `stop`, `drain`, `events` and `stacks` share: each asks a running
+// What `ddprun status`, `stop`, `drain`, `events`, `stacks` and `top` share: each asks a running
 // rendezvous, and gives an exit code. On the main thread.
 #ifndef DDPRUN_LAUNCHER_COMMANDS_OPERATOR_H_
 #define DDPRUN_LAUNCHER_COMMANDS_OPERATOR_H_
@@ -17,6 +17,8 @@ int StopJob(const OperatorCommand& command, OperatorClient& client);
 int DrainNode(const OperatorCommand& command, OperatorClient& client);
 int ShowEvents(const OperatorCommand& command, OperatorClient& client);
 int ShowJobStacks(const OperatorCommand& command, OperatorClient& client);
+// Its threads have clients of their own.
+int ShowTop(const OperatorCommand& command, OperatorClient::Options options);
 
 // Between two tries to reach a rendezvous that went away.
 inline constexpr std::chrono::milliseconds kRetryRendezvous{500};

@@ -23,7 +23,7 @@ export async function open(browser, url, {width = 1200, height = 900, dark = fal
 }
 
 // Waits until the text of `selector` contains `text`, and returns it.
-export async function sees(page, selector, text, timeout = 10000) {
+export async function sees(page, selector, text, timeout = 30000) {
   try {
     await page.waitForFunction((css, wanted) => [...document.querySelectorAll(css)].some(
       (one) => one.checkVisibility() && one.textContent.includes(wanted)), {timeout, polling: 20}, selector, text);

@@ -211,7 +211,7 @@ test("a rendezvous that goes away is told of, and the page comes back by itself"
   next.set(running({step: 77777}));
   fake = next;
   await next.start(port);
-  await sees(page, ".figures", "77,777", 20000);
+  await sees(page, ".figures", "77,777");
   assert.equal(await isShown(page, "#alarm"), false);
 });
 

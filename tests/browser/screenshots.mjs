@@ -16,12 +16,12 @@ fake.lines = history();
 fake.logs.set("0/stdout", Array.from({length: 40}, (_, i) => `step ${12440 + i} loss 0.${2171 - i} 8.4 steps/s`).join("\n") + "\n");
 const home = await fake.start();
 
-async function shoot(name, fragment, options, selector, text, full = false) {
+async function shoot(name, fragment, options, selector, text) {
   fake.code = "good-code";
   const page = await open(browser, `${home}${fragment}`, options);
   await sees(page, selector, text);
   const path = join(folder, `${name}.png`);
-  await page.screenshot({path, fullPage: full});
+  await page.screenshot({path});
   await page.close();
   const {size} = statSync(path);
   console.log(`${path}: ${Math.round(size / 1024)} KiB`);
@@ -31,7 +31,7 @@ async function shoot(name, fragment, options, selector, text, full = false) {
 const kDesk = {width: 1200, height: 900};
 const kPhone = {width: 390, height: 844};
 await shoot("list", "", {...kDesk, height: 520}, "table.jobs", "mnist");
-await shoot("job", "#job=mnist&code=good-code", kDesk, ".orders", "Save and stop", true);
+await shoot("job", "#job=mnist&code=good-code", kDesk, ".orders", "Save and stop");
 await shoot("hang", "#job=llama-70b&code=good-code", kDesk, "#stacks pre", "[5]");
 await shoot("large", "#job=exa", {...kDesk, height: 1700}, "#grid", "A cell is");
 await shoot("phone", "#job=llama-70b&code=good-code", kPhone, "#stacks pre", "[5]");

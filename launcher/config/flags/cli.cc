@@ -75,6 +75,7 @@ constexpr Subcommand kSubcommands[] = {
     {"drain", ParseDrain, DrainHelp},
     {"events", ParseEvents, EventsHelp},
     {"stacks", ParseStacks, StacksHelp},
+    {"top", ParseTop, TopHelp},
     {"completion", ParseCompletion, CompletionHelp},
     {"version", ParseVersion, nullptr},
     {"help", ParseHelp, nullptr},
@@ -94,7 +95,7 @@ Command ParseHelp(const Arguments& arguments, const Host&) {
   if (topic != nullptr && topic->help != nullptr) return topic->help();
   return UsageError({absl::StrCat(
       "help: expected nothing, rendezvous, validate, slurm, kubernetes, doctor, "
-      "certs, python-module, status, stop, drain, events, stacks or completion (found ",
+      "certs, python-module, status, stop, drain, events, stacks, top or completion (found ",
       Quoted(absl::StrJoin(arguments, " ")), ")")});
 }
 

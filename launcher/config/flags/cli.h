@@ -73,7 +73,7 @@ struct PythonModuleCommand {
 
 // ddprun status [JOB], stop JOB, drain NODE [JOB], events [JOB], stacks JOB
 struct OperatorCommand {
-  enum class Kind { kStatus, kStop, kDrain, kEvents, kStacks };
+  enum class Kind { kStatus, kStop, kDrain, kEvents, kStacks, kTop };
   Kind kind = Kind::kStatus;
   std::string endpoint;  // HOST:PORT
   std::chrono::milliseconds timeout = kDefaultAnswerTimeout;

@@ -287,6 +287,8 @@ absl::Span<const CompletedSubcommand> CompletedSubcommands() {
       {"events", "what has happened", CompletedArgument::kNone, OperatorFlags(Kind::kEvents)},
       {"stacks", "where the ranks of a job are in their code", CompletedArgument::kNone,
        OperatorFlags(Kind::kStacks)},
+      {"top", "jobs, nodes and ranks on the whole terminal", CompletedArgument::kNone,
+       OperatorFlags(Kind::kTop)},
       {"slurm", "write the batch script of a job file and submit it", CompletedArgument::kFile,
        SlurmFlags()},
       {"kubernetes", "print the Kubernetes manifest of a job file", CompletedArgument::kFile,

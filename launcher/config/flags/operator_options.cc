@@ -122,6 +122,17 @@ const KindRow& RowOf(Kind kind) {
        "another reason, or there is no such job; 69 if the rendezvous cannot be reached.\n"
        "\n",
        "one job, or --pid PID", 1, 1, kStacksFlags},
+      {"top",
+       "Shows jobs, nodes and ranks on the whole terminal, as they change, and takes orders. The "
+       "last\n"
+       "line names the keys. If stdin or stdout is no terminal, prints once what it would show.\n"
+       "\n"
+       "  ddprun top [JOB] [OPTIONS]\n"
+       "\n",
+       "one job or none",
+       0,
+       1,
+       {}},
   };
   return kRows[static_cast<int>(kind)];
 }
@@ -251,7 +262,7 @@ absl::Span<const FlagSpec> OperatorFlags(Kind kind) {
   static const auto* const tables = [] {
     auto* const all = new std::vector<std::vector<FlagSpec>>;
     for (const Kind each :
-         {Kind::kStatus, Kind::kStop, Kind::kDrain, Kind::kEvents, Kind::kStacks}) {
+         {Kind::kStatus, Kind::kStop, Kind::kDrain, Kind::kEvents, Kind::kStacks, Kind::kTop}) {
       const absl::Span<const FlagSpec> own = RowOf(each).flags;
       all->emplace_back(own.begin(), own.end());
       all->back().insert(all->back().end(), std::begin(kCommonFlags), std::end(kCommonFlags));
@@ -289,5 +300,10 @@ Command ParseStacks(const std::vector<std::string>& arguments, const Host& host)
   return OperatorOptions(Kind::kStacks, reading).Make(Credentials(reading, host));
 }
 HelpCommand StacksHelp() { return Help<Kind::kStacks>(); }
+
+Command ParseTop(const std::vector<std::string>& arguments, const Host& host) {
+  return Parse<Kind::kTop>(arguments, host);
+}
+HelpCommand TopHelp() { return Help<Kind::kTop>(); }
 
 }  // namespace ddprun

@@ -1,4 +1,5 @@
-// The flags of `ddprun status`, `stop`, `drain`, `events` and `stacks`. Internal to this folder.
+// The flags of `ddprun status`, `stop`, `drain`, `events`, `stacks` and `top`. Internal to this
+// folder.
 #ifndef DDPRUN_LAUNCHER_CONFIG_FLAGS_OPERATOR_OPTIONS_H_
 #define DDPRUN_LAUNCHER_CONFIG_FLAGS_OPERATOR_OPTIONS_H_
 

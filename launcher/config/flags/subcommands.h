@@ -28,6 +28,7 @@ Command ParseStop(const std::vector<std::string>& arguments, const Host& host);
 Command ParseDrain(const std::vector<std::string>& arguments, const Host& host);
 Command ParseEvents(const std::vector<std::string>& arguments, const Host& host);
 Command ParseStacks(const std::vector<std::string>& arguments, const Host& host);
+Command ParseTop(const std::vector<std::string>& arguments, const Host& host);
 Command ParseCompletion(const std::vector<std::string>& arguments, const Host& host);
 
 // What `ddprun SUBCOMMAND --help` prints.
@@ -43,6 +44,7 @@ HelpCommand StopHelp();
 HelpCommand DrainHelp();
 HelpCommand EventsHelp();
 HelpCommand StacksHelp();
+HelpCommand TopHelp();
 HelpCommand CompletionHelp();
 
 // `ddprun stacks --pid`: needs no rendezvous.
