@@ -31,6 +31,8 @@ const char* NameOf(OperatorCommand::Kind kind) {
       return "logs";
     case OperatorCommand::Kind::kPage:
       return "page";
+    case OperatorCommand::Kind::kTop:
+      return "top";
   }
   return "?";
 }
@@ -90,6 +92,7 @@ int Operate(const OperatorCommand& command) {
     return kExitUsage;
   }
   options.credentials = *std::move(credentials);
+  if (command.kind == OperatorCommand::Kind::kTop) return ShowTop(command, std::move(options));
   OperatorClient client(std::move(options));
   switch (command.kind) {
     case OperatorCommand::Kind::kStatus:
@@ -106,6 +109,8 @@ int Operate(const OperatorCommand& command) {
       return ShowLogs(command, client);
     case OperatorCommand::Kind::kPage:
       return ShowPage(command, client);
+    case OperatorCommand::Kind::kTop:
+      break;
   }
   return kExitInternal;
 }

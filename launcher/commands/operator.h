@@ -1,4 +1,4 @@
-// What `ddprun status`, `stop`, `drain`, `events`, `logs`, `page` and `stacks` share: each asks a running
+// What `ddprun status`, `stop`, `drain`, `events`, `logs`, `page`, `stacks` and `top` share: each asks a running
 // rendezvous, and gives an exit code. On the main thread.
 #ifndef DDPRUN_LAUNCHER_COMMANDS_OPERATOR_H_
 #define DDPRUN_LAUNCHER_COMMANDS_OPERATOR_H_
@@ -19,6 +19,8 @@ int ShowEvents(const OperatorCommand& command, OperatorClient& client);
 int ShowJobStacks(const OperatorCommand& command, OperatorClient& client);
 int ShowLogs(const OperatorCommand& command, OperatorClient& client);
 int ShowPage(const OperatorCommand& command, OperatorClient& client);
+// Its threads have clients of their own.
+int ShowTop(const OperatorCommand& command, OperatorClient::Options options);
 
 // Between two tries to reach a rendezvous that went away.
 inline constexpr std::chrono::milliseconds kRetryRendezvous{500};

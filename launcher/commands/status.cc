@@ -2,16 +2,14 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdio>
-#include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "launcher/commands/live/change_bell.h"
 #include "launcher/commands/operator.h"
 #include "launcher/text/status_table.h"
 
@@ -31,44 +29,6 @@ absl::StatusOr<std::string> StatusText(const OperatorCommand& command, OperatorC
   if (command.json) return absl::StrCat(*json, "\n");
   return StatusTable(*json, {command.endpoint, command.verbosity > 0});
 }
-
-// Reads a stream of events on a thread of its own, for what only wants to know that one came.
-class ChangeBell {
- public:
-  explicit ChangeBell(std::unique_ptr<OperatorClient::Events> events)
-      : events_(std::move(events)), thread_([this] {
-          std::string line;
-          while (events_->Next(&line)) {
-            const std::lock_guard lock(mutex_);
-            rang_ = true;
-            changed_.notify_all();
-          }
-          const std::lock_guard lock(mutex_);
-          ended_ = true;
-          changed_.notify_all();
-        }) {}
-  ~ChangeBell() {
-    events_->Cancel();
-    thread_.join();
-    (void)events_->Finish();
-  }
-
-  enum class Heard { kChange, kNothing, kEnd };
-  Heard WaitUntil(Clock::time_point deadline) {
-    std::unique_lock lock(mutex_);
-    changed_.wait_until(lock, deadline, [this] { return rang_ || ended_; });
-    if (std::exchange(rang_, false)) return Heard::kChange;
-    return ended_ ? Heard::kEnd : Heard::kNothing;
-  }
-
- private:
-  const std::unique_ptr<OperatorClient::Events> events_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool rang_ = false;
-  bool ended_ = false;
-  std::thread thread_;
-};
 
 // Shows the status until it is interrupted: on a terminal always the newest, else each one after
 // something has happened.

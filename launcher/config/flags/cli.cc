@@ -80,6 +80,7 @@ constexpr Subcommand kSubcommands[] = {
     {"logs", ParseLogs, LogsHelp},
     {"stacks", ParseStacks, StacksHelp},
     {"page", ParsePage, PageHelp},
+    {"top", ParseTop, TopHelp},
     {"completion", ParseCompletion, CompletionHelp},
     {"version", ParseVersion, nullptr},
     {"help", ParseHelp, nullptr},
@@ -99,7 +100,7 @@ Command ParseHelp(const Arguments& arguments, const Host&) {
   if (topic != nullptr && topic->help != nullptr) return topic->help();
   return UsageError({absl::StrCat(
       "help: expected nothing, rendezvous, validate, slurm, kubernetes, doctor, "
-      "certs, python-module, status, stop, drain, events, logs, stacks, page or completion (found ",
+      "certs, python-module, status, stop, drain, events, logs, stacks, page, top or completion (found ",
       Quoted(absl::StrJoin(arguments, " ")), ")")});
 }
 

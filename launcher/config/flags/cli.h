@@ -85,9 +85,9 @@ struct PythonModuleCommand {
 };
 
 // ddprun status [JOB], stop JOB, drain NODE [JOB], events [JOB], stacks JOB, logs JOB,
-// page [JOB]
+// page [JOB], top [JOB]
 struct OperatorCommand {
-  enum class Kind { kStatus, kStop, kDrain, kEvents, kStacks, kLogs, kPage };
+  enum class Kind { kStatus, kStop, kDrain, kEvents, kStacks, kLogs, kPage, kTop };
   // kLogs: which files, and what of them.
   struct Logs {
     std::vector<int> ranks{};  // none: all

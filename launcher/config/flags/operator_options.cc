@@ -166,6 +166,17 @@ const KindRow& RowOf(Kind kind) {  // table
        0,
        1,
        {}},
+      {"top",
+       "Shows jobs, nodes and ranks on the whole terminal, as they change, and takes orders. The "
+       "last\n"
+       "line names the keys. If stdin or stdout is no terminal, prints once what it would show.\n"
+       "\n"
+       "  ddprun top [JOB] [OPTIONS]\n"
+       "\n",
+       "one job or none",
+       0,
+       1,
+       {}},
   };
   return kRows[static_cast<int>(kind)];
 }
@@ -352,7 +363,8 @@ absl::Span<const FlagSpec> OperatorFlags(Kind kind) {
   static const auto* const tables = [] {
     auto* const all = new std::vector<std::vector<FlagSpec>>;
     for (const Kind each :
-         {Kind::kStatus, Kind::kStop, Kind::kDrain, Kind::kEvents, Kind::kStacks, Kind::kLogs, Kind::kPage}) {
+         {Kind::kStatus, Kind::kStop, Kind::kDrain, Kind::kEvents, Kind::kStacks, Kind::kLogs, Kind::kPage,
+          Kind::kTop}) {
       const absl::Span<const FlagSpec> own = RowOf(each).flags;
       all->emplace_back(own.begin(), own.end());
       all->back().insert(all->back().end(), std::begin(kCommonFlags), std::end(kCommonFlags));
@@ -399,5 +411,9 @@ Command ParsePage(const std::vector<std::string>& arguments, const Host& host) {
   return Parse<Kind::kPage>(arguments, host);
 }
 HelpCommand PageHelp() { return Help<Kind::kPage>(); }
+Command ParseTop(const std::vector<std::string>& arguments, const Host& host) {
+  return Parse<Kind::kTop>(arguments, host);
+}
+HelpCommand TopHelp() { return Help<Kind::kTop>(); }
 
 }  // namespace ddprun

@@ -1,4 +1,4 @@
-// The flags of `ddprun status`, `stop`, `drain`, `events`, `stacks` and `page`. Internal to this
+// The flags of the operators' commands, from `ddprun status` to `ddprun top`. Internal to this
 // folder.
 #ifndef DDPRUN_LAUNCHER_CONFIG_FLAGS_OPERATOR_OPTIONS_H_
 #define DDPRUN_LAUNCHER_CONFIG_FLAGS_OPERATOR_OPTIONS_H_

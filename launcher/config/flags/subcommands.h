@@ -30,6 +30,7 @@ Command ParseEvents(const std::vector<std::string>& arguments, const Host& host)
 Command ParseStacks(const std::vector<std::string>& arguments, const Host& host);
 Command ParseLogs(const std::vector<std::string>& arguments, const Host& host);
 Command ParsePage(const std::vector<std::string>& arguments, const Host& host);
+Command ParseTop(const std::vector<std::string>& arguments, const Host& host);
 Command ParseCompletion(const std::vector<std::string>& arguments, const Host& host);
 
 // What `ddprun SUBCOMMAND --help` prints.
@@ -47,6 +48,7 @@ HelpCommand EventsHelp();
 HelpCommand StacksHelp();
 HelpCommand LogsHelp();
 HelpCommand PageHelp();
+HelpCommand TopHelp();
 HelpCommand CompletionHelp();
 
 // `ddprun stacks --pid`: needs no rendezvous.

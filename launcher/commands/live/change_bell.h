@@ -1,0 +1,45 @@
+// Rings when something happens to the jobs of a rendezvous. Reads a stream of events on a thread of
+// its own, for what only wants to know that one came.
+#ifndef DDPRUN_LAUNCHER_COMMANDS_LIVE_CHANGE_BELL_H_
+#define DDPRUN_LAUNCHER_COMMANDS_LIVE_CHANGE_BELL_H_
+
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "rendezvous/client/operator_client.h"
+
+namespace ddprun {
+
+class ChangeBell {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  explicit ChangeBell(std::unique_ptr<OperatorClient::Events> events);
+  // Cancels the stream.
+  ~ChangeBell();
+  ChangeBell(const ChangeBell&) = delete;
+  ChangeBell& operator=(const ChangeBell&) = delete;
+
+  // kEnd: the stream has ended, for good. kNothing: the deadline has passed, or Silence was called.
+  enum class Heard { kChange, kNothing, kEnd };
+  Heard WaitUntil(Clock::time_point deadline);
+
+  // From any thread: WaitUntil returns at once, from now on.
+  void Silence();
+
+ private:
+  const std::unique_ptr<OperatorClient::Events> events_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool rang_ = false;
+  bool ended_ = false;
+  bool silenced_ = false;
+  std::thread thread_;
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_COMMANDS_LIVE_CHANGE_BELL_H_

@@ -1,0 +1,81 @@
+#include "launcher/commands/live/status_source.h"
+
+#include <utility>
+
+#include "launcher/commands/operator.h"
+
+namespace ddprun::top {
+namespace {
+
+using Clock = ChangeBell::Clock;
+
+constexpr std::chrono::milliseconds kSoonest{200};
+constexpr std::chrono::milliseconds kLatest{1000};
+
+}  // namespace
+
+StatusSource::StatusSource(OperatorClient::Options options, std::string job, Handler handler)
+    : options_(std::move(options)),
+      job_(std::move(job)),
+      handler_(std::move(handler)),
+      thread_([this] { Run(); }) {}
+
+StatusSource::~StatusSource() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+    if (bell_ != nullptr) bell_->Silence();
+  }
+  stopped_.notify_all();
+  thread_.join();
+}
+
+bool StatusSource::stopping() {
+  const std::lock_guard lock(mutex_);
+  return stop_;
+}
+
+void StatusSource::SetBell(ChangeBell* bell) {
+  const std::lock_guard lock(mutex_);
+  bell_ = bell;
+  if (stop_ && bell != nullptr) bell->Silence();
+}
+
+bool StatusSource::Pause(Clock::time_point until) {
+  std::unique_lock lock(mutex_);
+  stopped_.wait_until(lock, until, [this] { return stop_; });
+  return !stop_;
+}
+
+void StatusSource::Run() {
+  OperatorClient client(options_);
+  do {
+    const absl::Status status = Follow(client);
+    if (!status.ok()) handler_(status);
+  } while (Pause(Clock::now() + kRetryRendezvous));
+}
+
+// Until the stream of events ends.
+absl::Status StatusSource::Follow(OperatorClient& client) {
+  auto events = client.Follow({job_, /*follow=*/true, 0, /*only_new=*/true});
+  if (!events.ok()) return events.status();
+  ChangeBell bell(*std::move(events));
+  SetBell(&bell);
+  absl::Status end;
+  for (auto heard = ChangeBell::Heard::kChange; heard != ChangeBell::Heard::kEnd && !stopping();) {
+    auto status = client.Status(job_);
+    if (!status.ok()) {
+      end = status.status();
+      break;
+    }
+    const auto shown = Clock::now();
+    handler_(*std::move(status));
+    heard = bell.WaitUntil(shown + kLatest);
+    // What comes together is shown together.
+    if (!Pause(shown + kSoonest)) break;
+  }
+  SetBell(nullptr);
+  return end;
+}
+
+}  // namespace ddprun::top

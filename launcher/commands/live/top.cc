@@ -1,0 +1,225 @@
+// ddprun top.
+#include <pthread.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "launcher/commands/live/status_source.h"
+#include "launcher/commands/live/terminal.h"
+#include "launcher/commands/operator.h"
+#include "launcher/os/check.h"
+#include "launcher/os/event_loop.h"
+#include "launcher/os/signal_source.h"
+#include "launcher/text/top/model.h"
+#include "rendezvous/core/exit_codes.h"
+#include "rendezvous/stacks/stack_text.h"
+#include "worker/contract/job_name.h"
+#include "worker/contract/unique_fd.h"
+
+namespace ddprun {
+namespace top {
+namespace {
+
+constexpr std::chrono::milliseconds kEscapePause{50};  // after ESC alone
+
+// SIGWINCH, as a descriptor. Made before other threads are: they inherit that it is blocked.
+UniqueFd Resizes() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGWINCH);
+  Check(pthread_sigmask(SIG_BLOCK, &set, nullptr) == 0, "pthread_sigmask");
+  return UniqueFd(CheckSyscall(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), "signalfd"));
+}
+
+absl::StatusOr<std::string> StacksText(OperatorClient& client, const std::string& job) {
+  const auto stacks = client.Stacks(job);
+  if (!stacks.ok()) return stacks.status();
+  StackTextOptions options;
+  options.label = "rank";
+  std::string text = ToText(stacks->tree, options);
+  if (!stacks->missing.empty()) {
+    absl::StrAppend(&text, "no stacks came in time from ", absl::StrJoin(stacks->missing, ", "));
+  }
+  return text;
+}
+
+// The rendezvous's answer to one request of a key, asked for on a thread of its own: keys go on.
+class Errand {
+ public:
+  Errand(const OperatorClient::Options& options, Request request, EventLoop* loop, Model* model,
+         std::function<void()> draw)
+      : thread_([=, request = std::move(request)] {
+          OperatorClient client(options);
+          const auto answer = Ask(client, request);
+          loop->Post([=] {
+            if (!answer.ok()) {
+              model->TakeAnswer(std::string(answer.status().message()));
+            } else if (request.kind == Request::Kind::kStacks) {
+              model->TakeText(absl::StrCat("stacks of ", NameOfJob(request.job)), *answer);
+            } else {
+              model->TakeAnswer(*answer);
+            }
+            draw();
+          });
+        }) {}
+  ~Errand() { thread_.join(); }
+  Errand(const Errand&) = delete;
+  Errand& operator=(const Errand&) = delete;
+
+ private:
+  static absl::StatusOr<std::string> Ask(OperatorClient& client, const Request& request) {
+    switch (request.kind) {
+      case Request::Kind::kStop:
+        return client.StopJob(request.job, /*save=*/false);
+      case Request::Kind::kSaveAndStop:
+        return client.StopJob(request.job, /*save=*/true);
+      case Request::Kind::kDrain:
+        return client.DrainNode(request.host, request.job);
+      case Request::Kind::kStacks:
+        break;
+    }
+    return StacksText(client, request.job);
+  }
+
+  std::thread thread_;
+};
+
+// Everything that happens, on the loop's thread.
+class Top {
+ public:
+  Top(const OperatorCommand& command, OperatorClient::Options options)
+      : command_(command), options_(std::move(options)), model_(command.endpoint, command.job) {}
+
+  int Run() {
+    const UniqueFd resizes = Resizes();
+    const SignalSource signals(&loop_, [this](int signo, pid_t) { End(128 + signo); });
+    loop_.Watch(resizes.get(), EPOLLIN, [this, &resizes](std::uint32_t) {
+      signalfd_siginfo info;
+      while (read(resizes.get(), &info, sizeof info) > 0) continue;
+      Draw();
+    });
+    {
+      const StatusSource source(options_, command_.job, [this](absl::StatusOr<std::string> status) {
+        loop_.Post([this, status = std::move(status)] { TakeStatus(status); });
+      });
+      loop_.Run();
+      // First of all: what is still under way may take as long as an answer may.
+      CloseTerminal();
+      errand_.reset();
+    }
+    loop_.Unwatch(resizes.get());
+    if (!failure_.ok()) return FailOperator(command_, failure_);
+    return exit_code_;
+  }
+
+ private:
+  void End(int exit_code) {
+    exit_code_ = exit_code;
+    loop_.Quit();
+  }
+
+  // Before there was a first status there is no screen either: the command fails like others.
+  void TakeStatus(const absl::StatusOr<std::string>& status) {
+    absl::Status problem = status.status();
+    if (status.ok() && terminal_ == nullptr) problem = CheckThatJobExists(command_, *status);
+    if (problem.ok()) {
+      auto snapshot = ParseSnapshot(*status);
+      problem = snapshot.status();
+      if (snapshot.ok()) model_.TakeSnapshot(*std::move(snapshot), EventLoop::Clock::now());
+    }
+    if (!problem.ok()) {
+      const bool may_return = absl::IsUnavailable(problem) || absl::IsDeadlineExceeded(problem);
+      if (terminal_ == nullptr || !may_return) {
+        failure_ = problem;
+        return loop_.Quit();
+      }
+      model_.LoseContact(std::string(problem.message()));
+    } else if (terminal_ == nullptr) {
+      terminal_ = std::make_unique<Terminal>();
+      loop_.Watch(STDIN_FILENO, EPOLLIN, [this](std::uint32_t) { ReadKeys(); });
+    }
+    Draw();
+  }
+
+  void CloseTerminal() {
+    if (terminal_ == nullptr) return;
+    loop_.Unwatch(STDIN_FILENO);
+    terminal_.reset();
+  }
+
+  void ReadKeys() {
+    const std::string typed = terminal_->Read();
+    if (typed.empty()) return End(0);  // nobody is there any more
+    TakeKeys(keys_.Take(typed));
+    if (keys_.waiting()) {
+      loop_.SetDeadline(EventLoop::Clock::now() + kEscapePause,
+                        [this] { TakeKeys(keys_.Pause()); });
+    }
+  }
+
+  void TakeKeys(const std::vector<Key>& keys) {
+    for (const Key& key : keys) {
+      const std::optional<Request> request = model_.TakeKey(key);
+      if (model_.quits()) return End(0);
+      if (!request) continue;
+      errand_.reset();  // waits for the one before, whose answer would come in between
+      model_.TakeAnswer("asking the rendezvous...");
+      errand_ = std::make_unique<Errand>(options_, *request, &loop_, &model_, [this] { Draw(); });
+    }
+    Draw();
+  }
+
+  void Draw() {
+    if (terminal_ == nullptr) return;
+    const Size size = terminal_->size();
+    model_.Resize(size);
+    if (!terminal_->Write(screen_.Show(model_.Lines(), size))) End(0);
+  }
+
+  const OperatorCommand& command_;
+  const OperatorClient::Options options_;
+  EventLoop loop_;
+  Model model_;
+  KeyReader keys_;
+  Screen screen_;
+  std::unique_ptr<Terminal> terminal_;  // null until there is something to show
+  std::unique_ptr<Errand> errand_;
+  absl::Status failure_;
+  int exit_code_ = 0;
+};
+
+// For a pipe or a file: what the first screen would show, without an end.
+int PrintOnce(const OperatorCommand& command, const OperatorClient::Options& options) {
+  OperatorClient client(options);
+  const auto status = client.Status(command.job);
+  if (!status.ok()) return FailOperator(command, status.status());
+  if (const absl::Status found = CheckThatJobExists(command, *status); !found.ok()) {
+    return FailOperator(command, found);
+  }
+  auto snapshot = ParseSnapshot(*status);
+  if (!snapshot.ok()) return FailOperator(command, snapshot.status());
+  Model model(command.endpoint, command.job);
+  model.TakeSnapshot(*std::move(snapshot), EventLoop::Clock::now());
+  PrintOut(model.PlainText());
+  return 0;
+}
+
+}  // namespace
+}  // namespace top
+
+int ShowTop(const OperatorCommand& command, OperatorClient::Options options) {
+  if (!top::Terminal::IsOne()) return top::PrintOnce(command, options);
+  return top::Top(command, std::move(options)).Run();
+}
+
+}  // namespace ddprun

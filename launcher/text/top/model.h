@@ -1,0 +1,63 @@
+// What `ddprun top` shows and what its keys do. Snapshots, answers and keys go in; lines, and what
+// the rendezvous is to be asked, come out.
+//
+// Pure; owned by one thread.
+#ifndef DDPRUN_LAUNCHER_TEXT_TOP_MODEL_H_
+#define DDPRUN_LAUNCHER_TEXT_TOP_MODEL_H_
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/text/top/key_reader.h"
+#include "launcher/text/top/look.h"
+#include "launcher/text/top/rates.h"
+#include "launcher/text/top/rows.h"
+#include "launcher/text/top/screen.h"
+#include "launcher/text/top/snapshot.h"
+
+namespace ddprun::top {
+
+class Model {
+ public:
+  // `job` is shown first; empty: all jobs are.
+  Model(std::string endpoint, const std::string& job);
+
+  void TakeSnapshot(Snapshot snapshot, Rates::TimePoint now);
+  void LoseContact(const std::string& why);
+  void TakeAnswer(const std::string& answer);
+  // Stacks, which fill the screen until they are left.
+  void TakeText(const std::string& title, const std::string& text);
+  void Resize(Size size) { size_ = size; }
+
+  // What the key asks the rendezvous for, if it does.
+  std::optional<Request> TakeKey(const Key& key);
+  bool quits() const { return quits_; }
+
+  std::vector<Line> Lines() const;
+  // All rows, for a file.
+  std::string PlainText() const;
+
+ private:
+  std::vector<Row> Rows() const { return RowsOf(look_, snapshot_, rates_); }
+  void Select(std::size_t index, const std::vector<Row>& rows);
+  void Move(const Key& key);
+  void Enter();
+  void Back();
+  void WriteFilter(const Key& key);
+  std::optional<Request> Order(char letter);
+  void GoTo(View view);
+  std::size_t Page() const;
+
+  const std::string endpoint_;
+  Look look_;
+  Snapshot snapshot_;
+  Rates rates_;
+  Size size_;
+  bool quits_ = false;
+};
+
+}  // namespace ddprun::top
+
+#endif  // DDPRUN_LAUNCHER_TEXT_TOP_MODEL_H_

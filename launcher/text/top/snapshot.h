@@ -1,0 +1,68 @@
+// What `ddprun top` knows of a rendezvous: its status document, as values. Pure.
+#ifndef DDPRUN_LAUNCHER_TEXT_TOP_SNAPSHOT_H_
+#define DDPRUN_LAUNCHER_TEXT_TOP_SNAPSHOT_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace ddprun::top {
+
+// Texts have no control characters. Times are milliseconds.
+struct NodeRow {
+  std::string host;
+  std::string address;
+  std::string state;
+  std::optional<int> first_rank;
+  int workers = 0;
+  std::optional<std::int64_t> step;
+  double heard_ms = 0;  // ago
+  bool spare = false;
+};
+
+struct JobRow {
+  std::string job;
+  int generation = 0;
+  std::string state;
+  std::string reason;
+  double since_ms = 0;
+  std::int64_t min_nodes = 0;
+  std::int64_t max_nodes = 0;
+  int world_size = 0;
+  std::int64_t restarts = 0;
+  std::int64_t restarts_left = 0;
+  std::int64_t max_restarts = 0;
+  std::optional<std::int64_t> step;
+  std::optional<std::int64_t> checkpoint;
+  struct Progress {
+    double still_ms = 0;
+    std::optional<double> limit_ms;
+    std::string hang;  // empty: there is none
+  };
+  std::optional<Progress> progress;
+  std::string init;     // of ranks that are missing in init(); empty: none is
+  std::string outcome;  // empty: it is not over
+  int exit_code = 0;
+  std::string cause;  // the last root cause; empty: nothing has failed
+  int cause_generation = 0;
+  std::vector<NodeRow> nodes;
+
+  bool over() const { return !outcome.empty(); }
+  bool hung() const { return !over() && progress && !progress->hang.empty(); }
+};
+
+struct Snapshot {
+  std::string version;
+  double uptime_ms = 0;
+  std::vector<JobRow> jobs;
+};
+
+// Error: Internal, when `json` is no status of a rendezvous.
+absl::StatusOr<Snapshot> ParseSnapshot(const std::string& json);
+
+}  // namespace ddprun::top
+
+#endif  // DDPRUN_LAUNCHER_TEXT_TOP_SNAPSHOT_H_

@@ -1,0 +1,304 @@
+// The page in a real browser, with a rendezvous that says what the test wants.
+import assert from "node:assert/strict";
+import {after, afterEach, before, beforeEach, test} from "node:test";
+import {accessibilityFindings, isShown, launch, open, sees, textOf} from "./browser.mjs";
+import {FakeRendezvous, send} from "./fake_server.mjs";
+import {cause, failed, gathering, history, hung, kHangSentence, large, running} from "./stories.mjs";
+
+let browser;
+let fake;
+let home;
+let pages;
+
+before(async () => { browser = await launch(); });
+after(async () => { await browser?.close(); });
+
+beforeEach(async () => {
+  fake = new FakeRendezvous();
+  home = await fake.start();
+  pages = [];
+});
+
+afterEach(async () => {
+  const complaints = pages.flatMap((page) => page.complaints);
+  await Promise.all(pages.map((page) => page.close()));
+  await fake.stop();
+  assert.deepEqual(complaints, [], "no script throws, and nothing breaks the policy");
+});
+
+async function look(fragment = "", options = {}) {
+  const page = await open(browser, `${home}${fragment}`, options);
+  pages.push(page);
+  return page;
+}
+
+const rowsOf = (page) => page.$$eval("table.jobs tbody th", (found) => found.map((one) => one.textContent));
+
+test("a job that starts appears without a reload, and those that need somebody come first", async () => {
+  fake.set(running());
+  const page = await look();
+  await sees(page, "table.jobs", "mnist");
+  fake.set(hung(), failed(), gathering());
+  await sees(page, ".summary", "4 jobs, 3 not over; 2 need you: llama-70b, exp7");
+  assert.deepEqual(await rowsOf(page), ["llama-70b", "exp7", "vit-large", "mnist"]);
+  assert.match(await page.title(), /\(2!\)/);
+});
+
+test("state, cause and what happens next come first, and change with the job", async () => {
+  fake.set(running());
+  const page = await look("#job=mnist");
+  await sees(page, ".story", "it goes on; 2 restarts of 3 left");
+  await sees(page, ".story", "rank 9 (local rank 1, pid 4242) on n2: SIGKILL after step 12040");
+  await sees(page, "#cause pre", "illegal memory access");
+  const newCause = cause({generation: 3, description: "rank 2 (local rank 2, pid 88) on n1: exit code 3", stderr_tail: ["bad"]});
+  fake.set(running({state: "Draining", reason: newCause.description, last_root_cause: newCause, restarts: 2, restarts_left: 1}));
+  await sees(page, ".headline .badge", "Draining");
+  await sees(page, ".story", "in generation 3 at");
+  await sees(page, ".story", "its workers are being stopped; 1 restart of 3 left");
+  const said = await page.$eval("#announcer", (one) => one.textContent);
+  assert.match(said, /Draining.*rank 2/, "a screen reader says it");
+});
+
+test("a hang names its rank and shows where all ranks are", async () => {
+  fake.set(hung());
+  const page = await look("#job=llama-70b");
+  await sees(page, ".headline .badge", "Hung");
+  await sees(page, ".story", kHangSentence);
+  await sees(page, "#stacks pre", "[5] step train.py:42");
+});
+
+test("each generation has why it ended, and the phases of its start on hover", async () => {
+  fake.set(running());
+  const page = await look("#job=mnist");
+  await sees(page, "#generations tbody", "n3 was lost");
+  assert.equal(await isShown(page, "#generations .tip"), false);
+  await page.hover("#generations tbody tr .has-tip");
+  await sees(page, "#generations .tip", "restore 512 ms");
+});
+
+test("what happens comes as it happens, and can be searched", async () => {
+  fake.set(running());
+  fake.lines = history();
+  const page = await look("#job=mnist");
+  await sees(page, ".events", "after 2.01 s");
+  fake.addLine({time: "2026-11-21T03:13:00Z", job: "mnist", generation: 3, event: "lost", host: "n7", reason: "nothing heard for 3 s"});
+  await sees(page, ".events li:first-child", "n7; nothing heard for 3 s");
+  await page.type("#event-filter", "restarted");
+  await page.waitForFunction(() => document.querySelectorAll(".events li").length === 1);
+});
+
+test("without a session there are no orders and no logs", async () => {
+  fake.set(running());
+  const page = await look("#job=mnist");
+  await sees(page, "#log", "ddprun page JOB");
+  for (const hidden of [".orders button", ".log-form", "#stacks", ".nodes button.small"]) {
+    assert.equal(await isShown(page, hidden), false, hidden);
+  }
+  await page.click(".nodes button.rank");
+  const status = await page.evaluate(async () => (await fetch("/api/logs?job=mnist&rank=0&stream=stdout")).status);
+  assert.equal(status, 403);
+});
+
+test("the code of a link signs in once and leaves the address", async () => {
+  fake.set(running());
+  const page = await look("#job=mnist&code=good-code");
+  await sees(page, ".orders", "Save and stop");
+  assert.equal(new URL(page.url()).hash, "#job=mnist");
+  assert.equal(await isShown(page, "#alarm"), false);
+  await page.reload();
+  await sees(page, ".orders", "Save and stop");
+  const other = await look("#job=mnist&code=good-code");
+  await sees(other, "#alarm", "works once, for 60 s");
+  assert.equal(await isShown(other, ".orders button"), false);
+});
+
+test("what a worker prints is text: tags, escapes and overrides do nothing", async () => {
+  fake.set(running({reason: "<img src=x onerror=alert(1)>"}));
+  fake.logs.set("3/stdout", "one\n<script>document.title='owned'</script>\n\u001b[31mred\u001b[0m\u001b]0;t\u0007\n" +
+    "abc\u202egnp.exe\n 10%|#\r 90%|#########\rdone\nhalf");
+  const page = await look("#job=mnist&code=good-code");
+  await sees(page, ".orders", "Stop");
+  await page.click(".nodes button[data-rank='3']");
+  const text = await sees(page, "pre.log", "half");
+  assert.equal(text, "one\n<script>document.title='owned'</script>\nred\ufffd]0;t\ufffd\nabc\ufffdgnp.exe\ndone\nhalf");
+  assert.equal(await page.$("pre.log *"), null);
+  assert.equal(await page.$("img"), null);
+  await sees(page, ".story", "<img src=x");
+  assert.match(await page.title(), /Running/);
+});
+
+test("a log is live, can be searched, and says why it ends", async () => {
+  fake.set(running());
+  fake.logs.set("0/stderr", "step 1\nstep 2\n");
+  const page = await look("#job=mnist&code=good-code");
+  await sees(page, ".log-form", "Open");
+  await page.select("#log-stream", "stderr");
+  await page.click(".log-form button");
+  await sees(page, "pre.log", "step 2");
+  send(fake.lastLog, "text", "loss nan\nstep");
+  await sees(page, "pre.log", "loss nan");
+  send(fake.lastLog, "text", " 3\n");
+  await sees(page, "pre.log", "step 3");
+  await page.type("#log-filter", "NaN");
+  await page.waitForFunction(() => document.querySelector("pre.log").textContent === "loss nan\n");
+  send(fake.lastLog, "end", {text: "the worker has ended"});
+  fake.lastLog.end();
+  await sees(page, "#log [role=status]", "Stderr of rank 0, generation 3: the worker has ended.");
+});
+
+test("a log is cut to what a browser bears", async () => {
+  fake.set(running());
+  fake.logs.set("0/stdout", Array.from({length: 30000}, (_, i) => `line ${i}`).join("\n") + "\n");
+  const page = await look("#job=mnist&code=good-code");
+  await sees(page, ".log-form", "Open");
+  await page.click(".log-form button");
+  const text = await sees(page, "pre.log", "line 29999");
+  assert.equal(text.split("\n").length, 5001);
+});
+
+test("an order is sent only after it was confirmed, with what it does", async () => {
+  fake.set(running());
+  const page = await look("#job=mnist&code=good-code");
+  await sees(page, ".nodes", "n2");
+  await page.click("button[aria-label='Drain n2']");
+  await sees(page, "dialog", "Drain n2?");
+  await page.keyboard.press("Enter");  // the focus is on the answer that changes nothing
+  await page.waitForFunction(() => !document.querySelector("dialog").open);
+  assert.deepEqual(fake.posts, []);
+  await page.click("button[aria-label='Drain n2']");
+  await page.click("#confirm-yes");
+  await sees(page, ".answer", "Job mnist does it.");
+  await page.click(".orders .buttons button");
+  await sees(page, "dialog", "All ranks save at one common step");
+  await page.click("#confirm-yes");
+  await page.waitForFunction(() => document.querySelector(".answer").textContent.includes("does it"));
+  assert.deepEqual(fake.posts, [{path: "/api/drain", body: {job: "mnist", host: "n2"}},
+                                {path: "/api/stop", body: {job: "mnist", save: true}}]);
+});
+
+test("stacks are taken when they are asked for, and who did not answer is named", async () => {
+  fake.set(running());
+  const page = await look("#job=mnist&code=good-code");
+  await sees(page, "#stacks", "Take the stacks now");
+  await page.click("#stacks button");
+  await sees(page, "#stacks pre", "16 [0-15] main train.py:40");
+  await sees(page, "#stacks [role=status]", "No answer in time from n9.");
+});
+
+test("a session that is over says how to begin another, and the state goes on", async () => {
+  fake.set(running());
+  const page = await look("#job=mnist&code=good-code");
+  await sees(page, ".orders", "Stop");
+  fake.token = "another";
+  await page.click(".log-form button");
+  await sees(page, "#alarm", "Your session is over");
+  assert.equal(await isShown(page, ".orders button"), false);
+  fake.set(running({step: 99999}));
+  await sees(page, ".figures", "99,999");
+});
+
+test("a rendezvous that goes away is told of, and the page comes back by itself", async () => {
+  fake.set(running());
+  const page = await look("#job=mnist");
+  await sees(page, "#contact", "live");
+  const port = fake.port;
+  fake.say("bye", {});
+  await fake.stop();
+  await sees(page, "#alarm", "No contact with the rendezvous since");
+  await sees(page, ".story", "it goes on");  // what was known stays
+  assert.match(await page.title(), /no contact/);
+  const next = new FakeRendezvous();
+  next.set(running({step: 77777}));
+  fake = next;
+  await next.start(port);
+  await sees(page, ".figures", "77,777");
+  assert.equal(await isShown(page, "#alarm"), false);
+});
+
+test("one viewer too many is told so, and so is who asks for a job that is not there", async () => {
+  const page = await look("#job=nothing");
+  await sees(page, "main", "There is no job nothing.");
+  fake.viewersFull = true;
+  const other = await look();
+  await sees(other, "#alarm", "256 viewers look at this rendezvous already");
+});
+
+test("16,384 nodes: 1 MiB of data, the straggler named, 60 frames a second", async () => {
+  const job = large();
+  assert.ok(JSON.stringify(job).length <= 1 << 20, `${JSON.stringify(job).length} bytes`);
+  fake.set(job);
+  const page = await look("#job=exa");
+  await sees(page, "#grid", "16,384 nodes. n12001 is 39 steps behind");
+  await sees(page, ".legend", "4 lost");
+  const first = await page.$eval(".window-body", (body) => [...body.children].sort((a, b) => a.ariaRowIndex - b.ariaRowIndex)[0].textContent);
+  assert.match(first, /^n71lost contact/, "the worst come first");
+  assert.ok((await page.$$(".window-body > *")).length < 60, "only rows in sight exist");
+  const median = await page.evaluate(async () => {
+    const scroller = document.querySelector(".window");
+    scroller.scrollIntoView();
+    const times = [];
+    for (let i = 0; i < 120; ++i) {
+      scroller.scrollTop += 137;
+      window.scrollBy(0, i % 2 ? 40 : -40);
+      await new Promise((resolve) => requestAnimationFrame((now) => { times.push(now); resolve(); }));
+    }
+    const gaps = times.slice(1).map((time, i) => time - times[i]).sort((a, b) => a - b);
+    return gaps[gaps.length >> 1];
+  });
+  assert.ok(median < 17.5, `a frame takes ${median} ms`);
+});
+
+test("the grid is used with the keyboard alone", async () => {
+  fake.set(large());
+  const page = await look("#job=exa");
+  await sees(page, "#grid", "A cell is");
+  await page.focus("#grid canvas");
+  await page.keyboard.press("ArrowRight");
+  await sees(page, "#grid [role=status]", "running");
+  await page.keyboard.press("Enter");
+  await sees(page, ".nodes", "of 16,384 nodes");
+  assert.ok((await page.$$(".window-body > *")).length <= 16);
+});
+
+const kLooks = [["light", {}], ["dark", {dark: true}], ["phone", {width: 390, height: 844}],
+                ["dark phone", {width: 390, height: 844, dark: true}]];
+for (const [name, options] of kLooks) {
+  test(`no accessibility finding, and no sideways scrolling: ${name}`, async () => {
+    fake.set(running(), hung(), failed(), gathering(), large());
+    fake.lines = history();
+    fake.logs.set("0/stdout", "step 1\n");
+    const findings = [];
+    const check = async (page, where) => {
+      findings.push(...(await accessibilityFindings(page)).map((finding) => `${where}: ${finding}`));
+      const [wide, most] = await page.evaluate(() => [document.documentElement.scrollWidth, window.innerWidth]);
+      if (wide > most) findings.push(`${where}: ${wide} pixels wide of ${most}`);
+    };
+    const list = await look("", options);
+    await sees(list, "table.jobs", "mnist");
+    await check(list, "list");
+    const page = await look("#job=llama-70b&code=good-code", options);
+    await sees(page, ".log-form", "Open");
+    await page.click(".log-form button");
+    await sees(page, "pre.log", "step 1");
+    await check(page, "job");
+    await page.click(".orders .danger");
+    await sees(page, "dialog", "Stop job llama-70b?");
+    await check(page, "dialog");
+    const many = await look("#job=exa", options);
+    await sees(many, "#grid", "A cell is");
+    await check(many, "large");
+    fake.viewersFull = true;
+    const refused = await look("", options);
+    await sees(refused, "#alarm", "256 viewers");
+    await check(refused, "alarm");
+    assert.deepEqual(findings, []);
+  });
+}
+
+test("this test can fail: axe finds what is wrong", async () => {
+  fake.set(running());
+  const page = await look();
+  await sees(page, "table.jobs", "mnist");
+  await page.evaluate(() => document.body.append(document.createElement("button")));
+  assert.match((await accessibilityFindings(page)).join("\n"), /button-name/);
+});
