@@ -1,5 +1,5 @@
-// What `ddprun status`, `stop`, `drain`, `events`, `logs`, `page`, `stacks` and `top` share: each asks a running
-// rendezvous, and gives an exit code. On the main thread.
+// What `ddprun status`, `stop`, `drain`, `events`, `logs`, `page`, `stacks` and `top` share: each
+// asks a running rendezvous, and gives an exit code. On the main thread.
 #ifndef DDPRUN_LAUNCHER_COMMANDS_OPERATOR_H_
 #define DDPRUN_LAUNCHER_COMMANDS_OPERATOR_H_
 

@@ -1,5 +1,9 @@
 #include "launcher/commands/page/rendezvous_page.h"
 
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -14,12 +18,23 @@ namespace {
 // What waits for one viewer: the state of a large job, and its history before that.
 constexpr std::size_t kMostUnsentBytes = 4 << 20;
 
+http::LogService LogsOf(JobLoop* loop) {
+  return {[loop](std::string owner, LogRequest request, std::shared_ptr<LogReader> reader) {
+            const LogReadId id = loop->NewLogReadId();
+            loop->ReadLogs(id, std::move(owner), std::move(request), std::move(reader));
+            return id;
+          },
+          [loop](LogReadId id, std::size_t bytes) { loop->AcknowledgeLogs(id, bytes); },
+          [loop](LogReadId id) { loop->CancelLogs(id); }};
+}
+
 bool IsEveryAddress(const std::string& host) { return host == "0.0.0.0" || host == "::"; }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RendezvousPage>> RendezvousPage::Start(
-    const HttpConfig& config, RendezvousServer* server, std::shared_ptr<EventLog> events) {
+    const HttpConfig& config, RendezvousServer* server, std::shared_ptr<EventLog> events,
+    MetricsSource::Files files) {
   std::unique_ptr<RendezvousPage> page(new RendezvousPage(config));
   http::Gate::Options gate;
   gate.is_private = config.is_private;
@@ -29,9 +44,15 @@ absl::StatusOr<std::unique_ptr<RendezvousPage>> RendezvousPage::Start(
     if (!tokens.ok()) return tokens.status();
     gate.readers = *std::move(tokens);
   }
-  page->service_ = std::make_unique<http::PageService>(
-      http::PageService::Options{&server->loop(), std::move(events),
-                                 [server] { return server->Describe(); }, std::move(gate)});
+  const auto describe = [server] { return server->Describe(); };
+  page->metrics_ = std::make_unique<MetricsSource>(&server->loop(), describe, std::move(files));
+  page->service_ = std::make_unique<http::PageService>(http::PageService::Options{
+      &server->loop(), std::move(events), describe, std::move(gate),
+      [metrics = page->metrics_.get()](std::optional<std::string> owner,
+                                       std::function<void(std::string)> done) {
+        metrics->Get(owner, std::move(done));
+      },
+      LogsOf(&server->loop())});
   http::ServerOptions options;
   options.listen = FormatEndpoint({config.host, config.port});
   options.certificate_file = config.certificate_file;

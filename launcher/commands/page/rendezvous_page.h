@@ -10,6 +10,7 @@
 #include "rendezvous/http/page/page_service.h"
 #include "rendezvous/http/server/http_server.h"
 #include "rendezvous/service/job/event_log.h"
+#include "rendezvous/service/metrics_source.h"
 #include "rendezvous/service/page_link.h"
 #include "rendezvous/service/rendezvous_server.h"
 
@@ -17,11 +18,12 @@ namespace ddprun {
 
 class RendezvousPage {
  public:
-  // Serves when it returns. `server` outlives it. Errors: InvalidArgument for what a flag names,
-  // Unavailable where it cannot listen.
+  // Serves when it returns. `server` outlives it; /metrics tells of `files`. Errors:
+  // InvalidArgument for what a flag names, Unavailable where it cannot listen.
   static absl::StatusOr<std::unique_ptr<RendezvousPage>> Start(const HttpConfig& config,
                                                                RendezvousServer* server,
-                                                               std::shared_ptr<EventLog> events);
+                                                               std::shared_ptr<EventLog> events,
+                                                               MetricsSource::Files files);
 
   // "https://0.0.0.0:29480"
   std::string url() const;
@@ -36,8 +38,9 @@ class RendezvousPage {
   explicit RendezvousPage(HttpConfig config) : config_(std::move(config)) {}
 
   const HttpConfig config_;
-  std::unique_ptr<http::PageService> service_;
-  std::unique_ptr<http::HttpServer> http_;  // calls service_
+  std::unique_ptr<MetricsSource> metrics_;
+  std::unique_ptr<http::PageService> service_;  // asks metrics_
+  std::unique_ptr<http::HttpServer> http_;      // calls service_
 };
 
 }  // namespace ddprun

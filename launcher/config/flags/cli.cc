@@ -98,10 +98,11 @@ Command ParseHelp(const Arguments& arguments, const Host&) {
   const Subcommand* const topic =
       arguments.size() == 1 ? FindSubcommand(arguments.front()) : nullptr;
   if (topic != nullptr && topic->help != nullptr) return topic->help();
-  return UsageError({absl::StrCat(
-      "help: expected nothing, rendezvous, validate, slurm, kubernetes, doctor, "
-      "certs, python-module, status, stop, drain, events, logs, stacks, page, top or completion (found ",
-      Quoted(absl::StrJoin(arguments, " ")), ")")});
+  return UsageError(
+      {absl::StrCat("help: expected nothing, rendezvous, validate, slurm, kubernetes, doctor, "
+                    "certs, python-module, status, stop, drain, events, logs, stacks, page, top or "
+                    "completion (found ",
+                    Quoted(absl::StrJoin(arguments, " ")), ")")});
 }
 
 }  // namespace

@@ -362,9 +362,8 @@ Command Parse(const std::vector<std::string>& arguments, const Host& host) {
 absl::Span<const FlagSpec> OperatorFlags(Kind kind) {
   static const auto* const tables = [] {
     auto* const all = new std::vector<std::vector<FlagSpec>>;
-    for (const Kind each :
-         {Kind::kStatus, Kind::kStop, Kind::kDrain, Kind::kEvents, Kind::kStacks, Kind::kLogs, Kind::kPage,
-          Kind::kTop}) {
+    for (const Kind each : {Kind::kStatus, Kind::kStop, Kind::kDrain, Kind::kEvents, Kind::kStacks,
+                            Kind::kLogs, Kind::kPage, Kind::kTop}) {
       const absl::Span<const FlagSpec> own = RowOf(each).flags;
       all->emplace_back(own.begin(), own.end());
       all->back().insert(all->back().end(), std::begin(kCommonFlags), std::end(kCommonFlags));
