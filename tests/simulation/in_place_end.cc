@@ -150,8 +150,9 @@ bool InPlace::CanKeepItsStep(int id) const {
   const Worker& worker = Of(id);
   const Group& group = *worker.group;
   const Trainee& self = trainees_.at(id);
+  if (!world_->plan.states || !self.finished || !self.in_time) return false;
   const bool half = self.state.parameters != group.records.at(self.state.step).parameters;
-  if (!world_->plan.states || !self.finished || !self.in_time || half) return false;
+  if (half) return false;
   const auto is_here = [&](int rank) { return group.agents.at(rank) == worker.agent; };
   for (int rank = 0; rank < group.world_size; ++rank) {
     if (!is_here(rank) && static_cast<std::size_t>(rank) >= self.older.size()) return false;

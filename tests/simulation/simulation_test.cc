@@ -92,9 +92,8 @@ INSTANTIATE_TEST_SUITE_P(Bugs, PlantedBugTest,
                          testing::Values("no_agent_id_check", "lease_from_ack_arrival",
                                          "ranks_before_lease", "timeline_forgotten",
                                          "nobody_looks_again", "stuck_forgotten", "left_too_early",
-                                         "old_survivor_joins", "two_sources",
-                                         "half_step_as_source", "slot_of_another_step",
-                                         "left_before_its_snapshot"),
+                                         "old_survivor_joins", "two_sources", "half_step_as_source",
+                                         "slot_of_another_step", "left_before_its_snapshot"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(BugNameTest, OthersHaveNone) { EXPECT_FALSE(BugNamed("none_of_them")); }
