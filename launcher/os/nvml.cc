@@ -17,27 +17,29 @@ constexpr int kCorrected = 0;
 constexpr int kUncorrected = 1;
 constexpr int kSinceDriverLoad = 0;
 constexpr unsigned long long kXidEvent = 0x8;
-struct Utilization {
-  unsigned gpu;  // percent
-  unsigned memory;
-};
-struct Memory {
-  unsigned long long total;
-  unsigned long long free;
-  unsigned long long used;
-};
-struct EventData {
-  Device device;
-  unsigned long long type;
-  unsigned long long data;  // of an XID event its number
-  unsigned gpu_instance;
-  unsigned compute_instance;
-};
 constexpr int kMostEvents = 1024;  // of one reading
 
 }  // namespace
 
 class Nvml::Library {
+  // NVML's own.
+  struct Utilization {
+    unsigned gpu;  // percent
+    unsigned memory;
+  };
+  struct Memory {
+    unsigned long long total;
+    unsigned long long free;
+    unsigned long long used;
+  };
+  struct EventData {
+    Device device;
+    unsigned long long type;
+    unsigned long long data;  // of an XID event its number
+    unsigned gpu_instance;
+    unsigned compute_instance;
+  };
+
  public:
   explicit Library(void* handle) : handle_(handle) {
     Find("nvmlInit_v2", &init_);

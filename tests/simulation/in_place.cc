@@ -212,7 +212,8 @@ void InPlace::BeginOptimizer(int id) {
   const Digest whole = self.state.parameters;
   self.state.parameters = Mixed(whole, 0x4A1F);  // until it is done
   self.next.parameters = Mixed(whole, Of(id).group->records[self.next.step].gradients);
-  Later(id, world_->stay_random.Wide(1, world_->plan.step_time / 10), [this, id] { Finish(id); });
+  const Time longest = world_->plan.step_time / 10;
+  Later(id, world_->stay_random.Between(longest / 10, longest), [this, id] { Finish(id); });
 }
 
 void InPlace::Finish(int id) {

@@ -21,6 +21,13 @@ bool LiveChecker::Checks(const Group& group) const {
          world_->bug != Bug::kNoAgentIdCheck;  // members are not who they seem
 }
 
+void LiveChecker::OnStarted(const Worker& worker, Rank first) {
+  const int rank = first.value + worker.local_rank.value;
+  if (worker.rank.value == rank) return;
+  world_->Violation(absl::StrCat("a worker joins with the rank of an older generation: ",
+                                 Text(worker), ", and its place is rank ", rank));
+}
+
 void LiveChecker::OnTogether(const Group& group, const std::vector<int>& members) {
   std::set<int> ranks;
   for (const int id : members) ranks.insert(world_->training.worker(id).rank.value);

@@ -20,6 +20,8 @@ class LiveChecker {
  public:
   explicit LiveChecker(World* world) : world_(world) {}
 
+  // `first`: the first rank of its node, as its agent was told.
+  void OnStarted(const Worker& worker, Rank first);
   // All workers of the group have come together.
   void OnTogether(const Group& group, const std::vector<int>& members);
   // From which rank this one takes the state; nullopt: there is none.

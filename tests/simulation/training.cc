@@ -77,6 +77,7 @@ int Training::Start(Agent* agent, const Supervisor::SpawnWorkers& spawn,
                                        self.generations > 1 ? ", it has stayed" : ""));
   }
   world_->checker.OnWorkerStarted(workers_.back());
+  world_->live_checker.OnStarted(workers_.back(), spawn.assignment.first_rank);
   if (group->alive == group->world_size && !group->broken && !group->steps) {
     group->steps = true;
     if (world_->plan.stays) {
