@@ -197,6 +197,8 @@ void OperatorService::Logs(std::unique_ptr<LogsCall> call) {
   }
   LogsCall::Begin(std::move(call), options_.loop, *std::move(owner), *std::move(request),
                   options_.refused);
+}
+
 void OperatorService::OpenPage(std::unique_ptr<OpenPageCall> call) {
   absl::StatusOr<std::string> owner = options_.authorize(call->context, "OpenPage");
   absl::Status status = owner.status();

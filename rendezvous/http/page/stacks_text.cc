@@ -13,16 +13,16 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kDeepest = 512;
 
-std::string TextOf(const Json& frame, const char* name) {
+std::string FieldText(const Json& frame, const char* name) {
   const auto found = frame.find(name);
   return found != frame.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
 std::string FrameOf(const Json& node) {
   StackFrame frame;
-  frame.function = TextOf(node, "function");
-  frame.file = TextOf(node, "file");
-  frame.image = TextOf(node, "image");
+  frame.function = FieldText(node, "function");
+  frame.file = FieldText(node, "file");
+  frame.image = FieldText(node, "image");
   const auto line = node.find("line");
   if (line != node.end() && line->is_number_unsigned()) frame.line = line->get<std::uint32_t>();
   return FrameText(frame);

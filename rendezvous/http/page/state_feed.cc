@@ -22,7 +22,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kMostHistoryLines = 2000;
 constexpr std::size_t kMostHistoryBytes = 1 << 20;
 
-TimePoint Now() { return std::chrono::steady_clock::now(); }
+TimePoint FeedTime() { return std::chrono::steady_clock::now(); }
 
 std::int64_t UnixMs() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
@@ -41,7 +41,7 @@ bool Sees(const ViewKey& key, const EventLog::Line& line) {
 }  // namespace
 
 StateFeed::StateFeed(Options options) : options_(std::move(options)) {
-  executor_.Start(Now());
+  executor_.Start(FeedTime());
   follower_ = options_.events->Follow([this] {
     if (!log_has_more_.exchange(true)) Run([this] { ReadLog(); });
   });
@@ -75,7 +75,8 @@ void StateFeed::Watch(ViewKey key, TimePoint until, std::shared_ptr<Responder> r
     Watched& watched = views_[key];
     watched.newcomers.push_back({until, responder});
     // Where there is nothing fresh, it is due: the turn of this thread ends with that.
-    if (const Stream::Piece state = watched.view.Fresh(Now())) AdmitNewcomers(key, state, &watched);
+    if (const Stream::Piece state = watched.view.Fresh(FeedTime()))
+      AdmitNewcomers(key, state, &watched);
   });
 }
 
@@ -150,19 +151,19 @@ Json StateFeed::JobOf(const ViewKey& key, std::vector<JobStatus>* jobs) {
   if (jobs->empty()) return nullptr;
   JobStatus& job = jobs->front();
   if (key.redacted) Redact(&job);
-  return WholeJob(std::move(job), pasts_[key.job], {Now(), UnixMs()}, key.redacted);
+  return WholeJob(std::move(job), pasts_[key.job], {FeedTime(), UnixMs()}, key.redacted);
 }
 
 void StateFeed::Refresh(const ViewKey& key, View* view, TimePoint now) {
   view->SetAsked();
-  Make(key, [this, key, asked = now](const Json& json) { OnMade(key, json, Now() - asked); });
+  Make(key, [this, key, asked = now](const Json& json) { OnMade(key, json, FeedTime() - asked); });
 }
 
 void StateFeed::OnMade(const ViewKey& key, const Json& json, Duration cost) {
   const auto found = views_.find(key);
   if (found == views_.end()) return;
   Watched& watched = found->second;
-  const TimePoint now = Now();
+  const TimePoint now = FeedTime();
   if (!json.is_null()) {
     watched.view.Take(key.job.empty() ? "jobs" : "job", json, cost, now);
     AdmitNewcomers(key, watched.view.Fresh(now), &watched);
@@ -208,7 +209,7 @@ void StateFeed::OnLine(const EventLog::Line& line) {
 
 void StateFeed::TakeSample(const std::vector<JobLoop::Summary>& jobs) {
   sampling_ = false;
-  const TimePoint now = Now();
+  const TimePoint now = FeedTime();
   for (auto& [name, past] : pasts_) ++past.absences;
   for (const auto& [job, nodes] : jobs) {
     JobPast& past = pasts_[job.job];

@@ -1,5 +1,5 @@
-// Every node as a coloured cell on a canvas, also where there are 16,384: then a cell stands for several
-// nodes, and shows the one that is worst off. Where there are few nodes a cell is one rank.
+// Nodes as coloured cells on a canvas. Of very many nodes a cell stands for several, and shows the worst
+// of them.
 
 const kGridMostHeight = 420;  // CSS pixels
 const kCellSizes = [28, 22, 18, 14, 11, 9, 7, 6, 5];

@@ -47,7 +47,7 @@ TEST(YamlConfigTest, CommandAloneIsAJobWithTorchrunsDefaults) {
   EXPECT_EQ(config->role, "default");
   EXPECT_EQ(config->log_dir, "/home/user/logs");
   EXPECT_EQ(config->checkpoint_dir, "");
-  EXPECT_EQ(config->report, "");
+  EXPECT_EQ(config->told.report, "");
   EXPECT_EQ(config->stop_grace, seconds(10));
 }
 
@@ -80,7 +80,7 @@ env: {A: b, EMPTY: "", NUMBER: 1, BOOLEAN: yes}
   EXPECT_EQ(config->local_addr, "10.0.0.7");
   EXPECT_EQ(config->log_dir, "/home/user/logs2");
   EXPECT_EQ(config->checkpoint_dir, "/data/ckpt");
-  EXPECT_EQ(config->report, "/home/user/report.json");
+  EXPECT_EQ(config->told.report, "/home/user/report.json");
   EXPECT_EQ(config->stop_grace, milliseconds(500));
   EXPECT_EQ(config->rendezvous.endpoint, "node1:29500");
   EXPECT_EQ(config->rendezvous.id, "12345");

@@ -166,6 +166,8 @@ TEST(CliEventsTest, ATraceIsOfWhatHasHappened) {
   EXPECT_TRUE(ParseAs<OperatorCommand>({"events", "--trace"}).trace);
   EXPECT_THAT(ErrorOf({"events", "--trace", "--follow"}),
               HasSubstr("cannot be given with --follow"));
+}
+
 TEST(CliPageTest, TakesAJobOrNone) {
   const auto command = ParseAs<OperatorCommand>({"page", "exp7", "--rdzv-endpoint", "n1"});
   EXPECT_EQ(command.kind, OperatorCommand::Kind::kPage);
