@@ -1,6 +1,7 @@
 #!/bin/bash
-# Runs a test of the page in Chromium. Exits with 77, which CTest counts as skipped, where the browser or
-# what npm would fetch is not there.
+# Runs a test of the page in Chromium. Needs chromium, node 18 and npm, which scripts/install_packages.sh
+# does not install: exits with 77, which CTest counts as skipped, where one of them, or what npm would
+# fetch, is not there.
 # usage: tests/browser/run.sh page_test.mjs [ARGUMENT...]      CHROMIUM=/path/to/chromium
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -8,12 +9,12 @@ root=$(cd "$here/../.." && pwd)
 folder=${BROWSER_TEST_FOLDER:-$root/build/browser}
 
 skip() {
-  echo "run.sh: $1; skipped" >&2
+  echo "run.sh: left out, it needs $1" >&2
   exit 77
 }
-command -v node >/dev/null || skip "there is no node"
-command -v npm >/dev/null || skip "there is no npm"
-[[ -x ${CHROMIUM:-/usr/bin/chromium} ]] || skip "there is no ${CHROMIUM:-/usr/bin/chromium}"
+command -v node >/dev/null || skip "node"
+command -v npm >/dev/null || skip "npm"
+[[ -x ${CHROMIUM:-/usr/bin/chromium} ]] || skip "${CHROMIUM:-/usr/bin/chromium}"
 
 # node looks for packages beside the files that want them.
 mkdir -p "$folder"
@@ -24,7 +25,7 @@ if ! cmp -s "$here/package-lock.json" "$folder/package-lock.json" || [[ ! -d $fo
   cp "$here/package.json" "$here/package-lock.json" "$folder"
   if ! npm ci --prefix "$folder" --no-audit --no-fund --loglevel=error >&2; then
     rm -rf "$folder/package-lock.json" "$folder/node_modules"
-    skip "npm cannot fetch its packages"
+    skip "the packages that npm cannot fetch now"
   fi
 fi
 exec 9>&-

@@ -224,14 +224,14 @@ class OperatorOptions {
     if (command_.json && command_.watch) {
       errors_.push_back("--watch, --json: leave one of them out; `ddprun events --follow` is JSON");
     }
-    if (!errors_.empty()) return UsageError(errors_);
-    command_.save = reading_.IsOn("save");
-    command_.wait = !reading_.IsOn("no-wait");
     command_.follow = reading_.IsOn("follow");
     command_.trace = reading_.IsOn("trace");
     if (command_.trace && command_.follow) {
       errors_.push_back("--trace is of what has happened: it cannot be given with --follow");
     }
+    if (!errors_.empty()) return UsageError(errors_);
+    command_.save = reading_.IsOn("save");
+    command_.wait = !reading_.IsOn("no-wait");
     command_.credentials = std::move(credentials);
     command_.insecure = reading_.IsOn("insecure");
     command_.verbosity = Verbosity(reading_);

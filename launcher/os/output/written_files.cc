@@ -10,8 +10,9 @@ void WriteTimes::Wrote(std::size_t bytes, Time now) {
   constexpr std::chrono::seconds kFinest{1};
   if (marks_.empty() || now - marks_.back().time >= kFinest) {
     if (marks_.size() >= kMaxMarks) Thin(now);
-    marks_.push_back({now, total_});
+    marks_.push_back({now, now, total_});
   }
+  marks_.back().last = now;
   total_ += bytes;
 }
 
@@ -23,25 +24,25 @@ void WriteTimes::Thin(Time now) {
     const bool last = i + 1 == marks_.size();
     if (!kept.empty() && !last) {
       const auto age = now - marks_[i + 1].time;
-      if (marks_[i + 1].time - kept.back().time <= age / 8) continue;
+      if (marks_[i + 1].time - kept.back().time <= age / 8) {
+        kept.back().last = marks_[i].last;
+        continue;
+      }
     }
     kept.push_back(marks_[i]);
   }
   if (kept.size() >= kMaxMarks) {
-    kept.erase(kept.begin() + 1, kept.begin() + static_cast<std::ptrdiff_t>(kept.size() / 2));
+    const auto half = kept.begin() + static_cast<std::ptrdiff_t>(kept.size() / 2);
+    kept.front().last = (half - 1)->last;
+    kept.erase(kept.begin() + 1, half);
   }
   marks_ = std::move(kept);
 }
 
 std::uint64_t WriteTimes::WrittenSince(Time since) const {
-  if (marks_.empty()) return total_;
-  // What follows a mark was written until the next one, or less than a second after the last.
-  const auto after = std::upper_bound(marks_.begin(), marks_.end(), since,
-                                      [](Time time, const Mark& mark) { return time < mark.time; });
-  const bool all_before =
-      after == marks_.end() && since - marks_.back().time >= std::chrono::seconds(1);
-  if (all_before) return 0;
-  return total_ - (after == marks_.begin() ? 0 : (after - 1)->before);
+  const auto written = std::find_if(marks_.begin(), marks_.end(),
+                                    [&](const Mark& mark) { return mark.last >= since; });
+  return written == marks_.end() ? 0 : total_ - written->before;
 }
 
 // ---- WrittenFiles ----

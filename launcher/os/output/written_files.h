@@ -34,7 +34,8 @@ class WriteTimes {
  private:
   struct Mark {
     Time time;                 // what was written from here on
-    std::uint64_t before = 0;  // and what had been written until then
+    Time last;                 // until here
+    std::uint64_t before = 0;  // and what had been written before
   };
   void Thin(Time now);
 

@@ -26,9 +26,9 @@ class Generations {
     this.drawStrip(aged, job);
     syncChildren(this.rows, newest.slice(0, kMostGenerations), (one) => one.key,
                  () => this.makeRow(), (row, one) => this.updateRow(row, one, job));
-    const hidden = newest.length - kMostGenerations;
-    this.more.hidden = hidden <= 0;
-    setText(this.more, `${count(hidden, "older generation")} left out.`);
+    const leftOut = Math.max(0, newest.length - kMostGenerations);
+    this.more.hidden = leftOut === 0;
+    setText(this.more, `${count(leftOut, "older generation")} left out.`);
   }
 
   drawStrip(generations, job) {

@@ -20,6 +20,7 @@ TEST(WriteTimesTest, WhatWasWrittenSinceATime) {
   times.Wrote(1, kStart + seconds(120));
   EXPECT_EQ(times.WrittenSince(kStart - seconds(1)), 111u);
   EXPECT_EQ(times.WrittenSince(kStart), 111u);
+  EXPECT_EQ(times.WrittenSince(kStart + seconds(30)), 11u);
   EXPECT_EQ(times.WrittenSince(kStart + seconds(60)), 11u);
   EXPECT_EQ(times.WrittenSince(kStart + seconds(120)), 1u);
   EXPECT_EQ(times.WrittenSince(kStart + seconds(121)), 0u);
