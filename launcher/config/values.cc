@@ -23,8 +23,7 @@ struct Unit {
 };
 
 // Largest first.
-constexpr Unit kUnits[] = {
-    {"h", 3'600'000}, {"min", 60'000}, {"m", 60'000}, {"s", 1'000}, {"ms", 1}};
+constexpr Unit kUnits[] = {{"h", 3'600'000}, {"min", 60'000}, {"s", 1'000}, {"ms", 1}};
 constexpr Unit kSizeUnits[] = {
     {"TiB", std::int64_t{1} << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}};
 

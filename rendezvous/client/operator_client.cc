@@ -151,7 +151,7 @@ class OperatorClient::LogStreamOfCall final : public OperatorClient::Logs {
     part->source.rank = Rank{static_cast<int>(piece.rank())};
     part->source.stream =
         piece.stream() == v1::LOG_STREAM_STDERR ? LogStream::kStderr : LogStream::kStdout;
-    part->text = std::move(*piece.mutable_text());
+    part->text = piece.text();
     part->end = piece.has_end();
     part->note = piece.end();
     return true;

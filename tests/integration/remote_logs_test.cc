@@ -186,10 +186,8 @@ TEST_F(RemoteLogsTest, AReaderThatIsStoppedHoldsUpNobody) {
 
 TEST_F(RemoteLogsTest, ALinkInPlaceOfALogIsNotFollowed) {
   std::ofstream(folder_ / "secret") << "secret\n";
-  Start(
-      "test $RANK != 1 || { d=$DDPRUN_RUN_DIR/attempt_0/$LOCAL_RANK; rm -f $d/stderr.log; "
-      "ln -s " +
-      (folder_ / "secret") + " $d/stderr.log; }; echo ready; hold end");
+  Start("test $RANK != 1 || { d=$DDPRUN_RUN_DIR/attempt_0/$LOCAL_RANK; ln -sf " +
+        (folder_ / "secret") + " $d/stderr.log; }; echo ready; hold end");
   AwaitLine(0, "ready");
   AwaitLine(1, "ready");
   const Result link = Read({"--rank", "1", "--stderr"});

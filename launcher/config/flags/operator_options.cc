@@ -309,6 +309,10 @@ class OperatorOptions {
     }
     if (const GivenFlag* const given = reading_.Find("since"); given != nullptr) {
       command_.since = ParseDuration(given->value);
+      // As `kubectl logs --since=10m` and journalctl have it: a person types this.
+      if (!command_.since.has_value() && absl::EndsWith(given->value, "m")) {
+        command_.since = ParseDuration(absl::StrCat(given->value, "in"));
+      }
       if (!command_.since.has_value()) AddError(*given, "a duration such as 10min");
     }
   }

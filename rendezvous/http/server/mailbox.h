@@ -7,22 +7,26 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
+#include <deque>
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <utility>
 
 namespace ddprun::http {
 
-class Mailbox {
+class Mailbox : public std::enable_shared_from_this<Mailbox> {
  public:
   // `io` must live until Close.
   explicit Mailbox(boost::asio::io_context* io) : io_(io) {}
 
-  // False, and the function is gone, after Close.
-  template <class Function>
-  bool Post(Function function) {
+  // In the order of the calls, which Asio does not keep between its own thread and others. False,
+  // and the function is gone, after Close.
+  bool Post(std::function<void()> function) {
     const std::lock_guard lock(mutex_);
     if (io_ == nullptr) return false;
-    boost::asio::post(*io_, std::move(function));
+    waiting_.push_back(std::move(function));
+    if (waiting_.size() == 1) boost::asio::post(*io_, [self = shared_from_this()] { self->Run(); });
     return true;
   }
 
@@ -32,8 +36,17 @@ class Mailbox {
   }
 
  private:
+  void Run() {
+    std::unique_lock lock(mutex_);
+    std::deque<std::function<void()>> now = std::exchange(waiting_, {});
+    lock.unlock();
+    for (const auto& function : now) function();
+  }
+
   std::mutex mutex_;
-  boost::asio::io_context* io_;  // guarded by mutex_
+  // Guarded by mutex_.
+  boost::asio::io_context* io_;
+  std::deque<std::function<void()>> waiting_;
 };
 
 }  // namespace ddprun::http

@@ -40,8 +40,8 @@ RankPlaces::Place* RankPlaces::PlaceOf(std::int64_t step) const {
 
 void RankPlaces::Begin(const StampedStep& step) {
   Place* const place = PlaceOf(step.step);
-  place->whole.store(0, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_release);  // for whoever looks when this one is dead
+  // Before all that follows, for whoever looks when this one is dead.
+  place->whole.exchange(0, std::memory_order_acq_rel);
   place->generation = step.generation;
   place->step = step.step;
 }

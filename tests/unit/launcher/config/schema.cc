@@ -53,8 +53,8 @@ Json Shape(const JobKey& key) {
     case KeyType::kPath:
       return {{"type", kScalar}};
     case KeyType::kDuration:
-      if (key.min > 0) return Text("^[0-9]+(ms|s|min|m|h)$");
-      return {{"anyOf", {Text("^([0-9]+(ms|s|min|m|h)|0)$"), {{"const", 0}}}}};
+      if (key.min > 0) return Text("^[0-9]+(ms|s|min|h)$");
+      return {{"anyOf", {Text("^([0-9]+(ms|s|min|h)|0)$"), {{"const", 0}}}}};
     case KeyType::kNumbers:
       return {{"anyOf",
                {Number(key),
@@ -97,7 +97,7 @@ Json Shape(const JobKey& key) {
     case KeyType::kChoice:
       return Choice(key);
     case KeyType::kHangTimeout:
-      return {{"anyOf", {{{"enum", {"auto", "off"}}}, Text("^[0-9]+(ms|s|min|m|h)$")}}};
+      return {{"anyOf", {{{"enum", {"auto", "off"}}}, Text("^[0-9]+(ms|s|min|h)$")}}};
     case KeyType::kSignal:
       return {
           {"enum", {"SIGABRT", "SIGQUIT", "SIGTERM", "SIGINT", "SIGUSR1", "SIGUSR2", "SIGKILL"}}};
