@@ -212,10 +212,10 @@ int RunJob(const RunCommand& command) {
       [err = console.err](const RemovedRuns& removed) { LogRemovedRuns(removed, err.get()); });
 
   const std::string why_ineligible = config.rendezvous.preflight ? WhyNotReady(config) : "";
+  const std::string out = absl::StrCat("this node stays out: ", why_ineligible);
   const auto stay_out = [&] {
-    return Conclude(Verdict::OfAgent(Outcome::kLeft, kExitUnavailable,
-                                     absl::StrCat("this node stays out: ", why_ineligible)),
-                    context, config, console);
+    return Conclude(Verdict::OfAgent(Outcome::kLeft, kExitUnavailable, out), context, config,
+                    console);
   };
   if (!why_ineligible.empty() && config.standalone()) return stay_out();
   const auto connection =
@@ -223,7 +223,7 @@ int RunJob(const RunCommand& command) {
   if (!connection.ok() && !why_ineligible.empty()) return stay_out();
   if (!connection.ok()) return fail(connection.status(), ExitCodeOf(connection.status()));
   // The others are told, who would wait for this node; it may have to run their rendezvous, too.
-  if (!why_ineligible.empty()) LogError(absl::StrCat("this node stays out: ", why_ineligible));
+  if (!why_ineligible.empty()) LogError(out);
   AgentOptions options{config,   context.host,           connection->node_address,
                        agent_id, std::move(environment), why_ineligible};
   const auto endpoint =

@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/core/restart_times.h"
+#include "rendezvous/core/measures/restart_times.h"
 #include "rendezvous/core/types.h"
 
 namespace ddprun {

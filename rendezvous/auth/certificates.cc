@@ -231,10 +231,10 @@ TlsPem MakeSelfSigned(const std::string& name, const std::vector<std::string>& h
   AddExtension(certificate, certificate, NID_ext_key_usage, "serverAuth");
   AddExtension(certificate, certificate, NID_subject_key_identifier, "hash");
   std::vector<std::string> good = hosts;
-  good.erase(std::remove_if(
-                 good.begin(), good.end(),
-                 [](const std::string& host) { return !IsHostName(host) && !IsAddress(host); }),
-             good.end());
+  good.erase(
+      std::remove_if(good.begin(), good.end(),
+                     [](const std::string& host) { return !IsHostName(host) && !IsAddress(host); }),
+      good.end());
   if (!good.empty()) {
     AddExtension(certificate, certificate, NID_subject_alt_name, AlternativeNames(good));
   }

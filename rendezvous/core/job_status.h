@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "rendezvous/core/job_counters.h"
+#include "rendezvous/core/measures/job_counters.h"
+#include "rendezvous/core/measures/node_usage.h"
 #include "rendezvous/core/messages.h"
-#include "rendezvous/core/node_usage.h"
 #include "rendezvous/core/types.h"
 
 namespace ddprun {

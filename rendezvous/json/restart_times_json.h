@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "rendezvous/core/restart_times.h"
+#include "rendezvous/core/measures/restart_times.h"
 
 namespace ddprun {
 

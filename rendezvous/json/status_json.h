@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/core/daemon_status.h"
 #include "rendezvous/core/job_status.h"
+#include "rendezvous/core/measures/daemon_status.h"
 
 namespace ddprun {
 

@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "rendezvous/core/measures/step_rate.h"
 #include "rendezvous/core/progress.h"
 #include "rendezvous/core/root_cause.h"
 #include "rendezvous/core/saved_state.h"
-#include "rendezvous/core/step_rate.h"
 #include "rendezvous/core/types.h"
 #include "rendezvous/hangs/collective_calls.h"
 #include "rendezvous/hangs/hang_watch.h"

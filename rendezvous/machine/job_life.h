@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "rendezvous/core/failed_checkpoints.h"
-#include "rendezvous/core/job_counters.h"
 #include "rendezvous/core/job_spec.h"
 #include "rendezvous/core/job_status.h"
+#include "rendezvous/core/measures/job_counters.h"
 #include "rendezvous/core/root_cause.h"
 #include "rendezvous/core/saved_state.h"
 #include "rendezvous/core/types.h"

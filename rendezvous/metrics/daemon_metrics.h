@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/core/daemon_status.h"
-#include "rendezvous/core/histogram.h"
 #include "rendezvous/core/job_status.h"
+#include "rendezvous/core/measures/daemon_status.h"
+#include "rendezvous/core/measures/histogram.h"
 #include "rendezvous/core/types.h"
 
 namespace ddprun::metrics {

@@ -16,7 +16,7 @@
 #include <string_view>
 #include <utility>
 
-#include "rendezvous/core/histogram.h"
+#include "rendezvous/core/measures/histogram.h"
 #include "rendezvous/core/types.h"
 #include "rendezvous/metrics/metric_table.h"
 

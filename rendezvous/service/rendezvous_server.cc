@@ -22,7 +22,7 @@
 #include "rendezvous/service/descriptor_guard.h"
 #include "rendezvous/service/job/event_log.h"
 #include "rendezvous/service/listen_address.h"
-#include "rendezvous/service/operator_service.h"
+#include "rendezvous/service/operators/operator_service.h"
 #include "rendezvous/service/slow_calls.h"
 #include "rendezvous/wire/limits.h"
 #include "rendezvous/wire/record.h"

@@ -20,7 +20,7 @@
 #include "absl/status/statusor.h"
 #include "rendezvous/machine/job_machine.h"
 #include "rendezvous/service/job/job_loop.h"
-#include "rendezvous/service/page_link.h"
+#include "rendezvous/service/operators/page_link.h"
 #include "rendezvous/store/store.h"
 #include "rendezvous/wire/limits.h"
 
@@ -55,7 +55,7 @@ class RendezvousServer {
     // The history of the jobs; null: there is none, and operators are not served.
     std::shared_ptr<EventLog> events{};
     std::size_t kept_log_bytes = 32 << 20;  // as in JobLoopOptions
-    std::string version{};  // of the program, for operators
+    std::string version{};                  // of the program, for operators
     // A link to the page, for an operator who may see the jobs of `owner`. Any thread; may be
     // empty.
     std::function<PageLink(const std::string& owner)> open_page{};

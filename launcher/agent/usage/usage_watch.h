@@ -13,7 +13,7 @@
 #include "launcher/agent/usage/usage_meter.h"
 #include "launcher/os/event_loop.h"
 #include "launcher/os/off_loop.h"
-#include "rendezvous/core/node_usage.h"
+#include "rendezvous/core/measures/node_usage.h"
 #include "rendezvous/core/types.h"
 
 namespace ddprun {

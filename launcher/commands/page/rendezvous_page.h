@@ -10,8 +10,8 @@
 #include "rendezvous/http/page/page_service.h"
 #include "rendezvous/http/server/http_server.h"
 #include "rendezvous/service/job/event_log.h"
-#include "rendezvous/service/metrics_source.h"
-#include "rendezvous/service/page_link.h"
+#include "rendezvous/service/operators/metrics_source.h"
+#include "rendezvous/service/operators/page_link.h"
 #include "rendezvous/service/rendezvous_server.h"
 
 namespace ddprun {

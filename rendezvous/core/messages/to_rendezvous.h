@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "rendezvous/core/failed_checkpoints.h"
+#include "rendezvous/core/measures/node_usage.h"
+#include "rendezvous/core/measures/restart_times.h"
 #include "rendezvous/core/messages/failure.h"
 #include "rendezvous/core/messages/join.h"
 #include "rendezvous/core/messages/logs.h"
-#include "rendezvous/core/node_usage.h"
 #include "rendezvous/core/progress.h"
-#include "rendezvous/core/restart_times.h"
 #include "rendezvous/core/saved_state.h"
 #include "rendezvous/core/types.h"
 #include "rendezvous/stacks/encoded_stack_tree.h"

@@ -14,8 +14,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "rendezvous/core/measures/node_usage.h"
 #include "rendezvous/core/messages.h"
-#include "rendezvous/core/node_usage.h"
 #include "rendezvous/core/types.h"
 
 namespace ddprun {

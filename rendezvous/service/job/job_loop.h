@@ -41,9 +41,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "rendezvous/core/histogram.h"
 #include "rendezvous/core/job_event.h"
 #include "rendezvous/core/job_status.h"
+#include "rendezvous/core/measures/histogram.h"
 #include "rendezvous/core/messages.h"
 #include "rendezvous/core/types.h"
 #include "rendezvous/machine/job_machine.h"

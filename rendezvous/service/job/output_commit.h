@@ -13,7 +13,7 @@
 #include <string>
 #include <utility>
 
-#include "rendezvous/core/histogram.h"
+#include "rendezvous/core/measures/histogram.h"
 #include "rendezvous/core/types.h"
 #include "rendezvous/machine/job_machine.h"
 #include "rendezvous/machine/job_record.h"

@@ -16,9 +16,9 @@
 #include "worker/contract/checkpoint_file.h"
 #include "worker/contract/control.h"
 #include "worker/src/agent/control_client.h"
+#include "worker/src/base/file_errors.h"
 #include "worker/src/storage/checkpoint_name.h"
 #include "worker/src/storage/durable_file.h"
-#include "worker/src/storage/file_errors.h"
 #include "worker/src/storage/set_aside.h"
 
 namespace ddp::internal {

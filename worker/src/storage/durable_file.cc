@@ -23,7 +23,7 @@
 
 #include "worker/contract/control.h"
 #include "worker/contract/unique_fd.h"
-#include "worker/src/storage/file_errors.h"
+#include "worker/src/base/file_errors.h"
 #include "worker/src/storage/process_identity.h"
 
 namespace ddp::internal {

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <string>
 
-#include "worker/src/storage/file_errors.h"
+#include "worker/src/base/file_errors.h"
 
 namespace ddp::internal {
 std::string RankSlots::PathOf(const std::string& folder, int rank) {

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "worker/contract/checkpoint_file.h"
+#include "worker/src/base/file_errors.h"
 #include "worker/src/formats/safetensors.h"
 #include "worker/src/storage/checkpoint_folder.h"
 #include "worker/src/storage/checkpoint_name.h"
-#include "worker/src/storage/file_errors.h"
 #include "worker/src/storage/lineage.h"
 
 namespace ddp::internal {

@@ -16,9 +16,9 @@
 #include <utility>
 
 #include "worker/contract/memory_room.h"
+#include "worker/src/base/file_errors.h"
 #include "worker/src/formats/safetensors.h"
 #include "worker/src/storage/checkpoint_name.h"
-#include "worker/src/storage/file_errors.h"
 
 namespace ddp::internal {
 namespace {

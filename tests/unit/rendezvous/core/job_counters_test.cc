@@ -1,11 +1,11 @@
-#include "rendezvous/core/job_counters.h"
+#include "rendezvous/core/measures/job_counters.h"
 
 #include <gtest/gtest.h>
 
 #include <chrono>
 
-#include "rendezvous/core/histogram.h"
-#include "rendezvous/core/step_rate.h"
+#include "rendezvous/core/measures/histogram.h"
+#include "rendezvous/core/measures/step_rate.h"
 
 namespace ddprun {
 namespace job_counters_test {

@@ -1,4 +1,4 @@
-#include "rendezvous/service/events_call.h"
+#include "rendezvous/service/operators/events_call.h"
 
 #include <utility>
 

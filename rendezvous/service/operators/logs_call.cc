@@ -1,4 +1,4 @@
-#include "rendezvous/service/logs_call.h"
+#include "rendezvous/service/operators/logs_call.h"
 
 #include <chrono>
 #include <cstdint>

@@ -2,8 +2,8 @@
 //
 // Its calls ask the JobLoop and read the EventLog, on threads of a TaskQueue: who asks may have
 // to be looked up, and the JSON of a status with 16,384 nodes takes longer than others may wait.
-#ifndef DDPRUN_RENDEZVOUS_SERVICE_OPERATOR_SERVICE_H_
-#define DDPRUN_RENDEZVOUS_SERVICE_OPERATOR_SERVICE_H_
+#ifndef DDPRUN_RENDEZVOUS_SERVICE_OPERATORS_OPERATOR_SERVICE_H_
+#define DDPRUN_RENDEZVOUS_SERVICE_OPERATORS_OPERATOR_SERVICE_H_
 
 #include <grpcpp/grpcpp.h>
 
@@ -16,11 +16,11 @@
 #include "ddprun/v1/operator.grpc.pb.h"
 #include "rendezvous/json/status_json.h"
 #include "rendezvous/service/call_queues.h"
-#include "rendezvous/service/events_call.h"
 #include "rendezvous/service/job/event_log.h"
 #include "rendezvous/service/job/job_loop.h"
-#include "rendezvous/service/logs_call.h"
-#include "rendezvous/service/page_link.h"
+#include "rendezvous/service/operators/events_call.h"
+#include "rendezvous/service/operators/logs_call.h"
+#include "rendezvous/service/operators/page_link.h"
 #include "rendezvous/service/server_call.h"
 #include "rendezvous/service/slow_calls.h"
 #include "worker/contract/task_queue.h"
@@ -81,4 +81,4 @@ class OperatorService {
 
 }  // namespace ddprun
 
-#endif  // DDPRUN_RENDEZVOUS_SERVICE_OPERATOR_SERVICE_H_
+#endif  // DDPRUN_RENDEZVOUS_SERVICE_OPERATORS_OPERATOR_SERVICE_H_

@@ -1,4 +1,4 @@
-#include "rendezvous/core/job_counters.h"
+#include "rendezvous/core/measures/job_counters.h"
 
 #include <algorithm>
 #include <chrono>

@@ -1,6 +1,6 @@
 // Histogram: how often something took how long, in seconds. A value; std only.
-#ifndef DDPRUN_RENDEZVOUS_CORE_HISTOGRAM_H_
-#define DDPRUN_RENDEZVOUS_CORE_HISTOGRAM_H_
+#ifndef DDPRUN_RENDEZVOUS_CORE_MEASURES_HISTOGRAM_H_
+#define DDPRUN_RENDEZVOUS_CORE_MEASURES_HISTOGRAM_H_
 
 #include <algorithm>
 #include <array>
@@ -44,4 +44,4 @@ class Histogram {
 
 }  // namespace ddprun
 
-#endif  // DDPRUN_RENDEZVOUS_CORE_HISTOGRAM_H_
+#endif  // DDPRUN_RENDEZVOUS_CORE_MEASURES_HISTOGRAM_H_

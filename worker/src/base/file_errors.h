@@ -1,6 +1,6 @@
-// What the code of files in this folder has in common. Any thread.
-#ifndef DDPRUN_WORKER_SRC_STORAGE_FILE_ERRORS_H_
-#define DDPRUN_WORKER_SRC_STORAGE_FILE_ERRORS_H_
+// What code that handles files has in common. Any thread.
+#ifndef DDPRUN_WORKER_SRC_BASE_FILE_ERRORS_H_
+#define DDPRUN_WORKER_SRC_BASE_FILE_ERRORS_H_
 
 #include <ddp/errors.h>
 
@@ -27,4 +27,4 @@ inline bool NameExists(const std::string& path) {
 
 }  // namespace ddp::internal
 
-#endif  // DDPRUN_WORKER_SRC_STORAGE_FILE_ERRORS_H_
+#endif  // DDPRUN_WORKER_SRC_BASE_FILE_ERRORS_H_

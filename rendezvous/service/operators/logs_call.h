@@ -1,8 +1,8 @@
 // LogsCall: one Logs call of proto/ddprun/v1/operator.proto, which writes the pieces of a
 // LogRequest as they come, one after the other, and acknowledges each once gRPC has taken it: so
 // gRPC's own flow control is what a slow reader slows down.
-#ifndef DDPRUN_RENDEZVOUS_SERVICE_LOGS_CALL_H_
-#define DDPRUN_RENDEZVOUS_SERVICE_LOGS_CALL_H_
+#ifndef DDPRUN_RENDEZVOUS_SERVICE_OPERATORS_LOGS_CALL_H_
+#define DDPRUN_RENDEZVOUS_SERVICE_OPERATORS_LOGS_CALL_H_
 
 #include <grpcpp/grpcpp.h>
 
@@ -81,4 +81,4 @@ class LogsCall final : public WriterCall<v1::LogsRequest, v1::LogsPiece>, public
 
 }  // namespace ddprun
 
-#endif  // DDPRUN_RENDEZVOUS_SERVICE_LOGS_CALL_H_
+#endif  // DDPRUN_RENDEZVOUS_SERVICE_OPERATORS_LOGS_CALL_H_

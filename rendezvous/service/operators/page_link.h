@@ -1,6 +1,6 @@
 // What an operator needs to open the page of a rendezvous. Plain values.
-#ifndef DDPRUN_RENDEZVOUS_SERVICE_PAGE_LINK_H_
-#define DDPRUN_RENDEZVOUS_SERVICE_PAGE_LINK_H_
+#ifndef DDPRUN_RENDEZVOUS_SERVICE_OPERATORS_PAGE_LINK_H_
+#define DDPRUN_RENDEZVOUS_SERVICE_OPERATORS_PAGE_LINK_H_
 
 #include <string>
 
@@ -16,4 +16,4 @@ struct PageLink {
 
 }  // namespace ddprun
 
-#endif  // DDPRUN_RENDEZVOUS_SERVICE_PAGE_LINK_H_
+#endif  // DDPRUN_RENDEZVOUS_SERVICE_OPERATORS_PAGE_LINK_H_

@@ -1,7 +1,7 @@
 // StepRate: how many steps a second a generation makes now, averaged over the last 15 to 30 s. A
 // standstill lowers it at once. A value; the time comes in.
-#ifndef DDPRUN_RENDEZVOUS_CORE_STEP_RATE_H_
-#define DDPRUN_RENDEZVOUS_CORE_STEP_RATE_H_
+#ifndef DDPRUN_RENDEZVOUS_CORE_MEASURES_STEP_RATE_H_
+#define DDPRUN_RENDEZVOUS_CORE_MEASURES_STEP_RATE_H_
 
 #include <chrono>
 #include <cstdint>
@@ -46,4 +46,4 @@ class StepRate {
 
 }  // namespace ddprun
 
-#endif  // DDPRUN_RENDEZVOUS_CORE_STEP_RATE_H_
+#endif  // DDPRUN_RENDEZVOUS_CORE_MEASURES_STEP_RATE_H_

@@ -1,7 +1,7 @@
 // EventsCall: one Events call of proto/ddprun/v1/operator.proto, which writes lines of the
 // EventLog.
-#ifndef DDPRUN_RENDEZVOUS_SERVICE_EVENTS_CALL_H_
-#define DDPRUN_RENDEZVOUS_SERVICE_EVENTS_CALL_H_
+#ifndef DDPRUN_RENDEZVOUS_SERVICE_OPERATORS_EVENTS_CALL_H_
+#define DDPRUN_RENDEZVOUS_SERVICE_OPERATORS_EVENTS_CALL_H_
 
 #include <grpcpp/grpcpp.h>
 
@@ -64,4 +64,4 @@ class EventsCall final : public WriterCall<v1::EventsRequest, v1::EventLine> {
 
 }  // namespace ddprun
 
-#endif  // DDPRUN_RENDEZVOUS_SERVICE_EVENTS_CALL_H_
+#endif  // DDPRUN_RENDEZVOUS_SERVICE_OPERATORS_EVENTS_CALL_H_

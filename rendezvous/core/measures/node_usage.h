@@ -1,7 +1,7 @@
 // What a node's workers use, and how far away its rendezvous is: told with each heartbeat, for
 // people and metrics. Nothing is decided by it.
-#ifndef DDPRUN_RENDEZVOUS_CORE_NODE_USAGE_H_
-#define DDPRUN_RENDEZVOUS_CORE_NODE_USAGE_H_
+#ifndef DDPRUN_RENDEZVOUS_CORE_MEASURES_NODE_USAGE_H_
+#define DDPRUN_RENDEZVOUS_CORE_MEASURES_NODE_USAGE_H_
 
 #include <chrono>
 #include <cstdint>
@@ -24,4 +24,4 @@ struct NodeUsage {
 
 }  // namespace ddprun
 
-#endif  // DDPRUN_RENDEZVOUS_CORE_NODE_USAGE_H_
+#endif  // DDPRUN_RENDEZVOUS_CORE_MEASURES_NODE_USAGE_H_

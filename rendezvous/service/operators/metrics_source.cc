@@ -1,4 +1,4 @@
-#include "rendezvous/service/metrics_source.h"
+#include "rendezvous/service/operators/metrics_source.h"
 
 #include <sys/resource.h>
 #include <sys/statvfs.h>

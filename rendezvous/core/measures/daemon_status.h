@@ -1,6 +1,6 @@
 // What a rendezvous itself looks like now, for `ddprun status` and metrics. Plain values.
-#ifndef DDPRUN_RENDEZVOUS_CORE_DAEMON_STATUS_H_
-#define DDPRUN_RENDEZVOUS_CORE_DAEMON_STATUS_H_
+#ifndef DDPRUN_RENDEZVOUS_CORE_MEASURES_DAEMON_STATUS_H_
+#define DDPRUN_RENDEZVOUS_CORE_MEASURES_DAEMON_STATUS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -24,4 +24,4 @@ struct DaemonStatus {
 
 }  // namespace ddprun
 
-#endif  // DDPRUN_RENDEZVOUS_CORE_DAEMON_STATUS_H_
+#endif  // DDPRUN_RENDEZVOUS_CORE_MEASURES_DAEMON_STATUS_H_

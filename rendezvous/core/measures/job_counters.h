@@ -1,14 +1,14 @@
 // JobCounters: what happened to a job since its rendezvous knows it. Forgotten when the rendezvous
 // is started again: whoever reads counters expects that they may begin anew. A value.
-#ifndef DDPRUN_RENDEZVOUS_CORE_JOB_COUNTERS_H_
-#define DDPRUN_RENDEZVOUS_CORE_JOB_COUNTERS_H_
+#ifndef DDPRUN_RENDEZVOUS_CORE_MEASURES_JOB_COUNTERS_H_
+#define DDPRUN_RENDEZVOUS_CORE_MEASURES_JOB_COUNTERS_H_
 
 #include <cstdint>
 #include <map>
 #include <string_view>
 
-#include "rendezvous/core/histogram.h"
-#include "rendezvous/core/restart_times.h"
+#include "rendezvous/core/measures/histogram.h"
+#include "rendezvous/core/measures/restart_times.h"
 
 namespace ddprun {
 
@@ -31,4 +31,4 @@ struct JobCounters {
 
 }  // namespace ddprun
 
-#endif  // DDPRUN_RENDEZVOUS_CORE_JOB_COUNTERS_H_
+#endif  // DDPRUN_RENDEZVOUS_CORE_MEASURES_JOB_COUNTERS_H_

@@ -1,6 +1,6 @@
 // How long a restart took on one node, phase by phase.
-#ifndef DDPRUN_RENDEZVOUS_CORE_RESTART_TIMES_H_
-#define DDPRUN_RENDEZVOUS_CORE_RESTART_TIMES_H_
+#ifndef DDPRUN_RENDEZVOUS_CORE_MEASURES_RESTART_TIMES_H_
+#define DDPRUN_RENDEZVOUS_CORE_MEASURES_RESTART_TIMES_H_
 
 #include <cstdint>
 #include <string>
@@ -35,4 +35,4 @@ struct RestartTimes {
 
 }  // namespace ddprun
 
-#endif  // DDPRUN_RENDEZVOUS_CORE_RESTART_TIMES_H_
+#endif  // DDPRUN_RENDEZVOUS_CORE_MEASURES_RESTART_TIMES_H_

@@ -1,4 +1,4 @@
-#include "rendezvous/service/operator_service.h"
+#include "rendezvous/service/operators/operator_service.h"
 
 #include <algorithm>
 #include <chrono>

@@ -1,8 +1,8 @@
 // MetricsSource: the text of /metrics of a rendezvous. Whoever asks waits for nobody but its own
 // thread, which reads the disk's size and writes the text: neither the job loop nor a heartbeat
 // waits for either.
-#ifndef DDPRUN_RENDEZVOUS_SERVICE_METRICS_SOURCE_H_
-#define DDPRUN_RENDEZVOUS_SERVICE_METRICS_SOURCE_H_
+#ifndef DDPRUN_RENDEZVOUS_SERVICE_OPERATORS_METRICS_SOURCE_H_
+#define DDPRUN_RENDEZVOUS_SERVICE_OPERATORS_METRICS_SOURCE_H_
 
 #include <functional>
 #include <memory>
@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "rendezvous/core/daemon_status.h"
+#include "rendezvous/core/measures/daemon_status.h"
 #include "rendezvous/service/job/job_loop.h"
 #include "worker/contract/task_queue.h"
 
@@ -45,4 +45,4 @@ class MetricsSource {
 
 }  // namespace ddprun
 
-#endif  // DDPRUN_RENDEZVOUS_SERVICE_METRICS_SOURCE_H_
+#endif  // DDPRUN_RENDEZVOUS_SERVICE_OPERATORS_METRICS_SOURCE_H_
