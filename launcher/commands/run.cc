@@ -177,6 +177,12 @@ int PrintConfig(const RunCommand& command) {
   return 0;
 }
 
+RunRetention RetentionOf(const JobConfig& config, const Console& console) {
+  return RunRetention(
+      {config.log_dir, config.rendezvous.id, HostName(), config.logs.keep_runs},
+      [err = console.err](const RemovedRuns& removed) { LogRemovedRuns(removed, err.get()); });
+}
+
 }  // namespace
 
 int RunJob(const RunCommand& command) {
@@ -207,10 +213,7 @@ int RunJob(const RunCommand& command) {
   };
   if (!runner.ok()) return fail(runner.status(), kExitInternal);
   LogRunNotes(command, *run);
-  const RunRetention retention(
-      {config.log_dir, config.rendezvous.id, HostName(), config.logs.keep_runs},
-      [err = console.err](const RemovedRuns& removed) { LogRemovedRuns(removed, err.get()); });
-
+  const RunRetention retention = RetentionOf(config, console);
   const std::string why_ineligible = config.rendezvous.preflight ? WhyNotReady(config) : "";
   const std::string out = absl::StrCat("this node stays out: ", why_ineligible);
   const auto stay_out = [&] {
