@@ -34,7 +34,8 @@ void CheckBounds(const Request& request, const std::string& input) {
   Require(request.headers.count("host") == 1, "a request has a Host", input);
 }
 
-// All requests of these bytes, read `piece` bytes at a time, and how it ends.
+// All requests of these bytes, read `piece` bytes at a time. What follows them is refused or waits
+// for more: of a line that cannot be right Beast may say so before or after its end.
 std::string ReadAll(const std::string& input, std::size_t piece) {
   RequestReader reader(kLimits);
   std::string text;
@@ -53,10 +54,10 @@ std::string ReadAll(const std::string& input, std::size_t piece) {
       Require(reader.bad_status() >= 400 && reader.bad_status() < 500, "a refusal has its status",
               input);
       Require(!reader.bad_text().empty(), "a refusal has its reason", input);
-      return text + "bad\n";
+      return text + "rest\n";
     }
   }
-  return text + "more\n";
+  return text + "rest\n";
 }
 
 }  // namespace
