@@ -21,9 +21,9 @@ struct AgentOptions {
   AgentId agent_id;                  // random, not 0
   std::vector<std::string> environ;  // NAME=value: what workers inherit
   std::string why_ineligible{};      // why this node must stay out of the job; empty: it may run
-  // What the workers use is added up here, for heartbeats and for who else looks.
+  // What the workers use is added up here, for heartbeats and the metrics endpoint.
   std::shared_ptr<UsageMeter> meter = std::make_shared<UsageMeter>();
-  std::shared_ptr<NodeBoard> board{};  // for who else looks; null: nobody does
+  std::shared_ptr<NodeBoard> board{};  // read by the metrics endpoint; null: there is none
 };
 
 SupervisorOptions SupervisorOptionsOf(const AgentOptions& options);

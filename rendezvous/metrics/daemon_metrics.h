@@ -19,7 +19,7 @@ namespace ddprun::metrics {
 
 // Room on a file system.
 struct DiskSpace {
-  std::int64_t free_bytes = 0;  // for who is not root
+  std::int64_t free_bytes = 0;  // for users other than root
   std::int64_t size_bytes = 0;
 };
 

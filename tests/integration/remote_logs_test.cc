@@ -207,7 +207,7 @@ TEST_F(RemoteLogsTest, TheHistoryIsATrace) {
                                    HasSubstr("job train")));
 }
 
-// With a token, jobs belong to who has it.
+// With a token, a job belongs to the token's holders.
 TEST(RemoteLogsOwnerTest, AnotherOwnerHasNoSuchJob) {
   const TempDir folder;
   const auto token = [&](const std::string& name, const std::string& secret) {

@@ -51,7 +51,7 @@ struct WholeState {
   bool at_the_end = false;           // made by a process that left: ranks have newer generators
 };
 
-// What is true of a step of a generation, whoever says so.
+// What all ranks must agree on about a step of a generation.
 struct StepRecord {
   int entered = 0;  // ranks that came to the last collective, and left their own state before
   int finished = 0;

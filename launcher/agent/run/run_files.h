@@ -1,5 +1,5 @@
 // RunFiles: the files of one run that an agent makes and reads while workers run: their folders,
-// their error files, the stacks at a hang, and their log files for who reads these from afar.
+// their error files, the stacks at a hang, and their log files for `ddprun logs`.
 //
 // Belongs to the agent and its loop's thread. Disks are read and written on another thread.
 #ifndef DDPRUN_LAUNCHER_AGENT_RUN_RUN_FILES_H_

@@ -29,8 +29,8 @@ class UsageMeter {
     Use use;
   };
   struct Reading {
-    Use all;                     // of all that ever ran; memory: of those that run
-    std::vector<RankUse> ranks;  // of those that run; a rank that moved here begins at 0
+    Use all;                     // CPU and I/O of all workers so far; memory of the running ones
+    std::vector<RankUse> ranks;  // of the running ones; a rank that moved to this node begins at 0
   };
 
   // Reads /proc of these workers and of what they have started, some 20 µs a process. Not on the

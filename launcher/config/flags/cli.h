@@ -94,7 +94,7 @@ struct OperatorCommand {
     std::optional<int> generation{};
     bool out = true;
     bool err = true;
-    std::optional<std::int64_t> tail{};  // so many of the last lines of each
+    std::optional<std::int64_t> tail{};  // of each file, how many of the last lines
     std::string grep{};                  // a regular expression; empty: all lines
   };
   Kind kind = Kind::kStatus;

@@ -145,7 +145,7 @@ const KindRow& RowOf(Kind kind) {  // table
       {"logs",
        "Prints what workers of a job wrote to stdout and stderr, from whatever node they run on. "
        "Of a\n"
-       "job that is over, what the rendezvous has kept of those that it ended for.\n"
+       "finished job: what the rendezvous has kept of the root cause and its victims.\n"
        "\n"
        "  ddprun logs JOB [--rank RANKS] [--generation N] [--stdout | --stderr] [--tail N]\n"
        "                  [--since DURATION] [--follow] [--grep REGEX] [OPTIONS]\n"

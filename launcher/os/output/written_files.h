@@ -1,4 +1,4 @@
-// WrittenFiles: what the WriterThread has written to log files, for who reads them meanwhile: which
+// WrittenFiles: what the WriterThread has written to log files. Readers of these files ask it which
 // ones are still open, that there is more, and how much was written since a time.
 //
 // Thread-safe. Shared by the WriterThread, whose thread may be left behind, and the readers.
@@ -19,7 +19,7 @@
 
 namespace ddprun {
 
-// How much was written by when, as exactly as is worth its memory: a time is known to a second or
+// How much was written by when. To save memory times are rounded: a time is known to a second or
 // to an eighth of how long ago it is, whichever is more. Pure.
 class WriteTimes {
  public:

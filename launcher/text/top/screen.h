@@ -2,7 +2,7 @@
 // sent: over a slow line that is the difference between a screen that follows and one that does
 // not.
 //
-// The escape sequences are those that xterm, the Linux console, screen and tmux have in common.
+// All escape sequences used here work in xterm, the Linux console, screen and tmux.
 //
 // Pure; owned by one thread.
 #ifndef DDPRUN_LAUNCHER_TEXT_TOP_SCREEN_H_
@@ -38,7 +38,8 @@ class Screen {
   static absl::string_view Begin();
   static absl::string_view End();
 
-  // What makes the terminal show these lines; those that do not fit are left out. "": it does.
+  // The bytes that make the terminal show these lines. Lines that do not fit are left out. Empty
+  // where the terminal shows them already.
   std::string Show(const std::vector<Line>& lines, Size size);
 
   // Somebody else has written on the terminal: the next Show draws all.

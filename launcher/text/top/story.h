@@ -16,7 +16,7 @@ std::string StateWord(const JobRow& job);
 // kBad: somebody should look. kBusy: it is on its way. kGood: it trains. kQuiet: it has ended well.
 Style MoodOf(const JobRow& job);
 
-// 0 for those that need somebody first.
+// How urgent a job is: 0 for the jobs that a person must look at first.
 int UrgencyOf(const JobRow& job);
 
 // "for 2 h 13 min", "5 min 0 s ago".

@@ -27,7 +27,7 @@ class Histogram {
 
   std::uint64_t count() const { return count_; }
   double sum() const { return sum_; }
-  // Of those that took at most kBounds[bucket].
+  // How many took at most kBounds[bucket].
   std::uint64_t CountUpTo(std::size_t bucket) const {
     std::uint64_t count = 0;
     for (std::size_t i = 0; i <= bucket; ++i) count += counts_[i];

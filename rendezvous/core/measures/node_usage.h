@@ -14,7 +14,7 @@ struct NodeUsage {
   // By workers and the processes that they started, the ended ones included; only grows in an
   // agent's life.
   std::chrono::milliseconds cpu{};
-  std::int64_t resident_bytes = 0;  // of those that run
+  std::int64_t resident_bytes = 0;  // of the running workers
   Duration round_trip{};            // of the last heartbeat that was answered; 0: none was
   // Ranks of the whole job that keep the others waiting. Of rank 0's node; 0 on the others.
   int stragglers = 0;

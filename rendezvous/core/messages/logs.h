@@ -29,7 +29,7 @@ struct LogSource {
 
 // How far back a reading begins. Of several bounds the one that leaves least counts.
 struct LogSpan {
-  std::optional<std::int64_t> lines{};  // so many of the last lines
+  std::optional<std::int64_t> lines{};  // at most this many of the last lines
   std::optional<std::int64_t> bytes{};  // so many of the last bytes, from the next line on
   std::optional<Duration> since{};      // what was written in the last so long, or a little longer
 

@@ -113,7 +113,7 @@ Viewer Gate::Identify(const Request& request, TimePoint now) const {
     return {Viewer::Kind::kSignedIn, session->owner, session->until, session->csrf};
   }
   if (const auth::Token* const reader = FindReader(BearerOf(request))) {
-    // A token without a name of its own is for who scrapes all jobs.
+    // A token without a name of its own may read the metrics of all jobs.
     const bool of_all = reader->name == auth::Token().name;
     return {Viewer::Kind::kScraper, of_all ? "" : absl::StrCat("token:", reader->name)};
   }

@@ -1,4 +1,4 @@
-// Mailbox: runs functions on the server's thread, for whoever may outlive the server. Internal to
+// Mailbox: runs functions on the server's thread. Its callers may outlive the server. Internal to
 // this folder.
 //
 // Thread-safe.

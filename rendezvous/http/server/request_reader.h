@@ -39,7 +39,7 @@ class RequestReader {
   // to send another.
   Request Release(bool* keep_alive);
 
-  // After kBad: a status of HTTP, and a sentence for who reads it.
+  // After kBad: an HTTP status, and a sentence for a person.
   int bad_status() const { return bad_status_; }
   const std::string& bad_text() const { return bad_text_; }
 

@@ -31,7 +31,7 @@ class Stream {
   // Ends it, once what was written is sent.
   virtual void Close() = 0;
 
-  // Called once, on the server's thread, when the connection has ended, whoever ended it: soon, if
+  // Called once, on the server's thread, when either side has ended the connection: soon, if
   // it has already; not after the server's Shutdown. Must not block.
   virtual void OnClose(std::function<void()> closed) = 0;
   // Called on the server's thread whenever the kernel has taken some of it: for who passes on

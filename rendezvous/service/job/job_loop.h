@@ -3,7 +3,7 @@
 // It composes six parts: the SerialExecutor decides which thread handles an event, the
 // SessionRegistry knows who is connected, OutputCommit keeps back what a JobMachine says until the
 // state that it rests on is durable, the Outboxes send to thousands in portions, EndedJobs tells
-// how long a job that is over stays known, the LogRelay carries log files to who reads them.
+// how long a finished job stays known, the LogRelay carries log files to their readers.
 //
 // The thread that handles an event also sends the JobMachine's messages. This is mostly the thread
 // of the agent's call, so that no other thread has to wake. The executor's own thread handles
@@ -133,7 +133,7 @@ class JobLoop final {
   // `name` is empty.
   void GetStatus(std::string owner, std::string name,
                  std::function<void(std::vector<JobStatus>)> done);
-  // The same of all names, without nodes: for who asks again and again.
+  // The same for all jobs, without their nodes: cheap enough to be asked for each second.
   struct Summary {
     JobStatus job;
     int nodes = 0;  // that there are

@@ -30,10 +30,11 @@ inline constexpr std::size_t kMaxUnreadLogBytes = 256 << 10;  // of one request
 
 struct LogRequest {
   std::string job;
-  // Empty: all ranks, in a job of at most kMaxLogRanks; of a job that is over, those that it ended
-  // for.
+  // Empty: all ranks of a job that has at most kMaxLogRanks. Of a finished job: the root cause and
+  // its victims.
   std::vector<Rank> ranks{};
-  // Not set: the newest one that has started; with `follow` those that come after it as well.
+  // Not set: the newest generation that has started. With `follow` the reading goes on into later
+  // ones.
   std::optional<Generation> generation{};
   LogStreams streams = LogStreams::kBoth;
   LogSpan span{};       // how far back: the last lines, or what was written since

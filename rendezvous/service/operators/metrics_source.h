@@ -31,9 +31,9 @@ class MetricsSource {
   MetricsSource(const MetricsSource&) = delete;
   MetricsSource& operator=(const MetricsSource&) = delete;
 
-  // With the jobs of `owner`, all of them where that is empty. nullopt: for who has shown no
-  // credential, with all jobs and no host's name. Any thread; once the loop has shut down the text
-  // has no job. `done` is called once, on another thread, unless this object is gone before.
+  // With the jobs of `owner`; empty: all jobs. nullopt: the caller has shown no credential, and
+  // gets all jobs without host names. Any thread; once the loop has shut down the text has no job.
+  // `done` is called once, on another thread, unless this object is gone before.
   void Get(const std::optional<std::string>& owner, std::function<void(std::string)> done);
 
  private:

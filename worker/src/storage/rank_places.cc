@@ -40,7 +40,7 @@ RankPlaces::Place* RankPlaces::PlaceOf(std::int64_t step) const {
 
 void RankPlaces::Begin(const StampedStep& step) {
   Place* const place = PlaceOf(step.step);
-  // Before all that follows, for whoever looks when this one is dead.
+  // This store comes first: a process that dies in the middle leaves a place that is not whole.
   place->whole.exchange(0, std::memory_order_acq_rel);
   place->generation = step.generation;
   place->step = step.step;

@@ -76,7 +76,7 @@ function rateOf(job) {
   return points.length > 0 ? points[points.length - 1][1] : null;
 }
 
-// The worker that failed first, with its last words; those that failed because of it apart.
+// The worker that failed first, with its last lines; its victims apart.
 class CausePanel {
   constructor() {
     this.facts = element("p");

@@ -40,7 +40,7 @@ class LogPlaces {
 
   // The newest whose workers were started; nullopt: none was.
   std::optional<Generation> newest_started() const { return started_; }
-  // Of those that are known; nullopt: none is.
+  // nullopt: not known.
   std::optional<Generation> oldest() const;
   // How many ranks it had; nullopt: it is not known, or was not started.
   std::optional<int> WorldSize(Generation generation) const;
