@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "rendezvous/json/status_json.h"
+#include "tests/unit/launcher/text/running_job.h"
 
 namespace ddprun {
 namespace status_table_test {
@@ -15,26 +16,6 @@ namespace status_table_test {
 using std::chrono::seconds;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-JobStatus RunningJob(int nodes) {
-  JobStatus job;
-  job.job = "train";
-  job.generation = Generation{2};
-  job.state = JobState::kRunning;
-  job.since = seconds(3700);
-  job.spec.min_nodes = 2;
-  job.spec.max_nodes = nodes;
-  job.spec.max_restarts = 3;
-  job.restarts_used = 1;
-  job.restarts_left = 2;
-  job.world_size = 8 * nodes;
-  job.step = 120;
-  for (int i = 0; i < nodes; ++i) {
-    job.nodes.push_back({absl::StrCat("n", i), absl::StrCat("10.0.0.", i), "running", NodeRank{i},
-                         Rank{8 * i}, 8, seconds(0), 120});
-  }
-  return job;
-}
 
 std::string TableOf(const JobStatus& job, bool all_nodes = false) {
   DaemonStatus daemon;
@@ -45,7 +26,7 @@ std::string TableOf(const JobStatus& job, bool all_nodes = false) {
 }
 
 TEST(StatusTableTest, AJobIsABlock) {
-  JobStatus job = RunningJob(2);
+  JobStatus job = RunningJob("train", 2);
   job.nodes.push_back({"n9", "10.0.0.9", "spare", NodeRank{-1}, Rank{0}, 8, seconds(2), {}});
   job.nodes.back().spare = true;
   EXPECT_EQ(TableOf(job),
@@ -61,7 +42,7 @@ TEST(StatusTableTest, AJobIsABlock) {
 }
 
 TEST(StatusTableTest, OfManyNodesThoseAreShownThatAreNotLikeMost) {
-  JobStatus job = RunningJob(500);
+  JobStatus job = RunningJob("train", 500);
   job.nodes[77].state = "lost contact: running";
   const std::string text = TableOf(job);
   EXPECT_THAT(text, HasSubstr("  n77   10.0.0.77  lost contact: running  77"));
@@ -71,7 +52,7 @@ TEST(StatusTableTest, OfManyNodesThoseAreShownThatAreNotLikeMost) {
 }
 
 TEST(StatusTableTest, AJobThatIsOverSaysHow) {
-  JobStatus job = RunningJob(2);
+  JobStatus job = RunningJob("train", 2);
   job.state = JobState::kFailed;
   job.reason = "stopped by an operator";
   job.finished = Finished{Outcome::kLeft, 143, job.reason, 1, {}, {}};
@@ -82,7 +63,7 @@ TEST(StatusTableTest, AJobThatIsOverSaysHow) {
 }
 
 TEST(StatusTableTest, AJobWithoutAnIdIsNotCalledNone) {
-  JobStatus job = RunningJob(2);
+  JobStatus job = RunningJob("train", 2);
   job.job = "none";
   job.requeue_number = 1;
   EXPECT_THAT(TableOf(job),
@@ -90,14 +71,14 @@ TEST(StatusTableTest, AJobWithoutAnIdIsNotCalledNone) {
 }
 
 TEST(StatusTableTest, WhoIsMissingInInitIsSaid) {
-  JobStatus job = RunningJob(2);
+  JobStatus job = RunningJob("train", 2);
   EXPECT_THAT(TableOf(job), Not(HasSubstr("init()")));
   job.arrivals = JobStatus::Arrivals{15, {{Rank{9}, "n1"}}};
   EXPECT_THAT(TableOf(job), HasSubstr("\n  15 of 16 ranks are in init(); missing 9 on n1\n"));
 }
 
 TEST(StatusTableTest, FailedCheckpointsAreSaidWhereThereAreAny) {
-  JobStatus job = RunningJob(2);
+  JobStatus job = RunningJob("train", 2);
   EXPECT_THAT(TableOf(job), Not(HasSubstr("failed")));
   job.failed_checkpoints = {1, 120, "disk full", "n1"};
   EXPECT_THAT(TableOf(job),
@@ -108,7 +89,7 @@ TEST(StatusTableTest, FailedCheckpointsAreSaidWhereThereAreAny) {
 }
 
 TEST(StatusTableTest, ANameCannotWriteToTheTerminal) {
-  JobStatus job = RunningJob(1);
+  JobStatus job = RunningJob("train", 1);
   job.nodes[0].host = "n\x1b[2J";
   EXPECT_THAT(TableOf(job), HasSubstr("n?[2J"));
 }

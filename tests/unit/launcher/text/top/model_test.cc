@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "launcher/text/top/story.h"
 #include "rendezvous/json/status_json.h"
+#include "tests/unit/launcher/text/running_job.h"
 
 namespace ddprun::top {
 namespace model_test {
@@ -18,26 +19,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using Name = Key::Name;
-
-JobStatus RunningJob(const std::string& name, int nodes) {
-  JobStatus job;
-  job.job = name;
-  job.generation = Generation{2};
-  job.state = JobState::kRunning;
-  job.since = seconds(3700);
-  job.spec.min_nodes = 2;
-  job.spec.max_nodes = nodes;
-  job.spec.max_restarts = 3;
-  job.restarts_used = 1;
-  job.restarts_left = 2;
-  job.world_size = 8 * nodes;
-  job.step = 120;
-  for (int i = 0; i < nodes; ++i) {
-    job.nodes.push_back({absl::StrCat("n", i), absl::StrCat("10.0.0.", i), "running", NodeRank{i},
-                         Rank{8 * i}, 8, seconds(0), 120});
-  }
-  return job;
-}
 
 JobStatus HungJob() {
   JobStatus job = RunningJob("llama", 2);
