@@ -46,8 +46,11 @@ if(EXISTS ${DDPRUN_TORCH_DIR}/lib/libtorch_cuda.so)
 endif()
 
 # Nobody calls libtorch_cuda by name, so the linker would leave it out, and there would be no CUDA.
-# What the libraries need of CUDA's own, they find themselves when they are loaded.
+# What the libraries need of CUDA's own, they find themselves when they are loaded. libstdc++ is the
+# shared one that they use: some compilers link a static one by default, and a process with two of
+# them aborts ("free(): invalid pointer") when a C++ object of the one is destroyed by the other.
 list(TRANSFORM torch_names REPLACE "(.+)" "${DDPRUN_TORCH_DIR}/lib/lib\\1.so" OUTPUT_VARIABLE torch_files)
+list(APPEND torch_files -l:libstdc++.so.6)
 list(JOIN torch_files "," torch_files)
 add_library(torch INTERFACE IMPORTED GLOBAL)
 set_target_properties(torch PROPERTIES

@@ -103,6 +103,22 @@ std::function<void()> AbortOf(const c10::intrusive_ptr<Nccl>& nccl) {
   }
 }
 
+// Whether a group says that its watchdog has seen an error or a timeout: from 2.7 on.
+template <typename Nccl>
+inline constexpr bool kTellsErrors = requires(Nccl& nccl) {
+  nccl.getError();
+};
+
+// Whether it has seen one; null where it does not say.
+template <typename Nccl>
+std::function<bool()> FailedOf(const c10::intrusive_ptr<Nccl>& nccl) {
+  if constexpr (kTellsErrors<Nccl>) {
+    return [nccl] { return static_cast<int>(nccl->getError()) != 0; };
+  } else {
+    return nullptr;
+  }
+}
+
 // Ends what the group has of threads and communicators, where that is not left to its destructor,
 // which 2.x complains about.
 template <typename Nccl>

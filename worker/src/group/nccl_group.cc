@@ -14,6 +14,7 @@
 #include <torch/types.h>
 
 #include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 #include <vector>
@@ -23,10 +24,18 @@
 #endif
 
 namespace ddp::internal {
+namespace {
+
+constexpr char kEndCollectives[] = "2";  // a value of ASYNC_ERROR_HANDLING
+constexpr char kDump[] = "TORCH_NCCL_DUMP_ON_TIMEOUT";
+constexpr char kWaitForDump[] = "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC";
+
+}  // namespace
 
 #ifdef USE_C10D_NCCL
 
 const bool kHasNccl = true;
+const bool kNcclCanBeLeft = compat::kTellsErrors<c10d::ProcessGroupNCCL>;
 
 NcclGroup ConnectNccl(const LaunchEnvironment& env, const Options& options, c10::Device device,
                       const c10::intrusive_ptr<c10d::Store>& store) {
@@ -54,7 +63,12 @@ NcclGroup ConnectNccl(const LaunchEnvironment& env, const Options& options, c10:
         }
         return group;
       });
-  result.abort = compat::AbortOf(*nccl);
+  if (const auto abort = compat::AbortOf(*nccl)) {
+    result.abort = [abort, once = std::make_shared<std::once_flag>()] {
+      std::call_once(*once, abort);
+    };
+  }
+  result.failed = compat::FailedOf(*nccl);
   result.leave = [nccl = *nccl, device] {
     torch::cuda::synchronize(device.index());
     compat::Shutdown(nccl);
@@ -65,6 +79,7 @@ NcclGroup ConnectNccl(const LaunchEnvironment& env, const Options& options, c10:
 #else
 
 const bool kHasNccl = false;
+const bool kNcclCanBeLeft = false;
 
 NcclGroup ConnectNccl(const LaunchEnvironment&, const Options&, c10::Device,
                       const c10::intrusive_ptr<c10d::Store>&) {
@@ -73,18 +88,27 @@ NcclGroup ConnectNccl(const LaunchEnvironment&, const Options&, c10::Device,
 
 #endif
 
-void SetNcclSettings() {
+void SetNcclSettings(bool can_be_left) {
   const NcclSetting& error_handling = kNcclSettings[0];
   if (!compat::kHasBackends<c10d::ProcessGroup>) {
     setenv(error_handling.older_name, "1", 0);
     return;
   }
-  const char* const as_set = std::getenv(error_handling.name);
-  if (as_set != nullptr && std::strcmp(as_set, "1") == 0) {
-    setenv(error_handling.name, error_handling.value, 1);
-  }
+  const char* as_set = std::getenv(error_handling.name);
+  if (as_set == nullptr) as_set = std::getenv(error_handling.older_name);
+  const auto is = [as_set](const char* value) {
+    return as_set != nullptr && std::strcmp(as_set, value) == 0;
+  };
+  if (can_be_left && !is("0")) setenv(error_handling.name, kEndCollectives, 1);
+  if (!can_be_left && is("1")) setenv(error_handling.name, error_handling.value, 1);
+  // Where nothing is dumped, the watchdog need not wait for it. While it waits it holds a mutex
+  // that the next collective needs.
+  if (std::getenv(kDump) == nullptr) setenv(kWaitForDump, "0", 0);
   for (const NcclSetting& setting : kNcclSettings) {
-    if (setting.older_name != nullptr && std::getenv(setting.older_name) != nullptr) continue;
+    const bool has_older =
+        setting.older_name != nullptr && std::getenv(setting.older_name) != nullptr;
+    if (has_older && std::getenv(setting.name) == nullptr) continue;
+    if (has_older) unsetenv(setting.older_name);  // libtorch warns of it
     setenv(setting.name, setting.value, 0);
   }
 }

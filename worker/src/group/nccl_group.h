@@ -17,6 +17,9 @@ namespace ddp::internal {
 // Whether this library was built with NCCL.
 extern const bool kHasNccl;
 
+// Whether its groups have NcclGroup::abort and failed, so that a process can leave one and go on.
+extern const bool kNcclCanBeLeft;
+
 // A variable of the environment that libtorch's NCCL reads, and what it is where nobody has set it,
 // by this name or an older one, which 2.x knows as well.
 struct NcclSetting {
@@ -34,15 +37,23 @@ inline constexpr std::array<NcclSetting, 5> kNcclSettings = {{
     {"TORCH_NCCL_DUMP_ON_TIMEOUT", nullptr, "0"},
 }};
 
-// Sets those that are not there, and turns ASYNC_ERROR_HANDLING from 1, which launchers set,
+// Sets those that are not there, WAIT_TIMEOUT_DUMP_MILSEC to 0 where DUMP_ON_TIMEOUT is not there,
+// and turns ASYNC_ERROR_HANDLING from 1, which launchers set,
 // into 3. In 1.13, which knows the older names alone, sets NCCL_ASYNC_ERROR_HANDLING to 1 if it is
 // not there. Before other threads look at the environment.
-void SetNcclSettings();
+//
+// `can_be_left`: ASYNC_ERROR_HANDLING is 2 unless it was set to 0. Then an error of NCCL ends the
+// collectives and not the process, and NcclGroup::failed tells of it.
+void SetNcclSettings(bool can_be_left);
 
 struct NcclGroup {
   c10::intrusive_ptr<c10d::ProcessGroup> group;  // for CUDA tensors
-  // Ends its collectives; null where libtorch cannot (1.13). May throw and take long.
+  // Ends its collectives; null where libtorch cannot (1.13). May throw and take long. A second call
+  // waits for the first. Any thread.
   std::function<void()> abort;
+  // Whether libtorch's watchdog has seen an error or a timeout; null where it does not say. Any
+  // thread.
+  std::function<bool()> failed;
   // Waits for what the GPU has been told, and takes leave of the others, who may need nothing more
   // of this rank then.
   std::function<void()> leave;

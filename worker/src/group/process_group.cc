@@ -146,7 +146,8 @@ c10::Device ChooseDevice(const std::string& wanted, const std::string& backend,
     throw ConfigError("device cuda was asked for, but this node has no usable CUDA device");
   }
   const auto count = static_cast<int>(torch::cuda::device_count());
-  if (nccl && env.local_rank >= count) {
+  // With NCCL_HOSTID, which differs between the ranks then, NCCL lets them share a device.
+  if (nccl && env.local_rank >= count && std::getenv("NCCL_HOSTID") == nullptr) {
     throw ConfigError("LOCAL_RANK=" + std::to_string(env.local_rank) + " but this node has only " +
                       std::to_string(count) +
                       " usable CUDA device(s). Start at most that many workers per node");
@@ -278,6 +279,7 @@ Group MakeGroup(const LaunchEnvironment& env, const Options& options, const std:
     NcclGroup nccl = ConnectNccl(env, options, device, store);
     result.group = nccl.group;
     result.abort = std::move(nccl.abort);
+    result.failed = std::move(nccl.failed);
     result.leave = std::move(nccl.leave);
     if (!GroupsCarryBoth()) return;
     const auto gloo = ConnectGloo(env, options, c10::Device(c10::kCPU), gloo_devices, store);

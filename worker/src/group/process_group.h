@@ -53,6 +53,8 @@ struct Group {
   // Ends collectives that do not fail by themselves when a rank is lost; null: none are so, or
   // nothing ends them. May throw and take long.
   std::function<void()> abort;
+  // Whether one has failed that nobody was told of; null: such a failure ends the process.
+  std::function<bool()> failed;
   // Before the group is destroyed while all is well; may throw. Null: nothing is to be done.
   std::function<void()> leave;
 };

@@ -90,7 +90,8 @@ void CollectiveRecord::TakeCompleted() {
     const Begun first = pending_.front();
     lock.unlock();
     if (!first.work->isCompleted()) return;
-    const bool succeeded = first.work->isSuccess();
+    // Not isSuccess(), which throws for works of NCCL from libtorch 2.11 on, if not before.
+    const bool succeeded = first.work->exception() == nullptr;
     lock.lock();
     // Another thread may have looked as well.
     if (pending_.empty() || pending_.front().work != first.work) continue;

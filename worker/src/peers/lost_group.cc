@@ -16,8 +16,15 @@ struct Fate {
   std::atomic<bool> lost{false};
   std::mutex mutex;
   std::condition_variable changed;
-  bool told = false;  // guarded by mutex
+  bool told = false;             // guarded by mutex
+  std::function<bool()> failed;  // guarded by mutex
 
+  bool IsLost() {
+    if (lost) return true;
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (failed != nullptr && failed()) lost = true;
+    return lost;
+  }
   bool IsToldWithin(std::chrono::milliseconds time) {
     std::unique_lock<std::mutex> lock(mutex);
     return changed.wait_for(lock, time, [this] { return told; });
@@ -67,7 +74,15 @@ void ActWhenLost(RankFailureDetector* detector, LossPlan plan) {
   });
 }
 
-bool GroupIsLost() { return Current()->lost; }
+void WatchForFailure(std::function<bool()> failed) {
+  const std::shared_ptr<Fate> fate = Current();
+  const std::lock_guard<std::mutex> lock(fate->mutex);
+  fate->failed = std::move(failed);
+}
+
+void NoteLeft() { Current()->lost = true; }
+
+bool GroupIsLost() { return Current()->IsLost(); }
 
 void NoteLossReported() {
   if (GroupIsLost()) NoteEnd();
@@ -77,6 +92,7 @@ void NoteEnd() {
   const std::shared_ptr<Fate> fate = Current();
   const std::lock_guard<std::mutex> lock(fate->mutex);
   fate->told = true;
+  fate->failed = nullptr;
   fate->changed.notify_all();
 }
 

@@ -26,6 +26,12 @@ struct LossPlan {
 // A new group, which is well.
 void NoteNewGroup();
 
+// From now on the group counts as lost when `failed` says so. NoteEnd() destroys it.
+void WatchForFailure(std::function<bool()> failed);
+
+// The group's collectives are about to be ended, because this process leaves it. Any thread.
+void NoteLeft();
+
 // Has the plan carried out, on threads of its own, when a rank is lost. `detector` may be null:
 // then nobody tells, and NCCL's own watchdog is left.
 void ActWhenLost(RankFailureDetector* detector, LossPlan plan);

@@ -83,14 +83,25 @@ Context::~Context() {
   ControlClient::Process().Send(control::kBye, "1");
 }
 
+void Context::State::EndCollectives() const {
+  internal::EndCollectives(gloo_devices);
+  if (group.abort == nullptr) return;
+  internal::NoteLeft();  // first: whoever sees the end of a kernel knows what it is worth
+  try {
+    group.abort();
+  } catch (const std::exception&) {
+    // Then the agent ends this process, which does not leave.
+  }
+}
+
 void Context::State::Abandon() {
   internal::NoteEnd();
-  // Else the group's destructor waits for what is under way.
-  internal::EndCollectives(gloo_devices);
+  EndCollectives();  // else the group's destructor waits for what is under way
   TakeDown();
 }
 
 void Context::State::TakeDown() {
+  internal::NoteEnd();
   internal::SetProcessFailureDetector(nullptr);
   detector.reset();
   group = {};
@@ -230,7 +241,7 @@ Context Context::State::Join(const Options& given, bool in_place) {
   const internal::LaunchEnvironment& env = state->env;
   state->env = internal::ReadLaunchEnvironment(internal::LaunchVariable);
   state->backend = internal::ChooseBackend(options.backend);
-  if (state->backend == "nccl") internal::SetNcclSettings();
+  if (state->backend == "nccl") internal::SetNcclSettings(in_place && internal::kNcclCanBeLeft);
   internal::FetchGenerationSecret(&ControlClient::Process());
   internal::NoteNewGroup();
   Progress::Process().BeginGeneration(env.generation);
@@ -261,6 +272,7 @@ Context Context::State::Join(const Options& given, bool in_place) {
                                        state->store);
   }
   if (state->group.carries_cpu_tensors) state->gloo_devices = gloo_devices;
+  if (in_place) internal::WatchForFailure(state->group.failed);
   internal::LossPlan plan;
   plan.abort = state->group.abort;
   plan.end = internal::EndBecauseOfLoss;

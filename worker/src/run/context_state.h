@@ -13,6 +13,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "worker/src/agent/launch_environment.h"
+#include "worker/src/group/nccl_group.h"
 #include "worker/src/group/process_group.h"
 #include "worker/src/peers/rank_failure_detector.h"
 
@@ -25,6 +26,10 @@ struct Context::State {
   static std::optional<int> RunGeneration(const std::function<int(Context&)>& body,
                                           const Options& options);
 
+  // Whether a generation can end under this process's feet, and the process stay.
+  bool CanLeave() const { return backend == "gloo" || internal::kNcclCanBeLeft; }
+  // Ends the collectives that are under way. Any thread.
+  void EndCollectives() const;
   // Leaves the group, in which nothing is under way.
   void TakeDown();
   // Leaves it whatever is: that fails.

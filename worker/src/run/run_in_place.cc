@@ -8,7 +8,6 @@
 #include "worker/src/agent/leave_watch.h"
 #include "worker/src/agent/standby.h"
 #include "worker/src/group/failure.h"
-#include "worker/src/group/gloo_group.h"
 #include "worker/src/run/context_state.h"
 
 namespace ddp {
@@ -24,9 +23,9 @@ std::optional<int> Context::State::RunGeneration(const std::function<int(Context
                                                  const Options& options) {
   internal::ControlClient& agent = internal::ControlClient::Process();
   Context ctx = Join(options, /*in_place=*/true);
-  const internal::GlooDevices& devices = ctx.state_->gloo_devices;
-  internal::LeaveWatch watch(&agent, [&devices] { internal::EndCollectives(devices); });
-  if (ctx.backend() == "gloo") agent.SendStays();
+  const State& state = *ctx.state_;
+  internal::LeaveWatch watch(&agent, [&state] { state.EndCollectives(); });
+  if (state.CanLeave()) agent.SendStays();
   try {
     const int code = body(ctx);
     internal::ThrowIfGroupIsLost();
@@ -34,8 +33,8 @@ std::optional<int> Context::State::RunGeneration(const std::function<int(Context
   } catch (...) {
     const std::exception_ptr error = std::current_exception();
     if (!agent.leaves() && internal::IsVictim(error)) {
-      internal::EndCollectives(devices);  // who waits for this rank is to fail as well
-      watch.Wait(kPatience);
+      state.EndCollectives();  // who waits for this rank is to fail as well
+      if (agent.AgentPid() != 0) watch.Wait(kPatience);
     }
     if (!agent.leaves()) internal::EndWithFailure(error);
   }

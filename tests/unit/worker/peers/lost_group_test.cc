@@ -192,6 +192,34 @@ TEST(LostGroupTest, WithoutPeersOrAnythingToAbortThereIsNoPlan) {
   EXPECT_FALSE(internal::GroupIsLost());
 }
 
+// libtorch's watchdog says that a collective has failed, and nobody else does.
+TEST(LostGroupTest, AFailureThatTheGroupReportsIsALoss) {
+  internal::NoteNewGroup();
+  bool failed = false;
+  internal::WatchForFailure([&failed] { return failed; });
+  EXPECT_FALSE(internal::GroupIsLost());
+  failed = true;
+  EXPECT_THROW(internal::ThrowIfGroupIsLost(), CollectiveError);
+  failed = false;
+  EXPECT_TRUE(internal::GroupIsLost()) << "what is lost stays lost";
+}
+
+TEST(LostGroupTest, AGroupThatIsNeededNoMoreIsNotAsked) {
+  internal::NoteNewGroup();
+  internal::WatchForFailure([]() -> bool {
+    ADD_FAILURE() << "asked";
+    return true;
+  });
+  internal::NoteEnd();
+  EXPECT_FALSE(internal::GroupIsLost());
+}
+
+TEST(LostGroupTest, AGroupThatIsLeftIsLost) {
+  internal::NoteNewGroup();
+  internal::NoteLeft();
+  EXPECT_THROW(internal::ThrowIfGroupIsLost(), CollectiveError);
+}
+
 class NcclSettingsTest : public ::testing::Test {
  protected:
   NcclSettingsTest() { Unset(); }
@@ -202,6 +230,7 @@ class NcclSettingsTest : public ::testing::Test {
       unsetenv(setting.name);
       if (setting.older_name != nullptr) unsetenv(setting.older_name);
     }
+    unsetenv("TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC");
   }
   static std::string Get(const char* name) {
     const char* const value = getenv(name);
@@ -212,17 +241,41 @@ class NcclSettingsTest : public ::testing::Test {
 
 TEST_F(NcclSettingsTest, AreSetWhereTheEnvironmentDoesNotSay) {
   setenv("TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", "60", 1);
-  internal::SetNcclSettings();
+  internal::SetNcclSettings(/*can_be_left=*/false);
   EXPECT_EQ(Get("TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC"), "60");
   EXPECT_EQ(Get("TORCH_NCCL_ASYNC_ERROR_HANDLING"), KnowsNewNames() ? "3" : "");
   EXPECT_EQ(Get("NCCL_ASYNC_ERROR_HANDLING"), KnowsNewNames() ? "" : "1");
   EXPECT_EQ(Get("TORCH_NCCL_DUMP_ON_TIMEOUT"), KnowsNewNames() ? "0" : "");
+  EXPECT_EQ(Get("TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC"), KnowsNewNames() ? "0" : "");
+}
+
+TEST_F(NcclSettingsTest, WhoAsksForADumpGetsTheTimeForIt) {
+  setenv("TORCH_NCCL_DUMP_ON_TIMEOUT", "1", 1);
+  internal::SetNcclSettings(/*can_be_left=*/false);
+  EXPECT_EQ(Get("TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC"), "");
+}
+
+// An error of NCCL must not end a process that can go on without the group.
+TEST_F(NcclSettingsTest, AGroupThatCanBeLeftDoesNotEndTheProcess) {
+  for (const std::string value : {"1", "2", "0", "3"}) {
+    setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", value.c_str(), 1);
+    internal::SetNcclSettings(/*can_be_left=*/true);
+    const std::string expected = value == "0" || !KnowsNewNames() ? value : "2";
+    EXPECT_EQ(Get("TORCH_NCCL_ASYNC_ERROR_HANDLING"), expected);
+  }
+}
+
+TEST_F(NcclSettingsTest, AnOlderNameIsRemovedWhereTheNewOneIsSet) {
+  setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1", 1);
+  setenv("NCCL_ASYNC_ERROR_HANDLING", "1", 1);
+  internal::SetNcclSettings(/*can_be_left=*/false);
+  EXPECT_EQ(Get("NCCL_ASYNC_ERROR_HANDLING"), KnowsNewNames() ? "" : "1");
 }
 
 TEST_F(NcclSettingsTest, OlderNamesCount) {
   setenv("NCCL_ASYNC_ERROR_HANDLING", "0", 1);
   setenv("NCCL_BLOCKING_WAIT", "1", 1);
-  internal::SetNcclSettings();
+  internal::SetNcclSettings(/*can_be_left=*/false);
   EXPECT_EQ(Get("NCCL_ASYNC_ERROR_HANDLING"), "0");
   EXPECT_EQ(Get("TORCH_NCCL_ASYNC_ERROR_HANDLING"), "");
   EXPECT_EQ(Get("TORCH_NCCL_BLOCKING_WAIT"), "");
@@ -232,7 +285,7 @@ TEST_F(NcclSettingsTest, OlderNamesCount) {
 TEST_F(NcclSettingsTest, AnAbortBeforeTheEndIsNotWanted) {
   for (const std::string value : {"1", "2", "0", "3"}) {
     setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", value.c_str(), 1);
-    internal::SetNcclSettings();
+    internal::SetNcclSettings(/*can_be_left=*/false);
     const std::string expected = value == "1" && KnowsNewNames() ? "3" : value;
     EXPECT_EQ(Get("TORCH_NCCL_ASYNC_ERROR_HANDLING"), expected);
   }
