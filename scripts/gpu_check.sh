@@ -1,6 +1,6 @@
 #!/bin/bash
 # What can only be shown on a GPU: builds worker/ against the torch that is there and tries it out.
-# Needs no network. docs/gpu.md says what each check does and how to run this.
+# Needs no network. docs/internals/gpu-check.md says what each check does and how to run this.
 # usage: scripts/gpu_check.sh --ddprun PATH [OPTION...]
 #        scripts/gpu_check.sh --pack DIR [--gloo DIR]
 #   --ddprun PATH    a static ddprun, built elsewhere

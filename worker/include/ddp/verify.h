@@ -29,7 +29,7 @@ struct ReplicaDifference {
 // each tensor's bytes (XXH3-64; a CUDA tensor is copied to the host for it) and all ranks gather
 // the hashes, 8 bytes for each tensor and rank. Call it between steps.
 //
-// The cost is that of reading the parameters once: docs/benchmarks.md has figures.
+// The cost is that of reading the parameters once: docs/internals/benchmarks.md has figures.
 //
 // Throws AgreedError if the ranks' modules do not have the same number of tensors.
 std::vector<ReplicaDifference> find_replica_differences(

@@ -1,0 +1,446 @@
+#!/usr/bin/env python3
+"""Checks README.md and docs/ against the code, without a build. Names every finding; exits 1 if there is one.
+
+    scripts/check_docs.py            check
+    scripts/check_docs.py --write    write docs/reference.md anew, from the tables in the sources
+
+  links      every relative link and anchor resolves; so does every docs/ page that other files name
+  names      every test, file, program of build/, flag, job-file key, DDPRUN_ variable, event, metric and exit code
+             that the docs name exists
+  reference  docs/reference.md has every flag, key and variable; the tables of events, metrics and exit codes have every
+             row of the code
+"""
+
+import functools
+import json
+import os
+import re
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+REFERENCE = "docs/reference.md"
+
+# Flags of other programs, which docs show in commands.
+FOREIGN_FLAGS = set("""
+    account constraint exclude exclusive export format from gpus-per-node gtest_filter install mem no-kill now
+    ntasks-per-node partition prefix preset qos
+    """.split())
+FOREIGN_HEADERS = {"nccl.h"}
+# Folders at the top of the repository whose files docs name.
+TOP_FOLDERS = ("cmake", "configs", "docs", "launcher", "packaging", "proto", "rendezvous", "scripts", "tests", "worker")
+
+
+# ---- the repository ----
+
+@functools.lru_cache(maxsize=None)
+def tracked_files():
+    """Tracked and new files, as paths from ROOT."""
+    listing = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+                             cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
+    return [path for path in listing if path and os.path.exists(os.path.join(ROOT, path))]
+
+
+@functools.lru_cache(maxsize=None)
+def read(path):
+    with open(os.path.join(ROOT, path), encoding="utf-8", errors="replace") as file:
+        return file.read()
+
+
+def pages():
+    return ["README.md"] + [path for path in tracked_files() if re.match(r"docs/.*\.md$", path)]
+
+
+@functools.lru_cache(maxsize=None)
+def code():
+    """All text files but the pages, as one string."""
+    skipped = re.compile(r"\.md$|\.png$|^tests/(fuzz/corpus|data)/|^LICENSE$")
+    return "\n".join(read(path) for path in tracked_files() if not skipped.search(path))
+
+
+# ---- the tables in the sources ----
+
+def string_of(expression):
+    """The value of adjacent C++ string literals; None if it is no string."""
+    parts = re.findall(r'"((?:[^"\\]|\\.)*)"', expression)
+    return None if not parts else "".join(parts).replace('\\"', '"').replace("\\n", "\n")
+
+
+def split_arguments(text):
+    """Splits at the commas outside of strings and brackets."""
+    arguments, depth, quoted, start, index = [], 0, False, 0, 0
+    while index < len(text):
+        char = text[index]
+        if char == "\\":
+            index += 1
+        elif char == '"':
+            quoted = not quoted
+        elif not quoted and char in "({[":
+            depth += 1
+        elif not quoted and char in ")}]":
+            depth -= 1
+        elif not quoted and char == "," and depth == 0:
+            arguments.append(text[start:index].strip())
+            start = index + 1
+        index += 1
+    return [argument for argument in arguments + [text[start:].strip()] if argument]
+
+
+def rows_of(source, name):
+    """The rows of the array `name`: (constructor or "", arguments)."""
+    match = re.search(r"\b" + name + r"\[\] = \{(.*?)\n\};", source, re.S)
+    body = re.sub(r"^\s*//.*$", "", match.group(1), flags=re.M)
+    for row in split_arguments(body):
+        inner = re.match(r"(\w*)\s*[({](.*)[)}]$", row, re.S)
+        yield inner.group(1), split_arguments(inner.group(2))
+
+
+# Where the row of each constructor of flags.cc has the name of the value, the key and the help.
+ROW_SHAPES = {"Sets": (2, 3, 4), "SetsTo": (None, 1, 3), "MaySet": (1, 2, 4), "SetsSeconds": (None, 1, 2),
+              "Option": (2, None, 3), "Immediate": (None, None, 2), "Refused": (2, None, 3), "": (2, 4, 6)}
+
+
+def flags_of(path, table):
+    """The flags of a table: dicts with name, letter, value, key, help, refused."""
+    flags = []
+    for constructor, arguments in rows_of(read(path), table):
+        value, key, text = ROW_SHAPES[constructor]
+        def field(index):
+            return "" if index is None else string_of(arguments[index]) or ""
+        letter = re.fullmatch(r"'(.)'", arguments[1])
+        flags.append({"name": string_of(arguments[0]), "letter": letter.group(1) if letter else "",
+                      "value": field(value) or ("SECONDS" if constructor == "SetsSeconds" else ""), "key": field(key),
+                      "help": field(text), "refused": constructor == "Refused"})
+    return flags
+
+
+FLAGS_CC = "launcher/config/flags/flags.cc"
+OPERATORS_CC = "launcher/config/flags/operator_options.cc"
+
+
+@functools.lru_cache(maxsize=None)
+def flag_tables():
+    """[(title, flags)], in the order of --help."""
+    groups = re.search(r"kRunGroups\[\] = \{(.*?)\};", read(FLAGS_CC), re.S).group(1)
+    tables = []
+    for title, table in re.findall(r'\{\s*"([^"]*)",\s*(k\w+)\}', groups):
+        if table == "kEverydayFlags":
+            title = "What everybody uses"
+        elif table == "kRefusedFlags":
+            title = "Refused"
+        tables.append((f"`ddprun`: {title.split(',')[0]}", flags_of(FLAGS_CC, table)))
+    for table in re.findall(r"\bFlagSpec k(\w+)Flags\[\]", read(FLAGS_CC)):
+        if f"k{table}Flags" not in groups:  # of a subcommand: kPythonModuleFlags
+            command = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", table).lower()
+            tables.append((f"`ddprun {command}`", flags_of(FLAGS_CC, f"k{table}Flags")))
+    tables.append(("`ddprun status`, `stop`, `drain`, `events`, `stacks`, `logs`, `page` and `top`",
+                   flags_of(OPERATORS_CC, "kCommonFlags")))
+    for table in re.findall(r"\bFlagSpec k(\w+)Flags\[\]", read(OPERATORS_CC)):
+        if table != "Common":
+            tables.append((f"`ddprun {table.lower()}`, in addition", flags_of(OPERATORS_CC, f"k{table}Flags")))
+    return tables
+
+
+@functools.lru_cache(maxsize=None)
+def ddprun_flags():
+    return {flag["name"] for _, flags in flag_tables() for flag in flags}
+
+
+@functools.lru_cache(maxsize=None)
+def keys():
+    """{path: schema} of job files, in the order of the schema."""
+    found = {}
+
+    def visit(prefix, schema):
+        for name, value in schema["properties"].items():
+            if "properties" in value:
+                visit(f"{prefix}{name}.", value)
+            else:
+                found[prefix + name] = value
+    visit("", json.loads(read("configs/ddprun.schema.json")))
+    return found
+
+
+@functools.lru_cache(maxsize=None)
+def variables():
+    """[(name, scope, key)] of worker/contract/environment.h."""
+    source = read("worker/contract/environment.h")
+    names = dict(re.findall(r'inline constexpr char (k\w+)\[\] = "(\w+)"', source))
+    return [(names[arguments[0]], arguments[1].rpartition("::")[2],
+             string_of(arguments[2]) if len(arguments) > 2 else "") for _, arguments in rows_of(source, "kVariables")]
+
+
+@functools.lru_cache(maxsize=None)
+def events():
+    body = re.search(r"kEventNames\[\] = \{(.*?)\};", read("rendezvous/core/job_event.h"), re.S).group(1)
+    return re.findall(r'"(\w+)"', body)
+
+
+@functools.lru_cache(maxsize=None)
+def metrics():
+    return re.findall(r'^    \{"(ddprun_\w+)"', read("rendezvous/metrics/metric_table.h"), re.M)
+
+
+@functools.lru_cache(maxsize=None)
+def exit_codes():
+    return {int(code) for code in re.findall(r"kExit\w+ =\s*(\d+)", read("rendezvous/core/exit_codes.h"))}
+
+
+@functools.lru_cache(maxsize=None)
+def tests():
+    """Suites and Suite.Name of C++ tests, classes and methods of Python's, and CTest's names."""
+    found = set()
+    for path in tracked_files():
+        if not re.match(r"tests/.*\.(cc|py|txt)$", path):
+            continue
+        text = read(path)
+        if path.endswith(".cc"):
+            for suite, name in re.findall(r"^TEST(?:_[FP])?\(\s*(\w+),\s*(\w+)\)", text, re.M):
+                found |= {suite, f"{suite}.{name}"}
+            found |= {instance for instance in re.findall(r"INSTANTIATE_TEST_SUITE_P\(\s*(\w+)", text)}
+        elif path.endswith(".py"):
+            suite = ""
+            for kind, name in re.findall(r"^(class|    def|def) (\w+)", text, re.M):
+                if kind == "class":
+                    suite = name
+                    found.add(name)
+                elif kind == "    def":
+                    found.add(f"{suite}.{name}")
+                elif path.startswith("tests/slurm/"):
+                    found.add(f"Slurm.{name.removeprefix('test_')}")
+            if os.path.basename(path).startswith("test_"):
+                found.add("python." + os.path.basename(path)[len("test_"):-len(".py")])
+        else:
+            found |= set(re.findall(r"add_test\(NAME (\S+)", text))
+    cases = json.loads(read("tests/python/parity_cases.json"))
+    return found | {"parity:" + case["name"] for case in cases}
+
+
+# ---- checks: each takes a page and its text, and yields findings ----
+
+def anchors_of(text):
+    """The anchors that GitHub gives the headings."""
+    found, seen, fenced = set(), {}, False
+    for line in text.split("\n"):
+        if line.startswith("```"):
+            fenced = not fenced
+        heading = None if fenced else re.match(r"#{1,6} (.*)", line)
+        if heading is None:
+            continue
+        words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading.group(1)).strip().lower()
+        anchor = re.sub(r"[^\w\- ]", "", words).replace(" ", "-")
+        number = seen.get(anchor, 0)
+        seen[anchor] = number + 1
+        found.add(anchor if number == 0 else f"{anchor}-{number}")
+    return found
+
+
+def check_links(page, text):
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        full = os.path.normpath(os.path.join(os.path.dirname(page), path)) if path else page
+        if not os.path.exists(os.path.join(ROOT, full)):
+            yield f"there is no {full} ({target})"
+        elif anchor and full.endswith(".md") and anchor not in anchors_of(read(full)):
+            yield f"{full} has no heading #{anchor}"
+
+
+def check_tests(_, text):
+    for name in set(re.findall(r"`((?:[A-Z]\w*Test|Slurm|python|parity)(?:[.:]\w+)?)`", text)):
+        if name not in tests() and name not in ("python", "Slurm", "parity", "parity:name"):
+            yield f"there is no test {name}"
+
+
+def check_files(_, text):
+    names = {os.path.basename(path) for path in tracked_files()}
+    for path in set(re.findall(r"(?<![\w/.-])((?:%s)/[\w./*-]*\w)" % "|".join(TOP_FOLDERS), text)):
+        if re.search(r"[A-Z]{4}", path) and not path.endswith(".txt"):
+            continue  # a place holder: NAME_fuzz.cc
+        pattern = re.compile(re.escape(path).replace(r"\*", "[^/]*") + r"($|/|\.)")
+        if not os.path.exists(os.path.join(ROOT, path)) and not any(pattern.match(known) for known in tracked_files()):
+            yield f"there is no file {path}"
+    for name in set(re.findall(r"`([a-z]\w*\.(?:cc|h|proto))`", text)):
+        if name not in names | FOREIGN_HEADERS:
+            yield f"there is no file {name}"
+    for program in set(re.findall(r"build/bin/(\w+)", text)):
+        if not re.search(r"\b%s\b" % program, "\n".join(read(path) for path in tracked_files()
+                                                       if path.endswith("CMakeLists.txt"))):
+            yield f"no CMakeLists.txt makes build/bin/{program}"
+
+
+@functools.lru_cache(maxsize=None)
+def flags_of_other_programs():
+    """Flags of the scripts, tests and example programs of this repository."""
+    files = [read(path) for path in tracked_files() if re.match(r"(scripts|tests|worker/examples|\.ci)/", path) and
+             not path.endswith(".md")]
+    return set(re.findall(r"--([a-z][a-z0-9-]*)", "\n".join(files)))
+
+
+def check_flags(_, text):
+    for flag in set(re.findall(r"(?<![\w-])--([a-z][a-z0-9]*(?:[-_][a-z0-9]+)*)", text)):
+        known = flag.replace("_", "-")
+        if known not in ddprun_flags() | flags_of_other_programs() | FOREIGN_FLAGS and flag not in FOREIGN_FLAGS:
+            yield f"there is no flag --{flag}"
+
+
+def check_keys(_, text):
+    sections = {key.split(".")[0] for key in keys() if "." in key}
+    for key in set(re.findall(r"`((?:%s)\.[a-z_]+)(?::[^`]*)?`" % "|".join(sections), text)):
+        if key not in keys().keys() | tests() and not key.endswith((".json", ".txt", ".log", ".py", ".proto")):
+            yield f"there is no key {key} of job files"
+
+
+def check_variables(_, text):
+    of_flags = {"DDPRUN_" + flag.upper().replace("-", "_") for flag in ddprun_flags()}
+    for name in set(re.findall(r"\b(DDPRUN_[A-Z0-9_]*[A-Z0-9])\b", text)):
+        if name not in of_flags and not re.search(r"\b%s\b" % name, code()):
+            yield f"there is no variable {name}"
+
+
+def check_events(_, text):
+    for name in set(re.findall(r"\bevents? `(\w+)`", text)):
+        if name not in events():
+            yield f"there is no event {name}"
+
+
+def check_metrics(_, text):
+    for name in set(re.findall(r"(?<![\w/:-])(ddprun_[a-z_]+)\b(?![./(])", text)):
+        stem = re.sub(r"_(bucket|sum|count)$", "", name)
+        if stem not in metrics() and f'"{name}"' not in code():  # or a field of a file
+            yield f"there is no metric {name}"
+
+
+def check_exit_codes(_, text):
+    of_signals = set(range(128 + 1, 128 + 32))
+    for number in re.findall(r"\bexit codes? \**(\d+)\b|\bends? with exit code \**(\d+)", text):
+        value = int(number[0] or number[1])
+        if value not in exit_codes() | of_signals | {0, 1}:
+            yield f"there is no exit code {value}"
+
+
+PAGE_CHECKS = (check_links, check_tests, check_files, check_flags, check_keys, check_variables, check_events,
+               check_metrics, check_exit_codes)
+
+
+def first_column(page, before):
+    """The entries of the first column of the table below the line `before`, split at commas."""
+    entries, found = set(), False
+    for line in read(page).split("\n"):
+        found = found or line == before
+        if not found or not line.startswith("|"):
+            if entries:
+                break
+            continue
+        entries |= {entry.strip().strip("`") for entry in line.split("|")[1].split(",")}
+    return entries
+
+
+def check_tables():
+    """Whatever exists is documented."""
+    documented = first_column("docs/jobs.md", "### Events")
+    for name in set(events()) - documented:
+        yield f"docs/jobs.md: the event {name} is missing"
+    rows = set(re.findall(r"^\| `(ddprun_\w+)` \|", read("docs/metrics.md"), re.M))
+    for name in set(metrics()) - rows:
+        yield f"docs/metrics.md: the metric {name} is missing"
+    documented = first_column("docs/exit-codes.md", "## Exit codes") | first_column("docs/jobs.md", "| exit code | |")
+    for value in sorted(exit_codes() - {143}):  # 128 + SIGTERM: in the row for signals
+        if str(value) not in documented:
+            yield f"docs/exit-codes.md: the exit code {value} is missing"
+    own = read("docs/worker-environment.md")
+    for name, _, _ in variables():
+        if not re.search(r"\b%s\b" % name, own):
+            yield f"docs/worker-environment.md: the variable {name} is missing"
+    if read(REFERENCE) != reference():
+        yield f"{REFERENCE} differs from the tables in the code: scripts/check_docs.py --write"
+
+
+def check_mentions():
+    """Pages that sources, scripts and help texts name."""
+    for path in tracked_files():
+        if path.endswith((".png", ".md")) and path != "CHANGELOG.md" or path.startswith("tests/fuzz/corpus/"):
+            continue
+        for page, anchor in set(re.findall(r"\b(docs/[\w/-]+\.md)(?:#([\w-]+))?", read(path))):
+            if path == "scripts/check_docs.py":
+                continue
+            if not os.path.exists(os.path.join(ROOT, page)):
+                yield f"{path}: there is no {page}"
+            elif anchor and anchor not in anchors_of(read(page)):
+                yield f"{path}: {page} has no heading #{anchor}"
+
+
+# ---- docs/reference.md ----
+
+def constants():
+    limits = read("rendezvous/core/limits.h")
+    def number(name):
+        return re.search(name + r" = ([\d']+)", limits).group(1).replace("'", "")
+    seconds = re.search(r"kDefaultAnswerTimeout = std::chrono::seconds\((\d+)\)", limits).group(1)
+    return {"{port}": number("kDefaultPort"), "{master-port}": number("kDefaultMasterPort"),
+            "{days}": number("kDefaultCertificateDays"), "{answer}": seconds + "s"}
+
+
+def default_text(key):
+    default = keys()[key].get("default", "")
+    return str(default).lower() if isinstance(default, bool) else "" if default in ([], {}) else str(default)
+
+
+def flag_row(flag):
+    text = flag["help"].replace("{}", default_text(flag["key"]) if flag["key"] else "")
+    for name, value in constants().items():
+        text = text.replace(name, value)
+    value = flag["value"].replace("|", "\\|")
+    name = f"`-{flag['letter']}`, " if flag["letter"] else ""
+    name += f"`--{flag['name']}{value if value.startswith('[') else ' ' + value if value else ''}`"
+    key = f"`{flag['key']}`" if flag["key"] else ""
+    return f"| {name} | {key} | {text.strip()} |"
+
+
+SCOPES = {"kProcess": "every process", "kRank": "processes with a rank", "kStandby": "warm standbys",
+          "kUnlessSet": "every process, unless set"}
+
+
+def reference():
+    """The text of docs/reference.md."""
+    lines = ["# Reference", "",
+             "Made by `scripts/check_docs.py --write` from the tables in the code: do not edit it. `ddprun help` and",
+             "`ddprun help SUBCOMMAND` print the flags. Events are in [jobs.md](jobs.md#events), metrics in",
+             "[metrics.md](metrics.md), exit codes in [exit-codes.md](exit-codes.md).", "",
+             "## Flags", "",
+             "Each flag also reads the variable `DDPRUN_<FLAG>`; those that torchrun has read `PET_<FLAG>` after that. "
+             "The second", "column has the key of job files that a flag sets."]
+    for title, flags in flag_tables():
+        shown = [flag for flag in flags if flag["name"] not in ("help", "version")]
+        if not shown:
+            continue
+        lines += ["", f"### {title}", "", "| flag | key | meaning |", "|---|---|---|"]
+        lines += [flag_row(flag) for flag in shown]
+    lines += ["", "## Keys of job files", "", "`configs/ddprun.schema.json` has the same for editors, with the bounds.", "",
+              "| key | default | meaning |", "|---|---|---|"]
+    for key, schema in keys().items():
+        default = default_text(key)
+        text = schema.get("description", "").replace("|", "\\|").replace("\n", " ")
+        lines.append(f"| `{key}` | {'`' + default + '`' if default else ''} | {text} |")
+    lines += ["", "## Variables of a worker", "",
+              "[worker-environment.md](worker-environment.md) has their meaning. The last column has the key of job files "
+              "that chooses", "the value.", "", "| variable | who has it | key |", "|---|---|---|"]
+    lines += [f"| `{name}` | {SCOPES[scope]} | {'`' + key + '`' if key else ''} |" for name, scope, key in variables()]
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    if sys.argv[1:] == ["--write"]:
+        with open(os.path.join(ROOT, REFERENCE), "w", encoding="utf-8") as file:
+            file.write(reference())
+        return 0
+    findings = [f"{page}: {finding}" for page in pages() for check in PAGE_CHECKS for finding in check(page, read(page))]
+    findings += list(check_tables()) + list(check_mentions())
+    for finding in sorted(findings):
+        print(f"check.sh: docs: {finding}", file=sys.stderr)
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
