@@ -279,7 +279,7 @@ def flags_of_other_programs():
 
 
 def check_flags(_, text):
-    for flag in set(re.findall(r"(?<![\w-])--([a-z][a-z0-9]*(?:[-_][a-z0-9]+)*)", text)):
+    for flag in set(re.findall(r"(?<![\w#-])--([a-z][a-z0-9]*(?:[-_][a-z0-9]+)*)", text)):
         known = flag.replace("_", "-")
         if known not in ddprun_flags() | flags_of_other_programs() | FOREIGN_FLAGS and flag not in FOREIGN_FLAGS:
             yield f"there is no flag --{flag}"
