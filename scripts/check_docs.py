@@ -314,7 +314,7 @@ def check_metrics(_, text):
 
 def check_exit_codes(_, text):
     of_signals = set(range(128 + 1, 128 + 32))
-    for number in re.findall(r"\bexit codes? \**(\d+)\b|\bends? with exit code \**(\d+)", text):
+    for number in re.findall(r"\bexit codes? \**(\d+)\b(?! \+)|\bends? with exit code \**(\d+)", text):
         value = int(number[0] or number[1])
         if value not in exit_codes() | of_signals | {0, 1}:
             yield f"there is no exit code {value}"
