@@ -7,213 +7,32 @@
   links      every relative link and anchor resolves; so does every docs/ page that other files name
   names      every test, file, program of build/, flag, job-file key, DDPRUN_ variable, event, metric and exit code
              that the docs name exists
-  reference  docs/reference.md has every flag, key and variable; the tables of events, metrics and exit codes have every
-             row of the code
+  tables     docs/reference.md has every flag, key and variable; the tables of events, metrics, exit codes, variables and
+             control messages have every row of the code
 """
 
 import functools
-import json
 import os
 import re
-import subprocess
 import sys
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+from code_tables import (ROOT, cmake_files, code, control_messages, ddprun_flags, events, exit_codes, flag_tables, keys,
+                         metrics, read, tests, tracked_files, variables)
+
 REFERENCE = "docs/reference.md"
 
 # Flags of other programs, which docs show in commands.
 FOREIGN_FLAGS = set("""
     account constraint exclude exclusive export format from gpus-per-node gtest_filter install mem no-kill now
-    ntasks-per-node partition prefix preset qos
+    ntasks-per-node partition prefix preset qos shm-size
     """.split())
 FOREIGN_HEADERS = {"nccl.h"}
 # Folders at the top of the repository whose files docs name.
 TOP_FOLDERS = ("cmake", "configs", "docs", "launcher", "packaging", "proto", "rendezvous", "scripts", "tests", "worker")
 
 
-# ---- the repository ----
-
-@functools.lru_cache(maxsize=None)
-def tracked_files():
-    """Tracked and new files, as paths from ROOT."""
-    listing = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-                             cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
-    return [path for path in listing if path and os.path.exists(os.path.join(ROOT, path))]
-
-
-@functools.lru_cache(maxsize=None)
-def read(path):
-    with open(os.path.join(ROOT, path), encoding="utf-8", errors="replace") as file:
-        return file.read()
-
-
 def pages():
     return ["README.md"] + [path for path in tracked_files() if re.match(r"docs/.*\.md$", path)]
-
-
-@functools.lru_cache(maxsize=None)
-def code():
-    """All text files but the pages, as one string."""
-    skipped = re.compile(r"\.md$|\.png$|^tests/(fuzz/corpus|data)/|^LICENSE$")
-    return "\n".join(read(path) for path in tracked_files() if not skipped.search(path))
-
-
-# ---- the tables in the sources ----
-
-def string_of(expression):
-    """The value of adjacent C++ string literals; None if it is no string."""
-    parts = re.findall(r'"((?:[^"\\]|\\.)*)"', expression)
-    return None if not parts else "".join(parts).replace('\\"', '"').replace("\\n", "\n")
-
-
-def split_arguments(text):
-    """Splits at the commas outside of strings and brackets."""
-    arguments, depth, quoted, start, index = [], 0, False, 0, 0
-    while index < len(text):
-        char = text[index]
-        if char == "\\":
-            index += 1
-        elif char == '"':
-            quoted = not quoted
-        elif not quoted and char in "({[":
-            depth += 1
-        elif not quoted and char in ")}]":
-            depth -= 1
-        elif not quoted and char == "," and depth == 0:
-            arguments.append(text[start:index].strip())
-            start = index + 1
-        index += 1
-    return [argument for argument in arguments + [text[start:].strip()] if argument]
-
-
-def rows_of(source, name):
-    """The rows of the array `name`: (constructor or "", arguments)."""
-    match = re.search(r"\b" + name + r"\[\] = \{(.*?)\n\};", source, re.S)
-    body = re.sub(r"^\s*//.*$", "", match.group(1), flags=re.M)
-    for row in split_arguments(body):
-        inner = re.match(r"(\w*)\s*[({](.*)[)}]$", row, re.S)
-        yield inner.group(1), split_arguments(inner.group(2))
-
-
-# Where the row of each constructor of flags.cc has the name of the value, the key and the help.
-ROW_SHAPES = {"Sets": (2, 3, 4), "SetsTo": (None, 1, 3), "MaySet": (1, 2, 4), "SetsSeconds": (None, 1, 2),
-              "Option": (2, None, 3), "Immediate": (None, None, 2), "Refused": (2, None, 3), "": (2, 4, 6)}
-
-
-def flags_of(path, table):
-    """The flags of a table: dicts with name, letter, value, key, help, refused."""
-    flags = []
-    for constructor, arguments in rows_of(read(path), table):
-        value, key, text = ROW_SHAPES[constructor]
-        def field(index):
-            return "" if index is None else string_of(arguments[index]) or ""
-        letter = re.fullmatch(r"'(.)'", arguments[1])
-        flags.append({"name": string_of(arguments[0]), "letter": letter.group(1) if letter else "",
-                      "value": field(value) or ("SECONDS" if constructor == "SetsSeconds" else ""), "key": field(key),
-                      "help": field(text), "refused": constructor == "Refused"})
-    return flags
-
-
-FLAGS_CC = "launcher/config/flags/flags.cc"
-OPERATORS_CC = "launcher/config/flags/operator_options.cc"
-
-
-@functools.lru_cache(maxsize=None)
-def flag_tables():
-    """[(title, flags)], in the order of --help."""
-    groups = re.search(r"kRunGroups\[\] = \{(.*?)\};", read(FLAGS_CC), re.S).group(1)
-    tables = []
-    for title, table in re.findall(r'\{\s*"([^"]*)",\s*(k\w+)\}', groups):
-        if table == "kEverydayFlags":
-            title = "What everybody uses"
-        elif table == "kRefusedFlags":
-            title = "Refused"
-        tables.append((f"`ddprun`: {title.split(',')[0]}", flags_of(FLAGS_CC, table)))
-    for table in re.findall(r"\bFlagSpec k(\w+)Flags\[\]", read(FLAGS_CC)):
-        if f"k{table}Flags" not in groups:  # of a subcommand: kPythonModuleFlags
-            command = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", table).lower()
-            tables.append((f"`ddprun {command}`", flags_of(FLAGS_CC, f"k{table}Flags")))
-    tables.append(("`ddprun status`, `stop`, `drain`, `events`, `stacks`, `logs`, `page` and `top`",
-                   flags_of(OPERATORS_CC, "kCommonFlags")))
-    for table in re.findall(r"\bFlagSpec k(\w+)Flags\[\]", read(OPERATORS_CC)):
-        if table != "Common":
-            tables.append((f"`ddprun {table.lower()}`, in addition", flags_of(OPERATORS_CC, f"k{table}Flags")))
-    return tables
-
-
-@functools.lru_cache(maxsize=None)
-def ddprun_flags():
-    return {flag["name"] for _, flags in flag_tables() for flag in flags}
-
-
-@functools.lru_cache(maxsize=None)
-def keys():
-    """{path: schema} of job files, in the order of the schema."""
-    found = {}
-
-    def visit(prefix, schema):
-        for name, value in schema["properties"].items():
-            if "properties" in value:
-                visit(f"{prefix}{name}.", value)
-            else:
-                found[prefix + name] = value
-    visit("", json.loads(read("configs/ddprun.schema.json")))
-    return found
-
-
-@functools.lru_cache(maxsize=None)
-def variables():
-    """[(name, scope, key)] of worker/contract/environment.h."""
-    source = read("worker/contract/environment.h")
-    names = dict(re.findall(r'inline constexpr char (k\w+)\[\] = "(\w+)"', source))
-    return [(names[arguments[0]], arguments[1].rpartition("::")[2],
-             string_of(arguments[2]) if len(arguments) > 2 else "") for _, arguments in rows_of(source, "kVariables")]
-
-
-@functools.lru_cache(maxsize=None)
-def events():
-    body = re.search(r"kEventNames\[\] = \{(.*?)\};", read("rendezvous/core/job_event.h"), re.S).group(1)
-    return re.findall(r'"(\w+)"', body)
-
-
-@functools.lru_cache(maxsize=None)
-def metrics():
-    return re.findall(r'^    \{"(ddprun_\w+)"', read("rendezvous/metrics/metric_table.h"), re.M)
-
-
-@functools.lru_cache(maxsize=None)
-def exit_codes():
-    return {int(code) for code in re.findall(r"kExit\w+ =\s*(\d+)", read("rendezvous/core/exit_codes.h"))}
-
-
-@functools.lru_cache(maxsize=None)
-def tests():
-    """Suites and Suite.Name of C++ tests, classes and methods of Python's, and CTest's names."""
-    found = set()
-    for path in tracked_files():
-        if not re.match(r"tests/.*\.(cc|py|txt)$", path):
-            continue
-        text = read(path)
-        if path.endswith(".cc"):
-            for suite, name in re.findall(r"^TEST(?:_[FP])?\(\s*(\w+),\s*(\w+)\)", text, re.M):
-                found |= {suite, f"{suite}.{name}"}
-            found |= {instance for instance in re.findall(r"INSTANTIATE_TEST_SUITE_P\(\s*(\w+)", text)}
-        elif path.endswith(".py"):
-            suite = ""
-            for kind, name in re.findall(r"^(class|    def|def) (\w+)", text, re.M):
-                if kind == "class":
-                    suite = name
-                    found.add(name)
-                elif kind == "    def":
-                    found.add(f"{suite}.{name}")
-                elif path.startswith("tests/slurm/"):
-                    found.add(f"Slurm.{name.removeprefix('test_')}")
-            if os.path.basename(path).startswith("test_"):
-                found.add("python." + os.path.basename(path)[len("test_"):-len(".py")])
-        else:
-            found |= set(re.findall(r"add_test\(NAME (\S+)", text))
-    cases = json.loads(read("tests/python/parity_cases.json"))
-    return found | {"parity:" + case["name"] for case in cases}
 
 
 # ---- checks: each takes a page and its text, and yields findings ----
@@ -265,16 +84,15 @@ def check_files(_, text):
         if name not in names | FOREIGN_HEADERS:
             yield f"there is no file {name}"
     for program in set(re.findall(r"build/bin/(\w+)", text)):
-        if not re.search(r"\b%s\b" % program, "\n".join(read(path) for path in tracked_files()
-                                                       if path.endswith("CMakeLists.txt"))):
+        if not re.search(r"\b%s\b" % program, cmake_files()):
             yield f"no CMakeLists.txt makes build/bin/{program}"
 
 
 @functools.lru_cache(maxsize=None)
 def flags_of_other_programs():
     """Flags of the scripts, tests and example programs of this repository."""
-    files = [read(path) for path in tracked_files() if re.match(r"(scripts|tests|worker/examples|\.ci)/", path) and
-             not path.endswith(".md")]
+    folders = r"(\.ci|scripts|tests/(bench|chaos|kubernetes|scenario|simulation|slurm)|worker/examples)/"
+    files = [read(path) for path in tracked_files() if re.match(folders, path)]
     return set(re.findall(r"--([a-z][a-z0-9-]*)", "\n".join(files)))
 
 
@@ -353,6 +171,9 @@ def check_tables():
     for name, _, _ in variables():
         if not re.search(r"\b%s\b" % name, own):
             yield f"docs/worker-environment.md: the variable {name} is missing"
+    for key in control_messages():
+        if f"`{key}=" not in own:
+            yield f"docs/worker-environment.md: the message {key} is missing"
     if read(REFERENCE) != reference():
         yield f"{REFERENCE} differs from the tables in the code: scripts/check_docs.py --write"
 
@@ -363,8 +184,6 @@ def check_mentions():
         if path.endswith((".png", ".md")) and path != "CHANGELOG.md" or path.startswith("tests/fuzz/corpus/"):
             continue
         for page, anchor in set(re.findall(r"\b(docs/[\w/-]+\.md)(?:#([\w-]+))?", read(path))):
-            if path == "scripts/check_docs.py":
-                continue
             if not os.path.exists(os.path.join(ROOT, page)):
                 yield f"{path}: there is no {page}"
             elif anchor and anchor not in anchors_of(read(page)):
