@@ -228,8 +228,8 @@ def reference():
              "`ddprun help SUBCOMMAND` print the flags. Events are in [jobs.md](jobs.md#events), metrics in",
              "[metrics.md](metrics.md), exit codes in [exit-codes.md](exit-codes.md).", "",
              "## Flags", "",
-             "Each flag also reads the variable `DDPRUN_<FLAG>`; those that torchrun has read `PET_<FLAG>` after that. "
-             "The second", "column has the key of job files that a flag sets."]
+             "Each flag is also read from the variable `DDPRUN_<FLAG>`, then from `PET_<FLAG>`. The second column has the key of",
+             "job files that the flag sets."]
     for title, flags in flag_tables():
         shown = [flag for flag in flags if flag["name"] not in ("help", "version")]
         if not shown:
@@ -244,7 +244,7 @@ def reference():
         lines.append(f"| `{key}` | {'`' + default + '`' if default else ''} | {text} |")
     lines += ["", "## Variables of a worker", "",
               "[worker-environment.md](worker-environment.md) has their meaning. The last column has the key of job files "
-              "that chooses", "the value.", "", "| variable | who has it | key |", "|---|---|---|"]
+              "that chooses", "the value.", "", "| variable | which processes | key |", "|---|---|---|"]
     lines += [f"| `{name}` | {SCOPES[scope]} | {'`' + key + '`' if key else ''} |" for name, scope, key in variables()]
     return "\n".join(lines) + "\n"
 
