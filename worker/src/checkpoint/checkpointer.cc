@@ -494,7 +494,11 @@ std::optional<State> Checkpointer::load_latest(const CheckpointParts& parts) {
     internal::RefuseToBeginAnew(order, impl.loaded.rejected, ctx.rank());
   }
   if (state) impl.loaded.step = state->step;
-  if (!state && impl.live) impl.live->Begin(0, parts, "");
+  if (!state && impl.keeps_live()) {
+    // A node knows those of another node's ranks from here alone, until the first snapshot.
+    const std::string generators = internal::GatherRngStates(ctx, torch::Device(torch::kCPU));
+    if (impl.live) impl.live->Begin(0, parts, generators);
+  }
   ctx.report_phase(ddprun::control::kPhaseFirstStep);
   return state;
 }
