@@ -166,8 +166,8 @@ class Job:
         return os.path.join(folder, max(names))
 
     def traces(self):
-        """By rank, by step: (epoch, samples), after dropping what was rolled back; and how many steps of
-        each (generation, rank) that was."""
+        """By rank, by step: (epoch, samples), after dropping what was rolled back; how many steps of each
+        (generation, rank) that was; and by (rank, step) the generation of what is left."""
         first_step = {}  # of each generation
         lines = []
         for name in sorted(os.listdir(self.path("trace"))):
@@ -179,6 +179,7 @@ class Job:
                     first_step[generation] = min(step, first_step.get(generation, step))
         kept = collections.defaultdict(dict)
         dropped = collections.Counter()
+        made_in = {}
         for rank, generation, epoch, step, samples in lines:
             if any(later > generation and step >= first for later, first in first_step.items()):
                 dropped[generation, rank] += 1
@@ -186,7 +187,8 @@ class Job:
             if step in kept[rank]:
                 raise Difference(f"rank {rank} made step {step} twice in what counts")
             kept[rank][step] = (epoch, samples)
-        return kept, dropped
+            made_in[rank, step] = generation
+        return kept, dropped, made_in
 
 
 def wait_for_line(path, text, count=1):
@@ -241,7 +243,7 @@ def run_undisturbed(folder, bin_folder):
         job.finish([0, 1])
     finally:
         job.end()
-    traces, dropped = job.traces()
+    traces, dropped, _ = job.traces()
     check_each_sample_once(traces, EPOCHS)
     if dropped:
         raise Difference("the undisturbed job repeated steps")
@@ -313,11 +315,23 @@ def check_steps_repeated(plan, dropped):
             raise Difference(f"rank {rank} made {steps} steps of generation {generation} twice")
 
 
+def add_unwritten_lines(traces, expected, plan, made_in):
+    """A rank may be killed after its gradients were averaged and before it writes its line. The others
+    finish that step with its samples, and in place nobody makes it again."""
+    for generation, victim, _, _, kind in plan:
+        first = victim - victim % WORKERS_PER_NODE
+        victims = range(first, first + WORKERS_PER_NODE) if kind == "node" else [victim]
+        finished = [step for (rank, step), made in made_in.items() if made == generation and rank not in victims]
+        for rank in victims:
+            if finished and max(finished) not in traces[rank]:
+                traces[rank][max(finished)] = expected[rank][max(finished)]
+
+
 def campaign(arguments, seed, folder):
     rng = random.Random(seed)
     if arguments.resize:  # it is not compared with another job
         job, events = run_resized(os.path.join(folder, "resized"), arguments.bin, rng)
-        traces, dropped = job.traces()
+        traces, dropped, _ = job.traces()
         check_each_sample_once(traces, EPOCHS)
         formed, _, tiers = describe(events)
         sizes = [event.get("workers", event.get("world_size")) for event in formed]
@@ -330,7 +344,9 @@ def campaign(arguments, seed, folder):
         print("    generation {}: rank {}, {} {}, {}".format(*fault), flush=True)
     job, events = run_killed(os.path.join(folder, "killed"), arguments.bin, plan,
                              arguments.in_place)
-    traces, dropped = job.traces()
+    traces, dropped, made_in = job.traces()
+    if arguments.in_place:
+        add_unwritten_lines(traces, expected, plan, made_in)
     formed, sources, tiers = describe(events)
     if traces != expected:
         raise Difference("the samples differ from the undisturbed job's")
