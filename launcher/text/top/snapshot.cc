@@ -59,6 +59,7 @@ JobRow JobOf(const Json& json) {
   job.restarts_left = json.at("restarts_left").get<std::int64_t>();
   job.max_restarts = json.at("max_restarts").get<std::int64_t>();
   job.step = NumberOf<std::int64_t>(json.at("step"));
+  job.steps_per_s = NumberOf<double>(json.at("steps_per_s"));
   job.checkpoint = NumberOf<std::int64_t>(json.at("checkpoint"));
   job.outcome = TextOf(json.at("outcome"));
   job.exit_code = NumberOf<int>(json.at("exit_code")).value_or(0);

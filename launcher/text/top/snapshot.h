@@ -36,6 +36,7 @@ struct JobRow {
   std::int64_t restarts_left = 0;
   std::int64_t max_restarts = 0;
   std::optional<std::int64_t> step;
+  std::optional<double> steps_per_s;
   std::optional<std::int64_t> checkpoint;
   struct Progress {
     double still_ms = 0;
