@@ -40,8 +40,7 @@ void TakeProgress(const Json& json, JobRow* job) {
   }
   if (const Json& init = json.at("init"); !init.is_null()) job->init = TextOf(init.at("text"));
   if (const Json& cause = json.at("last_root_cause"); !cause.is_null()) {
-    job->cause = TextOf(cause.at("description"));
-    job->cause_generation = cause.at("generation").get<int>();
+    job->cause = {TextOf(cause.at("description")), cause.at("generation").get<int>()};
   }
 }
 
