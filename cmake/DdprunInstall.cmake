@@ -2,7 +2,8 @@
 # systemd unit, which names the program.
 include(CMakePackageConfigHelpers)
 
-install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# README.md there is docs/README.md, the index of the pages.
+install(FILES CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md")
 
 if(DDPRUN_WORKER)

@@ -1,4 +1,4 @@
-// Exit codes of ddprun, beside a worker's own and 128 + signal; docs/usage.md lists all.
+// Exit codes of ddprun, beside a worker's own and 128 + signal; docs/exit-codes.md lists all.
 #ifndef DDPRUN_RENDEZVOUS_CORE_EXIT_CODES_H_
 #define DDPRUN_RENDEZVOUS_CORE_EXIT_CODES_H_
 

@@ -1,5 +1,6 @@
 // The environment that an agent gives to every worker: the names, and which process has which.
-// launcher/agent/worker_environment.cc has the values; docs/usage.md tells users of them.
+// launcher/agent/worker_environment.cc has the values; docs/worker-environment.md tells users of
+// them.
 //
 // The first group is torchrun's (torch/distributed/elastic/agent/server/local_elastic_agent.py and
 // the "Environment Variables" section of its documentation), complete, so that a program written
