@@ -26,6 +26,7 @@ bench build/bin/progress_bench
 bench tests/bench/stacks_bench.py
 bench build/bin/job_machine_bench
 bench build/bin/verdict_bench
+bench build/bin/http_bench
 bench tests/bench/hang_bench.py
 bench build/bin/checkpoint_bench
 bench build/bin/rendezvous_bench --heartbeats 15

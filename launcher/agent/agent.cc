@@ -406,6 +406,7 @@ void Agent::OnControlMessage(const ControlPeer& peer, const ControlMessage& mess
             Feed(Supervisor::CheckpointDamageReported{local_rank, damaged.step, damaged.text});
           },
           [&](const SnapshotMsg& snapshot) { OnSnapshot(local_rank, snapshot); },
+          [&](const SavedMsg& saved) { usage_->OnSaved(saved); },
           [&](const ReadyMsg&) {
             history_.clock.PhaseBegan(local_rank, "ready", now);
             history_.start_watch->OnAtWork(local_rank);

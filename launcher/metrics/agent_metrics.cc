@@ -26,6 +26,12 @@ void AddAgent(const AgentNames& names, const AgentMeasures& measures, MetricWrit
   }
 }
 
+void AddSaves(const NodeBoard::Facts& facts, MetricWriter* writer) {
+  writer->Begin("ddprun_checkpoint_seconds");
+  writer->Add(Labels().With("tier", "durable"), facts.checkpoints);
+  writer->Add(Labels().With("tier", "memory"), facts.snapshots);
+}
+
 double SecondsOf(std::chrono::milliseconds time) {
   return std::chrono::duration<double>(time).count();
 }
@@ -108,6 +114,7 @@ std::string AgentMetrics(const AgentNames& names, const AgentMeasures& measures)
   AddAgent(names, measures, &writer);
   AddWorkers(measures.use.all, &writer);
   if (measures.per_rank) AddRanks(measures.use.ranks, &writer);
+  AddSaves(measures.facts, &writer);
   AddLogs(measures.facts.logs, &writer);
   AddHost(measures, &writer);
   AddGpus(measures.gpus, &writer);

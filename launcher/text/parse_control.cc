@@ -63,6 +63,25 @@ absl::StatusOr<ControlMessage> ParseCheckpointFailed(const control::Line& line) 
                                  : Shown(rest.substr(second + 1), kMaxFailureReasonBytes)};
 }
 
+absl::StatusOr<ControlMessage> ParseSnapshot(const control::Line& line) {
+  const std::optional<std::int64_t> step = control::ParseNumber(line.value);
+  if (!step) return Malformed(ToText(line), "SNAPSHOT=<number>, 0 or more");
+  return SnapshotMsg{*step};
+}
+
+absl::StatusOr<ControlMessage> ParseSaved(const control::Line& line) {
+  const std::size_t space = line.value.find(' ');
+  const std::string_view tier = line.value.substr(0, space);
+  const std::optional<std::int64_t> time = space == std::string_view::npos
+                                               ? std::nullopt
+                                               : control::ParseNumber(line.value.substr(space + 1));
+  const bool durable = tier == control::kDurable;
+  if ((!durable && tier != control::kMemory) || !time || *time > kMaxSaveTime) {
+    return Malformed(ToText(line), "SAVED=<durable|memory> <microseconds>");
+  }
+  return SavedMsg{durable, *time};
+}
+
 absl::StatusOr<ControlMessage> ParseCheckpointDamaged(const control::Line& line) {
   const std::size_t space = line.value.find(' ');
   const std::optional<std::int64_t> step = control::ParseNumber(line.value.substr(0, space));
@@ -155,11 +174,8 @@ absl::StatusOr<std::optional<ControlMessage>> ParseLine(const control::Line& lin
     if (!step) return malformed("STEP=<number>, 0 or more");
     return StepMsg{*step};
   }
-  if (line.key == control::kSnapshot) {
-    const std::optional<std::int64_t> step = control::ParseNumber(line.value);
-    if (!step) return malformed("SNAPSHOT=<number>, 0 or more");
-    return SnapshotMsg{*step};
-  }
+  if (line.key == control::kSnapshot) return ParseSnapshot(line);
+  if (line.key == control::kSaved) return ParseSaved(line);
   if (line.key == control::kPhase) {
     if (line.value.empty() || line.value.size() > kMaxPhaseBytes) {
       return malformed(absl::StrCat("PHASE=<name of 1 to ", kMaxPhaseBytes, " bytes>"));

@@ -14,6 +14,8 @@
 
 namespace ddprun {
 
+inline constexpr std::int64_t kMaxSaveTime = 1'000'000LL * 60 * 60 * 24 * 365;  // µs: a year
+
 struct ReadyMsg {};  // the process group is up
 
 struct StepMsg {
@@ -40,6 +42,12 @@ struct CheckpointDamagedMsg {
 
 struct SnapshotMsg {
   std::int64_t step = 0;  // whole, in memory
+};
+
+// How long a checkpoint, or a snapshot, took.
+struct SavedMsg {
+  bool durable = false;   // else in memory
+  std::int64_t time = 0;  // µs, at most kMaxSaveTime
 };
 
 struct PhaseMsg {
@@ -90,8 +98,8 @@ struct ForkedMsg {
 
 using ControlMessage =
     std::variant<ReadyMsg, StepMsg, CheckpointMsg, CheckpointFailedMsg, CheckpointDamagedMsg,
-                 SnapshotMsg, PhaseMsg, TellsMsg, StragglerMsg, ErrorMsg, ByeMsg, SecretMsg,
-                 StandbyMsg, StaysMsg, StoreElsewhereMsg, ForkServerMsg, ForkedMsg>;
+                 SnapshotMsg, SavedMsg, PhaseMsg, TellsMsg, StragglerMsg, ErrorMsg, ByeMsg,
+                 SecretMsg, StandbyMsg, StaysMsg, StoreElsewhereMsg, ForkServerMsg, ForkedMsg>;
 
 // The messages of one packet, in order. A key that this version does not know is skipped, so that a
 // newer worker library can talk to an older agent. InvalidArgument when the packet has a line

@@ -252,8 +252,9 @@ absl::StatusOr<std::unique_ptr<OperatorClient::Events>> OperatorClient::Follow(
 absl::StatusOr<std::unique_ptr<OperatorClient::Logs>> OperatorClient::ReadLogs(
     const LogsWanted& wanted) {
   const auto deadline = std::chrono::system_clock::now() + options_.timeout;
-  // Without a deadline: files are large, and may be followed for months.
   auto stream = std::make_unique<LogStreamOfCall>(options_.endpoint);
+  // Otherwise without a deadline: files are large, and may be followed for months.
+  if (wanted.soon) stream->context().set_deadline(deadline);
   const absl::Status allowed = grpc_->Prepare(options_, "Logs", deadline, &stream->context());
   if (!allowed.ok()) return allowed;
   v1::LogsRequest request;

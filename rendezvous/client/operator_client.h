@@ -91,6 +91,7 @@ class OperatorClient {
     LogStreams streams = LogStreams::kBoth;
     LogSpan span{};  // its lines and since
     bool follow = false;
+    bool soon = false;  // Finish says Unavailable where the answer is not whole after the timeout
   };
   // Of one file: the next bytes of it, or that nothing more comes.
   struct LogPart {

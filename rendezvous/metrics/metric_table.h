@@ -126,6 +126,8 @@ inline constexpr Metric kMetrics[] = {
      "As ddprun_workers_read_bytes_total, of one rank. Only with --metrics-per-rank."},
     {"ddprun_worker_written_bytes_total", Kind::kCounter, Place::kAgent, "rank",
      "As ddprun_workers_written_bytes_total, of one rank. Only with --metrics-per-rank."},
+    {"ddprun_checkpoint_seconds", Kind::kHistogram, Place::kAgent, "tier",
+     "Time from the copy of a state until it was whole: durable, or in memory."},
     {"ddprun_cgroup_memory_bytes", Kind::kGauge, Place::kAgent, "",
      "Memory of the agent's control group."},
     {"ddprun_cgroup_memory_limit_bytes", Kind::kGauge, Place::kAgent, "",

@@ -58,6 +58,13 @@ BenchServer::~BenchServer() {
 
 std::string BenchServer::endpoint() const { return absl::StrCat("127.0.0.1:", port_); }
 
+int BenchServer::http_port() const {
+  static constexpr char kPage[] = "page on http://127.0.0.1:";
+  if (!program_->WaitForOut(kPage)) Die(absl::StrCat("there is no page: ", program_->err()));
+  const std::string out = program_->out();
+  return std::stoi(out.substr(out.find(kPage) + sizeof kPage - 1));
+}
+
 double BenchServer::rss_mib() const {
   std::ifstream statm(absl::StrCat("/proc/", program_->pid(), "/statm"));
   long size = 0;

@@ -28,6 +28,8 @@ class BenchServer {
   ~BenchServer();
 
   std::string endpoint() const;
+  // Of the page, where it was given --http.
+  int http_port() const;
   double cpu_seconds() const { return CpuSeconds(clock_); }
   // Resident memory: now, and the most since ForgetPeak().
   double rss_mib() const;

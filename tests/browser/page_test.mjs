@@ -248,6 +248,19 @@ test("16,384 nodes: 1 MiB of data, and the straggler named", async () => {
   console.log(`a frame takes ${median.toFixed(1)} ms`);  // 16.7 on an idle machine: 60 a second
 });
 
+test("all ranks of a node are in sight, and its table is no longer than its rows", async () => {
+  fake.set(large());
+  const page = await look("#job=exa");
+  await sees(page, ".window-body", "560");
+  await page.type("#node-filter", "n16299");
+  await sees(page, ".window-body", "130391");
+  const hidden = await page.$$eval(".node-row > span:nth-child(3)",
+                                   (cells) => cells.filter((cell) => cell.scrollWidth > cell.clientWidth).length);
+  assert.equal(hidden, 0);
+  const heights = await page.evaluate(() => [document.querySelector(".window").clientHeight, document.querySelectorAll(".node-row").length * 32]);
+  assert.ok(heights[0] <= heights[1] + 2, `${heights[0]} pixels for ${heights[1]} of rows`);
+});
+
 test("the grid is used with the keyboard alone", async () => {
   fake.set(large());
   const page = await look("#job=exa");

@@ -111,10 +111,12 @@ int Run(int tries, std::uint64_t seed) {
       [&](Verdicts& v) { relays.CarelessClient(v, Relay::Speaks::kTls); },
       [&](Verdicts& v) { relays.CarelessClient(v, Relay::Speaks::kPlain); },
       [&](Verdicts& v) { pages.HugeBody(v); },
+      [&](Verdicts& v) { pages.HugeBodyInPieces(v); },
       [&](Verdicts& v) { pages.HugeHead(v); },
       [&](Verdicts& v) { pages.PathTricks(v, static_cast<unsigned>(random())); },
       [&](Verdicts& v) { pages.ForeignHost(v); },
       [&](Verdicts& v) { pages.CrossSitePost(v); },
+      [&](Verdicts& v) { pages.OrderOfAnotherSitesScript(v); },
       [&](Verdicts& v) { pages.FormOfAnotherSite(v); },
       [&](Verdicts& v) { pages.UsedCode(v); },
       [&](Verdicts& v) { pages.GuessedSession(v); },
@@ -147,9 +149,12 @@ int Run(int tries, std::uint64_t seed) {
       open("mTLS: connects and is silent", tls_job, "");
       open("mTLS: half of a ClientHello", tls_job, HalfAClientHello());
     }
-    std::vector<Verdicts> slow(kSlowOnes);
+    std::vector<Verdicts> slow(2 * kSlowOnes);
     std::vector<std::thread> threads;
-    for (Verdicts& mine : slow) threads.emplace_back([&] { attacks.NoJoin(mine); });
+    for (std::size_t i = 0; i < slow.size(); ++i) {
+      threads.emplace_back(
+          [&, i] { i % 2 == 0 ? attacks.NoJoin(slow[i]) : pages.DrippingHead(slow[i]); });
+    }
     for (int i = 0; i < count; ++i) quick[random() % quick.size()](verdicts);
     for (auto& [kind, client] : half_open) verdicts.Add(kind, "closed", client->Verdict());
     for (std::thread& thread : threads) thread.join();

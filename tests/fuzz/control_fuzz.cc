@@ -30,6 +30,9 @@ struct ToPacket {
   std::string operator()(const SnapshotMsg& m) const {
     return "SNAPSHOT=" + std::to_string(m.step);
   }
+  std::string operator()(const SavedMsg& m) const {
+    return absl::StrCat("SAVED=", m.durable ? "durable " : "memory ", m.time);
+  }
   std::string operator()(const PhaseMsg& m) const { return "PHASE=" + m.name; }
   std::string operator()(const TellsMsg& m) const { return m.tells ? "TELLS=1" : "TELLS=0"; }
   std::string operator()(const StragglerMsg& m) const {

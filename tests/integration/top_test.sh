@@ -39,7 +39,7 @@ export DDPRUN_RDZV_ENDPOINT=127.0.0.1:$(<"$folder/port")
 node() { # number
   "$ddprun" --nnodes 2 --rdzv-id train --nproc-per-node 2 --local-addr "127.0.0.$1" --log-dir "$folder/$1" \
     --max-restarts 3 --stop-grace 1s --no-python \
-    /bin/sh -c 'echo $$ >'"$folder"'/pid.$DDPRUN_GENERATION.$RANK; exec sleep 1000' >"$folder/node$1.log" 2>&1 &
+    /bin/sh -c 'echo $$ >'"$folder"'/pid.$DDPRUN_GENERATION.$RANK; echo I am rank $RANK; echo trouble >&2; exec sleep 1000' >"$folder/node$1.log" 2>&1 &
   pids+=($!)
 }
 
@@ -76,6 +76,15 @@ press / 3 Enter
 shows "of 1, by rank, with \"3\""
 press Escape
 shows "of 4, by rank"
+press Down
+press l
+shows "log of rank 1 of job train"
+shows "^stdout of generation 1:"
+shows "^I am rank 1"
+shows "^stderr of generation 1:"
+shows "^trouble"
+press Escape
+shows "^>1 "
 press t
 shows "stacks of job train"
 press Escape

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """A real Prometheus scrapes a node whose worker is killed: it sees the generation change, the workers' CPU grow and
-never fall, series of each rank, and that they end with the job."""
+never fall, series of each rank, and that they end with the job. It scrapes a rendezvous that loses a node: it sees the
+loss, the restart and its cause, who is left, and fires the alert."""
 
 import argparse
 import json
@@ -15,6 +16,8 @@ import tempfile
 import time
 import urllib.parse
 import urllib.request
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 WORKER = """
 import os, pathlib, time
@@ -38,12 +41,13 @@ def wait_for(what, get, seconds=60):
 
 
 class Prometheus:
-    def __init__(self, folder, target):
+    def __init__(self, folder, target, rules=()):
         self.folder = folder
         config = folder / "prometheus.yml"
         config.write_text(json.dumps({  # YAML, too
-            "global": {"scrape_interval": "1s", "scrape_timeout": "1s"},
-            "scrape_configs": [{"job_name": "agents", "honor_labels": True,
+            "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
+            "rule_files": list(rules),
+            "scrape_configs": [{"job_name": "ddprun", "honor_labels": True,
                                 "static_configs": [{"targets": [target]}]}]}))
         self.log = (folder / "prometheus.log").open("w")
         self.process = subprocess.Popen(
@@ -86,7 +90,12 @@ def worker_pid(folder, rank, restart):
     return int(path.read_text()) if path.exists() and path.read_text() else None
 
 
-def run(ddprun, folder):
+def page_address(log):
+    found = re.search(r"page on http://([\d.]+:\d+)/", log.read_text())
+    return found.group(1) if found else None
+
+
+def run_worker_loss(ddprun, folder):
     (folder / "worker.py").write_text(WORKER)
     log = folder / "ddprun.log"
     job = subprocess.Popen(
@@ -121,6 +130,56 @@ def run(ddprun, folder):
             prometheus.end()
 
 
+def start_node(ddprun, folder, endpoint, number):
+    """One of two nodes of the job, of which one is enough."""
+    with (folder / f"node{number}.log").open("w") as log:
+        return subprocess.Popen(
+            [ddprun, "--nnodes", "1:2", "--nproc-per-node", "1", "--rdzv-id", "observed", "--rdzv-endpoint", endpoint,
+             "--local-addr", f"127.0.0.{number}", "--log-dir", str(folder / f"logs{number}"),
+             str(folder / "worker.py")],
+            stderr=log, stdout=subprocess.DEVNULL, env={**os.environ, "PID_FOLDER": str(folder)})
+
+
+def run_node_loss(ddprun, folder):
+    (folder / "worker.py").write_text(WORKER)
+    out = folder / "daemon.out"
+    with out.open("w") as text:
+        daemon = subprocess.Popen(
+            [ddprun, "rendezvous", "--listen", "127.0.0.1:0", "--port-file", str(folder / "port"), "--http",
+             "127.0.0.1:0"], stdout=text, stderr=subprocess.DEVNULL)
+    processes = [daemon]
+    prometheus = None
+    try:
+        address = wait_for("where the page is", lambda: page_address(out))
+        endpoint = "127.0.0.1:" + (folder / "port").read_text().strip()
+        prometheus = Prometheus(folder, address, [str(ROOT / "packaging/prometheus/alerts.yml")])
+        nodes = [start_node(ddprun, folder, endpoint, number) for number in (1, 2)]
+        processes += nodes
+        wait_for("two nodes", lambda: prometheus.query('ddprun_job_nodes{job="observed",state="running"} == 2'))
+        wait_for("the counter before it counts", lambda: prometheus.query("ddprun_job_nodes_lost_total == 0"))
+        generation = prometheus.query("ddprun_job_generation")
+
+        nodes[1].kill()
+        wait_for("the loss", lambda: prometheus.query('ddprun_job_nodes_lost_total{job="observed"} == 1'))
+        wait_for("its restart", lambda: prometheus.query('ddprun_job_restarts_total{cause="node_lost"} == 1'))
+        wait_for("the next generation", lambda: prometheus.query(f"ddprun_job_generation > {generation}"))
+        wait_for("who is left", lambda: prometheus.query('ddprun_job_nodes{state="running"} == 1'))
+        wait_for("the alert", lambda: prometheus.query(
+            'ALERTS{alertname="DdprunNodeLost",alertstate="firing",job="observed"}'))
+        spent = prometheus.query('ddprun_job_restarts_total{cause="worker_failed"}')
+        assert not spent, f"{spent} restarts are said to be of a worker's failure"
+
+        (folder / "end").touch()
+        assert nodes[0].wait(30) == 0, (folder / "node1.log").read_text()
+        wait_for("the end of the job", lambda: prometheus.query('ddprun_job_state{state="Succeeded"} == 1'))
+    finally:
+        for process in reversed(processes):
+            process.kill()
+            process.wait()
+        if prometheus:
+            prometheus.end()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ddprun", required=True)
@@ -128,9 +187,10 @@ def main():
     if not shutil.which("prometheus"):
         print("there is no prometheus: scripts/install_packages.sh --tests")
         return 77
-    with tempfile.TemporaryDirectory(prefix="ddprun-prometheus-") as folder:
-        run(arguments.ddprun, pathlib.Path(folder))
-    print("Prometheus has seen the worker's end")
+    for run, what in ((run_worker_loss, "the worker's end"), (run_node_loss, "the loss of a node")):
+        with tempfile.TemporaryDirectory(prefix="ddprun-prometheus-") as folder:
+            run(arguments.ddprun, pathlib.Path(folder))
+        print("Prometheus has seen", what)
     return 0
 
 

@@ -408,6 +408,10 @@ class AgentTest(TemporaryFolder):
                                               "STEP=1"])
         self.assertIn("SNAPSHOT=2", connections[0])
         self.assertIn("CHECKPOINT=3 " + path, connections[0])
+        for tier, saves in (("memory", 3), ("durable", 1)):
+            times = [line.split()[1] for line in connections[0] if line.startswith("SAVED=" + tier)]
+            self.assertEqual(len(times), saves)
+            self.assertTrue(all(0 < int(time) < 60e6 for time in times), times)
         self.assertIn("step-000000000002.safetensors",
                       os.listdir(os.path.join(self.folder, "memory")))
 

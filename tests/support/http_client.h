@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -16,6 +17,8 @@ namespace ddprun {
 
 class HttpClient {
  public:
+  static constexpr char kSilence[] = "(nothing came for a minute)";
+
   explicit HttpClient(int port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in name{};
     name.sin_family = AF_INET;
@@ -44,7 +47,8 @@ class HttpClient {
     }
     return true;
   }
-  // Until the connection ends. All that has come so far, in both.
+  // Until the connection ends. All that has come so far, in both; and kSilence where nothing came
+  // for a minute, which is no end.
   std::string HearAll() {
     while (HearMore()) continue;
     return heard_;
@@ -56,6 +60,7 @@ class HttpClient {
   bool HearMore() {
     char buffer[16384];
     const ssize_t count = recv(fd_.get(), buffer, sizeof buffer, 0);
+    if (count < 0 && errno == EAGAIN) heard_ += kSilence;
     if (count <= 0) return false;
     heard_.append(buffer, static_cast<std::size_t>(count));
     return true;

@@ -36,7 +36,12 @@ inline constexpr char kCheckpointFailed[] = "CHECKPOINT_FAILED";
 // CHECKPOINT_DAMAGED=step text: that one is there and not whole, and an older one is looked for.
 inline constexpr char kCheckpointDamaged[] = "CHECKPOINT_DAMAGED";
 inline constexpr char kSnapshot[] = "SNAPSHOT";  // SNAPSHOT=step: whole, in DDPRUN_SNAPSHOT_DIR
-inline constexpr char kPhase[] = "PHASE";        // PHASE=name: what the worker is doing
+// SAVED=tier time: from the copy of the state on it took `time` µs until it was whole there; after
+// CHECKPOINT (`tier`: durable) or SNAPSHOT (memory).
+inline constexpr char kSaved[] = "SAVED";
+inline constexpr char kDurable[] = "durable";
+inline constexpr char kMemory[] = "memory";
+inline constexpr char kPhase[] = "PHASE";  // PHASE=name: what the worker is doing
 // TELLS=1: this program will tell its steps. It is judged for hangs from now on, before its first
 // step too. TELLS=0: it will not, after all.
 inline constexpr char kTells[] = "TELLS";

@@ -11,6 +11,7 @@
 
 #include "launcher/agent/usage/usage_meter.h"
 #include "launcher/os/output/log_totals.h"
+#include "rendezvous/core/measures/histogram.h"
 #include "rendezvous/core/types.h"
 
 namespace ddprun {
@@ -23,6 +24,8 @@ class NodeBoard {
     LogTotals logs;
     Duration round_trip{};                  // of the last heartbeat that was answered; 0: none
     std::optional<TimePoint> heartbeat_at;  // when the last was sent
+    Histogram checkpoints;  // how long each took until it was durable, in the agent's life
+    Histogram snapshots;    // the same, in memory
   };
 
   void Set(Facts facts) {

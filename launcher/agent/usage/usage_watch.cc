@@ -24,6 +24,11 @@ NodeUsage UsageWatch::Tell(Duration round_trip, int stragglers) {
   return {use.cpu, use.resident_bytes, round_trip, stragglers};
 }
 
+void UsageWatch::OnSaved(const SavedMsg& saved) {
+  Histogram& saves = saved.durable ? facts_.checkpoints : facts_.snapshots;
+  saves.Add(std::chrono::microseconds(saved.time));
+}
+
 void UsageWatch::TellBoard() {
   const std::vector<UsageMeter::RankWorker> workers = workers_->RankWorkers();
   if (!workers.empty()) facts_.generation = workers_->generation();

@@ -13,6 +13,7 @@
 #include "launcher/agent/usage/usage_meter.h"
 #include "launcher/os/event_loop.h"
 #include "launcher/os/off_loop.h"
+#include "launcher/text/parse_control.h"
 #include "rendezvous/core/measures/node_usage.h"
 #include "rendezvous/core/types.h"
 
@@ -32,6 +33,8 @@ class UsageWatch {
 
   // For a heartbeat that is sent now: as it was looked at last.
   NodeUsage Tell(Duration round_trip, int stragglers);
+  // A worker has saved a state. For the board.
+  void OnSaved(const SavedMsg& saved);
 
  private:
   void TellBoard();

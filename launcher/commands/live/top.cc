@@ -5,15 +5,12 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "launcher/commands/live/errand.h"
 #include "launcher/commands/live/status_source.h"
 #include "launcher/commands/live/terminal.h"
 #include "launcher/commands/operator.h"
@@ -22,8 +19,6 @@
 #include "launcher/os/signal_source.h"
 #include "launcher/text/top/model.h"
 #include "rendezvous/core/exit_codes.h"
-#include "rendezvous/stacks/stack_text.h"
-#include "worker/contract/job_name.h"
 #include "worker/contract/unique_fd.h"
 
 namespace ddprun {
@@ -40,59 +35,6 @@ UniqueFd Resizes() {
   Check(pthread_sigmask(SIG_BLOCK, &set, nullptr) == 0, "pthread_sigmask");
   return UniqueFd(CheckSyscall(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), "signalfd"));
 }
-
-absl::StatusOr<std::string> StacksText(OperatorClient& client, const std::string& job) {
-  const auto stacks = client.Stacks(job);
-  if (!stacks.ok()) return stacks.status();
-  StackTextOptions options;
-  options.label = "rank";
-  std::string text = ToText(stacks->tree, options);
-  if (!stacks->missing.empty()) {
-    absl::StrAppend(&text, "no stacks came in time from ", absl::StrJoin(stacks->missing, ", "));
-  }
-  return text;
-}
-
-// The rendezvous's answer to one request of a key, asked for on a thread of its own: keys go on.
-class Errand {
- public:
-  Errand(const OperatorClient::Options& options, Request request, EventLoop* loop, Model* model,
-         std::function<void()> draw)
-      : thread_([=, request = std::move(request)] {
-          OperatorClient client(options);
-          const auto answer = Ask(client, request);
-          loop->Post([=] {
-            if (!answer.ok()) {
-              model->TakeAnswer(std::string(answer.status().message()));
-            } else if (request.kind == Request::Kind::kStacks) {
-              model->TakeText(absl::StrCat("stacks of ", NameOfJob(request.job)), *answer);
-            } else {
-              model->TakeAnswer(*answer);
-            }
-            draw();
-          });
-        }) {}
-  ~Errand() { thread_.join(); }
-  Errand(const Errand&) = delete;
-  Errand& operator=(const Errand&) = delete;
-
- private:
-  static absl::StatusOr<std::string> Ask(OperatorClient& client, const Request& request) {
-    switch (request.kind) {
-      case Request::Kind::kStop:
-        return client.StopJob(request.job, /*save=*/false);
-      case Request::Kind::kSaveAndStop:
-        return client.StopJob(request.job, /*save=*/true);
-      case Request::Kind::kDrain:
-        return client.DrainNode(request.host, request.job);
-      case Request::Kind::kStacks:
-        break;
-    }
-    return StacksText(client, request.job);
-  }
-
-  std::thread thread_;
-};
 
 // Everything that happens, on the loop's thread.
 class Top {
@@ -135,7 +77,7 @@ class Top {
     if (problem.ok()) {
       auto snapshot = ParseSnapshot(*status);
       problem = snapshot.status();
-      if (snapshot.ok()) model_.TakeSnapshot(*std::move(snapshot), EventLoop::Clock::now());
+      if (snapshot.ok()) model_.TakeSnapshot(*std::move(snapshot));
     }
     if (!problem.ok()) {
       const bool may_return = absl::IsUnavailable(problem) || absl::IsDeadlineExceeded(problem);
@@ -174,7 +116,22 @@ class Top {
       if (!request) continue;
       errand_.reset();  // waits for the one before, whose answer would come in between
       model_.TakeAnswer("asking the rendezvous...");
-      errand_ = std::make_unique<Errand>(options_, *request, &loop_, &model_, [this] { Draw(); });
+      errand_ = std::make_unique<Errand>(
+          options_, *request,
+          [this, request = *request](const absl::StatusOr<std::string>& answer) {
+            loop_.Post([this, request, answer] { TakeAnswer(request, answer); });
+          });
+    }
+    Draw();
+  }
+
+  void TakeAnswer(const Request& request, const absl::StatusOr<std::string>& answer) {
+    if (!answer.ok()) {
+      model_.TakeAnswer(std::string(answer.status().message()));
+    } else if (BringsText(request)) {
+      model_.TakeText(request, *answer);
+    } else {
+      model_.TakeAnswer(*answer);
     }
     Draw();
   }
@@ -209,7 +166,7 @@ int PrintOnce(const OperatorCommand& command, const OperatorClient::Options& opt
   auto snapshot = ParseSnapshot(*status);
   if (!snapshot.ok()) return FailOperator(command, snapshot.status());
   Model model(command.endpoint, command.job);
-  model.TakeSnapshot(*std::move(snapshot), EventLoop::Clock::now());
+  model.TakeSnapshot(*std::move(snapshot));
   PrintOut(model.PlainText());
   return 0;
 }

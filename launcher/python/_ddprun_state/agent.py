@@ -13,6 +13,11 @@ def say(key, value):
     _module()._say(key, value)
 
 
+def saved(tier, seconds):
+    """After CHECKPOINT or SNAPSHOT: the time since the state was copied."""
+    say("SAVED", "%s %d" % (tier, seconds * 1e6))
+
+
 def phase(name):
     """As PHASE of the C++ library: ddprun measures restarts by them."""
     _module()._tell_library_phase(name)

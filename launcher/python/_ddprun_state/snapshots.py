@@ -145,11 +145,11 @@ class SnapshotWriter:
         self._background.post(lambda: self._try(lambda: self._write(image)))
 
     def _write(self, image):
-        begin = time.thread_time()
+        begin, begin_at = time.thread_time(), time.monotonic()
         self._slots.publish(image)
         self.newest_step = image.step
         self.background_s = time.thread_time() - begin
-        self._on_published(image.step)
+        self._on_published(image.step, time.monotonic() - begin_at)
 
     def _try(self, action):
         try:

@@ -41,9 +41,14 @@ class Steps:
                        "goes on; a restart resumes from a checkpoint or from another node" % reason)
 
         remove_old_set_aside(self._folder, self._run)  # nobody else has this folder
-        self._writer = SnapshotWriter(lambda step: agent.say("SNAPSHOT", str(step)), failed)
+        self._writer = SnapshotWriter(self._published, failed)
         self._writer.prepare(self._folder, self.resumed_step, sum(tensor.numel() * tensor.element_size()
                                                                   for _, tensor in parts.tensors()))
+
+    @staticmethod
+    def _published(step, took):
+        agent.say("SNAPSHOT", str(step))
+        agent.saved("memory", took)
 
     def begin(self, parts):
         """What is to be done after this step: the same on all ranks."""

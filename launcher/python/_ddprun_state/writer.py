@@ -2,6 +2,7 @@
 checkpoint, never the training: it is said on stderr, counted, and told to the agent."""
 import copy
 import os
+import time
 
 from . import agent, folder
 from .background import Background
@@ -61,7 +62,9 @@ class CheckpointWriter:
             agent.warn(0, "the checkpoint folder %s has vanished, and with it the checkpoints that "
                        "were there; making it anew" % self._directory)
         try:
+            begin = time.monotonic()
             path = folder.save_checkpoint(self._directory, image, self._owner, lineage)
+            took = time.monotonic() - begin
         except Exception as error:
             self._fail(image.step, str(error))
             return
@@ -71,6 +74,7 @@ class CheckpointWriter:
         self._status.error = ""
         self.saved_steps.add(image.step)
         agent.say("CHECKPOINT", "%d %s" % (image.step, path))
+        agent.saved("durable", took)
         try:
             with self._owner.guard():
                 folder.remove_old(self._directory, image.step, self._keep_last, self._keep_every,

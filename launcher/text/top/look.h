@@ -15,10 +15,11 @@ enum class View { kJobs, kNodes, kRanks, kText };
 
 // What a key asks the rendezvous for.
 struct Request {
-  enum class Kind { kStop, kSaveAndStop, kDrain, kStacks };
+  enum class Kind { kStop, kSaveAndStop, kDrain, kStacks, kLog };
   Kind kind = Kind::kStacks;
   std::string job;
   std::string host{};  // of kDrain
+  int rank = -1;       // of kLog
 
   bool operator==(const Request&) const = default;
 };
@@ -35,7 +36,7 @@ struct Look {
   std::optional<Request> asked;  // waits for "yes"
   std::string answer{};          // of the rendezvous, to the last request
   std::string trouble{};         // why there is no contact; empty: there is
-  std::string text_title{};      // of kText
+  Request text_of{};             // of kText: what was asked for
   std::vector<std::string> text{};
   std::size_t text_top = 0;   // its first line on the screen
   View before = View::kJobs;  // where kText leads back to

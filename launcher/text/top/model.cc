@@ -24,8 +24,7 @@ Model::Model(std::string endpoint, const std::string& job) : endpoint_(std::move
   }
 }
 
-void Model::TakeSnapshot(Snapshot snapshot, Rates::TimePoint now) {
-  rates_.Take(snapshot, now);
+void Model::TakeSnapshot(Snapshot snapshot) {
   snapshot_ = std::move(snapshot);
   look_.trouble.clear();
   const std::vector<Row> rows = Rows();
@@ -36,28 +35,28 @@ void Model::LoseContact(const std::string& why) { look_.trouble = Printable(why)
 
 void Model::TakeAnswer(const std::string& answer) { look_.answer = Printable(answer); }
 
-void Model::TakeText(const std::string& title, const std::string& text) {
+void Model::TakeText(const Request& request, const std::string& text) {
   if (look_.view != View::kText) look_.before = look_.view;
   look_.view = View::kText;
-  look_.text_title = Printable(title);
+  look_.text_of = request;
   look_.text.clear();
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {
     look_.text.push_back(Printable(line));
   }
-  look_.text_top = 0;
+  look_.text_top = request.kind == Request::Kind::kLog ? LastPage() : 0;
   look_.answer.clear();
 }
 
 std::vector<Line> Model::Lines() const {
-  return Render(endpoint_, look_, snapshot_, Rows(), rates_, size_);
+  return Render(endpoint_, look_, snapshot_, Rows(), size_);
 }
 
 std::string Model::PlainText() const {
   Look look = look_;
   look.plain = true;
   const std::vector<Row> rows = Rows();
-  std::vector<Line> lines = Render(endpoint_, look, snapshot_, rows, rates_,
-                                   {static_cast<int>(rows.size()) + 16, size_.columns});
+  std::vector<Line> lines =
+      Render(endpoint_, look, snapshot_, rows, {static_cast<int>(rows.size()) + 16, size_.columns});
   lines.pop_back();  // the keys
   while (lines.back().text.empty()) lines.pop_back();
   std::string text;
@@ -96,7 +95,7 @@ std::optional<Request> Model::Order(char letter) {
     quits_ = true;
     return std::nullopt;
   }
-  if (look_.view == View::kText) return std::nullopt;
+  if (look_.view == View::kText) return AskAgain(letter);
   const std::vector<Row> rows = Rows();
   Row selected;
   if (!rows.empty()) {
@@ -115,6 +114,9 @@ std::optional<Request> Model::Order(char letter) {
   if (selected.job == nullptr) return std::nullopt;
   const std::string& job = selected.job->job;
   if (letter == 't') return Request{Request::Kind::kStacks, job};
+  if (letter == 'l' && selected.rank >= 0) {
+    return Request{Request::Kind::kLog, job, "", selected.rank};
+  }
   if (selected.job->over()) return std::nullopt;
   if (letter == 'x') look_.asked = Request{Request::Kind::kStop, job};
   if (letter == 'w') look_.asked = Request{Request::Kind::kSaveAndStop, job};
@@ -122,6 +124,12 @@ std::optional<Request> Model::Order(char letter) {
     look_.asked = Request{Request::Kind::kDrain, job, selected.node->host};
   }
   return std::nullopt;
+}
+
+// The key that has brought a text brings its newest state.
+std::optional<Request> Model::AskAgain(char letter) const {
+  const char key = look_.text_of.kind == Request::Kind::kLog ? 'l' : 't';
+  return letter == key ? std::optional(look_.text_of) : std::nullopt;
 }
 
 void Model::WriteFilter(const Key& key) {
@@ -192,13 +200,17 @@ void Model::Move(const Key& key) {
   if (key.name == Name::kPageUp) to = at - std::min(at, Page());
   if (key.name == Name::kPageDown) to = at + Page();
   if (key.name == Name::kHome) to = 0;
-  if (key.name == Name::kEnd) to = last;
+  if (key.name == Name::kEnd) to = text ? LastPage() : last;
   to = std::min(to, last);
   if (text) {
     look_.text_top = to;
   } else {
     Select(to, rows);
   }
+}
+
+std::size_t Model::LastPage() const {
+  return look_.text.size() - std::min(look_.text.size(), TextRoom(size_));
 }
 
 std::size_t Model::Page() const { return static_cast<std::size_t>(std::max(size_.rows - 10, 1)); }

@@ -12,7 +12,6 @@
 
 #include "launcher/text/top/key_reader.h"
 #include "launcher/text/top/look.h"
-#include "launcher/text/top/rates.h"
 #include "launcher/text/top/rows.h"
 #include "launcher/text/top/screen.h"
 #include "launcher/text/top/snapshot.h"
@@ -24,11 +23,11 @@ class Model {
   // `job` is shown first; empty: all jobs are.
   Model(std::string endpoint, const std::string& job);
 
-  void TakeSnapshot(Snapshot snapshot, Rates::TimePoint now);
+  void TakeSnapshot(Snapshot snapshot);
   void LoseContact(const std::string& why);
   void TakeAnswer(const std::string& answer);
-  // Stacks, which fill the screen until they are left.
-  void TakeText(const std::string& title, const std::string& text);
+  // Stacks or a log, which fill the screen until they are left. Of a log its end is shown first.
+  void TakeText(const Request& request, const std::string& text);
   void Resize(Size size) { size_ = size; }
 
   // What the key asks the rendezvous for, if it does.
@@ -40,20 +39,22 @@ class Model {
   std::string PlainText() const;
 
  private:
-  std::vector<Row> Rows() const { return RowsOf(look_, snapshot_, rates_); }
+  std::vector<Row> Rows() const { return RowsOf(look_, snapshot_); }
   void Select(std::size_t index, const std::vector<Row>& rows);
   void Move(const Key& key);
   void Enter();
   void Back();
   void WriteFilter(const Key& key);
   std::optional<Request> Order(char letter);
+  std::optional<Request> AskAgain(char letter) const;
   void GoTo(View view);
   std::size_t Page() const;
+  // Where a text must begin so that its end is in sight.
+  std::size_t LastPage() const;
 
   const std::string endpoint_;
   Look look_;
   Snapshot snapshot_;
-  Rates rates_;
   Size size_;
   bool quits_ = false;
 };

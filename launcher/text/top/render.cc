@@ -4,12 +4,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "launcher/text/printable.h"
 #include "launcher/text/status_table.h"
 #include "launcher/text/top/story.h"
 #include "worker/contract/job_name.h"
 
 namespace ddprun::top {
 namespace {
+
+std::size_t HeightOf(Size size) { return static_cast<std::size_t>(std::max(size.rows, 4)); }
 
 std::string QuestionOf(const Request& request) {
   const std::string job = NameOfJob(request.job);
@@ -22,6 +25,7 @@ std::string QuestionOf(const Request& request) {
       return absl::StrCat("Drain ", request.host, "? ", job,
                           " saves where it can and forms again without it.");
     case Request::Kind::kStacks:
+    case Request::Kind::kLog:
       break;
   }
   return "";
@@ -35,9 +39,10 @@ std::string KeysOf(const Look& look) {
       return "enter ranks  r all ranks  s sort  / filter  t stacks  d drain  w save and stop  "
              "x stop  esc back  q quit";
     case View::kRanks:
-      return "s sort  / filter  t stacks  w save and stop  x stop  esc back  q quit";
+      return "l log  s sort  / filter  t stacks  w save and stop  x stop  esc back  q quit";
     case View::kText:
-      return "up, down, page up, page down  esc back  q quit";
+      return absl::StrCat(look.text_of.kind == Request::Kind::kLog ? "l" : "t",
+                          " again  up, down, page up, page down, home, end  esc back  q quit");
   }
   return "";
 }
@@ -66,23 +71,22 @@ Line FirstLine(const std::string& endpoint, const Look& look, const Snapshot& sn
           Style::kTitle};
 }
 
-std::string JobCounts(const JobRow& job, const Rates& rates) {
+std::string JobCounts(const JobRow& job) {
   const auto spares = std::count_if(job.nodes.begin(), job.nodes.end(),
                                     [](const NodeRow& node) { return node.spare; });
-  const auto speed = job.over() ? std::nullopt : rates.Of(job);
   const auto or_dash = [](const auto& number) { return number ? absl::StrCat(*number) : "-"; };
-  return absl::StrCat(
-      job.nodes.size() - static_cast<std::size_t>(spares), " of ",
-      job.min_nodes == job.max_nodes ? absl::StrCat(job.max_nodes)
-                                     : absl::StrCat(job.min_nodes, ":", job.max_nodes),
-      " nodes", spares > 0 ? absl::StrCat(" and ", spares, " spare") : "", "; ", job.world_size,
-      " workers; step ", or_dash(job.step), speed ? absl::StrFormat(" (%.3g steps/s)", *speed) : "",
-      ", checkpoint ", or_dash(job.checkpoint));
+  return absl::StrCat(job.nodes.size() - static_cast<std::size_t>(spares), " of ",
+                      job.min_nodes == job.max_nodes
+                          ? absl::StrCat(job.max_nodes)
+                          : absl::StrCat(job.min_nodes, ":", job.max_nodes),
+                      " nodes", spares > 0 ? absl::StrCat(" and ", spares, " spare") : "", "; ",
+                      job.world_size, " workers; step ", or_dash(job.step),
+                      job.steps_per_s ? absl::StrFormat(" (%.3g steps/s)", *job.steps_per_s) : "",
+                      ", checkpoint ", or_dash(job.checkpoint));
 }
 
 // What is above the rows: of a job its story first.
-void AddHead(const Look& look, const Snapshot& snapshot, const Rates& rates,
-             std::vector<Line>* lines) {
+void AddHead(const Look& look, const Snapshot& snapshot, std::vector<Line>* lines) {
   if (look.view == View::kJobs) return;
   const JobRow* const job = JobOf(look, snapshot);
   if (job == nullptr) {
@@ -93,7 +97,7 @@ void AddHead(const Look& look, const Snapshot& snapshot, const Rates& rates,
   lines->push_back({absl::StrCat("  now    ", NowText(*job))});
   lines->push_back({absl::StrCat("  cause  ", CauseText(*job))});
   lines->push_back({absl::StrCat("  next   ", NextText(*job))});
-  lines->push_back({absl::StrCat("  ", JobCounts(*job, rates)), Style::kQuiet});
+  lines->push_back({absl::StrCat("  ", JobCounts(*job)), Style::kQuiet});
 }
 
 std::string JoinCells(const std::vector<std::string>& cells,
@@ -106,7 +110,7 @@ std::string JoinCells(const std::vector<std::string>& cells,
 }
 
 // The rows that are in sight, under their heads.
-void AddRows(const Look& look, const std::vector<Row>& rows, const Rates& rates, std::size_t room,
+void AddRows(const Look& look, const std::vector<Row>& rows, std::size_t room,
              std::vector<Line>* lines) {
   const auto orders = OrdersOf(look.view);
   const std::size_t selected = SelectedIn(look, rows);
@@ -114,7 +118,7 @@ void AddRows(const Look& look, const std::vector<Row>& rows, const Rates& rates,
   const std::size_t first = room == 0 ? 0 : selected / room * room;
   std::vector<std::vector<std::string>> shown = {HeadOf(look.view)};
   for (std::size_t i = first; i < std::min(first + room, rows.size()); ++i) {
-    shown.push_back(CellsOf(look.view, rows[i], rates));
+    shown.push_back(CellsOf(look.view, rows[i]));
   }
   std::vector<std::size_t> widths(shown.front().size());
   for (const auto& cells : shown) {
@@ -139,14 +143,22 @@ void AddRows(const Look& look, const std::vector<Row>& rows, const Rates& rates,
   }
 }
 
+std::string TextTitle(const Request& request) {
+  const std::string job = NameOfJob(request.job);
+  if (request.kind != Request::Kind::kLog) return absl::StrCat("stacks of ", job);
+  return absl::StrCat("log of rank ", request.rank, " of ", job);
+}
+
 void AddText(const Look& look, std::size_t room, std::vector<Line>* lines) {
-  lines->push_back({look.text_title, Style::kHead});
+  lines->push_back({Printable(TextTitle(look.text_of)), Style::kHead});
   for (std::size_t i = look.text_top; i < std::min(look.text_top + room, look.text.size()); ++i) {
     lines->push_back({look.text[i]});
   }
 }
 
 }  // namespace
+
+std::size_t TextRoom(Size size) { return HeightOf(size) - 3; }
 
 std::size_t SelectedIn(const Look& look, const std::vector<Row>& rows) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -156,15 +168,15 @@ std::size_t SelectedIn(const Look& look, const std::vector<Row>& rows) {
 }
 
 std::vector<Line> Render(const std::string& endpoint, const Look& look, const Snapshot& snapshot,
-                         const std::vector<Row>& rows, const Rates& rates, Size size) {
-  const auto height = static_cast<std::size_t>(std::max(size.rows, 4));
+                         const std::vector<Row>& rows, Size size) {
+  const std::size_t height = HeightOf(size);
   std::vector<Line> lines = {FirstLine(endpoint, look, snapshot)};
   if (look.view == View::kText) {
-    AddText(look, height - 3, &lines);
+    AddText(look, TextRoom(size), &lines);
   } else {
-    AddHead(look, snapshot, rates, &lines);
+    AddHead(look, snapshot, &lines);
     const std::size_t above = lines.size() + 3;  // with the two heads and the last line
-    AddRows(look, rows, rates, height > above ? height - above : 0, &lines);
+    AddRows(look, rows, height > above ? height - above : 0, &lines);
   }
   lines.resize(std::max(height - 1, std::size_t{1}));
   lines.push_back(LastLine(look));

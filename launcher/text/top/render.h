@@ -6,17 +6,19 @@
 #include <vector>
 
 #include "launcher/text/top/look.h"
-#include "launcher/text/top/rates.h"
 #include "launcher/text/top/rows.h"
 #include "launcher/text/top/screen.h"
 #include "launcher/text/top/snapshot.h"
 
 namespace ddprun::top {
 
-// At most size.rows lines; `rows` are RowsOf(look, snapshot, rates). The selected row is among
+// At most size.rows lines; `rows` are RowsOf(look, snapshot). The selected row is among
 // them.
 std::vector<Line> Render(const std::string& endpoint, const Look& look, const Snapshot& snapshot,
-                         const std::vector<Row>& rows, const Rates& rates, Size size);
+                         const std::vector<Row>& rows, Size size);
+
+// How many lines of a text (View::kText) there is room for.
+std::size_t TextRoom(Size size);
 
 // Where the selected row is in `rows`; where its key is gone, the row that has its place now.
 std::size_t SelectedIn(const Look& look, const std::vector<Row>& rows);

@@ -59,13 +59,13 @@ void AddNodes(const Look& look, const JobRow& job, std::vector<Row>* rows) {
   }
 }
 
-void SortJobs(absl::string_view order, const Rates& rates, std::vector<Row>* rows) {
+void SortJobs(absl::string_view order, std::vector<Row>* rows) {
   const auto by_name = [](const Row& a, const Row& b) { return a.job->job < b.job->job; };
   std::sort(rows->begin(), rows->end(), by_name);
   std::stable_sort(rows->begin(), rows->end(), [&](const Row& a, const Row& b) {
     if (order == "urgency") return UrgencyOf(*a.job) < UrgencyOf(*b.job);
     if (order == "steps/s") {
-      return rates.Of(*a.job).value_or(-1) > rates.Of(*b.job).value_or(-1);
+      return a.job->steps_per_s.value_or(-1) > b.job->steps_per_s.value_or(-1);
     }
     if (order == "restarts") return a.job->restarts > b.job->restarts;
     return false;
@@ -82,8 +82,7 @@ void SortNodes(absl::string_view order, std::vector<Row>* rows) {
   });
 }
 
-std::vector<std::string> JobCells(const JobRow& job, const Rates& rates) {
-  const auto speed = job.over() ? std::nullopt : rates.Of(job);
+std::vector<std::string> JobCells(const JobRow& job) {
   const bool moves = job.progress.has_value() && !job.over();
   return {job.job == kUnnamedJob ? "(no name)" : job.job,
           StateWord(job),
@@ -91,7 +90,7 @@ std::vector<std::string> JobCells(const JobRow& job, const Rates& rates) {
           absl::StrCat(job.nodes.size()),
           absl::StrCat(job.world_size),
           OrDash(job.step),
-          speed ? absl::StrFormat("%.3g", *speed) : "-",
+          job.steps_per_s ? absl::StrFormat("%.3g", *job.steps_per_s) : "-",
           moves ? Age(job.progress->still_ms) : "-",
           absl::StrCat(job.restarts, " of ", job.max_restarts),
           job.hung() ? job.progress->hang : job.reason};
@@ -148,7 +147,7 @@ const JobRow* JobOf(const Look& look, const Snapshot& snapshot) {
   return nullptr;
 }
 
-std::vector<Row> RowsOf(const Look& look, const Snapshot& snapshot, const Rates& rates) {
+std::vector<Row> RowsOf(const Look& look, const Snapshot& snapshot) {
   std::vector<Row> rows;
   if (look.view == View::kJobs) {
     for (const JobRow& job : snapshot.jobs) rows.push_back({&job});
@@ -161,7 +160,7 @@ std::vector<Row> RowsOf(const Look& look, const Snapshot& snapshot, const Rates&
   const auto orders = OrdersOf(look.view);
   const absl::string_view order = orders.empty() ? "" : orders[look.order % orders.size()];
   if (look.view == View::kJobs) {
-    SortJobs(order, rates, &rows);
+    SortJobs(order, &rows);
   } else {
     SortNodes(order, &rows);
   }
@@ -193,8 +192,8 @@ std::vector<std::string> HeadOf(View view) {
   return {};
 }
 
-std::vector<std::string> CellsOf(View view, const Row& row, const Rates& rates) {
-  if (view == View::kJobs) return JobCells(*row.job, rates);
+std::vector<std::string> CellsOf(View view, const Row& row) {
+  if (view == View::kJobs) return JobCells(*row.job);
   return view == View::kNodes ? NodeCells(row) : RankCells(row);
 }
 

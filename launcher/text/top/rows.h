@@ -9,7 +9,6 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "launcher/text/top/look.h"
-#include "launcher/text/top/rates.h"
 #include "launcher/text/top/snapshot.h"
 
 namespace ddprun::top {
@@ -25,7 +24,7 @@ struct Row {
 absl::Span<const absl::string_view> OrdersOf(View view);
 
 // The rows of look.view that its filter leaves, in its order. Of kText none.
-std::vector<Row> RowsOf(const Look& look, const Snapshot& snapshot, const Rates& rates);
+std::vector<Row> RowsOf(const Look& look, const Snapshot& snapshot);
 
 // Finds the row again in another snapshot.
 std::string KeyOf(const Row& row);
@@ -34,7 +33,7 @@ std::string KeyOf(const Row& row);
 const JobRow* JobOf(const Look& look, const Snapshot& snapshot);
 
 std::vector<std::string> HeadOf(View view);
-std::vector<std::string> CellsOf(View view, const Row& row, const Rates& rates);
+std::vector<std::string> CellsOf(View view, const Row& row);
 Style StyleOf(View view, const Row& row);
 
 // Steps that a node is behind the newest of its job.

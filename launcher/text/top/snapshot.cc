@@ -40,8 +40,7 @@ void TakeProgress(const Json& json, JobRow* job) {
   }
   if (const Json& init = json.at("init"); !init.is_null()) job->init = TextOf(init.at("text"));
   if (const Json& cause = json.at("last_root_cause"); !cause.is_null()) {
-    job->cause = TextOf(cause.at("description"));
-    job->cause_generation = cause.at("generation").get<int>();
+    job->cause = {TextOf(cause.at("description")), cause.at("generation").get<int>()};
   }
 }
 
@@ -59,6 +58,7 @@ JobRow JobOf(const Json& json) {
   job.restarts_left = json.at("restarts_left").get<std::int64_t>();
   job.max_restarts = json.at("max_restarts").get<std::int64_t>();
   job.step = NumberOf<std::int64_t>(json.at("step"));
+  job.steps_per_s = NumberOf<double>(json.at("steps_per_s"));
   job.checkpoint = NumberOf<std::int64_t>(json.at("checkpoint"));
   job.outcome = TextOf(json.at("outcome"));
   job.exit_code = NumberOf<int>(json.at("exit_code")).value_or(0);

@@ -36,6 +36,7 @@ struct JobRow {
   std::int64_t restarts_left = 0;
   std::int64_t max_restarts = 0;
   std::optional<std::int64_t> step;
+  std::optional<double> steps_per_s;
   std::optional<std::int64_t> checkpoint;
   struct Progress {
     double still_ms = 0;
@@ -46,8 +47,11 @@ struct JobRow {
   std::string init;     // of ranks that are missing in init(); empty: none is
   std::string outcome;  // empty: it is not over
   int exit_code = 0;
-  std::string cause;  // the last root cause; empty: nothing has failed
-  int cause_generation = 0;
+  struct Cause {
+    std::string text;  // empty: nothing has failed
+    int generation = 0;
+  };
+  Cause cause;  // the last root cause
   std::vector<NodeRow> nodes;
 
   bool over() const { return !outcome.empty(); }

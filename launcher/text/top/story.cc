@@ -80,8 +80,8 @@ std::string NowText(const JobRow& job) {
 
 std::string CauseText(const JobRow& job) {
   if (job.hung()) return job.progress->hang;
-  if (job.cause.empty()) return "nothing has failed";
-  return absl::StrCat("in generation ", job.cause_generation, ": ", job.cause);
+  if (job.cause.text.empty()) return "nothing has failed";
+  return absl::StrCat("in generation ", job.cause.generation, ": ", job.cause.text);
 }
 
 std::string NextText(const JobRow& job) {

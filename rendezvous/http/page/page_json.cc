@@ -27,7 +27,12 @@ Json OrNull(const std::optional<std::int64_t>& number) {
 }
 
 // Three places are enough for a graph, and shorter.
-double Rounded(float per_second) { return std::round(double{per_second} * 1000) / 1000; }
+double Rounded(double per_second) { return std::round(per_second * 1000) / 1000; }
+
+Json RateOf(const JobStatus& job) {
+  const auto& rate = job.measured.steps_per_second;
+  return rate ? Json(Rounded(*rate)) : Json(nullptr);
+}
 
 Json SparkOf(const StepRates& rates) {
   Json spark = Json::array();
@@ -82,7 +87,6 @@ Json DaemonJson(const DaemonStatus& daemon) {
 }
 
 Json ListedJob(const JobStatus& job, int nodes, const JobPast& past) {
-  const auto rate = past.rates.newest();
   return {{"job", job.job},
           {"epoch", job.requeue_number},
           {"generation", job.generation.value},
@@ -94,7 +98,7 @@ Json ListedJob(const JobStatus& job, int nodes, const JobPast& past) {
           {"restarts", job.restarts_used},
           {"max_restarts", job.spec.max_restarts},
           {"step", OrNull(job.step)},
-          {"steps_per_s", rate ? Json(Rounded(*rate)) : Json(nullptr)},
+          {"steps_per_s", RateOf(job)},
           {"checkpoint", OrNull(job.checkpoint)},
           {"progress", ProgressOf(job)},
           {"outcome", job.finished ? Json(ToString(job.finished->outcome)) : Json(nullptr)},
@@ -109,8 +113,7 @@ Json WholeJob(JobStatus job, const JobPast& past, PageTime time, bool redacted) 
   for (const NodeStatus& node : nodes) {
     if (node.spare) json["spares"].push_back(node.host);
   }
-  const auto rate = past.rates.newest();
-  json["steps_per_s"] = rate ? Json(Rounded(*rate)) : Json(nullptr);
+  json["steps_per_s"] = RateOf(job);
   Json& spark = json["spark"] = Json::array();
   for (const StepRates::Point& point : past.rates.points()) {
     spark.push_back({Milliseconds(time.now - point.at), Rounded(point.per_second)});
@@ -124,9 +127,9 @@ Json WholeJob(JobStatus job, const JobPast& past, PageTime time, bool redacted) 
 
 Json WithoutAges(Json json) {
   static constexpr const char* kAges[] = {
-      "time",          "since",           "uptime_ms",     "since_ms_ago",
-      "still_ms",      "spark",           "formed_ms_ago", "started_ms_ago",
-      "saving_ms_ago", "stopping_ms_ago", "ended_ms_ago",  "heard_ms_ago"};
+      "time",         "since",         "uptime_ms",         "since_ms_ago",    "still_ms",
+      "spark",        "formed_ms_ago", "started_ms_ago",    "saving_ms_ago",   "stopping_ms_ago",
+      "ended_ms_ago", "heard_ms_ago",  "checkpoint_ms_ago", "snapshot_ms_ago", "steps_per_s"};
   if (json.is_object()) {
     for (const char* age : kAges) json.erase(age);
   }

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "rendezvous/http/page/answers.h"
+#include "rendezvous/http/page/clock.h"
 #include "rendezvous/http/page/page_source.h"
 #include "rendezvous/stacks/stack_text.h"
 #include "rendezvous/stacks/stack_tree.h"
@@ -19,8 +20,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kNonceBytes = 16;
-
-TimePoint Now() { return std::chrono::steady_clock::now(); }
 
 // The members of a body that is a JSON object.
 class Body {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "rendezvous/http/page/answers.h"
+#include "rendezvous/http/page/clock.h"
 #include "rendezvous/http/page/redaction.h"
 #include "rendezvous/json/dump.h"
 #include "rendezvous/json/root_cause_json.h"
@@ -21,8 +22,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMostHistoryLines = 2000;
 constexpr std::size_t kMostHistoryBytes = 1 << 20;
-
-TimePoint FeedTime() { return std::chrono::steady_clock::now(); }
 
 std::int64_t UnixMs() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
@@ -41,7 +40,7 @@ bool Sees(const ViewKey& key, const EventLog::Line& line) {
 }  // namespace
 
 StateFeed::StateFeed(Options options) : options_(std::move(options)) {
-  executor_.Start(FeedTime());
+  executor_.Start(Now());
   follower_ = options_.events->Follow([this] {
     if (!log_has_more_.exchange(true)) Run([this] { ReadLog(); });
   });
@@ -75,8 +74,7 @@ void StateFeed::Watch(ViewKey key, TimePoint until, std::shared_ptr<Responder> r
     Watched& watched = views_[key];
     watched.newcomers.push_back({until, responder});
     // Where there is nothing fresh, it is due: the turn of this thread ends with that.
-    if (const Stream::Piece state = watched.view.Fresh(FeedTime()))
-      AdmitNewcomers(key, state, &watched);
+    if (const Stream::Piece state = watched.view.Fresh(Now())) AdmitNewcomers(key, state, &watched);
   });
 }
 
@@ -151,19 +149,19 @@ Json StateFeed::JobOf(const ViewKey& key, std::vector<JobStatus>* jobs) {
   if (jobs->empty()) return nullptr;
   JobStatus& job = jobs->front();
   if (key.redacted) Redact(&job);
-  return WholeJob(std::move(job), pasts_[key.job], {FeedTime(), UnixMs()}, key.redacted);
+  return WholeJob(std::move(job), pasts_[key.job], {Now(), UnixMs()}, key.redacted);
 }
 
 void StateFeed::Refresh(const ViewKey& key, View* view, TimePoint now) {
   view->SetAsked();
-  Make(key, [this, key, asked = now](const Json& json) { OnMade(key, json, FeedTime() - asked); });
+  Make(key, [this, key, asked = now](const Json& json) { OnMade(key, json, Now() - asked); });
 }
 
 void StateFeed::OnMade(const ViewKey& key, const Json& json, Duration cost) {
   const auto found = views_.find(key);
   if (found == views_.end()) return;
   Watched& watched = found->second;
-  const TimePoint now = FeedTime();
+  const TimePoint now = Now();
   if (!json.is_null()) {
     watched.view.Take(key.job.empty() ? "jobs" : "job", json, cost, now);
     AdmitNewcomers(key, watched.view.Fresh(now), &watched);
@@ -209,12 +207,12 @@ void StateFeed::OnLine(const EventLog::Line& line) {
 
 void StateFeed::TakeSample(const std::vector<JobLoop::Summary>& jobs) {
   sampling_ = false;
-  const TimePoint now = FeedTime();
+  const TimePoint now = Now();
   for (auto& [name, past] : pasts_) ++past.absences;
   for (const auto& [job, nodes] : jobs) {
     JobPast& past = pasts_[job.job];
     past.absences = 0;
-    if (!job.finished) past.rates.Add(job.step, now);
+    if (!job.finished) past.rates.Add(job.measured.steps_per_second, now);
   }
   // A job may have begun after this sample was taken: it will be in the next one.
   for (auto entry = pasts_.begin(); entry != pasts_.end();) {

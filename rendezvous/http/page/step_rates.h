@@ -1,14 +1,12 @@
-// StepRates: how fast a job's steps have followed each other, from samples of its newest step.
-// Pure: time as an argument.
+// StepRates: how fast a job's steps have followed each other in the last half hour, as the status
+// of the job said at each moment. Pure: time as an argument.
 #ifndef DDPRUN_RENDEZVOUS_HTTP_PAGE_STEP_RATES_H_
 #define DDPRUN_RENDEZVOUS_HTTP_PAGE_STEP_RATES_H_
 
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <deque>
 #include <optional>
-#include <vector>
 
 #include "rendezvous/core/types.h"
 
@@ -21,21 +19,17 @@ class StepRates {
 
   struct Point {
     TimePoint at;
-    float per_second = 0;
+    double per_second = 0;
   };
 
-  // Steps that are lost in a restart count as none. A sample that comes sooner than kInterval after
-  // the last one is left out.
-  void Add(std::optional<std::int64_t> step, TimePoint now);
+  // JobStatus::Measured::steps_per_second. Where it is not known, nobody trains: 0, but nothing
+  // before the first that is. One that comes sooner than kInterval after the last is left out.
+  void Add(std::optional<double> per_second, TimePoint now);
 
-  // Over the last interval; nothing before there are two samples.
-  std::optional<float> newest() const;
   // Oldest first.
   const std::deque<Point>& points() const { return points_; }
 
  private:
-  std::optional<TimePoint> sampled_;
-  std::int64_t step_ = 0;
   std::deque<Point> points_;
 };
 

@@ -1,8 +1,10 @@
 #include "tests/chaos/hostile/page_attacks.h"
 
+#include <poll.h>
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <chrono>
 #include <iterator>
 #include <memory>
 #include <stdexcept>
@@ -15,6 +17,8 @@ namespace {
 
 constexpr int kViewers = 1000;
 constexpr int kMostViewers = 256;
+constexpr int kDripMs = 200;
+constexpr std::chrono::seconds kMostForAHead{20};  // it has 10 s, and the machine is busy
 const std::string kStop = R"({"job":"live","save":false})";
 const std::string kJson = "Content-Type: application/json\r\n";
 
@@ -59,6 +63,15 @@ void PageAttacks::HugeBody(Verdicts& verdicts) const {
                StatusOf(Ask(port_, Post("/api/stop", std::string(1 << 20, 'x'), kJson))));
 }
 
+void PageAttacks::HugeBodyInPieces(Verdicts& verdicts) const {
+  std::string request =
+      "POST /api/stop HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n" + kJson +
+      "\r\n";
+  for (int i = 0; i < 256; ++i) request += "1000\r\n" + std::string(0x1000, 'x') + "\r\n";
+  verdicts.Add("page: a body of 1 MiB in pieces", "413",
+               StatusOf(Ask(port_, request + "0\r\n\r\n")));
+}
+
 void PageAttacks::HugeHead(Verdicts& verdicts) const {
   const std::string head = "X-Odd: " + std::string(64 << 10, 'x') + "\r\n";
   verdicts.Add("page: a head of 64 KiB", "431", StatusOf(Ask(port_, Get("/", head))));
@@ -83,6 +96,12 @@ void PageAttacks::ForeignHost(Verdicts& verdicts) const {
 void PageAttacks::CrossSitePost(Verdicts& verdicts) const {
   const std::string headers = session_ + kJson + "Origin: http://evil.example\r\n";
   verdicts.Add("page: an order from another site", "403",
+               StatusOf(Ask(port_, Post("/api/stop", kStop, headers))));
+}
+
+void PageAttacks::OrderOfAnotherSitesScript(Verdicts& verdicts) const {
+  const std::string headers = session_ + kJson + "Sec-Fetch-Site: cross-site\r\n";
+  verdicts.Add("page: an order of another site's script", "403",
                StatusOf(Ask(port_, Post("/api/stop", kStop, headers))));
 }
 
@@ -117,6 +136,18 @@ void PageAttacks::OtherOwner(Verdicts& verdicts) const {
   const std::string headers = "Authorization: Bearer " + token + "\r\n" + kJson;
   verdicts.Add("page: an order of another owner", "404",
                StatusOf(Ask(port_, Post("/api/stop", kStop, headers))));
+}
+
+void PageAttacks::DrippingHead(Verdicts& verdicts) const {
+  const auto begin = std::chrono::steady_clock::now();
+  HttpClient client(port_);
+  client.Say("GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: ");
+  pollfd heard{client.fd(), POLLIN, 0};
+  while (poll(&heard, 1, kDripMs) == 0) client.Say("x");
+  const auto took = std::chrono::steady_clock::now() - begin;
+  client.HearAll();
+  verdicts.Add("page: a head of a byte now and then", "408",
+               took < kMostForAHead ? StatusOf(client.heard()) : "too late");
 }
 
 void PageAttacks::ThousandViewers(Verdicts& verdicts) const {

@@ -20,16 +20,20 @@ class PageAttacks {
 
   // Each asks once.
   void HugeBody(Verdicts& verdicts) const;
+  void HugeBodyInPieces(Verdicts& verdicts) const;
   void HugeHead(Verdicts& verdicts) const;
   void PathTricks(Verdicts& verdicts, unsigned which) const;
   void ForeignHost(Verdicts& verdicts) const;
   void CrossSitePost(Verdicts& verdicts) const;
+  void OrderOfAnotherSitesScript(Verdicts& verdicts) const;
   void FormOfAnotherSite(Verdicts& verdicts) const;
   void UsedCode(Verdicts& verdicts) const;
   void GuessedSession(Verdicts& verdicts) const;
   void StopsWithoutASession(Verdicts& verdicts) const;
   void OtherOwner(Verdicts& verdicts) const;
 
+  // A head that never ends, a byte now and then: each in time, all of them not.
+  void DrippingHead(Verdicts& verdicts) const;
   // A thousand at once: so many as there is room for are served, and the others are told.
   void ThousandViewers(Verdicts& verdicts) const;
 

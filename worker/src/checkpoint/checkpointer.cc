@@ -23,6 +23,7 @@
 #include "worker/src/agent/launch_variables.h"
 #include "worker/src/agent/progress.h"
 #include "worker/src/checkpoint/end_snapshot.h"
+#include "worker/src/checkpoint/save_reports.h"
 #include "worker/src/checkpoint/state_texts.h"
 #include "worker/src/checkpoint/step_agreement.h"
 #include "worker/src/data_parallel/model_sync.h"
@@ -123,13 +124,7 @@ struct Checkpointer::Impl {
       : ctx(context),
         directory(std::move(folder)),
         options(given),
-        writer(directory, {given.keep_last, given.keep_every},
-               {[this](std::int64_t step, const std::string& path) {
-                  ctx.report_checkpoint(step, path);
-                },
-                [this](std::int64_t step, std::int64_t failures, const std::string& reason) {
-                  ctx.report_checkpoint_failed(step, failures, reason);
-                }},
+        writer(directory, {given.keep_last, given.keep_every}, internal::ReportsOf(ctx),
                internal::OwnerOfProcess(GetEnvironment), OwnerOptions()),
         agreement(context),
         schedule(given.snapshot_every, given.snapshot_interval) {

@@ -5,10 +5,9 @@
 #include <string>
 #include <utility>
 
-#include "worker/contract/control.h"
 #include "worker/contract/environment.h"
-#include "worker/src/agent/control_client.h"
 #include "worker/src/agent/launch_variables.h"
+#include "worker/src/checkpoint/save_reports.h"
 #include "worker/src/group/failure.h"
 #include "worker/src/state/state_image.h"
 #include "worker/src/storage/checkpoint_folder.h"
@@ -25,9 +24,7 @@ constexpr std::chrono::milliseconds kTurn(300);
 void MakeSnapshotWriter(int rank, std::optional<std::int64_t> keep_step,
                         std::optional<SnapshotWriter>* writer) {
   const char* const folder = LaunchVariable(ddprun::env::kSnapshotDir);
-  writer->emplace(folder, rank, keep_step, [](std::int64_t step) {
-    ControlClient::Process().Send(ddprun::control::kSnapshot, std::to_string(step));
-  });
+  writer->emplace(folder, rank, keep_step, ReportSnapshot);
 }
 
 void MakeEndSnapshot(LiveState::State state, int rank, SnapshotTurn* turn,

@@ -2,6 +2,7 @@
 
 #include <ddp/errors.h>
 
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <filesystem>
@@ -86,6 +87,7 @@ void CheckpointWriter::Fail(std::int64_t step, const std::string& reason) {
 }
 
 void CheckpointWriter::Write(CheckpointImage image) {
+  const auto start = std::chrono::steady_clock::now();
   const std::int64_t step = image.step;
   std::error_code ignored;
   if (folder_was_there_ && !std::filesystem::exists(directory_, ignored)) {
@@ -110,7 +112,7 @@ void CheckpointWriter::Write(CheckpointImage image) {
     status_.durable_path = path;
     status_.error.clear();
   }
-  events_.durable(step, path);
+  events_.durable(step, path, std::chrono::steady_clock::now() - start);
   try {
     owner_.Guard([&] {
       RemoveOldCheckpoints(directory_, step, retention_, lineage);

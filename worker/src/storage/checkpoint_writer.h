@@ -25,7 +25,9 @@ namespace ddp::internal {
 class CheckpointWriter {
  public:
   struct Events {
-    std::function<void(std::int64_t step, const std::string& path)> durable;
+    // `took`: since Start() had the image.
+    std::function<void(std::int64_t step, const std::string& path, std::chrono::nanoseconds took)>
+        durable;
     // `failures`: so far, this one included.
     std::function<void(std::int64_t step, std::int64_t failures, const std::string& reason)> failed;
   };

@@ -20,7 +20,7 @@ std::chrono::nanoseconds ThreadTime() {
 }  // namespace
 
 SnapshotWriter::SnapshotWriter(std::string folder, int rank, std::optional<std::int64_t> keep_step,
-                               std::function<void(std::int64_t step)> published)
+                               Published published)
     : rank_(rank), published_(std::move(published)), slots_(std::move(folder), keep_step) {}
 
 void SnapshotWriter::GiveUp(const std::string& reason) {
@@ -64,7 +64,7 @@ void SnapshotWriter::Publish(CheckpointImage image) {
     try {
       slots_.Publish(std::move(image));
       newest_step_ = step;
-      published_(step);
+      published_(step, std::chrono::steady_clock::now() - begin);
     } catch (const std::exception& e) {
       GiveUp(e.what());
     }

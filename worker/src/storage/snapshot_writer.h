@@ -19,10 +19,13 @@ namespace ddp::internal {
 // snapshots of this process, never the training: usable().
 class SnapshotWriter {
  public:
-  // `rank`: who warns. `published`: called on a thread of this class when a snapshot is whole.
+  // Of a snapshot that is whole; `took`: since Publish() had it.
+  using Published = std::function<void(std::int64_t step, std::chrono::nanoseconds took)>;
+
+  // `rank`: who warns. `published`: called on a thread of this class.
   // `keep_step`: see SnapshotSlots.
   SnapshotWriter(std::string folder, int rank, std::optional<std::int64_t> keep_step,
-                 std::function<void(std::int64_t step)> published);
+                 Published published);
 
   bool usable() const { return usable_; }
 
@@ -50,7 +53,7 @@ class SnapshotWriter {
 
   // Constant after construction.
   const int rank_;
-  const std::function<void(std::int64_t step)> published_;
+  const Published published_;
 
   SnapshotSlots slots_;  // the thread's while it is busy
   std::atomic<bool> usable_{true};

@@ -21,6 +21,9 @@ AgentMeasures Full() {
   measures.facts.logs = {1000, 200, 3, 0, 50};
   measures.facts.round_trip = std::chrono::microseconds(740);
   measures.facts.heartbeat_at = TimePoint{} + std::chrono::seconds(10);
+  measures.facts.checkpoints.Add(milliseconds(1830));
+  measures.facts.snapshots.Add(milliseconds(41));
+  measures.facts.snapshots.Add(milliseconds(39));
   measures.now = TimePoint{} + milliseconds(10'400);
   measures.use.all = {milliseconds(90'500), 5000, 6000, 7000};
   measures.use.ranks = {{Rank{8}, {milliseconds(50'500), 3000, 2000, 4000}},

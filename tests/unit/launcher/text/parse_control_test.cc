@@ -27,6 +27,9 @@ TEST(ParseControlTest, UnderstandsEveryMessage) {
   EXPECT_EQ(ParseOne<StepMsg>("STEP=17").step, 17);
   EXPECT_EQ(ParseOne<StepMsg>("STEP=9223372036854775807").step, INT64_MAX);
   EXPECT_EQ(ParseOne<SnapshotMsg>("SNAPSHOT=90").step, 90);
+  EXPECT_TRUE(ParseOne<SavedMsg>("SAVED=durable 1830000").durable);
+  EXPECT_EQ(ParseOne<SavedMsg>("SAVED=durable 1830000").time, 1830000);
+  EXPECT_FALSE(ParseOne<SavedMsg>("SAVED=memory 0").durable);
   EXPECT_EQ(ParseOne<PhaseMsg>("PHASE=init").name, "init");
   EXPECT_TRUE(ParseOne<TellsMsg>("TELLS=1").tells);
   EXPECT_FALSE(ParseOne<TellsMsg>("TELLS=0").tells);
@@ -97,6 +100,11 @@ TEST(ParseControlTest, RefusesWhatIsMalformedAndQuotesIt) {
                                     std::string("CHECKPOINT=5 "),
                                     std::string("CHECKPOINT= /x"),
                                     std::string("CHECKPOINT=x /x"),
+                                    std::string("SAVED="),
+                                    std::string("SAVED=durable"),
+                                    std::string("SAVED=disk 7"),
+                                    std::string("SAVED=memory -7"),
+                                    std::string("SAVED=memory 31536000000001"),
                                     std::string("STRAGGLER="),
                                     std::string("STRAGGLER=-1"),
                                     std::string("STRAGGLER=x"),

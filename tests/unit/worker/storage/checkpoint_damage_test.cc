@@ -68,7 +68,7 @@ class Sample {
 };
 
 CheckpointWriter::Events NoEvents() {
-  return {[](std::int64_t, const std::string&) {},
+  return {[](auto...) {},
           [](std::int64_t step, std::int64_t, const std::string& reason) {
             ADD_FAILURE() << step << ": " << reason;
           }};

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <future>
@@ -36,8 +37,9 @@ class CheckpointWriterTest : public ::testing::Test {
   }
 
   CheckpointWriter::Events Events() {
-    return {[this](std::int64_t step, const std::string& path) {
+    return {[this](std::int64_t step, const std::string& path, std::chrono::nanoseconds took) {
               events_.push_back("durable " + std::to_string(step) + " " + path);
+              took_ = took;
             },
             [this](std::int64_t step, std::int64_t failures, const std::string& reason) {
               events_.push_back("failed " + std::to_string(step) + " " + std::to_string(failures) +
@@ -56,7 +58,9 @@ class CheckpointWriterTest : public ::testing::Test {
   std::string Path(std::int64_t step) const { return folder_ / CheckpointName(step); }
 
   ddprun::TempDir folder_;
-  std::vector<std::string> events_;  // read when no writer is busy
+  // Read when no writer is busy.
+  std::vector<std::string> events_;
+  std::chrono::nanoseconds took_{0};
 };
 
 TEST_F(CheckpointWriterTest, SaysWhenACheckpointIsOnDisk) {
@@ -76,18 +80,26 @@ TEST_F(CheckpointWriterTest, SaysWhenACheckpointIsOnDisk) {
 TEST_F(CheckpointWriterTest, WaitsForBytesThatAreStillOnTheirWay) {
   CheckpointWriter writer(folder_.path(), {2, 0}, Events());
   std::string bytes = "???";
+  std::promise<void> wait;
   std::promise<void> arrive;
   CheckpointImage image = {1, {{{"model.x", "U8", {3}}, bytes.data(), 3}}, {}};
-  image.await = [&bytes, arrived = arrive.get_future().share()] {
+  image.await = [&bytes, &wait, arrived = arrive.get_future().share()] {
+    wait.set_value();
     arrived.wait();
     bytes = "abc";
     return true;
   };
+  const auto start = std::chrono::steady_clock::now();
   writer.Start(std::move(image));
   EXPECT_TRUE(writer.busy());
+  wait.get_future().wait();
+  const auto waits = std::chrono::steady_clock::now();
   EXPECT_THAT(test::FilesIn(folder_.path()), IsEmpty());
+  const auto waited = std::chrono::steady_clock::now() - waits;
   arrive.set_value();
   writer.Wait();
+  EXPECT_GE(took_, waited) << "the wait is a part of what it took";
+  EXPECT_LE(took_, std::chrono::steady_clock::now() - start);
   EXPECT_THAT(test::ReadFile(Path(1)), ::testing::EndsWith("abc"));
 }
 
@@ -176,7 +188,7 @@ TEST_F(CheckpointWriterTest, IsBusyUntilDoneAndTheNextStartWaits) {
   std::promise<void> is_there;
   CheckpointWriter::Events events = Events();
   bool first = true;
-  events.durable = [&](std::int64_t step, const std::string&) {
+  events.durable = [&](std::int64_t step, const std::string&, std::chrono::nanoseconds) {
     events_.push_back("durable " + std::to_string(step));
     if (!std::exchange(first, false)) return;
     is_there.set_value();

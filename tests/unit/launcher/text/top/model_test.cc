@@ -28,10 +28,10 @@ JobStatus HungJob() {
 
 class TopModelTest : public testing::Test {
  protected:
-  void Take(const std::vector<JobStatus>& jobs, int second = 0) {
+  void Take(const std::vector<JobStatus>& jobs) {
     auto snapshot = ParseSnapshot(StatusToJson({}, jobs, 0));
     ASSERT_TRUE(snapshot.ok()) << snapshot.status();
-    model_.TakeSnapshot(*std::move(snapshot), Rates::TimePoint() + seconds(second));
+    model_.TakeSnapshot(*std::move(snapshot));
   }
   std::optional<Request> Press(Name name) { return model_.TakeKey({name}); }
   std::optional<Request> Type(const std::string& text) {
@@ -145,17 +145,21 @@ TEST_F(TopModelTest, AFilterLeavesRowsOut) {
   EXPECT_THAT(Screen(), HasSubstr("alpha"));
 }
 
-TEST_F(TopModelTest, StepsPerSecondComeFromTwoStatuses) {
-  JobStatus job = RunningJob("a", 2);
-  Take({job}, 0);
-  EXPECT_THAT(Screen(), Not(HasSubstr("2.5")));
-  job.step = 130;
-  Take({job}, 4);
-  EXPECT_THAT(Screen(), HasSubstr("2.5"));
-  job.step = 90;
-  job.generation = Generation{3};
-  Take({job}, 5);
-  EXPECT_THAT(Screen(), Not(HasSubstr("-2"))) << "the next generation begins at an older step";
+TEST_F(TopModelTest, StepsPerSecondAreThoseOfTheStatus) {
+  JobStatus slow = RunningJob("a", 2);
+  JobStatus fast = RunningJob("b", 2);
+  Take({slow, fast});
+  EXPECT_THAT(Screen(), Not(HasSubstr("2.53"))) << "not known yet";
+  slow.measured.steps_per_second = 2.53;
+  fast.measured.steps_per_second = 40.1;
+  Take({slow, fast});
+  EXPECT_THAT(Screen(), AllOf(HasSubstr("2.53"), HasSubstr("40.1")));
+  Type("ss");
+  EXPECT_THAT(Screen(), HasSubstr("by steps/s"));
+  EXPECT_LT(Screen().find("40.1"), Screen().find("2.53"));
+  Press(Name::kHome);
+  Press(Name::kEnter);
+  EXPECT_THAT(Screen(), HasSubstr("step 120 (40.1 steps/s)"));
 }
 
 TEST_F(TopModelTest, LostContactKeepsWhatWasThere) {
@@ -181,7 +185,7 @@ TEST_F(TopModelTest, ManyNodesAreShownByScreens) {
 
 TEST_F(TopModelTest, StacksFillTheScreenUntilTheyAreLeft) {
   Take({RunningJob("a", 2)});
-  model_.TakeText("stacks of job a", "2 main train.py:1\nl2\nl3");
+  model_.TakeText({Request::Kind::kStacks, "a"}, "2 main train.py:1\nl2\nl3");
   EXPECT_THAT(Screen(), AllOf(HasSubstr("stacks of job a"), HasSubstr("2 main train.py:1")));
   Press(Name::kDown);
   EXPECT_THAT(Screen(), AllOf(Not(HasSubstr("train.py:1")), HasSubstr("l2")));
@@ -190,18 +194,53 @@ TEST_F(TopModelTest, StacksFillTheScreenUntilTheyAreLeft) {
   EXPECT_THAT(Selected(), HasSubstr(">a"));
 }
 
+TEST_F(TopModelTest, TheLogOfTheSelectedRankIsShownFromItsEnd) {
+  Take({RunningJob("a", 2)});
+  EXPECT_EQ(Type("l"), std::nullopt) << "a job has no log of its own";
+  Press(Name::kEnter);
+  EXPECT_EQ(Type("l"), std::nullopt) << "nor has a node";
+  Type("r");
+  Press(Name::kDown);
+  const Request log{Request::Kind::kLog, "a", "", 1};
+  EXPECT_EQ(Type("l"), log);
+  std::string text;
+  for (int i = 0; i < 100; ++i) absl::StrAppend(&text, "line ", i, i < 99 ? "\n" : "");
+  model_.TakeText(log, text);
+  EXPECT_THAT(Screen(), AllOf(HasSubstr("log of rank 1 of job a"), HasSubstr("line 99"),
+                              HasSubstr("line 79"), Not(HasSubstr("line 78"))));
+  Press(Name::kHome);
+  EXPECT_THAT(Screen(), AllOf(HasSubstr("line 0"), Not(HasSubstr("line 99"))));
+  Press(Name::kEnd);
+  EXPECT_THAT(Screen(), AllOf(HasSubstr("line 99"), HasSubstr("line 79")));
+  EXPECT_EQ(Type("t"), std::nullopt);
+  EXPECT_EQ(Type("l"), log) << "its newest lines";
+  Press(Name::kEscape);
+  EXPECT_THAT(Selected(), HasSubstr(">1 "));
+}
+
+TEST_F(TopModelTest, TheLogOfAJobThatIsOverIsShown) {
+  JobStatus job = RunningJob("a", 2);
+  job.finished = Finished{Outcome::kFailed, 137, "no restart is left", 1, {}, {}};
+  Take({job});
+  Press(Name::kEnter);
+  Type("r");
+  EXPECT_EQ(Type("l"), (Request{Request::Kind::kLog, "a", "", 0}));
+}
+
 TEST_F(TopModelTest, TextFromElsewhereHasNoControlCharacters) {
   JobStatus job = RunningJob("a\x1b]0;owned\x07", 2);
   Take({job});
   EXPECT_EQ(Screen().find('\x1b'), std::string::npos);
   model_.TakeAnswer("no\x1b[2J");
   EXPECT_EQ(Screen().find('\x1b'), std::string::npos);
+  model_.TakeText({Request::Kind::kLog, "a\x1b[2J", "", 0}, "step 1\x1b[2J");
+  EXPECT_EQ(Screen().find('\x1b'), std::string::npos);
 }
 
 TEST_F(TopModelTest, PlainTextHasAllRowsAndNoKeys) {
   Model one("head:29400", "a");
   auto snapshot = ParseSnapshot(StatusToJson({}, {RunningJob("a", 200)}, 0));
-  one.TakeSnapshot(*std::move(snapshot), Rates::TimePoint());
+  one.TakeSnapshot(*std::move(snapshot));
   const std::string text = one.PlainText();
   EXPECT_THAT(text, AllOf(HasSubstr("n199"), HasSubstr("  next   "), Not(HasSubstr(">n")),
                           Not(HasSubstr("q quit"))));

@@ -49,8 +49,9 @@ TEST(GrantsTest, ThereAreNeverMoreThanItsBound) {
 }
 
 TEST(GrantsTest, WhatHasExpiredMakesRoom) {
-  Grants grants(1, 8);
+  Grants grants(8, 8);
   grants.Add("old", {.owner = "ann", .until = kStart + 1s}, kStart);
+  grants.Add("bobs", {.owner = "bob", .until = kStart + 1s}, kStart);
   grants.Add("new", {.owner = "ann", .until = kStart + 60s}, kStart + 2s);
   EXPECT_EQ(grants.size(), 1u);
   EXPECT_TRUE(grants.Find("new", kStart + 2s));

@@ -83,6 +83,7 @@ TEST_F(GenerationHistoryTest, LinesOfAnOddShapeAreNoHarm) {
   history_.OnLine(Json::parse("[1]"), 0);
   history_.OnLine(Json::parse("null"), 0);
   history_.OnLine(Json::parse("{\"event\":7}"), 0);
+  On(0, 0, "started", {{"epoch", "x"}, {"generation", 1.5}});
   On(1, 0, "formed");
   On(2, 0, "hung", {{"stacks", {{"main", {1, {{"ranks", {1, {2}}}, {"frames", 7}}}}}}});
   On(3, 0, "resumed", {{"total_ms", "x"}, {"phases_ms", 7}});

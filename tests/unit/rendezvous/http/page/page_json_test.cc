@@ -61,17 +61,21 @@ TEST(PageJsonTest, SixteenThousandNodesTakeLessThanAMebibyte) {
 
 TEST(PageJsonTest, TheListHasAsManyPointsAsASparklineNeeds) {
   JobPast past;
-  for (int i = 0; i <= 100; ++i) past.rates.Add(i * 5, kTime.now + i * 5s);
-  const Json json = ListedJob(JobOf(3), 3, past);
+  for (int i = 0; i <= 100; ++i) past.rates.Add(i / 8.0, kTime.now + i * 5s);
+  JobStatus job = JobOf(3);
+  job.measured.steps_per_second = 2.5004;
+  const Json json = ListedJob(job, 3, past);
   EXPECT_EQ(json["spark"].size(), 60u);
-  EXPECT_EQ(json["spark"].back(), 1.0);
-  EXPECT_EQ(json["steps_per_s"], 1.0);
+  EXPECT_EQ(json["spark"].front(), 5.125);
+  EXPECT_EQ(json["spark"].back(), 12.5);
+  EXPECT_EQ(json["steps_per_s"], 2.5) << "that of the status, with three places";
   EXPECT_EQ(json["nodes"], 3);
 }
 
 TEST(PageJsonTest, TimeAloneChangesNothingThatLasts) {
   JobStatus job = JobOf(2);
   job.progress.emplace();
+  job.measured = {2.5, 3s, 4s};
   PageTime later = kTime;
   later.unix_ms += 1000;
   later.now += 1s;
@@ -79,6 +83,7 @@ TEST(PageJsonTest, TimeAloneChangesNothingThatLasts) {
   for (NodeStatus& node : job.nodes) node.heard_ago += 10ms;
   job.progress->still += 1s;
   job.since += 1s;
+  job.measured = {2.4, 4s, 5s};
   const Json after = WholeJob(job, {}, later, false);
   EXPECT_NE(before, after);
   EXPECT_EQ(WithoutAges(before), WithoutAges(after));

@@ -228,6 +228,11 @@ TEST_F(PageServiceTest, ANeighbourHearsOfNoHost) {
   ASSERT_TRUE(viewer.HearUntil(R"("event":"started")"));
   EXPECT_THAT(viewer.heard(), HasSubstr(R"("event":"joined")"));
   EXPECT_THAT(viewer.heard(), Not(HasSubstr("n17")));
+  viewer.Forget();
+  Joined("ours", 18, 1, "ann");  // of a line that comes now, too
+  ASSERT_TRUE(viewer.HearUntil(R"("event":"joined")"));
+  ASSERT_TRUE(viewer.HearUntil("event: job\n"));
+  EXPECT_THAT(viewer.heard(), Not(HasSubstr("n18")));
 }
 
 TEST_F(PageServiceTest, TheListIsTheSameForAllWhoWatchIt) {

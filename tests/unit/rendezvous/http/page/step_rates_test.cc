@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <optional>
 
 namespace ddprun::http {
 namespace step_rates_test {
@@ -11,30 +12,33 @@ using namespace std::chrono_literals;
 
 const TimePoint kStart = TimePoint() + 1h;
 
-TEST(StepRatesTest, ARateNeedsTwoSamples) {
+TEST(StepRatesTest, NothingIsKeptBeforeTheFirstRate) {
   StepRates rates;
-  rates.Add(100, kStart);
-  EXPECT_FALSE(rates.newest());
-  rates.Add(150, kStart + 5s);
-  EXPECT_FLOAT_EQ(*rates.newest(), 10);
+  rates.Add(std::nullopt, kStart);
+  EXPECT_TRUE(rates.points().empty());
+  rates.Add(8.5, kStart + 1s);
+  ASSERT_EQ(rates.points().size(), 1u);
+  EXPECT_EQ(rates.points().back().per_second, 8.5);
+  EXPECT_EQ(rates.points().back().at, kStart + 1s);
+}
+
+TEST(StepRatesTest, WhileNobodyTrainsTheRateIsNone) {
+  StepRates rates;
+  rates.Add(8.5, kStart);
+  rates.Add(std::nullopt, kStart + 5s);
+  rates.Add(4, kStart + 10s);
+  ASSERT_EQ(rates.points().size(), 3u);
+  EXPECT_EQ(rates.points()[1].per_second, 0);
+  EXPECT_EQ(rates.points()[2].per_second, 4);
 }
 
 TEST(StepRatesTest, ASampleThatComesTooSoonIsLeftOut) {
   StepRates rates;
-  rates.Add(0, kStart);
-  rates.Add(40, kStart + 4s);
-  rates.Add(50, kStart + 5s);
-  ASSERT_EQ(rates.points().size(), 1u);
-  EXPECT_FLOAT_EQ(*rates.newest(), 10);
-}
-
-TEST(StepRatesTest, StepsThatARestartHasLostCountAsNone) {
-  StepRates rates;
-  rates.Add(500, kStart);
-  rates.Add(400, kStart + 5s);
-  EXPECT_FLOAT_EQ(*rates.newest(), 0);
-  rates.Add(420, kStart + 10s);
-  EXPECT_FLOAT_EQ(*rates.newest(), 4);
+  rates.Add(1, kStart);
+  rates.Add(2, kStart + 4s);
+  rates.Add(3, kStart + 4600ms);
+  ASSERT_EQ(rates.points().size(), 2u);
+  EXPECT_EQ(rates.points().back().per_second, 3);
 }
 
 TEST(StepRatesTest, SoManyAreKept) {

@@ -24,6 +24,7 @@ namespace ddprun::http {
 namespace http_server_test {
 
 using namespace std::chrono_literals;
+using ::testing::AllOf;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -59,11 +60,18 @@ TEST_F(HttpServerTest, AConnectionHasOneRequestAfterTheOther) {
 }
 
 TEST_F(HttpServerTest, WhoHasSaidAllStillHearsTheAnswer) {
-  Echo();
+  std::promise<std::shared_ptr<Responder>> asked;
+  Start({}, [&](const Request& request, std::shared_ptr<Responder> responder) {
+    if (request.target_path == "/later") return asked.set_value(std::move(responder));
+    responder->Send({.body = "now"});
+  });
   HttpClient client(server_->port());
-  client.Say(Get("/a"));
+  client.Say(Get("/later"));
   client.SayNoMore();
-  EXPECT_THAT(client.HearAll(), EndsWith("GET /a  here"));
+  const std::shared_ptr<Responder> responder = asked.get_future().get();
+  Ask(server_->port(), Get("/"));  // the server has seen the end meanwhile
+  responder->Send({.body = "at last"});
+  EXPECT_THAT(client.HearAll(), EndsWith("at last"));
 }
 
 TEST_F(HttpServerTest, HeadHasNoBody) {
@@ -140,6 +148,24 @@ TEST_F(HttpServerTest, AnAnswerMayComeLaterFromAnotherThreadAndOnlyOnce) {
   responder->Send({.body = "first"});
   responder->Send({.body = "second"});
   EXPECT_THAT(client.HearAll(), EndsWith("first"));
+}
+
+TEST_F(HttpServerTest, ASecondAnswerIsNoneToTheNextRequest) {
+  std::promise<std::shared_ptr<Responder>> asked[2];
+  Start({}, [&](const Request& request, std::shared_ptr<Responder> responder) {
+    asked[request.target_path == "/next" ? 1 : 0].set_value(std::move(responder));
+  });
+  HttpClient client(server_->port());
+  client.Say(Get("/"));
+  const std::shared_ptr<Responder> first = asked[0].get_future().get();
+  first->Send({.body = "first"});
+  EXPECT_TRUE(client.HearUntil("first"));
+  client.Forget();
+  client.Say(Get("/next", "Connection: close\r\n"));
+  const std::shared_ptr<Responder> next = asked[1].get_future().get();
+  first->Send({.body = "once more"});
+  next->Send({.body = "next"});
+  EXPECT_THAT(client.HearAll(), AllOf(EndsWith("next"), Not(HasSubstr("once more"))));
 }
 
 TEST_F(HttpServerTest, ARequestThatNobodyAnswersIsAnError) {

@@ -1,0 +1,22 @@
+// What the agent is told of checkpoints and snapshots: which, and how long they took.
+#ifndef DDPRUN_WORKER_SRC_CHECKPOINT_SAVE_REPORTS_H_
+#define DDPRUN_WORKER_SRC_CHECKPOINT_SAVE_REPORTS_H_
+
+#include <ddp/context.h>
+
+#include <chrono>
+#include <cstdint>
+
+#include "worker/src/storage/checkpoint_writer.h"
+
+namespace ddp::internal {
+
+// `ctx` outlives them.
+CheckpointWriter::Events ReportsOf(const Context& ctx);
+
+// SnapshotWriter::Published.
+void ReportSnapshot(std::int64_t step, std::chrono::nanoseconds took);
+
+}  // namespace ddp::internal
+
+#endif  // DDPRUN_WORKER_SRC_CHECKPOINT_SAVE_REPORTS_H_
