@@ -238,7 +238,22 @@ StillWatch::Excuse StillWatch::Describe(const ProcessFacts& facts, TimePoint now
   const Duration waited = LongestWait(facts, *memory);
   const bool starves = passed >= kShortest && Share(waited, passed) > kStarvedShare;
   const Duration excused = memory->debugged + (starves ? waited : Duration{});
-  return {std::min(excused, worker->still), traced || starves};
+  Excuse excuse{std::min(excused, worker->still), ""};
+  if (traced) {
+    excuse.why = facts.tracer.empty() ? "is held by a debugger" : facts.tracer;
+  } else if (starves) {
+    excuse.why = "gets no CPU, because its machine is overloaded";
+  }
+  return excuse;
+}
+
+void StillWatch::Tell(const Excuse& excuse, const StillWorker& worker, TimePoint now,
+                      Memory* memory, NodeProgress* progress) {
+  if (!excuse.now()) return memory->excused_since.reset();
+  if (!memory->excused_since) memory->excused_since = now;
+  const Duration lasts = now - *memory->excused_since;
+  if (progress->excuse && progress->excuse->lasts >= lasts) return;
+  progress->excuse = HangExcuse{worker.local_rank, worker.pid, excuse.why, lasts};
 }
 
 NodeProgress StillWatch::Look(const std::vector<SeenWorker>& workers, TimePoint now,
@@ -246,6 +261,12 @@ NodeProgress StillWatch::Look(const std::vector<SeenWorker>& workers, TimePoint 
   if (!begun_at_) begun_at_ = now;
   NodeProgress progress;
   progress.excused = progress.silent_excused = WasAway(now);
+  if (!progress.excused) {
+    away_since_.reset();
+  } else {
+    if (!away_since_) away_since_ = now;
+    progress.excuse = HangExcuse{{}, 0, "runs too seldom to watch its workers", now - *away_since_};
+  }
   std::vector<SeenWorker> telling;
   std::vector<SeenWorker> silent;
   for (const SeenWorker& worker : workers) (worker.silent ? silent : telling).push_back(worker);
@@ -301,7 +322,8 @@ void StillWatch::LookAtStill(const std::vector<SeenWorker>& workers, TimePoint n
     described.earlier = worker.earlier;
     described.entered = worker.entered;
     const Excuse excuse = Describe(facts(worker.pid), now, &memory, &described);
-    if (excuse.now) progress->excused = true;
+    Tell(excuse, described, now, &memory, progress);
+    if (excuse.now()) progress->excused = true;
     counted = std::min(counted, still - excuse.time);
     if (still >= NodeProgress::kDetailsAfter &&
         progress->still_workers.size() < NodeProgress::kMaxStillWorkers) {
@@ -324,9 +346,10 @@ void StillWatch::LookAtSilent(const std::vector<SeenWorker>& workers, TimePoint 
   for (const SeenWorker& worker : workers) {
     if (progress->silent_workers.size() == NodeProgress::kMaxStillWorkers) return;
     StillWorker described{worker.local_rank, worker.pid, now - *begun_at_};
-    if (Describe(facts(worker.pid), now, &memory_[worker.local_rank], &described).now) {
-      progress->silent_excused = true;
-    }
+    Memory& memory = memory_[worker.local_rank];
+    const Excuse excuse = Describe(facts(worker.pid), now, &memory, &described);
+    Tell(excuse, described, now, &memory, progress);
+    if (excuse.now()) progress->silent_excused = true;
     progress->silent_workers.push_back(std::move(described));
   }
 }

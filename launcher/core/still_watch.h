@@ -66,6 +66,7 @@ struct ProcessFacts {
   std::string waits_for{};          // for people
   TimePoint read_at{};
   std::optional<DiskWait> disk{};  // of the first thread, else of another thread or process
+  std::string tracer{};            // for people, where it is traced: "is held by gdb (pid 77)"
 };
 
 class StillWatch {
@@ -105,11 +106,14 @@ class StillWatch {
     std::deque<Use> uses;                          // from kBusyWindow ago on
     std::map<int, TimePoint> starved_since;        // by thread id: it wants to run, and does not
     Duration debugged{};                           // of the time that it has been still
+    std::optional<TimePoint> excused_since;
   };
   // What does not count.
   struct Excuse {
-    Duration time{};   // of StillWorker::still
-    bool now = false;  // it goes on
+    Duration time{};  // of StillWorker::still
+    std::string why;  // HangExcuse::why, while it goes on; else empty
+
+    bool now() const { return !why.empty(); }
   };
 
   bool WasAway(TimePoint now) const;
@@ -122,6 +126,9 @@ class StillWatch {
   // Adds what the kernel says of a worker that is still. What does not count is the time under a
   // debugger, and the time one of its threads waited for a CPU, if that is more than half.
   Excuse Describe(const ProcessFacts& facts, TimePoint now, Memory* memory, StillWorker* worker);
+  // Adds an excuse to what the rendezvous is told, if it has lasted longer than the one there.
+  static void Tell(const Excuse& excuse, const StillWorker& worker, TimePoint now, Memory* memory,
+                   NodeProgress* progress);
   // Which threads have not run since the last look, though they want to.
   static void FindStarved(const ProcessFacts& facts, Memory* memory);
   // How long the thread waited for a CPU that waited longest, since it was seen still first.
@@ -138,6 +145,8 @@ class StillWatch {
   bool stepped_ = false;               // one of them has
   std::uint64_t moves_ = 1;            // NodeProgress::moves
   std::optional<TimePoint> begun_at_;  // Begin(), or the first look
+  // The first of the latest looks that all came too late.
+  std::optional<TimePoint> away_since_;
 };
 
 }  // namespace ddprun

@@ -68,6 +68,10 @@ bool HangWatch::Take(AgentId node, const NodeProgress& progress, TimePoint now,
     // For a heartbeat that is handled late, now - still is too late a time. So it needs a new
     // count.
     const bool may_have_moved = excused || progress.moves == 0 || progress.moves != before.moves;
+    const bool has_moved = progress.moves != 0 ? progress.moves != before.moves : !excused;
+    if (has_moved && progress.workers > 0) {
+      really_moved_ = std::max(really_moved_, now - progress.still);
+    }
     LearnPassed(progress, std::clamp(moved - last_moved_, Duration{}, now - last.at), intervals);
     if (may_have_moved && moved > last_moved_ + kMoveResolution) {
       if (!excused_ && !called_) {

@@ -56,7 +56,7 @@ class HangWatch {
   static constexpr Duration kMoveResolution = std::chrono::milliseconds(200);
 
   // The workers were told to start, or the rendezvous was started again.
-  void Begin(TimePoint now) { last_moved_ = now; }
+  void Begin(TimePoint now) { last_moved_ = really_moved_ = now; }
 
   // What a node told; an interval that ends by it is learned. Returns whether a hang that was
   // called is over.
@@ -72,7 +72,9 @@ class HangWatch {
   bool judges() const { return nodes_ > 0; }
   // Workers run, and none of them has told anything.
   bool all_silent() const { return nodes_ == 0 && silent_nodes_ > 0 && !step_seen_; }
+  // Later than a rank really moved, where some of the time since then does not count.
   TimePoint last_moved() const { return last_moved_; }
+  TimePoint really_moved() const { return really_moved_; }
   // How long no rank may move, in the phases that the ranks are in.
   Duration Limit(const HangPolicy& policy, const PhaseIntervals& intervals) const;
 
@@ -94,6 +96,7 @@ class HangWatch {
   std::vector<std::string> PhasesToLearn() const;
 
   TimePoint last_moved_;
+  TimePoint really_moved_;
   std::map<std::string, int> phases_;  // how many nodes have a rank in it
   int nodes_ = 0;                      // that tell
   int silent_nodes_ = 0;               // with silent ranks

@@ -220,6 +220,40 @@ TEST_F(StillWatchTest, ADebuggerExcuses) {
   EXPECT_EQ(Look().still_workers[1].state, ProcessState::kStopped);
 }
 
+// A forgotten debugger put every verdict off, and nobody read which one.
+TEST_F(StillWatchTest, WhoIsExcusedAndByWhomAndSinceWhenIsTold) {
+  LookFor(3);
+  EXPECT_EQ(Look().excuse, std::nullopt);
+  facts_[101].state = ProcessState::kTraced;
+  facts_[101].tracer = "is held by gdb (pid 77)";
+  EXPECT_EQ(Look().excuse, (HangExcuse{LocalRank{1}, 101, "is held by gdb (pid 77)", {}}));
+  EXPECT_EQ(LookFor(9).excuse->lasts, seconds(9));
+  facts_[101].state = ProcessState::kRunnable;
+  EXPECT_EQ(Look().excuse, std::nullopt);
+}
+
+TEST_F(StillWatchTest, OfSeveralExcusesTheLongestIsTold) {
+  workers_[0].silent = true;
+  LookFor(3);
+  facts_[101].state = ProcessState::kTraced;
+  LookFor(2);
+  facts_[100].state = ProcessState::kTraced;
+  const NodeProgress progress = LookFor(2);
+  ASSERT_TRUE(progress.excuse);
+  EXPECT_EQ(progress.excuse->local_rank, LocalRank{1});
+  EXPECT_EQ(progress.excuse->lasts, seconds(3));
+  EXPECT_EQ(progress.excuse->why, "is held by a debugger") << "which one is not known";
+}
+
+TEST_F(StillWatchTest, AnAgentThatComesTooLateAgainAndAgainIsAnExcuse) {
+  LookFor(3);
+  EXPECT_EQ(Look(seconds(60)).excuse->lasts, Duration{}) << "it was suspended, perhaps";
+  const NodeProgress progress = Look(seconds(10));
+  EXPECT_EQ(progress.excuse,
+            (HangExcuse{{}, 0, "runs too seldom to watch its workers", seconds(10)}));
+  EXPECT_EQ(Look().excuse, std::nullopt);
+}
+
 // Seen red where the time before it counted no more either: whoever looked at a process with a
 // debugger put the verdict off by a whole limit.
 TEST_F(StillWatchTest, ADebuggerStopsTheClock) {

@@ -53,6 +53,7 @@ class JobMachineHangTest : public testing::Test {
         heartbeat.progress->excused = true;
         heartbeat.progress->still = Duration{};
       }
+      if (node == 'b') heartbeat.progress->excuse = excuse_;
       job_->Receive(node, heartbeat);
     }
   }
@@ -84,6 +85,7 @@ class JobMachineHangTest : public testing::Test {
   bool busy_ = false;
   bool collectives_ = true;  // are told
   bool debugged_ = false;
+  std::optional<HangExcuse> excuse_;  // of b
   bool tells_steps_ = true;
   char silent_ = 0;
   bool spare_ = false;  // c waits for a place
