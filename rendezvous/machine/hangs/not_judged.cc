@@ -34,10 +34,9 @@ NotJudged::Excuse ExcuseOf(const Node& node, const HangExcuse& told) {
 }
 
 std::string WhoIsExcused(const NotJudged::Excuse& excuse) {
-  const std::string who =
-      excuse.rank ? absl::StrCat("rank ", excuse.rank->value, " on ", excuse.host, " (pid ",
-                                 excuse.pid, ")")
-                  : absl::StrCat("ddprun on ", excuse.host);
+  const std::string who = excuse.rank ? absl::StrCat("rank ", excuse.rank->value, " on ",
+                                                     excuse.host, " (pid ", excuse.pid, ")")
+                                      : absl::StrCat("ddprun on ", excuse.host);
   return absl::StrCat(who, " ", excuse.why);
 }
 
@@ -49,6 +48,11 @@ std::optional<NotJudged> WhyNotJudged(const JobLife& life, const GenerationState
                                       const Roster& roster, TimePoint now) {
   if (!PolicyOfHangs(*life.spec).watches) return NotJudged{"--hang-timeout off"};
   const HangWatch& hang = generation.hang;
+  if (!hang.judges() && !life.progress.any) {
+    return NotJudged{
+        "no worker has told a step (Python: --auto-step, or ddprun.step(n) in the script; other "
+        "programs: STEP=n)"};
+  }
   // While ranks move, an excuse holds up nothing.
   if (now - hang.really_moved() < NodeProgress::kDetailsAfter) return std::nullopt;
   auto excuse = LongestExcuse(hang, roster, now);

@@ -43,9 +43,9 @@ TEST_F(JobMachineNotJudgedTest, AnExcuseThatLastsForALimitIsToldOnceToEveryNode)
     EXPECT_EQ(std::count_if(said.begin(), said.end(),
                             [&](const std::string& line) {
                               return line.starts_with(node + "<-") &&
-                                     line.find("job job is not judged: rank 3 on b (pid 201) is "
-                                               "held by gdb (pid 77) since 10.0 s") !=
-                                         std::string::npos;
+                                     line.find(
+                                         "job job is not judged: rank 3 on b (pid 201) is "
+                                         "held by gdb (pid 77) since 10.0 s") != std::string::npos;
                             }),
               1);
   }
@@ -64,8 +64,7 @@ TEST_F(JobMachineNotJudgedTest, StatusSaysWhoIsExcusedAndTheAgeByTheClock) {
   Debug(60);
   const JobStatus status = Status();
   ASSERT_TRUE(status.not_judged && status.not_judged->excuse && status.progress);
-  EXPECT_EQ(status.not_judged->why,
-            "rank 3 on b (pid 201) is held by gdb (pid 77) since 60.0 s");
+  EXPECT_EQ(status.not_judged->why, "rank 3 on b (pid 201) is held by gdb (pid 77) since 60.0 s");
   EXPECT_EQ(status.not_judged->excuse->rank, Rank{3});
   EXPECT_EQ(status.not_judged->excuse->lasts, seconds(60));
   EXPECT_LT(status.progress->still, seconds(5));
@@ -75,6 +74,34 @@ TEST_F(JobMachineNotJudgedTest, StatusSaysWhoIsExcusedAndTheAgeByTheClock) {
   Second(/*moves=*/true);
   EXPECT_FALSE(Status().not_judged);
   EXPECT_LT(Status().progress->wall, seconds(2));
+}
+
+// Seen red as it was: status said nothing of such a job.
+TEST_F(JobMachineNotJudgedTest, StatusSaysThatNobodyTellsHowFarItIs) {
+  job_.emplace(JobMachineDriver::Spec(2, 2, 3));
+  job_->RunTwoNodes();
+  ASSERT_TRUE(Status().not_judged);
+  EXPECT_THAT(Status().not_judged->why, HasSubstr("no worker has told a step"));
+  EXPECT_FALSE(Status().progress);
+  Second(/*moves=*/true);
+  EXPECT_FALSE(Status().not_judged);
+}
+
+TEST_F(JobMachineNotJudgedTest, StatusSaysThatHangsAreNotLookedFor) {
+  Run(JobSpec::kIgnoreHang);
+  ASSERT_TRUE(Status().not_judged);
+  EXPECT_EQ(Status().not_judged->why, "--hang-timeout off");
+  EXPECT_TRUE(Status().progress) << "how far they are is known all the same";
+}
+
+TEST_F(JobMachineNotJudgedTest, WorkersThatHaveEndedAreNotMissed) {
+  Run(JobSpec::kRestartHang);
+  for (const char node : {'a', 'b'}) {
+    Heartbeat ended;
+    ended.progress = NodeProgress{};
+    job_->Receive(node, ended);
+  }
+  EXPECT_FALSE(Status().not_judged);
 }
 
 // It came to look at the hang. Seen red where the verdict named the rank that it held.
