@@ -100,8 +100,12 @@ std::string NameOf(const DiskWait& disk) {
 
 }  // namespace
 
-std::optional<SeenWorker> SeenWorkerOf(const WorkerProgress& progress, int pid) {
-  if (progress.said_bye) return std::nullopt;
+SeenWorker SeenWorkerOf(const WorkerProgress& progress, int pid) {
+  if (progress.said_bye) {
+    SeenWorker leaving{progress.local_rank, pid};
+    leaving.leaving = true;
+    return leaving;
+  }
   const ProgressSnapshot& now = progress.now;
   SeenWorker seen{progress.local_rank, pid, now.moves};
   seen.silent = progress.source == ProgressSource::kNone;
@@ -269,14 +273,18 @@ NodeProgress StillWatch::Look(const std::vector<SeenWorker>& workers, TimePoint 
   }
   std::vector<SeenWorker> telling;
   std::vector<SeenWorker> silent;
-  for (const SeenWorker& worker : workers) (worker.silent ? silent : telling).push_back(worker);
+  std::vector<SeenWorker> leaving;
+  for (const SeenWorker& worker : workers) {
+    (worker.leaving ? leaving : worker.silent ? silent : telling).push_back(worker);
+  }
   const std::map<LocalRank, Memory> before = std::exchange(memory_, {});
   std::set<std::string> passed;
   for (const SeenWorker& worker : workers) {
     const auto found = before.find(worker.local_rank);
     const bool known = found != before.end() && found->second.pid == worker.pid;
-    const bool stands = known && found->second.moves == worker.moves && !progress.excused;
-    if (!stands && !worker.silent) ++moves_;
+    const bool stands = known && found->second.moves == worker.moves &&
+                        found->second.leaving == worker.leaving && !progress.excused;
+    if (!stands && !worker.silent && !worker.leaving) ++moves_;
     AddPassed(worker, known ? found->second.begun : decltype(worker.begun)(), &passed);
     Memory& memory = memory_[worker.local_rank];
     if (stands) {
@@ -284,6 +292,7 @@ NodeProgress StillWatch::Look(const std::vector<SeenWorker>& workers, TimePoint 
     } else {
       memory.pid = worker.pid;
       memory.moves = worker.moves;
+      memory.leaving = worker.leaving;
       memory.moved_at = now;
       memory.begun = worker.begun;
     }
@@ -298,6 +307,7 @@ NodeProgress StillWatch::Look(const std::vector<SeenWorker>& workers, TimePoint 
   if (all_still && now - *begun_at_ >= NodeProgress::kDetailsAfter) {
     LookAtSilent(silent, now, facts, &progress);
   }
+  LookAtLeaving(leaving, now, facts, &progress);
   last_look_ = now;
   return progress;
 }
@@ -351,6 +361,18 @@ void StillWatch::LookAtSilent(const std::vector<SeenWorker>& workers, TimePoint 
     Tell(excuse, described, now, &memory, progress);
     if (excuse.now()) progress->silent_excused = true;
     progress->silent_workers.push_back(std::move(described));
+  }
+}
+
+void StillWatch::LookAtLeaving(const std::vector<SeenWorker>& workers, TimePoint now,
+                               const FactsOf& facts, NodeProgress* progress) {
+  for (const SeenWorker& worker : workers) {
+    if (progress->leaving_workers.size() == NodeProgress::kMaxStillWorkers) return;
+    Memory& memory = memory_[worker.local_rank];
+    StillWorker described{worker.local_rank, worker.pid, now - memory.moved_at};
+    if (described.still < NodeProgress::kDetailsAfter) continue;
+    described.still -= Describe(facts(worker.pid), now, &memory, &described).time;
+    progress->leaving_workers.push_back(std::move(described));
   }
 }
 

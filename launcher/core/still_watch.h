@@ -32,11 +32,12 @@ struct SeenWorker {
   bool names_phases = false;
   bool stepped = false;                          // it has finished a step
   bool silent = false;                           // it has told nothing since its start
+  bool leaving = false;                          // it has said BYE
   std::map<std::string, std::uint64_t> begun{};  // how often each phase, but those of its start
 };
 
-// Of the process `pid`; nullopt where it has said that it ends.
-std::optional<SeenWorker> SeenWorkerOf(const WorkerProgress& progress, int pid);
+// Of the process `pid`. Of one that is leaving nothing else is known.
+SeenWorker SeenWorkerOf(const WorkerProgress& progress, int pid);
 
 // The last collectives of these workers: of each process group the few that they entered last. A
 // rank that has sent what it had may be in the next one already.
@@ -96,7 +97,8 @@ class StillWatch {
   struct Memory {
     int pid = 0;
     std::uint64_t moves = 0;
-    TimePoint moved_at;
+    bool leaving = false;
+    TimePoint moved_at;                 // or when it said BYE
     std::optional<ProcessFacts> facts;  // of the first look that saw it still
     TimePoint facts_at;
     std::optional<ProcessFacts> last;              // of the last look
@@ -123,6 +125,9 @@ class StillWatch {
   // Of those that have told nothing.
   void LookAtSilent(const std::vector<SeenWorker>& workers, TimePoint now, const FactsOf& facts,
                     NodeProgress* progress);
+  // Of those that have said BYE. Their end may hang as well: a static destructor, a driver.
+  void LookAtLeaving(const std::vector<SeenWorker>& workers, TimePoint now, const FactsOf& facts,
+                     NodeProgress* progress);
   // Adds what the kernel says of a worker that is still. What does not count is the time under a
   // debugger, and the time one of its threads waited for a CPU, if that is more than half.
   Excuse Describe(const ProcessFacts& facts, TimePoint now, Memory* memory, StillWorker* worker);

@@ -105,6 +105,8 @@ struct NodeProgress {
 
   // What lies behind `excused` or `silent_excused`; of several excuses the one that lasts longest.
   std::optional<HangExcuse> excuse{};
+  // Workers that have said BYE and run on; `still`: since then. At most kMaxStillWorkers.
+  std::vector<StillWorker> leaving_workers{};
 
   static constexpr Duration kDetailsAfter = std::chrono::seconds(1);
   static constexpr std::size_t kMaxPhases = 4;

@@ -320,6 +320,18 @@ HangVerdict FindCulprit(const std::vector<StillRank>& ranks, const StackTree& st
   return AllAlike(ranks, (telling.empty() ? ranks : telling).front(), stacks);
 }
 
+HangVerdict WhoDoesNotEnd(const std::vector<StillRank>& ranks) {
+  if (ranks.empty()) return {std::nullopt, "no node has said which rank", false};
+  const StillRank& first = ranks.front();
+  std::string why = absl::StrCat(NameOf(first), AndOthers(ranks.size()), " said BYE ",
+                                 ForHowLong(first.worker.still), " ago and has not ended");
+  if (const std::string held = WhyHeld(first.worker); !held.empty()) {
+    absl::StrAppend(&why, ": it ", held);
+  }
+  absl::StrAppend(&why, At(first.worker));
+  return {first, std::move(why), false, false};
+}
+
 WorkerFailure FailureOf(const StillRank& culprit, Generation generation) {
   WorkerFailure failure;
   failure.host = culprit.host;

@@ -70,6 +70,8 @@ class HangWatch {
 
   // At least one node tells.
   bool judges() const { return nodes_ > 0; }
+  // Workers run that have said BYE, and no others that tell.
+  bool leaves() const { return nodes_ == 0 && leaving_nodes_ > 0; }
   // Workers run, and none of them has told anything.
   bool all_silent() const { return nodes_ == 0 && silent_nodes_ > 0 && !step_seen_; }
   // Later than a rank really moved, where some of the time since then does not count.
@@ -89,6 +91,8 @@ class HangWatch {
   };
 
   void Count(const NodeProgress& progress, int by);
+  // The last word of a worker is a move.
+  void TakeByes(const NodeProgress& progress, TimePoint now);
   // Phases that began and ended between two heartbeats, in which no interval was above `longest`.
   void LearnPassed(const NodeProgress& progress, Duration longest, PhaseIntervals* intervals) const;
   // The phases that an interval is learned for. Where a rank is in a phase of its own, the others
@@ -100,6 +104,7 @@ class HangWatch {
   std::map<std::string, int> phases_;  // how many nodes have a rank in it
   int nodes_ = 0;                      // that tell
   int silent_nodes_ = 0;               // with silent ranks
+  int leaving_nodes_ = 0;              // with ranks that have said BYE and run on
   // By AgentId. Shared with who looks at it on another thread.
   std::unordered_map<std::uint64_t, Report> reports_;
   bool step_seen_ = false;

@@ -144,6 +144,9 @@ void Fill(const NodeProgress& from, v1::NodeProgress* to) {
   for (const std::string& phase : from.phases_passed) {
     to->add_phases_passed(CleanText(phase, kMaxPhaseBytes));
   }
+  for (const StillWorker& worker : from.leaving_workers) {
+    FillWorker(worker, to->add_leaving_workers());
+  }
   if (from.excuse) FillExcuse(*from.excuse, to->mutable_excuse());
 }
 
@@ -188,6 +191,7 @@ NodeProgress ReadProgress(const v1::NodeProgress& from, FieldChecker& check) {
   for (const std::string& phase : from.phases_passed()) {
     to.phases_passed.push_back(check.Text("NodeProgress.phases_passed", phase, kMaxPhaseBytes));
   }
+  to.leaving_workers = ReadWorkers("NodeProgress.leaving_workers", from.leaving_workers(), check);
   if (from.has_excuse()) to.excuse = ReadExcuse(from.excuse(), check);
   return to;
 }

@@ -83,13 +83,13 @@ Duration HangJudge::Limit() const {
   const HangPolicy policy = PolicyOfHangs(*job_.life->spec);
   const Duration limit = job_.generation->hang.Limit(policy, job_.life->progress.intervals);
   // A rank that has finished its part leaves the others with what takes as long as it takes.
-  const bool tail = job_.generation->tally.workers_succeeded > 0;
+  const bool tail = job_.generation->tally.workers_succeeded > 0 || job_.generation->hang.leaves();
   return tail ? std::max(limit, policy.startup_limit) : limit;
 }
 
 void HangJudge::AddProgress(JobStatus* status, TimePoint now) const {
   status->not_judged = WhyNotJudged(*job_.life, *job_.generation, *job_.roster, now);
-  if (!job_.generation->hang.judges()) return;
+  if (!job_.generation->hang.judges() && !job_.generation->hang.leaves()) return;
   JobStatus::Progress progress;
   progress.still = std::max(now - job_.generation->hang.last_moved(), Duration{});
   progress.wall = std::max(now - job_.generation->hang.really_moved(), progress.still);
@@ -102,7 +102,7 @@ void HangJudge::AddProgress(JobStatus* status, TimePoint now) const {
 // they may all wait for the same file server.
 bool HangJudge::Judges() const {
   const auto& hang = job_.generation->hang;
-  return hang.judges() || (job_.life->progress.any && hang.all_silent());
+  return hang.judges() || hang.leaves() || (job_.life->progress.any && hang.all_silent());
 }
 
 // It came after the limit, or its time would not count: it holds up the verdict, and is not why the
@@ -191,7 +191,8 @@ std::vector<StillNode> HangJudge::StillNodes() const {
 StackQuestion HangJudge::Question() const {
   StackQuestion question;
   // All ranks make steps: one that is silent after another one's step never tells anything.
-  question.culprit = {StillNodes(), !job_.generation->hang.step_seen()};
+  const HangWatch& hang = job_.generation->hang;
+  question.culprit = {StillNodes(), !hang.step_seen(), hang.leaves()};
   question.sent_bytes = ShownStackBytes();
   return question;
 }
@@ -308,6 +309,9 @@ std::size_t HangJudge::ShownStackBytes() const {
 std::pair<bool, std::string> HangJudge::AfterHang(const HangVerdict& verdict, bool again,
                                                   TimePoint now) {
   const JobSpec& spec = *job_.life->spec;
+  if (job_.generation->hang.leaves()) {
+    return {false, "the workers are left alone: all have said BYE"};
+  }
   const bool tail = job_.generation->tally.workers_succeeded > 0;
   if (spec.on_hang == JobSpec::kReportHang || tail) {
     return {false, tail ? "a rank has ended with 0: the others are left alone"

@@ -53,9 +53,16 @@ class JobMachineHangTest : public testing::Test {
         heartbeat.progress->excused = true;
         heartbeat.progress->still = Duration{};
       }
+      if (said_bye_) heartbeat.progress = Leaving(node);
       if (node == 'b') heartbeat.progress->excuse = excuse_;
       job_->Receive(node, heartbeat);
     }
+  }
+  // All ranks have said BYE, and of those of b one does not end.
+  NodeProgress Leaving(char node) const {
+    NodeProgress progress;
+    if (node == 'b') progress.leaving_workers = {{LocalRank{1}, 201, still_}};
+    return progress;
   }
   void AddWorkers(char node, NodeProgress* progress) {
     for (int i = 0; i < 2; ++i) {
@@ -87,6 +94,7 @@ class JobMachineHangTest : public testing::Test {
   bool debugged_ = false;
   std::optional<HangExcuse> excuse_;  // of b
   bool tells_steps_ = true;
+  bool said_bye_ = false;  // Leaving()
   char silent_ = 0;
   bool spare_ = false;  // c waits for a place
 };
