@@ -317,16 +317,24 @@ void StillWatch::LookAtStill(const std::vector<SeenWorker>& workers, TimePoint n
   progress->workers = static_cast<int>(workers.size());
   std::set<std::string> phases;
   Duration shortest = workers.empty() ? Duration{} : Duration::max();
-  Duration counted = shortest;
   for (const SeenWorker& worker : workers) {
     phases.insert(worker.phase);
     names_phases_ = names_phases_ || worker.names_phases;
     stepped_ = stepped_ || worker.stepped;
+    shortest = std::min(shortest, now - memory_[worker.local_rank].moved_at);
+  }
+  progress->still = shortest;
+  progress->names_phases = names_phases_;
+  progress->stepped = stepped_;
+  progress->moves = moves_;
+  for (const std::string& phase : phases) {
+    if (progress->phases.size() < NodeProgress::kMaxPhases) progress->phases.push_back(phase);
+  }
+  // What one rank does says nothing where another one moves, and costs a look into /proc.
+  if (shortest < NodeProgress::kDetailsAfter) return;
+  for (const SeenWorker& worker : workers) {
     Memory& memory = memory_[worker.local_rank];
     const Duration still = now - memory.moved_at;
-    shortest = std::min(shortest, still);
-    counted = std::min(counted, still);
-    if (still == Duration{}) continue;
     StillWorker described{worker.local_rank, worker.pid, still, worker.step, worker.phase};
     described.inside = worker.inside;
     described.earlier = worker.earlier;
@@ -334,20 +342,10 @@ void StillWatch::LookAtStill(const std::vector<SeenWorker>& workers, TimePoint n
     const Excuse excuse = Describe(facts(worker.pid), now, &memory, &described);
     Tell(excuse, described, now, &memory, progress);
     if (excuse.now()) progress->excused = true;
-    counted = std::min(counted, still - excuse.time);
-    if (still >= NodeProgress::kDetailsAfter &&
-        progress->still_workers.size() < NodeProgress::kMaxStillWorkers) {
+    progress->still = std::min(progress->still, still - excuse.time);
+    if (progress->still_workers.size() < NodeProgress::kMaxStillWorkers) {
       progress->still_workers.push_back(std::move(described));
     }
-  }
-  progress->still = counted;
-  progress->names_phases = names_phases_;
-  progress->stepped = stepped_;
-  progress->moves = moves_;
-  // What one rank does says nothing where another one moves.
-  if (shortest < NodeProgress::kDetailsAfter) progress->still_workers.clear();
-  for (const std::string& phase : phases) {
-    if (progress->phases.size() < NodeProgress::kMaxPhases) progress->phases.push_back(phase);
   }
 }
 

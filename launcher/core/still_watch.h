@@ -72,7 +72,7 @@ struct ProcessFacts {
 
 class StillWatch {
  public:
-  // Asked of a worker that has not moved since the last look.
+  // Asked of each worker once none of the node has moved for NodeProgress::kDetailsAfter.
   using FactsOf = std::function<ProcessFacts(int pid)>;
 
   // `heartbeat`: how far two looks are apart. Where they are much farther apart, this process was

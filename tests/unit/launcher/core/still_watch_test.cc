@@ -20,6 +20,7 @@ class StillWatchTest : public testing::Test {
   NodeProgress Look(Duration later = seconds(1)) {
     now_ += later;
     return watch_.Look(workers_, now_, [this](int pid) {
+      ++asked_;
       if (!copying_stacks_) facts_[pid].read_at = now_;
       return facts_[pid];
     });
@@ -33,6 +34,7 @@ class StillWatchTest : public testing::Test {
   std::vector<SeenWorker> workers_ = {{LocalRank{0}, 100, 1, 7, ""}, {LocalRank{1}, 101, 1, 7, ""}};
   std::map<int, ProcessFacts> facts_;
   bool copying_stacks_ = false;  // facts stay as they were
+  int asked_ = 0;                // how often for facts
   StillWatch watch_{seconds(1)};
   TimePoint now_{std::chrono::hours(1)};
 };
@@ -67,6 +69,21 @@ TEST_F(StillWatchTest, DetailsAreToldOnlyOnceNoWorkerMoves) {
   EXPECT_EQ(progress.still_workers[0].still, seconds(9));
   EXPECT_EQ(progress.still_workers[1].still, seconds(4));
   EXPECT_EQ(progress.still_workers[1].step, 7);
+}
+
+// Facts cost the agent's loop some microseconds for each thread. Seen red where they were asked of
+// every worker that stood still between two looks.
+TEST_F(StillWatchTest, FactsAreAskedOnlyOnceNoWorkerHasMovedForASecond) {
+  Look();
+  for (int i = 0; i < 9; ++i) {
+    Look(milliseconds(200));
+    if (i % 4 == 3) ++workers_[1].moves;
+  }
+  EXPECT_EQ(asked_, 0);
+  for (int i = 0; i < 4; ++i) Look(milliseconds(200));
+  EXPECT_EQ(asked_, 0);
+  Look(milliseconds(200));
+  EXPECT_EQ(asked_, 2);
 }
 
 // An evaluation that nobody has named reads from a disk. Seen red where one look at D was enough.
