@@ -14,12 +14,15 @@ bool AnyIn(ProcessState state, const std::vector<StillWorker>& workers) {
 }  // namespace
 
 void PhaseIntervals::Learn(const std::string& phase, Duration interval) {
-  const auto found = longest_.find(phase);
-  if (found != longest_.end()) {
-    found->second = std::max(found->second, interval);
-  } else if (longest_.size() < kMaxPhases) {
-    longest_.emplace(phase, interval);
-  }
+  learned_[phase] = ++times_;
+  const auto [entry, is_new] = longest_.try_emplace(phase, interval);
+  entry->second = std::max(entry->second, interval);
+  if (longest_.size() <= kMaxPhases) return;
+  const auto oldest =
+      std::min_element(learned_.begin(), learned_.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  longest_.erase(oldest->first);
+  learned_.erase(oldest);
 }
 
 std::optional<Duration> PhaseIntervals::Longest(const std::string& phase) const {

@@ -27,10 +27,14 @@ namespace ddprun {
 // The longest time without a move, by phase. Kept over generations, and in the job's record.
 class PhaseIntervals {
  public:
-  static constexpr std::size_t kMaxPhases = 64;  // later ones are never learned
+  // Of more, the one that was learned longest ago is forgotten: a program that numbers its phases
+  // still has its others judged.
+  static constexpr std::size_t kMaxPhases = 64;
 
   PhaseIntervals() = default;
-  explicit PhaseIntervals(std::map<std::string, Duration> longest) : longest_(std::move(longest)) {}
+  explicit PhaseIntervals(const std::map<std::string, Duration>& longest) {
+    for (const auto& [phase, interval] : longest) Learn(phase, interval);
+  }
 
   void Learn(const std::string& phase, Duration interval);
   // nullopt: the phase was never seen.
@@ -39,6 +43,8 @@ class PhaseIntervals {
 
  private:
   std::map<std::string, Duration> longest_;
+  std::map<std::string, std::uint64_t> learned_;  // when last; the same phases
+  std::uint64_t times_ = 0;                       // that Learn was called
 };
 
 struct HangPolicy {
