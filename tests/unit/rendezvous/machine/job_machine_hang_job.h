@@ -47,7 +47,7 @@ class JobMachineHangTest : public testing::Test {
       if (tells_steps_) heartbeat.step = moves ? step_ : 5;
       heartbeat.progress = NodeProgress{2, still_, {phase_}};
       heartbeat.progress->names_phases = !named_.empty();
-      heartbeat.progress->stepped = true;
+      heartbeat.progress->stepped = steps_;
       if (!moves) AddWorkers(node, &*heartbeat.progress);
       if (debugged_) {
         heartbeat.progress->excused = true;
@@ -94,6 +94,7 @@ class JobMachineHangTest : public testing::Test {
   bool debugged_ = false;
   std::optional<HangExcuse> excuse_;  // of b
   bool tells_steps_ = true;
+  bool steps_ = true;      // are made
   bool said_bye_ = false;  // Leaving()
   char silent_ = 0;
   bool spare_ = false;  // c waits for a place
