@@ -54,23 +54,8 @@ struct NodeStatus {
   NodeUsage usage{};                // as it was told last
 };
 
-struct JobStatus {
-  std::string job;
-  std::uint32_t requeue_number = 0;
-  Generation generation;
-  JobState state = JobState::kGathering;
-  std::string reason;  // why it is in this state, or what it waits for
-  Duration since{};    // in this state
-  JobSpec spec;
-  int world_size = 0;             // of the current generation
-  int restarts_used = 0;          // in the whole job
-  int restarts_left = 0;          // from now on, where a window is given within it
-  std::vector<NodeStatus> nodes;  // members by rank, then the others in the order of their arrival
-  std::optional<RootCause> last_cause;  // of the newest generation that failed
-  std::optional<std::int64_t> step;     // the newest of all
-  std::optional<std::int64_t> checkpoint;
-  std::optional<RestorePlan> restore{};    // what the generation began with
-  FailedCheckpoints failed_checkpoints{};  // of all generations
+// Whether the ranks of a job move, and whether anybody would notice if none did.
+struct JobMovement {
   // Of the workers that tell how far they are; nullopt: none does, or none runs.
   struct Progress {
     Duration still{};  // since a rank moved last
@@ -94,6 +79,25 @@ struct JobStatus {
     std::optional<Excuse> excuse{};
   };
   std::optional<NotJudged> not_judged{};  // while workers run
+};
+
+struct JobStatus : JobMovement {
+  std::string job;
+  std::uint32_t requeue_number = 0;
+  Generation generation;
+  JobState state = JobState::kGathering;
+  std::string reason;  // why it is in this state, or what it waits for
+  Duration since{};    // in this state
+  JobSpec spec;
+  int world_size = 0;             // of the current generation
+  int restarts_used = 0;          // in the whole job
+  int restarts_left = 0;          // from now on, where a window is given within it
+  std::vector<NodeStatus> nodes;  // members by rank, then the others in the order of their arrival
+  std::optional<RootCause> last_cause;  // of the newest generation that failed
+  std::optional<std::int64_t> step;     // the newest of all
+  std::optional<std::int64_t> checkpoint;
+  std::optional<RestorePlan> restore{};    // what the generation began with
+  FailedCheckpoints failed_checkpoints{};  // of all generations
   // While not all ranks have come to the store that an agent serves.
   struct Arrivals {
     struct Missing {
