@@ -321,7 +321,8 @@ void Agent::Perform(const Supervisor::ShowHangStacks& show) {
   history_.hang = show.stacks;
   for (const std::string& line : show.stacks.verdict) LogInfo(line);
   for (const std::string& line : HangTreeLines(show.stacks, kMostTreeLines)) LogInfo(line);
-  LogInfo(absl::StrCat("the stacks of all threads are in ", run_files_.hang_stacks_path()));
+  LogInfo(absl::StrCat("the stacks of all threads are in ",
+                       run_files_.HangStacksPath(show.generation)));
   LogInfo(show.stacks.next);
   run_files_.WriteHangStacks(show.stacks, options_.config.rendezvous.id, show.generation);
 }

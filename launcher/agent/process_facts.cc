@@ -116,6 +116,13 @@ void LookAtThreads(pid_t pid, ProcessFacts* facts) {
   }
 }
 
+// strace lets a process run on between two calls; a debugger mostly does not.
+std::string DescribeTracer(pid_t tracer, char state_of_traced) {
+  const auto stat = ReadProcessStat(tracer);
+  return absl::StrCat(state_of_traced == 't' ? "is held by " : "is traced by ",
+                      stat ? stat->name : "a process that has ended", " (pid ", tracer, ")");
+}
+
 // A process of the rank that traces another one, as some sandboxes do, is no debugger, either.
 void LookAtSpeaker(pid_t pid, const std::vector<pid_t>& family, ProcessFacts* facts) {
   const stacks::ThreadFacts thread = stacks::LookAtThread(pid, pid);
@@ -127,6 +134,7 @@ void LookAtSpeaker(pid_t pid, const std::vector<pid_t>& family, ProcessFacts* fa
   const bool harmless =
       IsOwnThread(tracer) || std::find(family.begin(), family.end(), tracer) != family.end();
   facts->state = harmless ? ProcessState::kRunnable : ProcessState::kTraced;
+  if (!harmless) facts->tracer = DescribeTracer(static_cast<pid_t>(tracer), thread.state);
 }
 
 // Processes that load its data or copy its files work for it.

@@ -2,6 +2,9 @@
 //
 // Reads a few small files of procfs, which never wait for a disk. Any thread. What cannot be read,
 // because the process is gone or another user's, is left as it is in a fresh ProcessFacts.
+//
+// Costs some 15 µs for each thread and each process that is looked at: 3 ms for a rank of 200
+// threads. The agent's loop does it, so only of ranks that stand still (StillWatch::FactsOf).
 #ifndef DDPRUN_LAUNCHER_AGENT_PROCESS_FACTS_H_
 #define DDPRUN_LAUNCHER_AGENT_PROCESS_FACTS_H_
 

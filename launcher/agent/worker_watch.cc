@@ -49,7 +49,7 @@ NodeProgress WorkerWatch::Look() {
   for (const WorkerProgress& progress : workers_->progress().Read(now)) {
     const auto pid = workers_->PidOf(progress.local_rank);
     if (!pid) continue;
-    if (auto worker = SeenWorkerOf(progress, *pid)) seen.push_back(*std::move(worker));
+    seen.push_back(SeenWorkerOf(progress, *pid));
   }
   NodeProgress progress = still_.Look(seen, now, [this](int pid) { return FactsOf(pid); });
   urgency_ = progress.still < NodeProgress::kDetailsAfter ? stacks::StackUrgency::kBesideTraining

@@ -100,8 +100,12 @@ std::string NameOf(const DiskWait& disk) {
 
 }  // namespace
 
-std::optional<SeenWorker> SeenWorkerOf(const WorkerProgress& progress, int pid) {
-  if (progress.said_bye) return std::nullopt;
+SeenWorker SeenWorkerOf(const WorkerProgress& progress, int pid) {
+  if (progress.said_bye) {
+    SeenWorker leaving{progress.local_rank, pid};
+    leaving.leaving = true;
+    return leaving;
+  }
   const ProgressSnapshot& now = progress.now;
   SeenWorker seen{progress.local_rank, pid, now.moves};
   seen.silent = progress.source == ProgressSource::kNone;
@@ -238,7 +242,22 @@ StillWatch::Excuse StillWatch::Describe(const ProcessFacts& facts, TimePoint now
   const Duration waited = LongestWait(facts, *memory);
   const bool starves = passed >= kShortest && Share(waited, passed) > kStarvedShare;
   const Duration excused = memory->debugged + (starves ? waited : Duration{});
-  return {std::min(excused, worker->still), traced || starves};
+  Excuse excuse{std::min(excused, worker->still), ""};
+  if (traced) {
+    excuse.why = facts.tracer.empty() ? "is held by a debugger" : facts.tracer;
+  } else if (starves) {
+    excuse.why = "gets no CPU, because its machine is overloaded";
+  }
+  return excuse;
+}
+
+void StillWatch::Tell(const Excuse& excuse, const StillWorker& worker, TimePoint now,
+                      Memory* memory, NodeProgress* progress) {
+  if (!excuse.now()) return memory->excused_since.reset();
+  if (!memory->excused_since) memory->excused_since = now;
+  const Duration lasts = now - *memory->excused_since;
+  if (progress->excuse && progress->excuse->lasts >= lasts) return;
+  progress->excuse = HangExcuse{worker.local_rank, worker.pid, excuse.why, lasts};
 }
 
 NodeProgress StillWatch::Look(const std::vector<SeenWorker>& workers, TimePoint now,
@@ -246,16 +265,26 @@ NodeProgress StillWatch::Look(const std::vector<SeenWorker>& workers, TimePoint 
   if (!begun_at_) begun_at_ = now;
   NodeProgress progress;
   progress.excused = progress.silent_excused = WasAway(now);
+  if (!progress.excused) {
+    away_since_.reset();
+  } else {
+    if (!away_since_) away_since_ = now;
+    progress.excuse = HangExcuse{{}, 0, "runs too seldom to watch its workers", now - *away_since_};
+  }
   std::vector<SeenWorker> telling;
   std::vector<SeenWorker> silent;
-  for (const SeenWorker& worker : workers) (worker.silent ? silent : telling).push_back(worker);
+  std::vector<SeenWorker> leaving;
+  for (const SeenWorker& worker : workers) {
+    (worker.leaving ? leaving : worker.silent ? silent : telling).push_back(worker);
+  }
   const std::map<LocalRank, Memory> before = std::exchange(memory_, {});
   std::set<std::string> passed;
   for (const SeenWorker& worker : workers) {
     const auto found = before.find(worker.local_rank);
     const bool known = found != before.end() && found->second.pid == worker.pid;
-    const bool stands = known && found->second.moves == worker.moves && !progress.excused;
-    if (!stands && !worker.silent) ++moves_;
+    const bool stands = known && found->second.moves == worker.moves &&
+                        found->second.leaving == worker.leaving && !progress.excused;
+    if (!stands && !worker.silent && !worker.leaving) ++moves_;
     AddPassed(worker, known ? found->second.begun : decltype(worker.begun)(), &passed);
     Memory& memory = memory_[worker.local_rank];
     if (stands) {
@@ -263,6 +292,7 @@ NodeProgress StillWatch::Look(const std::vector<SeenWorker>& workers, TimePoint 
     } else {
       memory.pid = worker.pid;
       memory.moves = worker.moves;
+      memory.leaving = worker.leaving;
       memory.moved_at = now;
       memory.begun = worker.begun;
     }
@@ -277,6 +307,7 @@ NodeProgress StillWatch::Look(const std::vector<SeenWorker>& workers, TimePoint 
   if (all_still && now - *begun_at_ >= NodeProgress::kDetailsAfter) {
     LookAtSilent(silent, now, facts, &progress);
   }
+  LookAtLeaving(leaving, now, facts, &progress);
   last_look_ = now;
   return progress;
 }
@@ -286,36 +317,35 @@ void StillWatch::LookAtStill(const std::vector<SeenWorker>& workers, TimePoint n
   progress->workers = static_cast<int>(workers.size());
   std::set<std::string> phases;
   Duration shortest = workers.empty() ? Duration{} : Duration::max();
-  Duration counted = shortest;
   for (const SeenWorker& worker : workers) {
     phases.insert(worker.phase);
     names_phases_ = names_phases_ || worker.names_phases;
     stepped_ = stepped_ || worker.stepped;
+    shortest = std::min(shortest, now - memory_[worker.local_rank].moved_at);
+  }
+  progress->still = shortest;
+  progress->names_phases = names_phases_;
+  progress->stepped = stepped_;
+  progress->moves = moves_;
+  for (const std::string& phase : phases) {
+    if (progress->phases.size() < NodeProgress::kMaxPhases) progress->phases.push_back(phase);
+  }
+  // What one rank does says nothing where another one moves, and costs a look into /proc.
+  if (shortest < NodeProgress::kDetailsAfter) return;
+  for (const SeenWorker& worker : workers) {
     Memory& memory = memory_[worker.local_rank];
     const Duration still = now - memory.moved_at;
-    shortest = std::min(shortest, still);
-    counted = std::min(counted, still);
-    if (still == Duration{}) continue;
     StillWorker described{worker.local_rank, worker.pid, still, worker.step, worker.phase};
     described.inside = worker.inside;
     described.earlier = worker.earlier;
     described.entered = worker.entered;
     const Excuse excuse = Describe(facts(worker.pid), now, &memory, &described);
-    if (excuse.now) progress->excused = true;
-    counted = std::min(counted, still - excuse.time);
-    if (still >= NodeProgress::kDetailsAfter &&
-        progress->still_workers.size() < NodeProgress::kMaxStillWorkers) {
+    Tell(excuse, described, now, &memory, progress);
+    if (excuse.now()) progress->excused = true;
+    progress->still = std::min(progress->still, still - excuse.time);
+    if (progress->still_workers.size() < NodeProgress::kMaxStillWorkers) {
       progress->still_workers.push_back(std::move(described));
     }
-  }
-  progress->still = counted;
-  progress->names_phases = names_phases_;
-  progress->stepped = stepped_;
-  progress->moves = moves_;
-  // What one rank does says nothing where another one moves.
-  if (shortest < NodeProgress::kDetailsAfter) progress->still_workers.clear();
-  for (const std::string& phase : phases) {
-    if (progress->phases.size() < NodeProgress::kMaxPhases) progress->phases.push_back(phase);
   }
 }
 
@@ -324,10 +354,23 @@ void StillWatch::LookAtSilent(const std::vector<SeenWorker>& workers, TimePoint 
   for (const SeenWorker& worker : workers) {
     if (progress->silent_workers.size() == NodeProgress::kMaxStillWorkers) return;
     StillWorker described{worker.local_rank, worker.pid, now - *begun_at_};
-    if (Describe(facts(worker.pid), now, &memory_[worker.local_rank], &described).now) {
-      progress->silent_excused = true;
-    }
+    Memory& memory = memory_[worker.local_rank];
+    const Excuse excuse = Describe(facts(worker.pid), now, &memory, &described);
+    Tell(excuse, described, now, &memory, progress);
+    if (excuse.now()) progress->silent_excused = true;
     progress->silent_workers.push_back(std::move(described));
+  }
+}
+
+void StillWatch::LookAtLeaving(const std::vector<SeenWorker>& workers, TimePoint now,
+                               const FactsOf& facts, NodeProgress* progress) {
+  for (const SeenWorker& worker : workers) {
+    if (progress->leaving_workers.size() == NodeProgress::kMaxStillWorkers) return;
+    Memory& memory = memory_[worker.local_rank];
+    StillWorker described{worker.local_rank, worker.pid, now - memory.moved_at};
+    if (described.still < NodeProgress::kDetailsAfter) continue;
+    described.still -= Describe(facts(worker.pid), now, &memory, &described).time;
+    progress->leaving_workers.push_back(std::move(described));
   }
 }
 

@@ -32,11 +32,12 @@ struct SeenWorker {
   bool names_phases = false;
   bool stepped = false;                          // it has finished a step
   bool silent = false;                           // it has told nothing since its start
+  bool leaving = false;                          // it has said BYE
   std::map<std::string, std::uint64_t> begun{};  // how often each phase, but those of its start
 };
 
-// Of the process `pid`; nullopt where it has said that it ends.
-std::optional<SeenWorker> SeenWorkerOf(const WorkerProgress& progress, int pid);
+// Of the process `pid`. Of one that is leaving nothing else is known.
+SeenWorker SeenWorkerOf(const WorkerProgress& progress, int pid);
 
 // The last collectives of these workers: of each process group the few that they entered last. A
 // rank that has sent what it had may be in the next one already.
@@ -66,11 +67,12 @@ struct ProcessFacts {
   std::string waits_for{};          // for people
   TimePoint read_at{};
   std::optional<DiskWait> disk{};  // of the first thread, else of another thread or process
+  std::string tracer{};            // for people, where it is traced: "is held by gdb (pid 77)"
 };
 
 class StillWatch {
  public:
-  // Asked of a worker that has not moved since the last look.
+  // Asked of each worker once none of the node has moved for NodeProgress::kDetailsAfter.
   using FactsOf = std::function<ProcessFacts(int pid)>;
 
   // `heartbeat`: how far two looks are apart. Where they are much farther apart, this process was
@@ -95,7 +97,8 @@ class StillWatch {
   struct Memory {
     int pid = 0;
     std::uint64_t moves = 0;
-    TimePoint moved_at;
+    bool leaving = false;
+    TimePoint moved_at;                 // or when it said BYE
     std::optional<ProcessFacts> facts;  // of the first look that saw it still
     TimePoint facts_at;
     std::optional<ProcessFacts> last;              // of the last look
@@ -105,11 +108,14 @@ class StillWatch {
     std::deque<Use> uses;                          // from kBusyWindow ago on
     std::map<int, TimePoint> starved_since;        // by thread id: it wants to run, and does not
     Duration debugged{};                           // of the time that it has been still
+    std::optional<TimePoint> excused_since;
   };
   // What does not count.
   struct Excuse {
-    Duration time{};   // of StillWorker::still
-    bool now = false;  // it goes on
+    Duration time{};  // of StillWorker::still
+    std::string why;  // HangExcuse::why, while it goes on; else empty
+
+    bool now() const { return !why.empty(); }
   };
 
   bool WasAway(TimePoint now) const;
@@ -119,9 +125,15 @@ class StillWatch {
   // Of those that have told nothing.
   void LookAtSilent(const std::vector<SeenWorker>& workers, TimePoint now, const FactsOf& facts,
                     NodeProgress* progress);
+  // Of those that have said BYE. Their end may hang as well: a static destructor, a driver.
+  void LookAtLeaving(const std::vector<SeenWorker>& workers, TimePoint now, const FactsOf& facts,
+                     NodeProgress* progress);
   // Adds what the kernel says of a worker that is still. What does not count is the time under a
   // debugger, and the time one of its threads waited for a CPU, if that is more than half.
   Excuse Describe(const ProcessFacts& facts, TimePoint now, Memory* memory, StillWorker* worker);
+  // Adds an excuse to what the rendezvous is told, if it has lasted longer than the one there.
+  static void Tell(const Excuse& excuse, const StillWorker& worker, TimePoint now, Memory* memory,
+                   NodeProgress* progress);
   // Which threads have not run since the last look, though they want to.
   static void FindStarved(const ProcessFacts& facts, Memory* memory);
   // How long the thread waited for a CPU that waited longest, since it was seen still first.
@@ -138,6 +150,8 @@ class StillWatch {
   bool stepped_ = false;               // one of them has
   std::uint64_t moves_ = 1;            // NodeProgress::moves
   std::optional<TimePoint> begun_at_;  // Begin(), or the first look
+  // The first of the latest looks that all came too late.
+  std::optional<TimePoint> away_since_;
 };
 
 }  // namespace ddprun

@@ -78,6 +78,14 @@ void AddState(const Json& job, bool over, std::string* out) {
   if (job.at("reason") != "") absl::StrAppend(out, "  ", Text(job.at("reason")), "\n");
 }
 
+// "41 s ago": the time that counts; "41 s ago (10 min by the clock)" where some of it does not.
+std::string Moved(const Json& progress) {
+  const double still = progress.at("still_ms").get<double>();
+  const double wall = progress.value("wall_ms", still);  // an earlier version does not tell it
+  return absl::StrCat(Age(still), " ago",
+                      wall < still + 1000 ? "" : absl::StrCat(" (", Age(wall), " by the clock)"));
+}
+
 // How many nodes, workers, steps and restarts, and what went wrong so far.
 void AddCounts(const Json& job, std::string* out) {
   const Json& nodes = job.at("nodes");
@@ -96,7 +104,7 @@ void AddCounts(const Json& job, std::string* out) {
     absl::StrAppend(out, "  ", Text(init->at("text")), "\n");
   }
   if (const auto progress = job.find("progress"); progress != job.end() && !progress->is_null()) {
-    absl::StrAppend(out, "  a rank moved ", Age(progress->at("still_ms").get<double>()), " ago");
+    absl::StrAppend(out, "  a rank moved ", Moved(*progress));
     if (progress->at("limit_ms").is_number()) {
       absl::StrAppend(out, " (limit ", Age(progress->at("limit_ms").get<double>()), ")");
     }
@@ -104,6 +112,10 @@ void AddCounts(const Json& job, std::string* out) {
       absl::StrAppend(out, "; it ", Text(progress->at("hang")));
     }
     absl::StrAppend(out, "\n");
+  }
+  if (const auto not_judged = job.find("not_judged");
+      not_judged != job.end() && !not_judged->is_null()) {
+    absl::StrAppend(out, "  hangs are not noticed: ", Text(not_judged->at("why")), "\n");
   }
   if (const auto failed = job.at("failed_checkpoints").get<std::int64_t>(); failed > 0) {
     const Json& last = job.at("last_failed_checkpoint");

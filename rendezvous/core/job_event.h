@@ -38,6 +38,7 @@ struct JobEvent {
     kResumed,            // on `host` every worker has made a step after a restart: `times`
     kHung,        // no rank moves: `reason`, `step`, `stacks`, and `cause` if a rank is known
     kMovedAgain,  // after kHung
+    kNotJudged,   // no rank moves, and for longer than the limit the time does not count: `reason`
     kFinished,    // `reason`, `outcome`, `exit_code`, and `cause` if there is one
   };
   Kind kind = Kind::kJoined;
@@ -85,6 +86,7 @@ inline constexpr const char* kEventNames[] = {"joined",
                                               "resumed",
                                               "hung",
                                               "moved_again",
+                                              "not_judged",
                                               "finished"};
 static_assert(std::size(kEventNames) == static_cast<std::size_t>(JobEvent::Kind::kFinished) + 1);
 

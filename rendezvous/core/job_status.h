@@ -54,7 +54,34 @@ struct NodeStatus {
   NodeUsage usage{};                // as it was told last
 };
 
-struct JobStatus {
+// Whether the ranks of a job move, and whether anybody would notice if none did.
+struct JobMovement {
+  // Of the workers that tell how far they are; nullopt: none does, or none runs.
+  struct Progress {
+    Duration still{};  // since a rank moved last
+    std::optional<Duration>
+        limit{};         // for longer than that it is a hang; nullopt: --hang-timeout off
+    std::string hang{};  // what keeps it from moving now, where a hang was called
+    Duration wall{};     // as `still`, with the time that does not count
+  };
+  std::optional<Progress> progress{};
+  // Why nobody would notice now that the job hangs.
+  struct NotJudged {
+    // A rank, or an agent, whose time does not count; of several the one with the longest excuse.
+    struct Excuse {
+      std::optional<Rank> rank{};  // not set: the agent of the node
+      std::string host;
+      int pid = 0;  // of the rank; 0: of none
+      std::string why;
+      Duration lasts{};
+    };
+    std::string why;  // for people, all of it
+    std::optional<Excuse> excuse{};
+  };
+  std::optional<NotJudged> not_judged{};  // while workers run
+};
+
+struct JobStatus : JobMovement {
   std::string job;
   std::uint32_t requeue_number = 0;
   Generation generation;
@@ -71,14 +98,6 @@ struct JobStatus {
   std::optional<std::int64_t> checkpoint;
   std::optional<RestorePlan> restore{};    // what the generation began with
   FailedCheckpoints failed_checkpoints{};  // of all generations
-  // Of the workers that tell how far they are; nullopt: none does, or none runs.
-  struct Progress {
-    Duration still{};  // since a rank moved last
-    std::optional<Duration>
-        limit{};         // for longer than that it is a hang; nullopt: --hang-timeout off
-    std::string hang{};  // what keeps it from moving now, where a hang was called
-  };
-  std::optional<Progress> progress{};
   // While not all ranks have come to the store that an agent serves.
   struct Arrivals {
     struct Missing {

@@ -69,6 +69,16 @@ struct StillWorker {
   bool operator==(const StillWorker&) const = default;
 };
 
+// Why the time in which a node's workers stand still does not count now.
+struct HangExcuse {
+  std::optional<LocalRank> local_rank{};  // not set: the agent of the node itself
+  int pid = 0;                            // of the worker; 0: of none
+  std::string why{};                      // for people: "is held by gdb (pid 77)"
+  Duration lasts{};                       // so far
+
+  bool operator==(const HangExcuse&) const = default;
+};
+
 // Of the workers of a node that tell how far they are, and have not ended or said that they will.
 struct NodeProgress {
   int workers = 0;                    // 0: none tells, and the node is not judged
@@ -92,6 +102,11 @@ struct NodeProgress {
   std::uint64_t moves = 0;
   // Phases that began and ended since the node told last, each once, sorted; at most kMaxPassed.
   std::vector<std::string> phases_passed{};
+
+  // What lies behind `excused` or `silent_excused`; of several excuses the one that lasts longest.
+  std::optional<HangExcuse> excuse{};
+  // Workers that have said BYE and run on; `still`: since then. At most kMaxStillWorkers.
+  std::vector<StillWorker> leaving_workers{};
 
   static constexpr Duration kDetailsAfter = std::chrono::seconds(1);
   static constexpr std::size_t kMaxPhases = 4;

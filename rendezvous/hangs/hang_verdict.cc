@@ -40,24 +40,24 @@ std::vector<StillRank> ThatTell(const std::vector<StillRank>& ranks) {
 std::string WhyHeld(const StillWorker& worker) {
   switch (worker.state) {
     case ProcessState::kRunnable:
+    case ProcessState::kTraced:
       return "";
     case ProcessState::kStopped:
       return "is stopped by a signal (SIGCONT continues it)";
-    case ProcessState::kTraced:
-      return "is held by a debugger";
     case ProcessState::kDiskWait:
       return "is in disk wait (D)";
   }
   return "";
 }
 
+// A rank that a debugger holds is not there: while one does, nobody asks.
 std::optional<HangVerdict> HeldByTheKernel(const std::vector<StillRank>& ranks) {
   Ranks held;
   for (const StillRank& rank : ranks) {
-    if (rank.worker.state != ProcessState::kRunnable) held.push_back(&rank);
+    if (!WhyHeld(rank.worker).empty()) held.push_back(&rank);
   }
   if (held.empty()) return std::nullopt;
-  // A signal or a debugger holds a rank until somebody acts; a disk may come back.
+  // A signal holds a rank until somebody acts; a disk may come back.
   const auto stopped = std::find_if(held.begin(), held.end(), [](const StillRank* rank) {
     return rank->worker.state != ProcessState::kDiskWait;
   });
@@ -318,6 +318,18 @@ HangVerdict FindCulprit(const std::vector<StillRank>& ranks, const StackTree& st
   }
   if (auto behind = Behind(telling)) return *std::move(behind);
   return AllAlike(ranks, (telling.empty() ? ranks : telling).front(), stacks);
+}
+
+HangVerdict WhoDoesNotEnd(const std::vector<StillRank>& ranks) {
+  if (ranks.empty()) return {std::nullopt, "no node has said which rank", false};
+  const StillRank& first = ranks.front();
+  std::string why = absl::StrCat(NameOf(first), AndOthers(ranks.size()), " said BYE ",
+                                 ForHowLong(first.worker.still), " ago and has not ended");
+  if (const std::string held = WhyHeld(first.worker); !held.empty()) {
+    absl::StrAppend(&why, ": it ", held);
+  }
+  absl::StrAppend(&why, At(first.worker));
+  return {first, std::move(why), false, false};
 }
 
 WorkerFailure FailureOf(const StillRank& culprit, Generation generation) {

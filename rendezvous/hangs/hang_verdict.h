@@ -50,6 +50,9 @@ struct HangVerdict {
 HangVerdict FindCulprit(const std::vector<StillRank>& ranks, const StackTree& stacks,
                         bool silent_tell = true);
 
+// Of ranks that have all said BYE.
+HangVerdict WhoDoesNotEnd(const std::vector<StillRank>& ranks);
+
 // "no rank has moved for 42 s (limit 30 s) at step 1204"
 std::string DescribeStandstill(Duration still, Duration limit, std::optional<std::int64_t> step,
                                bool step_seen);

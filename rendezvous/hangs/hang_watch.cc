@@ -14,12 +14,15 @@ bool AnyIn(ProcessState state, const std::vector<StillWorker>& workers) {
 }  // namespace
 
 void PhaseIntervals::Learn(const std::string& phase, Duration interval) {
-  const auto found = longest_.find(phase);
-  if (found != longest_.end()) {
-    found->second = std::max(found->second, interval);
-  } else if (longest_.size() < kMaxPhases) {
-    longest_.emplace(phase, interval);
-  }
+  learned_[phase] = ++times_;
+  const auto [entry, is_new] = longest_.try_emplace(phase, interval);
+  entry->second = std::max(entry->second, interval);
+  if (longest_.size() <= kMaxPhases) return;
+  const auto oldest =
+      std::min_element(learned_.begin(), learned_.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  longest_.erase(oldest->first);
+  learned_.erase(oldest);
 }
 
 std::optional<Duration> PhaseIntervals::Longest(const std::string& phase) const {
@@ -41,7 +44,9 @@ std::shared_ptr<const NodeProgress> HangWatch::Find(AgentId node) const {
   const auto found = reports_.find(node.value);
   if (found == reports_.end()) return nullptr;
   const auto& told = found->second.progress;
-  return told->workers == 0 && told->silent_workers.empty() ? nullptr : told;
+  const bool has_any =
+      told->workers > 0 || !told->silent_workers.empty() || !told->leaving_workers.empty();
+  return has_any ? told : nullptr;
 }
 
 bool HangWatch::Take(AgentId node, const NodeProgress& progress, TimePoint now,
@@ -51,7 +56,8 @@ bool HangWatch::Take(AgentId node, const NodeProgress& progress, TimePoint now,
   const NodeProgress& before = *last.progress;  // without workers where it is new
   const bool changed = before.phases != progress.phases ||
                        (before.workers > 0) != (progress.workers > 0) ||
-                       before.silent_workers.empty() != progress.silent_workers.empty();
+                       before.silent_workers.empty() != progress.silent_workers.empty() ||
+                       before.leaving_workers.empty() != progress.leaving_workers.empty();
   bool over = false;
   step_seen_ = step_seen_ || progress.stepped;
   // Once a rank has told a step, the ranks that tell nothing are programs that never do, and may
@@ -68,6 +74,10 @@ bool HangWatch::Take(AgentId node, const NodeProgress& progress, TimePoint now,
     // For a heartbeat that is handled late, now - still is too late a time. So it needs a new
     // count.
     const bool may_have_moved = excused || progress.moves == 0 || progress.moves != before.moves;
+    const bool has_moved = progress.moves != 0 ? progress.moves != before.moves : !excused;
+    if (has_moved && progress.workers > 0) {
+      really_moved_ = std::max(really_moved_, now - progress.still);
+    }
     LearnPassed(progress, std::clamp(moved - last_moved_, Duration{}, now - last.at), intervals);
     if (may_have_moved && moved > last_moved_ + kMoveResolution) {
       if (!excused_ && !called_) {
@@ -87,6 +97,7 @@ bool HangWatch::Take(AgentId node, const NodeProgress& progress, TimePoint now,
     Count(before, -1);
     Count(progress, 1);
   }
+  TakeByes(progress, now);
   last = {std::make_shared<const NodeProgress>(progress), now};
   return over;
 }
@@ -97,8 +108,16 @@ void HangWatch::LearnPassed(const NodeProgress& progress, Duration longest,
   for (const std::string& phase : progress.phases_passed) intervals->Learn(phase, longest);
 }
 
+void HangWatch::TakeByes(const NodeProgress& progress, TimePoint now) {
+  for (const StillWorker& worker : progress.leaving_workers) {
+    last_moved_ = std::max(last_moved_, now - worker.still);
+    really_moved_ = std::max(really_moved_, now - worker.still);
+  }
+}
+
 void HangWatch::Count(const NodeProgress& progress, int by) {
   if (!progress.silent_workers.empty()) silent_nodes_ += by;
+  if (!progress.leaving_workers.empty()) leaving_nodes_ += by;
   if (progress.workers == 0) return;
   nodes_ += by;
   for (const std::string& phase : progress.phases) {

@@ -27,10 +27,14 @@ namespace ddprun {
 // The longest time without a move, by phase. Kept over generations, and in the job's record.
 class PhaseIntervals {
  public:
-  static constexpr std::size_t kMaxPhases = 64;  // later ones are never learned
+  // Of more, the one that was learned longest ago is forgotten: a program that numbers its phases
+  // still has its others judged.
+  static constexpr std::size_t kMaxPhases = 64;
 
   PhaseIntervals() = default;
-  explicit PhaseIntervals(std::map<std::string, Duration> longest) : longest_(std::move(longest)) {}
+  explicit PhaseIntervals(const std::map<std::string, Duration>& longest) {
+    for (const auto& [phase, interval] : longest) Learn(phase, interval);
+  }
 
   void Learn(const std::string& phase, Duration interval);
   // nullopt: the phase was never seen.
@@ -39,6 +43,8 @@ class PhaseIntervals {
 
  private:
   std::map<std::string, Duration> longest_;
+  std::map<std::string, std::uint64_t> learned_;  // when last; the same phases
+  std::uint64_t times_ = 0;                       // that Learn was called
 };
 
 struct HangPolicy {
@@ -56,7 +62,7 @@ class HangWatch {
   static constexpr Duration kMoveResolution = std::chrono::milliseconds(200);
 
   // The workers were told to start, or the rendezvous was started again.
-  void Begin(TimePoint now) { last_moved_ = now; }
+  void Begin(TimePoint now) { last_moved_ = really_moved_ = now; }
 
   // What a node told; an interval that ends by it is learned. Returns whether a hang that was
   // called is over.
@@ -70,9 +76,13 @@ class HangWatch {
 
   // At least one node tells.
   bool judges() const { return nodes_ > 0; }
+  // Workers run that have said BYE, and no others that tell.
+  bool leaves() const { return nodes_ == 0 && leaving_nodes_ > 0; }
   // Workers run, and none of them has told anything.
   bool all_silent() const { return nodes_ == 0 && silent_nodes_ > 0 && !step_seen_; }
+  // Later than a rank really moved, where some of the time since then does not count.
   TimePoint last_moved() const { return last_moved_; }
+  TimePoint really_moved() const { return really_moved_; }
   // How long no rank may move, in the phases that the ranks are in.
   Duration Limit(const HangPolicy& policy, const PhaseIntervals& intervals) const;
 
@@ -87,6 +97,8 @@ class HangWatch {
   };
 
   void Count(const NodeProgress& progress, int by);
+  // The last word of a worker is a move.
+  void TakeByes(const NodeProgress& progress, TimePoint now);
   // Phases that began and ended between two heartbeats, in which no interval was above `longest`.
   void LearnPassed(const NodeProgress& progress, Duration longest, PhaseIntervals* intervals) const;
   // The phases that an interval is learned for. Where a rank is in a phase of its own, the others
@@ -94,9 +106,11 @@ class HangWatch {
   std::vector<std::string> PhasesToLearn() const;
 
   TimePoint last_moved_;
+  TimePoint really_moved_;
   std::map<std::string, int> phases_;  // how many nodes have a rank in it
   int nodes_ = 0;                      // that tell
   int silent_nodes_ = 0;               // with silent ranks
+  int leaving_nodes_ = 0;              // with ranks that have said BYE and run on
   // By AgentId. Shared with who looks at it on another thread.
   std::unordered_map<std::uint64_t, Report> reports_;
   bool step_seen_ = false;

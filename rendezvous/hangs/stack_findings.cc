@@ -34,6 +34,10 @@ std::vector<StillRank> RanksOf(const StackQuestion::Culprit& question) {
       ranks.push_back({Rank{node.first_rank.value + worker.local_rank.value}, node.host, node.rank,
                        worker, silent});
     };
+    if (question.leave) {
+      for (const StillWorker& worker : node.told->leaving_workers) add(worker, false);
+      continue;
+    }
     for (const StillWorker& worker : node.told->still_workers) add(worker, false);
     for (const StillWorker& worker : node.told->silent_workers) add(worker, true);
   }
@@ -71,7 +75,10 @@ StackFindings StackMerge::Conclude(const StackQuestion& question) {
   StackFindings findings;
   if (question.culprit) {
     StackFindings::Culprit& found = findings.culprit.emplace();
-    found.verdict = FindCulprit(RanksOf(*question.culprit), tree_, question.culprit->silent_tell);
+    const std::vector<StillRank> ranks = RanksOf(*question.culprit);
+    found.verdict = question.culprit->leave
+                        ? WhoDoesNotEnd(ranks)
+                        : FindCulprit(ranks, tree_, question.culprit->silent_tell);
     if (found.verdict.culprit) {
       found.frames = TopFrames(tree_, found.verdict.culprit->rank);
       found.stack = DescribeStack(*found.verdict.culprit, tree_);

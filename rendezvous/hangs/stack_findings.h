@@ -33,6 +33,8 @@ struct StackQuestion {
   struct Culprit {
     std::vector<StillNode> nodes;
     bool silent_tell = false;  // ranks that have told nothing are expected to: FindCulprit()
+    // All that have told have said BYE: which of them does not end is asked.
+    bool leave = false;
   };
   std::optional<Culprit> culprit{};
   std::size_t sent_bytes = kMaxStackTreeBytes;  // of the tree that every node gets, at most

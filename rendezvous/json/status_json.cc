@@ -45,6 +45,18 @@ Json ToJson(const StuckProcess& process) {
           {"stuck_ms", Milliseconds(process.stuck)}};
 }
 
+Json ToJson(const JobStatus::NotJudged& not_judged) {
+  Json json = {{"why", not_judged.why}, {"excuse", nullptr}};
+  if (const auto& excuse = not_judged.excuse) {
+    json["excuse"] = {{"rank", excuse->rank ? Json(excuse->rank->value) : Json(nullptr)},
+                      {"host", excuse->host},
+                      {"pid", excuse->pid > 0 ? Json(excuse->pid) : Json(nullptr)},
+                      {"why", excuse->why},
+                      {"lasts_ms", Milliseconds(excuse->lasts)}};
+  }
+  return json;
+}
+
 Json ToJson(const NodeStatus& node) {
   Json json = {{"host", node.host}, {"address", node.address}, {"state", node.state}};
   const bool ranked = node.rank.value >= 0;
@@ -110,8 +122,10 @@ Json ToJson(const JobStatus& job, std::int64_t now_unix_ms) {
     json["progress"] = {
         {"still_ms", Milliseconds(job.progress->still)},
         {"limit_ms", limit ? Json(Milliseconds(*limit)) : Json(nullptr)},
-        {"hang", job.progress->hang.empty() ? Json(nullptr) : Json(job.progress->hang)}};
+        {"hang", job.progress->hang.empty() ? Json(nullptr) : Json(job.progress->hang)},
+        {"wall_ms", Milliseconds(job.progress->wall)}};
   }
+  json["not_judged"] = job.not_judged ? ToJson(*job.not_judged) : Json(nullptr);
   json["init"] = nullptr;
   if (job.arrivals) {
     json["init"] = {{"arrived", job.arrivals->arrived},

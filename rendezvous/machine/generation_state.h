@@ -101,9 +101,10 @@ struct GenerationState : GenerationRecord {
   EnteredCalls calls;  // the last of its ranks, as they ended
   HangWatch hang;
   HangSuspicion suspicion;
-  std::string hang_report;   // of the last hang that was called; empty: none
-  std::string hung_host;     // of the rank that hung and is to blame; empty: none is
-  bool planned_end = false;  // it is stopped because of its plan, not of a failure
+  std::vector<std::string> told_excuses;  // which a line and an event have told
+  std::string hang_report;                // of the last hang that was called; empty: none
+  std::string hung_host;                  // of the rank that hung and is to blame; empty: none is
+  bool planned_end = false;               // it is stopped because of its plan, not of a failure
   std::string stop_reason;
   std::optional<StoreArrivals> arrivals;  // while not all ranks have come to an agent's store
   std::optional<TimePoint> victim_grace;  // for the cause of what has only victims so far

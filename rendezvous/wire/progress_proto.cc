@@ -95,6 +95,25 @@ StillWorker ReadWorker(const v1::StillWorker& from, FieldChecker& check) {
   return to;
 }
 
+void FillExcuse(const HangExcuse& from, v1::HangExcuse* to) {
+  if (from.local_rank) to->set_local_rank(from.local_rank->value);
+  to->set_pid(from.pid);
+  to->set_why(CleanText(from.why, kMaxWaitsForBytes));
+  to->set_lasts_ms(Bounded(from.lasts));
+}
+
+HangExcuse ReadExcuse(const v1::HangExcuse& from, FieldChecker& check) {
+  HangExcuse to;
+  if (from.has_local_rank()) {
+    to.local_rank = LocalRank{
+        check.Number("HangExcuse.local_rank", from.local_rank(), 0, kMaxWorkersPerNode - 1)};
+  }
+  to.pid = check.Number("HangExcuse.pid", from.pid(), 0, kMaxInt32);
+  to.why = check.Text("HangExcuse.why", from.why(), kMaxWaitsForBytes);
+  to.lasts = check.Timeout("HangExcuse.lasts_ms", from.lasts_ms());
+  return to;
+}
+
 std::vector<StillWorker> ReadWorkers(
     const char* name, const google::protobuf::RepeatedPtrField<v1::StillWorker>& from,
     FieldChecker& check) {
@@ -125,6 +144,10 @@ void Fill(const NodeProgress& from, v1::NodeProgress* to) {
   for (const std::string& phase : from.phases_passed) {
     to->add_phases_passed(CleanText(phase, kMaxPhaseBytes));
   }
+  for (const StillWorker& worker : from.leaving_workers) {
+    FillWorker(worker, to->add_leaving_workers());
+  }
+  if (from.excuse) FillExcuse(*from.excuse, to->mutable_excuse());
 }
 
 void Fill(const EnteredCall& from, v1::EnteredCall* to) {
@@ -168,6 +191,8 @@ NodeProgress ReadProgress(const v1::NodeProgress& from, FieldChecker& check) {
   for (const std::string& phase : from.phases_passed()) {
     to.phases_passed.push_back(check.Text("NodeProgress.phases_passed", phase, kMaxPhaseBytes));
   }
+  to.leaving_workers = ReadWorkers("NodeProgress.leaving_workers", from.leaving_workers(), check);
+  if (from.has_excuse()) to.excuse = ReadExcuse(from.excuse(), check);
   return to;
 }
 

@@ -75,7 +75,7 @@ def first_cause(job):
 def has_function(plan, job, frames, verdict):
     """`frames`: the functions that the root cause shows of the rank, or what the verdict does."""
     if plan["fault"] in ELSEWHERE:
-        stacks = "".join(read(path) for path in glob.glob(job.path("logs*/*/stacks.txt")))
+        stacks = "".join(read(path) for path in glob.glob(job.path("logs*/*/stacks.*.txt")))
         return ELSEWHERE[plan["fault"]] in stacks
     return plan["fault"] in frames or (plan["fault"] == "WriteFrozen" and "disk wait" in verdict)
 

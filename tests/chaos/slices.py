@@ -3,15 +3,16 @@ at most 5 min in sum on two cores of their own. So each is a few seeds, chosen b
 running anything: every kind of fault, the shortest waits, and C++ programs, which start soonest, where one of each
 other kind is there. test_slices.py fails where a change of the plans has taken a kind out.
 
-Expected, in s: root causes 10, killed trainings 25, resized ones 12, hangs 110, no hangs 60, the naive rule 10, random
+Expected, in s: root causes 10, killed trainings 25, resized ones 12, hangs 120, no hangs 60, the naive rule 10, random
 faults 60, plants 11.
 """
 
 # campaign.py: each row of its table of faults.
 CAMPAIGN = (54, 55, 56)
 # hang_campaign.py: each kind of program, one and two nodes, and each fault, but for three of those in which a rank
-# waits and does nothing: to the judge these are alike.
-HANGS = (12, 39, 91, 137, 141, 146, 164, 187)
+# waits and does nothing: to the judge these are alike. 320 has the limits that hold where nothing is given; it hangs in
+# the first step, where that is half as long as later.
+HANGS = (39, 91, 137, 141, 146, 164, 187, 320)
 # no_hang_campaign.py: a debugger, Ctrl-Z, a rendezvous that is away, a clock that steps, collectives within a step.
 # Others wait longer, or for the same rule.
 NO_HANGS = (25, 28, 32, 39, 69)

@@ -106,7 +106,7 @@ TEST_F(HangTest, AStoppedChildOfAShellIsNamedAndItsStackIsTheRanks) {
       << err();
   EXPECT_THAT(err(), ContainsRegex("rank 1 on .* is stopped by a signal .*: process [0-9]+ \\("));
   EXPECT_THAT(err(), HasSubstr("<module> worker.py:"));
-  EXPECT_THAT(ReadFile(job_->run(0) + "/stacks.txt"),
+  EXPECT_THAT(ReadFile(job_->run(0) + "/stacks.0.txt"),
               ContainsRegex("other threads:(.|\n)*process sh"));
   EXPECT_THAT(err(), HasSubstr("restart 1 of 1"));
   EXPECT_THAT(job_->Survivors(), IsEmpty());
@@ -240,9 +240,9 @@ TEST_F(HangStacksTest, TheReportNamesTheRankAndTheFunctionThatItHangsIn) {
   EXPECT_EQ(report.at("hang").at("stacks").at("main").at(0).at("function"), "main");
   EXPECT_EQ(report.at("hang").at("stacks").at("main").at(0).at("count"), 3);
 
-  EXPECT_THAT(ReadFile(job.run(0) + "/stacks.txt"),
+  EXPECT_THAT(ReadFile(job.run(0) + "/stacks.0.txt"),
               AllOf(HasSubstr("job job hangs: no rank has moved"), HasSubstr("ReadTheNextShard")));
-  EXPECT_EQ(Read(job.run(0) + "/stacks.json").at("stacks").at("ranks").dump(), "[[0,2]]");
+  EXPECT_EQ(Read(job.run(0) + "/stacks.0.json").at("stacks").at("ranks").dump(), "[[0,2]]");
 
   Program events({DdprunPath(), "events", "job", "--rdzv-endpoint", daemon_.endpoint()});
   EXPECT_EQ(events.ExitCode(), 0) << events.err();

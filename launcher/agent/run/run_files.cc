@@ -4,11 +4,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "launcher/agent/run/hang_files.h"
 #include "launcher/agent/worker_postmortem.h"
 #include "launcher/log.h"
-#include "launcher/os/file_util.h"
 #include "launcher/text/error_file.h"
-#include "launcher/text/hang_text.h"
 
 namespace ddprun {
 namespace {
@@ -20,8 +19,6 @@ constexpr std::chrono::milliseconds kErrorFileLimit{500};
 constexpr std::chrono::milliseconds kFirstFolderRetry{100};
 constexpr std::chrono::milliseconds kLastFolderRetry{5000};
 constexpr std::chrono::minutes kFolderLimit{2};
-constexpr const char* kStacksText = "stacks.txt";
-constexpr const char* kStacksJson = "stacks.json";
 
 }  // namespace
 
@@ -62,19 +59,15 @@ void RunFiles::ReadErrorFileOf(Generation generation, LocalRank local_rank,
             });
 }
 
-std::string RunFiles::hang_stacks_path() const {
-  return absl::StrCat(run_.path(), "/", kStacksText);
+std::string RunFiles::HangStacksPath(Generation generation) const {
+  return HangTextPath(run_.path(), generation);
 }
 
 void RunFiles::WriteHangStacks(const HangStacks& stacks, const std::string& job,
                                Generation generation) {
   disk_.Run([folder = run_.path(), stacks, job, generation] {
-    for (const auto& [name, content] :
-         {std::pair(kStacksText, HangFileText(stacks)),
-          std::pair(kStacksJson, HangFileJson(stacks, job, generation))}) {
-      const absl::Status written = WriteFileAtomic(absl::StrCat(folder, "/", name), content);
-      if (!written.ok()) LogWarning(written.message());
-    }
+    const absl::Status written = WriteHangFiles(folder, stacks, job, generation);
+    if (!written.ok()) LogWarning(written.message());
   });
 }
 

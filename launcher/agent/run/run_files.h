@@ -48,9 +48,9 @@ class RunFiles {
   // All that the root cause left there; "": nothing, or it ran elsewhere.
   std::string ErrorFileOf(const RootCause& cause) const { return error_files_.Of(cause); }
 
-  // Writes them beside the workers' folders, as text to hang_stacks_path() and as JSON.
+  // Writes them beside the workers' folders: hang_files.h.
   void WriteHangStacks(const HangStacks& stacks, const std::string& job, Generation generation);
-  std::string hang_stacks_path() const;
+  std::string HangStacksPath(Generation generation) const;
 
   // For whoever else has something to do there, in the same order.
   OffLoop* disk() { return &disk_; }

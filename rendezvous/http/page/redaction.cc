@@ -39,6 +39,7 @@ void Redact(JobStatus* job) {
   job->failed_checkpoints.last_reason.clear();
   if (job->restore) job->restore->host.clear();
   if (job->progress && !job->progress->hang.empty()) job->progress->hang = "it hangs";
+  job->not_judged.reset();
   if (job->arrivals) job->arrivals->missing.clear();
   std::size_t number = 0;
   for (NodeStatus& node : job->nodes) {

@@ -4,12 +4,14 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "rendezvous/core/root_cause.h"
 #include "rendezvous/core/words.h"
 #include "rendezvous/hangs/hang_verdict.h"
+#include "rendezvous/machine/hangs/not_judged.h"
 #include "rendezvous/machine/job_view.h"
 #include "rendezvous/stacks/rank_set.h"
 #include "worker/contract/job_name.h"
@@ -20,6 +22,8 @@ namespace {
 // A tree of stacks that is cut to less shows nothing.
 constexpr std::size_t kMinShownStackBytes = 16 << 10;
 constexpr std::size_t kEndedRanksNamed = 8;  // ranges of them
+// In one generation. All ranks of an overloaded node are excused; `status` has one at any time.
+constexpr std::size_t kToldExcuses = 8;
 
 // "n1, n2 and 5 more"
 std::string FirstOf(const std::vector<std::string>& names, std::size_t most) {
@@ -52,6 +56,7 @@ void HangJudge::Take(const Node& node, const NodeProgress& progress, TimePoint n
       job_.generation->hang.Take(node.agent_id, progress, now, &job_.life->progress.intervals);
   job_.life->progress.any = job_.life->progress.any || progress.workers > 0;
   job_.life->progress.names_phases = job_.life->progress.names_phases || progress.names_phases;
+  if (progress.excuse) TellLongExcuse(node, *progress.excuse, now);
   if (!over) return;
   suspicion() = HangSuspicion{};
   const std::string text =
@@ -60,18 +65,34 @@ void HangJudge::Take(const Node& node, const NodeProgress& progress, TimePoint n
   job_.out->WarnAll(*job_.roster, text);
 }
 
+void HangJudge::TellLongExcuse(const Node& node, const HangExcuse& excuse, TimePoint now) {
+  if (!PolicyOfHangs(*job_.life->spec).watches) return;
+  const Duration stands = now - job_.generation->hang.really_moved();
+  if (std::min(excuse.lasts, stands) < Limit()) return;
+  const JobStatus::NotJudged::Excuse known = ExcuseOf(node, excuse);
+  std::vector<std::string>& told = job_.generation->told_excuses;
+  std::string who = WhoIsExcused(known);
+  if (told.size() == kToldExcuses || std::find(told.begin(), told.end(), who) != told.end()) return;
+  told.push_back(std::move(who));
+  const std::string text = absl::StrCat("not judged: ", Describe(known));
+  job_.out->Emit({.kind = JobEvent::Kind::kNotJudged, .host = node.spec.host, .reason = text});
+  job_.out->WarnAll(*job_.roster, absl::StrCat(NameOfJob(*job_.name), " is ", text));
+}
+
 Duration HangJudge::Limit() const {
   const HangPolicy policy = PolicyOfHangs(*job_.life->spec);
   const Duration limit = job_.generation->hang.Limit(policy, job_.life->progress.intervals);
   // A rank that has finished its part leaves the others with what takes as long as it takes.
-  const bool tail = job_.generation->tally.workers_succeeded > 0;
+  const bool tail = job_.generation->tally.workers_succeeded > 0 || job_.generation->hang.leaves();
   return tail ? std::max(limit, policy.startup_limit) : limit;
 }
 
 void HangJudge::AddProgress(JobStatus* status, TimePoint now) const {
-  if (!job_.generation->hang.judges()) return;
+  status->not_judged = WhyNotJudged(*job_.life, *job_.generation, *job_.roster, now);
+  if (!job_.generation->hang.judges() && !job_.generation->hang.leaves()) return;
   JobStatus::Progress progress;
   progress.still = std::max(now - job_.generation->hang.last_moved(), Duration{});
+  progress.wall = std::max(now - job_.generation->hang.really_moved(), progress.still);
   if (PolicyOfHangs(*job_.life->spec).watches) progress.limit = Limit();
   if (job_.generation->hang.called()) progress.hang = job_.generation->hang_report;
   status->progress = std::move(progress);
@@ -81,7 +102,21 @@ void HangJudge::AddProgress(JobStatus* status, TimePoint now) const {
 // they may all wait for the same file server.
 bool HangJudge::Judges() const {
   const auto& hang = job_.generation->hang;
-  return hang.judges() || (job_.life->progress.any && hang.all_silent());
+  return hang.judges() || hang.leaves() || (job_.life->progress.any && hang.all_silent());
+}
+
+// It came after the limit, or its time would not count: it holds up the verdict, and is not why the
+// ranks stand still.
+bool HangJudge::DebuggerHoldsOne() const {
+  const auto one_is_held = [](const std::vector<StillWorker>& workers) {
+    return std::any_of(workers.begin(), workers.end(), [](const StillWorker& worker) {
+      return worker.state == ProcessState::kTraced;
+    });
+  };
+  const std::vector<StillNode> nodes = StillNodes();
+  return std::any_of(nodes.begin(), nodes.end(), [&](const StillNode& node) {
+    return one_is_held(node.told->still_workers) || one_is_held(node.told->silent_workers);
+  });
 }
 
 std::optional<TimePoint> HangJudge::Deadline(JobState state) const {
@@ -129,7 +164,7 @@ void HangJudge::Consider(JobState state, TimePoint now) {
   const auto deadline = Deadline(state);
   if (!deadline || now < *deadline) return;
   if (job_.stacks->for_verdict()) return;  // Decide comes
-  if (IsAtWork(now) || !KnowsEveryRank(now)) {
+  if (IsAtWork(now) || DebuggerHoldsOne() || !KnowsEveryRank(now)) {
     suspicion().again = now + job_.life->spec->heartbeat;
     return;
   }
@@ -156,7 +191,8 @@ std::vector<StillNode> HangJudge::StillNodes() const {
 StackQuestion HangJudge::Question() const {
   StackQuestion question;
   // All ranks make steps: one that is silent after another one's step never tells anything.
-  question.culprit = {StillNodes(), !job_.generation->hang.step_seen()};
+  const HangWatch& hang = job_.generation->hang;
+  question.culprit = {StillNodes(), !hang.step_seen(), hang.leaves()};
   question.sent_bytes = ShownStackBytes();
   return question;
 }
@@ -183,7 +219,7 @@ void HangJudge::Decide(StackFindings::Culprit found, std::vector<std::string> mi
   // any more.
   const auto deadline = Deadline(state);
   if (!deadline || now < *deadline) return;
-  if (!KnowsEveryRank(now)) {
+  if (DebuggerHoldsOne() || !KnowsEveryRank(now)) {
     suspicion().again = now + job_.life->spec->heartbeat;
     suspicion().found = {std::move(found), std::move(missing), job_.generation->hang.last_moved()};
     return;
@@ -273,6 +309,9 @@ std::size_t HangJudge::ShownStackBytes() const {
 std::pair<bool, std::string> HangJudge::AfterHang(const HangVerdict& verdict, bool again,
                                                   TimePoint now) {
   const JobSpec& spec = *job_.life->spec;
+  if (job_.generation->hang.leaves()) {
+    return {false, "the workers are left alone: all have said BYE"};
+  }
   const bool tail = job_.generation->tally.workers_succeeded > 0;
   if (spec.on_hang == JobSpec::kReportHang || tail) {
     return {false, tail ? "a rank has ended with 0: the others are left alone"

@@ -51,11 +51,14 @@ class HangJudge {
   // With the stacks that were asked for, and the hosts that sent none.
   void Decide(StackFindings::Culprit found, std::vector<std::string> missing, JobState state,
               TimePoint now);
-  // While the workers run.
+  // While the workers run: how far they are, or why nobody judges that.
   void AddProgress(JobStatus* status, TimePoint now) const;
 
  private:
   bool Judges() const;
+  // No rank moves, and somebody must see to why the time does not count: says it, once.
+  void TellLongExcuse(const Node& node, const HangExcuse& excuse, TimePoint now);
+  bool DebuggerHoldsOne() const;
   // For how long no rank may move, as things are now.
   Duration Limit() const;
   bool KnowsEveryRank(TimePoint now) const;

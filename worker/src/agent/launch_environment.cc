@@ -112,6 +112,12 @@ std::chrono::milliseconds DefaultTimeout(const Getenv& getenv) {
   return std::max<std::chrono::milliseconds>(std::chrono::minutes(30), 2 * HangLimit(getenv));
 }
 
+std::chrono::seconds WatchdogTimeout(const Getenv& getenv) {
+  constexpr std::chrono::seconds kOfLibtorch{480};
+  const auto limit = std::chrono::ceil<std::chrono::seconds>(HangLimit(getenv));
+  return std::max<std::chrono::seconds>(kOfLibtorch, limit + std::chrono::minutes(1));
+}
+
 std::chrono::milliseconds ConnectTimeout(std::optional<std::chrono::milliseconds> given) {
   return given.value_or(std::chrono::minutes(5));
 }

@@ -34,6 +34,10 @@ LaunchEnvironment ReadLaunchEnvironment(const Getenv& getenv);
 // What ddp::Options::timeout is where the program does not set it. Throws ddp::ConfigError.
 std::chrono::milliseconds DefaultTimeout(const Getenv& getenv);
 
+// How long NCCL's watchdog may stand still before the process ends for it. Longer than ddprun waits
+// before it calls a hang: the first to speak is the one that knows most. Throws ddp::ConfigError.
+std::chrono::seconds WatchdogTimeout(const Getenv& getenv);
+
 // What ddp::Options::init_timeout is, which is `given`, for connecting to a host that is silent.
 // Only this process knows of that, so it does not wait for ddprun.
 std::chrono::milliseconds ConnectTimeout(std::optional<std::chrono::milliseconds> given);

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <string>
 
 #include "worker/src/agent/launch_environment.h"
 #include "worker/src/compat/compat.h"
@@ -104,6 +105,8 @@ void SetNcclSettings(bool can_be_left) {
   // Where nothing is dumped, the watchdog need not wait for it. While it waits it holds a mutex
   // that the next collective needs.
   if (std::getenv(kDump) == nullptr) setenv(kWaitForDump, "0", 0);
+  const auto watchdog = WatchdogTimeout([](const char* name) { return std::getenv(name); });
+  setenv(kNcclWatchdogSeconds, std::to_string(watchdog.count()).c_str(), 0);
   for (const NcclSetting& setting : kNcclSettings) {
     const bool has_older =
         setting.older_name != nullptr && std::getenv(setting.older_name) != nullptr;

@@ -29,18 +29,20 @@ struct NcclSetting {
 };
 
 // docs/gpu.md says of each what it does, and why.
-inline constexpr std::array<NcclSetting, 5> kNcclSettings = {{
+inline constexpr std::array<NcclSetting, 4> kNcclSettings = {{
     {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "NCCL_ASYNC_ERROR_HANDLING", "3"},
     {"TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT", "0"},
     {"TORCH_NCCL_ENABLE_MONITORING", nullptr, "1"},
-    {"TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", nullptr, "480"},
     {"TORCH_NCCL_DUMP_ON_TIMEOUT", nullptr, "0"},
 }};
+
+// What else is set where nobody has: the seconds of WatchdogTimeout().
+inline constexpr char kNcclWatchdogSeconds[] = "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC";
 
 // Sets those that are not there, WAIT_TIMEOUT_DUMP_MILSEC to 0 where DUMP_ON_TIMEOUT is not there,
 // and turns ASYNC_ERROR_HANDLING from 1, which launchers set,
 // into 3. In 1.13, which knows the older names alone, sets NCCL_ASYNC_ERROR_HANDLING to 1 if it is
-// not there. Before other threads look at the environment.
+// not there. Before other threads look at the environment. Throws ddp::ConfigError.
 //
 // `can_be_left`: ASYNC_ERROR_HANDLING is 2 unless it was set to 0. Then an error of NCCL ends the
 // collectives and not the process, and NcclGroup::failed tells of it.

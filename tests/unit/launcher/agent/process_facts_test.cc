@@ -73,6 +73,35 @@ TEST(ProcessFactsTest, AThreadOfThisProcessIsNoDebugger) {
   ::waitpid(child, nullptr, 0);
 }
 
+// A forgotten debugger excuses the rank for ever: a person must read which one.
+TEST(ProcessFactsTest, WhoTracesItIsTold) {
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  const pid_t tracer = ::fork();
+  ASSERT_GE(tracer, 0);
+  if (tracer == 0) {
+    const pid_t traced = ::fork();
+    if (traced == 0) {
+      ::ptrace(PTRACE_TRACEME, 0, 0, 0);
+      ::raise(SIGSTOP);
+      ::_exit(0);
+    }
+    ::waitpid(traced, nullptr, __WALL);
+    if (::write(ready[1], &traced, sizeof(traced)) < 0) ::_exit(1);
+    for (;;) ::pause();
+  }
+  pid_t traced = 0;
+  ASSERT_EQ(::read(ready[0], &traced, sizeof(traced)), static_cast<ssize_t>(sizeof(traced)));
+  const ProcessFacts facts = ReadProcessFacts(traced);
+  EXPECT_EQ(facts.state, ProcessState::kTraced);
+  EXPECT_EQ(facts.tracer, "is held by launcher_test (pid " + std::to_string(tracer) + ")");
+  ::kill(traced, SIGKILL);
+  ::kill(tracer, SIGKILL);
+  ::waitpid(tracer, nullptr, 0);
+  ::close(ready[0]);
+  ::close(ready[1]);
+}
+
 // As where a shell starts the training. Seen red where the worker alone was looked at: the shell
 // waits for its child, and nothing was wrong with it.
 TEST(ProcessFactsTest, ARankIsStoppedIfOneOfItsProcessesIs) {

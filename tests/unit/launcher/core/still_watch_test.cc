@@ -13,7 +13,6 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::ElementsAre;
 using testing::IsEmpty;
-using testing::UnorderedElementsAre;
 
 class StillWatchTest : public testing::Test {
  protected:
@@ -21,6 +20,7 @@ class StillWatchTest : public testing::Test {
   NodeProgress Look(Duration later = seconds(1)) {
     now_ += later;
     return watch_.Look(workers_, now_, [this](int pid) {
+      ++asked_;
       if (!copying_stacks_) facts_[pid].read_at = now_;
       return facts_[pid];
     });
@@ -34,6 +34,7 @@ class StillWatchTest : public testing::Test {
   std::vector<SeenWorker> workers_ = {{LocalRank{0}, 100, 1, 7, ""}, {LocalRank{1}, 101, 1, 7, ""}};
   std::map<int, ProcessFacts> facts_;
   bool copying_stacks_ = false;  // facts stay as they were
+  int asked_ = 0;                // how often for facts
   StillWatch watch_{seconds(1)};
   TimePoint now_{std::chrono::hours(1)};
 };
@@ -68,6 +69,21 @@ TEST_F(StillWatchTest, DetailsAreToldOnlyOnceNoWorkerMoves) {
   EXPECT_EQ(progress.still_workers[0].still, seconds(9));
   EXPECT_EQ(progress.still_workers[1].still, seconds(4));
   EXPECT_EQ(progress.still_workers[1].step, 7);
+}
+
+// Facts cost the agent's loop some microseconds for each thread. Seen red where they were asked of
+// every worker that stood still between two looks.
+TEST_F(StillWatchTest, FactsAreAskedOnlyOnceNoWorkerHasMovedForASecond) {
+  Look();
+  for (int i = 0; i < 9; ++i) {
+    Look(milliseconds(200));
+    if (i % 4 == 3) ++workers_[1].moves;
+  }
+  EXPECT_EQ(asked_, 0);
+  for (int i = 0; i < 4; ++i) Look(milliseconds(200));
+  EXPECT_EQ(asked_, 0);
+  Look(milliseconds(200));
+  EXPECT_EQ(asked_, 2);
 }
 
 // An evaluation that nobody has named reads from a disk. Seen red where one look at D was enough.
@@ -196,6 +212,30 @@ TEST_F(StillWatchTest, TimeInWhichTheAgentDidNotLookDoesNotCountForSilentOnesEit
   EXPECT_TRUE(Look(seconds(60)).silent_excused);
 }
 
+// A static destructor may hang as well. Seen red as it was: nobody looked at it any more.
+TEST_F(StillWatchTest, AWorkerThatHasSaidByeAndRunsOnIsToldOfWithTheTimeSinceThen) {
+  LookFor(3);
+  workers_[1] = SeenWorker{LocalRank{1}, 101};
+  workers_[1].leaving = true;
+  EXPECT_THAT(Look().leaving_workers, IsEmpty()) << "it ends, mostly";
+  const NodeProgress progress = LookFor(5);
+  ASSERT_EQ(progress.leaving_workers.size(), 1U);
+  EXPECT_EQ(progress.leaving_workers[0].pid, 101);
+  EXPECT_EQ(progress.leaving_workers[0].still, seconds(5));
+  EXPECT_EQ(progress.workers, 1) << "it is not judged with the others";
+  ASSERT_EQ(progress.still_workers.size(), 1U);
+  EXPECT_EQ(progress.still_workers[0].pid, 100);
+}
+
+TEST_F(StillWatchTest, TimeUnderADebuggerDoesNotCountForOneThatIsLeavingEither) {
+  workers_.resize(1);
+  workers_[0] = SeenWorker{LocalRank{0}, 100};
+  workers_[0].leaving = true;
+  LookFor(6);
+  facts_[100].state = ProcessState::kTraced;
+  EXPECT_EQ(LookFor(3).leaving_workers[0].still, seconds(5));
+}
+
 TEST_F(StillWatchTest, AnotherProcessWithTheRankBeginsAnew) {
   LookFor(10);
   workers_[0].pid = 200;
@@ -218,6 +258,40 @@ TEST_F(StillWatchTest, ADebuggerExcuses) {
   facts_[101].state = ProcessState::kStopped;
   EXPECT_FALSE(Look().excused) << "a stopped worker is what we look for";
   EXPECT_EQ(Look().still_workers[1].state, ProcessState::kStopped);
+}
+
+// A forgotten debugger put every verdict off, and nobody read which one.
+TEST_F(StillWatchTest, WhoIsExcusedAndByWhomAndSinceWhenIsTold) {
+  LookFor(3);
+  EXPECT_EQ(Look().excuse, std::nullopt);
+  facts_[101].state = ProcessState::kTraced;
+  facts_[101].tracer = "is held by gdb (pid 77)";
+  EXPECT_EQ(Look().excuse, (HangExcuse{LocalRank{1}, 101, "is held by gdb (pid 77)", {}}));
+  EXPECT_EQ(LookFor(9).excuse->lasts, seconds(9));
+  facts_[101].state = ProcessState::kRunnable;
+  EXPECT_EQ(Look().excuse, std::nullopt);
+}
+
+TEST_F(StillWatchTest, OfSeveralExcusesTheLongestIsTold) {
+  workers_[0].silent = true;
+  LookFor(3);
+  facts_[101].state = ProcessState::kTraced;
+  LookFor(2);
+  facts_[100].state = ProcessState::kTraced;
+  const NodeProgress progress = LookFor(2);
+  ASSERT_TRUE(progress.excuse);
+  EXPECT_EQ(progress.excuse->local_rank, LocalRank{1});
+  EXPECT_EQ(progress.excuse->lasts, seconds(3));
+  EXPECT_EQ(progress.excuse->why, "is held by a debugger") << "which one is not known";
+}
+
+TEST_F(StillWatchTest, AnAgentThatComesTooLateAgainAndAgainIsAnExcuse) {
+  LookFor(3);
+  EXPECT_EQ(Look(seconds(60)).excuse->lasts, Duration{}) << "it was suspended, perhaps";
+  const NodeProgress progress = Look(seconds(10));
+  EXPECT_EQ(progress.excuse,
+            (HangExcuse{{}, 0, "runs too seldom to watch its workers", seconds(10)}));
+  EXPECT_EQ(Look().excuse, std::nullopt);
 }
 
 // Seen red where the time before it counted no more either: whoever looked at a process with a
@@ -362,136 +436,6 @@ TEST_F(StillWatchTest, PhasesThatBeganAndEndedBetweenTwoLooksAreTold) {
 TEST_F(StillWatchTest, PhasesThatHavePassedAreBounded) {
   for (int i = 0; i < 40; ++i) workers_[0].begun["phase " + std::to_string(i)] = 1;
   EXPECT_EQ(Look().phases_passed.size(), NodeProgress::kMaxPassed);
-}
-
-TEST(SeenWorkerTest, SaysInWhichCollectiveTheWorkerWaits) {
-  WorkerProgress progress;
-  EXPECT_TRUE(SeenWorkerOf(progress, 100)->silent) << "it tells nothing";
-  progress.source = ProgressSource::kPage;
-  progress.now.step = 7;
-  progress.now.phase = ProgressPhase::kData;
-  auto& group = progress.now.groups[1];
-  group.entered = ProgressCollective{9, ProgressOperation::kAllReduce, 4096, 50};
-  group.completed = ProgressCollective{9, ProgressOperation::kAllReduce, 4096, 60};
-  group.finished = 9;
-  EXPECT_EQ(SeenWorkerOf(progress, 100)->inside, std::nullopt) << "it has completed";
-  group.finished = 8;
-  group.completed->number = 8;
-  const auto seen = SeenWorkerOf(progress, 100);
-  EXPECT_EQ(seen->inside, (CollectiveCall{"group 1", 9, "all_reduce", 4096}));
-  group.entered->bucket = 2;
-  EXPECT_EQ(SeenWorkerOf(progress, 100)->inside->bucket, 2);
-  EXPECT_EQ(seen->phase, "") << "loading data is part of training";
-  EXPECT_EQ(seen->step, 7);
-  EXPECT_FALSE(seen->silent);
-  EXPECT_TRUE(seen->names_phases);
-  progress.said_bye = true;
-  EXPECT_FALSE(SeenWorkerOf(progress, 100).has_value());
-}
-
-ProgressCollective AllReduce(std::uint64_t number, std::uint64_t bytes) {
-  return {number, ProgressOperation::kAllReduce, bytes, 50};
-}
-
-CollectiveCall Call(std::int64_t number, std::int64_t bytes) {
-  return {"group 0", number, "all_reduce", bytes};
-}
-
-// Seen red where the newest call was told, which has completed.
-TEST(SeenWorkerTest, SaysInWhichOfSeveralCollectivesTheWorkerWaits) {
-  WorkerProgress progress;
-  progress.source = ProgressSource::kPage;
-  progress.now.groups[0] = {AllReduce(60, 6), AllReduce(60, 6), 57};
-  progress.now.groups[0].recent = {{AllReduce(57, 3), true},
-                                   {AllReduce(58, 4), false},
-                                   {AllReduce(59, 5), false},
-                                   {AllReduce(60, 6), true}};
-  const auto seen = SeenWorkerOf(progress, 100);
-  EXPECT_EQ(seen->inside, Call(59, 5));
-  EXPECT_THAT(seen->earlier, ElementsAre(Call(58, 4)));
-  EXPECT_EQ(seen->entered, 60);
-  for (ProgressRecent& recent : progress.now.groups[0].recent) recent.completed = true;
-  EXPECT_EQ(SeenWorkerOf(progress, 100)->inside, Call(60, 6)) << "it is an older one";
-  EXPECT_THAT(SeenWorkerOf(progress, 100)->earlier, IsEmpty());
-  EXPECT_EQ(SeenWorkerOf(progress, 100)->entered, 0);
-}
-
-// The sizes of bucket 0 do not match, and the buckets after it do.
-TEST(LastCallsTest, TheFewBeforeTheLastAreToldToo) {
-  std::vector<WorkerProgress> workers(1);
-  workers[0].now.groups[0] = {AllReduce(60, 6), AllReduce(59, 5), 58};
-  workers[0].now.groups[0].recent = {{AllReduce(58, 4), false}, {AllReduce(60, 6), false}};
-  EXPECT_THAT(LastCallsOf(workers), ElementsAre(EnteredCall{LocalRank{0}, 1, Call(58, 4)},
-                                                EnteredCall{LocalRank{0}, 1, Call(59, 5)},
-                                                EnteredCall{LocalRank{0}, 1, Call(60, 6)}));
-}
-
-// Seen red where only the call that was entered last was told.
-TEST(LastCallsTest, WorkersInOneCollectiveAreCountedTogether) {
-  std::vector<WorkerProgress> workers(3);
-  for (int i = 0; i < 3; ++i) {
-    workers[i].local_rank = LocalRank{i};
-    workers[i].now.groups[0] = {AllReduce(9, i == 1 ? 12000 : 8000), AllReduce(8, 4), 8};
-  }
-  EXPECT_THAT(
-      LastCallsOf(workers),
-      UnorderedElementsAre(EnteredCall{LocalRank{0}, 2, {"group 0", 9, "all_reduce", 8000}},
-                           EnteredCall{LocalRank{1}, 1, {"group 0", 9, "all_reduce", 12000}},
-                           EnteredCall{LocalRank{0}, 3, {"group 0", 8, "all_reduce", 4}}));
-}
-
-// The root of a broadcast is done when it has sent.
-TEST(LastCallsTest, OneThatHasCompletedIsToldToo) {
-  std::vector<WorkerProgress> workers(1);
-  workers[0].now.groups[0] = {AllReduce(9, 8), AllReduce(9, 8), 9};
-  EXPECT_THAT(LastCallsOf(workers),
-              ElementsAre(EnteredCall{LocalRank{0}, 1, {"group 0", 9, "all_reduce", 8}}));
-  EXPECT_THAT(LastCallsOf(std::vector<WorkerProgress>(2)), IsEmpty()) << "they told of none";
-}
-
-TEST(SeenWorkerTest, APythonProgramNamesItsPhasesOnceItHasNamedOne) {
-  WorkerProgress progress;
-  progress.source = ProgressSource::kMessages;
-  progress.now.phase = ProgressPhase::kNamed;
-  progress.now.phase_name = "train";
-  EXPECT_FALSE(SeenWorkerOf(progress, 1)->names_phases);
-  EXPECT_EQ(SeenWorkerOf(progress, 1)->phase, "");
-  progress.now.phase_name = "eval";
-  EXPECT_TRUE(SeenWorkerOf(progress, 1)->names_phases);
-}
-
-// It is back in training at each look. Seen red where only the phase of a look counted.
-TEST(SeenWorkerTest, AProgramNamesItsPhasesWhereEachOfThemIsShort) {
-  WorkerProgress progress;
-  progress.source = ProgressSource::kMessages;
-  progress.now.phase = ProgressPhase::kStep;
-  progress.now.begun = {{ProgressPhase::kStep, "step", 3}, {ProgressPhase::kNamed, "train", 2}};
-  EXPECT_FALSE(SeenWorkerOf(progress, 1)->names_phases);
-  progress.now.begun.push_back({ProgressPhase::kEvaluation, "evaluation", 1});
-  progress.now.begun.push_back({ProgressPhase::kRestore, "restore", 1});
-  const auto seen = SeenWorkerOf(progress, 1);
-  EXPECT_TRUE(seen->names_phases);
-  EXPECT_EQ(seen->begun, (std::map<std::string, std::uint64_t>{{"", 5}, {"evaluation", 1}}))
-      << "what comes before the first step has a limit of its own";
-}
-
-// Before it is in the group it has no page, and says PHASE=init.
-TEST(SeenWorkerTest, TheLibraryNamesItsPhasesFromItsFirstWordOn) {
-  WorkerProgress progress;
-  progress.source = ProgressSource::kMessages;
-  progress.now.phase = ProgressPhase::kInit;
-  progress.now.phase_name = "init";
-  EXPECT_TRUE(SeenWorkerOf(progress, 1)->names_phases);
-  EXPECT_EQ(SeenWorkerOf(progress, 1)->phase, "init");
-}
-
-TEST(SeenWorkerTest, OneThatHasOnlySaidThatItWillTellIsInNoPhase) {
-  WorkerProgress progress;
-  progress.source = ProgressSource::kMessages;
-  const auto seen = SeenWorkerOf(progress, 1);
-  EXPECT_FALSE(seen->silent);
-  EXPECT_FALSE(seen->names_phases);
-  EXPECT_EQ(seen->phase, "") << "or its ranks would be in another phase than those that made steps";
 }
 
 TEST_F(StillWatchTest, NobodyWhoTellsIsNobodyWhoIsStill) {

@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+
 namespace ddprun {
 namespace hang_watch_test {
 
@@ -252,12 +255,27 @@ TEST_F(HangWatchTest, TheRankThatMovedLastCounts) {
   EXPECT_EQ(watch_.last_moved(), now_ - seconds(1));
 }
 
+// Seen red where the first 64 stayed for ever: each later phase had the limit of the start.
+TEST(PhaseIntervalsTest, OfTooManyPhasesTheOneThatWasLearnedLongestAgoIsForgotten) {
+  std::map<std::string, Duration> record;
+  for (int i = 0; i < 64; ++i) record["phase " + std::to_string(i)] = seconds(2);
+  PhaseIntervals intervals(record);
+  for (int i = 0; i < 200; ++i) {
+    intervals.Learn("", seconds(1));
+    intervals.Learn("epoch " + std::to_string(i), seconds(1));
+  }
+  EXPECT_EQ(intervals.Longest(""), seconds(1)) << "it is learned again and again";
+  EXPECT_EQ(intervals.Longest("epoch 199"), seconds(1));
+  EXPECT_EQ(intervals.Longest("epoch 0"), std::nullopt);
+  EXPECT_EQ(intervals.Longest("phase 0"), std::nullopt);
+}
+
 TEST(PhaseIntervalsTest, AProgramThatMakesUpPhasesDoesNotTakeMemoryForEver) {
   PhaseIntervals intervals;
   for (int i = 0; i < 1000; ++i) intervals.Learn("phase " + std::to_string(i), seconds(1));
   EXPECT_EQ(intervals.longest().size(), PhaseIntervals::kMaxPhases);
-  intervals.Learn("phase 1", seconds(7));
-  EXPECT_EQ(intervals.Longest("phase 1"), seconds(7));
+  intervals.Learn("phase 999", seconds(7));
+  EXPECT_EQ(intervals.Longest("phase 999"), seconds(7));
 }
 
 }  // namespace hang_watch_test

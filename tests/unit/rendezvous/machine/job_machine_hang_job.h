@@ -47,14 +47,22 @@ class JobMachineHangTest : public testing::Test {
       if (tells_steps_) heartbeat.step = moves ? step_ : 5;
       heartbeat.progress = NodeProgress{2, still_, {phase_}};
       heartbeat.progress->names_phases = !named_.empty();
-      heartbeat.progress->stepped = true;
+      heartbeat.progress->stepped = steps_;
       if (!moves) AddWorkers(node, &*heartbeat.progress);
       if (debugged_) {
         heartbeat.progress->excused = true;
         heartbeat.progress->still = Duration{};
       }
+      if (said_bye_) heartbeat.progress = Leaving(node);
+      if (node == 'b') heartbeat.progress->excuse = excuse_;
       job_->Receive(node, heartbeat);
     }
+  }
+  // All ranks have said BYE, and of those of b one does not end.
+  NodeProgress Leaving(char node) const {
+    NodeProgress progress;
+    if (node == 'b') progress.leaving_workers = {{LocalRank{1}, 201, still_}};
+    return progress;
   }
   void AddWorkers(char node, NodeProgress* progress) {
     for (int i = 0; i < 2; ++i) {
@@ -84,7 +92,10 @@ class JobMachineHangTest : public testing::Test {
   bool busy_ = false;
   bool collectives_ = true;  // are told
   bool debugged_ = false;
+  std::optional<HangExcuse> excuse_;  // of b
   bool tells_steps_ = true;
+  bool steps_ = true;      // are made
+  bool said_bye_ = false;  // Leaving()
   char silent_ = 0;
   bool spare_ = false;  // c waits for a place
 };

@@ -73,6 +73,20 @@ TEST_F(JobMachineHangTest, OneThatNamesItsPhasesAndHasSavedStartsAgain) {
   Run(JobSpec::kChooseOnHang, "restore", /*checkpoint=*/true);
   EXPECT_THAT(StandStill(12), Contains(HasSubstr("Stop")));
 }
+// Nothing is lost. Seen red where only a saved state spoke for a restart.
+TEST_F(JobMachineHangTest, OneThatNamesItsPhasesAndHasMadeNoStepYetStartsAgain) {
+  JobSpec spec = JobMachineDriver::Spec(2, 2, 3);
+  spec.hang_startup_timeout = seconds(10);
+  job_.emplace(spec, options_);
+  job_->RunTwoNodes();
+  tells_steps_ = steps_ = false;
+  named_ = phase_ = "restore";
+  Second(/*moves=*/true);
+  job_->Clear();
+  const auto said = StandStill(12);
+  EXPECT_THAT(said, Contains(HasSubstr("before the first step")));
+  EXPECT_THAT(said, Contains(HasSubstr("Stop")));
+}
 TEST_F(JobMachineHangTest, ABusyCulpritIsReportedFirstAndEndedMuchLater) {
   Run(JobSpec::kChooseOnHang, "restore", /*checkpoint=*/true);
   culprit_ = ProcessState::kRunnable;

@@ -35,6 +35,9 @@ Heartbeat HeartbeatWithProgress() {
   heartbeat.progress->silent_excused = true;
   heartbeat.progress->phases_passed = {"", "save"};
   heartbeat.progress->moves = ~std::uint64_t{0};
+  heartbeat.progress->leaving_workers = {{LocalRank{9}, 4245, std::chrono::seconds(700)}};
+  heartbeat.progress->excuse =
+      HangExcuse{LocalRank{3}, 4242, "is held by gdb (pid 77)", std::chrono::seconds(600)};
   heartbeat.stuck = {8, {}};
   heartbeat.arrivals = StoreArrivals{61, {Rank{17}, Rank{(1 << 28) - 1}}};
   heartbeat.usage = NodeUsage{std::chrono::milliseconds(std::int64_t{1} << 62),

@@ -124,6 +124,18 @@ TEST(LaunchEnvironmentTest, ACollectiveWaitsLongerThanTheJudgeOfHangs) {
   EXPECT_EQ(TimeoutWith({{"DDPRUN_HANG_LIMIT_MS", "3600000"}}), std::chrono::hours(2));
 }
 
+// Seen red where it was 480 s at any time: the judge waits 600 s for the first step.
+TEST(LaunchEnvironmentTest, TheWatchdogOfNcclWaitsLongerThanTheJudgeOfHangs) {
+  const auto with = [](const char* limit) {
+    return WatchdogTimeout([&](const char* name) {
+      return std::string(name) == "DDPRUN_HANG_LIMIT_MS" ? limit : nullptr;
+    });
+  };
+  EXPECT_EQ(with(nullptr), std::chrono::seconds(480)) << "libtorch's own";
+  EXPECT_EQ(with("60000"), std::chrono::seconds(480));
+  EXPECT_EQ(with("600001"), std::chrono::seconds(661));
+}
+
 // Seen red where it was 5 minutes: ranks that waited threw before ddprun had named the one that did
 // not come.
 TEST(LaunchEnvironmentTest, InitWaitsForRanksLongerThanTheJudgeOfHangs) {

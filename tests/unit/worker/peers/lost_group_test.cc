@@ -23,6 +23,7 @@
 
 #include "tests/support/temp_dir.h"
 #include "tests/unit/worker/support/multi_rank.h"
+#include "worker/contract/environment.h"
 #include "worker/src/compat/compat.h"
 #include "worker/src/group/failure.h"
 #include "worker/src/group/nccl_group.h"
@@ -231,6 +232,8 @@ class NcclSettingsTest : public ::testing::Test {
       if (setting.older_name != nullptr) unsetenv(setting.older_name);
     }
     unsetenv("TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC");
+    unsetenv(internal::kNcclWatchdogSeconds);
+    unsetenv(ddprun::env::kHangLimit);
   }
   static std::string Get(const char* name) {
     const char* const value = getenv(name);
@@ -247,6 +250,12 @@ TEST_F(NcclSettingsTest, AreSetWhereTheEnvironmentDoesNotSay) {
   EXPECT_EQ(Get("NCCL_ASYNC_ERROR_HANDLING"), KnowsNewNames() ? "" : "1");
   EXPECT_EQ(Get("TORCH_NCCL_DUMP_ON_TIMEOUT"), KnowsNewNames() ? "0" : "");
   EXPECT_EQ(Get("TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC"), KnowsNewNames() ? "0" : "");
+}
+
+TEST_F(NcclSettingsTest, TheWatchdogWaitsLongerThanTheJudgeOfHangs) {
+  setenv(ddprun::env::kHangLimit, "600001", 1);
+  internal::SetNcclSettings(/*can_be_left=*/false);
+  EXPECT_EQ(Get(internal::kNcclWatchdogSeconds), KnowsNewNames() ? "661" : "");
 }
 
 TEST_F(NcclSettingsTest, WhoAsksForADumpGetsTheTimeForIt) {

@@ -1,0 +1,32 @@
+// Why nobody would notice now that a job hangs: for `ddprun status`, and for who watches the job.
+// Pure functions of what the job's nodes told.
+#ifndef DDPRUN_RENDEZVOUS_MACHINE_HANGS_NOT_JUDGED_H_
+#define DDPRUN_RENDEZVOUS_MACHINE_HANGS_NOT_JUDGED_H_
+
+#include <optional>
+#include <string>
+
+#include "rendezvous/core/job_status.h"
+#include "rendezvous/core/progress.h"
+#include "rendezvous/core/types.h"
+#include "rendezvous/machine/generation_state.h"
+#include "rendezvous/machine/job_life.h"
+#include "rendezvous/machine/nodes/roster.h"
+
+namespace ddprun {
+
+// What this node tells, with the names that the job knows.
+JobStatus::NotJudged::Excuse ExcuseOf(const Node& node, const HangExcuse& told);
+// "rank 5 on n2 (pid 4242) is held by gdb (pid 77)"
+std::string WhoIsExcused(const JobStatus::NotJudged::Excuse& excuse);
+// The same, and " since 600.0 s".
+std::string Describe(const JobStatus::NotJudged::Excuse& excuse);
+
+// Of a job whose workers run; nullopt: hangs of it are noticed, or all of its workers have ended.
+std::optional<JobStatus::NotJudged> WhyNotJudged(const JobLife& life,
+                                                 const GenerationState& generation,
+                                                 const Roster& roster, TimePoint now);
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_MACHINE_HANGS_NOT_JUDGED_H_
