@@ -19,8 +19,10 @@ int main(int argc, char** argv) {
   return std::visit(
       Overloaded{
           [](const RunCommand& command) { return RunJob(command); },
+          [&](const GuideCommand&) { return ShowGuide(host); },
           [](const RendezvousCommand& command) { return ServeRendezvous(command); },
           [&](const ValidateCommand& command) { return ValidateJob(command, host); },
+          [&](const InitCommand& command) { return WriteJobFile(command, host); },
           [](const CertsCommand& command) { return MakeCerts(command); },
           [](const PythonModuleCommand& command) { return WritePythonModule(command); },
           [](const OperatorCommand& command) { return Operate(command); },

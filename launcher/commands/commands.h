@@ -12,11 +12,17 @@ namespace ddprun {
 // ddprun [OPTIONS] COMMAND: runs this node's part of a job.
 int RunJob(const RunCommand& command);
 
+// ddprun alone: says which job file is here, what it runs and how.
+int ShowGuide(const Host& host);
+
 // ddprun rendezvous: serves until SIGTERM or SIGINT.
 int ServeRendezvous(const RendezvousCommand& command);
 
 // ddprun validate FILE: prints the resolved job.
 int ValidateJob(const ValidateCommand& command, const Host& host);
+
+// ddprun init: asks what no flag says, and writes a job file.
+int WriteJobFile(const InitCommand& command, const Host& host);
 
 // ddprun status, stop, drain, events, stacks JOB: asks a running rendezvous.
 int Operate(const OperatorCommand& command);

@@ -14,6 +14,7 @@
 #include <memory>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/capabilities.h"
@@ -28,6 +29,8 @@ using std::chrono::nanoseconds;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
+
+using Variables = std::map<std::string, std::string>;
 
 constexpr int kMachines = 4;
 constexpr char kDomain[] = ".train.default.svc.cluster.local";
@@ -44,18 +47,18 @@ nanoseconds Now() {
   return std::chrono::seconds(now.tv_sec) + nanoseconds(now.tv_nsec);
 }
 
-// One life of the pod train-INDEX on a machine of its own.
+// One life of a pod, on a machine of its own. `name` ends in its index.
 class Pod {
  public:
-  Pod(const Network& network, const std::string& folder, int index, int machine,
-      std::map<std::string, std::string> variables, const std::vector<std::string>& command)
-      : name_("train-" + std::to_string(index)),
+  Pod(const Network& network, const std::string& folder, std::string name, int machine,
+      Variables variables, const std::vector<std::string>& command)
+      : name_(std::move(name)),
         address_("10.77." + std::to_string(machine + 1) + ".2"),
         hosts_(folder + "/hosts." + name_ + "." + std::to_string(machine)) {
     std::ofstream(hosts_) << "127.0.0.1\tlocalhost\n"
                           << address_ << "\t" << name_ << kDomain << "\t" << name_ << "\n";
     variables.insert({{"KUBERNETES_SERVICE_HOST", "10.96.0.1"},
-                      {"JOB_COMPLETION_INDEX", std::to_string(index)},
+                      {"JOB_COMPLETION_INDEX", name_.substr(name_.rfind('-') + 1)},
                       {"DDPRUN_LOCAL_ADDR", address_},
                       // Ends with the container.
                       {"DDPRUN_STATE_HOME", folder + "/state." + std::to_string(machine)},
@@ -127,15 +130,19 @@ class KubernetesPodsTest : public testing::Test {
 
   // Two pods are a job. All variables are those of the manifest that `ddprun kubernetes` prints.
   Pod& Start(int index, int machine, const std::vector<std::string>& flags = {}) {
-    std::map<std::string, std::string> variables = {{"DDPRUN_TEST_MARK", mark_},
-                                                    {"DDPRUN_NNODES", "2"},
-                                                    {"DDPRUN_RDZV_ENDPOINT", "train-0.train:29400"},
-                                                    {"DDPRUN_TOKEN_FILE", folder_ / "token"},
-                                                    {"DDPRUN_CHECKPOINT_DIR", checkpoints_}};
+    return StartNamed("train-" + std::to_string(index), machine,
+                      {{"DDPRUN_RDZV_ENDPOINT", "train-0.train:29400"}}, flags);
+  }
+  Pod& StartNamed(const std::string& name, int machine, Variables variables,
+                  const std::vector<std::string>& flags = {}) {
+    variables.insert({{"DDPRUN_TEST_MARK", mark_},
+                      {"DDPRUN_NNODES", "2"},
+                      {"DDPRUN_TOKEN_FILE", folder_ / "token"},
+                      {"DDPRUN_CHECKPOINT_DIR", checkpoints_}});
     std::vector<std::string> command = {DdprunPath()};
     command.insert(command.end(), flags.begin(), flags.end());
     command.insert(command.end(), {SourceDir() + "/tests/programs/pod_worker.py", alive_});
-    pods_.push_back(std::make_unique<Pod>(*network_, folder_.path(), index, machine,
+    pods_.push_back(std::make_unique<Pod>(*network_, folder_.path(), name, machine,
                                           std::move(variables), command));
     return *pods_.back();
   }
@@ -150,12 +157,15 @@ class KubernetesPodsTest : public testing::Test {
 
   // The newest sign of life of the worker of pod train-INDEX, which must have rank INDEX.
   nanoseconds LastSign(int index) const {
-    const std::string begin = "train-" + std::to_string(index) + ".g";
+    return LastSignOf("train-" + std::to_string(index), index);
+  }
+  nanoseconds LastSignOf(const std::string& pod, int rank) const {
+    const std::string begin = pod + ".g";
     nanoseconds last{0};
     for (const auto& entry : std::filesystem::directory_iterator(alive_)) {
       const std::string name = entry.path().filename();
       if (!name.starts_with(begin)) continue;
-      EXPECT_TRUE(name.ends_with(".r" + std::to_string(index))) << name;
+      EXPECT_TRUE(name.ends_with(".r" + std::to_string(rank))) << name;
       std::istringstream text(ReadFile(entry.path()));
       long pid = 0;
       for (long long time = 0; text >> pid >> time;) last = std::max(last, nanoseconds(time));
@@ -164,6 +174,9 @@ class KubernetesPodsTest : public testing::Test {
   }
   bool LivesAfter(int index, nanoseconds time) const {
     return WaitForChange(alive_, [&] { return LastSign(index) > time; });
+  }
+  bool Lives(const std::string& pod, int rank) const {
+    return WaitForChange(alive_, [&] { return LastSignOf(pod, rank) > nanoseconds(0); });
   }
   void ExpectBothLiveAfter(nanoseconds time) {
     EXPECT_TRUE(LivesAfter(0, time)) << "train-0";
@@ -227,6 +240,31 @@ TEST_F(KubernetesPodsTest, APodThatIsKilledIsReplacedByANewAgentOfTheSameJob) {
   ExpectEnd(pod(0), replaced);
 }
 
+// What kubelet does without `restartPolicy: Never`: the same name, address and disk.
+TEST_F(KubernetesPodsTest, AContainerThatIsRestartedInItsPodIsANewAgentOfTheSameJob) {
+  StartBoth();
+  pod(1).Kill();
+  const nanoseconds killed = Now();
+  Pod& restarted = Start(1, 1);
+  restarted.Resolve(pod(0).name(), pod(0).address());
+  ExpectBothLiveAfter(killed);
+  EXPECT_TRUE(SaidRestore(restarted, 1));
+  EXPECT_THAT(pod(0).program().err(), Not(HasSubstr("restart 1 of")));
+  ExpectEnd(pod(0), restarted);
+}
+
+// Two Jobs of one pod each: each has an index 0, and the second one is node 1. Their manifest names
+// no endpoint.
+TEST_F(KubernetesPodsTest, TheJobsOfAJobSetAreOneJob) {
+  const Variables jobset = {{"JOBSET_NAME", "train"}, {"JOBSET_RESTART_ATTEMPT", "0"}};
+  Pod& first = StartNamed("train-node-0-0", 0, jobset);
+  Pod& second = StartNamed("train-node-1-0", 1, jobset);
+  second.Resolve(first.name(), first.address());
+  EXPECT_TRUE(Lives("train-node-0-0", 0)) << second.program().err();
+  EXPECT_TRUE(Lives("train-node-1-0", 1)) << second.program().err();
+  ExpectEnd(first, second);
+}
+
 // With it goes the rendezvous and what it has written down. The new one has another address.
 TEST_F(KubernetesPodsTest, IndexZeroIsReplacedAndFoundByItsNameAgain) {
   StartBoth();
@@ -253,17 +291,16 @@ TEST_F(KubernetesPodsTest, APodThatIsEvictedSavesAndAllPodsComeBack) {
   ExpectEnd(first, second);
 }
 
-// Its machine is cut off, and Kubernetes has given it up: the pod there ends its worker by itself
-// before the new one begins.
+// Its machine is cut off, and somebody has deleted it by force: the pod there ends its worker by
+// itself before the new one, which waits for that, begins.
 TEST_F(KubernetesPodsTest, APodWhoseMachineIsLostIsReplacedAndDoesNoHarm) {
   StartBoth();
   network().Unplug(1);
-  EXPECT_TRUE(pod(1).program().WaitForErr("fenced")) << pod(1).program().err();
-  const nanoseconds last = LastSign(1);
-  // Kubernetes waits longer than the lease; who comes before is refused: its rank is taken.
-  EXPECT_TRUE(pod(0).program().WaitForErr("train-1 was lost")) << pod(0).program().err();
   Pod& replaced = Start(1, 2);
   replaced.Resolve(pod(0).name(), pod(0).address());
+  EXPECT_TRUE(replaced.program().WaitForErr("waits as a spare")) << replaced.program().err();
+  EXPECT_TRUE(pod(1).program().WaitForErr("fenced")) << pod(1).program().err();
+  const nanoseconds last = LastSign(1);
   ExpectBothLiveAfter(last + std::chrono::milliseconds(1));
   EXPECT_TRUE(SaidRestore(replaced, 1));
   pod(1).Kill();

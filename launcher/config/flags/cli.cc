@@ -18,6 +18,8 @@ constexpr absl::string_view kRunUsage =
     "\n"
     "  ddprun [OPTIONS] [--] COMMAND [ARGS...]        start a job on this node\n"
     "  ddprun -c job.yaml [OPTIONS] [-- COMMAND...]   the same, from a file\n"
+    "  ddprun init [COMMAND...]                       write a job file, after three questions or "
+    "none\n"
     "  ddprun rendezvous --listen HOST:PORT           where the nodes of a job meet\n"
     "  ddprun validate job.yaml                       print the resolved job, or what is wrong\n"
     "  ddprun status | stop JOB | drain NODE | events talk to a running rendezvous\n"
@@ -47,6 +49,7 @@ HelpCommand RunHelp() { return HelpFor(kRunUsage, RunFlags()); }
 Command ParseRun(const Arguments& arguments, const Host& host) {
   const FlagReading reading = ReadFlags(RunFlags(), arguments, Positionals::kEndOptions, host);
   if (auto end = EarlyEnd(reading, RunHelp)) return *std::move(end);
+  if (arguments.empty() && reading.Find("config") == nullptr) return GuideCommand{};
   return MakeRunCommand(reading, host);
 }
 
@@ -68,6 +71,7 @@ struct Subcommand {
 constexpr Subcommand kSubcommands[] = {
     {"rendezvous", ParseRendezvous, RendezvousHelp},
     {"validate", ParseValidate, ValidateHelp},
+    {"init", ParseInit, InitHelp},
     {"slurm", ParseSlurm, SlurmHelp},
     {"kubernetes", ParseKubernetes, KubernetesHelp},
     {"doctor", ParseDoctor, DoctorHelp},
@@ -98,11 +102,11 @@ Command ParseHelp(const Arguments& arguments, const Host&) {
   const Subcommand* const topic =
       arguments.size() == 1 ? FindSubcommand(arguments.front()) : nullptr;
   if (topic != nullptr && topic->help != nullptr) return topic->help();
-  return UsageError(
-      {absl::StrCat("help: expected nothing, rendezvous, validate, slurm, kubernetes, doctor, "
-                    "certs, python-module, status, stop, drain, events, logs, stacks, page, top or "
-                    "completion (found ",
-                    Quoted(absl::StrJoin(arguments, " ")), ")")});
+  return UsageError({absl::StrCat(
+      "help: expected nothing, rendezvous, validate, init, slurm, kubernetes, doctor, "
+      "certs, python-module, status, stop, drain, events, logs, stacks, page, top or "
+      "completion (found ",
+      Quoted(absl::StrJoin(arguments, " ")), ")")});
 }
 
 }  // namespace

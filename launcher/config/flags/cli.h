@@ -18,6 +18,7 @@
 
 #include "launcher/config/host.h"
 #include "launcher/config/job_config.h"
+#include "launcher/config/job_draft.h"
 #include "rendezvous/core/exit_codes.h"
 #include "rendezvous/core/limits.h"
 
@@ -69,6 +70,16 @@ struct ValidateCommand {
   bool json = false;
   int verbosity = 0;
 };
+
+// ddprun init [OPTIONS] [COMMAND...]
+struct InitCommand {
+  std::string path = "job.yaml";  // as given
+  bool replace = false;           // a file that is there
+  JobDraft draft;                 // what the flags say, and COMMAND
+};
+
+// ddprun alone: what could be run here?
+struct GuideCommand {};
 
 // ddprun certs DIR
 struct CertsCommand {
@@ -164,10 +175,10 @@ struct CommandLineError {
   std::string message;
 };
 
-using Command =
-    std::variant<RunCommand, RendezvousCommand, ValidateCommand, CertsCommand, PythonModuleCommand,
-                 OperatorCommand, SlurmCommand, KubernetesCommand, DoctorCommand, StacksCommand,
-                 CompletionCommand, VersionCommand, HelpCommand, CommandLineError>;
+using Command = std::variant<RunCommand, GuideCommand, RendezvousCommand, ValidateCommand,
+                             InitCommand, CertsCommand, PythonModuleCommand, OperatorCommand,
+                             SlurmCommand, KubernetesCommand, DoctorCommand, StacksCommand,
+                             CompletionCommand, VersionCommand, HelpCommand, CommandLineError>;
 
 // `argv[0]` is the program's name, as in main. Reads the job file that -c names.
 Command ParseCommandLine(int argc, const char* const* argv, const Host& host);

@@ -348,6 +348,8 @@ absl::Span<const CompletedSubcommand> CompletedSubcommands() {
       {"rendezvous", "where the nodes of a job meet", CompletedArgument::kNone, RendezvousFlags()},
       {"validate", "print the resolved job, or what is wrong", CompletedArgument::kFile,
        ValidateFlags()},
+      {"init", "write a job file, after three questions or none", CompletedArgument::kFile,
+       InitFlags()},
       {"status", "the jobs of a running rendezvous", CompletedArgument::kJob,
        OperatorFlags(Kind::kStatus)},
       {"stop", "end a job", CompletedArgument::kJob, OperatorFlags(Kind::kStop)},

@@ -232,6 +232,21 @@ constexpr FlagSpec kValidateFlags[] = {
     Immediate("version", 0, "print the version"),
 };
 
+constexpr FlagSpec kInitFlags[] = {
+    Option("output", 'o', "FILE", "the job file to write (default job.yaml)"),
+    Option("force", 0, "", "replace a file that is there"),
+    Sets("nnodes", 0, "N|MIN:MAX", "nodes", "nodes of the job (default {})"),
+    Sets("nproc-per-node", 0, "N|auto|gpu|cpu", "nproc_per_node",
+         "workers on each node (default gpu where this host has GPUs, else {})"),
+    Sets("rdzv-endpoint", 0, "HOST:PORT", "rendezvous.endpoint",
+         "where the nodes meet (port {port} if left out)"),
+    Sets("max-restarts", 0, "N", "restart.max_restarts",
+         "restarts of the whole job before it fails (default 3)"),
+    Sets("checkpoint-dir", 0, "DIR", "checkpoint_dir", "folder for checkpoints"),
+    Immediate("help", 'h', "print this text"),
+    Immediate("version", 0, "print the version"),
+};
+
 constexpr FlagSpec kCertsFlags[] = {
     {"host", 0, "NAME[,NAME...]", FlagEffect::kList, "", "",
      "a node's names and addresses; once for each node (default: this host)"},
@@ -291,6 +306,7 @@ absl::Span<const FlagSpec> RunFlags() {
 }
 absl::Span<const FlagSpec> RendezvousFlags() { return kRendezvousFlags; }
 absl::Span<const FlagSpec> ValidateFlags() { return kValidateFlags; }
+absl::Span<const FlagSpec> InitFlags() { return kInitFlags; }
 absl::Span<const FlagSpec> CertsFlags() { return kCertsFlags; }
 absl::Span<const FlagSpec> PythonModuleFlags() { return kPythonModuleFlags; }
 absl::Span<const FlagSpec> SlurmFlags() { return kSlurmFlags; }

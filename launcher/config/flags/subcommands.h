@@ -18,6 +18,7 @@ namespace ddprun {
 // From what follows the subcommand's name to a command that is ready to run, or an error.
 Command ParseRendezvous(const std::vector<std::string>& arguments, const Host& host);
 Command ParseValidate(const std::vector<std::string>& arguments, const Host& host);
+Command ParseInit(const std::vector<std::string>& arguments, const Host& host);
 Command ParseSlurm(const std::vector<std::string>& arguments, const Host& host);
 Command ParseKubernetes(const std::vector<std::string>& arguments, const Host& host);
 Command ParseDoctor(const std::vector<std::string>& arguments, const Host& host);
@@ -36,6 +37,7 @@ Command ParseCompletion(const std::vector<std::string>& arguments, const Host& h
 // What `ddprun SUBCOMMAND --help` prints.
 HelpCommand RendezvousHelp();
 HelpCommand ValidateHelp();
+HelpCommand InitHelp();
 HelpCommand SlurmHelp();
 HelpCommand KubernetesHelp();
 HelpCommand DoctorHelp();

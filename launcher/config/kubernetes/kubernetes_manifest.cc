@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "launcher/config/kubernetes/kubernetes_pod_spec.h"
-#include "launcher/config/kubernetes/yaml_text.h"
+#include "launcher/config/yaml_text.h"
 
 namespace ddprun {
 namespace {

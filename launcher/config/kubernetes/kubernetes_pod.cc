@@ -59,7 +59,6 @@ void ReadJobSet(const std::string& jobset, KubernetesPod* pod) {
   if (jobset.empty() || !absl::StartsWith(pod->set, absl::StrCat(jobset, "-"))) return;
   const auto group = SplitIndex(pod->set);
   if (!group) return;
-  pod->index_is_rank = group->second == 0;
   pod->set = group->first;
   pod->first_host = absl::StrCat(group->first, "-0-0");
 }
@@ -114,11 +113,6 @@ class PodDefaults {
     if (config_.nodes.max == 1 && !Given("rendezvous.endpoint")) return absl::OkStatus();
     if (const absl::Status status = Meet(); !status.ok()) return status;
     if (config_.local_addr.empty()) config_.local_addr = pod_.address;
-    // In a job that goes on with fewer pods any of them may have any rank.
-    const bool all_take_part = config_.nodes.min == config_.nodes.max;
-    if (all_take_part && pod_.index_is_rank && pod_.index < config_.nodes.max) {
-      config_.rendezvous.node_rank = pod_.index;
-    }
     return absl::OkStatus();
   }
 

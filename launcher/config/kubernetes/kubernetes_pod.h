@@ -26,9 +26,10 @@ struct KubernetesPod {
   std::string name;        // its host name: train-2
   std::string set;         // what its siblings' names begin with: train; "": the name has no index
   std::string first_host;  // the host name of index 0: train-0; "" where `set` is
+  // Not asked for as a node rank: ranks follow the host names, which end in it, and whoever asks is
+  // refused where its predecessor still holds it, or where other pods (spares, a JobSet's further
+  // Jobs) ask for none.
   int index = 0;
-  // False for the Jobs of a JobSet but the first: their indexes begin at 0 again.
-  bool index_is_rank = true;
   // The names of the headless service's pods end with this: "train.default.svc.cluster.local".
   // "": no service names the pod.
   std::string domain;
@@ -42,9 +43,8 @@ struct KubernetesPod {
 absl::StatusOr<std::optional<KubernetesPod>> FindKubernetesPod(const Host& host);
 
 // Sets in `draft` what its user has left open: the rendezvous on index 0, its id, this pod's
-// address and rank, the workers, and the times that fit in a pod's 30 s between SIGTERM and
-// SIGKILL. The error is for the user, with what to add to the manifest. With --standalone,
-// --master-addr and
+// address, the workers, and the times that fit in a pod's 30 s between SIGTERM and SIGKILL. The
+// error is for the user, with what to add to the manifest. With --standalone, --master-addr and
 // --node-rank nothing but the workers is set.
 absl::Status ApplyKubernetes(const KubernetesPod& pod, const Host& host, bool insecure,
                              JobDraft* draft);

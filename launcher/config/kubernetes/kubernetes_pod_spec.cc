@@ -4,9 +4,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "launcher/config/kubernetes/kubernetes_pod.h"
-#include "launcher/config/kubernetes/yaml_text.h"
 #include "launcher/config/save_notice.h"
 #include "launcher/config/values.h"
+#include "launcher/config/yaml_text.h"
 
 namespace ddprun {
 namespace {

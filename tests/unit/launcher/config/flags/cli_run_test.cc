@@ -298,9 +298,19 @@ TEST(CliRunTest, AllErrorsOfTheCommandLineAreReported) {
 }
 
 TEST(CliRunTest, WithoutACommandThereIsNothingToStart) {
-  EXPECT_THAT(ErrorOf({}), StartsWith("COMMAND: expected the program that a worker runs"));
+  EXPECT_THAT(ErrorOf({"-v"}), StartsWith("COMMAND: expected the program that a worker runs"));
   EXPECT_THAT(ErrorOf({"--nnodes", "1", "--"}), StartsWith("COMMAND: expected the program"));
   EXPECT_THAT(ErrorOf({"--", ""}), StartsWith("COMMAND: expected the program"));
+}
+
+TEST(CliRunTest, WithoutAnythingThereIsAGuideUnlessAVariableNamesAFile) {
+  ParseAs<GuideCommand>({});
+  const JobFile file("command: a");
+  FakeHost host;
+  host.variables["DDPRUN_CONFIG"] = file.path();
+  EXPECT_THAT(RunOf({}, host).config.command, ElementsAre("a"));
+  host.variables = {{"PET_NNODES", "many"}};
+  EXPECT_THAT(ErrorOf({"a"}, kExitUsage, host), StartsWith("PET_NNODES: expected"));
 }
 
 TEST(CliRunTest, SubcommandNamesAreSuchOnlyAsTheFirstWord) {

@@ -57,6 +57,30 @@ TEST(CliValidateTest, TakesOneFile) {
   EXPECT_THAT(ErrorOf({"validate", "a", "b"}), HasSubstr("(found 2)"));
 }
 
+TEST(CliInitTest, TakesTheJobAsFlagsAndACommandWithFlagsOfItsOwn) {
+  const auto command = ParseAs<InitCommand>({"init", "-o", "a.yaml", "--force", "--nnodes", "2:4",
+                                             "--nproc-per-node=gpu", "train.py", "--nnodes", "x"});
+  EXPECT_EQ(command.path, "a.yaml");
+  EXPECT_TRUE(command.replace);
+  EXPECT_EQ(command.draft.config.nodes.min, 2);
+  EXPECT_EQ(command.draft.nproc_per_node, "gpu");
+  EXPECT_THAT(command.draft.config.command, ElementsAre("train.py", "--nnodes", "x"));
+  EXPECT_EQ(command.draft.origins.size(), 3U);
+}
+
+TEST(CliInitTest, WithoutFlagsEverythingIsOpen) {
+  const auto command = ParseAs<InitCommand>({"init"});
+  EXPECT_EQ(command.path, "job.yaml");
+  EXPECT_FALSE(command.replace);
+  EXPECT_THAT(command.draft.origins, IsEmpty());
+}
+
+TEST(CliInitTest, SaysWhatWasExpected) {
+  EXPECT_THAT(ErrorOf({"init", "--nnodes", "0"}), StartsWith("--nnodes: expected a number of"));
+  EXPECT_THAT(ErrorOf({"init", "--", ""}), StartsWith("COMMAND: expected a program"));
+  EXPECT_THAT(ErrorOf({"init", "--role", "a"}), HasSubstr("--role"));
+}
+
 TEST(CliHelpTest, IsThereForEachSubcommand) {
   EXPECT_THAT(ParseAs<HelpCommand>({"--help"}).text, HasSubstr("--nproc-per-node"));
   EXPECT_EQ(ParseAs<HelpCommand>({"help"}).text, ParseAs<HelpCommand>({"-h"}).text);

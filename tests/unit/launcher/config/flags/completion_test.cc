@@ -37,8 +37,8 @@ TEST(CompletionTest, EverySubcommandThatHelpNamesIsCompletedWithItsFlags) {
   }
   // The other way round: what can be given and is not completed.
   for (const char* const name :
-       {"rendezvous", "validate", "status", "stop", "drain", "events", "certs", "python-module",
-        "logs", "stacks", "page", "completion", "version", "help"}) {
+       {"rendezvous", "validate", "init", "status", "stop", "drain", "events", "certs",
+        "python-module", "logs", "stacks", "page", "completion", "version", "help"}) {
     EXPECT_TRUE(std::any_of(CompletedSubcommands().begin(), CompletedSubcommands().end(),
                             [&](const auto& subcommand) { return subcommand.name == name; }))
         << name;

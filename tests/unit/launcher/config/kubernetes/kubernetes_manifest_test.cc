@@ -9,8 +9,8 @@
 #include <iterator>
 #include <string>
 
-#include "launcher/config/kubernetes/yaml_text.h"
 #include "launcher/config/yaml_config.h"
+#include "launcher/config/yaml_text.h"
 #include "tests/support/golden.h"
 #include "tests/unit/launcher/config/parse_command.h"
 

@@ -67,7 +67,7 @@ TEST(KubernetesPodTest, APrintedManifestGivesAJobAllThatFlagsWouldSay) {
   EXPECT_EQ(config.nproc_per_node, 1);
   EXPECT_EQ(config.rendezvous.endpoint, "train-0.train.default.svc.cluster.local:29400");
   EXPECT_EQ(config.rendezvous.id, "train");
-  EXPECT_EQ(config.rendezvous.node_rank, 2);
+  EXPECT_EQ(config.rendezvous.node_rank, -1) << "ranks follow the names of the pods";
   EXPECT_EQ(config.rendezvous.autostart, "false");
   EXPECT_EQ(config.rendezvous.requeue_number, 0U);
   EXPECT_EQ(config.local_addr, "10.244.1.7");
@@ -116,7 +116,6 @@ TEST(KubernetesPodTest, AnotherManifestNeedsTheNumberOfPodsAndIsToldWhatToAdd) {
                            HasSubstr("subdomain: train "), HasSubstr("clusterIP: None")));
   const JobConfig config = ConfigOf({"--nnodes=4", "--token-file=t", "./train"}, ForeignPod());
   EXPECT_EQ(config.rendezvous.endpoint, "train-0.train.default.svc.cluster.local:29400");
-  EXPECT_EQ(config.rendezvous.node_rank, 2);
   EXPECT_EQ(config.local_addr, "10.244.1.7") << "from /etc/hosts";
 }
 
@@ -124,7 +123,7 @@ TEST(KubernetesPodTest, AJobFileMaySayTheNumberOfPods) {
   const JobFile file("{command: a, nodes: 4, rendezvous: {id: mine}}");
   const JobConfig config = ConfigOf({"-c", file.path(), "--insecure"}, ForeignPod());
   EXPECT_EQ(config.rendezvous.id, "mine");
-  EXPECT_EQ(config.rendezvous.node_rank, 2);
+  EXPECT_EQ(config.nodes.max, 4);
 }
 
 TEST(KubernetesPodTest, WithoutAHeadlessServiceNobodyFindsIndexZero) {
@@ -134,8 +133,8 @@ TEST(KubernetesPodTest, WithoutAHeadlessServiceNobodyFindsIndexZero) {
               AllOf(StartsWith("--rdzv-endpoint: no headless Service gives pod train-2 a name"),
                     HasSubstr("subdomain: train ")));
   EXPECT_EQ(
-      ConfigOf({"--nnodes=4", "--insecure", "--rdzv-endpoint=x:1", "a"}, host).rendezvous.node_rank,
-      2);
+      ConfigOf({"--nnodes=4", "--insecure", "--rdzv-endpoint=x:1", "a"}, host).rendezvous.endpoint,
+      "x:1");
 }
 
 TEST(KubernetesPodTest, WithoutCredentialsEveryPodRefusesAtOnce) {
@@ -158,7 +157,6 @@ TEST(KubernetesPodTest, ARendezvousOfTheUsersIsLeftAlone) {
   const JobConfig config = ConfigOf({"./train"}, host);
   EXPECT_EQ(config.rendezvous.endpoint, "rendezvous:29400");
   EXPECT_EQ(config.rendezvous.autostart, "auto");
-  EXPECT_EQ(config.rendezvous.node_rank, 2);
   EXPECT_EQ(config.local_addr, "10.244.1.7");
 }
 
@@ -179,15 +177,14 @@ TEST(KubernetesPodTest, StaticModeIsLeftAlone) {
   EXPECT_FALSE(config.place.ends_with_process);
 }
 
-TEST(KubernetesPodTest, ElasticJobsGiveAnyPodAnyRank) {
-  const JobConfig config = ConfigOf({"--nnodes=2:4", "--insecure", "./train"}, ForeignPod());
-  EXPECT_EQ(config.rendezvous.node_rank, -1);
-  EXPECT_EQ(config.place.all_nodes, 0);
-}
-
-TEST(KubernetesPodTest, APodBeyondTheNodesIsASpare) {
-  EXPECT_EQ(ConfigOf({"--nnodes=2", "--insecure", "./train"}, ForeignPod()).rendezvous.node_rank,
-            -1);
+// A rank that is asked for is refused where another pod holds it or others ask for none: an elastic
+// job, spares beyond the nodes, and a JobSet's second Job, whose indexes begin at 0 again.
+TEST(KubernetesPodTest, NoPodAsksForARank) {
+  for (const char* const nodes : {"--nnodes=4", "--nnodes=2:4", "--nnodes=2"}) {
+    const JobConfig config = ConfigOf({nodes, "--insecure", "./train"}, ForeignPod());
+    EXPECT_EQ(config.rendezvous.node_rank, -1) << nodes;
+    EXPECT_EQ(config.place.all_nodes, 0) << nodes;
+  }
 }
 
 // Pod 1 of the first Job of a JobSet, and of its second one.
@@ -198,12 +195,13 @@ TEST(KubernetesPodTest, AJobSetsPodsMeetAtTheFirstPodOfItsFirstJob) {
   const JobConfig first = ConfigOf(arguments, host);
   EXPECT_EQ(first.rendezvous.endpoint, "train-node-0-0.train.default.svc.cluster.local:29400");
   EXPECT_EQ(first.rendezvous.id, "train-node");
-  EXPECT_EQ(first.rendezvous.node_rank, 1);
+  EXPECT_EQ(first.rendezvous.node_rank, -1);
   host = Pod("train-node-1-0");
   host.variables.insert({{"JOB_COMPLETION_INDEX", "0"}, {"JOBSET_NAME", "train"}});
   const JobConfig second = ConfigOf(arguments, host);
   EXPECT_EQ(second.rendezvous.endpoint, first.rendezvous.endpoint);
-  EXPECT_EQ(second.rendezvous.node_rank, -1) << "its index is not its rank";
+  EXPECT_EQ(second.rendezvous.id, first.rendezvous.id);
+  EXPECT_EQ(second.rendezvous.node_rank, -1);
   EXPECT_EQ(second.rendezvous.autostart, "false");
 }
 
@@ -227,7 +225,9 @@ TEST(KubernetesPodTest, AStatefulSetsPodsHaveTheirIndexInTheirNames) {
   const FakeHost host = Pod("train-3");
   const JobConfig config = ConfigOf({"--nnodes=4", "--insecure", "./train"}, host);
   EXPECT_EQ(config.rendezvous.endpoint, "train-0.train.default.svc.cluster.local:29400");
-  EXPECT_EQ(config.rendezvous.node_rank, 3);
+  EXPECT_EQ(config.rendezvous.autostart, "false");
+  EXPECT_EQ(ConfigOf({"--nnodes=4", "--insecure", "a"}, Pod("train-0")).rendezvous.autostart,
+            "true");
   EXPECT_THAT(ErrorOf({"./train"}, kExitUsage, host), StartsWith("--nnodes: expected"));
 }
 
@@ -260,7 +260,6 @@ TEST(KubernetesPodTest, APodWithAnotherNameNeedsAnEndpoint) {
   const JobConfig config =
       ConfigOf({"--nnodes=4", "--insecure", "--rdzv-endpoint=train-0.train:29400", "a"}, host);
   EXPECT_EQ(config.rendezvous.endpoint, "train-0.train:29400");
-  EXPECT_EQ(config.rendezvous.node_rank, 2);
   EXPECT_EQ(config.rendezvous.id, "none");
 }
 

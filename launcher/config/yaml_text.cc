@@ -1,4 +1,4 @@
-#include "launcher/config/kubernetes/yaml_text.h"
+#include "launcher/config/yaml_text.h"
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"

@@ -1,6 +1,6 @@
 // Words and blocks of text for YAML that is written line by line, with comments. Pure.
-#ifndef DDPRUN_LAUNCHER_CONFIG_KUBERNETES_YAML_TEXT_H_
-#define DDPRUN_LAUNCHER_CONFIG_KUBERNETES_YAML_TEXT_H_
+#ifndef DDPRUN_LAUNCHER_CONFIG_YAML_TEXT_H_
+#define DDPRUN_LAUNCHER_CONFIG_YAML_TEXT_H_
 
 #include <string>
 
@@ -20,4 +20,4 @@ std::string Indented(absl::string_view text, int indent);
 
 }  // namespace ddprun
 
-#endif  // DDPRUN_LAUNCHER_CONFIG_KUBERNETES_YAML_TEXT_H_
+#endif  // DDPRUN_LAUNCHER_CONFIG_YAML_TEXT_H_
