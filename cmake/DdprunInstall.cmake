@@ -25,7 +25,7 @@ endfunction()
 
 # In no package: there Debian's changelog and copyright say the same.
 install(FILES CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT not-packaged)
-install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT ddprun)
+# README.md there is docs/README.md, the index of the pages.
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT ddprun
         FILES_MATCHING PATTERN "*.md" PATTERN screenshots EXCLUDE)
 

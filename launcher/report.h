@@ -23,7 +23,7 @@ struct ReportContext {
 // for a job that succeeded without a restart.
 std::vector<std::string> DescribeVerdict(const Verdict& verdict, const ReportContext& context);
 
-// The JSON of --report; the fields are documented in docs/usage.md.
+// The JSON of --report; the fields are documented in docs/exit-codes.md.
 std::string VerdictToJson(const Verdict& verdict, const ReportContext& context);
 
 // Gives the file `path` that JSON, all of it at once. The nodes of a Slurm job name the same file.

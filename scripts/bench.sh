@@ -1,5 +1,5 @@
 #!/bin/bash
-# Installs, builds and runs every benchmark of tests/bench; docs/benchmarks.md explains them. All of
+# Installs, builds and runs every benchmark of tests/bench; docs/internals/benchmarks.md explains them. All of
 # them, whatever one prints: exit code 1 if any missed a goal.
 set -euo pipefail
 cd "$(dirname "$0")/.."

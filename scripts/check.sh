@@ -1,10 +1,11 @@
 #!/bin/bash
 # What a reviewer should not have to look for. Names every finding; exits 1 if there is one.
 #   format     clang-format agrees with every C++ file
-#   includes   none runs upwards: none breaks the arrows of docs/architecture.md
+#   includes   none runs upwards: none breaks the arrows of docs/internals/architecture.md
 #   layers     what stops in one folder is nowhere else, and nothing pure asks for the time
 #   sizes      files per folder, lines per function, members per class: scripts/check_sizes.py
 #   tests      every test source is named by the nearest CMakeLists.txt
+#   docs       links resolve, whatever docs name exists, and docs/reference.md is that of the code: scripts/check_docs.py
 #   warnings   every target of ours is compiled with -Wall -Wextra, and -Werror in a developer's build
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -127,6 +128,9 @@ while read -r file; do
     finding tests "$file is not in $folder/CMakeLists.txt"
 done < <(sources tests | grep -E '_(test|bench)\.cc$')
 
+# ---- docs ----
+scripts/check_docs.py || failed=1
+
 # ---- warnings ----
 database=build/compile_commands.json
 if [[ -f $database ]]; then
@@ -152,5 +156,5 @@ else
   finding warnings "no $database: run scripts/test.sh or cmake --preset release first"
 fi
 
-((failed)) || echo "check.sh: format, includes, layers, sizes, tests and warnings are clean"
+((failed)) || echo "check.sh: format, includes, layers, sizes, tests, docs and warnings are clean"
 exit $failed

@@ -1,6 +1,6 @@
 #!/bin/bash
 # What can only be shown on a GPU: builds worker/ against the torch that is there and tries it out.
-# Needs no network. docs/gpu.md says what each check does and how to run this.
+# Needs no network. docs/internals/gpu-check.md says what each check does and how to run this.
 # usage: scripts/gpu_check.sh --ddprun PATH [OPTION...]
 #        scripts/gpu_check.sh --pack DIR [--gloo DIR]
 #   --ddprun PATH    a static ddprun, built elsewhere
@@ -340,7 +340,7 @@ s.bind(("127.0.0.1", 0))
 print(s.getsockname()[1])')
   mkdir -p "$work/$name"
   for rank in 0 1; do
-    shares_gpu 2 "$through" && apart=(NCCL_SOCKET_IFNAME=lo NCCL_HOSTID=gpu-check-$rank)
+    shares_gpu 2 "$through" && apart=(NCCL_SOCKET_IFNAME=lo "NCCL_HOSTID=gpu-check-$rank")
     env "${apart[@]}" RANK=$rank LOCAL_RANK=$rank WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 \
       MASTER_PORT="$port" timeout --kill-after=60 $limit "$bin/gpt_ddp" --backend "$through" \
       --device "$on" --step-log "$work/$name/steps" --data tests/data/text/gospels.txt --depth 2 \
@@ -372,7 +372,7 @@ ${line:-nothing about it}; wanted is an error that names rank 1 within 10 s"
 # Two ranks save; a second job of two loads that and gives it to both; in the end, it has the model
 # of a job that was not interrupted. On a GPU it may be as far from it as another such job is, twice.
 check_restore() { # check, name, backend, device
-  local check=$1 name=$2 through=$3 on=$4 step away apart=0 bound
+  local check=$1 name=$2 through=$3 on=$4 step away natural=0 bound
   local last=step-000000000080.safetensors arguments=(--data "$data" --checkpoint-every 20)
   run "$check" "$name-whole" 2 "$through" "$on" --checkpoint-dir "$work/$name-whole/checkpoints" \
     -- mnist_ddp "${arguments[@]}" --max-steps 80 || return 0
@@ -393,15 +393,15 @@ check_restore() { # check, name, backend, device
   }
   away=$(distance "$work/$name-whole/checkpoints/$last" "$work/$name/checkpoints/$last" \
     "$work/$name/saved") || true
-  $exact || apart=$(distance "$work/$name-whole/checkpoints/$last" \
+  $exact || natural=$(distance "$work/$name-whole/checkpoints/$last" \
     "$work/$name-again/checkpoints/$last" "$work/$name/saved") || true
-  bound=$("$python" -c 'import sys; print(2 * float(sys.argv[1]))' "${apart:-0}")
+  bound=$("$python" -c 'import sys; print(2 * float(sys.argv[1]))' "${natural:-0}")
   if at_most "${away:-9}" "$bound"; then
     pass "$check" "saved at step 40, loaded and given to both ranks; at step 80 $away of the way \
-from there away from a job that was not interrupted; two such jobs are $apart apart"
+from there away from a job that was not interrupted; two such jobs are $natural apart"
   else
     fail "$check" "at step 80 ${away:-?} of the way from step 40 away from a job that was not \
-interrupted; two such jobs are ${apart:-?} apart"
+interrupted; two such jobs are ${natural:-?} apart"
   fi
 }
 

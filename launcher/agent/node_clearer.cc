@@ -20,7 +20,7 @@ namespace {
 // On the loop's thread.
 constexpr std::chrono::milliseconds kWait{5};
 constexpr std::chrono::milliseconds kAgain{20};
-constexpr std::chrono::seconds kLimit{2};
+constexpr std::chrono::seconds kClearLimit{2};
 
 bool HasEnded(const UniqueFd& pidfd) {
   pollfd ended{pidfd.get(), POLLIN, 0};
@@ -51,7 +51,7 @@ void NodeClearer::Watch(pid_t pid, Stuck stuck) {
 void NodeClearer::Clear(bool is_late, Done done) {
   done_ = std::move(done);
   began_at_ = EventLoop::Clock::now();
-  until_ = is_late ? began_at_ : began_at_ + kLimit;
+  until_ = is_late ? began_at_ : began_at_ + kClearLimit;
   Try();
 }
 

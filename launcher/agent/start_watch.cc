@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kFirstInterval{100};
 constexpr int kIntervalsPerTime = 4;  // of what has passed so far
-constexpr std::chrono::minutes kLimit{
+constexpr std::chrono::minutes kWatchLimit{
     30};  // whatever has not begun to work by then is not measured
 constexpr char kEstablished[] = "01";
 
@@ -105,7 +105,7 @@ void StartWatch::Poll() {
     done_(generation_, assumed_);
   }
   interval_ = std::max<Duration>(kFirstInterval, passed / kIntervalsPerTime);
-  if (passed < kLimit) PollLater();
+  if (passed < kWatchLimit) PollLater();
 }
 
 void StartWatch::Complete() {

@@ -4,27 +4,13 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <system_error>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
-
 namespace ddprun {
-namespace {
-
-bool IsAllDigits(absl::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), absl::ascii_isdigit);
-}
-
-}  // namespace
 
 std::optional<std::string> PosixHost::Environment(const std::string& name) const {
   const char* const value = std::getenv(name.c_str());
@@ -45,17 +31,7 @@ int PosixHost::CpuCount() const {
   return 1;
 }
 
-int PosixHost::GpuDeviceCount() const {
-  int count = 0;
-  std::error_code error;
-  for (std::filesystem::directory_iterator it("/dev", error), end; !error && it != end;
-       it.increment(error)) {
-    const std::string name = it->path().filename().string();
-    absl::string_view number = name;
-    if (absl::ConsumePrefix(&number, "nvidia") && IsAllDigits(number)) ++count;
-  }
-  return count;
-}
+std::vector<Gpu> PosixHost::Gpus() const { return ReadGpus(""); }
 
 std::string PosixHost::CurrentDirectory() const {
   std::error_code error;
@@ -73,18 +49,8 @@ std::string PosixHost::HostsFile() const {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-int VisibleGpuCount(const Host& host) {
-  const std::optional<std::string> visible = host.Environment("CUDA_VISIBLE_DEVICES");
-  if (!visible.has_value()) return host.GpuDeviceCount();
-  int count = 0;
-  for (absl::string_view entry : absl::StrSplit(*visible, ',')) {
-    entry = absl::StripAsciiWhitespace(entry);
-    const bool valid =
-        IsAllDigits(entry) || absl::StartsWith(entry, "GPU-") || absl::StartsWith(entry, "MIG-");
-    if (!valid) break;
-    ++count;
-  }
-  return count;
+VisibleGpus VisibleGpusOf(const Host& host) {
+  return CountVisible(host.Gpus(), host.Environment("CUDA_VISIBLE_DEVICES"));
 }
 
 }  // namespace ddprun

@@ -6,6 +6,9 @@
 
 #include <optional>
 #include <string>
+#include <vector>
+
+#include "launcher/config/gpus.h"
 
 namespace ddprun {
 
@@ -19,8 +22,8 @@ class Host {
   // CPUs this process may run on (its affinity mask), at least 1.
   virtual int CpuCount() const = 0;
 
-  // GPUs that have a device file (/dev/nvidia0, /dev/nvidia1, ...).
-  virtual int GpuDeviceCount() const = 0;
+  // GPUs that this process may open.
+  virtual std::vector<Gpu> Gpus() const = 0;
 
   // Absolute path that relative paths start from.
   virtual std::string CurrentDirectory() const = 0;
@@ -36,15 +39,15 @@ class PosixHost : public Host {
  public:
   std::optional<std::string> Environment(const std::string& name) const override;
   int CpuCount() const override;
-  int GpuDeviceCount() const override;
+  std::vector<Gpu> Gpus() const override;
   std::string CurrentDirectory() const override;
   std::string Name() const override;
   std::string HostsFile() const override;
 };
 
-// GPUs that a worker started from here would see: the entries of CUDA_VISIBLE_DEVICES up to the
-// first that is not valid, as CUDA counts them ("" and "-1" hide all), else the device files.
-int VisibleGpuCount(const Host& host);
+// GPUs that a worker started from here would see: CountVisible() of the host's GPUs and
+// CUDA_VISIBLE_DEVICES.
+VisibleGpus VisibleGpusOf(const Host& host);
 
 }  // namespace ddprun
 

@@ -75,12 +75,23 @@ class Finisher {
       config_.nproc_per_node = static_cast<int>(*number);  // in range: checked when it was set
       return;
     }
-    const int gpus = text == "cpu" ? 0 : VisibleGpuCount(host_);
+    const VisibleGpus visible = text == "cpu" ? VisibleGpus() : VisibleGpusOf(host_);
+    const int gpus = visible.count;
+    const bool listed = host_.Environment("CUDA_VISIBLE_DEVICES").has_value();
+    const bool one_each = config_.program.virtual_local_rank && listed;
+    if (visible.are_instances && gpus > 1 && !one_each) {
+      AddProblem(
+          OriginOf("nproc_per_node"),
+          absl::StrCat(text, ": this node has ", gpus,
+                       " instances of divided GPUs (MIG), and CUDA shows a process the first "
+                       "one alone; give --virtual-local-rank, and list them in "
+                       "CUDA_VISIBLE_DEVICES (nvidia-smi -L names them)"));
+      return;
+    }
     if (text == "gpu" && gpus == 0) {
-      const bool hidden = host_.Environment("CUDA_VISIBLE_DEVICES").has_value();
       AddProblem(OriginOf("nproc_per_node"),
                  absl::StrCat("gpu: this node has no GPU (",
-                              hidden ? "CUDA_VISIBLE_DEVICES hides them all" : "no /dev/nvidia0",
+                              listed ? "CUDA_VISIBLE_DEVICES hides them all" : "no /dev/nvidia0",
                               "); give a number, cpu or auto"));
       return;
     }

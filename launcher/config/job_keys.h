@@ -1,6 +1,7 @@
-// The one table of what can be set for a job. The loader of job files, the flags, the printed job
-// and the JSON Schema all read it, so that a new key is one row here (and `DDPRUN_REWRITE=1
-// config_test` for the schema). Pure.
+// The table of what can be set for a job. The loader of job files, the flags, the printed job and
+// the JSON Schema all read it, so that a new key is one row: in job_keys.cc, or of the section
+// `kubernetes` in kubernetes/kubernetes_keys.cc. Then `DDPRUN_REWRITE=1 config_test` writes the
+// schema. Pure.
 #ifndef DDPRUN_LAUNCHER_CONFIG_JOB_KEYS_H_
 #define DDPRUN_LAUNCHER_CONFIG_JOB_KEYS_H_
 

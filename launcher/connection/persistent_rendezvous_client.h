@@ -4,7 +4,7 @@
 // Opened comes for every session, Lost for every session that ended and for every attempt that
 // failed. What is sent while no session is open is dropped: on each new one the agent says anew
 // what matters. Attempts are short and frequent, because a refused one is how an agent knows that
-// there is no rendezvous that could give its ranks away (docs/leases.md).
+// there is no rendezvous that could give its ranks away (docs/internals/leases.md).
 //
 // Its handler is called on the loop. The loop's thread only.
 #ifndef DDPRUN_LAUNCHER_CONNECTION_PERSISTENT_RENDEZVOUS_CLIENT_H_

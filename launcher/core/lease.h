@@ -1,4 +1,4 @@
-// The arithmetic of leases. Pure. docs/leases.md tells the whole of it.
+// The arithmetic of leases. Pure. docs/internals/leases.md tells the whole of it.
 //
 // A member of a generation that the rendezvous has not heard for the length of the lease is lost,
 // and its ranks are given to others. Its agent has to end its workers before that, though it cannot

@@ -11,7 +11,8 @@
 //     Spawning, Running, Stopping ──▶ Fenced ──▶ Joining         (the lease is over)
 //     Running ──▶ Spawning   (no worker was left, and the rendezvous went on without hearing of it)
 //
-// docs/architecture.md has the diagram with every event, docs/leases.md the rule of the lease.
+// docs/internals/architecture.md has the diagram with every event, docs/internals/leases.md the
+// rule of the lease.
 //
 // A session may break and be replaced at any time; workers run on meanwhile. On each session the
 // Supervisor sends Join first and then repeats what it had said in its generation; what it sends

@@ -244,7 +244,7 @@ void LookAtClock(NodeFacts* facts) {
 }
 
 void LookAtGpus(const Host& host, NodeFacts* facts) {
-  facts->gpus = VisibleGpuCount(host);
+  facts->gpus = VisibleGpusOf(host).count;
   if (const auto given = host.Environment("SLURM_GPUS_ON_NODE"); given.has_value()) {
     if (!absl::SimpleAtoi(*given, &facts->gpus_given)) facts->gpus_given = 0;
   }

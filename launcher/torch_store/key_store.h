@@ -1,8 +1,8 @@
 // KeyStore: the keys of one generation, and the clients that wait for them.
 //
 // Pure: a client's request goes in, replies come out, also to other clients. The order of requests
-// is the order of the calls. What libtorch's own store does is the measure; docs/store.md lists
-// where this one differs.
+// is the order of the calls. What libtorch's own store does is the measure; docs/internals/store.md
+// lists where this one differs.
 #ifndef DDPRUN_LAUNCHER_TORCH_STORE_KEY_STORE_H_
 #define DDPRUN_LAUNCHER_TORCH_STORE_KEY_STORE_H_
 

@@ -1,4 +1,4 @@
-// Exit codes of ddprun, beside a worker's own and 128 + signal; docs/usage.md lists all.
+// Exit codes of ddprun, beside a worker's own and 128 + signal; docs/exit-codes.md lists all.
 #ifndef DDPRUN_RENDEZVOUS_CORE_EXIT_CODES_H_
 #define DDPRUN_RENDEZVOUS_CORE_EXIT_CODES_H_
 
@@ -17,7 +17,7 @@ inline constexpr int kExitCannotExecute = 126;  // as a shell: the command canno
 inline constexpr int kExitNotFound = 127;       // as a shell: there is no such command
 inline constexpr int kExitTerminated = 143;  // as by SIGTERM: stopped on purpose, nothing is saved
 
-// For users, in the order in which docs/usage.md has them.
+// For users, in the order in which docs/exit-codes.md has them.
 struct ExitCode {
   const char* code;  // as text: some stand for more than one
   const char* what;

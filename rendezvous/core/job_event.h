@@ -62,7 +62,7 @@ struct JobEvent {
   bool operator==(const JobEvent&) const = default;
 };
 
-// What `event` is in JSON, in the order of Kind. docs/operations.md lists them for users.
+// What `event` is in JSON, in the order of Kind. docs/jobs.md lists them for users.
 inline constexpr const char* kEventNames[] = {"joined",
                                               "disconnected",
                                               "rejoined",

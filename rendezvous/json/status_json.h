@@ -15,7 +15,7 @@ namespace ddprun {
 // One job, with its nodes.
 nlohmann::ordered_json ToJson(const JobStatus& job, std::int64_t now_unix_ms);
 
-// `now_unix_ms`: the rendezvous's wall clock. The fields are documented in docs/operations.md.
+// `now_unix_ms`: the rendezvous's wall clock. The fields are documented in docs/jobs.md.
 std::string StatusToJson(const DaemonStatus& daemon, const std::vector<JobStatus>& jobs,
                          std::int64_t now_unix_ms);
 

@@ -9,8 +9,8 @@
 //      │  └───────────────────────────┘       ▼         │
 //      └── Backoff ◀───────────────────── Stopping ◀────┘ ──▶ Failed
 //
-// People and JSON see Stopping as "Draining". docs/architecture.md has the diagram with every
-// event, docs/leases.md what a lease is.
+// People and JSON see Stopping as "Draining". docs/internals/architecture.md has the diagram with
+// every event, docs/internals/leases.md what a lease is.
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_JOB_MACHINE_H_
 #define DDPRUN_RENDEZVOUS_MACHINE_JOB_MACHINE_H_
 

@@ -1,4 +1,4 @@
-// FileStore: keys and values in a journal in a folder of this host (docs/journal.md).
+// FileStore: keys and values in a journal in a folder of this host (docs/internals/journal.md).
 //
 // One thread does all the writing. What is committed while it waits for the disk is
 // written together, with one sync, when the disk has answered: so a slow disk makes the groups

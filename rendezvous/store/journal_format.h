@@ -1,5 +1,5 @@
-// The bytes of a rendezvous's journal: encoding and decoding of its parts. docs/journal.md tells
-// the format in prose, and why it is so.
+// The bytes of a rendezvous's journal: encoding and decoding of its parts.
+// docs/internals/journal.md tells the format in prose, and why it is so.
 //
 // Pure: plain functions without state, any thread. They do no I/O; what they are given may be
 // anything, and what is not well-formed comes back as nullopt.

@@ -26,7 +26,8 @@ struct Contents {
 //
 // A record that is not whole is the torn tail of an interrupted write, and ends the journal, unless
 // something says that it was on disk once: then the file was damaged later. What says so is the
-// file's header (named_bytes) or any record behind it (synced). docs/journal.md has the reasons.
+// file's header (named_bytes) or any record behind it (synced). docs/internals/journal.md has the
+// reasons.
 //
 // Errors name the file and the offset, and say what to do. DataLoss: damaged. FailedPrecondition:
 // written by another version.

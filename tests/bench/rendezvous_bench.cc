@@ -2,7 +2,7 @@
 // agents in this one, over gRPC on loopback; beside it, in the same run and in turn with it, the
 // floor: a bare gRPC server that does nothing but answer with messages of the same size.
 //
-//     build/bin/rendezvous_bench                      all sizes, as in docs/benchmarks.md
+//     build/bin/rendezvous_bench                      all sizes, as in docs/internals/benchmarks.md
 //     build/bin/rendezvous_bench --agents 256 --channels 64,256 --reps 3
 //     build/bin/rendezvous_bench --token              as jobs between hosts by default: TLS with a
 //                                                     certificate that the server makes, and a

@@ -66,7 +66,7 @@ def may_leave(nnodes, node, at, busy):
 
 def make_plan(seed):
     """Two things may be broken at once, but never two of one target: what is left where agent and guardian of one
-    node go together docs/guardian.md says ("all" ends the workers too)."""
+    node go together docs/internals/guardian.md says ("all" ends the workers too)."""
     rng = random.Random(seed)
     nnodes = rng.choice(("3", "2:3", "1:3"))
     snapshots = rng.random() < 0.5

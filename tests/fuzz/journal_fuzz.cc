@@ -27,7 +27,7 @@ std::uint64_t Number(std::string_view bytes, std::size_t at, std::size_t size) {
   return number;
 }
 
-// The layout of docs/journal.md, by hand.
+// The layout of docs/internals/journal.md, by hand.
 void RepairChecksums(std::string* file) {
   if (file->size() < kFileHeaderBytes) return;
   FileHeader header;

@@ -1,5 +1,5 @@
 // Nothing that a worker has started outlives the job, however the job ends. Real processes, no
-// root needed; docs/guardian.md is the contract.
+// root needed; docs/internals/guardian.md is the contract.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -446,9 +446,9 @@ TEST_F(PartitionTest, AFirewallThatSaysPortUnreachableIsSilenceForASessionThatIs
   LongCut("REJECT, port unreachable, lease 1.5 s", Direction::kBoth, Network::Verdict::kRejectPort);
 }
 
-// The one case that leases do not cover, as docs/leases.md has it: a reset in the daemon's name
-// looks like a daemon that is gone. What the node does while it lasts is its workers' own; it ends
-// when the firewall does, and nothing of the old generation comes back.
+// The one case that leases do not cover, as docs/internals/leases.md has it: a reset in the
+// daemon's name looks like a daemon that is gone. What the node does while it lasts is its workers'
+// own; it ends when the firewall does, and nothing of the old generation comes back.
 TEST_F(PartitionTest, AFirewallThatAnswersForTheDaemonHidesTheLossUntilItIsGone) {
   StartTwo("1:2", kShortLease);
   network().Cut(1, Direction::kBoth, Network::Verdict::kRejectReset);

@@ -24,7 +24,7 @@ class HangTest(unittest.TestCase):
         self.assertEqual(cause["pid"], result.files["hung.json"])
         self.assertIn("is in no collective", cause["reason"])
         self.assertIn("c10d::", cause["reason"])
-        if sys.version_info[:2] in ((3, 11), (3, 13)):  # docs/hangs.md: of others native frames
+        if sys.version_info[:2] in ((3, 11), (3, 13)):  # docs/stacks.md: of others native frames
             self.assertIn("read_the_next_shard",
                           [frame["function"] for frame in cause["frames"]])
             self.assertIn("read_the_next_shard hang_in_data_loading.py:", cause["reason"])

@@ -1,4 +1,4 @@
-"""Every test of ours that docs/parity.md names exists."""
+"""Every test of ours that docs/internals/parity.md names exists."""
 
 import json
 import re
@@ -16,7 +16,7 @@ class ParityTableTest(unittest.TestCase):
                  for suite, name in re.findall(r"^TEST(?:_F)?\((\w+),\s*(\w+)\)", sources, re.M)}
         cases = json.loads((launchers.HERE / "parity_cases.json").read_text())
         there |= {"parity:" + case["name"] for case in cases}
-        text = (ROOT / "docs/parity.md").read_text()
+        text = (ROOT / "docs/internals/parity.md").read_text()
         named = set(re.findall(r"`(\w+Test\.\w+|parity:\w+)`", text)) - {"parity:name"}
         self.assertGreater(len(named), 50)
         self.assertEqual(sorted(named - there), [])

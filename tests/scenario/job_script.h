@@ -9,7 +9,7 @@
 //
 // Lines that begin with two spaces are what happened, all others are commands. Play() gives the
 // text back with what really happened under each command; a test compares the two.
-// docs/contributing.md lists the commands and how to read the answers.
+// docs/internals/contributing.md lists the commands and how to read the answers.
 #ifndef DDPRUN_TESTS_SCENARIO_JOB_SCRIPT_H_
 #define DDPRUN_TESTS_SCENARIO_JOB_SCRIPT_H_
 

@@ -55,7 +55,8 @@ void PlanStuck(Random& random, Plan* plan);
 // From another one, for the same reason: whether workers stay. After PlanStates().
 void PlanStays(Random& random, Plan* plan);
 
-// How long after the last fault a job may take to end; docs/simulation.md explains each term.
+// How long after the last fault a job may take to end; docs/internals/simulation.md explains each
+// term.
 Time LivenessBound(const Plan& plan);
 
 }  // namespace ddprun::sim

@@ -29,7 +29,7 @@ void OnAbort(int) {
 int Usage() {
   std::fprintf(stderr,
                "usage: simulate --seeds FROM:TO | --trace SEED  [--bug NAME]; the bugs are in "
-               "docs/simulation.md\n");
+               "docs/internals/simulation.md\n");
   return 64;
 }
 

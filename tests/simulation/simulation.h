@@ -1,6 +1,7 @@
 // One run of a simulated job: the shipped JobMachine and the shipped Supervisors, with everything
 // around them simulated: network, disk, clocks, workers, kills, partitions, operators. All of it
-// follows from the seed. docs/simulation.md says what is modelled and what must always hold.
+// follows from the seed. docs/internals/simulation.md says what is modelled and what must always
+// hold.
 #ifndef DDPRUN_TESTS_SIMULATION_SIMULATION_H_
 #define DDPRUN_TESTS_SIMULATION_SIMULATION_H_
 

@@ -1,6 +1,6 @@
 // The environment that an agent gives to every worker: the names, what each means, and which
-// process has which. launcher/agent/worker_environment.cc has the values; docs/usage.md and the
-// manual page ddprun-worker(7), which is made from kVariables, tell users of them.
+// process has which. launcher/agent/worker_environment.cc has the values. For users:
+// docs/worker-environment.md, and the manual page ddprun-worker(7), which is made from kVariables.
 //
 // The first group is torchrun's (torch/distributed/elastic/agent/server/local_elastic_agent.py and
 // the "Environment Variables" section of its documentation), complete, so that a program written

@@ -44,7 +44,7 @@ constexpr FlagSpec kCommonFlags[] = {
 };
 
 constexpr FlagSpec kStatusFlags[] = {
-    {"json", 0, "", FlagEffect::kOption, "", "", "print JSON; docs/operations.md has its fields"},
+    {"json", 0, "", FlagEffect::kOption, "", "", "print JSON; docs/jobs.md has its fields"},
     {"watch", 'w', "", FlagEffect::kOption, "", "",
      "go on, and print anew when something has changed"},
 };
@@ -77,7 +77,7 @@ constexpr FlagSpec kStacksFlags[] = {
     {"pid", 'p', "PID", FlagEffect::kList, "", "",
      "a process of this node instead of a job; may be given several times"},
     {"rank", 0, "RANK", FlagEffect::kOption, "", "", "of the job, this rank alone"},
-    {"json", 0, "", FlagEffect::kOption, "", "", "print JSON; docs/hangs.md has its fields"},
+    {"json", 0, "", FlagEffect::kOption, "", "", "print JSON; docs/stacks.md has its fields"},
     {"full", 0, "", FlagEffect::kOption, "", "", "leave no frame of a long line out"},
 };
 
@@ -120,7 +120,7 @@ const KindRow& RowOf(Kind kind) {  // table
        {}},
       {"events",
        "Prints what has happened, a JSON object a line, oldest first: joined, formed, started,\n"
-       "failed (with its cause), fenced, restarted, finished and others; docs/operations.md.\n"
+       "failed (with its cause), fenced, restarted, finished and others; docs/jobs.md.\n"
        "\n"
        "  ddprun events [JOB] [--follow] [OPTIONS]\n"
        "\n",
@@ -131,7 +131,7 @@ const KindRow& RowOf(Kind kind) {  // table
        "all\n"
        "their threads, as one tree. Frames that several have in common stand once. Each process is "
        "held\n"
-       "for a few milliseconds, and goes on as it was. docs/hangs.md shows how to read it.\n"
+       "for a few milliseconds, and goes on as it was. docs/stacks.md shows how to read it.\n"
        "\n"
        "  ddprun stacks JOB [--rank RANK] [--json] [--full] [OPTIONS]\n"
        "  ddprun stacks --pid PID [--pid PID]... [--json] [--full] [--timeout DURATION]\n"

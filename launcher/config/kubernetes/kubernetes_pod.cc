@@ -226,7 +226,7 @@ absl::Status ApplyKubernetes(const KubernetesPod& pod, const Host& host, bool in
                              JobDraft* draft) {
   const auto given = [&](const char* key) { return draft->origins.count(key) != 0; };
   if (!given("nproc_per_node")) {
-    draft->nproc_per_node = absl::StrCat(std::max(VisibleGpuCount(host), 1));
+    draft->nproc_per_node = absl::StrCat(std::max(VisibleGpusOf(host).count, 1));
   }
   const RendezvousConfig& rendezvous = draft->config.rendezvous;
   const bool standalone = given("rendezvous.endpoint") && rendezvous.endpoint.empty();

@@ -105,7 +105,7 @@ absl::Status ApplySlurm(const SlurmStep& step, const Host& host, bool insecure, 
   JobConfig& config = draft->config;
   RendezvousConfig& rendezvous = config.rendezvous;
   if (!given("nproc_per_node")) {
-    const int gpus = step.gpus_on_node ? *step.gpus_on_node : VisibleGpuCount(host);
+    const int gpus = step.gpus_on_node ? *step.gpus_on_node : VisibleGpusOf(host).count;
     draft->nproc_per_node = absl::StrCat(std::max(gpus, 1));
   }
   if (given("rendezvous.endpoint") || !config.spec.master_addr.empty() ||

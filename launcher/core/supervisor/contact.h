@@ -1,6 +1,6 @@
 // Contact: what an agent knows of its rendezvous over all sessions, and what follows from it: when
-// its lease is over, when it says that it waits, when it gives up. Pure. docs/leases.md has the
-// rule of the lease.
+// its lease is over, when it says that it waits, when it gives up. Pure. docs/internals/leases.md
+// has the rule of the lease.
 #ifndef DDPRUN_LAUNCHER_CORE_SUPERVISOR_CONTACT_H_
 #define DDPRUN_LAUNCHER_CORE_SUPERVISOR_CONTACT_H_
 

@@ -7,8 +7,8 @@
 // It starts the workers and collects how they ended, as the agent asks (guardian_protocol.h). It
 // waits for no disk: what a new worker needs of one is that worker's own business. It is
 // a subreaper: a worker's daemon that has left its parent, its group and its session becomes its
-// child. When the agent is gone without a word it kills everything below it. docs/guardian.md says
-// what happens when which of the two is killed.
+// child. When the agent is gone without a word it kills everything below it.
+// docs/internals/guardian.md says what happens when which of the two is killed.
 //
 // When the fence that the agent has set is reached it kills the workers and everything below them,
 // and leaves it to the agent to collect how they ended: fence_timer.h.

@@ -1,4 +1,4 @@
-// What a checkpoint is made of, and gives back: references to the objects of a training.
+// The parts of a checkpoint: references to the objects of a training.
 #ifndef DDP_CHECKPOINT_PARTS_H_
 #define DDP_CHECKPOINT_PARTS_H_
 
@@ -10,17 +10,17 @@
 
 namespace ddp {
 
-// For Checkpointer::save() and load_latest(). Every rank gives the same kinds of parts. All that is
-// given must outlive this object. No collective; copyable.
+// For Checkpointer::save() and load_latest(). Every rank gives the same kinds of parts. All given
+// objects must outlive this one. No collective; copyable.
 //
 //   ddp::CheckpointParts parts(model, optimizer);
 //   parts.with(scheduler).with(sampler);
 class CheckpointParts {
  public:
-  // A DistributedDataParallel, rather than its module, also keeps the order of the gradient
-  // buckets, which backward finds out in the first step. Without it, the first step after a restart
-  // adds up three and more ranks in another order than the undisturbed training, and the two differ
-  // in the last bits from then on.
+  // A DistributedDataParallel, instead of its module, also keeps the order of the gradient buckets,
+  // which backward finds in the first step. Without it, with three and more ranks, the first step
+  // after a restart adds in another order than the undisturbed training, and the two differ in the
+  // last bits from then on.
   template <typename Module>
   CheckpointParts(DistributedDataParallel<Module>& model, torch::optim::Optimizer& optimizer)
       : CheckpointParts(model.module(), optimizer) {
@@ -29,18 +29,18 @@ class CheckpointParts {
   CheckpointParts(torch::nn::Module& module, torch::optim::Optimizer& optimizer)
       : module_(&module), optimizer_(&optimizer) {}
 
-  // How many steps the scheduler has made: with the learning rates, which every checkpoint has, all
-  // there is to StepLR, and to any scheduler that computes the next rates from these two. What else
-  // a scheduler of your own remembers belongs into State::user. (ReduceLROnPlateauScheduler of
-  // libtorch 2.x is no LRScheduler, and does not let its state be read.)
+  // The scheduler's number of steps. Together with the learning rates, which every checkpoint has,
+  // this is the whole state of StepLR and of any scheduler that computes the next rates from these
+  // two. Put other state of your own scheduler into State::user. (ReduceLROnPlateauScheduler of
+  // libtorch 2.x is no LRScheduler, and its state cannot be read.)
   CheckpointParts& with(torch::optim::LRScheduler& scheduler) {
     scheduler_ = &scheduler;
     return *this;
   }
 
-  // Where the epoch stands: sampler.state() when saving, resume() when loading, so that the next
-  // next() gives the next batch, whatever the world size is then. Not for a sampler that was copied
-  // into a torch::data loader, or from which is fetched ahead: SamplerState says what to do.
+  // The place in the epoch: sampler.state() when saving, resume() when loading. So the next next()
+  // gives the next batch, for any world size. Not for a sampler that was copied into a torch::data
+  // loader, or from which a loader fetches ahead: SamplerState says what to do.
   CheckpointParts& with(DistributedSampler& sampler) {
     sampler_ = &sampler;
     return *this;

@@ -1,10 +1,10 @@
-// Small collectives, and seeding. Every function here except seed_everything is a collective:
-// all ranks must call it, in the same order. Each blocks until its result is there, from one
-// thread at a time, and throws CollectiveError when a peer is gone or the timeout is over.
+// Small collectives, and seeding. Every function here except seed_everything is a collective: all
+// ranks must call it, in the same order. Each blocks until its result is there, runs on one thread
+// at a time, and throws CollectiveError if a peer is gone or the timeout is over.
 //
-// Tensors may be on the CPU or on Context::device(); they are moved to where the backend can
-// reach them, and back. What is not said here is as in torch.distributed: all_reduce, reduce and
-// broadcast, and monitored_barrier (torch/distributed/distributed_c10d.py).
+// Tensors may be on the CPU or on Context::device(); they are moved to where the backend can reach
+// them, and back. Everything else is as in torch.distributed: all_reduce, reduce, broadcast, and
+// monitored_barrier (torch/distributed/distributed_c10d.py).
 #ifndef DDP_COLLECTIVES_H_
 #define DDP_COLLECTIVES_H_
 
@@ -28,9 +28,9 @@ std::int64_t all_reduce_sum(const Context& ctx, Integer value) {
 }
 double all_reduce_mean(const Context& ctx, double value);
 
-// Replaces `tensor` on every rank by its sum, or mean, over all ranks. Shape and dtype must be
-// the same on all ranks. ConfigError, on each rank that calls it so: the dtype is none of float,
-// double, half, bfloat16, int8, uint8, int32 and int64; or, of the mean, no floating-point dtype.
+// Replaces `tensor` on every rank by its sum, or mean, over all ranks. Shape and dtype must be the
+// same on all ranks. Throws ConfigError on each rank whose dtype is not float, double, half,
+// bfloat16, int8, uint8, int32 or int64; for the mean, not a floating-point dtype.
 void all_reduce_sum(const Context& ctx, torch::Tensor& tensor);
 void all_reduce_mean(const Context& ctx, torch::Tensor& tensor);
 
@@ -44,20 +44,21 @@ void broadcast(const Context& ctx, torch::Tensor& tensor, int root = 0);
 // The text of `root`, of any length, on every rank.
 std::string broadcast(const Context& ctx, const std::string& text, int root = 0);
 
-// Returns once every rank has called it; on CUDA it first waits for what this rank has queued on
-// its device. Without `timeout`: Options::timeout, which also ends a longer one where the group
-// carries the CPU's tensors.
+// Returns when every rank has called it. On CUDA it first waits for the work that this rank has
+// queued on its device. Without `timeout`: Options::timeout, which also ends a longer `timeout` if
+// the group carries tensors on the CPU.
 //
-// Throws CollectiveError; the group is not usable any more then. Its text names who is missing, as
-// `barrier: rank 3 has not come within 5 s; ranks 0, 1, 2 wait`. A rank that dies ends the wait of
-// the others at once, and the text has that cause; with nccl in libtorch 1.13 the timeout does.
+// Throws CollectiveError; after that the group is not usable. The text names the missing ranks:
+// `barrier: rank 3 has not come within 5 s; ranks 0, 1, 2 wait`. If a rank dies, the others stop
+// waiting at once, and the text has that cause; with nccl in libtorch 1.13 they wait until the
+// timeout.
 void barrier(const Context& ctx);
 void barrier(const Context& ctx, std::chrono::milliseconds timeout);
 
-// Turns an error of some ranks into the same error on all of them, so that none goes on into a
-// collective that the failed one will never enter. `local_error`: empty if this rank is well.
-// Returns if it is empty on all ranks; else throws, on every rank, AgreedError with the text
-// `rank <lowest failing>: <its local_error>`.
+// Turns an error of some ranks into the same error on all ranks, so that no rank enters a
+// collective that a failed rank will never enter. `local_error`: empty if this rank is well.
+// Returns if it is empty on all ranks; otherwise every rank throws AgreedError with the text `rank
+// <lowest failing>: <its local_error>`.
 //
 //   std::string problem;
 //   try { data = read(path); } catch (const std::exception& e) { problem = e.what(); }

@@ -1,6 +1,6 @@
-// Communication hooks: what replaces the all-reduce of a gradient bucket, as
-// register_comm_hook() of torch.nn.parallel.DistributedDataParallel. For networks that are slower
-// than the ranks compute.
+// Communication hooks replace the all-reduce of a gradient bucket, as register_comm_hook() of
+// torch.nn.parallel.DistributedDataParallel. They are for networks that are slower than the
+// computation of the ranks.
 //
 //   model.register_comm_hook(ddp::bf16_compress(ctx));  // before the first step
 #ifndef DDP_COMM_HOOKS_H_
@@ -19,30 +19,30 @@ class GradBucket;  // include <torch/csrc/distributed/c10d/comm.hpp> to use it
 
 namespace ddp {
 
-// Given one rank's gradients, makes of them those that all ranks are to have.
+// Turns one rank's gradients into the gradients that all ranks get.
 //
 // `bucket`: its getBuffer() has the gradients of some parameters, in one dimension, as this rank
 // has computed them; the hook may use that memory. It is called on the thread of backward(), for
 // one bucket after the other, in the same order on all ranks, so its collectives may begin there.
 //
-// The future's value: a tensor of the buffer's shape, dtype and device, the buffer itself perhaps,
-// or a list of one. Nothing more is done to it: a hook that wants the mean divides. An exception
-// that the hook throws, or its future has, comes out of backward().
+// The future's value is a tensor of the buffer's shape, dtype and device (the buffer itself is
+// allowed), or a list of one such tensor. It is used as it is: a hook that wants the mean divides.
+// backward() throws an exception of the hook or of its future.
 using CommHook = std::function<c10::intrusive_ptr<c10::ivalue::Future>(c10d::GradBucket& bucket)>;
 
-// What a hook returns that has waited for its result.
+// A finished future, for a hook that has waited for its result.
 c10::intrusive_ptr<c10::ivalue::Future> finished(const torch::Tensor& result);
 
-// The mean, of gradients that travel as float16: half the bytes. The sum is made in float16 as
-// well: gradients above 65504, or far below 1e-5, need a loss that is scaled.
+// The mean of gradients that travel as float16: half the bytes. The sum is made in float16 too:
+// gradients above 65504, or far below 1e-5, need a scaled loss. As
 // torch.distributed.algorithms.ddp_comm_hooks.default_hooks.fp16_compress_hook.
 CommHook fp16_compress(const Context& ctx);
 
-// The mean, of gradients that travel as bfloat16: half the bytes, and the range of float32.
-// PyTorch's bf16_compress_hook has NCCL make the sum in bfloat16, and so does this one. Gloo
-// cannot: there each rank makes the sum of its share in float32, rank by rank, and the result, the
-// same on all ranks, is within 2^-7 of the mean of the absolute values (two roundings of 2^-8
-// each). With Gloo backward() waits for each bucket: nothing is hidden behind it.
+// The mean of gradients that travel as bfloat16: half the bytes, and the range of float32. With
+// NCCL the sum is made in bfloat16, as by PyTorch's bf16_compress_hook. Gloo cannot do that: each
+// rank sums its share in float32, rank by rank. The result is the same on all ranks and within 2^-7
+// of the mean of the absolute values (two roundings of 2^-8 each). With Gloo, backward() waits for
+// each bucket, so no communication is hidden.
 CommHook bf16_compress(const Context& ctx);
 
 // Names, defaults and meanings are those of PowerSGDState in PyTorch.
@@ -50,21 +50,22 @@ struct PowerSgdOptions {
   // The rank r of the approximation: a gradient of n x m travels as r columns of n and r of m.
   int matrix_approximation_rank = 1;
 
-  // Steps that are averaged as they are before the first that is compressed. At least 2 with error
-  // feedback or warm start: the buckets are made anew after the first step.
+  // Steps that are averaged without compression, before the first compressed one. At least 2 with
+  // error feedback or warm start, because the buckets are rebuilt after the first step.
   std::int64_t start_power_sgd_iter = 1000;
 
-  // A gradient is compressed if that makes it this many times smaller; vectors never are.
+  // A gradient is compressed if it becomes at least this many times smaller. Vectors are never
+  // compressed.
   double min_compression_rate = 2;
 
-  // Adds what a step has lost to the next step's gradients. Without it most models do not converge.
+  // Adds the error of a step to the next step's gradients. Without it most models do not converge.
   bool use_error_feedback = true;
 
-  // Begins with the last step's approximation, not with a random one.
+  // Starts from the last step's approximation, not from a random one.
   bool warm_start = true;
 
-  // Added to the norm of a column, so that one of zeros can be divided by it. With 0 a gradient of
-  // zeros becomes not a number.
+  // Added to the norm of a column, so that a column of zeros can be divided by it. With 0, a
+  // gradient of zeros becomes NaN.
   double orthogonalization_epsilon = 0;
 
   std::uint32_t random_seed = 0;

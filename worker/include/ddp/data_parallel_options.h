@@ -1,4 +1,4 @@
-// What DistributedDataParallel can be told, and what it tells about its run time.
+// Options of DistributedDataParallel, and its statistics.
 //
 // Standard library only.
 #ifndef DDP_DATA_PARALLEL_OPTIONS_H_
@@ -14,50 +14,49 @@ namespace ddp {
 
 // Names, defaults and meanings are those of the Python class (torch/nn/parallel/distributed.py).
 struct DataParallelOptions {
-  // Broadcast rank 0's buffers (BatchNorm's statistics) before a forward that follows one with
-  // gradients and without no_sync(). Without this they are sent at the beginning and at the end of
-  // join() alone, and with libtorch 2.6 and newer not even then, as their Python classes do.
+  // Broadcast rank 0's buffers (BatchNorm's statistics) before a forward that follows a forward
+  // with gradients and without no_sync(). If false, buffers are sent only at the beginning and at
+  // the end of join(); with libtorch 2.6 and newer not even then, like their Python classes.
   bool broadcast_buffers = true;
 
-  // Size of a gradient bucket in MiB; 25 unless it is set. After the first step the buckets are
-  // made anew, in the order in which gradients became ready (not with find_unused_parameters,
-  // unless static_graph).
+  // Size of a gradient bucket in MiB. Not set: 25. After the first step the buckets are rebuilt in
+  // the order in which gradients became ready (not with find_unused_parameters, unless
+  // static_graph).
   std::optional<double> bucket_cap_mb;
 
-  // Size of the first bucket in bytes; small, so that communication starts early. 1 MiB unless it
-  // is set (dist._DEFAULT_FIRST_BUCKET_BYTES in Python); with libtorch 2.6 and newer, whose Python
-  // class does so, it is as large as the others where bucket_cap_mb is set and this is not.
+  // Size of the first bucket in bytes; small, so that communication starts early. Not set: 1 MiB
+  // (dist._DEFAULT_FIRST_BUCKET_BYTES in Python). With libtorch 2.6 and newer, if bucket_cap_mb is
+  // set and this is not, the first bucket is as large as the others, as in Python.
   std::optional<std::int64_t> first_bucket_bytes;
 
-  // Before each backward, search the graph from forward's result for parameters that take no part,
-  // so that nobody waits for their gradients. Needed where some parameter gets no gradient in some
-  // step; costs a walk over the graph and one small all-reduce. <ddp/output_tensors.h> says in
-  // which results tensors are found.
+  // Before each backward, search the graph from forward's result for unused parameters, so that no
+  // rank waits for their gradients. Needed if some parameter gets no gradient in some step. Costs a
+  // walk over the graph and one small all-reduce. <ddp/output_tensors.h> says in which results
+  // tensors are found.
   bool find_unused_parameters = false;
 
-  // Let gradients be views into the buckets: saves a copy of all gradients. Clear them with
-  // DistributedDataParallel::zero_grad() then; Optimizer::zero_grad() of libtorch 1.13 throws.
+  // Gradients are views into the buckets: saves a copy of all gradients. Then clear them with
+  // DistributedDataParallel::zero_grad(): Optimizer::zero_grad() of libtorch 1.13 throws.
   bool gradient_as_bucket_view = false;
 
-  // The promise that every step uses the same parameters in the same way. Unused parameters are
-  // then found in the first step alone, parameters may be used several times by reentrant backward
-  // passes, and find_unused_parameters has no effect.
+  // You promise that every step uses the same parameters in the same way. Then unused parameters
+  // are found in the first step only, reentrant backward passes may use a parameter several times,
+  // and find_unused_parameters has no effect.
   bool static_graph = false;
 
-  // Steps between two of which the times are taken for statistics(), beyond the first ten, of
-  // which all are (_set_ddp_runtime_logging_sample_rate in Python). 1: every step.
+  // statistics() measures the first ten steps, and then one step in this many
+  // (_set_ddp_runtime_logging_sample_rate in Python). 1: every step.
   int statistics_sample_rate = 100;
 
-  // Steps between two summaries of which ranks keep the others waiting; 0: none. Costs one small
-  // all-reduce each time, for which nobody waits. Rank 0's value counts on all ranks.
-  // DistributedDataParallel::stragglers() says more.
+  // Steps in a window of stragglers(); 0: no such summary. Costs one small all-reduce per window,
+  // for which nobody waits. Rank 0's value counts on all ranks.
   int straggler_every = 100;
 };
 
 // For DistributedDataParallel::join(), as Model.join() of Python.
 struct JoinOptions {
-  // What gradients are divided by while some ranks have no more inputs: the world size, or the
-  // number of ranks that still have. With the first each input weighs as much as before.
+  // The divisor of gradients while some ranks have no more inputs: the world size (true), or the
+  // number of ranks that still have inputs. With the world size each input keeps its weight.
   bool divide_by_initial_world_size = true;
 
   // All ranks stop, with an exception that names a rank, as soon as one has no more inputs.
@@ -68,8 +67,8 @@ struct JoinOptions {
 // model._get_ddp_logging_data() in Python). Means over the steps that were measured; a step is
 // measured when the next one begins.
 struct DataParallelStatistics {
-  std::int64_t steps = 0;           // forwards that were to be followed by a synchronized backward
-  std::int64_t measured_steps = 0;  // of these, in the means below
+  std::int64_t steps = 0;           // forwards with a synchronized backward
+  std::int64_t measured_steps = 0;  // of these, how many are in the means below
 
   std::chrono::nanoseconds forward{0};           // from forward's start to its end
   std::chrono::nanoseconds backward_compute{0};  // from forward's end to the last gradient

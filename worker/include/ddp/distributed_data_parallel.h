@@ -28,7 +28,8 @@ namespace ddp {
 
 class CheckpointParts;
 
-// Gradients are not synchronized while one of these lives: see DistributedDataParallel::no_sync().
+// While one of these objects lives, gradients are not synchronized:
+// DistributedDataParallel::no_sync().
 class [[nodiscard]] NoSync {
  public:
   explicit NoSync(bool* synchronize) : synchronize_(synchronize), before_(*synchronize) {
@@ -69,21 +70,20 @@ class GradientReducer {
   const StragglerSummary& stragglers() const;
   std::vector<std::size_t> bucket_sizes() const;
 
-  // Which parameters are in which bucket, as text for a checkpoint; empty where that cannot be
-  // known yet or never changes. Same text on all ranks. A collective, between steps: what the first
-  // step has found out is put to use now, rather than in the next forward().
+  // Which parameters are in which bucket, as text for a checkpoint. Empty if this is not known yet
+  // or never changes. The same text on all ranks. A collective, between steps: an order that the
+  // first step has found is used from now on, and not only from the next forward() on.
   std::string bucket_order();
-  // Uses that order from the next step on, instead of finding one out. Does nothing if the text is
-  // empty, of another model or of other bucket sizes, or if an order is in use already. The same on
-  // all ranks; between steps.
+  // Uses that order from the next step on. Does nothing if the text is empty, of another model or
+  // of other bucket sizes, or if an order is in use already. The same on all ranks; between steps.
   void set_bucket_order(const std::string& text);
 
  private:
-  // For join(). Collectives, which a rank that has joined the end makes in the same order.
+  // For join(). Collectives; a rank without more inputs makes them in the same order.
   void tell_joined();                     // in each forward
   void tell_whether_gradients_follow();   // the same
-  void shadow_step();                     // all that a step of the others does
-  int highest_rank(bool eligible) const;  // of those that are
+  void shadow_step();                     // the collectives of a step of the others
+  int highest_rank(bool eligible) const;  // the highest rank that is eligible
   void sync_buffers_from(int root);
   void send_all_from(int root);  // parameters, and buffers if they are sent at all
 
@@ -93,16 +93,16 @@ class GradientReducer {
 
 }  // namespace detail
 
-// `Module` derives from torch::nn::Module and has a forward(); its arguments and its result may be
-// of any type. Not copyable. One thread at a time; the collectives inside (constructor, forward,
-// backward) must be reached in the same order on all ranks.
+// `Module` derives from torch::nn::Module and has a forward() with arguments and result of any
+// type. Not copyable. One thread at a time. All ranks must reach the collectives inside
+// (constructor, forward, backward) in the same order.
 template <typename Module>
 class DistributedDataParallel {
  public:
-  // `module` must be on ctx.device() already, and none of its parameters and buffers may be
-  // replaced by another tensor afterwards (Python looks buffers up anew); parameters that do not
-  // require a gradient now are left alone later too. `ctx` must outlive this object, and this
-  // object every backward() from its results.
+  // `module` must be on ctx.device() already. After that, none of its parameters and buffers may be
+  // replaced by another tensor (Python looks buffers up anew). Parameters that require no gradient
+  // now are never averaged. `ctx` must outlive this object, and this object must outlive every
+  // backward() from its results.
   //
   // Compares the parameters and buffers (number, names, shapes, dtypes, strides) with rank 0's,
   // then gives every rank the values of rank 0. A difference throws AgreedError on every rank; its
@@ -121,14 +121,14 @@ class DistributedDataParallel {
       : DistributedDataParallel(ctx, holder.ptr(), options) {}
 
   // Runs module->forward(args...). With gradients enabled, what follows must reach every parameter
-  // exactly once, unless find_unused_parameters or static_graph is on (libtorch's message says so
-  // if it did not; with TORCH_DISTRIBUTED_DEBUG=INFO it names the parameter): one backward() from
-  // the result, or from the results of several forwards; or one from each of several tensors of the
-  // result that have no parameter in common. A result may also be ignored, but for the first one of
-  // a static graph on libtorch 1.13, whose next backward() throws then.
+  // exactly once, unless find_unused_parameters or static_graph is on: one backward() from the
+  // result; or one from the results of several forwards; or one from each of several tensors of the
+  // result that share no parameter. Otherwise libtorch throws; with TORCH_DISTRIBUTED_DEBUG=INFO
+  // its message names the parameter. A result may be ignored, except the first one of a static
+  // graph on libtorch 1.13: there the next backward() throws.
   //
-  // A peer that died, or did not come within Options::timeout, makes backward() throw libtorch's
-  // own exception; ddp::run() knows those, and names the rank that is missing.
+  // If a peer died, or did not come within Options::timeout, backward() throws libtorch's own
+  // exception. ddp::run() recognizes it and names the missing rank.
   template <typename... Args>
   auto forward(Args&&... args) {
     using Result = decltype(module_->forward(std::forward<Args>(args)...));
@@ -149,7 +149,7 @@ class DistributedDataParallel {
   }
 
   // Forwards made while the result lives are not synchronized: their backward() adds to the local
-  // gradients only, and the first step afterwards averages the sum over all ranks. Nests.
+  // gradients only. The first step after that averages the sum over all ranks. Nests.
   //
   //   {
   //     const auto no_sync = model.no_sync();
@@ -159,49 +159,49 @@ class DistributedDataParallel {
   //   optimizer.step();
   NoSync no_sync() { return NoSync(reducer_.synchronize()); }
 
-  // Has `hook` communicate the gradients instead of an all-reduce: <ddp/comm_hooks.h>. The same on
-  // all ranks, before the first step, once (ConfigError).
+  // `hook` communicates the gradients instead of an all-reduce: <ddp/comm_hooks.h>. The same on all
+  // ranks, before the first step, once (ConfigError).
   void register_comm_hook(CommHook hook) { reducer_.register_comm_hook(std::move(hook)); }
 
-  // For ranks with different numbers of inputs. Runs `train`, this rank's loop over its inputs;
-  // when it has returned, this rank takes part in the collectives of the others' steps, with
-  // gradients of zero, until all have finished. Then all ranks have the parameters and buffers of
-  // the highest of those that were last. A collective.
+  // For ranks with different numbers of inputs. Runs `train`, this rank's loop over its inputs.
+  // When it returns, this rank takes part in the collectives of the others' steps, with gradients
+  // of zero, until all ranks have finished. Then all ranks get the parameters and buffers of the
+  // highest rank among those that finished last. A collective.
   //
   //   model.join([&] {
   //     for (auto& batch : *loader) train_one(model, optimizer, batch);
   //   });
   //
-  // As torch.distributed.algorithms.Join of Python, for one model: collectives of your own in
-  // `train` have no counterpart on the other ranks, and would wait for ever; so would a
-  // Checkpointer, and SyncBatchNorm but for throw_on_early_termination. Each forward in it, with
-  // gradients or without, makes up to four small collectives more. An exception of `train` leaves
-  // at once; the other ranks then fail as if this one had died. With throw_on_early_termination:
-  // AgreedError on every rank, which names a rank without inputs.
+  // As Python's torch.distributed.algorithms.Join, for one model. Your own collectives in `train`
+  // have no counterpart on the other ranks and would wait for ever. So would a Checkpointer, and
+  // SyncBatchNorm without throw_on_early_termination. Each forward in it, with gradients or
+  // without, makes up to four more small collectives. An exception of `train` leaves at once; the
+  // other ranks then fail as if this one had died. With throw_on_early_termination every rank
+  // throws AgreedError, which names a rank without inputs.
   template <typename Train>
   void join(Train&& train, const JoinOptions& options = JoinOptions()) {
     reducer_.join(std::function<void()>(std::ref(train)), options);
   }
 
-  // The wrapped module. Running it directly does no communication: right for evaluation.
+  // The wrapped module. Running it directly does not communicate: use it for evaluation.
   Module& module() { return *module_; }
   const Module& module() const { return *module_; }
   Module* operator->() { return module_.get(); }
 
-  // All parameters of the module, each once, in the order of named_parameters(): for the optimizer,
-  // as in Python. Module::parameters() of C++ has a tensor that is registered under two names
-  // twice, and an optimizer would take two steps on it.
+  // All parameters of the module, each once, in the order of named_parameters(): give these to the
+  // optimizer, as in Python. C++'s Module::parameters() has a tensor with two names twice, and an
+  // optimizer would take two steps on it.
   std::vector<torch::Tensor> parameters() const { return reducer_.parameters(); }
 
-  // Forgets the gradients of all parameters; with false, fills them with zeros in place (the
-  // default of PyTorch before 2.0), which makes optimizers count a gradient of zero for a parameter
-  // that the next step does not use. Both are right with and without gradient_as_bucket_view;
-  // zeros in place are then the cheaper way, but a training that was resumed in between may differ
-  // from one that was not in its last bits (docs/worker-library.md).
+  // Clears the gradients of all parameters. With false it fills them with zeros in place, as
+  // PyTorch did before 2.0; then optimizers see a gradient of zero for a parameter that the next
+  // step does not use. Both work with and without gradient_as_bucket_view. With it, zeros in place
+  // are cheaper, but a resumed training may differ from an undisturbed one in the last bits
+  // (docs/worker-library.md).
   void zero_grad(bool set_to_none = true) { reducer_.zero_grad(set_to_none); }
 
-  // Gives every rank the buffers of rank 0 now: before an evaluation, because the statistics of
-  // BatchNorm differ between ranks after a training step. A collective.
+  // Gives every rank the buffers of rank 0. Call it before an evaluation, because BatchNorm's
+  // statistics differ between ranks after a training step. A collective.
   void sync_buffers() { reducer_.sync_buffers(); }
 
   // Returns if all ranks have the same parameters to the last bit, else throws AgreedError on every
@@ -213,23 +213,23 @@ class DistributedDataParallel {
   // Where the time goes. Not a collective: each rank's own.
   DataParallelStatistics statistics() const { return reducer_.statistics(); }
 
-  // Which ranks keep the others waiting, in the newest window of straggler_every steps whose times
-  // have come together; that is one step after its last. The same on all ranks; not a collective.
+  // Which ranks keep the others waiting, in the newest complete window of straggler_every steps. A
+  // window is complete one step after its last step. The same on all ranks; not a collective.
   //
-  // Each rank measures in each step how long it computes on its own: from the end of one backward's
-  // communication to its first gradient bucket of the next, the optimizer, the loading of data,
-  // steps under no_sync() and forward included, and without what this library's collectives took
-  // in between. Only averaging backwards count as steps, and none within join(). A straggler's
-  // quick steps (the first quartile) take 1.25 times as long as the others' quick ones, and longer
-  // than their median, by 1 ms at least, in three windows in a row; three below 1.15 end that.
+  // Each rank measures how long it computes on its own in each step: from the end of one backward's
+  // communication to its first gradient bucket of the next. This includes the optimizer, loading
+  // data, steps under no_sync(), and forward; it excludes this library's collectives. Only
+  // averaging backwards count as steps, and none within join(). A rank is a straggler if its quick
+  // steps (the first quartile) take 1.25 times as long as the others' quick steps and longer than
+  // their median, by at least 1 ms, in three windows in a row. Three windows below 1.15 end that.
   //
-  // Rank 0 writes a line for each to stderr at the end of each window, one when it has ended, and
-  // tells the agent. On CUDA the GPU's time is measured, and collectives are left out only where
-  // this class makes them: those of your own, or SyncBatchNorm's, between two steps' gradients make
-  // the ranks' times equal.
+  // Rank 0 writes a line for each straggler to stderr at the end of each window, one line when it
+  // is over, and tells the agent. On CUDA the GPU's time is measured. There only the collectives of
+  // this class are excluded: your own, or SyncBatchNorm's, between two steps' gradients make the
+  // ranks' times equal.
   const StragglerSummary& stragglers() const { return reducer_.stragglers(); }
 
-  // Bytes of each gradient bucket, in the order in which they are reduced.
+  // Bytes of each gradient bucket, in the order of reduction.
   std::vector<std::size_t> bucket_sizes() const { return reducer_.bucket_sizes(); }
 
  private:

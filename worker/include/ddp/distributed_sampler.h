@@ -1,12 +1,11 @@
-// Which samples of a dataset are this rank's, exactly as Python's
-// torch.utils.data.DistributedSampler gives them (torch/utils/data/distributed.py), and a
-// torch::data sampler, so that torch::data::make_data_loader takes it.
+// Which samples of a dataset are this rank's: exactly those of Python's
+// torch.utils.data.DistributedSampler (torch/utils/data/distributed.py). It is a torch::data
+// sampler, so torch::data::make_data_loader takes it.
 //
-// libtorch has a class of nearly the same name, torch::data::samplers::DistributedSampler
-// (DistributedRandomSampler, DistributedSequentialSampler). It is another thing: it gives each
-// rank a contiguous block, where Python's deals indices out one by one; it pads differently, and
-// it shuffles with another generator. A job that moves from Python to C++ sees the same samples
-// in the same order only with the class here.
+// Do not confuse it with libtorch's torch::data::samplers::DistributedSampler
+// (DistributedRandomSampler, DistributedSequentialSampler). That class gives each rank a contiguous
+// block, while Python's deals indices out one by one; it also pads differently and shuffles with
+// another generator.
 #ifndef DDP_DISTRIBUTED_SAMPLER_H_
 #define DDP_DISTRIBUTED_SAMPLER_H_
 
@@ -29,9 +28,9 @@ struct SamplerOptions {
   bool drop_last = false;
 };
 
-// A place in an epoch, the same on all ranks whatever their number: of the epoch's one order of the
+// A place in an epoch, the same on all ranks for any number of ranks: of the epoch's order of the
 // whole dataset, all ranks together have used the first `consumed` samples. Save it with the model
-// (State::user of a checkpoint takes its text); any job can go on from it, of any world size.
+// (State::user of a checkpoint takes its text). A job of any world size can continue from it.
 struct SamplerState {
   std::uint64_t epoch = 0;
   std::uint64_t seed = 0;
@@ -60,39 +59,38 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
   DistributedSampler(std::size_t dataset_size, int num_replicas, int rank,
                      const SamplerOptions& options = SamplerOptions());
 
-  // Chooses the shuffle of an epoch, from its first sample on. Call it before each epoch: without
-  // it every epoch has the same order. Right after resume() see there. Copies of this sampler, like
-  // the one that a DataLoader works on, follow at their next reset(), with which a loader begins an
-  // epoch.
+  // Chooses the shuffle of an epoch, from its first sample on. Call it before each epoch: otherwise
+  // every epoch has the same order. For the call right after resume() see there. Copies of this
+  // sampler, such as the one in a DataLoader, follow at their next reset(), with which a loader
+  // begins an epoch.
   void set_epoch(std::size_t epoch);
 
-  // Lets the epoch begin behind its first `samples` samples of this rank, to resume in the middle
-  // of one: the next reset(), or a next() without one, starts there; the reset() after that starts
-  // at the front again. Throws ConfigError if `samples` exceeds size(). Right only with the world
-  // size that counted those samples; state() and resume() are right with any.
+  // Skips this rank's first `samples` samples of the epoch, to resume in its middle: the next
+  // reset(), or a next() without one, starts there; the reset() after that starts at the front
+  // again. Throws ConfigError if `samples` exceeds size(). Right only for the world size that
+  // counted those samples; state() and resume() are right for any.
   void start_at(std::size_t samples);
 
-  // Where the epoch stands when every rank has used position() samples, or `samples` of its own
-  // counted in the same way: give the number where samples are fetched before they are used, or
-  // where a DataLoader, which works on a copy of its sampler, calls next(). Ranks that train in
-  // step are at the same position, so all have the same state; rank 0's is enough to save.
-  // An epoch of which this rank has used all its samples is used up for every world size.
-  // Throws ConfigError if `samples` exceeds size().
+  // The place in the epoch after every rank has used position() samples, or `samples` of its own.
+  // Give `samples` if samples are fetched before they are used, or if a DataLoader, which works on
+  // a copy of its sampler, calls next(). Ranks that train in step are at the same position, so all
+  // have the same state: saving rank 0's is enough. If this rank has used all its samples of an
+  // epoch, the epoch is over for every world size. Throws ConfigError if `samples` exceeds size().
   SamplerState state() const { return state(position_); }
   SamplerState state(std::size_t samples) const;
 
-  // Goes on from `state`, which may come from a job of another world size, and that one from yet
-  // another: the samples of the epoch's order that are not used yet are dealt out one by one to the
-  // ranks of now, by the same rule as a whole epoch. Each sample of the epoch is used exactly once,
-  // but for the tail of what is left: without drop_last, up to num_replicas - 1 indices from the
-  // front of the epoch's order are used again (more only where fewer samples than ranks are in the
-  // dataset); with drop_last, up to num_replicas - 1 samples are not used. With the same world size
-  // as before, the rest is exactly what the epoch would have given.
+  // Continues from `state`, which may come from a job of another world size, and that one from yet
+  // another. The unused samples of the epoch's order are dealt out one by one to the current ranks,
+  // by the same rule as a whole epoch. Each sample of the epoch is used exactly once, except at the
+  // tail: without drop_last, up to num_replicas - 1 indices from the front of the epoch's order are
+  // used again (more only if the dataset has fewer samples than ranks); with drop_last, up to
+  // num_replicas - 1 samples are not used. With the same world size as before, the rest is exactly
+  // what the epoch would have given.
   //
-  // From then on "the epoch" is what was left of it, for size(), position(), indices() and
+  // From then on "the epoch" means its remaining samples, for size(), position(), indices() and
   // start_at(), until the next set_epoch() or the second reset(). Before the first next() or
-  // reset(), set_epoch(state.epoch) changes nothing, so a loop that begins each epoch with
-  // set_epoch(epoch) goes on in the middle of its first one.
+  // reset(), set_epoch(state.epoch) changes nothing. So a loop that begins each epoch with
+  // set_epoch(epoch) continues in the middle of its first epoch.
   //
   // Throws ConfigError if the state was made with another dataset size, seed or shuffle, and names
   // each.
@@ -101,7 +99,7 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
   // Samples of this rank in an epoch, as Python's len(); the same on all ranks.
   std::size_t size() const { return num_samples_; }
   std::size_t epoch() const { return epoch_; }
-  // Samples of this rank that next() has given, or start_at() has skipped, in this epoch.
+  // Samples of this rank in this epoch that next() has returned or start_at() has skipped.
   std::size_t position() const { return position_; }
 
   // All indices of this rank in this epoch, in order, whatever position() is.

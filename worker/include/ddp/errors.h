@@ -30,9 +30,9 @@ class BindError : public Error {
   using Error::Error;
 };
 
-// A collective operation, or the forming of the process group, failed or timed out. Most often a
-// peer has ended: this rank is then a victim, not the cause. The process group is not usable
-// any more; end the process.
+// A collective, or the forming of the process group, failed or timed out. Most often a peer has
+// ended: this rank is then a victim and not the cause. The process group is not usable any more:
+// end the process.
 class CollectiveError : public Error {
  public:
   using Error::Error;
@@ -44,8 +44,8 @@ class CheckpointError : public Error {
   using Error::Error;
 };
 
-// A state_dict does not fit a model. what() names the tensors, at most some dozens of each kind;
-// the lists have all of them. See ddp::load_into().
+// A state_dict does not fit a model. what() names at most some dozens of tensors of each kind; the
+// lists have all. See ddp::load_into().
 class StateDictMismatch : public CheckpointError {
  public:
   StateDictMismatch(const std::string& text, std::vector<std::string> missing,
@@ -65,11 +65,11 @@ class StateDictMismatch : public CheckpointError {
   std::vector<std::string> wrong_shape_;
 };
 
-// At least one rank failed, and all ranks agreed to stop: each of them throws this one, with the
-// same text, which names the failing rank. See ddp::throw_if_any_failed().
+// At least one rank failed, and all ranks agreed to stop. Each rank throws this error with the same
+// text, which names the failing rank. See ddp::throw_if_any_failed().
 class AgreedError : public Error {
  public:
-  // `failing_rank`: the lowest rank that failed. `failed_here`: whether this rank is one of those.
+  // `failing_rank`: the lowest rank that failed. `failed_here`: whether this rank failed.
   AgreedError(const std::string& text, int failing_rank, bool failed_here)
       : Error(text), failing_rank_(failing_rank), failed_here_(failed_here) {}
 
@@ -81,18 +81,17 @@ class AgreedError : public Error {
   bool failed_here_;
 };
 
-// The checkpoint folder belongs to another training that is alive, or to a later generation of this
-// one: all ranks stop before anything is read or written there. what() names its host and process.
-// Under ddprun the job ends with exit code 77, and is not started again.
+// The checkpoint folder belongs to another living training, or to a later generation of this one.
+// All ranks stop before they read or write there. what() names its host and process. Under ddprun
+// the job ends with exit code 77 and is not started again.
 class FolderTakenError : public AgreedError {
  public:
   using AgreedError::AgreedError;
 };
 
-// There is a state of the training and it cannot be loaded: its folder or its file is not given
-// out, or nothing of what is there is whole. what() says which path, why, and what to do. Training
-// does not begin at step 0 beside it: where this comes out of ddp::run(), ddprun ends the job, and
-// does not start it again.
+// A state of the training exists and cannot be loaded: its folder or file cannot be read, or no
+// file is whole. what() has the path, the reason, and what to do. Training does not begin at step 0
+// beside a state. If this error leaves ddp::run(), ddprun ends the job and does not start it again.
 class StateUnreadableError : public AgreedError {
  public:
   using AgreedError::AgreedError;

@@ -1,12 +1,13 @@
-// Collectives that collect what differs between ranks, or deal it out. As those of collectives.h:
+// Collectives that gather values which differ between ranks, or scatter them. As in collectives.h:
 // all ranks must call the same function, in the same order; each blocks until its result is there,
-// from one thread at a time, and throws CollectiveError when a peer is gone or the timeout is over.
+// runs on one thread at a time, and throws CollectiveError if a peer is gone or the timeout is
+// over.
 //
-// Tensors are dense, of any dtype, on the CPU or on Context::device(), and may have different
+// Tensors are dense, of any dtype, on the CPU or on Context::device(). They may have different
 // lengths in their first dimension (0 too); dtype and all other dimensions must be the same on
-// every rank. Where they are not, every rank throws the same ConfigError, which names the ranks.
-// Results are new tensors without gradient, each of its own shape. Names and meaning are those of
-// torch/distributed/distributed_c10d.py, which asks for equal shapes.
+// every rank. Otherwise every rank throws the same ConfigError, which names the ranks. Results are
+// new tensors without gradient, each of its own shape. Names and meaning are those of
+// torch/distributed/distributed_c10d.py, which needs equal shapes.
 #ifndef DDP_GATHER_H_
 #define DDP_GATHER_H_
 
@@ -27,9 +28,9 @@ std::vector<torch::Tensor> all_gather(const Context& ctx, const torch::Tensor& t
 // The same on rank `root`; elsewhere the result is empty.
 std::vector<torch::Tensor> gather(const Context& ctx, const torch::Tensor& tensor, int root = 0);
 
-// Element r of rank `root`'s `tensors` on rank r; what other ranks give is ignored. The result is
-// on Context::device(). Wrong tensors at `root` (not one for each rank, or not alike) throw
-// AgreedError on every rank.
+// Rank r gets element r of rank `root`'s `tensors`; the argument of other ranks is ignored. The
+// result is on Context::device(). Wrong tensors at `root` (not one for each rank, or not alike)
+// throw AgreedError on every rank.
 torch::Tensor scatter(const Context& ctx, const std::vector<torch::Tensor>& tensors, int root = 0);
 
 // The values of all ranks, in the order of the ranks; they may be of any size. Texts, which may

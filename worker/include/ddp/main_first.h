@@ -1,4 +1,4 @@
-// One rank before the others, and one rank instead of all: downloads, caches, log lines.
+// Code that one rank runs before the others, or alone: downloads, caches, log lines.
 #ifndef DDP_MAIN_FIRST_H_
 #define DDP_MAIN_FIRST_H_
 
@@ -10,19 +10,19 @@
 
 namespace ddp {
 
-// Who goes first.
+// Which rank goes first.
 enum class Main {
   kJob,   // rank 0
   kNode,  // local rank 0 of each node, all nodes at the same time: for folders that nodes do not
           // share
 };
 
-// Runs `body` on every rank, on the main one first: the others begin when it has finished, and find
-// its files there. With Main::kNode they begin when it has finished on all nodes. A collective;
-// `body` must not contain one. The wait is bound by Options::timeout.
+// Runs `body` on every rank, first on the main rank. The other ranks begin when the main rank has
+// finished, and find its files. With Main::kNode they begin when the main ranks of all nodes have
+// finished. A collective; `body` must not contain one. The wait is bound by Options::timeout.
 //
-// When the main rank throws, nobody else runs `body`: the main rank gets its own exception back,
-// and every other rank AgreedError with the main rank's text.
+// If the main rank throws, no other rank runs `body`: the main rank gets its own exception back,
+// and every other rank gets AgreedError with the main rank's text.
 void main_first(const Context& ctx, const std::function<void()>& body, Main main = Main::kJob);
 
 // The same as a section of code:

@@ -1,10 +1,10 @@
 // Finds the tensors in what a module's forward() returned.
 //
-// DistributedDataParallel needs them where it searches for parameters that a step does not use
+// DistributedDataParallel needs them to search for parameters that a step does not use
 // (find_unused_parameters, static_graph). It looks into tensors, IValues, std::optional, pair,
 // tuple, array, variant, smart pointers, and any container with begin() and end() (of a map: the
-// values), nested in any way. Of the same kind is _find_tensors of PyTorch
-// (torch/nn/parallel/distributed.py), which knows list, tuple and dict.
+// values), nested in any way. PyTorch's _find_tensors (torch/nn/parallel/distributed.py) knows
+// list, tuple and dict.
 //
 // A type of your own says where its tensors are:
 //
@@ -35,7 +35,7 @@
 
 namespace ddp {
 
-// To be specialized for types of your own, in any namespace's place: see above.
+// Specialize it for your own types: see above.
 template <typename T, typename Enable = void>
 struct OutputTensors;
 
@@ -43,9 +43,9 @@ namespace detail {
 
 using TensorVisitor = std::function<void(torch::Tensor&)>;
 
-// Calls `visit` for each tensor in `value` and puts back what it made of it. Lists, tuples and
-// dicts are rebuilt, so that nobody else who holds them sees that. Throws ConfigError for objects
-// of TorchScript classes, into which this does not look.
+// Calls `visit` for each tensor in `value` and stores the result. Lists, tuples and dicts are
+// rebuilt, so other holders of them do not see the change. Throws ConfigError for objects of
+// TorchScript classes, into which this does not look.
 void VisitIValue(c10::IValue& value, const TensorVisitor& visit);
 
 // Throws the ConfigError that says how to make `type` known.

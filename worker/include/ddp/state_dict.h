@@ -3,13 +3,12 @@
 //   ddp::load_into(*net, ddp::load_state_dict("resnet.pt"));            // torch.save(state_dict)
 //   ddp::save_state_dict(ddp::state_dict(*net), "net.safetensors");     // Python reads it
 //
-// Loading reads a file as data: nothing in it is run, whatever it holds, and a file that claims
-// more than it has is refused before anything is allocated for it. So a file may come from
-// anywhere.
+// Loading reads a file as data: it runs nothing of the file. A file that claims more than it has is
+// refused before any memory is allocated for it. So a file may come from anywhere.
 //
 // No function here is a collective. To start a job from a file, load it on rank 0 into the module
-// that you then give to DistributedDataParallel: that gives rank 0's values to all ranks. Any
-// thread may call them, each on tensors of its own.
+// that you then give to DistributedDataParallel, which gives rank 0's values to all ranks. Any
+// thread may call these functions, each on its own tensors.
 #ifndef DDP_STATE_DICT_H_
 #define DDP_STATE_DICT_H_
 
@@ -43,8 +42,8 @@ enum class StateDictFormat {
 // Which one, the content tells. Names are as in the file: load_into() drops `module.`.
 //
 // Throws CheckpointError, which says what is wrong: the file cannot be opened or read, is of none
-// of these kinds, is damaged, asks for anything else than tensors, or has sparse or quantized
-// tensors or a dtype that this libtorch has not. Reference: torch/serialization.py (torch.load).
+// of these kinds, is damaged, asks for anything but tensors, or has sparse or quantized tensors or
+// a dtype that this libtorch does not have. Reference: torch/serialization.py (torch.load).
 StateDict load_state_dict(const std::string& path);
 
 // Writes `dict`, atomically: under a temporary name, which is synced and renamed, so that `path`
@@ -58,8 +57,9 @@ void save_state_dict(const StateDict& dict, const std::string& path,
                      StateDictFormat format = StateDictFormat::kByName);
 
 // Parameters and buffers of `module` and its children, detached, not copied, with the names and in
-// the order of Python's Module.state_dict() (torch/nn/modules/module.py): a tensor that is there
-// under two names is so here. C++ modules do not know buffers that are not persistent: all are
+// the order of Python's Module.state_dict() (torch/nn/modules/module.py). A tensor with two names
+// is there twice, as in Python. C++ modules have no non-persistent buffers, so all buffers are
+// there.
 // here.
 StateDict state_dict(const torch::nn::Module& module);
 
@@ -68,7 +68,7 @@ StateDict state_dict(const torch::nn::Module& module);
 // load_state_dict(path), "model.").
 StateDict with_prefix(const StateDict& dict, const std::string& prefix);
 
-// What a load that was not strict passed over.
+// Names that a non-strict load ignored.
 struct IncompatibleKeys {
   std::vector<std::string> missing;     // in the module, not in the dict
   std::vector<std::string> unexpected;  // in the dict, not in the module

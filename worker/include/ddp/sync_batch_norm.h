@@ -45,18 +45,18 @@ namespace ddp {
 // input needs a gradient. With find_unused_parameters, they must also use the same parameters: this
 // layer's collectives and those of the gradients share one process group, whose order is fixed.
 //
-// Running statistics are equal on all ranks, bit for bit: the variance is the unbiased one of all
-// ranks together, the average moves by momentum or, without one, is that of all batches. Where all
-// batches are empty, they stay as they are. Where there is but one value for each feature on all
-// ranks together, its variance is 0 (1.13 makes the running one NaN). The ranks exchange
-// variances, where PyTorch sends 1 / sqrt(variance + eps) and takes them back out of it: the same
-// formulas, with fewer digits lost.
+// Running statistics are equal on all ranks, bit for bit. The variance is the unbiased one of all
+// ranks together; the average moves by momentum or, without one, is that of all batches. If all
+// batches are empty, they do not change. If all ranks together have only one value for each
+// feature, its variance is 0 (PyTorch 1.13 makes the running one NaN). The ranks exchange
+// variances; PyTorch sends 1 / sqrt(variance + eps) and computes the variance back: the same
+// formulas, with fewer digits lost here.
 //
 // In evaluation mode, with one rank, and without a Context it is plain batch normalization, to the
 // last bit.
 //
-// One thread at a time. CollectiveError where a peer is gone; a gradient of the gradient
-// (create_graph) is refused with ddp::Error, where it would need another collective.
+// One thread at a time. Throws CollectiveError if a peer is gone. A gradient of the gradient
+// (create_graph) that would need another collective is refused with ddp::Error.
 class SyncBatchNormImpl
     : public torch::nn::NormImplBase<1, SyncBatchNormImpl, torch::nn::BatchNormOptions> {
  public:
@@ -106,22 +106,22 @@ class SyncBatchNormImpl
 // ddp::SyncBatchNorm norm(ctx, torch::nn::BatchNormOptions(16).eps(1e-3));  // or with its Context
 TORCH_MODULE(SyncBatchNorm);
 
-// Makes every BatchNorm1d, 2d and 3d in the tree of `module` a SyncBatchNorm over all ranks of
-// `ctx`, and gives each SyncBatchNorm there that has no Context this one. Parameters are the same
+// Replaces every BatchNorm1d, 2d and 3d in the tree of `module` by a SyncBatchNorm over all ranks
+// of `ctx`, and gives `ctx` to each SyncBatchNorm without a Context. Parameters are the same
 // tensors, buffers share their memory, and all have the same names in the same order: state_dicts,
-// optimizers and checkpoints do not notice. A module that is there several times is replaced by
-// one. Returns `module`, or, where that is a batch normalization itself, what replaces it. Python:
-// torch.nn.SyncBatchNorm.convert_sync_batchnorm. Before or after the module is moved to its device;
-// before it is used in forward(). Not a collective, but the same on all ranks.
+// optimizers and checkpoints do not change. A module that is registered several times is replaced
+// by one. Returns `module`, or its replacement if it is a batch normalization itself. As Python's
+// torch.nn.SyncBatchNorm.convert_sync_batchnorm. Call it before or after the module is moved to its
+// device, and before its first forward(). Not a collective, but the same on all ranks.
 //
-// C++ has no forward() that could be called through a base class, so a module can only be replaced
-// where its owner calls it without knowing its type: in a torch::nn::Sequential, or a class derived
-// from it, at any depth, also one that is a member. Of anything else (a member such as
-// `torch::nn::BatchNorm2d norm`, an item of a ModuleList or ModuleDict, an AnyModule that is a
-// member) the owner keeps calling what it holds, whatever is registered in its place. Such a module
-// throws ConfigError, which names all of them, and nothing is changed: declare them as
-// `ddp::SyncBatchNorm`, or put them into a Sequential. (What cannot be seen is a second handle to a
-// BatchNorm of a Sequential, through which somebody calls it directly.)
+// C++ has no forward() in a base class. So a module can be replaced only if its owner calls it
+// without knowing its type: in a torch::nn::Sequential, or a class derived from it, at any depth,
+// also as a member. Any other owner (a member such as `torch::nn::BatchNorm2d norm`, an item of a
+// ModuleList or ModuleDict, an AnyModule that is a member) keeps calling the module that it holds,
+// whatever is registered instead. Such modules throw ConfigError, which names all of them, and
+// nothing changes: declare them as `ddp::SyncBatchNorm`, or put them into a Sequential. (A second
+// handle to a BatchNorm of a Sequential, through which the program calls it directly, cannot be
+// seen.)
 //
 // `ctx` must outlive the modules and every backward() from their results.
 std::shared_ptr<torch::nn::Module> convert_sync_batchnorm(

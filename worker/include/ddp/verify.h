@@ -1,6 +1,6 @@
-// Are the replicas still equal? DistributedDataParallel keeps them equal bit by bit; what breaks
-// that is a bug (an optimizer step on one rank only, a parameter touched outside of backward()) or
-// broken hardware, and without a check nobody notices.
+// Checks that the replicas are still equal. DistributedDataParallel keeps them equal bit by bit. A
+// bug (an optimizer step on one rank only, a parameter changed outside of backward()) or broken
+// hardware makes them differ, and without a check nobody notices.
 #ifndef DDP_VERIFY_H_
 #define DDP_VERIFY_H_
 
@@ -18,18 +18,18 @@ struct VerifyOptions {
   bool buffers = false;
 };
 
-// A tensor of which not all ranks have the same bits, shape and dtype.
+// A tensor whose bits, shape or dtype differ between ranks.
 struct ReplicaDifference {
   std::string name;            // "parameter 'layer.weight'" or "buffer 'norm.running_mean'"
-  std::vector<int> ranks;      // those that differ, ascending
-  bool from_majority = false;  // `ranks` differ from more than half of all ranks; else from rank 0
+  std::vector<int> ranks;      // the ranks that differ, ascending
+  bool from_majority = false;  // `ranks` differ from the majority; else from rank 0
 };
 
 // All differences, in the module's order; the same on every rank. A collective: each rank hashes
 // each tensor's bytes (XXH3-64; a CUDA tensor is copied to the host for it) and all ranks gather
 // the hashes, 8 bytes for each tensor and rank. Call it between steps.
 //
-// The cost is that of reading the parameters once: docs/benchmarks.md has figures.
+// The cost is that of reading the parameters once: docs/internals/benchmarks.md has figures.
 //
 // Throws AgreedError if the ranks' modules do not have the same number of tensors.
 std::vector<ReplicaDifference> find_replica_differences(

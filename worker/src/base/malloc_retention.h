@@ -13,8 +13,8 @@ namespace ddp::internal {
 //
 // Each training step frees its activations and gradients, and the next one allocates the same
 // sizes: what was given back has to be taken again, page by page, each filled with zeros by the
-// kernel. That was 14 % of the computing of a small network (docs/benchmarks.md). The most that the
-// process ever used stays what it is.
+// kernel. That was 14 % of the computing of a small network (docs/internals/benchmarks.md). The
+// most that the process ever used stays what it is.
 //
 // Does nothing where the environment, which `get_environment` looks up, sets the C library's own
 // variables for it (MALLOC_TRIM_THRESHOLD_, MALLOC_MMAP_THRESHOLD_, MALLOC_MMAP_MAX_,

@@ -22,7 +22,7 @@ namespace {
 
 using Kind = Pickle::Kind;
 using Value = Pickle::Value;
-using Values = std::span<const Value>;
+using Items = std::span<const Value>;
 
 constexpr int kMaxDepth = 64;          // of dicts in dicts
 constexpr int kMaxWrappers = 4;        // around a tensor
@@ -146,7 +146,7 @@ class Indexer {
     }
   }
 
-  void FlattenDict(Values items, const std::string& name, int depth) {
+  void FlattenDict(Items items, const std::string& name, int depth) {
     for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
       const Value& key = items[i];
       if (key.kind == Kind::kText) {
@@ -179,7 +179,7 @@ class Indexer {
     };
     const bool has_dtype = Calls(*value, kTensorV3);
     if (!has_dtype && !Calls(*value, kTensorV2)) fail("is not made as tensors are");
-    const Values arguments = pickle_.arguments(*value);
+    const Items arguments = pickle_.arguments(*value);
     const std::size_t metadata = has_dtype ? 7 : 6;
     if (arguments.size() < metadata || arguments.size() > metadata + 1) {
       fail("has " + std::to_string(arguments.size()) + " arguments");
@@ -213,7 +213,7 @@ class Indexer {
 
   // Whether a dict of flags has none that is True.
   bool NoneSet(const Value& value) const {
-    const Values items = pickle_.items(value);
+    const Items items = pickle_.items(value);
     return std::none_of(items.begin(), items.end(), [](const Value& item) {
       return item.kind == Kind::kBool && item.number != 0;
     });
@@ -224,7 +224,7 @@ class Indexer {
     if (Calls(value, kSize) && pickle_.arguments(value).size() == 1) {
       tuple = &pickle_.arguments(value)[0];
     }
-    const Values items = pickle_.items(*tuple);
+    const Items items = pickle_.items(*tuple);
     if (tuple->kind != Kind::kTuple || items.size() > kMaxDimensions) {
       throw FormatError("tensor " + Quoted(name) + " has no shape");
     }
@@ -253,7 +253,7 @@ class Indexer {
     };
     if (value.kind != Kind::kPersistent) fail("has no storage");
     const Value& tuple = pickle_.items(value)[0];
-    const Values id = pickle_.items(tuple);
+    const Items id = pickle_.items(tuple);
     if (tuple.kind != Kind::kTuple || id.size() != 5 || id[0].kind != Kind::kText ||
         id[0].text != "storage" || id[2].kind != Kind::kText || id[4].kind != Kind::kInt ||
         id[4].number < 0) {

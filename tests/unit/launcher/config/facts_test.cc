@@ -80,7 +80,7 @@ std::string ProtoLine(const std::string& field) {
 
 TEST(FactsTest, TheDocumentedExitCodesAreThose) {
   std::set<std::string> numbers;
-  for (const std::string& entry : FirstColumn("docs/usage.md", "## Exit codes")) {
+  for (const std::string& entry : FirstColumn("docs/exit-codes.md", "## Exit codes")) {
     int number = 0;
     if (absl::SimpleAtoi(entry, &number)) numbers.insert(entry);
   }
@@ -92,7 +92,7 @@ TEST(FactsTest, TheDocumentedExitCodesAreThose) {
   }
   EXPECT_THAT(numbers, UnorderedElementsAreArray(codes));
   // The manual's table, whose 1 is of operators' commands.
-  std::set<std::string> entries = FirstColumn("docs/usage.md", "## Exit codes");
+  std::set<std::string> entries = FirstColumn("docs/exit-codes.md", "## Exit codes");
   EXPECT_EQ(entries.erase("code") + entries.erase("---"), 2U);
   entries.insert(absl::StrCat(kExitNo));
   std::set<std::string> in_manual;
@@ -101,7 +101,7 @@ TEST(FactsTest, TheDocumentedExitCodesAreThose) {
   }
   EXPECT_EQ(in_manual, entries);
   // Of status, stop, drain and events.
-  std::set<std::string> of_operators = FirstColumn("docs/operations.md", "| exit code | |");
+  std::set<std::string> of_operators = FirstColumn("docs/jobs.md", "| exit code | |");
   EXPECT_EQ(of_operators.erase("exit code") + of_operators.erase("---"), 2U);
   codes = {"0"};
   for (const int code : {kExitNo, kExitUsage, kExitUnavailable, kExitRefused}) {
@@ -111,14 +111,14 @@ TEST(FactsTest, TheDocumentedExitCodesAreThose) {
 }
 
 TEST(FactsTest, TheDocumentedEventsAreThose) {
-  std::set<std::string> events = FirstColumn("docs/operations.md", "### Events");
+  std::set<std::string> events = FirstColumn("docs/jobs.md", "### Events");
   // The head of the table, and what the event file alone has.
   EXPECT_EQ(events.erase("event") + events.erase("---") + events.erase("dropped"), 3U);
   EXPECT_THAT(events, UnorderedElementsAreArray(kEventNames));
 }
 
 TEST(FactsTest, EveryVariableOfAWorkerIsDocumented) {
-  const std::string usage = ReadSource("docs/usage.md");
+  const std::string usage = ReadSource("docs/worker-environment.md");
   for (const env::Variable& variable : env::kVariables) {
     const std::string pattern = absl::StrCat("[^A-Z_]", variable.name, "[^A-Z_]");
     EXPECT_TRUE(testing::internal::RE::PartialMatch(usage, pattern)) << variable.name;
@@ -132,7 +132,7 @@ TEST(FactsTest, EveryVariablesKeyExists) {
 }
 
 TEST(FactsTest, EveryStateOfJobMachineIsDocumented) {
-  const std::string text = ReadSource("docs/architecture.md");
+  const std::string text = ReadSource("docs/internals/architecture.md");
   int states = 0;
   for (;; ++states) {
     const std::string name = ToString(static_cast<JobState>(states));

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "launcher/config/host.h"
 
@@ -13,7 +14,8 @@ namespace ddprun {
 struct FakeHost : Host {
   std::map<std::string, std::string> variables;
   int cpus = 6;
-  int gpu_devices = 0;
+  int gpu_devices = 0;  // of which nothing more is known
+  int instances = 0;    // of one more GPU, a divided one
   std::string directory = "/home/user";
   std::string name = "n1";
   std::string hosts_file;
@@ -24,7 +26,11 @@ struct FakeHost : Host {
     return it->second;
   }
   int CpuCount() const override { return cpus; }
-  int GpuDeviceCount() const override { return gpu_devices; }
+  std::vector<Gpu> Gpus() const override {
+    std::vector<Gpu> gpus(gpu_devices);
+    if (instances > 0) gpus.push_back({"", true, instances});
+    return gpus;
+  }
   std::string CurrentDirectory() const override { return directory; }
   std::string Name() const override { return name; }
   std::string HostsFile() const override { return hosts_file; }

@@ -9,31 +9,13 @@
 namespace ddprun {
 namespace host_test {
 
-int VisibleWith(const char* devices) {
+TEST(VisibleGpusTest, AreTheHostsOrThoseOfTheVariable) {
   FakeHost host;
+  EXPECT_EQ(VisibleGpusOf(host).count, 0);
   host.gpu_devices = 8;
-  host.variables["CUDA_VISIBLE_DEVICES"] = devices;
-  return VisibleGpuCount(host);
-}
-
-TEST(VisibleGpuCountTest, CountsDeviceFilesWhenNothingIsSet) {
-  FakeHost host;
-  EXPECT_EQ(VisibleGpuCount(host), 0);
-  host.gpu_devices = 8;
-  EXPECT_EQ(VisibleGpuCount(host), 8);
-}
-
-TEST(VisibleGpuCountTest, CudaVisibleDevicesWinsOverDeviceFiles) {
-  EXPECT_EQ(VisibleWith("0,1"), 2);
-  EXPECT_EQ(VisibleWith("3, 1, 0"), 3);
-  EXPECT_EQ(VisibleWith("GPU-8932f937,MIG-GPU-1/0/0"), 2);
-}
-
-TEST(VisibleGpuCountTest, FirstInvalidEntryHidesTheRestAsInCuda) {
-  EXPECT_EQ(VisibleWith(""), 0);
-  EXPECT_EQ(VisibleWith("-1"), 0);
-  EXPECT_EQ(VisibleWith("NoDevFiles"), 0);
-  EXPECT_EQ(VisibleWith("0,1,-1,2"), 2);
+  EXPECT_EQ(VisibleGpusOf(host).count, 8);
+  host.variables["CUDA_VISIBLE_DEVICES"] = "0,1";
+  EXPECT_EQ(VisibleGpusOf(host).count, 2);
 }
 
 TEST(PosixHostTest, CpuCountFollowsTheAffinityMask) {

@@ -28,8 +28,8 @@ absl::StatusOr<JobConfig> Parse(const std::string& text, const FakeHost& host = 
   return ParseJob(text, "job.yaml", host);
 }
 
-std::string ErrorOf(const std::string& text) {
-  const auto config = Parse(text);
+std::string ErrorOf(const std::string& text, const FakeHost& host = {}) {
+  const auto config = Parse(text, host);
   EXPECT_FALSE(config.ok()) << "loaded: " << text;
   return std::string(config.status().message());
 }
@@ -124,6 +124,21 @@ TEST(YamlConfigTest, ProcessCountFollowsTheNode) {
   EXPECT_EQ(Parse("{command: a, nproc_per_node: auto}", host)->nproc_per_node, 4);
   EXPECT_EQ(Parse("{command: a, nproc_per_node: gpu}", host)->nproc_per_node, 4);
   EXPECT_EQ(Parse("{command: a, nproc_per_node: cpu}", host)->nproc_per_node, 6);
+}
+
+// CUDA shows each process one of them, whatever LOCAL_RANK says.
+TEST(YamlConfigTest, InstancesOfAGpuNeedAListAndAVirtualLocalRank) {
+  FakeHost host;
+  host.variables["CUDA_VISIBLE_DEVICES"] = "MIG-a,MIG-b";
+  const std::string with = "{command: a, nproc_per_node: gpu, virtual_local_rank: true}";
+  EXPECT_EQ(Parse(with, host)->nproc_per_node, 2);
+  EXPECT_THAT(ErrorOf("{command: a, nproc_per_node: gpu}", host),
+              HasSubstr("nproc_per_node: gpu: this node has 2 instances of divided GPUs (MIG)"));
+  host.variables.clear();
+  host.instances = 2;
+  EXPECT_THAT(ErrorOf(with, host), HasSubstr("list them in CUDA_VISIBLE_DEVICES"));
+  host.instances = 1;
+  EXPECT_EQ(Parse("{command: a, nproc_per_node: gpu}", host)->nproc_per_node, 1);
 }
 
 struct ErrorCase {

@@ -1,5 +1,5 @@
-// The agent's side of leases: docs/leases.md. Lease 3 s, heartbeat 1 s, fenced 2.5 s after the send
-// time of the newest message that was answered.
+// The agent's side of leases: docs/internals/leases.md. Lease 3 s, heartbeat 1 s, fenced 2.5 s
+// after the send time of the newest message that was answered.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

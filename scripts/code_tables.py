@@ -1,0 +1,203 @@
+"""What the sources say of themselves, read without a build: flags, keys of job files, variables, control messages,
+events, metrics, exit codes, tests. For scripts/check_docs.py."""
+
+import functools
+import json
+import os
+import re
+import subprocess
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+# ---- the repository ----
+
+@functools.lru_cache(maxsize=None)
+def tracked_files():
+    """Tracked and new files, as paths from ROOT."""
+    listing = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+                             cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
+    return [path for path in listing if path and os.path.exists(os.path.join(ROOT, path))]
+
+
+@functools.lru_cache(maxsize=None)
+def read(path):
+    with open(os.path.join(ROOT, path), encoding="utf-8", errors="replace") as file:
+        return file.read()
+
+
+@functools.lru_cache(maxsize=None)
+def cmake_files():
+    """Without comments."""
+    return "\n".join(re.sub(r"#.*", "", read(path)) for path in tracked_files() if path.endswith("CMakeLists.txt"))
+
+
+@functools.lru_cache(maxsize=None)
+def code():
+    """All text files but the pages, as one string."""
+    skipped = re.compile(r"\.md$|\.png$|^tests/(fuzz/corpus|data)/|^LICENSE$")
+    return "\n".join(read(path) for path in tracked_files() if not skipped.search(path))
+
+
+# ---- the tables in the sources ----
+
+def string_of(expression):
+    """The value of adjacent C++ string literals; None if it is no string."""
+    parts = re.findall(r'"((?:[^"\\]|\\.)*)"', expression)
+    return None if not parts else "".join(parts).replace('\\"', '"').replace("\\n", "\n")
+
+
+def split_arguments(text):
+    """Splits at the commas outside of strings and brackets."""
+    arguments, depth, quoted, start, index = [], 0, False, 0, 0
+    while index < len(text):
+        char = text[index]
+        if char == "\\":
+            index += 1
+        elif char == '"':
+            quoted = not quoted
+        elif not quoted and char in "({[":
+            depth += 1
+        elif not quoted and char in ")}]":
+            depth -= 1
+        elif not quoted and char == "," and depth == 0:
+            arguments.append(text[start:index].strip())
+            start = index + 1
+        index += 1
+    return [argument for argument in arguments + [text[start:].strip()] if argument]
+
+
+def rows_of(source, name):
+    """The rows of the array `name`: (constructor or "", arguments)."""
+    match = re.search(r"\b" + name + r"\[\] = \{(.*?)\n\};", source, re.S)
+    body = re.sub(r"^\s*//.*$", "", match.group(1), flags=re.M)
+    for row in split_arguments(body):
+        inner = re.match(r"(\w*)\s*[({](.*)[)}]$", row, re.S)
+        yield inner.group(1), split_arguments(inner.group(2))
+
+
+# Where the row of each constructor of flags.cc has the name of the value, the key and the help.
+ROW_SHAPES = {"Sets": (2, 3, 4), "SetsTo": (None, 1, 3), "MaySet": (1, 2, 4), "SetsSeconds": (None, 1, 2),
+              "Option": (2, None, 3), "Immediate": (None, None, 2), "Refused": (2, None, 3), "": (2, 4, 6)}
+
+
+def flags_of(path, table):
+    """The flags of a table: dicts with name, letter, value, key, help, refused."""
+    flags = []
+    for constructor, arguments in rows_of(read(path), table):
+        value, key, text = ROW_SHAPES[constructor]
+        def field(index):
+            return "" if index is None else string_of(arguments[index]) or ""
+        letter = re.fullmatch(r"'(.)'", arguments[1])
+        flags.append({"name": string_of(arguments[0]), "letter": letter.group(1) if letter else "",
+                      "value": field(value) or ("SECONDS" if constructor == "SetsSeconds" else ""), "key": field(key),
+                      "help": field(text), "refused": constructor == "Refused"})
+    return flags
+
+
+FLAGS_CC = "launcher/config/flags/flags.cc"
+OPERATORS_CC = "launcher/config/flags/operator_options.cc"
+
+
+@functools.lru_cache(maxsize=None)
+def flag_tables():
+    """[(title, flags)], in the order of --help."""
+    groups = re.search(r"kRunGroups\[\] = \{(.*?)\};", read(FLAGS_CC), re.S).group(1)
+    tables = []
+    for title, table in re.findall(r'\{\s*"([^"]*)",\s*(k\w+)\}', groups):
+        if table == "kEverydayFlags":
+            title = "What everybody uses"
+        elif table == "kRefusedFlags":
+            title = "Refused"
+        tables.append((f"`ddprun`: {title.split(',')[0]}", flags_of(FLAGS_CC, table)))
+    for table in re.findall(r"\bFlagSpec k(\w+)Flags\[\]", read(FLAGS_CC)):
+        if f"k{table}Flags" not in groups:  # of a subcommand: kPythonModuleFlags
+            command = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", table).lower()
+            tables.append((f"`ddprun {command}`", flags_of(FLAGS_CC, f"k{table}Flags")))
+    tables.append(("`ddprun status`, `stop`, `drain`, `events`, `stacks`, `logs`, `page` and `top`",
+                   flags_of(OPERATORS_CC, "kCommonFlags")))
+    for table in re.findall(r"\bFlagSpec k(\w+)Flags\[\]", read(OPERATORS_CC)):
+        if table != "Common":
+            tables.append((f"`ddprun {table.lower()}`, in addition", flags_of(OPERATORS_CC, f"k{table}Flags")))
+    return tables
+
+
+@functools.lru_cache(maxsize=None)
+def ddprun_flags():
+    return {flag["name"] for _, flags in flag_tables() for flag in flags}
+
+
+@functools.lru_cache(maxsize=None)
+def keys():
+    """{path: schema} of job files, in the order of the schema."""
+    found = {}
+
+    def visit(prefix, schema):
+        for name, value in schema["properties"].items():
+            if "properties" in value:
+                visit(f"{prefix}{name}.", value)
+            else:
+                found[prefix + name] = value
+    visit("", json.loads(read("configs/ddprun.schema.json")))
+    return found
+
+
+@functools.lru_cache(maxsize=None)
+def variables():
+    """[(name, scope, key)] of worker/contract/environment.h."""
+    source = read("worker/contract/environment.h")
+    names = dict(re.findall(r'inline constexpr char (k\w+)\[\] = "(\w+)"', source))
+    return [(names[arguments[0]], arguments[1].rpartition("::")[2],
+             string_of(arguments[3]) if len(arguments) > 3 else "") for _, arguments in rows_of(source, "kVariables")]
+
+
+@functools.lru_cache(maxsize=None)
+def events():
+    body = re.search(r"kEventNames\[\] = \{(.*?)\};", read("rendezvous/core/job_event.h"), re.S).group(1)
+    return re.findall(r'"(\w+)"', body)
+
+
+@functools.lru_cache(maxsize=None)
+def metrics():
+    return re.findall(r'^    \{"(ddprun_\w+)"', read("rendezvous/metrics/metric_table.h"), re.M)
+
+
+@functools.lru_cache(maxsize=None)
+def exit_codes():
+    return {int(code) for code in re.findall(r"kExit\w+ =\s*(\d+)", read("rendezvous/core/exit_codes.h"))}
+
+
+@functools.lru_cache(maxsize=None)
+def control_messages():
+    """Keys of messages between worker and agent; values and phases are lower case."""
+    return re.findall(r'inline constexpr char k\w+\[\] = "([A-Z_]+)"', read("worker/contract/control.h"))
+
+
+@functools.lru_cache(maxsize=None)
+def tests():
+    """Suites and Suite.Name of C++ tests, classes and methods of Python's, and CTest's names."""
+    found = set()
+    for path in tracked_files():
+        if not re.match(r"tests/.*\.(cc|py|txt)$", path):
+            continue
+        text = read(path)
+        if path.endswith(".cc"):
+            for suite, name in re.findall(r"^TEST(?:_[FP])?\(\s*(\w+),\s*(\w+)\)", text, re.M):
+                found |= {suite, f"{suite}.{name}"}
+            found |= {instance for instance in re.findall(r"INSTANTIATE_TEST_SUITE_P\(\s*(\w+)", text)}
+        elif path.endswith(".py"):
+            suite = ""
+            for kind, name in re.findall(r"^(class|    def|def) (\w+)", text, re.M):
+                if kind == "class":
+                    suite = name
+                    found.add(name)
+                elif kind == "    def":
+                    found.add(f"{suite}.{name}")
+                elif path.startswith("tests/slurm/"):
+                    found.add(f"Slurm.{name.removeprefix('test_')}")
+            if os.path.basename(path).startswith("test_"):
+                found.add("python." + os.path.basename(path)[len("test_"):-len(".py")])
+        else:
+            found |= set(re.findall(r"add_test\(NAME (\S+)", text))
+    cases = json.loads(read("tests/python/parity_cases.json"))
+    return found | {"parity:" + case["name"] for case in cases}
