@@ -46,7 +46,7 @@ fi
 scripts/install_packages.sh python3 dpkg-dev file binutils
 targets=(ddprun mnist_ddp gpt_ddp ddp completions python-module manuals package-files)
 options=()
-[[ -e build/CMakeCache.txt ]] || options=(-DDDPRUN_TESTS=OFF)
+[[ -e build/CMakeCache.txt ]] || options=(-DDDPRUN_TESTS=OFF "-DDDPRUN_WERROR=${werror:-OFF}")
 cmake --preset release "${options[@]}" >/dev/null
 cmake --build --preset release --target "${targets[@]}"
 scripts/linked_libraries.py build build/package-files/linked
@@ -73,7 +73,9 @@ cp build/package-files/linked/ddprun.spdx.json "$output/"
 ls -l "$output"
 
 if [[ -n $twice ]]; then
-  # At the same path, because it stands in the compiler's cache and in messages of assertions.
+  # At the same path and with the same flags, for the compiler cache.
+  werror=$(sed -n 's/^DDPRUN_WERROR:BOOL=//p' build/CMakeCache.txt)
+  export werror
   second=$(mktemp -d)
   trap 'rm -rf "$second"' EXIT
   mkdir "$second/build" "$second/packages"
