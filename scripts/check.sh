@@ -42,6 +42,7 @@ arrows=(
   "rendezvous/stacks|$no_torch|$impure|\"(launcher|rendezvous/(auth|client|core|json|machine|service|store|wire))/"
   "launcher/core|$no_torch|$impure|\"(launcher/(agent|commands|config|connection|node|os|stacks)|rendezvous/(auth|service|client|wire))/"
   "launcher/config|$no_torch|$no_grpc|\"(rendezvous/(auth|client|json|service|store|wire)|launcher/(agent|commands|connection|core|node|os))/"
+  "launcher/manual|$no_torch|$no_grpc|\"(rendezvous/(auth|client|json|service|store|wire)|launcher/(agent|commands|connection|core|node|os|text))/"
   "launcher/connection|\"launcher/(commands|node)/"
   "launcher/agent|\"launcher/(commands|connection|metrics|node)/"
   "launcher/node|\"launcher/commands/"

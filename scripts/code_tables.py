@@ -148,7 +148,7 @@ def variables():
     source = read("worker/contract/environment.h")
     names = dict(re.findall(r'inline constexpr char (k\w+)\[\] = "(\w+)"', source))
     return [(names[arguments[0]], arguments[1].rpartition("::")[2],
-             string_of(arguments[2]) if len(arguments) > 2 else "") for _, arguments in rows_of(source, "kVariables")]
+             string_of(arguments[3]) if len(arguments) > 3 else "") for _, arguments in rows_of(source, "kVariables")]
 
 
 @functools.lru_cache(maxsize=None)

@@ -10,6 +10,7 @@
 #   --jobs N      of sid and trixie-cuda; trixie has those of the CMake presets
 #   --quick       of the tests only worker_base_test and worker_test
 #   --build       builds, and runs nothing
+#   --packages    builds the Debian packages alone, and leaves them in DIR/source/build/packages
 # Needs root, for chroot and mounts, and a Debian machine: mirror, proxies and keys are those of its
 # own apt. A chroot that is there is used again, with what was built in it; remove DIR for a fresh one.
 # Mounts are made in a mount namespace, so that none outlives this script, however it ends.
@@ -33,6 +34,7 @@ root=build/compat/$name
 jobs=$(nproc)
 quick=
 build_only=
+packages=
 while :; do
   case ${1:-} in
     --root | --jobs)
@@ -42,6 +44,7 @@ while :; do
       ;;
     --quick) quick=yes ;;
     --build) build_only=yes ;;
+    --packages) packages=yes ;;
     *) break ;;
   esac
   shift
@@ -51,27 +54,9 @@ done
 # ---- the chroot ----
 suite=${name%-cuda}
 if [[ ! -d $root ]]; then
-  command -v mmdebstrap >/dev/null || scripts/install_packages.sh mmdebstrap
-  mirror=$(apt-get indextargets --format '$(ORIGIN) $(LABEL) $(REPO_URI)' 'Created-By: Packages' |
-    sed -n 's/^Debian Debian //p' | head -1)
-  [[ -n $mirror ]] ||
-    fail 69 "apt-get indextargets names no mirror of Debian: run apt-get update, or on Debian"
-  options=()
-  while IFS= read -r option; do
-    options+=("--aptopt=$option")
-  done < <(apt-config dump | grep -E '^Acquire::(https?::|Check-Valid-Until|Check-Date|Retries)')
-  # dpkg need not wait for the disk: after a power failure the chroot is made anew.
-  options+=('--dpkgopt=force-unsafe-io')
-  # A mirror that is not updated any more still has a sid that can be built against.
-  [[ $suite == sid ]] && options+=('--aptopt=Acquire::Check-Valid-Until "false"')
-  mkdir -p "$(dirname "$root")"
-  rm -rf "$root.new"
-  echo "compat.sh: making $root: $suite ($components) from $mirror"
-  mmdebstrap --quiet --variant=minbase --components="$components" "${options[@]}" \
-    "$suite" "$root.new" "$mirror"
-  mkdir -p "$root.new"/{source,build,ccache}
-  mv "$root.new" "$root"
+  scripts/make_chroot.sh "$suite" "$root" "$components"
 fi
+mkdir -p "$root"/{source,build,ccache}
 root=$(realpath "$root")
 
 # The files as they are now, and what was built of them before.
@@ -81,14 +66,17 @@ git ls-files -z --cached --others --exclude-standard |
   tar --extract --file - --directory "$root/source"
 
 # ---- inside ----
-# What runs in it: $1 name, $2 jobs, $3 quick, $4 build_only, then CTest's options.
+# What runs in it: $1 name, $2 jobs, $3 quick, $4 build_only, $5 packages, then CTest's options.
 inside=$(cat <<'INSIDE'
 set -euo pipefail
-name=$1 jobs=$2 quick=$3 build_only=$4
-shift 4
+name=$1 jobs=$2 quick=$3 build_only=$4 packages=$5
+shift 5
 cd /source
 export DEBIAN_FRONTEND=noninteractive HOME=/root LC_ALL=C.UTF-8 CCACHE_DIR=/ccache OMP_NUM_THREADS=1
 
+if [[ -n $packages ]]; then
+  exec scripts/package.sh
+fi
 if [[ $name == trixie ]]; then
   scripts/quickstart.sh ${build_only:+--build} | tee /tmp/quickstart
   if [[ -z $build_only ]]; then
@@ -142,14 +130,16 @@ exec ctest --test-dir "$build" -L worker "${tests[@]}" --no-tests=error --output
 INSIDE
 )
 
-export root inside
+# There is no git in it.
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+export root inside SOURCE_DATE_EPOCH
 exec unshare --mount --pid --fork --kill-child bash -c '
   set -euo pipefail
   mount --make-rprivate /
   mount -t proc proc "$root/proc"
   mount --rbind /dev "$root/dev"
   # The compiler cache is the one outside, and so is its limit: a smaller one would empty it.
-  environment=(PATH=/usr/sbin:/usr/bin:/sbin:/bin)
+  environment=(PATH=/usr/sbin:/usr/bin:/sbin:/bin "SOURCE_DATE_EPOCH=$SOURCE_DATE_EPOCH")
   cache=$(ccache --get-config cache_dir 2>/dev/null || true)
   if [[ -n $cache && -d $cache ]]; then
     mount --bind "$cache" "$root/ccache"
@@ -158,4 +148,4 @@ exec unshare --mount --pid --fork --kill-child bash -c '
   rm -f "$root/etc/resolv.conf"
   cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
   exec env -i "${environment[@]}" chroot "$root" bash -c "$inside" compat "$@"
-' compat "$name" "$jobs" "$quick" "$build_only" "$@"
+' compat "$name" "$jobs" "$quick" "$build_only" "$packages" "$@"

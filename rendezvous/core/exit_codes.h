@@ -17,6 +17,26 @@ inline constexpr int kExitCannotExecute = 126;  // as a shell: the command canno
 inline constexpr int kExitNotFound = 127;       // as a shell: there is no such command
 inline constexpr int kExitTerminated = 143;  // as by SIGTERM: stopped on purpose, nothing is saved
 
+// For users, in the order in which docs/exit-codes.md has them.
+struct ExitCode {
+  const char* code;  // as text: some stand for more than one
+  const char* what;
+};
+inline constexpr ExitCode kExitCodes[] = {
+    {"0", "every worker exited with 0"},
+    {"1", "of an operator's command: the rendezvous says no"},
+    {"the worker's own, or 128 + signal", "of the root cause, on every node"},
+    {"126, 127", "the command cannot be executed, cannot be found"},
+    {"128 + signal", "ddprun got SIGTERM, SIGINT, SIGQUIT or SIGHUP"},
+    {"64", "flags or environment are wrong"},
+    {"65", "the job file is wrong"},
+    {"66", "there is a state of the training and it cannot be read"},
+    {"69", "the rendezvous cannot be reached or was lost, or too few nodes joined in time"},
+    {"70", "something that ddprun cannot do without has failed, for example its folder for logs"},
+    {"75", "preempted: ended on purpose, and there is a checkpoint to go on from"},
+    {"77", "the job refused this agent, or its folder of checkpoints is another training's"},
+};
+
 }  // namespace ddprun
 
 #endif  // DDPRUN_RENDEZVOUS_CORE_EXIT_CODES_H_

@@ -21,19 +21,27 @@ mkdir -p "$work"
 prefix=$work/moved
 mv "$work/first" "$prefix"
 
-files=(include/ddp/ddp.h share/doc/ddprun/LICENSE share/doc/ddprun/worker-library.md)
+files=(include/ddp/ddp.h lib/pkgconfig/ddp.pc share/doc/ddprun/LICENSE share/doc/ddprun/worker-library.md
+  libexec/ddprun/mnist_ddp share/ddprun/data/mnist/train-images-idx3-ubyte.gz)
 launcher=$prefix/bin/ddprun
 if [[ -e $build/bin/ddprun ]]; then
   files+=(bin/ddprun share/bash-completion/completions/ddprun share/zsh/site-functions/_ddprun
-    share/ddprun/configs/ddprun.schema.json lib/systemd/system/ddprun-rendezvous.service)
+    share/ddprun/configs/ddprun.schema.json lib/systemd/system/ddprun-rendezvous.service
+    share/man/man1/ddprun-slurm.1.gz share/man/man5/ddprun.yaml.5.gz share/man/man7/ddprun-worker.7.gz
+    lib/python3/dist-packages/ddprun.py)
 fi
 for file in "${files[@]}"; do
   [[ -s $prefix/$file ]] || fail "$file is not installed"
 done
 # Nothing that was installed leads back to this tree, which a user may not have.
-for file in $(find "$prefix" -name '*.cmake'); do
+for file in $(find "$prefix" -name '*.cmake' -o -name '*.pc' -o -path '*/ddprun/configs/*.yaml'); do
   ! grep -nF -e "$source_tree/" -e "$(realpath "$build")" "$file" || fail "$file names the source tree"
 done
+
+# Job files name programs and data where they were installed first.
+job=$prefix/share/ddprun/configs/mnist_local.yaml
+[[ ! -e $launcher ]] || grep -q "command: \[$work/first/libexec/ddprun/mnist_ddp, --data, $work/first/share/ddprun/" "$job" ||
+  fail "$job does not name the installed trainer and its data"
 
 "$cmake" -S "$here/outside" -B "$work/build" -DCMAKE_PREFIX_PATH="$prefix" \
   -DCMAKE_CXX_COMPILER="$compiler" "$@" >"$work/configure.log" ||

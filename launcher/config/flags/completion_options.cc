@@ -9,7 +9,11 @@ namespace ddprun {
 namespace {
 
 constexpr absl::string_view kCompletionUsage =
-    "Prints what a shell needs to complete the flags and subcommands of ddprun. For this shell:\n"
+    "Prints what a shell needs to complete the flags and subcommands of ddprun.\n"
+    "\n"
+    "  ddprun completion bash|zsh\n"
+    "\n"
+    "For this shell:\n"
     "\n"
     "  source <(ddprun completion bash)               or zsh\n"
     "\n"

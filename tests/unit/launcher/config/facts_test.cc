@@ -91,6 +91,15 @@ TEST(FactsTest, TheDocumentedExitCodesAreThose) {
     codes.push_back(absl::StrCat(code));
   }
   EXPECT_THAT(numbers, UnorderedElementsAreArray(codes));
+  // The manual's table, whose 1 is of operators' commands.
+  std::set<std::string> entries = FirstColumn("docs/exit-codes.md", "## Exit codes");
+  EXPECT_EQ(entries.erase("code") + entries.erase("---"), 2U);
+  entries.insert(absl::StrCat(kExitNo));
+  std::set<std::string> in_manual;
+  for (const ExitCode& row : kExitCodes) {
+    for (const absl::string_view entry : absl::StrSplit(row.code, ", ")) in_manual.emplace(entry);
+  }
+  EXPECT_EQ(in_manual, entries);
   // Of status, stop, drain and events.
   std::set<std::string> of_operators = FirstColumn("docs/jobs.md", "| exit code | |");
   EXPECT_EQ(of_operators.erase("exit code") + of_operators.erase("---"), 2U);

@@ -1,0 +1,28 @@
+// The manual pages of ddprun, made from the tables that --help, the loader of job files and the
+// agent read: a new flag, key, variable or subcommand is in its page without a word here. Pure.
+#ifndef DDPRUN_LAUNCHER_MANUAL_MANUALS_H_
+#define DDPRUN_LAUNCHER_MANUAL_MANUALS_H_
+
+#include <string>
+#include <vector>
+
+#include "launcher/config/host.h"
+#include "launcher/manual/roff_page.h"
+
+namespace ddprun::manual {
+
+struct Manual {
+  std::string file;  // "ddprun-slurm.1"
+  std::string text;  // roff, in the macros of man(7)
+};
+
+// ddprun(1), and a page for each subcommand that has a --help.
+std::vector<Manual> CommandManuals(const Edition& edition, const Host& host);
+// ddprun.yaml(5), of job files.
+Manual JobFileManual(const Edition& edition);
+// ddprun-worker(7): what a worker gets from its agent, and may say to it.
+Manual WorkerManual(const Edition& edition);
+
+}  // namespace ddprun::manual
+
+#endif  // DDPRUN_LAUNCHER_MANUAL_MANUALS_H_

@@ -1,0 +1,156 @@
+#!/usr/bin/python3
+"""Lists what of other projects is in the one-file ddprun, from dpkg's data.
+
+usage: scripts/linked_libraries.py BUILD_FOLDER OUTPUT_FOLDER
+
+The static libraries are those of the link line, what is headers only those that its sources include. Writes, for the
+packages of ddprun:
+    ddprun.spdx.json    an SPDX 2.3 document
+    SOURCES             where the source of each is, with the offer that the LGPL and the GPL ask for
+    copyright/PACKAGE   Debian's copyright file of each
+The date is SOURCE_DATE_EPOCH's. Needs a build by Ninja, with libraries of Debian's packages.
+"""
+
+import datetime
+import json
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import uuid
+
+OWN = ("launcher/", "rendezvous/", "proto/")  # whose objects are in ddprun
+SYSTEM = {"libc6-dev", "linux-libc-dev"}  # whose library is not linked in
+
+
+def output_of(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def archives(build):
+    """The files lib*.a on the link line of ddprun that are not of this project."""
+    words = shlex.split(output_of("ninja", "-C", build, "-t", "commands", "ddprun").splitlines()[-1])
+    found = {word for word in words if word.startswith("/") and word.endswith(".a")}
+    if "-static-libstdc++" in words:
+        for name in ("libstdc++.a", "libgcc.a", "libgcc_eh.a"):
+            found.add(output_of("g++", f"-print-file-name={name}").strip())
+    if not found:
+        sys.exit("linked_libraries.py: ddprun is linked with no static library: configure with -DDDPRUN_STATIC=ON")
+    return {os.path.realpath(path) for path in found}
+
+
+def headers(build):
+    """The system headers that the sources of ddprun include."""
+    found = set()
+    own = False
+    for line in output_of("ninja", "-C", build, "-t", "deps").splitlines():
+        if line and not line.startswith(" "):
+            own = line.startswith(OWN)
+        elif own and line.strip().startswith("/usr/include/"):
+            found.add(os.path.realpath(line.strip()))
+    return found
+
+
+def packages_of(files):
+    """The packages that have these files: {package}."""
+    listing = output_of("dpkg-query", "--search", *sorted(files))
+    return {name.split(":")[0].strip()
+            for line in listing.splitlines() if not line.startswith("diversion ")
+            for name in line.rsplit(": ", 1)[0].split(",")}
+
+
+def facts_of(package):
+    keys = ("Package", "Version", "Architecture", "source:Package", "source:Version")
+    values = output_of("dpkg-query", "--show", "--showformat", "\t".join("${%s}" % key for key in keys) + "\n",
+                       package).splitlines()[0].split("\t")
+    return dict(zip(keys, values))
+
+
+def licences_in(copyright_file):
+    """The short names of licences in a machine-readable copyright file."""
+    text = copyright_file.read_text(errors="replace")
+    return sorted({match.strip() for match in re.findall(r"^License: *(\S.*)$", text, re.MULTILINE)})
+
+
+def spdx_package(facts, licences, static):
+    name, version = facts["Package"], facts["Version"]
+    return {
+        "SPDXID": f"SPDXRef-{re.sub('[^A-Za-z0-9.-]', '-', name)}",
+        "name": name,
+        "versionInfo": version,
+        "downloadLocation": "NOASSERTION",
+        "filesAnalyzed": False,
+        "licenseConcluded": "NOASSERTION",
+        "licenseDeclared": "NOASSERTION",
+        "licenseComments": "Debian's copyright file names: " + "; ".join(licences or ["see copyright/" + name]),
+        "copyrightText": "NOASSERTION",
+        "sourceInfo": f"{facts['source:Package']} {facts['source:Version']}; "
+                      + ("linked statically" if static else "headers only"),
+        "externalRefs": [{"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl",
+                          "referenceLocator": f"pkg:deb/debian/{name}@{version}?arch={facts['Architecture']}"}],
+    }
+
+
+def main(build, output):
+    static = packages_of(archives(build))
+    every = sorted(static | packages_of(headers(build)) - SYSTEM)
+    created = datetime.datetime.fromtimestamp(int(os.environ["SOURCE_DATE_EPOCH"]), datetime.timezone.utc)
+    version = re.search(r"CMAKE_PROJECT_VERSION:STATIC=(\S+)", pathlib.Path(build, "CMakeCache.txt").read_text())[1]
+    shutil.rmtree(output, ignore_errors=True)
+    pathlib.Path(output, "copyright").mkdir(parents=True)
+
+    packages, sources = [], {}
+    for name in every:
+        facts = facts_of(name)
+        copied = pathlib.Path(output, "copyright", name)
+        shutil.copyfile(pathlib.Path("/usr/share/doc", name, "copyright"), copied)
+        packages.append(spdx_package(facts, licences_in(copied), name in static))
+        sources.setdefault((facts["source:Package"], facts["source:Version"]), []).append(name)
+
+    own = {"SPDXID": "SPDXRef-ddprun", "name": "ddprun", "versionInfo": version, "downloadLocation": "NOASSERTION",
+           "filesAnalyzed": False, "licenseConcluded": "Apache-2.0", "licenseDeclared": "Apache-2.0",
+           "copyrightText": "NOASSERTION"}
+    document = {
+        "spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT",
+        "name": f"ddprun-{version}",
+        "documentNamespace": "urn:uuid:" + str(uuid.uuid5(uuid.NAMESPACE_OID, json.dumps([version, packages]))),
+        "creationInfo": {"created": created.strftime("%Y-%m-%dT%H:%M:%SZ"),
+                         "creators": ["Tool: scripts/linked_libraries.py"]},
+        "packages": [own, *packages],
+        "relationships": [
+            {"spdxElementId": "SPDXRef-DOCUMENT", "relationshipType": "DESCRIBES", "relatedSpdxElement": own["SPDXID"]},
+            *({"spdxElementId": own["SPDXID"],
+               "relationshipType": "STATIC_LINK" if package["name"] in static else "CONTAINS",
+               "relatedSpdxElement": package["SPDXID"]} for package in packages)],
+    }
+    pathlib.Path(output, "ddprun.spdx.json").write_text(json.dumps(document, indent=1) + "\n")
+    pathlib.Path(output, "SOURCES").write_text(sources_text(sources))
+    print(f"linked_libraries.py: {len(static)} packages linked statically, {len(every) - len(static)} of headers only")
+
+
+def sources_text(sources):
+    rows = "".join(f"    {name} {version}    ({', '.join(packages)})\n"
+                   for (name, version), packages in sorted(sources.items()))
+    return f"""The program ddprun has code of these source packages of Debian in it, unchanged:
+
+{rows}
+Their licences are in the folder copyright beside this file. elfutils (libdw, libelf) is used under the
+LGPL, version 3 or later.
+
+The source of each, in exactly this version, is in Debian's archive, which keeps old versions too:
+    apt-get source NAME=VERSION
+To whoever has this program, its distributor gives the same source for three years, for no more than the
+cost of passing it on: ask the maintainer whom `dpkg -s ddprun` names.
+
+ddprun can be linked anew with another version of each: its own source is complete and under the Apache
+License 2.0, and `scripts/package.sh` in it makes this package from what is installed.
+"""
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    main(*sys.argv[1:])

@@ -1,0 +1,92 @@
+#!/bin/bash
+# Builds the Debian packages of this checkout for the Debian it runs on, and a tarball of the one-file ddprun.
+# usage: scripts/package.sh [OUTPUT_FOLDER] [--twice] [--release SUITE [--root DIR]]
+#   OUTPUT_FOLDER   build/packages by default; packages that lie there are removed
+#   --twice         builds a second time, in an empty build folder at the same place, and compares every byte.
+#                   Needs root. The compiler cache is used; CCACHE_DISABLE=1 compiles anew
+#   --release SUITE   those of another Debian (trixie), in the chroot that scripts/compat.sh makes there, and in DIR
+# Uses the build folder of `cmake --preset release`. Dates are those of the last commit, or SOURCE_DATE_EPOCH.
+# docs/install.md
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+output=build/packages
+twice=
+suite=
+root=
+usage() {
+  echo "package.sh: $1; usage: scripts/package.sh [OUTPUT_FOLDER] [OPTION...], see its head" >&2
+  exit 64
+}
+while (($#)); do
+  case $1 in
+    --twice) twice=yes ;;
+    --release | --root)
+      [[ -n ${2:-} ]] || usage "$1 needs a value"
+      [[ $1 == --root ]] && root=$2 || suite=$2
+      shift
+      ;;
+    -*) usage "unknown option $1" ;;
+    *) output=$1 ;;
+  esac
+  shift
+done
+mkdir -p "$output"
+output=$(realpath "$output")
+export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+umask 022
+if [[ -n $suite ]]; then
+  [[ -z $twice ]] || usage "--twice is of the Debian that this runs on"
+  root=${root:-build/compat/$suite}
+  scripts/compat.sh "$suite" --root "$root" --packages
+  cp "$root"/source/build/packages/* "$output/"
+  exit
+fi
+
+scripts/install_packages.sh python3 dpkg-dev file binutils
+targets=(ddprun mnist_ddp gpt_ddp ddp completions python-module manuals package-files)
+options=()
+[[ -e build/CMakeCache.txt ]] || options=(-DDDPRUN_TESTS=OFF "-DDDPRUN_WERROR=${werror:-OFF}")
+cmake --preset release "${options[@]}" >/dev/null
+cmake --build --preset release --target "${targets[@]}"
+scripts/linked_libraries.py build build/package-files/linked
+
+rm -rf build/cpack
+rm -f "$output"/*.deb "$output"/*.tar.gz "$output"/*.spdx.json "$output/SHA256SUMS"
+cpack --config build/CPackConfig.cmake -G DEB -B build/cpack >build/cpack.log || {
+  cat build/cpack.log >&2
+  exit 1
+}
+mv build/cpack/*.deb "$output/"
+
+# One file for any Linux of this architecture with this glibc or a newer one.
+version=$(sed -n 's/^CMAKE_PROJECT_VERSION:STATIC=//p' build/CMakeCache.txt)
+name=ddprun-$version-linux-$(uname -m)
+stage=build/cpack/$name
+mkdir -p "$stage"
+strip -o "$stage/ddprun" build/bin/ddprun
+cp -r LICENSE build/package-files/linked "$stage/"
+tar --create --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" \
+  --directory build/cpack "$name" | gzip -9n >"$output/$name.tar.gz"
+cp build/package-files/linked/ddprun.spdx.json "$output/"
+(cd "$output" && sha256sum -- *.deb *.tar.gz *.spdx.json >SHA256SUMS)
+ls -l "$output"
+
+if [[ -n $twice ]]; then
+  # At the same path and with the same flags, for the compiler cache.
+  werror=$(sed -n 's/^DDPRUN_WERROR:BOOL=//p' build/CMakeCache.txt)
+  export werror
+  second=$(mktemp -d)
+  trap 'rm -rf "$second"' EXIT
+  mkdir "$second/build" "$second/packages"
+  unshare --mount bash -c 'mount --make-rprivate / && mount --bind "$1" build && exec scripts/package.sh "$2"' \
+    package "$second/build" "$second/packages" >"$second/log" 2>&1 || {
+    cat "$second/log" >&2
+    exit 1
+  }
+  diff "$output/SHA256SUMS" "$second/packages/SHA256SUMS" || {
+    echo "package.sh: built a second time, these packages differ" >&2
+    exit 1
+  }
+  echo "package.sh: built a second time, every file is the same to the last bit"
+fi

@@ -1,0 +1,134 @@
+// That nothing is missing in the manual. What mandoc and groff say of it:
+// tests/integration/manuals_test.sh.
+#include "launcher/manual/manuals.h"
+
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "launcher/config/flags/cli.h"
+#include "launcher/config/flags/completion.h"
+#include "launcher/config/host.h"
+#include "launcher/config/job_keys.h"
+#include "launcher/manual/control_messages.h"
+#include "launcher/text/parse_control.h"
+#include "worker/contract/environment.h"
+
+namespace ddprun::manual {
+namespace manuals_test {
+
+using testing::HasSubstr;
+using testing::Not;
+
+const Edition kEdition{"2026-01-31", "1.2.3"};
+
+// As it is read: without escapes.
+std::string Shown(const std::string& roff) {
+  return absl::StrReplaceAll(
+      roff,
+      {{"\\-", "-"}, {"\\(aq", "'"}, {"\\(dq", "\""}, {"\\fB", ""}, {"\\fI", ""}, {"\\fR", ""}});
+}
+
+std::map<std::string, std::string> CommandPages() {
+  std::map<std::string, std::string> pages;
+  for (const Manual& manual : CommandManuals(kEdition, PosixHost())) {
+    pages[manual.file] = Shown(manual.text);
+  }
+  return pages;
+}
+
+std::string HelpOf(const std::vector<const char*>& arguments) {
+  const auto command =
+      ParseCommandLine(static_cast<int>(arguments.size()), arguments.data(), PosixHost());
+  const auto* const help = std::get_if<HelpCommand>(&command);
+  return help == nullptr ? "" : help->text;
+}
+
+// Of the lines "  -c, --config FILE ..." of --help.
+std::set<std::string> FlagsIn(const std::string& help) {
+  static const std::regex kLine("\n  (?:-.,|   ) (--[a-z-]+)");
+  std::set<std::string> flags;
+  for (std::sregex_iterator it(help.begin(), help.end(), kLine), end; it != end; ++it) {
+    flags.insert((*it)[1]);
+  }
+  return flags;
+}
+
+void ExpectPage(const std::string& page, const std::string& help) {
+  const std::set<std::string> flags = FlagsIn(help);
+  for (const std::string& flag : flags) {
+    EXPECT_THAT(page, testing::ContainsRegex(absl::StrCat("\n(-., )?", flag, "( |\\[|\n)")));
+  }
+}
+
+TEST(ManualsTest, EveryFlagOfHelpIsInItsPage) {
+  const auto pages = CommandPages();
+  const std::string help = HelpOf({"ddprun", "--help"});
+  EXPECT_GT(FlagsIn(help).size(), 50U);
+  ExpectPage(pages.at("ddprun.1"), help);
+  for (const CompletedSubcommand& subcommand : CompletedSubcommands()) {
+    const std::string name(subcommand.name);
+    EXPECT_THAT(pages.at("ddprun.1"), HasSubstr(absl::StrCat("\n", name, "\n")));
+    const std::string of_subcommand = HelpOf({"ddprun", "help", name.c_str()});
+    const auto page = pages.find(absl::StrCat("ddprun-", name, ".1"));
+    ASSERT_EQ(page != pages.end(), !of_subcommand.empty()) << name;
+    if (page == pages.end()) continue;
+    ExpectPage(page->second, of_subcommand);
+    EXPECT_THAT(page->second, HasSubstr(absl::StrCat("SYNOPSIS\"\n.nf\nddprun ", name)));
+    EXPECT_THAT(pages.at("ddprun.1"), HasSubstr(absl::StrCat("ddprun-", name, "(1)")));
+  }
+}
+
+TEST(ManualsTest, EveryKeyOfJobFilesIsInItsPage) {
+  const std::string page = Shown(JobFileManual(kEdition).text);
+  for (const JobKey& key : JobKeys()) {
+    EXPECT_THAT(page, HasSubstr(absl::StrCat("\n.TP\n", key.Path(), "\n")));
+  }
+}
+
+TEST(ManualsTest, EveryVariableOfAWorkerIsInItsPage) {
+  const std::string page = Shown(WorkerManual(kEdition).text);
+  for (const env::Variable& variable : env::kVariables) {
+    EXPECT_THAT(page, HasSubstr(absl::StrCat("\n.TP\n", variable.name, "\n"))) << variable.name;
+    EXPECT_GT(std::string(variable.what).size(), 10U) << variable.name;
+  }
+}
+
+// The keys of messages are the words in capitals in the header that worker and agent share.
+TEST(ManualsTest, TheTableOfControlMessagesIsThatOfTheHeader) {
+  std::ifstream file(DDPRUN_SOURCE_DIR "/worker/contract/control.h");
+  std::stringstream text;
+  text << file.rdbuf();
+  const std::string header = text.str();
+  static const std::regex kConstant("inline constexpr char k\\w+\\[\\] = \"([A-Z_]+)\";");
+  std::set<std::string> in_header;
+  for (std::sregex_iterator it(header.begin(), header.end(), kConstant), end; it != end; ++it) {
+    in_header.insert((*it)[1]);
+  }
+  std::set<std::string> in_table;
+  for (const ControlMessageRow& row : kControlMessages) in_table.insert(row.key);
+  EXPECT_GT(in_header.size(), 15U);
+  EXPECT_EQ(in_table, in_header);
+}
+
+// An empty value is refused for each key that the agent knows; a key that it does not know is
+// skipped.
+TEST(ManualsTest, TheAgentKnowsTheMessagesThatWorkersAreSaidToSend) {
+  ASSERT_TRUE(ParseControl("NO_SUCH_KEY=").ok());
+  for (const ControlMessageRow& row : kControlMessages) {
+    const bool known = !ParseControl(absl::StrCat(row.key, "=")).ok();
+    EXPECT_EQ(known, row.sender == Sender::kWorker) << row.key;
+  }
+}
+
+}  // namespace manuals_test
+}  // namespace ddprun::manual
