@@ -31,7 +31,7 @@ TEST_F(JobMachineLeavingTest, ARankThatDoesNotEndAfterItsByeIsReportedOnce) {
                           [](const std::string& line) {
                             return line.starts_with("b<-") &&
                                    line.find(
-                                       "rank 3 on b (pid 201) said BYE 100.0 s ago and has "
+                                       "rank 3 on b (pid 201) said BYE 99.0 s ago and has "
                                        "not ended") != std::string::npos &&
                                    line.find("all have said BYE") != std::string::npos;
                           }),
