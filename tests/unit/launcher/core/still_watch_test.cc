@@ -71,8 +71,7 @@ TEST_F(StillWatchTest, DetailsAreToldOnlyOnceNoWorkerMoves) {
   EXPECT_EQ(progress.still_workers[1].step, 7);
 }
 
-// Facts cost the agent's loop some microseconds for each thread. Seen red where they were asked of
-// every worker that stood still between two looks.
+// Facts cost the agent's loop some microseconds for each thread.
 TEST_F(StillWatchTest, FactsAreAskedOnlyOnceNoWorkerHasMovedForASecond) {
   Look();
   for (int i = 0; i < 9; ++i) {
@@ -212,7 +211,7 @@ TEST_F(StillWatchTest, TimeInWhichTheAgentDidNotLookDoesNotCountForSilentOnesEit
   EXPECT_TRUE(Look(seconds(60)).silent_excused);
 }
 
-// A static destructor may hang as well. Seen red as it was: nobody looked at it any more.
+// A static destructor may hang as well.
 TEST_F(StillWatchTest, AWorkerThatHasSaidByeAndRunsOnIsToldOfWithTheTimeSinceThen) {
   LookFor(3);
   workers_[1] = SeenWorker{LocalRank{1}, 101};

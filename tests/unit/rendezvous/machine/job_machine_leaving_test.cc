@@ -20,7 +20,7 @@ using testing::Not;
 
 class JobMachineLeavingTest : public JobMachineHangTest {};
 
-// Its static destructors hang. Seen red as it was: nobody was judged who had said BYE.
+// Its static destructors hang.
 TEST_F(JobMachineLeavingTest, ARankThatDoesNotEndAfterItsByeIsReportedOnce) {
   Run(JobSpec::kRestartHang);
   said_bye_ = true;

@@ -34,7 +34,7 @@ class JobMachineNotJudgedTest : public JobMachineHangTest {
   JobStatus Status() { return job_->machine().Status(job_->now()); }
 };
 
-// Seen red as it was: a forgotten debugger put the verdict off for ever, without a word.
+// A forgotten debugger puts the verdict off for ever.
 TEST_F(JobMachineNotJudgedTest, AnExcuseThatLastsForALimitIsToldOnceToEveryNode) {
   Run(JobSpec::kRestartHang);
   EXPECT_THAT(Debug(8), Not(Contains(HasSubstr("not judged"))));
@@ -76,7 +76,6 @@ TEST_F(JobMachineNotJudgedTest, StatusSaysWhoIsExcusedAndTheAgeByTheClock) {
   EXPECT_LT(Status().progress->wall, seconds(2));
 }
 
-// Seen red as it was: status said nothing of such a job.
 TEST_F(JobMachineNotJudgedTest, StatusSaysThatNobodyTellsHowFarItIs) {
   job_.emplace(JobMachineDriver::Spec(2, 2, 3));
   job_->RunTwoNodes();
@@ -104,7 +103,7 @@ TEST_F(JobMachineNotJudgedTest, WorkersThatHaveEndedAreNotMissed) {
   EXPECT_FALSE(Status().not_judged);
 }
 
-// It came to look at the hang. Seen red where the verdict named the rank that it held.
+// It came to look at the hang: the rank that it holds is not why the others wait.
 TEST_F(JobMachineNotJudgedTest, AVerdictWaitsUntilADebuggerHasLetGo) {
   Run(JobSpec::kRestartHang);
   culprit_ = ProcessState::kTraced;
