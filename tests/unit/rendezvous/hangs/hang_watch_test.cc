@@ -255,7 +255,7 @@ TEST_F(HangWatchTest, TheRankThatMovedLastCounts) {
   EXPECT_EQ(watch_.last_moved(), now_ - seconds(1));
 }
 
-// A phase that is not learned has the limit of the start.
+// Seen red where the first 64 stayed for ever: each later phase had the limit of the start.
 TEST(PhaseIntervalsTest, OfTooManyPhasesTheOneThatWasLearnedLongestAgoIsForgotten) {
   std::map<std::string, Duration> record;
   for (int i = 0; i < 64; ++i) record["phase " + std::to_string(i)] = seconds(2);

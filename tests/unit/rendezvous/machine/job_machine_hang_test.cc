@@ -73,7 +73,7 @@ TEST_F(JobMachineHangTest, OneThatNamesItsPhasesAndHasSavedStartsAgain) {
   Run(JobSpec::kChooseOnHang, "restore", /*checkpoint=*/true);
   EXPECT_THAT(StandStill(12), Contains(HasSubstr("Stop")));
 }
-// Nothing is lost.
+// Nothing is lost. Seen red where only a saved state spoke for a restart.
 TEST_F(JobMachineHangTest, OneThatNamesItsPhasesAndHasMadeNoStepYetStartsAgain) {
   JobSpec spec = JobMachineDriver::Spec(2, 2, 3);
   spec.hang_startup_timeout = seconds(10);

@@ -20,7 +20,7 @@ using testing::Not;
 
 class JobMachineLeavingTest : public JobMachineHangTest {};
 
-// Its static destructors hang.
+// Its static destructors hang. Seen red where nobody was judged who had said BYE.
 TEST_F(JobMachineLeavingTest, ARankThatDoesNotEndAfterItsByeIsReportedOnce) {
   Run(JobSpec::kRestartHang);
   said_bye_ = true;

@@ -34,7 +34,7 @@ class JobMachineNotJudgedTest : public JobMachineHangTest {
   JobStatus Status() { return job_->machine().Status(job_->now()); }
 };
 
-// A forgotten debugger puts the verdict off for ever.
+// A forgotten debugger puts the verdict off for ever. Seen red where nobody was told.
 TEST_F(JobMachineNotJudgedTest, AnExcuseThatLastsForALimitIsToldOnceToEveryNode) {
   Run(JobSpec::kRestartHang);
   EXPECT_THAT(Debug(8), Not(Contains(HasSubstr("not judged"))));
@@ -103,7 +103,7 @@ TEST_F(JobMachineNotJudgedTest, WorkersThatHaveEndedAreNotMissed) {
   EXPECT_FALSE(Status().not_judged);
 }
 
-// It came to look at the hang: the rank that it holds is not why the others wait.
+// It came to look at the hang. Seen red where the verdict named the rank that it held.
 TEST_F(JobMachineNotJudgedTest, AVerdictWaitsUntilADebuggerHasLetGo) {
   Run(JobSpec::kRestartHang);
   culprit_ = ProcessState::kTraced;
