@@ -212,7 +212,7 @@ TEST_F(StillWatchTest, TimeInWhichTheAgentDidNotLookDoesNotCountForSilentOnesEit
   EXPECT_TRUE(Look(seconds(60)).silent_excused);
 }
 
-// A static destructor may hang as well. Seen red as it was: nobody looked at it any more.
+// A static destructor may hang as well.
 TEST_F(StillWatchTest, AWorkerThatHasSaidByeAndRunsOnIsToldOfWithTheTimeSinceThen) {
   LookFor(3);
   workers_[1] = SeenWorker{LocalRank{1}, 101};

@@ -82,12 +82,12 @@ TEST(StatusTableTest, WhyHangsAreNotNoticedIsSaidAndTheAgeByTheClock) {
   JobStatus job = RunningJob("train", 2);
   job.progress = JobStatus::Progress{std::chrono::seconds(3), std::chrono::seconds(30), "",
                                      std::chrono::milliseconds(3400)};
-  EXPECT_THAT(TableOf(job), AllOf(HasSubstr("\n  a rank moved 3 s ago (limit 30 s)\n"),
+  EXPECT_THAT(TableOf(job), AllOf(HasSubstr("\n  a rank moved 3.0 s ago (limit 30 s)\n"),
                                   Not(HasSubstr("not noticed"))));
   job.progress->wall = std::chrono::minutes(10);
   job.not_judged = JobStatus::NotJudged{"rank 5 on n1 (pid 42) is held by gdb (pid 77) since 9 s"};
   EXPECT_THAT(TableOf(job),
-              HasSubstr("\n  a rank moved 3 s ago (10 min 0 s by the clock) (limit 30 s)\n"
+              HasSubstr("\n  a rank moved 3.0 s ago (10 min 0 s by the clock) (limit 30 s)\n"
                         "  hangs are not noticed: rank 5 on n1 (pid 42) is held by gdb (pid 77) "
                         "since 9 s\n"));
 }

@@ -20,7 +20,7 @@ using testing::Not;
 
 class JobMachineLeavingTest : public JobMachineHangTest {};
 
-// Its static destructors hang. Seen red as it was: nobody was judged who had said BYE.
+// Its static destructors hang. Seen red where nobody was judged who had said BYE.
 TEST_F(JobMachineLeavingTest, ARankThatDoesNotEndAfterItsByeIsReportedOnce) {
   Run(JobSpec::kRestartHang);
   said_bye_ = true;
@@ -31,7 +31,7 @@ TEST_F(JobMachineLeavingTest, ARankThatDoesNotEndAfterItsByeIsReportedOnce) {
                           [](const std::string& line) {
                             return line.starts_with("b<-") &&
                                    line.find(
-                                       "rank 3 on b (pid 201) said BYE 100.0 s ago and has "
+                                       "rank 3 on b (pid 201) said BYE 99.0 s ago and has "
                                        "not ended") != std::string::npos &&
                                    line.find("all have said BYE") != std::string::npos;
                           }),

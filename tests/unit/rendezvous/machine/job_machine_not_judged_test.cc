@@ -34,7 +34,7 @@ class JobMachineNotJudgedTest : public JobMachineHangTest {
   JobStatus Status() { return job_->machine().Status(job_->now()); }
 };
 
-// Seen red as it was: a forgotten debugger put the verdict off for ever, without a word.
+// A forgotten debugger puts the verdict off for ever. Seen red where nobody was told.
 TEST_F(JobMachineNotJudgedTest, AnExcuseThatLastsForALimitIsToldOnceToEveryNode) {
   Run(JobSpec::kRestartHang);
   EXPECT_THAT(Debug(8), Not(Contains(HasSubstr("not judged"))));
@@ -76,7 +76,6 @@ TEST_F(JobMachineNotJudgedTest, StatusSaysWhoIsExcusedAndTheAgeByTheClock) {
   EXPECT_LT(Status().progress->wall, seconds(2));
 }
 
-// Seen red as it was: status said nothing of such a job.
 TEST_F(JobMachineNotJudgedTest, StatusSaysThatNobodyTellsHowFarItIs) {
   job_.emplace(JobMachineDriver::Spec(2, 2, 3));
   job_->RunTwoNodes();
