@@ -9,6 +9,7 @@
 #include "launcher/agent/usage/node_board.h"
 #include "launcher/agent/usage/usage_meter.h"
 #include "launcher/config/job_config.h"
+#include "launcher/config/machine/cpus.h"
 #include "launcher/core/supervisor_options.h"
 #include "rendezvous/core/types.h"
 
@@ -16,11 +17,12 @@ namespace ddprun {
 
 struct AgentOptions {
   JobConfig config;
-  std::string host;                  // this node's name, for people
-  std::string address;               // this node's address, for the other nodes
-  AgentId agent_id;                  // random, not 0
-  std::vector<std::string> environ;  // NAME=value: what workers inherit
-  std::string why_ineligible{};      // why this node must stay out of the job; empty: it may run
+  std::string host;                    // this node's name, for people
+  std::string address;                 // this node's address, for the other nodes
+  AgentId agent_id;                    // random, not 0
+  std::vector<std::string> environ;    // NAME=value: what workers inherit
+  std::string why_ineligible{};        // why this node must stay out of the job; empty: it may run
+  std::vector<CpuList> worker_cpus{};  // by local rank; empty: workers are not bound
   // What the workers use is added up here, for heartbeats and the metrics endpoint.
   std::shared_ptr<UsageMeter> meter = std::make_shared<UsageMeter>();
   std::shared_ptr<NodeBoard> board{};  // read by the metrics endpoint; null: there is none

@@ -50,11 +50,17 @@ SpawnRequest WorkerPrograms::RequestFor(const SupervisorActions::SpawnWorkers& s
   request.argv = WorkerArguments(options_.config.command, local_rank);
   request.env = WorkerEnvironment(place, options_.environ, options_.config.env);
   PutOnPythonPath(run_.python_path(), &request.env);
+  request.cpus = CpusOf(local_rank);
   return request;
 }
 
 bool WorkerPrograms::WillTellSteps() const {
   return options_.config.program.auto_step && !run_.python_path().empty();
+}
+
+CpuList WorkerPrograms::CpusOf(LocalRank local_rank) const {
+  if (options_.worker_cpus.empty()) return {};
+  return options_.worker_cpus.at(static_cast<std::size_t>(local_rank.value));
 }
 
 WorkerPlace WorkerPrograms::Place(LocalRank local_rank) const {
@@ -85,6 +91,7 @@ SpawnRequest WorkerPrograms::StandbyRequest(const std::vector<std::string>& comm
   request.argv = WorkerArguments(command, local_rank);
   request.env = StandbyEnvironment(Place(local_rank), options_.environ, options_.config.env);
   PutOnPythonPath(run_.python_path(), &request.env);
+  request.cpus = CpusOf(local_rank);
   return request;
 }
 
@@ -114,8 +121,13 @@ void WorkerPrograms::Preload(Standbys::Options* standbys) const {
   command.insert(at, {preloader, absl::StrJoin(options_.config.restart.preload, ",")});
   ForkServerProcess::Options& server = standbys->fork_server.emplace();
   server.request = StandbyRequest(command, LocalRank{0});
+  server.request.cpus.clear();  // it is every worker's
   SetForkServerVariables(&server.request.env);
-  server.arguments = [program](LocalRank rank) { return WorkerArguments(program, rank); };
+  server.order = [this, program](LocalRank rank) {
+    std::vector<std::string> order = WorkerArguments(program, rank);
+    order.insert(order.begin(), absl::StrJoin(CpusOf(rank), ","));
+    return order;
+  };
   server.log_folder = run_.ForkServerFolder();
   standbys->pool.forks = true;
 }

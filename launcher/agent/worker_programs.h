@@ -12,6 +12,7 @@
 #include "launcher/agent/run/run_directory.h"
 #include "launcher/agent/standbys/standbys.h"
 #include "launcher/agent/worker_environment.h"
+#include "launcher/config/machine/cpus.h"
 #include "launcher/core/supervisor/actions.h"
 #include "launcher/os/process/process_runner.h"
 #include "rendezvous/core/types.h"
@@ -34,6 +35,7 @@ class WorkerPrograms {
   SpawnRequest StandbyRequest(const std::vector<std::string>& command, LocalRank local_rank) const;
   // With --preload: the options of the fork server.
   void Preload(Standbys::Options* standbys) const;
+  CpuList CpusOf(LocalRank local_rank) const;  // empty: it is not bound
   // Where this node's worker with this local rank is: what is the same in every generation.
   WorkerPlace Place(LocalRank local_rank) const;
 

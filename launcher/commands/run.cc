@@ -2,6 +2,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -17,6 +18,8 @@
 #include "launcher/commands/schedulers/lost_batch_host.h"
 #include "launcher/config/host.h"
 #include "launcher/config/job_printer.h"
+#include "launcher/config/machine/cpus.h"
+#include "launcher/config/machine/numa_binding.h"
 #include "launcher/connection/connection.h"
 #include "launcher/connection/credentials.h"
 #include "launcher/log.h"
@@ -123,6 +126,25 @@ std::string WhyNotReady(const JobConfig& config) {
   return absl::StrJoin(failures, "; ");
 }
 
+// What is known of this node before it joins.
+struct NodeReadiness {
+  std::string why_ineligible{};        // why it must stay out of the job; empty: it may run
+  std::vector<CpuList> worker_cpus{};  // --numa-binding
+};
+
+NodeReadiness LookAtThisNode(const JobConfig& config) {
+  const std::string failures = config.rendezvous.preflight ? WhyNotReady(config) : "";
+  if (!failures.empty()) return {failures};
+  const auto binding = BindWorkers(config, PosixHost());
+  if (!binding.ok()) return {std::string(binding.status().message())};
+  for (const std::string& warning : binding->warnings) LogWarning(warning);
+  for (std::size_t i = 0; i < binding->cpus.size(); ++i) {
+    LogDebug(absl::StrCat("--numa-binding ", config.program.numa_binding, ": local rank ", i,
+                          " runs on CPUs ", FormatCpuList(binding->cpus[i])));
+  }
+  return {"", binding->cpus};
+}
+
 ReportContext ContextOf(const JobConfig& config, const std::string& run_dir) {
   const LaunchPlace& place = config.place;
   return {config.rendezvous.id, place.node_name.empty() ? HostName() : place.node_name, run_dir,
@@ -214,7 +236,7 @@ int RunJob(const RunCommand& command) {
   if (!runner.ok()) return fail(runner.status(), kExitInternal);
   LogRunNotes(command, *run);
   const RunRetention retention = RetentionOf(config, console);
-  const std::string why_ineligible = config.rendezvous.preflight ? WhyNotReady(config) : "";
+  const auto [why_ineligible, worker_cpus] = LookAtThisNode(config);
   const std::string out = absl::StrCat("this node stays out: ", why_ineligible);
   const auto stay_out = [&] {
     return Conclude(Verdict::OfAgent(Outcome::kLeft, kExitUnavailable, out), context, config,
@@ -229,6 +251,7 @@ int RunJob(const RunCommand& command) {
   if (!why_ineligible.empty()) LogError(out);
   AgentOptions options{config,   context.host,           connection->node_address,
                        agent_id, std::move(environment), why_ineligible};
+  options.worker_cpus = worker_cpus;
   const auto endpoint =
       ServeMetrics({context.job, context.host, DDPRUN_VERSION}, context.run_dir, &options);
   if (!endpoint.ok()) return fail(endpoint.status(), kExitUsage);

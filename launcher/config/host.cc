@@ -1,9 +1,9 @@
 #include "launcher/config/host.h"
 
 #include <limits.h>
-#include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -18,18 +18,9 @@ std::optional<std::string> PosixHost::Environment(const std::string& name) const
   return value;
 }
 
-int PosixHost::CpuCount() const {
-  // The kernel refuses a mask that is smaller than its own, so grow it until it fits.
-  for (int cpus = 1024; cpus <= (1 << 20); cpus *= 2) {
-    cpu_set_t* const set = CPU_ALLOC(cpus);
-    const std::size_t bytes = CPU_ALLOC_SIZE(cpus);
-    CPU_ZERO_S(bytes, set);
-    const int count = sched_getaffinity(0, bytes, set) == 0 ? CPU_COUNT_S(bytes, set) : 0;
-    CPU_FREE(set);
-    if (count > 0) return count;
-  }
-  return 1;
-}
+int PosixHost::CpuCount() const { return std::max(1, static_cast<int>(AllowedCpus().size())); }
+
+std::vector<Cpu> PosixHost::Cpus() const { return ReadCpus("", AllowedCpus()); }
 
 std::vector<Gpu> PosixHost::Gpus() const { return ReadGpus(""); }
 

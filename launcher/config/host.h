@@ -8,7 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "launcher/config/gpus.h"
+#include "launcher/config/machine/cpus.h"
+#include "launcher/config/machine/gpus.h"
 
 namespace ddprun {
 
@@ -21,6 +22,9 @@ class Host {
 
   // CPUs this process may run on (its affinity mask), at least 1.
   virtual int CpuCount() const = 0;
+
+  // The same CPUs, and where each of them is; empty where the kernel does not tell.
+  virtual std::vector<Cpu> Cpus() const = 0;
 
   // GPUs that this process may open.
   virtual std::vector<Gpu> Gpus() const = 0;
@@ -39,6 +43,7 @@ class PosixHost : public Host {
  public:
   std::optional<std::string> Environment(const std::string& name) const override;
   int CpuCount() const override;
+  std::vector<Cpu> Cpus() const override;
   std::vector<Gpu> Gpus() const override;
   std::string CurrentDirectory() const override;
   std::string Name() const override;

@@ -84,6 +84,8 @@ struct CheckpointConfig {
 struct ProgramConfig {
   bool virtual_local_rank = false;  // each worker has LOCAL_RANK 0 and sees only its own GPU
   bool auto_step = false;           // Python: a step is told after each optimizer.step()
+  // off, node, socket, exclusive or core-complex: which CPUs a worker is bound to
+  std::string numa_binding = "off";
   std::string store = kAgentStore;  // or kWorkerStore: who serves torch's store on MASTER_PORT
 };
 

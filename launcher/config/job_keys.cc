@@ -44,6 +44,13 @@ constexpr JobKey kKeys[] = {
     {"", "virtual_local_rank", KeyType::kBoolean, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.program.virtual_local_rank; },
      "Give every worker LOCAL_RANK=0, and in CUDA_VISIBLE_DEVICES the one GPU that is its own."},
+    {"", "numa_binding", KeyType::kChoice, 0, 0,
+     [](JobDraft& d) -> Field { return &d.config.program.numa_binding; },
+     "Bind each worker to CPUs near its GPU: node, all of the GPU's NUMA node; socket, all of the "
+     "socket; exclusive, its share of the node's cores, which no other worker has; core-complex, "
+     "cores of the node that share one L3 cache. Without GPUs the workers are spread over the "
+     "NUMA nodes. off: they are not bound.",
+     "off|node|socket|exclusive|core-complex"},
     {"", "local_addr", KeyType::kAddress, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.local_addr; },
      "Address or host name at which the other nodes reach this one. Empty: the address from which "

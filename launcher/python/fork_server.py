@@ -164,8 +164,8 @@ def why_unfit():
 
 
 def serve_forks():
-    """Forks a process for each FORK=n. Returns in the new processes only: n, and the arguments that
-    came with it."""
+    """Forks a process for each FORK=n. Returns in the new processes only: n, and the program and its
+    arguments, which came with it."""
     guardian = os.getppid()
     agent = connect()
     why = why_unfit()
@@ -185,9 +185,11 @@ def serve_forks():
             middle = os.getpid()
             number, arguments = fork_each(orders)
             be_a_process_of_its_own()
-            entries = [os.fsdecode(entry) for entry in read_entries(arguments)]
+            cpus, *program = [os.fsdecode(entry) for entry in read_entries(arguments)]
+            if cpus:
+                os.sched_setaffinity(0, map(int, cpus.split(",")))
             fall_to(guardian, middle, prctl)
-            return number, entries
+            return number, program
         for _, arguments in orders:
             os.close(arguments)
         _, status = os.waitpid(middle, 0)
@@ -260,6 +262,7 @@ def take_threads_of_openblas():
                 set_threads = getattr(library, f"{prefix}openblas_set_num_threads{suffix}")
             except AttributeError:
                 continue
+            processors = min(processors, len(os.sched_getaffinity(0)))
             set_threads(min(wanted or processors, processors))
 
 

@@ -5,6 +5,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -125,6 +126,32 @@ TEST_F(StandbysTest, TakeTheWorkersPlacesWithTheirEnvironmentAndLogFiles) {
   }
   EXPECT_THAT(agent().out(), HasSubstr("[default1]:after"));
   EXPECT_THAT(agent().out(), Not(HasSubstr("before")));
+}
+
+// The machine has two cores at least.
+TEST_F(StandbysTest, RunOnTheCpusOfTheirLocalRank) {
+  Start("train", {"--warm", "--numa-binding", "exclusive"});
+  const auto cpus_of = [](pid_t pid) {
+    for (const std::string& line : ReadLines("/proc/" + std::to_string(pid) + "/status")) {
+      if (line.starts_with("Cpus_allowed_list:\t")) return line.substr(19);
+    }
+    return std::string("none");
+  };
+  std::map<int, std::string> bound;
+  for (const int rank : {0, 1}) {
+    bound[rank] = cpus_of(PidOf(Worker(0, rank)));
+    EXPECT_THAT(agent().err(), HasSubstr("local rank " + std::to_string(rank) + " runs on CPUs " +
+                                         bound[rank] + "\n"));
+  }
+  EXPECT_NE(bound[0], bound[1]);
+  Waiting(2);
+  kill(PidOf(Worker(0, 1)), SIGKILL);
+  for (const int rank : {0, 1}) {
+    const auto worker = Worker(1, rank);
+    EXPECT_THAT(worker, Contains("warm yes"));
+    EXPECT_EQ(cpus_of(PidOf(worker)), bound[rank]);
+  }
+  EndByTerm();
 }
 
 TEST_F(StandbysTest, TheTimesOfARestartAreInTheReportTheEventsAndTheLog) {

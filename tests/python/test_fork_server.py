@@ -107,6 +107,11 @@ def lives(pid):
         return False
 
 
+def cpus_of(pid):
+    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    return re.search(r"Cpus_allowed_list:\t(.*)", status)[1]
+
+
 def await_deaths(test, pids):
     deadline = time.monotonic() + launchers.HANG
     while any(map(lives, pids)):
@@ -152,6 +157,22 @@ class ForkServerTest(unittest.TestCase):
         server = int(job.await_line(r"the fork server is pid (\d+)"))
         job.ddprun.kill()  # the guardian ends all
         await_deaths(self, [server, *waiting, *(worker["pid"] for worker in second)])
+
+    def test_forked_workers_run_on_the_cpus_of_their_local_rank(self):
+        """Break: leave out sched_setaffinity in fork_server.py. The machine has two cores at least."""
+        job = Job(self, ["--warm", "--numa-binding", "exclusive"])
+        first = job.workers(0)
+        job.await_line(r"standby \d+ \(pid \d+\) waits", count=4)
+        bound = [cpus_of(worker["pid"]) for worker in first]
+        self.assertNotEqual(bound[0], bound[1])
+        for rank, cpus in enumerate(bound):
+            self.assertRegex(job.said, rf"local rank {rank} runs on CPUs {cpus}\n")
+        server = int(job.await_line(r"the fork server is pid (\d+)"))
+        self.assertEqual(cpus_of(server), cpus_of("self"), "it is no one worker's")
+        os.kill(first[0]["pid"], signal.SIGKILL)
+        second = job.workers(1)
+        self.assertTrue(all(worker["preloaded"] for worker in second))
+        self.assertEqual([cpus_of(worker["pid"]) for worker in second], bound)
 
     def test_sigterm_during_the_imports_ends_the_job(self):
         with tempfile.TemporaryDirectory() as folder:

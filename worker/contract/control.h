@@ -99,8 +99,8 @@ inline constexpr char kLeave[] = "LEAVE";
 // the whole environment from now on, NAME=value entries that each end with a NUL; stdout; stderr.
 inline constexpr char kGo[] = "GO";
 inline constexpr int kGoDescriptors = 3;
-// FORK=n, to the fork server: fork a process that waits. One descriptor comes with it: a file that
-// holds its program and arguments, entries that each end with a NUL.
+// FORK=n, to the fork server: fork a process that waits. One descriptor comes with it: entries that
+// each end with a NUL: its CPUs, "0,1" (none: the server's), its program, and the arguments.
 inline constexpr char kFork[] = "FORK";
 
 // Kinds of ERROR. A `collective` error usually means that a peer died: such a worker is a victim.

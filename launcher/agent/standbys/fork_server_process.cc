@@ -60,7 +60,7 @@ void ForkServerProcess::AskNext() {
     const auto [number, local_rank] = waiting_.front();
     waiting_.pop_front();
     asked_.insert(number);
-    const auto file = MemoryFile(options_.arguments(local_rank));
+    const auto file = MemoryFile(options_.order(local_rank));
     if (file.ok()) {
       const int descriptor = file->get();
       control_->SendTo(process_.pid, control::kFork, absl::StrCat(number), {&descriptor, 1});

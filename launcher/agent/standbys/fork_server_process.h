@@ -2,7 +2,7 @@
 // that has imported the modules of --preload and forks standbys (launcher/python/fork_server.py).
 //
 // ForkServer decides; this carries out. FORK=n goes to it over its connection to the control
-// socket, with the program and its arguments as a descriptor. What it forks leaves it at once,
+// socket, with CPUs, program and arguments as a descriptor. What it forks leaves it at once,
 // becomes a child of the guardian, connects to the control socket by itself and says FORKED=n;
 // Adopt() then makes the guardian keep it. So it is no child of the fork server, whose end ends
 // nobody. What the modules write when they are imported goes to files of its own
@@ -40,8 +40,8 @@ class ForkServerProcess {
   struct Options {
     ForkServer::Options core;
     SpawnRequest request;
-    // The program and its arguments, as a worker with this local rank has them.
-    std::function<std::vector<std::string>(LocalRank)> arguments;
+    // What comes with FORK=n, for a worker with this local rank (worker/contract/control.h).
+    std::function<std::vector<std::string>(LocalRank)> order;
     std::string log_folder;
   };
 

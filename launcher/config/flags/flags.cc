@@ -78,6 +78,8 @@ constexpr FlagSpec kJobFlags[] = {
     Option("run-path", 0, "", "run the script COMMAND with Python's runpy.run_path"),
     SetsTo("virtual-local-rank", "virtual_local_rank", "true",
            "LOCAL_RANK=0 and one visible GPU for every worker"),
+    Sets("numa-binding", 0, "off|node|socket|exclusive|core-complex", "numa_binding",
+         "bind each worker to CPUs near its GPU (default {}); docs/numa.md"),
     Sets("local-addr", 0, "ADDRESS", "local_addr", "address of this node for the others"),
     Sets("checkpoint-dir", 0, "DIR", "checkpoint_dir", "folder for checkpoints"),
     SetsTo("take-folder", "checkpoint.take_folder", "true",
@@ -187,7 +189,6 @@ constexpr FlagSpec kRefusedFlags[] = {
     Refused("duplicate-stderr-filters", 0, "LIST", "search the files in --log-dir"),
     Refused("logs-specs", 0, "NAME", "logs have one layout, under --log-dir"),
     Refused("event-log-handler", 0, "NAME", "--report writes how the job ended"),
-    Refused("numa-binding", 0, "KIND", "put numactl in front of COMMAND"),
 };
 
 constexpr FlagSpec kRendezvousFlags[] = {

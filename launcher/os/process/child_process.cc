@@ -1,12 +1,14 @@
 #include "launcher/os/process/child_process.h"
 
-#include <limits.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <climits>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -58,6 +60,23 @@ std::vector<char*> ToPointers(const std::vector<std::string>& strings) {
   return pointers;
 }
 
+std::vector<unsigned long> ToMask(const std::vector<int>& cpus) {
+  constexpr std::size_t kBits = sizeof(unsigned long) * CHAR_BIT;
+  std::vector<unsigned long> mask;
+  for (const int number : cpus) {
+    const auto cpu = static_cast<std::size_t>(number);
+    mask.resize(std::max(mask.size(), cpu / kBits + 1));
+    mask[cpu / kBits] |= 1UL << cpu % kBits;
+  }
+  return mask;
+}
+
+// A system call, because glibc's function takes a type of fixed size.
+bool SetAffinity(const std::vector<unsigned long>& mask) {
+  return mask.empty() ||
+         ::syscall(SYS_sched_setaffinity, 0, mask.size() * sizeof(mask[0]), mask.data()) == 0;
+}
+
 }  // namespace
 
 absl::StatusOr<ChildProgram> ChildProgram::Prepare(const SpawnRequest& request) {
@@ -70,6 +89,7 @@ absl::StatusOr<ChildProgram> ChildProgram::Prepare(const SpawnRequest& request) 
   program.request_ = request;
   program.argv_ = ToPointers(program.request_.argv);
   program.envp_ = ToPointers(program.request_.env);
+  program.cpu_mask_ = ToMask(request.cpus);
   program.paths_ = ProgramPaths(request.argv[0], request.env);
   return program;
 }
@@ -87,6 +107,7 @@ ChildProgram::Failure ChildProgram::Execute(const ChildDescriptors& descriptors,
   // The parent may have died before the line above: then nobody would kill us.
   if (::getppid() != parent) return cannot("prctl(PR_SET_PDEATHSIG)", ESRCH);
   if (!Redirect(descriptors)) return cannot("dup2", errno);
+  if (!SetAffinity(cpu_mask_)) return cannot("sched_setaffinity", errno);
   CloseDescriptorsBut({descriptors.outcome});
   ResetSignals();  // before what may hang: from here on any fatal signal ends it
 

@@ -56,7 +56,8 @@ class ChildProgram {
   SpawnRequest request_;
   std::vector<char*> argv_;  // pointers into request_, as execve takes them
   std::vector<char*> envp_;
-  std::vector<std::string> paths_;  // of the program, as ProgramPaths has them
+  std::vector<std::string> paths_;       // of the program, as ProgramPaths has them
+  std::vector<unsigned long> cpu_mask_;  // as sched_setaffinity takes it; empty: the parent's
 };
 
 }  // namespace ddprun

@@ -33,6 +33,10 @@ class Writer {
     Number(static_cast<std::int64_t>(texts.size()));
     for (const std::string& text : texts) Text(text);
   }
+  void Numbers(const std::vector<int>& numbers) {
+    Number(static_cast<std::int64_t>(numbers.size()));
+    for (const int number : numbers) Number(number);
+  }
   const std::string& bytes() const { return bytes_; }
 
  private:
@@ -56,7 +60,13 @@ class Reader {
     for (std::int64_t left = Number(); left > 0 && ok_; --left) texts.push_back(Text());
     return texts;
   }
-  bool ok() const { return ok_; }
+  std::vector<int> Numbers() {
+    std::vector<int> numbers;
+    for (std::int64_t left = Number(); left > 0 && ok_; --left) {
+      numbers.push_back(static_cast<int>(Number()));
+    }
+    return numbers;
+  }
   bool complete() const { return ok_ && bytes_.empty(); }
 
  private:
@@ -163,6 +173,7 @@ absl::Status Send(int socket, const Request& request) {
   fields.Texts(request.spawn.argv);
   fields.Texts(request.spawn.env);
   fields.Text(request.spawn.cwd);
+  fields.Numbers(request.spawn.cpus);
   fields.Number(request.pid);
   fields.Number(request.limit.count());
   return SendMessage(socket, fields.bytes(), {});
@@ -178,6 +189,7 @@ absl::StatusOr<Request> ReceiveRequest(int socket) {
   request.spawn.argv = fields.Texts();
   request.spawn.env = fields.Texts();
   request.spawn.cwd = fields.Text();
+  request.spawn.cpus = fields.Numbers();
   request.pid = static_cast<pid_t>(fields.Number());
   request.limit = std::chrono::microseconds(fields.Number());
   if (!fields.complete()) return absl::InvalidArgumentError("not a guardian's request");
@@ -192,8 +204,7 @@ absl::Status Send(int socket, const Reply& reply) {
   fields.Number(reply.exit.code);
   fields.Number(reply.exit.signal);
   fields.Number(reply.exit.core_dumped ? 1 : 0);
-  fields.Number(static_cast<std::int64_t>(reply.left.size()));
-  for (const pid_t pid : reply.left) fields.Number(pid);
+  fields.Numbers(reply.left);
   std::vector<int> descriptors;  // all four, or the pidfd of a process that was adopted
   for (const UniqueFd* const fd : {&reply.process.pidfd, &reply.process.stdout_pipe,
                                    &reply.process.stderr_pipe, &reply.process.outcome_pipe}) {
@@ -221,9 +232,7 @@ absl::StatusOr<Reply> ReceiveReply(int socket, std::chrono::milliseconds limit) 
   reply.exit.code = static_cast<int>(fields.Number());
   reply.exit.signal = static_cast<int>(fields.Number());
   reply.exit.core_dumped = fields.Number() != 0;
-  for (std::int64_t left = fields.Number(); left > 0 && fields.ok(); --left) {
-    reply.left.push_back(static_cast<pid_t>(fields.Number()));
-  }
+  reply.left = fields.Numbers();
   const std::int64_t sent = fields.Number();
   if (!fields.complete()) return absl::InvalidArgumentError("not a guardian's reply");
   if (sent != static_cast<std::int64_t>(descriptors.size())) return reply;

@@ -38,6 +38,7 @@ struct SpawnRequest {
   std::vector<std::string> argv;
   std::vector<std::string> env;  // NAME=value, complete: nothing of the agent's own is added
   std::string cwd;               // empty: the agent's
+  std::vector<int> cpus{};       // that it may run on, in order; empty: the agent's
 };
 
 struct SpawnedProcess {

@@ -14,8 +14,10 @@ namespace ddprun {
 struct FakeHost : Host {
   std::map<std::string, std::string> variables;
   int cpus = 6;
-  int gpu_devices = 0;  // of which nothing more is known
-  int instances = 0;    // of one more GPU, a divided one
+  std::vector<Cpu> places;     // of CPUs, for --numa-binding alone
+  int gpu_devices = 0;         // of which nothing more is known
+  std::vector<int> gpu_nodes;  // of further GPUs, their NUMA nodes
+  int instances = 0;           // of one more GPU, a divided one
   std::string directory = "/home/user";
   std::string name = "n1";
   std::string hosts_file;
@@ -26,8 +28,10 @@ struct FakeHost : Host {
     return it->second;
   }
   int CpuCount() const override { return cpus; }
+  std::vector<Cpu> Cpus() const override { return places; }
   std::vector<Gpu> Gpus() const override {
     std::vector<Gpu> gpus(gpu_devices);
+    for (const int node : gpu_nodes) gpus.push_back({"", false, 0, "", node});
     if (instances > 0) gpus.push_back({"", true, instances});
     return gpus;
   }

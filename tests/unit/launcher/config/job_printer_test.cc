@@ -36,6 +36,7 @@ JobConfig UnusualJob() {
   job.rendezvous = {"[::1]:29401", "12345", std::chrono::minutes(3)};
   job.rendezvous.autostart = "true";
   job.program.virtual_local_rank = true;
+  job.program.numa_binding = "core-complex";
   job.restart.warm = 9;
   job.restart.hang = {"90s", "report", "SIGQUIT"};
   job.restart.preload = {"torch", "a.b"};
@@ -80,6 +81,7 @@ void ExpectEqual(const JobConfig& a, const JobConfig& b) {
   EXPECT_EQ(a.checkpoint.state_timeout, b.checkpoint.state_timeout);
   EXPECT_EQ(a.rendezvous.autostart, b.rendezvous.autostart);
   EXPECT_EQ(a.program.virtual_local_rank, b.program.virtual_local_rank);
+  EXPECT_EQ(a.program.numa_binding, b.program.numa_binding);
   EXPECT_EQ(a.role, b.role);
   EXPECT_EQ(a.local_addr, b.local_addr);
   EXPECT_EQ(a.log_dir, b.log_dir);

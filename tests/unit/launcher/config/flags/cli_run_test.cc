@@ -329,11 +329,23 @@ TEST(CliRunTest, TakesCredentialsWithAbsolutePaths) {
   EXPECT_FALSE(credentials.munge);
 }
 
-TEST(CliRunTest, WhatIsNotThereYetIsRefused) {
-  for (const char* const flag : {"--numa-binding"}) {
-    EXPECT_THAT(ErrorOf({flag, "1", "./a"}),
-                StartsWith(std::string(flag) + ": not supported yet by this version; "));
+TEST(CliRunTest, WhatIsNotThereIsRefused) {
+  EXPECT_THAT(ErrorOf({"--logs-specs", "1", "./a"}),
+              StartsWith("--logs-specs: not supported yet by this version; "));
+}
+
+TEST(CliRunTest, WorkersAreBoundInOneOfTorchrunsWaysOrNot) {
+  EXPECT_EQ(RunOf({"./a"}).config.program.numa_binding, "off");
+  for (const char* const mode : {"off", "node", "socket", "exclusive", "core-complex"}) {
+    EXPECT_EQ(RunOf({"--numa_binding", mode, "./a"}).config.program.numa_binding, mode);
   }
+  FakeHost host;
+  host.variables["PET_NUMA_BINDING"] = "socket";
+  const auto command = Parse({"./a"}, host);
+  EXPECT_EQ(std::get<RunCommand>(command).config.program.numa_binding, "socket");
+  EXPECT_THAT(ErrorOf({"--numa-binding=core", "./a"}),
+              HasSubstr("--numa-binding: expected off, node, socket, exclusive or core-complex "
+                        "(found \"core\")"));
 }
 
 TEST(CliRunTest, HangsHaveALimitThatIsChosenOrGivenOrNone) {

@@ -51,6 +51,13 @@ TEST_F(ExecFailureTest, MissingInPathButHere) {
                 "train: command not found (PATH=/bin); did you mean ./train?");
 }
 
+TEST_F(ExecFailureTest, CpusThatTheMachineLacks) {
+  SpawnRequest request{{"/bin/true"}, {}, ""};
+  request.cpus = {1'000'000};
+  ExpectFailure(request, StatusCode::kInvalidArgument,
+                "cannot prepare /bin/true: sched_setaffinity: Invalid argument");
+}
+
 TEST_F(ExecFailureTest, NotExecutable) {
   test::WriteFile(dir_ / "train", "#!/bin/sh\n", 0644);
   ExpectFailure(Here("./train"), StatusCode::kPermissionDenied,

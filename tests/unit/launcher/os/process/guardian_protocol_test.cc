@@ -37,6 +37,7 @@ TEST(GuardianProtocolTest, ARequestLargerThanAnySocketBufferArrivesWhole) {
     request.spawn.env.push_back("V" + std::to_string(i) + "=" + std::string(100'000, 'x'));
   }
   request.spawn.cwd = "/somewhere";
+  request.spawn.cpus = {0, 3, 2047};
   std::thread sender([&] { EXPECT_TRUE(Send(sockets.a.get(), request).ok()); });
   const auto received = ReceiveRequest(sockets.b.get());
   sender.join();
@@ -45,6 +46,7 @@ TEST(GuardianProtocolTest, ARequestLargerThanAnySocketBufferArrivesWhole) {
   EXPECT_EQ(received->spawn.argv, request.spawn.argv);
   EXPECT_EQ(received->spawn.env, request.spawn.env);
   EXPECT_EQ(received->spawn.cwd, "/somewhere");
+  EXPECT_EQ(received->spawn.cpus, request.spawn.cpus);
 }
 
 TEST(GuardianProtocolTest, AReplyBringsStatusNumbersAndDescriptors) {

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "launcher/os/process/posix_process_runner.h"
@@ -74,6 +75,18 @@ TEST(ProcessRunnerTest, StartsInTheGivenFolder) {
   SpawnRequest request = Shell("pwd -P");
   request.cwd = dir.path();
   EXPECT_EQ(RunToEnd(request).out, std::filesystem::canonical(dir.path()).string() + "\n");
+}
+
+TEST(ProcessRunnerTest, RunsOnTheGivenCpusAlone) {
+  const auto cpus_of = [](std::vector<int> cpus) {
+    SpawnRequest request = Shell("grep Cpus_allowed_list /proc/self/status");
+    request.cpus = std::move(cpus);
+    return RunToEnd(request).out;
+  };
+  const std::string own = cpus_of({});
+  const int last = std::stoi(own.substr(own.find_last_of("\t,-") + 1));
+  EXPECT_EQ(cpus_of({last}), "Cpus_allowed_list:\t" + std::to_string(last) + "\n");
+  EXPECT_EQ(cpus_of({}), own) << "the parent's own are as before";
 }
 
 TEST(ProcessRunnerTest, ARelativeProgramIsMeantFromTheGivenFolder) {

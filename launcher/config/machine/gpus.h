@@ -3,9 +3,10 @@
 //
 // Source of the rules: how CUDA reads CUDA_VISIBLE_DEVICES, seen with CUDA 13 (docs/gpu.md), and
 // NVIDIA's user guide of MIG.
-#ifndef DDPRUN_LAUNCHER_CONFIG_GPUS_H_
-#define DDPRUN_LAUNCHER_CONFIG_GPUS_H_
+#ifndef DDPRUN_LAUNCHER_CONFIG_MACHINE_GPUS_H_
+#define DDPRUN_LAUNCHER_CONFIG_MACHINE_GPUS_H_
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,10 +17,13 @@ struct Gpu {
   std::string uuid{};       // "GPU-..."; "": the driver does not say
   bool is_divided = false;  // into instances (MIG). CUDA shows those then, and not the GPU
   int instances = 0;        // that this process may use, of a divided one
+  std::string pci{};        // address, "0000:1b:00.0"; "": the driver does not say
+  int numa_node = -1;       // -1: the kernel does not say
 };
 
-// Those whose device files this process may open, by number. A control group that limits devices
-// counts. `root` is put before /dev and /proc: a folder in tests, else "".
+// Those whose device files this process may open, as CUDA numbers equal GPUs: by PCI address, or by
+// the number of the device file where the driver does not say it. A control group that limits
+// devices counts. `root` is put before /dev, /proc and /sys: a folder in tests, else "".
 std::vector<Gpu> ReadGpus(const std::string& root);
 
 struct VisibleGpus {
@@ -27,6 +31,8 @@ struct VisibleGpus {
   // They are instances of divided GPUs. CUDA shows a process the first one alone, so each worker
   // needs a CUDA_VISIBLE_DEVICES of its own.
   bool are_instances = false;
+  // Of each, its GPU: an index into `gpus`. nullopt: it is not known which.
+  std::vector<std::optional<std::size_t>> owners{};
 };
 
 // `visible`: CUDA_VISIBLE_DEVICES, or not set. Like CUDA, it counts entries up to the first one
@@ -36,4 +42,4 @@ VisibleGpus CountVisible(const std::vector<Gpu>& gpus, const std::optional<std::
 
 }  // namespace ddprun
 
-#endif  // DDPRUN_LAUNCHER_CONFIG_GPUS_H_
+#endif  // DDPRUN_LAUNCHER_CONFIG_MACHINE_GPUS_H_

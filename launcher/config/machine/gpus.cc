@@ -1,4 +1,4 @@
-#include "launcher/config/gpus.h"
+#include "launcher/config/machine/gpus.h"
 
 #include <unistd.h>
 
@@ -12,40 +12,16 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
+#include "launcher/config/machine/numbered_entries.h"
 
 namespace ddprun {
 namespace {
 
 constexpr char kGpu[] = "GPU-";
 constexpr char kInstance[] = "MIG-";
-
-std::optional<int> NumberOf(absl::string_view text) {
-  int number = 0;
-  const bool is_number =
-      !text.empty() && std::all_of(text.begin(), text.end(), absl::ascii_isdigit);
-  if (!is_number || !absl::SimpleAtoi(text, &number)) return std::nullopt;
-  return number;
-}
-
-// The numbers N of the entries `prefix`N in `folder`, in order.
-std::vector<int> Numbered(const std::string& folder, absl::string_view prefix) {
-  std::vector<int> numbers;
-  std::error_code error;
-  for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end;
-       it.increment(error)) {
-    const std::string name = it->path().filename().string();
-    absl::string_view rest = name;
-    if (!absl::ConsumePrefix(&rest, prefix)) continue;
-    if (const auto number = NumberOf(rest)) numbers.push_back(*number);
-  }
-  std::sort(numbers.begin(), numbers.end());
-  return numbers;
-}
 
 // The value of the line "NAME: value" in a file of the driver; "" if there is none.
 std::string ValueIn(const std::string& path, absl::string_view name) {
@@ -60,20 +36,40 @@ std::string ValueIn(const std::string& path, absl::string_view name) {
   return "";
 }
 
-// UUIDs by the number of the device file.
-std::map<int, std::string> Uuids(const std::string& root) {
-  std::map<int, std::string> uuids;
+// The whole number in a file, which may be negative; -1 where there is none.
+int NumaNodeAt(const std::string& path) {
+  std::ifstream file(path);
+  int node = -1;
+  return file >> node ? node : -1;
+}
+
+// What the driver and the kernel know, by the number of the device file.
+std::map<int, Gpu> KnownGpus(const std::string& root) {
+  std::map<int, Gpu> gpus;
   std::error_code error;
   for (std::filesystem::directory_iterator
            it(absl::StrCat(root, "/proc/driver/nvidia/gpus"), error),
        end;
        !error && it != end; it.increment(error)) {
     const std::string information = (it->path() / "information").string();
-    if (const auto minor = NumberOf(ValueIn(information, "Device Minor"))) {
-      uuids[*minor] = ValueIn(information, "GPU UUID");
-    }
+    const auto minor = NumberOf(ValueIn(information, "Device Minor"));
+    if (!minor) continue;
+    Gpu& gpu = gpus[*minor];
+    gpu.uuid = ValueIn(information, "GPU UUID");
+    gpu.pci = it->path().filename().string();
+    gpu.numa_node = NumaNodeAt(absl::StrCat(root, "/sys/bus/pci/devices/", gpu.pci, "/numa_node"));
   }
-  return uuids;
+  return gpus;
+}
+
+// A domain has four digits or more.
+void SortByPciAddress(std::vector<Gpu>* gpus) {
+  if (std::any_of(gpus->begin(), gpus->end(), [](const Gpu& gpu) { return gpu.pci.empty(); })) {
+    return;
+  }
+  std::sort(gpus->begin(), gpus->end(), [](const Gpu& a, const Gpu& b) {
+    return std::pair(a.pci.size(), a.pci) < std::pair(b.pci.size(), b.pci);
+  });
 }
 
 // The kernel looks at the file's mode and at the device limits of the control group.
@@ -97,47 +93,60 @@ void ReadInstances(const std::string& root, int minor, Gpu* gpu) {
   }
 }
 
-// What an entry of CUDA_VISIBLE_DEVICES names, in a form that is the same for the same device; not
-// set if it names none.
-std::optional<std::string> DeviceOf(const std::vector<Gpu>& gpus, absl::string_view entry) {
+// What an entry of CUDA_VISIBLE_DEVICES names.
+struct Device {
+  std::string name;  // the same for the same device
+  std::optional<std::size_t> owner{};
+};
+
+Device OfNumber(const std::vector<Gpu>& gpus, int number) {
+  const auto index = static_cast<std::size_t>(number);
+  return {absl::StrCat(number), gpus.empty() ? std::nullopt : std::optional(index)};
+}
+
+// Not set if the entry names none.
+std::optional<Device> DeviceOf(const std::vector<Gpu>& gpus, absl::string_view entry) {
   const bool knows_uuids =
       std::any_of(gpus.begin(), gpus.end(), [](const Gpu& gpu) { return !gpu.uuid.empty(); });
   if (const auto number = NumberOf(entry)) {
     if (!gpus.empty() && *number >= static_cast<int>(gpus.size())) return std::nullopt;
-    return absl::StrCat(*number);
+    return OfNumber(gpus, *number);
   }
-  if (absl::StartsWith(entry, kInstance)) return std::string(entry);
+  if (absl::StartsWith(entry, kInstance)) return Device{std::string(entry)};
   if (!absl::StartsWith(entry, kGpu)) return std::nullopt;
-  if (!knows_uuids) return std::string(entry);
+  if (!knows_uuids) return Device{std::string(entry)};
   const auto is_meant = [entry](const Gpu& gpu) { return absl::StartsWith(gpu.uuid, entry); };
   const auto found = std::find_if(gpus.begin(), gpus.end(), is_meant);
   if (found == gpus.end() || std::any_of(found + 1, gpus.end(), is_meant)) return std::nullopt;
-  return found->uuid;
+  return Device{found->uuid, static_cast<std::size_t>(found - gpus.begin())};
 }
 
 VisibleGpus CountAll(const std::vector<Gpu>& gpus) {
-  VisibleGpus result;
-  int instances = 0;
-  for (const Gpu& gpu : gpus) {
-    if (!gpu.is_divided) ++result.count;
-    instances += gpu.instances;
+  VisibleGpus whole;
+  VisibleGpus instances;
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    if (!gpus[i].is_divided) whole.owners.emplace_back(i);
+    instances.owners.insert(instances.owners.end(), static_cast<std::size_t>(gpus[i].instances), i);
   }
-  if (result.count > 0) return result;
-  return {instances, instances > 0};
+  VisibleGpus& result = whole.owners.empty() ? instances : whole;
+  result.count = static_cast<int>(result.owners.size());
+  result.are_instances = whole.owners.empty() && result.count > 0;
+  return result;
 }
 
 }  // namespace
 
 std::vector<Gpu> ReadGpus(const std::string& root) {
   std::vector<Gpu> gpus;
-  const std::map<int, std::string> uuids = Uuids(root);
+  const std::map<int, Gpu> known = KnownGpus(root);
   for (const int minor : Numbered(absl::StrCat(root, "/dev"), "nvidia")) {
     if (!MayOpen(absl::StrCat(root, "/dev/nvidia", minor), R_OK | W_OK)) continue;
-    Gpu gpu;
-    if (const auto uuid = uuids.find(minor); uuid != uuids.end()) gpu.uuid = uuid->second;
+    const auto found = known.find(minor);
+    Gpu gpu = found == known.end() ? Gpu() : found->second;
     ReadInstances(root, minor, &gpu);
     gpus.push_back(std::move(gpu));
   }
+  SortByPciAddress(&gpus);
   return gpus;
 }
 
@@ -149,8 +158,9 @@ VisibleGpus CountVisible(const std::vector<Gpu>& gpus, const std::optional<std::
     entry = absl::StripAsciiWhitespace(entry);
     const auto device = DeviceOf(gpus, entry);
     if (!device) break;
-    if (!devices.insert(*device).second) return {};
+    if (!devices.insert(device->name).second) return {};
     result.are_instances = result.are_instances || absl::StartsWith(entry, kInstance);
+    result.owners.push_back(device->owner);
     ++result.count;
   }
   return result;

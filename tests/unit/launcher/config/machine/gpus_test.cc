@@ -1,8 +1,10 @@
-#include "launcher/config/gpus.h"
+#include "launcher/config/machine/gpus.h"
 
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
@@ -11,6 +13,8 @@
 
 namespace ddprun {
 namespace gpus_test {
+
+using testing::ElementsAre;
 
 // A host's /dev and /proc/driver/nvidia, as driver 580 writes them.
 class FakeDriver {
@@ -23,6 +27,14 @@ class FakeDriver {
     Write(absl::StrCat("/proc/driver/nvidia/gpus/0000:0", minor, ":00.0/information"),
           absl::StrCat("Model: \t\t NVIDIA H200\nIRQ:   \t\t 41\nGPU UUID: \t ", uuid,
                        "\nDevice Minor: \t ", minor, "\nGPU Excluded:\t No\n"));
+  }
+  // With the address `pci`, on this NUMA node for the kernel.
+  void AddGpuAt(int minor, const std::string& pci, const std::string& node,
+                const std::string& uuid) {
+    Write(absl::StrCat("/dev/nvidia", minor), "");
+    Write("/proc/driver/nvidia/gpus/" + pci + "/information",
+          absl::StrCat("GPU UUID: \t ", uuid, "\nDevice Minor: \t ", minor, "\n"));
+    Write("/sys/bus/pci/devices/" + pci + "/numa_node", node + "\n");
   }
   // It is listed, and cannot be opened: as under a control group that limits devices.
   void AddForbidden(const std::string& device) {
@@ -149,6 +161,45 @@ TEST(GpusTest, InstancesMayBeListed) {
   EXPECT_EQ(listed.count, 2);
   EXPECT_TRUE(listed.are_instances);
   EXPECT_EQ(CountVisible({}, "MIG-aaaa,MIG-aaaa").count, 0);
+}
+
+// The NUMA nodes of the visible GPUs, as CUDA numbers them.
+std::vector<int> NodesOf(const FakeDriver& driver, const std::optional<std::string>& visible) {
+  const auto gpus = ReadGpus(driver.root());
+  std::vector<int> nodes;
+  for (const auto& owner : CountVisible(gpus, visible).owners) {
+    nodes.push_back(gpus[owner.value()].numa_node);
+  }
+  return nodes;
+}
+
+TEST(GpusTest, AreNumberedByPciAddressAndSayTheirNumaNode) {
+  FakeDriver driver;
+  driver.AddGpuAt(0, "0000:b3:00.0", "2", "GPU-aaaa");
+  driver.AddGpuAt(1, "0000:1b:00.0", "0", "GPU-bbbb");
+  driver.AddGpuAt(2, "10000:01:00.0", "3", "GPU-cccc");
+  driver.AddGpuAt(3, "0000:43:00.0", "-1", "GPU-dddd");
+  EXPECT_THAT(NodesOf(driver, std::nullopt), ElementsAre(0, -1, 2, 3));
+  EXPECT_THAT(NodesOf(driver, "3,0"), ElementsAre(3, 0));
+  EXPECT_THAT(NodesOf(driver, "GPU-aa,GPU-bb"), ElementsAre(2, 0));
+}
+
+TEST(GpusTest, AreInTheOrderOfTheirFilesWhereAnAddressIsMissing) {
+  FakeDriver driver;
+  driver.AddGpuAt(0, "0000:b3:00.0", "1", "GPU-aaaa");
+  driver.AddGpuAt(1, "0000:1b:00.0", "0", "GPU-bbbb");
+  driver.AddGpu(2);
+  EXPECT_THAT(NodesOf(driver, std::nullopt), ElementsAre(1, 0, -1));
+}
+
+TEST(GpusTest, AnInstanceIsOfItsGpuWhereAllAreShownAndOfNoKnownOneWhereItIsListed) {
+  FakeDriver driver;
+  driver.AddGpuAt(0, "0000:1b:00.0", "1", "GPU-aaaa");
+  driver.AddInstance(0, 1, 0, 10, 11);
+  driver.Allow(10);
+  driver.Allow(11);
+  EXPECT_THAT(NodesOf(driver, std::nullopt), ElementsAre(1));
+  EXPECT_THAT(CountVisible(ReadGpus(driver.root()), "MIG-aaaa").owners, ElementsAre(std::nullopt));
 }
 
 }  // namespace gpus_test
