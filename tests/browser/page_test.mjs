@@ -143,7 +143,21 @@ test("a log is live, can be searched, and says why it ends", async () => {
   await page.waitForFunction(() => document.querySelector("pre.log").textContent === "loss nan\n");
   send(fake.lastLog, "end", {text: "the worker has ended"});
   fake.lastLog.end();
-  await sees(page, "#log [role=status]", "Stderr of rank 0, generation 3: the worker has ended.");
+  await sees(page, "#log [role=status]", "Stderr of rank 0, the newest generation: the worker has ended.");
+});
+
+test("a log of no generation in particular goes on when the job starts again", async () => {
+  fake.set(running());
+  fake.logs.set("0/stdout", "step 1\n");
+  const page = await look("#job=mnist&code=good-code");
+  await sees(page, ".log-form", "Open");
+  await page.click(".log-form button");
+  await sees(page, "pre.log", "step 1");
+  assert.equal(fake.lastLogQuery.has("generation"), false, "the rendezvous takes the newest, and then the next one");
+  await page.type("#log-generation", "2");
+  await page.click(".log-form button");
+  await sees(page, "#log [role=status]", "generation 2, live.");
+  assert.equal(fake.lastLogQuery.get("generation"), "2");
 });
 
 test("a log is cut to what a browser bears", async () => {
