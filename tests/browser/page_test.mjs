@@ -160,6 +160,13 @@ test("a log of no generation in particular goes on when the job starts again", a
   assert.equal(fake.lastLogQuery.get("generation"), "2");
 });
 
+test("the ages of the newest checkpoint and snapshot are told", async () => {
+  fake.set(running());
+  const page = await look("#job=mnist");
+  await sees(page, ".figures", "step 12,000 (480 steps ago, 42 s ago)");
+  await sees(page, ".figures", "Snapshot in memory");
+});
+
 test("a log is cut to what a browser bears", async () => {
   fake.set(running());
   fake.logs.set("0/stdout", Array.from({length: 30000}, (_, i) => `line ${i}`).join("\n") + "\n");

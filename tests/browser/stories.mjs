@@ -52,7 +52,7 @@ export function running(more = {}) {
     restore: {step: 12040, epoch: 0, generation: 2, tier: "memory", rank: 0, host: "n1"},
     progress: {still_ms: 118, limit_ms: 30000, hang: null}, init: null, outcome: null, exit_code: null,
     last_root_cause: cause(), spares: [], nodes: nodes(2, 8, 12480), spark: spark(60, 8.4), generations: generations(),
-    hang_stacks: null, ...more,
+    checkpoint_ms_ago: 42000, snapshot_ms_ago: 3000, hang_stacks: null, ...more,
   };
 }
 
