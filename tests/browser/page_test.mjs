@@ -167,6 +167,17 @@ test("the ages of the newest checkpoint and snapshot are told", async () => {
   await sees(page, ".figures", "Snapshot in memory");
 });
 
+test("the stacks of a hang stay when the job has started again", async () => {
+  fake.set(hung());
+  const page = await look("#job=llama-70b&code=good-code");
+  await sees(page, "#stacks [role=status]", "The hang of generation 3");
+  const {hang_generation, hang_stacks} = hung();
+  fake.set(running({job: "llama-70b", generation: 4, hang_generation, hang_stacks}));
+  await sees(page, ".headline", "Running");
+  await sees(page, "#stacks pre", "[5] step train.py:42");
+  await sees(page, "#stacks [role=status]", "The hang of generation 3");
+});
+
 test("a log is cut to what a browser bears", async () => {
   fake.set(running());
   fake.logs.set("0/stdout", Array.from({length: 30000}, (_, i) => `line ${i}`).join("\n") + "\n");

@@ -27,12 +27,10 @@ Json Ago(const std::optional<std::int64_t>& unix_ms, std::int64_t now_unix_ms) {
 
 void GenerationHistory::OnLine(const Json& line, std::int64_t unix_ms) {
   const std::string event = TextOf(line, "event");
-  if (event == "formed" || event == "moved_again" || event == "restarted" || event == "finished") {
-    hang_stacks_.reset();
-  }
   if (event == "hung") {
+    last_hang_.reset();
     if (const auto stacks = line.find("stacks"); stacks != line.end()) {
-      hang_stacks_ = StacksText(*stacks);
+      last_hang_ = {NumberOf(line, "generation"), StacksText(*stacks)};
     }
   }
   const std::int64_t requeue_number = NumberOf(line, "epoch");
@@ -60,6 +58,7 @@ void GenerationHistory::Note(const std::string& event, const Json& line, std::in
     // A job that begins anew under its name counts from 0 again.
     if (entry->formed_ms) {
       entries_.clear();
+      last_hang_.reset();
       entry = &EntryOf(NumberOf(line, "epoch"), NumberOf(line, "generation"));
     }
     entry->formed_ms = unix_ms;
