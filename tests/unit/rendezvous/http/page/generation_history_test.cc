@@ -83,13 +83,32 @@ TEST_F(GenerationHistoryTest, TheStacksOfAHangStayUntilTheNextOne) {
   On(5000, 1, "moved_again");
   ASSERT_TRUE(history_.last_hang());
   EXPECT_EQ(history_.last_hang()->generation, 0);
-  EXPECT_THAT(history_.last_hang()->stacks, HasSubstr("first"));
+  EXPECT_THAT(history_.last_hang()->stacks, HasSubstr("first train.py:3"));
   On(6000, 1, "hung", stacks_of("second"));
   EXPECT_EQ(history_.last_hang()->generation, 1);
-  EXPECT_THAT(history_.last_hang()->stacks, HasSubstr("second"));
+  EXPECT_THAT(history_.last_hang()->stacks, HasSubstr("second train.py:3"));
   On(7000, 0, "formed");  // the job begins anew under its name
   On(8000, 0, "formed");
   EXPECT_FALSE(history_.last_hang());
+}
+
+// "Take the stacks now" on the page, `ddprun stacks` and the history all look the same.
+TEST_F(GenerationHistoryTest, TheStacksOfAHangAreWrittenAsStacksThatWereAskedFor) {
+  StackTree tree;
+  for (std::uint32_t rank = 0; rank < 4; ++rank) {
+    const bool late = rank == 3;
+    tree.Add(rank, ThreadKind::kMain,
+             {{"main", "train.py", 3, "python"},
+              {late ? "load" : "all_reduce", late ? "data.py" : "dist.py", 7, "python"},
+              {late ? "" : "poll", "", 0, late ? "libx.so" : "libc.so"}});
+    tree.Add(rank, ThreadKind::kOther, {{"run", "pool.cc", 9, "libtorch.so"}});
+  }
+  tree.Add(RankNote{3, RankTrouble::kStopped, "stopped by a signal"});
+  On(1000, 0, "formed");
+  On(2000, 0, "hung", {{"stacks", ToJson(tree, "rank")}});
+  ASSERT_TRUE(history_.last_hang());
+  EXPECT_EQ(history_.last_hang()->stacks, ToText(tree, {}));
+  EXPECT_THAT(history_.last_hang()->stacks, HasSubstr("3 [0-2] all_reduce dist.py:7"));
 }
 
 TEST_F(GenerationHistoryTest, LinesOfAnOddShapeAreNoHarm) {
