@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "rendezvous/http/page/redaction.h"
 #include "rendezvous/http/page/stacks_text.h"
 
 namespace ddprun::http {
@@ -97,7 +98,9 @@ Json GenerationHistory::ToJson(std::int64_t now_unix_ms, bool redacted) const {
                     {"stopping_ms_ago", Ago(entry.stopping_ms, now_unix_ms)},
                     {"ended_ms_ago", Ago(entry.ended_ms, now_unix_ms)},
                     {"why", redacted ? std::string() : entry.why},
-                    {"phases_ms", entry.phases_ms.is_null() ? Json::object() : entry.phases_ms}});
+                    {"phases_ms", redacted                    ? RedactedPhases(entry.phases_ms)
+                                  : entry.phases_ms.is_null() ? Json::object()
+                                                              : entry.phases_ms}});
   }
   return json;
 }
