@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "absl/strings/str_cat.h"
+#include "rendezvous/core/root_cause.h"
 
 namespace ddprun::metrics {
 namespace {
@@ -62,12 +63,22 @@ void AddProgress(const std::vector<JobStatus>& jobs, MetricWriter* writer) {
           [](const auto& job) { return job.measured.stragglers; });
 }
 
+// What ends a generation.
+constexpr RootCause::Kind kCauses[] = {
+    RootCause::Kind::kWorkerFailed, RootCause::Kind::kWorkerLeftEarly, RootCause::Kind::kNodeLost,
+    RootCause::Kind::kNodeLeft, RootCause::Kind::kHung};
+
 void AddRestarts(const std::vector<JobStatus>& jobs, MetricWriter* writer) {
   writer->Begin("ddprun_job_restarts_total");
   for (const JobStatus& job : jobs) {
-    for (const auto& [cause, count] : job.measured.counters.restarts) {
-      writer->Add(Of(job).With("cause", cause), count);
-    }
+    const auto& restarts = job.measured.counters.restarts;
+    // All causes from the start: increase() does not count what a series begins with.
+    const auto add = [&](std::string_view cause) {
+      const auto found = restarts.find(cause);
+      writer->Add(Of(job).With("cause", cause), found == restarts.end() ? 0 : found->second);
+    };
+    for (const RootCause::Kind kind : kCauses) add(NameOf(kind));
+    add(JobCounters::kPlanned);
   }
   AddEach("ddprun_job_restarts_left", jobs, writer,
           [](const auto& job) { return job.restarts_left; });

@@ -32,6 +32,7 @@
 #include "tests/bench/bench_server.h"
 #include "tests/bench/simulated_agents.h"
 #include "tests/support/http_client.h"
+#include "tests/support/program.h"
 #include "tests/support/temp_dir.h"
 
 namespace ddprun {
@@ -148,11 +149,11 @@ class Scraper {
 // Browsers that follow the page while this lives. One thread reads what they are sent.
 class Viewers {
  public:
-  Viewers(int port, const Flags& flags) {
+  Viewers(int port, const std::string& session, const Flags& flags) {
     for (int i = 0; i < flags.viewers; ++i) {
       const std::string query = i % 2 == 0 ? "" : "?job=" + NameOf(i / 2 % flags.jobs);
       auto viewer = std::make_unique<HttpClient>(port);
-      viewer->Say(Get("/api/events" + query));
+      viewer->Say(Get("/api/events" + query, session));
       if (!viewer->HearUntil("event: ")) Die("a viewer: " + viewer->heard().substr(0, 200));
       polled_.push_back({viewer->fd(), POLLIN, 0});
       viewers_.push_back(std::move(viewer));
@@ -195,6 +196,7 @@ class Bench {
       : flags_(flags),
         daemon_(Command()),
         port_(daemon_.http_port()),
+        session_(SignIn()),
         jobs_(flags, daemon_.endpoint()) {}
 
   int Run() {
@@ -214,6 +216,23 @@ class Bench {
     std::filesystem::permissions(tokens, std::filesystem::perms::owner_read);
     return RendezvousCommand(
         {"--insecure", "--http", "127.0.0.1:0", "--http-read-token-file", tokens}, flags_.ddprun);
+  }
+
+  // Only some of the places are for viewers without a session.
+  std::string SignIn() const {
+    Program page(
+        {flags_.ddprun, "page", "--quiet", "--insecure", "--rdzv-endpoint", daemon_.endpoint()});
+    page.ExitCode();
+    const std::string link = page.out();
+    const std::string code =
+        link.substr(link.find("#code=") + 6, link.find('\n') - link.find("#code=") - 6);
+    const std::string answer =
+        Ask(port_, Post("/api/login", absl::StrCat(R"({"code":")", code, R"("})")));
+    const std::size_t token = answer.find(R"("token":")");
+    if (token == std::string::npos) Die("no session: " + answer);
+    const std::size_t begin = token + 9;
+    return absl::StrCat("Authorization: Bearer ",
+                        answer.substr(begin, answer.find('"', begin) - begin), "\r\n");
   }
 
   void Scrapes() {
@@ -251,7 +270,7 @@ class Bench {
     double mib = 0;
     for (int turn = 0; turn < flags_.turns; ++turn) {
       without.push_back(ShareOfACore());
-      const Viewers viewers(port_, flags_);
+      const Viewers viewers(port_, session_, flags_);
       jobs_.Idle(seconds(2));
       const double before = viewers.received_mib();
       with.push_back(ShareOfACore());
@@ -272,8 +291,8 @@ class Bench {
   }
 
   void OneTooMany() {
-    const Viewers viewers(port_, flags_);
-    const std::string answer = Ask(port_, Get("/api/events"));
+    const Viewers viewers(port_, session_, flags_);
+    const std::string answer = Ask(port_, Get("/api/events", session_));
     const bool told = absl::StartsWith(answer, "HTTP/1.1 503 ") &&
                       absl::StrContains(answer, absl::StrCat(kMostViewers, " viewers"));
     std::printf("viewer %d is told: %s\n", kMostViewers + 1, Verdict(told ? 0 : 1, 0));
@@ -289,6 +308,7 @@ class Bench {
   const TempDir folder_;
   const BenchServer daemon_;
   const int port_;
+  const std::string session_;  // its header
   Jobs jobs_;
   int broken_ = 0;
 };

@@ -124,6 +124,7 @@ export class FakeRendezvous {
     const key = `${url.searchParams.get("rank")}/${url.searchParams.get("stream")}`;
     if (!this.logs.has(key)) return reply(response, 404, {error: "no such rank"});
     open(response);
+    this.lastLogQuery = url.searchParams;
     send(response, "text", this.logs.get(key));
     this.lastLog = response;
     return undefined;

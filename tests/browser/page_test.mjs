@@ -143,7 +143,39 @@ test("a log is live, can be searched, and says why it ends", async () => {
   await page.waitForFunction(() => document.querySelector("pre.log").textContent === "loss nan\n");
   send(fake.lastLog, "end", {text: "the worker has ended"});
   fake.lastLog.end();
-  await sees(page, "#log [role=status]", "Stderr of rank 0, generation 3: the worker has ended.");
+  await sees(page, "#log [role=status]", "Stderr of rank 0, the newest generation: the worker has ended.");
+});
+
+test("a log of no generation in particular goes on when the job starts again", async () => {
+  fake.set(running());
+  fake.logs.set("0/stdout", "step 1\n");
+  const page = await look("#job=mnist&code=good-code");
+  await sees(page, ".log-form", "Open");
+  await page.click(".log-form button");
+  await sees(page, "pre.log", "step 1");
+  assert.equal(fake.lastLogQuery.has("generation"), false, "the rendezvous takes the newest, and then the next one");
+  await page.type("#log-generation", "2");
+  await page.click(".log-form button");
+  await sees(page, "#log [role=status]", "generation 2, live.");
+  assert.equal(fake.lastLogQuery.get("generation"), "2");
+});
+
+test("the ages of the newest checkpoint and snapshot are told", async () => {
+  fake.set(running());
+  const page = await look("#job=mnist");
+  await sees(page, ".figures", "step 12,000 (480 steps ago, 42 s ago)");
+  await sees(page, ".figures", "Snapshot in memory");
+});
+
+test("the stacks of a hang stay when the job has started again", async () => {
+  fake.set(hung());
+  const page = await look("#job=llama-70b&code=good-code");
+  await sees(page, "#stacks [role=status]", "The hang of generation 3");
+  const {hang_generation, hang_stacks} = hung();
+  fake.set(running({job: "llama-70b", generation: 4, hang_generation, hang_stacks}));
+  await sees(page, ".headline", "Running");
+  await sees(page, "#stacks pre", "[5] step train.py:42");
+  await sees(page, "#stacks [role=status]", "The hang of generation 3");
 });
 
 test("a log is cut to what a browser bears", async () => {

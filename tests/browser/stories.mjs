@@ -52,7 +52,7 @@ export function running(more = {}) {
     restore: {step: 12040, epoch: 0, generation: 2, tier: "memory", rank: 0, host: "n1"},
     progress: {still_ms: 118, limit_ms: 30000, hang: null}, init: null, outcome: null, exit_code: null,
     last_root_cause: cause(), spares: [], nodes: nodes(2, 8, 12480), spark: spark(60, 8.4), generations: generations(),
-    hang_stacks: null, ...more,
+    checkpoint_ms_ago: 42000, snapshot_ms_ago: 3000, hang_generation: null, hang_stacks: null, ...more,
   };
 }
 
@@ -62,7 +62,7 @@ export const kHangSentence = "rank 5 on n1 (pid 26523) is in no collective: it i
 export function hung() {
   return running({
     job: "llama-70b", since_ms_ago: 8040000, steps_per_s: 0, progress: {still_ms: 61400, limit_ms: 30000, hang: kHangSentence},
-    hang_stacks: [
+    hang_generation: 3, hang_stacks: [
       "16 <module> train.py:51 → main train.py:40",
       "├ 15 [0-4,6-15] step train.py:45 → Tensor.backward _tensor.py:488 → … → c10d::Reducer::finalize_backward → pthread_cond_wait",
       "└ 1 [5] step train.py:42 → _BaseDataLoaderIter.__next__ dataloader.py:628 → … → download loader.py:25 → poll",

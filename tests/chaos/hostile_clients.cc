@@ -139,6 +139,7 @@ int Run(int tries, std::uint64_t seed) {
       open_at(kind, job.port(), bytes);
     };
     pages.ThousandViewers(verdicts);
+    pages.ScrapeStorm(verdicts);
     for (int i = 0; i < kSlowOnes; ++i) {
       open("token: connects and is silent", token_job, "");
       open("token: half of a preface", token_job, HalfAPreface());

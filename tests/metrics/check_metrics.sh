@@ -16,6 +16,19 @@ done
 promtool check rules packaging/prometheus/alerts.yml
 (cd packaging/prometheus && promtool test rules alerts_test.yml)
 
+# The scrape configurations of the docs, as a reader copies them.
+configs=$(mktemp -d)
+trap 'rm -rf "$configs"' EXIT
+awk -v folder="$configs" '/^```yaml/ {file = folder "/" ++n ".yml"; next} /^```/ {file = ""} file {print > file}' \
+  docs/metrics.md
+[[ -s $configs/1.yml && -s $configs/2.yml ]] || {
+  echo "check_metrics.sh: docs/metrics.md has no scrape configurations" >&2
+  exit 1
+}
+for config in "$configs"/*.yml; do
+  promtool check config --syntax-only "$config"
+done
+
 python3 - <<'END'
 import json, re, sys
 def read(path):

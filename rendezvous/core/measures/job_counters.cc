@@ -4,6 +4,8 @@
 #include <chrono>
 #include <iterator>
 
+#include "rendezvous/core/measures/restart_phases.h"
+
 namespace ddprun {
 namespace {
 
@@ -13,11 +15,14 @@ constexpr std::string_view kPhases[] = {"stop",          "round", "spawn",   "lo
 
 }  // namespace
 
+std::string_view KnownPhase(std::string_view name) {
+  const auto* const known = std::find(std::begin(kPhases), std::end(kPhases), name);
+  return known == std::end(kPhases) ? JobCounters::kOther : *known;
+}
+
 void JobCounters::AddRecovery(const RestartTimes& times) {
   for (const PhaseTime& phase : times.phases) {
-    const auto* const known = std::find(std::begin(kPhases), std::end(kPhases), phase.name);
-    const std::string_view name = known == std::end(kPhases) ? kOther : *known;
-    recovery[name].Add(std::chrono::microseconds(phase.microseconds));
+    recovery[KnownPhase(phase.name)].Add(std::chrono::microseconds(phase.microseconds));
   }
 }
 

@@ -87,8 +87,8 @@ std::optional<Gate::Session> Gate::SignIn(const std::string& code, TimePoint now
   const std::lock_guard lock(mutex_);
   auto grant = codes_.Take(code, now);
   if (!grant) return std::nullopt;
-  sessions_.Add(session.secret, {std::move(grant->owner), session.csrf, now + kSessionLifetime},
-                now);
+  sessions_.Add(session.secret,
+                {std::move(grant->owner), session.csrf, now + options_.session_lifetime}, now);
   return session;
 }
 

@@ -46,6 +46,7 @@ class Gate {
   struct Options {
     bool is_private = false;           // neighbours are strangers
     std::vector<auth::Token> readers;  // of metrics
+    std::chrono::seconds session_lifetime = kSessionLifetime;
     // So many random bytes. Any thread.
     std::function<std::string(std::size_t)> random;
   };

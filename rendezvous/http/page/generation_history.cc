@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "rendezvous/http/page/redaction.h"
 #include "rendezvous/http/page/stacks_text.h"
 
 namespace ddprun::http {
@@ -27,12 +28,10 @@ Json Ago(const std::optional<std::int64_t>& unix_ms, std::int64_t now_unix_ms) {
 
 void GenerationHistory::OnLine(const Json& line, std::int64_t unix_ms) {
   const std::string event = TextOf(line, "event");
-  if (event == "formed" || event == "moved_again" || event == "restarted" || event == "finished") {
-    hang_stacks_.reset();
-  }
   if (event == "hung") {
+    last_hang_.reset();
     if (const auto stacks = line.find("stacks"); stacks != line.end()) {
-      hang_stacks_ = StacksText(*stacks);
+      last_hang_ = {NumberOf(line, "generation"), StacksText(*stacks)};
     }
   }
   const std::int64_t requeue_number = NumberOf(line, "epoch");
@@ -60,6 +59,7 @@ void GenerationHistory::Note(const std::string& event, const Json& line, std::in
     // A job that begins anew under its name counts from 0 again.
     if (entry->formed_ms) {
       entries_.clear();
+      last_hang_.reset();
       entry = &EntryOf(NumberOf(line, "epoch"), NumberOf(line, "generation"));
     }
     entry->formed_ms = unix_ms;
@@ -98,7 +98,9 @@ Json GenerationHistory::ToJson(std::int64_t now_unix_ms, bool redacted) const {
                     {"stopping_ms_ago", Ago(entry.stopping_ms, now_unix_ms)},
                     {"ended_ms_ago", Ago(entry.ended_ms, now_unix_ms)},
                     {"why", redacted ? std::string() : entry.why},
-                    {"phases_ms", entry.phases_ms.is_null() ? Json::object() : entry.phases_ms}});
+                    {"phases_ms", redacted                    ? RedactedPhases(entry.phases_ms)
+                                  : entry.phases_ms.is_null() ? Json::object()
+                                                              : entry.phases_ms}});
   }
   return json;
 }

@@ -22,8 +22,13 @@ class GenerationHistory {
   // Oldest first; what has not happened is null. `redacted`: without reasons.
   nlohmann::ordered_json ToJson(std::int64_t now_unix_ms, bool redacted) const;
 
-  // Where all ranks were when the newest hang was called, as text; nothing once they move.
-  const std::optional<std::string>& hang_stacks() const { return hang_stacks_; }
+  struct Hang {
+    std::int64_t generation = 0;
+    std::string stacks;  // where all ranks were, as text
+  };
+  // The newest one that was called, and whose stacks came. It stays when the job has started again:
+  // that is when people look.
+  const std::optional<Hang>& last_hang() const { return last_hang_; }
 
  private:
   struct Entry {
@@ -44,7 +49,7 @@ class GenerationHistory {
             Entry* entry);
 
   std::deque<Entry> entries_;
-  std::optional<std::string> hang_stacks_;
+  std::optional<Hang> last_hang_;
 };
 
 }  // namespace ddprun::http

@@ -63,13 +63,16 @@ absl::StatusOr<LogRequest> LogRequestOf(const Request& request) {
   return wanted;
 }
 
-void LogView::Begin(const LogService* service, const std::string& owner, LogRequest request,
-                    Responder* responder) {
+std::shared_ptr<LogView> LogView::Make(const LogService* service, Responder* responder) {
   const auto stream = responder->Open({.status = 200, .content_type = "text/event-stream"});
-  const auto view = std::make_shared<LogView>(service, stream);
+  auto view = std::make_shared<LogView>(service, stream);
   stream->OnSent([view] { view->OnSent(); });
   stream->OnClose([view] { view->OnClose(); });
-  view->SetId(service->read(owner, std::move(request), view));
+  return view;
+}
+
+void LogView::Read(const std::string& owner, LogRequest request) {
+  SetId(service_->read(owner, std::move(request), shared_from_this()));
 }
 
 void LogView::SetId(LogReadId id) {
@@ -85,12 +88,15 @@ void LogView::SetId(LogReadId id) {
 }
 
 void LogView::OnText(const LogSource&, std::string text) {
+  const std::size_t bytes = text.size();
+  const Stream::Piece piece = SseEvent("text", Dump(nlohmann::ordered_json(std::move(text)), -1));
   {
     const std::lock_guard lock(mutex_);
-    unacknowledged_ += text.size();
+    if (over_) return;
+    unacknowledged_ += bytes;
+    pace_.Wrote(piece->size());
   }
-  stream_->Write(std::make_shared<const std::string>(absl::StrCat(
-      "event: text\ndata: ", Dump(nlohmann::ordered_json(std::move(text)), -1), "\n\n")));
+  stream_->Write(piece);
 }
 
 void LogView::OnSourceEnd(const LogSource&, std::string note) {
@@ -103,11 +109,43 @@ void LogView::OnEnd(absl::Status why) {
   std::string text;
   {
     const std::lock_guard lock(mutex_);
-    over_ = true;
+    if (std::exchange(over_, true)) return;
     text = why.ok() ? notes_ : std::string(why.message());
   }
-  stream_->Write(SseEvent("end", Dump(nlohmann::ordered_json{{"text", text}}, -1)));
+  Say(text);
+}
+
+void LogView::Say(const std::string& end) {
+  stream_->Write(SseEvent("end", Dump(nlohmann::ordered_json{{"text", end}}, -1)));
   stream_->Close();
+}
+
+void LogView::End(const std::string& why) {
+  if (Cancel()) Say(why);
+}
+
+void LogView::Cut() {
+  Cancel();
+  stream_->Abort();
+}
+
+bool LogView::Cancel() {
+  std::unique_lock lock(mutex_);
+  if (std::exchange(over_, true)) return false;
+  const std::optional<LogReadId> id = id_;
+  lock.unlock();
+  if (id) service_->cancel(*id);
+  return true;
+}
+
+bool LogView::is_over() {
+  const std::lock_guard lock(mutex_);
+  return over_;
+}
+
+bool LogView::IsTooSlow(TimePoint now) {
+  const std::lock_guard lock(mutex_);
+  return pace_.IsTooSlow(stream_->unsent(), now);
 }
 
 void LogView::OnSent() {
@@ -119,12 +157,6 @@ void LogView::OnSent() {
   service_->acknowledge(id, bytes);
 }
 
-void LogView::OnClose() {
-  std::unique_lock lock(mutex_);
-  if (std::exchange(over_, true) || !id_) return;
-  const LogReadId id = *id_;
-  lock.unlock();
-  service_->cancel(id);
-}
+void LogView::OnClose() { Cancel(); }
 
 }  // namespace ddprun::http

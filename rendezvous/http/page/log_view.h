@@ -15,6 +15,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "rendezvous/core/types.h"
+#include "rendezvous/http/page/pace.h"
 #include "rendezvous/http/server/message.h"
 #include "rendezvous/http/server/responder.h"
 #include "rendezvous/service/job/log_request.h"
@@ -35,9 +37,18 @@ absl::StatusOr<LogRequest> LogRequestOf(const Request& request);
 
 class LogView final : public LogReader, public std::enable_shared_from_this<LogView> {
  public:
-  // Begins to read, and answers. `service` outlives the stream.
-  static void Begin(const LogService* service, const std::string& owner, LogRequest request,
-                    Responder* responder);
+  // Answers with a stream. `service` outlives it.
+  static std::shared_ptr<LogView> Make(const LogService* service, Responder* responder);
+  // Begins to read. Once.
+  void Read(const std::string& owner, LogRequest request);
+
+  // Ends the reading, and tells the viewer why.
+  void End(const std::string& why);
+  // The same at once, for a viewer who does not read.
+  void Cut();
+  // The reading has ended, or the viewer has gone.
+  bool is_over();
+  bool IsTooSlow(TimePoint now);
 
   LogView(const LogService* service, std::shared_ptr<Stream> stream)
       : service_(service), stream_(std::move(stream)) {}
@@ -48,6 +59,10 @@ class LogView final : public LogReader, public std::enable_shared_from_this<LogV
 
  private:
   void SetId(LogReadId id);
+  // False: it is over already.
+  bool Cancel();
+  // The last event.
+  void Say(const std::string& end);
   void OnSent();
   void OnClose();
 
@@ -59,6 +74,7 @@ class LogView final : public LogReader, public std::enable_shared_from_this<LogV
   std::optional<LogReadId> id_;  // from ReadLogs' return on
   std::size_t unacknowledged_ = 0;
   std::string notes_;  // of the files that have ended
+  Pace pace_;
   bool over_ = false;  // OnEnd or OnClose has come
 };
 

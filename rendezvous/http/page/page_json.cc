@@ -120,8 +120,9 @@ Json WholeJob(JobStatus job, const JobPast& past, PageTime time, bool redacted) 
   }
   json["generations"] = past.generations.ToJson(time.unix_ms, redacted);
   json["nodes"] = NodesAsColumns(nodes);
-  const auto& stacks = past.generations.hang_stacks();
-  json["hang_stacks"] = stacks && !redacted ? Json(*stacks) : Json(nullptr);
+  const auto& hang = past.generations.last_hang();
+  json["hang_generation"] = hang ? Json(hang->generation) : Json(nullptr);
+  json["hang_stacks"] = hang && !redacted ? Json(hang->stacks) : Json(nullptr);
   return json;
 }
 

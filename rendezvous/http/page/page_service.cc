@@ -47,6 +47,14 @@ Response NoSuchName(const char* field) {
   return ErrorAnswer(400, absl::StrCat(field, ": expected a name"));
 }
 
+Response TooManyWait() {
+  return ErrorAnswer(503, "too many requests wait for an answer: ask again in a second");
+}
+
+SharedAnswers::Answer Shared(std::optional<std::string> text) {
+  return text ? std::make_shared<const std::string>(*std::move(text)) : nullptr;
+}
+
 JobLoop::AnswerCallback AnswerTo(std::shared_ptr<Responder> responder) {
   return [responder = std::move(responder)](const absl::StatusOr<std::string>& result) {
     responder->Send(result.ok() ? JsonAnswer(Json{{"text", *result}})
@@ -89,7 +97,21 @@ const PageService::Route PageService::kRoutes[] = {
 PageService::PageService(Options options)
     : options_(std::move(options)),
       gate_(options_.gate),
-      feed_({options_.loop, options_.events, options_.daemon}) {}
+      logs_(options_.logs),
+      feed_({options_.loop, options_.events, options_.daemon,
+             [this](TimePoint now) { logs_.EndOverdue(now); }}),
+      states_(
+          [this](const ViewKey& key, const SharedAnswers::Done& done) {
+            feed_.Get(key,
+                      [done](std::optional<std::string> json) { done(Shared(std::move(json))); });
+          },
+          &Now),
+      metrics_(
+          [this](const ViewKey& key, const SharedAnswers::Done& done) {
+            options_.metrics(key.redacted ? std::nullopt : std::optional(key.owner),
+                             [done](std::string text) { done(Shared(std::move(text))); });
+          },
+          &Now) {}
 
 std::string PageService::NewCode(const std::string& owner) { return gate_.NewCode(owner, Now()); }
 
@@ -129,10 +151,6 @@ void PageService::Serve(Request request, std::shared_ptr<Responder> responder) {
   (this->*found->serve)(call);
 }
 
-ViewKey PageService::KeyOf(const Call& call, const std::string& job) const {
-  return {call.viewer.owner, job, call.viewer.redacted()};
-}
-
 // ---- for everybody ----
 
 void PageService::Page(Call& call) {
@@ -159,12 +177,12 @@ void PageService::LogIn(Call& call) {
                     "new one"));
   }
   Json json = {{"csrf", session->csrf},
-               {"expires_ms", std::chrono::milliseconds(Gate::kSessionLifetime).count()}};
+               {"expires_ms", std::chrono::milliseconds(options_.gate.session_lifetime).count()}};
   const bool by_cookie = SessionByOf(call.request) == SessionBy::kCookie;
   if (!by_cookie) json["token"] = session->secret;
   Response answer = JsonAnswer(json);
   if (by_cookie) {
-    const auto seconds = std::chrono::seconds(Gate::kSessionLifetime).count();
+    const auto seconds = options_.gate.session_lifetime.count();
     answer.headers.emplace_back("Set-Cookie", absl::StrCat(Gate::kCookie, "=", session->secret,
                                                            "; Path=/; Max-Age=", seconds,
                                                            "; Secure; HttpOnly; SameSite=Strict"));
@@ -184,41 +202,45 @@ void PageService::Session(Call& call) {
 
 void PageService::ShowMetrics(Call& call) {
   if (!options_.metrics) return call.responder->Send(ErrorAnswer(404, "there are no metrics"));
-  options_.metrics(call.viewer.redacted() ? std::nullopt : std::optional(call.viewer.owner),
-                   [responder = call.responder](std::string text) {
-                     responder->Send({.status = 200,
-                                      .content_type = "text/plain; version=0.0.4; charset=utf-8",
-                                      .body = std::move(text)});
-                   });
+  const bool accepted = metrics_.Get(call.Key(""), [responder = call.responder](
+                                                       const SharedAnswers::Answer& text) {
+    responder->Send(
+        {.status = 200, .content_type = "text/plain; version=0.0.4; charset=utf-8", .body = *text});
+  });
+  if (!accepted) call.responder->Send(TooManyWait());
 }
 
 void PageService::Jobs(Call& call) {
-  feed_.Get(KeyOf(call, ""), [responder = call.responder](std::optional<std::string> json) {
-    responder->Send(JsonAnswer(std::move(json).value_or("{}")));
-  });
+  const bool accepted =
+      states_.Get(call.Key(""), [responder = call.responder](const SharedAnswers::Answer& json) {
+        responder->Send(JsonAnswer(json == nullptr ? "{}" : *json));
+      });
+  if (!accepted) call.responder->Send(TooManyWait());
 }
 
 void PageService::Job(Call& call) {
   const std::string job = call.request.Query("job");
   if (!IsName(job, wire::kMaxJobBytes)) return call.responder->Send(NoSuchName("job"));
-  feed_.Get(KeyOf(call, job), [responder = call.responder](std::optional<std::string> json) {
-    responder->Send(json ? JsonAnswer(*std::move(json)) : ErrorAnswer(404, "there is no such job"));
+  const bool accepted = states_.Get(call.Key(job), [responder = call.responder](
+                                                       const SharedAnswers::Answer& json) {
+    responder->Send(json == nullptr ? ErrorAnswer(404, "there is no such job") : JsonAnswer(*json));
   });
+  if (!accepted) call.responder->Send(TooManyWait());
 }
 
 void PageService::Events(Call& call) {
   const std::string job = call.request.Query("job");
   if (job.size() > wire::kMaxJobBytes) return call.responder->Send(NoSuchName("job"));
-  feed_.Watch(KeyOf(call, job), call.viewer.until, call.responder);
+  feed_.Watch(call.Key(job), call.viewer.until, call.responder);
 }
 
 // ---- for the owner ----
 
 void PageService::Logs(Call& call) {
-  if (!options_.logs.read) return call.responder->Send(ErrorAnswer(404, "there are no logs here"));
+  if (!logs_.exist()) return call.responder->Send(ErrorAnswer(404, "there are no logs here"));
   auto wanted = LogRequestOf(call.request);
   if (!wanted.ok()) return call.responder->Send(ErrorAnswer(wanted.status()));
-  LogView::Begin(&options_.logs, call.viewer.owner, *std::move(wanted), call.responder.get());
+  logs_.Begin(call.viewer.owner, call.viewer.until, *std::move(wanted), call.responder);
 }
 
 void PageService::Stacks(Call& call) {

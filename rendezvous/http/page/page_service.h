@@ -10,7 +10,8 @@
 #include <string>
 
 #include "rendezvous/http/access/gate.h"
-#include "rendezvous/http/page/log_view.h"
+#include "rendezvous/http/page/log_views.h"
+#include "rendezvous/http/page/shared_answers.h"
 #include "rendezvous/http/page/state_feed.h"
 #include "rendezvous/http/server/http_server.h"
 #include "rendezvous/service/job/event_log.h"
@@ -51,6 +52,8 @@ class PageService {
     Request request;
     Viewer viewer;
     std::shared_ptr<Responder> responder;
+
+    ViewKey Key(const std::string& job) const { return {viewer.owner, job, viewer.redacted()}; }
   };
   struct Route;
   static const Route kRoutes[];
@@ -68,11 +71,12 @@ class PageService {
   void Stop(Call& call);
   void Drain(Call& call);
 
-  ViewKey KeyOf(const Call& call, const std::string& job) const;
-
   const Options options_;
   Gate gate_;
+  LogViews logs_;
   StateFeed feed_;
+  SharedAnswers states_;   // of the feed
+  SharedAnswers metrics_;  // their keys have no job
 };
 
 }  // namespace ddprun::http

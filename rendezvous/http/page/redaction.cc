@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "rendezvous/core/measures/restart_phases.h"
 
 namespace ddprun::http {
 namespace {
@@ -50,10 +51,24 @@ void Redact(JobStatus* job) {
   }
 }
 
+nlohmann::ordered_json RedactedPhases(const nlohmann::ordered_json& phases_ms) {
+  nlohmann::ordered_json shown = nlohmann::ordered_json::object();
+  if (!phases_ms.is_object()) return shown;
+  for (const auto& [name, ms] : phases_ms.items()) {
+    if (!ms.is_number()) continue;
+    const std::string phase(KnownPhase(name));
+    shown[phase] = shown.value(phase, 0.0) + ms.get<double>();
+  }
+  return shown;
+}
+
 nlohmann::ordered_json RedactedLine(const nlohmann::ordered_json& line) {
   nlohmann::ordered_json shown;
   for (const char* name : kHarmless) {
     if (const auto found = line.find(name); found != line.end()) shown[name] = *found;
+  }
+  if (const auto phases = shown.find("phases_ms"); phases != shown.end()) {
+    *phases = RedactedPhases(*phases);
   }
   return shown;
 }

@@ -14,6 +14,9 @@ void Redact(JobStatus* job);
 // Of a line of history only the members that are known to be harmless.
 nlohmann::ordered_json RedactedLine(const nlohmann::ordered_json& line);
 
+// Phases that only the program names are together "other", as in the metrics.
+nlohmann::ordered_json RedactedPhases(const nlohmann::ordered_json& phases_ms);
+
 }  // namespace ddprun::http
 
 #endif  // DDPRUN_RENDEZVOUS_HTTP_PAGE_REDACTION_H_

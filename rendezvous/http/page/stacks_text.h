@@ -7,8 +7,8 @@
 
 namespace ddprun::http {
 
-// `stacks`: what ToJson of rendezvous/stacks/stack_text.h makes. Main threads only: one line for
-// each run of frames that the same ranks are in.
+// `stacks`: what ToJson of rendezvous/stacks/stack_text.h makes of ranks. Gives what ToText there
+// makes of the same tree; "" for what is no such tree.
 std::string StacksText(const nlohmann::ordered_json& stacks);
 
 }  // namespace ddprun::http

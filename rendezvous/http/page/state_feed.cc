@@ -56,6 +56,10 @@ void StateFeed::Run(std::function<void()> task) { executor_.Post(std::move(task)
 
 void StateFeed::Get(ViewKey key, std::function<void(std::optional<std::string>)> done) {
   Run([this, key = std::move(key), done = std::move(done)] {
+    const auto watched = views_.find(key);
+    if (watched != views_.end()) {
+      if (auto json = watched->second.view.FreshJson(Now())) return done(std::move(json));
+    }
     Make(key, [done](const Json& json) {
       done(json.is_null() ? std::nullopt : std::optional(Dump(json, -1)));
     });
@@ -65,10 +69,15 @@ void StateFeed::Get(ViewKey key, std::function<void(std::optional<std::string>)>
 void StateFeed::Watch(ViewKey key, TimePoint until, std::shared_ptr<Responder> responder) {
   Run([this, key = std::move(key), until, responder = std::move(responder)] {
     std::size_t viewers = 0;
-    for (const auto& [other, watched] : views_) viewers += watched.size();
-    if (viewers >= kMostViewers) {
+    std::size_t neighbours = 0;
+    for (const auto& [other, watched] : views_) {
+      viewers += watched.size();
+      if (other.redacted) neighbours += watched.size();
+    }
+    if (viewers >= kMostViewers || (key.redacted && neighbours >= kMostViewers - kReserved)) {
       responder->Send(ErrorAnswer(
-          503, absl::StrCat("the page has ", viewers, " viewers, and no more are possible")));
+          503, absl::StrCat("the page has ", viewers, " viewers, and no more are possible",
+                            key.redacted ? " without a session" : "")));
       return;
     }
     Watched& watched = views_[key];
@@ -223,6 +232,10 @@ void StateFeed::TakeSample(const std::vector<JobLoop::Summary>& jobs) {
 // ---- the feed's thread ----
 
 TimePoint StateFeed::Tick(TimePoint now) {
+  if (now >= next_turn_) {
+    next_turn_ = now + StepRates::kInterval;
+    if (options_.on_turn) options_.on_turn(now);
+  }
   if (now >= next_sample_ && !sampling_) {
     sampling_ = true;
     next_sample_ = now + StepRates::kInterval;
@@ -230,7 +243,7 @@ TimePoint StateFeed::Tick(TimePoint now) {
       Run([this, jobs = std::move(jobs)] { TakeSample(jobs); });
     });
   }
-  TimePoint next = sampling_ ? now + StepRates::kInterval : next_sample_;
+  TimePoint next = std::min(next_turn_, sampling_ ? now + StepRates::kInterval : next_sample_);
   for (auto entry = views_.begin(); entry != views_.end();) {
     auto& [key, watched] = *entry;
     watched.view.DropEnded(now);

@@ -34,11 +34,15 @@ namespace ddprun::http {
 class StateFeed {
  public:
   static constexpr std::size_t kMostViewers = 256;
+  // Of them, for those who have signed in.
+  static constexpr std::size_t kReserved = 64;
 
   struct Options {
     JobLoop* loop;  // outlives this
     std::shared_ptr<EventLog> events;
     std::function<DaemonStatus()> daemon;
+    // Called on the feed's thread, at least every StepRates::kInterval; must not block.
+    std::function<void(TimePoint now)> on_turn{};
   };
   explicit StateFeed(Options options);
   ~StateFeed() { Shutdown(); }
@@ -105,6 +109,7 @@ class StateFeed {
   std::map<std::string, JobPast> pasts_;
   std::map<ViewKey, Watched> views_;
   std::uint64_t newest_viewer_ = 0;
+  TimePoint next_turn_{};
   TimePoint next_sample_{};
   bool sampling_ = false;
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "rendezvous/http/page/page_json.h"
 #include "rendezvous/json/dump.h"
 
@@ -13,16 +14,18 @@ namespace {
 constexpr std::size_t kBytesPerSecond = 16 << 20;  // of one view, to all its viewers
 constexpr int kCostFactor = 25;                    // 4 % of a core
 constexpr std::chrono::seconds kLongest{30};
+constexpr absl::string_view kData = "\ndata: ";
+constexpr absl::string_view kEnd = "\n\n";
 
 }  // namespace
 
 Stream::Piece SseEvent(const std::string& name, const std::string& data) {
-  return std::make_shared<const std::string>(
-      absl::StrCat("event: ", name, "\ndata: ", data, "\n\n"));
+  return std::make_shared<const std::string>(absl::StrCat("event: ", name, kData, data, kEnd));
 }
 
 void View::Add(std::uint64_t id, std::shared_ptr<Stream> stream, TimePoint until) {
   viewers_.push_back({id, std::move(stream), until});
+  viewers_.back().pace.Wrote(viewers_.back().stream->unsent());
 }
 
 void View::Drop(std::uint64_t id) {
@@ -31,13 +34,24 @@ void View::Drop(std::uint64_t id) {
 
 void View::DropEnded(TimePoint now) {
   for (Viewer& viewer : viewers_) {
-    if (viewer.until > now) continue;
-    viewer.stream->Close();
-    viewer.gone = true;
+    if (viewer.until <= now) {
+      viewer.stream->Close();
+      viewer.gone = true;
+    } else if (viewer.pace.IsTooSlow(viewer.stream->unsent(), now)) {
+      viewer.stream->Abort();
+      viewer.gone = true;
+    }
   }
   viewers_.erase(std::remove_if(viewers_.begin(), viewers_.end(),
                                 [](const Viewer& viewer) { return viewer.gone; }),
                  viewers_.end());
+}
+
+std::optional<std::string> View::FreshJson(TimePoint now) const {
+  const Stream::Piece event = Fresh(now);
+  if (event == nullptr) return std::nullopt;
+  const std::size_t begin = event->find(kData.data()) + kData.size();
+  return event->substr(begin, event->size() - begin - kEnd.size());
 }
 
 void View::Hurry() { next_ = std::min(next_, earliest_); }
@@ -61,7 +75,9 @@ void View::Take(const std::string& event, const nlohmann::ordered_json& json, Du
 
 void View::Send(const Stream::Piece& piece) {
   for (Viewer& viewer : viewers_) {
-    if (!viewer.gone && !viewer.stream->Write(piece)) viewer.gone = true;
+    if (viewer.gone) continue;
+    viewer.pace.Wrote(piece->size());
+    if (!viewer.stream->Write(piece)) viewer.gone = true;
   }
 }
 

@@ -9,10 +9,12 @@
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "rendezvous/core/types.h"
+#include "rendezvous/http/page/pace.h"
 #include "rendezvous/http/server/responder.h"
 
 namespace ddprun::http {
@@ -48,6 +50,8 @@ class View {
   void SetAsked() { asked_ = true; }
   // As it was made last, where that is no older than its interval; else null.
   Stream::Piece Fresh(TimePoint now) const { return now < next_ ? newest_ : nullptr; }
+  // The same as it was before it became an event.
+  std::optional<std::string> FreshJson(TimePoint now) const;
   // Something has happened: as soon as the interval allows.
   void Hurry();
 
@@ -62,6 +66,7 @@ class View {
     std::uint64_t id;
     std::shared_ptr<Stream> stream;
     TimePoint until;
+    Pace pace{};
     bool gone = false;
   };
 

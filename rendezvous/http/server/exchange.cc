@@ -35,6 +35,16 @@ void OpenStream::Close() {
   });
 }
 
+void OpenStream::Abort() {
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+  }
+  mailbox_->Post([connection = connection_] {
+    if (const auto alive = connection.lock()) alive->Abort();
+  });
+}
+
 void OpenStream::OnClose(std::function<void()> closed) {
   std::unique_lock lock(mutex_);
   on_close_ = std::move(closed);

@@ -37,6 +37,7 @@ class OpenStream final : public Stream, public std::enable_shared_from_this<Open
 
   bool Write(Piece piece) override;
   void Close() override;
+  void Abort() override;
   void OnClose(std::function<void()> closed) override;
   void OnSent(std::function<void()> sent) override;
   std::size_t unsent() const override;

@@ -30,6 +30,8 @@ class Stream {
   }
   // Ends it, once what was written is sent.
   virtual void Close() = 0;
+  // Ends it at once, and drops what was not sent.
+  virtual void Abort() = 0;
 
   // Called once, on the server's thread, when either side has ended the connection: soon, if
   // it has already; not after the server's Shutdown. Must not block.

@@ -34,6 +34,9 @@ class PageAttacks {
 
   // A head that never ends, a byte now and then: each in time, all of them not.
   void DrippingHead(Verdicts& verdicts) const;
+  // Scrapers that ask again before they were answered, on many connections. Each answer is the
+  // metrics, or that there are too many; the job goes on.
+  void ScrapeStorm(Verdicts& verdicts) const;
   // A thousand at once: so many as there is room for are served, and the others are told.
   void ThousandViewers(Verdicts& verdicts) const;
 

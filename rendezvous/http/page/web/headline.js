@@ -49,6 +49,7 @@ class Headline {
       ["Step", number(job.step)],
       ["Steps/s", job.outcome ? "–" : rate(rateOf(job))],
       ["Checkpoint", this.checkpointOf(job)],
+      ...(Number.isFinite(job.snapshot_ms_ago) ? [["Snapshot in memory", `${wholeAge(job.snapshot_ms_ago)} ago`]] : []),
       ["Restarts", `${number(job.restarts)} of ${number(job.max_restarts)}`],
     ];
     if (job.restore && job.restore.tier !== "none") {
@@ -65,8 +66,9 @@ class Headline {
 
   checkpointOf(job) {
     if (job.checkpoint === null || job.checkpoint === undefined) return "none";
-    const behind = job.step > job.checkpoint ? ` (${count(job.step - job.checkpoint, "step")} ago)` : "";
-    return `step ${number(job.checkpoint)}${behind}`;
+    const ago = job.step > job.checkpoint ? [`${count(job.step - job.checkpoint, "step")} ago`] : [];
+    if (Number.isFinite(job.checkpoint_ms_ago)) ago.push(`${wholeAge(job.checkpoint_ms_ago)} ago`);
+    return `step ${number(job.checkpoint)}${ago.length > 0 ? ` (${ago.join(", ")})` : ""}`;
   }
 }
 

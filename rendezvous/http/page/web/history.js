@@ -81,14 +81,17 @@ class Stacks {
     this.take = element("button", {type: "button", onclick: () => this.ask()}, "Take the stacks now");
     this.root = section("stacks", "Stacks", element("p", {}, this.take), this.note, this.text);
     this.own = false;
+    this.hang = "";
   }
 
   update(job) {
     this.take.hidden = !this.session.signedIn || Boolean(job.outcome);
     const hang = job.hang_stacks ? printable(job.hang_stacks) : "";
+    if (hang !== "" && hang !== this.hang) this.own = false;  // a new hang is worth more than what was asked for
+    this.hang = hang;
     if (!this.own) {
       setText(this.text, hang);
-      setText(this.note, hang === "" ? "" : "Taken when the hang was noticed.");
+      setText(this.note, hang === "" ? "" : `The hang of generation ${job.hang_generation}: taken when it was noticed.`);
     }
     this.text.hidden = this.text.textContent === "";
     this.root.hidden = this.text.hidden && this.take.hidden;

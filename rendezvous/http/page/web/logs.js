@@ -21,7 +21,6 @@ class Logs {
   constructor(session, job) {
     this.session = session;
     this.job = job;
-    this.generation = 0;
     this.reading = null;
     this.rank = element("input", {type: "number", min: "0", id: "log-rank", value: "0", required: true});
     this.which = element("input", {type: "number", min: "0", id: "log-generation", placeholder: "newest"});
@@ -43,8 +42,7 @@ class Logs {
     this.clear();
   }
 
-  update(job) {
-    this.generation = job.generation;
+  update() {
     this.form.hidden = !this.session.signedIn;
     this.refusal.hidden = this.session.signedIn;
     setText(this.refusal, kSignIn);
@@ -85,10 +83,13 @@ class Logs {
     this.clear();
     const reading = new AbortController();
     this.reading = reading;
-    const generation = this.which.value === "" ? this.generation : Number(this.which.value);
-    const what = `${this.stream.value} of rank ${this.rank.value}, generation ${generation}`;
-    const query = new URLSearchParams({job: this.job, rank: this.rank.value, generation, stream: this.stream.value,
+    const generation = this.which.value;
+    const what = `${this.stream.value} of rank ${this.rank.value}, ` +
+      (generation === "" ? "the newest generation" : `generation ${generation}`);
+    const query = new URLSearchParams({job: this.job, rank: this.rank.value, stream: this.stream.value,
                                        tail: kTailLines, follow: 1});
+    // Without one the rendezvous goes on with the next generation when the job starts again.
+    if (generation !== "") query.set("generation", generation);
     setText(this.note, `Reading ${what}…`);
     let ending = "the rendezvous closed the connection";
     try {

@@ -102,6 +102,9 @@ function nextText(job) {
 function later(job, ms) {
   if (ms <= 0 || !job) return job;
   const aged = {...job, since_ms_ago: job.since_ms_ago + ms};
+  for (const name of ["checkpoint_ms_ago", "snapshot_ms_ago"]) {
+    if (Number.isFinite(job[name])) aged[name] = job[name] + ms;
+  }
   if (job.progress) aged.progress = {...job.progress, still_ms: job.progress.still_ms + ms};
   return aged;
 }

@@ -112,6 +112,19 @@ std::string Line(const std::string& text, const std::string& begin) {
   return "";
 }
 
+// increase() does not count the value that a series begins with.
+TEST(DaemonMetricsTest, ARestartOfAnyCauseIsCountedFromZero) {
+  JobStatus job;
+  job.job = "new";
+  const std::string text = DaemonMetrics({}, {}, {job}, Hosts::kNamed);
+  for (const char* cause :
+       {"worker_failed", "worker_left_early", "node_lost", "node_left", "hung", "planned"}) {
+    const std::string series =
+        std::string("ddprun_job_restarts_total{job=\"new\",cause=\"") + cause + "\"}";
+    EXPECT_EQ(Line(text, series), series + " 0");
+  }
+}
+
 TEST(DaemonMetricsTest, AHangIsSeen) {
   JobStatus job = JobOf("train", 1);
   job.progress->hang = "rank 3 waits in a collective on n17";

@@ -3,7 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
+
+#include "rendezvous/stacks/stack_text.h"
+#include "rendezvous/stacks/stack_tree.h"
 
 namespace ddprun::http {
 namespace generation_history_test {
@@ -65,18 +69,46 @@ TEST_F(GenerationHistoryTest, SoManyAreKept) {
   EXPECT_EQ(Shown().back()["generation"], 199);
 }
 
-TEST_F(GenerationHistoryTest, TheStacksOfAHangAreThereUntilItIsOver) {
-  const Json inner = {{"function", "all_reduce"}, {"file", "dist.py"}, {"line", 7},
-                      {"image", "python"},        {"ranks", {{0, 2}}}, {"frames", Json::array()}};
-  const Json outer = {{"function", "main"}, {"file", "train.py"}, {"line", 3},
-                      {"image", "python"},  {"ranks", {{0, 3}}},  {"frames", {inner}}};
+// A hang is mostly ended by a restart, and people look after that.
+TEST_F(GenerationHistoryTest, TheStacksOfAHangStayUntilTheNextOne) {
+  const auto stacks_of = [](const char* function) {
+    StackTree tree;
+    tree.Add(0, ThreadKind::kMain, {{function, "train.py", 3, "python"}});
+    return Json{{"stacks", ToJson(tree, "rank")}};
+  };
   On(1000, 0, "formed");
-  On(2000, 0, "hung", {{"stacks", {{"main", {outer}}}}});
-  ASSERT_TRUE(history_.hang_stacks());
-  EXPECT_THAT(*history_.hang_stacks(), HasSubstr("[0-3] main"));
-  EXPECT_THAT(*history_.hang_stacks(), HasSubstr("\n  [0-2] all_reduce"));
-  On(3000, 0, "moved_again");
-  EXPECT_FALSE(history_.hang_stacks());
+  On(2000, 0, "hung", stacks_of("first"));
+  On(3000, 0, "restarted");
+  On(4000, 1, "formed");
+  On(5000, 1, "moved_again");
+  ASSERT_TRUE(history_.last_hang());
+  EXPECT_EQ(history_.last_hang()->generation, 0);
+  EXPECT_THAT(history_.last_hang()->stacks, HasSubstr("first train.py:3"));
+  On(6000, 1, "hung", stacks_of("second"));
+  EXPECT_EQ(history_.last_hang()->generation, 1);
+  EXPECT_THAT(history_.last_hang()->stacks, HasSubstr("second train.py:3"));
+  On(7000, 0, "formed");  // the job begins anew under its name
+  On(8000, 0, "formed");
+  EXPECT_FALSE(history_.last_hang());
+}
+
+// "Take the stacks now" on the page, `ddprun stacks` and the history all look the same.
+TEST_F(GenerationHistoryTest, TheStacksOfAHangAreWrittenAsStacksThatWereAskedFor) {
+  StackTree tree;
+  for (std::uint32_t rank = 0; rank < 4; ++rank) {
+    const bool late = rank == 3;
+    tree.Add(rank, ThreadKind::kMain,
+             {{"main", "train.py", 3, "python"},
+              {late ? "load" : "all_reduce", late ? "data.py" : "dist.py", 7, "python"},
+              {late ? "" : "poll", "", 0, late ? "libx.so" : "libc.so"}});
+    tree.Add(rank, ThreadKind::kOther, {{"run", "pool.cc", 9, "libtorch.so"}});
+  }
+  tree.Add(RankNote{3, RankTrouble::kStopped, "stopped by a signal"});
+  On(1000, 0, "formed");
+  On(2000, 0, "hung", {{"stacks", ToJson(tree, "rank")}});
+  ASSERT_TRUE(history_.last_hang());
+  EXPECT_EQ(history_.last_hang()->stacks, ToText(tree, {}));
+  EXPECT_THAT(history_.last_hang()->stacks, HasSubstr("3 [0-2] all_reduce dist.py:7"));
 }
 
 TEST_F(GenerationHistoryTest, LinesOfAnOddShapeAreNoHarm) {

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -255,13 +257,21 @@ TEST_F(PageServiceTest, OneViewerTooManyIsToldSo) {
   setrlimit(RLIMIT_NOFILE, &descriptors);
   StartWith({});
   std::vector<std::unique_ptr<HttpClient>> viewers;
-  for (std::size_t i = 0; i < StateFeed::kMostViewers; ++i) {
+  const auto watch = [&](const std::string& session) {
     viewers.push_back(std::make_unique<HttpClient>(port()));
-    viewers.back()->Say(Get("/api/events"));
-    ASSERT_TRUE(viewers.back()->HearUntil("event: jobs\n")) << i;
-  }
+    viewers.back()->Say(Get("/api/events", session));
+    return viewers.back()->HearUntil("event: jobs\n");
+  };
+  const std::size_t neighbours = StateFeed::kMostViewers - StateFeed::kReserved;
+  for (std::size_t i = 0; i < neighbours; ++i) ASSERT_TRUE(watch("")) << i;
   EXPECT_THAT(Ask(port(), Get("/api/events")), StartsWith("HTTP/1.1 503 "));
-  viewers.pop_back();  // and there is room again, as soon as that is noticed
+  const std::string ann = SignIn("ann");
+  for (std::size_t i = neighbours; i < StateFeed::kMostViewers; ++i) {
+    ASSERT_TRUE(watch(ann)) << i;
+  }
+  EXPECT_THAT(Ask(port(), Get("/api/events", ann)), StartsWith("HTTP/1.1 503 "));
+  viewers.erase(viewers.begin());
+  // There is room again, as soon as that is noticed.
   std::string answer;
   do {
     HttpClient next(port());
@@ -293,6 +303,24 @@ TEST_F(PageServiceTest, MetricsAreThoseOfWhoAsks) {
       Ask(port(), Get("/metrics", "Authorization: Bearer a-token-that-reads\r\n"));
   EXPECT_THAT(answer, EndsWith("owner=token:prom\n"));
   EXPECT_THAT(answer, HasSubstr("Content-Type: text/plain; version=0.0.4"));
+}
+
+// A scraper in a tight loop costs the jobs one look a second.
+TEST_F(PageServiceTest, WhoAsksOftenGetsTheSameAnswerForASecond) {
+  std::atomic<int> looks{0};
+  PageService::Options options;
+  options.metrics = [&](const std::optional<std::string>&,
+                        const std::function<void(std::string)>& done) {
+    done(absl::StrCat("look ", ++looks, "\n"));
+  };
+  StartWith(std::move(options));
+  const TimePoint begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 50; ++i) {
+    EXPECT_THAT(Ask(port(), Get("/metrics")), HasSubstr("\r\n\r\nlook ")) << i;
+  }
+  const auto took = std::chrono::steady_clock::now() - begin;
+  EXPECT_LE(looks, 1 + std::chrono::duration_cast<std::chrono::seconds>(took).count());
+  End();
 }
 
 // A reader of logs that a test plays.
@@ -369,6 +397,41 @@ TEST_F(PageServiceTest, ALogThatNobodyReadsAnyMoreIsCancelled) {
     ASSERT_TRUE(logs.Wait([&] { return logs.reading != nullptr; }));
   }
   EXPECT_TRUE(logs.Wait([&] { return logs.cancelled; }));
+  End();
+}
+
+TEST_F(PageServiceTest, ALogEndsWithItsSession) {
+  PlayedLogs logs;
+  PageService::Options options;
+  options.logs = logs.Service();
+  options.gate.session_lifetime = std::chrono::seconds(2);
+  StartWith(std::move(options));
+  HttpClient viewer(port());
+  viewer.Say(Get("/api/logs?job=ours&rank=3&follow=1", SignIn("ann")));
+  ASSERT_TRUE(logs.Wait([&] { return logs.reading != nullptr; }));
+  EXPECT_THAT(viewer.HearAll(), HasSubstr("event: end\ndata: {\"text\":\"the session is over"));
+  EXPECT_TRUE(logs.Wait([&] { return logs.cancelled; }));
+  End();
+}
+
+TEST_F(PageServiceTest, OneOwnerLeavesPlacesForTheLogsOfOthers) {
+  PlayedLogs logs;
+  PageService::Options options;
+  options.logs = logs.Service();
+  StartWith(std::move(options));
+  const std::string request = Get("/api/logs?job=ours&rank=3&follow=1", SignIn("ann"));
+  std::vector<std::unique_ptr<HttpClient>> viewers;
+  for (std::size_t i = 0; i < LogViews::kMostOfOwner; ++i) {
+    viewers.push_back(std::make_unique<HttpClient>(port()));
+    viewers.back()->Say(request);
+    ASSERT_TRUE(viewers.back()->HearUntil("\r\n\r\n"));
+    ASSERT_THAT(viewers.back()->heard(), StartsWith("HTTP/1.1 200 "));
+  }
+  EXPECT_THAT(Ask(port(), request), StartsWith("HTTP/1.1 503 "));
+  HttpClient bob(port());
+  bob.Say(Get("/api/logs?job=his&rank=0&follow=1", SignIn("bob")));
+  ASSERT_TRUE(bob.HearUntil("\r\n\r\n"));
+  EXPECT_THAT(bob.heard(), StartsWith("HTTP/1.1 200 "));
   End();
 }
 

@@ -70,5 +70,13 @@ TEST(RedactionTest, OfALineOnlyHarmlessMembersAreLeft) {
   EXPECT_EQ(RedactedLine(line).dump(), R"({"time":"t","job":"exp7","event":"failed","step":7})");
 }
 
+// A program names phases of its own.
+TEST(RedactionTest, PhasesThatOnlyAProgramNamesAreOne) {
+  const Json line = {{"event", "resumed"},
+                     {"phases_ms", {{"stop", 2.5}, {"secret", 1}, {"<b>secret", 2}, {"odd", "x"}}}};
+  EXPECT_EQ(RedactedLine(line).dump(),
+            R"({"event":"resumed","phases_ms":{"stop":2.5,"other":3.0}})");
+}
+
 }  // namespace redaction_test
 }  // namespace ddprun::http

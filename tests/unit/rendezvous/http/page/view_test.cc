@@ -27,13 +27,16 @@ class FakeStream final : public Stream {
     return true;
   }
   void Close() override { closed = true; }
+  void Abort() override { aborted = true; }
   void OnClose(std::function<void()>) override {}
   void OnSent(std::function<void()>) override {}
-  std::size_t unsent() const override { return 0; }
+  std::size_t unsent() const override { return waiting; }
 
   std::vector<std::string> pieces;
   bool takes = true;
   bool closed = false;
+  bool aborted = false;
+  std::size_t waiting = 0;
 };
 
 Json StateAt(int step, int age) { return {{"step", step}, {"since_ms_ago", age}}; }
@@ -94,6 +97,28 @@ TEST(ViewTest, WhoIsGoneOrTooSlowOrPastHisSessionIsDropped) {
   EXPECT_FALSE(stays->closed);
 }
 
+// Who reads a byte now and then would hold his place for ever.
+TEST(ViewTest, WhoDoesNotKeepUpForAMinuteLosesHisPlace) {
+  View view;
+  const auto drips = std::make_shared<FakeStream>();
+  const auto keeps_up = std::make_shared<FakeStream>();
+  view.Add(1, drips, TimePoint::max());
+  view.Add(2, keeps_up, TimePoint::max());
+  const auto piece = std::make_shared<const std::string>(std::string(Pace::kBytes, 'x'));
+  drips->waiting = Pace::kBytes;
+  for (int second = 0; second <= 60; ++second) {
+    if (second % 30 == 0) view.Send(piece);
+    drips->waiting = (second / 30 + 1) * Pace::kBytes - second;
+    keeps_up->waiting = 1;  // of another piece each time
+    view.DropEnded(kStart + second * 1s);
+  }
+  EXPECT_EQ(view.size(), 2u);
+  view.DropEnded(kStart + 61s);
+  EXPECT_TRUE(drips->aborted);
+  EXPECT_FALSE(keeps_up->aborted);
+  EXPECT_EQ(view.size(), 1u);
+}
+
 TEST(ViewTest, AtItsEndEverybodyIsTold) {
   View view;
   const auto viewer = std::make_shared<FakeStream>();
@@ -109,7 +134,9 @@ TEST(ViewTest, WhatWasMadeIsFreshUntilItIsDue) {
   EXPECT_EQ(view.Fresh(kStart), nullptr);
   view.Take("jobs", StateAt(1, 0), 0ms, kStart);
   EXPECT_NE(view.Fresh(kStart + 999ms), nullptr);
+  EXPECT_EQ(view.FreshJson(kStart + 999ms), R"({"step":1,"since_ms_ago":0})");
   EXPECT_EQ(view.Fresh(kStart + 1s), nullptr);
+  EXPECT_EQ(view.FreshJson(kStart + 1s), std::nullopt);
 }
 
 }  // namespace view_test

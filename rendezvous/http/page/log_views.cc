@@ -1,0 +1,58 @@
+#include "rendezvous/http/page/log_views.h"
+
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "rendezvous/http/page/answers.h"
+
+namespace ddprun::http {
+
+void LogViews::Begin(const std::string& owner, TimePoint until, LogRequest request,
+                     const std::shared_ptr<Responder>& responder) {
+  std::shared_ptr<LogView> view;
+  {
+    const std::lock_guard lock(mutex_);
+    open_.remove_if([](const Open& one) {
+      const auto still = one.view.lock();
+      return still == nullptr || still->is_over();
+    });
+    std::size_t of_owner = 0;
+    for (const Open& one : open_) of_owner += one.owner == owner ? 1 : 0;
+    if (of_owner < kMostOfOwner) {
+      view = LogView::Make(&service_, responder.get());
+      open_.push_back({owner, until, view});
+    }
+  }
+  if (view == nullptr) {
+    responder->Send(ErrorAnswer(503, absl::StrCat("you have ", kMostOfOwner,
+                                                  " logs open, and no more are possible: close "
+                                                  "one of them")));
+    return;
+  }
+  view->Read(owner, std::move(request));
+}
+
+void LogViews::EndOverdue(TimePoint now) {
+  std::vector<std::shared_ptr<LogView>> over;
+  std::vector<std::shared_ptr<LogView>> slow;
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto one = open_.begin(); one != open_.end();) {
+      const auto view = one->view.lock();
+      if (view == nullptr || view->is_over()) {
+        one = open_.erase(one);
+        continue;
+      }
+      if (one->until <= now) over.push_back(view);
+      if (view->IsTooSlow(now)) slow.push_back(view);
+      ++one;
+    }
+  }
+  for (const auto& view : over) {
+    view->End("the session is over: `ddprun page` prints a link for a new one");
+  }
+  for (const auto& view : slow) view->Cut();
+}
+
+}  // namespace ddprun::http
