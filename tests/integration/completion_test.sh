@@ -26,7 +26,7 @@ bash_offers() { # expected words, the words of the line; the last one is where t
     failed=1
   }
 }
-bash_offers "--nnodes --no-python --node-rank --nproc-per-node" ddprun --n
+bash_offers "--nnodes --no-python --node-rank --nproc-per-node --numa-binding" ddprun --n
 bash_offers "auto cpu gpu" ddprun --nproc-per-node ""
 bash_offers "gpu" ddprun --nproc-per-node g
 bash_offers "gpu" ddprun --nproc-per-node = g

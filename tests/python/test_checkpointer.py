@@ -408,7 +408,8 @@ class AgentTest(TemporaryFolder):
                                               "STEP=1"])
         self.assertIn("SNAPSHOT=2", connections[0])
         self.assertIn("CHECKPOINT=3 " + path, connections[0])
-        for tier, saves in (("memory", 3), ("durable", 1)):
+        snapshots = sum(line.startswith("SNAPSHOT=") for line in connections[0])
+        for tier, saves in (("memory", snapshots), ("durable", 1)):
             times = [line.split()[1] for line in connections[0] if line.startswith("SAVED=" + tier)]
             self.assertEqual(len(times), saves)
             self.assertTrue(all(0 < int(time) < 60e6 for time in times), times)

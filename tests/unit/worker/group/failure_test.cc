@@ -134,6 +134,7 @@ TEST(FailureTest, TheAgentHearsOfACheckpointWhenItIsOnDiskOrHasFailed) {
       0);
   EXPECT_THAT(agent.PacketsAfterInit(),
               ElementsAre("CHECKPOINT=0 " + folder.path() + "/good/step-000000000000.safetensors",
+                          ::testing::MatchesRegex("SAVED=durable [0-9]+"),
                           ::testing::MatchesRegex("CHECKPOINT_FAILED=0 1 cannot .*Not a directory"),
                           "BYE=1"));
 }

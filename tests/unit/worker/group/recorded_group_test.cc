@@ -9,10 +9,12 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -122,7 +124,9 @@ class SilentWork final : public CollectiveRecord::WorkPtr::element_type {
     changed_.notify_all();
     return completed_;
   }
-  bool isSuccess() const override { return succeeds_; }
+  std::exception_ptr exception() const override {
+    return succeeds_ ? nullptr : std::make_exception_ptr(std::runtime_error("it failed"));
+  }
 
   void Complete(bool succeeds = true) {
     const std::lock_guard<std::mutex> lock(mutex_);
