@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "tests/support/job.h"
+#include "tests/support/two_cores.h"
 
 namespace ddprun {
 namespace standbys_test {
@@ -130,6 +131,7 @@ TEST_F(StandbysTest, TakeTheWorkersPlacesWithTheirEnvironmentAndLogFiles) {
 
 // The machine has two cores at least.
 TEST_F(StandbysTest, RunOnTheCpusOfTheirLocalRank) {
+  if (!HasTwoCores()) GTEST_SKIP() << "needs two physical cores";
   Start("train", {"--warm", "--numa-binding", "exclusive"});
   const auto cpus_of = [](pid_t pid) {
     for (const std::string& line : ReadLines("/proc/" + std::to_string(pid) + "/status")) {
