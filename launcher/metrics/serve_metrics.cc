@@ -55,6 +55,12 @@ absl::StatusOr<std::unique_ptr<AgentEndpoint>> ServeMetrics(const AgentNames& na
   if (!config.checkpoint_dir.empty()) options.folders["checkpoints"] = config.checkpoint_dir;
   agent->board = std::make_shared<NodeBoard>();
   auto endpoint = AgentEndpoint::Start(std::move(options), agent->board, agent->meter);
+  if (absl::IsUnavailable(endpoint.status())) {
+    LogWarning(absl::StrCat("this node has no metrics: --http ", metrics.listen, ": ",
+                            endpoint.status().message(), "; the job goes on without them"));
+    agent->board = nullptr;
+    return nullptr;
+  }
   if (endpoint.ok()) {
     LogInfo(absl::StrCat("metrics of this node: ", (*endpoint)->tls() ? "https" : "http", "://",
                          FormatEndpoint({host, (*endpoint)->port()}), "/metrics"));

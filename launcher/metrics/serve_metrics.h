@@ -12,8 +12,9 @@
 namespace ddprun {
 
 // null without --http. Gives the agent the NodeBoard that the endpoint reads, and logs where the
-// metrics are. Errors name the flag: a token or certificate that is missing or cannot be read, an
-// address that is taken.
+// metrics are. Errors name the flag: a token or certificate that is missing or cannot be read.
+// An address on which it cannot listen is no error: it warns, and gives null. The training is worth
+// more than its metrics.
 absl::StatusOr<std::unique_ptr<AgentEndpoint>> ServeMetrics(const AgentNames& names,
                                                             const std::string& run_dir,
                                                             AgentOptions* agent);

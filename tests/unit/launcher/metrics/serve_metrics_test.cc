@@ -1,0 +1,52 @@
+#include "launcher/metrics/serve_metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "tests/support/temp_dir.h"
+
+namespace ddprun {
+namespace serve_metrics_test {
+
+using testing::HasSubstr;
+
+class ServeMetricsTest : public testing::Test {
+ protected:
+  absl::StatusOr<std::unique_ptr<AgentEndpoint>> Serve(const std::string& listen) {
+    agent_.config.told.metrics.listen = listen;
+    return ServeMetrics({"train", "n1", "1.2"}, folder_.path(), &agent_);
+  }
+
+  const TempDir folder_;
+  AgentOptions agent_;
+};
+
+// A node that trains is worth more than its metrics.
+TEST_F(ServeMetricsTest, APortThatIsTakenIsAWarning) {
+  const auto first = Serve("127.0.0.1:0");
+  ASSERT_TRUE(first.ok()) << first.status();
+  ASSERT_NE(*first, nullptr);
+  const std::string taken = absl::StrCat("127.0.0.1:", (*first)->port());
+  testing::internal::CaptureStdout();  // of a log that nobody has set up
+  const auto second = Serve(taken);
+  const std::string said = testing::internal::GetCapturedStdout();
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(*second, nullptr);
+  EXPECT_EQ(agent_.board, nullptr) << "nobody reads it";
+  EXPECT_THAT(said, HasSubstr(taken));
+  EXPECT_THAT(said, HasSubstr("in use"));
+  EXPECT_THAT(said, HasSubstr("goes on without"));
+}
+
+TEST_F(ServeMetricsTest, WhoCouldReadThemFromElsewhereMustShowAToken) {
+  const auto endpoint = Serve("0.0.0.0:0");
+  ASSERT_FALSE(endpoint.ok());
+  EXPECT_THAT(std::string(endpoint.status().message()), HasSubstr("--http-read-token-file"));
+}
+
+}  // namespace serve_metrics_test
+}  // namespace ddprun
