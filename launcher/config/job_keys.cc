@@ -126,7 +126,8 @@ constexpr JobKey kKeys[] = {
      "How often the agent of each node says that it lives. The same on every node."},
     {"rendezvous", "lease", KeyType::kDuration, kMinLease.count(), kMaxLease.count(),
      [](JobDraft& d) -> Field { return &d.config.spec.lease; },
-     "A node that the rendezvous has not heard for so long is lost, and has ended its workers by "
+     "A node that the rendezvous has not heard from for this time is lost, and has ended its "
+     "workers by "
      "then. At least three heartbeats. The same on every node."},
     {"rendezvous", "daemon_grace", KeyType::kDuration, 0, kLongest,
      [](JobDraft& d) -> Field { return &d.config.rendezvous.daemon_grace; },
@@ -151,7 +152,8 @@ constexpr JobKey kKeys[] = {
      "left; one more ends the job. 0: any number of times."},
     {"restart", "quarantine", KeyType::kInteger, 0, kMaxRestarts,
      [](JobDraft& d) -> Field { return &d.config.spec.quarantine; },
-     "Leave a node out of the job once its workers were the root cause of so many failures within "
+     "Leave a node out of the job once its workers were the root cause of this many failures "
+     "within "
      "quarantine_window. 0: never."},
     {"restart", "quarantine_window", KeyType::kDuration, 1, kLongest,
      [](JobDraft& d) -> Field { return &d.config.spec.quarantine_window; },
@@ -191,9 +193,8 @@ constexpr JobKey kKeys[] = {
      "The signal that ends the worker that hangs; SIGKILL follows within 2 s."},
     {"hang", "quarantine", KeyType::kInteger, 0, kMaxRestarts,
      [](JobDraft& d) -> Field { return &d.config.spec.hang_quarantine; },
-     "Leave a node out of the job after so many hangs of ranks on it, if another node waits to "
-     "take "
-     "its place. 0: never."},
+     "Leave a node out of the job after this many hangs of ranks on it, if another node waits to "
+     "take its place. 0: never."},
     {"checkpoint", "take_folder", KeyType::kBoolean, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.checkpoint.take_folder; },
      "Take checkpoint_dir also from another training that is using it, which saves nothing there "

@@ -125,7 +125,7 @@ class StillWatch {
   // Of those that have told nothing.
   void LookAtSilent(const std::vector<SeenWorker>& workers, TimePoint now, const FactsOf& facts,
                     NodeProgress* progress);
-  // Of those that have said BYE. Their end may hang as well: a static destructor, a driver.
+  // Workers that have said BYE. They may still hang in a static destructor or in a driver.
   void LookAtLeaving(const std::vector<SeenWorker>& workers, TimePoint now, const FactsOf& facts,
                      NodeProgress* progress);
   // Adds what the kernel says of a worker that is still. What does not count is the time under a

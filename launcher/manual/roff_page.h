@@ -32,7 +32,7 @@ class RoffPage {
   void Paragraph(absl::string_view text);
   // Lines that are not filled.
   void Lines(const std::vector<std::string>& lines);
-  // An entry of a list: what it is about, in bold, then in italics what stands for its value.
+  // An entry of a list: the name in bold, then the placeholder of its value in italics.
   void Item(absl::string_view name, absl::string_view value, absl::string_view text);
   // Names of pages, such as "ddprun.yaml(5)".
   void SeeAlso(const std::vector<std::string>& pages);

@@ -130,7 +130,7 @@ class Scraper {
           for (auto next = BenchClock::now(); !ends_; next += seconds(1)) {
             ScrapeOnce(port);
             while (!ends_ && BenchClock::now() < next + seconds(1)) {
-              std::this_thread::sleep_for(std::chrono::milliseconds(20));
+              std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the pace of scrapes
             }
           }
         }) {}

@@ -24,7 +24,8 @@ inline constexpr char kNoBinding[] = "off";
 //   node          all of the place's NUMA node
 //   socket        all of the NUMA nodes on the same socket
 //   exclusive     the node's physical cores, divided among its places; the first ones get one more
-//   core-complex  those that share one last-level cache. The node's caches are given out in turn,
+//   core-complex  the CPUs that share one last-level cache. The node's caches are given out in
+//   turn,
 //                 first the one with the most CPUs
 // FailedPrecondition: the text is for the user, and names the node.
 absl::StatusOr<std::vector<CpuList>> DivideCpus(const std::string& mode,
