@@ -116,7 +116,7 @@ class Agent:
         os.close(file)
 
     def ask(self, number, arguments):
-        file = memory_file(arguments)
+        file = memory_file(["", *arguments])  # no CPUs to bind to
         send(self.server, b"FORK=%d" % number, [file])
         os.close(file)
 
