@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "rendezvous/core/term.h"
 #include "rendezvous/core/types.h"
 
 namespace ddprun {
@@ -15,6 +16,8 @@ struct Header {
   std::uint32_t requeue_number = 0;  // 0, or Slurm's restart count
   Generation generation;             // the one the sender acts in
   AgentId agent_id;                  // the agent's, whichever way the message goes
+  // Of the rendezvous that sends it, where it is one of several; none in messages of agents.
+  Term term{};
 
   bool operator==(const Header&) const = default;
 };

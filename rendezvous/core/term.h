@@ -1,0 +1,21 @@
+// Term: one reign of one rendezvous among several that share an etcd (docs/ha.md).
+#ifndef DDPRUN_RENDEZVOUS_CORE_TERM_H_
+#define DDPRUN_RENDEZVOUS_CORE_TERM_H_
+
+#include <cstdint>
+
+namespace ddprun {
+
+// A higher revision is a later reign. Terms of different clusters cannot be compared: revisions
+// start again where etcd was restored from a snapshot.
+struct Term {
+  std::uint64_t cluster = 0;   // etcd's cluster id
+  std::uint64_t revision = 0;  // mod_revision of the leader key, from the takeover; 0: no term
+
+  bool none() const { return revision == 0; }
+  bool operator==(const Term&) const = default;
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_CORE_TERM_H_

@@ -1,0 +1,25 @@
+// LeaderRecord: what a leader writes under etcd's leader key. Plain values.
+#ifndef DDPRUN_RENDEZVOUS_LEADERSHIP_LEADER_RECORD_H_
+#define DDPRUN_RENDEZVOUS_LEADERSHIP_LEADER_RECORD_H_
+
+#include <string>
+
+#include "rendezvous/core/types.h"
+
+namespace ddprun {
+
+struct LeaderRecord {
+  std::string id;        // of the process that wrote it: random
+  std::string endpoint;  // where agents and standbys reach it, "HOST:PORT"
+  Duration validity{};   // its own: it may acknowledge so long after a renewal was sent
+  // The longest validity of any leader whose hold was not served out, this one's included.
+  Duration longest_validity{};
+  // It has handed over, and acknowledges no more since before it wrote this: nobody leads.
+  bool resigned = false;
+
+  bool operator==(const LeaderRecord&) const = default;
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_LEADERSHIP_LEADER_RECORD_H_
