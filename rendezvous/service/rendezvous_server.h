@@ -32,6 +32,7 @@ class AccessControl;
 class AgentService;
 class DescriptorGuard;
 class EventLog;
+class LeaderBoard;
 class OperatorService;
 class Acceptor;
 struct DaemonStatus;
@@ -67,6 +68,8 @@ class RendezvousServer {
     // The store has lost the right to write: no agent is acknowledged any more, and the server is
     // of no use. Called once, by a thread of the server; must not block. May be empty.
     std::function<void()> lost_right{};
+    // Who leads, where this is one of several; null: it is alone. The server ends its followers.
+    std::shared_ptr<LeaderBoard> board{};
   };
 
   // Create and Serve: returns when connections are accepted.
