@@ -57,7 +57,7 @@ TEST_F(OutboxesTest, AFewAreToldAtOnce) {
   const JobPtr job = Job("a");
   ToMany(job, {AgentId{1}, AgentId{2}}, /*many=*/false);
   EXPECT_THAT(Take(), ElementsAre("a 1", "a 2"));
-  EXPECT_TRUE(outboxes_.empty());
+  EXPECT_FALSE(outboxes_.ready());
 }
 
 TEST_F(OutboxesTest, BetweenTwoMessagesToManyAnotherJobIsAnswered) {
@@ -73,7 +73,7 @@ TEST_F(OutboxesTest, BetweenTwoMessagesToManyAnotherJobIsAnswered) {
   outboxes_.WorkOff(Duration{});
   outboxes_.WorkOff(Duration{});
   EXPECT_THAT(Take(), ElementsAre("large 2", "large 3"));
-  EXPECT_TRUE(outboxes_.empty());
+  EXPECT_FALSE(outboxes_.ready());
 }
 
 TEST_F(OutboxesTest, AJobsActionsKeepTheirOrder) {
@@ -83,7 +83,7 @@ TEST_F(OutboxesTest, AJobsActionsKeepTheirOrder) {
   Note(job, "last", false);  // of a later step, which says little
   for (int i = 0; i < 4; ++i) outboxes_.WorkOff(Duration{});
   EXPECT_THAT(Take(), ElementsAre("a first", "a 1", "a 2", "a last"));
-  EXPECT_TRUE(outboxes_.empty());
+  EXPECT_FALSE(outboxes_.ready());
 }
 
 TEST_F(OutboxesTest, JobsTakeTurns) {
@@ -101,7 +101,7 @@ TEST_F(OutboxesTest, WhatIsClearedIsNotSaid) {
   outboxes_.WorkOff(Duration{});
   Take();
   outboxes_.Clear();
-  EXPECT_TRUE(outboxes_.empty());
+  EXPECT_FALSE(outboxes_.ready());
   ToMany(job, {AgentId{3}}, true);
   outboxes_.WorkOff(Duration{});
   EXPECT_THAT(Take(), ElementsAre("a 3"));
