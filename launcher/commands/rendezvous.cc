@@ -21,6 +21,8 @@
 #include "launcher/commands/commands.h"
 #include "launcher/commands/idle_watch.h"
 #include "launcher/commands/page/rendezvous_page.h"
+#include "launcher/commands/several/candidate.h"
+#include "launcher/commands/several/execute_again.h"
 #include "launcher/config/values.h"
 #include "launcher/connection/credentials.h"
 #include "launcher/connection/state_home.h"
@@ -152,11 +154,14 @@ class Daemon {
   void ShutDownServers();
   int CannotStart(const absl::Status& why, int exit_code);
   int Usage(const absl::Status& why);
+  // Ends what is served, and executes this program again.
+  int StandByAgain();
 
   void OnSignal(int signo);
   void ReopenFiles();
   RendezvousServer::Options ServerOptions();
   void WarnOfStrangers(const std::string& endpoint);
+  void OnReignOver(const Candidate::End& end);
   void Stop();
 
   const RendezvousCommand& command_;
@@ -173,9 +178,12 @@ class Daemon {
   std::shared_ptr<const auth::ServerCredentials> credentials_;
   UniqueFd terminal_;  // stderr as it was
   Console console_;
+  std::unique_ptr<Candidate> candidate_;  // null without --etcd
   std::unique_ptr<RendezvousServer> server_;
   std::unique_ptr<RendezvousPage> page_;  // null without --http
+  std::optional<Candidate::End> reign_over_;
   bool lost_right_ = false;
+  bool asked_to_end_ = false;
 };
 
 int Daemon::Run() {
@@ -194,10 +202,32 @@ int Daemon::Run() {
     console_.out->Write("", absl::StrCat("ddprun rendezvous: page on ", page_->url(), "\n"));
   }
   Notify(ServiceNotify(absl::StrCat("READY=1\nSTATUS=listening on ", endpoint)));
+  if (candidate_ != nullptr) {
+    candidate_->Start(server_.get(), command_.host, OustedBefore());
+  }
   loop_.Run();
+  if (reign_over_ && reign_over_->status.ok() && !reign_over_->asked) return StandByAgain();
   Notify(ServiceNotify("STOPPING=1"));
   Stop();
+  if (reign_over_ && !reign_over_->status.ok()) return ExitCodeOfStart(reign_over_->status);
   return lost_right_ ? kExitUnavailable : 0;
+}
+
+int Daemon::StandByAgain() {
+  Stop();
+  const absl::Status status = ExecuteAgain(reign_over_->ousted);
+  return CannotStart(status, kExitUnavailable);
+}
+
+void Daemon::OnReignOver(const Candidate::End& end) {
+  if (reign_over_) return;
+  reign_over_ = end;
+  if (!end.status.ok()) {
+    LogError(absl::StrCat(end.why, ": ", end.status.message()));
+  } else {
+    LogInfo(absl::StrCat(end.why, end.asked ? "" : ": stands by again"));
+  }
+  loop_.Quit();
 }
 
 std::optional<int> Daemon::LoadCredentials() {
@@ -264,6 +294,10 @@ RendezvousServer::Options Daemon::ServerOptions() {
     options.store = std::make_shared<FileStore>(
         std::move(store), [](std::string_view text) { LogInfo(std::string(text)); });
   }
+  if (candidate_ != nullptr) {
+    candidate_->AddTo(&options);
+    return options;
+  }
   options.lost_right = [this] {
     loop_.Post([this] {
       LogError("ending: the agents of these jobs are to find the rendezvous that has taken over");
@@ -315,6 +349,13 @@ std::optional<int> Daemon::StartServer() {
     idle_.emplace(&loop_, std::min(*command_.until_idle, kToldWithin), std::nullopt);
   } else if (command_.until_idle) {
     idle_.emplace(&loop_, *command_.until_idle, command_.starter);
+  }
+  if (!command_.etcd.endpoints.empty()) {
+    auto candidate = Candidate::Create(
+        command_.etcd, credentials_,
+        [this](const Candidate::End& end) { loop_.Post([this, end] { OnReignOver(end); }); });
+    if (!candidate.ok()) return CannotStart(candidate.status(), kExitUsage);
+    candidate_ = *std::move(candidate);
   }
   // The token is there before anybody can connect; who knows a port that the kernel chooses?
   if (command_.port != 0) {
@@ -368,6 +409,8 @@ void Daemon::WarnOfStrangers(const std::string& endpoint) {
 void Daemon::OnSignal(int signo) {
   if (signo == SIGTERM && idle_) {
     idle_->EndSoon();
+  } else if (candidate_ != nullptr && signo != SIGHUP && !std::exchange(asked_to_end_, true)) {
+    candidate_->Resign();  // a second signal does not wait for that
   } else if (signo == SIGTERM || signo == SIGINT || signo == SIGQUIT) {
     loop_.Quit();
   } else if (signo == SIGHUP) {
@@ -389,6 +432,7 @@ void Daemon::ReopenFiles() {
 // The page asks the server until its own end, and is told until the server's.
 void Daemon::ShutDownServers() {
   if (page_ != nullptr) page_->Shutdown();
+  if (candidate_ != nullptr) candidate_->Stop();
   if (server_ != nullptr) server_->Shutdown();
 }
 
@@ -414,6 +458,10 @@ int ServeRendezvous(const RendezvousCommand& command) {
                  "--munge, listen on 127.0.0.1, or say --insecure where the network is trusted; "
                  "docs/security.md\n",
                  command.host.c_str());
+    return kExitUsage;
+  }
+  if (const absl::Status safe = CheckEtcd(command.etcd, command.insecure); !safe.ok()) {
+    std::fprintf(stderr, "ddprun rendezvous: %s\n", std::string(safe.message()).c_str());
     return kExitUsage;
   }
   RaiseDescriptorLimit();

@@ -183,7 +183,7 @@ void RendezvousServer::MakeLoop(const std::vector<RecordedJob>& recorded) {
   loop.log = options_.log;
   loop.store = store_.get();
   loop.validity = options_.validity;
-  loop.secret_key = auth::RandomBytes(32);
+  loop.secret_key = options_.secret_key.empty() ? auth::RandomBytes(32) : options_.secret_key;
   loop.lost_right = options_.lost_right;
   loop.load = [this](const JobLoopLoad& load) {
     {

@@ -1,5 +1,7 @@
 #include "rendezvous/service/leadership/leader_key.h"
 
+#include <utility>
+
 #include "rendezvous/service/leadership/validity.h"
 #include "rendezvous/wire/leader_record.h"
 
@@ -14,6 +16,15 @@ absl::StatusOr<Leadership::LeaderSeen> LeaderKey::Read() const {
   seen.revision = answer->found.front().mod_revision;
   seen.record = wire::DecodeLeaderRecord(answer->found.front().value);
   return seen;
+}
+
+std::unique_ptr<etcd::Watch> LeaderKey::Watch(
+    std::function<void(Leadership::LeaderSeen)> on_seen) const {
+  return client_->WatchKey(key_, [on_seen = std::move(on_seen)](const etcd::KeyState& state) {
+    Leadership::LeaderSeen seen{state.cluster, state.mod_revision};
+    if (state.value) seen.record = wire::DecodeLeaderRecord(*state.value);
+    on_seen(std::move(seen));
+  });
 }
 
 absl::StatusOr<Leadership::PutAnswered> LeaderKey::Put(const Leadership::PutLeader& put) const {

@@ -6,7 +6,8 @@
 #define DDPRUN_RENDEZVOUS_SERVICE_LEADERSHIP_LEADER_KEY_H_
 
 #include <chrono>
-#include <optional>
+#include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -29,6 +30,8 @@ class LeaderKey {
   // A linearizable read too, in both branches of a transaction that compares the term: etcd answers
   // one without a read from the memory of one member, which may be cut off from the others.
   absl::StatusOr<Leadership::RenewAnswered> Renew(const Term& term) const;
+  // Tells how the key is, and each change, on a thread of its own until the watch is destroyed.
+  std::unique_ptr<etcd::Watch> Watch(std::function<void(Leadership::LeaderSeen)> on_seen) const;
 
  private:
   etcd::Client* const client_;

@@ -30,6 +30,7 @@ LeadershipLoop::LeadershipLoop(Options options, Effects effects)
       peer_(options_.to_peers, [this](Leadership::Event event) { Post(std::move(event)); }) {}
 
 void LeadershipLoop::Stop() {
+  watch_.reset();
   executor_.Shutdown();
   {
     const std::lock_guard lock(mutex_);
@@ -43,6 +44,10 @@ void LeadershipLoop::Stop() {
 void LeadershipLoop::Start() {
   executor_.Start(TimePoint::max());
   Post(Leadership::Tick{});
+  watch_ = options_.key->Watch([this](Leadership::LeaderSeen seen) {
+    OnAnswer(absl::OkStatus());
+    Post(std::move(seen));
+  });
 }
 
 // ---- the loop's thread ----

@@ -71,7 +71,7 @@ class LeadershipLoop {
   // that go on, each of which has a limit. Leaves the leader key as it is. Idempotent.
   void Stop();
 
-  // From any thread; at once. RightLost and EndAsked, and LeaderSeen of a watch.
+  // RightLost and EndAsked. Any thread; at once.
   void Post(Leadership::Event event) { executor_.Post(std::move(event)); }
 
  private:
@@ -138,6 +138,7 @@ class LeadershipLoop {
   Handler handler_{this};
   PeerLink peer_;
   Executor executor_{&handler_};
+  std::unique_ptr<etcd::Watch> watch_;  // from Start to Stop; the owner's
   TaskQueue takeover_{"ddprun-lead"};
   TaskQueue reads_{"ddprun-etcd", 4};
 };
