@@ -158,6 +158,7 @@ class Daemon {
   int StandByAgain();
 
   void OnSignal(int signo);
+  [[noreturn]] void EndAtOnce(int signo);
   void ReopenFiles();
   RendezvousServer::Options ServerOptions();
   void WarnOfStrangers(const std::string& endpoint);
@@ -206,7 +207,7 @@ int Daemon::Run() {
     candidate_->Start(server_.get(), command_.host, OustedBefore());
   }
   loop_.Run();
-  if (reign_over_ && reign_over_->status.ok() && !reign_over_->asked) return StandByAgain();
+  if (reign_over_ && reign_over_->status.ok() && !asked_to_end_) return StandByAgain();
   Notify(ServiceNotify("STOPPING=1"));
   Stop();
   if (reign_over_ && !reign_over_->status.ok()) return ExitCodeOfStart(reign_over_->status);
@@ -225,7 +226,7 @@ void Daemon::OnReignOver(const Candidate::End& end) {
   if (!end.status.ok()) {
     LogError(absl::StrCat(end.why, ": ", end.status.message()));
   } else {
-    LogInfo(absl::StrCat(end.why, end.asked ? "" : ": stands by again"));
+    LogInfo(absl::StrCat(end.why, asked_to_end_ ? "" : ": stands by again"));
   }
   loop_.Quit();
 }
@@ -407,15 +408,24 @@ void Daemon::WarnOfStrangers(const std::string& endpoint) {
 }
 
 void Daemon::OnSignal(int signo) {
+  const bool ends = signo == SIGTERM || signo == SIGINT || signo == SIGQUIT;
   if (signo == SIGTERM && idle_) {
     idle_->EndSoon();
-  } else if (candidate_ != nullptr && signo != SIGHUP && !std::exchange(asked_to_end_, true)) {
-    candidate_->Resign();  // a second signal does not wait for that
-  } else if (signo == SIGTERM || signo == SIGINT || signo == SIGQUIT) {
+  } else if (ends && candidate_ != nullptr) {
+    if (std::exchange(asked_to_end_, true)) EndAtOnce(signo);
+    candidate_->Resign();
+  } else if (ends) {
     loop_.Quit();
   } else if (signo == SIGHUP) {
     ReopenFiles();
   }
+}
+
+// For who does not want to wait until another one leads.
+void Daemon::EndAtOnce(int signo) {
+  if (folder_) folder_->Remove();
+  console_.err->Flush(EventLoop::Clock::now() + kFlushLimit);
+  _exit(128 + signo);
 }
 
 void Daemon::ReopenFiles() {

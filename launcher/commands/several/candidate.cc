@@ -55,11 +55,13 @@ absl::StatusOr<std::unique_ptr<Candidate>> Candidate::Create(
   std::unique_ptr<Candidate> candidate(new Candidate(config, std::move(on_end)));
   candidate->credentials_ = std::move(credentials);
   candidate->client_ = *std::move(client);
-  const std::string leader_key = absl::StrCat(config.prefix, "/leader");
-  candidate->key_ = std::make_unique<LeaderKey>(candidate->client_.get(), leader_key);
+  candidate->key_ = std::make_unique<LeaderKey>(candidate->client_.get(),
+                                                etcd::EtcdStore::LeaderKey(config.prefix));
   candidate->board_ = std::make_shared<LeaderBoard>(&candidate->validity_);
-  candidate->store_ = std::make_shared<EtcdStore>(
-      EtcdStore::Options{candidate->client_.get(), config.prefix}, &Log);
+  etcd::EtcdStore::Options store;
+  store.client = candidate->client_;
+  store.prefix = config.prefix;
+  candidate->store_ = std::make_shared<etcd::EtcdStore>(std::move(store), &Log);
   return candidate;
 }
 
@@ -69,12 +71,6 @@ void Candidate::AddTo(RendezvousServer::Options* options) {
   options->board = board_;
   options->secret_key = credentials_->shared_key;
   options->lost_right = [this] { loop_->Post(Leadership::RightLost{}); };
-}
-
-// What the store still does is the loop's: it ends first.
-Candidate::~Candidate() {
-  Stop();
-  store_.reset();
 }
 
 std::string Candidate::AdvertisedEndpoint(const std::string& host, int port) const {
@@ -126,10 +122,10 @@ LeadershipLoop::Effects Candidate::EffectsOn(RendezvousServer* server) {
                          : absl::StrCat("stands by: the leader is at ", endpoint));
   };
   effects.step_down = [this](const Leadership::StepDown& down) {
-    on_end_({down.why, down.resigned, absl::OkStatus(), down.ousted});
+    on_end_({down.why, absl::OkStatus(), down.ousted});
   };
   effects.cannot_lead = [this](const absl::Status& status) {
-    on_end_({"cannot read the jobs in etcd", false, status});
+    on_end_({"cannot read the jobs in etcd", status});
   };
   effects.log = &Log;
   return effects;

@@ -33,7 +33,6 @@ class Candidate {
   // Why this process serves no more.
   struct End {
     std::string why;
-    bool asked = false;     // it was asked to end
     absl::Status status{};  // not OK: nobody can lead, and why
     int ousted = 0;         // for the one that it executes (Leadership::Options)
   };
@@ -44,10 +43,7 @@ class Candidate {
   static absl::StatusOr<std::unique_ptr<Candidate>> Create(
       const EtcdConfig& config, std::shared_ptr<const auth::ServerCredentials> credentials,
       OnEnd on_end);
-  // The server with the options of AddTo is gone.
-  ~Candidate();
-
-  // The server's store, and whether it may speak.
+  // The server's store, and whether it may speak. This object outlives the server.
   void AddTo(RendezvousServer::Options* options);
 
   // Stands for leadership from now on. `server` serves, listens at `host`, and outlives Stop;
@@ -73,7 +69,7 @@ class Candidate {
   std::shared_ptr<LeaderBoard> board_;
   std::shared_ptr<etcd::Client> client_;
   std::unique_ptr<LeaderKey> key_;
-  std::shared_ptr<EtcdStore> store_;
+  std::shared_ptr<etcd::EtcdStore> store_;
   std::unique_ptr<LeadershipLoop> loop_;  // from Start
 };
 

@@ -15,12 +15,6 @@ constexpr std::chrono::milliseconds kBetweenLoads{200};
 // What etcd does not answer for a shorter time is not worth a line: an election takes as long.
 constexpr std::chrono::seconds kTrouble{2};
 
-// Another try may do.
-bool MayPass(const absl::Status& status) {
-  return !absl::IsDataLoss(status) && !absl::IsFailedPrecondition(status) &&
-         !absl::IsInvalidArgument(status);
-}
-
 }  // namespace
 
 LeadershipLoop::LeadershipLoop(Options options, Effects effects)
@@ -28,6 +22,12 @@ LeadershipLoop::LeadershipLoop(Options options, Effects effects)
       effects_(std::move(effects)),
       leadership_(options_.leadership),
       peer_(options_.to_peers, [this](Leadership::Event event) { Post(std::move(event)); }) {}
+
+LeadershipLoop::~LeadershipLoop() {
+  Stop();
+  const std::lock_guard lock(gate_->mutex);
+  gate_->open = false;
+}
 
 void LeadershipLoop::Stop() {
   watch_.reset();
@@ -86,7 +86,10 @@ void LeadershipLoop::Perform(const Leadership::ReadLeader&) {
 }
 
 void LeadershipLoop::Perform(const Leadership::PutLeader& put) {
-  effects_.in_order([this, put] { Put(put); });
+  effects_.in_order([this, put, gate = gate_] {
+    const std::lock_guard lock(gate->mutex);
+    if (gate->open) Put(put);
+  });
 }
 
 void LeadershipLoop::Perform(const Leadership::Renew& renew) {
@@ -164,7 +167,7 @@ void LeadershipLoop::TakeUp(const Leadership::Lead& lead) {
       executor_.Post(TakenUp{});
       return;
     }
-    if (!MayPass(status)) return effects_.cannot_lead(status);
+    if (absl::IsDataLoss(status)) return effects_.cannot_lead(status);
     if (status.code() != last.code()) {
       effects_.log(absl::StrCat("leads, but cannot read the jobs yet: ", status.message()));
     }

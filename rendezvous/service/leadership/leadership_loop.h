@@ -61,8 +61,8 @@ class LeadershipLoop {
   };
 
   LeadershipLoop(Options options, Effects effects);
-  // After Stop, and once `in_order` runs nothing of it any more.
-  ~LeadershipLoop() { Stop(); }
+  // Stops. What `in_order` still runs of it does nothing then.
+  ~LeadershipLoop();
   LeadershipLoop(const LeadershipLoop&) = delete;
   LeadershipLoop& operator=(const LeadershipLoop&) = delete;
 
@@ -82,6 +82,12 @@ class LeadershipLoop {
   struct Trouble {
     std::optional<TimePoint> since;
     bool logged = false;
+  };
+
+  // Passed by what `in_order` runs, which may run after the loop's end.
+  struct Gate {
+    std::mutex mutex;
+    bool open = true;  // guarded by mutex
   };
 
   class Handler final : public Executor::Handler {
@@ -121,6 +127,7 @@ class LeadershipLoop {
 
   const Options options_;
   const Effects effects_;
+  const std::shared_ptr<Gate> gate_ = std::make_shared<Gate>();
 
   // Of the loop's thread.
   Leadership leadership_;
