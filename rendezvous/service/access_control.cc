@@ -78,7 +78,7 @@ absl::StatusOr<AccessControl::Slot> AccessControl::TakeSlot(const std::string& p
                                                             auth::Principal principal,
                                                             std::string_view kind,
                                                             std::size_t most) {
-  std::string key = absl::StrCat(kind, " from ", AddressOf(peer));
+  std::string key = absl::StrCat(std::string(kind), " from ", std::string(AddressOf(peer)));
   {
     const std::lock_guard lock(mutex_);
     std::size_t& streams = streams_[key];

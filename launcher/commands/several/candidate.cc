@@ -125,7 +125,7 @@ LeadershipLoop::Effects Candidate::EffectsOn(RendezvousServer* server) {
     on_end_({down.why, absl::OkStatus(), down.ousted});
   };
   effects.cannot_lead = [this](const absl::Status& status) {
-    on_end_({"cannot read the jobs in etcd", status});
+    on_end_({"cannot read the jobs in etcd", status, 0});
   };
   effects.log = &Log;
   return effects;

@@ -64,8 +64,8 @@ class LeaderBoard {
   struct Entry {
     std::shared_ptr<Follower> follower;
     Duration interval;
-    std::uint64_t told = 0;  // the version
-    Clock::time_point due;   // with an interval
+    std::uint64_t told = 0;   // the version
+    Clock::time_point due{};  // with an interval
   };
   static constexpr std::size_t kPortion = 64;
 

@@ -1,5 +1,6 @@
 #include "rendezvous/service/leadership/leader_key.h"
 
+#include <optional>
 #include <utility>
 
 #include "rendezvous/service/leadership/validity.h"
@@ -21,7 +22,7 @@ absl::StatusOr<Leadership::LeaderSeen> LeaderKey::Read() const {
 std::unique_ptr<etcd::Watch> LeaderKey::Watch(
     std::function<void(Leadership::LeaderSeen)> on_seen) const {
   return client_->WatchKey(key_, [on_seen = std::move(on_seen)](const etcd::KeyState& state) {
-    Leadership::LeaderSeen seen{state.cluster, state.mod_revision};
+    Leadership::LeaderSeen seen{state.cluster, state.mod_revision, std::nullopt};
     if (state.value) seen.record = wire::DecodeLeaderRecord(*state.value);
     on_seen(std::move(seen));
   });
