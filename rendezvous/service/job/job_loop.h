@@ -225,10 +225,10 @@ class JobLoop final {
     Store::Outcome outcome;
   };
   // Something that somebody asked for; he is told where there is no answer, and why.
-  using RefuseAsked = std::function<void(const absl::Status& why)>;
+  using RefuseCallback = std::function<void(const absl::Status& why)>;
   struct Asked {
     std::function<void()> run;
-    RefuseAsked refuse;  // empty: it is run in any case
+    RefuseCallback refuse;  // empty: it is run in any case
   };
   // What operators have asked, and wait for, by ticket.
   struct Tickets {
@@ -267,7 +267,7 @@ class JobLoop final {
 
   static absl::Status ShutDownStatus();
   // Runs it, or refuses it.
-  void Ask(std::function<void()> run, RefuseAsked refuse);
+  void Ask(std::function<void()> run, RefuseCallback refuse);
   // Runs it, but after the end.
   void Tell(std::function<void()> run) { executor_.Post(Asked{std::move(run), {}}); }
 

@@ -14,7 +14,7 @@ absl::Status JobLoop::ShutDownStatus() {
   return absl::UnavailableError("the rendezvous is shutting down");
 }
 
-void JobLoop::Ask(std::function<void()> run, RefuseAsked refuse) {
+void JobLoop::Ask(std::function<void()> run, RefuseCallback refuse) {
   if (!executor_.Post(Asked{std::move(run), refuse})) refuse(ShutDownStatus());
 }
 
