@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -107,6 +108,21 @@ TEST_F(EtcdClusterTest, AMemberThatIsCutOffAnswersNoRenewal) {
     }
     EXPECT_TRUE(MustTransact(*client, term, {}, {"/leader"}).guarded);
   }
+}
+
+// A write without an answer costs its whole limit: it is not sent to a member that hangs.
+TEST_F(EtcdClusterTest, AWriteLeavesAMemberThatHangsForAnotherOne) {
+  EtcdCluster etcd(3);
+  const int follower = (etcd.WaitForLeader() + 1) % 3;
+  std::vector<std::string> endpoints = etcd.endpoints();
+  std::swap(endpoints[0], endpoints[follower]);
+  const auto client = ClientOf(endpoints);
+  ASSERT_TRUE(client->Ask(endpoints[0], kLimit).ok());  // it is connected
+  etcd.Freeze(follower);
+  const auto begin = std::chrono::steady_clock::now();
+  const auto answer = client->Transact({}, {{"/a", "2"}}, {}, std::chrono::seconds(30));
+  EXPECT_TRUE(answer.ok()) << answer.status();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(15));
 }
 
 TEST_F(EtcdClusterTest, AWatchGoesOnAtAnotherMemberWhenItsOwnIsKilledOrHangs) {
