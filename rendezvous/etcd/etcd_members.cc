@@ -18,6 +18,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// A member that has answered so lately is not asked again whether it is there. Longer than the
+// interval of a leader's renewals.
+constexpr std::chrono::milliseconds kFresh{600};
+
 absl::Status CheckOptions(const Options& options) {
   if (options.endpoints.empty()) return absl::InvalidArgumentError("--etcd names no member");
   if (options.cert.empty() != options.key.empty()) {
@@ -80,6 +84,7 @@ Members::ChannelPtr Members::NewChannel(const std::string& endpoint) const {
   arguments.SetMaxSendMessageSize(INT_MAX);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);  // who calls decides what may be sent again
   arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
@@ -159,7 +164,12 @@ absl::StatusOr<Members::ChannelPtr> Members::Prepare(std::size_t index, Deadline
   return channel;
 }
 
-void Members::OnAnswer(const grpc::Status& status) {
+void Members::OnAnswer(std::size_t index, const grpc::Status& status) {
+  if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) return Disconnect(index);
+  if (status.ok() || absl::StartsWith(status.error_message(), "etcdserver:")) {
+    const std::lock_guard lock(members_[index]->mutex);
+    members_[index]->answered_at = Clock::now();
+  }
   if (!IsTokenRefused(status)) return;
   const std::lock_guard lock(mutex_);
   token_.clear();
@@ -180,19 +190,34 @@ void Members::Leave(std::size_t index) {
   if (preferred_ == index) preferred_ = (index + 1) % members_.size();
 }
 
-absl::Status Members::CallAt(std::size_t index, Deadline connected, Deadline answered,
+absl::Status Members::Probe(std::size_t index, const ChannelPtr& channel, Deadline deadline) {
+  {
+    const std::lock_guard lock(members_[index]->mutex);
+    if (Clock::now() - members_[index]->answered_at < kFresh) return absl::OkStatus();
+  }
+  const grpc::StatusCode code = AskWhether(channel, deadline).error_code();
+  const bool silent =
+      code == grpc::StatusCode::UNAVAILABLE || code == grpc::StatusCode::DEADLINE_EXCEEDED;
+  if (!silent) return absl::OkStatus();
+  Disconnect(index);
+  return absl::AbortedError(absl::StrCat(endpoint(index), ": it does not answer"));
+}
+
+absl::Status Members::CallAt(std::size_t index, bool read_only, Deadline share, Deadline end,
                              const Rpc& rpc) {
   for (int tries = 1;; ++tries) {
     grpc::ClientContext context;
-    const auto channel = Prepare(index, connected, &context);
+    const auto channel = Prepare(index, share, &context);
     if (!channel.ok()) return channel.status();
-    context.set_deadline(ToGrpc(answered));
+    if (!read_only) {
+      if (absl::Status silent = Probe(index, *channel, share); !silent.ok()) return silent;
+    }
+    context.set_deadline(ToGrpc(read_only ? share : end));
     const grpc::Status status = rpc(*channel, &context);
+    OnAnswer(index, status);
     if (status.ok()) return absl::OkStatus();
-    OnAnswer(status);
     if (IsTokenRefused(status) && !user_.empty() && tries == 1) continue;
-    if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) Disconnect(index);
-    return ErrorOf(members_[index]->endpoint, status);
+    return ErrorOf(endpoint(index), status);
   }
 }
 
@@ -205,10 +230,9 @@ absl::Status Members::Call(bool read_only, std::chrono::milliseconds limit, cons
     const std::size_t index = (first + tried) % members_.size();
     const auto now = Clock::now();
     if (tried > 0 && now >= end) break;
-    // Half of what is left for this one, all of it for the last: who hangs leaves time for others.
     const bool last = tried + 1 == members_.size();
-    const Deadline share = last ? end : now + (end - now) / 2;
-    const absl::Status status = CallAt(index, share, read_only ? share : end, rpc);
+    const Deadline share = last ? end : now + std::min<Clock::duration>((end - now) / 2, kPatience);
+    const absl::Status status = CallAt(index, read_only, share, end, rpc);
     if (status.ok()) {
       const std::lock_guard lock(mutex_);
       preferred_ = index;

@@ -37,6 +37,10 @@ class Members {
   Members(const Members&) = delete;
   Members& operator=(const Members&) = delete;
 
+  // A member that has said nothing for so long is left for the next one; the last one has all the
+  // time that is left. What writes is made only at a member that is known to answer.
+  static constexpr std::chrono::milliseconds kPatience{250};
+
   // Calls `rpc` at one member after the other until one answers. Where it is no read it is made
   // again only after it certainly had no effect. A member without a leader refuses it. Errors as of
   // Client::Transact.
@@ -55,23 +59,29 @@ class Members {
   // without a leader, with our token. Aborted and others.
   absl::StatusOr<ChannelPtr> Prepare(std::size_t index, Deadline deadline,
                                      grpc::ClientContext* context);
-  // The next call to it connects anew: it gave no answer, as one whose host is gone.
-  void Disconnect(std::size_t index);
-  // A call with our token got `status`: if that refuses it, the next Prepare asks for another one.
-  void OnAnswer(const grpc::Status& status);
+  // What became of a call that Prepare was for. A member that gave no answer in time is connected
+  // to anew; where it refuses our token, the next Prepare asks for another one.
+  void OnAnswer(std::size_t index, const grpc::Status& status);
 
  private:
   struct Member {
     std::string endpoint;
     std::mutex mutex;
-    ChannelPtr channel;  // guarded by mutex; null: none was made yet
+    // Guarded by mutex.
+    ChannelPtr channel;    // null: none was made yet
+    Deadline answered_at;  // the last time that it did
   };
 
   Members() = default;
+  // The next call to it connects anew.
+  void Disconnect(std::size_t index);
   ChannelPtr NewChannel(const std::string& endpoint) const;
   absl::StatusOr<ChannelPtr> Connect(Member& member, Deadline deadline);
+  // Aborted where it does not answer by then.
+  absl::Status Probe(std::size_t index, const ChannelPtr& channel, Deadline deadline);
   absl::StatusOr<std::string> Token(Member& member, const ChannelPtr& channel, Deadline deadline);
-  absl::Status CallAt(std::size_t index, Deadline connected, Deadline answered, const Rpc& rpc);
+  absl::Status CallAt(std::size_t index, bool read_only, Deadline share, Deadline end,
+                      const Rpc& rpc);
 
   std::vector<std::unique_ptr<Member>> members_;  // constant, and so are these
   std::shared_ptr<auth::TlsIdentity> identity_;   // null: no TLS

@@ -27,8 +27,8 @@ class KeyWatch::Stream {
     while (queue_.Next(&tag, &ok)) continue;
   }
 
-  // Until the stream ends, or is cancelled: calls `on_response` for what the member says of `key`
-  // from `revision` on.
+  // Calls `on_response` for what the member says of `key` from `revision` on, until that returns
+  // false, or the stream ends or is cancelled. DEADLINE_EXCEEDED: the member said nothing.
   template <class OnResponse>
   grpc::Status Follow(const std::string& key, std::int64_t revision, OnResponse on_response) {
     out_.mutable_create_request()->set_key(key);
@@ -38,6 +38,7 @@ class KeyWatch::Stream {
     Clock::time_point heard = Clock::now();
     bool asked = false;  // since then, whether it is there
     bool ended = false;
+    bool silent = false;
     while (under_way_ > 0) {
       void* tag = nullptr;
       bool ok = false;
@@ -46,7 +47,7 @@ class KeyWatch::Stream {
       if (status == grpc::CompletionQueue::TIMEOUT) {
         if (asked || writing_) {
           context_->TryCancel();
-          ended = true;
+          ended = silent = true;
         } else {
           out_.mutable_progress_request();
           Write();
@@ -74,7 +75,8 @@ class KeyWatch::Stream {
         }
       }
     }
-    return Finish();
+    const grpc::Status status = Finish();
+    return silent ? grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED, "") : status;
   }
 
  private:
@@ -106,8 +108,8 @@ class KeyWatch::Stream {
   std::unique_ptr<grpc::ClientAsyncReaderWriter<pb::WatchRequest, pb::WatchResponse>> stream_;
   pb::WatchRequest out_;
   pb::WatchResponse in_;
-  int under_way_ = 0;  // operations whose tag has not come
-  bool writing_ = false;
+  int under_way_ = 0;    // operations whose tag has not come
+  bool writing_ = true;  // nothing may be written yet: the start, or a message, is under way
 };
 
 KeyWatch::KeyWatch(std::shared_ptr<Members> members, std::string key, OnChange on_change)
@@ -162,7 +164,7 @@ bool KeyWatch::FollowOne(std::size_t index) {
   grpc::ClientContext context;
   const auto channel = members_->Prepare(index, Clock::now() + kPatience, &context);
   if (!channel.ok() || !Begin(&context)) return true;
-  Listen(*channel, &context, *revision + 1);
+  Listen(index, *channel, &context, *revision + 1);
   End();
   return true;
 }
@@ -174,8 +176,7 @@ std::optional<std::int64_t> KeyWatch::Read(std::size_t index, const Members::Cha
   request.set_key(key_);
   pb::RangeResponse response;
   const grpc::Status status = pb::KV::NewStub(channel)->Range(context, request, &response);
-  members_->OnAnswer(status);
-  if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) members_->Disconnect(index);
+  members_->OnAnswer(index, status);
   if (!status.ok()) return std::nullopt;
   KeyState state{response.header().cluster_id(), 0, std::nullopt};
   if (response.kvs_size() > 0) {
@@ -186,10 +187,11 @@ std::optional<std::int64_t> KeyWatch::Read(std::size_t index, const Members::Cha
   return response.header().revision();
 }
 
-void KeyWatch::Listen(const Members::ChannelPtr& channel, grpc::ClientContext* context,
-                      std::int64_t revision) {
+void KeyWatch::Listen(std::size_t index, const Members::ChannelPtr& channel,
+                      grpc::ClientContext* context, std::int64_t revision) {
   Stream stream(channel, context);
-  const grpc::Status status = stream.Follow(key_, revision, [this](pb::WatchResponse& response) {
+  const auto on_response = [&](pb::WatchResponse& response) {
+    members_->OnAnswer(index, grpc::Status::OK);
     for (pb::Event& event : *response.mutable_events()) {
       KeyState state{response.header().cluster_id(), 0, std::nullopt};
       if (event.type() == pb::Event::PUT) {
@@ -199,8 +201,8 @@ void KeyWatch::Listen(const Members::ChannelPtr& channel, grpc::ClientContext* c
       Tell(std::move(state));
     }
     return !response.canceled();
-  });
-  members_->OnAnswer(status);
+  };
+  members_->OnAnswer(index, stream.Follow(key_, revision, on_response));
 }
 
 void KeyWatch::Tell(KeyState state) {

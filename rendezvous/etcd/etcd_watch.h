@@ -27,9 +27,9 @@ namespace ddprun::etcd {
 class KeyWatch final : public Watch {
  public:
   // A member is asked whether it is there when it has said nothing for half of that.
-  static constexpr std::chrono::milliseconds kSilence{1000};
+  static constexpr std::chrono::milliseconds kSilence{600};
   // For a connection, and for the answer to a read.
-  static constexpr std::chrono::milliseconds kPatience{500};
+  static constexpr std::chrono::milliseconds kPatience{400};
   // Between two tries that led to no stream; doubles.
   static constexpr std::chrono::milliseconds kFirstPause{20};
   static constexpr std::chrono::milliseconds kLastPause{500};
@@ -48,7 +48,7 @@ class KeyWatch final : public Watch {
   std::optional<std::int64_t> Read(std::size_t index, const Members::ChannelPtr& channel,
                                    grpc::ClientContext* context);
   // What changes from `revision` on, until the stream ends.
-  void Listen(const Members::ChannelPtr& channel, grpc::ClientContext* context,
+  void Listen(std::size_t index, const Members::ChannelPtr& channel, grpc::ClientContext* context,
               std::int64_t revision);
   void Tell(KeyState state);
   // Makes `context` the one that the destructor cancels; false: it has begun.
