@@ -116,9 +116,12 @@ absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(Option
 absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Create(Options options) {
   const absl::StatusOr<ListenAddress> address = ParseListenAddress(options.listen);
   if (!address.ok()) return CannotListen(options.listen, address.status());
-  // Before anybody can connect, who would wait for an answer while a long journal is read.
-  const auto recorded = LoadJobs(options.store.get(), options.log);
-  if (!recorded.ok()) return recorded.status();
+  absl::StatusOr<std::vector<RecordedJob>> recorded{std::vector<RecordedJob>()};
+  if (options.validity == nullptr) {
+    // Before anybody can connect, who would wait for an answer while a long journal is read.
+    recorded = LoadJobs(options.store.get(), options.log);
+    if (!recorded.ok()) return recorded.status();
+  }
   auto acceptor = Acceptor::Bind(*address);
   if (!acceptor.ok()) return CannotListen(options.listen, acceptor.status());
   std::unique_ptr<RendezvousServer> server(new RendezvousServer(std::move(options)));
@@ -136,6 +139,20 @@ absl::Status RendezvousServer::Serve() {
   StartAccepting();
   return absl::OkStatus();
 }
+
+absl::Status RendezvousServer::Lead(const Term& term, Duration hold) {
+  const TimePoint leases_from = std::chrono::steady_clock::now() + hold;
+  auto recorded = LoadJobs(store_.get(), options_.log);
+  if (!recorded.ok()) return recorded.status();
+  loop_->Lead(term, leases_from, *std::move(recorded));
+  return absl::OkStatus();
+}
+
+void RendezvousServer::ChangeTerm(const Term& term) { loop_->ChangeTerm(term); }
+
+void RendezvousServer::OnValidity() { loop_->OnValidity(); }
+
+void RendezvousServer::SetLeader(std::string endpoint) { loop_->SetLeader(std::move(endpoint)); }
 
 int RendezvousServer::port() const { return acceptor_->port(); }
 
@@ -164,6 +181,7 @@ void RendezvousServer::MakeLoop(const std::vector<RecordedJob>& recorded) {
   loop.kept_log_bytes = options_.kept_log_bytes;
   loop.log = options_.log;
   loop.store = store_.get();
+  loop.validity = options_.validity;
   loop.secret_key = auth::RandomBytes(32);
   loop.lost_right = options_.lost_right;
   loop.load = [this](const JobLoopLoad& load) {
