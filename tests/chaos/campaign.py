@@ -33,9 +33,11 @@ import tempfile
 import time
 
 import slices
+from campaign_hosts import environment_of, what_is_there
+from campaign_job import Trouble
 from campaign_plan import calm_plan, make_plan
 from campaign_verdict import Record, verdict
-from campaign_world import Trouble, World, environment_of, what_is_there
+from campaign_world import World
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MISSING = 77  # the exit code that CTest takes for "skipped"
