@@ -97,8 +97,8 @@ class JobWorld:
         for process in self._processes.values():
             process.wait()
 
-    def path(self, name):
-        return os.path.join(self.folder, name)
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
 
     @property
     def ddprun(self):

@@ -26,9 +26,10 @@ class FailoverWorld(JobWorld):
     nodes = NODES
     servers = (*map(etcd_of, HEADS), *map(rendezvous_of, HEADS))
     hosts = HEADS + NODES
+    disk_hosts = HEADS  # whose member of etcd has a disk of its own
 
     def __init__(self, folder, seed, plan, bin_folder, worker_options=()):
-        self.disks = {head: Disk(folder, head, DISK_BYTES) for head in HEADS}
+        self.disks = {head: Disk(folder, head, DISK_BYTES) for head in self.disk_hosts}
         super().__init__(folder, seed, bin_folder, plan.nnodes, worker_options, self.disks.values())
         self.etcd = EtcdCluster(self.network, HEADS, self.ddprun, folder)
         self.told = []  # for people: what each fault met
@@ -46,15 +47,23 @@ class FailoverWorld(JobWorld):
     def prepare(self):
         self.etcd.make_certificates()
 
+    @property
+    def endpoints(self):
+        return ",".join(f"{self.network.address(head)}:{PORT}" for head in HEADS)
+
     def command(self, name):
         if name in NODES:
-            return self.agent_command(name, ",".join(f"{self.network.address(head)}:{PORT}" for head in HEADS))
+            return self.agent_command(name, self.endpoints)
         head = self.host_of(name)
         if name == etcd_of(head):
             return self.etcd.member(head, self.path(f"{head}/data"))
         return [self.ddprun, "rendezvous", "--listen", f"{self.network.address(head)}:{PORT}",
                 "--token-file", self.path("token"), *self.etcd.flags(head),
-                "--leader-validity", f"{self._validities[head]}s"]
+                "--leader-validity", f"{self._validities[head]}s", *self.rendezvous_options(head)]
+
+    def rendezvous_options(self, _):
+        """What else a rendezvous is started with."""
+        return []
 
     def may_start(self, name):
         return self.host_of(name) not in self._off
