@@ -1,4 +1,4 @@
-"""Three members of etcd on hosts of their own (campaign_hosts.py), over TLS, as docs/ha.md sets them up."""
+"""Three members of etcd on hosts of their own (campaign_hosts.py), set up as packaging/ha does it."""
 import json
 import os
 import re
@@ -6,7 +6,7 @@ import subprocess
 
 CLIENT_PORT = 2379
 PEER_PORT = 2380
-HEARTBEAT_MS, ELECTION_MS = 50, 300
+EXAMPLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../packaging/ha/etcd.default")
 
 
 class EtcdCluster:
@@ -27,22 +27,16 @@ class EtcdCluster:
     def path(self, *names):
         return os.path.join(self._folder, *names)
 
-    def _url(self, head, port):
-        return f"https://{self._network.address(head)}:{port}"
-
     def member(self, head, data):
-        """The command of a member, with its state in `data`."""
-        tls = [f"--{kind}{name}={self.path('certs', file)}" for kind in ("", "peer-")
-               for name, file in (("trusted-ca-file", "ca.crt"), ("cert-file", head + ".crt"),
-                                  ("key-file", head + ".key"))]
-        members = ",".join(f"{name}={self._url(name, PEER_PORT)}" for name in self._heads)
-        return ["etcd", "--name", head, "--data-dir", data,
-                "--listen-client-urls", self._url(head, CLIENT_PORT),
-                "--advertise-client-urls", self._url(head, CLIENT_PORT),
-                "--listen-peer-urls", self._url(head, PEER_PORT),
-                "--initial-advertise-peer-urls", self._url(head, PEER_PORT), "--initial-cluster", members,
-                "--heartbeat-interval", str(HEARTBEAT_MS), "--election-timeout", str(ELECTION_MS),
-                "--client-cert-auth", "--peer-client-cert-auth", *tls]
+        """The command of a member, with its state in `data`: packaging/ha/etcd.default with our hosts and files."""
+        with open(EXAMPLE, encoding="utf-8") as file:
+            settings = dict(line.strip().split("=", 1) for line in file if line.startswith("ETCD_"))
+        settings = {key: value.replace("10.0.0.1", self._network.address(head))
+                    .replace("/etc/etcd/head", self.path("certs", head)).replace("/etc/etcd", self.path("certs"))
+                    for key, value in settings.items()}
+        settings |= {"ETCD_NAME": head, "ETCD_DATA_DIR": data, "ETCD_INITIAL_CLUSTER": ",".join(
+            f"{name}=https://{self._network.address(name)}:{PEER_PORT}" for name in self._heads)}
+        return ["env", *(f"{key}={value}" for key, value in settings.items()), "etcd"]
 
     def flags(self, head):
         """For `ddprun rendezvous`."""
@@ -57,7 +51,7 @@ class EtcdCluster:
         tls = ["--cacert", self.path("certs/ca.crt"), "--cert", self.path("certs", self._heads[0] + ".crt"),
                "--key", self.path("certs", self._heads[0] + ".key")]
         asked = [head] if head else self._heads
-        endpoints = ",".join(self._url(name, CLIENT_PORT) for name in asked)
+        endpoints = ",".join(f"https://{self._network.address(name)}:{CLIENT_PORT}" for name in asked)
         done = subprocess.run(["ip", "netns", "exec", self._network.router, "etcdctl", "--endpoints", endpoints, *tls,
                                "--command-timeout", "1s", "--dial-timeout", "500ms", *arguments], check=False,
                               capture_output=True, env={**os.environ, "ETCDCTL_API": "3"})
