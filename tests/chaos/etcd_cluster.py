@@ -46,7 +46,7 @@ class EtcdCluster:
 
     # ---- what it says: from the router, which nothing cuts off ----
 
-    def ctl(self, *arguments, head=None):
+    def ctl(self, *arguments, head=None, stdin=b""):
         """What etcdctl prints; None: it failed."""
         tls = ["--cacert", self.path("certs/ca.crt"), "--cert", self.path("certs", self._heads[0] + ".crt"),
                "--key", self.path("certs", self._heads[0] + ".key")]
@@ -54,7 +54,7 @@ class EtcdCluster:
         endpoints = ",".join(f"https://{self._network.address(name)}:{CLIENT_PORT}" for name in asked)
         done = subprocess.run(["ip", "netns", "exec", self._network.router, "etcdctl", "--endpoints", endpoints, *tls,
                                "--command-timeout", "1s", "--dial-timeout", "500ms", *arguments], check=False,
-                              capture_output=True, env={**os.environ, "ETCDCTL_API": "3"})
+                              input=stdin, capture_output=True, env={**os.environ, "ETCDCTL_API": "3"})
         return done.stdout.decode(errors="replace") if done.returncode == 0 else None
 
     def _get(self, *options):
