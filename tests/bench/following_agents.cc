@@ -46,6 +46,8 @@ FollowingAgents::FollowingAgents(Options options, Tell tell)
   }
 }
 
+FollowingAgents::~FollowingAgents() = default;
+
 void FollowingAgents::OnFollowing(int change) {
   const std::lock_guard lock(mutex_);
   following_ += change;

@@ -40,8 +40,9 @@ class FollowingAgents {
   // time.
   using Tell = std::function<void(const std::string& line)>;
 
-  // Connects, joins, and goes on until the process ends. Must never be destroyed.
+  // Connects, joins, and goes on. Must not be destroyed: its threads run until the process ends.
   FollowingAgents(Options options, Tell tell);
+  ~FollowingAgents();
   FollowingAgents(const FollowingAgents&) = delete;
   FollowingAgents& operator=(const FollowingAgents&) = delete;
 
