@@ -181,7 +181,7 @@ void Supervisor::Introduce(TimePoint now) {
 void Supervisor::OnSessionLost(const SessionLost& lost, TimePoint now) {
   const bool was_heard = session_.open && session_.heard;
   EndSession();
-  if (lost.refused) contact_.Had(lost.attempt_started_at, now);
+  if (lost.refused && !contact_.several()) contact_.Had(lost.attempt_started_at, now);
   contact_.Failed(lost.reason);
   if (state_ == SupervisorState::kLeaving || verdict_) return;  // nothing more was to be heard
   if (lost.denied && !contact_.ever()) {
@@ -197,7 +197,8 @@ void Supervisor::OnSessionLost(const SessionLost& lost, TimePoint now) {
 }
 
 std::optional<TimePoint> Supervisor::GiveUpAt() const {
-  if (!options_.leases || session_.open || verdict_) return std::nullopt;
+  const bool has_session = session_.open && !session_.outdated;
+  if (!options_.leases || has_session || verdict_) return std::nullopt;
   return contact_.GiveUpAt();
 }
 
@@ -267,6 +268,7 @@ void Supervisor::OnReceived(const Received& received, TimePoint now) {
     return;  // meant for another agent, or for an earlier life of this one
   }
   if (!session_.joined) return;  // said on a session that is over
+  if (!Obeys(header.term, now)) return;
   // Whoever answers our Join has read it; and counts on us, unless it says that it does not.
   if (!std::holds_alternative<Refused>(received.message) &&
       !std::holds_alternative<Fenced>(received.message)) {

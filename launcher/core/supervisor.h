@@ -17,6 +17,9 @@
 // A session may break and be replaced at any time; workers run on meanwhile. On each session the
 // Supervisor sends Join first and then repeats what it had said in its generation; what it sends
 // while there is no session is lost, and that is all right.
+//
+// Where the rendezvous is one of several it obeys the highest term that it has heard of, and takes
+// nothing else for a word of its rendezvous.
 #ifndef DDPRUN_LAUNCHER_CORE_SUPERVISOR_H_
 #define DDPRUN_LAUNCHER_CORE_SUPERVISOR_H_
 
@@ -73,6 +76,11 @@ class Supervisor : public SupervisorEvents, public SupervisorActions {
   void OnSessionOpened(TimePoint now);
   void OnSessionLost(const SessionLost& lost, TimePoint now);
   void OnReceived(const Received& received, TimePoint now);
+  // ---- terms: supervisor_terms.cc ----
+  // False: a message under this term is nothing that the rendezvous of this job says.
+  bool Obeys(const Term& term, TimePoint now);
+  void OnOtherCluster(const Term& term, TimePoint now);
+  // ---- what the rendezvous says ----
   void OnWaiting(const Waiting& waiting);
   void OnHeartbeatAck(const HeartbeatAck& ack, TimePoint now);
   void OnAssignment(const Header& header, const Assignment& assignment, TimePoint now);

@@ -69,6 +69,9 @@ struct SupervisorOptions {
   // False: the rendezvous is in this process. There is no lease, and a session that is lost is the
   // end. Heartbeats are sent only while there is something to tell.
   bool leases = true;
+  // More than one endpoint is configured: a connection that is refused at one of them does not show
+  // that no rendezvous lives. Else the first term that is heard says so.
+  bool several = false;
   // The workers tell their steps, as if each had said so when it was started.
   bool tells_steps = false;
   std::string rendezvous = "the rendezvous";  // for people: with its endpoint

@@ -167,6 +167,25 @@ void AddJob(const Json& job, bool all_nodes, std::string* out) {
   if (!over || all_nodes) AddNodeTable(job.at("nodes"), all_nodes, out);
 }
 
+// Of one of several; an earlier version does not tell it.
+void AddLeadership(const Json& json, std::string* out) {
+  const auto found = json.find("leadership");
+  if (found == json.end() || found->is_null()) return;
+  const Json& leadership = *found;
+  const double valid_ms = leadership.at("valid_ms").get<double>();
+  if (leadership.at("role") != "leads") {
+    absl::StrAppend(out, "it stands by; the leader is at ", Text(leadership.at("leader")), "\n");
+  } else if (valid_ms <= 0) {
+    absl::StrAppend(out, "it leads, term ", Text(leadership.at("term")),
+                    ", but etcd has not confirmed it: it acknowledges nothing, and workers end by "
+                    "their leases\n");
+  } else {
+    absl::StrAppend(out, "it leads at ", Text(leadership.at("leader")), ", term ",
+                    Text(leadership.at("term")), "; without etcd it goes on for ", Age(valid_ms),
+                    "\n");
+  }
+}
+
 std::string Render(const Json& json, const StatusTableOptions& options) {
   const Json& jobs = json.at("jobs");
   std::string out =
@@ -174,6 +193,7 @@ std::string Render(const Json& json, const StatusTableOptions& options) {
                    Age(json.at("uptime_ms").get<double>()), ", ",
                    Count(json.at("sessions").get<std::int64_t>(), "session"), ", ",
                    Count(static_cast<std::int64_t>(jobs.size()), "job"), "\n");
+  AddLeadership(json, &out);
   if (const Json& refused = json.at("refused"); !refused.empty()) {
     std::vector<std::string> counts;
     for (const auto& [reason, count] : refused.items()) {

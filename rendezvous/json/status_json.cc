@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "rendezvous/json/dump.h"
@@ -93,6 +94,16 @@ void AddTo(Json* json, const JobStatus::Measured& measured) {
   }
 }
 
+// Terms are text: JSON's numbers lose the last digits of 64 bits.
+Json ToJson(const LeadershipStatus& leadership) {
+  return {{"role", leadership.leads ? "leads" : "stands_by"},
+          {"term", std::to_string(leadership.term.revision)},
+          {"cluster", std::to_string(leadership.term.cluster)},
+          {"leader", leadership.leader},
+          {"valid_ms", Milliseconds(leadership.valid_for)},
+          {"changes", leadership.changes}};
+}
+
 }  // namespace
 
 Json ToJson(const JobStatus& job, std::int64_t now_unix_ms) {
@@ -160,6 +171,7 @@ std::string StatusToJson(const DaemonStatus& daemon, const std::vector<JobStatus
       {"descriptors", daemon.descriptors},
       {"descriptor_limit", daemon.descriptor_limit},
       {"event_lines_dropped", daemon.event_lines_dropped},
+      {"leadership", daemon.leadership ? ToJson(*daemon.leadership) : Json(nullptr)},
       {"refused", Json::object()},
       {"jobs", Json::array()},
   };

@@ -4,14 +4,17 @@
 // etcd's leader key last; the revision of that write is its term. docs/internals/leases.md proves
 // that two generations never run at once.
 //
-// The owner passes in the time: CLOCK_BOOTTIME, which goes on while the machine is suspended.
-// Illegal events are impossible or ignored; a test walks every role × event.
+// The owner passes in the time: CLOCK_BOOTTIME, which goes on while the machine is suspended. It
+// carries out PutLeader, Renew and ReadLeader in the order in which they came, one after the other.
+// At most one PutLeader and one Renew are under way; a ReadLeader may come while another one is,
+// and may then be left out. The first Tick is due at once.
+//
+// Events that do not belong to the role are ignored; a test walks every role × event.
 #ifndef DDPRUN_RENDEZVOUS_LEADERSHIP_LEADERSHIP_H_
 #define DDPRUN_RENDEZVOUS_LEADERSHIP_LEADERSHIP_H_
 
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <string>
 #include <variant>
@@ -20,6 +23,8 @@
 #include "rendezvous/core/term.h"
 #include "rendezvous/core/types.h"
 #include "rendezvous/leadership/leader_record.h"
+#include "rendezvous/leadership/peer_watch.h"
+#include "rendezvous/leadership/takeover_pacing.h"
 
 namespace ddprun {
 
@@ -33,9 +38,14 @@ class Leadership {
     Duration silence = std::chrono::milliseconds(600);
     // A renewal begins so long after the one before began; one takes at most as long.
     Duration renew_every = std::chrono::milliseconds(500);
-    // For the first look at the leader key, and where nothing else tells of a change.
+    // A standby reads the leader key so often, whatever else tells it of changes.
     Duration read_every = std::chrono::seconds(1);
+    // So often in a row has this process lost a term to another one that was alive: StepDown.ousted
+    // of what it was before it executed itself again.
+    int ousted = 0;
   };
+  // A leader that hands over waits at most so long for another one to lead.
+  static constexpr Duration kHandover = std::chrono::seconds(1);
 
   enum class Role {
     kStandby,     // another one leads, or nobody does, or it is not known yet
@@ -51,7 +61,7 @@ class Leadership {
   struct LeaderSeen {
     std::uint64_t cluster = 0;
     std::uint64_t revision = 0;          // the key's mod_revision; 0: there is no key
-    std::optional<LeaderRecord> record;  // nullopt: no key
+    std::optional<LeaderRecord> record;  // nullopt: no key, or it holds no record
   };
   // Our write was the first since the revision that guarded it (`taken`), or another one's was.
   struct PutAnswered {
@@ -59,14 +69,15 @@ class Leadership {
     Term term{};          // taken: ours from now on
     TimePoint sent_at{};  // before its first byte was sent
   };
-  // Nobody knows whether it was written: the key must be read.
+  // It was not written, or nobody knows whether it was, or yet will be: the key is read.
   struct PutUnanswered {};
   struct RenewAnswered {
-    bool ours = false;  // the key's mod_revision is still our term's
+    Term found;  // etcd's cluster id, and the key's mod_revision, by a linearizable read
     TimePoint sent_at{};
   };
   struct RenewUnanswered {};
-  // The link to the process at `endpoint` (WatchPeer). Heard: it says that it leads or stands by.
+  // The link to the process at `endpoint` (WatchPeer). Heard: it leads and may acknowledge (role 1
+  // of `Leading`). Whatever else it says counts as silence.
   struct PeerHeard {
     std::string endpoint;
   };
@@ -118,42 +129,121 @@ class Leadership {
     Term term;
     bool operator==(const ChangeTerm&) const = default;
   };
-  // We may acknowledge until then. An earlier time takes back what was said.
+  // We may acknowledge until then. TimePoint(): not at all.
   struct SetValidUntil {
     TimePoint at;
     bool operator==(const SetValidUntil&) const = default;
   };
-  // kOver: serve no more. `resigned`: as we were asked to.
+  // kOver: serve no more. `resigned`: as we were asked to; else the process stands by again, as one
+  // that knows nothing but `ousted` (Options).
   struct StepDown {
     bool resigned = false;
     std::string why;
+    int ousted = 0;
     bool operator==(const StepDown&) const = default;
   };
   struct Note {  // for the log
     std::string text;
     bool operator==(const Note&) const = default;
   };
-  using Action =
-      std::variant<ReadLeader, WatchPeer, PutLeader, Renew, Lead, ChangeTerm, SetValidUntil, StepDown, Note>;
+  using Action = std::variant<ReadLeader, WatchPeer, PutLeader, Renew, Lead, ChangeTerm,
+                              SetValidUntil, StepDown, Note>;
 
-  explicit Leadership(Options options) : options_(std::move(options)) {}
+  explicit Leadership(Options options)
+      : options_(std::move(options)), peer_(options_.silence), pacing_(options_.ousted) {}
 
   std::vector<Action> Step(const Event& event, TimePoint now);
   // When a Tick is due at the latest.
   TimePoint NextDeadline() const;
 
   Role role() const { return role_; }
-  // The newest term that is known, ours or another one's; and who has it.
+  // The newest term that is known, ours or another one's; and what its leader wrote.
   const Term& term() const { return term_; }
   const std::optional<LeaderRecord>& leader() const { return leader_; }
   TimePoint valid_until() const { return valid_until_; }
 
  private:
+  // Our write of the leader key, until it is known what became of it.
+  struct OwnPut {
+    LeaderRecord record;
+    bool in_flight = true;  // false: nobody knows what became of it; the key is read
+  };
+  struct Renewals {
+    bool in_flight = false;
+    TimePoint next;
+    bool failed = false;   // the newest one had no answer; it was logged
+    bool expired = false;  // and the validity has ended; it was logged
+  };
+  // Writes that are not taken, and reads of what became of them, are so far apart.
+  static constexpr Duration kTryEvery = std::chrono::milliseconds(100);
+
+  void On(const LeaderSeen& seen, TimePoint now);
+  void On(const PutAnswered& answer, TimePoint now);
+  void On(const PutUnanswered&, TimePoint now);
+  void On(const RenewAnswered& answer, TimePoint now);
+  void On(const RenewUnanswered&, TimePoint now);
+  void On(const PeerHeard& heard, TimePoint now) { peer_.OnHeard(heard.endpoint, now); }
+  void On(const PeerRefused& peer, TimePoint) { peer_.OnGone(peer.endpoint, PeerWatch::kRefused); }
+  void On(const PeerResigns& peer, TimePoint) { peer_.OnGone(peer.endpoint, PeerWatch::kResigns); }
+  void On(const RightLost&, TimePoint now);
+  void On(const EndAsked&, TimePoint now);
+  void On(const Tick&, TimePoint) {}
+
+  bool ReadsTheKey() const;
+  void ReadIfDue(TimePoint now);
+
+  // ---- standby ----
+  bool IsNews(const LeaderSeen& seen) const;
+  bool IsStale(const LeaderSeen& seen) const;
+  void Adopt(const LeaderSeen& seen, TimePoint now);
+  // When it takes over, if nothing else is heard.
+  TimePoint TakeoverAt(TimePoint now) const;
+  std::string ReasonToTakeOver() const;
+  void TakeOverIfDue(TimePoint now);
+  // For how long others may acknowledge after a takeover.
+  Duration Inherited() const;
+
+  // ---- the leader key is ours, or is being written: leadership_owner.cc ----
+  bool IsUnsettled() const { return put_ && !put_->in_flight; }
+  void Put(LeaderRecord record, TimePoint now);
+  void PutAgain(TimePoint now);
+  // The key holds this record of ours. `valid_from`: it did so then, or later.
+  void Settle(const Term& term, LeaderRecord record, std::optional<TimePoint> valid_from,
+              TimePoint now);
+  void OnSeenByOwner(const LeaderSeen& seen, TimePoint now);
+  void RenewIfDue(TimePoint now);
+  void LowerIfDue(TimePoint now);
+  void ResignIfDue(TimePoint now);
+  void Extend(TimePoint valid_from, TimePoint now);
+  // Another one leads, or may.
+  void LoseTo(const Term& found, const std::string& who, TimePoint now);
+  void StepDownFor(std::string why, bool resigned, int ousted);
+  LeaderRecord OwnRecord(Duration longest_validity) const;
+
+  void Say(Action action) { actions_.push_back(std::move(action)); }
+  void Log(std::string text) { Say(Note{std::move(text)}); }
+
   const Options options_;
   Role role_ = Role::kStandby;
+  bool began_ = false;
+  bool known_ = false;  // the leader key has been read
   Term term_;
   std::optional<LeaderRecord> leader_;
+  TimePoint term_seen_at_;
+  TimePoint next_read_;
+  TimePoint next_put_;     // not before
+  TimePoint takeover_at_;  // of a standby
+  std::string reason_;     // for that; it was logged
+  PeerWatch peer_;
+  TakeoverPacing pacing_;
+  std::optional<OwnPut> put_;
+  // As leader:
   TimePoint valid_until_{};
+  Renewals renewals_;
+  Duration inherited_{};  // for how long earlier leaders may acknowledge, from the takeover
+  TimePoint hold_until_;  // they acknowledge nothing from then on
+  TimePoint resign_by_;
+  std::vector<Action> actions_;  // of this Step
 };
 
 }  // namespace ddprun

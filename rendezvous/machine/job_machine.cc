@@ -304,7 +304,7 @@ void JobMachine::OnStreamBroken(const StreamBroken& broken) {
   }
   out_.Emit({.kind = JobEvent::Kind::kDisconnected, .host = node->spec.host});
   out_.Log(absl::StrCat("lost the connection to ", node->spec.host, "; it has ",
-                        Seconds(life_.spec->lease - (now_ - node->heard)), " to come back"));
+                        Seconds(LeaseEnd(node->heard) - now_), " to come back"));
 }
 
 void JobMachine::OnAgentGone(const AgentGone& gone) {

@@ -69,8 +69,8 @@ class JobMachine {
   using Action = job_action::Any;
 
   JobMachine(std::string job, std::uint32_t requeue_number, JobMachineOptions options = {});
-  // A job that was recorded by a rendezvous that is gone. Every member has one full lease from
-  // `now` to come back; until it does nobody gets its ranks.
+  // A job that another rendezvous has recorded. Every member has one full lease from `now`, or from
+  // options.leases_from where that is later, to come back; until it does nobody gets its ranks.
   JobMachine(std::string job, const JobRecord& record, TimePoint now,
              JobMachineOptions options = {});
   JobMachine(const JobMachine&) = delete;
@@ -213,6 +213,19 @@ class JobMachine {
   JobView View() const;
   // That any agent has been in.
   Generation newest_generation() const { return std::max(generation_.number, highest_claimed_); }
+  // Until then nobody gets the ranks of a node that was heard at `heard`, and is silent.
+  TimePoint LeaseEnd(TimePoint heard) const {
+    return std::max(heard, options_.leases_from) + life_.spec->lease;
+  }
+  // Nothing is formed until then.
+  void HoldUntil(TimePoint end) {
+    life_.hold_until = std::max(life_.hold_until.value_or(end), end);
+  }
+  // A member that was not in this generation when it joined is freed. The rendezvous before this
+  // one may have started it after that, while it still acts.
+  void HoldForFreed() {
+    if (const TimePoint end = LeaseEnd(TimePoint::min()); now_ < end) HoldUntil(end);
+  }
   // A worker of a member may run.
   bool running() const { return state() == JobState::kRunning || state() == JobState::kSaving; }
   bool gathering() const {

@@ -44,11 +44,10 @@ void JobMachine::OnJoin(const Header& header, const Join& join) {
   }
   const bool was_here = join.returning || header.generation.value >= 0;
   if (was_here && generation_.number.value < 0 && options_.leases && gathering() &&
-      now_ < life_.begun_at + life_.spec->lease) {
+      now_ < LeaseEnd(life_.begun_at)) {
     // There was a rendezvous before this one, and it left no record. Whoever has not come back may
     // have workers for as long as their lease lasts.
-    life_.hold_until =
-        std::max(life_.hold_until.value_or(now_), life_.begun_at + life_.spec->lease);
+    HoldUntil(LeaseEnd(life_.begun_at));
     if (state() == JobState::kLastCall) Gather();
   }
   if (was_here && generation_.number.value < 0 && !survey_.has_lost_sight()) {
@@ -213,6 +212,7 @@ void JobMachine::OnRejoin(Node& node, const Header& header, const Join& join) {
         out_.SendTo(node, Stop{StateReason(View()), survey_.look()});
       } else {
         Free(node);  // none of its workers ever ran
+        HoldForFreed();
       }
       break;
     default:  // Forming: it knows, and says AssignmentAck once more

@@ -72,7 +72,7 @@ JobMachine::JobMachine(std::string job, const JobRecord& record, TimePoint now,
   } else if (record.members.empty()) {  // recorded before a first forming, or all are lost
     life_.stage = {JobState::kGathering, now, now + life_.spec->join_timeout};
     // Workers of the life before may live as long as any that this rendezvous has not heard of.
-    if (options_.leases) life_.hold_until = now + life_.spec->lease;
+    if (options_.leases) HoldUntil(LeaseEnd(now));
   }
 }
 

@@ -69,14 +69,15 @@ void JobMachine::ReportWait() {
 void JobMachine::LoseSilent() {
   if (!options_.leases || !life_.spec) return;
   for (Node* node = roster_.MostSilent();
-       !finished_ && node != nullptr && now_ >= node->heard + life_.spec->lease;
+       !finished_ && node != nullptr && now_ >= LeaseEnd(node->heard);
        node = roster_.MostSilent()) {
     if (running() && node->done()) {
       // Its part is finished; it is missed only if the group re-forms.
       roster_.SetSuspect(*node, true);
       roster_.EndLease(*node);
     } else {
-      Lose(*node, HowLost::kSilent, absl::StrCat("nothing heard for ", Seconds(life_.spec->lease)));
+      Lose(*node, HowLost::kSilent,
+           absl::StrCat("nothing heard for ", Seconds(LeaseEnd(node->heard) - node->heard)));
     }
   }
 }
@@ -112,7 +113,7 @@ std::optional<TimePoint> JobMachine::NextDeadline() {
   consider(stacks_.NextDeadline(now_));
   if (!stacks_.for_verdict()) consider(hang_judge_.Deadline(state()));
   if (options_.leases) {
-    if (const Node* node = roster_.MostSilent()) consider(node->heard + life_.spec->lease);
+    if (const Node* node = roster_.MostSilent()) consider(LeaseEnd(node->heard));
   }
   return next;
 }

@@ -162,6 +162,7 @@ void JobMachine::StopGeneration(const std::string& reason) {
       }
     } else {
       Free(*node);  // back after a break, and not started yet
+      HoldForFreed();
     }
   }
   for (Node* const node : gone) Lose(*node, HowLost::kSilent, "its connection broke");
@@ -427,7 +428,7 @@ void JobMachine::Supersede(std::uint32_t requeue_number) {
     for (const Node& node : roster_.nodes()) {
       out_.SendTo(node, Refused{reason});
       if (options_.leases && node.phase == Phase::kStarted) {
-        next.hold_until = std::max(next.hold_until.value_or(now_), node.heard + life_.spec->lease);
+        next.hold_until = std::max(next.hold_until.value_or(now_), LeaseEnd(node.heard));
       }
     }
   }

@@ -41,6 +41,13 @@ void AddFiles(const DaemonStatus& daemon, const DaemonMeasures& measures, Metric
                  measures.certificate_expires_unix_s);
 }
 
+void AddLeadership(const LeadershipStatus& leadership, MetricWriter* writer) {
+  writer->AddOne("ddprun_leader", leadership.leads ? 1 : 0);
+  writer->AddOne("ddprun_leader_term", leadership.term.revision);
+  writer->AddOne("ddprun_leader_changes_total", leadership.changes);
+  writer->AddOne("ddprun_leader_validity_seconds", leadership.valid_for);
+}
+
 void AddJobsByState(const std::vector<JobStatus>& jobs, MetricWriter* writer) {
   std::array<int, kJobStates.size()> counts{};
   for (const JobStatus& job : jobs) ++counts[static_cast<std::size_t>(job.state)];
@@ -58,6 +65,7 @@ std::string DaemonMetrics(const DaemonStatus& daemon, const DaemonMeasures& meas
   AddProcess(daemon, measures, &writer);
   AddCalls(daemon, measures, &writer);
   AddFiles(daemon, measures, &writer);
+  if (daemon.leadership) AddLeadership(*daemon.leadership, &writer);
   AddJobsByState(jobs, &writer);
   writer.AddOne("ddprun_jobs_begun_total", daemon.jobs_begun);
   AddJobs(jobs, &writer);

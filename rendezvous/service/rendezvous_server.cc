@@ -21,6 +21,7 @@
 #include "rendezvous/service/call_queues.h"
 #include "rendezvous/service/descriptor_guard.h"
 #include "rendezvous/service/job/event_log.h"
+#include "rendezvous/service/leadership/leader_board.h"
 #include "rendezvous/service/listen_address.h"
 #include "rendezvous/service/operators/operator_service.h"
 #include "rendezvous/service/slow_calls.h"
@@ -116,9 +117,12 @@ absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(Option
 absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Create(Options options) {
   const absl::StatusOr<ListenAddress> address = ParseListenAddress(options.listen);
   if (!address.ok()) return CannotListen(options.listen, address.status());
-  // Before anybody can connect, who would wait for an answer while a long journal is read.
-  const auto recorded = LoadJobs(options.store.get(), options.log);
-  if (!recorded.ok()) return recorded.status();
+  absl::StatusOr<std::vector<RecordedJob>> recorded{std::vector<RecordedJob>()};
+  if (options.validity == nullptr) {
+    // Before anybody can connect, who would wait for an answer while a long journal is read.
+    recorded = LoadJobs(options.store.get(), options.log);
+    if (!recorded.ok()) return recorded.status();
+  }
   auto acceptor = Acceptor::Bind(*address);
   if (!acceptor.ok()) return CannotListen(options.listen, acceptor.status());
   std::unique_ptr<RendezvousServer> server(new RendezvousServer(std::move(options)));
@@ -136,6 +140,20 @@ absl::Status RendezvousServer::Serve() {
   StartAccepting();
   return absl::OkStatus();
 }
+
+absl::Status RendezvousServer::Lead(const Term& term, Duration hold) {
+  const TimePoint leases_from = std::chrono::steady_clock::now() + hold;
+  auto recorded = LoadJobs(store_.get(), options_.log);
+  if (!recorded.ok()) return recorded.status();
+  loop_->Lead(term, leases_from, *std::move(recorded));
+  return absl::OkStatus();
+}
+
+void RendezvousServer::ChangeTerm(const Term& term) { loop_->ChangeTerm(term); }
+
+void RendezvousServer::OnValidity() { loop_->OnValidity(); }
+
+void RendezvousServer::SetLeader(std::string endpoint) { loop_->SetLeader(std::move(endpoint)); }
 
 int RendezvousServer::port() const { return acceptor_->port(); }
 
@@ -164,7 +182,8 @@ void RendezvousServer::MakeLoop(const std::vector<RecordedJob>& recorded) {
   loop.kept_log_bytes = options_.kept_log_bytes;
   loop.log = options_.log;
   loop.store = store_.get();
-  loop.secret_key = auth::RandomBytes(32);
+  loop.validity = options_.validity;
+  loop.secret_key = options_.secret_key.empty() ? auth::RandomBytes(32) : options_.secret_key;
   loop.lost_right = options_.lost_right;
   loop.load = [this](const JobLoopLoad& load) {
     {
@@ -183,7 +202,8 @@ void RendezvousServer::MakeLoop(const std::vector<RecordedJob>& recorded) {
 }
 
 void RendezvousServer::MakeServices() {
-  agent_service_ = std::make_unique<AgentService>(loop_, access_, descriptors_.get());
+  agent_service_ =
+      std::make_unique<AgentService>(loop_, access_, descriptors_.get(), options_.board);
   if (options_.events == nullptr) return;
   operator_service_ = std::make_unique<OperatorService>(OperatorService::Options{
       loop_, options_.events, [this] { return Describe(); },
@@ -254,6 +274,7 @@ DaemonStatus RendezvousServer::Describe() const {
   status.event_lines_dropped =
       options_.events == nullptr ? 0 : options_.events->dropped_from_file();
   status.refused = Refusals();
+  if (options_.board != nullptr) status.leadership = options_.board->Describe();
   if (acceptor_->refused() > 0) {
     status.refused["connections_without_descriptors"] = acceptor_->refused();
   }
@@ -270,6 +291,7 @@ void RendezvousServer::Shutdown() {
   acceptor_->Stop();
   loop_->Shutdown();
   if (options_.events != nullptr) options_.events->Close();
+  if (options_.board != nullptr) options_.board->Shutdown();
   if (server_ == nullptr) return;
   // Waits for the sessions, which the loop has told to end, and cancels those that do not.
   server_->server->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);

@@ -18,8 +18,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "rendezvous/core/term.h"
+#include "rendezvous/core/types.h"
 #include "rendezvous/machine/job_machine.h"
 #include "rendezvous/service/job/job_loop.h"
+#include "rendezvous/service/leadership/validity.h"
 #include "rendezvous/service/operators/page_link.h"
 #include "rendezvous/store/store.h"
 #include "rendezvous/wire/limits.h"
@@ -32,6 +35,7 @@ class AccessControl;
 class AgentService;
 class DescriptorGuard;
 class EventLog;
+class LeaderBoard;
 class OperatorService;
 class Acceptor;
 struct DaemonStatus;
@@ -62,11 +66,19 @@ class RendezvousServer {
     int descriptor_limit = 0;  // 0: RLIMIT_NOFILE; see DescriptorGuard
     // For so many calls there is a thread that serves them, up to a number (CallQueues).
     std::size_t sessions_per_thread = 1200;
-    // What outlives this process; nullptr: nothing does. Loaded by Start; the server owns it.
+    // What outlives this process; nullptr: nothing does. Loaded by Create, or by Lead; the server
+    // owns it.
     std::shared_ptr<Store> store{};
+    // Not null: this rendezvous is one of several that share the store. It takes no session and has
+    // no job until Lead, and then speaks while this holds. Not owned; outlives the server.
+    const Validity* validity = nullptr;
     // The store has lost the right to write: no agent is acknowledged any more, and the server is
     // of no use. Called once, by a thread of the server; must not block. May be empty.
     std::function<void()> lost_right{};
+    // What the secrets of generations are made from; "": a random one, of this process.
+    std::string secret_key{};
+    // Who leads, where this is one of several; null: it is alone. The server ends its followers.
+    std::shared_ptr<LeaderBoard> board{};
   };
 
   // Create and Serve: returns when connections are accepted.
@@ -80,6 +92,17 @@ class RendezvousServer {
   // Accepts connections from now on. Once; from any thread, and not beside Shutdown. Error:
   // Unavailable.
   absl::Status Serve();
+
+  // One of several. Takes up the jobs in the store, and serves them from now on. Once. No lease of
+  // a member ends before `hold` from the call + the job's lease. Blocks while the store is read;
+  // errors are those of its Load, and another call may follow them.
+  absl::Status Lead(const Term& term, Duration hold);
+  // The next three return at once. The term of all messages from now on, later than the one before.
+  void ChangeTerm(const Term& term);
+  // To be called whenever validity was prolonged after it had ended: what was kept back is sent.
+  void OnValidity();
+  // Where another one leads, for those that are refused meanwhile; "": not known.
+  void SetLeader(std::string endpoint);
 
   // Shuts down.
   ~RendezvousServer();

@@ -21,6 +21,7 @@ Header ReadHeader(const v1::Header& from, FieldChecker& check) {
   to.generation.value = check.Number("Header.generation", from.generation(), -1, kMaxGeneration);
   to.agent_id.value = from.incarnation();
   if (to.agent_id.value == 0) check.Fail("Header.incarnation is 0, expected a random number");
+  to.term = {from.cluster(), from.term()};
   return to;
 }
 

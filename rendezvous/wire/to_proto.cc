@@ -15,6 +15,8 @@ void FillHeader(const Header& from, v1::Header* to) {
   to->set_epoch(from.requeue_number);
   to->set_generation(from.generation.value);
   to->set_incarnation(from.agent_id.value);
+  to->set_term(from.term.revision);
+  to->set_cluster(from.term.cluster);
 }
 
 void FillUsage(const NodeUsage& from, v1::NodeUsage* to) {

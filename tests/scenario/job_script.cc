@@ -259,9 +259,12 @@ void JobScript::Wait(const JobCommand& command) {
   running_a_wait_ = false;
 }
 
-// It was killed, and another one reads what was durable: nobody has a session.
+// It was killed, and another one reads what was durable: nobody has a session. With `hold` another
+// one has taken over, and it may acknowledge heartbeats for so long.
 void JobScript::RestartDaemon(const JobCommand& command) {
   now_ += command.Time("away", Duration{});
+  const Duration hold = command.Time("hold", Duration{});
+  if (hold > Duration{}) options_.leases_from = now_ + hold;
   if (command.Has("memory") || !record_) {
     machine_ = std::make_unique<JobMachine>("job", 0, options_);
   } else {

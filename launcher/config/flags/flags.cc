@@ -203,6 +203,21 @@ constexpr FlagSpec kRendezvousFlags[] = {
     Option("munge-socket", 0, "PATH", "of munged, where it is another"),
     Option("state-dir", 0, "DIR",
            "keep the jobs in a journal here: they go on when this process is started again"),
+    Option(
+        "etcd", 0, "HOST:PORT[,...]",
+        "keep the jobs in this etcd: of several rendezvous that do, one leads, and another takes "
+        "over when its host is lost; docs/ha.md"),
+    Option("etcd-prefix", 0, "PATH", "what the keys in etcd begin with (default /ddprun)"),
+    Option("etcd-ca", 0, "FILE", "the authority of etcd's certificates"),
+    Option("etcd-cert", 0, "FILE", "the certificate for etcd, where it asks for one"),
+    Option("etcd-key", 0, "FILE", "its key"),
+    Option("etcd-user", 0, "NAME", "the user in etcd, where it asks for one"),
+    Option("etcd-password-file", 0, "FILE", "its password, in the first line of this file"),
+    Option("leader-validity", 0, "DURATION",
+           "how long a leader that does not reach etcd goes on, 5s to 5min (default 5s); so much "
+           "later a lost node's ranks are given away"),
+    Option("advertise", 0, "HOST[:PORT]",
+           "with --etcd: where agents reach this rendezvous (default: where it listens)"),
     Option("events-file", 0, "FILE",
            "append what happens, as JSON lines (default: events.jsonl in --state-dir)"),
     Option("log-file", 0, "FILE", "log here and not to stderr; SIGHUP opens both files anew"),

@@ -28,6 +28,19 @@ std::string Contact::Heard() {
   return absl::StrCat("connected to ", options_.rendezvous);
 }
 
+Contact::Standing Contact::StandingOf(const Term& term) const {
+  if (term == term_) return Standing::kPresent;
+  if (term.none()) return Standing::kPast;
+  if (term_.none()) return Standing::kLater;
+  if (term.cluster != term_.cluster) return Standing::kOtherCluster;
+  return term.revision < term_.revision ? Standing::kPast : Standing::kLater;
+}
+
+void Contact::Adopt(const Term& term) {
+  term_ = term;
+  past_told_ = false;
+}
+
 TimePoint Contact::FenceAt() const { return FenceTime(last_, options_.spec.lease); }
 
 TimePoint Contact::BackstopAt() const { return FenceAt() + BackstopDelay(options_.spec.lease); }

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "launcher/core/supervisor_options.h"
+#include "rendezvous/core/term.h"
 #include "rendezvous/core/types.h"
 
 namespace ddprun {
@@ -17,9 +18,10 @@ namespace ddprun {
 // With the rendezvous. Replaced whole when one is opened or lost.
 struct Session {
   bool open = false;
-  bool joined = false;  // Join was sent on it
-  bool heard = false;   // something came on it
-  TimePoint joined_at;  // when its first Join was sent
+  bool joined = false;    // Join was sent on it
+  bool heard = false;     // something came on it
+  bool outdated = false;  // nothing but words of a rendezvous that leads no more
+  TimePoint joined_at;    // when its first Join was sent
   TimePoint next_heartbeat;
   std::int64_t told_failures = 0;  // of checkpoints
 };
@@ -41,10 +43,28 @@ class Contact {
   // A session on which something was heard is over.
   void Lost(TimePoint now) { lost_since_ = now; }
 
+  // What a message under a term is.
+  enum class Standing {
+    kPresent,       // of the rendezvous that this agent obeys
+    kLater,         // of one that has taken over: Adopt
+    kPast,          // of one that leads no more, or was never one of several
+    kOtherCluster,  // not to be compared: etcd is another cluster than before
+  };
+  Standing StandingOf(const Term& term) const;
+  void Adopt(const Term& term);
+  // The highest that was adopted; none: the rendezvous is alone, as far as is known.
+  const Term& term() const { return term_; }
+  // A refused connection tells nothing then: another rendezvous may lead.
+  bool several() const { return options_.several || !term_.none(); }
+  // Whether kPast is worth a line in the log: once in a term.
+  bool TellsOfPast() { return !std::exchange(past_told_, true); }
+
   bool ever() const { return ever_; }
   TimePoint last() const { return last_; }
   // Of the last heartbeat that was answered; 0: none was.
   Duration round_trip() const { return round_trip_; }
+  // Until then others may count on this node.
+  TimePoint LeaseEnd() const { return last_ + options_.spec.lease; }
   TimePoint FenceAt() const;
   // When the guardian kills, where the agent did not.
   TimePoint BackstopAt() const;
@@ -64,6 +84,8 @@ class Contact {
   std::string why_lost_;
   TimePoint last_{};  // the newest time that Had() was told
   Duration round_trip_{};
+  Term term_;
+  bool past_told_ = false;
 };
 
 }  // namespace ddprun

@@ -16,7 +16,8 @@ struct Header {
   std::uint32_t requeue_number = 0;  // 0, or Slurm's restart count
   Generation generation;             // the one the sender acts in
   AgentId agent_id;                  // the agent's, whichever way the message goes
-  // Of the rendezvous that sends it, where it is one of several; none in messages of agents.
+  // Of the rendezvous that sends it, where it is one of several; messages of agents mean nothing
+  // by it.
   Term term{};
 
   bool operator==(const Header&) const = default;

@@ -81,7 +81,7 @@ struct PageService::Route {
 const PageService::Route PageService::kRoutes[] = {
     {"GET", "/", Needs::kNothing, &PageService::Page},
     {"GET", "/healthz", Needs::kNothing, &PageService::Health},
-    {"GET", "/readyz", Needs::kNothing, &PageService::Health},
+    {"GET", "/readyz", Needs::kNothing, &PageService::Ready},
     {"GET", "/metrics", Needs::kMetrics, &PageService::ShowMetrics},
     {"POST", "/api/login", Needs::kNothing, &PageService::LogIn},
     {"GET", "/api/session", Needs::kNothing, &PageService::Session},
@@ -153,7 +153,20 @@ void PageService::Serve(Request request, std::shared_ptr<Responder> responder) {
 
 // ---- for everybody ----
 
+// One of several that does not lead has no job to show.
+void PageService::ShowLeader(Call& call, const std::string& leader) {
+  call.responder->Send(
+      {.status = 503,
+       .body = leader.empty() ? std::string("this rendezvous stands by: no leader is known\n")
+                              : absl::StrCat("this rendezvous stands by: the leader is at ", leader,
+                                             "; its page is at the port of its --http\n"),
+       .headers = {{"Refresh", "2"}}});
+}
+
 void PageService::Page(Call& call) {
+  if (const auto leadership = options_.daemon().leadership; leadership && !leadership->leads) {
+    return ShowLeader(call, leadership->leader);
+  }
   const std::string nonce = absl::WebSafeBase64Escape(options_.gate.random(kNonceBytes));
   call.responder->Send(
       {.status = 200,
@@ -167,6 +180,16 @@ void PageService::Page(Call& call) {
 }
 
 void PageService::Health(Call& call) { call.responder->Send({.body = "ok\n"}); }
+
+// One of several is ready while etcd answers it: it leads, or can take over.
+void PageService::Ready(Call& call) {
+  const auto leadership = options_.daemon().leadership;
+  if (!leadership ||
+      (leadership->leads ? leadership->valid_for > Duration(0) : leadership->reached)) {
+    return Health(call);
+  }
+  call.responder->Send({.status = 503, .body = "etcd does not answer\n"});
+}
 
 void PageService::LogIn(Call& call) {
   const auto session = gate_.SignIn(Body(call.request).Text("code"), Now());

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "rendezvous/http/page/answers.h"
@@ -31,6 +32,12 @@ std::int64_t UnixMs() {
 std::string ShownLine(const EventLog::Line& line, bool redacted) {
   if (!redacted) return line.json;
   return Dump(RedactedLine(Json::parse(line.json, nullptr, false)), -1);
+}
+
+// A rendezvous that may not answer shows nothing.
+template <class Found>
+Found OrNone(absl::StatusOr<Found> found) {
+  return std::move(found).value_or(Found());
 }
 
 bool Sees(const ViewKey& key, const EventLog::Line& line) {
@@ -132,13 +139,19 @@ std::string StateFeed::HistoryOf(const ViewKey& key) const {
 void StateFeed::Make(const ViewKey& key, Made made) {
   if (key.job.empty()) {
     options_.loop->GetSummaries(
-        key.owner, [this, key, made = std::move(made)](std::vector<JobLoop::Summary> jobs) {
-          Run([this, key, made, jobs = std::move(jobs)]() mutable { made(ListOf(key, &jobs)); });
+        key.owner,
+        [this, key, made = std::move(made)](absl::StatusOr<std::vector<JobLoop::Summary>> found) {
+          Run([this, key, made, jobs = OrNone(std::move(found))]() mutable {
+            made(ListOf(key, &jobs));
+          });
         });
   } else {
     options_.loop->GetStatus(
-        key.owner, key.job, [this, key, made = std::move(made)](std::vector<JobStatus> jobs) {
-          Run([this, key, made, jobs = std::move(jobs)]() mutable { made(JobOf(key, &jobs)); });
+        key.owner, key.job,
+        [this, key, made = std::move(made)](absl::StatusOr<std::vector<JobStatus>> found) {
+          Run([this, key, made, jobs = OrNone(std::move(found))]() mutable {
+            made(JobOf(key, &jobs));
+          });
         });
   }
 }
@@ -239,8 +252,8 @@ TimePoint StateFeed::Tick(TimePoint now) {
   if (now >= next_sample_ && !sampling_) {
     sampling_ = true;
     next_sample_ = now + StepRates::kInterval;
-    options_.loop->GetSummaries("", [this](std::vector<JobLoop::Summary> jobs) {
-      Run([this, jobs = std::move(jobs)] { TakeSample(jobs); });
+    options_.loop->GetSummaries("", [this](absl::StatusOr<std::vector<JobLoop::Summary>> found) {
+      Run([this, jobs = OrNone(std::move(found))] { TakeSample(jobs); });
     });
   }
   TimePoint next = std::min(next_turn_, sampling_ ? now + StepRates::kInterval : next_sample_);

@@ -16,6 +16,9 @@ struct JobMachineOptions {
   // False: a node whose session breaks is lost at once, and silence means nothing. For a rendezvous
   // that lives and stops (Ctrl-Z) in the same process as its only agent. Else JobSpec::lease holds.
   bool leases = true;
+  // No lease ends before `leases_from` + JobSpec::lease, whatever was heard. Until `leases_from` a
+  // rendezvous that this one takes the place of may acknowledge heartbeats; it forms nothing.
+  TimePoint leases_from = TimePoint::min();
   // An agent that does not prepare its assignment for this long is lost.
   Duration forming_timeout = std::chrono::seconds(30);
   // A worker failed because a peer did, and the peer is not known: so long its own failure is

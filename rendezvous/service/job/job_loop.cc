@@ -13,12 +13,6 @@
 namespace ddprun {
 namespace {
 
-absl::Status LostRightStatus() {
-  return absl::UnavailableError(
-      "this rendezvous has lost the right to write the state of its jobs: another one has taken "
-      "over");
-}
-
 absl::Status OthersJob(const std::string& job) {
   return absl::PermissionDeniedError(absl::StrCat(NameOfJob(job), " belongs to somebody else"));
 }
@@ -48,8 +42,11 @@ JobLoop::~JobLoop() {
 // ---- from other threads ----
 
 void JobLoop::OnOpen(std::shared_ptr<AgentStream> stream) {
-  // There is nothing to do until its first message comes, or the time for that is over.
-  if (!executor_.Post(Opened{stream}, Executor::By::kWhoeverIsNext)) {
+  // There is nothing to do until its first message comes, or the time for that is over; but who
+  // stands by says so at once.
+  const bool may_stand_by = options_.validity != nullptr;
+  if (!executor_.Post(Opened{stream},
+                      may_stand_by ? Executor::By::kCaller : Executor::By::kWhoeverIsNext)) {
     stream->Close(ShutDownStatus());
   }
 }
@@ -76,7 +73,7 @@ void JobLoop::OnAgentGone(Header header, std::string principal,
     if (found != jobs_.end()) Step(JobPtr(found->second), JobMachine::AgentGone{header.agent_id});
     done(absl::OkStatus());
   };
-  Ask(run, [done] { done(ShutDownStatus()); });
+  Ask(run, done);
 }
 
 void JobLoop::Shutdown() { executor_.Shutdown(); }
@@ -94,7 +91,7 @@ TimePoint JobLoop::Handler::Handle(std::vector<Event>& events, TimePoint now) {
 
 void JobLoop::Handler::HandleLast(std::vector<Event>& events, TimePoint now) {
   loop_->HandleAll(events, now);
-  while (!loop_->outboxes_.empty()) loop_->outboxes_.WorkOff(loop_->options_.portion);
+  while (loop_->outboxes_.ready()) loop_->outboxes_.WorkOff(loop_->options_.portion);
   loop_->EndAll(ShutDownStatus());
 }
 
@@ -126,7 +123,7 @@ void JobLoop::TakeUp(const RecordedJob& recorded) {
 }
 
 void JobLoop::Handle(Opened& event) {
-  if (lost_right_) return event.stream->Close(LostRightStatus());
+  if (!reign_.serves()) return event.stream->Close(reign_.WhyClosed());
   AgentStream* const stream = event.stream.get();
   sessions_.Add(std::move(event.stream), now_ + options_.time_to_join);
   stream->RequestMessage();
@@ -271,14 +268,7 @@ void JobLoop::Handle(Written& event) {
 
 void JobLoop::Handle(OfStacks& event) {
   const auto found = jobs_.find(event.job);
-  if (found != jobs_.end() && !lost_right_) Step(JobPtr(found->second), event.event);
-}
-
-void JobLoop::LoseRight() {
-  if (std::exchange(lost_right_, true)) return;
-  options_.log("", std::string(LostRightStatus().message()));
-  EndAll(LostRightStatus());
-  if (options_.lost_right) options_.lost_right();
+  if (found != jobs_.end() && !reign_.lost()) Step(JobPtr(found->second), event.event);
 }
 
 void JobLoop::EndAll(const absl::Status& why) {
@@ -290,7 +280,7 @@ void JobLoop::EndAll(const absl::Status& why) {
 }
 
 void JobLoop::Tick() {
-  if (lost_right_) return;  // what the Rounds decide now, another rendezvous decides
+  if (reign_.lost()) return;  // what the Rounds decide now, another rendezvous decides
   while (const std::shared_ptr<AgentStream> stream = sessions_.FindSilent(now_)) {
     Refuse(stream, refusal::kNoJoin, absl::DeadlineExceededError("no Join came in time"));
   }
@@ -309,8 +299,8 @@ void JobLoop::Tick() {
 }
 
 TimePoint JobLoop::NextDeadline() const {
-  if (lost_right_) return TimePoint::max();
-  if (!outboxes_.empty()) return now_;
+  if (!reign_.serves()) return TimePoint::max();
+  if (outboxes_.ready()) return now_;
   // At the latest when a session that opens meanwhile must have joined.
   TimePoint next = now_ + options_.time_to_join;
   if (!deadlines_.empty()) next = std::min(next, deadlines_.begin()->first);
@@ -368,17 +358,27 @@ void JobLoop::Send(ServedJob& job, const Header& header, const RendezvousMessage
   const auto stream = job.streams.find(header.agent_id.value);
   if (stream == job.streams.end()) return;
   ++counted_.sent;
-  stream->second->Send(header, message);
+  SendUnderTerm(*stream->second, header, message);
   if (const auto* const refused = std::get_if<Refused>(&message)) {
     refused_.emplace_back(sessions_.Find(stream->second)->stream, refused->reason);
   }
 }
 
+// What was said under an earlier term of the same reign is sent under the newest.
+void JobLoop::SendUnderTerm(AgentStream& stream, const Header& header,
+                            const RendezvousMessage& message) {
+  if (reign_.term().none()) return stream.Send(header, message);
+  Header stamped = header;
+  stamped.term = reign_.term();
+  stream.Send(stamped, message);
+}
+
 bool JobLoop::Order(ServedJob& job, AgentId agent_id, const LogOrder& order) {
   const auto stream = job.streams.find(agent_id.value);
   if (stream == job.streams.end()) return false;
-  stream->second->Send({job.name, job.machine.requeue_number(), job.machine.generation(), agent_id},
-                       order);
+  SendUnderTerm(*stream->second,
+                {job.name, job.machine.requeue_number(), job.machine.generation(), agent_id},
+                order);
   return true;
 }
 

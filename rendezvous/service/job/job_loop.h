@@ -21,6 +21,10 @@
 //
 // Where the Store says that another process may write in our place, nobody is acknowledged any
 // more: every session ends with Unavailable, none is taken, and the owner is told.
+//
+// One of several (JobLoopOptions::validity) has no job and takes no session until it leads. Then it
+// speaks while its validity holds. Meanwhile heartbeats are not acknowledged, and whatever else the
+// JobMachines say is kept back in its order.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_JOB_JOB_LOOP_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_JOB_JOB_LOOP_H_
 
@@ -45,6 +49,7 @@
 #include "rendezvous/core/job_status.h"
 #include "rendezvous/core/measures/histogram.h"
 #include "rendezvous/core/messages.h"
+#include "rendezvous/core/term.h"
 #include "rendezvous/core/types.h"
 #include "rendezvous/machine/job_machine.h"
 #include "rendezvous/service/agent_stream.h"
@@ -58,6 +63,8 @@
 #include "rendezvous/service/job/served_job.h"
 #include "rendezvous/service/job/session_registry.h"
 #include "rendezvous/service/job/stack_worker.h"
+#include "rendezvous/service/leadership/reign.h"
+#include "rendezvous/service/leadership/validity.h"
 #include "rendezvous/store/store.h"
 #include "rendezvous/wire/limits.h"
 
@@ -89,6 +96,9 @@ struct JobLoopOptions {
   LoadObserver load{};     // may be empty
   EventSink events{};      // may be empty
   Store* store = nullptr;  // nullptr: in memory. Not owned; outlives the loop.
+  // Not null: the rendezvous is one of several, and stands by until Lead. Not owned; outlives the
+  // loop.
+  const Validity* validity = nullptr;
   // The Store has lost the right to write. Called once; must not block. May be empty.
   std::function<void()> lost_right{};
   std::size_t max_jobs = 10'000;          // that are not over
@@ -105,7 +115,8 @@ struct JobLoopOptions {
 
 class JobLoop final {
  public:
-  // Takes up what an earlier process has recorded, and starts the thread.
+  // Takes up what an earlier process has recorded, and starts the thread. One of several is given
+  // that by Lead.
   explicit JobLoop(JobLoopOptions options, const std::vector<RecordedJob>& recorded = {});
   // Shuts down.
   ~JobLoop();
@@ -123,24 +134,25 @@ class JobLoop final {
 
   // From any thread: the agent was killed, and no process of it is left. Ignored when there is no
   // such job or agent. `done` is called once, from within the loop, and must not block; with
-  // PermissionDenied if the job is not `principal`'s, after Shutdown at once with Unavailable.
+  // PermissionDenied if the job is not `principal`'s, with Unavailable as operators are.
   void OnAgentGone(Header header, std::string principal, std::function<void(absl::Status)> done);
 
   // For operators, from any thread. `done` is called once, from within the loop, and must not
-  // block; after Shutdown it is called at once, with nothing or with Unavailable.
+  // block; with Unavailable, or with nothing, where the loop stands by, must not speak now, or has
+  // lost the right to write, and after Shutdown at once.
   //
   // The jobs whose owner is `owner`, or all of them where that is empty; of one name only, unless
   // `name` is empty.
   void GetStatus(std::string owner, std::string name,
-                 std::function<void(std::vector<JobStatus>)> done);
+                 std::function<void(absl::StatusOr<std::vector<JobStatus>>)> done);
   // The same for all jobs, without their nodes: cheap enough to be asked for each second.
   struct Summary {
     JobStatus job;
     int nodes = 0;  // that there are
   };
-  void GetSummaries(std::string owner, std::function<void(std::vector<Summary>)> done);
-  // The same of all jobs of the owner, with what the loop itself has counted. Nothing of it after
-  // Shutdown.
+  void GetSummaries(std::string owner,
+                    std::function<void(absl::StatusOr<std::vector<Summary>>)> done);
+  // The same of all jobs of the owner, with what the loop itself has counted.
   struct Counted {
     std::size_t jobs_begun = 0;          // since the start
     std::int64_t received = 0;           // messages of agents
@@ -149,6 +161,8 @@ class JobLoop final {
   };
   void GetMeasured(std::string owner,
                    std::function<void(std::vector<JobStatus>, const Counted&)> done);
+  // Whether operators are answered now; for what does not come from the loop.
+  void MayAnswer(std::function<void(absl::Status)> done);
   // The answer is a sentence for the operator. Errors: NotFound, FailedPrecondition.
   using AnswerCallback = std::function<void(absl::StatusOr<std::string>)>;
   void StopJob(std::string owner, std::string name, bool save, AnswerCallback done);
@@ -175,6 +189,17 @@ class JobLoop final {
   // The reader is called a few times more at most, and not with OnEnd.
   void CancelLogs(LogReadId id);
 
+  // ---- one of several: job_loop_several.cc. From any thread; they return at once. ----
+
+  // Takes up what the leader before has recorded, and takes sessions from now on. Once. No lease
+  // ends before `leases_from` + the job's lease. Every message to an agent carries the term.
+  void Lead(const Term& term, TimePoint leases_from, std::vector<RecordedJob> recorded);
+  void ChangeTerm(const Term& term);
+  // Validity holds again: what was kept back is sent.
+  void OnValidity();
+  // Where another one leads, "HOST:PORT", for those that are refused; "": not known.
+  void SetLeader(std::string endpoint);
+
   // Closed while many messages are written; who hears that a write is done passes it.
   CompletionBarrier& completions() { return completions_; }
 
@@ -199,10 +224,11 @@ class JobLoop final {
     OutputCommit::Batch batch;
     Store::Outcome outcome;
   };
-  // Something that somebody asked for; it is told when it is too late for it.
+  // Something that somebody asked for; he is told where there is no answer, and why.
+  using RefuseCallback = std::function<void(const absl::Status& why)>;
   struct Asked {
     std::function<void()> run;
-    std::function<void()> refuse;
+    RefuseCallback refuse;  // empty: it is run in any case
   };
   // What operators have asked, and wait for, by ticket.
   struct Tickets {
@@ -240,8 +266,10 @@ class JobLoop final {
   };
 
   static absl::Status ShutDownStatus();
-  // Runs it, or refuses it after the end.
-  void Ask(std::function<void()> run, std::function<void()> refuse);
+  // Runs it, or refuses it.
+  void Ask(std::function<void()> run, RefuseCallback refuse);
+  // Runs it, but after the end.
+  void Tell(std::function<void()> run) { executor_.Post(Asked{std::move(run), {}}); }
 
   void TakeUp(const RecordedJob& recorded);
   void HandleAll(std::vector<Event>& events, TimePoint now);
@@ -249,7 +277,7 @@ class JobLoop final {
   void Handle(Message& event);
   void Handle(Ended& event);
   void Handle(Written& event);
-  void Handle(Asked& event) { lost_right_ ? event.refuse() : event.run(); }
+  void Handle(Asked& event);
   void Handle(OfStacks& event);
   // Takes the session into its job, which begins if there is none, on its first message. False, and
   // the session is closed, when it cannot.
@@ -272,6 +300,7 @@ class JobLoop final {
 
   void Step(const JobPtr& job, const JobMachine::Event& event);
   void Send(ServedJob& job, const Header& header, const RendezvousMessage& message);
+  void SendUnderTerm(AgentStream& stream, const Header& header, const RendezvousMessage& message);
   void Perform(ServedJob& job, JobMachine::Action& action);
   bool Order(ServedJob& job, AgentId agent_id, const LogOrder& order);
   void Answer(JobMachine::Answer& answer);
@@ -285,7 +314,7 @@ class JobLoop final {
   // Of this owner, or all where that is empty; of one name only, unless `name` is empty.
   std::vector<JobStatus> StatusOf(const std::string& owner, const std::string& name) const;
 
-  const JobLoopOptions options_;
+  JobLoopOptions options_;  // but for machine.leases_from, which Lead sets, as they were given
   CompletionBarrier completions_;
 
   // Of the thread that handles.
@@ -299,11 +328,11 @@ class JobLoop final {
   SessionRegistry sessions_;
   OutputCommit output_;
   Handler handler_{this};
-  Outboxes outboxes_{&handler_, &completions_};
+  Outboxes outboxes_{&handler_, &completions_, options_.validity};
   std::vector<std::pair<std::shared_ptr<AgentStream>, std::string>> refused_;  // to be closed; why
   Tickets asked_;
   LogRelay logs_{&handler_, options_.kept_log_bytes};
-  bool lost_right_ = false;
+  Reign reign_{options_.validity};
 
   StackWorker stack_worker_;
 

@@ -14,8 +14,17 @@ absl::Status JobLoop::ShutDownStatus() {
   return absl::UnavailableError("the rendezvous is shutting down");
 }
 
-void JobLoop::Ask(std::function<void()> run, std::function<void()> refuse) {
-  if (!executor_.Post(Asked{std::move(run), refuse})) refuse();
+void JobLoop::Ask(std::function<void()> run, RefuseCallback refuse) {
+  if (!executor_.Post(Asked{std::move(run), refuse})) refuse(ShutDownStatus());
+}
+
+void JobLoop::Handle(Asked& event) {
+  const absl::Status why = event.refuse ? reign_.WhyNoAnswer() : absl::OkStatus();
+  why.ok() ? event.run() : event.refuse(why);
+}
+
+void JobLoop::MayAnswer(std::function<void(absl::Status)> done) {
+  Ask([done] { done(absl::OkStatus()); }, done);
 }
 
 std::vector<JobStatus> JobLoop::StatusOf(const std::string& owner, const std::string& name) const {
@@ -29,11 +38,11 @@ std::vector<JobStatus> JobLoop::StatusOf(const std::string& owner, const std::st
 }
 
 void JobLoop::GetStatus(std::string owner, std::string name,
-                        std::function<void(std::vector<JobStatus>)> done) {
+                        std::function<void(absl::StatusOr<std::vector<JobStatus>>)> done) {
   const auto run = [this, owner = std::move(owner), name = std::move(name), done] {
     done(StatusOf(owner, name));
   };
-  Ask(run, [done] { done({}); });
+  Ask(run, done);
 }
 
 void JobLoop::GetMeasured(std::string owner,
@@ -43,10 +52,11 @@ void JobLoop::GetMeasured(std::string owner,
     counted.commits = output_.times();
     done(StatusOf(owner, ""), counted);
   };
-  Ask(run, [done] { done({}, {}); });
+  Ask(run, [done](const absl::Status&) { done({}, {}); });
 }
 
-void JobLoop::GetSummaries(std::string owner, std::function<void(std::vector<Summary>)> done) {
+void JobLoop::GetSummaries(std::string owner,
+                           std::function<void(absl::StatusOr<std::vector<Summary>>)> done) {
   const auto run = [this, owner = std::move(owner), done] {
     std::vector<Summary> found;
     for (const auto& [name, job] : jobs_) {
@@ -56,7 +66,7 @@ void JobLoop::GetSummaries(std::string owner, std::function<void(std::vector<Sum
     }
     done(std::move(found));
   };
-  Ask(run, [done] { done({}); });
+  Ask(run, done);
 }
 
 void JobLoop::StopJob(std::string owner, std::string name, bool save, AnswerCallback done) {
@@ -69,7 +79,7 @@ void JobLoop::StopJob(std::string owner, std::string name, bool save, AnswerCall
     asked_.answers[++asked_.last_ticket] = done;
     Step(job, JobMachine::StopAsked{save, asked_.last_ticket});
   };
-  Ask(run, [done] { done(ShutDownStatus()); });
+  Ask(run, done);
 }
 
 void JobLoop::DrainNode(std::string owner, std::string name, std::string host,
@@ -93,7 +103,7 @@ void JobLoop::DrainNode(std::string owner, std::string name, std::string host,
       Step(job, JobMachine::DrainAsked{host, asked_.last_ticket});
     }
   };
-  Ask(run, [done] { done(ShutDownStatus()); });
+  Ask(run, done);
 }
 
 void JobLoop::GetStacks(std::string owner, std::string name, StacksCallback done) {
@@ -106,7 +116,7 @@ void JobLoop::GetStacks(std::string owner, std::string name, StacksCallback done
     asked_.stacks[++asked_.last_ticket] = done;
     Step(job, JobMachine::StacksAsked{asked_.last_ticket});
   };
-  Ask(run, [done] { done(ShutDownStatus()); });
+  Ask(run, done);
 }
 
 void JobLoop::Answer(JobMachine::Answer& answer) {
@@ -139,15 +149,15 @@ void JobLoop::ReadLogs(LogReadId id, std::string owner, LogRequest request,
     }
     logs_.Read(id, job, request, reader);
   };
-  Ask(run, [reader] { reader->OnEnd(ShutDownStatus()); });
+  Ask(run, [reader](const absl::Status& why) { reader->OnEnd(why); });
 }
 
 void JobLoop::AcknowledgeLogs(LogReadId id, std::size_t bytes) {
-  Ask([this, id, bytes] { logs_.Acknowledge(id, bytes); }, [] {});
+  Tell([this, id, bytes] { logs_.Acknowledge(id, bytes); });
 }
 
 void JobLoop::CancelLogs(LogReadId id) {
-  Ask([this, id] { logs_.Cancel(id); }, [] {});
+  Tell([this, id] { logs_.Cancel(id); });
 }
 
 }  // namespace ddprun

@@ -14,17 +14,18 @@ std::size_t Outboxes::MessagesOf(const JobMachine::Action& action) {
 }
 
 void Outboxes::Deliver(const JobPtr& job, JobMachine::Action& action, bool many) {
-  if ((!many && job->outbox.empty()) || IsHeartbeatAck(action)) {
-    Perform(*job, action);
+  if (IsHeartbeatAck(action)) {
+    if (MaySpeak()) Perform(*job, action);
     return;
   }
+  if (!many && job->outbox.empty() && MaySpeak()) return Perform(*job, action);
   if (job->outbox.empty()) waiting_.push_back(job);
   job->outbox.push_back(std::move(action));
 }
 
 void Outboxes::WorkOff(Duration portion) {
   using Clock = std::chrono::steady_clock;
-  if (waiting_.empty()) return;
+  if (!ready()) return;
   const JobPtr job = std::move(waiting_.front());
   waiting_.pop_front();
   const std::size_t messages = job->outbox.size() - 1 + MessagesOf(job->outbox.front());
@@ -32,7 +33,7 @@ void Outboxes::WorkOff(Duration portion) {
   const TimePoint until = Clock::now() + portion;
   while (!job->outbox.empty()) {
     PerformNext(*job);
-    if (Clock::now() >= until) break;
+    if (Clock::now() >= until || !MaySpeak()) break;
   }
   if (!job->outbox.empty()) waiting_.push_back(job);
 }

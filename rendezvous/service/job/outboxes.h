@@ -2,6 +2,8 @@
 //
 // A job's actions keep their order; a HeartbeatAck goes past those that wait. Of JobLoop, whose
 // other events are handled between two portions.
+//
+// While Validity does not hold, nothing is performed: a HeartbeatAck is dropped, all else waits.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_JOB_OUTBOXES_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_JOB_OUTBOXES_H_
 
@@ -13,6 +15,7 @@
 #include "rendezvous/machine/job_machine.h"
 #include "rendezvous/service/completion_barrier.h"
 #include "rendezvous/service/job/served_job.h"
+#include "rendezvous/service/leadership/validity.h"
 
 namespace ddprun {
 
@@ -28,9 +31,9 @@ class Outboxes {
     ~Actor() = default;
   };
 
-  // Both outlive it.
-  Outboxes(Actor* actor, CompletionBarrier* completions)
-      : actor_(actor), completions_(completions) {}
+  // All outlive it. Without `validity` it always holds.
+  Outboxes(Actor* actor, CompletionBarrier* completions, const Validity* validity = nullptr)
+      : actor_(actor), completions_(completions), validity_(validity) {}
   Outboxes(const Outboxes&) = delete;
   Outboxes& operator=(const Outboxes&) = delete;
 
@@ -39,23 +42,26 @@ class Outboxes {
   // That an action stands for.
   static std::size_t MessagesOf(const JobMachine::Action& action);
 
-  // Performs it now. It goes to the end of the job's outbox instead if that is not empty, or if it
-  // is one of `many`; never a HeartbeatAck.
+  // Performs it now. It goes to the end of the job's outbox instead if that is not empty, if it is
+  // one of `many`, or while validity does not hold; never a HeartbeatAck.
   void Deliver(const JobPtr& job, JobMachine::Action& action, bool many);
   // What is next of one job, for so long.
   void WorkOff(Duration portion);
-  bool empty() const { return waiting_.empty(); }
+  // Something waits that may be performed now.
+  bool ready() const { return !waiting_.empty() && MaySpeak(); }
   void Clear();
 
  private:
   static constexpr std::size_t kMostAtOnce = 64;
 
+  bool MaySpeak() const { return validity_ == nullptr || validity_->Holds(); }
   void Perform(ServedJob& job, JobMachine::Action& action);
   // The first in the outbox; of a SendToMany, one message.
   void PerformNext(ServedJob& job);
 
   Actor* const actor_;
   CompletionBarrier* const completions_;
+  const Validity* const validity_;
   std::deque<JobPtr> waiting_;  // whose outboxes are not empty
 };
 

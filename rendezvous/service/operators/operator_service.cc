@@ -122,9 +122,13 @@ void OperatorService::Status(std::unique_ptr<StatusCall> call) {
   }
   options_.loop->GetStatus(
       *std::move(owner), job,
-      [this, call = call.release()](std::vector<JobStatus> jobs) {  // called once
-        tasks_->Post([this, call, jobs = std::move(jobs)] {
-          auto* const writer = new StatusWriter(std::unique_ptr<StatusCall>(call),
+      [this, released = call.release()](absl::StatusOr<std::vector<JobStatus>> jobs) {
+        if (!jobs.ok()) {  // called once
+          RefuseCall(std::unique_ptr<StatusCall>(released), jobs.status());
+          return;
+        }
+        tasks_->Post([this, released, jobs = *std::move(jobs)] {
+          auto* const writer = new StatusWriter(std::unique_ptr<StatusCall>(released),
                                                 StatusToJson(options_.daemon(), jobs, UnixMs()));
           writer->WriteNext();
         });
@@ -214,12 +218,13 @@ void OperatorService::OpenPage(std::unique_ptr<OpenPageCall> call) {
   }
   options_.loop->GetSummaries(
       *owner, [this, owner = *owner, job, call = call.release()](  // called once
-                  const std::vector<JobLoop::Summary>& jobs) {
+                  const absl::StatusOr<std::vector<JobLoop::Summary>>& jobs) {
         std::unique_ptr<OpenPageCall> owned(call);
-        const bool found =
-            job.empty() || std::any_of(jobs.begin(), jobs.end(), [&](const JobLoop::Summary& each) {
-              return each.job.job == job;
-            });
+        if (!jobs.ok()) return OpenPageCall::Finish(std::move(owned), jobs.status());
+        const bool found = job.empty() || std::any_of(jobs->begin(), jobs->end(),
+                                                      [&](const JobLoop::Summary& each) {
+                                                        return each.job.job == job;
+                                                      });
         if (!found) {
           OpenPageCall::Finish(std::move(owned),
                                absl::NotFoundError(absl::StrCat("there is ", NoSuchJob(job))));
@@ -241,11 +246,13 @@ void OperatorService::Events(std::unique_ptr<EventsCall> call) {
   absl::Status status = owner.status();
   if (status.ok())
     status = CheckLength(call->context, "job", call->request.job(), 0, wire::kMaxJobBytes);
-  if (status.ok()) {
-    EventsCall::Begin(std::move(call), options_.events, *std::move(owner), options_.refused);
-  } else {
-    EventsCall::Refuse(std::move(call), status);
-  }
+  if (!status.ok()) return EventsCall::Refuse(std::move(call), status);
+  options_.loop->MayAnswer(
+      [this, owner = *std::move(owner), call = call.release()](const absl::Status& why) {
+        std::unique_ptr<EventsCall> owned(call);  // called once
+        if (!why.ok()) return EventsCall::Refuse(std::move(owned), why);
+        EventsCall::Begin(std::move(owned), options_.events, owner, options_.refused);
+      });
 }
 
 }  // namespace ddprun

@@ -148,6 +148,20 @@ const std::vector<Event>& Rows() {
       {"Start", false, [](SupervisorDriver& node) { node.Start(0); }},
       {"Start of another generation", false, [](SupervisorDriver& node) { node.Start(9); }},
       {"Stop", false, [](SupervisorDriver& node) { node.Stop(0); }},
+      {"Stop under an earlier term", false,
+       [](SupervisorDriver& node) {
+         node.set_term({1, 5});
+         node.Acknowledge(0);
+         node.set_term({1, 4});
+         node.Stop(0);
+       }},
+      {"HeartbeatAck of another etcd cluster", false,
+       [](SupervisorDriver& node) {
+         node.set_term({1, 5});
+         node.Acknowledge(0);
+         node.set_term({2, 3});
+         node.Acknowledge(0);
+       }},
       {"Stop of another generation", false, [](SupervisorDriver& node) { node.Stop(9); }},
       {"Finished, succeeded", false,
        [](SupervisorDriver& node) { node.Finish(Outcome::kSucceeded, 0); }},

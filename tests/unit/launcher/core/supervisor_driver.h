@@ -62,8 +62,10 @@ class SupervisorDriver {
   }
   void Refuse() { Receive(supervisor_.header().generation.value, Refused{"not you"}); }
   void Receive(int generation, RendezvousMessage message) {
-    Receive(Header{"job", 0, Generation{generation}, AgentId{7}}, std::move(message));
+    Receive(Header{"job", 0, Generation{generation}, AgentId{7}, term_}, std::move(message));
   }
+  // Of what is received from now on.
+  void set_term(const Term& term) { term_ = term; }
   void Receive(const Header& header, RendezvousMessage message) {
     Step(Supervisor::Event(Supervisor::Received{header, std::move(message)}));
   }
@@ -357,6 +359,7 @@ class SupervisorDriver {
             send.message));
   }
 
+  Term term_;
   Supervisor supervisor_;
   Answers answers_ = Answers::kAtOnce;
   bool performing_ = false;

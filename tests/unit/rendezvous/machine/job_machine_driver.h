@@ -218,6 +218,11 @@ class JobMachineDriver {
     now_ += away;
     machine_ = std::make_unique<JobMachine>(name_, record_.value(), now_, options_);
   }
+  // Another one takes over, while the one before may acknowledge heartbeats for so long.
+  void TakeOver(Duration hold) {
+    options_.leases_from = now_ + hold;
+    RestartDaemon({});
+  }
   TimePoint now() const { return now_; }
   const JobSpec& spec() const { return spec_; }
 

@@ -63,6 +63,7 @@ DaemonStatus Daemon() {
   daemon.descriptors = 40;
   daemon.descriptor_limit = 1000;
   daemon.refused = {{"wrong_proof", 7}};
+  daemon.leadership = LeadershipStatus{true, {5, 123}, "h1:29400", milliseconds(4500), 2, true};
   return daemon;
 }
 
@@ -101,6 +102,7 @@ TEST(DaemonMetricsTest, WhatIsNotKnownHasNoSeries) {
   EXPECT_THAT(text, Not(HasSubstr("checkpoint_age")));
   EXPECT_THAT(text, Not(HasSubstr("progress_age")));
   EXPECT_THAT(text, Not(HasSubstr("ddprun_store_commit_seconds")));
+  EXPECT_THAT(text, Not(HasSubstr("ddprun_leader")));
   EXPECT_THAT(text, HasSubstr("ddprun_job_hung{job=\"new\"} 0"));
 }
 

@@ -172,7 +172,8 @@ Assignment WithPlan(const RestorePlan& plan) {
 class RendezvousRoundTripTest : public testing::TestWithParam<RendezvousMessage> {};
 
 TEST_P(RendezvousRoundTripTest, ComesBackEqual) {
-  const Header header = HeaderOf("job-1", 9, 3);
+  Header header = HeaderOf("job-1", 9, 3);
+  header.term = {0xFEDCBA9876543210u, UINT64_MAX};
   const absl::StatusOr<FromRendezvous> back = FromProto(ThroughBytes(ToProto(header, GetParam())));
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(back->header, header);

@@ -27,6 +27,7 @@
 namespace ddprun::http {
 namespace page_service_test {
 
+using ::testing::AllOf;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -48,9 +49,10 @@ class PageServiceTest : public JobLoopTest {
     loop_ = std::make_unique<JobLoop>(std::move(loop));
     options.loop = loop_.get();
     options.events = events_;
-    options.daemon = [] {
+    options.daemon = [this] {
       DaemonStatus status;
       status.version = "1.2.3";
+      status.leadership = leadership_;
       return status;
     };
     options.gate.random = &auth::RandomBytes;
@@ -89,6 +91,7 @@ class PageServiceTest : public JobLoopTest {
   }
 
   const std::shared_ptr<EventLog> events_ = std::make_shared<EventLog>(EventLog::Options{});
+  std::optional<LeadershipStatus> leadership_;  // not while a request is under way
   std::unique_ptr<PageService> page_;
   std::unique_ptr<HttpServer> server_;
 };
@@ -109,6 +112,27 @@ TEST_F(PageServiceTest, ThePageHasItsOwnNonceEachTime) {
 TEST_F(PageServiceTest, WhetherItIsThereAnybodyMayAsk) {
   EXPECT_THAT(Ask(port(), Get("/healthz")), EndsWith("\r\n\r\nok\n"));
   EXPECT_THAT(Ask(port(), Get("/readyz")), EndsWith("\r\n\r\nok\n"));
+}
+
+TEST_F(PageServiceTest, AStandbySaysWhoLeadsAndIsReadyWhileEtcdAnswers) {
+  leadership_.emplace();
+  leadership_->leader = "h2:29400";
+  EXPECT_THAT(Ask(port(), Get("/")),
+              AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr("the leader is at h2:29400")));
+  EXPECT_THAT(Ask(port(), Get("/readyz")), StartsWith("HTTP/1.1 503 "));
+  EXPECT_THAT(Ask(port(), Get("/healthz")), EndsWith("\r\n\r\nok\n"));
+  leadership_->reached = true;
+  EXPECT_THAT(Ask(port(), Get("/readyz")), EndsWith("\r\n\r\nok\n"));
+}
+
+TEST_F(PageServiceTest, ALeaderIsReadyWhileItMayAcknowledge) {
+  leadership_.emplace();
+  leadership_->leads = true;
+  leadership_->reached = true;
+  EXPECT_THAT(Ask(port(), Get("/readyz")), StartsWith("HTTP/1.1 503 "));
+  leadership_->valid_for = std::chrono::seconds(1);
+  EXPECT_THAT(Ask(port(), Get("/readyz")), EndsWith("\r\n\r\nok\n"));
+  EXPECT_THAT(Ask(port(), Get("/")), StartsWith("HTTP/1.1 200 "));
 }
 
 TEST_F(PageServiceTest, WhatIsNotThereIsToldSo) {

@@ -27,9 +27,12 @@ namespace ddprun {
 // Records what the loop does with a stream.
 class FakeStream final : public AgentStream {
  public:
-  void Send(const Header&, const RendezvousMessage& message) override {
+  void Send(const Header& header, const RendezvousMessage& message) override {
     if (on_send) on_send(message);
-    Change([&] { sent_.push_back(message); });
+    Change([&] {
+      sent_.push_back(message);
+      headers_.push_back(header);
+    });
   }
   void RequestMessage() override {
     Change([&] { ++requested_; });
@@ -68,6 +71,11 @@ class FakeStream final : public AgentStream {
     const std::lock_guard lock(mutex_);
     return sent_;
   }
+  // Of what was sent.
+  std::vector<Header> headers() const {
+    const std::lock_guard lock(mutex_);
+    return headers_;
+  }
 
  private:
   template <class F>
@@ -87,6 +95,7 @@ class FakeStream final : public AgentStream {
   std::condition_variable changed_;
   std::string refused_for_;
   std::vector<RendezvousMessage> sent_;
+  std::vector<Header> headers_;
   int requested_ = 0;
   std::optional<absl::Status> closed_;
 };

@@ -206,7 +206,7 @@ TEST_F(JobLoopTest, TheNameOfAFinishedJobIsNotForStrangers) {
   // It is still known how it ended, and its owner may use the name again.
   std::promise<std::size_t> known;
   loop_->GetStatus("token:ann", "job",
-                   [&](const std::vector<JobStatus>& jobs) { known.set_value(jobs.size()); });
+                   [&](const auto& jobs) { known.set_value(jobs.ok() ? jobs->size() : 0); });
   EXPECT_EQ(known.get_future().get(), 1U);
   EXPECT_TRUE(Joined("job", 3, 1, "token:ann")->WaitFor<Assignment>());
 }

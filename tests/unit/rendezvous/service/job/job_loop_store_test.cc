@@ -120,7 +120,8 @@ TEST_F(JobLoopTest, WhoMayWriteNoMoreAcknowledgesNobodyAndEndsEverySession) {
   EXPECT_EQ(Joined("job", 2)->WaitForClose().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(stream->sent(), IsEmpty());
   std::promise<std::size_t> jobs;
-  loop_->GetStatus("", "", [&](std::vector<JobStatus> found) { jobs.set_value(found.size()); });
+  loop_->GetStatus("", "",
+                   [&](const auto& found) { jobs.set_value(found.ok() ? found->size() : 0); });
   EXPECT_EQ(jobs.get_future().get(), 0u);
   loop_.reset();
 }
@@ -175,7 +176,8 @@ TEST_F(JobLoopTest, OnlySoManyJobsThatAreOverAreKept) {
     ASSERT_TRUE(stream->WaitFor<Finished>());
   }
   std::promise<std::size_t> jobs;
-  loop_->GetStatus("", "", [&](std::vector<JobStatus> found) { jobs.set_value(found.size()); });
+  loop_->GetStatus("", "",
+                   [&](const auto& found) { jobs.set_value(found.ok() ? found->size() : 0); });
   EXPECT_EQ(jobs.get_future().get(), 3u);
   loop_.reset();
   EXPECT_EQ(store.stored().size(), 3u);

@@ -75,8 +75,9 @@ TEST_F(JobLoopTest, ASummaryCountsItsNodesAndHasNone) {
   ASSERT_TRUE(agent->WaitForRequests(2));
   ASSERT_TRUE(other->WaitForRequests(2));
   std::promise<std::vector<JobLoop::Summary>> told;
-  loop_->GetSummaries("ann",
-                      [&](std::vector<JobLoop::Summary> jobs) { told.set_value(std::move(jobs)); });
+  loop_->GetSummaries("ann", [&](const auto& jobs) {
+    told.set_value(jobs.value_or(std::vector<JobLoop::Summary>()));
+  });
   const std::vector<JobLoop::Summary> jobs = told.get_future().get();
   ASSERT_EQ(jobs.size(), 1u);
   EXPECT_EQ(jobs[0].job.job, "ours");

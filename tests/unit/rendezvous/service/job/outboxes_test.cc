@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -57,7 +59,7 @@ TEST_F(OutboxesTest, AFewAreToldAtOnce) {
   const JobPtr job = Job("a");
   ToMany(job, {AgentId{1}, AgentId{2}}, /*many=*/false);
   EXPECT_THAT(Take(), ElementsAre("a 1", "a 2"));
-  EXPECT_TRUE(outboxes_.empty());
+  EXPECT_FALSE(outboxes_.ready());
 }
 
 TEST_F(OutboxesTest, BetweenTwoMessagesToManyAnotherJobIsAnswered) {
@@ -73,7 +75,7 @@ TEST_F(OutboxesTest, BetweenTwoMessagesToManyAnotherJobIsAnswered) {
   outboxes_.WorkOff(Duration{});
   outboxes_.WorkOff(Duration{});
   EXPECT_THAT(Take(), ElementsAre("large 2", "large 3"));
-  EXPECT_TRUE(outboxes_.empty());
+  EXPECT_FALSE(outboxes_.ready());
 }
 
 TEST_F(OutboxesTest, AJobsActionsKeepTheirOrder) {
@@ -83,7 +85,7 @@ TEST_F(OutboxesTest, AJobsActionsKeepTheirOrder) {
   Note(job, "last", false);  // of a later step, which says little
   for (int i = 0; i < 4; ++i) outboxes_.WorkOff(Duration{});
   EXPECT_THAT(Take(), ElementsAre("a first", "a 1", "a 2", "a last"));
-  EXPECT_TRUE(outboxes_.empty());
+  EXPECT_FALSE(outboxes_.ready());
 }
 
 TEST_F(OutboxesTest, JobsTakeTurns) {
@@ -95,13 +97,59 @@ TEST_F(OutboxesTest, JobsTakeTurns) {
   EXPECT_THAT(Take(), ElementsAre("a 1", "b 3", "a 2", "b 4"));
 }
 
+// Seen red with a Deliver, and with a WorkOff, that does not ask.
+TEST(OutboxesValidityTest, WhileItDoesNotHoldAcknowledgementsAreDroppedAndAllElseWaits) {
+  class Actor final : public Outboxes::Actor {
+   public:
+    void Send(ServedJob&, const Header& header, const RendezvousMessage&) override {
+      done.push_back(absl::StrCat(header.agent_id.value));
+      if (on_send) on_send();
+    }
+    void Perform(ServedJob& job, JobMachine::Action& action) override {
+      const auto* const send = std::get_if<JobMachine::Send>(&action);
+      if (send != nullptr) return Send(job, send->header, send->message);
+      done.push_back(std::get<JobMachine::Note>(action).text);
+    }
+    std::vector<std::string> done;
+    std::function<void()> on_send;
+  } actor;
+  CompletionBarrier completions;
+  Validity validity;
+  Outboxes outboxes(&actor, &completions, &validity);
+  const JobPtr job = std::make_shared<ServedJob>("a", "", 0, JobMachineOptions());
+  const auto deliver = [&](JobMachine::Action action) {
+    outboxes.Deliver(job, action, /*many=*/false);
+  };
+  const auto message = std::make_shared<const RendezvousMessage>(Save{});
+  deliver(JobMachine::Note{"first"});
+  deliver(JobMachine::Send{{"", 0, {}, AgentId{9}}, HeartbeatAck{}});
+  deliver(JobMachine::SendToMany{{}, {AgentId{1}, AgentId{2}}, message});
+  outboxes.WorkOff(std::chrono::hours(1));
+  EXPECT_THAT(actor.done, IsEmpty());
+  EXPECT_FALSE(outboxes.ready()) << "or the loop would not sleep";
+
+  validity.SetUntil(TimePoint::max());
+  EXPECT_TRUE(outboxes.ready());
+  deliver(JobMachine::Note{"last"});  // behind what waits
+  EXPECT_THAT(actor.done, IsEmpty());
+  actor.on_send = [&] { validity.SetUntil({}); };
+  outboxes.WorkOff(std::chrono::hours(1));
+  EXPECT_THAT(actor.done, ElementsAre("first", "1")) << "asked before each message";
+  actor.on_send = {};
+  validity.SetUntil(TimePoint::max());
+  outboxes.WorkOff(std::chrono::hours(1));
+  EXPECT_THAT(actor.done, ElementsAre("first", "1", "2", "last"));
+  deliver(JobMachine::Send{{"", 0, {}, AgentId{9}}, HeartbeatAck{}});
+  EXPECT_EQ(actor.done.back(), "9");
+}
+
 TEST_F(OutboxesTest, WhatIsClearedIsNotSaid) {
   const JobPtr job = Job("a");
   ToMany(job, {AgentId{1}, AgentId{2}}, true);
   outboxes_.WorkOff(Duration{});
   Take();
   outboxes_.Clear();
-  EXPECT_TRUE(outboxes_.empty());
+  EXPECT_FALSE(outboxes_.ready());
   ToMany(job, {AgentId{3}}, true);
   outboxes_.WorkOff(Duration{});
   EXPECT_THAT(Take(), ElementsAre("a 3"));

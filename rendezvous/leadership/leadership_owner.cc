@@ -1,0 +1,213 @@
+// Leadership: of the one that writes the leader key, or has written it.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "rendezvous/leadership/leadership.h"
+
+namespace ddprun {
+namespace {
+
+std::int64_t Milliseconds(Duration duration) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
+}
+
+}  // namespace
+
+LeaderRecord Leadership::OwnRecord(Duration longest_validity) const {
+  return {options_.id, options_.endpoint, options_.validity, longest_validity, false};
+}
+
+void Leadership::Put(LeaderRecord record, TimePoint now) {
+  put_ = OwnPut{std::move(record)};
+  next_put_ = now + kTryEvery;
+  next_read_ = now;  // once its answer is lost
+  Say(PutLeader{term_.revision, put_->record});
+}
+
+// Under the same guard: of all these writes at most one takes effect, however late.
+void Leadership::PutAgain(TimePoint now) {
+  if (now >= next_put_) Put(std::move(put_->record), now);
+}
+
+void Leadership::On(const PutAnswered& answer, TimePoint now) {
+  if (!put_ || !put_->in_flight) return;
+  if (!answer.taken) {
+    // Another one's write was first, or an earlier one of ours: the record's id tells.
+    put_->in_flight = false;
+    return;
+  }
+  if (known_ && answer.term.cluster != term_.cluster) {
+    LoseTo(answer.term, "", now);
+    return;
+  }
+  const LeaderRecord record = std::move(put_->record);
+  Settle(answer.term, record, answer.sent_at, now);
+}
+
+void Leadership::On(const PutUnanswered&, TimePoint) {
+  if (put_) put_->in_flight = false;
+}
+
+void Leadership::Settle(const Term& term, LeaderRecord record, std::optional<TimePoint> valid_from,
+                        TimePoint now) {
+  put_.reset();
+  if (role_ != Role::kLeading && role_ != Role::kResigning) {
+    inherited_ = Inherited();
+    hold_until_ = now + inherited_ + inherited_ / 10;
+    role_ = Role::kLeading;
+    renewals_ = {.next = valid_from ? *valid_from + options_.renew_every : now,
+                 .expired = !valid_from};
+    pacing_.OnRoleBegan(now);
+    if (!peer_.endpoint().empty()) Say(WatchPeer{""});
+    peer_.Watch("", now);
+    Say(Lead{term, hold_until_});
+    Log(absl::StrCat("leads, term ", term.revision, "; ranks of lost nodes are kept for ",
+                     Milliseconds(hold_until_ - now), " ms and one lease"));
+  } else if (role_ == Role::kLeading) {
+    Say(ChangeTerm{term});
+  }
+  known_ = true;
+  term_ = term;
+  leader_ = std::move(record);
+  if (role_ == Role::kLeading && valid_from) Extend(*valid_from, now);
+}
+
+void Leadership::OnSeenByOwner(const LeaderSeen& seen, TimePoint now) {
+  if (seen.cluster != term_.cluster) {
+    LoseTo({seen.cluster, seen.revision}, "", now);
+  } else if (seen.revision == 0) {
+    // From before our takeover, or the key was removed: the renewal tells.
+    if (IsUnsettled()) {
+      LoseTo({seen.cluster, 0}, "", now);
+    } else {
+      renewals_.next = now;
+    }
+  } else if (seen.revision == term_.revision) {
+    if (IsUnsettled()) PutAgain(now);
+  } else if (seen.revision > term_.revision) {
+    if (!seen.record || seen.record->id != options_.id) {
+      LoseTo({seen.cluster, seen.revision}, seen.record ? seen.record->endpoint : "", now);
+    } else if (IsUnsettled()) {
+      Settle({seen.cluster, seen.revision}, *seen.record, std::nullopt, now);
+    }
+  }
+}
+
+// ---- renewals ----
+
+void Leadership::RenewIfDue(TimePoint now) {
+  if (!renewals_.expired && now >= valid_until_) {
+    renewals_.expired = true;
+    Log(absl::StrCat(
+        "has not reached etcd for ", Milliseconds(options_.validity),
+        " ms: acknowledges nothing until it does; agents end their workers by their leases"));
+  }
+  if (put_ || renewals_.in_flight || now < renewals_.next) return;
+  renewals_.in_flight = true;
+  renewals_.next = now + options_.renew_every;
+  Say(Renew{term_});
+}
+
+void Leadership::Extend(TimePoint valid_from, TimePoint now) {
+  valid_until_ = std::max(valid_until_, valid_from + options_.validity);
+  Say(SetValidUntil{valid_until_});
+  if (now >= valid_until_) return;
+  if (renewals_.failed) Log("reaches etcd again, and goes on");
+  renewals_.failed = false;
+  renewals_.expired = false;
+}
+
+void Leadership::On(const RenewAnswered& answer, TimePoint now) {
+  renewals_.in_flight = false;
+  if (role_ != Role::kLeading) return;
+  if (answer.found == term_) {
+    Extend(answer.sent_at, now);
+  } else {
+    LoseTo(answer.found, "", now);
+  }
+}
+
+void Leadership::On(const RenewUnanswered&, TimePoint now) {
+  renewals_.in_flight = false;
+  if (role_ != Role::kLeading || renewals_.failed) return;
+  renewals_.failed = true;
+  if (renewals_.expired) return;
+  Log(absl::StrCat("etcd has not answered a renewal: acknowledges for another ",
+                   Milliseconds(std::max(valid_until_ - now, Duration{})), " ms"));
+}
+
+// The hold for those who led before is over: who comes next need not wait for them.
+void Leadership::LowerIfDue(TimePoint now) {
+  if (put_ || renewals_.in_flight || now < hold_until_) return;
+  if (leader_->longest_validity > options_.validity) Put(OwnRecord(options_.validity), now);
+}
+
+// ---- the end ----
+
+void Leadership::On(const RightLost&, TimePoint now) {
+  if (role_ == Role::kLeading || role_ == Role::kResigning) LoseTo({}, "", now);
+}
+
+void Leadership::On(const EndAsked&, TimePoint now) {
+  switch (role_) {
+    case Role::kStandby:
+    case Role::kTakingOver:  // where its write takes effect yet, the others find its process gone
+      StepDownFor("is asked to end", true, 0);
+      break;
+    case Role::kLeading:
+      role_ = Role::kResigning;
+      valid_until_ = TimePoint();
+      resign_by_ = now + kHandover;
+      next_read_ = now;
+      Say(SetValidUntil{valid_until_});
+      Log("is asked to end: hands over");
+      break;
+    case Role::kResigning:
+    case Role::kOver:
+      break;
+  }
+}
+
+void Leadership::ResignIfDue(TimePoint now) {
+  if (now >= resign_by_) {
+    StepDownFor(absl::StrCat("is asked to end; nobody has taken over within ",
+                             Milliseconds(kHandover), " ms"),
+                true, 0);
+    return;
+  }
+  if (put_ || (leader_ && leader_->resigned && leader_->id == options_.id)) return;
+  // Those who led before us may acknowledge as long as they may: our successor waits for them.
+  LeaderRecord record = OwnRecord(now < hold_until_ ? inherited_ : Duration{});
+  record.resigned = true;
+  Put(std::move(record), now);
+}
+
+void Leadership::LoseTo(const Term& found, const std::string& who, TimePoint now) {
+  if (role_ == Role::kResigning) {
+    StepDownFor("has handed over", true, 0);
+    return;
+  }
+  std::string why = "another rendezvous leads";
+  if (found.cluster != 0 && found.cluster != term_.cluster) {
+    why = "etcd is another cluster than before: it was replaced, or restored from a snapshot";
+  } else if (found.cluster != 0 && found.none()) {
+    why = "etcd's leader key was removed";
+  } else if (!who.empty()) {
+    why = absl::StrCat(who, " leads since term ", found.revision);
+  } else if (!found.none()) {
+    why = absl::StrCat("another rendezvous leads since term ", found.revision);
+  }
+  StepDownFor(std::move(why), false, pacing_.OustedAgain(now));
+}
+
+void Leadership::StepDownFor(std::string why, bool resigned, int ousted) {
+  role_ = Role::kOver;
+  put_.reset();
+  if (valid_until_ != TimePoint()) Say(SetValidUntil{TimePoint()});
+  valid_until_ = TimePoint();
+  if (!peer_.endpoint().empty()) Say(WatchPeer{""});
+  Say(StepDown{resigned, std::move(why), ousted});
+}
+
+}  // namespace ddprun

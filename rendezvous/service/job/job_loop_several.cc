@@ -1,0 +1,39 @@
+// JobLoop: one of several, of which one leads.
+#include <utility>
+#include <vector>
+
+#include "rendezvous/service/job/job_loop.h"
+
+namespace ddprun {
+
+void JobLoop::Lead(const Term& term, TimePoint leases_from, std::vector<RecordedJob> recorded) {
+  Tell([this, term, leases_from, recorded = std::move(recorded)] {
+    reign_.Begin(term);
+    options_.machine.leases_from = leases_from;
+    for (const RecordedJob& job : recorded) TakeUp(job);
+  });
+}
+
+void JobLoop::ChangeTerm(const Term& term) {
+  Tell([this, term] { reign_.Change(term); });
+}
+
+// The handler works off what waits, after any event.
+void JobLoop::OnValidity() {
+  Tell([] {});
+}
+
+void JobLoop::SetLeader(std::string endpoint) {
+  Tell([this, endpoint = std::move(endpoint)] { reign_.SetLeader(endpoint); });
+}
+
+void JobLoop::LoseRight() {
+  if (reign_.lost()) return;
+  reign_.Lose();
+  const absl::Status why = reign_.WhyClosed();
+  options_.log("", std::string(why.message()));
+  EndAll(why);
+  if (options_.lost_right) options_.lost_right();
+}
+
+}  // namespace ddprun

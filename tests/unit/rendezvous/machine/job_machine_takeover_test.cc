@@ -1,0 +1,154 @@
+// A JobMachine that begins while another rendezvous may still acknowledge heartbeats: leases_from.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "rendezvous/machine/job_machine.h"
+#include "tests/unit/rendezvous/machine/job_machine_driver.h"
+
+namespace ddprun {
+namespace job_machine_takeover_test {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr milliseconds kHold{5500};
+constexpr ExitStatus kCode3{3, 0, false};
+
+// Two nodes run generation 0, and the lease is 3 s; of one node the job can do without the other.
+class JobMachineTakeoverTest : public testing::Test {
+ protected:
+  JobMachineTakeoverTest() { job.RunTwoNodes(); }
+
+  void TakeOver() { job.TakeOver(kHold); }
+  // `a` is heard again and again, until so long after the takeover.
+  void LiveUntil(Duration since_takeover) {
+    for (; passed + seconds(1) < since_takeover; passed += seconds(1)) {
+      job.Advance(seconds(1));
+      job.Beat('a');
+    }
+    job.Advance(since_takeover - passed);
+    job.Beat('a');
+    passed = since_takeover;
+  }
+
+  JobMachineDriver job{JobMachineDriver::Spec(1, 2, 3)};
+  Duration passed{};
+};
+
+// Seen red with LoseSilent() that counts from `heard` alone.
+TEST_F(JobMachineTakeoverTest, ASilentMemberKeepsItsRanksForTheHoldAndOneLease) {
+  TakeOver();
+  job.Rejoin('a', 0, true);
+  job.Clear();
+  LiveUntil(kHold + seconds(3) - milliseconds(1));
+  EXPECT_THAT(job.Take(), IsEmpty());
+  EXPECT_EQ(job.machine().NextDeadline(), job.now() + milliseconds(1));
+  job.Advance(milliseconds(1));
+  EXPECT_THAT(job.Take(), ElementsAre("a<-g0 Stop"));
+  EXPECT_THAT(job.TakeNotes(), Contains("lost b: nothing heard for 8.5 s"));
+}
+
+TEST_F(JobMachineTakeoverTest, AMemberThatCameBackAndIsSilentAgainIsHeldToo) {
+  TakeOver();
+  job.Rejoin('a', 0, true);
+  job.Rejoin('b', 0, true);
+  job.Break('b');  // perhaps to the rendezvous before
+  EXPECT_THAT(job.TakeNotes(), Contains(HasSubstr("it has 8.5 s to come back")));
+  job.Clear();
+  LiveUntil(kHold + seconds(3) - milliseconds(1));
+  EXPECT_THAT(job.Take(), IsEmpty());
+  job.Advance(milliseconds(1));
+  EXPECT_THAT(job.Take(), ElementsAre("a<-g0 Stop"));
+}
+
+TEST_F(JobMachineTakeoverTest, AMemberThatWasHeardAfterTheHoldHasOneLeaseFromThere) {
+  TakeOver();
+  job.Rejoin('a', 0, true);
+  job.Rejoin('b', 0, true);
+  job.Clear();
+  LiveUntil(seconds(7));
+  job.Beat('b');
+  LiveUntil(seconds(10) - milliseconds(1));
+  EXPECT_THAT(job.Take(), IsEmpty());
+  job.Advance(milliseconds(1));
+  EXPECT_THAT(job.Take(), ElementsAre("a<-g0 Stop"));
+}
+
+TEST_F(JobMachineTakeoverTest, WhoseWorkersAreSaidToBeGoneIsNotWaitedFor) {
+  TakeOver();
+  job.Rejoin('a', 0, true);
+  job.Clear();
+  job.Gone('b');
+  EXPECT_THAT(job.Take(), ElementsAre("a<-g0 Stop"));
+  job.Drain('a');
+  EXPECT_THAT(job.Take(), ElementsAre(HasSubstr("a<-g1 Assignment node 0/1")));
+}
+
+TEST_F(JobMachineTakeoverTest, WhoHasStoppedIsNotWaitedFor) {
+  TakeOver();
+  job.Rejoin('a', 0, true);
+  job.Rejoin('b', 0, true);
+  job.Exit('a', 0, 0, kCode3);
+  job.Drain('a');
+  job.Clear();
+  job.Drain('b');
+  EXPECT_THAT(job.Take(), Contains(HasSubstr("a<-g1 Assignment node 0/2")));
+}
+
+TEST_F(JobMachineTakeoverTest, WhereNobodyIsRecordedNothingFormsBeforeTheHoldAndOneLease) {
+  JobRecord record = *job.record();
+  record.members.clear();
+  JobMachineOptions options;
+  options.leases_from = job.now() + kHold;
+  JobMachine machine("job", record, job.now(), options);
+  EXPECT_EQ(machine.NextDeadline(), job.now() + kHold + seconds(3));
+}
+
+// The forming of generation 0 was recorded, and nobody had heard of it when the leader changed. `b`
+// may have gone back to the rendezvous before, and have been started there.
+// Seen red without HoldForFreed().
+TEST(JobMachineTakeoverFormingTest, WhoHadNotHeardOfTheGenerationIsHeldWhereItEnds) {
+  JobMachineDriver job(JobMachineDriver::Spec(1, 2, 3));
+  job.Join('a');
+  job.Join('b');
+  job.TakeOver(kHold);
+  job.Clear();
+  job.Rejoin('a', -1, false);
+  job.Rejoin('b', -1, false);
+  EXPECT_THAT(job.Take(),
+              ElementsAre(HasSubstr("a<-g0 Assignment"), HasSubstr("b<-g0 Assignment")));
+  job.Prepare('a');
+  job.Exit('a', 0, 0, kCode3);
+  job.Drain('a');
+  job.Clear();
+  for (int i = 0; i < 8; ++i) {
+    job.Advance(seconds(1));
+    for (const char agent : {'a', 'b'}) job.Beat(agent);
+  }
+  EXPECT_THAT(job.Take(), testing::Not(Contains(HasSubstr("Assignment"))));
+  job.Advance(milliseconds(500));
+  EXPECT_THAT(job.Take(), Contains(HasSubstr("a<-g1 Assignment node 0/2")));
+}
+
+TEST(JobMachineTakeoverFormingTest, WhoAnswersTheAssignmentGoesOnAtOnce) {
+  JobMachineDriver job(JobMachineDriver::Spec(1, 2, 3));
+  job.Join('a');
+  job.Join('b');
+  job.TakeOver(kHold);
+  for (const char agent : {'a', 'b'}) job.Rejoin(agent, -1, false);
+  job.Clear();
+  for (const char agent : {'a', 'b'}) job.Prepare(agent);
+  EXPECT_THAT(job.Take(), ElementsAre("a<-g0 Start", "b<-g0 Start"));
+  job.Exit('a', 0, 0, kCode3);
+  job.Drain('a');
+  job.Clear();
+  job.Drain('b');
+  EXPECT_THAT(job.Take(), Contains(HasSubstr("a<-g1 Assignment node 0/2")));
+}
+
+}  // namespace job_machine_takeover_test
+}  // namespace ddprun

@@ -1,0 +1,213 @@
+// A JobLoop of one of several rendezvous: it stands by, leads under a term, and speaks while its
+// validity holds.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <future>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rendezvous/service/job/job_loop.h"
+#include "tests/unit/rendezvous/service/job/job_loop_fixture.h"
+#include "tests/unit/rendezvous/wire/messages_for_test.h"
+
+namespace ddprun {
+namespace job_loop_several_test {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::Field;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::VariantWith;
+
+constexpr Term kTerm{7, 100};
+
+class JobLoopSeveralTest : public JobLoopTest {
+ protected:
+  JobLoopSeveralTest() { Begin({.leases = false}); }
+
+  void Begin(JobMachineOptions machine) {
+    loop_.reset();
+    JobLoopOptions options = Options(machine);
+    options.validity = &validity_;
+    loop_ = std::make_unique<JobLoop>(std::move(options));
+  }
+  void Lead(std::vector<RecordedJob> recorded = {}, Duration hold = {}) {
+    validity_.SetUntil(TimePoint::max());
+    loop_->Lead(kTerm, std::chrono::steady_clock::now() + hold, std::move(recorded));
+  }
+  void LoseValidity() { validity_.SetUntil({}); }
+  void RegainValidity() {
+    validity_.SetUntil(TimePoint::max());
+    loop_->OnValidity();
+  }
+  // What an operator is told who asks for the state of all jobs.
+  absl::StatusOr<std::vector<JobStatus>> Status() {
+    std::promise<absl::StatusOr<std::vector<JobStatus>>> told;
+    loop_->GetStatus("", "", [&](auto jobs) { told.set_value(std::move(jobs)); });
+    return told.get_future().get();
+  }
+  absl::Status ReportGone() {
+    std::promise<absl::Status> told;
+    loop_->OnAgentGone(HeaderOf("job", 1), "", [&](absl::Status why) { told.set_value(why); });
+    return told.get_future().get();
+  }
+  // Two nodes of "job" that run generation 0.
+  RecordedJob Recorded() {
+    RecordedJob recorded{"job", "", {}};
+    recorded.record.spec = JoinOf("n1", 2).job;
+    recorded.record.spec.lease = std::chrono::seconds(1);
+    recorded.record.spec.heartbeat = std::chrono::milliseconds(300);
+    recorded.record.generation = Generation{0};
+    for (const int rank : {0, 1}) {
+      NodeRecord node;
+      node.agent_id = AgentId{static_cast<std::uint64_t>(rank) + 1};
+      node.spec = JoinOf(absl::StrCat("n", rank + 1), 2).node;
+      node.rank = NodeRank{rank};
+      node.first_rank = Rank{rank};
+      recorded.record.members.push_back(node);
+    }
+    return recorded;
+  }
+
+  Validity validity_;
+};
+
+// Seen red with a Reign that begins at once.
+TEST_F(JobLoopSeveralTest, WhoStandsByRefusesAllAndSaysWhoLeads) {
+  const auto early = Open();
+  absl::Status why = early->WaitForClose();
+  EXPECT_EQ(why.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(why.message()), HasSubstr("no leader is known yet"));
+  loop_->SetLeader("n2:29400");
+  why = Open()->WaitForClose();
+  EXPECT_THAT(std::string(why.message()), HasSubstr("stands by: the leader is at n2:29400"));
+  EXPECT_EQ(Status().status(), why);
+  EXPECT_EQ(ReportGone(), why);
+  std::promise<absl::Status> may;
+  loop_->MayAnswer([&](absl::Status status) { may.set_value(status); });
+  EXPECT_EQ(may.get_future().get(), why);
+  // Also while validity is left over from nothing.
+  validity_.SetUntil(TimePoint::max());
+  EXPECT_EQ(Open()->WaitForClose(), why);
+  EXPECT_EQ(Status().status(), why);
+}
+
+TEST_F(JobLoopSeveralTest, WhoLeadsTakesUpTheRecordsAndServes) {
+  EXPECT_FALSE(Open()->WaitForClose().ok());
+  Begin({.leases = true});
+  Lead({Recorded()});
+  const auto stream = Open();
+  Join join = JoinOf("n1", 2);
+  join.job = Recorded().record.spec;
+  join.workers_running = true;
+  loop_->OnMessage(stream, HeaderOf("job", 1, 0), join);
+  EXPECT_TRUE(stream->WaitFor<Start>());
+  const auto jobs = Status();
+  ASSERT_TRUE(jobs.ok()) << jobs.status();
+  ASSERT_EQ(jobs->size(), 1u);
+  EXPECT_EQ(jobs->front().nodes.size(), 2u);
+}
+
+// Of another node nothing is heard. Its lease would be over after 1 s.
+TEST_F(JobLoopSeveralTest, MembersHaveTheHoldAndOneLease) {
+  Begin({.leases = true});
+  const TimePoint led_at = std::chrono::steady_clock::now();
+  const Duration hold = std::chrono::milliseconds(1500);
+  Lead({Recorded()}, hold);
+  std::promise<TimePoint> stopped;
+  const auto stream = Open();
+  stream->on_send = [&](const RendezvousMessage& message) {
+    if (std::holds_alternative<Stop>(message)) {
+      stopped.set_value(std::chrono::steady_clock::now());
+    }
+  };
+  Join join = JoinOf("n1", 2);
+  join.job = Recorded().record.spec;
+  join.workers_running = true;
+  loop_->OnMessage(stream, HeaderOf("job", 1, 0), join);
+  auto stop = stopped.get_future();
+  while (stop.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready) {
+    ASSERT_LT(std::chrono::steady_clock::now(), led_at + kTestDeadline);
+    loop_->OnMessage(stream, HeaderOf("job", 1, 0), Heartbeat{});
+  }
+  EXPECT_GE(stop.get(), led_at + hold + std::chrono::seconds(1));
+}
+
+TEST_F(JobLoopSeveralTest, EveryMessageCarriesTheTerm) {
+  Lead();
+  const auto stream = Joined("job", 1);
+  ASSERT_TRUE(stream->WaitFor<Assignment>());
+  loop_->OnMessage(stream, HeaderOf("job", 1), Heartbeat{});
+  ASSERT_TRUE(stream->WaitFor<HeartbeatAck>());
+  EXPECT_THAT(stream->headers(), Each(Field(&Header::term, kTerm)));
+  const Term later{7, 105};
+  loop_->ChangeTerm(later);
+  loop_->OnMessage(stream, HeaderOf("job", 1), AssignmentAck{});
+  ASSERT_TRUE(stream->WaitFor<Start>());
+  EXPECT_EQ(stream->headers().back().term, later);
+}
+
+TEST_F(JobLoopTest, WhoIsAloneHasNoTerm) {
+  const auto stream = Joined("job", 1);
+  ASSERT_TRUE(stream->WaitFor<Assignment>());
+  EXPECT_THAT(stream->headers(), Each(Field(&Header::term, Term{})));
+}
+
+// Seen red with an Outboxes that does not ask.
+TEST_F(JobLoopSeveralTest, AfterValidityNothingIsAcknowledgedAndAllElseWaitsInOrder) {
+  Lead();
+  const auto stream = Joined("job", 1);
+  ASSERT_TRUE(stream->WaitFor<Assignment>());
+  LoseValidity();
+  loop_->OnMessage(stream, HeaderOf("job", 1), Heartbeat{1, {}});
+  loop_->OnMessage(stream, HeaderOf("job", 1), AssignmentAck{});
+  ASSERT_TRUE(stream->WaitForRequests(4));
+  const auto other = Joined("other job", 2);  // a Join is taken, and has its answer later
+  ASSERT_TRUE(other->WaitForRequests(2));
+  EXPECT_EQ(stream->sent().size(), 1u);
+  EXPECT_THAT(other->sent(), IsEmpty());
+
+  loop_->ChangeTerm({7, 101});
+  RegainValidity();
+  ASSERT_TRUE(stream->WaitFor<Start>());
+  EXPECT_THAT(stream->sent(),
+              ElementsAre(VariantWith<Assignment>(testing::_), VariantWith<Start>(testing::_)));
+  EXPECT_EQ(stream->headers().back().term, (Term{7, 101}));
+  EXPECT_TRUE(other->WaitFor<Assignment>());
+  loop_->OnMessage(stream, HeaderOf("job", 1), Heartbeat{2, {}});
+  EXPECT_TRUE(stream->WaitFor<HeartbeatAck>());
+}
+
+TEST_F(JobLoopSeveralTest, AfterValidityOperatorsAreRefusedUntilItHoldsAgain) {
+  Lead();
+  const auto stream = Joined("job", 1);
+  ASSERT_TRUE(stream->WaitFor<Assignment>());
+  EXPECT_TRUE(Status().ok());
+  LoseValidity();
+  const absl::Status why = Status().status();
+  EXPECT_EQ(why.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(why.message()), HasSubstr("etcd has not confirmed it"));
+  EXPECT_EQ(ReportGone(), why) << "another leader has to hear of it";
+  RegainValidity();
+  EXPECT_TRUE(Status().ok());
+  EXPECT_TRUE(ReportGone().ok());
+}
+
+TEST_F(JobLoopSeveralTest, AShutdownWithoutValiditySaysNothingMore) {
+  Lead();
+  const auto stream = Joined("job", 1);
+  ASSERT_TRUE(stream->WaitFor<Assignment>());
+  LoseValidity();
+  loop_->OnMessage(stream, HeaderOf("job", 1), AssignmentAck{});
+  loop_->Shutdown();
+  EXPECT_EQ(stream->WaitForClose().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(stream->sent().size(), 1u);
+}
+
+}  // namespace job_loop_several_test
+}  // namespace ddprun
