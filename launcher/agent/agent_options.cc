@@ -45,6 +45,7 @@ SupervisorOptions SupervisorOptionsOf(const AgentOptions& options) {
   supervisor.in_place_timeout = config.restart.in_place_timeout;
   supervisor.hang_signal = SignalNamed(config.restart.hang.signal);
   supervisor.leases = !config.standalone();
+  supervisor.several = config.rendezvous.several();
   if (!config.standalone()) {
     supervisor.rendezvous = absl::StrCat("the rendezvous at ", config.rendezvous.endpoint);
     supervisor.unreachable_hint = HintOfStaticMode(config);

@@ -31,6 +31,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "launcher/config/command_line_program.h"
+#include "launcher/config/values.h"
 #include "launcher/connection/connection.h"
 #include "launcher/connection/credentials.h"
 #include "launcher/os/local_address.h"
@@ -184,7 +185,7 @@ bool IsTaken(int port) {
 
 bool IsRendezvous(const std::string& endpoint,
                   const std::shared_ptr<const auth::ClientCredentials>& credentials) {
-  OperatorClient client({endpoint, kAnswerLimit, credentials});
+  OperatorClient client({{{endpoint, credentials}}, kAnswerLimit});
   const absl::Status status = client.Status("").status();
   return !absl::IsUnavailable(status) && !absl::IsUnimplemented(status);
 }
@@ -208,15 +209,16 @@ void LookAtPorts(const JobConfig& config,
                  NodeFacts* facts) {
   const RendezvousConfig& rendezvous = config.rendezvous;
   if (config.standalone()) return;
+  for (const std::string& endpoint : SplitEndpoints(rendezvous.endpoint)) {
+    if (facts->endpoint.ok()) facts->endpoint = OwnAddress(HostOf(endpoint)).status();
+  }
+  if (rendezvous.autostart == "false" || !facts->endpoint.ok()) return;
   const auto own = OwnAddress(HostOf(rendezvous.endpoint));
-  facts->endpoint = own.status();
-  if (rendezvous.autostart == "false" || !own.ok() || !own->has_value()) return;
-  for (int place = 0; place <= rendezvous.spare_ports; ++place) {
-    const int port = PortOf(rendezvous.endpoint) + place;
+  if (!own.ok() || !own->has_value()) return;
+  for (const std::string& endpoint : PlacesOf(rendezvous)) {
+    const int port = PortOf(endpoint);
     facts->ports.push_back(port);
     if (!IsTaken(port)) continue;
-    const std::string endpoint =
-        absl::StrCat(rendezvous.endpoint.substr(0, rendezvous.endpoint.rfind(':')), ":", port);
     if (IsRendezvous(endpoint, credentials)) {
       facts->rendezvous_port = port;
     } else {
@@ -288,11 +290,11 @@ NodeFacts LookAtNode(const JobConfig& config, const Host& host) {
   facts.host = HostName();
   const bool no_job = config.standalone() && config.command.empty();
   facts.address = no_job ? AddressForOthers(facts.host) : NodeAddress(config);
-  const auto credentials =
-      LoadCredentials(config.rendezvous.credentials, config.rendezvous.endpoint, config.insecure);
-  facts.credentials = credentials.ok() ? (*credentials)->Check() : credentials.status();
-  if (credentials.ok()) facts.credentials_warning = (*credentials)->warning();
-  LookAtPorts(config, credentials.ok() ? *credentials : nullptr, &facts);
+  const auto credentials = LoadCredentialsOfAll(config.rendezvous.credentials,
+                                                PlacesOf(config.rendezvous), config.insecure);
+  facts.credentials = credentials.ok() ? credentials->front()->Check() : credentials.status();
+  if (credentials.ok()) facts.credentials_warning = credentials->front()->warning();
+  LookAtPorts(config, credentials.ok() ? credentials->front() : nullptr, &facts);
   LookAtClock(&facts);
   LookAtLimits(&facts);
   LookAtGpus(host, &facts);

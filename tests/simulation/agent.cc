@@ -25,6 +25,7 @@ SupervisorOptions OptionsOf(const World& world, int host, std::uint32_t requeue_
   options.kill_grace = world.plan.kill_grace;
   options.daemon_grace = world.plan.daemon_grace;
   options.connect_timeout = world.plan.connect_timeout;
+  options.several = world.several;
   return options;
 }
 
@@ -50,6 +51,7 @@ void Agent::Start() {
   world_->recorder.Line(absl::StrCat(Name(), " starts, requeue number ", requeue_number_));
   Feed(Supervisor::AgentStarted{});
   Connect();
+  if (world_->several) AskWhoLeads();
 }
 
 void Agent::Kill() {
@@ -67,12 +69,19 @@ void Agent::Kill() {
     for (int attempt = 0; attempt < 2; ++attempt) {
       if (world_->random.Percent(30)) continue;  // lost
       world_->scheduler.After(attempt * 500 * kMillisecond, [this] {
-        world_->network.SendOnce(host_, kUp, [this] {
-          world_->daemon.Post([this] { world_->daemon.OnAgentGone(agent_id_); });
-        });
+        for (int number = 0; number < world_->plan.several.daemons; ++number) ReportGone(number);
       });
     }
   });
+}
+
+// To each rendezvous: one that stands by does not know the agent.
+void Agent::ReportGone(int number) {
+  Daemon& daemon = *world_->daemons[number];
+  const auto arrived = [this, &daemon] {
+    daemon.Post([this, &daemon] { daemon.OnAgentGone(agent_id_); });
+  };
+  world_->network.SendOnce(host_, kUp, arrived, number);
 }
 
 void Agent::PowerOff() {
@@ -229,14 +238,17 @@ void Agent::Transmit(const Header& header, AgentMessage message) {
   if (world_->plan.states) FillIn(&message);
   const auto deliver = [this, session = session_, header, message] {
     if (!session->server_open) {  // nobody is there: the other machine says so
-      if (!session->broken && (world_->daemon.up() || world_->daemon.refuses())) {
-        world_->network.SendOnce(host_, kDown,
-                                 [this, session] { world_->AgentEndLost(session, "reset"); });
+      const Daemon& daemon = world_->OfSession(*session);
+      if (!session->broken && (daemon.up() || daemon.refuses())) {
+        world_->network.SendOnce(
+            host_, kDown, [this, session] { world_->AgentEndLost(session, "reset"); },
+            session->daemon);
       }
       return;
     }
-    world_->daemon.Post(
-        [this, session, header, message] { world_->daemon.OnMessage(session, header, message); });
+    Daemon& daemon = *world_->daemons[session->daemon];
+    daemon.Post(
+        [&daemon, session, header, message] { daemon.OnMessage(session, header, message); });
   };
   const bool twice = world_->plan.duplicates && !std::holds_alternative<Join>(message) &&
                      world_->random.Percent(5);

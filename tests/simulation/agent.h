@@ -48,6 +48,8 @@ class Agent {
   void OnOpened(int attempt, const SessionPtr& session);
   void OnRefused(int attempt, TimePoint started);
   void OnSessionLost(const SessionPtr& session, const char* why);
+  // Rendezvous `number` says that it leads.
+  void OnLeader(int number, const Term& term);
   // `life`: which job of this name the rendezvous means.
   void OnMessage(const SessionPtr& session, const Header& header, const RendezvousMessage& message,
                  int life);
@@ -84,11 +86,14 @@ class Agent {
   void Exit(const Verdict& verdict);
   void ScheduleTick();
 
+  void ReportGone(int number);
   Time ThirdOfLease() const;
   void Connect();
   void Syn(int attempt, TimePoint started);
   void AttemptFailed(int attempt, Supervisor::SessionLost lost);
   void CloseSession();
+  // Of every rendezvous, again and again: what it pushes may be lost.
+  void AskWhoLeads();
 
   // A process that the guardian has forked.
   struct Process {
@@ -145,6 +150,8 @@ class Agent {
   int attempt_ = 0;
   bool attempting_ = false;
   Time backoff_ = 0;
+  int target_ = 0;  // the rendezvous that it connects to
+  Term leader_;     // the highest term that it was told of
   Time attempt_limit_ = 10 * kSecond;
 
   std::vector<ProcessPtr> workers_;  // by local rank

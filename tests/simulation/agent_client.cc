@@ -26,25 +26,33 @@ void Agent::Connect() {
 
 void Agent::Syn(int attempt, TimePoint started) {
   if (!alive_ || !attempting_ || attempt != attempt_) return;
-  if (!world_->network.IsCut(host_, kUp)) {
-    world_->network.SendOnce(host_, kUp, [this, attempt, started] {
-      Daemon& daemon = world_->daemon;
+  const int number = target_;
+  if (!world_->network.IsCut(host_, kUp, number)) {
+    const auto arrived = [this, attempt, started, number] {
+      Daemon& daemon = *world_->daemons[number];
+      const auto refuse = [this, attempt, number](auto answer) {
+        const auto post = [this, answer] { Post(answer); };
+        world_->network.SendOnce(host_, kDown, post, number);
+      };
       if (!daemon.up()) {
         if (!daemon.refuses()) return;
-        world_->network.SendOnce(host_, kDown, [this, attempt, started] {
-          Post([this, attempt, started] { OnRefused(attempt, started); });
-        });
+        refuse([this, attempt, started] { OnRefused(attempt, started); });
         return;
       }
-      daemon.Post([this, attempt] {
-        const SessionPtr session = world_->network.Open(host_, id_);
+      daemon.Post([this, attempt, number, refuse, &daemon] {
+        if (!daemon.serves()) {
+          refuse([this, attempt] { AttemptFailed(attempt, {"it stands by", false, {}}); });
+          return;
+        }
+        const SessionPtr session = world_->network.Open(host_, id_, number);
         session->server_open = true;
-        session->boot = world_->daemon.boot();
+        session->boot = daemon.boot();
         world_->network.Send(session, kDown, [this, attempt, session] {
           Post([this, attempt, session] { OnOpened(attempt, session); });
         });
       });
-    });
+    };
+    world_->network.SendOnce(host_, kUp, arrived, number);
     return;
   }
   world_->scheduler.After(kSecond, [this, attempt, started] { Syn(attempt, started); });
@@ -74,6 +82,7 @@ void Agent::OnRefused(int attempt, TimePoint started) {
 void Agent::AttemptFailed(int attempt, Supervisor::SessionLost lost) {
   if (attempt != attempt_ || !attempting_) return;
   attempting_ = false;
+  target_ = (target_ + 1) % world_->plan.several.daemons;
   if (!lost.refused) attempt_limit_ = std::min(2 * attempt_limit_, 10 * kSecond);
   Step(lost);
   const Time whole = std::max(backoff_, 50 * kMillisecond);
@@ -90,6 +99,36 @@ void Agent::OnSessionLost(const SessionPtr& session, const char* why) {
     CloseSession();
     attempting_ = true;
     AttemptFailed(attempt_, {why, false, {}});
+  });
+}
+
+void Agent::AskWhoLeads() {
+  for (int number = 0; number < world_->plan.several.daemons; ++number) {
+    Daemon& daemon = *world_->daemons[number];
+    const auto arrived = [this, &daemon] {
+      if (daemon.up()) daemon.Post([this, &daemon] { daemon.contender()->TellAgent(id_); });
+    };
+    world_->network.SendOnce(host_, kUp, arrived, number);
+  }
+  world_->scheduler.After(kSecond, [this] {
+    if (alive_) Post([this] { AskWhoLeads(); });
+  });
+}
+
+void Agent::OnLeader(int number, const Term& term) {
+  Post([this, number, term] {
+    const bool obeys = term.revision > leader_.revision || world_->bug == Bug::kTermNotChecked;
+    if (term.revision < leader_.revision && !obeys) return;
+    leader_ = term;
+    const int present = session_ != nullptr ? session_->daemon : attempting_ ? target_ : -1;
+    if (present == number) return;
+    if (session_ != nullptr) {
+      CloseSession();
+      Step(Supervisor::SessionLost{"another rendezvous leads", false, {}});
+    }
+    target_ = number;
+    backoff_ = 0;
+    Connect();
   });
 }
 
@@ -114,6 +153,7 @@ void Agent::OnMessage(const SessionPtr& session, const Header& header,
     attempt_limit_ = std::min(kSecond, ThirdOfLease());
     Header seen = header;
     if (world_->bug == Bug::kNoAgentIdCheck) seen.agent_id = agent_id_;
+    if (world_->bug == Bug::kTermNotChecked) seen.term = {};
     RendezvousMessage heard = message;
     if (auto* ack = std::get_if<HeartbeatAck>(&heard);
         ack != nullptr && world_->bug == Bug::kLeaseFromAckArrival) {

@@ -9,13 +9,13 @@ namespace ddprun::sim {
 
 void Agent::FillIn(AgentMessage* message) {
   states_.FillIn(message);
-  if (world_->bug != Bug::kTimelineForgotten || world_->daemon.machine() == nullptr) return;
+  if (world_->bug != Bug::kTimelineForgotten || world_->Leader().machine() == nullptr) return;
   std::vector<SavedState>* states = nullptr;
   if (auto* said = std::get_if<Join>(message)) states = &said->states;
   if (auto* said = std::get_if<Stopped>(message)) states = &said->states;
   if (auto* said = std::get_if<HeldStates>(message)) states = &said->states;
   if (states == nullptr) return;
-  for (SavedState& state : *states) state.generation = world_->daemon.machine()->generation();
+  for (SavedState& state : *states) state.generation = world_->Leader().machine()->generation();
 }
 
 void Agent::OnSaved(LocalRank local_rank, const SavedState& state, const std::string& path) {

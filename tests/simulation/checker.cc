@@ -304,7 +304,8 @@ void Checker::OnAssigned(int life, const Header& header, const Assignment& assig
 }
 
 void Checker::OnEnd(bool in_time) {
-  const JobMachine* machine = world_->daemon.machine();
+  const Daemon& leader = world_->Leader();
+  const JobMachine* machine = leader.machine();
   std::optional<Outcome> outcome;
   for (const auto& agent : world_->agents) {
     if (agent->alive()) {
@@ -316,7 +317,7 @@ void Checker::OnEnd(bool in_time) {
     }
     const std::optional<Verdict>& verdict = agent->verdict();
     if (!verdict || machine == nullptr || !machine->finished()) continue;
-    if (agent->verdict_life() != world_->daemon.life() ||
+    if (agent->verdict_life() != leader.life() ||
         agent->requeue_number() != machine->requeue_number()) {
       continue;
     }

@@ -16,30 +16,40 @@ constexpr char kJob[] = "job";
 
 }  // namespace
 
-Daemon::Daemon(World* world) : world_(world) {
-  clock_.offset = world->random.Between(0, 1000) * kSecond;
-  clock_.ppm = world->random.Between(-30000, 30000);
+Daemon::Daemon(World* world, int number, Random* random)
+    : world_(world), number_(number), options_(world->plan.machine) {
+  clock_.offset = random->Between(0, 1000) * kSecond;
+  clock_.ppm = random->Between(-30000, 30000);
+  if (world->several) contender_ = std::make_unique<Contender>(world, this, number);
 }
+
+TimePoint Daemon::Now() const { return clock_.Local(world_->scheduler.now()); }
 
 // ---- the process ----
 
-void Daemon::Boot() {
+void Daemon::Boot(int ousted) {
   up_ = true;
   refuses_ = true;
   stalled_ = false;
   ++boot_;
   world_->recorder.Event(kFault, 100, boot_);
-  if (durable_) {
-    machine_ = std::make_unique<JobMachine>(kJob, *durable_, clock_.Local(world_->scheduler.now()),
-                                            world_->plan.machine);
-    life_ = durable_life_;
-    world_->checker.OnRestored(*machine_, *durable_);
-    world_->recorder.Line(
-        absl::StrCat("daemon boots with the record of generation ", durable_->generation.value));
-    ScheduleTick();
+  if (contender_ != nullptr) {
+    world_->recorder.Line(absl::StrCat("r", number_, " boots"));
+    contender_->Begin(ousted);
+  } else if (durable_) {
+    TakeUp(*durable_, durable_life_);
   } else {
     world_->recorder.Line("daemon boots, and knows nothing");
   }
+}
+
+void Daemon::TakeUp(const JobRecord& record, int life) {
+  machine_ = std::make_unique<JobMachine>(kJob, record, Now(), options_);
+  life_ = life;
+  world_->checker.OnRestored(*machine_, record);
+  world_->recorder.Line(
+      absl::StrCat("daemon boots with the record of generation ", record.generation.value));
+  ScheduleTick();
 }
 
 void Daemon::Kill(bool refuses) {
@@ -52,18 +62,23 @@ void Daemon::Kill(bool refuses) {
   machine_.reset();
   inbox_.clear();
   // What was being written may be on the disk, in order, or may not.
-  while (!writes_.empty() && world_->random.Percent(40)) {
+  while (contender_ == nullptr && !writes_.empty() && world_->random.Percent(40)) {
     durable_ = writes_.front()->record;
     durable_life_ = writes_.front()->life;
     writes_.pop_front();
   }
   writes_.clear();
+  kept_back_.clear();
   if (world_->plan.memory_store) durable_.reset();
   streams_.clear();
   tick_at_ = -1;
-  // Its kernel closes the connections; a machine that lost power does not.
+  CloseSessions(refuses);
+}
+
+// Its kernel closes the connections; a machine that lost power does not.
+void Daemon::CloseSessions(bool refuses) {
   for (const SessionPtr& session : world_->network.OpenSessions()) {
-    if (!session->server_open) continue;
+    if (!session->server_open || session->daemon != number_) continue;
     session->server_open = false;
     if (refuses) {
       world_->network.Send(session, kDown,
@@ -81,6 +96,7 @@ void Daemon::Stall(Time duration) {
   const int boot = boot_;
   // Its keepalive answers nobody.
   for (const SessionPtr& session : world_->network.OpenSessions()) {
+    if (session->daemon != number_) continue;
     const Time noticed = world_->random.Between(2000, 3000) * kMillisecond;
     if (noticed < duration) {
       world_->scheduler.After(noticed,
@@ -121,7 +137,7 @@ AgentId Daemon::Seen(const SessionPtr& session, AgentId agent_id) {
 }
 
 void Daemon::OnMessage(const SessionPtr& session, Header header, AgentMessage message) {
-  if (!session->server_open || session->boot != boot_) return;
+  if (!session->server_open || session->boot != boot_ || !serves()) return;
   world_->recorder.Event(kToDaemon, session->id, message.index(),
                          static_cast<std::uint64_t>(header.generation.value));
   if (world_->recorder.tracing()) {
@@ -137,9 +153,9 @@ void Daemon::OnMessage(const SessionPtr& session, Header header, AgentMessage me
     if (world_->bug == Bug::kNobodyLooksAgain) join->can_look_again = false;
     const bool returns = header.generation.value >= 0 || join->returning;
     if (machine_ == nullptr || machine_->BeginsAnother(header, *join)) {
-      life_ = ++lives_;
-      world_->checker.OnJobBegins();
-      machine_ = std::make_unique<JobMachine>(kJob, header.requeue_number, world_->plan.machine);
+      life_ = ++world_->lives;
+      if (Decides()) world_->checker.OnJobBegins();
+      machine_ = std::make_unique<JobMachine>(kJob, header.requeue_number, options_);
       world_->recorder.Line(absl::StrCat("a job begins: life ", life_));
     }
     if (returns && machine_->generation().value < 0 &&
@@ -189,7 +205,7 @@ void Daemon::Ask(const JobMachine::Event& event) {
 
 void Daemon::Step(const JobMachine::Event& event) {
   if (!up_ || machine_ == nullptr) return;
-  const TimePoint now = clock_.Local(world_->scheduler.now());
+  const TimePoint now = Now();
   const JobState before = machine_->state();
   const std::vector<JobMachine::Action> actions = OneByOne(machine_->Step(event, now));
   world_->recorder.Event(kMachineStepped, event.index(),
@@ -203,18 +219,14 @@ void Daemon::Step(const JobMachine::Event& event) {
   ScheduleTick();
 }
 
+bool Daemon::Decides() const {
+  return contender_ == nullptr || contender_->term() == world_->etcd.now().found;
+}
+
 void Daemon::Perform(const JobMachine::Action& action) {
   std::visit(Overloaded{
                  [&](const JobMachine::Persist& persist) { Persist(persist.record); },
-                 [&](const JobMachine::Send& send) {
-                   const int life = life_;
-                   if (writes_.empty() || std::holds_alternative<HeartbeatAck>(send.message)) {
-                     SendNow(send.header, send.message, life);
-                   } else {
-                     writes_.back()->held.push_back(
-                         [this, send, life] { SendNow(send.header, send.message, life); });
-                   }
-                 },
+                 [&](const JobMachine::Send& send) { Send(send); },
                  [](const JobMachine::SendToMany&) {},  // one by one
                  [&](const JobMachine::Answer& answer) {
                    world_->recorder.Line("  answer: " + answer.text);
@@ -230,7 +242,7 @@ void Daemon::Perform(const JobMachine::Action& action) {
                    if (world_->recorder.tracing()) {
                      world_->recorder.Line("  * " + Text(happened.event));
                    }
-                   world_->checker.OnEvent(*machine_, life_, happened.event);
+                   if (Decides()) world_->checker.OnEvent(*machine_, life_, happened.event);
                  },
                  [&](const JobMachine::Note& note) {
                    world_->recorder.Line("  daemon: " + note.text);
@@ -240,13 +252,34 @@ void Daemon::Perform(const JobMachine::Action& action) {
              action);
 }
 
+void Daemon::Send(const JobMachine::Send& send) {
+  const bool is_ack = std::holds_alternative<HeartbeatAck>(send.message);
+  const auto effect = [this, send, life = life_] { SendNow(send.header, send.message, life); };
+  if (is_ack) {
+    if (contender_ == nullptr || contender_->MaySpeak()) effect();
+  } else if (writes_.empty()) {
+    Speak(effect);
+  } else {
+    writes_.back()->held.push_back(effect);
+  }
+}
+
+void Daemon::Speak(Effect effect) {
+  if (contender_ != nullptr && (!kept_back_.empty() || !contender_->MaySpeak())) {
+    kept_back_.push_back(std::move(effect));
+  } else {
+    effect();
+  }
+}
+
 void Daemon::Persist(const JobRecord& record) {
-  world_->checker.OnRecord(life_, record);
+  if (Decides()) world_->checker.OnRecord(life_, record);
   if (world_->plan.memory_store) return;
   auto write = std::make_shared<Write>();
   write->record = record;
   write->life = life_;
   writes_.push_back(write);
+  if (contender_ != nullptr) return PersistOnEtcd(write);
   const int boot = boot_;
   const Time takes = world_->random.Wide(kMillisecond, world_->plan.longest_fsync);
   world_->scheduler.After(takes, [this, write, boot] {
@@ -267,7 +300,41 @@ void Daemon::Persist(const JobRecord& record) {
   });
 }
 
-void Daemon::SendNow(const Header& header, const RendezvousMessage& message, int life) {
+void Daemon::PersistOnEtcd(const std::shared_ptr<Write>& write) {
+  const auto state = std::make_shared<const Etcd::Stored>(
+      Etcd::Stored{++world_->writes, write->life, write->record});
+  contender_->Write(state, [this, write, boot = boot_] {
+    if (boot != boot_) return;
+    writes_.pop_front();
+    for (const Effect& effect : write->held) Speak(effect);
+  });
+}
+
+// ---- one of several ----
+
+void Daemon::Lead(const Etcd::Stored* stored, TimePoint leases_from) {
+  options_.leases_from = leases_from;
+  if (stored != nullptr) TakeUp(stored->record, stored->life);
+}
+
+void Daemon::OnValidity() {
+  for (const Effect& effect : std::exchange(kept_back_, {})) effect();
+}
+
+void Daemon::ExecuteAgain(int ousted) {
+  Kill(true);
+  const int boot = boot_;
+  world_->scheduler.After(world_->several_random.Between(5, 50) * kMillisecond,
+                          [this, boot, ousted] {
+                            if (boot == boot_) Boot(ousted);
+                          });
+}
+
+void Daemon::End() { Kill(true); }
+
+void Daemon::SendNow(const Header& said, const RendezvousMessage& message, int life) {
+  Header header = said;
+  if (contender_ != nullptr) header.term = contender_->term();
   if (const auto* assignment = std::get_if<Assignment>(&message)) {
     world_->checker.OnAssigned(life, header, *assignment);
   }

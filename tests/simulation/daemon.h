@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "rendezvous/machine/job_machine.h"
+#include "tests/simulation/contender.h"
 #include "tests/simulation/network.h"
+#include "tests/simulation/random.h"
 #include "tests/simulation/scheduler.h"
 #include "tests/support/stacks_at_once.h"
 
@@ -20,7 +22,8 @@ namespace ddprun::sim {
 
 class Daemon {
  public:
-  explicit Daemon(World* world);
+  // `number`: of the several that there are; 0 where it is alone. `random`: for its clock.
+  Daemon(World* world, int number, Random* random);
 
   bool up() const { return up_; }
   bool stalled() const { return stalled_; }
@@ -29,8 +32,15 @@ class Daemon {
   // A number for each job that began without a record of it.
   int life() const { return life_; }
   const JobMachine* machine() const { return machine_.get(); }
+  TimePoint Now() const;
+  Time TrueTime(TimePoint local) const { return clock_.True(local); }
+  // nullptr: it is alone.
+  Contender* contender() const { return contender_.get(); }
+  // Agents may have sessions with it.
+  bool serves() const { return up_ && (contender_ == nullptr || contender_->leads()); }
 
-  void Boot();
+  void Boot() { Boot(0); }
+  void Boot(int ousted);
   // kill -9; `refuses`: its machine lives on and refuses connections.
   void Kill(bool refuses);
   void Stall(Time duration);
@@ -43,6 +53,14 @@ class Daemon {
   void OnAgentGone(AgentId agent_id);
   void Ask(const JobMachine::Event& event);  // of an operator
 
+  // ---- from its Contender ----
+  // `stored` may be nullptr.
+  void Lead(const Etcd::Stored* stored, TimePoint leases_from);
+  // It may speak again.
+  void OnValidity();
+  void ExecuteAgain(int ousted);
+  void End();
+
  private:
   using Effect = std::function<void()>;
   struct Write {
@@ -52,29 +70,40 @@ class Daemon {
     std::deque<Effect> held;  // what must not be visible before
   };
 
+  void TakeUp(const JobRecord& record, int life);
+  void CloseSessions(bool refuses);
   void Step(const JobMachine::Event& event);
+  // What it decides counts: no other one has taken over.
+  bool Decides() const;
   void Perform(const JobMachine::Action& action);
   void Persist(const JobRecord& record);
+  void PersistOnEtcd(const std::shared_ptr<Write>& write);
+  void Send(const JobMachine::Send& send);
+  // Now, or when it is valid again.
+  void Speak(Effect effect);
   void SendNow(const Header& header, const RendezvousMessage& message, int life);
   void ScheduleTick();
   // What the planted bugs do to an agent_id.
   AgentId Seen(const SessionPtr& session, AgentId agent_id);
 
   World* const world_;  // outlives this
+  const int number_;
   Clock clock_;
+  std::unique_ptr<Contender> contender_;
   bool up_ = false;
   bool refuses_ = true;
   bool stalled_ = false;
   int boot_ = 0;
-  int lives_ = 0;
   int life_ = 0;
   std::deque<std::function<void()>> inbox_;  // while stalled
+  JobMachineOptions options_;
   std::unique_ptr<JobMachine> machine_;
   StacksAtOnce stacks_;
   std::map<std::uint64_t, SessionPtr> streams_;  // by agent_id, as the service has them
   std::optional<JobRecord> durable_;
   int durable_life_ = 0;
   std::deque<std::shared_ptr<Write>> writes_;       // not durable yet, oldest first
+  std::deque<Effect> kept_back_;                    // until it is valid again
   Time tick_at_ = -1;                               // the next tick; −1: none
   std::map<std::uint64_t, AgentId> first_on_host_;  // for Bug::kNoAgentIdCheck
 };

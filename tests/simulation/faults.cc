@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "absl/strings/str_cat.h"
+#include "tests/simulation/several_faults.h"
 #include "tests/simulation/world.h"
 
 namespace ddprun::sim {
@@ -119,7 +120,7 @@ void KillAgent(World* world) {
 }
 
 void KillDaemon(World* world, bool benign) {
-  Daemon& daemon = world->daemon;
+  Daemon& daemon = world->Leader();
   if (!daemon.up()) return;
   daemon.Kill(benign || world->random.Percent(85));
   const Time away = benign ? world->random.Wide(20, 15000) * kMillisecond
@@ -133,17 +134,17 @@ void AskOperator(World* world) {
   const int kind = world->random.Int(0, 9);
   if (kind < 2) {
     world->recorder.Line(absl::StrCat("operator: stop", kind == 0 ? "" : " --save"));
-    world->daemon.Ask(JobMachine::StopAsked{kind == 1, 1});
+    world->Leader().Ask(JobMachine::StopAsked{kind == 1, 1});
     return;
   }
   const std::string& host = world->hosts[AnyHost(world)]->name;
   if (kind == 9) {
     world->recorder.Line("operator: stacks");
-    world->daemon.Ask(JobMachine::StacksAsked{1});
+    world->Leader().Ask(JobMachine::StacksAsked{1});
     return;
   }
   world->recorder.Line("operator: drain " + host);
-  world->daemon.Ask(JobMachine::DrainAsked{host, 1});
+  world->Leader().Ask(JobMachine::DrainAsked{host, 1});
 }
 
 // The whole job is started again on other machines, while the old one may still run.
@@ -172,7 +173,7 @@ void Inject(World* world) {
   Random& random = world->random;
   if (world->plan.benign) {
     if (random.Percent(40)) {
-      KillDaemon(world, true);
+      if (!world->several) KillDaemon(world, true);
     } else {
       BreakSession(world, true);
     }
@@ -191,7 +192,7 @@ void Inject(World* world) {
   } else if (kind < 72) {
     KillDaemon(world, false);
   } else if (kind < 76) {
-    world->daemon.Stall(random.Wide(100, 5000) * kMillisecond);
+    world->Leader().Stall(random.Wide(100, 5000) * kMillisecond);
   } else if (kind < 87) {
     world->training.FailOne();
   } else if (kind < 90) {
@@ -222,7 +223,7 @@ void Flap(World* world, int host) {
 void Populate(World* world) {
   Random& random = world->random;
   const Plan& plan = world->plan;
-  world->scheduler.At(random.Wide(1, 1000) * kMillisecond, [world] { world->daemon.Boot(); });
+  world->scheduler.At(random.Wide(1, 1000) * kMillisecond, [world] { world->daemons[0]->Boot(); });
   for (int i = 0; i < plan.hosts; ++i) {
     world->AddHost();
     // Most come together, some in the middle of the run.
@@ -236,6 +237,7 @@ void Populate(World* world) {
     world->scheduler.At(random.Between(kSecond / 2, plan.faults_end - 1),
                         [world] { Inject(world); });
   }
+  if (world->several) PopulateSeveral(world);
   for (int i = 0; i < plan.stuck_workers; ++i) {
     const Time at = world->stuck_random.Between(kSecond, plan.faults_end - 1);
     const Time longest = plan.faults_end - at;
@@ -246,7 +248,10 @@ void Populate(World* world) {
     world->recorder.Line("everything is healed");
     world->healed = true;
     world->network.HealAll();
-    if (!world->daemon.up()) world->daemon.Boot();
+    world->etcd.HealAll();
+    for (const auto& daemon : world->daemons) {
+      if (!daemon->up()) daemon->Boot();
+    }
   });
 }
 

@@ -7,7 +7,12 @@
 
 namespace ddprun::sim {
 
-Network::Network(World* world, int hosts) : world_(world), links_(hosts) {}
+Network::Network(World* world, int hosts, int daemons)
+    : world_(world),
+      hosts_(hosts),
+      daemons_(daemons),
+      between_(daemons * daemons),
+      links_(hosts + daemons + hosts * daemons) {}
 
 // What is still on the way holds the session that it is on.
 Network::~Network() {
@@ -17,11 +22,23 @@ Network::~Network() {
   }
 }
 
-SessionPtr Network::Open(int host, int agent) {
+int Network::FirstCut(int host, Direction direction, int daemon) const {
+  for (const int link : {host, LinkOfDaemon(daemon), LinkOfPair(host, daemon)}) {
+    if (links_[link].cut[direction]) return link;
+  }
+  return -1;
+}
+
+bool Network::IsCut(int host, Direction direction, int daemon) const {
+  return FirstCut(host, direction, daemon) >= 0;
+}
+
+SessionPtr Network::Open(int host, int agent, int daemon) {
   auto session = std::make_shared<Session>();
   session->id = ++world_->result.sessions;
   session->host = host;
   session->agent = agent;
+  session->daemon = daemon;
   std::erase_if(sessions_, [](const auto& other) { return other.expired(); });
   sessions_.push_back(session);
   return session;
@@ -45,16 +62,24 @@ void Network::Send(const SessionPtr& session, Direction direction, std::function
   world_->scheduler.At(at, [this, session, direction] { Arrive(session, direction); });
 }
 
-void Network::SendOnce(int host, Direction direction, std::function<void()> arrived) {
-  world_->scheduler.After(Delay(), [this, host, direction, arrived = std::move(arrived)] {
-    if (!IsCut(host, direction)) arrived();
+void Network::SendOnce(int host, Direction direction, std::function<void()> arrived, int daemon) {
+  world_->scheduler.After(Delay(), [this, host, direction, arrived = std::move(arrived), daemon] {
+    if (!IsCut(host, direction, daemon)) arrived();
+  });
+}
+
+void Network::SendBetween(int from, int to, std::function<void()> arrived) {
+  const Time delay = world_->several_random.Wide(1, 30) * kMillisecond;
+  world_->scheduler.After(delay, [this, from, to, arrived = std::move(arrived)] {
+    if (links_[LinkOfDaemon(from)].cut[kDown] || links_[LinkOfDaemon(to)].cut[kUp]) return;
+    if (!between_[from * daemons_ + to]) arrived();
   });
 }
 
 void Network::Arrive(const SessionPtr& session, Direction direction) {
-  Link& link = links_[session->host];
-  if (link.cut[direction]) {
-    link.stuck[direction].push_back(session);
+  const int cut = FirstCut(session->host, direction, session->daemon);
+  if (cut >= 0) {
+    links_[cut].stuck[direction].push_back(session);
     return;
   }
   const std::function<void()> deliver = std::move(session->queue[direction].front());
@@ -63,19 +88,22 @@ void Network::Arrive(const SessionPtr& session, Direction direction) {
   deliver();
 }
 
-void Network::Cut(int host, Direction direction) {
-  Link& link = links_[host];
+void Network::Cut(int number, Direction direction) {
+  Link& link = links_[number];
   if (link.cut[direction]) return;
   link.cut[direction] = true;
   const int cut = ++link.cuts[direction];
   // Keepalive: each end has had no answer for 2 to 3 s; now and then a middlebox answers for it.
   for (const SessionPtr& session : OpenSessions()) {
-    if (session->host != host) continue;
+    if (session->host != number && LinkOfDaemon(session->daemon) != number &&
+        LinkOfPair(session->host, session->daemon) != number) {
+      continue;
+    }
     for (const bool agent : {true, false}) {
       if (world_->random.Percent(15)) continue;
       const Time after = world_->random.Between(2000, 3000) * kMillisecond;
-      world_->scheduler.After(after, [this, session, host, direction, cut, agent] {
-        const Link& link = links_[host];
+      world_->scheduler.After(after, [this, session, number, direction, cut, agent] {
+        const Link& link = links_[number];
         if (!link.cut[direction] || link.cuts[direction] != cut) return;
         if (agent) {
           world_->AgentEndLost(session, "keepalive");
@@ -87,8 +115,8 @@ void Network::Cut(int host, Direction direction) {
   }
 }
 
-void Network::Heal(int host, Direction direction) {
-  Link& link = links_[host];
+void Network::Heal(int number, Direction direction) {
+  Link& link = links_[number];
   if (!link.cut[direction]) return;
   link.cut[direction] = false;
   // What was sent meanwhile is sent again, by TCP, when its timers say so.
@@ -100,10 +128,11 @@ void Network::Heal(int host, Direction direction) {
 }
 
 void Network::HealAll() {
-  for (int host = 0; host < static_cast<int>(links_.size()); ++host) {
-    Heal(host, kUp);
-    Heal(host, kDown);
+  for (int link = 0; link < static_cast<int>(links_.size()); ++link) {
+    Heal(link, kUp);
+    Heal(link, kDown);
   }
+  between_.assign(between_.size(), false);
 }
 
 void Network::Break(const SessionPtr& session, Time agent_after, Time server_after) {

@@ -23,7 +23,8 @@ struct Session {
   int id = 0;
   int host = 0;
   int agent = 0;             // which process
-  int boot = 0;              // of the daemon
+  int daemon = 0;            // with which rendezvous
+  int boot = 0;              // of it
   bool agent_open = false;   // the agent holds it
   bool server_open = false;  // the daemon does
   bool broken = false;       // what is sent from now on is lost
@@ -37,20 +38,30 @@ using SessionPtr = std::shared_ptr<Session>;
 
 class Network {
  public:
-  Network(World* world, int hosts);
+  // Links are numbered: one for each host, then one for each rendezvous, then one for each pair of
+  // these. What is sent takes three of them.
+  Network(World* world, int hosts, int daemons);
   ~Network();
 
-  SessionPtr Open(int host, int agent);
+  SessionPtr Open(int host, int agent, int daemon = 0);
   // `deliver` runs when it arrives, if it does.
   void Send(const SessionPtr& session, Direction direction, std::function<void()> deliver);
   // One datagram, outside of sessions: lost if the link is cut when it arrives.
-  void SendOnce(int host, Direction direction, std::function<void()> arrived);
+  void SendOnce(int host, Direction direction, std::function<void()> arrived, int daemon = 0);
+  // From one rendezvous to another one.
+  void SendBetween(int from, int to, std::function<void()> arrived);
   Time Delay();
 
-  void Cut(int host, Direction direction);
-  void Heal(int host, Direction direction);
+  int LinkOfDaemon(int daemon) const { return hosts_ + daemon; }
+  int LinkOfPair(int host, int daemon) const {
+    return hosts_ + daemons_ + host * daemons_ + daemon;
+  }
+  void Cut(int link, Direction direction);
+  void Heal(int link, Direction direction);
   void HealAll();
-  bool IsCut(int host, Direction direction) const { return links_[host].cut[direction]; }
+  bool IsCut(int host, Direction direction, int daemon = 0) const;
+  // Of what is sent from one rendezvous to the other.
+  void CutBetween(int from, int to, bool cut) { between_[from * daemons_ + to] = cut; }
 
   // The connection itself is lost (a proxy, a reset). Each end learns of it after its delay;
   // negative: never, unless it says something.
@@ -66,8 +77,13 @@ class Network {
   };
 
   void Arrive(const SessionPtr& session, Direction direction);
+  // The first link of the way that is cut, or −1.
+  int FirstCut(int host, Direction direction, int daemon) const;
 
   World* const world_;  // outlives this
+  const int hosts_;
+  const int daemons_;
+  std::vector<bool> between_;
   std::vector<Link> links_;
   std::vector<std::weak_ptr<Session>> sessions_;
 };

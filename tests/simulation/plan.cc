@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "rendezvous/leadership/takeover_pacing.h"
 #include "rendezvous/machine/nodes/quarantine.h"
 
 namespace ddprun::sim {
@@ -51,6 +52,18 @@ Plan MakePlan(Random& random) {
   return plan;
 }
 
+Plan WithSeveral(Plan plan, Random& random) {
+  plan.memory_store = false;
+  plan.spec.heartbeat = milliseconds(500);
+  plan.spec.lease = seconds(3);
+  plan.several.daemons = random.Int(2, 3);
+  plan.several.validity = {seconds(random.Int(1, 5)), seconds(random.Int(1, 5))};
+  if (random.Percent(30)) plan.several.validity[1] = seconds(random.Int(5, 12));
+  plan.several.faults = random.Int(1, 6);
+  if (plan.benign) plan.faults_end = 20 * kSecond;  // one failover after the other
+  return plan;
+}
+
 void PlanStates(Random& random, Plan* plan) {
   plan->states = plan->checkpoint_every > 0 && random.Percent(85);
   plan->snapshot_every = plan->states && random.Percent(75) ? random.Int(1, 2) : 0;
@@ -87,7 +100,14 @@ Time LivenessBound(const Plan& plan) {
   const Time all = notice + 2 * (end_of_generation + forming + training) +
                    time(plan.spec.lease + plan.spec.join_timeout) + training + forming +
                    time(LateAdmission::kMaxDelay) + 5 * kSecond;  // the pauses before restarts
-  return all + all / 25;                                          // clocks are slow by 3 % at most
+  // The fight of two leaders is over in time, one of them takes over, and waits for the other.
+  const Time several = plan.several.daemons == 1
+                           ? 0
+                           : time(TakeoverPacing::kMaxWait) +
+                                 2 * time(*std::max_element(plan.several.validity.begin(),
+                                                            plan.several.validity.end())) +
+                                 5 * kSecond;
+  return all + several + (all + several) / 25;  // clocks are slow by 3 % at most
 }
 
 }  // namespace ddprun::sim

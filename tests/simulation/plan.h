@@ -2,12 +2,22 @@
 #ifndef DDPRUN_TESTS_SIMULATION_PLAN_H_
 #define DDPRUN_TESTS_SIMULATION_PLAN_H_
 
+#include <array>
+
 #include "rendezvous/core/messages.h"
 #include "rendezvous/machine/job_machine.h"
 #include "tests/simulation/random.h"
 #include "tests/simulation/scheduler.h"
 
 namespace ddprun::sim {
+
+// Several rendezvous over etcd.
+struct SeveralPlan {
+  int daemons = 1;
+  // A process that begins takes one of them.
+  std::array<Duration, 2> validity{};
+  int faults = 0;  // of these and of etcd
+};
 
 struct Plan {
   JobSpec spec;
@@ -38,6 +48,7 @@ struct Plan {
   bool duplicates = false;  // messages other than Join may arrive twice
   Time longest_fsync = 0;
   bool memory_store = false;  // a restarted daemon knows nothing
+  SeveralPlan several;
 
   // No fault that may cost a generation: sessions break and are noticed, the daemon is killed and
   // comes back from its journal. The workers must never be restarted.
@@ -47,6 +58,8 @@ struct Plan {
 };
 
 Plan MakePlan(Random& random);
+// The same run with several rendezvous.
+Plan WithSeveral(Plan plan, Random& random);
 // From a generator of its own: what states there are, and who asks for which rank, moves no fault.
 void PlanStates(Random& random, Plan* plan);
 // From one more: which workers are stuck moves no other fault.

@@ -1,7 +1,8 @@
-// simulate --seeds FROM:TO [--bug NAME]      runs each seed once; 1 if something did not hold
-// simulate --trace SEED [--bug NAME]         one run, with a line for each event
+// simulate --seeds FROM:TO [--etcd 1] [--bug NAME]   runs each seed once; 1 if something did not
+// hold simulate --trace SEED [--etcd 1] [--bug NAME]      one run, with a line for each event
 //
-// A bug is planted, of those in BugNamed(); then 0 means that it was found.
+// --etcd 1: with several rendezvous; a bug of these implies it. A bug is planted, of those in
+// BugNamed(); then 0 means that it was found.
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -15,6 +16,7 @@
 namespace {
 
 using ddprun::sim::Bug;
+using ddprun::sim::Rendezvous;
 using ddprun::sim::Result;
 
 // A check of the cores failed: the seed is what it takes to see it again.
@@ -27,9 +29,10 @@ void OnAbort(int) {
 }
 
 int Usage() {
-  std::fprintf(stderr,
-               "usage: simulate --seeds FROM:TO | --trace SEED  [--bug NAME]; the bugs are in "
-               "docs/internals/simulation.md\n");
+  std::fprintf(
+      stderr,
+      "usage: simulate --seeds FROM:TO | --trace SEED  [--etcd 1] [--bug NAME]; the bugs are in "
+      "docs/internals/simulation.md\n");
   return 64;
 }
 
@@ -37,9 +40,9 @@ const char* OutcomeOf(const Result& result) {
   return result.outcome ? ddprun::ToString(*result.outcome) : "none";
 }
 
-int Trace(std::uint64_t seed, Bug bug) {
+int Trace(std::uint64_t seed, Bug bug, Rendezvous rendezvous) {
   std::string trace;
-  const Result result = ddprun::sim::Simulate(seed, bug, &trace);
+  const Result result = ddprun::sim::Simulate(seed, bug, &trace, rendezvous);
   std::fputs(trace.c_str(), stdout);
   std::printf("seed %llu: %s; outcome %s, %llu events, hash %016llx\n",
               static_cast<unsigned long long>(seed),
@@ -49,7 +52,8 @@ int Trace(std::uint64_t seed, Bug bug) {
   return result.violation.empty() ? 0 : 1;
 }
 
-int Campaign(std::uint64_t from, std::uint64_t to, Bug bug, const char* bug_name) {
+int Campaign(std::uint64_t from, std::uint64_t to, Bug bug, const char* bug_name,
+             Rendezvous rendezvous) {
   const auto began = std::chrono::steady_clock::now();
   std::uint64_t runs = 0;
   std::uint64_t events = 0;
@@ -59,11 +63,12 @@ int Campaign(std::uint64_t from, std::uint64_t to, Bug bug, const char* bug_name
   long daemon_restarts = 0;
   long generations = 0;
   long sessions = 0;
+  long takeovers = 0;
   int found = 0;
   std::map<std::string, long> outcomes;
   for (std::uint64_t seed = from; seed < to; ++seed) {
     running_seed = seed;
-    const Result result = ddprun::sim::Simulate(seed, bug);
+    const Result result = ddprun::sim::Simulate(seed, bug, nullptr, rendezvous);
     ++runs;
     events += result.events;
     hash = hash * 31 + result.hash;
@@ -72,13 +77,15 @@ int Campaign(std::uint64_t from, std::uint64_t to, Bug bug, const char* bug_name
     daemon_restarts += result.daemon_restarts;
     generations += result.generations;
     sessions += result.sessions;
+    takeovers += result.takeovers;
     ++outcomes[OutcomeOf(result)];
     if (result.violation.empty()) continue;
     ++found;
-    std::printf("seed %llu: %s\n  replay: simulate --trace %llu%s%s\n",
+    std::printf("seed %llu: %s\n  replay: simulate --trace %llu%s%s%s\n",
                 static_cast<unsigned long long>(seed), result.violation.c_str(),
-                static_cast<unsigned long long>(seed), bug == Bug::kNone ? "" : " --bug ",
-                bug == Bug::kNone ? "" : bug_name);
+                static_cast<unsigned long long>(seed),
+                rendezvous == Rendezvous::kAlone ? "" : " --etcd 1",
+                bug == Bug::kNone ? "" : " --bug ", bug == Bug::kNone ? "" : bug_name);
     std::fflush(stdout);
     if (bug != Bug::kNone || found == 20) break;
   }
@@ -86,10 +93,10 @@ int Campaign(std::uint64_t from, std::uint64_t to, Bug bug, const char* bug_name
       std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   std::printf(
       "%llu runs, %llu events, %.1f s, %.0f runs/s; faults %ld, fenced %ld, daemon "
-      "restarts %ld, generations %ld, sessions %ld; hash %016llx\n",
+      "restarts %ld, takeovers %ld, generations %ld, sessions %ld; hash %016llx\n",
       static_cast<unsigned long long>(runs), static_cast<unsigned long long>(events), seconds,
-      static_cast<double>(runs) / seconds, faults, fences, daemon_restarts, generations, sessions,
-      static_cast<unsigned long long>(hash));
+      static_cast<double>(runs) / seconds, faults, fences, daemon_restarts, takeovers, generations,
+      sessions, static_cast<unsigned long long>(hash));
   for (const auto& [outcome, count] : outcomes) {
     std::printf("  %s: %ld\n", outcome.c_str(), count);
   }
@@ -106,6 +113,7 @@ int main(int argc, char** argv) {
   const char* bug_name = "";
   const char* seeds = nullptr;
   const char* trace = nullptr;
+  Rendezvous rendezvous = Rendezvous::kAlone;
   for (int i = 1; i + 1 < argc; i += 2) {
     if (std::strcmp(argv[i], "--seeds") == 0) {
       seeds = argv[i + 1];
@@ -116,14 +124,17 @@ int main(int argc, char** argv) {
       if (!named) return Usage();
       bug = *named;
       bug_name = argv[i + 1];
+      if (RendezvousOf(bug) == Rendezvous::kSeveral) rendezvous = Rendezvous::kSeveral;
+    } else if (std::strcmp(argv[i], "--etcd") == 0) {
+      rendezvous = std::strcmp(argv[i + 1], "0") == 0 ? rendezvous : Rendezvous::kSeveral;
     } else {
       return Usage();
     }
   }
   if (argc % 2 == 0 || (seeds == nullptr) == (trace == nullptr)) return Usage();
-  if (trace != nullptr) return Trace(std::strtoull(trace, nullptr, 10), bug);
+  if (trace != nullptr) return Trace(std::strtoull(trace, nullptr, 10), bug, rendezvous);
   char* rest = nullptr;
   const std::uint64_t from = std::strtoull(seeds, &rest, 10);
   if (*rest != ':') return Usage();
-  return Campaign(from, std::strtoull(rest + 1, nullptr, 10), bug, bug_name);
+  return Campaign(from, std::strtoull(rest + 1, nullptr, 10), bug, bug_name, rendezvous);
 }

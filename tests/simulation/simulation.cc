@@ -23,24 +23,52 @@ std::optional<Bug> BugNamed(const std::string& name) {
       {"half_step_as_source", Bug::kHalfStepAsSource},
       {"slot_of_another_step", Bug::kSlotOfAnotherStep},
       {"left_before_its_snapshot", Bug::kLeftBeforeItsSnapshot},
+      {"ack_after_validity", Bug::kAckAfterValidity},
+      {"no_hold", Bug::kNoHold},
+      {"term_not_checked", Bug::kTermNotChecked},
+      {"unguarded_write", Bug::kUnguardedWrite},
+      {"two_leaders_from_one_revision", Bug::kTwoLeadersFromOne},
+      {"stale_renewal", Bug::kStaleRenewal},
+      {"delayed_duplicate", Bug::kDelayedDuplicate},
+      {"vmax_forgotten", Bug::kVmaxForgotten},
   };
   const auto found = kBugs.find(name);
   return found == kBugs.end() ? std::nullopt : std::optional(found->second);
 }
 
-World::World(std::uint64_t seed, Bug bug, std::string* trace)
+Rendezvous RendezvousOf(Bug bug) {
+  return bug >= Bug::kAckAfterValidity ? Rendezvous::kSeveral : Rendezvous::kAlone;
+}
+
+namespace {
+
+std::vector<std::unique_ptr<Daemon>> MakeDaemons(World* world) {
+  std::vector<std::unique_ptr<Daemon>> daemons;
+  daemons.push_back(std::make_unique<Daemon>(world, 0, &world->random));
+  for (int number = 1; number < world->plan.several.daemons; ++number) {
+    daemons.push_back(std::make_unique<Daemon>(world, number, &world->several_random));
+  }
+  return daemons;
+}
+
+}  // namespace
+
+World::World(std::uint64_t seed, Bug bug, std::string* trace, Rendezvous rendezvous)
     : random(seed),
       state_random(~seed),
       disk_random(seed ^ 0xD15C),
       stuck_random(seed ^ 0x57C4),
       stay_random(seed ^ 0x57A7),
-      plan(MakePlan(random)),
+      several_random(seed ^ 0x5E7E),
+      several(rendezvous == Rendezvous::kSeveral),
+      plan(several ? WithSeveral(MakePlan(random), several_random) : MakePlan(random)),
       bug(bug),
       recorder(&scheduler, trace),
-      network(this, 2 * plan.hosts),
+      network(this, 2 * plan.hosts, plan.several.daemons),
       checker(this),
       live_checker(this),
-      daemon(this),
+      etcd(this, plan.several.daemons),
+      daemons(MakeDaemons(this)),
       training(this) {
   result.seed = seed;
   PlanStates(state_random, &plan);
@@ -72,6 +100,13 @@ Agent* World::AgentOn(int host) {
   return nullptr;
 }
 
+Daemon& World::Leader() {
+  for (const auto& daemon : daemons) {
+    if (several && daemon->up() && daemon->contender()->term() == etcd.now().found) return *daemon;
+  }
+  return *daemons.front();
+}
+
 void World::AgentEndLost(const SessionPtr& session, const char* why) {
   if (!session->agent_open) return;
   agents[session->agent]->OnSessionLost(session, why);
@@ -79,7 +114,8 @@ void World::AgentEndLost(const SessionPtr& session, const char* why) {
 
 void World::ServerEndLost(const SessionPtr& session) {
   if (!session->server_open) return;
-  daemon.Post([this, session] { daemon.OnEnd(session); });
+  Daemon& daemon = *daemons[session->daemon];
+  daemon.Post([&daemon, session] { daemon.OnEnd(session); });
 }
 
 void World::Violation(const std::string& what) {
@@ -88,8 +124,8 @@ void World::Violation(const std::string& what) {
   result.violation = what;
 }
 
-Result Simulate(std::uint64_t seed, Bug bug, std::string* trace) {
-  World world(seed, bug, trace);
+Result Simulate(std::uint64_t seed, Bug bug, std::string* trace, Rendezvous rendezvous) {
+  World world(seed, bug, trace, rendezvous);
   Populate(&world);
   const Time end = world.plan.faults_end + LivenessBound(world.plan);
   const auto ended = [&] {

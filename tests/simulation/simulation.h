@@ -28,7 +28,19 @@ enum class Bug {
   kHalfStepAsSource,     // a worker within the optimizer's step makes a snapshot
   kSlotOfAnotherStep,    // a worker takes the generator of the newest step, not of the planned one
   kLeftBeforeItsSnapshot,  // a worker says that it has left, and then what it holds
+  // With several rendezvous:
+  kAckAfterValidity,   // a leader speaks whether etcd has confirmed it or not
+  kNoHold,             // a new leader waits for leases, but not for the one before it
+  kTermNotChecked,     // an agent obeys any leader
+  kUnguardedWrite,     // the state is written whoever leads, and whatever was written since
+  kTwoLeadersFromOne,  // a takeover does not ask whether another one was first
+  kStaleRenewal,       // a renewal is answered from the memory of one member of etcd
+  kDelayedDuplicate,   // the state is written by whoever leads, whatever was written since
+  kVmaxForgotten,      // a leader tells its own validity alone
 };
+enum class Rendezvous { kAlone, kSeveral };
+// Whether a bug is of several rendezvous, or of one alone.
+Rendezvous RendezvousOf(Bug bug);
 // nullopt: no such bug.
 std::optional<Bug> BugNamed(const std::string& name);
 
@@ -54,10 +66,12 @@ struct Result {
   int handed_over = 0;         // of them that began another one
   int end_snapshots = 0;       // that they made while they left
   int live_restores = 0;       // ranks that began with such a one
+  int takeovers = 0;           // by one of several rendezvous
 };
 
 // `trace`: where a line for each event goes, or nullptr.
-Result Simulate(std::uint64_t seed, Bug bug = Bug::kNone, std::string* trace = nullptr);
+Result Simulate(std::uint64_t seed, Bug bug = Bug::kNone, std::string* trace = nullptr,
+                Rendezvous rendezvous = Rendezvous::kAlone);
 
 }  // namespace ddprun::sim
 

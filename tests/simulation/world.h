@@ -9,6 +9,7 @@
 #include "tests/simulation/agent.h"
 #include "tests/simulation/checker.h"
 #include "tests/simulation/daemon.h"
+#include "tests/simulation/etcd.h"
 #include "tests/simulation/live_checker.h"
 #include "tests/simulation/network.h"
 #include "tests/simulation/plan.h"
@@ -32,6 +33,7 @@ enum What : std::uint64_t {
   kFault,
   kAgentEnded,
   kDurable,
+  kLeaderWritten,
 };
 
 struct Host {
@@ -42,7 +44,7 @@ struct Host {
 };
 
 struct World {
-  World(std::uint64_t seed, Bug bug, std::string* trace);
+  World(std::uint64_t seed, Bug bug, std::string* trace, Rendezvous rendezvous);
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
@@ -56,6 +58,10 @@ struct World {
   void AgentEndLost(const SessionPtr& session, const char* why);
   void ServerEndLost(const SessionPtr& session);
 
+  // The rendezvous that leads, as etcd says; the only one.
+  Daemon& Leader();
+  const Daemon& OfSession(const Session& session) const { return *daemons[session.daemon]; }
+
   // Where checkpoints of this host are.
   std::vector<SavedFile>& Disk(int host) { return hosts[plan.shared_disk ? 0 : host]->disk; }
 
@@ -63,10 +69,12 @@ struct World {
   void Violation(const std::string& what);
 
   Random random;
-  Random state_random;  // for what nodes hold
-  Random disk_random;   // for checkpoints that fail
-  Random stuck_random;  // for workers that SIGKILL does not end
-  Random stay_random;   // for workers that leave a generation and stay, and their steps
+  Random state_random;    // for what nodes hold
+  Random disk_random;     // for checkpoints that fail
+  Random stuck_random;    // for workers that SIGKILL does not end
+  Random stay_random;     // for workers that leave a generation and stay, and their steps
+  Random several_random;  // for several rendezvous and their etcd
+  const bool several;
   Plan plan;
   const Bug bug;
   Result result;
@@ -76,10 +84,13 @@ struct World {
   Network network;
   Checker checker;
   LiveChecker live_checker;
-  Daemon daemon;
+  Etcd etcd;
+  std::vector<std::unique_ptr<Daemon>> daemons;
   Training training;
   std::vector<std::unique_ptr<Agent>> agents;  // all that ever were
   std::uint32_t requeue_number = 0;            // of the newest agents
+  int lives = 0;                               // a number for each job that began without a record
+  std::uint64_t writes = 0;                    // of the state on etcd
   bool healed = false;                         // the time of faults is over
 };
 

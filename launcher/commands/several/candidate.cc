@@ -10,6 +10,7 @@
 #include "launcher/log.h"
 #include "launcher/os/local_address.h"
 #include "rendezvous/auth/crypto.h"
+#include "rendezvous/etcd/state_map.h"
 
 namespace ddprun {
 namespace {
@@ -56,7 +57,7 @@ absl::StatusOr<std::unique_ptr<Candidate>> Candidate::Create(
   candidate->credentials_ = std::move(credentials);
   candidate->client_ = *std::move(client);
   candidate->key_ = std::make_unique<LeaderKey>(candidate->client_.get(),
-                                                etcd::EtcdStore::LeaderKey(config.prefix));
+                                                etcd::StateMap(config.prefix).leader_key());
   candidate->board_ = std::make_shared<LeaderBoard>(&candidate->validity_);
   etcd::EtcdStore::Options store;
   store.client = candidate->client_;

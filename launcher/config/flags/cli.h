@@ -127,7 +127,7 @@ struct OperatorCommand {
     std::string grep{};                  // a regular expression; empty: all lines
   };
   Kind kind = Kind::kStatus;
-  std::string endpoint;  // HOST:PORT
+  std::string endpoint;  // HOST:PORT; several, with commas; or unix:/PATH
   std::chrono::milliseconds timeout = kDefaultAnswerTimeout;
   CredentialsConfig credentials;
   bool insecure = false;                           // that of a rendezvous on loopback

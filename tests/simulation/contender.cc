@@ -1,0 +1,293 @@
+#include "tests/simulation/contender.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "tests/simulation/world.h"
+#include "worker/contract/overloaded.h"
+
+namespace ddprun::sim {
+namespace {
+
+constexpr Time kCallLimit = kSecond;
+constexpr Time kPeerInterval = 150 * kMillisecond;
+
+std::string EndpointOf(int number) { return absl::StrCat("r", number); }
+
+int NumberOf(const std::string& endpoint) {
+  int number = -1;
+  if (endpoint.size() < 2 || !absl::SimpleAtoi(endpoint.substr(1), &number)) return -1;
+  return number;
+}
+
+}  // namespace
+
+Contender::Contender(World* world, Daemon* daemon, int number)
+    : world_(world), daemon_(daemon), number_(number) {}
+
+TimePoint Contender::Now() const { return daemon_->Now(); }
+
+bool Contender::MaySpeak() const {
+  return world_->bug == Bug::kAckAfterValidity ? leads_ : Now() < valid_until_;
+}
+
+void Contender::Begin(int ousted) {
+  ++process_;
+  Leadership::Options options;
+  options.id = absl::StrCat(EndpointOf(number_), "#", process_);
+  options.endpoint = EndpointOf(number_);
+  options.validity = world_->plan.several.validity[world_->several_random.Int(0, 1)];
+  options.ousted = ousted;
+  core_ = std::make_unique<Leadership>(options);
+  queue_.clear();
+  reading_ = false;
+  ++watch_;
+  peer_ = -1;
+  leads_ = told_ = false;
+  term_ = {};
+  valid_until_ = {};
+  state_revision_ = 0;
+  tick_at_ = -1;
+  Step(Leadership::Tick{});
+}
+
+void Contender::Step(const Leadership::Event& event) {
+  const int process = process_;
+  for (const Leadership::Action& action : core_->Step(event, Now())) {
+    Perform(action);
+    if (process != process_ || !daemon_->up()) return;  // it was the last
+  }
+  ScheduleTick();
+}
+
+void Contender::ScheduleTick() {
+  const TimePoint deadline = core_->NextDeadline();
+  if (deadline == TimePoint::max()) return;
+  const Time at = daemon_->TrueTime(deadline);
+  if (tick_at_ >= 0 && tick_at_ <= at) return;
+  tick_at_ = at + world_->several_random.Between(0, 2000) * 1000;
+  world_->scheduler.At(tick_at_, [this, at = tick_at_, process = process_] {
+    if (process != process_ || tick_at_ != at) return;
+    daemon_->Post([this, process] {
+      if (process != process_) return;
+      tick_at_ = -1;
+      Step(Leadership::Tick{});
+    });
+  });
+}
+
+void Contender::Perform(const Leadership::Action& action) {
+  std::visit(Overloaded{
+                 [&](const Leadership::ReadLeader&) {
+                   if (!std::exchange(reading_, true)) Enqueue([this] { Read(); });
+                 },
+                 [&](const Leadership::WatchPeer& watch) {
+                   peer_ = NumberOf(watch.endpoint);
+                   AskPeer(++watch_);
+                 },
+                 [&](const Leadership::PutLeader& put) { Enqueue([this, put] { Put(put); }); },
+                 [&](const Leadership::Renew&) { Enqueue([this] { Renew(); }); },
+                 [&](const Leadership::Lead& lead) {
+                   term_ = lead.term;
+                   ++world_->result.takeovers;
+                   Enqueue([this, lead] { Load(lead); });
+                 },
+                 [&](const Leadership::ChangeTerm& change) { term_ = change.term; },
+                 [&](const Leadership::SetValidUntil& valid) {
+                   valid_until_ = valid.at;
+                   if (leads_ && MaySpeak()) daemon_->OnValidity();
+                   if (leads_ && MaySpeak() && !std::exchange(told_, true)) TellAgents();
+                 },
+                 [&](const Leadership::StepDown& down) {
+                   world_->recorder.Line(absl::StrCat("r", number_, " steps down: ", down.why));
+                   if (down.resigned) {
+                     daemon_->End();
+                   } else {
+                     daemon_->ExecuteAgain(down.ousted);
+                   }
+                 },
+                 [&](const Leadership::Note& note) {
+                   world_->recorder.Line(absl::StrCat("r", number_, ": ", note.text));
+                 },
+             },
+             action);
+}
+
+// ---- etcd ----
+
+void Contender::Enqueue(Task task) {
+  queue_.push_back(std::move(task));
+  if (queue_.size() == 1) Task(queue_.front())();
+}
+
+void Contender::Next() {
+  queue_.pop_front();
+  if (!queue_.empty()) Task(queue_.front())();
+}
+
+void Contender::Ask(const Etcd::Request& request, const Etcd::Done& done) {
+  world_->etcd.Ask(
+      number_, request, kCallLimit, [this, done, process = process_](const Etcd::Answer* answer) {
+        const bool answered = answer != nullptr;
+        daemon_->Post([this, done, process, answered, copy = answered ? *answer : Etcd::Answer()] {
+          if (process == process_) done(answered ? &copy : nullptr);
+        });
+      });
+}
+
+void Contender::Read() {
+  Ask({}, [this](const Etcd::Answer* answer) {
+    reading_ = false;
+    Next();
+    if (answer == nullptr) return;
+    Step(Leadership::LeaderSeen{answer->found.cluster, answer->found.revision, answer->leader});
+  });
+}
+
+void Contender::Put(const Leadership::PutLeader& put) {
+  Etcd::Request request;
+  request.leader_guard = put.guard;
+  if (world_->bug == Bug::kTwoLeadersFromOne && !put.record.resigned) request.leader_guard.reset();
+  request.leader = put.record;
+  if (world_->bug == Bug::kVmaxForgotten) request.leader->longest_validity = put.record.validity;
+  Ask(request, [this, sent_at = Now()](const Etcd::Answer* answer) {
+    Next();
+    if (answer == nullptr) {
+      Step(Leadership::PutUnanswered{});
+    } else if (answer->guarded) {
+      Step(Leadership::PutAnswered{true, {answer->found.cluster, answer->revision}, sent_at});
+    } else {
+      Step(Leadership::PutAnswered{});
+    }
+  });
+}
+
+void Contender::Renew() {
+  const TimePoint sent_at = Now();
+  if (world_->bug == Bug::kStaleRenewal && world_->etcd.CutOff(number_)) {
+    Next();
+    Step(Leadership::RenewAnswered{world_->etcd.Stale(number_).found, sent_at});
+    return;
+  }
+  Ask({}, [this, sent_at](const Etcd::Answer* answer) {
+    Next();
+    if (answer == nullptr) {
+      Step(Leadership::RenewUnanswered{});
+    } else {
+      Step(Leadership::RenewAnswered{answer->found, sent_at});
+    }
+  });
+}
+
+void Contender::Load(const Leadership::Lead& lead) {
+  Ask({}, [this, lead](const Etcd::Answer* answer) {
+    if (answer == nullptr) return Load(lead);
+    state_revision_ = answer->state_revision;
+    leads_ = true;
+    daemon_->Lead(answer->state.get(), world_->bug == Bug::kNoHold ? Now() : lead.leases_from);
+    if (MaySpeak() && !std::exchange(told_, true)) TellAgents();
+    Next();
+  });
+}
+
+void Contender::Write(std::shared_ptr<const Etcd::Stored> state, std::function<void()> kept) {
+  Enqueue([this, state = std::move(state), kept = std::move(kept)] { TryToWrite(state, kept); });
+}
+
+void Contender::TryToWrite(const std::shared_ptr<const Etcd::Stored>& state,
+                           const std::function<void()>& kept) {
+  Etcd::Request request;
+  request.leader_guard = term_.revision;
+  request.state_guard = state_revision_;
+  if (world_->bug == Bug::kUnguardedWrite) request.leader_guard.reset();
+  if (world_->bug == Bug::kUnguardedWrite || world_->bug == Bug::kDelayedDuplicate) {
+    request.state_guard.reset();
+  }
+  request.state = state;
+  Ask(request, [this, state, kept](const Etcd::Answer* answer) {
+    if (answer == nullptr) return ReadBack(state, kept);
+    const bool ours = answer->found == term_ || world_->bug == Bug::kUnguardedWrite;
+    if (!answer->guarded &&
+        !(ours && answer->state != nullptr && answer->state->write == state->write)) {
+      Step(Leadership::RightLost{});
+      return;
+    }
+    state_revision_ = answer->state_revision;
+    Next();
+    kept();
+  });
+}
+
+// What became of a write without an answer, before anything else is written.
+void Contender::ReadBack(const std::shared_ptr<const Etcd::Stored>& state,
+                         const std::function<void()>& kept) {
+  Ask({}, [this, state, kept](const Etcd::Answer* answer) {
+    if (answer == nullptr) return ReadBack(state, kept);
+    if (answer->found != term_) {
+      Step(Leadership::RightLost{});
+    } else if (answer->state != nullptr && answer->state->write == state->write) {
+      state_revision_ = answer->state_revision;
+      Next();
+      kept();
+    } else if (answer->state_revision == state_revision_) {
+      TryToWrite(state, kept);  // not written, or not yet
+    } else {
+      Step(Leadership::RightLost{});
+    }
+  });
+}
+
+// ---- other processes ----
+
+// A question and its answer each time stand for what the leader pushes on the link.
+void Contender::AskPeer(int watch) {
+  if (watch != watch_ || peer_ < 0) return;
+  const int process = process_;
+  const int peer = peer_;
+  const auto tell = [this, watch, process](auto event) {
+    daemon_->Post([this, watch, process, event = std::move(event)] {
+      if (watch == watch_ && process == process_) Step(event);
+    });
+  };
+  world_->network.SendBetween(number_, peer, [this, peer, tell] {
+    Daemon& other = *world_->daemons[peer];
+    const auto reply = [this, peer, tell](auto event) {
+      world_->network.SendBetween(peer, number_, [tell, event] { tell(event); });
+    };
+    if (!other.up()) {
+      if (other.refuses()) reply(Leadership::PeerRefused{EndpointOf(peer)});
+      return;
+    }
+    other.Post([&other, peer, reply] {
+      const Contender& leader = *other.contender();
+      if (leader.Resigns()) {
+        reply(Leadership::PeerResigns{EndpointOf(peer)});
+      } else if (leader.core_->role() == Leadership::Role::kLeading && leader.MaySpeak()) {
+        reply(Leadership::PeerHeard{EndpointOf(peer)});
+      }
+    });
+  });
+  world_->scheduler.After(kPeerInterval, [this, watch, process] {
+    daemon_->Post([this, watch, process] {
+      if (process == process_) AskPeer(watch);
+    });
+  });
+}
+
+void Contender::TellAgents() {
+  for (const auto& agent : world_->agents) {
+    if (agent->alive()) TellAgent(agent->id());
+  }
+}
+
+void Contender::TellAgent(int agent) {
+  if (!leads_ || !MaySpeak()) return;
+  Agent& to = *world_->agents[agent];
+  world_->network.SendOnce(
+      to.host(), kDown, [&to, number = number_, term = term_] { to.OnLeader(number, term); },
+      number_);
+}
+
+}  // namespace ddprun::sim
