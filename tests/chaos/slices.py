@@ -4,11 +4,14 @@ running anything: every kind of fault, the shortest waits, and C++ programs, whi
 other kind is there. test_slices.py fails where a change of the plans has taken a kind out.
 
 Expected, in s: root causes 10, killed trainings 25, resized ones 12, hangs 120, no hangs 60, the naive rule 10, random
-faults 60, plants 11.
+faults 60, plants 11, failovers 40.
 """
 
 # campaign.py: each row of its table of faults.
 CAMPAIGN = (54, 55, 56)
+# failover_campaign.py: a leader is killed, loses its power, is cut off from etcd and from agents; a rendezvous is asked to
+# end; a member of etcd is killed, another one loses its power; a node is cut off.
+FAILOVERS = (140, 252)
 # hang_campaign.py: each kind of program, one and two nodes, and each fault, but for three of those in which a rank
 # waits and does nothing: to the judge these are alike. 320 has the limits that hold where nothing is given; it hangs in
 # the first step, where that is half as long as later.
