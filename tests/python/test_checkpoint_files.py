@@ -120,6 +120,7 @@ class FormatTest(StateFolder):
         self.assertNotIsInstance(raised.exception, DamagedError)
 
     def test_a_search_sets_damaged_ones_aside_and_takes_the_next_older_one(self):
+        """What was renamed by hand is whole, and stays. Break: take it for damaged."""
         for step in (1, 2, 3):
             self.write(step)
         os.rename(os.path.join(self.folder, folder.checkpoint_name(2)),
@@ -133,7 +134,8 @@ class FormatTest(StateFolder):
         self.assertEqual(self.names(), [
             "step-000000000001.safetensors", "step-000000000003.safetensors",
             "step-000000000005.safetensors.corrupt", "step-000000000006.safetensors",
-            "step-000000000009.safetensors.corrupt"])
+            "step-000000000009.safetensors"])
+        self.assertIn("it holds step '2', not the one that its name says", found.rejected[0])
 
 
     def search(self, run):

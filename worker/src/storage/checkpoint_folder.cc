@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kStepKey[] = "step";
+using ddprun::checkpoint_file::kStep;
 
 struct Listing {
   std::vector<StepFile> files;         // highest step first
@@ -87,13 +87,14 @@ void Remove(const std::string& path) {
   if (error) Warn(0, "cannot remove the old checkpoint " + path + ": " + error.message());
 }
 
-// A file that was copied or renamed over another one is whole, and yet not what its name says.
+// A file that was copied or renamed to another step's name is whole, and yet not what its name
+// says. So it is no damaged one.
 void CheckStep(const SafetensorsFile& file, std::int64_t step) {
-  const auto held = file.metadata().find(kStepKey);
+  const auto held = file.metadata().find(kStep);
   if (held != file.metadata().end() && held->second == std::to_string(step)) return;
-  throw DamagedError("it holds " +
-                     (held == file.metadata().end() ? "no step" : "step " + Quoted(held->second)) +
-                     ", not the one that its name says");
+  throw FormatError("it holds " +
+                    (held == file.metadata().end() ? "no step" : "step " + Quoted(held->second)) +
+                    ", not the one that its name says");
 }
 
 // Neighbours in memory as one piece: a file of thousands of small tensors is one write.
@@ -278,7 +279,7 @@ void CheckpointSearch::SetAside(const std::string& reason) {
 
 std::string SaveCheckpoint(const std::string& directory, CheckpointImage image,
                            FolderOwner* owner) {
-  image.metadata[kStepKey] = std::to_string(image.step);
+  image.metadata[kStep] = std::to_string(image.step);
   const Lineage lineage = Lineage::Of(image.metadata);
   const std::string header = BuildHeader(&image.tensors, std::move(image.metadata));
   RemoveAbandonedCheckpoints(directory);  // first: they may take the space we need

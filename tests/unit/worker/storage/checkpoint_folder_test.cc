@@ -274,13 +274,16 @@ TEST_F(CheckpointFolderTest, MilestonesAreKeptForGood) {
                                    CheckpointName(240)));
 }
 
-// Each is whole: only its name is wrong. Seen red without the check: step 1's state was loaded as
-// step 2's.
-TEST_F(CheckpointFolderTest, AFileUnderTheNameOfAnotherStepIsDamaged) {
+// It is whole: only its name is wrong. Seen red without the check, step 2's state was loaded as
+// step 9's; and with the file renamed as a damaged one.
+TEST_F(CheckpointFolderTest, AFileUnderTheNameOfAnotherStepIsSkippedAndLeftAlone) {
   Save(1);
-  fs::copy(Path(1), Path(2));
+  Save(2);
+  fs::rename(Path(2), Path(9));
   EXPECT_EQ(Newest(), CheckpointName(1));
-  EXPECT_THAT(warnings_, HasSubstr(Path(2) + " is damaged: it holds step '1', not the one that"));
+  EXPECT_THAT(Files(), ElementsAre(CheckpointName(1), CheckpointName(9)));
+  EXPECT_THAT(warnings_, HasSubstr("skipping checkpoint " + Path(9) +
+                                   ": it holds step '2', not the one that its name says"));
 }
 
 TEST_F(CheckpointFolderTest, FilesOfHigherStepsAreNeitherCountedNorRemoved) {
