@@ -267,6 +267,15 @@ class FolderTest(TemporaryFolder):
         folder.remove_old(self.folder, 9, 1, 2, lineage)
         self.assertEqual(self.names(), [folder.checkpoint_name(step) for step in (1, 4, 9, 10)])
 
+    def test_a_file_under_another_steps_name_is_neither_counted_nor_removed(self):
+        """Break: look at its run alone. Then the only other one that can be loaded goes."""
+        for step in (2, 3, 9):
+            lineage = self.save(step)
+        name = folder.checkpoint_name
+        os.rename(os.path.join(self.folder, name(3)), os.path.join(self.folder, name(6)))
+        folder.remove_old(self.folder, 9, 2, 0, lineage)
+        self.assertEqual(self.names(), [name(step) for step in (2, 6, 9)])
+
     def test_a_file_is_replaced_by_its_own_run_only(self):
         self.save(1)
         self.save(1)

@@ -87,11 +87,16 @@ void Remove(const std::string& path) {
   if (error) Warn(0, "cannot remove the old checkpoint " + path + ": " + error.message());
 }
 
+bool IsOfStep(const Metadata& metadata, std::int64_t step) {
+  const auto held = metadata.find(kStep);
+  return held != metadata.end() && held->second == std::to_string(step);
+}
+
 // A file that was copied or renamed to another step's name is whole, and yet not what its name
 // says. So it is no damaged one.
 void CheckStep(const SafetensorsFile& file, std::int64_t step) {
+  if (IsOfStep(file.metadata(), step)) return;
   const auto held = file.metadata().find(kStep);
-  if (held != file.metadata().end() && held->second == std::to_string(step)) return;
   throw FormatError("it holds " +
                     (held == file.metadata().end() ? "no step" : "step " + Quoted(held->second)) +
                     ", not the one that its name says");
@@ -307,7 +312,7 @@ void RemoveOldCheckpoints(const std::string& directory, std::int64_t saved_step,
   for (const StepFile& file : listing.files) {
     if (file.step >= saved_step) continue;
     const std::optional<Metadata> metadata = MetadataOf(file.path);
-    if (!metadata || !lineage.MayRemove(*metadata)) continue;
+    if (!metadata || !IsOfStep(*metadata, file.step) || !lineage.MayRemove(*metadata)) continue;
     const bool milestone = retention.keep_every > 0 && file.step % retention.keep_every == 0;
     if (++kept > retention.keep_last && !milestone) Remove(file.path);
   }

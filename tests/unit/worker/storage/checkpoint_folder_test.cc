@@ -294,12 +294,13 @@ TEST_F(CheckpointFolderTest, FilesOfHigherStepsAreNeitherCountedNorRemoved) {
 }
 
 TEST_F(CheckpointFolderTest, UnreadableFilesAreNeitherCountedNorRemoved) {
-  for (const std::int64_t step : {10, 20, 40, 60}) Save(step);
+  for (const std::int64_t step : {10, 20, 30, 40, 60}) Save(step);
   fs::resize_file(Path(40), 20);
   SaveInNewerFormat(50);
+  fs::rename(Path(30), Path(55));
   RemoveOld(60, {2, 0});
   EXPECT_THAT(Files(), ElementsAre(CheckpointName(20), CheckpointName(40), CheckpointName(50),
-                                   CheckpointName(60)));
+                                   CheckpointName(55), CheckpointName(60)));
 }
 
 // Seen red with every file that can be read counted and removed, as it was before runs had ids: the
