@@ -340,9 +340,18 @@ class OwnerTest(TemporaryFolder):
                 (an_owner("r2", "k"), 0, False, "wait"),
                 (an_owner("r2", "k"), 30, False, "take"),
                 (an_owner("r2", "k"), 0, True, "take"),
+                (an_owner("r2", "k"), 29.9, False, "wait"),
                 (an_owner("r2", "k", released=True), 0, False, "take")):
             self.assertEqual(owner.judge_claim(own, other, silent, gone, False), verdict, other)
         self.assertEqual(owner.judge_claim(own, an_owner("r2", "k"), 0, False, True), "take")
+
+    def test_another_job_of_slurm_with_this_name_is_no_life_of_this_job(self):
+        """Break: compare the names alone. Then a requeued job takes the folder of one that lives."""
+        own = an_owner(requeue_number=1, slurm="17")
+        for requeue_number in (0, 2):
+            other = an_owner("r2", requeue_number=requeue_number, slurm="18")
+            self.assertEqual(owner.judge_claim(own, other, 0, False, False), "wait")
+        self.assertEqual(owner.judge_claim(own, an_owner("r2", slurm="17"), 0, False, False), "take")
 
     def test_a_claim_names_this_process_and_a_release_frees_the_folder(self):
         claim = owner.FolderOwner(self.folder, owner.Owner.of_process(self.ENVIRON), False)
@@ -352,6 +361,20 @@ class OwnerTest(TemporaryFolder):
         claim.release()
         held = owner.Owner.parse(pathlib.Path(self.folder, "owner").read_text())
         self.assertTrue(held.released)
+
+    def test_who_has_the_folder_is_heard_also_where_he_claims_it_again(self):
+        """Break: keep the Event of the first claim. Then another training takes the folder after 30 s."""
+        path = os.path.join(self.folder, "owner")
+        claim = owner.FolderOwner(self.folder, owner.Owner.of_process(self.ENVIRON), False)
+        with unittest.mock.patch.object(owner, "_REFRESH_S", 0.01):
+            for _ in range(2):
+                with claim.guard():
+                    os.utime(path, (1000, 1000))
+                deadline = time.monotonic() + 10
+                while os.stat(path).st_mtime < 2000:
+                    self.assertLess(time.monotonic(), deadline, "nobody refreshes it")
+                    time.sleep(0.01)
+                claim.release()
 
     def test_who_holds_the_lock_is_named(self):
         """Break: say what errno says."""
