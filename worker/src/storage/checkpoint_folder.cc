@@ -25,8 +25,7 @@ namespace ddp::internal {
 namespace {
 
 namespace fs = std::filesystem;
-
-using ddprun::checkpoint_file::kStep;
+namespace checkpoint_file = ddprun::checkpoint_file;
 
 struct Listing {
   std::vector<StepFile> files;         // highest step first
@@ -88,7 +87,7 @@ void Remove(const std::string& path) {
 }
 
 bool IsOfStep(const Metadata& metadata, std::int64_t step) {
-  const auto held = metadata.find(kStep);
+  const auto held = metadata.find(checkpoint_file::kStep);
   return held != metadata.end() && held->second == std::to_string(step);
 }
 
@@ -96,7 +95,7 @@ bool IsOfStep(const Metadata& metadata, std::int64_t step) {
 // says. So it is no damaged one.
 void CheckStep(const SafetensorsFile& file, std::int64_t step) {
   if (IsOfStep(file.metadata(), step)) return;
-  const auto held = file.metadata().find(kStep);
+  const auto held = file.metadata().find(checkpoint_file::kStep);
   throw FormatError("it holds " +
                     (held == file.metadata().end() ? "no step" : "step " + Quoted(held->second)) +
                     ", not the one that its name says");
@@ -284,7 +283,7 @@ void CheckpointSearch::SetAside(const std::string& reason) {
 
 std::string SaveCheckpoint(const std::string& directory, CheckpointImage image,
                            FolderOwner* owner) {
-  image.metadata[kStep] = std::to_string(image.step);
+  image.metadata[checkpoint_file::kStep] = std::to_string(image.step);
   const Lineage lineage = Lineage::Of(image.metadata);
   const std::string header = BuildHeader(&image.tensors, std::move(image.metadata));
   RemoveAbandonedCheckpoints(directory);  // first: they may take the space we need
@@ -319,8 +318,7 @@ void RemoveOldCheckpoints(const std::string& directory, std::int64_t saved_step,
 }
 
 void RemoveAbandonedCheckpoints(const std::string& directory) {
-  for (const std::string& path :
-       AbandonedTemporaries(directory, ddprun::checkpoint_file::kPrefix)) {
+  for (const std::string& path : AbandonedTemporaries(directory, checkpoint_file::kPrefix)) {
     Remove(path);
   }
 }
