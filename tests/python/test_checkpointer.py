@@ -222,6 +222,13 @@ class CheckpointerTest(TemporaryFolder):
         checkpointer.step()
         return checkpointer.flush().durable_path
 
+    def test_a_stale_file_is_opened_again_once(self):
+        """Break: wait for it at once."""
+        path = self.newest_of_two()
+        with BadDisk({path: 0}, errno.ESTALE, times=1), contextlib.redirect_stderr(io.StringIO()) as said:
+            self.assertEqual(self.training().checkpointer(self.folder).load_latest().step, 2)
+        self.assertEqual(said.getvalue(), "")
+
     def test_what_is_unavailable_for_a_while_is_waited_for(self):
         """Break: skip what cannot be read."""
         path = self.newest_of_two()
