@@ -211,8 +211,7 @@ void JobMachine::OnRejoin(Node& node, const Header& header, const Join& join) {
       if (here) {
         out_.SendTo(node, Stop{StateReason(View()), survey_.look()});
       } else {
-        Free(node);  // none of its workers ever ran
-        HoldForFreed();
+        FreeUnstarted(node);
       }
       break;
     default:  // Forming: it knows, and says AssignmentAck once more

@@ -161,8 +161,7 @@ void JobMachine::StopGeneration(const std::string& reason) {
         out_.SendTo(*node, stop);
       }
     } else {
-      Free(*node);  // back after a break, and not started yet
-      HoldForFreed();
+      FreeUnstarted(*node);  // back after a break
     }
   }
   for (Node* const node : gone) Lose(*node, HowLost::kSilent, "its connection broke");
