@@ -73,9 +73,11 @@ class FollowingAgent::Session : public std::enable_shared_from_this<Session> {
     handshake_->Finish(&reply_, &status_,
                        Tag([self = shared_from_this()](bool) { self->OnHandshake(); }));
   }
+  // Nothing before the Join.
   void Send(const v1::AgentMessage& message) {
+    if (started_ < 2 || !accepted_) return;
     waiting_.push_back(message);
-    if (accepted_ && waiting_.size() == 1) Write();
+    if (waiting_.size() == 1) Write();
   }
   void Cancel() {
     handshake_context_.TryCancel();
