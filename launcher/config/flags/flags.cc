@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
@@ -322,6 +323,18 @@ absl::Span<const FlagSpec> RunFlags() {
   return *flags;
 }
 absl::Span<const FlagSpec> RendezvousFlags() { return kRendezvousFlags; }
+// Those of a job, and those by which a rendezvous finds its etcd.
+absl::Span<const FlagSpec> DoctorFlags() {
+  static const auto* const flags = new std::vector<FlagSpec>([] {
+    std::vector<FlagSpec> all(RunFlags().begin(), RunFlags().end());
+    for (const FlagSpec& row : kRendezvousFlags) {
+      if (!absl::StartsWith(row.name, "etcd")) continue;
+      all.emplace_back(row).group = "An etcd that several rendezvous share";
+    }
+    return all;
+  }());
+  return *flags;
+}
 absl::Span<const FlagSpec> ValidateFlags() { return kValidateFlags; }
 absl::Span<const FlagSpec> InitFlags() { return kInitFlags; }
 absl::Span<const FlagSpec> CertsFlags() { return kCertsFlags; }
