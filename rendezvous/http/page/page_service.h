@@ -60,8 +60,10 @@ class PageService {
 
   void Page(Call& call);
   void Health(Call& call);
+  void Ready(Call& call);
   void ShowMetrics(Call& call);
   void LogIn(Call& call);
+  void LogOut(Call& call);
   void Session(Call& call);
   void Jobs(Call& call);
   void Job(Call& call);
