@@ -80,6 +80,7 @@ void JobMachine::OnJoin(const Header& header, const Join& join) {
 }
 
 void JobMachine::TakeUpRun(const Join& join) {
+  life_.has_checkpoint_folder = life_.has_checkpoint_folder || join.has_checkpoint_folder;
   if (life_.run_id == RunId{}) life_.run_id = join.run_id;
   // Who came late took what the job has made for what was there before it.
   const bool came_late = life_.spec->start_anew && join.run_id != life_.run_id;

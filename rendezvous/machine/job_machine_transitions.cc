@@ -281,6 +281,7 @@ bool JobMachine::CanDoWithout(const Exclusion& exclusion) {
 void JobMachine::Enter(JobState next, std::optional<TimePoint> deadline) {
   DDPRUN_CHECK(IsTransition(state(), next), ToString(next));
   life_.stage = {next, now_, deadline};
+  if (next == JobState::kRunning && !life_.state_times.start) life_.state_times.start = now_;
 }
 
 void JobMachine::Gather() {

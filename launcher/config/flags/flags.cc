@@ -158,6 +158,7 @@ constexpr FlagSpec kMetricsFlags[] = {
     Sets("http-key", 0, "FILE", "metrics.http_key", "its key"),
     Sets("http-read-token-file", 0, "FILE", "metrics.http_read_token_file",
          "token that a scraper must show; off loopback there must be one"),
+    Sets("http-host", 0, "NAME", "metrics.http_host", "one more name that scrapers may ask for"),
     SetsTo("metrics-per-rank", "metrics.per_rank", "true", "with series of each rank"),
 };
 
