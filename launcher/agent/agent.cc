@@ -177,7 +177,10 @@ void Agent::ArmDeadline() {
 void Agent::Perform(Supervisor::Send& send) {
   auto* const stopped = std::get_if<Stopped>(&send.message);
   if (stopped != nullptr) stopped->calls = watch_->LastCalls(send.header.generation);
-  if (auto* const join = std::get_if<ddprun::Join>(&send.message)) join->log_folder = run_->path();
+  if (auto* const join = std::get_if<ddprun::Join>(&send.message)) {
+    join->log_folder = run_->path();
+    join->has_checkpoint_folder = !options_.config.checkpoint_dir.empty();
+  }
   checkpoints_.states().FillIn(&send.message);
   client_->Send(send.header, send.message);
 }
@@ -188,7 +191,8 @@ void Agent::Perform(Supervisor::SendHeartbeat& send) {
     send.heartbeat.progress = watch_->Look();
     send.heartbeat.arrivals = master_.arrivals();
   }
-  send.heartbeat.usage = usage_->Tell(send.round_trip, watch_->stragglers());
+  NodeUsage& usage = send.heartbeat.usage.emplace(usage_->Tell(send.round_trip));
+  watch_->FillIn(&usage);
   AgentMessage message = std::move(send.heartbeat);
   checkpoints_.states().FillIn(&message);
   client_->Send(send.header, message);
@@ -425,6 +429,7 @@ void Agent::OnControlMessage(const ControlPeer& peer, const ControlMessage& mess
             watch_->OnStraggler(straggler);
             Feed(Supervisor::WorkerSpoke{local_rank});
           },
+          [&](const ComparesMsg&) { watch_->OnCompares(); },
           [](const ByeMsg&) {},
           [&](const StaysMsg&) { Feed(Supervisor::WorkerStays{local_rank}); },
           [&](const StoreElsewhereMsg& elsewhere) {

@@ -115,4 +115,10 @@ void WorkerWatch::OnStraggler(const StragglerMsg& straggler) {
   if (news && !straggler.ended) LogWarning(*news);
 }
 
+void WorkerWatch::FillIn(NodeUsage* usage) const {
+  if (!runs_) return;
+  usage->stragglers = stragglers_.size();
+  usage->straggler_ranks = stragglers_.Lowest(NodeUsage::kMostNamed);
+}
+
 }  // namespace ddprun

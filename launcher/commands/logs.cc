@@ -108,8 +108,8 @@ int PrintLogs(const OperatorCommand& command, OperatorClient& client,
     const bool goes_on = command.follow && client.several() && absl::IsUnavailable(status);
     if (!goes_on || Clock::now() >= patience) return FailOperator(command, status);
     if (logs.ok()) {
-      Note(command, absl::StrCat(std::string(status.message()),
-                                 "; going on, with a few lines that may have been there before"));
+      Note(command, absl::StrCat("lost the rendezvous at ", client.endpoint(),
+                                 ": going on with the one that leads, from a few lines before"));
     }
     std::this_thread::sleep_for(kRetryRendezvous);
     printer.StartAnew(options);

@@ -382,8 +382,10 @@ std::optional<int> Daemon::StartServer() {
 
 absl::Status Daemon::StartPage() {
   if (command_.http.host.empty()) return absl::OkStatus();
-  auto page = RendezvousPage::Start(command_.http, server_.get(), events_,
-                                    {command_.state_dir, command_.credentials.tls_cert});
+  auto page = RendezvousPage::Start(
+      command_.http, server_.get(), events_,
+      {command_.state_dir,
+       {{"grpc", command_.credentials.tls_cert}, {"http", command_.http.certificate_file}}});
   if (page.ok()) page_ = *std::move(page);
   return page.status();
 }

@@ -98,6 +98,7 @@ struct MetricsConfig {
   std::string cert{};    // PEM files; empty: none
   std::string key{};
   std::string token_file{};  // that scrapers must show; empty: none
+  std::string name{};        // by which scrapers know this node, too; empty: none
   bool per_rank = false;     // series of each rank, too
 };
 

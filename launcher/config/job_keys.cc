@@ -257,6 +257,10 @@ constexpr JobKey kKeys[] = {
      [](JobDraft& d) -> Field { return &d.config.told.metrics.token_file; },
      "File with the token that a scraper must show, as Authorization: Bearer TOKEN; only its owner "
      "may read it. Off loopback there must be one, unless --insecure is given."},
+    {"metrics", "http_host", KeyType::kAddress, 0, 0,
+     [](JobDraft& d) -> Field { return &d.config.told.metrics.name; },
+     "One more name by which scrapers may ask for this node, beside its addresses, its host name "
+     "and the host of metrics.http."},
     {"metrics", "per_rank", KeyType::kBoolean, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.told.metrics.per_rank; },
      "Four series for each rank of this node, beside those of all its workers."},

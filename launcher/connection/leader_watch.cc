@@ -50,6 +50,7 @@ void LeaderWatch::OnEvent(int place, int call, const Follower::Event& event) {
   const Term term = claims_.term();
   if (const auto* said = std::get_if<Follower::Said>(&event)) {
     places_[place].timing.OnHeard();
+    places_[place].why_ended.clear();
     claims_.OnSaid(place, *said);
   } else {
     claims_.OnEnded(place);
@@ -59,8 +60,10 @@ void LeaderWatch::OnEvent(int place, int call, const Follower::Event& event) {
 }
 
 void LeaderWatch::OnEnded(int place, const Follower::Ended& ended) {
-  LogDebug(absl::StrCat("following rendezvous ", place + 1, " has ended: ", ended.reason));
   Place& here = places_[place];
+  if (ended.reason != std::exchange(here.why_ended, ended.reason)) {
+    LogDebug(absl::StrCat("rendezvous ", place + 1, " cannot be followed: ", ended.reason));
+  }
   here.follower.reset();
   Duration pause = here.timing.OnLost(/*refused=*/false);
   if (ended.alone) pause = kWhileAlone;

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "launcher/connection/leader_claims.h"
@@ -41,6 +42,7 @@ class LeaderWatch {
     int call = 0;                        // which one events are from
     EventLoop::TimerId retry = 0;
     ReconnectTiming timing;
+    std::string why_ended{};  // the last call, where nothing was heard since
   };
 
   void Begin(int place);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -35,9 +36,12 @@ absl::StatusOr<Micros> TimeOf(Transaction transaction) {
 
 }  // namespace
 
-EtcdFacts LookAtEtcd(const etcd::Options& options, const std::string& prefix) {
+EtcdFacts LookAtEtcd(const EtcdConfig& config, bool insecure) {
+  const etcd::Options options{config.endpoints, config.ca_file, config.certificate_file,
+                              config.key_file,  config.user,    config.password_file};
   EtcdFacts facts;
-  facts.tls = !options.ca.empty();
+  facts.tls = config.tls();
+  facts.insecure = insecure;
   facts.loopback =
       std::all_of(options.endpoints.begin(), options.endpoints.end(),
                   [](const std::string& endpoint) { return IsLoopback(HostOf(endpoint)); });
@@ -47,7 +51,7 @@ EtcdFacts LookAtEtcd(const etcd::Options& options, const std::string& prefix) {
   for (const std::string& endpoint : options.endpoints) {
     facts.members.push_back({endpoint, (*client)->Ask(endpoint, kLimit)});
   }
-  const std::string leader = absl::StrCat(prefix, "/leader");
+  const std::string leader = absl::StrCat(config.prefix, "/leader");
   facts.read = TimeOf([&] { return (*client)->Transact({}, {}, {leader}, kLimit).status(); });
   // No key has this revision: etcd agrees on the transaction, and writes nothing.
   const etcd::Guard never{leader, std::numeric_limits<std::int64_t>::max()};

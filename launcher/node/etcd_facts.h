@@ -2,15 +2,13 @@
 #ifndef DDPRUN_LAUNCHER_NODE_ETCD_FACTS_H_
 #define DDPRUN_LAUNCHER_NODE_ETCD_FACTS_H_
 
-#include <string>
-
+#include "launcher/config/flags/cli.h"
 #include "launcher/node/etcd_check.h"
-#include "rendezvous/etcd/etcd_client.h"
 
 namespace ddprun {
 
-// `prefix`: of the keys. Blocks, for some seconds where members do not answer.
-EtcdFacts LookAtEtcd(const etcd::Options& options, const std::string& prefix);
+// Blocks, for some seconds where members do not answer.
+EtcdFacts LookAtEtcd(const EtcdConfig& config, bool insecure);
 
 }  // namespace ddprun
 

@@ -165,9 +165,10 @@ absl::StatusOr<std::optional<ControlMessage>> ParseLine(const control::Line& lin
     if (line.value != "1") return malformed("SECRET=1");
     return SecretMsg{};
   }
-  if (line.key == control::kStays) {
-    if (line.value != "1") return malformed("STAYS=1");
-    return StaysMsg{};
+  if (line.key == control::kStays || line.key == control::kCompares) {
+    if (line.value != "1") return malformed(absl::StrCat(std::string(line.key), "=1"));
+    if (line.key == control::kStays) return StaysMsg{};
+    return ComparesMsg{};
   }
   if (line.key == control::kStep) {
     const std::optional<std::int64_t> step = control::ParseNumber(line.value);

@@ -117,6 +117,11 @@ void AddCounts(const Json& job, std::string* out) {
       not_judged != job.end() && !not_judged->is_null()) {
     absl::StrAppend(out, "  hangs are not noticed: ", Text(not_judged->at("why")), "\n");
   }
+  if (const auto ranks = job.find("straggler_ranks"); ranks != job.end() && !ranks->empty()) {
+    std::vector<std::int64_t> all = *ranks;
+    absl::StrAppend(out, "  ", all.size() == 1 ? "rank " : "ranks ", absl::StrJoin(all, ", "),
+                    all.size() == 1 ? " keeps" : " keep", " the others waiting\n");
+  }
   if (const auto failed = job.at("failed_checkpoints").get<std::int64_t>(); failed > 0) {
     const Json& last = job.at("last_failed_checkpoint");
     absl::StrAppend(out, "  ", Count(failed, "checkpoint"), " failed, the last one at step ",

@@ -113,19 +113,15 @@ class KeyWatch::Stream {
 };
 
 KeyWatch::KeyWatch(std::shared_ptr<Members> members, std::string key, OnChange on_change)
-    : members_(std::move(members)),
-      key_(std::move(key)),
-      on_change_(std::move(on_change)),
-      thread_([this] { Run(); }) {}
+    : members_(std::move(members)), key_(std::move(key)), on_change_(std::move(on_change)) {
+  thread_.Post([this] { Run(); });
+}
 
 KeyWatch::~KeyWatch() {
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
-    if (context_ != nullptr) context_->TryCancel();
-    stopped_.notify_all();
-  }
-  thread_.join();
+  const std::lock_guard lock(mutex_);
+  stop_ = true;
+  if (context_ != nullptr) context_->TryCancel();
+  stopped_.notify_all();
 }
 
 bool KeyWatch::Begin(grpc::ClientContext* context) {

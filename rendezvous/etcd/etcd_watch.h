@@ -16,11 +16,11 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 
 #include "etcd/v3.grpc.pb.h"
 #include "rendezvous/etcd/etcd_client.h"
 #include "rendezvous/etcd/etcd_members.h"
+#include "worker/contract/task_queue.h"
 
 namespace ddprun::etcd {
 
@@ -66,7 +66,7 @@ class KeyWatch final : public Watch {
   bool stop_ = false;
   grpc::ClientContext* context_ = nullptr;  // of the call under way
 
-  std::thread thread_;
+  TaskQueue thread_{"ddp-etcd-watch"};  // ends first
 };
 
 }  // namespace ddprun::etcd

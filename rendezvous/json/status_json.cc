@@ -85,8 +85,11 @@ void AddTo(Json* json, const JobStatus::Measured& measured) {
   const auto& rate = measured.steps_per_second;
   (*json)["steps_per_s"] = rate ? Json(*rate) : Json(nullptr);
   (*json)["checkpoint_ms_ago"] = OrNull(measured.checkpoint_age);
+  (*json)["without_checkpoint_ms"] = OrNull(measured.without_checkpoint);
   (*json)["snapshot_ms_ago"] = OrNull(measured.snapshot_age);
-  (*json)["stragglers"] = measured.stragglers;
+  (*json)["stragglers"] = measured.stragglers ? Json(*measured.stragglers) : Json(nullptr);
+  (*json)["straggler_ranks"] = Json::array();
+  for (const Rank rank : measured.straggler_ranks) (*json)["straggler_ranks"].push_back(rank.value);
   (*json)["nodes_lost"] = measured.counters.nodes_lost;
   (*json)["restarts_by_cause"] = Json::object();
   for (const auto& [cause, count] : measured.counters.restarts) {

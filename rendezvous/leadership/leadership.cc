@@ -112,6 +112,7 @@ void Leadership::Adopt(const LeaderSeen& seen, TimePoint now) {
   term_ = term;
   leader_ = seen.record;
   term_seen_at_ = now;
+  next_put_ = now;  // under another guard than the one before
   reason_.clear();
   const bool leads = leader_ && !leader_->resigned && leader_->endpoint != options_.endpoint;
   const std::string endpoint = leads ? leader_->endpoint : "";

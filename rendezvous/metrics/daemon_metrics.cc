@@ -37,8 +37,10 @@ void AddFiles(const DaemonStatus& daemon, const DaemonMeasures& measures, Metric
     writer->AddOne("ddprun_state_disk_free_bytes", measures.state_disk->free_bytes);
     writer->AddOne("ddprun_state_disk_size_bytes", measures.state_disk->size_bytes);
   }
-  writer->AddOne("ddprun_certificate_expiry_timestamp_seconds",
-                 measures.certificate_expires_unix_s);
+  writer->Begin("ddprun_certificate_expiry_timestamp_seconds");
+  for (const auto& [use, unix_s] : measures.certificates_expire_unix_s) {
+    writer->Add(Labels().With("use", use), unix_s);
+  }
 }
 
 void AddLeadership(const LeadershipStatus& leadership, MetricWriter* writer) {

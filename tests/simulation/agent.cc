@@ -159,6 +159,7 @@ void Agent::PerformDecided() {
   while (alive_) {
     const std::optional<Supervisor::Action> action = supervisor_.NextAction(Now());
     if (!action) break;
+    acted_ = acted_ || !std::holds_alternative<Supervisor::Note>(*action);
     Perform(*action);
   }
   performing_ = false;

@@ -150,8 +150,10 @@ class Agent {
   int attempt_ = 0;
   bool attempting_ = false;
   Time backoff_ = 0;
-  int target_ = 0;  // the rendezvous that it connects to
-  Term leader_;     // the highest term that it was told of
+  int target_ = 0;            // the rendezvous that it connects to
+  Term leader_;               // the highest term that it was told of
+  std::uint64_t obeyed_ = 0;  // the highest term of a message
+  bool acted_ = false;        // more was done than logged
   Time attempt_limit_ = 10 * kSecond;
 
   std::vector<ProcessPtr> workers_;  // by local rank

@@ -165,7 +165,13 @@ void Agent::OnMessage(const SessionPtr& session, const Header& header,
         header.generation > supervisor_.header().generation) {
       offered_ = {header.generation, life};
     }
+    acted_ = false;
     Step(Supervisor::Received{seen, std::move(heard)});
+    if (acted_ && header.term.revision < obeyed_) {
+      world_->Violation(absl::StrCat(Name(), " has heard of term ", obeyed_, ", and obeys term ",
+                                     header.term.revision));
+    }
+    obeyed_ = std::max(obeyed_, header.term.revision);
     // Taken at once, or when a later message says that it holds.
     if (supervisor_.header().generation == offered_.generation) life_ = offered_.life;
   });

@@ -60,7 +60,9 @@ Plan WithSeveral(Plan plan, Random& random) {
   plan.several.validity = {seconds(random.Int(1, 5)), seconds(random.Int(1, 5))};
   if (random.Percent(30)) plan.several.validity[1] = seconds(random.Int(5, 12));
   plan.several.faults = random.Int(1, 6);
-  if (plan.benign) plan.faults_end = 20 * kSecond;  // one failover after the other
+  // Long enough for one failover after the other, and for what is held meanwhile.
+  plan.faults_end = random.Between(12, 20) * kSecond;
+  plan.total_steps = random.Int(20, 80);
   return plan;
 }
 

@@ -32,8 +32,12 @@ void BootLater(World* world, int number, Time after) {
 void Kill(World* world, int number) {
   Daemon& daemon = *world->daemons[number];
   if (!daemon.up()) return;
-  daemon.Kill(world->several_random.Percent(60));
-  BootLater(world, number, world->several_random.Wide(20, 6000) * kMillisecond);
+  const bool refuses = world->several_random.Percent(60);
+  daemon.Kill(refuses);
+  // A machine that has lost power does not boot within a second.
+  const Time away =
+      refuses ? world->several_random.Wide(20, 6000) : world->several_random.Between(3000, 6000);
+  BootLater(world, number, away * kMillisecond);
 }
 
 void HandOver(World* world, int number) {
@@ -72,36 +76,67 @@ void CutFromAgents(World* world, int number, Time duration) {
   CutLink(world, world->network.LinkOfDaemon(number), duration);
 }
 
-// Some agents reach some rendezvous: they follow different leaders.
-void CutPairs(World* world, Time duration) {
-  world->recorder.Line(absl::StrCat("fault: pairs are cut, for ", duration / kMillisecond, " ms"));
-  for (int host = 0; host < static_cast<int>(world->hosts.size()); ++host) {
-    const int reaches = world->several_random.Int(0, world->plan.several.daemons - 1);
-    for (int number = 0; number < world->plan.several.daemons; ++number) {
-      if (number == reaches || world->several_random.Percent(20)) continue;
-      const int link = world->network.LinkOfPair(host, number);
-      for (const Direction direction : {kUp, kDown}) {
-        world->network.Cut(link, direction);
-        world->scheduler.After(duration,
-                               [world, link, direction] { world->network.Heal(link, direction); });
-      }
-    }
+void CutBetween(World* world, int from, int to, Time duration) {
+  world->network.CutBetween(from, to, true);
+  world->scheduler.After(duration,
+                         [world, from, to] { world->network.CutBetween(from, to, false); });
+}
+
+// From another one, one way or both.
+void CutFromPeer(World* world, int number, Time duration) {
+  const int daemons = world->plan.several.daemons;
+  const int other = (number + world->several_random.Int(1, daemons - 1)) % daemons;
+  world->recorder.Line(absl::StrCat("fault: r", number, " and r", other, " are cut, for ",
+                                    duration / kMillisecond, " ms"));
+  CutBetween(world, number, other, duration);
+  if (world->several_random.Percent(70)) CutBetween(world, other, number, duration);
+}
+
+void CutFromPeers(World* world, int number, Time duration) {
+  world->recorder.Line(absl::StrCat("fault: r", number, " is cut from the others, for ",
+                                    duration / kMillisecond, " ms"));
+  for (int other = 0; other < world->plan.several.daemons; ++other) {
+    CutBetween(world, number, other, duration);
+    CutBetween(world, other, number, duration);
   }
 }
 
-void CutBetween(World* world, Time duration) {
-  const int daemons = world->plan.several.daemons;
-  const int from = world->several_random.Int(0, daemons - 1);
-  const int to = (from + world->several_random.Int(1, daemons - 1)) % daemons;
-  const bool both = world->several_random.Percent(70);
-  world->recorder.Line(absl::StrCat("fault: r", from, " is not heard by r", to, ", for ",
+void CutPair(World* world, int host, int number, Time duration) {
+  const int link = world->network.LinkOfPair(host, number);
+  for (const Direction direction : {kUp, kDown}) {
+    world->network.Cut(link, direction);
+    world->scheduler.After(duration,
+                           [world, link, direction] { world->network.Heal(link, direction); });
+  }
+}
+
+// Some agents reach only the leader, and the others only those who take over from it. It lives,
+// with or without etcd. Now and then the next leader is lost soon.
+void Split(World* world, int leader, Time duration) {
+  Random& random = world->several_random;
+  world->recorder.Line(absl::StrCat("fault: r", leader,
+                                    " and some agents are cut from the rest, for ",
                                     duration / kMillisecond, " ms"));
-  const auto set = [world, from, to, both](bool cut) {
-    world->network.CutBetween(from, to, cut);
-    if (both) world->network.CutBetween(to, from, cut);
-  };
-  set(true);
-  world->scheduler.After(duration, [set] { set(false); });
+  for (int host = 0; host < static_cast<int>(world->hosts.size()); ++host) {
+    const bool stays = random.Percent(50);
+    for (int number = 0; number < world->plan.several.daemons; ++number) {
+      if (stays != (number == leader)) CutPair(world, host, number, duration);
+    }
+  }
+  CutFromPeers(world, leader, duration);
+  if (random.Percent(75)) CutFromEtcd(world, leader, duration);
+  if (random.Percent(20)) HandOver(world, leader);
+  if (!random.Percent(50)) return;
+  const bool asked = random.Percent(50);
+  world->scheduler.After(random.Between(700, 3000) * kMillisecond, [world, leader, asked] {
+    const int next = NumberOf(world, world->Leader());
+    if (next == leader || world->healed) return;
+    if (asked) {
+      HandOver(world, next);
+    } else {
+      Kill(world, next);
+    }
+  });
 }
 
 void LoseQuorum(World* world, Time duration) {
@@ -117,7 +152,7 @@ void Inject(World* world) {
   Random& random = world->several_random;
   const Time duration = random.Wide(200, 12'000) * kMillisecond;
   const int number = AnyDaemon(world);
-  switch (random.Int(0, 9)) {
+  switch (random.Int(0, 11)) {
     case 0:
       return Kill(world, number);
     case 1:
@@ -132,15 +167,14 @@ void Inject(World* world) {
       CutFromEtcd(world, number, duration);
       return CutFromAgents(world, number, duration);
     case 6:
-      return CutBetween(world, duration);
+      return CutFromPeer(world, number, duration);
     case 7:
       return LoseQuorum(world, duration);
+    case 8:
+      CutFromEtcd(world, number, duration);
+      return CutFromPeers(world, number, duration);
     default:
-      // The leader lives, and those who follow it do not hear of the next one.
-      CutPairs(world, duration);
-      CutBetween(world, duration);
-      if (random.Percent(50)) CutFromEtcd(world, number, duration);
-      if (random.Percent(30)) HandOver(world, number);
+      Split(world, NumberOf(world, world->Leader()), random.Between(2000, 12'000) * kMillisecond);
   }
 }
 
@@ -151,17 +185,21 @@ void FailOver(World* world) {
   Random& random = world->several_random;
   Daemon& leader = world->Leader();
   const int number = NumberOf(world, leader);
-  switch (random.Int(0, 4)) {
+  const Time duration = random.Wide(100, 5000) * kMillisecond;
+  switch (random.Int(0, 5)) {
     case 0:
       return Kill(world, number);
     case 1:
-      return leader.Stall(random.Wide(100, 5000) * kMillisecond);
+      return leader.Stall(duration);
     case 2:
       return HandOver(world, number);
     case 3:
-      return CutFromEtcd(world, number, random.Wide(100, 5000) * kMillisecond);
+      return CutFromEtcd(world, number, duration);
+    case 4:
+      CutFromEtcd(world, number, duration);
+      return CutFromPeers(world, number, duration);
     default:
-      return CutFromAgents(world, number, random.Wide(100, 5000) * kMillisecond);
+      return CutFromAgents(world, number, duration);
   }
 }
 
@@ -175,7 +213,9 @@ void PopulateSeveral(World* world) {
                         [world, number] { world->daemons[number]->Boot(); });
   }
   if (plan.benign) {
-    for (Time at = 4 * kSecond; at < plan.faults_end; at += kBetweenFailovers) {
+    // The last one is over when all is healed: a machine that has lost power stays away.
+    const Time last = plan.faults_end - kBetweenFailovers - kSecond;
+    for (Time at = 4 * kSecond; at < last; at += kBetweenFailovers) {
       world->scheduler.At(at + random.Between(0, kSecond), [world] { FailOver(world); });
     }
     return;

@@ -10,11 +10,14 @@ namespace simulation_test {
 
 // Enough for every kind of fault to happen many times.
 constexpr std::uint64_t kRuns = 4000;
+// Of several rendezvous: these runs are longer.
+constexpr std::uint64_t kRunsOfSeveral = 1000;
 // A bug that is planted must show within so many.
 constexpr std::uint64_t kRunsForABug = 4000;
 
-std::string Replay(std::uint64_t seed) {
-  return "replay: simulate --trace " + std::to_string(seed);
+std::string Replay(std::uint64_t seed, Rendezvous rendezvous = Rendezvous::kAlone) {
+  return "replay: simulate --trace " + std::to_string(seed) +
+         (rendezvous == Rendezvous::kAlone ? "" : " --etcd 1");
 }
 
 TEST(SimulationTest, EverythingHoldsWhateverHappens) {
@@ -57,19 +60,38 @@ TEST(SimulationTest, EverythingHoldsWhateverHappens) {
   EXPECT_GT(succeeded, static_cast<int>(kRuns) * 3 / 4);
 }
 
+TEST(SimulationTest, EverythingHoldsWithSeveralRendezvous) {
+  Result all;
+  int succeeded = 0;
+  for (std::uint64_t seed = 0; seed < kRunsOfSeveral; ++seed) {
+    const Result result = Simulate(seed, Bug::kNone, nullptr, Rendezvous::kSeveral);
+    ASSERT_EQ(result.violation, "") << Replay(seed, Rendezvous::kSeveral);
+    all.takeovers += result.takeovers;
+    all.fences += result.fences;
+    all.generations += result.generations;
+    succeeded += result.outcome == Outcome::kSucceeded;
+  }
+  EXPECT_GT(all.takeovers, 3 * static_cast<int>(kRunsOfSeveral));
+  EXPECT_GT(all.fences, static_cast<int>(kRunsOfSeveral) / 10);
+  EXPECT_GT(all.generations, static_cast<int>(kRunsOfSeveral));
+  EXPECT_GT(succeeded, static_cast<int>(kRunsOfSeveral) * 2 / 3);
+}
+
 TEST(SimulationTest, ASeedReplaysToTheSameTrace) {
-  for (std::uint64_t seed = 0; seed < 40; ++seed) {
-    std::string first;
-    std::string second;
-    const Result a = Simulate(seed, Bug::kNone, &first);
-    const Result b = Simulate(seed, Bug::kNone, &second);
-    const Result without = Simulate(seed);
-    ASSERT_FALSE(first.empty());
-    ASSERT_EQ(first, second) << Replay(seed);
-    ASSERT_EQ(a.hash, b.hash) << Replay(seed);
-    // To watch it changes nothing.
-    ASSERT_EQ(a.hash, without.hash) << Replay(seed);
-    ASSERT_EQ(a.events, without.events) << Replay(seed);
+  for (const Rendezvous rendezvous : {Rendezvous::kAlone, Rendezvous::kSeveral}) {
+    for (std::uint64_t seed = 0; seed < 40; ++seed) {
+      std::string first;
+      std::string second;
+      const Result a = Simulate(seed, Bug::kNone, &first, rendezvous);
+      const Result b = Simulate(seed, Bug::kNone, &second, rendezvous);
+      const Result without = Simulate(seed, Bug::kNone, nullptr, rendezvous);
+      ASSERT_FALSE(first.empty());
+      ASSERT_EQ(first, second) << Replay(seed, rendezvous);
+      ASSERT_EQ(a.hash, b.hash) << Replay(seed, rendezvous);
+      // To watch it changes nothing.
+      ASSERT_EQ(a.hash, without.hash) << Replay(seed, rendezvous);
+      ASSERT_EQ(a.events, without.events) << Replay(seed, rendezvous);
+    }
   }
 }
 
@@ -80,11 +102,15 @@ class PlantedBugTest : public testing::TestWithParam<const char*> {};
 TEST_P(PlantedBugTest, IsFound) {
   const std::optional<Bug> bug = BugNamed(GetParam());
   ASSERT_TRUE(bug);
+  const Rendezvous rendezvous = RendezvousOf(*bug);
+  const auto run = [&](std::uint64_t seed, Bug planted) {
+    return Simulate(seed, planted, nullptr, rendezvous).violation;
+  };
   std::uint64_t seed = 0;
-  while (seed < kRunsForABug && Simulate(seed, *bug).violation.empty()) ++seed;
+  while (seed < kRunsForABug && run(seed, *bug).empty()) ++seed;
   ASSERT_LT(seed, kRunsForABug) << "not found";
   // And it is the bug that was found.
-  EXPECT_EQ(Simulate(seed).violation, "") << Replay(seed);
+  EXPECT_EQ(run(seed, Bug::kNone), "") << Replay(seed, rendezvous);
   RecordProperty("seed", std::to_string(seed));
 }
 
@@ -93,7 +119,10 @@ INSTANTIATE_TEST_SUITE_P(Bugs, PlantedBugTest,
                                          "ranks_before_lease", "timeline_forgotten",
                                          "nobody_looks_again", "stuck_forgotten", "left_too_early",
                                          "old_survivor_joins", "two_sources", "half_step_as_source",
-                                         "slot_of_another_step", "left_before_its_snapshot"),
+                                         "slot_of_another_step", "left_before_its_snapshot",
+                                         "ack_after_validity", "no_hold", "term_not_checked",
+                                         "unguarded_write", "two_leaders_from_one_revision",
+                                         "stale_renewal", "delayed_duplicate", "vmax_forgotten"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(BugNameTest, OthersHaveNone) { EXPECT_FALSE(BugNamed("none_of_them")); }

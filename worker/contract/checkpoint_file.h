@@ -16,6 +16,8 @@ namespace ddprun::checkpoint_file {
 inline constexpr char kPrefix[] = "step-";
 inline constexpr char kSuffix[] = ".safetensors";
 
+// As in its name, decimal. A file that was copied or renamed to another step's name is of no step.
+inline constexpr char kStep[] = "step";
 inline constexpr char kJob[] = "ddprun_job";                // TORCHELASTIC_RUN_ID
 inline constexpr char kEpoch[] = "ddprun_epoch";            // DDPRUN_EPOCH: the requeue number
 inline constexpr char kGeneration[] = "ddprun_generation";  // DDPRUN_GENERATION, decimal

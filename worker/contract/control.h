@@ -52,6 +52,9 @@ inline constexpr char kStore[] = "STORE";
 // `time` µs before its first gradients are ready, and `others` µs on other ranks; said again every
 // so many steps. STRAGGLER=rank: no longer.
 inline constexpr char kStraggler[] = "STRAGGLER";
+// COMPARES=1: this worker, of rank 0, compares how long the ranks' steps take, and tells STRAGGLER
+// where one keeps the others waiting.
+inline constexpr char kCompares[] = "COMPARES";
 inline constexpr char kError[] = "ERROR";  // ERROR=kind text, just before it exits
 inline constexpr char kBye[] = "BYE";      // BYE=1: about to exit 0
 // SECRET=1: what is the secret of this generation? Answer, at once: SECRET=<64 hex digits>, or an

@@ -131,6 +131,15 @@ SavedState NameOf(const Json& header, const std::string& job, std::int64_t step)
   return state;
 }
 
+// It was copied or renamed: its workers will not load it. Programs of other formats may tell no
+// step.
+bool IsOfAnotherStep(const Json& header, std::int64_t step) {
+  const auto metadata = header.find("__metadata__");
+  if (metadata == header.end() || !metadata->is_object()) return false;
+  const std::string told = TextIn(*metadata, checkpoint_file::kStep);
+  return !told.empty() && told != std::to_string(step);
+}
+
 // Whether what a worker has named is there, and by whom it was made, should the file say so: a
 // later generation may have written it anew, and ended before it could tell. What cannot be read is
 // there.
@@ -222,7 +231,7 @@ ScanResult FindCheckpoints(const ScanRequest& request) {
     if (is_named(path)) continue;
     const Look look = LookAt(path);
     if (look.error != 0) result.problems.push_back(CannotRead(path, look.error));
-    if (look.header.is_null() && look.error == 0) continue;
+    if (look.error == 0 && (look.header.is_null() || IsOfAnotherStep(look.header, step))) continue;
     const SavedState state = look.error != 0 ? SavedState{0, Generation{-1}, step, Tier::kDurable}
                                              : NameOf(look.header, request.job, step);
     if (request.anew && state.generation.value < 0) continue;

@@ -117,11 +117,7 @@ LeadershipLoop::Effects Candidate::EffectsOn(RendezvousServer* server) {
   };
   effects.change_term = [server](Term term) { server->ChangeTerm(term); };
   effects.on_valid = [server] { server->OnValidity(); };
-  effects.set_leader = [server](const std::string& endpoint) {
-    server->SetLeader(endpoint);
-    Log(endpoint.empty() ? "stands by: no leader is known"
-                         : absl::StrCat("stands by: the leader is at ", endpoint));
-  };
+  effects.set_leader = [server](const std::string& endpoint) { server->SetLeader(endpoint); };
   effects.step_down = [this](const Leadership::StepDown& down) {
     on_end_({down.why, absl::OkStatus(), down.ousted});
   };

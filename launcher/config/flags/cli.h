@@ -159,9 +159,10 @@ struct KubernetesCommand {
   bool jobset = false;
 };
 
-// ddprun doctor [OPTIONS OF A JOB] [COMMAND...]
+// ddprun doctor [OPTIONS OF A JOB] [--etcd HOST:PORT,...] [COMMAND...]
 struct DoctorCommand {
   JobConfig config;  // of the job that is to run here; its command is empty where none was given
+  EtcdConfig etcd;   // to be checked, too
   bool json = false;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
@@ -157,6 +158,7 @@ constexpr FlagSpec kMetricsFlags[] = {
     Sets("http-key", 0, "FILE", "metrics.http_key", "its key"),
     Sets("http-read-token-file", 0, "FILE", "metrics.http_read_token_file",
          "token that a scraper must show; off loopback there must be one"),
+    Sets("http-host", 0, "NAME", "metrics.http_host", "one more name that scrapers may ask for"),
     SetsTo("metrics-per-rank", "metrics.per_rank", "true", "with series of each rank"),
 };
 
@@ -322,6 +324,18 @@ absl::Span<const FlagSpec> RunFlags() {
   return *flags;
 }
 absl::Span<const FlagSpec> RendezvousFlags() { return kRendezvousFlags; }
+// Those of a job, and those by which a rendezvous finds its etcd.
+absl::Span<const FlagSpec> DoctorFlags() {
+  static const auto* const flags = new std::vector<FlagSpec>([] {
+    std::vector<FlagSpec> all(RunFlags().begin(), RunFlags().end());
+    for (const FlagSpec& row : kRendezvousFlags) {
+      if (!absl::StartsWith(row.name, "etcd")) continue;
+      all.emplace_back(row).group = "An etcd that several rendezvous share";
+    }
+    return all;
+  }());
+  return *flags;
+}
 absl::Span<const FlagSpec> ValidateFlags() { return kValidateFlags; }
 absl::Span<const FlagSpec> InitFlags() { return kInitFlags; }
 absl::Span<const FlagSpec> CertsFlags() { return kCertsFlags; }

@@ -64,6 +64,7 @@ class PageService {
   void Ready(Call& call);
   void ShowMetrics(Call& call);
   void LogIn(Call& call);
+  void LogOut(Call& call);
   void Session(Call& call);
   void Jobs(Call& call);
   void Job(Call& call);

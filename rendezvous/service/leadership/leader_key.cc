@@ -3,8 +3,8 @@
 #include <optional>
 #include <utility>
 
+#include "rendezvous/service/leadership/leader_record_proto.h"
 #include "rendezvous/service/leadership/validity.h"
-#include "rendezvous/wire/leader_record.h"
 
 namespace ddprun {
 
@@ -15,7 +15,7 @@ absl::StatusOr<Leadership::LeaderSeen> LeaderKey::Read() const {
   seen.cluster = answer->cluster;
   if (answer->found.empty()) return seen;
   seen.revision = answer->found.front().mod_revision;
-  seen.record = wire::DecodeLeaderRecord(answer->found.front().value);
+  seen.record = DecodeLeaderRecord(answer->found.front().value);
   return seen;
 }
 
@@ -23,7 +23,7 @@ std::unique_ptr<etcd::Watch> LeaderKey::Watch(
     std::function<void(Leadership::LeaderSeen)> on_seen) const {
   return client_->WatchKey(key_, [on_seen = std::move(on_seen)](const etcd::KeyState& state) {
     Leadership::LeaderSeen seen{state.cluster, state.mod_revision, std::nullopt};
-    if (state.value) seen.record = wire::DecodeLeaderRecord(*state.value);
+    if (state.value) seen.record = DecodeLeaderRecord(*state.value);
     on_seen(std::move(seen));
   });
 }
@@ -31,8 +31,8 @@ std::unique_ptr<etcd::Watch> LeaderKey::Watch(
 absl::StatusOr<Leadership::PutAnswered> LeaderKey::Put(const Leadership::PutLeader& put) const {
   Leadership::PutAnswered result;
   result.sent_at = BootTime();
-  const auto answer = client_->Transact({{key_, put.guard}},
-                                        {{key_, wire::EncodeLeaderRecord(put.record)}}, {}, kLimit);
+  const auto answer =
+      client_->Transact({{key_, put.guard}}, {{key_, EncodeLeaderRecord(put.record)}}, {}, kLimit);
   if (!answer.ok()) return answer.status();
   result.taken = answer->guarded;
   if (result.taken) result.term = {answer->cluster, answer->revision};

@@ -147,7 +147,7 @@ class LeadershipLoop {
   Executor executor_{&handler_};
   std::unique_ptr<etcd::Watch> watch_;  // from Start to Stop; the owner's
   TaskQueue takeover_{"ddprun-lead"};
-  TaskQueue reads_{"ddprun-etcd", 4};
+  TaskQueue reads_{"ddprun-renew", 4};
 };
 
 }  // namespace ddprun

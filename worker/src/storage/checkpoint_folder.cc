@@ -25,8 +25,7 @@ namespace ddp::internal {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr char kStepKey[] = "step";
+namespace checkpoint_file = ddprun::checkpoint_file;
 
 struct Listing {
   std::vector<StepFile> files;         // highest step first
@@ -87,13 +86,19 @@ void Remove(const std::string& path) {
   if (error) Warn(0, "cannot remove the old checkpoint " + path + ": " + error.message());
 }
 
-// A file that was copied or renamed over another one is whole, and yet not what its name says.
+bool IsOfStep(const Metadata& metadata, std::int64_t step) {
+  const auto held = metadata.find(checkpoint_file::kStep);
+  return held != metadata.end() && held->second == std::to_string(step);
+}
+
+// A file that was copied or renamed to another step's name is whole, and yet not what its name
+// says. So it is no damaged one.
 void CheckStep(const SafetensorsFile& file, std::int64_t step) {
-  const auto held = file.metadata().find(kStepKey);
-  if (held != file.metadata().end() && held->second == std::to_string(step)) return;
-  throw DamagedError("it holds " +
-                     (held == file.metadata().end() ? "no step" : "step " + Quoted(held->second)) +
-                     ", not the one that its name says");
+  if (IsOfStep(file.metadata(), step)) return;
+  const auto held = file.metadata().find(checkpoint_file::kStep);
+  throw FormatError("it holds " +
+                    (held == file.metadata().end() ? "no step" : "step " + Quoted(held->second)) +
+                    ", not the one that its name says");
 }
 
 // Neighbours in memory as one piece: a file of thousands of small tensors is one write.
@@ -278,7 +283,7 @@ void CheckpointSearch::SetAside(const std::string& reason) {
 
 std::string SaveCheckpoint(const std::string& directory, CheckpointImage image,
                            FolderOwner* owner) {
-  image.metadata[kStepKey] = std::to_string(image.step);
+  image.metadata[checkpoint_file::kStep] = std::to_string(image.step);
   const Lineage lineage = Lineage::Of(image.metadata);
   const std::string header = BuildHeader(&image.tensors, std::move(image.metadata));
   RemoveAbandonedCheckpoints(directory);  // first: they may take the space we need
@@ -306,15 +311,14 @@ void RemoveOldCheckpoints(const std::string& directory, std::int64_t saved_step,
   for (const StepFile& file : listing.files) {
     if (file.step >= saved_step) continue;
     const std::optional<Metadata> metadata = MetadataOf(file.path);
-    if (!metadata || !lineage.MayRemove(*metadata)) continue;
+    if (!metadata || !IsOfStep(*metadata, file.step) || !lineage.MayRemove(*metadata)) continue;
     const bool milestone = retention.keep_every > 0 && file.step % retention.keep_every == 0;
     if (++kept > retention.keep_last && !milestone) Remove(file.path);
   }
 }
 
 void RemoveAbandonedCheckpoints(const std::string& directory) {
-  for (const std::string& path :
-       AbandonedTemporaries(directory, ddprun::checkpoint_file::kPrefix)) {
+  for (const std::string& path : AbandonedTemporaries(directory, checkpoint_file::kPrefix)) {
     Remove(path);
   }
 }

@@ -112,24 +112,24 @@ TEST(EtcdCheckTest, OffThisHostItNeedsTls) {
 TEST(EtcdFactsTest, ARealEtcdPassesAndNothingIsWritten) {
   DDPRUN_NEEDS(MissingForEtcd());
   EtcdCluster etcd(1);
-  etcd::Options options;
-  options.endpoints = etcd.endpoints();
-  const EtcdFacts facts = LookAtEtcd(options, "/ddprun");
+  EtcdConfig config;
+  config.endpoints = etcd.endpoints();
+  const EtcdFacts facts = LookAtEtcd(config, false);
   ASSERT_THAT(facts.members, SizeIs(1));
   EXPECT_TRUE(facts.members[0].status.ok()) << facts.members[0].status.status();
   EXPECT_TRUE(facts.read.ok()) << facts.read.status();
   EXPECT_TRUE(facts.write.ok()) << facts.write.status();
   EXPECT_TRUE(facts.loopback);
-  const auto client = etcd::Client::Create(options);
+  const auto client = etcd::Client::Create({etcd.endpoints(), "", "", "", "", ""});
   const auto keys = (*client)->List("/", true, std::chrono::seconds(10));
   ASSERT_TRUE(keys.ok()) << keys.status();
   EXPECT_THAT(keys->found, SizeIs(0));
 }
 
 TEST(EtcdFactsTest, NobodyThereFails) {
-  etcd::Options options;
-  options.endpoints = {"127.0.0.1:1"};
-  const EtcdFacts facts = LookAtEtcd(options, "/ddprun");
+  EtcdConfig config;
+  config.endpoints = {"127.0.0.1:1"};
+  const EtcdFacts facts = LookAtEtcd(config, false);
   EXPECT_FALSE(MayRun(JudgeEtcd(facts)));
   Expect("members", facts, Level::kFailure, "connection refused");
 }

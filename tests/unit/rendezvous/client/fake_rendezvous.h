@@ -6,6 +6,7 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -62,6 +63,11 @@ class FakeRendezvous {
     const std::lock_guard lock(mutex_);
     return peers_;
   }
+  // Whether the last session ended without a farewell. A farewell is not answered.
+  bool WaitUntilAbandoned(std::chrono::milliseconds limit) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, limit, [this] { return abandoned_; });
+  }
   int reports() {
     const std::lock_guard lock(mutex_);
     return reports_;
@@ -94,6 +100,11 @@ class FakeRendezvous {
       v1::AgentMessage message;
       while (stream->Read(&message)) {
       }
+      std::unique_lock lock(fake_->mutex_);
+      const auto gone = [&] { return fake_->stopped_ || context->IsCancelled(); };
+      while (!gone()) fake_->changed_.wait_for(lock, std::chrono::milliseconds(20));
+      fake_->abandoned_ = !fake_->stopped_;
+      fake_->changed_.notify_all();
       return grpc::Status::OK;
     }
     grpc::Status ReportGone(grpc::ServerContext*, const v1::GoneReport*,
@@ -140,6 +151,7 @@ class FakeRendezvous {
   std::uint64_t version_ = 1;
   bool stopped_ = false;
   std::vector<std::string> peers_;
+  bool abandoned_ = false;
   int reports_ = 0;
   Rendezvous rendezvous_{this};
   Operator operator_{this};

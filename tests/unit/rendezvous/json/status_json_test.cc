@@ -50,6 +50,8 @@ JobStatus RunningJob() {
   member.usage.round_trip = std::chrono::microseconds(740);
   job.measured.steps_per_second = 2.5;
   job.measured.checkpoint_age = seconds(61);
+  job.measured.stragglers = 2;
+  job.measured.straggler_ranks = {Rank{3}, Rank{5}};
   job.measured.counters.restarts["node_lost"] = 2;
   job.nodes = {member, spare};
   return job;
@@ -88,6 +90,8 @@ TEST(StatusJsonTest, AJobHasWhatAnOperatorAsksFor) {
   EXPECT_EQ(job["steps_per_s"], 2.5);
   EXPECT_EQ(job["checkpoint_ms_ago"], 61000);
   EXPECT_TRUE(job["snapshot_ms_ago"].is_null());
+  EXPECT_EQ(job["stragglers"], 2);
+  EXPECT_EQ(job["straggler_ranks"], Json({3, 5}));
   EXPECT_EQ(job["restarts_by_cause"], Json({{"node_lost", 2}}));
   EXPECT_EQ(job["nodes"][0]["still_ms"], 250);
   EXPECT_EQ(job["nodes"][0]["cpu_ms"], 1500);

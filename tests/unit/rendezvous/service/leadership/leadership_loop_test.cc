@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "rendezvous/wire/leader_record.h"
+#include "rendezvous/service/leadership/leader_record_proto.h"
 #include "worker/contract/task_queue.h"
 
 namespace ddprun {
@@ -38,12 +38,12 @@ class FakeEtcd final : public etcd::Client {
   }
   std::optional<LeaderRecord> record() {
     const std::lock_guard lock(mutex_);
-    return value_ ? wire::DecodeLeaderRecord(*value_) : std::nullopt;
+    return value_ ? DecodeLeaderRecord(*value_) : std::nullopt;
   }
   // As another rendezvous would.
   void Write(const LeaderRecord& record) {
     const std::lock_guard lock(mutex_);
-    Put(wire::EncodeLeaderRecord(record));
+    Put(EncodeLeaderRecord(record));
   }
 
   absl::StatusOr<etcd::Answer> Transact(const std::vector<etcd::Guard>& guards,

@@ -1,6 +1,6 @@
 // The flags that name an etcd, as one EtcdConfig.
-#ifndef DDPRUN_LAUNCHER_CONFIG_FLAGS_ETCD_OPTIONS_H_
-#define DDPRUN_LAUNCHER_CONFIG_FLAGS_ETCD_OPTIONS_H_
+#ifndef DDPRUN_LAUNCHER_CONFIG_ETCD_OPTIONS_H_
+#define DDPRUN_LAUNCHER_CONFIG_ETCD_OPTIONS_H_
 
 #include <string>
 #include <vector>
@@ -16,4 +16,4 @@ EtcdConfig TakeEtcd(const FlagReading& reading, const Host& host, std::vector<st
 
 }  // namespace ddprun
 
-#endif  // DDPRUN_LAUNCHER_CONFIG_FLAGS_ETCD_OPTIONS_H_
+#endif  // DDPRUN_LAUNCHER_CONFIG_ETCD_OPTIONS_H_

@@ -1,11 +1,11 @@
-#include "rendezvous/wire/leader_record.h"
+#include "rendezvous/service/leadership/leader_record_proto.h"
 
 #include <chrono>
 #include <cstdint>
 
 #include "ddprun/v1/leader.pb.h"
 
-namespace ddprun::wire {
+namespace ddprun {
 namespace {
 
 constexpr std::size_t kMostIdBytes = 64;
@@ -47,4 +47,4 @@ std::optional<LeaderRecord> DecodeLeaderRecord(const std::string& bytes) {
   return record;
 }
 
-}  // namespace ddprun::wire
+}  // namespace ddprun

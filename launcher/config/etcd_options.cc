@@ -1,4 +1,4 @@
-#include "launcher/config/flags/etcd_options.h"
+#include "launcher/config/etcd_options.h"
 
 #include <chrono>
 #include <filesystem>
