@@ -12,7 +12,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kFollowAgain(100);
+// Connecting again takes milliseconds of CPU time, mostly TLS. Each agent would spend them on a host
+// of its own; here they would delay what is measured. So it happens later, and not at once.
+constexpr milliseconds kFollowAgain(1000);
+constexpr milliseconds kFollowAgainSpread(1000);
 constexpr milliseconds kConnectAgain(20);
 constexpr std::uint32_t kLeads = 1;
 
@@ -165,7 +168,8 @@ void FollowingAgent::Follow(int place) {
 
 void FollowingAgent::OnFollowEnded(int place) {
   if (place == leader_) leader_ = -1;
-  After(kFollowAgain, [this, place] { Follow(place); });
+  const milliseconds delay = kFollowAgain + kFollowAgainSpread * index_ / owner_->options_.agents;
+  After(delay, [this, place] { Follow(place); });
 }
 
 void FollowingAgent::OnLeading(int place, const v1::Leading& leading) {
