@@ -18,7 +18,7 @@ struct RestoreOrder {
   bool from_the_start = false;  // tier "none": load no state
   bool in_memory = false;       // false: in a checkpoint folder
   std::int64_t step = 0;
-  int rank = 0;  // of the rank that has the state
+  int rank = 0;  // the rank that has the state
   // The maker of the state; -1: not known, or another job.
   std::int64_t requeue_number = -1;
   std::int64_t generation = -1;
