@@ -1,5 +1,4 @@
-// Names the owner of a checkpoint folder: the file `owner` there, of two lines (the second is
-// wrapped here):
+// The owner of a checkpoint folder: the file `owner` in it, two lines (the second is wrapped here):
 //
 //     REQUEUE_NUMBER GENERATION JOB
 //     run=RUN host=HOST pid=PID started=TICKS machine=BOOT/PIDNS slurm=SLURM_JOB

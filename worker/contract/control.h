@@ -100,8 +100,7 @@ inline constexpr char kLeave[] = "LEAVE";
 inline constexpr char kGo[] = "GO";
 inline constexpr int kGoDescriptors = 3;
 // FORK=n, to the fork server: fork a waiting process. One descriptor comes with it, with entries
-// that each end with a NUL: its CPUs, "0,1" (empty: those of the server), its program, and the
-// arguments.
+// that each end with a NUL: its CPUs, "0,1" (empty: the server's), its program, and the arguments.
 inline constexpr char kFork[] = "FORK";
 
 // Kinds of ERROR. A `collective` error usually means that a peer died: such a worker is a victim.

@@ -1,7 +1,6 @@
-// The environment that an agent gives to every worker: the names, their meaning, and the processes
-// that get them. launcher/agent/worker_environment.cc sets the values. For users:
-// docs/worker-environment.md, and the manual page ddprun-worker(7), which is generated from
-// kVariables.
+// The environment that an agent gives to every worker: the names, their meaning, and who gets them.
+// launcher/agent/worker_environment.cc sets the values. For users: docs/worker-environment.md, and
+// the manual page ddprun-worker(7), which is generated from kVariables.
 //
 // The first group is torchrun's, complete
 // (torch/distributed/elastic/agent/server/local_elastic_agent.py and the "Environment Variables"

@@ -19,7 +19,7 @@ namespace ddprun {
 inline constexpr std::size_t kProgressNameBytes = 64;
 // More process groups are not distinguished: their collectives count only as moves.
 inline constexpr std::size_t kProgressGroups = 8;
-// Of each group's newest collectives, this many are distinguished.
+// This many of each group's newest collectives are distinguished.
 inline constexpr std::size_t kProgressRecent = 4;
 // A program's own phases are counted up to this number, in the order of their first use.
 inline constexpr std::size_t kProgressOwnPhases = 8;

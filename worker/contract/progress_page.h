@@ -281,8 +281,7 @@ inline std::optional<std::uint32_t> Bucket(std::uint64_t word) {
   return static_cast<std::uint32_t>(word - 1);
 }
 
-// `recents`: of one group; the first has number 0 modulo kProgressRecent. Skips entries that are
-// being written.
+// `recents`: of one group; the first has number 0 modulo kProgressRecent. Skips unfinished entries.
 inline void ReadRecent(const ProgressPage::Recent* recents, std::vector<ProgressRecent>* to) {
   for (std::size_t i = 0; i < kProgressRecent; ++i) {
     const ProgressPage::Recent& recent = recents[i];

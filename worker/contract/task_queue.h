@@ -29,8 +29,8 @@
 
 namespace ddprun {
 
-// Any thread may call Post, Wait, WaitUntil and idle. Only the owner calls the rest, once nobody
-// else posts.
+// Any thread may call Post, Wait, WaitUntil and idle. The owner calls the rest, once nobody else
+// posts.
 class TaskQueue {
  public:
   // `name`: shown by `ps -L`, at most 15 characters.

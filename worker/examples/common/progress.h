@@ -12,8 +12,8 @@ namespace example {
 // Prints at most about one line per second. Every rank has one object. One thread.
 class Progress {
  public:
-  // `ctx` outlives this. `steps_left`: until the end of the training. `samples_per_step`: sum over
-  // all ranks.
+  // `ctx` outlives this. `steps_left`: until the end of the training. `samples_per_step`: of all
+  // ranks.
   Progress(const ddp::Context& ctx, std::int64_t steps_left, std::int64_t samples_per_step)
       : ctx_(ctx), steps_left_(steps_left), samples_per_step_(samples_per_step) {}
 

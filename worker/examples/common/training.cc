@@ -140,8 +140,7 @@ class Training {
     if (!saved && state_.step != resumed_step_) checkpointer_->save(state_, Parts());
   }
 
-  // Constant after construction. Objects not owned here belong to the caller of Train() and outlive
-  // this object.
+  // Constant after construction. The references belong to the caller of Train() and outlive this.
   const ddp::Context& ctx_;
   const TrainingFlags& flags_;
   const std::int64_t samples_per_step_;

@@ -1,5 +1,5 @@
 // The training loop of every example: it begins with the newest state, runs epoch by epoch over a
-// sampler, writes checkpoints, logs and progress, and ends with an evaluation. An example adds a
+// sampler, saves checkpoints, logs, reports progress, and ends with an evaluation. Examples add a
 // Task.
 #ifndef DDPRUN_WORKER_EXAMPLES_COMMON_TRAINING_H_
 #define DDPRUN_WORKER_EXAMPLES_COMMON_TRAINING_H_
@@ -16,8 +16,7 @@
 
 namespace example {
 
-// The model of one example and its training step. Train() calls it on its own thread; each rank has
-// one.
+// The model of one example and its training step. Train() calls it on its own thread. One per rank.
 class Task {
  public:
   virtual ~Task() = default;

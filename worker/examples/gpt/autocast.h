@@ -20,8 +20,7 @@ class [[nodiscard]] Autocast {
   }
   ~Autocast() {
     if (!enabled_) return;
-    // Parameters are cast once per forward: clear the cache, so that the next forward sees their
-    // new values.
+    // Parameters are cast once per forward: clear the cache, so that the next one sees new values.
     if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
     ddp::compat::SetCudaAutocast(false, at::kBFloat16);
   }

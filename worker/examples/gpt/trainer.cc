@@ -137,7 +137,7 @@ class Prediction final : public example::Task {
 
  private:
   // Computes the gradient of the mean loss over all of `indices`, in batches of --batch-size. Only
-  // the last batch averages it over the ranks. Every rank has equally many indices. Returns this
+  // the last batch averages it over the ranks. All ranks have equally many indices. Returns the
   // rank's loss.
   double Accumulate(const std::vector<std::size_t>& indices) {
     const auto batch_size = static_cast<std::ptrdiff_t>(flags_.batch_size);

@@ -1,6 +1,5 @@
 // The secret of this generation, shared by its workers only; the agent sends it over the control
-// socket. It authenticates the library's own connections between ranks, and encrypts the bytes of a
-// restore.
+// socket. It authenticates the library's own connections, and encrypts a restore.
 #ifndef DDPRUN_WORKER_SRC_AGENT_GENERATION_SECRET_H_
 #define DDPRUN_WORKER_SRC_AGENT_GENERATION_SECRET_H_
 

@@ -19,8 +19,7 @@ struct LaunchEnvironment {
   int restart_count = 0;
   std::string master_addr;        // empty if world_size is 1 and nobody set it
   std::uint16_t master_port = 0;  // 0: likewise
-  // The agent hosts the store (TORCHELASTIC_USE_AGENT_STORE=True), and rank 0 connects like the
-  // other ranks.
+  // The agent hosts the store (TORCHELASTIC_USE_AGENT_STORE=True), and rank 0 is a client too.
   bool agent_hosts_store = false;
 };
 
@@ -41,7 +40,7 @@ std::chrono::seconds WatchdogTimeout(const Getenv& getenv);
 // ddp::Options::init_timeout, which is `given`, or its default: for connecting to a silent host.
 // Only this process knows that the host is silent, so it does not wait for ddprun.
 std::chrono::milliseconds ConnectTimeout(std::optional<std::chrono::milliseconds> given);
-// The same for ranks that have not joined. Throws ddp::ConfigError.
+// init_timeout for ranks that have not joined. Throws ddp::ConfigError.
 std::chrono::milliseconds JoinTimeout(std::optional<std::chrono::milliseconds> given,
                                       const Getenv& getenv);
 

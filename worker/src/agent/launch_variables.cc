@@ -12,8 +12,8 @@ namespace {
 
 using Values = std::map<std::string, std::string, std::less<>>;
 
-// nullopt: the values are the process's environment. Never destroyed: errors read it until the
-// process ends.
+// nullopt: the values are the process's environment. Never destroyed: errors may read it to the
+// end.
 std::optional<Values>& Given() {
   static auto* const given = new std::optional<Values>;
   return *given;

@@ -14,7 +14,7 @@ namespace ddp::internal {
 const char* LaunchVariable(const char* name);
 
 // Replaces the values by `entries`: NAME=value, each followed by a NUL. No other thread may read
-// them meanwhile.
+// meanwhile.
 void SetLaunchVariables(const std::string& entries);
 
 }  // namespace ddp::internal

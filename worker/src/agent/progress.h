@@ -32,8 +32,7 @@ class Progress {
   // "off" in this variable disables it, to measure its cost.
   static constexpr char kSwitch[] = "DDP_PROGRESS_PAGE";
 
-  // The one object of this process. Never destroyed: a collective may complete until the process
-  // ends.
+  // The one object of this process. Never destroyed: collectives may complete to the end.
   static Progress& Process();
 
   explicit Progress(bool enabled = true);
@@ -70,8 +69,7 @@ class Progress {
   void Complete(std::size_t group, std::uint64_t number, ProgressOperation operation,
                 std::uint64_t bytes);
 
-  // Sets the phase for as long as it lives. Scopes end in reverse order, so one thread should make
-  // them.
+  // Sets the phase for as long as it lives. Scopes end in reverse order: use one thread.
   class Scope {
    public:
     explicit Scope(ProgressPhase phase, std::string name = "", Progress* progress = &Process());

@@ -15,7 +15,7 @@ bool IsStandby();
 // Sends STANDBY=waiting and waits for GO=1 without limit. Then this process is a worker: its
 // environment is replaced by the one that came with GO=1, and stdout and stderr are the worker's
 // log files. Earlier output, including the buffers of stdio and iostreams, stays in the standby's
-// own files.
+// files.
 //
 // Ends the process with exit code 0 if the agent goes away meanwhile. Throws std::runtime_error if
 // there is no agent, or its GO is malformed.

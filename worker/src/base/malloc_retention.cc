@@ -52,8 +52,7 @@ bool RetainFreedMemory(const std::function<const char*(const char* name)>& get_e
     return false;
   }
 #ifdef __GLIBC__
-  // Large blocks then come from the heap too, instead of a mapping each, and the heap is not
-  // trimmed.
+  // Large blocks then come from the heap, not from a mapping each; the heap is not trimmed.
   if (mallopt(M_MMAP_MAX, 0) != 1 || mallopt(M_TRIM_THRESHOLD, -1) != 1) return false;
   AdviseNext(kLargePages, MADV_HUGEPAGE);
   return true;

@@ -37,8 +37,7 @@ class Seal {
 
   // Writes `size` encrypted bytes and the tag to `to`, which must not overlap `from`.
   void Close(const std::byte* from, std::size_t size, std::byte* to);
-  // Decrypts `size` bytes, followed by the tag. False: the piece was changed; do not use the bytes
-  // in `to`.
+  // Decrypts `size` bytes, followed by the tag. False: the piece was changed; do not use `to`.
   bool Open(const std::byte* from, std::size_t size, std::byte* to);
 
  private:

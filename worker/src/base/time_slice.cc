@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::uint64_t kShortest = 100'000;  // nanoseconds; the lower bound of the kernel
 
-// struct sched_attr of linux/sched/types.h, first version. The struct of newer libcs conflicts with
-// that header.
+// struct sched_attr of linux/sched/types.h, first version. Newer libcs have a struct that conflicts
+// with it.
 struct Attributes {
   std::uint32_t size = sizeof(Attributes);
   std::uint32_t policy = 0;

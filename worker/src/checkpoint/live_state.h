@@ -25,8 +25,7 @@ namespace ddp::internal {
 
 // CPU training only: a GPU may still run earlier work when collectives are aborted.
 //
-// Used by the training thread only. It holds references to tensors and to nothing else of the
-// program.
+// Used by the training thread only. It holds references only to tensors of the program.
 class LiveState {
  public:
   // This process runs in place and trains on the CPU. The same on all ranks.
@@ -71,7 +70,7 @@ class LiveState {
   bool usable_ = true;
   std::vector<torch::Tensor> own_buffers_;
   std::string generators_;  // of all ranks, at an earlier step
-  // Of the last finished step, or of the step at which training began.
+  // State of the last finished step, or of the step at which training began.
   std::int64_t step_ = 0;
   bool finished_ = false;
   std::vector<NamedTensor> tensors_;

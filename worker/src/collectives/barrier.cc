@@ -52,8 +52,7 @@ void WaitInStore(const Context& ctx, std::int64_t number, milliseconds timeout) 
   };
   if (store->add(key("count"), 1) == ctx.world_size()) store->set(key("all"), yes);
   wait("all");
-  // Rank 0 hosts the store, so it leaves last; otherwise it could end before the others have their
-  // answer.
+  // Rank 0 hosts the store, so it leaves last: otherwise it could end before the others know.
   if (ctx.rank() != 0) {
     if (store->add(key("left"), 1) == ctx.world_size() - 1) store->set(key("gone"), yes);
     return;

@@ -17,8 +17,7 @@ namespace ddp::internal {
 
 enum class BarrierWay { kGroup, kStore };
 
-// A collective; all ranks must use the same `way`. Throws CollectiveError as ddp::barrier()
-// documents.
+// A collective; all ranks must use the same `way`. Throws CollectiveError like ddp::barrier().
 void WaitForAll(const Context& ctx, BarrierWay way, std::chrono::milliseconds timeout);
 
 }  // namespace ddp::internal

@@ -52,8 +52,7 @@ std::vector<Hash> HashesOf(const torch::nn::Module& module, const VerifyOptions&
   return hashes;
 }
 
-// The ranks whose value differs from that of most ranks, or from rank 0's if no value has a
-// majority.
+// The ranks whose value differs from that of most ranks, or from rank 0's if there is no majority.
 ReplicaDifference Compare(const std::string& name, const std::vector<std::int64_t>& values) {
   std::map<std::int64_t, std::size_t> counts;
   for (const std::int64_t value : values) ++counts[value];

@@ -93,8 +93,7 @@ void CarryAs(Group& group, c10::DeviceType device, Group& other) {
   }
 }
 
-// Returns a function that ends the running collectives of all threads; null: this libtorch lacks
-// it.
+// Returns a function that ends the running collectives of all threads; null: libtorch lacks it.
 template <typename Nccl>
 std::function<void()> AbortOf(const c10::intrusive_ptr<Nccl>& nccl) {
   if constexpr (requires { nccl->abort(); }) {

@@ -28,8 +28,7 @@ std::size_t CheckedReplicas(int num_replicas, int rank) {
   return static_cast<std::size_t>(num_replicas);
 }
 
-// The whole dataset in the order of an epoch. Uses its own generator and leaves the default one
-// unchanged.
+// The whole dataset in the order of an epoch. Uses its own generator, not the default one.
 torch::Tensor Order(std::size_t dataset_size, const SamplerOptions& options, std::size_t epoch) {
   const auto size = static_cast<std::int64_t>(dataset_size);
   if (!options.shuffle) return torch::arange(size, torch::dtype(torch::kInt64));

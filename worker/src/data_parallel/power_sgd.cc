@@ -127,8 +127,7 @@ class PowerSgd {
     return parts;
   }
 
-  // Assigns each approximation its place in `memory`. True: the place holds values of an earlier
-  // step.
+  // Assigns each approximation its place in `memory`. True: it holds values of an earlier step.
   bool Place(std::vector<Approximation>* approximations, Memory* memory,
              const torch::TensorOptions& like) const {
     std::int64_t ps = 0;

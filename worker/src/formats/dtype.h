@@ -63,8 +63,8 @@ inline constexpr const DtypeInfo& InfoOf(Dtype dtype) {
   return kDtypes[static_cast<std::size_t>(dtype)];
 }
 
-// The type with this name in `field`, for example FindDtype(&DtypeInfo::safetensors, "F32"); null:
-// none.
+// The type with this name in `field`, for example FindDtype(&DtypeInfo::safetensors, "F32"), or
+// null.
 inline const DtypeInfo* FindDtype(std::string_view DtypeInfo::*field, std::string_view name) {
   if (name.empty()) return nullptr;
   for (const DtypeInfo& info : kDtypes) {

@@ -17,7 +17,7 @@ class FormatError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The file is permanently damaged: it is too short, or its contents contradict each other or their
+// The file is permanently damaged: too short, or its contents contradict each other or their
 // hashes.
 class DamagedError : public FormatError {
  public:

@@ -24,8 +24,7 @@ class InputFile {
     bool operator==(const Identity&) const = default;
   };
 
-  // Throws UnavailableError if the file cannot be read now, FormatError if it is not a regular
-  // file.
+  // Throws UnavailableError if the file cannot be read now, FormatError if it is not regular.
   explicit InputFile(std::string path);
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;

@@ -25,8 +25,7 @@ constexpr std::size_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
 using Tensor = SafetensorsHeader::Tensor;
 
 // Parses the header value by value, so that nothing forbidden is stored and duplicate keys are
-// found. A JSON document would take many times the size of its text, and keeps the last of two
-// equal keys.
+// found. A JSON document takes many times the size of its text, and drops duplicate keys.
 class HeaderReader : public nlohmann::json_sax<json> {
  public:
   explicit HeaderReader(SafetensorsHeader* header) : header_(*header) {}

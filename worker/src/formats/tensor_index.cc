@@ -31,8 +31,7 @@ void CheckView(const TensorView& tensor, std::uint64_t storage_elements, std::si
          std::to_string(tensor.strides.size()) + " strides");
   }
   if (tensor.offset < 0) fail("begins before its storage");
-  // The size of an empty tensor must be representable too: the product of its extents that are not
-  // 0.
+  // An empty tensor must have a representable size too: the product of its non-zero extents.
   std::int64_t bytes = static_cast<std::int64_t>(element_size);
   bool empty = false;
   auto last = static_cast<std::int64_t>(tensor.offset);

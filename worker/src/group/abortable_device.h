@@ -29,8 +29,7 @@ class AbortableDevice final : public gloo::transport::Device {
   ~AbortableDevice() override;
 
   // Ends the collectives over this device: every present and later waiter throws gloo::IoException.
-  // Then shuts the connections down, so that the peers fail too. Does not wait; a second call
-  // repeats it.
+  // Then shuts the connections down, so that the peers fail too. Does not wait; may be repeated.
   //
   // If built with headers of another Gloo than libtorch's (without DDPRUN_GLOO_FITS), it only shuts
   // the connections down.

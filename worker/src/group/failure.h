@@ -1,4 +1,4 @@
-// What an exception means for the job, and how it is reported.
+// Classifies an exception and reports it.
 #ifndef DDPRUN_WORKER_SRC_GROUP_FAILURE_H_
 #define DDPRUN_WORKER_SRC_GROUP_FAILURE_H_
 
@@ -20,7 +20,7 @@ struct Failure {
 // The text of an exception without libtorch's stack trace.
 std::string TextOf(const std::exception& error);
 
-// What the other ranks know of a collective that failed here, to append to its error: ". Rank 1
+// Asks the other ranks why a collective failed here; the result is appended to its error: ". Rank 1
 // ended.", or where to look for the cause. May take a second.
 std::string Cause();
 

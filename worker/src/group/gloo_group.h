@@ -28,9 +28,9 @@ std::string AddressOf(const GlooDevices& devices);
 std::string AddressKey(int rank);
 
 // Makes the process group, together with all other ranks, for tensors on the CPU and on `device`.
-// Of each two ranks Gloo lets one connect and the other wait, for as long as a collective may take.
-// If the first cannot reach the second, it fails at once and the second does not notice. Here the
-// failing rank tells the others over ProcessFailureDetector(), and no rank waits longer than
+// In each pair of ranks, Gloo lets one connect and the other wait, for as long as a collective may
+// take. If the first cannot reach the second, it fails at once and the second does not notice. Here
+// the failing rank tells the others over ProcessFailureDetector(), and no rank waits longer than
 // Options::init_timeout. Errors that contain an address name its rank.
 //
 // Throws CollectiveError. A thread may still wait then and is left running: the process has to end.

@@ -14,7 +14,7 @@
 
 namespace ddp::internal {
 
-// Whether this library was built with NCCL.
+// This library was built with NCCL.
 extern const bool kHasNccl;
 
 // NcclGroup has `abort` and `failed`, so that a process can leave a group and continue.
@@ -56,8 +56,8 @@ struct NcclGroup {
   // libtorch's watchdog has seen an error or a timeout; null: this libtorch does not tell. Any
   // thread.
   std::function<bool()> failed;
-  // Waits for the GPU's pending work and shuts the group down. The other ranks must not need this
-  // rank afterwards.
+  // Waits for the GPU's pending work and shuts the group down. No other rank may need this one
+  // afterwards.
   std::function<void()> leave;
 };
 

@@ -82,8 +82,7 @@ void CollectiveRecord::CompleteLater(Begun begun) {
   });
 }
 
-// Polls works without the lock: the driver may answer slowly, and a training thread must not wait
-// for that.
+// Polls works without the lock: the driver may answer slowly, and training must not wait for it.
 void CollectiveRecord::TakeCompleted() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (!pending_.empty()) {

@@ -1,5 +1,5 @@
-// What this process is doing, in words. The other ranks get it when a collective fails, so that the
-// error can say which ranks did not enter it and where they are instead.
+// The present activity of this process, in words. The other ranks get it when a collective fails,
+// so that the error can say which ranks did not enter it and where they are instead.
 #ifndef DDPRUN_WORKER_SRC_PEERS_ACTIVITY_H_
 #define DDPRUN_WORKER_SRC_PEERS_ACTIVITY_H_
 

@@ -1,4 +1,4 @@
-// What this process does when a rank is lost and the collectives do not notice.
+// Ends this process's collectives, or the process, when a rank is lost and they do not notice.
 //
 // Gloo's collectives fail by themselves then. NCCL's do not: a kernel waits for the lost rank for
 // ever, and nothing throws. So they are aborted. That ends the kernels and leaves arbitrary values

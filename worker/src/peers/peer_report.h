@@ -1,4 +1,4 @@
-// What is known about each rank after a collective failed, and which rank is the cause. Pure.
+// Reports of all ranks after a collective failed, and the cause that follows from them. Pure.
 #ifndef DDPRUN_WORKER_SRC_PEERS_PEER_REPORT_H_
 #define DDPRUN_WORKER_SRC_PEERS_PEER_REPORT_H_
 

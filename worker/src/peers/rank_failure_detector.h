@@ -74,8 +74,7 @@ class RankFailureDetector {
   // more than kPeerPatience, and far less if every rank answers or has ended.
   std::string Ask();
 
-  // The cause that is known already: the conclusion of an earlier question, or the end of rank 0.
-  // Asks nobody.
+  // The cause that is known already: an earlier conclusion, or the end of rank 0. Asks nobody.
   std::string KnownCause();
 
   // Tells the others why this process is about to end.
@@ -98,8 +97,7 @@ class RankFailureDetector {
     std::chrono::steady_clock::time_point deadline;
   };
 
-  // From the owner to the thread, which takes all at once. Only `stop` is also for ranks other than
-  // the hub.
+  // From the owner to the thread, which takes all at once. Only `stop` is not for the hub alone.
   struct Requests {
     bool stop = false;
     bool ask = false;

@@ -1,5 +1,4 @@
-// Which rank keeps the others waiting, judged by how long each rank computes on its own per step.
-// Pure.
+// Which rank keeps the others waiting, judged by its own computing time per step. Pure.
 //
 // A rank is slow in a window of steps if the first quartile of its step times (its quick steps) is
 // at least 1 ms longer than the first quartile of the others, 1.25 times as long, and longer than
@@ -9,8 +8,8 @@
 // of the others takes as long, nobody waits for this rank.
 //
 // Three slow windows in a row make a rank a straggler, and three windows in a row that are not slow
-// end that. For a straggler the limit is 1.15 instead of 1.25, so that a rank near the limit does
-// not alternate.
+// end that. For a straggler the limit is 1.15 instead of 1.25, so that a rank near it does not
+// alternate.
 #ifndef DDPRUN_WORKER_SRC_PEERS_STRAGGLER_WATCH_H_
 #define DDPRUN_WORKER_SRC_PEERS_STRAGGLER_WATCH_H_
 

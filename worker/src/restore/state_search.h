@@ -94,7 +94,7 @@ class StateSearch {
   std::optional<CheckpointSearch> files_;  // on the source
   std::vector<std::string> rejected_;
 
-  // Of a rank that waits.
+  // On a rank that waits:
   std::optional<std::chrono::steady_clock::time_point> waits_since_;
   std::chrono::milliseconds pause_{0};
 };

@@ -47,8 +47,7 @@ std::string RingPath(const Context& ctx) {
          std::to_string(ctx.rank());
 }
 
-// Which ranks share memory. All ranks agree on it, because a rank that cannot share needs another
-// route.
+// Which ranks share memory. All ranks agree on it: a rank that cannot share needs another route.
 class Neighbours {
  public:
   Neighbours(const Context& ctx, int source, bool has_file, const ChunkRing::Shape& shape)
@@ -81,8 +80,7 @@ class Neighbours {
     const StateRoute mine = route();
     const bool leads = !mine.followers.empty();
     bool wanted = leads || mine.leader != ctx_.rank();
-    // Whether any rank needs a ring: computed from the common table, so that all ranks get the same
-    // answer.
+    // Whether any rank needs a ring: all ranks compute the same from the common table.
     bool any = false;
     for (int rank = 0; rank < ctx_.world_size(); ++rank) {
       any = any || !MakeStateRoute(ranks_, source_, rank).followers.empty();

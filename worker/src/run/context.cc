@@ -209,7 +209,7 @@ std::shared_ptr<internal::RankFailureDetector> ConnectToPeers(
         env.master_addr, std::string(contact.begin(), contact.end()), env.rank, env.world_size,
         internal::CurrentActivity, internal::GenerationSecret());
   } catch (const std::exception&) {
-    return nullptr;  // as above
+    return nullptr;  // errors then name fewer causes
   }
 }
 

@@ -22,8 +22,7 @@ namespace ddp {
 struct Context::State {
   // ddp::init(). `in_place`: for run_in_place(), which may leave a group that is in use.
   static Context Join(const Options& options, bool in_place);
-  // One generation of run_in_place(). Returns the exit code; nullopt: this process has left the
-  // generation.
+  // One generation of run_in_place(). Returns the exit code; nullopt: this process has left it.
   static std::optional<int> RunGeneration(const std::function<int(Context&)>& body,
                                           const Options& options);
 

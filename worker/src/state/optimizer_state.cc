@@ -177,8 +177,7 @@ struct ExpectField {
   void operator()(const char*, const Other&) const {}  // only LBFGS has other types
 };
 
-// The state of LBFGS joins all parameters in one row. Why `state` is not of that form; empty: it
-// is.
+// The state of LBFGS joins all parameters in one row. Why `state` does not fit; "": it fits.
 std::string LbfgsMismatch(const std::vector<torch::Tensor>& parameters,
                           const std::map<std::string, torch::Tensor>& state) {
   std::int64_t row = 0;

@@ -17,8 +17,7 @@ namespace ddp::internal {
 // CheckpointError unless the optimizer is SGD, Adam, AdamW, RMSprop, Adagrad or LBFGS.
 std::vector<NamedTensor> ExportOptimizerState(const torch::optim::Optimizer& optimizer);
 
-// Why the state does not fit `optimizer`; empty: it fits. Only names, shapes and dtypes are
-// compared.
+// Why the state does not fit `optimizer`; "": it fits. Compares names, shapes and dtypes.
 std::string OptimizerStateMismatch(const torch::optim::Optimizer& optimizer,
                                    const std::map<std::string, torch::Tensor>& state);
 

@@ -16,8 +16,7 @@ std::string GatherRngStates(const Context& ctx, c10::Device device);
 // (the job has grown) keeps its state. Throws CheckpointError.
 void RestoreRngState(const Context& ctx, c10::Device device, const std::string& states);
 
-// The state of this process's CPU generator, as bytes. Throws CheckpointError for bytes that are no
-// such state.
+// The state of this process's CPU generator, as bytes. Throws CheckpointError for invalid bytes.
 std::string OwnRngState();
 void SetOwnRngState(const std::string& bytes);
 

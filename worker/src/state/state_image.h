@@ -35,8 +35,7 @@ class StateImage {
   // order of a file, and lacks only step and metadata.
   //
   // With has_gpu_tensors() the memory must be pinned, and the copy may still run on return. The GPU
-  // copies after its earlier work and before any later work, so only CheckpointImage::await waits
-  // for it.
+  // copies after its earlier work and before any later work, so only CheckpointImage::await waits.
   CheckpointImage CopyTo(std::byte* memory) const;
 
   // CopyTo for memory that is not pinned. `pinned`, also of bytes(), is in use until

@@ -148,8 +148,8 @@ RestorePlan::RestorePlan(const CheckpointParts& parts, const std::vector<TensorI
 }
 
 std::vector<torch::Tensor> RestorePlan::Destinations() {
-  // Reuses the tensors that the optimizer already has: the first touch of memory costs more than
-  // the copy.
+  // Reuses the tensors that the optimizer already has: touching new memory costs more than the
+  // copy.
   TensorMap there;
   for (const NamedTensor& item : ExportOptimizerState(parts_->optimizer())) {
     there[item.name] = item.tensor;

@@ -101,8 +101,7 @@ void CheckStep(const SafetensorsFile& file, std::int64_t step) {
                     ", not the one that its name says");
 }
 
-// Joins pieces that are adjacent in memory, so that a file of thousands of small tensors is one
-// write.
+// Joins pieces that are adjacent in memory, so that thousands of small tensors are one write.
 std::vector<std::string_view> Pieces(const std::string& header,
                                      const std::vector<TensorBytes>& tensors) {
   std::vector<std::string_view> pieces = {header};

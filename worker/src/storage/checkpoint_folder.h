@@ -9,8 +9,7 @@
 // belong to its run, or to a run from whose state this run continued (lineage.h); and files that
 // killed writers left. These are never removed: a file of a higher step, one that this version
 // cannot read, one of another training, one of an older version that names no run, or one that
-// another process is writing. A file is replaced only by its own run. For damaged files see
-// set_aside.h.
+// another process is writing. A file is replaced only by its own run. Damaged files: set_aside.h.
 #ifndef DDPRUN_WORKER_SRC_STORAGE_CHECKPOINT_FOLDER_H_
 #define DDPRUN_WORKER_SRC_STORAGE_CHECKPOINT_FOLDER_H_
 
@@ -95,8 +94,8 @@ class CheckpointSearch {
   // that is not found.
   enum class FolderErrors { kCount, kCountInTheEnd };
 
-  // Among files of one step, the one in the first-named folder comes first. A missing folder counts
-  // as empty.
+  // Among files of one step, the one in the first-named folder comes first. A missing folder is
+  // empty.
   CheckpointSearch(int rank, std::vector<std::string> folders,
                    std::int64_t highest_step = std::numeric_limits<std::int64_t>::max(),
                    FolderErrors folder_errors = FolderErrors::kCount, DamagedFiles damaged = {});

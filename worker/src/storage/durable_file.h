@@ -43,8 +43,7 @@ void WriteDurably(const std::string& directory, const std::string& name,
 void MakeDirectory(const std::string& directory);
 
 // The temporary name of this process: `<path>.<host>-<PID namespace>-<pid>.tmp`, so that two jobs
-// with one folder do not collide. If two threads of one process write the same file at once, one of
-// them throws.
+// with one folder do not collide. If two threads of one process write one file at once, one throws.
 std::string TemporaryPath(const std::string& path);
 
 // The temporary files in `directory`, of files with names that begin with `prefix`, that nobody

@@ -23,8 +23,7 @@
 
 namespace ddp::internal {
 
-// The identity of this process; nullopt: no launcher has given one, and folders are used without a
-// claim.
+// The identity of this process; nullopt: no launcher gave one, and folders need no claim.
 std::optional<ddprun::CheckpointOwner> OwnerOfProcess(const Getenv& getenv);
 
 // Another training, or a later generation, owns the folder. The text names the owner.

@@ -1,5 +1,4 @@
-// The part of the state that differs between ranks at the end of a step, and how it is collected.
-// Pure.
+// The state that differs between ranks at the end of a step, and its collection. Pure.
 #ifndef DDPRUN_WORKER_SRC_STORAGE_OWN_STATE_H_
 #define DDPRUN_WORKER_SRC_STORAGE_OWN_STATE_H_
 

@@ -2,8 +2,7 @@
 // a folder in memory (DDPRUN_SNAPSHOT_DIR). It outlives the rank, so that the successor of a dead
 // rank continues with the rank's own state.
 //
-// Each rank has a file of three places and writes them in turns; RankPlaces explains why three are
-// enough.
+// Each rank has a file of three places and writes them in turns; RankPlaces explains why.
 #ifndef DDPRUN_WORKER_SRC_STORAGE_RANK_SLOTS_H_
 #define DDPRUN_WORKER_SRC_STORAGE_RANK_SLOTS_H_
 

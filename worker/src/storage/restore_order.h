@@ -1,5 +1,5 @@
-// The launcher's orders about states: the state with which this generation begins, and the maker of
-// new states.
+// The launcher's orders about states: the state with which this generation begins, and who makes
+// new ones.
 #ifndef DDPRUN_WORKER_SRC_STORAGE_RESTORE_ORDER_H_
 #define DDPRUN_WORKER_SRC_STORAGE_RESTORE_ORDER_H_
 
@@ -25,8 +25,7 @@ struct RestoreOrder {
 
   // A file on the source may be loaded: the ordered state or, should that be damaged, an older one
   // of no later generation, because a later generation continued from elsewhere. If the maker is
-  // not known, for example because the agent could not read the state, all older files may be
-  // loaded.
+  // not known, as when the agent could not read the state, all older files may be loaded.
   bool Allows(const Getenv& getenv, const Metadata& metadata) const;
 };
 
@@ -41,12 +40,10 @@ bool IsOfThisRun(const Getenv& getenv, const RestoreOrder& order);
 // DDPRUN_ANEW: states from before this run are neither loaded nor removed.
 bool BeginsAnew(const Getenv& getenv);
 
-// DDPRUN_STATE_TIMEOUT_MS, or 2 minutes: how long an unavailable state is retried. Throws
-// ConfigError.
+// DDPRUN_STATE_TIMEOUT_MS, or 2 minutes: retry limit of an unavailable state. Throws ConfigError.
 std::chrono::milliseconds StateTimeout(const Getenv& getenv);
 
-// Adds the maker to the metadata of a state (worker/contract/checkpoint_file.h), if the launcher
-// named it.
+// Adds the maker to the metadata of a state (worker/contract/checkpoint_file.h), if known.
 void AddMaker(const Getenv& getenv, Metadata* metadata);
 
 }  // namespace ddp::internal

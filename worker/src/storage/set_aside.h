@@ -1,5 +1,4 @@
-// Damaged checkpoints are renamed, so that no search tries them again and a person can examine
-// them:
+// Damaged checkpoints are renamed, so that no search tries them again and people can look at them:
 //
 //   step-000000001200.safetensors.<run id>.corrupt   made by this run: the file's header says so
 //   step-000000001200.safetensors.corrupt            by another run, or nobody can tell by which

@@ -22,7 +22,7 @@ class SnapshotTurn {
   // folder, or the folder cannot be locked.
   bool Take(std::chrono::milliseconds patience);
 
-  // Of the whole snapshots.
+  // The step of the newest whole snapshot.
   std::optional<std::int64_t> NewestStep() const;
 
  private:

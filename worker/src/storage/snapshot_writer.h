@@ -22,8 +22,7 @@ class SnapshotWriter {
   // A snapshot is whole; `took`: since Publish().
   using Published = std::function<void(std::int64_t step, std::chrono::nanoseconds took)>;
 
-  // `rank`: for warnings. `published`: called on a thread of this class. `keep_step`: see
-  // SnapshotSlots.
+  // `rank`: for warnings. `published`: called on the thread. `keep_step`: see SnapshotSlots.
   SnapshotWriter(std::string folder, int rank, std::optional<std::int64_t> keep_step,
                  Published published);
 
@@ -45,7 +44,7 @@ class SnapshotWriter {
 
   // The cost of the last snapshot: CPU time of the thread, plus the time of a GPU's copy.
   std::chrono::nanoseconds background_time() const;
-  // Of the newest whole snapshot; -1: none.
+  // Step of the newest whole snapshot; -1: none.
   std::int64_t newest_step() const { return newest_step_; }
 
  private:

@@ -21,8 +21,7 @@ class ChunkRing {
     std::size_t followers = 0;
   };
 
-  // For the leader: makes the file `path`. Throws std::system_error, for example if there is no
-  // room.
+  // For the leader: makes the file `path`. Throws std::system_error, such as ENOSPC.
   static ChunkRing Create(const std::string& path, const Shape& shape);
   // For a follower; the same shape. `number`: 0 <= number < followers. Throws std::system_error.
   static ChunkRing Open(const std::string& path, const Shape& shape, std::size_t number);

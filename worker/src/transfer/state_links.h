@@ -1,5 +1,5 @@
-// The network part of a restore: TCP connections along the tree of StateRoute, from each leader to
-// its parent.
+// The network part of a restore: TCP connections along the tree of StateRoute, from leader to
+// parent.
 #ifndef DDPRUN_WORKER_SRC_TRANSFER_STATE_LINKS_H_
 #define DDPRUN_WORKER_SRC_TRANSFER_STATE_LINKS_H_
 
@@ -23,7 +23,7 @@ namespace ddp::internal {
 // encrypted. Without, the token that the ranks publish among themselves is enough.
 class StateLinks {
  public:
-  // Listens for the ranks `children`. `secret`: the common secret of all ranks; empty: none. Throws
+  // Listens for the ranks `children`. `secret`: of all ranks; empty: none. Throws
   // std::system_error.
   StateLinks(int rank, std::vector<int> children, std::string secret = "");
   StateLinks(const StateLinks&) = delete;
@@ -52,8 +52,8 @@ class StateLinks {
   // Receives exactly `size` bytes from the parent. Throws std::runtime_error with its rank.
   void Receive(std::byte* to, std::size_t size);
 
-  // Sends to all children; returns when the kernel has the bytes. Throws std::runtime_error with
-  // the rank.
+  // Sends to all children; returns once the kernel has them. Throws std::runtime_error with the
+  // rank.
   void Send(const std::byte* data, std::size_t size);
 
  private:
