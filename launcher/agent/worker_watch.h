@@ -1,7 +1,7 @@
-// WorkerWatch: how the workers of this node get on in their generation: whether they move, who
-// keeps the others waiting, and where they are when somebody asks.
+// WorkerWatch: watches the workers of this node in their generation: whether they move, which ranks
+// keep the others waiting, and their stacks on request.
 //
-// Belongs to the agent and its loop's thread. Stacks are copied on another thread.
+// Belongs to the agent and its loop's thread. Another thread copies stacks.
 #ifndef DDPRUN_LAUNCHER_AGENT_WORKER_WATCH_H_
 #define DDPRUN_LAUNCHER_AGENT_WORKER_WATCH_H_
 
@@ -28,37 +28,37 @@ namespace ddprun {
 class WorkerWatch {
  public:
   struct Options {
-    Duration heartbeat;        // of the job: how often Look() is called
-    bool judges_hangs = true;  // false: nobody misses what the workers do not tell
-    bool is_python = false;    // its import of the module ddprun tells that steps will come
+    Duration heartbeat;        // of the job: the interval of Look() calls
+    bool judges_hangs = true;  // false: the job judges no hangs, so untold steps need no warning
+    bool is_python = false;    // importing the module ddprun announces steps
   };
 
   // Both pointers must outlive this object.
   WorkerWatch(const Options& options, EventLoop* loop, NodeWorkers* workers);
 
-  // A generation starts; `of_rank_0`: its rank 0 runs on this node.
+  // A generation starts. `of_rank_0`: its rank 0 runs on this node.
   void Begin(bool of_rank_0);
   void End();
 
-  // For a heartbeat, while workers run.
+  // The progress for a heartbeat, while workers run.
   NodeProgress Look();
-  // For Stopped: the last collectives of the workers of this generation, the dead included.
+  // The last collectives of the workers of this generation, dead ones included, for Stopped.
   std::vector<EnteredCall> LastCalls(Generation generation);
 
-  // Copies the stacks of these ranks, whose speakers it looks up, and of the processes that they
-  // have started. Calls `done` however long it takes.
+  // Copies the stacks of these ranks and of their descendants; it looks up the speakers itself.
+  // Always calls `done`, however long it takes.
   void TakeStacks(std::vector<RankProcess> ranks,
                   std::function<void(const EncodedStackTree&)> done);
 
   void OnStraggler(const StragglerMsg& straggler);
-  // Ranks of the job that keep the others waiting; where rank 0 runs.
+  // How many ranks of the job keep the others waiting; known only on the node of rank 0.
   int stragglers() const { return runs_ ? stragglers_.size() : 0; }
-  // A process that belongs to no worker has told a step: while workers run the log says so, once.
+  // A process that belongs to no worker has told a step. While workers run, this is logged once.
   void OnStepOfNobody(const ProcessId& speaker);
 
  private:
   ProcessFacts FactsOf(int pid);
-  // The process that does the work of this worker's rank; itself where no other one is known.
+  // The process that does the work of this worker's rank; the worker itself if no other is known.
   ProcessId SpeakerOf(pid_t worker) const;
 
   EventLoop* const loop_;
@@ -67,13 +67,13 @@ class WorkerWatch {
   StillWatch still_;
   SilenceWatch silence_;
   EventLoop::TimerId silence_timer_ = 0;
-  bool runs_ = false;  // a generation does
+  bool runs_ = false;  // a generation runs
   bool said_nobody_ = false;
-  std::map<int, ProcessFacts> facts_;  // by pid, as they were read last
+  std::map<int, ProcessFacts> facts_;  // by pid, as read last
   OffLoop stack_taker_;
   stacks::StackUrgency urgency_ = stacks::StackUrgency::kBesideTraining;
   int taking_stacks_ = 0;      // requests in progress
-  TimePoint copying_until_{};  // at the latest, as far as FactsOf() believes
+  TimePoint copying_until_{};  // FactsOf() assumes that copying ends by then
 };
 
 }  // namespace ddprun
