@@ -1,6 +1,6 @@
-// What a worker says over the control socket (worker/contract/control.h), as typed values.
+// A worker's messages on the control socket (worker/contract/control.h), as typed values.
 //
-// Pure: a packet in, messages or an error out; any thread.
+// Pure: a packet goes in, messages or an error come out. Any thread.
 #ifndef DDPRUN_LAUNCHER_TEXT_PARSE_CONTROL_H_
 #define DDPRUN_LAUNCHER_TEXT_PARSE_CONTROL_H_
 
@@ -27,26 +27,26 @@ struct CheckpointMsg {
   std::string path;  // durable
 };
 
-// That one is not on the disk, and the worker goes on.
+// The checkpoint of this step was not written, and the worker goes on.
 struct CheckpointFailedMsg {
   std::int64_t step = 0;
-  std::int64_t failures = 0;  // so far, as the worker counts them: 1 to kMaxCheckpointFailures
+  std::int64_t failures = 0;  // the worker's count so far: 1 to kMaxCheckpointFailures
   std::string reason;         // no control characters, at most kMaxFailureReasonBytes; may be empty
 };
 
-// That one is on the disk and not whole: it is passed over.
+// The checkpoint of this step is damaged and is skipped.
 struct CheckpointDamagedMsg {
   std::int64_t step = 0;
-  std::string text;  // which file, and why; as CheckpointFailedMsg::reason
+  std::string text;  // the file and the reason; limits of CheckpointFailedMsg::reason
 };
 
 struct SnapshotMsg {
   std::int64_t step = 0;  // whole, in memory
 };
 
-// How long a checkpoint, or a snapshot, took.
+// The duration of saving a checkpoint or snapshot.
 struct SavedMsg {
-  bool durable = false;   // else in memory
+  bool durable = false;   // false: in memory
   std::int64_t time = 0;  // µs, at most kMaxSaveTime
 };
 
@@ -55,19 +55,19 @@ struct PhaseMsg {
 };
 
 struct TellsMsg {
-  bool tells = false;  // it will tell its steps
+  bool tells = false;  // it announces steps
 };
 
-// A rank of the job, of any node, keeps the others waiting; or no longer.
+// A rank of any node keeps the others of the job waiting, or no longer does.
 struct StragglerMsg {
   std::int64_t rank = 0;
-  bool ended = false;       // else all that follows is set
-  std::int64_t time = 0;    // µs of each step that it computes on its own
-  std::int64_t others = 0;  // µs that others do; more than 0
+  bool ended = false;       // false: the fields below are set
+  std::int64_t time = 0;    // µs that it computes by itself in each step
+  std::int64_t others = 0;  // the same of the other ranks; more than 0
   std::string host;         // no control characters, at most kMaxHostBytes
 };
 
-// A process looks for torch's store elsewhere than on MASTER_PORT.
+// A process looks for torch's store at an address other than MASTER_PORT.
 struct StoreElsewhereMsg {
   std::string where;  // host:port; no control characters, 1 to kMaxHostBytes
 };
@@ -82,18 +82,19 @@ struct ByeMsg {};  // about to exit 0
 struct SecretMsg {};  // asks for the generation's secret
 
 struct StandbyMsg {
-  bool waiting = false;  // as a standby, or after it has left; else: it could be a standby
+  bool waiting = false;  // true: it waits as a standby, or has left its generation; false: it could
+                         // be a standby
 };
 
-struct StaysMsg {};  // it can leave this generation, and wait for the next one
+struct StaysMsg {};  // it can leave this generation and wait for the next one
 
-// Of the fork server.
+// From the fork server.
 struct ForkServerMsg {
   std::string unfit;  // why it must not be forked; "": it is ready
 };
 
 struct ForkedMsg {
-  std::int64_t number = 0;  // of the FORK that it was made for; it waits
+  std::int64_t number = 0;  // of its FORK request; the process waits
 };
 
 using ControlMessage =
@@ -101,9 +102,9 @@ using ControlMessage =
                  SnapshotMsg, SavedMsg, PhaseMsg, TellsMsg, StragglerMsg, ErrorMsg, ByeMsg,
                  SecretMsg, StandbyMsg, StaysMsg, StoreElsewhereMsg, ForkServerMsg, ForkedMsg>;
 
-// The messages of one packet, in order. A key that this version does not know is skipped, so that a
-// newer worker library can talk to an older agent. InvalidArgument when the packet has a line
-// without KEY=, or a value that its key does not allow; nothing of such a packet is to be used.
+// The messages of one packet, in order. Skips unknown keys, so that a newer worker library can talk
+// to an older agent. InvalidArgument: the packet has a line without KEY=, or a value that its key
+// does not allow; then no message of the packet counts.
 absl::StatusOr<std::vector<ControlMessage>> ParseControl(std::string_view packet);
 
 }  // namespace ddprun

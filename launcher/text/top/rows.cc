@@ -17,13 +17,13 @@ constexpr absl::string_view kJobOrders[] = {"urgency", "name", "steps/s", "resta
 constexpr absl::string_view kNodeOrders[] = {"trouble", "name", "step", "heard"};
 constexpr absl::string_view kRankOrders[] = {"rank", "step"};
 
-constexpr std::int64_t kLagSteps = 2;  // steps come with heartbeats, so nodes differ by one or two
+constexpr std::int64_t kLagSteps = 2;  // heartbeats bring steps, so nodes may differ by one or two
 
 std::string OrDash(const std::optional<std::int64_t>& number) {
   return number ? absl::StrCat(*number) : "-";
 }
 
-// The later the worse.
+// In ascending order of severity.
 enum class Trouble { kNone, kWaiting, kDraining, kBehind, kLost };
 
 Trouble TroubleOf(const Row& row) {
@@ -78,7 +78,7 @@ void SortNodes(absl::string_view order, std::vector<Row>* rows) {
     if (order == "name") return a.node->host < b.node->host;
     if (order == "step") return a.node->step.value_or(-1) < b.node->step.value_or(-1);
     if (order == "heard") return a.node->heard_ms > b.node->heard_ms;
-    return false;  // by rank, as they are
+    return false;  // by rank, the present order
   });
 }
 

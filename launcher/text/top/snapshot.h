@@ -1,4 +1,4 @@
-// What `ddprun top` knows of a rendezvous: its status document, as values. Pure.
+// The status document of a rendezvous as values, for `ddprun top`. Pure.
 #ifndef DDPRUN_LAUNCHER_TEXT_TOP_SNAPSHOT_H_
 #define DDPRUN_LAUNCHER_TEXT_TOP_SNAPSHOT_H_
 
@@ -41,14 +41,14 @@ struct JobRow {
   struct Progress {
     double still_ms = 0;
     std::optional<double> limit_ms;
-    std::string hang;  // empty: there is none
+    std::string hang;  // empty: no hang
   };
   std::optional<Progress> progress;
-  std::string init;     // of ranks that are missing in init(); empty: none is
-  std::string outcome;  // empty: it is not over
+  std::string init;     // about ranks missing in init(); empty: none
+  std::string outcome;  // empty: not over
   int exit_code = 0;
   struct Cause {
-    std::string text;  // empty: nothing has failed
+    std::string text;  // empty: no failure
     int generation = 0;
   };
   Cause cause;  // the last root cause
@@ -64,7 +64,7 @@ struct Snapshot {
   std::vector<JobRow> jobs;
 };
 
-// Error: Internal, when `json` is no status of a rendezvous.
+// Internal: `json` is no status of a rendezvous.
 absl::StatusOr<Snapshot> ParseSnapshot(const std::string& json);
 
 }  // namespace ddprun::top
