@@ -1,7 +1,7 @@
 // AgentEndpoint: `ddprun --http`: /metrics of this node for Prometheus, /healthz and /readyz.
 //
-// The server and the looking have a thread each. The agent's loop is asked nothing: what it knows
-// stands on the NodeBoard. A disk or a driver that hangs costs scrapes, and they alone.
+// The server and the measuring have a thread each. They never ask the agent's loop: its facts are
+// on the NodeBoard. If a disk or a driver hangs, only scrapes fail.
 #ifndef DDPRUN_LAUNCHER_METRICS_AGENT_ENDPOINT_H_
 #define DDPRUN_LAUNCHER_METRICS_AGENT_ENDPOINT_H_
 
@@ -24,16 +24,16 @@ class AgentEndpoint {
   struct Options {
     http::ServerOptions server;
     AgentNames names;
-    std::string token{};  // that a scraper must show: Authorization: Bearer TOKEN; empty: none
+    std::string token{};  // required of scrapers: Authorization: Bearer TOKEN; empty: none
     bool per_rank = false;
-    std::map<std::string, std::string> folders{};  // whose disks are looked at: name, path
+    std::map<std::string, std::string> folders{};  // folders whose disks are measured: name, path
   };
 
-  // Errors as HttpServer::Start.
+  // Errors: those of HttpServer::Start.
   static absl::StatusOr<std::unique_ptr<AgentEndpoint>> Start(Options options,
                                                               std::shared_ptr<NodeBoard> board,
                                                               std::shared_ptr<UsageMeter> meter);
-  // Leaves a look that hangs behind.
+  // Leaves a hanging measurement behind.
   ~AgentEndpoint();
   AgentEndpoint(const AgentEndpoint&) = delete;
   AgentEndpoint& operator=(const AgentEndpoint&) = delete;
@@ -47,7 +47,7 @@ class AgentEndpoint {
   // On the server's thread.
   void Answer(const http::Request& request, std::shared_ptr<http::Responder> responder);
 
-  const std::shared_ptr<Looker> looker_;  // shared with a look that is left behind
+  const std::shared_ptr<Looker> looker_;  // shared with a measurement that is left behind
   TaskQueue tasks_{"ddprun-metrics"};
   std::unique_ptr<http::HttpServer> server_;  // last: it calls Answer()
 };
