@@ -17,7 +17,7 @@
 namespace ddprun {
 namespace {
 
-constexpr int kMostWaiting = 8;  // scrapes; others are told to come again
+constexpr int kMostWaiting = 8;  // scrapes; further ones are told to retry
 
 http::Response Text(int status, std::string text) {
   http::Response response;
@@ -28,7 +28,7 @@ http::Response Text(int status, std::string text) {
 
 }  // namespace
 
-// What the looking thread uses, one scrape at a time.
+// Used by the measuring thread, one scrape at a time.
 class AgentEndpoint::Looker {
  public:
   Looker(Options options, std::shared_ptr<NodeBoard> board, std::shared_ptr<UsageMeter> meter)
@@ -56,7 +56,7 @@ class AgentEndpoint::Looker {
     measures.cgroup = ReadCgroupUse();
     for (const auto& [name, path] : options_.folders) {
       struct statvfs space {};
-      if (statvfs(path.c_str(), &space) != 0) continue;  // it is not there yet
+      if (statvfs(path.c_str(), &space) != 0) continue;  // not made yet
       measures.folders.push_back({name, static_cast<std::int64_t>(space.f_bavail * space.f_frsize),
                                   static_cast<std::int64_t>(space.f_blocks * space.f_frsize)});
     }

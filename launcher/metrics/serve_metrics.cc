@@ -12,7 +12,7 @@
 namespace ddprun {
 namespace {
 
-// "": none is asked for.
+// "": no token is required.
 absl::StatusOr<std::string> ReadToken(const MetricsConfig& metrics, const std::string& host,
                                       bool insecure) {
   if (!metrics.token_file.empty()) {
@@ -39,7 +39,7 @@ absl::StatusOr<std::unique_ptr<AgentEndpoint>> ServeMetrics(const AgentNames& na
   const JobConfig& config = agent->config;
   const MetricsConfig& metrics = config.told.metrics;
   if (metrics.listen.empty()) return nullptr;
-  const std::string host = ParseEndpoint(metrics.listen, 0, 0)->host;  // it was checked
+  const std::string host = ParseEndpoint(metrics.listen, 0, 0)->host;  // checked before
   auto token = ReadToken(metrics, host, config.insecure);
   if (!token.ok()) return token.status();
   AgentEndpoint::Options options;

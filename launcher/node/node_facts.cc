@@ -47,12 +47,12 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::steady_clock;
 
-// Importing torch from a disk on a network that nobody has read from yet.
+// Importing torch from a network disk with cold caches.
 constexpr std::chrono::seconds kProgramLimit{60};
 constexpr std::chrono::seconds kAnswerLimit{1};  // for a rendezvous on this host
 constexpr std::size_t kMaxOutput = 1 << 20;
 
-// What the program prints to stdout; empty where it fails or takes too long.
+// The program's stdout; empty: it failed or took too long.
 std::string OutputOf(std::vector<std::string> words) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return "";
@@ -83,7 +83,7 @@ std::string OutputOf(std::vector<std::string> words) {
     if (size <= 0) break;
     output.append(text, static_cast<std::size_t>(size));
   }
-  // It ends as soon as it has closed its output, if it is what it should be.
+  // A well-behaved program ends right after it has closed its output.
   const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   const auto left =
       std::chrono::ceil<std::chrono::milliseconds>(until - steady_clock::now()).count();
@@ -135,7 +135,7 @@ void TakeLoaderLine(const std::string& line, NodeFacts* facts) {
   facts->program.libraries.push_back(error ? name : file.filename().string());
 }
 
-// That of `python3 [options] SCRIPT`.
+// Looks at the program of `python3 [options] SCRIPT`.
 void LookAtScript(const JobConfig& config, NodeFacts* facts) {
   const auto place = FindPythonProgram(config.command);
   if (!place || absl::StartsWith(config.command[*place], "-")) return;
@@ -174,7 +174,7 @@ void LookAtCommand(const JobConfig& config, NodeFacts* facts) {
 
 bool IsTaken(int port) {
   const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const int on = 1;  // what is left of connections that are over does not count
+  const int on = 1;  // remains of closed connections do not count
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   sockaddr_in any{};
   any.sin_family = AF_INET;
@@ -190,7 +190,7 @@ bool IsRendezvous(const std::string& endpoint,
   return !absl::IsUnavailable(status) && !absl::IsUnimplemented(status);
 }
 
-// Any job of several nodes will need that they find this one, whatever it may be.
+// Any job of several nodes needs this node's address.
 absl::StatusOr<std::string> AddressForOthers(const std::string& host) {
   const auto own = OwnAddress(host);
   if (!own.ok()) return own.status();
@@ -239,8 +239,8 @@ void LookAtLimits(NodeFacts* facts) {
 void LookAtClock(NodeFacts* facts) {
   facts->unix_seconds = std::time(nullptr);
   timex clock{};
-  const int state = ::adjtimex(&clock);  // only asks
-  // Where that is not allowed nothing is known.
+  const int state = ::adjtimex(&clock);  // only reads the state
+  // If the call is not allowed, the state is unknown.
   facts->clock_synchronized =
       state < 0 || (state != TIME_ERROR && (clock.status & STA_UNSYNC) == 0);
 }
@@ -262,7 +262,7 @@ void LookAtGpus(const Host& host, NodeFacts* facts) {
   if (facts->driver.empty() && !line.empty()) facts->driver = "of an unknown version";
 }
 
-// The nearest folder above that is there, for one that the job would make.
+// If the job would make the folder, looks at the nearest existing folder above it.
 void LookAtFolder(const std::string& folder, NodeFacts* facts) {
   if (folder.empty()) return;
   fs::path place = folder;

@@ -86,7 +86,7 @@ absl::StatusOr<Snapshot> ParseSnapshot(const std::string& json) {
     Snapshot snapshot{TextOf(all.at("version")), all.at("uptime_ms").get<double>(), {}};
     for (const Json& job : all.at("jobs")) snapshot.jobs.push_back(JobOf(job));
     return snapshot;
-  } catch (const std::exception& error) {  // nlohmann's, for a rendezvous of another version
+  } catch (const std::exception& error) {  // from nlohmann, for a rendezvous of another version
     return absl::InternalError(absl::StrCat("the rendezvous answered something that is no status: ",
                                             Printable(error.what())));
   }

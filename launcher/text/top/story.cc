@@ -10,7 +10,7 @@
 namespace ddprun::top {
 namespace {
 
-// Half of the time after which it counts as a hang is over.
+// True: half of the hang limit has passed.
 bool IsStill(const JobRow& job) {
   return job.progress && job.progress->limit_ms &&
          job.progress->still_ms > *job.progress->limit_ms / 2;
