@@ -63,7 +63,7 @@ bool Leadership::ReadsTheKey() const {
 
 void Leadership::ReadIfDue(TimePoint now) {
   if (!ReadsTheKey() || now < next_read_) return;
-  next_read_ = now + (role_ == Role::kStandby ? options_.read_every : kTryEvery);
+  next_read_ = now + (role_ == Role::kStandby ? options_.read_every : options_.try_every);
   Say(ReadLeader{});
 }
 

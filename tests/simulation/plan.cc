@@ -58,11 +58,12 @@ Plan WithSeveral(Plan plan, Random& random) {
   plan.spec.lease = seconds(3);
   plan.several.daemons = random.Int(2, 3);
   plan.several.validity = {seconds(random.Int(1, 5)), seconds(random.Int(1, 5))};
-  if (random.Percent(30)) plan.several.validity[1] = seconds(random.Int(5, 12));
+  if (random.Percent(50)) plan.several.validity = {seconds(1), seconds(random.Int(5, 12))};
   plan.several.faults = random.Int(1, 6);
   // Long enough for one failover after the other, and for what is held meanwhile.
   plan.faults_end = random.Between(12, 20) * kSecond;
-  plan.total_steps = random.Int(20, 80);
+  plan.total_steps = random.Int(20, 40);
+  plan.step_time = random.Between(300, 800) * kMillisecond;
   return plan;
 }
 

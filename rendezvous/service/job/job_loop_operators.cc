@@ -55,7 +55,7 @@ void JobLoop::CheckReady(std::function<void(absl::Status)> done) {
         absl::StrCat("the disk of the durable state has not taken a change for ", seconds,
                      " s; until it does, no job forms or ends")));
   };
-  Ask(run, [done] { done(ShutDownStatus()); });
+  Ask(run, [done](const absl::Status& why) { done(why); });
 }
 
 void JobLoop::GetMeasured(std::string owner,

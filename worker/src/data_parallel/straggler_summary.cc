@@ -50,7 +50,7 @@ StragglerSummaries::~StragglerSummaries() {
   try {
     pending_();
   } catch (const std::exception&) {
-    // Whoever calls the next collective is told.
+    // The next collective reports the error.
   }
 }
 

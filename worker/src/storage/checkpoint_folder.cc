@@ -29,10 +29,10 @@ namespace checkpoint_file = ddprun::checkpoint_file;
 
 struct Listing {
   std::vector<StepFile> files;         // highest step first
-  std::vector<std::string> set_aside;  // by earlier searches, as damaged
+  std::vector<std::string> set_aside;  // files set aside as damaged by earlier searches
 };
 
-// A folder that is not there is an empty one. Throws UnavailableError.
+// A missing folder counts as empty. Throws UnavailableError.
 Listing ListFolder(const std::string& directory) {
   Listing listing;
   std::error_code error;
@@ -51,7 +51,7 @@ Listing ListFolder(const std::string& directory) {
   return listing;
 }
 
-// The agent, which makes an event of it.
+// Reports to the agent, which makes an event of it.
 void ReportDamage(const StepFile& file, const std::string& reason) {
   ControlClient::Process().Send(ddprun::control::kCheckpointDamaged,
                                 std::to_string(file.step) + " " + file.path + ": " + reason);
@@ -59,7 +59,7 @@ void ReportDamage(const StepFile& file, const std::string& reason) {
 
 std::string FolderOf(const std::string& path) { return path.substr(0, path.rfind('/')); }
 
-// Nothing where it cannot be read.
+// nullopt: it cannot be read.
 std::optional<Metadata> MetadataOf(const std::string& path) {
   try {
     return SafetensorsFile::Open(path).metadata();
@@ -68,7 +68,7 @@ std::optional<Metadata> MetadataOf(const std::string& path) {
   }
 }
 
-// Throws unless the file, whose name is wanted, is one of this run.
+// Throws unless the file that would be replaced belongs to this run.
 void CheckReplaceable(const std::string& path, const Lineage& lineage) {
   const std::optional<Metadata> metadata = MetadataOf(path);
   const std::string run = metadata ? Lineage::Of(*metadata).run() : "";
@@ -91,8 +91,8 @@ bool IsOfStep(const Metadata& metadata, std::int64_t step) {
   return held != metadata.end() && held->second == std::to_string(step);
 }
 
-// A file that was copied or renamed to another step's name is whole, and yet not what its name
-// says. So it is no damaged one.
+// A file that was copied or renamed to the name of another step is whole but has the wrong step. It
+// is refused, but not as damaged.
 void CheckStep(const SafetensorsFile& file, std::int64_t step) {
   if (IsOfStep(file.metadata(), step)) return;
   const auto held = file.metadata().find(checkpoint_file::kStep);
@@ -101,7 +101,7 @@ void CheckStep(const SafetensorsFile& file, std::int64_t step) {
                     ", not the one that its name says");
 }
 
-// Neighbours in memory as one piece: a file of thousands of small tensors is one write.
+// Joins pieces that are adjacent in memory, so that thousands of small tensors are one write.
 std::vector<std::string_view> Pieces(const std::string& header,
                                      const std::vector<TensorBytes>& tensors) {
   std::vector<std::string_view> pieces = {header};
@@ -198,7 +198,7 @@ bool CheckpointSearch::Open(const StepFile& file) {
     CheckStep(*file_, file.step);
     return true;
   } catch (const UnavailableError& e) {
-    if (e.error() != ENOENT) PutOff(e);  // else it was removed since it was listed
+    if (e.error() != ENOENT) PutOff(e);  // ENOENT: removed since it was listed
   } catch (const DamagedError& e) {
     SetAside(e.what());
   } catch (const FormatError& e) {
@@ -229,13 +229,13 @@ bool CheckpointSearch::IsReadableNow(const PutOffFile& file) {
     if (e.error() != EIO) pending_ = Unavailable{file.file.path, e.what(), e.error()};
     return false;
   } catch (const FormatError&) {
-    return true;  // of another length by now: to be judged anew
+    return true;  // its length has changed: judge it anew
   }
 }
 
 bool CheckpointSearch::Accept() {
   for (const PutOffFile& file : put_off_) {
-    // Nothing is known of a disk that gave out no file.
+    // The file that was read is in another folder, so it proves nothing about the disk of this one.
     if (FolderOf(file.file.path) != FolderOf(path())) {
       pending_ = Unavailable{file.file.path, file.reason, EIO};
     } else if (IsReadableNow(file)) {
@@ -273,7 +273,7 @@ void CheckpointSearch::SetAside(const std::string& reason) {
   if (NameExists(aside)) error = std::make_error_code(std::errc::file_exists);
   if (!error) fs::rename(path(), aside, error);
   rejected_.push_back(path() + ": it is damaged: " + reason);
-  if (error && !warned_of_.insert(path()).second) return;  // it was said
+  if (error && !warned_of_.insert(path()).second) return;  // warned already
   ReportDamage(file, reason);
   Warn(rank_, "checkpoint " + path() + " is damaged: " + reason + ". " +
                   (error ? "It cannot be renamed to " + aside + " (" + error.message() + ")"
@@ -286,7 +286,7 @@ std::string SaveCheckpoint(const std::string& directory, CheckpointImage image,
   image.metadata[checkpoint_file::kStep] = std::to_string(image.step);
   const Lineage lineage = Lineage::Of(image.metadata);
   const std::string header = BuildHeader(&image.tensors, std::move(image.metadata));
-  RemoveAbandonedCheckpoints(directory);  // first: they may take the space we need
+  RemoveAbandonedCheckpoints(directory);  // first: they may occupy the space that is needed
   const std::string name = CheckpointName(image.step);
   const std::string path = directory + "/" + name;
   WriteDurably(directory, name, Pieces(header, image.tensors), [&](const Publication& publication) {
