@@ -12,8 +12,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Connecting again takes milliseconds of CPU time, mostly TLS. Each agent would spend them on a host
-// of its own; here they would delay what is measured. So it happens later, and not at once.
+// Connecting again takes milliseconds of CPU time, mostly TLS. Each agent would spend them on a
+// host of its own; here they would delay what is measured. So it happens later, and not at once.
 constexpr milliseconds kFollowAgain(1000);
 constexpr milliseconds kFollowAgainSpread(1000);
 constexpr milliseconds kConnectAgain(20);
