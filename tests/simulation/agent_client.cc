@@ -87,8 +87,12 @@ void Agent::AttemptFailed(int attempt, Supervisor::SessionLost lost) {
   Step(lost);
   const Time whole = std::max(backoff_, 50 * kMillisecond);
   backoff_ = std::min(2 * whole, std::min(kSecond, ThirdOfLease()));
-  world_->scheduler.After(world_->random.Between(whole / 2, whole),
-                          [this] { Post([this] { Connect(); }); });
+  // Unless a new leader is known before, and an attempt there has begun.
+  world_->scheduler.After(world_->random.Between(whole / 2, whole), [this, last = attempt_] {
+    Post([this, last] {
+      if (attempt_ == last) Connect();
+    });
+  });
 }
 
 void Agent::OnSessionLost(const SessionPtr& session, const char* why) {
