@@ -113,5 +113,6 @@ if(DDPRUN_LAUNCHER)
     /usr/bin/ddprun @PREFIX@/${CMAKE_INSTALL_BINDIR}/ddprun
     /usr/share/doc/ddprun @PREFIX@/${CMAKE_INSTALL_DOCDIR})
   install(FILES packaging/ddprun-rendezvous.logrotate DESTINATION ${data_folder} COMPONENT ddprun)
+  install(DIRECTORY packaging/ha DESTINATION ${data_folder} COMPONENT ddprun)
 endif()
 include(DdprunPackages)

@@ -31,6 +31,9 @@ bench tests/bench/hang_bench.py
 bench build/bin/checkpoint_bench
 bench build/bin/rendezvous_bench --heartbeats 15
 bench build/bin/rendezvous_bench --journal
+bench build/bin/rendezvous_bench --etcd --agents 1024 --channels 64
+bench tests/bench/failover_bench.py
+bench tests/bench/failover_bench.py --agents 4096 --channels 64 --rounds 5 --kinds kill,power
 bench build/bin/rendezvous_bench --agents-per-channel 256 --agents 256,16384 --rounds 1
 bench build/bin/rendezvous_bench --mtls --agents 1024 --channels 0 --rounds 1
 if ((${#missed[@]} > 0)); then

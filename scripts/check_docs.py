@@ -23,7 +23,8 @@ REFERENCE = "docs/reference.md"
 
 # Flags of other programs, which docs show in commands.
 FOREIGN_FLAGS = set("""
-    account constraint exclude exclusive export format from gpus-per-node gtest_filter install mem no-kill now
+    account constraint data-dir exclude exclusive export format from gpus-per-node gtest_filter
+    initial-advertise-peer-urls initial-cluster initial-cluster-token install mem no-kill now
     ntasks-per-node partition prefix preset qos shm-size
     """.split())
 FOREIGN_HEADERS = {"nccl.h"}

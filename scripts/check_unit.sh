@@ -1,5 +1,5 @@
 #!/bin/bash
-# Checks packaging/ddprun-rendezvous.service with systemd's own tools: no directive is unknown, and
+# Checks packaging/ddprun-rendezvous.service, and what packaging/ha adds to it, with systemd's own tools: no directive is unknown, and
 # what the service could do if it was taken over is little. Needs no running systemd.
 # usage: scripts/check_unit.sh [DDPRUN]
 set -euo pipefail
@@ -11,13 +11,17 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 sed "s|/usr/bin/ddprun|$ddprun|; /^Documentation=/d" packaging/ddprun-rendezvous.service \
   >"$folder/ddprun-rendezvous.service"
-# What systemd says about units of this machine is not ours to judge.
-complaints=$(systemd-analyze verify --man=no "$folder/ddprun-rendezvous.service" 2>&1 |
-  grep -F ddprun-rendezvous || true)
-if [[ -n $complaints ]]; then
-  echo "check_unit.sh: $complaints" >&2
-  exit 1
-fi
+verify() {
+  local complaints
+  # What systemd says about units of this machine is not ours to judge.
+  complaints=$(systemd-analyze verify --man=no "$folder/ddprun-rendezvous.service" 2>&1 |
+    grep -F ddprun-rendezvous || true)
+  if [[ -n $complaints ]]; then
+    echo "check_unit.sh: $complaints" >&2
+    exit 1
+  fi
+}
+verify
 # 0 is nothing, 10 is everything; a service without any of this has 9.6.
 systemd-analyze security --offline=true --threshold=20 --no-pager \
   "$folder/ddprun-rendezvous.service" >"$folder/security" || {
@@ -26,3 +30,8 @@ systemd-analyze security --offline=true --threshold=20 --no-pager \
   exit 1
 }
 tail -1 "$folder/security"
+
+mkdir "$folder/ddprun-rendezvous.service.d"
+sed "s|/usr/bin/ddprun|$ddprun|" packaging/ha/ddprun-rendezvous.conf \
+  >"$folder/ddprun-rendezvous.service.d/ha.conf"
+verify

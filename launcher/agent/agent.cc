@@ -15,29 +15,29 @@
 namespace ddprun {
 namespace {
 
-// At the end of the job: for log files on a slow disk, and for a terminal that does not keep up.
+// The limit at the end of the job for a slow log disk or a slow terminal.
 constexpr std::chrono::seconds kFileFlushTimeout{30};
 constexpr std::chrono::seconds kConsoleFlushTimeout{2};
 constexpr std::size_t kMostTreeLines = 40;  // on the console
 
-// Until the fork server has imported its modules, or will not: longer than ForkServer's own limit.
+// The limit for the fork server's imports. It is longer than ForkServer's own limit.
 constexpr std::chrono::minutes kFirstStartLimit{6};
-// The same for a later start: shorter than the 30 s that the rendezvous waits for this node.
+// The limit for a later start. The rendezvous waits 30 s for this node.
 constexpr std::chrono::seconds kStartLimit{20};
 
-// The command cannot be executed, however often it is tried.
+// A retry cannot help: the command cannot be executed.
 bool IsPermanent(const absl::Status& status) {
   return absl::IsNotFound(status) || absl::IsInvalidArgument(status) ||
          absl::IsPermissionDenied(status);
 }
 
-// As a shell would exit for a command that it cannot start.
+// The exit code of a shell for a command that it cannot start.
 int SpawnExitCode(const absl::Status& status) {
   return absl::IsNotFound(status) || absl::IsInvalidArgument(status) ? kExitNotFound
                                                                      : kExitCannotExecute;
 }
 
-// For readers of logs to get what a worker has written last.
+// The time for log readers to get the last output of the workers.
 constexpr std::chrono::milliseconds kLogReadersLimit{500};
 
 WriterThread::Options WriterOptions(const LogsConfig& logs, std::shared_ptr<WrittenFiles> written) {
@@ -155,7 +155,7 @@ void Agent::Feed(const Supervisor::Event& event) {
   if (const auto times = TakeRestartTimes()) Feed(Supervisor::RestartMeasured{*times});
 }
 
-// One action after the other, also when performing one leads to the next decision.
+// Performs the actions in order. If one leads to a new decision, its actions wait for their turn.
 void Agent::PerformDecided() {
   if (performing_) return;
   performing_ = true;
@@ -177,7 +177,10 @@ void Agent::ArmDeadline() {
 void Agent::Perform(Supervisor::Send& send) {
   auto* const stopped = std::get_if<Stopped>(&send.message);
   if (stopped != nullptr) stopped->calls = watch_->LastCalls(send.header.generation);
-  if (auto* const join = std::get_if<ddprun::Join>(&send.message)) join->log_folder = run_->path();
+  if (auto* const join = std::get_if<ddprun::Join>(&send.message)) {
+    join->log_folder = run_->path();
+    join->has_checkpoint_folder = !options_.config.checkpoint_dir.empty();
+  }
   checkpoints_.states().FillIn(&send.message);
   client_->Send(send.header, send.message);
 }
@@ -188,7 +191,8 @@ void Agent::Perform(Supervisor::SendHeartbeat& send) {
     send.heartbeat.progress = watch_->Look();
     send.heartbeat.arrivals = master_.arrivals();
   }
-  send.heartbeat.usage = usage_->Tell(send.round_trip, watch_->stragglers());
+  NodeUsage& usage = send.heartbeat.usage.emplace(usage_->Tell(send.round_trip));
+  watch_->FillIn(&usage);
   AgentMessage message = std::move(send.heartbeat);
   checkpoints_.states().FillIn(&message);
   client_->Send(send.header, message);
@@ -252,7 +256,7 @@ void Agent::Perform(const Supervisor::SpawnWorkers& spawn) {
                        assignment.restore ? "; " + Describe(*assignment.restore) : ""));
   master_.port().Use();
   history_.restore = assignment.restore;
-  checkpoints_.EndScan();  // what it would find is older than what the workers tell
+  checkpoints_.EndScan();  // its result would be older than the workers' messages
   if (assignment.restore) checkpoints_.states().OnStarted(*assignment.restore);
   history_.clock.GenerationStarted(spawn.generation, EventLoop::Clock::now());
   run_files_.BeginGeneration(spawn.generation, assignment.first_rank);
@@ -425,6 +429,7 @@ void Agent::OnControlMessage(const ControlPeer& peer, const ControlMessage& mess
             watch_->OnStraggler(straggler);
             Feed(Supervisor::WorkerSpoke{local_rank});
           },
+          [&](const ComparesMsg&) { watch_->OnCompares(); },
           [](const ByeMsg&) {},
           [&](const StaysMsg&) { Feed(Supervisor::WorkerStays{local_rank}); },
           [&](const StoreElsewhereMsg& elsewhere) {
@@ -450,7 +455,7 @@ void Agent::OnSnapshot(LocalRank local_rank, const SnapshotMsg& snapshot) {
   Feed(Supervisor::WorkerSpoke{local_rank, /*checkpoints=*/true});
 }
 
-// A standby, or a process that a worker has started.
+// The peer is a standby or a descendant of a worker.
 void Agent::OnMessageOfAnother(const ControlPeer& peer, const ControlMessage& message) {
   standbys_->Hear(peer.worker, message);
   const auto* const elsewhere = std::get_if<StoreElsewhereMsg>(&message);

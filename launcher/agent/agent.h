@@ -1,10 +1,10 @@
 // The agent: one node's part of a job, from Join to the last worker's end.
 //
-// It carries out what the Supervisor decides: spawns and signals workers, moves their output, talks
-// to the rendezvous; and it feeds back what happened. Nothing about the job is decided here.
+// The Supervisor decides; the agent acts: it spawns and signals workers, moves their output, talks
+// to the rendezvous, and feeds events back. It decides nothing about the job.
 //
 // Everything runs on the thread that calls Run(), on one event loop. gRPC's threads only post to
-// it; writing to disks and terminals has threads of its own (launcher/os/output).
+// the loop. Other threads write to disks and terminals (launcher/os/output).
 #ifndef DDPRUN_LAUNCHER_AGENT_AGENT_H_
 #define DDPRUN_LAUNCHER_AGENT_AGENT_H_
 
@@ -47,38 +47,38 @@ class Agent {
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
 
-  // Runs this node's part of the job to its end. When it returns, no worker of ours is left and
-  // every log file is written. The error is for what the agent cannot do without: its sockets.
+  // Runs this node's part of the job to its end. When Run() returns, no worker of this node is left
+  // and every log file is written. An error means that a socket of the agent could not be made.
   absl::StatusOr<Verdict> Run();
 
   // On the loop: a signal that the user or Slurm sent to the agent.
   void OnSignal(int signo);
 
-  // On the loop: this process is about to stop (Ctrl-Z), or goes on. Workers are in process groups
-  // of their own, and do what the agent does.
+  // On the loop: this process is about to stop (Ctrl-Z), or continues. Workers have their own
+  // process groups, so the agent stops and continues them.
   void OnSuspend();
   void OnContinue();
 
-  // The rendezvous has answered at some time.
+  // The rendezvous has answered at least once.
   bool has_joined() const { return supervisor_ != nullptr && supervisor_->has_joined(); }
 
-  // On the loop: the workers are out of reach (ProcessRunner's Unavailable). They are dead, and
-  // this node leaves the job with exit code 70.
+  // On the loop: ProcessRunner returned Unavailable. The workers are dead, and this node leaves the
+  // job with exit code 70.
   void OnWorkersLost(const absl::Status& why);
 
  private:
-  // How long starts and restarts take; and what the report tells of this node.
+  // Durations of starts and restarts, and the facts of this node for the report.
   struct History {
     RestartClock clock;
     std::unique_ptr<StartWatch> start_watch{};  // from Run() on
-    std::deque<RestartTimes> restarts{};        // the last ones
-    std::optional<RestorePlan> restore{};       // that the last generation began with
-    std::optional<HangStacks> hang{};           // the last one that was called
+    std::deque<RestartTimes> restarts{};        // the newest ones
+    std::optional<RestorePlan> restore{};       // of the last generation
+    std::optional<HangStacks> hang{};           // of the last hang verdict
   };
 
   void Feed(const Supervisor::Event& event);
   void PerformDecided();
-  // Nothing waits for the fork server any more: the job begins.
+  // Begins the job. Nothing waits for the fork server any more.
   void Join();
   void ArmDeadline();
 
@@ -103,7 +103,8 @@ class Agent {
   void Perform(const Supervisor::SetFence& fence);
   void Perform(const Supervisor::Note& note);
   void Perform(const Supervisor::Exit& exit);
-  // Quits the loop when it has, or when the disk does not answer. False: there is no folder.
+  // Quits the loop once the folder is released, or if the disk does not answer. False: there is no
+  // folder.
   bool Release(const Supervisor::FolderClaim& claim);
 
   NodeWorkers::Events WorkerEvents();
@@ -113,7 +114,7 @@ class Agent {
   void OnCheckpoint(LocalRank local_rank, const CheckpointMsg& checkpoint);
   void OnSnapshot(LocalRank local_rank, const SnapshotMsg& snapshot);
   void OnMessageOfAnother(const ControlPeer& peer, const ControlMessage& message);
-  // Of a restart that is over, where one is: for people and for the report.
+  // The times of a restart that is complete, for the log and the report; nullopt: none is.
   std::optional<RestartTimes> TakeRestartTimes();
   void OnRendezvousEvent(const RendezvousClient::Event& event);
 

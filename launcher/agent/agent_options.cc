@@ -10,14 +10,14 @@
 namespace ddprun {
 namespace {
 
-// The configuration has checked the name.
+// The configuration has already checked the name.
 int SignalNamed(const std::string& name) {
   int signo = 1;
   while (signo < NSIG && SignalName(signo) != name) ++signo;
   return signo;
 }
 
-// People may have opened MASTER_PORT alone.
+// The firewall may be open for MASTER_PORT only.
 std::string HintOfStaticMode(const JobConfig& config) {
   const JobSpec& spec = config.spec;
   const std::string next = FormatEndpoint({spec.master_addr, spec.master_port + 1});
@@ -45,6 +45,7 @@ SupervisorOptions SupervisorOptionsOf(const AgentOptions& options) {
   supervisor.in_place_timeout = config.restart.in_place_timeout;
   supervisor.hang_signal = SignalNamed(config.restart.hang.signal);
   supervisor.leases = !config.standalone();
+  supervisor.several = config.rendezvous.several();
   if (!config.standalone()) {
     supervisor.rendezvous = absl::StrCat("the rendezvous at ", config.rendezvous.endpoint);
     supervisor.unreachable_hint = HintOfStaticMode(config);

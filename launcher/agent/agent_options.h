@@ -1,4 +1,4 @@
-// What an agent is made with, and what its Supervisor is.
+// The options of an agent, and those of its Supervisor.
 #ifndef DDPRUN_LAUNCHER_AGENT_AGENT_OPTIONS_H_
 #define DDPRUN_LAUNCHER_AGENT_AGENT_OPTIONS_H_
 
@@ -21,11 +21,11 @@ struct AgentOptions {
   std::string address;                 // this node's address, for the other nodes
   AgentId agent_id;                    // random, not 0
   std::vector<std::string> environ;    // NAME=value: what workers inherit
-  std::string why_ineligible{};        // why this node must stay out of the job; empty: it may run
+  std::string why_ineligible{};        // why this node must stay out of the job; empty: it may join
   std::vector<CpuList> worker_cpus{};  // by local rank; empty: workers are not bound
-  // What the workers use is added up here, for heartbeats and the metrics endpoint.
+  // Sums up what the workers use, for heartbeats and the metrics endpoint.
   std::shared_ptr<UsageMeter> meter = std::make_shared<UsageMeter>();
-  std::shared_ptr<NodeBoard> board{};  // read by the metrics endpoint; null: there is none
+  std::shared_ptr<NodeBoard> board{};  // read by the metrics endpoint; null: no endpoint
 };
 
 SupervisorOptions SupervisorOptionsOf(const AgentOptions& options);

@@ -1,8 +1,8 @@
-// MasterStore: what this node has for MASTER_PORT, should rank 0 run here: the port that it offers,
-// and torch's store on it for one generation after the other.
+// MasterStore: the port that this node offers as MASTER_PORT, and torch's store on it while rank 0
+// runs here. Each generation has a new store.
 //
-// Belongs to the agent and its loop's thread. A store has a thread of its own; one more starts and
-// ends stores, because the end of a large one takes a while.
+// Belongs to the agent and its loop's thread. Each store has its own thread. Another thread starts
+// and ends stores, because ending a large one takes a while.
 #ifndef DDPRUN_LAUNCHER_AGENT_MASTER_STORE_H_
 #define DDPRUN_LAUNCHER_AGENT_MASTER_STORE_H_
 
@@ -30,20 +30,21 @@ class MasterStore {
 
   PortOffer& port() { return port_; }
 
-  // Serves an empty store in place of the one before, and calls `done` when clients can connect, or
-  // with why they cannot. It listens on the socket that has held the port, where this node holds
-  // it: nobody can take it in between. Where MASTER_ADDR is a loopback address, only processes of
+  // Replaces the store by an empty one. Calls `done` once clients can connect, or with the reason
+  // why they cannot. If this node holds the port, the store listens on the holding socket, so that
+  // nobody can take the port in between. If MASTER_ADDR is a loopback address, only processes of
   // this host are served.
   void Open(const SupervisorActions::OpenStore& open,
             std::function<void(const absl::Status&)> done);
   void Close();
 
-  // Of the generation whose store is open, once a rank has come and until all have.
+  // Set from the arrival of the first rank until all have arrived, for the generation of the open
+  // store.
   std::optional<StoreArrivals> arrivals() const;
 
  private:
-  struct Board;   // what the server's thread says
-  struct Server;  // started and ended on the other thread alone
+  struct Board;   // written by the server's thread
+  struct Server;  // started and ended only on off_loop_'s thread
 
   PortOffer port_;
   int world_size_ = 0;

@@ -95,7 +95,7 @@ std::vector<StuckProcess> NodeClearer::List() const {
   const TimePoint now = EventLoop::Clock::now();
   std::vector<StuckProcess> list;
   for (const auto& [pid, stuck] : stuck_) {
-    // One that waits for a debugger to collect it holds nothing any more.
+    // A zombie that waits for its debugger holds nothing any more.
     if (HasEnded(stuck.pidfd)) continue;
     const ProcessFacts facts = ReadStuckProcess(pid);
     list.push_back({stuck.rank, pid, facts.state, facts.waits_for, now - stuck.killed_at});
@@ -108,7 +108,7 @@ void NodeClearer::OnEnded(pid_t pid) {
   const Stuck& stuck = found.mapped();
   loop_->Unwatch(stuck.pidfd.get());
   if (stuck.rank) {
-    // The zombie keeps the group's number ours.
+    // The zombie keeps the number of its group from being reused.
     runner_->SignalGroup(pid, SIGKILL).IgnoreError();
     const auto status = runner_->Reap(stuck.pidfd.get());
     if (absl::IsUnavailable(status.status())) return events_.lost(status.status());

@@ -1,8 +1,8 @@
-// NodeClearer: ends what workers have left behind, before the rendezvous may believe that no
-// process of this node is left; and watches what SIGKILL does not end until it is gone.
+// NodeClearer: kills the processes that workers have left behind, before the rendezvous is told
+// that none is left. It watches a process that SIGKILL does not end until that process is gone.
 //
-// What is left is dead within microseconds of its SIGKILL, or it takes its time (a process with
-// much memory), or it cannot be ended. The loop goes on meanwhile. Belongs to the loop's thread.
+// A process dies within microseconds of its SIGKILL, or later (much memory), or never. The loop
+// continues meanwhile. Belongs to the loop's thread.
 #ifndef DDPRUN_LAUNCHER_AGENT_NODE_CLEARER_H_
 #define DDPRUN_LAUNCHER_AGENT_NODE_CLEARER_H_
 
@@ -25,12 +25,12 @@ namespace ddprun {
 
 class NodeClearer {
  public:
-  // The processes that could not be ended. Unavailable: the guardian is gone, and the workers with
-  // it.
+  // The processes that SIGKILL has not ended. Unavailable: the guardian is dead, and so are the
+  // workers.
   using Done = std::function<void(const absl::StatusOr<std::vector<StuckProcess>>&)>;
   // Called on the loop.
   struct Events {
-    std::function<void(pid_t)> ended;               // a process that Done has told of
+    std::function<void(pid_t)> ended;               // a process that Done named
     std::function<void(const absl::Status&)> lost;  // Unavailable, as above
   };
 
@@ -41,25 +41,26 @@ class NodeClearer {
   NodeClearer(const NodeClearer&) = delete;
   NodeClearer& operator=(const NodeClearer&) = delete;
 
-  // A worker that SIGKILL has not ended. It is collected when it has.
+  // Takes over a worker that SIGKILL has not ended, and reaps it once it ends.
   void Adopt(pid_t pid, UniqueFd pidfd, Rank rank, TimePoint killed_at);
 
-  // Calls `done` once, at once or within 2 s. `is_late`: what is left had its time already.
+  // Calls `done` once, at once or within 2 s. `is_late`: the remaining processes had their time
+  // already.
   void Clear(bool is_late, Done done);
 
-  // The guardian is gone: so is whatever was watched.
+  // The guardian is dead, and so are all watched processes.
   void Forget();
 
  private:
   struct Stuck {
     UniqueFd pidfd;
-    std::optional<Rank> rank;  // not set: left behind by a worker, and collected by the guardian
+    std::optional<Rank> rank;  // not set: a worker's left-over, which the guardian reaps
     TimePoint killed_at;
   };
 
   void Try();
   void Watch(pid_t pid, Stuck stuck);
-  // These are all that workers have left behind.
+  // `pids`: all processes that workers have left behind.
   void SetLeftBehind(const std::vector<pid_t>& pids);
   std::vector<StuckProcess> List() const;
   void OnEnded(pid_t pid);

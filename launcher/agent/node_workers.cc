@@ -17,7 +17,7 @@
 namespace ddprun {
 namespace {
 
-// For a child that was forked earlier and is about to fail as well.
+// The wait for a lower rank that was forked earlier and may fail as well.
 constexpr std::chrono::milliseconds kLowerRankWait{20};
 // The time for starting workers in one turn of the loop. One worker takes about 0.2 ms.
 constexpr std::chrono::milliseconds kStartTurn{5};
@@ -45,7 +45,7 @@ void NodeWorkers::StartAll(Start start, Standbys* standbys) {
 
 void NodeWorkers::StartSome() {
   const auto until = EventLoop::Clock::now() + kStartTurn;
-  // An event may end it.
+  // An event handler may reset starting_.
   while (starting_ && starting_->next < static_cast<int>(workers_.size())) {
     const auto now = EventLoop::Clock::now();
     if (now >= until) {
@@ -133,7 +133,8 @@ void NodeWorkers::SignalAll(int signo) {
 
 void NodeWorkers::Signal(Worker& worker, int signo) {
   if (signo == SIGKILL && !worker.killed_at) worker.killed_at = EventLoop::Clock::now();
-  if (signo == SIGTERM || signo == SIGKILL) worker.leaves = false;  // it is late
+  if (signo == SIGTERM || signo == SIGKILL)
+    worker.leaves = false;  // it does not leave any more: it is being ended
   const absl::Status status = runner_->SignalGroup(worker.process.pid, signo);
   if (!status.ok() && !absl::IsNotFound(status)) LogWarning(status.message());
 }
@@ -153,7 +154,7 @@ bool NodeWorkers::LetStay(LocalRank local_rank, Standbys& standbys) {
     return false;
   }
   const std::unique_ptr<Worker> worker = std::move(workers_[local_rank.value]);
-  loop_->Unwatch(worker->process.pidfd.get());  // should it have ended, `standbys` will see it
+  loop_->Unwatch(worker->process.pidfd.get());  // if it has ended, `standbys` will see it
   standbys.Adopt(local_rank, std::move(worker->process), std::move(worker->pump));
   return true;
 }
@@ -217,7 +218,7 @@ void NodeWorkers::Abandon() {
 
 void NodeWorkers::Clear(NodeClearer::Done done) {
   ForgetStarts();
-  bool is_late = false;  // the Supervisor gave one up: it had its time
+  bool is_late = false;  // the Supervisor gave a worker up, so the time is over
   for (std::unique_ptr<Worker>& worker : workers_) {
     if (worker == nullptr) continue;
     is_late = true;
@@ -268,11 +269,11 @@ void NodeWorkers::TellNotExecuted(bool all) {
 }
 
 void NodeWorkers::OnEnded(LocalRank local_rank) {
-  if (workers_[local_rank.value]->starting()) OnOutcome(local_rank);  // it is known by now
+  if (workers_[local_rank.value]->starting()) OnOutcome(local_rank);  // the outcome is known by now
   if (workers_[local_rank.value] == nullptr) return;
-  const bool was_killed = workers_[local_rank.value]->killed_at.has_value();  // by us
-  // The zombie keeps the group's number ours: end what the worker left behind, then hear its last
-  // words, and only then let it go.
+  const bool was_killed = workers_[local_rank.value]->killed_at.has_value();  // by this agent
+  // The zombie keeps the number of its group from being reused. So kill the rest of the group, read
+  // the worker's last messages, and reap the worker only then.
   Signal(*workers_[local_rank.value], SIGKILL);
   LetGo(*workers_[local_rank.value]);
   const std::unique_ptr<Worker> worker = std::move(workers_[local_rank.value]);
@@ -286,7 +287,7 @@ void NodeWorkers::OnEnded(LocalRank local_rank) {
 }
 
 void NodeWorkers::LetGo(Worker& worker) {
-  worker.leaves = false;  // whatever it still has said
+  worker.leaves = false;  // whatever its last messages say
   control_->ReadToEnd(worker.process.pid);
   worker.pump->ReadToEnd();
   loop_->Unwatch(worker.process.pidfd.get());

@@ -1,5 +1,5 @@
-// NodeWorkers: the worker processes of this node, from their start to their end: started,
-// signalled, heard and collected, as the Supervisor decides. It decides nothing.
+// NodeWorkers: starts, signals, hears and reaps the worker processes of this node, as the
+// Supervisor decides. It decides nothing.
 //
 // Belongs to the agent and its loop's thread.
 #ifndef DDPRUN_LAUNCHER_AGENT_NODE_WORKERS_H_
@@ -37,24 +37,24 @@ class NodeWorkers {
     pid_t pid = 0;
     ExitStatus status;
     std::vector<std::string> stderr_tail;
-    bool oom_killed = false;  // by the kernel, which was out of memory
+    bool oom_killed = false;  // killed by the kernel's out-of-memory killer
   };
   // Called on the loop.
   struct Events {
-    std::function<void(LocalRank, pid_t)> started;  // its program runs
-    // It does not, and will not. Of several whose programs cannot be executed the lowest rank comes
-    // first: the root cause of a wrong command is always the same.
+    std::function<void(LocalRank, pid_t)> started;  // the program runs
+    // The program could not be started. If several fail, the lowest rank is reported first, so that
+    // a wrong command always has the same root cause.
     std::function<void(LocalRank, const absl::Status&)> not_started;
     std::function<void(const Ended&)> ended;
-    // Unavailable, of ProcessRunner: the workers are out of reach, and dead.
+    // ProcessRunner returned Unavailable: the workers are dead.
     std::function<void(const absl::Status&)> lost;
-    std::function<void(pid_t)> stuck_ended;  // one that Clear() named is gone
+    std::function<void(pid_t)> stuck_ended;  // a process that Clear() named is gone
   };
   // How the workers of a generation are started.
   struct Start {
     Rank first_rank;
     std::function<SpawnRequest(LocalRank)> request;
-    std::function<std::string(LocalRank)> folder;  // for its log files
+    std::function<std::string(LocalRank)> folder;  // of its log files
   };
 
   // All pointers must outlive this object.
@@ -64,72 +64,72 @@ class NodeWorkers {
   NodeWorkers(const NodeWorkers&) = delete;
   NodeWorkers& operator=(const NodeWorkers&) = delete;
 
-  // Begins to start all workers, or makes them of standbys. An event tells of each, now or later.
-  // Of many a few are started in each turn of the loop: heartbeats go on.
+  // Begins to start all workers, from standbys where there are any. Each gets an event, now or
+  // later. Each turn of the loop starts only a few, so that heartbeats go on.
   void StartAll(Start start, Standbys* standbys);
   // The generation is over. Calls not_started for each worker that StartAll has not reached.
   void StopStarting();
-  // Workers that were standbys before: they were not started.
+  // The number of workers made from standbys instead of being started.
   int warm_count() const;
 
-  // Nothing where it is not there any more: its end is being handled.
+  // Does nothing if the worker is gone: its end is being handled.
   void Signal(LocalRank local_rank, int signo);
   void SignalAll(int signo);
   void AskToSave(LocalRank local_rank);
-  // It is to leave its generation, and then says that it waits.
+  // Asks the worker to leave its generation. The worker then says that it waits.
   void AskToLeave(LocalRank local_rank);
-  // The worker says that it waits. Where it was asked to leave it is given to `standbys`, and is
-  // not there any more: true.
+  // The worker said that it waits. If it was asked to leave, it moves to `standbys`, and this
+  // returns true.
   bool LetStay(LocalRank local_rank, Standbys& standbys);
   std::optional<pid_t> PidOf(LocalRank local_rank) const;
   std::optional<LocalRank> WithPid(pid_t pid) const;
 
-  // The guardian is gone, and the workers with it. Reads their last output and messages, and
+  // The guardian is dead, and so are the workers. Reads their last output and messages, then
   // forgets them.
   void Abandon();
-  // Gives up workers that SIGKILL has not ended, ends all other processes that are left, and calls
+  // Gives up workers that SIGKILL has not ended, kills all other remaining processes, and calls
   // `done`: node_clearer.h.
   void Clear(NodeClearer::Done done);
 
-  // With each heartbeat of a generation that runs.
+  // Call it with each heartbeat while a generation runs.
   void LookForOomKills(TimePoint now) { oom_.Look(now); }
-  // The workers of a generation are about to start. `secret`: theirs; empty: they have none.
+  // The workers of a generation are about to start. `secret`: of these workers; empty: none.
   // `will_tell`: as ProgressWatch::BeginGeneration.
   void BeginGeneration(Generation generation, std::string secret, bool will_tell) {
     oom_.Begin();
     progress_.BeginGeneration(generation, will_tell);
     secret_ = std::move(secret);
   }
-  // Of the workers that are there.
+  // The generation of the current workers.
   Generation generation() const { return progress_.generation(); }
-  // To the worker that has asked for it.
+  // Sends the secret to the worker that asked for it.
   void HandOverSecret(LocalRank local_rank);
-  // What the worker has said counts as progress. One that has said READY gets its progress page.
+  // Counts the worker's message as progress. A worker that said READY gets its progress page.
   void Hear(LocalRank local_rank, const ProcessId& speaker, const ControlMessage& message,
             TimePoint now);
-  // The progress of all workers of this generation. Dead workers are included.
+  // The progress of all workers of this generation, dead ones included.
   ProgressWatch& progress() { return progress_; }
   std::vector<pid_t> Pids() const;
-  // Those whose programs run, with their ranks.
+  // The workers whose programs run, with their ranks.
   std::vector<UsageMeter::RankWorker> RankWorkers() const;
   LogTotals log_totals() const { return logs_.totals(); }
 
-  // Hands what is held back for --collapse to the console.
+  // Writes the lines held back by --collapse to the console.
   void FlushLogs() { logs_.Flush(); }
 
  private:
   struct Worker {
     SpawnedProcess process;
     std::unique_ptr<LogPump> pump;
-    bool waited = false;  // as a standby, or after the generation before; it was not started
-    std::unique_ptr<LogPump> pump_before;  // of what it wrote until then; null: it was forked
+    bool waited = false;  // it was a standby, or left the previous generation; it was not started
+    std::unique_ptr<LogPump> pump_before;  // its output until then; null: it was forked
     Rank rank;
-    bool leaves = false;                 // it was asked to
+    bool leaves = false;                 // it was asked to leave
     std::optional<TimePoint> killed_at;  // when it got its first SIGKILL
-    // It is not known yet whether its program runs.
+    // Not yet known whether the program runs.
     bool starting() const { return process.outcome_pipe.valid(); }
   };
-  // StartAll, while it goes on.
+  // StartAll in progress.
   struct Starting {
     Start how;
     Standbys* standbys;
@@ -137,16 +137,16 @@ class NodeWorkers {
     EventLoop::TimerId turn = 0;
   };
 
-  // Those whose turn it is, and has the loop call it again for the others.
+  // Starts the next few, and has the loop call it again for the rest.
   void StartSome();
   absl::Status StartOne(LocalRank local_rank);
   void StopStarting(const absl::Status& why);
-  // Nobody waits for what becomes of the workers that are being started.
+  // Stops waiting for the outcome of the workers that are being started.
   void ForgetStarts();
-  // Its exec has succeeded or failed.
+  // The exec of the worker has succeeded or failed.
   void OnOutcome(LocalRank local_rank);
-  // Those whose exec has failed. One waits for a moment while a lower rank is starting, which may
-  // be about to fail as well; `all`: none does.
+  // Reports the failed execs. A report waits for a moment while a lower rank is starting, which may
+  // fail as well; `all`: no report waits.
   void TellNotExecuted(bool all);
   void OnEnded(LocalRank local_rank);
   void Signal(Worker& worker, int signo);
@@ -161,9 +161,9 @@ class NodeWorkers {
   std::string secret_;  // of this generation's workers
   ProgressWatch progress_;
   NodeClearer clearer_;
-  std::vector<std::unique_ptr<Worker>> workers_;  // by local rank; null: not there
+  std::vector<std::unique_ptr<Worker>> workers_;  // by local rank; null: no worker
   std::optional<Starting> starting_;
-  std::map<LocalRank, absl::Status> not_executed_;  // gone, and not told of
+  std::map<LocalRank, absl::Status> not_executed_;  // failed, not reported yet
   EventLoop::TimerId tell_not_executed_ = 0;
 };
 

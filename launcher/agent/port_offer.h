@@ -1,5 +1,5 @@
-// The port that this node offers for the store of rank 0, should rank 0 run here. Belongs to the
-// loop's thread.
+// The port that this node offers for the store in case rank 0 runs here. Belongs to the loop's
+// thread.
 #ifndef DDPRUN_LAUNCHER_AGENT_PORT_OFFER_H_
 #define DDPRUN_LAUNCHER_AGENT_PORT_OFFER_H_
 
@@ -12,12 +12,12 @@ namespace ddprun {
 
 class PortOffer {
  public:
-  // A port that is held here, or 0 where none is free. A fresh one where no worker runs and the
-  // last one was used: what is left of the last generation must not reach the next one's store.
+  // A port that this node holds, or 0 if none is free. It is a new port if no worker runs and the
+  // last port was used: left-over processes of the last generation must not reach the next store.
   int Offer(bool workers_running);
-  // Workers were told of it; a store may listen on it by now.
+  // Workers know the port; a store may listen on it.
   void Use() { used_ = true; }
-  // The bound socket that holds `port`, for who is to listen on it; nullopt: it is not held here.
+  // The bound socket that holds `port`, for the store to listen on; nullopt: not held here.
   std::optional<UniqueFd> Take(int port);
 
  private:

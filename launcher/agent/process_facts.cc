@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::size_t kMostProcesses = 64;  // of a rank
 
-// Of the line "NAME: 123" in `text`.
+// The number of the line "NAME: 123" in `text`.
 std::int64_t Number(const std::string& text, absl::string_view name) {
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {
     if (!absl::StartsWith(line, name)) continue;
@@ -35,9 +35,9 @@ std::int64_t Number(const std::string& text, absl::string_view name) {
   return 0;
 }
 
-// Of user and system, by all threads; proc(5) has the fields of stat.
+// User and system time of all threads. The fields of stat are in proc(5).
 Duration CpuTime(const std::string& stat) {
-  // The name of the program is in parentheses, and may have any character in it.
+  // The program's name is in parentheses and may contain any character.
   const std::size_t name_end = stat.rfind(')');
   if (name_end == std::string::npos || name_end + 2 > stat.size()) return {};
   const std::vector<std::string> words = absl::StrSplit(stat.substr(name_end + 2), ' ');
@@ -66,13 +66,13 @@ ProcessState StateOf(char state) {
   }
 }
 
-// A thread of this process that copies stacks. It may be left behind while it holds the process
-// (launcher/stacks/seize.h): that is no debugger.
+// True for a thread of this process: it copies stacks and is no debugger. It may be left behind
+// while it still traces the process (launcher/stacks/seize.h).
 bool IsOwnThread(std::int64_t tid) {
   return ::access(absl::StrCat("/proc/self/task/", tid).c_str(), F_OK) == 0;
 }
 
-// How often a thread was switched out; of its status.
+// How often a thread was switched out, by the text of its status.
 std::uint64_t SwitchesOf(const std::string& status) {
   return static_cast<std::uint64_t>(Number(status, "voluntary_ctxt_switches:") +
                                     Number(status, "nonvoluntary_ctxt_switches:"));
@@ -90,15 +90,15 @@ std::optional<DiskWait> DiskWaitOf(pid_t pid, pid_t tid) {
   return DiskWait{tid, SwitchesOf(status), WaitOf(thread)};
 }
 
-// As in ps(1); ' ': it has ended.
+// The state letter of ps(1); ' ': the thread has ended.
 char StateOfThread(pid_t pid, pid_t tid) {
   const std::string stat = stacks::ReadProc(absl::StrCat("/proc/", pid, "/task/", tid, "/stat"));
   const std::size_t name_end = stat.rfind(')');
   return name_end == std::string::npos || name_end + 2 >= stat.size() ? ' ' : stat[name_end + 2];
 }
 
-// How long each thread has waited for a CPU, and run: the main thread may wait for one that does,
-// as in backward(). And one that is in disk wait, the first thread where it is.
+// Records how long each thread ran or waited for a CPU: the main thread may wait for another thread
+// that works, as in backward(). Records the first thread in disk wait.
 void LookAtThreads(pid_t pid, ProcessFacts* facts) {
   constexpr std::size_t kMost = 512;  // some microseconds each
   for (const pid_t thread : stacks::ThreadsOf(pid, kMost)) {
@@ -116,14 +116,14 @@ void LookAtThreads(pid_t pid, ProcessFacts* facts) {
   }
 }
 
-// strace lets a process run on between two calls; a debugger mostly does not.
+// strace lets a process run between two system calls; a debugger usually does not.
 std::string DescribeTracer(pid_t tracer, char state_of_traced) {
   const auto stat = ReadProcessStat(tracer);
   return absl::StrCat(state_of_traced == 't' ? "is held by " : "is traced by ",
                       stat ? stat->name : "a process that has ended", " (pid ", tracer, ")");
 }
 
-// A process of the rank that traces another one, as some sandboxes do, is no debugger, either.
+// A tracer that belongs to the rank itself is no debugger: some sandboxes trace.
 void LookAtSpeaker(pid_t pid, const std::vector<pid_t>& family, ProcessFacts* facts) {
   const stacks::ThreadFacts thread = stacks::LookAtThread(pid, pid);
   facts->state = StateOf(thread.state);
@@ -137,26 +137,26 @@ void LookAtSpeaker(pid_t pid, const std::vector<pid_t>& family, ProcessFacts* fa
   if (!harmless) facts->tracer = DescribeTracer(static_cast<pid_t>(tracer), thread.state);
 }
 
-// Processes that load its data or copy its files work for it.
+// Counts processes that load data or copy files as work of the rank.
 void AddUse(pid_t pid, const std::string& stat, ProcessFacts* facts) {
   facts->cpu += CpuTime(stat);
   const std::string io = stacks::ReadProc(absl::StrCat("/proc/", pid, "/io"));
-  // The last two count mapped files, too.
+  // read_bytes and write_bytes include mapped files.
   for (const char* const name : {"rchar:", "wchar:", "read_bytes:", "write_bytes:"}) {
     facts->io_bytes += Number(io, name);
   }
 }
 
-// A rank is stopped if one of its processes is. The kernel's function says nothing more, but which
-// process to continue does.
+// A rank is stopped if one of its processes is. Names the process to continue: it helps more than
+// the kernel's function.
 void AddStopped(pid_t pid, const std::string& name, pid_t worker, ProcessFacts* facts) {
   if (facts->state == ProcessState::kTraced) return;
   facts->state = ProcessState::kStopped;
   facts->waits_for = pid == worker ? "" : absl::StrCat("process ", pid, " (", name, ")");
 }
 
-// It may write a checkpoint behind the training's back, as a thread may: it is told, and does not
-// decide.
+// Another process in disk wait may just write a checkpoint in the background. So it is reported,
+// but does not decide the rank's state.
 void AddDiskWait(pid_t pid, const std::string& name, ProcessFacts* facts) {
   facts->disk = DiskWaitOf(pid, pid);
   if (facts->disk) facts->disk->process = name;

@@ -1,10 +1,10 @@
-// What /proc says of a rank: whether it runs, what it has used, and what it waits for.
+// What /proc tells about a rank: its state, its use of resources, and what it waits for.
 //
-// Reads a few small files of procfs, which never wait for a disk. Any thread. What cannot be read,
-// because the process is gone or another user's, is left as it is in a fresh ProcessFacts.
+// Reads a few small files of procfs, which never wait for a disk. Any thread. A fact keeps its
+// default if it cannot be read, because the process is gone or belongs to another user.
 //
-// Costs some 15 µs for each thread and each process that is looked at: 3 ms for a rank of 200
-// threads. The agent's loop does it, so only of ranks that stand still (StillWatch::FactsOf).
+// Costs some 15 µs per thread and per process: 3 ms for a rank of 200 threads. The agent's loop
+// pays this, so it reads only ranks that stand still (StillWatch::FactsOf).
 #ifndef DDPRUN_LAUNCHER_AGENT_PROCESS_FACTS_H_
 #define DDPRUN_LAUNCHER_AGENT_PROCESS_FACTS_H_
 
@@ -14,15 +14,15 @@
 
 namespace ddprun {
 
-// Of a rank, whose processes are `worker`, the one that speaks for it, and what both have started;
-// the first 64 of them. `state` and `waits_for` are of the speaker's first thread, but a rank with
-// a stopped process is stopped. `waited` and `disk` are of the speaker's first 512 threads, and
-// `disk` else of another process.
+// The facts of a rank. Its processes are `worker`, `speaker` (the one that speaks for the rank) and
+// the descendants of both; the first 64 are read. `state` and `waits_for` are of the speaker's
+// first thread, but a rank with a stopped process is stopped. `waited` and `disk` are of the
+// speaker's first 512 threads; if none of them has `disk`, it is of another process.
 ProcessFacts ReadProcessFacts(pid_t worker, pid_t speaker);
 inline ProcessFacts ReadProcessFacts(pid_t pid) { return ReadProcessFacts(pid, pid); }
 
-// Of a process that SIGKILL has not ended: `state` and `waits_for` are of a thread that holds it,
-// which need not be the first. The rest is not set.
+// The facts of a process that SIGKILL has not ended: `state` and `waits_for` are of a thread that
+// keeps it alive, not always the first. Other facts are not set.
 ProcessFacts ReadStuckProcess(pid_t pid);
 
 }  // namespace ddprun

@@ -11,7 +11,7 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kMaxNames = 32;  // of phases that are counted, of one worker
+constexpr std::size_t kMaxNames = 32;  // of counted phases per worker
 
 void CountBegun(ProgressSnapshot* snapshot) {
   auto& begun = snapshot->begun;
@@ -33,7 +33,7 @@ void SetPhase(ProgressPhase phase, const std::string& name, TimePoint now, Progr
   CountBegun(to);
 }
 
-// Only the process that does the work knows of these. Others may say that steps will come.
+// Only the process that does the work can send these. Other processes may announce steps.
 bool IsOfTheWork(const ControlMessage& message) {
   return std::holds_alternative<StepMsg>(message) || std::holds_alternative<PhaseMsg>(message) ||
          std::holds_alternative<ReadyMsg>(message);
@@ -65,7 +65,7 @@ void ProgressWatch::OnMessage(LocalRank local_rank, const ControlMessage& messag
   if (told.source == ProgressSource::kNone) told.source = ProgressSource::kMessages;
   if (const auto* step = std::get_if<StepMsg>(&message)) {
     told.now.step = step->step;
-    // A step that is over ends what PHASE has said.
+    // The end of a step ends the phase that PHASE told.
     if (told.now.phase != ProgressPhase::kStep)
       SetPhase(ProgressPhase::kStep, "step", now, &told.now);
   } else if (const auto* phase = std::get_if<PhaseMsg>(&message)) {
@@ -117,7 +117,7 @@ std::vector<WorkerProgress> ProgressWatch::Read(TimePoint now) {
     }
     if (progress.now.moves != worker.seen_moves) {
       worker.seen_moves = progress.now.moves;
-      // A message has its own time.
+      // A message sets moved_at by itself.
       if (progress.source == ProgressSource::kPage) worker.told.moved_at = now;
       progress.moved_at = worker.told.moved_at;
     }

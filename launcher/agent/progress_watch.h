@@ -1,7 +1,7 @@
-// ProgressWatch: how far this node's workers are, from their progress pages and from what they say
+// ProgressWatch: the progress of this node's workers, from their progress pages and their messages
 // on the control socket. It judges nothing.
 //
-// Belongs to NodeWorkers and the loop's thread. Costs a few loads for each worker and Read().
+// Belongs to NodeWorkers and the loop's thread. Each Read() costs a few loads per worker.
 #ifndef DDPRUN_LAUNCHER_AGENT_PROGRESS_WATCH_H_
 #define DDPRUN_LAUNCHER_AGENT_PROGRESS_WATCH_H_
 
@@ -20,32 +20,32 @@ class ProgressWatch {
  public:
   explicit ProgressWatch(int workers) : workers_(workers) { BeginGeneration(Generation{0}); }
 
-  // The workers of `generation` are about to start. What is known of others is forgotten; until
-  // then it stays, also of workers that are dead. `will_tell`: all of them will tell their steps,
-  // as if each had said TELLS=1.
+  // The workers of `generation` are about to start. Forgets the progress of all earlier workers,
+  // which is kept until now also for dead ones. `will_tell`: all workers will tell their steps, as
+  // if each had said TELLS=1.
   void BeginGeneration(Generation generation, bool will_tell = false);
 
   Generation generation() const { return generation_; }
 
-  // What the worker has said, by the process `speaker`: the worker itself, or one that it has
-  // started.
+  // A message of the worker. `speaker`: the process that sent it, the worker or one of its
+  // descendants.
   void OnMessage(LocalRank local_rank, const ControlMessage& message, TimePoint now,
                  const ProcessId& speaker = {});
 
-  // The process that does the rank's work: the one that told its last step or phase, else the first
-  // that has told anything. nullopt: none has, or it has ended.
+  // The process that does the rank's work: it told the last step or phase, else it was the first to
+  // tell anything. nullopt: no process told anything, or that process has ended.
   std::optional<ProcessId> SpeakerOf(LocalRank local_rank) const;
 
-  // The descriptor of the worker's page, which stays ours; -1 where there is none to be had, which
-  // is said once. Makes the page the first time.
+  // The descriptor of the worker's page; this object owns it. The first call makes the page. -1:
+  // that failed; the log says so once.
   int PageOf(LocalRank local_rank);
 
-  // Of each worker, by local rank.
+  // The progress of each worker, by local rank.
   std::vector<WorkerProgress> Read(TimePoint now);
 
  private:
   struct Worker {
-    WorkerProgress told;  // by messages; its moved_at is of both
+    WorkerProgress told;  // by messages; its moved_at counts the page too
     std::optional<ProgressPageFile> page;
     std::uint64_t seen_moves = 0;
     ProcessId speaker{};

@@ -15,9 +15,9 @@ namespace ddprun {
 namespace {
 
 constexpr std::size_t kMostForkers = 64;   // whose children are looked for
-constexpr std::size_t kMostCounted = 256;  // of a rank, that are counted
+constexpr std::size_t kMostCounted = 256;  // per rank, for the count
 
-constexpr std::size_t kMostPeers = 4;  // of a rank, that are told
+constexpr std::size_t kMostPeers = 4;  // per rank, in the report
 
 std::uint32_t NumberOf(Rank rank) { return static_cast<std::uint32_t>(rank.value); }
 

@@ -1,5 +1,5 @@
-// The processes of a rank. The one that agents start may be a shell or a wrapper, and the training
-// a child of it; the training may wait for children in turn, as a DataLoader does.
+// The processes of a rank. The worker that the agent starts may be a shell or a wrapper with the
+// training as its child. The training may have children in turn, for example of a DataLoader.
 //
 // Reads procfs, which never waits for a disk. Any thread.
 #ifndef DDPRUN_LAUNCHER_AGENT_RANK_PROCESSES_H_
@@ -20,19 +20,19 @@ namespace ddprun {
 
 struct RankProcess {
   Rank rank;
-  ProcessId process{};  // the one that speaks for the rank, else its worker
-  pid_t worker = 0;     // as it was started; may be the same
+  ProcessId process{};  // the process that speaks for the rank, else its worker
+  pid_t worker = 0;     // the process that the agent started; may be the same
 };
 
 // `pid`, its children, and their children; at most `most`.
 std::vector<pid_t> WithDescendants(pid_t pid, std::size_t most);
 
-// All processes of a rank, at most `most`: the one that speaks first, then what it has started,
-// then the worker with the rest of what that has started.
+// All processes of a rank, at most `most`, in this order: the speaker, its descendants, the worker,
+// the rest of the worker's descendants.
 std::vector<pid_t> ProcessesOf(pid_t speaker, pid_t worker, std::size_t most);
 
-// The stacks of all ranks, each with at most kMostShownProcesses others of its processes. The
-// ranks' own come first: they are what a verdict needs. Blocks as stacks::TakeStacks() does.
+// The stacks of all ranks, and of at most kMostShownProcesses more processes of each. The ranks'
+// own processes come first: the verdict needs them. Blocks like stacks::TakeStacks().
 inline constexpr std::size_t kMostShownProcesses = 8;
 StackTree TakeStacksOf(absl::Span<const RankProcess> ranks,
                        std::chrono::steady_clock::time_point deadline,

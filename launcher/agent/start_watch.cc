@@ -15,9 +15,8 @@ namespace ddprun {
 namespace {
 
 constexpr std::chrono::milliseconds kFirstInterval{100};
-constexpr int kIntervalsPerTime = 4;  // of what has passed so far
-constexpr std::chrono::minutes kWatchLimit{
-    30};  // whatever has not begun to work by then is not measured
+constexpr int kIntervalsPerTime = 4;             // an interval is 1/4 of the elapsed time
+constexpr std::chrono::minutes kWatchLimit{30};  // a longer start is not measured
 constexpr char kEstablished[] = "01";
 
 std::string ReadAll(const std::string& path) {
@@ -45,8 +44,8 @@ int CountConnectionsTo(int port, absl::string_view proc_net_tcp) {
 }
 
 std::int64_t CpuTicks(absl::string_view proc_pid_stat) {
-  // The name is in brackets and may hold anything: what follows the last one is counted from
-  // field 3.
+  // The program's name is in parentheses and may contain anything. The fields after the last
+  // parenthesis begin with field 3.
   constexpr std::size_t kUserTime = 14 - 3;
   constexpr std::size_t kTimes = 4;  // utime stime cutime cstime
   const std::size_t name_end = proc_pid_stat.rfind(')');

@@ -1,16 +1,15 @@
-// StartWatch: how long the workers of this node take until they are at work, whatever program they
-// are: so that a crash soon after the start can be told from one in the middle of the work.
+// StartWatch: measures how long the workers of this node take until they are at work, for any
+// program. So a crash during the start can be told from a crash during the work.
 //
-// A start is over when every worker has told so (a step, ddp::init() is done), when as many
-// connections to MASTER_PORT are open from this host as it has workers, or when the workers have
-// used as much CPU time as in the last start. The latter two are looked at again and again, at
-// intervals that grow with the time: so the result is at most a quarter too long.
+// A start is over when every worker has told so (a step, ddp::init() is done), when this host has
+// as many open connections to MASTER_PORT as workers, or when the workers have used as much CPU
+// time as in the last start. The last two are polled at intervals that grow with the time, so the
+// result is at most a quarter too long.
 //
-// A job of one worker may never connect to anything. So its start counts as 5 s, until one of these
-// signs comes after all.
+// The worker of a one-worker job may never connect to anything. So its start counts as 5 s, unless
+// one of these signs comes later.
 //
-// Belongs to the agent's loop and is used from its thread; reads small files of /proc, which never
-// wait for a disk.
+// Belongs to the loop's thread. Reads small files of /proc, which never wait for a disk.
 #ifndef DDPRUN_LAUNCHER_AGENT_START_WATCH_H_
 #define DDPRUN_LAUNCHER_AGENT_START_WATCH_H_
 
@@ -29,15 +28,15 @@
 
 namespace ddprun {
 
-// Of /proc/net/tcp or tcp6: how many connections are established to this port, of whichever host.
+// Counts the established connections to this port, of any host, in a text of /proc/net/tcp or tcp6.
 int CountConnectionsTo(int port, absl::string_view proc_net_tcp);
-// Of /proc/PID/stat: the clock ticks that the process and the children it waited for have used.
+// The clock ticks used by the process and its reaped children, from a text of /proc/PID/stat.
 std::int64_t CpuTicks(absl::string_view proc_pid_stat);
 
 class StartWatch {
  public:
   using Done = std::function<void(Generation, Duration)>;
-  using Pids = std::function<std::vector<pid_t>()>;  // of the workers that run now
+  using Pids = std::function<std::vector<pid_t>()>;  // of the running workers
 
   // `loop` must outlive this object. `done` is called on the loop, once for each start that ends;
   // for a job's only worker also after `assumed` without a sign.
@@ -47,10 +46,10 @@ class StartWatch {
   StartWatch(const StartWatch&) = delete;
   StartWatch& operator=(const StartWatch&) = delete;
 
-  // The workers of this generation are about to be spawned. `alone`: one in the whole job.
+  // The workers of this generation are about to be spawned. `alone`: the job has one worker.
   void Begin(Generation generation, int master_port, bool alone);
   void OnAtWork(LocalRank local_rank);
-  // They end.
+  // The workers end.
   void End();
 
  private:

@@ -16,16 +16,16 @@
 namespace ddprun {
 namespace {
 
-// The entry `index` of the GPUs that are visible, or GPU `index` where all are.
+// Leaves one GPU: entry `index` of the visible ones, or GPU `index` if all are visible.
 void TakeOneGpu(int index, std::map<std::string, std::string>* variables) {
   const auto [gpu, all] = variables->emplace("CUDA_VISIBLE_DEVICES", absl::StrCat(index));
   if (all) return;
   const std::vector<std::string> visible = absl::StrSplit(gpu->second, ',');
-  if (index >= static_cast<int>(visible.size())) return;  // the configuration has refused that
+  if (index >= static_cast<int>(visible.size())) return;  // refused by the configuration
   gpu->second = std::string(absl::StripAsciiWhitespace(visible[index]));
 }
 
-// The agent's flags as variables. They hold no secret, but where to find one: no worker's business.
+// The agent's flags as variables. They have no secret, only its place; workers do not need it.
 bool IsAboutCredentials(absl::string_view name) {
   if (!absl::ConsumePrefix(&name, "DDPRUN_") && !absl::ConsumePrefix(&name, "PET_")) return false;
   return absl::StartsWith(name, "TOKEN") || absl::StartsWith(name, "TLS_") ||
@@ -36,12 +36,12 @@ constexpr std::chrono::hours kLongestHangLimit(24 * 7);
 
 using Variables = std::map<std::string, std::string>;
 
-// What a worker has that is not from its agent.
+// The variables of a worker that do not come from its agent.
 Variables UsersVariables(const std::vector<std::string>& inherited, const Variables& configured) {
   Variables variables;
   for (const std::string& entry : inherited) {
     const std::size_t equals = entry.find('=');
-    if (equals == std::string::npos || equals == 0) continue;  // not a variable
+    if (equals == std::string::npos || equals == 0) continue;  // no variable
     std::string name = entry.substr(0, equals);
     if (!IsAboutCredentials(name)) variables[std::move(name)] = entry.substr(equals + 1);
   }
@@ -52,7 +52,7 @@ Variables UsersVariables(const std::vector<std::string>& inherited, const Variab
   return variables;
 }
 
-// 0: hangs are not judged. At most what fits into an int.
+// 0: hangs are not judged. The limit fits into an int.
 std::chrono::milliseconds HangLimit(const JobConfig& config) {
   const Duration limit = std::min<Duration>(LongestHangLimit(JobSpecOf(config)), kLongestHangLimit);
   return std::chrono::duration_cast<std::chrono::milliseconds>(limit);

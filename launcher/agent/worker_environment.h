@@ -13,9 +13,9 @@
 
 namespace ddprun {
 
-// All that the environment of a worker is made of, beside what it inherits.
+// The facts for a worker's environment, besides the inherited variables.
 struct WorkerPlace {
-  const JobConfig* config = nullptr;  // what is set for the job; outlives this
+  const JobConfig* config = nullptr;  // outlives this object
   Generation generation;
   Assignment assignment;  // of this node
   LocalRank local_rank;
@@ -25,27 +25,27 @@ struct WorkerPlace {
   std::string control_socket;
 
   Rank rank() const { return Rank{assignment.first_rank.value + local_rank.value}; }
-  // A rendezvous that counts no roles has one for all workers.
+  // A rendezvous that does not count roles: all workers have one role.
   RolePlace role_place() const {
     return assignment.role.world_size > 0 ? assignment.role
                                           : RolePlace{assignment.first_rank, assignment.world_size};
   }
 };
 
-// As workers know it, and say whose files are whose.
+// The run id as workers see it and write it into their files.
 std::string RunIdText(RunId run_id);
 
 // NAME=value for every variable, sorted by name: `inherited` (as in environ), over it `configured`
-// (the job file's env), over it what worker/contract/environment.h promises. What is promised
-// "unless set" is left to the other two. What ddprun itself reads of `inherited` about credentials
-// is left out.
+// (the job file's env), over it what worker/contract/environment.h promises. A variable promised
+// "unless set" keeps its value from the other two. Credentials that ddprun reads from `inherited`
+// are left out.
 std::vector<std::string> WorkerEnvironment(const WorkerPlace& place,
                                            const std::vector<std::string>& inherited,
                                            const std::map<std::string, std::string>& configured);
 
-// Of a warm standby for the local rank of `place`: the same without what is known only when it
-// becomes a worker (ranks, sizes of the job, master, generation, error file), and DDPRUN_STANDBY=1.
-// `place.assignment` is not used.
+// The environment of a warm standby for the local rank of `place`: as above, with DDPRUN_STANDBY=1
+// and without what is known only once it becomes a worker (ranks, sizes of the job, master,
+// generation, error file). `place.assignment` is not used.
 std::vector<std::string> StandbyEnvironment(const WorkerPlace& place,
                                             const std::vector<std::string>& inherited,
                                             const std::map<std::string, std::string>& configured);

@@ -1,7 +1,7 @@
-// What becomes of the output of this node's workers: for each worker a LogPump to its files, and
-// to the console as far as the job's options let it be shown there.
+// The output of this node's workers. Each worker has a LogPump to its files, and to the console if
+// the job's options allow it.
 //
-// Belongs to the agent and its loop's thread; lives as long as the agent.
+// Belongs to the agent, for its whole life, and to the loop's thread.
 #ifndef DDPRUN_LAUNCHER_AGENT_WORKER_LOGS_H_
 #define DDPRUN_LAUNCHER_AGENT_WORKER_LOGS_H_
 
@@ -29,19 +29,19 @@ class WorkerLogs {
     std::string prefix_template;  // "" is the default
   };
 
-  // `loop` and `files` must outlive this object, and this object the pumps it makes.
+  // `loop` and `files` must outlive this object; this object must outlive its pumps.
   WorkerLogs(Options options, EventLoop* loop, WriterThread* files, Console console);
   WorkerLogs(const WorkerLogs&) = delete;
   WorkerLogs& operator=(const WorkerLogs&) = delete;
 
-  // Takes over the pipes of a worker that was just started. `folder` gets its log files.
+  // Takes over the pipes of a worker that was just started. Its log files go to `folder`.
   std::unique_ptr<LogPump> Pump(const std::string& folder, Rank rank, LocalRank local_rank,
                                 SpawnedProcess* process);
 
-  // Since the start. Where stdout and stderr have one terminal, its lines count as stdout's.
+  // Totals since the start. If stdout and stderr are one terminal, its lines count as stdout's.
   LogTotals totals() const;
 
-  // Hands what is held back for --collapse to the console.
+  // Writes the lines held back by --collapse to the console.
   void Flush();
 
  private:
@@ -52,15 +52,14 @@ class WorkerLogs {
   EventLoop* const loop_;
   WriterThread* const files_;
   const Console console_;
-  LogTotals read_;  // by the pumps
-  // With --collapse. Where both streams have one console, they are both collapse_out_'s.
+  LogTotals read_;  // read by the pumps
+  // Set with --collapse. If both streams have one console, collapse_out_ takes both.
   std::unique_ptr<CollapsingConsole> collapse_out_;
   std::unique_ptr<CollapsingConsole> collapse_err_;
-  int first_rank_ = 0;  // local rank 0's global rank, in the generation that is running
+  int first_rank_ = 0;  // global rank of local rank 0 in the running generation
 };
 
-// The value of TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE among `environ`, entries NAME=value; "" when
-// there is none.
+// The value of TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE in `environ` (NAME=value); "": not set.
 std::string PrefixTemplate(const std::vector<std::string>& environ);
 
 }  // namespace ddprun

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kMaxFileBytes = 64 << 10;
 
-// The beginning of a file, or "".
+// The first bytes of a file; "": it cannot be read.
 std::string ReadSmallFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return "";
@@ -29,8 +29,8 @@ std::string ReadSmallFile(const std::string& path) {
   return text;
 }
 
-// Whether the pids that this process sees are those of the kernel's log. The first PID namespace
-// has the same inode on every machine (PROC_PID_INIT_INO).
+// True: the pids of this process are those of the kernel's log. The first PID namespace has the
+// same inode on every machine (PROC_PID_INIT_INO).
 bool IsFirstPidNamespace(const std::string& link) {
   std::error_code error;
   return std::filesystem::read_symlink(link, error) == "pid:[4026531836]";
@@ -76,7 +76,7 @@ void OomProbe::Look(TimePoint now) {
     unclaimed_ += count - last_count_;
     counted_at_ = now;
   } else if (now - counted_at_ > kRecent) {
-    unclaimed_ = 0;  // of another process: a worker would have ended by now
+    unclaimed_ = 0;  // kills of another process: a worker would have ended by now
   }
   last_count_ = count;
 }
@@ -98,7 +98,8 @@ void OomProbe::ReadLog() {
   char record[8192];
   while (true) {
     const ssize_t size = read(kernel_log_.get(), record, sizeof record);
-    if (size < 0 && errno == EPIPE) {  // the kernel needed the room; the next read goes on
+    if (size < 0 &&
+        errno == EPIPE) {  // the kernel has overwritten records; the next read continues
       log_lost_lines_ = true;
       continue;
     }

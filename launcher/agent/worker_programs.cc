@@ -17,9 +17,9 @@
 namespace ddprun {
 namespace {
 
-// The fork server may have one thread only: OpenBLAS starts its own when it is loaded, and
-// fork_server.py gives the workers theirs. torch counts the GPUs without CUDA, which could not be
-// forked.
+// The fork server must have one thread only. OpenBLAS would start threads when it is loaded;
+// fork_server.py restores the workers' setting. torch counts GPUs without CUDA, because an
+// initialized CUDA does not survive fork().
 constexpr std::array<std::pair<absl::string_view, absl::string_view>, 2> kForkServerVariables = {
     {{"OPENBLAS_NUM_THREADS", "1"}, {"PYTORCH_NVML_BASED_CUDA_CHECK", "1"}}};
 
@@ -115,13 +115,13 @@ void WorkerPrograms::Preload(Standbys::Options* standbys) const {
     return;
   }
   std::vector<std::string> command = options_.config.command;
-  // The configuration has checked that there is a program.
+  // The configuration has checked that there is a Python program.
   const auto at = command.begin() + static_cast<std::ptrdiff_t>(*FindPythonProgram(command));
   const std::vector<std::string> program(at, command.end());
   command.insert(at, {preloader, absl::StrJoin(options_.config.restart.preload, ",")});
   ForkServerProcess::Options& server = standbys->fork_server.emplace();
   server.request = StandbyRequest(command, LocalRank{0});
-  server.request.cpus.clear();  // it is every worker's
+  server.request.cpus.clear();  // it forks for every worker
   SetForkServerVariables(&server.request.env);
   server.order = [this, program](LocalRank rank) {
     std::vector<std::string> order = WorkerArguments(program, rank);

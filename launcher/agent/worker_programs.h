@@ -1,5 +1,5 @@
-// WorkerPrograms: what this node executes for each worker and each standby: arguments, environment,
-// and what Python finds on its path.
+// WorkerPrograms: what this node executes for each worker and standby: arguments, environment, and
+// Python's path.
 //
 // Belongs to the agent and its loop's thread.
 #ifndef DDPRUN_LAUNCHER_AGENT_WORKER_PROGRAMS_H_
@@ -21,22 +21,22 @@ namespace ddprun {
 
 class WorkerPrograms {
  public:
-  // Both pointers must outlive this object. Gives Python workers the module ddprun, or says in the
-  // log why not.
+  // Both pointers must outlive this object. Gives Python workers the module ddprun, or logs why it
+  // cannot.
   WorkerPrograms(const AgentOptions* options, RunDirectory* run, std::string control_socket);
 
   SpawnRequest RequestFor(const SupervisorActions::SpawnWorkers& spawn, LocalRank local_rank) const;
   Standbys::Options StandbyOptions() const;
-  // --auto-step tells the workers' steps: they are judged for hangs from their start on.
+  // True with --auto-step, which tells the workers' steps: hangs are judged from the start on.
   bool WillTellSteps() const;
 
  private:
   void AddPythonModule();
   SpawnRequest StandbyRequest(const std::vector<std::string>& command, LocalRank local_rank) const;
-  // With --preload: the options of the fork server.
+  // Sets the options of the fork server for --preload.
   void Preload(Standbys::Options* standbys) const;
-  CpuList CpusOf(LocalRank local_rank) const;  // empty: it is not bound
-  // Where this node's worker with this local rank is: what is the same in every generation.
+  CpuList CpusOf(LocalRank local_rank) const;  // empty: not bound
+  // The part of this worker's place that is the same in every generation.
   WorkerPlace Place(LocalRank local_rank) const;
 
   const AgentOptions& options_;

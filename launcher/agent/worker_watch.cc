@@ -10,7 +10,7 @@
 namespace ddprun {
 namespace {
 
-// For the stacks of this node's workers. Shorter than the 5 s that the rendezvous waits for them.
+// The limit for copying this node's stacks. The rendezvous waits 5 s for them.
 constexpr std::chrono::seconds kStacksLimit{4};
 
 }  // namespace
@@ -57,14 +57,14 @@ NodeProgress WorkerWatch::Look() {
   return progress;
 }
 
-// The progress pages of a generation are there until the next one starts, also those of the dead.
+// The progress pages of a generation stay until the next one starts, those of dead workers too.
 std::vector<EnteredCall> WorkerWatch::LastCalls(Generation generation) {
   if (workers_->progress().generation() != generation) return {};
   return LastCallsOf(workers_->progress().Read(EventLoop::Clock::now()));
 }
 
-// While the stacks of a worker are copied, the kernel says that a debugger has it. So the facts
-// from before are used, but not for ever: copying may block.
+// While the stacks of a worker are copied, the kernel reports a tracer. So the earlier facts are
+// used, but only for a limited time, because copying may block.
 ProcessFacts WorkerWatch::FactsOf(int pid) {
   const auto known = facts_.find(pid);
   const bool copying = taking_stacks_ > 0 && EventLoop::Clock::now() < copying_until_;
@@ -113,6 +113,12 @@ void WorkerWatch::OnStraggler(const StragglerMsg& straggler) {
                                             std::chrono::microseconds(straggler.others));
   if (news && straggler.ended) LogInfo(*news);
   if (news && !straggler.ended) LogWarning(*news);
+}
+
+void WorkerWatch::FillIn(NodeUsage* usage) const {
+  if (!runs_) return;
+  usage->stragglers = stragglers_.size();
+  usage->straggler_ranks = stragglers_.Lowest(NodeUsage::kMostNamed);
 }
 
 }  // namespace ddprun

@@ -19,6 +19,7 @@
 #include "launcher/os/event_loop.h"
 #include "launcher/os/off_loop.h"
 #include "launcher/stacks/take_stacks.h"
+#include "rendezvous/core/measures/node_usage.h"
 #include "rendezvous/core/messages.h"
 #include "rendezvous/core/types.h"
 #include "worker/contract/control.h"
@@ -51,8 +52,9 @@ class WorkerWatch {
                   std::function<void(const EncodedStackTree&)> done);
 
   void OnStraggler(const StragglerMsg& straggler);
-  // Ranks of the job that keep the others waiting; where rank 0 runs.
-  int stragglers() const { return runs_ ? stragglers_.size() : 0; }
+  void OnCompares() { stragglers_.Compare(); }
+  // Puts in who keeps the others of the job waiting, where a worker of this node tells.
+  void FillIn(NodeUsage* usage) const;
   // A process that belongs to no worker has told a step: while workers run the log says so, once.
   void OnStepOfNobody(const ProcessId& speaker);
 

@@ -1,8 +1,11 @@
 #include <cstdio>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "launcher/commands/commands.h"
+#include "launcher/node/etcd_check.h"
+#include "launcher/node/etcd_facts.h"
 #include "launcher/node/node_check.h"
 #include "launcher/node/node_facts.h"
 
@@ -10,7 +13,12 @@ namespace ddprun {
 
 int CheckNode(const DoctorCommand& command, const Host& host) {
   const NodeFacts facts = LookAtNode(command.config, host);
-  const std::vector<Finding> findings = JudgeNode(command.config, facts);
+  std::vector<Finding> findings = JudgeNode(command.config, facts);
+  if (!command.etcd.endpoints.empty()) {
+    for (Finding& finding : JudgeEtcd(LookAtEtcd(command.etcd, command.config.insecure))) {
+      findings.push_back(std::move(finding));
+    }
+  }
   std::fputs(
       (command.json ? FindingsToJson(facts.host, findings) : FindingsToText(findings)).c_str(),
       stdout);

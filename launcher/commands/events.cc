@@ -1,12 +1,51 @@
 // ddprun events.
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <string>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "launcher/commands/operator.h"
+#include "launcher/text/event_position.h"
 #include "launcher/text/event_trace.h"
 
 namespace ddprun {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// What is done with the lines of one command.
+class EventPrinter {
+ public:
+  // `goes_on`: there may be another stream after this one.
+  EventPrinter(const OperatorCommand& command, bool goes_on)
+      : command_(command), goes_on_(goes_on) {}
+
+  // Until `events` ends. False when nobody reads stdout any more.
+  bool Take(OperatorClient::Events& events) {
+    std::string line;
+    while (events.Next(&line)) {
+      if (command_.trace) {
+        trace_.Add(line);
+      } else if ((!goes_on_ || position_.IsNew(line)) && !PrintOut(absl::StrCat(line, "\n"))) {
+        return false;
+      }
+    }
+    return true;
+  }
+  std::int64_t since_ms() const { return position_.since_ms(); }
+  std::string Trace() { return trace_.Finish(); }
+
+ private:
+  const OperatorCommand& command_;
+  const bool goes_on_;
+  EventPosition position_;
+  EventTrace trace_;
+};
+
+}  // namespace
 
 int ShowEvents(const OperatorCommand& command, OperatorClient& client) {
   OperatorClient::EventsWanted wanted{command.job, command.follow, 0, false};
@@ -15,20 +54,24 @@ int ShowEvents(const OperatorCommand& command, OperatorClient& client) {
     wanted.since_ms =
         (std::chrono::duration_cast<std::chrono::milliseconds>(now) - *command.since).count();
   }
-  auto events = client.Follow(wanted);
-  if (!events.ok()) return FailOperator(command, events.status());
-  EventTrace trace;
-  std::string line;
-  while ((*events)->Next(&line)) {
-    if (command.trace) {
-      trace.Add(line);
-    } else if (!PrintOut(absl::StrCat(line, "\n"))) {
-      return 0;
+  const bool may_go_on = command.follow && client.several();
+  EventPrinter printer(command, may_go_on);
+  auto patience = Clock::now();  // with rendezvous of which none leads
+  for (;;) {
+    auto events = client.Follow(wanted);
+    absl::Status status = events.status();
+    if (events.ok()) {
+      if (!printer.Take(**events)) return 0;
+      status = (*events)->Finish();
+      patience = Clock::now() + command.timeout;
     }
+    const bool goes_on = may_go_on && absl::IsUnavailable(status) && Clock::now() < patience;
+    if (!goes_on && !status.ok()) return FailOperator(command, status);
+    if (!goes_on) break;
+    wanted.since_ms = std::max(wanted.since_ms, printer.since_ms());
+    std::this_thread::sleep_for(kRetryRendezvous);
   }
-  const absl::Status status = (*events)->Finish();
-  if (!status.ok()) return FailOperator(command, status);
-  if (command.trace) PrintOut(absl::StrCat(trace.Finish(), "\n"));
+  if (command.trace) PrintOut(absl::StrCat(printer.Trace(), "\n"));
   return 0;
 }
 

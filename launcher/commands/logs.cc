@@ -2,11 +2,13 @@
 #include <re2/re2.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +18,12 @@
 
 namespace ddprun {
 namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Of what is read again where another rendezvous leads: more than a line takes from the worker to
+// us.
+constexpr std::chrono::seconds kOverlap{1};
 
 OperatorClient::LogsWanted WantedBy(const OperatorCommand& command) {
   OperatorClient::LogsWanted wanted;
@@ -49,7 +57,7 @@ void Note(const OperatorCommand& command, const std::string& text) {
 class LogPrinter {
  public:
   LogPrinter(const OperatorCommand& command, LogLines::Options options)
-      : command_(command), lines_(std::move(options)) {}
+      : command_(command), lines_(std::in_place, std::move(options)) {}
 
   // False when nobody reads stdout any more.
   bool Take(const OperatorClient::LogPart& part) {
@@ -58,22 +66,57 @@ class LogPrinter {
       Note(command_, absl::StrCat("generation ", generation.value));
     }
     generation_ = generation;
-    if (!part.end) return Write(lines_.Add(part.source, part.text));
-    const bool read = Write(lines_.End(part.source));
+    if (!part.end) return Write(lines_->Add(part.source, part.text));
+    const bool read = Write(lines_->End(part.source));
     if (part.note.empty()) return read;
     whole_ = false;
     Note(command_, absl::StrCat(LogPrefix(part.source), " ", part.note));
     return read;
   }
 
+  // The files are read from another place on.
+  void StartAnew(LogLines::Options options) { lines_.emplace(std::move(options)); }
+
   bool whole() const { return whole_; }
 
  private:
   const OperatorCommand& command_;
-  LogLines lines_;
+  std::optional<LogLines> lines_;  // always set
   std::optional<Generation> generation_;
   bool whole_ = true;
 };
+
+int PrintLogs(const OperatorCommand& command, OperatorClient& client,
+              const LogLines::Options& options) {
+  LogPrinter printer(command, options);
+  OperatorClient::LogsWanted wanted = WantedBy(command);
+  auto heard = Clock::now();
+  auto patience = heard;  // with rendezvous of which none leads
+  for (;;) {
+    const auto logs = client.ReadLogs(wanted);
+    absl::Status status = logs.status();
+    OperatorClient::LogPart part;
+    while (logs.ok() && (*logs)->Next(&part)) {
+      heard = Clock::now();
+      if (!printer.Take(part)) return 0;
+    }
+    if (logs.ok()) {
+      status = (*logs)->Finish();
+      patience = Clock::now() + command.timeout;
+    }
+    if (status.ok()) return printer.whole() ? 0 : 1;
+    const bool goes_on = command.follow && client.several() && absl::IsUnavailable(status);
+    if (!goes_on || Clock::now() >= patience) return FailOperator(command, status);
+    if (logs.ok()) {
+      Note(command, absl::StrCat("lost the rendezvous at ", client.endpoint(),
+                                 ": going on with the one that leads, from a few lines before"));
+    }
+    std::this_thread::sleep_for(kRetryRendezvous);
+    printer.StartAnew(options);
+    wanted.span = {};
+    wanted.span.since = Clock::now() - heard + kOverlap;
+  }
+}
 
 }  // namespace
 
@@ -92,16 +135,7 @@ int ShowLogs(const OperatorCommand& command, OperatorClient& client) {
       return RE2::PartialMatch({line.data(), line.size()}, pattern);
     };
   }
-  const auto logs = client.ReadLogs(WantedBy(command));
-  if (!logs.ok()) return FailOperator(command, logs.status());
-  LogPrinter printer(command, std::move(options));
-  OperatorClient::LogPart part;
-  while ((*logs)->Next(&part)) {
-    if (!printer.Take(part)) return 0;
-  }
-  const absl::Status status = (*logs)->Finish();
-  if (!status.ok()) return FailOperator(command, status);
-  return printer.whole() ? 0 : 1;
+  return PrintLogs(command, client, options);
 }
 
 }  // namespace ddprun

@@ -3,9 +3,11 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "launcher/commands/commands.h"
+#include "launcher/config/values.h"
 #include "launcher/connection/credentials.h"
 #include "launcher/text/printable.h"
 #include "rendezvous/client/system_resolver.h"
@@ -81,17 +83,19 @@ absl::Status CheckThatJobExists(const OperatorCommand& command, const std::strin
 int Operate(const OperatorCommand& command) {
   UseSystemResolver();
   OperatorClient::Options options;
-  options.endpoint = command.endpoint;
   options.timeout = command.timeout;
   // What a command prints is for programs: that the files cannot be used, it will say if it
   // matters.
-  auto credentials = LoadCredentials(command.credentials, command.endpoint, command.insecure,
-                                     [](bool, const std::string&) {});
+  const std::vector<std::string> endpoints = SplitEndpoints(command.endpoint);
+  const auto credentials = LoadCredentialsOfAll(command.credentials, endpoints, command.insecure,
+                                                [](bool, const std::string&) {});
   if (!credentials.ok()) {
     FailOperator(command, credentials.status());
     return kExitUsage;
   }
-  options.credentials = *std::move(credentials);
+  for (std::size_t place = 0; place < endpoints.size(); ++place) {
+    options.places.push_back({endpoints[place], (*credentials)[place]});
+  }
   if (command.kind == OperatorCommand::Kind::kTop) return ShowTop(command, std::move(options));
   OperatorClient client(std::move(options));
   switch (command.kind) {

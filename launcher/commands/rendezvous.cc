@@ -21,6 +21,8 @@
 #include "launcher/commands/commands.h"
 #include "launcher/commands/idle_watch.h"
 #include "launcher/commands/page/rendezvous_page.h"
+#include "launcher/commands/several/candidate.h"
+#include "launcher/commands/several/execute_again.h"
 #include "launcher/config/values.h"
 #include "launcher/connection/credentials.h"
 #include "launcher/connection/state_home.h"
@@ -152,11 +154,15 @@ class Daemon {
   void ShutDownServers();
   int CannotStart(const absl::Status& why, int exit_code);
   int Usage(const absl::Status& why);
+  // Ends what is served, and executes this program again.
+  int StandByAgain();
 
   void OnSignal(int signo);
+  [[noreturn]] void EndAtOnce(int signo);
   void ReopenFiles();
   RendezvousServer::Options ServerOptions();
   void WarnOfStrangers(const std::string& endpoint);
+  void OnReignOver(const Candidate::End& end);
   void Stop();
 
   const RendezvousCommand& command_;
@@ -173,9 +179,12 @@ class Daemon {
   std::shared_ptr<const auth::ServerCredentials> credentials_;
   UniqueFd terminal_;  // stderr as it was
   Console console_;
+  std::unique_ptr<Candidate> candidate_;  // null without --etcd
   std::unique_ptr<RendezvousServer> server_;
   std::unique_ptr<RendezvousPage> page_;  // null without --http
+  std::optional<Candidate::End> reign_over_;
   bool lost_right_ = false;
+  bool asked_to_end_ = false;
 };
 
 int Daemon::Run() {
@@ -194,10 +203,32 @@ int Daemon::Run() {
     console_.out->Write("", absl::StrCat("ddprun rendezvous: page on ", page_->url(), "\n"));
   }
   Notify(ServiceNotify(absl::StrCat("READY=1\nSTATUS=listening on ", endpoint)));
+  if (candidate_ != nullptr) {
+    candidate_->Start(server_.get(), command_.host, OustedBefore());
+  }
   loop_.Run();
+  if (reign_over_ && reign_over_->status.ok() && !asked_to_end_) return StandByAgain();
   Notify(ServiceNotify("STOPPING=1"));
   Stop();
+  if (reign_over_ && !reign_over_->status.ok()) return ExitCodeOfStart(reign_over_->status);
   return lost_right_ ? kExitUnavailable : 0;
+}
+
+int Daemon::StandByAgain() {
+  Stop();
+  const absl::Status status = ExecuteAgain(reign_over_->ousted);
+  return CannotStart(status, kExitUnavailable);
+}
+
+void Daemon::OnReignOver(const Candidate::End& end) {
+  if (reign_over_) return;
+  reign_over_ = end;
+  if (!end.status.ok()) {
+    LogError(absl::StrCat(end.why, ": ", end.status.message()));
+  } else {
+    LogInfo(absl::StrCat(end.why, asked_to_end_ ? "" : ": stands by again"));
+  }
+  loop_.Quit();
 }
 
 std::optional<int> Daemon::LoadCredentials() {
@@ -264,6 +295,10 @@ RendezvousServer::Options Daemon::ServerOptions() {
     options.store = std::make_shared<FileStore>(
         std::move(store), [](std::string_view text) { LogInfo(std::string(text)); });
   }
+  if (candidate_ != nullptr) {
+    candidate_->AddTo(&options);
+    return options;
+  }
   options.lost_right = [this] {
     loop_.Post([this] {
       LogError("ending: the agents of these jobs are to find the rendezvous that has taken over");
@@ -316,6 +351,13 @@ std::optional<int> Daemon::StartServer() {
   } else if (command_.until_idle) {
     idle_.emplace(&loop_, *command_.until_idle, command_.starter);
   }
+  if (!command_.etcd.endpoints.empty()) {
+    auto candidate = Candidate::Create(
+        command_.etcd, credentials_,
+        [this](const Candidate::End& end) { loop_.Post([this, end] { OnReignOver(end); }); });
+    if (!candidate.ok()) return CannotStart(candidate.status(), kExitUsage);
+    candidate_ = *std::move(candidate);
+  }
   // The token is there before anybody can connect; who knows a port that the kernel chooses?
   if (command_.port != 0) {
     if (const auto exit_code = TakeFolder(command_.port)) return exit_code;
@@ -340,8 +382,10 @@ std::optional<int> Daemon::StartServer() {
 
 absl::Status Daemon::StartPage() {
   if (command_.http.host.empty()) return absl::OkStatus();
-  auto page = RendezvousPage::Start(command_.http, server_.get(), events_,
-                                    {command_.state_dir, command_.credentials.tls_cert});
+  auto page = RendezvousPage::Start(
+      command_.http, server_.get(), events_,
+      {command_.state_dir,
+       {{"grpc", command_.credentials.tls_cert}, {"http", command_.http.certificate_file}}});
   if (page.ok()) page_ = *std::move(page);
   return page.status();
 }
@@ -366,13 +410,24 @@ void Daemon::WarnOfStrangers(const std::string& endpoint) {
 }
 
 void Daemon::OnSignal(int signo) {
+  const bool ends = signo == SIGTERM || signo == SIGINT || signo == SIGQUIT;
   if (signo == SIGTERM && idle_) {
     idle_->EndSoon();
-  } else if (signo == SIGTERM || signo == SIGINT || signo == SIGQUIT) {
+  } else if (ends && candidate_ != nullptr) {
+    if (std::exchange(asked_to_end_, true)) EndAtOnce(signo);
+    candidate_->Resign();
+  } else if (ends) {
     loop_.Quit();
   } else if (signo == SIGHUP) {
     ReopenFiles();
   }
+}
+
+// For who does not want to wait until another one leads.
+void Daemon::EndAtOnce(int signo) {
+  if (folder_) folder_->Remove();
+  console_.err->Flush(EventLoop::Clock::now() + kFlushLimit);
+  _exit(128 + signo);
 }
 
 void Daemon::ReopenFiles() {
@@ -389,6 +444,7 @@ void Daemon::ReopenFiles() {
 // The page asks the server until its own end, and is told until the server's.
 void Daemon::ShutDownServers() {
   if (page_ != nullptr) page_->Shutdown();
+  if (candidate_ != nullptr) candidate_->Stop();
   if (server_ != nullptr) server_->Shutdown();
 }
 
@@ -414,6 +470,10 @@ int ServeRendezvous(const RendezvousCommand& command) {
                  "--munge, listen on 127.0.0.1, or say --insecure where the network is trusted; "
                  "docs/security.md\n",
                  command.host.c_str());
+    return kExitUsage;
+  }
+  if (const absl::Status safe = CheckEtcd(command.etcd, command.insecure); !safe.ok()) {
+    std::fprintf(stderr, "ddprun rendezvous: %s\n", std::string(safe.message()).c_str());
     return kExitUsage;
   }
   RaiseDescriptorLimit();

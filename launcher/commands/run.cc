@@ -64,6 +64,28 @@ int ExitCodeOf(const absl::Status& status) {
   return absl::IsInternal(status) ? kExitInternal : kExitUnavailable;
 }
 
+// How much longer than its own lease one of several rendezvous counts on an agent after it has
+// taken over (docs/internals/leases.md).
+constexpr std::chrono::seconds kHoldOfNewLeader{6};
+
+// `last`: the place where the rendezvous was heard last.
+void TellThatAgentIsGone(const JobConfig& config, const Header& agent, int last) {
+  const std::vector<std::string> endpoints = PlacesOf(config.rendezvous);
+  const auto credentials =
+      LoadCredentialsOfAll(config.rendezvous.credentials, endpoints, config.insecure);
+  if (!credentials.ok()) return;
+  std::vector<RendezvousPlace> places = {{endpoints[last], (*credentials)[last]}};
+  if (config.rendezvous.several()) {
+    for (int place = 0; place < static_cast<int>(endpoints.size()); ++place) {
+      if (place != last) places.push_back({endpoints[place], (*credentials)[place]});
+    }
+  }
+  // When the lease is over, the others know.
+  Duration limit = config.spec.lease;
+  if (config.rendezvous.several()) limit += kHoldOfNewLeader;
+  ReportGone(places, agent, limit).IgnoreError();
+}
+
 // What the guardian does for an agent that was killed, when its workers are gone. `run`, which is
 // the guardian's own copy then, must outlive the guardian's start, and so must `heard_at`, which it
 // shares with the agent.
@@ -75,14 +97,7 @@ GuardianOptions LastDuties(const JobConfig& config, AgentId agent_id, RunDirecto
     if (left.empty() && !config.standalone()) {
       const Header agent{config.rendezvous.id, config.rendezvous.requeue_number, Generation{-1},
                          agent_id};
-      const auto credentials = LoadCredentials(config.rendezvous.credentials,
-                                               config.rendezvous.endpoint, config.insecure);
-      if (credentials.ok()) {
-        // When the lease is over, the others know.
-        ReportGone(EndpointAt(config.rendezvous.endpoint, heard_at->Get()), agent,
-                   config.spec.lease, *credentials)
-            .IgnoreError();
-      }
+      TellThatAgentIsGone(config, agent, heard_at->Get());
     }
     run->RemoveTemporary();
   };

@@ -27,7 +27,7 @@ absl::StatusOr<std::string> StatusText(const OperatorCommand& command, OperatorC
   if (!json.ok()) return json.status();
   if (const absl::Status status = CheckThatJobExists(command, *json); !status.ok()) return status;
   if (command.json) return absl::StrCat(*json, "\n");
-  return StatusTable(*json, {command.endpoint, command.verbosity > 0});
+  return StatusTable(*json, {client.endpoint(), command.verbosity > 0});
 }
 
 // Shows the status until it is interrupted: on a terminal always the newest, else each one after

@@ -37,8 +37,8 @@ struct CredentialsConfig {
 };
 
 struct RendezvousConfig {
-  // host:port of a running `ddprun rendezvous`. Empty: standalone, the rendezvous runs inside this
-  // process on a Unix socket.
+  // host:port of a running `ddprun rendezvous`; of several that share an etcd, with commas. Empty:
+  // standalone, the rendezvous runs inside this process on a Unix socket.
   std::string endpoint;
   std::string id = kUnnamedJob;  // names the job; one daemon serves many
   // Until the endpoint must have answered.
@@ -57,6 +57,9 @@ struct RendezvousConfig {
   int spare_ports = 0;
   CredentialsConfig credentials{};
   bool preflight = false;  // check this node as `ddprun doctor` does, before it joins
+
+  // One of them leads, and another one does when that is lost.
+  bool several() const { return endpoint.find(',') != std::string::npos; }
 };
 
 // What counts as a hang of the job, and what is done then.
@@ -95,6 +98,7 @@ struct MetricsConfig {
   std::string cert{};    // PEM files; empty: none
   std::string key{};
   std::string token_file{};  // that scrapers must show; empty: none
+  std::string name{};        // by which scrapers know this node, too; empty: none
   bool per_rank = false;     // series of each rank, too
 };
 

@@ -42,6 +42,7 @@ class Finisher {
     ResolveProcesses();
     CheckNodes();
     CheckGpus();
+    TakeSeveral();
     CheckLease();
     ResolveRequeueNumber();
     ResolveCommand();
@@ -123,6 +124,28 @@ class Finisher {
     AddProblem(OriginOf("virtual_local_rank"),
                absl::StrCat("each worker needs a GPU of its own (found ", config_.nproc_per_node,
                             " workers and CUDA_VISIBLE_DEVICES=", *visible, ")"));
+  }
+
+  // With several rendezvous nobody starts one, and their agents are heard more often.
+  void TakeSeveral() {
+    RendezvousConfig& rendezvous = config_.rendezvous;
+    if (!rendezvous.several()) return;
+    const auto given = [&](const char* key) { return draft_.origins.count(key) != 0; };
+    if (given("rendezvous.autostart") && rendezvous.autostart == "true") {
+      AddProblem(OriginOf("rendezvous.autostart"),
+                 absl::StrCat("an agent starts a rendezvous at a single endpoint only (found true, "
+                              "and the endpoints ",
+                              rendezvous.endpoint,
+                              "); start each with `ddprun rendezvous --etcd`, and say false here"));
+    }
+    rendezvous.autostart = "false";
+    if (!given("rendezvous.heartbeat")) config_.spec.heartbeat = kHeartbeatOfSeveral;
+    if (config_.spec.lease >= kMinLeaseOfSeveral) return;
+    AddProblem(OriginOf("rendezvous.lease"),
+               absl::StrCat("with several endpoints the lease must be at least ",
+                            FormatDuration(kMinLeaseOfSeveral),
+                            ", or a change of the leader would end the workers (found ",
+                            FormatDuration(config_.spec.lease), "); leave it out"));
   }
 
   void CheckLease() {

@@ -71,10 +71,11 @@ constexpr JobKey kKeys[] = {
      [](JobDraft& d) -> Field { return &d.config.spec.save_timeout; },
      "How long the workers have to make a checkpoint before a planned stop (a node that is drained "
      "or preempted, `ddprun stop --save`)."},
-    {"rendezvous", "endpoint", KeyType::kEndpoint, 1, kMaxPort,
+    {"rendezvous", "endpoint", KeyType::kEndpoints, 1, kMaxPort,
      [](JobDraft& d) -> Field { return &d.config.rendezvous.endpoint; },
      "host:port of a running `ddprun rendezvous`; 29400 where the port is left out; an IPv6 "
-     "address in brackets. Empty: standalone, this node alone."},
+     "address in brackets. Several that share an etcd: with commas, at most nine; the agents "
+     "follow the one that leads. Empty: standalone, this node alone."},
     {"rendezvous", "id", KeyType::kName, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.rendezvous.id; },
      "Names the job, equally on every node; one rendezvous serves many jobs. `none`: a standalone "
@@ -83,7 +84,8 @@ constexpr JobKey kKeys[] = {
      [](JobDraft& d) -> Field { return &d.config.rendezvous.autostart; },
      "Where nobody listens on the endpoint: the agent on whose host its address lives starts the "
      "rendezvous, which ends by itself after the job. auto: as true on loopback and with "
-     "--insecure, but where credentials are given the agent waits for it. false: you start it.",
+     "--insecure, but where credentials are given the agent waits for it. false: you start it, as "
+     "all of several endpoints.",
      "auto|true|false"},
     {"rendezvous", "master_addr", KeyType::kAddress, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.spec.master_addr; },
@@ -255,6 +257,10 @@ constexpr JobKey kKeys[] = {
      [](JobDraft& d) -> Field { return &d.config.told.metrics.token_file; },
      "File with the token that a scraper must show, as Authorization: Bearer TOKEN; only its owner "
      "may read it. Off loopback there must be one, unless --insecure is given."},
+    {"metrics", "http_host", KeyType::kAddress, 0, 0,
+     [](JobDraft& d) -> Field { return &d.config.told.metrics.name; },
+     "One more name by which scrapers may ask for this node, beside its addresses, its host name "
+     "and the host of metrics.http."},
     {"metrics", "per_rank", KeyType::kBoolean, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.told.metrics.per_rank; },
      "Four series for each rank of this node, beside those of all its workers."},

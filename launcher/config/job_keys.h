@@ -30,6 +30,7 @@ enum class KeyType {
   kDuration,     // min..max milliseconds
   kNumbers,      // whole numbers, each min..max: a list, or text with commas; "" is none
   kEndpoint,     // host:port; "" is none
+  kEndpoints,    // one or several with commas; "" is none
   kNodes,        // N or MIN:MAX, each min..max
   kProcesses,    // min..max, auto, gpu or cpu
   kStandbys,     // min..max, or auto

@@ -153,9 +153,10 @@ absl::Status SetOfHangs(const JobKey& key, absl::string_view text, JobDraft* dra
 
 absl::Status SetEndpoint(const JobKey& key, absl::string_view text, JobDraft* draft) {
   if (text.empty()) return Store(key, draft, std::string());
-  const auto endpoint = ParseEndpoint(text, static_cast<int>(key.min), kDefaultPort);
-  if (!endpoint.has_value()) return UnexpectedValue(key, Quoted(text));
-  return Store(key, draft, FormatEndpoint(*endpoint));
+  auto endpoints = ParseEndpoints(text, static_cast<int>(key.min), kDefaultPort);
+  const bool too_many = key.type == KeyType::kEndpoint && absl::StrContains(text, ',');
+  if (!endpoints.has_value() || too_many) return UnexpectedValue(key, Quoted(text));
+  return Store(key, draft, *std::move(endpoints));
 }
 
 }  // namespace
@@ -184,6 +185,9 @@ std::string Expected(const JobKey& key) {  // table
       return absl::StrCat("a list of whole numbers, each ", Range(key));
     case KeyType::kEndpoint:
       return absl::StrCat("HOST:PORT, the port ", Range(key), ", such as node1:", kDefaultPort);
+    case KeyType::kEndpoints:
+      return absl::StrCat("HOST:PORT, the port ", Range(key), ", such as node1:", kDefaultPort,
+                          "; or up to ", kMaxEndpoints, " different ones, with commas");
     case KeyType::kNodes:
       return absl::StrCat("a number of nodes N, or MIN:MAX with MIN not above MAX, ", Range(key));
     case KeyType::kProcesses:
@@ -248,6 +252,7 @@ absl::Status SetFromText(const JobKey& key, absl::string_view text, JobDraft* dr
     case KeyType::kNumbers:
       return SetNumbers(key, text, draft);
     case KeyType::kEndpoint:
+    case KeyType::kEndpoints:
       return SetEndpoint(key, text, draft);
     case KeyType::kNodes:
       return SetNodes(key, text, draft);

@@ -9,6 +9,8 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
@@ -169,6 +171,25 @@ std::optional<Endpoint> ParseEndpoint(absl::string_view text, int min_port,
 std::string FormatEndpoint(const Endpoint& endpoint) {
   const bool ipv6 = absl::StrContains(endpoint.host, ":");
   return absl::StrCat(ipv6 ? "[" : "", endpoint.host, ipv6 ? "]:" : ":", endpoint.port);
+}
+
+std::optional<std::string> ParseEndpoints(absl::string_view text, int min_port,
+                                          std::optional<int> default_port) {
+  std::vector<std::string> endpoints;
+  for (const absl::string_view part : absl::StrSplit(text, ',')) {
+    const auto endpoint = ParseEndpoint(absl::StripAsciiWhitespace(part), min_port, default_port);
+    if (!endpoint.has_value()) return std::nullopt;
+    endpoints.push_back(FormatEndpoint(*endpoint));
+    const bool twice =
+        std::find(endpoints.begin(), endpoints.end() - 1, endpoints.back()) != endpoints.end() - 1;
+    if (twice || endpoints.size() > kMaxEndpoints) return std::nullopt;
+  }
+  return absl::StrJoin(endpoints, ",");
+}
+
+std::vector<std::string> SplitEndpoints(absl::string_view endpoints) {
+  if (absl::StartsWith(endpoints, "unix:")) return {std::string(endpoints)};
+  return absl::StrSplit(endpoints, ',', absl::SkipEmpty());
 }
 
 std::optional<std::vector<std::string>> SplitCommand(absl::string_view text) {

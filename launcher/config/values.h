@@ -5,6 +5,7 @@
 #define DDPRUN_LAUNCHER_CONFIG_VALUES_H_
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -49,6 +50,15 @@ struct Endpoint {
 std::optional<Endpoint> ParseEndpoint(absl::string_view text, int min_port,
                                       std::optional<int> default_port);
 std::string FormatEndpoint(const Endpoint& endpoint);
+
+// So many rendezvous may stand for one another.
+inline constexpr std::size_t kMaxEndpoints = 9;
+
+// One or several of the above with commas, each once and with its port: "h1:29400,h2:29400".
+std::optional<std::string> ParseEndpoints(absl::string_view text, int min_port,
+                                          std::optional<int> default_port);
+// What it is made of. A Unix socket is one.
+std::vector<std::string> SplitEndpoints(absl::string_view endpoints);
 
 // Splits as a shell would, without its expansions: white space separates words, '...' is literal,
 // "..." takes \" and \\, a backslash elsewhere makes the next character literal. $, * and # mean

@@ -25,6 +25,11 @@ constexpr absl::string_view kCondaFlags =
     "--no-capture-output --live-stream --dev --debug-wrapper-scripts -v --verbose";
 constexpr absl::string_view kCondaValues = "-n --name -p --prefix --cwd";
 
+constexpr absl::string_view kContainerFlags =
+    "--nv --rocm -e --cleanenv -c --contain -C --containall --no-home --writable-tmpfs";
+constexpr absl::string_view kContainerValues =
+    "-B --bind -H --home --env --env-file --pwd --cwd --overlay";
+
 constexpr Starter kStarters[] = {
     {"env", "-i --ignore-environment - -v --debug", "-u --unset -C --chdir", 0, true},
     {"numactl", "-l --localalloc -a --all -b --balancing",
@@ -41,6 +46,13 @@ constexpr Starter kStarters[] = {
     {"conda", kCondaFlags, kCondaValues, 0, false, "run"},
     {"mamba", kCondaFlags, kCondaValues, 0, false, "run"},
     {"micromamba", kCondaFlags, kCondaValues, 0, false, "run"},
+    {"uv", "--no-sync --frozen --locked --offline --active -q --quiet",
+     "--with --extra --group -p --python --project --directory --env-file", 0, false, "run"},
+    {"poetry", "", "", 0, false, "run"},
+    {"pdm", "", "", 0, false, "run"},
+    {"pipenv", "", "", 0, false, "run"},
+    {"apptainer", kContainerFlags, kContainerValues, 1, false, "exec"},
+    {"singularity", kContainerFlags, kContainerValues, 1, false, "exec"},
 };
 
 constexpr absl::string_view kShells[] = {"sh", "bash", "dash", "ash", "ksh", "zsh"};

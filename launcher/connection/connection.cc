@@ -10,12 +10,16 @@
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "launcher/config/values.h"
 #include "launcher/connection/credentials.h"
+#include "launcher/connection/leader_watch.h"
 #include "launcher/connection/persistent_rendezvous_client.h"
 #include "launcher/log.h"
 #include "launcher/os/local_address.h"
 #include "rendezvous/auth/client_credentials.h"
 #include "rendezvous/auth/server_credentials.h"
+#include "rendezvous/client/channel_source.h"
+#include "rendezvous/client/follower.h"
 #include "rendezvous/client/grpc_rendezvous_client.h"
 #include "worker/contract/job_name.h"
 
@@ -36,17 +40,29 @@ int PortOf(const std::string& endpoint) {
 absl::StatusOr<std::string> NodeAddress(const JobConfig& config) {
   if (!config.local_addr.empty()) return config.local_addr;
   if (config.standalone()) return std::string("127.0.0.1");
-  const std::string host = HostOf(config.rendezvous.endpoint);
-  auto address = LocalAddressTowards(host, 1);
-  // Debian has the own name of a host in /etc/hosts as 127.0.1.1: nothing for the other nodes.
-  if (address.ok() && IsLoopback(*address) && !IsLoopback(host)) {
-    if (const auto outside = OutsideAddress(); outside.has_value()) return *outside;
+  absl::StatusOr<std::string> address;
+  // Of several the first one that a name server knows.
+  for (const std::string& endpoint : SplitEndpoints(config.rendezvous.endpoint)) {
+    const std::string host = HostOf(endpoint);
+    address = LocalAddressTowards(host, 1);
+    if (!address.ok()) continue;
+    // Debian has the own name of a host in /etc/hosts as 127.0.1.1: nothing for the other nodes.
+    if (IsLoopback(*address) && !IsLoopback(host)) {
+      if (const auto outside = OutsideAddress(); outside.has_value()) return *outside;
+    }
+    break;
   }
   return address;
 }
 
-std::string EndpointAt(const std::string& endpoint, int place) {
-  return absl::StrCat(endpoint.substr(0, endpoint.rfind(':')), ":", PortOf(endpoint) + place);
+std::vector<std::string> PlacesOf(const RendezvousConfig& config) {
+  if (config.several()) return SplitEndpoints(config.endpoint);
+  std::vector<std::string> places = {config.endpoint};
+  const std::string host = config.endpoint.substr(0, config.endpoint.rfind(':'));
+  for (int spare = 1; spare <= config.spare_ports; ++spare) {
+    places.push_back(absl::StrCat(host, ":", PortOf(config.endpoint) + spare));
+  }
+  return places;
 }
 
 namespace {
@@ -117,6 +133,77 @@ absl::Status CheckMunged(const auth::ClientCredentials& credentials, RendezvousH
   }
 }
 
+// How to reach the rendezvous at one place.
+struct MeetingPlace {
+  std::string endpoint;
+  std::shared_ptr<const auth::ClientCredentials> credentials;
+  std::shared_ptr<ChannelSource> shared;  // of several rendezvous; else null
+};
+
+std::vector<MeetingPlace> MeetingPlacesOf(
+    const RendezvousConfig& config, const std::vector<std::string>& places,
+    const std::vector<std::shared_ptr<const auth::ClientCredentials>>& credentials) {
+  std::vector<MeetingPlace> all;
+  for (std::size_t place = 0; place < places.size(); ++place) {
+    all.push_back({places[place], credentials[place], nullptr});
+    if (!config.several()) continue;
+    all.back().shared = std::make_shared<ChannelSource>(places[place], credentials[place]);
+  }
+  return all;
+}
+
+PersistentRendezvousClient::Options ClientOptionsOf(const JobConfig& config,
+                                                    std::vector<MeetingPlace> meeting,
+                                                    RendezvousHosts* hosts, SharedPlace* heard_at) {
+  PersistentRendezvousClient::Options options;
+  options.places = static_cast<int>(meeting.size());
+  options.several = config.rendezvous.several();
+  options.credentials_outdated = [meeting](int place) {
+    return meeting[place].credentials->Outdated();
+  };
+  options.make_client = [meeting = std::move(meeting)](int place, Duration limit) {
+    const MeetingPlace& there = meeting[place];
+    return std::make_unique<GrpcRendezvousClient>(
+        GrpcRendezvousClient::Options{there.endpoint, limit, there.credentials, there.shared});
+  };
+  options.ensure_running = [hosts](int place) {
+    return hosts != nullptr && hosts->EnsureRunning(place);
+  };
+  options.denied_at = [hosts](int place) {
+    if (hosts != nullptr) hosts->OnDenied(place);
+  };
+  options.heard_at = [heard_at, hosts](int place) {
+    heard_at->Set(place);
+    if (hosts != nullptr) hosts->OnHeard();
+  };
+  // So that a lease sees at least one attempt, however short it is.
+  const Duration third = config.spec.lease / 3;
+  options.timing.longest_backoff = std::min(options.timing.longest_backoff, third);
+  options.timing.shortest_attempt = std::min(options.timing.shortest_attempt, third);
+  return options;
+}
+
+// The client, and of several rendezvous who leads it to the one that leads.
+void Meet(const JobConfig& config, const std::vector<MeetingPlace>& meeting, std::uint64_t seed,
+          SharedPlace* heard_at, EventLoop* loop, Connection* connection) {
+  auto options = ClientOptionsOf(config, meeting, connection->hosts.get(), heard_at);
+  options.timing.seed = seed;
+  auto client = std::make_unique<PersistentRendezvousClient>(loop, std::move(options));
+  if (config.rendezvous.several()) {
+    connection->leader = std::make_unique<LeaderWatch>(
+        loop, static_cast<int>(meeting.size()), seed,
+        [meeting](int place, Follower::Handler handler) {
+          return Follow(meeting[place].shared, std::move(handler));
+        },
+        [client = client.get(), meeting](std::optional<int> place) {
+          client->Lead(place, place ? absl::StrCat("the rendezvous at ", meeting[*place].endpoint,
+                                                   " leads now")
+                                    : "");
+        });
+  }
+  connection->client = std::move(client);
+}
+
 }  // namespace
 
 std::string WarnOfName(const JobConfig& config, const std::string& node_address) {
@@ -145,44 +232,22 @@ absl::StatusOr<Connection> PrepareConnection(const JobConfig& config, const RunD
     connection.client = connection.own->MakeClient();
     return connection;
   }
-  const std::string& endpoint = config.rendezvous.endpoint;
+  const std::vector<std::string> places = PlacesOf(config.rendezvous);
   const auto credentials =
-      LoadCredentials(config.rendezvous.credentials, endpoint, config.insecure, &LogTlsFiles);
+      LoadCredentialsOfAll(config.rendezvous.credentials, places, config.insecure, &LogTlsFiles);
   if (!credentials.ok()) return credentials.status();
-  if (const std::string& warning = (*credentials)->warning(); !warning.empty()) LogWarning(warning);
+  const auth::ClientCredentials& first = *credentials->front();
+  if (!first.warning().empty()) LogWarning(first.warning());
   if (const std::string warning = WarnOfName(config, connection.node_address); !warning.empty()) {
     LogWarning(warning);
   }
-  const int places = 1 + config.rendezvous.spare_ports;
-  const absl::Status hosted = AddHosts(config, run, places, loop, &connection.hosts);
+  const int count = static_cast<int>(places.size());
+  const absl::Status hosted = AddHosts(config, run, count, loop, &connection.hosts);
   if (!hosted.ok()) return hosted;
-  const absl::Status munged = CheckMunged(**credentials, connection.hosts.get());
+  const absl::Status munged = CheckMunged(first, connection.hosts.get());
   if (!munged.ok()) return munged;
-  PersistentRendezvousClient::Options persistent;
-  persistent.places = places;
-  persistent.make_client = [endpoint, credentials = *credentials](int place, Duration limit) {
-    return std::make_unique<GrpcRendezvousClient>(
-        GrpcRendezvousClient::Options{EndpointAt(endpoint, place), limit, credentials});
-  };
-  persistent.credentials_outdated = [credentials = *credentials] {
-    return credentials->Outdated();
-  };
-  persistent.ensure_running = [hosts = connection.hosts.get()](int place) {
-    return hosts != nullptr && hosts->EnsureRunning(place);
-  };
-  persistent.denied_at = [hosts = connection.hosts.get()](int place) {
-    if (hosts != nullptr) hosts->OnDenied(place);
-  };
-  persistent.heard_at = [heard_at, hosts = connection.hosts.get()](int place) {
-    heard_at->Set(place);
-    if (hosts != nullptr) hosts->OnHeard();
-  };
-  // So that a lease sees at least one attempt, however short it is.
-  const Duration third = config.spec.lease / 3;
-  persistent.timing.longest_backoff = std::min(persistent.timing.longest_backoff, third);
-  persistent.timing.shortest_attempt = std::min(persistent.timing.shortest_attempt, third);
-  persistent.timing.seed = seed;
-  connection.client = std::make_unique<PersistentRendezvousClient>(loop, std::move(persistent));
+  Meet(config, MeetingPlacesOf(config.rendezvous, places, *credentials), seed, heard_at, loop,
+       &connection);
   return connection;
 }
 

@@ -8,10 +8,12 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "launcher/agent/run/run_directory.h"
 #include "launcher/config/job_config.h"
+#include "launcher/connection/leader_watch.h"
 #include "launcher/connection/own_rendezvous.h"
 #include "launcher/connection/rendezvous_host.h"
 #include "launcher/connection/shared_place.h"
@@ -24,8 +26,9 @@ namespace ddprun {
 std::string HostOf(const std::string& endpoint);
 int PortOf(const std::string& endpoint);
 
-// Of the rendezvous, should it be at this of its places: 0 is the endpoint itself.
-std::string EndpointAt(const std::string& endpoint, int place);
+// The endpoints where the rendezvous may be, not standalone: those that stand for one another, or
+// one and its spare ports.
+std::vector<std::string> PlacesOf(const RendezvousConfig& config);
 
 // Of this node, for the others. May block on a name server.
 absl::StatusOr<std::string> NodeAddress(const JobConfig& config);
@@ -35,10 +38,11 @@ std::string WarnOfName(const JobConfig& config, const std::string& node_address)
 
 struct Connection {
   std::string node_address;  // of this node, for the others
-  // In the order in which they must be made; each but the last may be null.
+  // In the order in which they must be made; each but `client` may be null.
   std::unique_ptr<OwnRendezvous> own;  // of a standalone job
   std::unique_ptr<RendezvousHosts> hosts;
   std::unique_ptr<RendezvousClient> client;  // not open yet
+  std::unique_ptr<LeaderWatch> leader;       // leads `client`, of several rendezvous
 };
 
 // `version`: of this program, for a rendezvous in this process.

@@ -1,5 +1,6 @@
 #include "launcher/connection/credentials.h"
 
+#include <map>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -62,6 +63,26 @@ absl::StatusOr<std::shared_ptr<const auth::ClientCredentials>> LoadCredentials(
       CredentialOptionsOf(config, IsReachable(endpoint)), std::move(log));
   if (!credentials.ok()) return absl::FailedPreconditionError(credentials.status().message());
   return credentials;
+}
+
+absl::StatusOr<std::vector<std::shared_ptr<const auth::ClientCredentials>>> LoadCredentialsOfAll(
+    const CredentialsConfig& config, const std::vector<std::string>& endpoints, bool insecure,
+    const std::function<void(bool ok, const std::string& text)>& log) {
+  std::vector<std::shared_ptr<const auth::ClientCredentials>> all;
+  std::map<bool, std::shared_ptr<const auth::ClientCredentials>> shared;  // by IsReachable
+  for (const std::string& endpoint : endpoints) {
+    const bool own = UsesOwnToken(config, HostOf(endpoint), insecure);
+    auto& known = shared[IsReachable(endpoint)];
+    if (own || known == nullptr) {
+      auto loaded = LoadCredentials(config, endpoint, insecure, log);
+      if (!loaded.ok()) return loaded.status();
+      all.push_back(*std::move(loaded));
+      if (!own) known = all.back();
+    } else {
+      all.push_back(known);
+    }
+  }
+  return all;
 }
 
 void LogTlsFiles(bool ok, const std::string& text) { ok ? LogInfo(text) : LogWarning(text); }

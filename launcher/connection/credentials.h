@@ -38,6 +38,12 @@ absl::StatusOr<std::shared_ptr<const auth::ClientCredentials>> LoadCredentials(
     const CredentialsConfig& config, const std::string& endpoint, bool insecure,
     std::function<void(bool ok, const std::string& text)> log = {});
 
+// The same for the rendezvous at each of these endpoints, one at least, in their order. Those that
+// take the same share one.
+absl::StatusOr<std::vector<std::shared_ptr<const auth::ClientCredentials>>> LoadCredentialsOfAll(
+    const CredentialsConfig& config, const std::vector<std::string>& endpoints, bool insecure,
+    const std::function<void(bool ok, const std::string& text)>& log = {});
+
 // Such a log, in ours.
 void LogTlsFiles(bool ok, const std::string& text);
 

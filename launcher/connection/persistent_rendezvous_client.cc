@@ -10,7 +10,7 @@ namespace ddprun {
 PersistentRendezvousClient::PersistentRendezvousClient(EventLoop* loop, Options options)
     : loop_(loop),
       options_(std::move(options)),
-      places_(options_.places),
+      places_(options_.places, options_.several),
       timing_(options_.timing),
       daemon_(loop, &places_, options_.ensure_running) {}
 
@@ -34,7 +34,27 @@ void PersistentRendezvousClient::Close() {
   if (client_ != nullptr) client_->Close();
 }
 
+void PersistentRendezvousClient::Lead(std::optional<int> place, const std::string& reason) {
+  const int before = places_.place();
+  places_.Lead(place);
+  if (!place || closed_ || handler_ == nullptr) return;
+  if (waiting_) {
+    loop_->CancelTimer(retry_);
+    return Connect();
+  }
+  if (*place == before) {
+    at_once_ = !spoke_;
+    return;
+  }
+  ++attempt_;  // nothing more is heard of it
+  open_ = false;
+  client_->Abandon();
+  handler_(Lost{reason});
+  if (!closed_) Connect();
+}
+
 void PersistentRendezvousClient::Connect() {
+  waiting_ = at_once_ = spoke_ = false;
   daemon_.Ensure();
   client_ = options_.make_client(places_.place(), timing_.attempt_limit());
   const int attempt = ++attempt_;
@@ -58,7 +78,8 @@ void PersistentRendezvousClient::OnEvent(int attempt, Event event) {
 void PersistentRendezvousClient::OnLost(Lost* lost) {
   LogDebug(lost->reason);
   const auto now = EventLoop::Clock::now();
-  if (lost->denied && options_.credentials_outdated && options_.credentials_outdated()) {
+  if (lost->denied && options_.credentials_outdated &&
+      options_.credentials_outdated(places_.place())) {
     lost->denied = false;
   }
   // With TLS a certificate that is not taken shows only as a connection that closes.
@@ -68,10 +89,14 @@ void PersistentRendezvousClient::OnLost(Lost* lost) {
   places_.OnLost(daemon_.ours(), now, lost);
   open_ = false;
   client_->Close();  // it is over: returns at once
-  retry_ = loop_->AddTimer(now + timing_.OnLost(lost->refused), [this] { Connect(); });
+  waiting_ = true;
+  const Duration pause = at_once_ ? Duration{} : timing_.OnLost(lost->refused);
+  retry_ = loop_->AddTimer(now + pause, [this] { Connect(); });
 }
 
 void PersistentRendezvousClient::OnHeard(const Received& received) {
+  spoke_ = true;
+  at_once_ = false;
   places_.OnHeard();
   if (options_.heard_at) options_.heard_at(places_.place());
   timing_.OnHeard();

@@ -6,12 +6,16 @@
 // what matters. Attempts are short and frequent, because a refused one is how an agent knows that
 // there is no rendezvous that could give its ranks away (docs/internals/leases.md).
 //
+// Of several rendezvous it goes at once to the one that leads, wherever it is (Lead).
+//
 // Its handler is called on the loop. The loop's thread only.
 #ifndef DDPRUN_LAUNCHER_CONNECTION_PERSISTENT_RENDEZVOUS_CLIENT_H_
 #define DDPRUN_LAUNCHER_CONNECTION_PERSISTENT_RENDEZVOUS_CLIENT_H_
 
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "launcher/connection/daemon_watch.h"
 #include "launcher/connection/place_rotation.h"
@@ -29,10 +33,12 @@ class PersistentRendezvousClient final : public RendezvousClient {
     std::function<std::unique_ptr<RendezvousClient>(int place, Duration limit)> make_client;
     // Called before each attempt, and now and then while the rendezvous has said nothing.
     DaemonWatch::EnsureRunning ensure_running;
-    // The client that was made last has shown credentials which are not good any more: that it is
-    // denied means nothing. May be empty.
-    std::function<bool()> credentials_outdated{};
+    // The client that was made last, of this place, has shown credentials which are not good any
+    // more: that it is denied means nothing. May be empty.
+    std::function<bool(int place)> credentials_outdated{};
     int places = 1;  // where the rendezvous may be
+    // There is one at each place, of which one leads: none is waited for.
+    bool several = false;
     // Called with the place where it is, whenever it has said something. May be empty.
     std::function<void(int place)> heard_at{};
     // Called with a place whose rendezvous does not take our credentials, before the next one is
@@ -48,6 +54,11 @@ class PersistentRendezvousClient final : public RendezvousClient {
   void Open(Handler handler) override;
   void Send(const Header& header, const AgentMessage& message) override;
   void Close() override;
+
+  // Of several rendezvous the one at this place leads, as far as known; nullopt: none does. Where
+  // there is a session elsewhere it is lost, with this reason, and the next one is opened without a
+  // pause.
+  void Lead(std::optional<int> place, const std::string& reason);
 
  private:
   void Connect();
@@ -65,6 +76,9 @@ class PersistentRendezvousClient final : public RendezvousClient {
   int attempt_ = 0;    // which client events are from
   bool open_ = false;  // the session of client_
   bool closed_ = false;
+  bool spoke_ = false;    // the rendezvous, in that session
+  bool waiting_ = false;  // for retry_, without a client
+  bool at_once_ = false;  // an attempt that began before its place led is repeated without a pause
   EventLoop::TimerId retry_ = 0;
 };
 

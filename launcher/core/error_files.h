@@ -1,5 +1,5 @@
-// ErrorFiles: what the workers of the last generation on this node left in their error files, until
-// the job's root cause is known. Pure. Owned by the agent.
+// ErrorFiles: keeps the error files of this node's workers of the last generation until the job's
+// root cause is known. Pure. Owned by the agent.
 #ifndef DDPRUN_LAUNCHER_CORE_ERROR_FILES_H_
 #define DDPRUN_LAUNCHER_CORE_ERROR_FILES_H_
 
@@ -13,11 +13,11 @@ namespace ddprun {
 
 class ErrorFiles {
  public:
-  // The workers of a generation start, and forgets those before.
+  // The workers of a generation start. Forgets earlier content.
   void Begin(Generation generation, Rank first_rank);
-  // Ignored for another generation: its disk was slow.
+  // Ignores another generation, whose disk was slow.
   void Add(Generation generation, LocalRank local_rank, std::string content);
-  // Of the worker that is the cause; "" where it left none, or did not run on this node.
+  // The error file of the worker that is the cause; "": none, or it ran on another node.
   std::string Of(const RootCause& cause) const;
 
  private:

@@ -1,10 +1,9 @@
-// ForkServer: decides when this node's fork server runs, and what is to be made of workers
-// meanwhile.
+// ForkServer: decides when this node's fork server runs, and whether workers can be forked.
 //
-// The fork server is a Python interpreter that has imported the modules of --preload and forks a
-// process that waits, a standby, for each one it is asked for (launcher/python/fork_server.py).
-// This class starts none: a pure state machine, an event and the time go in, actions come out
-// (launcher/agent/standbys/fork_server_process.h carries them out).
+// The fork server is a Python interpreter that has imported the modules of --preload. For each
+// request it forks a process that waits as a standby (launcher/python/fork_server.py). This class
+// starts none: it is a pure state machine. An event and the time go in, actions come out
+// (launcher/agent/standbys/fork_server_process.h performs them).
 //
 //                  ServerReady
 //     Importing ───────────────▶ Serving
@@ -16,7 +15,7 @@
 //     any of these: it must not be forked, its first imports fail, or it ended early again and
 //                   again ──▶ Unfit, for good        the job ends ──▶ Closed
 //
-// Its end is nobody's failure: no worker is its child.
+// The end of the fork server is no failure: no worker is its child.
 #ifndef DDPRUN_LAUNCHER_CORE_FORK_SERVER_H_
 #define DDPRUN_LAUNCHER_CORE_FORK_SERVER_H_
 
@@ -38,17 +37,17 @@ class ForkServer {
  public:
   struct Options {
     Duration import_limit = std::chrono::minutes(5);  // from its start until it serves
-    Duration fork_limit = std::chrono::seconds(10);   // for each process that it is asked for
-    Duration steady = std::chrono::seconds(10);       // one that serves for less has ended early
+    Duration fork_limit = std::chrono::seconds(10);   // for each requested process
+    Duration steady = std::chrono::seconds(10);       // serving for less counts as an early end
     Duration backoff = std::chrono::seconds(1);       // after an early end; doubles with the next
     int give_up_after = 4;                            // early ends in a row
   };
-  using Number = int;  // of a process that it is asked for
+  using Number = int;  // of a requested process
 
   // ---- events ----
   struct JobStarted {};
   struct ServerReady {};
-  // It has imported the modules and says why it must not be forked.
+  // It has imported the modules, and tells why it must not be forked.
   struct ServerUnfit {
     std::string why;
   };
@@ -59,7 +58,7 @@ class ForkServer {
   struct ForkAsked {
     Number number = 0;
   };
-  // The process waits, or is not wanted any more.
+  // The process waits, or is no longer wanted.
   struct ForkAnswered {
     Number number = 0;
   };
@@ -72,10 +71,10 @@ class ForkServer {
   struct StartServer {  // answer: ServerReady or ServerUnfit, and ServerEnded when it ends
     bool operator==(const StartServer&) const = default;
   };
-  struct EndServer {  // kill it; it is not to be spoken of again
+  struct EndServer {  // kill it; no event about it may follow
     bool operator==(const EndServer&) const = default;
   };
-  // Something a person should read.
+  // A line for the log.
   struct Note {
     std::string text;
     bool operator==(const Note&) const = default;
@@ -86,7 +85,7 @@ class ForkServer {
 
   std::vector<Action> Step(const Event& event, TimePoint now);
 
-  // When to call Step(Tick) next, or nullopt while nothing is timed.
+  // When to call Step(Tick) next; nullopt: nothing is timed.
   std::optional<TimePoint> NextDeadline() const;
 
   ForkServerState state() const { return state_; }
@@ -101,7 +100,7 @@ class ForkServer {
 
   ForkServerState state_ = ForkServerState::kOff;
   TimePoint since_{};                  // kImporting, kServing: from when on; kPaused: until when
-  std::map<Number, TimePoint> asked_;  // kServing: and not answered
+  std::map<Number, TimePoint> asked_;  // kServing: unanswered requests
   bool has_served_ = false;
   int early_ends_ = 0;  // in a row
 

@@ -1,15 +1,15 @@
-// The arithmetic of leases. Pure. docs/internals/leases.md tells the whole of it.
+// The arithmetic of leases. Pure. docs/internals/leases.md explains leases.
 //
-// A member of a generation that the rendezvous has not heard for the length of the lease is lost,
-// and its ranks are given to others. Its agent has to end its workers before that, though it cannot
-// ask. It knows one thing for certain: what it sent at time S was heard, if at all, at S or later.
-// So the rendezvous keeps its ranks until S + lease at least, for the newest S that was answered,
-// and the agent kills at
+// If the rendezvous does not hear a member for the length of the lease, the member is lost, and
+// others get its ranks. Its agent must end its workers before that, though it cannot ask. The agent
+// knows only this: a message that it sent at time S was heard at S or later, if at all. So the
+// rendezvous keeps the ranks at least until S + lease, for the newest S that was answered. The
+// agent kills at
 //
 //     fence time = S + lease − margin,   margin = lease / 6   (0.5 s of 3 s)
 //
-// The time at which the answer arrived does not matter: the answer may have been on its way for
-// long. What the margin must hold:
+// The arrival time of the answer does not count: the answer may have been delayed. The margin must
+// cover:
 //
 //   clock rate    An agent whose clock is slow by the factor 1 − ε sees the time come late, by
 //                 about ε × 5/6 × lease. Quartz: ε ≤ 10⁻⁴, and 0.25 ms of 3 s. The rule holds
@@ -19,7 +19,7 @@
 //                 agent's place, BackstopDelay after the fence time: margin / 5 (100 ms of 3 s).
 //   the end       a process with a pending SIGKILL runs no instruction of its own any more.
 //
-// So even where the guardian has to do it, 4/5 of the margin are left: 0.4 s of 3 s.
+// So 4/5 of the margin are left even if the guardian must kill: 0.4 s of 3 s.
 #ifndef DDPRUN_LAUNCHER_CORE_LEASE_H_
 #define DDPRUN_LAUNCHER_CORE_LEASE_H_
 
@@ -27,15 +27,15 @@
 
 namespace ddprun {
 
-// How long before the end of its lease an agent has to have no worker any more.
+// An agent must have no worker this long before the end of its lease.
 constexpr Duration FenceMargin(Duration lease) { return lease / 6; }
 
-// When an agent whose newest answered message was sent at `last_contact` kills its workers.
+// When the agent kills its workers. `last_contact`: the send time of its newest answered message.
 constexpr TimePoint FenceTime(TimePoint last_contact, Duration lease) {
   return last_contact + lease - FenceMargin(lease);
 }
 
-// How long after the fence time the guardian does, where the agent did not.
+// How long after the fence time the guardian kills, if the agent has not.
 constexpr Duration BackstopDelay(Duration lease) { return FenceMargin(lease) / 5; }
 
 }  // namespace ddprun

@@ -15,7 +15,7 @@ void NodeStates::OnCheckpoint(std::uint32_t requeue_number, Generation generatio
                               std::int64_t step, const std::string& path) {
   std::erase_if(files_, [&](const SavedFile& file) { return file.path == path; });
   const SavedState state{requeue_number, generation, step, Tier::kDurable};
-  // Newest first, also where a generation has gone back to an earlier step.
+  // Newest first, even if a generation went back to an earlier step.
   files_.insert(files_.begin(), {state, path});
   if (files_.size() > kMaxSavedStates) files_.pop_back();
 }

@@ -1,8 +1,8 @@
-// NodeStates: what this node holds of the training, and tells the rendezvous. Pure.
+// NodeStates: the states of the training that this node holds and tells the rendezvous. Pure.
 //
-// In memory it is what the workers reported last: of the two slots of a snapshot folder the other
-// one may be half written. On the disk it is what was found there, as long as no worker runs, and
-// what the workers report while they do.
+// In memory: the newest state that the workers reported, because the other of the two slots of a
+// snapshot folder may be half written. On disk: the files that a scan found while no worker runs,
+// and the files that workers report while they run.
 #ifndef DDPRUN_LAUNCHER_CORE_NODE_STATES_H_
 #define DDPRUN_LAUNCHER_CORE_NODE_STATES_H_
 
@@ -15,7 +15,7 @@
 
 namespace ddprun {
 
-// A durable state, and where it is.
+// A durable state and its file.
 struct SavedFile {
   SavedState state;
   std::string path;  // as a worker named it
@@ -25,22 +25,22 @@ struct SavedFile {
 
 class NodeStates {
  public:
-  // Workers of `generation` reported it.
+  // Workers of `generation` reported this state.
   void OnSnapshot(std::uint32_t requeue_number, Generation generation, std::int64_t step);
   void OnCheckpoint(std::uint32_t requeue_number, Generation generation, std::int64_t step,
                     const std::string& path);
-  // Of all that is on the disk: what else there was is gone.
+  // `files`: all states on the disk. Forgets all others.
   void OnFound(std::vector<SavedFile> files);
-  // A generation starts with this plan: what is past its step is of a dead timeline.
+  // A generation starts with this plan: states past its step are of a dead timeline.
   void OnStarted(const RestorePlan& plan);
 
-  // The files that workers have named, for who looks whether they are still there.
+  // The files that workers have named; the scan checks whether they still exist.
   const std::vector<SavedFile>& files() const { return files_; }
 
   // The newest first, at most kMaxSavedStates.
   std::vector<SavedState> List() const;
 
-  // Puts List() into Join, Stopped and HeldStates, and into a Heartbeat where it has changed since.
+  // Puts List() into Join, Stopped and HeldStates, and into a Heartbeat if it has changed.
   void FillIn(AgentMessage* message);
 
  private:

@@ -12,22 +12,22 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kMaxPhases = 16;  // what a program names beyond is part of the one before
+constexpr std::size_t kMaxPhases = 16;  // further phases count to the previous one
 
-// Names of the phases that this clock measures itself, for every program.
+// The phases that this clock measures for every program.
 constexpr absl::string_view kOwn[] = {"stop", "round", "spawn", "load", "process_group", "setup"};
 
 bool IsOwn(absl::string_view name) { return absl::c_linear_search(kOwn, name); }
 
-// As the times show it. A program that calls a phase of its own `load` does not mean ours.
+// The name in the times: a program's own phase `load`, for example, is not ours.
 std::string ShownName(const std::string& told) {
   if (told == "init") return "process_group";
   if (told == "ready") return "setup";
   return IsOwn(told) ? absl::StrCat("program_", told) : told;
 }
 
-// Those of ddp:: follow each other, once, in each start. Whatever else a program names comes when
-// it likes, and again and again.
+// ddp::'s phases come once per start, in a fixed order. A program's own phases come at any time and
+// repeatedly.
 bool IsOfTheLibrary(absl::string_view name) { return name == "restore" || name == "first_step"; }
 
 }  // namespace
@@ -52,7 +52,8 @@ void RestartClock::GenerationStarted(Generation generation, TimePoint now) {
 
 void RestartClock::WorkersSpawned(int warm, TimePoint now) {
   times_.warm_workers = warm;
-  // What a worker did before the last one was started: the last one has yet to do it.
+  // Drop phases that a worker began before the last worker was started: the last one has yet to
+  // begin them.
   while (!phases_.empty() && phases_.back().name != "spawn") phases_.pop_back();
   Begin("load", now);
 }
@@ -67,7 +68,7 @@ void RestartClock::PhaseBegan(LocalRank local_rank, const std::string& name, Tim
     if (phases_.back().name == known) phases_.back().workers.insert(local_rank);
     return;
   }
-  // Another worker, later. The same one is in it for another time.
+  // A later worker moves the begin. The same worker again does not.
   if (!begun->workers.insert(local_rank).second) return;
   if (begun + 1 == phases_.end()) begun->begin = seen_ = now;
 }
@@ -84,7 +85,7 @@ void RestartClock::Close() {
   const bool started = std::any_of(phases_.begin(), phases_.end(),
                                    [](const Phase& phase) { return phase.name == "load"; });
   if (measuring_ && started) {
-    // Without a first step nobody knows when it was over, and what a program named since may have
+    // Without a first step the end of the start is unknown, and the program's own phases may have
     // come hours later.
     const auto last = std::find_if(phases_.rbegin(), phases_.rend(), [](const Phase& phase) {
       return IsOwn(phase.name) || IsOfTheLibrary(phase.name);
@@ -105,7 +106,7 @@ void RestartClock::Complete(TimePoint end, bool to_first_step) {
   times_.to_first_step = to_first_step;
   for (std::size_t i = 0; i < phases_.size(); ++i) {
     const bool last = i + 1 == phases_.size();
-    if (last && !to_first_step) break;  // nobody knows how long it took
+    if (last && !to_first_step) break;  // its duration is unknown
     const TimePoint until = last ? end : phases_[i + 1].begin;
     times_.phases.push_back(
         {phases_[i].name,

@@ -1,4 +1,4 @@
-// RestartClock: measures the phases of each restart on this node, from what its owner saw happen.
+// RestartClock: measures the phases of each restart on this node, from its owner's events.
 //
 //     stop           a worker has failed, or the rendezvous says Stop  →  no worker is left
 //     round          →  every node has come together again
@@ -8,11 +8,11 @@
 //     setup          →  the first step is done, or the program names a phase of its own
 //     (PHASE=name) NAME           →  the next one, or the first step
 //
-// What a worker does not tell has no phase: a program that does not know the control socket has the
-// first three. Where several workers do the same, the last one counts, and of each worker the first
-// time. A program's phase that has the name of one of ours is shown as program_NAME. Phases of a
-// program's own count only up to a first step: one that tells no step may name them hours later.
-// Pure: the time comes in.
+// A phase exists only if workers tell of it: a program that does not use the control socket has the
+// first three. If several workers enter a phase, the last one counts; of each worker only the first
+// time. A program's phase with one of the names above is shown as program_NAME. A program's own
+// phases count only up to a first step, because a program without steps may name phases hours
+// later. Pure: the time is an argument.
 #ifndef DDPRUN_LAUNCHER_CORE_RESTART_CLOCK_H_
 #define DDPRUN_LAUNCHER_CORE_RESTART_CLOCK_H_
 
@@ -30,17 +30,17 @@ class RestartClock {
  public:
   explicit RestartClock(int workers) : workers_(workers) {}
 
-  // In this order, each with what it ends. A generation that had no other before it is no restart.
+  // Call these in this order; each ends the previous phase. The first generation is no restart.
   void GenerationEnded(TimePoint now);
   void NoWorkerLeft(TimePoint now);
   void GenerationStarted(Generation generation, TimePoint now);
   void WorkersSpawned(int warm, TimePoint now);
-  // Of any worker: "init", "ready", or a name of its own.
+  // A worker entered a phase: "init", "ready", or a name of its program.
   void PhaseBegan(LocalRank local_rank, const std::string& name, TimePoint now);
   void StepMade(LocalRank local_rank, TimePoint now);
 
-  // The restart that is complete, once. A restart that another one, or the job's end (Close), has
-  // cut short is complete too.
+  // The complete restart, returned once. A restart that another restart or the job's end (Close)
+  // cut short is complete, too.
   std::optional<RestartTimes> Take();
   void Close();
 
@@ -48,16 +48,16 @@ class RestartClock {
   struct Phase {
     std::string name;
     TimePoint begin;
-    std::set<LocalRank> workers;  // that have told of it
+    std::set<LocalRank> workers;  // that have entered it
   };
   void Begin(const std::string& name, TimePoint now);
   void Complete(TimePoint end, bool to_first_step);
 
   const int workers_;
   bool measuring_ = false;
-  RestartTimes times_;         // of the restart that is measured
+  RestartTimes times_;         // of the restart in progress
   std::vector<Phase> phases_;  // begun so far
-  TimePoint seen_{};           // when something was last known of it
+  TimePoint seen_{};           // when the last phase began
   std::set<LocalRank> stepped_;
   std::optional<RestartTimes> complete_;
 };

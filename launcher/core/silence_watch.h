@@ -1,5 +1,5 @@
-// SilenceWatch: decides when a person is told that hangs of this job are not noticed, because no
-// worker says how far it is: once in the agent's life, and on the node of rank 0 alone.
+// SilenceWatch: decides when to warn that hangs of this job are not noticed, because no worker
+// tells its steps. It warns once in the agent's life, and only on the node of rank 0.
 //
 // Pure. Belongs to the agent, which calls Look() at the deadline.
 #ifndef DDPRUN_LAUNCHER_CORE_SILENCE_WATCH_H_
@@ -17,21 +17,21 @@ namespace ddprun {
 
 class SilenceWatch {
  public:
-  // From the start of a generation. A Python program imports what it needs at its start, the module
-  // ddprun too, which says that steps will come.
+  // Limits from the start of a generation. Python is shorter: it imports its modules at its start,
+  // and importing the module ddprun announces steps.
   static constexpr std::chrono::seconds kSilence{60};
   static constexpr std::chrono::seconds kSilenceOfPython{15};
 
-  // `judges_hangs` false: nobody misses what the workers do not tell.
+  // `judges_hangs` false: no warning, because untold steps do not matter.
   SilenceWatch(bool judges_hangs, bool is_python)
       : limit_(is_python ? kSilenceOfPython : kSilence), done_(!judges_hangs) {}
 
-  // A generation starts; `of_rank_0`: its rank 0 runs on this node.
+  // A generation starts. `of_rank_0`: its rank 0 runs on this node.
   void Begin(bool of_rank_0, TimePoint now);
   void End() { deadline_.reset(); }
 
   std::optional<TimePoint> deadline() const { return deadline_; }
-  // At the deadline. What a person is to be told; nullopt: nothing.
+  // Call it at the deadline. Returns the warning; nullopt: none.
   std::optional<std::string> Look(const std::vector<WorkerProgress>& workers);
 
  private:

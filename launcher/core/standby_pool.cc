@@ -40,8 +40,8 @@ std::vector<StandbyPool::Action> StandbyPool::Step(const Event& event, TimePoint
                  },
                  [&](const GenerationEnded&) {
                    if (state_ != State::kGivenUp) state_ = State::kIdle;
-                   // A standby that loads would take time from the workers that start now. A fork
-                   // on its way may be ended with the generation's other processes.
+                   // A loading standby would take CPU time from the workers that start now. A
+                   // pending fork may be ended with the generation's other processes.
                    EndThose(false);
                  },
                  [&](const StandbyWaiting& waiting) { OnWaiting(waiting.id, now); },
@@ -134,7 +134,7 @@ void StandbyPool::OnForksChanged(Forks forks) {
   forks_ = forks;
   if (forks_ == Forks::kNow) return;
   std::erase_if(standbys_, [](const auto& entry) { return !entry.second.waiting_since; });
-  if (forks_ == Forks::kNever) state_ = State::kGivenUp;  // the fork server has said why
+  if (forks_ == Forks::kNever) state_ = State::kGivenUp;  // the fork server has logged the reason
 }
 
 void StandbyPool::OnTick(TimePoint now) {
@@ -152,8 +152,7 @@ void StandbyPool::Settle() {
   if (state_ == State::kSettling && all) state_ = State::kFilling;
 }
 
-// All at once where they are forked. Else one at a time: what loads its libraries keeps a core
-// busy.
+// Forks all standbys at once. Starts others one at a time: loading libraries keeps a core busy.
 void StandbyPool::Fill(TimePoint now) {
   if (state_ == State::kGivenUp || now < not_before_ || !CanMake()) return;
   while (Loading() == nullptr) {
@@ -165,7 +164,7 @@ void StandbyPool::Fill(TimePoint now) {
   }
 }
 
-// A fork that has just failed is not waited for: the worker is started plainly.
+// Does not wait after a failed fork: the worker is started directly.
 void StandbyPool::LookWhetherStartCanBegin(TimePoint now) {
   if (!start_limit_) return;
   std::set<LocalRank> there;

@@ -1,8 +1,8 @@
-// StandbyPool: decides which warm standbys this node keeps, and for which local rank each is.
+// StandbyPool: decides which warm standbys this node keeps, and for which local ranks.
 //
 // A standby is a process of the job's command that was started ahead of time and waits to become a
-// worker. This class starts none: a pure state machine, an event and the time go in, actions come
-// out (launcher/agent/standbys/standbys.h carries them out).
+// worker. This class starts none: it is a pure state machine. An event and the time go in, actions
+// come out (launcher/agent/standbys/standbys.h performs them).
 //
 //            GenerationStarted          it is settled
 //     Idle ──────────────────▶ Settling ──────────────▶ Filling ──▶ (one standby after the other)
@@ -12,18 +12,18 @@
 //     any of these ── JobEnded ──▶ Closed
 //
 // A generation is settled when each of its workers has finished a step, or some time after its
-// start: only then there is time to spare. Nothing is started before a worker of the job has shown
-// that its program can wait as a standby: another program would do all its work a second time. What
-// a fork server makes can always wait.
+// start: only then standbys disturb no start. No standby is started before a worker of the job has
+// shown that its program can wait as one: another program would do all its work a second time. A
+// forked process can always wait.
 //
-// Each standby is for one local rank, since arguments, devices and the caches of its CPU may be.
+// Each standby is for one local rank, because arguments, devices and CPU caches may depend on it.
 //
-// A worker that has left its generation and stays (STANDBY=stays) waits here as well, whatever
-// number of standbys is wanted: it is taken before them, and is none of them.
+// A worker that has left its generation and stays (STANDBY=stays) waits here, too. It does not
+// count as one of the wanted standbys, and is taken before them.
 //
 // With a fork server (fork_server.h) a standby costs milliseconds. Then all are made at once, and
-// also workers that start are made of standbys: StartComing has one made for each local rank, and
-// StartCanBegin tells when they wait. A worker for which there is none is started plainly.
+// starting workers are made of standbys, too: StartComing requests one for each local rank, and
+// StartCanBegin tells when they wait. A worker without a standby is started directly.
 #ifndef DDPRUN_LAUNCHER_CORE_STANDBY_POOL_H_
 #define DDPRUN_LAUNCHER_CORE_STANDBY_POOL_H_
 
@@ -41,18 +41,18 @@ namespace ddprun {
 enum class StandbyPoolState { kIdle, kSettling, kFilling, kGivenUp, kClosed };
 const char* ToString(StandbyPoolState state);
 
-// Of the fork server: it imports, or is to be started again; it forks; it cannot be used.
+// The fork server imports or will be restarted (kLater), forks (kNow), or cannot be used (kNever).
 enum class Forks { kLater, kNow, kNever };
 
 class StandbyPool {
  public:
   struct Options {
-    int wanted = 0;      // how many are kept; spread over the local ranks
-    int workers = 1;     // of this node
-    bool forks = false;  // there is a fork server, Forks::kLater at the beginning
-    Duration settle = std::chrono::seconds(3);       // after the start, where no steps are told
+    int wanted = 0;      // how many to keep, spread over the local ranks
+    int workers = 1;     // on this node
+    bool forks = false;  // there is a fork server, at first with Forks::kLater
+    Duration settle = std::chrono::seconds(3);       // after the start, if no steps are told
     Duration start_limit = std::chrono::minutes(5);  // from its start until a standby waits
-    Duration steady = std::chrono::seconds(10);      // one that ends sooner has ended early
+    Duration steady = std::chrono::seconds(10);      // a shorter life counts as an early end
     Duration backoff = std::chrono::seconds(1);      // after an early end; doubles with the next
     int give_up_after = 4;                           // early ends in a row
   };
@@ -64,7 +64,7 @@ class StandbyPool {
   struct WorkerStepped {
     LocalRank local_rank;
   };
-  // Before the next one starts. What does not wait yet is ended.
+  // Comes before the next start. Ends standbys that do not wait yet.
   struct GenerationEnded {};
   struct StandbyWaiting {
     Id id = 0;
@@ -74,11 +74,11 @@ class StandbyPool {
     Id id = 0;
     std::string how;  // for people: "exited with code 1: no such dataset"
   };
-  // Of the fork server. What it was asked for and does not wait yet is lost, except with kNow.
+  // The fork server changed. Requested standbys that do not wait yet are lost, except with kNow.
   struct ForksChanged {
     Forks forks = Forks::kLater;
   };
-  // With Options::forks: workers are about to be started. Answer: StartCanBegin, within `limit`.
+  // With Options::forks: workers are about to start. Answer: StartCanBegin, within `limit`.
   struct StartComing {
     Duration limit{};
   };
@@ -95,17 +95,17 @@ class StandbyPool {
     LocalRank local_rank;
     bool operator==(const StartStandby&) const = default;
   };
-  // Kill it; it is not to be spoken of again.
+  // Kill it; no event about it may follow.
   struct EndStandby {
     Id id = 0;
     bool operator==(const EndStandby&) const = default;
   };
-  // Something a person should read.
+  // A line for the log.
   struct Note {
     std::string text;
     bool operator==(const Note&) const = default;
   };
-  // What can wait for the workers that are about to start does.
+  // All standbys that can be had for the starting workers wait.
   struct StartCanBegin {
     bool operator==(const StartCanBegin&) const = default;
   };
@@ -115,14 +115,14 @@ class StandbyPool {
 
   std::vector<Action> Step(const Event& event, TimePoint now);
 
-  // When to call Step(Tick) next, or nullopt while nothing is timed.
+  // When to call Step(Tick) next; nullopt: nothing is timed.
   std::optional<TimePoint> NextDeadline() const;
 
-  // This process waits from now on. nullopt: the job has ended, and nobody needs it.
+  // This process waits from now on. nullopt: the job has ended and does not need it.
   std::optional<Id> Adopt(LocalRank local_rank, TimePoint now);
 
-  // Takes a process that waits for this local rank out of the pool: it becomes a worker. nullopt:
-  // there is none.
+  // Takes a process that waits for this local rank out of the pool, to become a worker. nullopt:
+  // none.
   std::optional<Id> Take(LocalRank local_rank);
 
   StandbyPoolState state() const { return state_; }
@@ -145,11 +145,11 @@ class StandbyPool {
   void GiveUp(const std::string& why);
   void LookWhetherStartCanBegin(TimePoint now);
   void EndThose(bool that_wait_too);
-  // The local rank that is short of a standby, lowest first.
+  // The lowest local rank that lacks a standby.
   std::optional<LocalRank> Wanted() const;
-  // One can be made, as far as is known: not whether it is time.
+  // True: a standby can be made, whether or not it is time for one.
   bool CanMake() const;
-  // One that is on its way and is no fork, whose time is the fork server's.
+  // A standby that is starting and is no fork; ForkServer has the time limit of forks.
   const Standby* Loading() const;
 
   const Options options_;
@@ -157,15 +157,15 @@ class StandbyPool {
   StandbyPoolState state_ = StandbyPoolState::kIdle;
   Forks forks_ = Forks::kLater;           // with Options::forks
   std::optional<TimePoint> start_limit_;  // from StartComing to StartCanBegin
-  bool able_ = false;                     // a worker has shown it
+  bool able_ = false;                     // a worker can stand by
   bool said_unable_ = false;
   int generations_ = 0;          // started so far
-  TimePoint settled_at_;         // kSettling: at the latest
+  TimePoint settled_at_;         // kSettling: the latest time
   std::set<LocalRank> stepped_;  // in this generation
   Id next_id_ = 0;
   std::map<Id, Standby> standbys_;
   int early_ends_ = 0;      // in a row
-  TimePoint not_before_{};  // the next start
+  TimePoint not_before_{};  // no start before this time
 
   std::vector<Action> actions_;  // of the Step in progress
 };

@@ -8,11 +8,11 @@
 namespace ddprun {
 namespace {
 
-// More than that of the time is work, or is starvation.
+// A larger share of the time counts as work, or as starvation.
 constexpr double kBusyShare = 0.05;
 constexpr double kStarvedShare = 0.5;
 constexpr std::int64_t kBusyBytes = 64 << 10;
-// A worker that is busy or starved for a moment is neither.
+// A shorter time does not count as busy or starved.
 constexpr Duration kShortest = std::chrono::seconds(2);
 constexpr int kUsesInWindow = 20;
 constexpr int kLateLooks = 3;
@@ -22,10 +22,10 @@ double Share(Duration part, Duration whole) {
                             : 0;
 }
 
-// What a Python program is in outside of all that it names: launcher/python/ddprun.py.
+// The phase of a Python program outside of its named phases: launcher/python/ddprun.py.
 constexpr char kPythonTraining[] = "train";
 
-// Empty: training, with the loading of its data, and what comes before a first word about a phase.
+// Empty: training, loading of data, or before the first told phase.
 std::string PhaseOf(std::optional<ProgressPhase> phase, const std::string& name) {
   if (!phase || phase == ProgressPhase::kStart || phase == ProgressPhase::kStep ||
       phase == ProgressPhase::kData || name == kPythonTraining) {
@@ -34,14 +34,14 @@ std::string PhaseOf(std::optional<ProgressPhase> phase, const std::string& name)
   return name;
 }
 
-// Only ddp:: and the Checkpointer of the Python module tell of these, before the first step.
+// Only ddp:: and the Python module's Checkpointer tell these phases, before the first step.
 bool IsOfTheStart(std::optional<ProgressPhase> phase) {
   return phase == ProgressPhase::kInit || phase == ProgressPhase::kRestore ||
          phase == ProgressPhase::kFirstStep;
 }
 
-// The phases that began and ended after a look that saw `before`, and before one that sees
-// `worker`.
+// Adds the phases that began and ended between two looks: `before` is from the earlier look,
+// `worker` from this one.
 void AddPassed(const SeenWorker& worker, const std::map<std::string, std::uint64_t>& before,
                std::set<std::string>* passed) {
   for (const auto& [phase, times] : worker.begun) {
@@ -51,7 +51,7 @@ void AddPassed(const SeenWorker& worker, const std::map<std::string, std::uint64
   }
 }
 
-// A page may hold any value; the wire takes only these.
+// A page may contain any value; the wire format takes only these.
 std::int64_t Bounded(std::uint64_t value) {
   constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
   return static_cast<std::int64_t>(std::min(value, kMost));
@@ -64,19 +64,20 @@ CollectiveCall CallOf(std::size_t group, const ProgressCollective& collective) {
   return call;
 }
 
-// The calls of a group that have begun and not completed, in the order of their numbers, as far as
-// they are known. Later ones may be over already: of two buckets the second one, for example.
+// The known calls of a group that have begun and not completed, in the order of their numbers.
+// Later calls may be complete already: for example the second of two buckets.
 std::vector<CollectiveCall> UnfinishedOf(std::size_t group, const ProgressGroup& told) {
   std::vector<CollectiveCall> calls;
   for (const auto& [collective, completed] : told.recent) {
     if (!completed) calls.push_back(CallOf(group, collective));
   }
-  // An older one, or the worker is of an earlier version: it is somewhere up to here.
+  // None is known: the call is an older one, or the worker has an earlier version. It has entered
+  // at most this call.
   if (calls.empty()) calls.push_back(CallOf(group, *told.entered));
   return calls;
 }
 
-// In which collectives it waits: those of the group that entered one last.
+// Sets the collectives in which the worker waits: those of the group that entered one last.
 void SetInside(const ProgressSnapshot& snapshot, SeenWorker* seen) {
   std::int64_t newest = 0;
   for (std::size_t i = 0; i < snapshot.groups.size(); ++i) {
@@ -113,7 +114,7 @@ SeenWorker SeenWorkerOf(const WorkerProgress& progress, int pid) {
   if (now.step >= 0) seen.step = now.step;
   seen.phase = PhaseOf(now.phase, now.phase_name);
   SetInside(now, &seen);
-  // ddp:: names its phases. It has the page once it is in the group, and says PHASE before.
+  // ddp:: names its phases: by PHASE at first, and on the page once it is in the group.
   seen.names_phases =
       progress.source == ProgressSource::kPage || IsOfTheStart(now.phase) || !seen.phase.empty();
   for (const ProgressBegun& begun : now.begun) {
@@ -161,10 +162,10 @@ bool StillWatch::WasAway(TimePoint now) const {
   return last_look_ && now - *last_look_ > longest;
 }
 
-// Every process that reads from a disk is in state D now and then. One that hangs there is in it at
-// two looks, and does nothing between them: its thread did not run, whatever the others do. Some
-// file systems let it run now and then to try again, so it also counts where nothing of the process
-// used the CPU or did I/O.
+// Every process that reads from a disk is sometimes in state D. It counts as hanging there if it is
+// in D at two looks and its thread did not run in between, whatever other threads do. Some file
+// systems let the thread run at times for a retry, so it also counts if the whole process used no
+// CPU and did no I/O.
 void StillWatch::DescribeState(const ProcessFacts& facts, Memory* memory, StillWorker* worker) {
   const std::optional<ProcessFacts> last = std::exchange(memory->last, facts);
   worker->state = facts.state;
@@ -175,13 +176,13 @@ void StillWatch::DescribeState(const ProcessFacts& facts, Memory* memory, StillW
                       last->io_bytes == facts.io_bytes;
     if (!same_wait && !idle) worker->state = ProcessState::kRunnable;
   } else if (same_wait) {
-    // It may write a checkpoint behind the training's back: that does not hold the rank.
+    // The thread may write a checkpoint in the background, which does not hold the rank.
     worker->waits_for += (worker->waits_for.empty() ? "its " : ", and its ") + NameOf(*facts.disk) +
                          " is in disk wait (D) in " + facts.disk->waits_for;
   }
 }
 
-// The kernel counts a wait for a CPU once it is over.
+// The kernel counts a wait for a CPU only once it is over, so this finds the waits in progress.
 void StillWatch::FindStarved(const ProcessFacts& facts, Memory* memory) {
   std::map<int, TimePoint> since;
   for (const auto& [thread, ran] : facts.wants) {
@@ -194,7 +195,7 @@ void StillWatch::FindStarved(const ProcessFacts& facts, Memory* memory) {
   memory->starved_since = std::move(since);
 }
 
-// Not the sum: a process whose many threads each wait a little is not starved.
+// The longest wait, not the sum: a process whose many threads each wait a little is not starved.
 Duration StillWatch::LongestWait(const ProcessFacts& facts, const Memory& memory) {
   Duration longest{};
   for (const auto& [thread, waited] : facts.waited) {
@@ -228,7 +229,7 @@ StillWatch::Excuse StillWatch::Describe(const ProcessFacts& facts, TimePoint now
     memory->state = worker->state;
     memory->waits_for = worker->waits_for;
   }
-  // Facts that are not new say nothing new: nobody reads them while stacks are copied.
+  // Without new facts keep the earlier verdict: facts are not read while stacks are copied.
   worker->state = memory->state;
   worker->waits_for = memory->waits_for;
   if (!memory->facts) {
@@ -302,7 +303,7 @@ NodeProgress StillWatch::Look(const std::vector<SeenWorker>& workers, TimePoint 
       progress.phases_passed.push_back(phase);
   }
   LookAtStill(telling, now, facts, &progress);
-  // Where one of the node's workers moves, the others are not asked about.
+  // If one of the node's workers moves, the silent ones are not looked at.
   const bool all_still = telling.empty() || progress.still >= NodeProgress::kDetailsAfter;
   if (all_still && now - *begun_at_ >= NodeProgress::kDetailsAfter) {
     LookAtSilent(silent, now, facts, &progress);
@@ -330,7 +331,8 @@ void StillWatch::LookAtStill(const std::vector<SeenWorker>& workers, TimePoint n
   for (const std::string& phase : phases) {
     if (progress->phases.size() < NodeProgress::kMaxPhases) progress->phases.push_back(phase);
   }
-  // What one rank does says nothing where another one moves, and costs a look into /proc.
+  // If another rank moves, the details of a still rank are not needed, and they cost reads of
+  // /proc.
   if (shortest < NodeProgress::kDetailsAfter) return;
   for (const SeenWorker& worker : workers) {
     Memory& memory = memory_[worker.local_rank];

@@ -27,4 +27,18 @@ std::optional<std::string> StragglerList::Ended(std::int64_t rank) {
   return absl::StrCat("rank ", rank, " keeps the others waiting no longer");
 }
 
+std::optional<int> StragglerList::size() const {
+  if (!compared_ && ranks_.empty()) return std::nullopt;
+  return static_cast<int>(ranks_.size());
+}
+
+std::vector<Rank> StragglerList::Lowest(std::size_t most) const {
+  std::vector<Rank> lowest;
+  for (const std::int64_t rank : ranks_) {
+    if (lowest.size() == most || rank >= kMaxNodes * kMaxWorkersPerNode) break;
+    lowest.push_back(Rank{static_cast<int>(rank)});
+  }
+  return lowest;
+}
+
 }  // namespace ddprun

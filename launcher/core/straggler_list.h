@@ -11,8 +11,10 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "rendezvous/core/limits.h"
+#include "rendezvous/core/types.h"
 
 namespace ddprun {
 
@@ -28,12 +30,18 @@ class StragglerList {
                                    std::chrono::microseconds others);
   // The rank is slow no longer. Nothing where it was not known to be.
   std::optional<std::string> Ended(std::int64_t rank);
-  int size() const { return static_cast<int>(ranks_.size()); }
+  // The ranks are compared, and the list is whole: also where it is empty.
+  void Compare() { compared_ = true; }
+  // How many ranks are slow; nullopt: nobody has compared them.
+  std::optional<int> size() const;
+  // The lowest of them, at most `most`.
+  std::vector<Rank> Lowest(std::size_t most) const;
   // For a new generation.
-  void Clear() { ranks_.clear(); }
+  void Clear() { *this = {}; }
 
  private:
   std::set<std::int64_t> ranks_;  // at most kMaxListed
+  bool compared_ = false;
 };
 
 }  // namespace ddprun

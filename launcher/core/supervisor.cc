@@ -38,7 +38,7 @@ void Supervisor::Dispatch(const Event& event, TimePoint now) {
       Overloaded{
           [&](const AgentStarted&) {
             contact_.Begin(now);
-            outbox_.ScanAhead();  // while it connects
+            outbox_.ScanAhead();  // in parallel with connecting
           },
           [&](const SessionOpened&) { OnSessionOpened(now); },
           [&](const Received& received) { OnReceived(received, now); },
@@ -98,7 +98,7 @@ void Supervisor::DispatchAfterTheEnd(const Event& event, TimePoint now) {
                  [&](const SessionOpened&) { EndSession(); },
                  [&](const SessionLost&) { EndSession(); },
                  [&](const WorkersLost& lost) {
-                   if (!outbox_.empty()) LeaveWithoutWorkers(lost);  // else all was done
+                   if (!outbox_.empty()) LeaveWithoutWorkers(lost);  // empty: all is done
                  },
                  [&](const Tick&) {
                    if (HeartbeatsGoOn() && now >= session_.next_heartbeat) PushHeartbeat(now);
@@ -146,14 +146,14 @@ void Supervisor::EndSession() {
 void Supervisor::OnSessionOpened(TimePoint now) {
   EndSession();
   session_.open = true;
-  // Fenced: when the workers are gone. With a verdict of the rendezvous: there is nothing to say.
+  // Fenced: the Join follows once the workers are gone. With a verdict of the rendezvous: no Join.
   if (state_ == SupervisorState::kFenced) return;
   if (verdict_ && state_ != SupervisorState::kLeaving) return;
   Introduce(now);
 }
 
 void Supervisor::Introduce(TimePoint now) {
-  unconfirmed_.reset();  // where it holds, it is said again
+  unconfirmed_.reset();  // if it still holds, the rendezvous repeats it
   const bool again = std::exchange(session_.joined, true);
   if (!again) {
     session_.joined_at = now;
@@ -173,8 +173,8 @@ void Supervisor::Introduce(TimePoint now) {
   if (work_.stopped) SendReport(*work_.stopped, /*workers_running=*/false);
   if (!work_.store_elsewhere.empty()) SendUp(StoreElsewhere{work_.store_elsewhere});
   if (preempted_until_) SendUp(Preempted{absl::StrCat(options_.node.host, " got SIGTERM")});
-  // What answers a later Join may have crossed it: only an acknowledgement shows that it was read,
-  // and it has to come before the next assignment, or the lease would be over again.
+  // A message may have crossed a repeated Join, so only a heartbeat's answer shows that the Join
+  // was read. It must come before the next assignment, or the lease would be over again.
   if (again && options_.leases) PushHeartbeat(now);
 }
 
@@ -204,8 +204,8 @@ std::optional<TimePoint> Supervisor::GiveUpAt() const {
 
 void Supervisor::GiveUp(TimePoint now) {
   verdict_ = Verdict::OfAgent(Outcome::kUnreachable, kExitUnavailable, contact_.WhyGivenUp(now));
-  if (state_ == SupervisorState::kFenced) return;  // when the workers are gone
-  // Without the rendezvous nobody can tell whether our ranks are still ours: no grace.
+  if (state_ == SupervisorState::kFenced) return;  // wait until the workers are gone
+  // Without the rendezvous this node cannot know whether it still owns its ranks: no grace.
   StopWorkers(SupervisorState::kStopping, SIGKILL, now);
 }
 
@@ -219,7 +219,7 @@ bool Supervisor::NeedsLease() const {
     case SupervisorState::kRunning:
       return HasWorkers();
     case SupervisorState::kStopping:
-      return !verdict_;  // else the job is over, and so are its ranks
+      return !verdict_;  // with a verdict the job is over, and so are its ranks
     case SupervisorState::kLeaving:
       return ending_.signo != SIGKILL;
     default:
@@ -265,7 +265,7 @@ void Supervisor::OnReceived(const Received& received, TimePoint now) {
   const Header& header = received.header;
   if (header.job != options_.job || header.requeue_number != options_.requeue_number ||
       header.agent_id != options_.agent_id) {
-    return;  // meant for another agent, or for an earlier life of this one
+    return;  // for another agent, or for an earlier life of this one
   }
   if (!session_.joined) return;  // said on a session that is over
   if (!Obeys(header.term, now)) return;
@@ -291,7 +291,7 @@ void Supervisor::OnReceived(const Received& received, TimePoint now) {
                  [&](const HangReported& hang) {
                    outbox_.Push(ShowHangStacks{header.generation, *hang.stacks});
                  },
-                 [](const LogOrder&) {},  // the agent's LogReads has it
+                 [](const LogOrder&) {},  // handled by the agent's LogReads
              },
              received.message);
 }
@@ -301,10 +301,10 @@ void Supervisor::OnWaiting(const Waiting& waiting) {
 }
 
 void Supervisor::OnHeartbeatAck(const HeartbeatAck& ack, TimePoint now) {
-  // Not from now on: the answer may have been on its way for longer than the lease.
+  // The lease counts from sent_at, not from now: the answer may have taken longer than the lease.
   contact_.Answered(TimePoint(std::chrono::nanoseconds(ack.sent_at)), now);
   if (!unconfirmed_ || !MayBeAssigned()) return;
-  if (now >= contact_.FenceAt()) return;  // to a heartbeat before it
+  if (now >= contact_.FenceAt()) return;  // answers an older heartbeat
   const Unconfirmed taken = *std::exchange(unconfirmed_, std::nullopt);
   Take(taken.generation, taken.assignment);
 }
@@ -312,11 +312,12 @@ void Supervisor::OnHeartbeatAck(const HeartbeatAck& ack, TimePoint now) {
 bool Supervisor::MayBeAssigned() const {
   switch (state_) {
     case SupervisorState::kJoining:
-    case SupervisorState::kSpawning:  // another node went away, and this is the next forming
+    case SupervisorState::kSpawning:  // another node was lost; this is the next forming
       return true;
-    case SupervisorState::kRunning:  // without a worker: the rendezvous went on without hearing how
+    case SupervisorState::kRunning:  // no worker is left, and the rendezvous went on without the
+                                     // reports
       return !HasWorkers() && !work_.AwaitsErrorFile();
-    default:  // it assigns again only after Stopped; or it is too late
+    default:  // the next assignment comes only after Stopped; or it is too late
       return false;
   }
 }
@@ -324,9 +325,9 @@ bool Supervisor::MayBeAssigned() const {
 void Supervisor::OnAssignment(const Header& header, const Assignment& assignment, TimePoint now) {
   if (!MayBeAssigned() || header.generation <= work_.generation) return;  // overtaken
   if (options_.leases && now >= contact_.FenceAt()) {
-    // After a silence, on the session that there was before: it may be from before the silence, and
-    // say nothing of now; or answer our newest Join. The answer to a heartbeat tells: until then
-    // there is no lease under which anything could be prepared.
+    // After a silence on the same session, this may be an outdated assignment from before the
+    // silence, or the answer to our newest Join. The answer to a heartbeat decides. Until then
+    // there is no lease, so nothing may be prepared.
     unconfirmed_ = Unconfirmed{header.generation, assignment};
     PushHeartbeat(now);
     return;
@@ -364,7 +365,7 @@ void Supervisor::OnStart(const Header& header, TimePoint now) {
 }
 
 void Supervisor::OnSave(const Header& header) {
-  // Not Running: there is nobody to ask, as the rendezvous hears in other words.
+  // Not Running: no worker to ask; the rendezvous learns this from other messages.
   if (state_ != SupervisorState::kRunning || header.generation != work_.generation) return;
   std::vector<LocalRank> speakers = work_.Speaking();
   if (speakers.empty()) {
@@ -377,32 +378,33 @@ void Supervisor::OnSave(const Header& header) {
 void Supervisor::OnStop(const Header& header, const Stop& stop, TimePoint now) {
   outbox_.Heard(stop.look);
   if (header.generation != work_.generation) return;
-  if (state_ == SupervisorState::kSpawning) {  // the Start was lost with a session
+  if (state_ == SupervisorState::kSpawning) {  // the Start was lost with its session
     GiveBackRanks(0, false, now);
     return;
   }
-  // Stopping: our own failure came first, and the rendezvous tells everybody.
+  // Stopping: this node's own failure came first; the rendezvous sends Stop to all nodes.
   if (state_ != SupervisorState::kRunning) return;
   Log(absl::StrCat("generation ", work_.generation.value, " ends: ", stop.reason));
   EndGeneration(stop.hung, now);
 }
 
-// Whatever generation it is about: the disk is the same.
+// The generation does not matter: the disk is the same.
 void Supervisor::OnLookAgain(const LookAgain& again) {
   outbox_.Heard(again.look, again.run_id);
   switch (state_) {
     case SupervisorState::kJoining:
-    case SupervisorState::kSpawning:  // the forming was given up, and this came first
+    case SupervisorState::kSpawning:  // the forming was given up, and this message came first
       outbox_.ScanAgain();
       break;
     default:
-      break;  // it looks when its workers are gone; or it is at its end, and nobody waits for it
+      break;  // the scan follows once the workers are gone; or this agent ends, and no scan is
+              // needed
   }
 }
 
-// Where no worker is left the answer is empty: nobody waits for this node in vain.
+// Without workers the answer is empty, so that the rendezvous need not wait for this node.
 void Supervisor::OnTakeStacks(const Header& header, const TakeStacks& take) {
-  // Not Running: the generation is over, or not begun, and nobody waits for the answer.
+  // Not Running: the generation is over or not begun, so no answer is awaited.
   if (state_ != SupervisorState::kRunning || header.generation != work_.generation) return;
   TakeWorkerStacks action{work_.generation, take.request, {}};
   for (const LocalRank local_rank : work_.WithProgram()) {
@@ -413,15 +415,15 @@ void Supervisor::OnTakeStacks(const Header& header, const TakeStacks& take) {
 
 void Supervisor::OnWorkerStacksTaken(const WorkerStacksTaken& taken, TimePoint now) {
   if (taken.generation != work_.generation) return;
-  // First how far the workers are by now: a verdict may wait for these stacks alone.
+  // Send the newest progress first: the verdict may wait only for these stacks.
   if (SendsHeartbeats()) PushHeartbeat(now);
   SendUp(StacksTaken{taken.request, std::make_shared<const EncodedStackTree>(taken.tree)});
 }
 
 void Supervisor::OnFinished(const Finished& finished, TimePoint now) {
   job_is_over_ = job_is_over_ || finished.job_is_over;
-  if (state_ == SupervisorState::kLeaving) return;  // this node's own end is decided
-  if (!options_.why_ineligible.empty()) {           // however the others end
+  if (state_ == SupervisorState::kLeaving) return;  // this node's end is decided already
+  if (!options_.why_ineligible.empty()) {           // regardless of the job's outcome
     verdict_ =
         Verdict::OfAgent(Outcome::kLeft, kExitUnavailable,
                          absl::StrCat(options_.node.host, " stays out: ", options_.why_ineligible));
@@ -436,16 +438,17 @@ void Supervisor::OnFinished(const Finished& finished, TimePoint now) {
                        finished.failed_checkpoints,
                        finished.excluded};
   }
-  // When the workers are gone.
+  // Wait until the workers are gone.
   if (state_ == SupervisorState::kStopping || state_ == SupervisorState::kFenced) return;
   StopWorkers(SupervisorState::kStopping, SIGTERM, now);
 }
 
 void Supervisor::OnFenced(const Header& header, const Fenced& fenced, TimePoint now) {
-  // It answers what this agent said in an earlier generation, and crossed our Join on its way.
+  // It answers a message of an earlier generation, and crossed our Join.
   if (header.generation != work_.generation) return;
   switch (state_) {
-    case SupervisorState::kJoining:  // no worker is here: as before, but the rendezvous forgot us
+    case SupervisorState::kJoining:  // no worker runs: only join again, because the rendezvous
+                                     // forgot this node
       Introduce(now);
       break;
     case SupervisorState::kStopping:
@@ -457,24 +460,24 @@ void Supervisor::OnFenced(const Header& header, const Fenced& fenced, TimePoint 
       Fence(fenced.reason, now);
       break;
     default:
-      break;  // Fenced: so we are
+      break;  // already fenced
   }
 }
 
 void Supervisor::OnRefused(const Refused& refused, TimePoint now) {
-  if (state_ == SupervisorState::kLeaving) {  // as it was decided, but without grace
+  if (state_ == SupervisorState::kLeaving) {  // keep the decision, but without grace
     if (ending_.signo != SIGKILL) StopWorkers(SupervisorState::kLeaving, SIGKILL, now);
     return;
   }
   verdict_ = Verdict::OfAgent(Outcome::kRefused, kExitRefused, refused.reason);
-  if (state_ == SupervisorState::kFenced) return;  // when the workers are gone
+  if (state_ == SupervisorState::kFenced) return;  // wait until the workers are gone
   StopWorkers(SupervisorState::kStopping, SIGKILL, now);
 }
 
 // ---- helpers ----
 
 void Supervisor::SendUp(AgentMessage message) {
-  if (!session_.joined) return;  // the next session begins with all of it
+  if (!session_.joined) return;  // the next session repeats it
   outbox_.Push(Send{header(), std::move(message)});
 }
 

@@ -1,4 +1,4 @@
-// Supervisor: what becomes of the workers, and its transitions. What the rendezvous says is in
+// Supervisor: events of the workers, and its transitions. Messages of the rendezvous are in
 // supervisor.cc.
 #include <algorithm>
 #include <csignal>
@@ -17,7 +17,7 @@ namespace ddprun {
 // ---- workers ----
 
 void Supervisor::OnFoldersReady(const FoldersReady& ready, TimePoint now) {
-  // Of a generation that is over, or of one whose end came before.
+  // Ignore a generation that is over or already ending.
   const bool wanted = state_ == SupervisorState::kSpawning || AwaitsFolders();
   if (ready.generation != work_.generation || !wanted) return;
   const bool started = AwaitsFolders();
@@ -38,12 +38,12 @@ void Supervisor::StartWorkers(TimePoint now) {
   }
   for (NodeWork::Worker& worker : work_.workers) worker.alive = worker.starting = true;
   work_.tells = options_.tells_steps;
-  UpdateFence();  // before there is anything to fence
+  UpdateFence();  // set the fence before workers exist
   outbox_.WorkersStart();
   outbox_.Push(SpawnWorkers{work_.generation, work_.assignment});
 }
 
-// Where its end was decided meanwhile, it has been signalled with the others.
+// If its end was decided meanwhile, the worker has got the same signal as the others.
 void Supervisor::OnWorkerSpawned(const WorkerSpawned& spawned) {
   NodeWork::Worker* worker = work_.Find(spawned.local_rank);
   DDPRUN_CHECK(worker != nullptr, "spawned unasked");
@@ -55,7 +55,7 @@ void Supervisor::OnWorkerSpawned(const WorkerSpawned& spawned) {
 void Supervisor::OnSpawnFailed(const SpawnFailed& failed, TimePoint now) {
   NodeWork::Worker* worker = work_.Find(failed.local_rank);
   DDPRUN_CHECK(worker != nullptr, "not asked to spawn");
-  if (!worker->alive) return;  // it did not end in time after SIGKILL, and was not waited for
+  if (!worker->alive) return;  // it was given up: it did not end in time after SIGKILL
   worker->alive = worker->starting = false;
   if (state_ == SupervisorState::kRunning) {
     ReportSpawnFailure(failed, failed.permanent ? kErrorExec : kErrorSpawn, now);
@@ -86,7 +86,7 @@ void Supervisor::OnWorkerStays(const WorkerStays& stays) {
   if (worker != nullptr) worker->stays = options_.in_place_timeout > Duration(0);
 }
 
-// One that was not asked to has not left.
+// Ignores a worker that was not asked to leave.
 void Supervisor::OnWorkerLeft(const WorkerLeft& left, TimePoint now) {
   NodeWork::Worker* worker = work_.Find(left.local_rank);
   if (worker == nullptr || !worker->alive || !worker->stays) return;
@@ -95,14 +95,14 @@ void Supervisor::OnWorkerLeft(const WorkerLeft& left, TimePoint now) {
   SettleIfGone(now);
 }
 
-// Until it is open no worker of any node may start: none could connect.
+// No worker of any node may start before the store is open: none could connect.
 void Supervisor::OnStoreOpened(const StoreOpened& opened) {
   if (opened.generation != work_.generation || work_.store != NodeWork::Store::kOpening) return;
   work_.store = NodeWork::Store::kOpen;
   Acknowledge();
 }
 
-// Told when the workers would start, as rank 0 would tell that the port is taken.
+// The failure is reported when the workers would start, as rank 0 would report a taken port.
 void Supervisor::OnStoreFailed(const StoreFailed& failed) {
   if (failed.generation != work_.generation || work_.store != NodeWork::Store::kOpening) return;
   work_.store = NodeWork::Store::kFailed;
@@ -128,7 +128,7 @@ void Supervisor::OnCheckpointReported(const CheckpointReported& report) {
   NodeWork::Worker* worker = work_.Find(report.local_rank);
   if (worker == nullptr) return;
   worker->speaks = checkpoints_ = durable_ = true;
-  if (work_.checkpoint == report.step) return;  // another rank of this node said so
+  if (work_.checkpoint == report.step) return;  // another rank of this node has told it
   work_.checkpoint = report.step;
   SendUp(Checkpointed{report.step});
 }
@@ -137,7 +137,8 @@ void Supervisor::OnCheckpointFailureReported(const CheckpointFailureReported& re
   NodeWork::Worker* worker = work_.Find(report.local_rank);
   if (worker == nullptr) return;
   worker->speaks = true;
-  // What is between was not heard. A number that is no higher is of another Checkpointer.
+  // Numbers in between were not received. A number that is not higher comes from another
+  // Checkpointer.
   const std::int64_t added =
       std::max<std::int64_t>(report.failures - worker->checkpoint_failures, 1);
   worker->checkpoint_failures = std::max(worker->checkpoint_failures, report.failures);
@@ -155,16 +156,16 @@ void Supervisor::OnCheckpointDamageReported(const CheckpointDamageReported& repo
 
 void Supervisor::OnWorkerEnded(const WorkerEnded& ended, TimePoint now) {
   NodeWork::Worker* worker = work_.Find(ended.local_rank);
-  // It did not end in time after SIGKILL, and was not waited for; or the agent itself was stopped,
-  // and its timers come before what had happened meanwhile.
+  // The worker was given up: it did not end in time after SIGKILL, or the agent itself was stopped
+  // and its timer ran before this event.
   if (worker == nullptr || !worker->alive) return;
   worker->alive = false;
   work_.last_ended_ms = ended.ended_at_ms;
-  if (state_ != SupervisorState::kRunning) {  // we ended it, or it died of what we are ending
+  if (state_ != SupervisorState::kRunning) {  // ended by us, or a victim of the end in progress
     SettleIfGone(now);
     return;
   }
-  // In the order in which they ended: the first is the cause.
+  // Reports keep the order of the ends, because the first is the cause.
   if (!ended.status.ok()) {
     worker->ended = ended;
     outbox_.Push(ReadErrorFile{work_.generation, ended.local_rank});
@@ -190,12 +191,12 @@ void Supervisor::ReportExit(const WorkerEnded& ended, const std::string& error_f
   work_.exits.push_back(report);
   EmitFailures(now);
   SendUp(report);
-  if (state_ != SupervisorState::kRunning) {  // the others were told to end meanwhile
+  if (state_ != SupervisorState::kRunning) {  // the generation began to end meanwhile
     SettleIfGone(now);
     return;
   }
-  // Exit code 0 while others run: wait for them, however long they take. A victim: the cause may be
-  // on this node too and yet to be heard of; the rendezvous says when to stop waiting for it.
+  // Exit code 0: wait for the other workers without a limit. A victim: the cause may be on this
+  // node, too, and not reported yet; the rendezvous tells when to stop waiting for it.
   if (ended.status.ok() || IsVictim(report)) return;
   EndGeneration({}, now);
 }
@@ -205,21 +206,21 @@ void Supervisor::ReportExit(const WorkerEnded& ended, const std::string& error_f
 void Supervisor::OnSignal(const SignalReceived& signal, TimePoint now) {
   durable_ = durable_ || signal.durable;
   if (signal.signo == SIGUSR1 || signal.signo == SIGUSR2) {
-    auto running = work_.WithProgram();  // one that has none yet would die of it
+    auto running = work_.WithProgram();  // before its exec the signal would kill a worker
     if (!running.empty()) outbox_.Push(SignalWorkers{signal.signo, running});
     return;
   }
   if (state_ == SupervisorState::kLeaving) {
     const bool from_a_keyboard = signal.signo == SIGINT || signal.signo == SIGQUIT;
     if (from_a_keyboard &&
-        now >= ending_.signalled_at + options_.repeat_guard) {  // asked twice: now
+        now >= ending_.signalled_at + options_.repeat_guard) {  // the second request ends the grace
       StopWorkers(SupervisorState::kLeaving, SIGKILL, now);
     }
     return;
   }
   if (signal.signo == SIGTERM && (preempted_until_ || CanBePreempted())) {
     if (preempted_until_)
-      return;  // from the scheduler and its wrapper, or to the process and its group
+      return;  // a duplicate: from the scheduler and its wrapper, or to the process and its group
     Log("got SIGTERM: asking for a checkpoint, after which this node goes");
     preempted_until_ = now + options_.spec.save_timeout + options_.stop_grace;
     SendUp(Preempted{absl::StrCat(options_.node.host, " got SIGTERM")});
@@ -236,17 +237,18 @@ void Supervisor::LeaveJob(int signo, TimePoint now) {
   ending_.signalled_at = now;
   const std::string name = SignalName(signo);
   Log(absl::StrCat("got ", name, ": ending this node's workers"));
-  const bool may_go_on = signo == SIGTERM && durable_;  // from the last checkpoint
+  const bool may_go_on =
+      signo == SIGTERM && durable_;  // the job can resume from the last checkpoint
   verdict_ = Verdict::OfAgent(may_go_on ? Outcome::kPreempted : Outcome::kLeft,
                               may_go_on ? kExitPreempted : 128 + signo,
                               absl::StrCat("this agent got ", name));
-  // Fenced: no grace, whoever asks.
+  // Fenced: no grace for any signal.
   StopWorkers(SupervisorState::kLeaving, state_ == SupervisorState::kFenced ? SIGKILL : signo, now);
 }
 
-// The rendezvous of this life, should it be there, does not wait for this node.
+// A rendezvous of this life, if there still is one, does not wait for this node.
 void Supervisor::OnSuperseded(const Superseded& superseded, TimePoint now) {
-  if (verdict_) {  // this node's end is decided, and now there is no grace
+  if (verdict_) {  // this node's end is decided; now without grace
     if (ending_.signo != SIGKILL) StopWorkers(state_, SIGKILL, now);
     return;
   }
@@ -255,9 +257,9 @@ void Supervisor::OnSuperseded(const Superseded& superseded, TimePoint now) {
   StopWorkers(SupervisorState::kLeaving, SIGKILL, now);
 }
 
-// Whatever was to be done for the workers is not possible any more.
+// The workers are dead, so pending actions for them are dropped.
 void Supervisor::OnWorkersLost(const WorkersLost& lost) {
-  std::vector<WorkerExited> reports;  // of those whose error files are being read
+  std::vector<WorkerExited> reports;  // of workers whose error files are being read
   for (const NodeWork::Worker& worker : work_.workers) {
     if (worker.ended) reports.push_back(work_.ReportOf(*worker.ended, ""));
   }
@@ -272,7 +274,7 @@ void Supervisor::LeaveWithoutWorkers(const WorkersLost& lost, std::vector<Worker
   for (WorkerExited& report : reports) SendUp(std::move(report));
   const std::optional<Verdict>& known = held ? held : verdict_;
   SendUp(Leave{lost.reason, kExitInternal});
-  // What the rendezvous has said of the job's end stays true.
+  // A verdict of the rendezvous stays true.
   PushExit(known && !known->decided_by_agent
                ? *known
                : Verdict::OfAgent(Outcome::kLeft, kExitInternal, lost.reason));
@@ -340,7 +342,7 @@ void Supervisor::OnStuckProcessEnded(const StuckProcessEnded& ended, TimePoint n
   if (!others) return;
   Log(absl::StrCat("process ", ended.pid, " is gone, which SIGKILL had not ended"));
   if (state_ == SupervisorState::kJoining) {
-    outbox_.Clear(/*always=*/true);  // it may have left something behind; the answer says what
+    outbox_.Clear(/*always=*/true);  // it may have left processes behind; the answer names them
   } else {
     SetStuck(*std::move(others), now);
   }
@@ -349,7 +351,7 @@ void Supervisor::OnStuckProcessEnded(const StuckProcessEnded& ended, TimePoint n
 void Supervisor::SetStuck(std::vector<StuckProcess> processes, TimePoint now) {
   const bool had_any = !stuck_.empty();
   stuck_.Set(std::move(processes), now);
-  // The first ones are told with the Join or Stopped that waits for NodeCleared.
+  // The first stuck processes are told with the Join or Stopped that waits for NodeCleared.
   if (had_any && session_.joined && !ended()) PushHeartbeat(now);
 }
 
@@ -358,7 +360,7 @@ void Supervisor::SetStuck(std::vector<StuckProcess> processes, TimePoint now) {
 void Supervisor::StopWorkers(SupervisorState next, int signo, TimePoint now) {
   if (state_ != next) Enter(next);
   ending_.signo = signo;
-  work_.leave_until.reset();  // the signal is for those as well
+  work_.leave_until.reset();  // the signal goes to leaving workers, too
   ending_.deadline = now + (signo == SIGKILL ? options_.kill_grace : options_.stop_grace);
   if (const auto alive = work_.Alive(); !alive.empty()) {
     outbox_.Push(SignalWorkers{signo, alive});
@@ -366,7 +368,7 @@ void Supervisor::StopWorkers(SupervisorState next, int signo, TimePoint now) {
   SettleIfGone(now);
 }
 
-// SIGCONT, because a signal waits for as long as its process is stopped.
+// Sends SIGCONT, because a stopped process does not handle signals.
 void Supervisor::EndGeneration(const std::vector<LocalRank>& hung, TimePoint now) {
   Enter(SupervisorState::kStopping);
   ending_.signo = SIGTERM;
@@ -450,7 +452,7 @@ void Supervisor::End(SupervisorState next, Verdict verdict) {
   PushExit(std::move(verdict), claim);
 }
 
-// After a signal to this agent the others go on where they are enough, and need the folder.
+// After a signal to this agent the other nodes go on if they are enough, and then need the folder.
 std::optional<Supervisor::FolderClaim> Supervisor::ClaimToRelease(const Verdict& verdict) const {
   const Assignment& last = work_.assignment;
   if (work_.workers.empty() || last.first_rank != Rank{0}) return std::nullopt;
@@ -462,7 +464,7 @@ std::optional<Supervisor::FolderClaim> Supervisor::ClaimToRelease(const Verdict&
 }
 
 void Supervisor::PushExit(Verdict verdict, std::optional<FolderClaim> claim) {
-  UpdateFence();  // there is none any more
+  UpdateFence();  // clears the fence
   if (verdict.failed_checkpoints.count < failed_.count) {
     verdict.failed_checkpoints = failed_checkpoints();
   }

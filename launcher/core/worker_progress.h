@@ -1,4 +1,4 @@
-// How far one worker of this node is: what the judge of hangs reads at each heartbeat. Pure.
+// The progress of one worker of this node, read by StillWatch at each heartbeat. Pure.
 #ifndef DDPRUN_LAUNCHER_CORE_WORKER_PROGRESS_H_
 #define DDPRUN_LAUNCHER_CORE_WORKER_PROGRESS_H_
 
@@ -9,18 +9,19 @@ namespace ddprun {
 
 enum class ProgressSource {
   kNone,      // the worker has told nothing
-  kMessages,  // READY, STEP, PHASE and others on the control socket; no collectives
+  kMessages,  // READY, STEP, PHASE and others on the control socket, no collectives
   kPage,      // its progress page
 };
 
 struct WorkerProgress {
   LocalRank local_rank;
   ProgressSource source = ProgressSource::kNone;
-  bool said_bye = false;  // it is about to exit 0
-  // `moves` also counts the worker's messages, and never goes back in a generation. Times are
-  // CLOCK_MONOTONIC of this host, as TimePoint. Of kMessages: step, phase and moves alone.
+  bool said_bye = false;  // the worker is about to exit with 0
+  // `moves` also counts the worker's messages, and never decreases within a generation. Times are
+  // CLOCK_MONOTONIC of this host, like TimePoint. With kMessages only step, phase and moves are
+  // set.
   ProgressSnapshot now;
-  TimePoint moved_at{};  // when a message came, or `moves` was first seen to be what it is
+  TimePoint moved_at{};  // the time of a message, or of the first look with this value of `moves`
 };
 
 }  // namespace ddprun

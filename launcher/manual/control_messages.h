@@ -40,6 +40,9 @@ inline constexpr ControlMessageRow kControlMessages[] = {
     {Sender::kWorker, control::kStraggler, "RANK [TIME OTHERS HOST]",
      "That rank keeps the others waiting: of each step it computes TIME microseconds before its "
      "first gradients are ready, and the others OTHERS. With RANK alone: no longer."},
+    {Sender::kWorker, control::kCompares, "1",
+     "Of rank 0: it compares how long the ranks' steps take, and tells STRAGGLER where one is "
+     "slow."},
     {Sender::kWorker, control::kError, "KIND TEXT",
      "Why the worker exits; sent just before it does. KIND is user, collective, bind, checkpoint, "
      "folder or state."},

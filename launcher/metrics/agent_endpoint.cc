@@ -5,16 +5,19 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "launcher/agent/usage/usage_watch.h"
 #include "launcher/os/nvml.h"
 #include "rendezvous/auth/crypto.h"
+#include "rendezvous/auth/tls_files.h"
 #include "rendezvous/metrics/metric_writer.h"
 
 namespace ddprun {
 namespace {
 
-constexpr int kMostWaiting = 8;  // scrapes; others are told to come again
+constexpr int kMostWaiting = 8;  // scrapes; further ones are told to retry
 
 http::Response Text(int status, std::string text) {
   http::Response response;
@@ -25,7 +28,7 @@ http::Response Text(int status, std::string text) {
 
 }  // namespace
 
-// What the looking thread uses, one scrape at a time.
+// Used by the measuring thread, one scrape at a time.
 class AgentEndpoint::Looker {
  public:
   Looker(Options options, std::shared_ptr<NodeBoard> board, std::shared_ptr<UsageMeter> meter)
@@ -33,6 +36,16 @@ class AgentEndpoint::Looker {
 
   const Options& options() const { return options_; }
   std::atomic<int>& waiting() { return waiting_; }
+
+  // "" where heartbeats go to the rendezvous; else why they do not, for people.
+  std::string WhyNotReady() const {
+    const std::optional<TimePoint> sent = board_->Get().heartbeat_at;
+    if (!sent) return "the agent has not joined its rendezvous yet";
+    const Duration silent = std::chrono::steady_clock::now() - *sent;
+    if (silent <= options_.lease + 2 * UsageWatch::kTellEvery) return "";
+    return absl::StrCat("the agent has sent its rendezvous no heartbeat for ",
+                        std::chrono::duration_cast<std::chrono::seconds>(silent).count(), " s");
+  }
 
   std::string Look() {
     if (!std::exchange(looked_for_gpus_, true)) nvml_ = Nvml::Open();
@@ -43,9 +56,13 @@ class AgentEndpoint::Looker {
     measures.cgroup = ReadCgroupUse();
     for (const auto& [name, path] : options_.folders) {
       struct statvfs space {};
-      if (statvfs(path.c_str(), &space) != 0) continue;  // it is not there yet
+      if (statvfs(path.c_str(), &space) != 0) continue;  // not made yet
       measures.folders.push_back({name, static_cast<std::int64_t>(space.f_bavail * space.f_frsize),
                                   static_cast<std::int64_t>(space.f_blocks * space.f_frsize)});
+    }
+    for (const auto& [use, path] : options_.certificates) {
+      const auto expiry = path.empty() ? std::nullopt : auth::ExpiryOf(path);
+      if (expiry) measures.certificates.push_back({use, *expiry});
     }
     if (nvml_ != nullptr) measures.gpus = nvml_->Read();
     measures.now = std::chrono::steady_clock::now();
@@ -87,8 +104,11 @@ void AgentEndpoint::Answer(const http::Request& request,
   if (request.method != "GET" && request.method != "HEAD") {
     return responder->Send(Text(405, "only GET\n"));
   }
-  if (request.target_path == "/healthz" || request.target_path == "/readyz") {
-    return responder->Send(Text(200, "ok\n"));
+  if (request.target_path == "/healthz") return responder->Send(Text(200, "ok\n"));
+  if (request.target_path == "/readyz") {
+    const std::string why = looker_->WhyNotReady();
+    return responder->Send(why.empty() ? Text(200, "ok\n")
+                                       : Text(503, absl::StrCat("not ready: ", why, "\n")));
   }
   if (request.target_path != "/metrics") {
     return responder->Send(Text(404, "there are /metrics, /healthz and /readyz\n"));

@@ -14,6 +14,7 @@
 #include "launcher/agent/usage/node_board.h"
 #include "launcher/agent/usage/usage_meter.h"
 #include "launcher/metrics/agent_metrics.h"
+#include "rendezvous/core/job_spec.h"
 #include "rendezvous/http/server/http_server.h"
 #include "worker/contract/task_queue.h"
 
@@ -26,7 +27,9 @@ class AgentEndpoint {
     AgentNames names;
     std::string token{};  // that a scraper must show: Authorization: Bearer TOKEN; empty: none
     bool per_rank = false;
-    std::map<std::string, std::string> folders{};  // whose disks are looked at: name, path
+    std::map<std::string, std::string> folders{};       // whose disks are looked at: name, path
+    std::map<std::string, std::string> certificates{};  // PEM files, by use; empty path: none
+    Duration lease = kDefaultLease;                     // of the job: after it the node is lost
   };
 
   // Errors as HttpServer::Start.

@@ -24,6 +24,10 @@ void AddAgent(const AgentNames& names, const AgentMeasures& measures, MetricWrit
   if (facts.heartbeat_at) {
     writer->AddOne("ddprun_agent_heartbeat_age_seconds", measures.now - *facts.heartbeat_at);
   }
+  writer->Begin("ddprun_agent_certificate_expiry_timestamp_seconds");
+  for (const CertificateExpiry& each : measures.certificates) {
+    writer->Add(Labels().With("use", each.use), each.unix_s);
+  }
 }
 
 void AddSaves(const NodeBoard::Facts& facts, MetricWriter* writer) {

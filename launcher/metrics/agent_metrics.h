@@ -1,4 +1,4 @@
-// The metrics of an agent and its node, as Prometheus reads them. Pure.
+// The metrics of an agent and its node, in Prometheus's format. Pure.
 #ifndef DDPRUN_LAUNCHER_METRICS_AGENT_METRICS_H_
 #define DDPRUN_LAUNCHER_METRICS_AGENT_METRICS_H_
 
@@ -26,12 +26,19 @@ struct FolderSpace {
   std::int64_t size_bytes = 0;
 };
 
+// When a certificate of the agent expires.
+struct CertificateExpiry {
+  std::string use;  // "grpc", "http"
+  std::int64_t unix_s = 0;
+};
+
 struct AgentMeasures {
   NodeBoard::Facts facts;
   UsageMeter::Reading use;
-  bool per_rank = false;  // the series of each rank are wanted
+  bool per_rank = false;  // include the series of each rank
   CgroupUse cgroup{};
   std::vector<FolderSpace> folders{};
+  std::vector<CertificateExpiry> certificates{};
   std::vector<GpuReading> gpus{};
   TimePoint now{};
 };

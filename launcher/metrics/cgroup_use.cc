@@ -5,7 +5,7 @@
 namespace ddprun {
 namespace {
 
-// Of version 2, below its root; nullopt: the process is in none.
+// The process's group of version 2, below its root; nullopt: none.
 std::optional<std::string> OwnGroup(const std::string& proc) {
   std::ifstream file(proc + "/cgroup");
   for (std::string line; std::getline(file, line);) {
@@ -17,7 +17,7 @@ std::optional<std::string> OwnGroup(const std::string& proc) {
 std::optional<std::int64_t> NumberIn(const std::string& path) {
   std::ifstream file(path);
   std::int64_t number = 0;
-  if (!(file >> number)) return std::nullopt;  // "max" as well
+  if (!(file >> number)) return std::nullopt;  // also for "max"
   return number;
 }
 

@@ -1,5 +1,5 @@
-// What the control group of this process uses, where the host has version 2. Reads small files that
-// never wait for a disk. Any thread.
+// The resource use of this process's cgroup; needs cgroups version 2. Reads small files that never
+// wait for a disk. Any thread.
 #ifndef DDPRUN_LAUNCHER_METRICS_CGROUP_USE_H_
 #define DDPRUN_LAUNCHER_METRICS_CGROUP_USE_H_
 
@@ -12,13 +12,13 @@ namespace ddprun {
 
 struct CgroupUse {
   std::optional<std::int64_t> memory_bytes{};
-  std::optional<std::int64_t> memory_limit_bytes{};  // nullopt: there is none
+  std::optional<std::int64_t> memory_limit_bytes{};  // nullopt: none
   std::optional<std::chrono::microseconds> throttled{};
 
   friend bool operator==(const CgroupUse&, const CgroupUse&) = default;
 };
 
-// `proc` and `root` are /proc/self and /sys/fs/cgroup, but in tests.
+// Tests pass other folders.
 CgroupUse ReadCgroupUse(const std::string& proc = "/proc/self",
                         const std::string& root = "/sys/fs/cgroup");
 

@@ -12,7 +12,7 @@
 namespace ddprun {
 namespace {
 
-// "": none is asked for.
+// "": no token is required.
 absl::StatusOr<std::string> ReadToken(const MetricsConfig& metrics, const std::string& host,
                                       bool insecure) {
   if (!metrics.token_file.empty()) {
@@ -39,7 +39,7 @@ absl::StatusOr<std::unique_ptr<AgentEndpoint>> ServeMetrics(const AgentNames& na
   const JobConfig& config = agent->config;
   const MetricsConfig& metrics = config.told.metrics;
   if (metrics.listen.empty()) return nullptr;
-  const std::string host = ParseEndpoint(metrics.listen, 0, 0)->host;  // it was checked
+  const std::string host = ParseEndpoint(metrics.listen, 0, 0)->host;  // checked before
   auto token = ReadToken(metrics, host, config.insecure);
   if (!token.ok()) return token.status();
   AgentEndpoint::Options options;
@@ -48,11 +48,14 @@ absl::StatusOr<std::unique_ptr<AgentEndpoint>> ServeMetrics(const AgentNames& na
   options.server.key_file = metrics.key;
   options.server.self_made_certificate = !config.insecure;
   options.server.log = [](const std::string& text) { LogInfo(text); };
+  if (!metrics.name.empty()) options.server.hosts.push_back(metrics.name);
   options.names = names;
   options.token = *std::move(token);
   options.per_rank = metrics.per_rank;
   options.folders["logs"] = run_dir;
   if (!config.checkpoint_dir.empty()) options.folders["checkpoints"] = config.checkpoint_dir;
+  options.certificates = {{"grpc", config.rendezvous.credentials.tls_cert}, {"http", metrics.cert}};
+  options.lease = config.spec.lease;
   agent->board = std::make_shared<NodeBoard>();
   auto endpoint = AgentEndpoint::Start(std::move(options), agent->board, agent->meter);
   if (absl::IsUnavailable(endpoint.status())) {

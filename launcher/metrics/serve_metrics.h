@@ -1,4 +1,4 @@
-// What --http and its neighbours ask for: the endpoint of an agent that is about to run.
+// Starts the endpoint that --http and its related flags configure.
 #ifndef DDPRUN_LAUNCHER_METRICS_SERVE_METRICS_H_
 #define DDPRUN_LAUNCHER_METRICS_SERVE_METRICS_H_
 
@@ -11,10 +11,10 @@
 
 namespace ddprun {
 
-// null without --http. Gives the agent the NodeBoard that the endpoint reads, and logs where the
-// metrics are. Errors name the flag: a token or certificate that is missing or cannot be read.
-// An address on which it cannot listen is no error: it warns, and gives null. The training is worth
-// more than its metrics.
+// null without --http. Gives the agent the NodeBoard that the endpoint reads, and logs the metrics'
+// address. Errors name the flag: its token or certificate is missing or unreadable. If it cannot
+// listen, it warns and returns null instead of an error, because the training matters more than its
+// metrics.
 absl::StatusOr<std::unique_ptr<AgentEndpoint>> ServeMetrics(const AgentNames& names,
                                                             const std::string& run_dir,
                                                             AgentOptions* agent);

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "launcher/config/values.h"
 #include "launcher/connection/connection.h"
 #include "launcher/connection/credentials.h"
 #include "launcher/os/local_address.h"
@@ -27,7 +29,9 @@ Finding CheckAddress(const JobConfig& config, const NodeFacts& facts) {
     return {config.standalone() ? Level::kWarning : Level::kFailure, "address",
             std::string(facts.address.status().message())};
   }
-  const bool all_here = IsLoopback(HostOf(config.rendezvous.endpoint));
+  const bool all_here =
+      absl::c_all_of(SplitEndpoints(config.rendezvous.endpoint),
+                     [](const std::string& endpoint) { return IsLoopback(HostOf(endpoint)); });
   if (config.nodes.max > 1 && !all_here && IsLoopback(*facts.address)) {
     return {Level::kFailure, "address",
             absl::StrCat(facts.host, " has only ", *facts.address,
@@ -146,7 +150,7 @@ Finding CheckCredentials(const JobConfig& config, const NodeFacts& facts) {
   if (!given.token_file.empty()) kinds.push_back("token");
   if (!given.tls_ca.empty() || !given.tls_cert.empty()) kinds.push_back("certificates");
   if (given.munge) kinds.push_back("MUNGE");
-  if (UsesOwnToken(given, HostOf(config.rendezvous.endpoint), config.insecure)) {
+  if (UsesOwnToken(given, HostOf(PlacesOf(config.rendezvous).front()), config.insecure)) {
     kinds.push_back("the token of this user's rendezvous on loopback");
   }
   return {Level::kOk, "credentials", kinds.empty() ? "none" : absl::StrJoin(kinds, ", ")};

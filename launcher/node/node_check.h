@@ -1,5 +1,5 @@
-// Whether a job can run on this node: what `ddprun doctor` and --preflight say of what was found
-// there. Pure; node_facts.h looks.
+// Judges whether a job can run on this node, for `ddprun doctor` and --preflight. Pure;
+// node_facts.h collects the facts.
 #ifndef DDPRUN_LAUNCHER_NODE_NODE_CHECK_H_
 #define DDPRUN_LAUNCHER_NODE_NODE_CHECK_H_
 
@@ -14,29 +14,29 @@
 
 namespace ddprun {
 
-// What a worker would run.
+// The program of a worker.
 struct ProgramFacts {
-  absl::Status executable;             // whether it can be executed
-  std::vector<std::string> libraries;  // files of libtorch and NCCL that it would load
-  std::vector<std::string> missing;    // libraries that it needs
+  absl::Status executable;             // OK: it can be executed
+  std::vector<std::string> libraries;  // files of libtorch and NCCL that it loads
+  std::vector<std::string> missing;    // needed libraries that are not found
   std::string warning;
 };
 
 struct NodeFacts {
   std::string host;
   absl::StatusOr<std::string> address = "";   // of this node, for the others
-  absl::Status endpoint;                      // whether the rendezvous's name resolves
-  std::vector<int> ports;                     // that the job is to listen on here
+  absl::Status endpoint;                      // OK: the rendezvous's name resolves
+  std::vector<int> ports;                     // ports on which the job listens here
   std::vector<int> taken_ports;               // of these, by other programs
-  std::optional<int> rendezvous_port;         // of these: a rendezvous is there already
+  std::optional<int> rendezvous_port;         // of these: already used by a rendezvous
   std::int64_t unix_seconds = 0;              // by the wall clock
-  bool clock_synchronized = true;             // as the kernel has it
+  bool clock_synchronized = true;             // by the kernel
   std::uint64_t open_files = 0;               // hard limit of this process
   std::optional<std::uint64_t> locked_bytes;  // soft limit; nullopt: unlimited
-  std::uint64_t shared_memory_bytes = 0;      // that are free in /dev/shm
-  int gpus = 0;                               // that a worker would see
-  int gpus_given = 0;                         // to this step, by Slurm
-  std::string driver;                         // version of NVIDIA's; empty: it is not loaded
+  std::uint64_t shared_memory_bytes = 0;      // free in /dev/shm
+  int gpus = 0;                               // visible to a worker
+  int gpus_given = 0;                         // given to this step by Slurm
+  std::string driver;                         // version of NVIDIA's driver; empty: not loaded
   ProgramFacts program;
   absl::Status credentials;
   std::string credentials_warning;
@@ -47,14 +47,14 @@ struct Finding {
   enum class Level { kOk, kWarning, kFailure };
   Level level = Level::kOk;
   std::string name;  // one word: address, ports, clock, ...
-  std::string text;  // what was found and, unless it is fine, what to do
+  std::string text;  // the finding and, unless it is fine, what to do
   bool operator==(const Finding&) const = default;
 };
 
 // One finding for each check, always in the same order.
 std::vector<Finding> JudgeNode(const JobConfig& config, const NodeFacts& facts);
 
-// No failure is among them.
+// True: no finding is a failure.
 bool MayRun(const std::vector<Finding>& findings);
 
 // One line each; or {"host", "ok", "checks": [{"name", "result", "text"}]}, where the result is ok,

@@ -31,6 +31,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "launcher/config/command_line_program.h"
+#include "launcher/config/values.h"
 #include "launcher/connection/connection.h"
 #include "launcher/connection/credentials.h"
 #include "launcher/os/local_address.h"
@@ -46,12 +47,12 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::steady_clock;
 
-// Importing torch from a disk on a network that nobody has read from yet.
+// Importing torch from a network disk with cold caches.
 constexpr std::chrono::seconds kProgramLimit{60};
 constexpr std::chrono::seconds kAnswerLimit{1};  // for a rendezvous on this host
 constexpr std::size_t kMaxOutput = 1 << 20;
 
-// What the program prints to stdout; empty where it fails or takes too long.
+// The program's stdout; empty: it failed or took too long.
 std::string OutputOf(std::vector<std::string> words) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return "";
@@ -82,7 +83,7 @@ std::string OutputOf(std::vector<std::string> words) {
     if (size <= 0) break;
     output.append(text, static_cast<std::size_t>(size));
   }
-  // It ends as soon as it has closed its output, if it is what it should be.
+  // A well-behaved program ends right after it has closed its output.
   const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   const auto left =
       std::chrono::ceil<std::chrono::milliseconds>(until - steady_clock::now()).count();
@@ -134,7 +135,7 @@ void TakeLoaderLine(const std::string& line, NodeFacts* facts) {
   facts->program.libraries.push_back(error ? name : file.filename().string());
 }
 
-// That of `python3 [options] SCRIPT`.
+// Looks at the program of `python3 [options] SCRIPT`.
 void LookAtScript(const JobConfig& config, NodeFacts* facts) {
   const auto place = FindPythonProgram(config.command);
   if (!place || absl::StartsWith(config.command[*place], "-")) return;
@@ -173,7 +174,7 @@ void LookAtCommand(const JobConfig& config, NodeFacts* facts) {
 
 bool IsTaken(int port) {
   const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const int on = 1;  // what is left of connections that are over does not count
+  const int on = 1;  // remains of closed connections do not count
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   sockaddr_in any{};
   any.sin_family = AF_INET;
@@ -184,12 +185,12 @@ bool IsTaken(int port) {
 
 bool IsRendezvous(const std::string& endpoint,
                   const std::shared_ptr<const auth::ClientCredentials>& credentials) {
-  OperatorClient client({endpoint, kAnswerLimit, credentials});
+  OperatorClient client({{{endpoint, credentials}}, kAnswerLimit});
   const absl::Status status = client.Status("").status();
   return !absl::IsUnavailable(status) && !absl::IsUnimplemented(status);
 }
 
-// Any job of several nodes will need that they find this one, whatever it may be.
+// Any job of several nodes needs this node's address.
 absl::StatusOr<std::string> AddressForOthers(const std::string& host) {
   const auto own = OwnAddress(host);
   if (!own.ok()) return own.status();
@@ -208,15 +209,16 @@ void LookAtPorts(const JobConfig& config,
                  NodeFacts* facts) {
   const RendezvousConfig& rendezvous = config.rendezvous;
   if (config.standalone()) return;
+  for (const std::string& endpoint : SplitEndpoints(rendezvous.endpoint)) {
+    if (facts->endpoint.ok()) facts->endpoint = OwnAddress(HostOf(endpoint)).status();
+  }
+  if (rendezvous.autostart == "false" || !facts->endpoint.ok()) return;
   const auto own = OwnAddress(HostOf(rendezvous.endpoint));
-  facts->endpoint = own.status();
-  if (rendezvous.autostart == "false" || !own.ok() || !own->has_value()) return;
-  for (int place = 0; place <= rendezvous.spare_ports; ++place) {
-    const int port = PortOf(rendezvous.endpoint) + place;
+  if (!own.ok() || !own->has_value()) return;
+  for (const std::string& endpoint : PlacesOf(rendezvous)) {
+    const int port = PortOf(endpoint);
     facts->ports.push_back(port);
     if (!IsTaken(port)) continue;
-    const std::string endpoint =
-        absl::StrCat(rendezvous.endpoint.substr(0, rendezvous.endpoint.rfind(':')), ":", port);
     if (IsRendezvous(endpoint, credentials)) {
       facts->rendezvous_port = port;
     } else {
@@ -237,8 +239,8 @@ void LookAtLimits(NodeFacts* facts) {
 void LookAtClock(NodeFacts* facts) {
   facts->unix_seconds = std::time(nullptr);
   timex clock{};
-  const int state = ::adjtimex(&clock);  // only asks
-  // Where that is not allowed nothing is known.
+  const int state = ::adjtimex(&clock);  // only reads the state
+  // If the call is not allowed, the state is unknown.
   facts->clock_synchronized =
       state < 0 || (state != TIME_ERROR && (clock.status & STA_UNSYNC) == 0);
 }
@@ -260,7 +262,7 @@ void LookAtGpus(const Host& host, NodeFacts* facts) {
   if (facts->driver.empty() && !line.empty()) facts->driver = "of an unknown version";
 }
 
-// The nearest folder above that is there, for one that the job would make.
+// If the job would make the folder, looks at the nearest existing folder above it.
 void LookAtFolder(const std::string& folder, NodeFacts* facts) {
   if (folder.empty()) return;
   fs::path place = folder;
@@ -288,11 +290,11 @@ NodeFacts LookAtNode(const JobConfig& config, const Host& host) {
   facts.host = HostName();
   const bool no_job = config.standalone() && config.command.empty();
   facts.address = no_job ? AddressForOthers(facts.host) : NodeAddress(config);
-  const auto credentials =
-      LoadCredentials(config.rendezvous.credentials, config.rendezvous.endpoint, config.insecure);
-  facts.credentials = credentials.ok() ? (*credentials)->Check() : credentials.status();
-  if (credentials.ok()) facts.credentials_warning = (*credentials)->warning();
-  LookAtPorts(config, credentials.ok() ? *credentials : nullptr, &facts);
+  const auto credentials = LoadCredentialsOfAll(config.rendezvous.credentials,
+                                                PlacesOf(config.rendezvous), config.insecure);
+  facts.credentials = credentials.ok() ? credentials->front()->Check() : credentials.status();
+  if (credentials.ok()) facts.credentials_warning = credentials->front()->warning();
+  LookAtPorts(config, credentials.ok() ? credentials->front() : nullptr, &facts);
   LookAtClock(&facts);
   LookAtLimits(&facts);
   LookAtGpus(host, &facts);

@@ -1,5 +1,5 @@
-// Looks at this node for `ddprun doctor` and --preflight. Changes nothing, but for a file that it
-// makes and removes in each of the job's folders.
+// Collects facts of this node for `ddprun doctor` and --preflight. Changes nothing, except that it
+// makes and removes a file in each of the job's folders.
 #ifndef DDPRUN_LAUNCHER_NODE_NODE_FACTS_H_
 #define DDPRUN_LAUNCHER_NODE_NODE_FACTS_H_
 
@@ -12,12 +12,12 @@
 
 namespace ddprun {
 
-// May block on name servers and disks, and for as long as Python needs to import torch, where the
-// command is a Python program.
+// May block on name servers and disks. For a Python program it also waits until Python has imported
+// torch.
 NodeFacts LookAtNode(const JobConfig& config, const Host& host);
 
-// What the loader of this ELF file would load for it, one line each as `ldd` prints them; empty for
-// a file that is none, or has no loader. The program itself does not run.
+// The libraries that the loader would load for this ELF file, one line each as printed by `ldd`.
+// Empty: no ELF file, or no loader. Does not run the program.
 std::vector<std::string> LoaderLines(const std::string& program);
 
 }  // namespace ddprun

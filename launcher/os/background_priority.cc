@@ -10,8 +10,8 @@
 namespace ddprun {
 namespace {
 
-// Beside busy workers on all CPUs it gets about a tenth of one. With 19 it would be a hundredth:
-// what needs a second of CPU time would take a minute and a half.
+// Beside busy workers on all CPUs, such a process gets about a tenth of a CPU. With 19 it would get
+// a hundredth: a second of CPU time would take a minute and a half.
 constexpr int kBackground = 5;
 
 }  // namespace
@@ -19,7 +19,7 @@ constexpr int kBackground = 5;
 bool CanRestorePriority() {
   static const bool can = [] {
     bool there_and_back = false;
-    // Linux keeps a nice value for each thread: this one is for the trial only.
+    // Linux keeps a nice value per thread; this thread exists only for the trial.
     std::thread([&] {
       const auto self = static_cast<id_t>(::syscall(SYS_gettid));
       const int nice = ::getpriority(PRIO_PROCESS, self);

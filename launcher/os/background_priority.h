@@ -1,4 +1,4 @@
-// Lets a process stand behind others for the CPU, for a while.
+// Lowers the CPU priority of a process group for a while.
 #ifndef DDPRUN_LAUNCHER_OS_BACKGROUND_PRIORITY_H_
 #define DDPRUN_LAUNCHER_OS_BACKGROUND_PRIORITY_H_
 
@@ -6,12 +6,12 @@
 
 namespace ddprun {
 
-// Whether this process may take back what LowerPriority does. Without CAP_SYS_NICE or a limit of
-// RLIMIT_NICE nobody may: nice values then go up only. Found out once, by trying; any thread.
+// True: this process may undo LowerPriority. Without CAP_SYS_NICE or a limit of RLIMIT_NICE a nice
+// value can only be raised. Found out once, by a trial. Any thread.
 bool CanRestorePriority();
 
-// Nice value 5, and the agent's own again, for every thread of every process of the group. Do
-// nothing where the way back is closed, or for a group that is gone.
+// Set nice value 5, and the agent's own value again, for every thread of every process of the
+// group. Both do nothing if CanRestorePriority() is false, or if the group is gone.
 void LowerPriority(pid_t group);
 void RestorePriority(pid_t group);
 

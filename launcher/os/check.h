@@ -1,7 +1,7 @@
-// Ends the process with one clear line when something fails that the agent cannot do without.
+// Ends the process with one clear line when something indispensable fails.
 //
-// For our own invariants and for calls that only fail when the machine is out of resources at
-// start (epoll_create, eventfd). Everything else returns absl::Status.
+// For invariants of ddprun, and for calls that fail only if the machine lacks resources at start
+// (epoll_create, eventfd). All other errors are an absl::Status.
 #ifndef DDPRUN_LAUNCHER_OS_CHECK_H_
 #define DDPRUN_LAUNCHER_OS_CHECK_H_
 

@@ -20,17 +20,18 @@
 namespace ddprun {
 namespace {
 
-// A node's workers connect at the same time, and a connection that finds the queue full is refused.
-constexpr int kBacklog = ControlSocket::kMaxConnections;  // the kernel: net.core.somaxconn at most
-constexpr int kPacketsPerTurn = 64;  // then the other descriptors have their turn
-// A dead worker's connection holds far fewer; one that a grandchild still feeds has no end.
+// A node's workers connect at the same time; the kernel refuses a connection if the queue is full.
+constexpr int kBacklog =
+    ControlSocket::kMaxConnections;  // the kernel caps it at net.core.somaxconn
+constexpr int kPacketsPerTurn = 64;  // then other descriptors have their turn
+// A dead worker's connection holds far fewer, but a living grandchild may send without end.
 constexpr int kPacketsToTheEnd = 4096;
 
 UniqueFd OpenSpare() { return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
 constexpr int kMostAncestors = 64;
 
-// The leader of its process group, which may be in another pid namespace, or itself.
+// The leader of the process group; `pid` itself if the leader is in another pid namespace.
 pid_t GroupOf(pid_t pid) {
   const pid_t group = ::getpgid(pid);
   return group > 0 ? group : pid;
@@ -56,8 +57,8 @@ absl::StatusOr<std::unique_ptr<ControlSocket>> ControlSocket::Listen(EventLoop* 
 
   UniqueFd listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!listener.valid()) return absl::ErrnoToStatus(errno, "cannot make the control socket");
-  // Linux gives the file the mode of the socket it is bound to: there is no moment in which others
-  // may connect, and no umask to change under other threads.
+  // Linux gives the file the mode of the bound socket. So others can never connect in between, and
+  // the umask need not be changed under other threads.
   ::fchmod(listener.get(), 0600);
   if (::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
       ::listen(listener.get(), kBacklog) != 0) {
@@ -86,7 +87,7 @@ ControlSocket::~ControlSocket() {
   ::unlink(path_.c_str());
 }
 
-// Nobody when the kernel does not know it (a process of another pid namespace).
+// Empty if the kernel does not know the peer (a process of another pid namespace).
 ControlPeer ControlSocket::PeerOf(int fd) const {
   ucred credentials{};
   socklen_t size = sizeof(credentials);
@@ -109,11 +110,11 @@ void ControlSocket::AcceptAll() {
   }
 }
 
-// False when nobody is waiting.
+// False: no connection waits.
 bool ControlSocket::AcceptOne() {
   UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!fd.valid() && (errno == EMFILE || errno == ENFILE) && spare_.valid()) {
-    // Left in the queue it would wake the loop for ever.
+    // Left in the queue, the connection would wake the loop forever.
     spare_.reset();
     fd.reset(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     const bool waiting = fd.valid();
@@ -164,13 +165,13 @@ ControlSocket::Received ControlSocket::ReadPacket(ConnectionId id) {
   msghdr header{};
   header.msg_iov = &data;
   header.msg_iovlen = 1;
-  // There is no room for descriptors: the kernel closes any that are sent.
+  // No room for descriptors: the kernel closes any that are sent.
   const ssize_t size = ::recvmsg(found->second.fd.get(), &header, MSG_CMSG_CLOEXEC);
-  // ECONNRESET: the peer has closed without reading what it was told. The kernel says so once, and
-  // then hands out what the peer has sent.
+  // ECONNRESET: the peer has closed without reading its messages. The kernel reports it once, then
+  // returns what the peer has sent.
   if (size < 0 && (errno == EINTR || errno == ECONNRESET)) return Received::kPacket;
   if (size < 0 && errno == EAGAIN) return Received::kNothing;
-  if (size <= 0) return Received::kClosed;  // an empty packet looks like the end, and ends it
+  if (size <= 0) return Received::kClosed;  // an empty packet looks like the end, and counts as it
   if ((header.msg_flags & MSG_TRUNC) != 0) {
     on_error_(peer.worker,
               absl::StrCat("control packet refused: more than ", control::kMaxPacketBytes,

@@ -1,14 +1,13 @@
-// The agent's end of the control socket: workers connect and say what they are doing.
+// The agent's end of the control socket, on which workers report.
 //
-// Belongs to the agent and its loop's thread, where all callbacks run. Who a worker is comes from
-// the kernel (SO_PEERCRED), never from a message: `worker` is the leader of the process group of
-// the process that connected, which is the worker's pid even when the worker is a shell and one of
-// its children speaks. Of a process that left its worker's group (setsid) the worker is the next of
-// its ancestors that is one. A process that has no such ancestor is reported with its own group or
-// pid; one that has been collected by its parent before the agent accepted it likewise.
+// Belongs to the agent and its loop's thread, where all callbacks run. The kernel identifies a peer
+// (SO_PEERCRED), never a message. `worker` is the leader of the peer's process group: the worker's
+// pid, even if the worker is a shell and its child speaks. If the peer left the worker's group
+// (setsid), `worker` is its nearest ancestor that is a worker. A process without such an ancestor,
+// or one reaped by its parent before the agent accepted it, is reported with its own group or pid.
 //
-// A packet that is malformed or larger than control::kMaxPacketBytes closes that connection, with a
-// reason to the error handler; nothing a worker sends can end the agent.
+// A packet that is malformed or larger than control::kMaxPacketBytes closes its connection, and the
+// error handler gets the reason. Nothing that a worker sends can end the agent.
 #ifndef DDPRUN_LAUNCHER_OS_CONTROL_SOCKET_H_
 #define DDPRUN_LAUNCHER_OS_CONTROL_SOCKET_H_
 
@@ -34,16 +33,16 @@
 
 namespace ddprun {
 
-// Who has connected.
+// The other end of a connection.
 struct ControlPeer {
-  pid_t worker = 0;     // its pid, or that of a process which belongs to no worker
-  ProcessId process{};  // the one that speaks
+  pid_t worker = 0;     // its pid, or the pid of a process that belongs to no worker
+  ProcessId process{};  // the process that connected
 };
 
 class ControlSocket {
  public:
-  // At once: of each worker, and of each warm standby. The next one is closed again, with a reason
-  // to the error handler.
+  // The limit at one time: each worker and each warm standby has one. A further connection is
+  // closed, and the error handler gets the reason.
   static constexpr std::size_t kMaxConnections = 2 * kMaxWorkersPerNode;
 
   using MessageHandler =
@@ -65,16 +64,16 @@ class ControlSocket {
   ControlSocket(const ControlSocket&) = delete;
   ControlSocket& operator=(const ControlSocket&) = delete;
 
-  // For DDPRUN_CONTROL_SOCKET.
+  // The value of DDPRUN_CONTROL_SOCKET.
   const std::string& path() const { return path_; }
 
-  // Handles what the worker `peer` has sent until now, even if it connected a moment ago. Call it
-  // when a worker has died and before its death is acted upon: its last words are in here.
+  // Handles all packets that the worker `peer` has sent, also on a connection not accepted yet.
+  // Call it when a worker has died, before acting on its death: its last messages may be unread.
   void ReadToEnd(pid_t peer);
 
-  // Sends a packet with the line key=value on every connection of the worker `peer`. A worker that
-  // does not read, and whose buffer is full, does not get it. Returns how many got it.
-  // `descriptors`, at most control::kGoDescriptors, go with it and stay the caller's too.
+  // Sends a packet with the line key=value on every connection of the worker `peer`. Skips a
+  // connection whose buffer is full, because the worker does not read. Returns how many got the
+  // packet. `descriptors`, at most control::kGoDescriptors, are sent along; the caller keeps them.
   int SendTo(pid_t peer, std::string_view key, std::string_view value,
              std::span<const int> descriptors = {});
 
@@ -85,7 +84,7 @@ class ControlSocket {
     UniqueFd fd;
     ControlPeer peer;
   };
-  // By its worker first: a message to one worker does not look at the connections of all others.
+  // Ordered by worker, so a message to one worker does not search the connections of others.
   struct ConnectionId {
     pid_t worker = 0;
     std::uint64_t number = 0;
@@ -111,7 +110,7 @@ class ControlSocket {
   const ErrorHandler on_error_;
   const IsWorker is_worker_;
   UniqueFd listener_;
-  UniqueFd spare_;  // given up for a moment to refuse a connection when descriptors have run out
+  UniqueFd spare_;  // closed for a moment to refuse a connection when descriptors have run out
   std::uint64_t next_number_ = 1;
   Connections connections_;
 };

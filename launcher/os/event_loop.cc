@@ -14,8 +14,8 @@
 namespace ddprun {
 namespace {
 
-// epoll carries a watch's id, not its descriptor: an id is never used twice, so an event of a watch
-// that is gone cannot be taken for one of its successor.
+// epoll carries a watch's id instead of its descriptor. Ids are never reused, so an event of an
+// ended watch cannot be taken for one of its successor.
 constexpr std::uint64_t kWakeId = 0;
 constexpr std::uint64_t kTimerId = 1;
 constexpr std::uint64_t kFirstWatchId = 2;
@@ -30,7 +30,7 @@ void AddToEpoll(int epoll, int fd, std::uint32_t events, std::uint64_t id) {
 
 void ClearCounter(int fd) {
   std::uint64_t count = 0;
-  // Nonblocking: EAGAIN when it was cleared already.
+  // Nonblocking: EAGAIN if it is cleared already.
   [[maybe_unused]] const ssize_t size = ::read(fd, &count, sizeof(count));
 }
 
@@ -95,7 +95,7 @@ void EventLoop::SetDeadline(std::optional<Clock::time_point> when, std::function
 void EventLoop::Post(std::function<void()> task) {
   const std::lock_guard lock(mutex_);
   posted_.push_back(std::move(task));
-  // Under the lock, so that a loop whose owner takes the task and ends is not written to later.
+  // Wake under the lock: otherwise the loop could run the task and be destroyed before the write.
   if (posted_.size() > 1) return;
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t size = ::write(wake_fd_.get(), &one, sizeof(one));
@@ -118,7 +118,7 @@ void EventLoop::Dispatch(std::uint64_t watch_id, std::uint32_t events) {
   if (watch_id == kTimerId) return RunDueTimers();
   const auto found = watches_.find(watch_id);
   if (found == watches_.end()) return;  // unwatched by an earlier callback of this turn
-  // A copy keeps the callback alive while it runs, should it unwatch itself.
+  // The copy keeps the callback alive if it unwatches itself.
   const std::shared_ptr<WatchEntry> entry = found->second;
   entry->callback(events);
 }
@@ -133,7 +133,7 @@ void EventLoop::RunPosted() {
   std::size_t done = 0;
   while (done < tasks.size() && !quit_) tasks[done++]();
   if (done == tasks.size()) return;
-  // Quit() in between: the rest goes back to the front, and the loop is woken when it runs again.
+  // After Quit() the rest goes back to the front, and the next Run() is woken.
   const std::lock_guard lock(mutex_);
   posted_.insert(posted_.begin(),
                  std::make_move_iterator(tasks.begin() + static_cast<std::ptrdiff_t>(done)),
@@ -152,9 +152,9 @@ void EventLoop::RunDueTimers() {
     due.push_back(key);
   }
   for (const auto& key : due) {
-    if (quit_) return;  // the rest is still in timers_ and due
+    if (quit_) return;  // the rest stays in timers_
     const auto found = timers_.find(key);
-    if (found == timers_.end()) continue;  // cancelled by an earlier one
+    if (found == timers_.end()) continue;  // cancelled by an earlier callback
     const std::function<void()> callback = std::move(found->second);
     timers_.erase(found);
     time_of_timer_.erase(key.second);

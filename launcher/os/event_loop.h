@@ -1,9 +1,8 @@
 // The agent's one event loop: descriptors, timers and tasks from other threads, on one thread.
 //
-// One thread (main) makes the loop, runs it and owns everything that its callbacks touch; so
-// nothing in the agent's own state needs a lock. Other threads may call Post() and nothing else.
-// A callback must not block: what can block on a disk or a terminal has a thread of its own
-// (writer_thread.h, console_writer.h).
+// One thread (main) makes the loop, runs it and owns everything that its callbacks touch, so the
+// agent's state needs no lock. Other threads may call only Post(). A callback must not block: I/O
+// to disks and terminals has separate threads (writer_thread.h, console_writer.h).
 //
 //     EventLoop loop;
 //     loop.Watch(fd, EPOLLIN, [&](uint32_t events) { ... loop.Quit(); });
@@ -45,12 +44,13 @@ class EventLoop {
   // unwatched before it is closed. One watch per descriptor; regular files cannot be watched.
   void Watch(int fd, std::uint32_t events, std::function<void(std::uint32_t)> callback);
 
-  // Replaces the events that `fd` is watched for. To pause a pipe use Unwatch: with no events a
-  // hang-up would still be reported, again and again.
+  // Replaces the watched events of `fd`. To pause a pipe use Unwatch: without events epoll would
+  // still report a hang-up, again and again.
   void Modify(int fd, std::uint32_t events);
 
-  // Ends a watch. Safe in any callback, its own included: no callback of `fd` runs afterwards,
-  // even where the same epoll_wait had already reported it, and even if the number is used anew.
+  // Ends a watch. Safe in any callback, its own included: no callback of this watch runs
+  // afterwards, even if the same epoll_wait has reported it, and even if the number of `fd` is
+  // reused.
   void Unwatch(int fd);
 
   // Calls `callback` once, not before `when`. Due timers run in the order of their times, equal
@@ -58,11 +58,11 @@ class EventLoop {
   // runs in the next turn, so timers cannot starve descriptors.
   TimerId AddTimer(Clock::time_point when, std::function<void()> callback);
 
-  // The timer will not run. Ignored when it has run already or was cancelled.
+  // Cancels the timer. Ignored if it has run or was cancelled before.
   void CancelTimer(TimerId timer);
 
-  // One timer that replaces itself, for the owner of a pure core that says when it wants to be
-  // called next: each call forgets the previous deadline; nullopt leaves none.
+  // Sets the one deadline, for the owner of a pure core that tells when to call it next. Each call
+  // replaces the previous deadline; nullopt: none.
   void SetDeadline(std::optional<Clock::time_point> when, std::function<void()> callback);
 
   // Any thread: runs `task` on the loop's thread, in the order of posting. The loop must outlive
@@ -72,8 +72,8 @@ class EventLoop {
   // Serves until Quit(). Not reentrant.
   void Run();
 
-  // The loop's thread only: Run() returns after the callback that is running; before Run(), the
-  // next Run() returns at once. What was ready or posted is not lost but waits for the next Run().
+  // The loop's thread only: Run() returns after the running callback. Before Run(), the next Run()
+  // returns at once. Pending events and tasks wait for the next Run().
   void Quit() { quit_ = true; }
 
  private:
@@ -100,7 +100,7 @@ class EventLoop {
   TimerId next_timer_ = 1;
   std::map<std::pair<Clock::time_point, TimerId>, std::function<void()>> timers_;
   std::unordered_map<TimerId, Clock::time_point> time_of_timer_;
-  std::optional<Clock::time_point> armed_;  // what timer_fd_ is set to
+  std::optional<Clock::time_point> armed_;  // the time set in timer_fd_
   TimerId deadline_ = 0;
 
   // Guarded by mutex_.

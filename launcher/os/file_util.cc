@@ -35,7 +35,7 @@ absl::Status WriteAndClose(int fd, std::string_view content) {
   return absl::OkStatus();
 }
 
-// `move` gives the file its name, or sets errno.
+// `move` renames the file to `path`, or sets errno.
 absl::Status WriteBeside(const std::string& path, std::string_view content,
                          int (*move)(const char* from, const char* to)) {
   const std::string what = absl::StrCat("cannot write ", path);

@@ -12,25 +12,25 @@
 
 namespace ddprun {
 
-// Makes `path` and the folders above it that are missing. OK when it is a folder already.
+// Makes `path` and the missing folders above it. OK if it is a folder already.
 absl::Status MakeDirs(const std::string& path);
 
-// Gives `path` this content, mode 0644. Who reads it sees the old file or the new one, never a
-// part: it is written beside its place and renamed. Not synced: it may be gone after a power loss.
+// Writes a file and renames it to `path`, mode 0644. Readers see the old file or the new one, never
+// a part. Not synced: it may be gone after a power loss.
 absl::Status WriteFileAtomic(const std::string& path, std::string_view content);
 
-// The same where there is no such file yet, also for several who do so at once on one file system:
-// one of them does, and for the others the error is AlreadyExists.
+// The same, but AlreadyExists if the file exists. If several processes call this at once on one
+// file system, one succeeds and the others get AlreadyExists.
 absl::Status WriteNewFileAtomic(const std::string& path, std::string_view content);
 
-// The same, mode 0600, and locked (flock) by who makes it before anybody can see it; the kernel
-// gives the lock up with the last copy of the descriptor. One that is there already is replaced.
+// The same as WriteFileAtomic, with mode 0600. The file is locked (flock) before others can see it.
+// The kernel drops the lock with the last copy of the returned descriptor.
 absl::StatusOr<UniqueFd> MakeLockedFile(const std::string& path, std::string_view content);
 
-// A file in memory with this content, open for reading from its start; it has no name and is gone
-// when its last descriptor is closed.
+// A nameless file in memory with this content, open for reading from its start. It is gone when its
+// last descriptor is closed.
 absl::StatusOr<UniqueFd> MemoryFile(std::string_view content);
-// The same of entries, each with a NUL behind it.
+// The same, for entries; each ends with a NUL.
 absl::StatusOr<UniqueFd> MemoryFile(const std::vector<std::string>& entries);
 
 }  // namespace ddprun

@@ -42,7 +42,8 @@ InterfaceList Interfaces() {
   return InterfaceList(found, &::freeifaddrs);
 }
 
-// "10.0.0.1"; empty for families other than IPv4 and IPv6. A link-local IPv6 address has its zone.
+// "10.0.0.1"; empty for families other than IPv4 and IPv6. A link-local IPv6 address includes its
+// zone.
 std::string Numeric(const sockaddr* address) {
   const bool ipv4 = address->sa_family == AF_INET;
   if (!ipv4 && address->sa_family != AF_INET6) return "";
@@ -52,7 +53,7 @@ std::string Numeric(const sockaddr* address) {
   return error == 0 ? text : "";
 }
 
-// Where nobody listens, a connection may happen to get the port that it asks for as its own.
+// If no process listens, a connection may get the requested port as its own source port.
 bool IsConnectedToItself(int fd) {
   sockaddr_storage own{};
   sockaddr_storage peer{};
@@ -63,7 +64,7 @@ bool IsConnectedToItself(int fd) {
          own_size == peer_size && std::memcmp(&own, &peer, own_size) == 0;
 }
 
-// Connecting a UDP socket chooses a route and a source address, and sends nothing. 0 or an errno.
+// Connecting a UDP socket chooses route and source address without sending. Returns 0 or an errno.
 int SourceAddress(const addrinfo& target, std::string* address) {
   const UniqueFd fd(::socket(target.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!fd.valid()) return errno;
@@ -101,7 +102,7 @@ absl::StatusOr<std::optional<std::string>> OwnAddress(const std::string& host) {
   const InterfaceList interfaces = Interfaces();
   for (const addrinfo* target = found->get(); target != nullptr; target = target->ai_next) {
     const std::string address = Numeric(target->ai_addr);
-    if (IsLoopback(address)) return address;  // all of 127.0.0.0/8 is ours
+    if (IsLoopback(address)) return address;  // all of 127.0.0.0/8 is this host
     for (const ifaddrs* own = interfaces.get(); own != nullptr; own = own->ifa_next) {
       if (own->ifa_addr != nullptr && Numeric(own->ifa_addr) == address) return address;
     }
@@ -117,7 +118,7 @@ absl::StatusOr<UniqueFd> HoldOtherLoopback(const std::string& host, std::uint16_
   if (host != "127.0.0.1" && host != "::1") return UniqueFd();
   const char* const other = host == "::1" ? "127.0.0.1" : "::1";
   const auto found = Resolve(other, port);
-  if (!found.ok()) return UniqueFd();  // no IPv6 here
+  if (!found.ok()) return UniqueFd();  // this host has no IPv6
   const addrinfo& address = **found;
   UniqueFd fd(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!fd.valid()) return UniqueFd();
@@ -133,7 +134,8 @@ std::optional<std::string> OutsideAddress() {
       if (own->ifa_addr == nullptr || own->ifa_addr->sa_family != family) continue;
       if ((own->ifa_flags & IFF_UP) == 0 || (own->ifa_flags & IFF_LOOPBACK) != 0) continue;
       std::string address = Numeric(own->ifa_addr);
-      if (address.find('%') == std::string::npos) return address;  // link-local: not for others
+      if (address.find('%') == std::string::npos)
+        return address;  // not link-local: other hosts can use it
     }
   }
   return std::nullopt;

@@ -1,4 +1,4 @@
-// Which address of this host others can reach it by.
+// The addresses by which other hosts can reach this one.
 //
 // Any thread. LocalAddressTowards may block on a name server: call it before the loop runs.
 #ifndef DDPRUN_LAUNCHER_OS_LOCAL_ADDRESS_H_
@@ -13,30 +13,30 @@
 
 namespace ddprun {
 
-// The numeric address that this host would use to talk to `host` (a name or an address): the one
-// that MASTER_ADDR should have for the others. No packet is sent. NotFound when the name does not
-// resolve, Unavailable when there is no route.
+// The numeric source address that this host would use to talk to `host` (a name or an address): the
+// right MASTER_ADDR for other nodes. Sends no packet. NotFound: the name does not resolve.
+// Unavailable: no route.
 absl::StatusOr<std::string> LocalAddressTowards(const std::string& host, std::uint16_t port);
 
-// Which of the addresses that `host` (a name or an address) stands for is this host's own, an
-// interface's or loopback: the first one, numeric; nullopt when none is. NotFound when the name
-// does not resolve. May block on a name server.
+// The first address of `host` (a name or an address) that belongs to this host, by an interface or
+// as loopback; numeric. nullopt: none does. NotFound: the name does not resolve. May block on a
+// name server.
 absl::StatusOr<std::optional<std::string>> OwnAddress(const std::string& host);
 
-// Whether `host` says that it means this host for itself alone: localhost, 127.x.y.z or ::1. A name
-// that merely resolves to such an address, as Debian has it for a host's own name, does not.
+// True: `host` is localhost, 127.x.y.z or ::1. False for a name that only resolves to such an
+// address, as a host's own name does on Debian.
 bool IsLoopback(const std::string& host);
 
-// localhost has two addresses, 127.0.0.1 and ::1. Where `host` is one of them, binds the port of
-// the other without listening on it, so that no other user can. Invalid: there is nothing to bind.
-// AlreadyExists: somebody else has that port.
+// localhost has two addresses, 127.0.0.1 and ::1. If `host` is one of them, binds the port of the
+// other without listening, so that no other user can bind it. Invalid descriptor: nothing to bind.
+// AlreadyExists: another process has that port.
 absl::StatusOr<UniqueFd> HoldOtherLoopback(const std::string& host, std::uint16_t port);
 
 // An address of an interface that is up and not loopback, IPv4 before IPv6; nullopt: none.
 std::optional<std::string> OutsideAddress();
 
-// Whether somebody listens on the port of this address, which must be this host's own. Waits for an
-// answer, which the kernel gives at once, for at most a second.
+// True: a process listens on the port of this address, which must be this host's own. Waits for the
+// answer for at most a second; the kernel normally answers at once.
 bool SomebodyListens(const std::string& address, std::uint16_t port);
 
 // This host's name, as `hostname` prints it.

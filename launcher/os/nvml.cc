@@ -8,7 +8,7 @@
 namespace ddprun {
 namespace {
 
-// NVML's ABI, as its documentation has it; these calls have not changed since driver 450.
+// NVML's ABI, from its documentation; these calls have not changed since driver 450.
 using Device = void*;
 using EventSet = void*;
 constexpr int kSuccess = 0;
@@ -17,12 +17,12 @@ constexpr int kCorrected = 0;
 constexpr int kUncorrected = 1;
 constexpr int kSinceDriverLoad = 0;
 constexpr unsigned long long kXidEvent = 0x8;
-constexpr int kMostEvents = 1024;  // of one reading
+constexpr int kMostEvents = 1024;  // per Read()
 
 }  // namespace
 
 class Nvml::Library {
-  // NVML's own.
+  // Types of NVML.
   struct Utilization {
     unsigned gpu;  // percent
     unsigned memory;
@@ -35,7 +35,7 @@ class Nvml::Library {
   struct EventData {
     Device device;
     unsigned long long type;
-    unsigned long long data;  // of an XID event its number
+    unsigned long long data;  // the number of an XID event
     unsigned gpu_instance;
     unsigned compute_instance;
   };
@@ -145,7 +145,7 @@ class Nvml::Library {
   }
 
   void* const handle_;
-  bool complete_ = true;  // it has all functions
+  bool complete_ = true;  // the library has all functions
   bool initialized_ = false;
   int (*init_)() = nullptr;
   int (*shutdown_)() = nullptr;

@@ -1,7 +1,7 @@
-// Nvml: what NVIDIA's driver says of the GPUs of this host. Its library is opened at run time:
-// ddprun runs on hosts that have none.
+// Nvml: the facts that NVIDIA's driver tells about the GPUs of this host. The library is opened at
+// run time, because ddprun also runs on hosts without it.
 //
-// One thread at a time, and not the agent's: a driver that hangs, hangs its callers.
+// One thread at a time, not the agent's: if the driver hangs, its caller hangs.
 #ifndef DDPRUN_LAUNCHER_OS_NVML_H_
 #define DDPRUN_LAUNCHER_OS_NVML_H_
 
@@ -13,7 +13,7 @@
 
 namespace ddprun {
 
-// What is not set, this GPU or driver does not tell.
+// A fact is not set if this GPU or driver does not tell it.
 struct GpuReading {
   int index = 0;
   std::optional<double> utilization{};  // 0 to 1
@@ -28,13 +28,13 @@ struct GpuReading {
 
 class Nvml {
  public:
-  // nullptr: there is no such library, or no driver that it can talk to.
+  // nullptr: no such library, or no matching driver.
   static std::unique_ptr<Nvml> Open(const std::string& library = "libnvidia-ml.so.1");
   ~Nvml();
   Nvml(const Nvml&) = delete;
   Nvml& operator=(const Nvml&) = delete;
 
-  // Of all GPUs of the host, by index. One that has fallen off the bus has its index alone.
+  // All GPUs of the host, by index. A GPU that has fallen off the bus has only its index.
   std::vector<GpuReading> Read();
 
  private:

@@ -1,10 +1,9 @@
-// OffLoop: does on a thread of its own what may wait for a disk or a file server, and hands the
+// OffLoop: runs work that may wait for a disk or file server on a separate thread, and hands the
 // result to the loop.
 //
-// The loop's thread makes it and calls everything. The works run one after the other, in the order
-// in which they were given. When this object goes, what has not run is dropped, a work that hangs
-// is left behind, and no result is handed over any more: so a work shares the ownership of
-// everything that it touches.
+// The loop's thread makes it and calls all functions. Work runs one piece at a time, in the order
+// of the calls. The destructor drops pending work, leaves hanging work behind, and no result is
+// handed over afterwards. So work must share the ownership of everything that it touches.
 #ifndef DDPRUN_LAUNCHER_OS_OFF_LOOP_H_
 #define DDPRUN_LAUNCHER_OS_OFF_LOOP_H_
 
@@ -34,7 +33,7 @@ class OffLoop {
   OffLoop(const OffLoop&) = delete;
   OffLoop& operator=(const OffLoop&) = delete;
 
-  // Has `work()` run on the thread, and then `done(its result)` on the loop.
+  // Runs `work()` on the thread, then `done(result)` on the loop.
   template <class Work, class Done>
   void Run(Work work, Done done) {
     tasks_.Post([receiver = receiver_, work = std::move(work), done = std::move(done)]() mutable {
@@ -43,11 +42,11 @@ class OffLoop {
       const std::lock_guard<std::mutex> lock(receiver->mutex);
       if (receiver->loop == nullptr) return;
       receiver->loop->Post([receiver, done = std::move(done), result = std::move(result)] {
-        if (receiver->loop != nullptr) done(result);  // only the loop's thread changes it
+        if (receiver->loop != nullptr) done(result);  // no lock: only the loop's thread writes it
       });
     });
   }
-  // The same, where nobody waits for it.
+  // The same, without a result.
   template <class Work>
   void Run(Work work) {
     tasks_.Post([receiver = receiver_, work = std::move(work)] {
@@ -64,7 +63,7 @@ class OffLoop {
     }
 
     std::mutex mutex;
-    EventLoop* loop;  // nullptr: nobody waits any more; guarded by mutex
+    EventLoop* loop;  // nullptr: the OffLoop is gone; guarded by mutex
   };
 
   TaskQueue tasks_;

@@ -14,7 +14,7 @@ namespace ddprun {
 
 absl::StatusOr<ProgressPageFile> ProgressPageFile::Make() {
   UniqueFd fd(::memfd_create("ddprun-progress", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  // Sealed, or reading what a worker has cut off would be a SIGBUS.
+  // Sealed: if a worker shrank the file, reading it would be a SIGBUS.
   if (!fd.valid() || ::ftruncate(fd.get(), kProgressFileBytes) != 0 ||
       ::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     return absl::ErrnoToStatus(errno, "cannot make a progress page");

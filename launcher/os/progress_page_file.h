@@ -1,5 +1,5 @@
-// The memory of one worker's progress page (worker/contract/progress_page.h): made and kept by the
-// agent, written by the worker.
+// The memory of one worker's progress page (worker/contract/progress_page.h). The agent makes and
+// owns it; the worker writes it.
 #ifndef DDPRUN_LAUNCHER_OS_PROGRESS_PAGE_FILE_H_
 #define DDPRUN_LAUNCHER_OS_PROGRESS_PAGE_FILE_H_
 
@@ -11,7 +11,7 @@
 
 namespace ddprun {
 
-// A memfd of zeros that nobody can resize any more, mapped here for reading alone. One thread.
+// A memfd of zeros, sealed against resizing, mapped here read-only. One thread.
 class ProgressPageFile {
  public:
   // Errors: errno's.
@@ -21,10 +21,10 @@ class ProgressPageFile {
   ProgressPageFile& operator=(ProgressPageFile&&) = delete;
   ~ProgressPageFile();
 
-  // For the worker.
+  // The descriptor to send to the worker.
   int descriptor() const { return fd_.get(); }
 
-  // What the worker has written, be it alive or not. Nothing until it has taken the page.
+  // What the worker has written, also after its death; nullopt: it has not taken the page yet.
   std::optional<ProgressSnapshot> Read() const;
 
  private:

@@ -29,7 +29,7 @@ absl::Status ServiceNotify(std::string_view state) {
   const std::size_t size = std::strlen(path);
   if ((path[0] != '/' && path[0] != '@') || size >= sizeof name.sun_path) return failed(EINVAL);
   std::memcpy(name.sun_path, path, size);
-  if (path[0] == '@') name.sun_path[0] = '\0';  // of the abstract namespace
+  if (path[0] == '@') name.sun_path[0] = '\0';  // abstract namespace
   const UniqueFd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!fd.valid()) return failed(errno);
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + size);

@@ -1,5 +1,5 @@
-// Tells the service manager how we are, where it asked for that (systemd's Type=notify): one
-// datagram to the Unix socket that $NOTIFY_SOCKET names. Does nothing where there is none.
+// Tells the service manager the state of this process (systemd's Type=notify): one datagram to the
+// Unix socket in $NOTIFY_SOCKET. Does nothing if the variable is not set.
 //
 //     ServiceNotify("READY=1\nSTATUS=listening on 10.0.0.1:29400");
 //     ServiceNotify("STOPPING=1");
@@ -14,10 +14,11 @@
 
 namespace ddprun {
 
-// `state`: lines of KEY=VALUE. The error says why the manager was not told; it names the socket.
+// `state`: lines of KEY=VALUE. The error tells why the manager was not reached, and names the
+// socket.
 absl::Status ServiceNotify(std::string_view state);
 
-// For SIGHUP, which units with Type=notify-reload wait for: "RELOADING=1" with the time, then
+// The answer to SIGHUP for units with Type=notify-reload: "RELOADING=1" with the time, then
 // READY=1.
 absl::Status ServiceNotifyReloaded();
 

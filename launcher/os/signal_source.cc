@@ -12,7 +12,7 @@
 namespace ddprun {
 namespace {
 
-// A blocked signal is queued even when it is ignored, so nohup has to be asked for.
+// A blocked signal is queued even if it is ignored, so `nohup` needs this check.
 bool IsIgnored(int signo) {
   struct sigaction action;
   CheckSyscall(sigaction(signo, nullptr, &action), "sigaction");
@@ -48,7 +48,7 @@ SignalSource::~SignalSource() {
 }
 
 void SignalSource::OnReadable() {
-  // One signal a turn: the handler may do anything, destroying this object included.
+  // One signal per turn, because the handler may destroy this object.
   signalfd_siginfo info;
   if (::read(signal_fd_.get(), &info, sizeof(info)) != sizeof(info)) return;
   if (info.ssi_signo == SIGTSTP) return Suspend();
@@ -58,14 +58,14 @@ void SignalSource::OnReadable() {
 
 void SignalSource::Suspend() {
   suspension_.before_stop();
-  // The real signal with its default action, so that the shell sees a job that Ctrl-Z has stopped.
-  // Where nobody could continue us (an orphaned process group) the kernel discards it.
+  // Raise the real signal with its default action, so that the shell sees a job stopped by Ctrl-Z.
+  // The kernel discards it in an orphaned process group, which nobody could continue.
   sigset_t stop;
   sigset_t previous;
   sigemptyset(&stop);
   sigaddset(&stop, SIGTSTP);
   ::kill(::getpid(), SIGTSTP);
-  pthread_sigmask(SIG_UNBLOCK, &stop, &previous);  // stops here, and goes on with SIGCONT
+  pthread_sigmask(SIG_UNBLOCK, &stop, &previous);  // stops here until SIGCONT
   pthread_sigmask(SIG_SETMASK, &previous, nullptr);
   suspension_.after_continue();
 }

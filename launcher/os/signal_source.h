@@ -1,15 +1,15 @@
 // The agent's own signals, as events on its loop.
 //
 // SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1 and SIGUSR2 are blocked and read through a signalfd, so
-// no code of the agent ever runs in a signal handler. SIGHUP is left alone when it was ignored at
-// start, so that `nohup ddprun ...` keeps its meaning. SIGPIPE is ignored: a reader that went away
-// is an EPIPE. SIGCHLD is not used: a worker's death is seen at its pidfd.
+// no code of the agent runs in a signal handler. If SIGHUP was ignored at start, it stays ignored,
+// so that `nohup ddprun ...` works. SIGPIPE is ignored: writing to a closed pipe fails with EPIPE.
+// SIGCHLD is not used: a worker's death shows at its pidfd.
 //
-// Ctrl-Z (SIGTSTP) stops the process as ever, but lets its owner stop others first: workers are in
-// process groups of their own, which the terminal's signals do not reach.
+// Ctrl-Z (SIGTSTP) stops the process as usual, but the owner may stop others first: workers have
+// their own process groups, which the terminal's signals do not reach.
 //
-// Make it on the main thread before any other thread is started: threads inherit the mask, and a
-// thread that has the signals unblocked would be killed by them.
+// Make it on the main thread before any other thread starts: threads inherit the mask, and a signal
+// to a thread that does not block it would kill the process.
 #ifndef DDPRUN_LAUNCHER_OS_SIGNAL_SOURCE_H_
 #define DDPRUN_LAUNCHER_OS_SIGNAL_SOURCE_H_
 
@@ -25,8 +25,8 @@ namespace ddprun {
 
 class SignalSource {
  public:
-  // Called on the loop, once per signal. `sender` is the pid that sent it, 0 for the kernel (a key
-  // on the terminal, for example).
+  // Called on the loop, once per signal. `sender`: the pid of the sender; 0: the kernel (for
+  // example, a key on the terminal).
   using Handler = std::function<void(int signo, pid_t sender)>;
 
   // Called on the loop around each stop by SIGTSTP.
@@ -35,11 +35,10 @@ class SignalSource {
     std::function<void()> after_continue;
   };
 
-  // `loop` must outlive this object. Without a suspension SIGTSTP is left alone.
+  // `loop` must outlive this object. Without a suspension SIGTSTP is not handled.
   SignalSource(EventLoop* loop, Handler handler, Suspension suspension = {});
 
-  // Puts the calling thread's mask and SIGPIPE back. A signal that is pending then takes its
-  // default action.
+  // Restores the calling thread's mask and SIGPIPE. A pending signal then takes its default action.
   ~SignalSource();
   SignalSource(const SignalSource&) = delete;
   SignalSource& operator=(const SignalSource&) = delete;

@@ -33,17 +33,17 @@ using torch_store::ClientId;
 using torch_store::Replies;
 using torch_store::StoreClients;
 
-// What epoll reports: these two, or the id of a client.
+// Ids that epoll reports: these two, or a client's.
 constexpr std::uint64_t kListener = 0;
 constexpr std::uint64_t kStop = 1;
 constexpr ClientId kFirstClient = 2;
 
 constexpr std::size_t kBufferBytes = 64UL << 10U;
-constexpr std::size_t kMaxUnsentBytes = 256UL << 20U;  // to all clients together
-// Without a free descriptor nobody can be accepted: how long until the next attempt.
+constexpr std::size_t kMaxUnsentBytes = 256UL << 20U;  // for all clients together
+// The delay until the next accept() if no descriptor is free.
 constexpr int kAcceptPauseMs = 100;
 
-// An IPv4 address as IPv6 writes it.
+// An IPv4-mapped address; an IPv6 address unchanged.
 in6_addr AsIpv6(const sockaddr_in6& address) {
   if (address.sin6_family != AF_INET) return address.sin6_addr;
   in6_addr mapped{};
@@ -57,7 +57,7 @@ bool IsLoopback(const in6_addr& address) {
          (IN6_IS_ADDR_V4MAPPED(&address) && address.s6_addr[12] == 127);
 }
 
-// Whether both ends of this connection are on this host.
+// True: both ends of the connection are on this host.
 bool IsOfThisHost(int connection) {
   sockaddr_in6 near{};
   sockaddr_in6 far{};
@@ -74,7 +74,7 @@ bool IsOfThisHost(int connection) {
 
 }  // namespace
 
-// Everything but the constructor, Stop() and clients_served() belongs to the thread.
+// All members belong to the thread, except the constructor, Stop() and clients_served().
 class StoreServer::Thread {
  public:
   Thread(UniqueFd listener, Options options)
@@ -101,8 +101,8 @@ class StoreServer::Thread {
  private:
   struct Connection {
     UniqueFd socket;
-    std::string unsent;   // nothing is read from the client while there is something
-    bool served = false;  // it has sent a request
+    std::string unsent;   // not empty: the client is not read
+    bool served = false;  // it has sent a valid request
   };
 
   void Watch(int how, int fd, std::uint32_t events, std::uint64_t id) {
@@ -132,7 +132,7 @@ class StoreServer::Thread {
     return accept_paused_ ? kAcceptPauseMs : -1;
   }
 
-  // Those that wait for a barrier: after kPollLimit, and a little more where others keep this busy.
+  // Answers clients that wait for a barrier: after kPollLimit, or a little later under load.
   void AnswerPolls() {
     if (!clients_.any_polls()) {
       polls_since_.reset();
@@ -214,7 +214,7 @@ class StoreServer::Thread {
     Disconnect(reply.client);
   }
 
-  // How much was sent. A connection that is broken is heard of by epoll.
+  // Returns how much was sent. epoll reports a broken connection.
   static std::size_t SendNow(const Connection& connection, absl::string_view bytes) {
     const ssize_t sent =
         ::send(connection.socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -227,7 +227,7 @@ class StoreServer::Thread {
     unsent_bytes_ -= sent;
     connection->unsent.erase(0, sent);
     if (!connection->unsent.empty()) return;
-    connection->unsent = std::string();  // gives the memory back
+    connection->unsent = std::string();  // frees the memory
     Watch(EPOLL_CTL_MOD, connection->socket.get(), EPOLLIN, id);
   }
 
@@ -254,7 +254,8 @@ class StoreServer::Thread {
   std::size_t unsent_bytes_ = 0;  // of all connections
   int refusals_ = 0;
   bool accept_paused_ = false;
-  std::optional<std::chrono::steady_clock::time_point> polls_since_;  // clients wait for a barrier
+  std::optional<std::chrono::steady_clock::time_point>
+      polls_since_;  // set: clients wait for a barrier since then
   std::vector<char> buffer_;
   Replies replies_;
   std::thread thread_;

@@ -1,10 +1,10 @@
-// StoreServer: the store of torch for one generation, on MASTER_PORT, on a thread of its own.
+// StoreServer: torch's store for one generation, on MASTER_PORT, with its own thread.
 //
-// Workers of all nodes connect to it as clients of torch's TCPStore. It begins empty, and ends with
-// this object: then every client loses its connection.
+// Workers of all nodes connect with torch's TCPStore client. The store begins empty. Its destructor
+// closes all connections.
 //
-// What clients ask for is handled in launcher/torch_store; here are the sockets. A client that does
-// not read what it is sent is not read from, and is disconnected when too much waits for it.
+// launcher/torch_store handles the requests; this class has the sockets. It stops reading from a
+// client that does not read its replies, and disconnects clients when too much is unsent.
 #ifndef DDPRUN_LAUNCHER_OS_STORE_SERVER_H_
 #define DDPRUN_LAUNCHER_OS_STORE_SERVER_H_
 
@@ -25,19 +25,19 @@ class StoreServer {
 
   // The functions are called on the server's thread.
   struct Options {
-    // With why a client was disconnected; the first kMaxRefusals times.
+    // Gets the reason why a client was disconnected; only the first kMaxRefusals times.
     std::function<void(const std::string& why)> on_refused = [](const std::string&) {};
-    // When ranks have come to the store.
+    // Called when ranks have connected to the store.
     std::function<void(const torch_store::Arrivals&)> on_arrivals =
         [](const torch_store::Arrivals&) {};
     bool this_host_only = false;  // clients of other hosts are disconnected at once
-    int world_size = 0;           // of the generation; 0: not known
+    int world_size = 0;           // of the generation; 0: unknown
   };
 
-  // Listens on `socket`, a TCP socket that is bound and does not listen, and serves from now on.
+  // Listens on `socket`, a bound TCP socket that does not listen yet, and serves from now on.
   static absl::StatusOr<std::unique_ptr<StoreServer>> Start(UniqueFd socket, Options options);
 
-  // Ends the thread. What clients were to be sent may be lost.
+  // Ends the thread. Unsent replies may be lost.
   ~StoreServer();
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;

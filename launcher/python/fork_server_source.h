@@ -1,5 +1,5 @@
-// The Python program of the fork server, launcher/python/fork_server.py, within the executable: it
-// works wherever ddprun was copied to.
+// launcher/python/fork_server.py, embedded in the executable, so that a copied ddprun works
+// anywhere.
 #ifndef DDPRUN_LAUNCHER_PYTHON_FORK_SERVER_SOURCE_H_
 #define DDPRUN_LAUNCHER_PYTHON_FORK_SERVER_SOURCE_H_
 

@@ -1,5 +1,5 @@
-// The files of launcher/python that workers get, within the executable: they are there wherever
-// ddprun was copied to.
+// The files of launcher/python for workers, embedded in the executable, so that a copied ddprun
+// works anywhere.
 #ifndef DDPRUN_LAUNCHER_PYTHON_MODULE_SOURCE_H_
 #define DDPRUN_LAUNCHER_PYTHON_MODULE_SOURCE_H_
 
@@ -13,7 +13,7 @@ extern const char kPythonAutoStep[];       // auto_step.py
 extern const char kPythonStore[];          // store.py
 extern const char kPythonAfterImport[];    // after_import.py
 
-// The package _ddprun_state, which ddprun.py imports where its Checkpointer or sampler is used.
+// The package _ddprun_state. ddprun.py imports it when its Checkpointer or sampler is used.
 inline constexpr char kPythonPackageFolder[] = "_ddprun_state";
 
 struct PythonFile {

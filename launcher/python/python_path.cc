@@ -26,7 +26,7 @@ absl::Status MakePrivateFolder(const std::string& path) {
 
 absl::StatusOr<std::string> MakePythonFolder(const std::string& folder, PythonHooks hooks) {
   std::error_code error;
-  // As Python writes the entries of sys.path.
+  // In the form of Python's sys.path entries.
   const std::string path = std::filesystem::absolute(folder, error).lexically_normal();
   if (error || absl::StrContains(path, ':')) {
     return absl::FailedPreconditionError(absl::StrCat("PYTHONPATH cannot name ", folder,

@@ -1,4 +1,4 @@
-// How the module `ddprun` gets into a worker that is a Python program.
+// Makes the module `ddprun` available in Python workers.
 //
 //     <folder>/site/sitecustomize.py        in front of the worker's PYTHONPATH
 //     <folder>/module/ddprun.py             last on its sys.path
@@ -7,8 +7,8 @@
 //     <folder>/module/_ddprun_store.py      with --store agent only
 //     <folder>/module/_ddprun_after_import.py   with either of them
 //
-// Python runs sitecustomize.py at its start. It gives the process and its children the user's
-// PYTHONPATH back and puts `module` at the end of sys.path: launcher/python/sitecustomize.py.
+// Python runs sitecustomize.py at its start. That file restores the user's PYTHONPATH for the
+// process and its children, and appends `module` to sys.path: launcher/python/sitecustomize.py.
 #ifndef DDPRUN_LAUNCHER_PYTHON_PYTHON_PATH_H_
 #define DDPRUN_LAUNCHER_PYTHON_PYTHON_PATH_H_
 
@@ -20,22 +20,21 @@
 
 namespace ddprun {
 
-// What Python workers get beside the module.
+// What Python workers get besides the module.
 struct PythonHooks {
   bool auto_step = false;
   bool agent_store = false;  // the store of the job may be an agent's
 };
 
-// Makes `folder`, mode 0700, and what is in it. Returns the path that goes on PYTHONPATH, absolute.
-// May wait for the disk. FailedPrecondition: `folder` has a colon in it, and PYTHONPATH cannot name
-// it.
+// Makes `folder`, mode 0700, and its content. Returns the absolute path for PYTHONPATH. May block
+// on the disk. FailedPrecondition: PYTHONPATH cannot name `folder`, because it contains a colon.
 absl::StatusOr<std::string> MakePythonFolder(const std::string& folder, PythonHooks hooks);
 
-// Puts `entry`, of MakePythonFolder, in front of PYTHONPATH in `env` (NAME=value each), so that
-// sitecustomize.py can tell what was there before: nothing, an empty value or a path. Does nothing
-// where `entry` is "".
+// Puts `entry`, from MakePythonFolder, in front of PYTHONPATH in `env` (NAME=value each).
+// sitecustomize.py can then tell the earlier value: not set, empty or a path. Does nothing if
+// `entry` is "".
 void PutOnPythonPath(const std::string& entry, std::vector<std::string>* env);
-// Undoes it: for a process whose interpreter runs already.
+// Undoes PutOnPythonPath, for a process whose interpreter runs already.
 void TakeOffPythonPath(const std::string& entry, std::vector<std::string>* env);
 
 }  // namespace ddprun

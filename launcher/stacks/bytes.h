@@ -1,5 +1,5 @@
-// Numbers and texts as bytes, between ddprun and a process that it started of itself: same machine,
-// same program. The reader trusts no length.
+// Numbers and texts as bytes, between ddprun and another process of the same program on the same
+// machine. The reader trusts no length.
 #ifndef DDPRUN_LAUNCHER_STACKS_BYTES_H_
 #define DDPRUN_LAUNCHER_STACKS_BYTES_H_
 
@@ -28,11 +28,10 @@ class ByteWriter {
   std::string bytes_;
 };
 
-// After the first thing that is not there whole, ok() is false, and all that is taken is 0 or
-// empty.
+// After the first incomplete field, ok() is false, and each further field is 0 or empty.
 class ByteReader {
  public:
-  explicit ByteReader(std::string_view bytes) : bytes_(bytes) {}  // which must outlive it
+  explicit ByteReader(std::string_view bytes) : bytes_(bytes) {}  // `bytes` must outlive it
 
   template <typename Number>
   Number Take() {

@@ -20,7 +20,7 @@ bool ReadAt(int file, std::uint64_t offset, void* to, std::size_t size) {
   return ::pread(file, to, size, static_cast<off_t>(offset)) == static_cast<ssize_t>(size);
 }
 
-// The address of the file's beginning, as the linker has it; nullopt where it is loaded nowhere.
+// The linked address of the file's beginning; nullopt: no segment loads it.
 std::optional<std::uint64_t> LinkedStart(int file, const Elf64_Ehdr& header) {
   if (header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phnum > kMostHeaders)
     return std::nullopt;

@@ -1,5 +1,5 @@
-// Where a section of a running program or library is, without libelf: this is called in ddprun
-// itself, for files that anybody may have made. Any thread.
+// Finds a section of a running program or library. Does not use libelf, because it runs in ddprun
+// itself on files from untrusted authors. Any thread.
 #ifndef DDPRUN_LAUNCHER_STACKS_ELF_SECTION_H_
 #define DDPRUN_LAUNCHER_STACKS_ELF_SECTION_H_
 
@@ -15,7 +15,8 @@ struct ElfSection {
   std::uint64_t size = 0;
 };
 
-// `path` is mapped with its offset 0 at `start`. nullopt: no such section, or no 64-bit ELF file.
+// `start`: the address where offset 0 of `path` is mapped. nullopt: no such section, or no 64-bit
+// ELF file.
 std::optional<ElfSection> FindElfSection(const std::string& path, std::uint64_t start,
                                          std::string_view name);
 

@@ -1,12 +1,12 @@
 // The search trees of elfutils, for its static archives on Debian 13: libdw.a and libelf.a of
-// version 0.192 call these functions, and no archive of the package has them. Debian 12's do
-// without.
+// version 0.192 call these functions, but the package contains them in no archive. Debian 12's
+// archives do not need them.
 //
-// elfutils guards each tree with a lock in it. The process that unwinds has one thread, so that
-// these leave the lock alone; nobody else reads it.
+// elfutils guards each tree with a lock inside it. The unwinding process has one thread, so these
+// functions do not use the lock.
 #include <search.h>
 
-// Begins as elfutils' own does; what follows is the lock.
+// Same beginning as elfutils' own struct, whose lock follows.
 struct EuSearchTree {
   void* root;
 };

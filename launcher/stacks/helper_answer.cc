@@ -1,4 +1,4 @@
-// What ddprun and its unwind helper say to each other.
+// The messages between ddprun and its unwind helper.
 #include "launcher/stacks/helper_answer.h"
 
 #include <cstdint>
@@ -62,7 +62,7 @@ class AnswerReader {
   Unwound Read() {
     Unwound result;
     if (bytes_.Take<std::uint32_t>() != kMagic) {
-      // Nothing at all: it was ended before it said anything.
+      // Empty: the helper ended before it wrote anything.
       result.status = absl::DataLossError("the unwind helper has said nothing that can be read");
       return result;
     }

@@ -1,4 +1,4 @@
-// The helper's side of its answer. Internal to this folder.
+// The helper writes its answer with this class. Internal to this folder.
 #ifndef DDPRUN_LAUNCHER_STACKS_HELPER_ANSWER_H_
 #define DDPRUN_LAUNCHER_STACKS_HELPER_ANSWER_H_
 
@@ -11,13 +11,14 @@
 
 namespace ddprun::stacks {
 
-// A thread after the other; what Take() has given is a valid beginning of an answer.
+// Writes one thread after another. The bytes that Take() has returned are always a valid beginning
+// of an answer.
 class AnswerWriter {
  public:
   AnswerWriter();
   void Add(const UnwoundThread& thread);
   void End();
-  std::string Take();  // what has been added since the last time
+  std::string Take();  // the bytes since the last call
 
  private:
   std::uint32_t Name(const std::string& name);

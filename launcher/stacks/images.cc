@@ -21,7 +21,8 @@
 namespace ddprun::stacks {
 namespace {
 
-// No process has code here: above the heap of a program without PIE, below what the kernel chooses.
+// No process has code here: above the heap of a program without PIE, below addresses that the
+// kernel chooses.
 constexpr std::uint64_t kFirstBase = std::uint64_t{1} << 44;
 constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kGapBytes = std::uint64_t{1} << 21;
@@ -29,7 +30,7 @@ constexpr absl::string_view kVdso = "[vdso]";
 
 std::uint64_t PageOf(std::uint64_t address) { return address & ~(kPage - 1); }
 
-// The kernel's own library: the same in all processes of this machine.
+// The kernel's vDSO, the same in all processes of this machine.
 UniqueFd OwnVdso() {
   const std::uint64_t start = ::getauxval(AT_SYSINFO_EHDR);
   const std::vector<Mapping> maps = ParseMaps(ReadProc("/proc/self/maps", 1 << 22));
@@ -47,8 +48,8 @@ UniqueFd OwnVdso() {
 UniqueFd OpenIfSame(const std::string& path, const Mapping& mapping) {
   UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat info;
-  // On some file systems (overlay, btrfs) the device of the mapping is another one: the inode and
-  // the kind of file must do.
+  // On some file systems (overlay, btrfs) the mapping shows another device, so only the inode and
+  // the file type are compared.
   if (!file.valid() || ::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode) ||
       info.st_ino != mapping.inode) {
     return UniqueFd();
@@ -59,10 +60,10 @@ UniqueFd OpenIfSame(const std::string& path, const Mapping& mapping) {
 UniqueFd OpenImage(int pid, const Mapping& mapping) {
   if (mapping.path == kVdso) return OwnVdso();
   if (UniqueFd file = OpenIfSame(mapping.path, mapping); file.valid()) return file;
-  // The process may see other folders than we do.
+  // The process may have another root folder.
   UniqueFd file = OpenIfSame(absl::StrCat("/proc/", pid, "/root", mapping.path), mapping);
   if (file.valid()) return file;
-  // Or the file has been replaced since; the program's own can be had all the same.
+  // The file may have been replaced since; /proc/PID/exe still opens the program's old file.
   return OpenIfSame(absl::StrCat("/proc/", pid, "/exe"), mapping);
 }
 
@@ -74,7 +75,7 @@ bool IsImage(const Mapping& mapping) {
 }  // namespace
 
 Images::Images() : next_base_(kFirstBase) {
-  // Never over the network, whatever the environment says.
+  // Never use the network, whatever the environment says.
   ::unsetenv("DEBUGINFOD_URLS");
   static const Dwfl_Callbacks kCallbacks = {
       .find_elf = [](Dwfl_Module*, void**, const char*, Dwarf_Addr, char**, Elf**) { return -1; },
@@ -94,8 +95,8 @@ Dwfl* Images::Ready() {
   return dwfl_;
 }
 
-// Reports the image to libdwfl at an address of its own. One without PIE has its address from the
-// linker; where two such programs meet, the second one finds its place taken.
+// Reports the image to libdwfl at a separate address. An image without PIE keeps its linked
+// address; a second such program fails, because the place is taken.
 bool Images::Place(const std::string& path, bool fixed, Image* image) {
   std::uint64_t first = UINT64_MAX;
   std::uint64_t last = 0;
@@ -113,7 +114,7 @@ bool Images::Place(const std::string& path, bool fixed, Image* image) {
       nullptr) {
     return false;
   }
-  (void)copy.release();  // libdwfl owns it now
+  (void)copy.release();  // now owned by libdwfl
   return true;
 }
 

@@ -1,5 +1,5 @@
-// The programs and libraries of several processes in one address space that none of them has: each
-// image is opened, and its tables are read, once. Internal to the unwinder.
+// Maps the programs and libraries of several processes into one artificial address space, so that
+// each image is opened and its tables are read only once. Internal to the unwinder.
 #ifndef DDPRUN_LAUNCHER_STACKS_IMAGES_H_
 #define DDPRUN_LAUNCHER_STACKS_IMAGES_H_
 
@@ -17,7 +17,7 @@
 
 namespace ddprun::stacks {
 
-// Code of one process: [start, end) there is [start + shift, end + shift) here.
+// Code of one process: its [start, end) is [start + shift, end + shift) here.
 struct CodeRange {
   std::uint64_t start = 0;
   std::uint64_t end = 0;
@@ -31,13 +31,13 @@ class Images {
   Images(const Images&) = delete;
   Images& operator=(const Images&) = delete;
 
-  // The code of process `pid`, in the order of addresses. Images that cannot be opened are left
-  // out. All processes must be added before Ready().
+  // Adds the code of process `pid`; returns it in the order of addresses. Skips images that cannot
+  // be opened. Add all processes before Ready().
   std::vector<CodeRange> Add(int pid, const std::vector<Mapping>& maps);
 
   Dwfl* Ready();
 
-  // Reads a word of an image's file, at an address here; false where there is none.
+  // Reads a word of an image's file, by its address here; false: no such word.
   bool Read(std::uint64_t address, std::uint64_t* word) const;
 
  private:
@@ -51,7 +51,7 @@ class Images {
   struct Image {
     UniqueFd file;
     std::vector<Segment> segments;
-    std::uint64_t base = 0;  // added to an address in the image: the address here
+    std::uint64_t base = 0;  // address here minus address in the image
   };
 
   Image* Open(int pid, const Mapping& mapping);
@@ -59,7 +59,7 @@ class Images {
 
   Dwfl* dwfl_;
   std::uint64_t next_base_;
-  std::map<Key, std::unique_ptr<Image>> images_;  // nullptr: it cannot be opened
+  std::map<Key, std::unique_ptr<Image>> images_;  // nullptr: cannot be opened
 };
 
 }  // namespace ddprun::stacks

@@ -7,7 +7,7 @@
 namespace ddprun::stacks {
 namespace {
 
-// Takes a number and the character behind it; false where either is missing.
+// Takes a number and the character after it; false: one of them is missing.
 template <typename Number>
 bool TakeNumber(std::string_view* text, int base, char behind, Number* number) {
   const char* const end = text->data() + text->size();

@@ -11,7 +11,7 @@ namespace ddprun::stacks {
 
 struct Mapping {
   std::uint64_t start = 0;
-  std::uint64_t end = 0;  // the first address behind it
+  std::uint64_t end = 0;  // the first address after it
   bool readable = false;
   bool writable = false;
   bool executable = false;
@@ -22,10 +22,10 @@ struct Mapping {
   std::string path;         // as the process sees it; "[stack]", "[vdso]"; empty: no name
 };
 
-// In the order of addresses, as the kernel writes them. What is no mapping is skipped.
+// In the order of addresses, as the kernel writes them. Skips malformed lines.
 std::vector<Mapping> ParseMaps(std::string_view text);
 
-// The one that has `address`, or nullptr. `maps` from ParseMaps().
+// The mapping that contains `address`; nullptr: none. `maps` from ParseMaps().
 const Mapping* MappingAt(const std::vector<Mapping>& maps, std::uint64_t address);
 
 }  // namespace ddprun::stacks

@@ -35,7 +35,7 @@ using std::chrono::microseconds;
 constexpr std::size_t kMostDescriptors = std::size_t{1} << 16;
 constexpr std::size_t kMostDumpBytes = std::size_t{1} << 20;
 
-// Polls `done`, with growing pauses. Whether it became true before `until`.
+// Polls `done` with growing pauses; returns whether it became true before `until`.
 bool WaitFor(Clock::time_point until, const std::function<bool()>& done) {
   for (microseconds pause{20};; pause = std::min(pause * 2, microseconds(2000))) {
     if (done()) return true;
@@ -75,7 +75,7 @@ bool LockFile(int file, Clock::time_point until) {
 
 bool Has(std::uint64_t signals) { return (signals >> (kStackSignal - 1) & 1) != 0; }
 
-// Why the thread would not get the signal now; empty: it would.
+// Why the thread would not handle the signal now; empty: it would.
 std::string WhyNot(const ThreadSignals& signals) {
   if (Has(signals.blocked)) return "it blocks the signal on which it would write its stack";
   if (Has(signals.pending)) return "it has not answered an earlier request for its stack";
@@ -89,7 +89,7 @@ class NativeReader {
   NativeReader(int file, CopiedProcess* process, std::size_t* budget)
       : file_(file), process_(*process), budget_(*budget), maps_(ParseMaps(process->maps)) {}
 
-  // Whether at least one stack was written.
+  // True: at least one stack was written.
   bool Read(Clock::time_point deadline, const OwnStacksLimits& limits) {
     bool any = false;
     absl::Span<CopiedThread> threads(process_.threads);
@@ -97,7 +97,7 @@ class NativeReader {
       const auto batch = threads.first(std::min(threads.size(), kStackSlots));
       threads.remove_prefix(batch.size());
       any = ReadBatch(batch, deadline, limits) || any;
-      // What was written is memory of the process's control group.
+      // The written data counts as memory of the process's cgroup.
       [[maybe_unused]] const int emptied = ::ftruncate(file_, 0);
     }
     return any;
@@ -106,7 +106,7 @@ class NativeReader {
  private:
   bool ReadBatch(absl::Span<CopiedThread> threads, Clock::time_point deadline,
                  const OwnStacksLimits& limits) {
-    // A number that no earlier reader has used.
+    // A number that no earlier reader used.
     const std::uint64_t first =
         static_cast<std::uint64_t>(Clock::now().time_since_epoch().count()) / kStackSlots *
         kStackSlots;
@@ -181,7 +181,7 @@ class NativeReader {
       stack = MappingAt(maps_, pointer);
     }
     if (stack == nullptr) return absl::OutOfRangeError("its stack pointer is in no mapping");
-    // It copies up to kStackCopyBytes: what lies beyond the end of its stack is dropped.
+    // The process copies up to kStackCopyBytes; bytes beyond the end of its stack are dropped.
     const std::uint64_t whole = stack->end - record.stack_start;
     const std::size_t size = std::min(record.stack_bytes, whole);
     if (size > budget_) {
@@ -244,7 +244,7 @@ bool ReadPython(int file, CopiedProcess* process, Clock::time_point deadline,
   return true;
 }
 
-// `File "PATH", line 5 in NAME`. The path may have anything in it.
+// `File "PATH", line 5 in NAME`. The path may contain anything.
 std::optional<StackFrame> ParsePythonFrame(std::string_view line) {
   constexpr std::string_view kFile = "  File \"";
   constexpr std::string_view kLine = "\", line ";
@@ -258,7 +258,7 @@ std::optional<StackFrame> ParsePythonFrame(std::string_view line) {
   line.remove_prefix(path_end + kLine.size());
   const std::size_t number_end = line.find(kIn);
   if (number_end == std::string_view::npos) return std::nullopt;
-  // "???" where it is not known.
+  // "???": unknown.
   if (!absl::SimpleAtoi(absl::string_view(line.data(), number_end), &frame.line)) frame.line = 0;
   frame.function = line.substr(number_end + kIn.size());
   frame.image = "python";

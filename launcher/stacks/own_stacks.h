@@ -1,9 +1,9 @@
-// Stacks that a process writes itself, for where ddprun may not trace it: worker/contract/
-// own_stacks.h. Programs of the C++ library have a handler for that from ddp::init() on, Python
-// programs from their start.
+// Stacks that a process writes itself, because ddprun may not trace it
+// (worker/contract/own_stacks.h). Programs with the C++ library have a handler for this from
+// ddp::init() on, Python programs from their start.
 //
 // Sends no signal to a process that is stopped, does not catch the signal, or has no such memfd.
-// Validates everything that the process has written.
+// Validates all data from the process.
 #ifndef DDPRUN_LAUNCHER_STACKS_OWN_STACKS_H_
 #define DDPRUN_LAUNCHER_STACKS_OWN_STACKS_H_
 
@@ -17,16 +17,16 @@
 namespace ddprun::stacks {
 
 struct OwnStacksLimits {
-  // For a thread to answer; on a busy machine it may have to wait for a CPU. A thread in disk wait
-  // is left out after the shorter time.
+  // The time for a thread to answer; on a busy machine it may wait for a CPU. A thread in disk wait
+  // is skipped after disk_wait.
   std::chrono::milliseconds answer_wait{1000};
   std::chrono::milliseconds disk_wait{50};
-  std::chrono::milliseconds reader_wait{500};  // for the lock, while another reader has it
+  std::chrono::milliseconds reader_wait{500};  // for the lock of another reader
 };
 
-// Asks a process that may not be traced to write its stacks. `process` has its threads and maps as
-// seen from outside, and is not OK. If at least one thread answers, the stacks are put into
-// `process` and its status is OK; else it stays as it was. `budget`: bytes of stacks that may still
+// Asks a process that may not be traced to write its stacks. On entry `process` has its threads and
+// maps as seen from outside, and a status that is not OK. If at least one thread answers, `process`
+// gets the stacks and the status OK; else it is unchanged. `budget`: bytes of stacks that may still
 // be copied. Any thread; blocks for about the limits, at most until `deadline`.
 void CollectOwnStacks(CopiedProcess* process, std::size_t* budget,
                       std::chrono::steady_clock::time_point deadline,
@@ -39,7 +39,7 @@ struct PythonDump {
   std::vector<std::vector<PythonFrame>> others;
 };
 
-// The text that faulthandler writes. Other lines are skipped.
+// Parses the text that faulthandler writes. Skips other lines.
 PythonDump ParsePythonDump(std::string_view text);
 
 }  // namespace ddprun::stacks

@@ -29,7 +29,7 @@ constexpr std::size_t kTableBytes = std::size_t{1} << 20;
 constexpr std::string_view kLinkStart = "socket:[";
 constexpr int kSysPtraceBit = 19;  // CAP_SYS_PTRACE of capabilities(7)
 
-// The text behind "NAME:" of /proc/PID/status.
+// The text after "NAME:" in /proc/PID/status.
 absl::string_view Field(absl::string_view status, absl::string_view name) {
   for (const absl::string_view line : absl::StrSplit(status, '\n')) {
     if (line.size() > name.size() && line.substr(0, name.size()) == name &&
@@ -51,7 +51,7 @@ std::uint64_t HexOrNone(absl::string_view text) {
   return absl::SimpleHexAtoi(text, &number) ? number : 0;
 }
 
-// The names in a folder that are numbers; at most `most`.
+// The names in a folder that are numbers, at most `most`.
 std::vector<int> NumbersIn(const std::string& path, std::size_t most) {
   std::vector<int> numbers;
   DIR* const folder = ::opendir(path.c_str());
@@ -65,7 +65,7 @@ std::vector<int> NumbersIn(const std::string& path, std::size_t most) {
   return numbers;
 }
 
-// "name", "state" of "4242 (name) S 1 ...": the name may have brackets and spaces in it.
+// Takes name and state from "4242 (name) S 1 ...". The name may contain parentheses and spaces.
 void TakeStat(absl::string_view stat, ThreadFacts* facts) {
   const auto open = stat.find('(');
   const auto close = stat.rfind(')');
@@ -189,7 +189,7 @@ std::optional<ProcessFacts> LookAtProcess(pid_t pid) {
   const std::string folder = absl::StrCat("/proc/", pid);
   const std::string status = ReadProc(folder + "/status");
   struct stat info;
-  // The folder itself has the user's uid always; what is in it becomes root's.
+  // The folder itself always has the user's uid; its files may belong to root.
   if (status.empty() || ::stat((folder + "/status").c_str(), &info) != 0) return std::nullopt;
   ProcessFacts facts;
   facts.owner = info.st_uid;

@@ -18,12 +18,12 @@
 namespace ddprun::stacks {
 namespace {
 
-constexpr std::size_t kMostPythonFrames = 256;  // of a thread
+constexpr std::size_t kMostPythonFrames = 256;  // per thread
 constexpr std::size_t kMostThreadStates = 4096;
 constexpr std::size_t kMostInterpreters = 16;
 constexpr std::size_t kMostTableBytes = 1 << 18;
 
-// Of a frame that C has called: who owns it, as 3.13 and later have it.
+// The value of `owner` for a frame called from C, since 3.13.
 constexpr char kOwnedByC = 3;
 
 void AppendUtf8(std::uint32_t letter, std::string* text) {
@@ -44,13 +44,13 @@ void AppendUtf8(std::uint32_t letter, std::string* text) {
   }
 }
 
-// Reads the structures of one interpreter. Whatever is not as expected reads as nothing.
+// Reads the structures of one process's interpreters. Unexpected data reads as empty.
 class PythonMemory {
  public:
-  // Both must outlive it.
+  // Both must outlive this object.
   PythonMemory(const ReadMemory& read, const PythonOffsets& offsets) : read_(read), at_(offsets) {}
 
-  // The frames of all threads, by their number.
+  // The frames of all threads, by thread id.
   std::map<pid_t, std::vector<PythonFrame>> Frames(std::uint64_t runtime) {
     std::map<pid_t, std::vector<PythonFrame>> frames;
     std::size_t threads = 0;
@@ -88,7 +88,7 @@ class PythonMemory {
   std::string Text(std::uint64_t object) const {
     std::uint32_t state = 0;
     if (!Read(object + at_.text.state, &state, sizeof(state))) return "";
-    const std::uint32_t kind = state >> 2 & 7;  // bytes of a letter
+    const std::uint32_t kind = state >> 2 & 7;  // bytes per character
     const bool compact = (state >> 5 & 1) != 0;
     const bool ascii = (state >> 6 & 1) != 0;
     if (!compact || (kind != 1 && kind != 2 && kind != 4)) return "";
@@ -155,7 +155,7 @@ class PythonMemory {
     if (code.name.empty() || code.file.empty()) return std::nullopt;
     const std::uint64_t first = code_at + at_.code_instructions;
     const std::uint64_t at = Word(frame + at_.frame_instruction);
-    // Of a frame that has not begun, the instruction before its first one.
+    // A frame that has not begun points before its first instruction.
     const std::uint32_t line =
         at < first ? code.first_line : PythonLine(code.lines, code.first_line, (at - first) / 2);
     return StackFrame{code.name, code.file, line, "python"};
@@ -166,7 +166,7 @@ class PythonMemory {
   std::map<std::uint64_t, Code> codes_;
 };
 
-// The 11 of ".../python3.11" and ".../libpython3.11.so.1.0"; nullopt: no interpreter.
+// Returns 11 for ".../python3.11" and ".../libpython3.11.so.1.0"; nullopt: no interpreter.
 std::optional<int> PythonMinor(std::string_view path) {
   const std::size_t slash = path.rfind('/');
   std::string_view name = slash == std::string_view::npos ? path : path.substr(slash + 1);
@@ -181,7 +181,7 @@ std::optional<int> PythonMinor(std::string_view path) {
   return minor;
 }
 
-// A number in six-bit parts, the lowest first.
+// Takes a number in six-bit parts, the lowest first.
 std::optional<std::uint32_t> TakeVarint(std::string_view* table) {
   std::uint32_t value = 0;
   for (unsigned shift = 0; shift < 30; shift += 6) {
@@ -220,7 +220,7 @@ std::uint32_t PythonLine(std::string_view table, std::uint32_t first_line,
     if (instruction < next) {
       return code == kNone || line < 0 ? 0 : static_cast<std::uint32_t>(line);
     }
-    // Columns follow; an entry begins with a byte above 127.
+    // Skip the columns: the next entry begins with a byte above 127.
     while (!table.empty() && (static_cast<unsigned char>(table.front()) & 0x80) == 0) {
       table.remove_prefix(1);
     }

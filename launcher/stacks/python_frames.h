@@ -1,7 +1,7 @@
-// The Python frames of a process that is held, read from its memory. Reads only.
+// Reads the Python frames of a held process from its memory. Reads only.
 //
-// CPython 3.11 and 3.13 on 64-bit machines. Of other versions the native frames are all there is,
-// and CopiedProcess::python says so.
+// Supports CPython 3.11 and 3.13 on 64-bit machines. Other versions get native frames only, and
+// CopiedProcess::python says so.
 #ifndef DDPRUN_LAUNCHER_STACKS_PYTHON_FRAMES_H_
 #define DDPRUN_LAUNCHER_STACKS_PYTHON_FRAMES_H_
 
@@ -18,20 +18,19 @@
 
 namespace ddprun::stacks {
 
-// Where `process` is a Python program: CopiedThread::python_frames of its threads, or in
-// CopiedProcess::python why there are none. Call it while the process is held, from the thread that
-// holds it. `maps` are those of `process`.
+// If `process` is a Python program: sets CopiedThread::python_frames of its threads, or
+// CopiedProcess::python to the reason why not. Call it while the process is held, from the thread
+// that holds it. `maps`: of `process`.
 void CopyPythonFrames(const std::vector<Mapping>& maps, CopiedProcess* process);
 
-// The frames of all threads of all interpreters, by thread, innermost first. `runtime` is the
-// address of _PyRuntime. Whatever is not as expected ends a stack, or the list of threads. Pure but
-// for `read`.
+// The frames of all threads of all interpreters, by thread, innermost first. `runtime`: the address
+// of _PyRuntime. An unexpected value ends a stack or the list of threads. Pure except for `read`.
 std::map<pid_t, std::vector<PythonFrame>> ReadPythonFrames(const PythonOffsets& offsets,
                                                            std::uint64_t runtime,
                                                            const ReadMemory& read);
 
-// The line of an instruction, by a code object's table of locations as 3.11 has it
-// (Objects/locations.md of CPython). 0: the instruction has none, or the table is damaged. Pure.
+// The line of an instruction, by a code object's location table in the format of 3.11
+// (Objects/locations.md of CPython). 0: the instruction has no line, or the table is damaged. Pure.
 std::uint32_t PythonLine(std::string_view table, std::uint32_t first_line,
                          std::uint64_t instruction);
 

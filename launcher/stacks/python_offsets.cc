@@ -8,8 +8,8 @@
 namespace ddprun::stacks {
 namespace {
 
-// _Py_DebugOffsets of 3.13 is a row of 64-bit words. Each structure begins with its size; the
-// places of the words that are not needed are left out here.
+// _Py_DebugOffsets of 3.13 is an array of 64-bit words. Each structure begins with its size.
+// Indexes of unneeded words are left out here.
 enum Word : std::size_t {
   kCookie = 0,
   kVersion = 1,

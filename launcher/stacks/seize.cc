@@ -33,7 +33,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::microseconds;
 
-// A program may start threads all the time: threads that start after this many scans are left out.
+// A program may keep starting threads: those that start after this many scans are skipped.
 constexpr int kMostScans = 8;
 
 constexpr char kNoTime[] = "no time was left for it";
@@ -64,7 +64,7 @@ Registers InDwarfOrder(const KernelRegisters& r) {
 #error "launcher/stacks/seize.cc: the registers of this machine are not known"
 #endif
 
-// A seccomp filter may refuse with any of these.
+// A seccomp filter may return any of these errors.
 absl::Status Refusal(int error, absl::string_view what) {
   if (error == EPERM || error == EACCES || error == ENOSYS) {
     return absl::PermissionDeniedError(what);
@@ -94,28 +94,28 @@ void AddThread(pid_t tid, CopiedProcess* process) {
   thread.wchan = std::move(facts.wchan);
 }
 
-// The threads of one process while they are held. For the tracer's thread only.
+// The held threads of one process. For the tracer thread only.
 class HeldProcess {
  public:
-  // Parses the list of mappings here: that of a large program takes a millisecond, and nothing is
-  // held yet.
+  // Parses the list of mappings here, before the hold: a large program's list takes a millisecond.
   HeldProcess(CopiedProcess* process, const SeizeOptions& options)
       : process_(*process), options_(options), maps_(ParseMaps(process->maps)) {}
 
   ~HeldProcess() {
     for (const Held& held : held_) {
-      // Fails for one that has ended or did not stop: the end of this thread lets that one go.
+      // Fails for a thread that has ended or did not stop; the end of the tracer thread releases
+      // that one.
       if (held.stopped) ::ptrace(PTRACE_DETACH, held.tid, 0, held.signal);
     }
     if (first_stop_.has_value()) process_.held = Clock::now() - *first_stop_;
   }
 
-  // Seizes all threads, new ones too, and waits until they have stopped.
+  // Seizes all threads, also new ones, and waits until they have stopped.
   absl::Status Take() {
     for (int scan = 0; scan < kMostScans; ++scan) {
       const std::size_t known = process_.threads.size();
       for (const pid_t tid : ThreadsOf(process_.pid, options_.threads)) LookAtNew(tid);
-      // Only now: what a thread waits in is seen before it is held, and looking takes time.
+      // Stop them only now: LookAtThread must come before the stop, and it takes time.
       const std::size_t all = process_.threads.size();
       for (std::size_t i = known; i < all; ++i) {
         if (absl::Status status = Seize(process_.threads[i]); !status.ok()) return status;
@@ -128,8 +128,8 @@ class HeldProcess {
     return any_left ? absl::OkStatus() : absl::NotFoundError("it has ended");
   }
 
-  // `budget`: how many bytes of stacks may still be copied. PermissionDenied: its memory may not be
-  // read.
+  // `budget`: bytes of stacks that may still be copied. PermissionDenied: no permission to read the
+  // memory.
   absl::Status Copy(std::size_t* budget) {
     for (std::size_t i = 0; i < held_.size(); ++i) {
       const Held& held = held_[i];
@@ -153,7 +153,7 @@ class HeldProcess {
     pid_t tid;
     bool stopped = false;
     bool ended = false;
-    int signal = 0;  // that was about to be delivered, and is when it is let go
+    int signal = 0;  // pending; delivered on release
   };
 
   void LookAtNew(pid_t tid) {
@@ -171,7 +171,7 @@ class HeldProcess {
       return absl::OkStatus();
     }
     const int error = errno;
-    // One that is ending gives EPERM, too.
+    // A thread that is ending gives EPERM, too.
     const char state = LookAtThread(process_.pid, thread.tid).state;
     const bool ended = error == ESRCH || state == 'Z' || state == 'X' || state == '?';
     if (!ended) return Refusal(error, "cannot trace it");
@@ -191,7 +191,7 @@ class HeldProcess {
     }
   }
 
-  // WNOWAIT: whoever is its parent must still learn of its end, also where that is this process.
+  // WNOWAIT: the parent must still learn of the end, also if the parent is this process.
   static bool HasStopped(Held* held) {
     siginfo_t info = {};
     if (::waitid(P_PID, static_cast<id_t>(held->tid), &info,
@@ -202,7 +202,7 @@ class HeldProcess {
     if (info.si_pid == 0) return false;
     if (info.si_code == CLD_TRAPPED || info.si_code == CLD_STOPPED) {
       held->stopped = true;
-      // A stop of ptrace has its event above the signal's number, and delivers nothing.
+      // A ptrace stop has its event in the upper bits, and delivers no signal.
       if (info.si_status >> 8 == 0) held->signal = info.si_status;
     } else {
       held->ended = true;
@@ -247,7 +247,7 @@ class HeldProcess {
   std::optional<Clock::time_point> first_stop_;
 };
 
-// Of a process that is not held, what can be seen from outside.
+// Records the facts of a process that can be seen without a hold.
 void LookFromOutside(CopiedProcess* process, std::size_t most_threads) {
   process->threads.clear();
   for (const pid_t tid : ThreadsOf(process->pid, most_threads)) AddThread(tid, process);
@@ -279,7 +279,7 @@ void CopyOne(CopiedProcess* process, std::size_t* budget, const SeizeOptions& op
   }
   if (process->status.ok()) return;
   if (absl::IsPermissionDenied(process->status)) {
-    // It may have got a tracer since the look above.
+    // A tracer may have attached since the look above.
     facts = LookAtProcess(process->pid);
     if (facts.has_value() && facts->traced_by != 0 && facts->traced_by != ::getpid()) {
       process->traced_by = facts->traced_by;
@@ -297,9 +297,9 @@ struct Copy {
   std::size_t budget = 0;
 };
 
-// Of the thread that copies one process. It may outlive who waits for it.
+// Shared with the thread that copies one process, which may outlive its waiter.
 struct CopyState {
-  // The process is asked to write its stacks itself. That has limits of its own, beyond
+  // The process is asked to write its stacks itself. That has its own limits, which exceed
   // SeizeOptions::patience.
   std::atomic<bool> writes_itself{false};
   bool ended = false;  // guarded by LeftBehind
@@ -329,7 +329,8 @@ class LeftBehind {
 };
 
 LeftBehind& Left() {
-  static LeftBehind* const left = new LeftBehind();  // its threads may run until the very end
+  static LeftBehind* const left =
+      new LeftBehind();  // leaked: its threads may run until the process ends
   return *left;
 }
 
@@ -354,7 +355,7 @@ CopiedProcess GiveUp(pid_t pid, absl::string_view why, const SeizeOptions& optio
   CopiedProcess process;
   process.pid = pid;
   process.status = absl::DeadlineExceededError(why);
-  LookFromOutside(&process, options.threads);  // takes no lock of its memory
+  LookFromOutside(&process, options.threads);  // does not need mmap_lock
   return process;
 }
 

@@ -22,7 +22,7 @@ namespace {
 struct CallRow {
   long number;
   const char* name;
-  bool has_descriptor;  // as its first argument
+  bool has_descriptor;  // the first argument is a descriptor
 };
 
 constexpr CallRow kCalls[] = {
@@ -86,7 +86,7 @@ constexpr CallRow kCalls[] = {
 constexpr std::size_t kRemote = 2;
 constexpr std::size_t kInode = 9;
 constexpr std::size_t kResentColumn = 6;
-constexpr std::size_t kProbesColumn = 8;  // called "timeout"
+constexpr std::size_t kProbesColumn = 8;  // named "timeout"
 
 }  // namespace
 
@@ -107,7 +107,7 @@ std::optional<WaitingCall> ParseWaitingCall(std::string_view text) {
   return WaitingCall{absl::StrCat("system call ", number), -1};
 }
 
-// "0100007F:7148": words of 32 bits as the processor has them in memory, and the port.
+// "0100007F:7148": 32-bit words in host byte order, then the port.
 std::string TcpAddress(std::string_view text) {
   constexpr std::size_t kWordDigits = 8;
   const std::vector<absl::string_view> parts =

@@ -17,10 +17,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kMostThreadNotes = 8;  // of one process
+constexpr std::size_t kMostThreadNotes = 8;  // per process
 constexpr int kNiceBesideTraining = 8;       // a sixth of the CPU time of a process with nice 0
 constexpr std::size_t kMostBeginning = 4;    // frames
-// For processes beside a rank's own.
+// For processes other than the ranks' own.
 constexpr std::size_t kMostOfOthers = std::size_t{64} << 20;
 constexpr std::chrono::milliseconds kPatienceWithOthers{200};
 constexpr pid_t kNobody = -1;
@@ -40,7 +40,7 @@ bool IsBeginning(const StackFrame& frame) {
   return std::find(std::begin(kNames), std::end(kNames), frame.function) != std::end(kNames);
 }
 
-// What std::thread's function is called by; the name is not exported.
+// The caller of std::thread's function; its name is not exported.
 bool IsThreadRoutine(const StackFrame& frame) {
   return absl::StartsWith(frame.image, "libstdc++.so") &&
          (frame.function.empty() || frame.function == "execute_native_thread_routine");
@@ -54,13 +54,13 @@ bool IsInterpreter(const StackFrame& frame) {
   return absl::StartsWith(frame.image, "python3") || absl::StartsWith(frame.image, "libpython3");
 }
 
-// As in Python's own tracebacks, the machinery of an import statement is left out.
+// Removed, as in Python's own tracebacks: the internals of an import statement.
 bool IsImport(const StackFrame& frame) {
   return absl::StartsWith(frame.file, "<frozen importlib.");
 }
 
-// The interpreter's own frames between Python frames tell nothing. The innermost ones do, such as
-// time_sleep, where their names are known, and are not those of its calls.
+// The interpreter's frames between Python frames are not informative. The innermost ones are, such
+// as time_sleep, if their names are known and they are not part of the call machinery.
 bool IsInformative(const StackFrame& frame) {
   return !frame.function.empty() && !absl::StartsWith(frame.function, "Py") &&
          !absl::StartsWith(frame.function, "_Py");
@@ -77,7 +77,8 @@ std::string NameOf(const CopiedProcess& process, const CopiedThread& thread) {
   return absl::StrCat("thread ", thread.tid, " (", thread.name, ")");
 }
 
-// Of a target. That another process of a rank cannot be seen does not mean that the rank cannot.
+// The notes of one target. If another process of a rank cannot be seen, the rank itself still may
+// be.
 class Notes {
  public:
   Notes(const StackTarget& target, const std::string& name, StackTree* tree)
@@ -98,7 +99,8 @@ class Notes {
   StackTree* tree_;
 };
 
-// What its threads wait in: those in disk wait, and those at a file. Of the first ones only.
+// Notes the waits of the first threads in disk wait or at a file, and of a main thread that waits
+// for a socket.
 void AddWaits(const CopiedProcess& process, Notes* notes) {
   std::size_t count = 0;
   for (const CopiedThread& thread : process.threads) {
@@ -114,7 +116,7 @@ void AddWaits(const CopiedProcess& process, Notes* notes) {
   }
 }
 
-// A thread that was left out has its place in the tree all the same.
+// A thread that was skipped still has a place in the tree.
 std::vector<StackFrame> FramesFromOutside(const CopiedThread& thread) {
   StackFrame frame;
   frame.function = thread.call.substr(0, thread.call.find('('));
@@ -124,17 +126,17 @@ std::vector<StackFrame> FramesFromOutside(const CopiedThread& thread) {
   return {std::move(frame)};
 }
 
-// `frames`: the outermost first.
+// `frames`: outermost first.
 void AddThread(const StackTarget& target, const CopiedProcess& process, const CopiedThread& thread,
                std::vector<StackFrame> frames, StackTree* tree) {
   const bool main = thread.tid == process.pid && !target.is_other;
-  // Without the pid: equal processes of many ranks are one branch. The kernel has the name.
+  // Without the pid, so that equal processes of many ranks share a branch.
   if (target.is_other)
     frames.insert(frames.begin(), StackFrame{"process " + process.name, "", 0, "kernel"});
   tree->Add(target.rank, main ? ThreadKind::kMain : ThreadKind::kOther, frames);
 }
 
-// A number that now is another process's is not looked at; it could have become one meanwhile.
+// False: the pid belongs to another process by now. Called before and after the copy.
 bool IsStill(const StackTarget& target) {
   return target.started == 0 || ProcessIdOf(target.pid).started == target.started;
 }
@@ -153,7 +155,7 @@ std::vector<CopiedProcess> CopyEach(absl::Span<const StackTarget> targets,
   return processes;
 }
 
-// The ranks' own processes first, so that the others take nothing from them.
+// Copies the ranks' own processes first, so that the others take no time from them.
 std::vector<CopiedProcess> CopyTargets(absl::Span<const StackTarget> targets,
                                        Clock::time_point deadline) {
   const auto half = Clock::now() + (deadline - Clock::now()) / 2;
@@ -172,8 +174,8 @@ std::vector<CopiedProcess> CopyTargets(absl::Span<const StackTarget> targets,
 }  // namespace
 
 std::vector<StackFrame> WithoutBeginning(std::vector<StackFrame> outermost_first) {
-  // The names of what stands before __libc_start_main are mostly stripped. Without libc6-dbg so are
-  // those of start_thread, clone3 and __libc_start_call_main.
+  // Names of frames before __libc_start_main are usually stripped. Without libc6-dbg those of
+  // start_thread, clone3 and __libc_start_call_main are, too.
   const auto end = outermost_first.begin() +
                    static_cast<std::ptrdiff_t>(std::min(kMostBeginning, outermost_first.size()));
   auto first = outermost_first.begin();
@@ -181,7 +183,7 @@ std::vector<StackFrame> WithoutBeginning(std::vector<StackFrame> outermost_first
     const bool stripped = frame == first && IsLibc(*frame) && frame->function.empty();
     if (stripped || IsBeginning(*frame) || IsThreadRoutine(*frame)) first = frame + 1;
   }
-  // Not of a thread that has nothing else.
+  // Keep them if the thread has no other frames.
   if (first != outermost_first.end()) outermost_first.erase(outermost_first.begin(), first);
   return outermost_first;
 }
@@ -190,7 +192,7 @@ std::vector<StackFrame> WithoutLibcInside(std::vector<StackFrame> outermost_firs
   auto first = outermost_first.end();
   while (first != outermost_first.begin() && IsLibc(*(first - 1))) --first;
   if (first == outermost_first.end()) return outermost_first;
-  // The outermost one that has a name.
+  // The outermost frame with a name.
   const auto named = std::find_if(first, outermost_first.end(),
                                   [](const StackFrame& frame) { return !frame.function.empty(); });
   if (named != outermost_first.end()) *first = *named;
@@ -225,7 +227,7 @@ std::vector<StackFrame> WithPython(const std::vector<StackFrame>& native,
 
 void AddProcess(const StackTarget& target, const CopiedProcess& process, const Unwound& unwound,
                 StackTree* tree) {
-  if (target.is_other && absl::IsNotFound(process.status)) return;  // as a thread that ended
+  if (target.is_other && absl::IsNotFound(process.status)) return;  // like an ended thread
   Notes notes(target, process.name, tree);
   if (process.stopped)
     notes.Add(RankTrouble::kStopped, "stopped by a signal (SIGCONT continues it)");
@@ -241,7 +243,7 @@ void AddProcess(const StackTarget& target, const CopiedProcess& process, const U
     std::vector<StackFrame> frames;
     const auto found = unwound.threads.find(thread.tid);
     if (absl::IsPermissionDenied(thread.copied)) {
-      // The process has written Python frames alone, and a note says so.
+      // The process wrote only Python frames; a note says so.
       if (thread.python_frames.empty()) continue;
       if (!thread.call.empty()) frames = FramesFromOutside(thread);
     } else if (!thread.copied.ok()) {

@@ -1,8 +1,8 @@
-// The stacks of this node's processes, as a tree: holds each for a moment, copies, lets go, unwinds
-// in a helper process, and says in a note what is missing and why.
+// The stacks of this node's processes as a tree. Holds each process for a moment, copies its
+// stacks, releases it, and unwinds in a helper process. Notes tell what is missing and why.
 //
-// Blocks until about `deadline`; any thread but one that must stay responsive. main() of the
-// program must have called RunIfUnwindHelper().
+// Blocks until about `deadline`: not for a thread that must stay responsive. main() of the program
+// must have called RunIfUnwindHelper().
 #ifndef DDPRUN_LAUNCHER_STACKS_TAKE_STACKS_H_
 #define DDPRUN_LAUNCHER_STACKS_TAKE_STACKS_H_
 
@@ -20,46 +20,45 @@
 namespace ddprun::stacks {
 
 struct StackTarget {
-  std::uint32_t rank = 0;  // or whatever number the tree is to have for it
+  std::uint32_t rank = 0;  // or another number for it in the tree
   pid_t pid = 0;
-  // ProcessId::started: a process that began at another time is not looked at. 0: any.
+  // ProcessId::started: a process with another start time is skipped. 0: any.
   std::uint64_t started = 0;
-  // Another process of the rank: all its threads are other threads, below "process NAME".
+  // Another process of the rank: its threads all count as other threads, below "process NAME".
   bool is_other = false;
 };
 
 struct TakenStacks {
   StackTree tree;
-  std::vector<std::chrono::nanoseconds> held;  // how long each target was, in their order
+  std::vector<std::chrono::nanoseconds> held;  // hold time of each target, in their order
   std::size_t missing = 0;                     // targets without a copied thread
   std::size_t refused = 0;                     // missing targets that ddprun may not trace
 };
 
-// `kBesideTraining`: the targets compute, and are to go on doing so: where no CPU is free, the
-// stacks take longer.
+// `kBesideTraining`: the targets train and must not be slowed down, so stacks take longer if no CPU
+// is free.
 enum class StackUrgency { kAtOnce, kBesideTraining };
 
-// Blocks until `deadline` at most. Any thread. Those that `is_other` come last in `targets`, and
-// have half of the time at most.
+// Targets with `is_other` must be last in `targets`; they get at most half of the time.
 TakenStacks TakeStacks(absl::Span<const StackTarget> targets,
                        std::chrono::steady_clock::time_point deadline,
                        StackUrgency urgency = StackUrgency::kAtOnce);
 
 // ---- the pure part ----
 
-// Adds what is known of one process. `unwound` has the frames of its threads, and maybe others.
+// Adds one process to `tree`. `unwound` has the frames of its threads, and may have others.
 void AddProcess(const StackTarget& target, const CopiedProcess& process, const Unwound& unwound,
                 StackTree* tree);
 
-// Without what every thread begins with: _start, __libc_start_main, clone3, start_thread, and what
-// std::thread puts before its function.
+// Removes the frames with which every thread begins: _start, __libc_start_main, clone3,
+// start_thread, and std::thread's frames before its function.
 std::vector<StackFrame> WithoutBeginning(std::vector<StackFrame> outermost_first);
 
-// Of the C library's innermost frames only the one that the program called, without its line: the
-// ranks that wait in pthread_cond_wait are at the same place, however it is made inside.
+// Of the C library's innermost frames keeps only the one that the program called, without its line.
+// So all ranks that wait in pthread_cond_wait are at the same place, whatever happens inside it.
 std::vector<StackFrame> WithoutLibcInside(std::vector<StackFrame> outermost_first);
 
-// Puts Python frames in the place of the interpreter's. Both innermost first, as is the result.
+// Replaces the interpreter's frames by Python frames. Arguments and result: innermost first.
 std::vector<StackFrame> WithPython(const std::vector<StackFrame>& native,
                                    const std::vector<PythonFrame>& python);
 

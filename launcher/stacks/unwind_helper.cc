@@ -31,7 +31,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr char kHelperName[] = "ddprun-unwind-helper";
 constexpr char kOwnProgram[] = "/proc/self/exe";
-// The images of a training program with CUDA are several GiB, which count when they are mapped.
+// A training program with CUDA maps several GiB of images, which count as address space.
 constexpr rlim_t kMemoryBytes = rlim_t{16} << 30;
 constexpr rlim_t kCpuSeconds = 10;
 constexpr std::chrono::milliseconds kAfterKill{200};
@@ -47,7 +47,7 @@ void Limit() {
     ::setrlimit(what, &limit);
   };
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  set(RLIMIT_AS, kMemoryBytes);  // sanitizers reserve more than any limit
+  set(RLIMIT_AS, kMemoryBytes);  // not with sanitizers, which reserve more than any limit
 #endif
   set(RLIMIT_CPU, kCpuSeconds);
   set(RLIMIT_CORE, 0);
@@ -80,7 +80,7 @@ int RunHelper() {
   bool written = true;
   Unwind(*copies, [&](const UnwoundThread& thread) {
     answer.Add(thread);
-    // Each at once: should this process be ended, what is done is there.
+    // Write each thread at once: if this process is killed, the finished threads are kept.
     written = written && WriteAll(answer.Take());
   });
   answer.End();
@@ -114,7 +114,7 @@ absl::StatusOr<pid_t> Start(int copies, int answer) {
   return pid;
 }
 
-// True when it has ended; `status` as waitpid has it.
+// True: it has ended. `status`: from waitpid.
 bool HasEnded(pid_t pid, std::chrono::milliseconds within, int* status) {
   const auto until = Clock::now() + within;
   const UniqueFd handle(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
@@ -124,7 +124,7 @@ bool HasEnded(pid_t pid, std::chrono::milliseconds within, int* status) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
     if (left.count() <= 0) return false;
     pollfd wait{handle.get(), POLLIN, 0};
-    // Without a handle (an old kernel) it looks again and again.
+    // Without a pidfd (an old kernel) this polls.
     ::poll(&wait, handle.valid() ? 1 : 0,
            static_cast<int>((handle.valid() ? left : std::min(left, kSlice)).count()));
   }
@@ -160,7 +160,8 @@ Unwound UnwindInHelper(const std::vector<CopiedProcess>& processes, const Helper
   const bool in_time = HasEnded(*pid, limits.time, &status);
   if (!in_time) {
     ::kill(*pid, SIGKILL);
-    // In an uninterruptible wait, on a file server say, it does not end: then nobody waits for it.
+    // In an uninterruptible wait (for example, on a file server) it does not end; then it is left
+    // behind.
     HasEnded(*pid, kAfterKill, &status);
   }
   struct stat info = {};

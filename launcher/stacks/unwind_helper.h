@@ -1,8 +1,8 @@
-// Unwinds copied stacks in a process of its own: this program executed again, with limits on memory
-// and CPU, which may crash or take too long without harm to anybody. It gets the copies in a memfd
-// and answers in another one; its answer is not trusted.
+// Unwinds copied stacks in a helper process: this program executed again, with limits on memory and
+// CPU. The helper may crash or take too long without harm. It gets the copies in a memfd and
+// answers in another one; the answer is not trusted.
 //
-// Blocks for at most `time` and a moment; any thread. No fork of the calling process: posix_spawn.
+// Blocks for at most HelperLimits::time and a moment. Any thread. Uses posix_spawn, not fork.
 #ifndef DDPRUN_LAUNCHER_STACKS_UNWIND_HELPER_H_
 #define DDPRUN_LAUNCHER_STACKS_UNWIND_HELPER_H_
 
@@ -18,19 +18,19 @@
 
 namespace ddprun::stacks {
 
-// For main() of every program that calls UnwindInHelper(): the exit code where it was started as
-// the helper, before it does anything else.
+// main() of every program that calls UnwindInHelper() must call this first. If the program was
+// started as the helper, returns its exit code.
 std::optional<int> RunIfUnwindHelper(int argc, char** argv);
 
 struct HelperLimits {
   std::chrono::milliseconds time{5000};  // then it is killed
   std::size_t answer_bytes = std::size_t{64} << 20;
-  int nice = 0;  // of its process, see nice(2)
+  int nice = 0;  // of the helper, see nice(2)
 };
 
 struct Unwound {
-  std::map<pid_t, UnwoundThread> threads;  // by thread; main threads are unwound first
-  // Not OK: why threads are missing, for a person. Those that were done before are there.
+  std::map<pid_t, UnwoundThread> threads;  // main threads are unwound first
+  // Not OK: why threads are missing, for people. Threads unwound before are present.
   absl::Status status;
 };
 
@@ -39,11 +39,11 @@ Unwound UnwindInHelper(const std::vector<CopiedProcess>& processes,
 
 // ---- for tests and fuzzing ----
 
-// The helper's answer. What is not well formed is refused as a whole; one that was cut off, because
-// its writer ended early, keeps the threads before the cut and gets DataLoss.
+// Parses the helper's answer. Refuses a malformed answer as a whole. An answer that was cut off,
+// because the helper ended early, keeps the threads before the cut and gets DataLoss.
 Unwound ParseAnswer(std::string_view answer);
 
-// The copies as the helper gets them; nullopt where they are not well formed.
+// The copies in the form that the helper gets; nullopt: malformed.
 std::string FormatCopies(const std::vector<CopiedProcess>& processes);
 std::optional<std::vector<CopiedProcess>> ParseCopies(std::string_view bytes);
 

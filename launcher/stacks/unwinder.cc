@@ -22,13 +22,13 @@
 namespace ddprun::stacks {
 namespace {
 
-// Beyond these the rest is not looked at; WithoutMiddle() keeps fewer.
+// Further frames are not unwound; WithoutMiddle() keeps fewer.
 constexpr std::size_t kMostFrames = 512;
 constexpr std::size_t kMostInlined = 16;
 
 std::string Demangled(const char* symbol) {
   if (symbol == nullptr) return "";
-  // "read@@GLIBC_2.2.5": the version tells a person nothing.
+  // "read@@GLIBC_2.2.5": drop the version, which does not help people.
   const std::string without_version(symbol, std::strcspn(symbol, "@"));
   const char* const name = without_version.c_str();
   int status = 0;
@@ -43,7 +43,7 @@ std::string BaseName(const char* path) {
   return slash != nullptr ? slash + 1 : path;
 }
 
-// The name of an instance of a function, from its own entry or that of the function inlined.
+// The name of a function instance, from its own entry or from the inlined function's entry.
 std::string NameOf(Dwarf_Die* function) {
   for (const unsigned attribute : {DW_AT_linkage_name, DW_AT_MIPS_linkage_name}) {
     Dwarf_Attribute found;
@@ -56,7 +56,7 @@ std::string NameOf(Dwarf_Die* function) {
   return name != nullptr ? name : "";
 }
 
-// From where an inlined function was called.
+// Sets the place from which an inlined function was called.
 void TakeCallPlace(Dwarf_Die* inlined, Dwarf_Die* unit, StackFrame* caller) {
   Dwarf_Attribute attribute;
   Dwarf_Word line = 0;
@@ -75,8 +75,8 @@ void TakeCallPlace(Dwarf_Die* inlined, Dwarf_Die* unit, StackFrame* caller) {
   }
 }
 
-// The frames, innermost first, that one address of code stands for: the function, and before it
-// what the compiler has put inline there.
+// The frames of one code address, innermost first: the functions inlined there, then the function
+// itself.
 class Symbols {
  public:
   explicit Symbols(Dwfl* dwfl) : dwfl_(dwfl) {}
@@ -142,7 +142,7 @@ class Symbols {
   std::unordered_map<Dwarf_Addr, std::vector<StackFrame>> known_;
 };
 
-// What libdwfl asks for while it unwinds one thread.
+// The state for libdwfl's callbacks while it unwinds one thread.
 struct Current {
   const Images* images = nullptr;
   const std::vector<CodeRange>* code = nullptr;
@@ -150,14 +150,15 @@ struct Current {
   Symbols* symbols = nullptr;
   UnwoundThread* result = nullptr;
 
-  // An address of the process's code is moved to where the image is here; all else is as it was.
+  // Moves a code address of the process to the image's place here; leaves other values unchanged.
   std::uint64_t Moved(std::uint64_t value) const {
     const auto after =
         std::upper_bound(code->begin(), code->end(), value,
                          [](std::uint64_t v, const CodeRange& range) { return v < range.start; });
     if (after == code->begin()) return value;
     const CodeRange& range = *(after - 1);
-    // A function that never returns may end with its call: the address after it is the range's end.
+    // A function that never returns may end with a call: then the return address is the range's
+    // end.
     return value <= range.end ? value + range.shift : value;
   }
 
@@ -196,7 +197,7 @@ bool SetRegisters(Dwfl_Thread* thread, void* argument) {
   registers.back() = current.Moved(registers.back());
   ::dwfl_thread_state_register_pc(thread, registers.back());
 #ifndef __x86_64__
-  registers.pop_back();  // elsewhere the address of the code has no number among the registers
+  registers.pop_back();  // on other machines the code address is not among the numbered registers
 #endif
   return ::dwfl_thread_state_registers(thread, 0, static_cast<unsigned>(registers.size()),
                                        registers.data());
@@ -207,7 +208,7 @@ int TakeFrame(Dwfl_Frame* state, void* argument) {
   Dwarf_Addr address = 0;
   bool interrupted_here = false;
   if (!::dwfl_frame_pc(state, &address, &interrupted_here)) return DWARF_CB_ABORT;
-  // The call stands before the address to which it returns.
+  // The call is before its return address.
   if (!interrupted_here) --address;
   for (const StackFrame& frame : current.symbols->At(address)) {
     current.result->frames.push_back(frame);
@@ -224,14 +225,14 @@ constexpr Dwfl_Thread_Callbacks kThreadCallbacks = {
     .thread_detach = nullptr,
 };
 
-// The functions that a thread begins with have nobody who called them.
+// True for the first functions of a thread, which have no caller.
 bool BeginsAThread(const StackFrame& frame) {
   static constexpr std::string_view kNames[] = {"_start",  "clone3",   "clone",
                                                 "__clone", "__clone3", "thread_start"};
   return std::find(std::begin(kNames), std::end(kNames), frame.function) != std::end(kNames);
 }
 
-// Processes that can share one address space.
+// Processes that can share one Images.
 class Group {
  public:
   void Add(const CopiedProcess& process) {
@@ -244,7 +245,7 @@ class Group {
     current_.images = &images_;
     current_.symbols = symbols_.get();
     dwfl_ = dwfl;
-    // Without an ELF file of its own libdwfl takes the machine from the first image.
+    // Without an explicit ELF file libdwfl takes the machine type from the first image.
     attached_ = ::dwfl_attach_state(dwfl, nullptr, 1, &kThreadCallbacks, &current_);
     if (!attached_) why_not_ = ::dwfl_errmsg(-1);
   }
@@ -300,7 +301,7 @@ class Group {
 
 void Unwind(const std::vector<CopiedProcess>& processes,
             const std::function<void(const UnwoundThread&)>& unwound) {
-  // By program: two of them may want the same addresses.
+  // Grouped by program, because two programs may need the same addresses.
   std::map<std::string, Group> groups;
   for (const CopiedProcess& process : processes) {
     if (!process.status.ok()) continue;

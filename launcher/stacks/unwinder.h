@@ -1,7 +1,7 @@
-// From copied registers and stacks to functions, files and lines, with elfutils' libdwfl.
+// Turns copied registers and stacks into functions, files and lines, with elfutils' libdwfl.
 //
-// For the helper process only: a damaged program or library may make it use much memory or time, or
-// crash. Reads the images that the processes have mapped; touches no process and no network.
+// For the helper process only: a damaged program or library may make it crash, or use much memory
+// or time. Reads the images that the processes have mapped; accesses no process and no network.
 #ifndef DDPRUN_LAUNCHER_STACKS_UNWINDER_H_
 #define DDPRUN_LAUNCHER_STACKS_UNWINDER_H_
 
@@ -12,8 +12,8 @@
 
 namespace ddprun::stacks {
 
-// Calls `unwound` for each thread that was copied, all main threads first. Each image (program or
-// library) is opened once for all processes that have it, wherever they have it.
+// Calls `unwound` for each copied thread, all main threads first. Opens each image (program or
+// library) once for all processes that map it, at any address.
 void Unwind(const std::vector<CopiedProcess>& processes,
             const std::function<void(const UnwoundThread&)>& unwound);
 

@@ -13,9 +13,10 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::size_t kMaxMessageBytes = 2000;
-constexpr int kMaxDepth = 16;  // torch writes 3; each level is a stack frame of what writes JSON
+constexpr int kMaxDepth =
+    16;  // torch writes 3; each level costs a stack frame when JSON is written
 
-// What is deeper is left out. No object where `text` is no JSON.
+// Drops deeper levels. Returns no object if `text` is no JSON.
 OrderedJson Parse(std::string_view text) {
   const auto keep = [](int depth, OrderedJson::parse_event_t, OrderedJson&) {
     return depth < kMaxDepth;
@@ -23,7 +24,7 @@ OrderedJson Parse(std::string_view text) {
   return OrderedJson::parse(text, keep, /*allow_exceptions=*/false);
 }
 
-// The string with this name in `object`; "" where there is none.
+// The string with this name in `object`; "": none.
 std::string StringIn(const OrderedJson& object, const char* name) {
   if (!object.is_object() || !object.contains(name) || !object[name].is_string()) return "";
   return object[name];

@@ -1,4 +1,4 @@
-// What a worker leaves in its TORCHELASTIC_ERROR_FILE, as torch writes and reads it. Pure.
+// The content of a worker's TORCHELASTIC_ERROR_FILE, in torch's format. Pure.
 //
 //   {"message": "text"}                        a handler that knows only what went wrong
 //   {"message": {"message": "text",            the @record decorator
@@ -15,16 +15,16 @@
 namespace ddprun {
 
 struct WorkerError {
-  std::string message{};                 // on one line, at most 2,000 bytes; "": there is none
+  std::string message{};                 // one line, at most 2,000 bytes; "": none
   std::vector<std::string> traceback{};  // lines of the py_callstack
 };
 
-// Empty where `json` is neither of the two forms.
+// Empty: `json` has neither of the two forms.
 WorkerError ParseErrorFile(std::string_view json);
 
-// What a launcher writes to its own error file, for whoever started it: `json` with the exit code
-// as "errorCode", where the message has room for it (the second form). A signal counts negative, as
-// in torch. "" where `json` is no JSON object.
+// The content of a launcher's own error file, for its parent: `json` with the exit code as
+// "errorCode", if the message can hold it (the second form). A signal is negative, as in torch. "":
+// `json` is no JSON object.
 std::string ErrorFileOfLauncher(std::string_view json, const ExitStatus& status);
 
 }  // namespace ddprun

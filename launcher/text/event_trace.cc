@@ -12,7 +12,7 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-// Threads of a job's process, and the one of a node that is no rank's.
+// The threads of a job's process, and the thread of a node that belongs to no rank.
 constexpr int kGenerations = 1;
 constexpr int kSaves = 2;
 constexpr int kNode = 1;
@@ -29,7 +29,7 @@ std::int64_t NumberOf(const OrderedJson& json, const char* field, std::int64_t o
   return found != json.end() && found->is_number_integer() ? found->get<std::int64_t>() : otherwise;
 }
 
-// Those of the event's fields that are there.
+// The event's fields with these names, if present.
 OrderedJson Details(const OrderedJson& event, std::initializer_list<const char*> fields) {
   OrderedJson details = OrderedJson::object();
   for (const char* const field : fields) {
@@ -107,7 +107,7 @@ void EventTrace::AddOfNode(const std::string& kind, const Json& event) {
   }
 }
 
-// They end when the node has made its first step.
+// The phases end with the node's first step.
 void EventTrace::AddPhases(const Json& event) {
   const auto phases = event.find("phases_ms");
   if (phases == event.end() || !phases->is_object()) return;

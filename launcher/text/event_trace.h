@@ -1,9 +1,9 @@
-// EventTrace: makes of the lines of `ddprun events` a trace that Perfetto and chrome://tracing
-// show. Pure.
+// EventTrace: converts the lines of `ddprun events` into a trace for Perfetto and chrome://tracing.
+// Pure.
 //
-// A job is a process with its generations, saves and restarts. Each of its nodes is one, with when
-// it was in the job and how long its restarts took, phase by phase; and each rank of it that failed
-// or hung is a thread there. A line that is no event of a job is left out.
+// A job is a process with its generations, saves and restarts. Each node is a process with its time
+// in the job and the phases of its restarts; a rank that failed or hung is a thread there. Lines
+// that are no event of a job are skipped.
 #ifndef DDPRUN_LAUNCHER_TEXT_EVENT_TRACE_H_
 #define DDPRUN_LAUNCHER_TEXT_EVENT_TRACE_H_
 
@@ -21,7 +21,7 @@ class EventTrace {
  public:
   // The next line of the history, oldest first.
   void Add(std::string_view line);
-  // The whole trace, one JSON document. What has not ended is shown until the last line's time.
+  // The whole trace, one JSON document. Slices without an end last until the last line's time.
   std::string Finish();
 
  private:
@@ -32,7 +32,7 @@ class EventTrace {
     int thread = 0;
     auto operator<=>(const Track&) const = default;
   };
-  // What goes on there.
+  // An open slice of a track.
   struct Slice {
     std::string name;
     std::int64_t since = 0;  // microseconds
@@ -45,7 +45,7 @@ class EventTrace {
   void AddWorker(const Json& worker, const Json& event, const char* what);
   void AddPhases(const Json& event);
 
-  // Its process; with its name where it is new.
+  // The process of a job or node; a new one gets its name.
   int ProcessOf(const std::string& job, const std::string& host);
   Track TrackOf(const Json& event, const std::string& host, int thread, const std::string& name);
   void Begin(Track track, std::string name, Json details = Json::object());
@@ -54,7 +54,7 @@ class EventTrace {
   void AddSlice(Track track, const Slice& slice, std::int64_t until);
   void Name(const char* what, Track track, const std::string& name);
 
-  std::int64_t now_ = 0;  // of the line in progress, microseconds
+  std::int64_t now_ = 0;  // of the current line, microseconds
   Json events_ = Json::array();
   std::map<std::pair<std::string, std::string>, int> processes_;  // job, host
   std::map<Track, std::string> threads_;

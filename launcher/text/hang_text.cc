@@ -13,7 +13,7 @@
 namespace ddprun {
 namespace {
 
-// What came is not trusted: "" where it is not well formed.
+// The tree is not trusted; "": malformed.
 std::string TreeText(const HangStacks& hang, const StackTextOptions& options) {
   const auto tree = StackTree::Decode(*hang.tree);
   return tree.ok() ? ToText(*tree, options) : "";

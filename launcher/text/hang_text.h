@@ -1,5 +1,5 @@
-// A hang as a person reads it, and as a program does: the lines of the console, and the
-// files in the run's folder (launcher/agent/run/hang_files.h). Pure.
+// The texts of a hang: console lines, and the files in the run's folder for people and for programs
+// (launcher/agent/run/hang_files.h). Pure.
 #ifndef DDPRUN_LAUNCHER_TEXT_HANG_TEXT_H_
 #define DDPRUN_LAUNCHER_TEXT_HANG_TEXT_H_
 
@@ -12,7 +12,7 @@
 
 namespace ddprun {
 
-// Where the main threads of all ranks are. At most `most_lines`; then "..." stands for the others.
+// The main threads' stacks of all ranks, at most `most_lines`; then "..." replaces the rest.
 std::vector<std::string> HangTreeLines(const HangStacks& hang, std::size_t most_lines);
 
 // The verdict, then the whole tree: stacks.GENERATION.txt.

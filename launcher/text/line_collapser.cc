@@ -7,10 +7,10 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kGroupOverhead = 256;  // what a held line costs beside its text, about
+constexpr std::size_t kGroupOverhead = 256;  // approximate cost of a held line besides its text
 
 std::size_t Cost(const LineCollapser::Group& group) {
-  return 2 * group.line.size() + kGroupOverhead;  // the text is kept twice
+  return 2 * group.line.size() + kGroupOverhead;  // the text is stored twice
 }
 
 }  // namespace
@@ -23,7 +23,7 @@ void LineCollapser::Add(int source, std::string_view line, Time now) {
   Source& from = sources_[source];
   std::string text(line);
   std::vector<std::int64_t>& numbers = numbers_[text];
-  // The oldest one that comes after what this source said last.
+  // The oldest group after this source's latest line.
   const auto number = std::upper_bound(numbers.begin(), numbers.end(), from.last);
   if (number != numbers.end()) {
     from.last = *number;

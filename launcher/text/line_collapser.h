@@ -1,13 +1,12 @@
-// Finds the lines that many workers write alike ("NCCL version 2.22.3") and makes one of them.
+// Merges equal lines of many workers ("NCCL version 2.22.3") into one.
 //
-// A line is held for a short time while the same line of other sources may come. It is given out as
-// soon as no source that is there can still say it: each has said it, or has said something after
-// it. What a source says keeps its order, and each of its lines is given out exactly once, in one
-// group:
+// A line is held for a short time, because other sources may write the same. It is released as soon
+// as no present source can still write it: each has written it, or a later line. The lines of a
+// source keep their order, and each is released exactly once, in one group:
 //
 //     source 0:  hello  a      source 1:  hello  b      gives  {0,1} hello   {0} a   {1} b
 //
-// Memory is bounded: beyond kMaxHeldBytes the oldest lines go early.
+// Memory is bounded: beyond kMaxHeldBytes the oldest lines are released early.
 //
 // Pure: time comes in as an argument. Owned and called by one thread.
 #ifndef DDPRUN_LAUNCHER_TEXT_LINE_COLLAPSER_H_
@@ -40,21 +39,21 @@ class LineCollapser {
   // No line is held for longer than `hold`.
   explicit LineCollapser(std::chrono::milliseconds hold) : hold_(hold) {}
 
-  // A source that is there is waited for; one that has left is not. Both take effect at the next
-  // Take(). A source that has left may enter again.
+  // Lines wait for sources that have entered and not left. Both calls take effect at the next
+  // Take(). A source may enter again.
   void Enter(int source);
   void Leave(int source);
 
-  // `line` has no newline. `now` never goes back. The source has entered.
+  // `line` has no newline. `now` never decreases. The source must have entered.
   void Add(int source, std::string_view line, Time now);
 
-  // The groups that need not wait any longer, in order.
+  // The groups that need not wait, in order.
   std::vector<Group> Take(Time now);
 
-  // Everything that is held, in order.
+  // All held groups, in order.
   std::vector<Group> TakeAll();
 
-  // When Take() has something to give though nothing else happens; nullopt: nothing is held.
+  // When Take() will release a group without further input; nullopt: nothing is held.
   std::optional<Time> NextDeadline() const;
 
  private:
@@ -64,7 +63,7 @@ class LineCollapser {
   };
   struct Source {
     bool there = false;
-    std::int64_t last = -1;  // number of the group that has its latest line
+    std::int64_t last = -1;  // number of the group with its latest line
   };
 
   std::int64_t LastThatAllHavePassed() const;

@@ -7,7 +7,7 @@
 namespace ddprun {
 namespace {
 
-// At most `limit`, and not within a UTF-8 character, which has up to three continuation bytes.
+// A cut at `limit` or before it, not within a UTF-8 character (up to three continuation bytes).
 std::size_t CutBefore(std::string_view text, std::size_t limit) {
   std::size_t cut = limit;
   while (cut > limit - 3 && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80) --cut;
@@ -55,7 +55,7 @@ void LineSplitter::ShowBar() {
   const std::size_t start = static_cast<std::size_t>(text.data() - partial_.data());
   if (start == 0 && partial_.back() != '\r') return;  // the beginning of a plain line
   bar_sink_(text);
-  // What was overwritten is of no use any more. One carriage return stays: it marks a bar.
+  // Drop overwritten text, but keep one carriage return, which marks a bar.
   if (start > 1) partial_.erase(0, start - 1);
 }
 
@@ -66,7 +66,7 @@ void LineSplitter::Finish() {
 
 void LineTail::Add(std::string_view lines) {
   if (lines.ends_with('\n')) lines.remove_suffix(1);
-  // In a flood only the last few are worth looking at.
+  // In a flood only the last few lines matter.
   std::size_t newline = lines.size();
   for (std::size_t i = 0; i < kMaxLines && newline != std::string_view::npos; ++i) {
     newline = newline == 0 ? std::string_view::npos : lines.rfind('\n', newline - 1);

@@ -1,10 +1,10 @@
 // Cuts a stream of bytes into lines for the console. Pure; owned and called by one thread.
 //
 // Only '\n' ends a line; every other byte, NUL and invalid UTF-8 included, passes through. A line
-// longer than kMaxLineBytes comes in pieces, cut between UTF-8 characters where there are any.
+// longer than kMaxLineBytes comes in pieces, cut between UTF-8 characters.
 //
-// For a terminal, what stands on an unfinished line with carriage returns in it, a progress bar, is
-// handed out too, each time it changes; the line itself comes all the same when it ends.
+// For a terminal, an unfinished line with carriage returns is a progress bar. It is handed out at
+// each change, and once more as a line when it ends.
 #ifndef DDPRUN_LAUNCHER_TEXT_LINE_SPLITTER_H_
 #define DDPRUN_LAUNCHER_TEXT_LINE_SPLITTER_H_
 
@@ -22,10 +22,10 @@ class LineSplitter {
  public:
   static constexpr std::size_t kMaxLineBytes = 64 << 10;
 
-  // Is given one or more lines, each with its '\n', or one piece without. Valid during the call.
+  // Gets one or more lines, each with its '\n', or one piece without. Valid during the call.
   using Sink = std::function<void(std::string_view lines)>;
 
-  // Is given what a terminal would show of the unfinished line, without carriage returns.
+  // Gets the unfinished line as a terminal would show it, without carriage returns.
   using BarSink = std::function<void(std::string_view text)>;
 
   explicit LineSplitter(Sink sink, BarSink bar_sink = nullptr)
@@ -33,7 +33,7 @@ class LineSplitter {
 
   void Feed(std::string_view bytes);
 
-  // The stream has ended: hands out the half line that is left, if there is one.
+  // The stream has ended: hands out the partial last line, if any.
   void Finish();
 
  private:
@@ -52,8 +52,8 @@ class LineTail {
   static constexpr std::size_t kMaxLines = 20;
   static constexpr std::size_t kMaxBytes = 8 << 10;
 
-  // Takes what LineSplitter hands out. Of a line with carriage returns it keeps what a terminal
-  // would. A line that alone is over kMaxBytes is cut at its end.
+  // Takes LineSplitter's output. Keeps a line with carriage returns as a terminal would show it.
+  // Cuts the end of a line that alone exceeds kMaxBytes.
   void Add(std::string_view lines);
 
   // Oldest first, without newlines.

@@ -21,7 +21,7 @@ std::size_t NameLength(std::string_view text) {
   return size;
 }
 
-// nullptr when there is no such value.
+// nullptr: no such value.
 const std::string* FindValue(const PrefixValues& values, std::string_view name) {
   if (name == "role_name") return &values.role_name;
   if (name == "rank") return &values.rank;
@@ -75,7 +75,7 @@ std::string ExpandPrefix(std::string_view text, const PrefixValues& values) {
 }
 
 std::string ColourPrefix(std::string_view prefix, int rank) {
-  // Cyan, green, yellow, magenta, blue, bright cyan: red is for what went wrong.
+  // Cyan, green, yellow, magenta, blue, bright cyan; red is reserved for errors.
   constexpr int kPalette[] = {36, 32, 33, 35, 34, 96};
   if (prefix.empty()) return "";
   return absl::StrCat("\x1b[", kPalette[rank % std::size(kPalette)], "m",

@@ -1,5 +1,4 @@
-// How a worker's lines look on the console: prefix, colour, and what a carriage return leaves of a
-// line. Pure; any thread.
+// Formats a worker's lines for the console: prefix, colour and carriage returns. Pure; any thread.
 #ifndef DDPRUN_LAUNCHER_TEXT_LOG_FORMAT_H_
 #define DDPRUN_LAUNCHER_TEXT_LOG_FORMAT_H_
 
@@ -9,40 +8,40 @@
 
 namespace ddprun {
 
-// What the file behind a console understands. Neither on a pipe or in a file.
+// What the console's file supports; a pipe or a regular file supports neither.
 struct ConsoleStyle {
-  bool terminal = false;  // moves its cursor when it is told to: progress bars can be drawn
+  bool terminal = false;  // obeys cursor movements, so progress bars can be drawn
   bool colour = false;
 };
 
-// `is_terminal` as isatty() says; `term` and `no_color` are the variables TERM and NO_COLOR, ""
-// where they are not set. A terminal without a name, or a "dumb" one, is used like a pipe; any
-// value of NO_COLOR takes the colours away and leaves the rest.
+// `is_terminal`: from isatty(). `term`, `no_color`: the variables TERM and NO_COLOR; "": not set. A
+// terminal without a name, or "dumb", counts as a pipe. Any value of NO_COLOR turns off only the
+// colours.
 ConsoleStyle StyleFor(bool is_terminal, std::string_view term, std::string_view no_color);
 
 // {0, 1, 2, 5} → "0-2,5". `ranks` is sorted, without duplicates.
 std::string FormatRanks(const std::vector<int>& ranks);
 
-// The default template, and the one variable that replaces it, as in torchrun.
+// The default template and the variable that replaces it, as in torchrun.
 inline constexpr std::string_view kDefaultPrefixTemplate = "[${role_name}${rank}]:";
 inline constexpr char kPrefixTemplateVariable[] = "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE";
 
 struct PrefixValues {
   std::string role_name;
-  std::string rank;        // one, or a set: "3", "0-7"
+  std::string rank;        // one or a set: "3", "0-7"
   std::string local_rank;  // likewise
 };
 
-// Replaces ${role_name}, ${rank} and ${local_rank}, also as $role_name and so on; $$ is one $. What
-// has another name stays as it is written. These are the rules of Python's Template, which torchrun
-// applies to the same text.
+// Replaces ${role_name}, ${rank} and ${local_rank}, also as $role_name and so on; $$ is one $.
+// Other names stay unchanged. These are the rules of Python's Template, which torchrun applies to
+// the same text.
 std::string ExpandPrefix(std::string_view text, const PrefixValues& values);
 
-// `prefix` in the colour of this rank. The palette has six colours, none of them red.
+// `prefix` in the colour of this rank. The palette has six colours without red.
 std::string ColourPrefix(std::string_view prefix, int rank);
 
-// What a terminal is left with of a line that has carriage returns in it: "\r 10%\r 20%\r" → "
-// 20%". `line` has no newline.
+// A line with carriage returns as a terminal shows it: "\r 10%\r 20%\r" → " 20%". `line` has no
+// newline.
 std::string_view AfterCarriageReturn(std::string_view line);
 
 }  // namespace ddprun

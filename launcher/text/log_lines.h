@@ -1,5 +1,4 @@
-// LogLines: makes of the pieces of several log files, which come in turns, the lines that a person
-// reads. Pure.
+// LogLines: assembles interleaved pieces of several log files into lines for people. Pure.
 #ifndef DDPRUN_LAUNCHER_TEXT_LOG_LINES_H_
 #define DDPRUN_LAUNCHER_TEXT_LOG_LINES_H_
 
@@ -14,32 +13,32 @@
 
 namespace ddprun {
 
-// "[3]:" for what rank 3 wrote to stdout, "[3 stderr]:".
+// "[3]:" for stdout of rank 3, "[3 stderr]:" for its stderr.
 std::string LogPrefix(const LogSource& source);
 
 class LogLines {
  public:
-  // A line that is longer is shown as several, so that memory is bounded.
+  // A longer line is shown as several, to bound memory.
   static constexpr std::size_t kMaxLineBytes = 1 << 20;
 
   struct Options {
-    bool prefixed = false;  // each line says whose it is
-    // Which lines are shown; empty: all. Without the newline.
+    bool prefixed = false;  // each line names its source
+    // Chooses the lines to show, without newline; empty: all.
     std::function<bool(std::string_view line)> wanted{};
   };
   explicit LogLines(Options options) : options_(std::move(options)) {}
 
-  // What follows in this file. Returns what can be shown now: whole lines, or the text as it is
-  // where neither a prefix nor a choice needs them.
+  // Takes the next piece of this file. Returns the text to show now: whole lines, or the unchanged
+  // text if neither a prefix nor a choice needs lines.
   std::string Add(const LogSource& source, std::string_view text);
-  // The file has ended. Returns its last line, if that has no end.
+  // The file has ended. Returns its last line if that has no newline.
   std::string End(const LogSource& source);
 
  private:
   void Show(const LogSource& source, std::string_view line, std::string* shown) const;
 
   const Options options_;
-  std::map<LogSource, std::string> unfinished_;  // the begin of a line
+  std::map<LogSource, std::string> unfinished_;  // the beginning of a line
 };
 
 }  // namespace ddprun

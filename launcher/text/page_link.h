@@ -6,12 +6,12 @@
 
 namespace ddprun {
 
-// "https://head:29480/#code=CODE&job=exp%207". The code stands in the fragment, which a browser
-// sends to nobody; `job` may be empty.
+// "https://head:29480/#code=CODE&job=exp%207". The code is in the fragment, which a browser never
+// sends. `job` may be empty.
 std::string PageUrl(bool tls, const std::string& endpoint, const std::string& code,
                     const std::string& job);
 
-// "1f2e..." → "1F:2E:...", as browsers show it.
+// "1f2e..." → "1F:2E:...", the form in browsers.
 std::string Fingerprint(const std::string& hexadecimal);
 
 }  // namespace ddprun

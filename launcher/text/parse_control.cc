@@ -37,7 +37,7 @@ absl::StatusOr<ControlMessage> ParseCheckpoint(const control::Line& line) {
   return CheckpointMsg{*step, std::string(line.value.substr(space + 1))};
 }
 
-// Cut between two characters.
+// Cuts between two characters.
 std::string Shown(std::string_view text, std::size_t max_bytes) {
   if (text.size() > max_bytes) {
     std::size_t end = max_bytes;
@@ -92,7 +92,7 @@ absl::StatusOr<ControlMessage> ParseCheckpointDamaged(const control::Line& line)
                                   : Shown(line.value.substr(space + 1), kMaxFailureReasonBytes)};
 }
 
-// Takes the text up to the next space off `rest`, and the space.
+// Takes the text up to the next space, and the space, off `rest`.
 std::string_view NextWord(std::string_view* rest) {
   const std::size_t space = rest->find(' ');
   const std::string_view word = rest->substr(0, space);
@@ -147,7 +147,7 @@ absl::StatusOr<ControlMessage> ParseForked(const control::Line& line) {
   return ForkedMsg{*number};
 }
 
-// nullopt: a key from the future.
+// nullopt: a key of a newer version.
 absl::StatusOr<std::optional<ControlMessage>> ParseLine(const control::Line& line) {
   const auto malformed = [&line](const std::string& expected) {
     return Malformed(ToText(line), expected);
@@ -165,9 +165,10 @@ absl::StatusOr<std::optional<ControlMessage>> ParseLine(const control::Line& lin
     if (line.value != "1") return malformed("SECRET=1");
     return SecretMsg{};
   }
-  if (line.key == control::kStays) {
-    if (line.value != "1") return malformed("STAYS=1");
-    return StaysMsg{};
+  if (line.key == control::kStays || line.key == control::kCompares) {
+    if (line.value != "1") return malformed(absl::StrCat(std::string(line.key), "=1"));
+    if (line.key == control::kStays) return StaysMsg{};
+    return ComparesMsg{};
   }
   if (line.key == control::kStep) {
     const std::optional<std::int64_t> step = control::ParseNumber(line.value);

@@ -87,6 +87,9 @@ struct StandbyMsg {
 
 struct StaysMsg {};  // it can leave this generation, and wait for the next one
 
+// Ranks are compared: from now on a rank that keeps the others waiting is told.
+struct ComparesMsg {};
+
 // Of the fork server.
 struct ForkServerMsg {
   std::string unfit;  // why it must not be forked; "": it is ready
@@ -98,8 +101,9 @@ struct ForkedMsg {
 
 using ControlMessage =
     std::variant<ReadyMsg, StepMsg, CheckpointMsg, CheckpointFailedMsg, CheckpointDamagedMsg,
-                 SnapshotMsg, SavedMsg, PhaseMsg, TellsMsg, StragglerMsg, ErrorMsg, ByeMsg,
-                 SecretMsg, StandbyMsg, StaysMsg, StoreElsewhereMsg, ForkServerMsg, ForkedMsg>;
+                 SnapshotMsg, SavedMsg, PhaseMsg, TellsMsg, StragglerMsg, ComparesMsg, ErrorMsg,
+                 ByeMsg, SecretMsg, StandbyMsg, StaysMsg, StoreElsewhereMsg, ForkServerMsg,
+                 ForkedMsg>;
 
 // The messages of one packet, in order. A key that this version does not know is skipped, so that a
 // newer worker library can talk to an older agent. InvalidArgument when the packet has a line

@@ -1,5 +1,5 @@
-// Text from elsewhere (another machine, a worker, a file's name), made fit for one line of a log or
-// a terminal. Pure.
+// Makes untrusted text (from another machine, a worker, a file name) safe for one line of a log or
+// terminal. Pure.
 #ifndef DDPRUN_LAUNCHER_TEXT_PRINTABLE_H_
 #define DDPRUN_LAUNCHER_TEXT_PRINTABLE_H_
 
@@ -9,11 +9,11 @@
 
 namespace ddprun {
 
-// Every control character becomes a '?': those of ASCII, tab and newline too, and U+0080 to U+009F,
-// which some terminals obey like ESC. All else stays as it is.
+// Replaces every control character by '?': those of ASCII, including tab and newline, and U+0080 to
+// U+009F, which some terminals obey like ESC.
 std::string Printable(absl::string_view text);
 
-// The same for text of several lines: newlines and tabs stay.
+// The same, but newlines and tabs stay.
 std::string PrintableLines(absl::string_view text);
 
 }  // namespace ddprun

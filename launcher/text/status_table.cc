@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t kManyNodes = 20;  // more than that are not shown one by one
+constexpr std::size_t kManyNodes = 20;  // a larger job's nodes are not shown one by one
 
 std::string Count(std::int64_t count, const char* what) {
   return absl::StrCat(count, " ", what, count == 1 ? "" : "s");
@@ -60,7 +60,7 @@ void AddNodes(const std::vector<const Json*>& nodes, std::string* out) {
   }
 }
 
-// What it is doing, and why.
+// Adds the job's state and its reason.
 void AddState(const Json& job, bool over, std::string* out) {
   absl::StrAppend(out, NameOfJob(Text(job.at("job"))), ": ");
   if (over) {
@@ -78,15 +78,16 @@ void AddState(const Json& job, bool over, std::string* out) {
   if (job.at("reason") != "") absl::StrAppend(out, "  ", Text(job.at("reason")), "\n");
 }
 
-// "41 s ago": the time that counts; "41 s ago (10 min by the clock)" where some of it does not.
+// "41 s ago": the time that counts for a hang. "41 s ago (10 min by the clock)": a part of the time
+// does not count.
 std::string Moved(const Json& progress) {
   const double still = progress.at("still_ms").get<double>();
-  const double wall = progress.value("wall_ms", still);  // an earlier version does not tell it
+  const double wall = progress.value("wall_ms", still);  // missing in an earlier version
   return absl::StrCat(Age(still), " ago",
                       wall < still + 1000 ? "" : absl::StrCat(" (", Age(wall), " by the clock)"));
 }
 
-// How many nodes, workers, steps and restarts, and what went wrong so far.
+// Adds the numbers of nodes, workers, steps and restarts, and the failures so far.
 void AddCounts(const Json& job, std::string* out) {
   const Json& nodes = job.at("nodes");
   const auto min_nodes = job.at("min_nodes").get<std::int64_t>();
@@ -117,6 +118,11 @@ void AddCounts(const Json& job, std::string* out) {
       not_judged != job.end() && !not_judged->is_null()) {
     absl::StrAppend(out, "  hangs are not noticed: ", Text(not_judged->at("why")), "\n");
   }
+  if (const auto ranks = job.find("straggler_ranks"); ranks != job.end() && !ranks->empty()) {
+    std::vector<std::int64_t> all = *ranks;
+    absl::StrAppend(out, "  ", all.size() == 1 ? "rank " : "ranks ", absl::StrJoin(all, ", "),
+                    all.size() == 1 ? " keeps" : " keep", " the others waiting\n");
+  }
   if (const auto failed = job.at("failed_checkpoints").get<std::int64_t>(); failed > 0) {
     const Json& last = job.at("last_failed_checkpoint");
     absl::StrAppend(out, "  ", Count(failed, "checkpoint"), " failed, the last one at step ",
@@ -129,13 +135,13 @@ void AddCounts(const Json& job, std::string* out) {
   }
 }
 
-// Each node; of many only those that are not like most, unless all are asked for.
+// Adds each node; of many nodes only the unusual ones, unless all are requested.
 void AddNodeTable(const Json& nodes, bool all_nodes, std::string* out) {
   std::vector<const Json*> shown;
   std::map<std::string, std::int64_t> states;
   for (const Json& node : nodes) ++states[Text(node.at("state"))];
   const bool collapse = !all_nodes && nodes.size() > kManyNodes;
-  std::string common;  // the state of most
+  std::string common;  // the most frequent state
   if (collapse) {
     common = std::max_element(states.begin(), states.end(), [](const auto& a, const auto& b) {
                return a.second < b.second;
@@ -163,8 +169,27 @@ void AddJob(const Json& job, bool all_nodes, std::string* out) {
   const bool over = !job.at("outcome").is_null();
   AddState(job, over, out);
   AddCounts(job, out);
-  // Where it ran is history.
+  // After the job's end its nodes do not matter.
   if (!over || all_nodes) AddNodeTable(job.at("nodes"), all_nodes, out);
+}
+
+// Of one of several; an earlier version does not tell it.
+void AddLeadership(const Json& json, std::string* out) {
+  const auto found = json.find("leadership");
+  if (found == json.end() || found->is_null()) return;
+  const Json& leadership = *found;
+  const double valid_ms = leadership.at("valid_ms").get<double>();
+  if (leadership.at("role") != "leads") {
+    absl::StrAppend(out, "it stands by; the leader is at ", Text(leadership.at("leader")), "\n");
+  } else if (valid_ms <= 0) {
+    absl::StrAppend(out, "it leads, term ", Text(leadership.at("term")),
+                    ", but etcd has not confirmed it: it acknowledges nothing, and workers end by "
+                    "their leases\n");
+  } else {
+    absl::StrAppend(out, "it leads at ", Text(leadership.at("leader")), ", term ",
+                    Text(leadership.at("term")), "; without etcd it goes on for ", Age(valid_ms),
+                    "\n");
+  }
 }
 
 std::string Render(const Json& json, const StatusTableOptions& options) {
@@ -174,6 +199,7 @@ std::string Render(const Json& json, const StatusTableOptions& options) {
                    Age(json.at("uptime_ms").get<double>()), ", ",
                    Count(json.at("sessions").get<std::int64_t>(), "session"), ", ",
                    Count(static_cast<std::int64_t>(jobs.size()), "job"), "\n");
+  AddLeadership(json, &out);
   if (const Json& refused = json.at("refused"); !refused.empty()) {
     std::vector<std::string> counts;
     for (const auto& [reason, count] : refused.items()) {
@@ -209,7 +235,7 @@ absl::StatusOr<std::string> StatusTable(const std::string& json,
                                         const StatusTableOptions& options) {
   try {
     return Render(Json::parse(json), options);
-  } catch (const std::exception& error) {  // nlohmann's, for a rendezvous of another version
+  } catch (const std::exception& error) {  // from nlohmann, for a rendezvous of another version
     return absl::InternalError(
         absl::StrCat("the rendezvous at ", options.endpoint,
                      " answered something that is no status: ", Printable(error.what())));

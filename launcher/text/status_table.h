@@ -1,5 +1,4 @@
-// What `ddprun status` shows to a person, made from the JSON that the rendezvous answers with.
-// Pure.
+// The output of `ddprun status` for people, made from the JSON answer of the rendezvous. Pure.
 #ifndef DDPRUN_LAUNCHER_TEXT_STATUS_TABLE_H_
 #define DDPRUN_LAUNCHER_TEXT_STATUS_TABLE_H_
 
@@ -11,13 +10,13 @@ namespace ddprun {
 
 struct StatusTableOptions {
   std::string endpoint;
-  bool all_nodes = false;  // else, of a job with many nodes, only those that are not like most
+  bool all_nodes = false;  // false: of a job with many nodes, only the unusual ones
 };
 
-// Lines, each with its newline. Error: Internal, when `json` is no such document.
+// Lines, each with its newline. Internal: `json` is no status document.
 absl::StatusOr<std::string> StatusTable(const std::string& json, const StatusTableOptions& options);
 
-// "3 d 4 h", "2 h 13 min", "45 s", "0.4 s": of the two largest units.
+// "3 d 4 h", "2 h 13 min", "45 s", "0.4 s": at most the two largest units.
 std::string Age(double milliseconds);
 
 }  // namespace ddprun

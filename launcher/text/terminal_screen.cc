@@ -29,7 +29,7 @@ std::size_t ControlSequence(std::string_view text) {
   return size < text.size() ? size + 1 : text.size();
 }
 
-// Without what would move the cursor off the row; colours stay.
+// Removes characters and sequences that move the cursor off the row; colours stay.
 std::string OnOneRow(std::string_view text) {
   std::string result;
   while (!text.empty()) {
@@ -63,7 +63,7 @@ void TerminalScreen::Lines(std::string_view prefix, std::string_view lines, std:
 
 void TerminalScreen::Bar(int id, std::string_view prefix, std::string_view text, std::string* out) {
   const std::string shown = OnOneRow(CutTo(text, kMaxBarBytes));
-  if (!bar_.empty() && id > bar_id_) return;  // the one that is there goes first
+  if (!bar_.empty() && id > bar_id_) return;  // the shown bar has priority
   if (IsBlank(shown)) {
     if (bar_.empty() || id != bar_id_) return;
     Erase(out);

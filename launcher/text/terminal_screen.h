@@ -1,13 +1,12 @@
-// What is on the last row of a terminal, so that one progress bar and everybody's lines share it.
+// The last row of a terminal, shared by one progress bar and the lines of all workers.
 //
-// A program that draws a bar ("\r 45%|███   |") expects to be alone on its row. Here the bar stays
-// at the bottom, with its prefix, and lines scroll by above it: they erase the bar, take its row,
-// and the bar is drawn anew below them. One bar is shown at a time, that of the lowest id (rank 0
-// before the others); a bar that is not shown loses nothing: its last state comes as a line.
+// A program that draws a bar ("\r 45%|███ |") expects to be alone on its row. Here the bar stays at
+// the bottom with its prefix, and lines scroll by above it: they erase the bar, take its row, and
+// the bar is redrawn below them. Only the bar with the lowest id is shown (rank 0 first). The last
+// state of a hidden bar still appears as a line.
 //
-// A bar never wraps: what is longer than the terminal is wide is cut by the terminal itself. The
-// escape sequences (erase to the end of the row, wrapping off and on) are those that xterm, the
-// Linux console, screen and tmux have in common.
+// A bar never wraps: the terminal itself cuts it at its width. The escape sequences (erase to the
+// end of the row, wrapping off and on) work in xterm, the Linux console, screen and tmux.
 //
 // Pure; owned by ConsoleWriter, under its lock.
 #ifndef DDPRUN_LAUNCHER_TEXT_TERMINAL_SCREEN_H_
@@ -21,14 +20,14 @@ namespace ddprun {
 
 class TerminalScreen {
  public:
-  static constexpr std::size_t kMaxBarBytes = 2048;  // of one bar; the rest is left out
+  static constexpr std::size_t kMaxBarBytes = 2048;  // per bar; the rest is cut
 
-  // Appends to `out` what shows `lines`, each with `prefix` in front. A newline is added where the
-  // last one has none. Of a line with carriage returns, what they leave of it.
+  // Appends to `out` the bytes that show `lines`, each with `prefix` in front. Adds a missing last
+  // newline. A line with carriage returns is shown as they leave it.
   void Lines(std::string_view prefix, std::string_view lines, std::string* out);
 
-  // Appends to `out` what shows `text`, without newline or carriage return, as the bar of `id`.
-  // Blank text takes the bar of this id away.
+  // Appends to `out` the bytes that show `text`, which has no newline or carriage return, as the
+  // bar of `id`. Blank text removes the bar.
   void Bar(int id, std::string_view prefix, std::string_view text, std::string* out);
 
  private:
@@ -36,7 +35,7 @@ class TerminalScreen {
   void Draw(std::string* out) const;
 
   int bar_id_ = 0;
-  std::string bar_;  // with its prefix; empty: there is none
+  std::string bar_;  // with its prefix; empty: none
 };
 
 }  // namespace ddprun

@@ -12,7 +12,7 @@ namespace {
 constexpr absl::string_view kClientKey = "init/";
 constexpr absl::string_view kRankKeys[] = {"/rank_", "/joined/"};
 
-// The rank that has set this key.
+// The rank that set this key.
 std::optional<int> RankOf(absl::string_view key) {
   for (const absl::string_view before : kRankKeys) {
     const std::size_t at = key.rfind(before);

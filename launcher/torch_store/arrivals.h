@@ -1,5 +1,5 @@
-// Arrivals: which ranks have come to the store, as far as the keys tell that libtorch and the ddp
-// library set while they make a process group. Pure.
+// Arrivals: which ranks have come to the store. It reads the keys that libtorch and the ddp library
+// set while they make a process group. Pure.
 //
 //     init/              each client of torch's TCPStore adds 1 to it, whatever the backend
 //     .../rank_<rank>    Gloo, which knows the rank
@@ -19,18 +19,18 @@ class Arrivals {
  public:
   static constexpr int kMaxRanks = 1 << 20;  // higher ones are not counted
 
-  // A client has asked for this. True: somebody new has come.
+  // A client has sent this request. True: it shows a new arrival.
   bool See(const Request& request);
 
-  // Of `world_size`: how many have come.
+  // How many of `world_size` ranks have come.
   int count(int world_size) const;
-  // The lowest ones that have not come, at most `most`; nullopt: no key has told a rank.
+  // The lowest missing ranks, at most `most`; nullopt: no key has told a rank.
   std::optional<std::vector<int>> Missing(int world_size, std::size_t most) const;
 
  private:
   int clients_ = 0;
-  std::vector<bool> ranks_;  // that are known to have come
-  int known_ = 0;            // how many of them
+  std::vector<bool> ranks_;  // known to have come
+  int known_ = 0;            // number of true entries in ranks_
 };
 
 }  // namespace ddprun::torch_store

@@ -9,7 +9,7 @@
 namespace ddprun::torch_store {
 namespace {
 
-// torch.distributed's STORE_BASED_BARRIER_PREFIX; others may stand before it.
+// torch.distributed's STORE_BASED_BARRIER_PREFIX; other prefixes may precede it.
 constexpr absl::string_view kBarrierKey = "store_based_barrier_key:";
 
 std::int64_t NumberOf(const Reply& reply) {
@@ -26,7 +26,7 @@ void BarrierPolls::See(ClientId client, const Request& request, std::size_t firs
   if (world_size_ == 0 || request.operation != Operation::kAdd) return;
   const absl::string_view key = request.texts[0];
   if (!absl::StrContains(key, kBarrierKey)) return;
-  const std::int64_t sum = NumberOf((*replies)[first]);  // ADD answers its client first
+  const std::int64_t sum = NumberOf((*replies)[first]);  // the first reply to ADD is for its client
   if (request.number == 0 && sum < world_size_) {
     Barrier& barrier = barriers_[key];
     barrier.sum = sum;

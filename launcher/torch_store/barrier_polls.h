@@ -2,11 +2,11 @@
 //
 // init_process_group() of torch 1.13 ends with a barrier: each rank adds 1 to a key, then adds 0 to
 // it until the sum is the world size, and sleeps 10 ms after each try. (2.1 and newer do not poll.)
-// Ranks come within a millisecond, so all but the last one sleep for nothing. Here an ADD of 0 that
-// finds ranks missing is answered when the last one has come, or by AnswerAll(), which is to be
-// called soon. The answer is the newest sum: to the client this looks like a slow network.
+// Ranks come within a millisecond, so all but the last sleep in vain. Here an ADD of 0 that finds
+// ranks missing is answered when the last rank has come, or by AnswerAll(), which must be called
+// soon. The answer is the newest sum: to the client this looks like a slow network.
 //
-// Pure: the time is the caller's.
+// Pure: the caller keeps the time.
 #ifndef DDPRUN_LAUNCHER_TORCH_STORE_BARRIER_POLLS_H_
 #define DDPRUN_LAUNCHER_TORCH_STORE_BARRIER_POLLS_H_
 
@@ -23,25 +23,25 @@ namespace ddprun::torch_store {
 
 class BarrierPolls {
  public:
-  // 0: not known, and every request is answered at once.
+  // 0: unknown; then every request is answered at once.
   explicit BarrierPolls(int world_size = 0) : world_size_(world_size) {}
 
-  // `request` of `client` was handled, and replies from `first` on came of it. Takes out what is
-  // not to be sent yet, and adds what is to be sent now.
+  // `request` of `client` was handled; its replies begin at `first`. Removes a reply that must
+  // wait, and adds replies that are due now.
   void See(ClientId client, const Request& request, std::size_t first, Replies* replies);
 
-  // Of one client, which has sent another request: its answer comes before the one to that.
+  // Answers one client, which has sent another request: this answer must come first.
   void Answer(ClientId client, Replies* replies);
   void AnswerAll(Replies* replies);
   bool any() const { return !barriers_.empty(); }
 
-  // It is gone.
+  // The client is gone.
   void Forget(ClientId client);
 
  private:
   struct Barrier {
     std::int64_t sum = 0;
-    std::vector<ClientId> clients;  // that wait; at least one
+    std::vector<ClientId> clients;  // waiting; at least one
   };
 
   const std::int64_t world_size_;

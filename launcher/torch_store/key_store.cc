@@ -11,19 +11,19 @@
 namespace ddprun::torch_store {
 namespace {
 
-// What CHECK and WAIT are answered with.
+// The answers to CHECK and WAIT.
 constexpr char kReady = 0;
 constexpr char kNotReady = 1;
 constexpr char kStopWaiting = 0;
 constexpr char kWaitCancelled = 1;
-// What watchers hear.
+// The events for watchers.
 constexpr char kKeyUpdated = 0;
 constexpr char kKeyCreated = 1;
 constexpr char kKeyDeleted = 2;
 constexpr char kRegistered = 3;
 constexpr char kKeyAppended = 4;
 
-// As libtorch reads it: digits at the front, whatever follows them.
+// As libtorch reads a number: leading digits, the rest ignored.
 absl::StatusOr<std::int64_t> NumberIn(const std::string& value) {
   char* end = nullptr;
   const std::int64_t number = std::strtoll(value.c_str(), &end, 10);
@@ -38,8 +38,8 @@ std::int64_t Sum(std::int64_t a, std::int64_t b) {
 }  // namespace
 
 absl::Status KeyStore::Handle(ClientId client, const Request& request, Replies* replies) {
-  // A client has one request at a time: it has given up what it waited for. libtorch 1.13 does not
-  // say so.
+  // A client has one request at a time, so it has given up its wait. libtorch 1.13 does not tell
+  // this.
   if (!waits_.empty()) EndWait(client);
   const auto& texts = request.texts;
   const auto reply = [&](std::string bytes) { replies->push_back({client, std::move(bytes)}); };
@@ -129,7 +129,7 @@ absl::Status KeyStore::CompareSet(ClientId client, const Request& request, Repli
   const bool is_new = at == values_.end();
   const bool fits = is_new ? expected.empty() : at->second == expected;
   if (!fits) {
-    // Of a key that is not there libtorch returns what was expected.
+    // For a missing key libtorch returns the expected value.
     replies->push_back({client, EncodeText(is_new ? expected : at->second)});
     return absl::OkStatus();
   }

@@ -1,8 +1,8 @@
 // KeyStore: the keys of one generation, and the clients that wait for them.
 //
-// Pure: a client's request goes in, replies come out, also to other clients. The order of requests
-// is the order of the calls. What libtorch's own store does is the measure; docs/internals/store.md
-// lists where this one differs.
+// Pure: a client's request goes in, replies come out, also to other clients. Requests take effect
+// in the order of the calls. The semantics are those of libtorch's own store;
+// docs/internals/store.md lists the differences.
 #ifndef DDPRUN_LAUNCHER_TORCH_STORE_KEY_STORE_H_
 #define DDPRUN_LAUNCHER_TORCH_STORE_KEY_STORE_H_
 
@@ -18,7 +18,7 @@
 
 namespace ddprun::torch_store {
 
-// A connection. Never used twice in the life of a store.
+// A connection. Never reused in the life of a store.
 using ClientId = std::uint64_t;
 
 struct Reply {
@@ -31,22 +31,22 @@ class KeyStore {
  public:
   struct Limits {
     std::size_t keys = 1UL << 20U;
-    std::size_t bytes = 256UL << 20U;  // of keys and values, and of keys that are waited for
+    std::size_t bytes = 256UL << 20U;  // of keys and values, and of awaited keys
   };
 
   KeyStore() = default;
   explicit KeyStore(Limits limits) : limits_(limits) {}
 
-  // Appends what clients are to be sent. The error says why `client` is to be disconnected:
-  // libtorch has no other way to refuse a request.
+  // Appends the replies. On an error, disconnect `client`: libtorch has no other way to refuse a
+  // request.
   absl::Status Handle(ClientId client, const Request& request, Replies* replies);
 
-  // It is gone: nothing is sent to it any more.
+  // The client is gone: sends it nothing more.
   void Forget(ClientId client);
 
-  // For tests: nothing else shows that they are bounded.
+  // For tests: nothing else shows the bounds.
   std::size_t key_count() const { return values_.size(); }
-  std::size_t byte_count() const { return bytes_; }  // as Limits::bytes counts
+  std::size_t byte_count() const { return bytes_; }  // counted like Limits::bytes
 
  private:
   // A client waits until `missing` more keys are set.
@@ -69,7 +69,7 @@ class KeyStore {
   void EndWait(ClientId client);
   bool HasAll(const Request& request) const;
   void WakeClientsOf(absl::string_view key, Replies* replies);
-  // To those that watch `key`: `event` is what libtorch 1.13 calls WatchResponseType.
+  // Replies to the watchers of `key`. `event`: libtorch 1.13's WatchResponseType.
   void NotifyWatchers(char event, absl::string_view key, absl::string_view old_value,
                       absl::string_view new_value, Replies* replies) const;
   absl::Status CheckRoom(std::size_t new_keys, std::size_t added, std::size_t removed) const;

@@ -20,7 +20,7 @@ absl::Status StoreClients::Receive(ClientId id, absl::string_view bytes, Replies
     const std::size_t taken = client.unfinished.size() - all.size();
     unfinished_bytes_ -= taken;
     if (all.empty()) {
-      client.unfinished = std::string();  // gives the memory back
+      client.unfinished = std::string();  // frees the memory
     } else {
       client.unfinished.erase(0, taken);
     }

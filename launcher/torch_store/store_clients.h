@@ -1,6 +1,6 @@
-// StoreClients: the store as its clients see it, bytes in and bytes out.
+// StoreClients: the store at the level of its clients' bytes.
 //
-// Pure. It keeps what a client has sent of a request that is not complete yet, and bounds it.
+// Pure. Keeps the bytes of incomplete requests, within a bound.
 #ifndef DDPRUN_LAUNCHER_TORCH_STORE_STORE_CLIENTS_H_
 #define DDPRUN_LAUNCHER_TORCH_STORE_STORE_CLIENTS_H_
 
@@ -24,29 +24,30 @@ class StoreClients {
  public:
   struct Limits {
     KeyStore::Limits keys;
-    std::size_t unfinished_bytes = 256UL << 20U;  // of requests of all clients together
+    std::size_t unfinished_bytes = 256UL << 20U;  // for all clients together
   };
 
   StoreClients() = default;
-  // `world_size`: of the generation; 0: not known.
+  // `world_size`: of the generation; 0: unknown.
   explicit StoreClients(Limits limits, int world_size = 0)
       : limits_(limits), keys_(limits.keys), polls_(world_size) {}
 
-  // `client` has sent `bytes`: any part of a stream of requests. Appends what clients are to be
-  // sent. The error says why it is to be disconnected; Close() must follow.
+  // `client` has sent `bytes`, any part of its request stream. Appends the replies. On an error
+  // disconnect the client; Close() must follow.
   absl::Status Receive(ClientId client, absl::string_view bytes, Replies* replies);
 
   // The connection is over.
   void Close(ClientId client);
 
-  // Whether clients wait for a barrier (barrier_polls.h). AnswerPolls() is due within kPollLimit.
+  // any_polls(): clients wait for a barrier (barrier_polls.h). Then AnswerPolls() is due within
+  // kPollLimit.
   static constexpr std::chrono::milliseconds kPollLimit{100};
   bool any_polls() const { return polls_.any(); }
   void AnswerPolls(Replies* replies) { polls_.AnswerAll(replies); }
 
   const KeyStore& keys() const { return keys_; }
   const Arrivals& arrivals() const { return arrivals_; }
-  // Whether somebody has come since the last call.
+  // True: a rank has come since the last call.
   bool TakeNewArrivals() { return std::exchange(new_arrivals_, false); }
   std::size_t unfinished_bytes() const { return unfinished_bytes_; }
 
@@ -56,7 +57,7 @@ class StoreClients {
     std::string unfinished;
   };
 
-  // Handles the requests that `bytes` begin with, and takes them off.
+  // Handles the complete requests at the front of `bytes`, and removes them.
   absl::Status HandleRequests(ClientId id, Client* client, absl::string_view* bytes,
                               Replies* replies);
 

@@ -34,15 +34,15 @@ constexpr Grammar kMultiSet{Operation::kMultiSet, "*kv"};
 constexpr Grammar kCancelWait{Operation::kCancelWait, ""};
 constexpr Grammar kPing{Operation::kPing, "u"};
 
-// By the byte on the wire. libtorch 1.13 ends with DELETE_KEY; 2.0 added the others.
+// Indexed by the byte on the wire. libtorch 1.13 ends with DELETE_KEY; 2.0 added the others.
 constexpr Grammar kAtOnce[] = {kSet,      kCompareSet, kGet,       kAdd,    kCheck,
                                kWait,     kCountKeys,  kWatch,     kDelete, kAppend,
                                kMultiGet, kMultiSet,   kCancelWait};
-// From 1 on: 0 is the validation.
+// Indexed from 1: 0 is the validation.
 constexpr Grammar kValidated[] = {kSet,      kCompareSet, kGet,    kAdd,    kCheck,
                                   kWait,     kCountKeys,  kDelete, kAppend, kMultiGet,
                                   kMultiSet, kCancelWait, kPing};
-// Operations of libtorch 2.7 and newer, which come after PING.
+// Operations of libtorch 2.7 and newer, numbered after PING.
 constexpr absl::string_view kNewerNames[] = {"QUEUE_PUSH", "QUEUE_POP", "QUEUE_LEN", "LIST_KEYS"};
 
 constexpr absl::string_view kNames[] = {
@@ -75,13 +75,14 @@ absl::StatusOr<Grammar> GrammarOf(Dialect dialect, std::uint8_t byte) {
   return UnknownOperation(dialect, byte);
 }
 
-// Takes arguments off the front of bytes.
+// Reads arguments from the front of bytes.
 class ArgumentReader {
  public:
   ArgumentReader(Operation operation, absl::string_view bytes)
       : operation_(operation), bytes_(bytes) {}
 
-  // The readers return false where bytes are missing, or too many: then there is a status().
+  // The readers return false if bytes are missing or there are too many; in the latter case
+  // status() is set.
   template <typename Number>
   bool Read(Number* number) {
     if (bytes_.size() - at_ < sizeof(*number)) return false;
@@ -161,7 +162,7 @@ absl::string_view ToString(Operation operation) {
 std::optional<Greeting> ParseGreeting(absl::string_view bytes) {
   if (bytes.empty()) return std::nullopt;
   if (bytes[0] != kValidate) return Greeting{Dialect::kAtOnce, 0};
-  // A validation, or the first bytes of a SET, whose key would have 1 GiB.
+  // Either a validation, or the first bytes of a SET with an impossible key of 1 GiB.
   constexpr std::size_t kSize = 1 + sizeof(kValidationNumber);
   if (bytes.size() < kSize) return std::nullopt;
   std::uint32_t number = 0;

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 #include <vector>
@@ -9,10 +10,32 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "rendezvous/auth/certificates.h"
+#include "rendezvous/auth/crypto.h"
 #include "rendezvous/auth/tls/identity.h"
 #include "rendezvous/auth/tls/transport.h"
 
 namespace ddprun::auth {
+namespace {
+
+// The order of the file does not matter.
+std::string SharedKeyOf(const std::vector<Token>& tokens) {
+  if (tokens.empty()) return "";
+  std::vector<std::string> secrets;
+  for (const Token& token : tokens) secrets.push_back(Sha256(token.secret));
+  std::sort(secrets.begin(), secrets.end());
+  return HmacSha256(absl::StrJoin(secrets, ""), "ddprun: the secrets of generations");
+}
+
+std::function<std::shared_ptr<grpc::ChannelCredentials>()> ToPeers(
+    std::shared_ptr<const TlsIdentity> identity) {
+  return [identity = std::move(identity)]() -> std::shared_ptr<grpc::ChannelCredentials> {
+    if (identity == nullptr) return grpc::InsecureChannelCredentials();
+    const auto pem = identity->current();
+    return pem->ca.empty() ? UnverifiedTls() : VerifiedTls(*pem);
+  };
+}
+
+}  // namespace
 
 absl::Status CheckServerOptions(const CredentialOptions& options) {
   if (options.tls() && (options.tls_cert.empty() || options.tls_key.empty())) {
@@ -62,6 +85,8 @@ absl::StatusOr<std::shared_ptr<const ServerCredentials>> LoadServerCredentials(
   }
   credentials->transport =
       who.identity == nullptr ? grpc::InsecureServerCredentials() : TlsServer(who.identity);
+  credentials->to_peers = ToPeers(who.identity);
+  credentials->shared_key = SharedKeyOf(who.tokens);
   credentials->description = parts.empty() ? "no credentials" : absl::StrJoin(parts, ", ");
   credentials->authenticator = std::make_shared<Authenticator>(std::move(who));
   return credentials;
@@ -71,6 +96,8 @@ std::shared_ptr<const ServerCredentials> ServerCredentialsOf(Token token) {
   Authenticator::Options who;
   who.tokens = {std::move(token)};
   auto credentials = std::make_shared<ServerCredentials>();
+  credentials->to_peers = ToPeers(nullptr);
+  credentials->shared_key = SharedKeyOf(who.tokens);
   credentials->transport = grpc::InsecureServerCredentials();
   credentials->authenticator = std::make_shared<Authenticator>(std::move(who));
   credentials->description = "a token";

@@ -2,8 +2,10 @@
 #ifndef DDPRUN_RENDEZVOUS_AUTH_SERVER_CREDENTIALS_H_
 #define DDPRUN_RENDEZVOUS_AUTH_SERVER_CREDENTIALS_H_
 
+#include <grpcpp/security/credentials.h>
 #include <grpcpp/security/server_credentials.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -21,6 +23,12 @@ struct ServerCredentials {
   std::string description;          // "token and TLS", for the log; nothing secret
   std::string warning;              // what will have to be done soon, or ""
   std::unique_ptr<TlsWatch> watch;  // of its files of TLS; null: none
+  // For one channel to another rendezvous with the same options. Where no authority is configured,
+  // its certificate may be any. Any thread.
+  std::function<std::shared_ptr<grpc::ChannelCredentials>()> to_peers;
+  // The same for every rendezvous with these tokens, and known to who knows all of them; "": there
+  // are none.
+  std::string shared_key;
 };
 
 // OK when nobody could join or end a job without showing who it is; else what is missing:

@@ -88,7 +88,7 @@ absl::Status CheckCertificates(const std::string& what, const std::string& path,
 
 absl::StatusOr<TlsPem> LoadTlsFiles(const TlsPaths& paths,
                                     std::chrono::system_clock::time_point now) {
-  const auto& [ca, cert, key] = paths;
+  const auto& [ca, cert, key, flags] = paths;
   TlsPem pem;
   const auto read = [](const std::string& what, const std::string& path, Readers readers,
                        std::string* text) -> absl::Status {
@@ -98,19 +98,19 @@ absl::StatusOr<TlsPem> LoadTlsFiles(const TlsPaths& paths,
     *text = *std::move(content);
     return absl::OkStatus();
   };
-  constexpr char kCa[] = "--tls-ca";
-  constexpr char kCert[] = "--tls-cert";
-  constexpr char kKey[] = "--tls-key";
-  absl::Status status = read(kCa, ca, Readers::kAnybody, &pem.ca);
-  status.Update(read(kCert, cert, Readers::kAnybody, &pem.cert));
-  status.Update(read(kKey, key, Readers::kOwner, &pem.key));
+  const std::string ca_flag = absl::StrCat(flags, "-ca");
+  const std::string cert_flag = absl::StrCat(flags, "-cert");
+  const std::string key_flag = absl::StrCat(flags, "-key");
+  absl::Status status = read(ca_flag, ca, Readers::kAnybody, &pem.ca);
+  status.Update(read(cert_flag, cert, Readers::kAnybody, &pem.cert));
+  status.Update(read(key_flag, key, Readers::kOwner, &pem.key));
   CertificatePtr own;
   CertificatePtr authority;
   if (status.ok() && !ca.empty()) {
-    status = CheckCertificates(kCa, ca, pem.ca, now, &pem.warning, &authority);
+    status = CheckCertificates(ca_flag, ca, pem.ca, now, &pem.warning, &authority);
   }
   if (status.ok() && !cert.empty()) {
-    status = CheckCertificates(kCert, cert, pem.cert, now, &pem.warning, &own);
+    status = CheckCertificates(cert_flag, cert, pem.cert, now, &pem.warning, &own);
   }
   if (!status.ok()) return status;
   if (own != nullptr) pem.until = DateOf(X509_get0_notAfter(own.get()));
@@ -118,7 +118,7 @@ absl::StatusOr<TlsPem> LoadTlsFiles(const TlsPaths& paths,
   const BioPtr bio = MemoryOf(pem.key);
   const KeyPtr parsed(PEM_read_bio_PrivateKey(bio.get(), nullptr, NoPassword, nullptr));
   if (parsed == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat(kKey, " ", key,
+    return absl::InvalidArgumentError(absl::StrCat(key_flag, " ", key,
                                                    ": expected a private key in PEM form, without "
                                                    "a password (",
                                                    TakeOpensslError(), ")"));
@@ -126,7 +126,7 @@ absl::StatusOr<TlsPem> LoadTlsFiles(const TlsPaths& paths,
   if (own != nullptr && X509_check_private_key(own.get(), parsed.get()) != 1) {
     ERR_clear_error();
     return absl::InvalidArgumentError(
-        absl::StrCat(kKey, " ", key, " does not belong to the certificate ", cert));
+        absl::StrCat(key_flag, " ", key, " does not belong to the certificate ", cert));
   }
   return pem;
 }

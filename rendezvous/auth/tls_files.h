@@ -17,6 +17,8 @@ struct TlsPaths {
   std::string ca;
   std::string cert;
   std::string key;
+  // In errors: what the flags that name them begin with.
+  std::string flags = "--tls";
 };
 
 struct TlsPem {

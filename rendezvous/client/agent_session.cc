@@ -19,22 +19,29 @@ namespace {
 // For addresses that neither take nor refuse a connection; then it is no refusal.
 constexpr std::chrono::milliseconds kRefusalCheckLimit{300};
 
+ChannelSource::Connection ConnectionOf(const GrpcRendezvousClient::Options& options) {
+  if (options.shared != nullptr) return options.shared->Get();
+  const auto transport = TransportOf(options.credentials.get());
+  return {MakeChannel(options.endpoint, transport), transport.tls};
+}
+
 }  // namespace
 
 AgentSession::AgentSession(GrpcRendezvousClient::Options options, RendezvousClient::Handler handler)
-    : AgentSession(options, std::move(handler), TransportOf(options.credentials.get())) {}
+    : AgentSession(options, std::move(handler), ConnectionOf(options)) {}
 
 AgentSession::AgentSession(GrpcRendezvousClient::Options options, RendezvousClient::Handler handler,
-                           const auth::ClientCredentials::Transport& transport)
+                           ChannelSource::Connection connection)
     : options_(std::move(options)),
       handler_(std::move(handler)),
-      stub_(v1::Rendezvous::NewStub(MakeChannel(options_.endpoint, transport))),
+      connection_(std::move(connection)),
+      stub_(v1::Rendezvous::NewStub(connection_.channel)),
       deadline_({options_.endpoint, options_.connect_timeout}),
       handshake_(options_.credentials != nullptr && options_.credentials->handshakes()
                      ? std::make_unique<HandshakeCall>(stub_.get(), options_.credentials)
                      : nullptr) {
   facts_.endpoint = options_.endpoint;
-  facts_.tls = transport.tls;
+  facts_.tls = connection_.tls;
 }
 
 AgentSession::~AgentSession() { DDPRUN_CHECK(callers_ == 0, "Close comes before the end"); }
@@ -102,14 +109,18 @@ void AgentSession::Send(const Header& header, const AgentMessage& message) {
   Continue();
 }
 
-void AgentSession::Close() {
+void AgentSession::Close() { Leave(kCloseGrace); }
+
+void AgentSession::Abandon() { Leave(std::chrono::milliseconds(0)); }
+
+void AgentSession::Leave(std::chrono::milliseconds grace) {
   deadline_.Cancel();
   std::unique_lock lock(mutex_);
   closing_ = true;
   const auto left_alone = [this] { return callers_ == 0; };
-  if (facts_.connected) {
+  if (facts_.connected && grace.count() > 0) {
     Continue();
-    callers_changed_.wait_for(lock, kCloseGrace, left_alone);
+    callers_changed_.wait_for(lock, grace, left_alone);
   }
   if (!left_alone()) Cancel();
   callers_changed_.wait(lock, left_alone);
@@ -209,9 +220,13 @@ void AgentSession::End(const grpc::Status& status) {
   std::optional<RendezvousClient::Lost> lost;
   {
     const std::lock_guard lock(mutex_);
-    facts_.tries_another = !facts_.connected && !closing_ &&
-                           TriesAnotherTransport(options_.credentials.get(), facts_.tls, status);
+    const bool answered = facts_.connected || closing_;
+    facts_.tries_another =
+        options_.shared != nullptr
+            ? options_.shared->OnEnd(connection_, status, answered)
+            : !answered && TriesAnotherTransport(options_.credentials.get(), facts_.tls, status);
     if (!closing_) lost = ExplainLoss(facts_, status);
+    if (lost && options_.shared != nullptr) lost->refused = false;
     if (lost && lost->refused && !IsOneAddress(options_.endpoint)) {
       // gRPC tells of the last address that it tried: the others may have been silent.
       refusal_check_ =

@@ -5,6 +5,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -16,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "ddprun/v1/rendezvous.grpc.pb.h"
 #include "rendezvous/auth/client_credentials.h"
+#include "rendezvous/client/channel_source.h"
 #include "rendezvous/client/connect_deadline.h"
 #include "rendezvous/client/grpc_rendezvous_client.h"
 #include "rendezvous/client/handshake_call.h"
@@ -37,6 +39,7 @@ class AgentSession final : public grpc::ClientBidiReactor<v1::AgentMessage, v1::
   void Open();
   void Send(const Header& header, const AgentMessage& message);
   void Close();
+  void Abandon();
 
   // From gRPC's threads.
   void OnReadInitialMetadataDone(bool ok) override;
@@ -46,9 +49,9 @@ class AgentSession final : public grpc::ClientBidiReactor<v1::AgentMessage, v1::
 
  private:
   AgentSession(GrpcRendezvousClient::Options options, RendezvousClient::Handler handler,
-               const auth::ClientCredentials::Transport& transport);
+               ChannelSource::Connection connection);
 
-  static constexpr std::chrono::seconds kCloseGrace{1};
+  static constexpr std::chrono::milliseconds kCloseGrace{1000};
   // So many messages may wait for the connection or for a rendezvous that does not read.
   static constexpr std::size_t kMaxQueuedMessages = 1024;
 
@@ -66,6 +69,8 @@ class AgentSession final : public grpc::ClientBidiReactor<v1::AgentMessage, v1::
   void OnHandshakeDone(const grpc::Status& status, const absl::StatusOr<std::string>& proof);
   void OnConnectDeadline(std::optional<std::string> reason);
   void StartSession();
+  // Waits until gRPC knows nothing of us; at most `grace` for what is queued.
+  void Leave(std::chrono::milliseconds grace);
   // The last of the session or, when that was not opened, of the handshake: tells the handler.
   void End(const grpc::Status& status);
   // Starts what is next: a write, or the end of our half after the last one. With mutex_ held.
@@ -77,6 +82,7 @@ class AgentSession final : public grpc::ClientBidiReactor<v1::AgentMessage, v1::
 
   const GrpcRendezvousClient::Options options_;
   const RendezvousClient::Handler handler_;
+  const ChannelSource::Connection connection_;
   const std::unique_ptr<v1::Rendezvous::Stub> stub_;
   ConnectDeadline deadline_;
   const std::unique_ptr<HandshakeCall> handshake_;  // null: nobody asks for one

@@ -2,6 +2,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/strip.h"
 
 namespace ddprun {
 
@@ -30,6 +31,11 @@ std::optional<std::string> TlsTrouble(absl::string_view message) {
 
 bool SpeaksNoTls(absl::string_view message) {
   return absl::StrContains(message, "wrong version number");
+}
+
+std::optional<std::string> SaidByRendezvous(absl::string_view message) {
+  if (!absl::ConsumePrefix(&message, "this rendezvous ")) return std::nullopt;
+  return std::string(message);
 }
 
 bool IsClosedByPeer(absl::string_view message) {

@@ -20,6 +20,10 @@ std::optional<std::string> TlsTrouble(absl::string_view message);
 // The other side has answered TLS with something else.
 bool SpeaksNoTls(absl::string_view message);
 
+// What the rendezvous itself has said of why it does not serve now, to go after its name: "stands
+// by: the leader is at h2:29400". nullopt: these are gRPC's words.
+std::optional<std::string> SaidByRendezvous(absl::string_view message);
+
 // The other side closed the connection instead of answering, as one that expects TLS does.
 bool IsClosedByPeer(absl::string_view message);
 

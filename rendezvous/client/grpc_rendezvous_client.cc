@@ -26,4 +26,8 @@ void GrpcRendezvousClient::Close() {
   if (session_ != nullptr) session_->Close();
 }
 
+void GrpcRendezvousClient::Abandon() {
+  if (session_ != nullptr) session_->Abandon();
+}
+
 }  // namespace ddprun

@@ -13,8 +13,10 @@ namespace ddprun {
 namespace auth {
 class ClientCredentials;
 }
+class ChannelSource;
 
-// One attempt to connect: the first failure is the end. Every client has a connection of its own.
+// One attempt to connect: the first failure is the end. Every client has a connection of its own,
+// unless it is given one to share.
 // Environment variables that redirect gRPC to a proxy are not honoured: agents talk to the
 // rendezvous inside a cluster.
 class GrpcRendezvousClient final : public RendezvousClient {
@@ -25,6 +27,9 @@ class GrpcRendezvousClient final : public RendezvousClient {
     Duration connect_timeout = kDefaultConnectTimeout;
     // How this agent shows who it is (rendezvous/auth/client_credentials.h); null: not at all.
     std::shared_ptr<const auth::ClientCredentials> credentials{};
+    // The connection, which other calls may have made before: of the same endpoint and credentials.
+    // Then Lost never says `refused`: that may have been an earlier attempt. Null: one of its own.
+    std::shared_ptr<ChannelSource> shared{};
   };
 
   explicit GrpcRendezvousClient(Options options);
@@ -34,6 +39,7 @@ class GrpcRendezvousClient final : public RendezvousClient {
   void Open(Handler handler) override;
   void Send(const Header& header, const AgentMessage& message) override;
   void Close() override;
+  void Abandon() override;
 
  private:
   const Options options_;

@@ -2,6 +2,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,17 +10,25 @@
 #include "ddprun/v1/rendezvous.grpc.pb.h"
 #include "rendezvous/auth/client_credentials.h"
 #include "rendezvous/client/channel.h"
+#include "rendezvous/client/channel_source.h"
 #include "rendezvous/client/connect_error.h"
+#include "rendezvous/client/leader_search.h"
 #include "rendezvous/wire/translate.h"
 
 namespace ddprun {
 namespace {
+
+// Within this a standby takes over where the leader is lost, unless etcd is lost too.
+constexpr std::chrono::milliseconds kForTakeover{3000};
 
 absl::Status FromGrpc(const std::string& endpoint, const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
   const std::string& text = status.error_message();
   switch (status.error_code()) {
     case grpc::StatusCode::UNAVAILABLE:
+      if (const auto said = SaidByRendezvous(text)) {
+        return absl::UnavailableError(absl::StrCat("the rendezvous at ", endpoint, " ", *said));
+      }
       if (const auto trouble = TlsTrouble(text)) {
         return absl::UnavailableError(
             absl::StrCat("no trust between us and the rendezvous at ", endpoint, ": ", *trouble));
@@ -46,25 +55,58 @@ absl::Status FromGrpc(const std::string& endpoint, const grpc::Status& status) {
 }  // namespace
 
 struct OperatorClient::Grpc {
-  explicit Grpc(const Options& options) : connection(options.endpoint, options.credentials) {}
+  explicit Grpc(const Options& options)
+      : alone(options.places.front().endpoint, options.places.front().credentials) {
+    if (options.places.size() == 1) return;
+    for (const RendezvousPlace& place : options.places) {
+      several.push_back(std::make_shared<ChannelSource>(place.endpoint, place.credentials));
+    }
+  }
 
   // Connects, or says at once why not, and shows who we are on the context of a call to `method`,
   // which is then made on `stub`.
   absl::Status Prepare(const Options& options, const std::string& method,
                        std::chrono::system_clock::time_point deadline,
                        grpc::ClientContext* context) {
-    const grpc::Status reached = connection.Reach(deadline);
-    if (reached.error_code() == grpc::StatusCode::UNAVAILABLE ||
-        reached.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
-      return FromGrpc(options.endpoint, reached);
+    if (!several.empty()) {
+      const LeaderFound found = FindLeader(several, std::min(options.timeout, kForTakeover));
+      if (!found.place) {
+        return absl::UnavailableError(
+            absl::StrCat("no rendezvous leads (--rdzv-endpoint): ", found.said));
+      }
+      place = *found.place;
+      channel = several[place]->Get().channel;
+    } else {
+      const grpc::Status reached = alone.Reach(deadline);
+      if (reached.error_code() == grpc::StatusCode::UNAVAILABLE ||
+          reached.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
+        return FromGrpc(options.places[place].endpoint, reached);
+      }
+      channel = alone.channel();
     }
-    stub = v1::Operator::NewStub(connection.channel());
-    if (options.credentials == nullptr) return absl::OkStatus();
+    stub = v1::Operator::NewStub(channel);
+    const RendezvousPlace& asked = options.places[place];
+    if (asked.credentials == nullptr) return absl::OkStatus();
+    const auto rendezvous = v1::Rendezvous::NewStub(channel);
     const absl::Status status =
-        options.credentials->Authorize(connection.stub(), method, deadline, context);
+        asked.credentials->Authorize(*rendezvous, method, deadline, context);
     if (status.ok()) return status;
-    return FromGrpc(options.endpoint,
+    return FromGrpc(asked.endpoint,
                     {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())});
+  }
+
+  // Prepares and makes one call. `make` gets its context, with which it is made on `stub`. Where
+  // one of several rendezvous has just lost the lead, another one is asked.
+  template <class Make>
+  absl::Status Try(const Options& options, const std::string& method, Make make) {
+    const auto deadline = std::chrono::system_clock::now() + options.timeout;
+    for (bool again = !several.empty();; again = false) {
+      grpc::ClientContext context;
+      context.set_deadline(deadline);
+      absl::Status status = Prepare(options, method, deadline, &context);
+      if (status.ok()) status = FromGrpc(options.places[place].endpoint, make(context));
+      if (!absl::IsUnavailable(status) || !again) return status;
+    }
   }
 
   // One question, one answer.
@@ -73,14 +115,10 @@ struct OperatorClient::Grpc {
                               const Request& request,
                               grpc::Status (v1::Operator::Stub::*rpc)(grpc::ClientContext*,
                                                                       const Request&, Answer*)) {
-    const auto deadline = std::chrono::system_clock::now() + options.timeout;
-    grpc::ClientContext context;
-    context.set_deadline(deadline);
-    const absl::Status allowed = Prepare(options, method, deadline, &context);
-    if (!allowed.ok()) return allowed;
     Answer answer;
-    const absl::Status status =
-        FromGrpc(options.endpoint, ((*stub).*rpc)(&context, request, &answer));
+    const absl::Status status = Try(options, method, [&](grpc::ClientContext& context) {
+      return ((*stub).*rpc)(&context, request, &answer);
+    });
     if (!status.ok()) return status;
     return answer;
   }
@@ -97,13 +135,16 @@ struct OperatorClient::Grpc {
     return answer->text();
   }
 
-  RenewableChannel connection;
-  std::unique_ptr<v1::Operator::Stub> stub;  // from Prepare
+  RenewableChannel alone;                               // where there is one place
+  std::vector<std::shared_ptr<ChannelSource>> several;  // else, by place
+  // From Prepare.
+  int place = 0;
+  std::shared_ptr<grpc::Channel> channel;
+  std::unique_ptr<v1::Operator::Stub> stub;
 };
 
 class OperatorClient::EventStream final : public OperatorClient::Events {
  public:
-  explicit EventStream(std::string endpoint) : endpoint_(std::move(endpoint)) {}
   ~EventStream() override {
     if (reader_ == nullptr || finished_) return;
     context_.TryCancel();
@@ -123,13 +164,14 @@ class OperatorClient::EventStream final : public OperatorClient::Events {
   void Cancel() override { context_.TryCancel(); }
 
   grpc::ClientContext& context() { return context_; }
-  void Begin(v1::Operator::Stub& stub, const v1::EventsRequest& request) {
+  void Begin(std::string endpoint, v1::Operator::Stub& stub, const v1::EventsRequest& request) {
+    endpoint_ = std::move(endpoint);
     reader_ = stub.Events(&context_, request);
     reader_->WaitForInitialMetadata();
   }
 
  private:
-  const std::string endpoint_;
+  std::string endpoint_;  // from Begin
   grpc::ClientContext context_;
   std::unique_ptr<grpc::ClientReader<v1::EventLine>> reader_;
   bool finished_ = false;
@@ -137,7 +179,6 @@ class OperatorClient::EventStream final : public OperatorClient::Events {
 
 class OperatorClient::LogStreamOfCall final : public OperatorClient::Logs {
  public:
-  explicit LogStreamOfCall(std::string endpoint) : endpoint_(std::move(endpoint)) {}
   ~LogStreamOfCall() override {
     if (reader_ == nullptr || finished_) return;
     context_.TryCancel();
@@ -162,12 +203,13 @@ class OperatorClient::LogStreamOfCall final : public OperatorClient::Logs {
   }
 
   grpc::ClientContext& context() { return context_; }
-  void Begin(v1::Operator::Stub& stub, const v1::LogsRequest& request) {
+  void Begin(std::string endpoint, v1::Operator::Stub& stub, const v1::LogsRequest& request) {
+    endpoint_ = std::move(endpoint);
     reader_ = stub.Logs(&context_, request);
   }
 
  private:
-  const std::string endpoint_;
+  std::string endpoint_;  // from Begin
   grpc::ClientContext context_;
   std::unique_ptr<grpc::ClientReader<v1::LogsPiece>> reader_;
   bool finished_ = false;
@@ -178,19 +220,21 @@ OperatorClient::OperatorClient(Options options)
 
 OperatorClient::~OperatorClient() = default;
 
+const std::string& OperatorClient::endpoint() const {
+  return options_.places[grpc_->place].endpoint;
+}
+
 absl::StatusOr<std::string> OperatorClient::Status(const std::string& job) {
-  const auto deadline = std::chrono::system_clock::now() + options_.timeout;
-  grpc::ClientContext context;
-  context.set_deadline(deadline);
-  const absl::Status allowed = grpc_->Prepare(options_, "Status", deadline, &context);
-  if (!allowed.ok()) return allowed;
   v1::StatusRequest request;
   request.set_job(job);
-  const auto reader = grpc_->stub->Status(&context, request);
   std::string text;
-  v1::StatusPiece piece;
-  while (reader->Read(&piece)) text += piece.text();
-  const absl::Status status = FromGrpc(options_.endpoint, reader->Finish());
+  const absl::Status status = grpc_->Try(options_, "Status", [&](grpc::ClientContext& context) {
+    text.clear();
+    const auto reader = grpc_->stub->Status(&context, request);
+    v1::StatusPiece piece;
+    while (reader->Read(&piece)) text += piece.text();
+    return reader->Finish();
+  });
   if (!status.ok()) return status;
   return text;
 }
@@ -218,8 +262,8 @@ absl::StatusOr<OperatorClient::JobStacks> OperatorClient::Stacks(const std::stri
   const auto encoded = wire::FromProto(answer->tree());
   auto tree = encoded.ok() ? StackTree::Decode(*encoded) : encoded.status();
   if (!tree.ok()) {
-    return absl::InternalError(absl::StrCat("the rendezvous at ", options_.endpoint,
-                                            " answered with ", tree.status().message()));
+    return absl::InternalError(
+        absl::StrCat("the rendezvous at ", endpoint(), " answered with ", tree.status().message()));
   }
   return JobStacks{*std::move(tree), {answer->missing().begin(), answer->missing().end()}};
 }
@@ -237,7 +281,7 @@ absl::StatusOr<std::unique_ptr<OperatorClient::Events>> OperatorClient::Follow(
     const EventsWanted& wanted) {
   const auto deadline = std::chrono::system_clock::now() + options_.timeout;
   // Without a deadline: it may be open for months.
-  auto stream = std::make_unique<EventStream>(options_.endpoint);
+  auto stream = std::make_unique<EventStream>();
   const absl::Status allowed = grpc_->Prepare(options_, "Events", deadline, &stream->context());
   if (!allowed.ok()) return allowed;
   v1::EventsRequest request;
@@ -245,14 +289,14 @@ absl::StatusOr<std::unique_ptr<OperatorClient::Events>> OperatorClient::Follow(
   request.set_follow(wanted.follow);
   request.set_since_ms(wanted.since_ms);
   request.set_only_new(wanted.only_new);
-  stream->Begin(*grpc_->stub, request);
+  stream->Begin(endpoint(), *grpc_->stub, request);
   return stream;
 }
 
 absl::StatusOr<std::unique_ptr<OperatorClient::Logs>> OperatorClient::ReadLogs(
     const LogsWanted& wanted) {
   const auto deadline = std::chrono::system_clock::now() + options_.timeout;
-  auto stream = std::make_unique<LogStreamOfCall>(options_.endpoint);
+  auto stream = std::make_unique<LogStreamOfCall>();
   // Otherwise without a deadline: files are large, and may be followed for months.
   if (wanted.soon) stream->context().set_deadline(deadline);
   const absl::Status allowed = grpc_->Prepare(options_, "Logs", deadline, &stream->context());
@@ -268,7 +312,7 @@ absl::StatusOr<std::unique_ptr<OperatorClient::Logs>> OperatorClient::ReadLogs(
   if (wanted.span.since) {
     request.set_since_ms(std::chrono::ceil<std::chrono::milliseconds>(*wanted.span.since).count());
   }
-  stream->Begin(*grpc_->stub, request);
+  stream->Begin(endpoint(), *grpc_->stub, request);
   return stream;
 }
 

@@ -1,6 +1,7 @@
 // Asks a rendezvous what an operator wants to know, and tells it what he wants.
 //
-// For one thread of a command, which may block. Starts gRPC in the process.
+// For one thread of a command, which may block. Starts gRPC in the process. Of several rendezvous
+// the one that leads is asked, found anew for each question.
 //
 // Errors, as sentences for people that name the endpoint: Unavailable (not reachable, or it went
 // away), Unauthenticated and PermissionDenied (refused), NotFound and FailedPrecondition (what the
@@ -17,27 +18,28 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "rendezvous/client/rendezvous_place.h"
 #include "rendezvous/core/limits.h"
 #include "rendezvous/core/messages/logs.h"
 #include "rendezvous/stacks/stack_tree.h"
 
 namespace ddprun {
-namespace auth {
-class ClientCredentials;
-}
 
 class OperatorClient {
  public:
   struct Options {
-    std::string endpoint;
-    std::chrono::milliseconds timeout = kDefaultAnswerTimeout;     // for each answer
-    std::shared_ptr<const auth::ClientCredentials> credentials{};  // null: none
+    std::vector<RendezvousPlace> places;  // one, or several that stand for one another
+    std::chrono::milliseconds timeout = kDefaultAnswerTimeout;  // for each answer
   };
 
   explicit OperatorClient(Options options);
   ~OperatorClient();
   OperatorClient(const OperatorClient&) = delete;
   OperatorClient& operator=(const OperatorClient&) = delete;
+
+  bool several() const { return options_.places.size() > 1; }
+  // Of the rendezvous that was asked last.
+  const std::string& endpoint() const;
 
   // The JSON document; `job` may be empty: all.
   absl::StatusOr<std::string> Status(const std::string& job);

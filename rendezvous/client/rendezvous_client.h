@@ -61,6 +61,10 @@ class RendezvousClient {
   // at most about one second, and not at all when no connection was made. No Lost comes because of
   // it. Idempotent.
   virtual void Close() = 0;
+
+  // As Close, but what is queued is dropped, and the network is not waited for: the session is of
+  // no use any more.
+  virtual void Abandon() { Close(); }
 };
 
 }  // namespace ddprun

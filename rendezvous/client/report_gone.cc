@@ -2,9 +2,11 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
 #include <chrono>
+#include <memory>
+#include <string>
 #include <thread>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "ddprun/v1/rendezvous.grpc.pb.h"
@@ -17,41 +19,67 @@ namespace {
 // It may just be starting again.
 constexpr std::chrono::milliseconds kBetweenAttempts{100};
 
-absl::Status Report(RenewableChannel& connection, const Header& agent,
-                    std::chrono::system_clock::time_point deadline,
-                    const auth::ClientCredentials* credentials) {
-  grpc::ClientContext context;
-  context.set_deadline(deadline);
-  if (credentials != nullptr) {
-    const absl::Status status =
-        credentials->Authorize(connection.stub(), "ReportGone", deadline, &context);
-    if (!status.ok()) return status;
+// Of several, so that one that is silent does not keep us from the next.
+constexpr std::chrono::milliseconds kForOneOfSeveral{1000};
+
+using WallClock = std::chrono::system_clock;
+
+class Reporter {
+ public:
+  explicit Reporter(const RendezvousPlace& place)
+      : place_(place), connection_(place.endpoint, place.credentials) {}
+
+  // `answered`: the rendezvous has, whatever it said.
+  absl::Status Report(const Header& agent, WallClock::time_point deadline, bool* answered) {
+    const grpc::Status reached = connection_.Reach(deadline);
+    *answered = reached.error_code() != grpc::StatusCode::UNAVAILABLE;
+    if (!*answered) return Failure(reached.error_message());
+    grpc::ClientContext context;
+    context.set_deadline(deadline);
+    if (place_.credentials != nullptr) {
+      const absl::Status status =
+          place_.credentials->Authorize(connection_.stub(), "ReportGone", deadline, &context);
+      if (!status.ok()) return Failure(std::string(status.message()));
+    }
+    v1::GoneReceived received;
+    const grpc::Status result =
+        connection_.stub().ReportGone(&context, wire::ToGoneReport(agent), &received);
+    return result.ok() ? absl::OkStatus() : Failure(result.error_message());
   }
-  v1::GoneReceived received;
-  const grpc::Status result =
-      connection.stub().ReportGone(&context, wire::ToGoneReport(agent), &received);
-  return result.ok() ? absl::OkStatus() : absl::UnavailableError(result.error_message());
-}
+
+ private:
+  absl::Status Failure(const std::string& text) const {
+    return absl::UnavailableError(
+        absl::StrCat("cannot tell the rendezvous at ", place_.endpoint, ": ", text));
+  }
+
+  const RendezvousPlace place_;
+  RenewableChannel connection_;
+};
 
 }  // namespace
 
-absl::Status ReportGone(const std::string& endpoint, const Header& agent, Duration limit,
-                        std::shared_ptr<const auth::ClientCredentials> credentials) {
-  const auto deadline = std::chrono::system_clock::now() +
-                        std::chrono::duration_cast<std::chrono::system_clock::duration>(limit);
-  RenewableChannel connection(endpoint, credentials);
-  grpc::Status reached = connection.Reach(deadline);
-  while (reached.error_code() == grpc::StatusCode::UNAVAILABLE &&
-         std::chrono::system_clock::now() < deadline) {
-    std::this_thread::sleep_for(kBetweenAttempts);
-    reached = connection.Reach(deadline);
+absl::Status ReportGone(const std::vector<RendezvousPlace>& places, const Header& agent,
+                        Duration limit) {
+  const auto deadline = WallClock::now() + std::chrono::duration_cast<WallClock::duration>(limit);
+  const bool several = places.size() > 1;
+  std::vector<std::unique_ptr<Reporter>> reporters;
+  for (const RendezvousPlace& place : places) {
+    reporters.push_back(std::make_unique<Reporter>(place));
   }
-  const bool there = reached.error_code() != grpc::StatusCode::UNAVAILABLE;
-  const absl::Status status = there ? Report(connection, agent, deadline, credentials.get())
-                                    : absl::UnavailableError(reached.error_message());
-  if (status.ok()) return status;
-  return absl::UnavailableError(
-      absl::StrCat("cannot tell the rendezvous at ", endpoint, ": ", status.message()));
+  for (;;) {
+    absl::Status status;
+    for (const auto& reporter : reporters) {
+      bool answered = false;
+      const auto until =
+          several ? std::min(deadline, WallClock::now() + kForOneOfSeveral) : deadline;
+      status = reporter->Report(agent, until, &answered);
+      // A single one has the last word; of several another one may lead.
+      if (status.ok() || (answered && !several)) return status;
+    }
+    if (WallClock::now() >= deadline) return status;
+    std::this_thread::sleep_for(kBetweenAttempts);
+  }
 }
 
 }  // namespace ddprun

@@ -4,24 +4,21 @@
 #ifndef DDPRUN_RENDEZVOUS_CLIENT_REPORT_GONE_H_
 #define DDPRUN_RENDEZVOUS_CLIENT_REPORT_GONE_H_
 
-#include <memory>
-#include <string>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "rendezvous/client/rendezvous_place.h"
 #include "rendezvous/core/messages.h"
 #include "rendezvous/core/types.h"
 
 namespace ddprun {
-namespace auth {
-class ClientCredentials;
-}
 
-// `agent`: the header of the agent's messages; its generation means nothing. Tries to connect again
-// until `limit` is over. The error says why the rendezvous could not be told; then it learns by the
-// end of the agent's lease.
-// `credentials`: the agent's; null: none.
-absl::Status ReportGone(const std::string& endpoint, const Header& agent, Duration limit,
-                        std::shared_ptr<const auth::ClientCredentials> credentials = nullptr);
+// `agent`: the header of the agent's messages; its generation means nothing. `places`: one
+// rendezvous, or several that stand for one another, which are tried in turn until the one that
+// leads is told. Tries again until `limit` is over. The error says why the rendezvous could not be
+// told; then it learns by the end of the agent's lease.
+absl::Status ReportGone(const std::vector<RendezvousPlace>& places, const Header& agent,
+                        Duration limit);
 
 }  // namespace ddprun
 

@@ -29,6 +29,10 @@ bool IsOverOurCertificate(const SessionFacts& facts, const std::string& text) {
 void ExplainUnavailable(const SessionFacts& facts, const std::string& text,
                         RendezvousClient::Lost* lost) {
   const std::string there = absl::StrCat("the rendezvous at ", facts.endpoint);
+  if (const auto said = SaidByRendezvous(text)) {
+    lost->reason = absl::StrCat(there, " ", *said);
+    return;
+  }
   const bool closed = IsClosedByPeer(text);
   if (facts.connected) {
     lost->reason = absl::StrCat("lost ", there, ": ", text);

@@ -115,8 +115,12 @@ struct JobStatus : JobMovement {
     // Since the newest durable checkpoint was reported. A rendezvous that was started again counts
     // from then.
     std::optional<Duration> checkpoint_age{};
+    // The same; of a job that saves and has no checkpoint yet, since its first start.
+    std::optional<Duration> without_checkpoint{};
     std::optional<Duration> snapshot_age{};  // since a node told of a newer one in memory
-    int stragglers = 0;                      // ranks that keep the others waiting
+    // Ranks that keep the others waiting; nullopt: nobody compares them.
+    std::optional<int> stragglers{};
+    std::vector<Rank> straggler_ranks{};  // the lowest of them; at most NodeUsage::kMostNamed
     JobCounters counters{};
   };
   Measured measured{};

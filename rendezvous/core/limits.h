@@ -53,6 +53,9 @@ inline constexpr std::chrono::milliseconds kDefaultLastCall = std::chrono::secon
 inline constexpr std::chrono::milliseconds kDefaultConnectTimeout = std::chrono::seconds(60);
 inline constexpr std::chrono::milliseconds kDefaultHeartbeat = std::chrono::seconds(1);
 inline constexpr std::chrono::milliseconds kDefaultLease = std::chrono::seconds(3);
+// Where several rendezvous stand for one another: a change of the leader must fit into a lease.
+inline constexpr std::chrono::milliseconds kHeartbeatOfSeveral{500};
+inline constexpr std::chrono::milliseconds kMinLeaseOfSeveral = std::chrono::seconds(3);
 inline constexpr std::chrono::milliseconds kDefaultDaemonGrace = std::chrono::minutes(5);
 inline constexpr std::chrono::milliseconds kDefaultStopGrace = std::chrono::seconds(10);
 inline constexpr std::chrono::milliseconds kDefaultSaveTimeout = std::chrono::seconds(60);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "rendezvous/json/dump.h"
@@ -84,13 +85,26 @@ void AddTo(Json* json, const JobStatus::Measured& measured) {
   const auto& rate = measured.steps_per_second;
   (*json)["steps_per_s"] = rate ? Json(*rate) : Json(nullptr);
   (*json)["checkpoint_ms_ago"] = OrNull(measured.checkpoint_age);
+  (*json)["without_checkpoint_ms"] = OrNull(measured.without_checkpoint);
   (*json)["snapshot_ms_ago"] = OrNull(measured.snapshot_age);
-  (*json)["stragglers"] = measured.stragglers;
+  (*json)["stragglers"] = measured.stragglers ? Json(*measured.stragglers) : Json(nullptr);
+  (*json)["straggler_ranks"] = Json::array();
+  for (const Rank rank : measured.straggler_ranks) (*json)["straggler_ranks"].push_back(rank.value);
   (*json)["nodes_lost"] = measured.counters.nodes_lost;
   (*json)["restarts_by_cause"] = Json::object();
   for (const auto& [cause, count] : measured.counters.restarts) {
     (*json)["restarts_by_cause"][std::string(cause)] = count;
   }
+}
+
+// Terms are text: JSON's numbers lose the last digits of 64 bits.
+Json ToJson(const LeadershipStatus& leadership) {
+  return {{"role", leadership.leads ? "leads" : "stands_by"},
+          {"term", std::to_string(leadership.term.revision)},
+          {"cluster", std::to_string(leadership.term.cluster)},
+          {"leader", leadership.leader},
+          {"valid_ms", Milliseconds(leadership.valid_for)},
+          {"changes", leadership.changes}};
 }
 
 }  // namespace
@@ -160,6 +174,7 @@ std::string StatusToJson(const DaemonStatus& daemon, const std::vector<JobStatus
       {"descriptors", daemon.descriptors},
       {"descriptor_limit", daemon.descriptor_limit},
       {"event_lines_dropped", daemon.event_lines_dropped},
+      {"leadership", daemon.leadership ? ToJson(*daemon.leadership) : Json(nullptr)},
       {"refused", Json::object()},
       {"jobs", Json::array()},
   };

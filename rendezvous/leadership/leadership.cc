@@ -63,7 +63,7 @@ bool Leadership::ReadsTheKey() const {
 
 void Leadership::ReadIfDue(TimePoint now) {
   if (!ReadsTheKey() || now < next_read_) return;
-  next_read_ = now + (role_ == Role::kStandby ? options_.read_every : kTryEvery);
+  next_read_ = now + (role_ == Role::kStandby ? options_.read_every : options_.try_every);
   Say(ReadLeader{});
 }
 
@@ -112,6 +112,7 @@ void Leadership::Adopt(const LeaderSeen& seen, TimePoint now) {
   term_ = term;
   leader_ = seen.record;
   term_seen_at_ = now;
+  next_put_ = now;  // under another guard than the one before
   reason_.clear();
   const bool leads = leader_ && !leader_->resigned && leader_->endpoint != options_.endpoint;
   const std::string endpoint = leads ? leader_->endpoint : "";

@@ -40,12 +40,14 @@ class Leadership {
     Duration renew_every = std::chrono::milliseconds(500);
     // A standby reads the leader key so often, whatever else tells it of changes.
     Duration read_every = std::chrono::seconds(1);
+    // Writes that are not taken, and reads of what became of them, are so far apart.
+    Duration try_every = std::chrono::milliseconds(100);
+    // A leader that hands over waits at most so long for another one to lead.
+    Duration handover = std::chrono::seconds(1);
     // So often in a row has this process lost a term to another one that was alive: StepDown.ousted
     // of what it was before it executed itself again.
     int ousted = 0;
   };
-  // A leader that hands over waits at most so long for another one to lead.
-  static constexpr Duration kHandover = std::chrono::seconds(1);
 
   enum class Role {
     kStandby,     // another one leads, or nobody does, or it is not known yet
@@ -174,8 +176,6 @@ class Leadership {
     bool failed = false;   // the newest one had no answer; it was logged
     bool expired = false;  // and the validity has ended; it was logged
   };
-  // Writes that are not taken, and reads of what became of them, are so far apart.
-  static constexpr Duration kTryEvery = std::chrono::milliseconds(100);
 
   void On(const LeaderSeen& seen, TimePoint now);
   void On(const PutAnswered& answer, TimePoint now);

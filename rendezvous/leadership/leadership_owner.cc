@@ -20,7 +20,7 @@ LeaderRecord Leadership::OwnRecord(Duration longest_validity) const {
 
 void Leadership::Put(LeaderRecord record, TimePoint now) {
   put_ = OwnPut{std::move(record)};
-  next_put_ = now + kTryEvery;
+  next_put_ = now + options_.try_every;
   next_read_ = now;  // once its answer is lost
   Say(PutLeader{term_.revision, put_->record});
 }
@@ -158,7 +158,7 @@ void Leadership::On(const EndAsked&, TimePoint now) {
     case Role::kLeading:
       role_ = Role::kResigning;
       valid_until_ = TimePoint();
-      resign_by_ = now + kHandover;
+      resign_by_ = now + options_.handover;
       next_read_ = now;
       Say(SetValidUntil{valid_until_});
       Log("is asked to end: hands over");
@@ -172,7 +172,7 @@ void Leadership::On(const EndAsked&, TimePoint now) {
 void Leadership::ResignIfDue(TimePoint now) {
   if (now >= resign_by_) {
     StepDownFor(absl::StrCat("is asked to end; nobody has taken over within ",
-                             Milliseconds(kHandover), " ms"),
+                             Milliseconds(options_.handover), " ms"),
                 true, 0);
     return;
   }

@@ -22,16 +22,16 @@
 
 namespace ddprun {
 
-// What an operator, a scheduler or a newcomer wants done when the generation ends.
+// What happens when the generation ends, as an operator, a scheduler or a newcomer asked.
 struct Plan {
   bool stop = false;  // the job; else it forms anew
   bool save = false;  // a checkpoint is wanted first
   bool saved = false;
-  bool preempted = false;  // by a scheduler: any durable state is worth to be started again from
-  bool for_store = false;  // the members stay: rank 0's worker is to serve torch's store
+  bool preempted = false;  // by a scheduler: the job can resume later from any durable state
+  bool for_store = false;  // the members stay: rank 0's worker will serve torch's store
   std::string reason;
 
-  // One is being carried out already, and this one is wanted too.
+  // Another plan is carried out already: combines both.
   void Add(Plan other) {
     stop = stop || other.stop;
     save = save && other.save;
@@ -42,17 +42,17 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
-// What of a generation the rendezvous persists as it is: JobRecord has it too.
+// The part of a generation that JobRecord keeps.
 struct GenerationRecord {
   std::string master_addr;
   int master_port = 0;
-  std::optional<RestorePlan> restore;  // what it begins with
+  std::optional<RestorePlan> restore;  // the state that it begins with
   std::optional<Plan> plan;
 
   bool operator==(const GenerationRecord&) const = default;
 };
 
-// What the generation adds up to; counted, because a job has thousands of nodes.
+// Sums over the generation's nodes, updated with each message: a job has thousands of nodes.
 struct Tally {
   int world_size = 0;
   int workers_ended = 0;
@@ -61,27 +61,27 @@ struct Tally {
   StepRate rate;        // for people
 };
 
-// Who is missing, since the generation formed.
+// Nodes lost since the generation formed.
 struct Absences {
-  bool lost_silently = false;     // some node: it may come back
-  std::vector<std::string> lost;  // hosts, with the reason, for people
-  std::string ineligible_host;    // the last one that must stay out; empty: none
+  bool lost_silently = false;     // of some node: it may come back
+  std::vector<std::string> lost;  // hosts with the reason, for people
+  std::string ineligible_host;    // the newest host that must stay out; empty: none
   std::string why_ineligible;
 };
 
-// What HangJudge remembers from one look at a generation to the next.
+// What HangJudge remembers between two looks at a generation.
 struct HangSuspicion {
-  // It was busy, so it is not ended yet.
+  // A rank was busy, so the generation is not ended yet.
   struct AtWork {
-    std::optional<Rank> rank;  // not set: it may be any
+    std::optional<Rank> rank;  // nullopt: the rank is not known
   };
-  // What the stacks have said while a node was not heard: they are not taken again for that.
+  // The findings while a node was silent. Its silence alone is no reason to take stacks again.
   struct Found {
     StackFindings::Culprit culprit;
     std::vector<std::string> missing;
     TimePoint last_moved;  // HangWatch::last_moved() then
   };
-  std::optional<TimePoint> again;  // not before that a hang is considered once more
+  std::optional<TimePoint> again;  // a hang is not considered again before this time
   std::optional<AtWork> at_work;
   std::optional<Found> found;
 };
@@ -91,27 +91,27 @@ struct GenerationState : GenerationRecord {
   explicit GenerationState(Generation its_number) : number(its_number), incidents(its_number) {}
 
   Generation number{-1};  // before the first forming
-  TimePoint started_at;   // its workers
-  Duration ran{};         // from then until it was stopped
+  TimePoint started_at;   // the start of its workers
+  Duration ran{};         // from started_at until the stop
   Tally tally;
-  std::optional<TimePoint> succeeded_at;      // the last of its workers that has
-  std::optional<std::int64_t> furthest_step;  // that a worker told in it
-  std::optional<Duration> start;              // of its slowest node, as far as told
+  std::optional<TimePoint> succeeded_at;      // when the newest worker exited with 0
+  std::optional<std::int64_t> furthest_step;  // the highest step that a worker told
+  std::optional<Duration> start;              // of the slowest node so far: spawn until at work
   Incidents incidents;
-  EnteredCalls calls;  // the last of its ranks, as they ended
+  EnteredCalls calls;  // the last collectives of ranks that ended
   HangWatch hang;
   HangSuspicion suspicion;
-  std::vector<std::string> told_excuses;  // which a line and an event have told
-  std::string hang_report;                // of the last hang that was called; empty: none
-  std::string hung_host;                  // of the rank that hung and is to blame; empty: none is
-  bool planned_end = false;               // it is stopped because of its plan, not of a failure
+  std::vector<std::string> told_excuses;  // already in the log and the history
+  std::string hang_report;                // of the newest hang; empty: none was called
+  std::string hung_host;                  // the host to blame for the hang; empty: none
+  bool planned_end = false;               // its plan ends it, not a failure
   std::string stop_reason;
-  std::optional<StoreArrivals> arrivals;  // while not all ranks have come to an agent's store
-  std::optional<TimePoint> victim_grace;  // for the cause of what has only victims so far
-  std::optional<TimePoint> growth;        // newcomers are taken in; until then more may come
+  std::optional<StoreArrivals> arrivals;  // until all ranks have connected to an agent's store
+  std::optional<TimePoint> victim_grace;  // only victims are known: until then the cause is awaited
+  std::optional<TimePoint> growth;  // newcomers will be taken in then, with any that join before
   Absences absences;
 
-  // A worker has made this step in it.
+  // A worker has finished this step.
   void Reached(std::optional<std::int64_t> step) { furthest_step = std::max(furthest_step, step); }
 };
 

@@ -68,6 +68,7 @@ struct ReportedProgress {
 // When the training's newest states were made, for people.
 struct StateTimes {
   std::optional<TimePoint> checkpoint;  // when the newest durable one was reported
+  std::optional<TimePoint> start;       // of the first generation that ran
   std::optional<TimePoint> snapshot;    // when a node told of `newest`
   std::pair<Generation, std::int64_t> newest{Generation{-1}, -1};  // in memory: it, and its step
 
@@ -104,10 +105,15 @@ struct JobLife : LifeRecord {
   FailureTally failures;                    // of checkpoints
   StateTimes state_times;
   JobCounters counters;
-  bool warned_of_arguments = false;  // a node that was there before another one
+  bool has_checkpoint_folder = false;  // a node's workers are given one
+  bool warned_of_arguments = false;    // a node that was there before another one
 
   // The agent of rank 0's node serves the store of the next generation.
   bool uses_agent_store() const { return spec->store == kAgentStore && !needs_worker_store; }
+  // As far as its nodes tell: a folder, or a checkpoint that was saved or could not be.
+  bool saves_checkpoints() const {
+    return has_checkpoint_folder || reports_checkpoints || failures.total().count > 0;
+  }
   int restarts_used() const { return governor ? governor->restarts_used() : 0; }
   // That are left out.
   std::vector<std::string> excluded_hosts() const {

@@ -325,6 +325,13 @@ void JobMachine::Free(Node& node) {
   survey_.AskToLookAgain(node);
 }
 
+// None of its workers ever ran, unless it went back to the rendezvous before this one, which may
+// act still: then it may have been started there.
+void JobMachine::FreeUnstarted(Node& node) {
+  Free(node);
+  if (const TimePoint end = LeaseEnd(TimePoint::min()); now_ < end) HoldUntil(end);
+}
+
 void JobMachine::Erase(Node& node) {
   const bool has_worked = node.held.has_worked;
   stacks_.GiveUp(node);

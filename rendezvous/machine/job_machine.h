@@ -137,6 +137,8 @@ class JobMachine {
   void OnAgentGone(const AgentGone& gone);
   // It waits for the next forming.
   void Free(Node& node);
+  // The same for one that was not in this generation when it joined.
+  void FreeUnstarted(Node& node);
   // It is not in the job any more.
   void Erase(Node& node);
   // `node` is out: its workers are gone, or no longer ours.
@@ -220,11 +222,6 @@ class JobMachine {
   // Nothing is formed until then.
   void HoldUntil(TimePoint end) {
     life_.hold_until = std::max(life_.hold_until.value_or(end), end);
-  }
-  // A member that was not in this generation when it joined is freed. The rendezvous before this
-  // one may have started it after that, while it still acts.
-  void HoldForFreed() {
-    if (const TimePoint end = LeaseEnd(TimePoint::min()); now_ < end) HoldUntil(end);
   }
   // A worker of a member may run.
   bool running() const { return state() == JobState::kRunning || state() == JobState::kSaving; }

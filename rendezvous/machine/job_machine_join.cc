@@ -80,6 +80,7 @@ void JobMachine::OnJoin(const Header& header, const Join& join) {
 }
 
 void JobMachine::TakeUpRun(const Join& join) {
+  life_.has_checkpoint_folder = life_.has_checkpoint_folder || join.has_checkpoint_folder;
   if (life_.run_id == RunId{}) life_.run_id = join.run_id;
   // Who came late took what the job has made for what was there before it.
   const bool came_late = life_.spec->start_anew && join.run_id != life_.run_id;
@@ -211,8 +212,7 @@ void JobMachine::OnRejoin(Node& node, const Header& header, const Join& join) {
       if (here) {
         out_.SendTo(node, Stop{StateReason(View()), survey_.look()});
       } else {
-        Free(node);  // none of its workers ever ran
-        HoldForFreed();
+        FreeUnstarted(node);
       }
       break;
     default:  // Forming: it knows, and says AssignmentAck once more

@@ -52,6 +52,7 @@ JobMachine::JobMachine(std::string job, const JobRecord& record, TimePoint now,
   life_.has_states = record.restore.has_value();
   life_.failures = FailureTally(record.failed_checkpoints);
   if (record.checkpoint) life_.state_times.checkpoint = now;
+  life_.state_times.start = now;
   life_.governor.emplace(PolicyOf(*life_.spec), record.governor, now);
   life_.quarantine.emplace(life_.spec->quarantine, life_.spec->quarantine_window, record.quarantine,
                            now);

@@ -161,8 +161,7 @@ void JobMachine::StopGeneration(const std::string& reason) {
         out_.SendTo(*node, stop);
       }
     } else {
-      Free(*node);  // back after a break, and not started yet
-      HoldForFreed();
+      FreeUnstarted(*node);  // back after a break
     }
   }
   for (Node* const node : gone) Lose(*node, HowLost::kSilent, "its connection broke");
@@ -282,6 +281,7 @@ bool JobMachine::CanDoWithout(const Exclusion& exclusion) {
 void JobMachine::Enter(JobState next, std::optional<TimePoint> deadline) {
   DDPRUN_CHECK(IsTransition(state(), next), ToString(next));
   life_.stage = {next, now_, deadline};
+  if (next == JobState::kRunning && !life_.state_times.start) life_.state_times.start = now_;
 }
 
 void JobMachine::Gather() {

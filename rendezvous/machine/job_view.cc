@@ -254,9 +254,15 @@ JobStatus::Measured MeasuredOf(const JobView& view) {
   if (view.running()) measured.steps_per_second = view.generation.tally.rate.At(view.now);
   const StateTimes& times = view.life.state_times;
   if (times.checkpoint) measured.checkpoint_age = view.now - *times.checkpoint;
+  measured.without_checkpoint = measured.checkpoint_age;
+  if (!times.checkpoint && times.start && view.life.saves_checkpoints()) {
+    measured.without_checkpoint = view.now - *times.start;
+  }
   if (times.snapshot) measured.snapshot_age = view.now - *times.snapshot;
   for (const Node* const node : view.roster.members()) {
-    if (node != nullptr && view.running()) measured.stragglers += node->usage.stragglers;
+    if (node == nullptr || !view.running() || !node->usage.stragglers) continue;
+    measured.stragglers = node->usage.stragglers;  // rank 0's alone tells
+    measured.straggler_ranks = node->usage.straggler_ranks;
   }
   measured.counters = view.life.counters;
   return measured;

@@ -17,12 +17,12 @@
 
 namespace ddprun {
 
-// What of the governor the rendezvous persists as it is.
+// The part of the governor that JobRecord keeps as it is.
 struct CrashRecord {
-  std::optional<std::int64_t> furthest_step{};  // that a worker has told, in any generation so far
-  std::optional<Duration> start{};              // the last that was measured
+  std::optional<std::int64_t> furthest_step{};  // the highest step of all generations so far
+  std::optional<Duration> start{};              // the newest measured start
   int crashes = 0;                              // in a row
-  int stepless = 0;                             // of these, without a step, in a row
+  int stepless = 0;                             // crashes without a step, in a row
   int bind_retries = 0;                         // in a row
   std::uint64_t random_state = 0;
 
@@ -31,25 +31,24 @@ struct CrashRecord {
 
 struct GovernorRecord : CrashRecord {
   int restarts_used = 0;
-  // Of the restarts that the window still held, oldest first: how long ago when the record was
-  // made. Time that passes until it is read is not counted, so the window is never shorter than
-  // asked.
+  // The ages of the restarts within the window, oldest first, at the time of the record. The time
+  // until the record is read is not counted, so the window is never shorter than configured.
   std::vector<Duration> recent_ages{};
   int membership_changes = 0;
-  std::vector<Duration> membership_ages{};  // as recent_ages
+  std::vector<Duration> membership_ages{};  // like recent_ages
 
   bool operator==(const GovernorRecord&) const = default;
 };
 
 struct RestartPolicy {
   int max_restarts = 0;
-  std::optional<Duration> window;  // both budgets count what is this recent; nullopt: all
+  std::optional<Duration> window;  // of both budgets; nullopt: they count the whole job
   std::vector<int> never_on;       // a worker's exit codes that end the job at once
   int max_membership_changes = 0;  // lost or left nodes that ended a generation; 0: any number
 };
 RestartPolicy PolicyOf(const JobSpec& spec);
 
-// How often something happened: in all, or within the window.
+// Counts occurrences: all of them, or those within the window.
 class WindowedCount {
  public:
   explicit WindowedCount(std::optional<Duration> window) : window_(window) {}
@@ -59,7 +58,7 @@ class WindowedCount {
   void Add(TimePoint now);
   int At(TimePoint now) const;
   int total() const { return total_; }
-  // Of those that the window held when the last one was added.
+  // The ages of those within the window at the last Add.
   std::vector<Duration> RecentAges(TimePoint now) const;
 
  private:
@@ -73,10 +72,10 @@ class RestartGovernor {
   // How one generation ended.
   struct Facts {
     RootCause cause;
-    std::optional<std::int64_t> step;  // the highest that a worker told in it
-    bool new_state = false;            // some node holds one that is newer than what it began with
+    std::optional<std::int64_t> step;  // the highest step that a worker told in it
+    bool new_state = false;            // some node holds a newer state than the one restored
     Duration ran{};                    // from Start to the first failure
-    std::optional<Duration> start;     // its slowest node's, until its workers were at work
+    std::optional<Duration> start;     // of the slowest node: from the spawn until at work
   };
   struct Decision {
     bool restart = false;
@@ -84,25 +83,25 @@ class RestartGovernor {
     std::string reason;  // for people: why not, or how many are left
   };
 
-  // Only a crash loop is slowed down: a worker made its own end (RootCause, MadeByWorker), soon
-  // after the start, and no rank had got further than in any generation before. The first restart
-  // is immediate; with each crash in a row the delay doubles from kFirstDelay to kMaxDelay, times a
-  // random factor from 1/2 to 1.
+  // Only a crash loop is delayed: a worker ended by its own doing (MadeByWorker) soon after the
+  // start, and no rank had got further than in earlier generations. The first restart is immediate.
+  // With each crash in a row the delay doubles, from kFirstDelay to kMaxDelay, times a random
+  // factor of 1/2 to 1.
   static constexpr Duration kFirstDelay = std::chrono::milliseconds(100);
   static constexpr Duration kMaxDelay = std::chrono::seconds(60);
-  // A job that has reported steps and crashes so often in a row before it makes one is given up.
+  // A job that has reported steps is given up after this many crashes in a row without a step.
   static constexpr int kMaxStepless = 3;
-  // MASTER_PORT was taken by somebody else: a new generation with another one, so often in a row.
+  // If MASTER_PORT is another program's, a new generation gets another port, this often in a row.
   static constexpr int kMaxBindRetries = 5;
-  // A generation was not soon over once it had run for this many times its start, counted as at
-  // least kShortestStart; where no start was ever measured, after kLongEnough.
+  // A generation that ran for kStarts times its start did not end soon. A start counts as at least
+  // kShortestStart. If no start was measured, the limit is kLongEnough.
   static constexpr int kStarts = 3;
   static constexpr Duration kShortestStart = std::chrono::seconds(1);
   static constexpr Duration kLongEnough = std::chrono::seconds(60);
 
   RestartGovernor(RestartPolicy policy, std::uint64_t seed);
 
-  // One that goes on where another one was when it made `record`.
+  // Continues from the record of an earlier governor.
   RestartGovernor(RestartPolicy policy, const GovernorRecord& record, TimePoint now);
   GovernorRecord Record(TimePoint now) const;
 
@@ -110,13 +109,13 @@ class RestartGovernor {
 
   // Restarts that were granted and counted, in the whole job.
   int restarts_used() const { return restarts_.total(); }
-  // That would be granted from `now` on, all of them at once.
+  // Restarts that would be granted at `now`.
   int restarts_left(TimePoint now) const;
 
  private:
   Decision GiveUp(std::string reason) const;
   Decision OnMembershipChange(TimePoint now);
-  // Updates what is known of progress. Returns whether this end is one of a crash loop.
+  // Updates the known progress. Returns true if this end belongs to a crash loop.
   bool IsCrashLoop(const Facts& facts);
   const char* WithinTheWindow() const { return policy_.window ? " within the window" : ""; }
   Duration NextDelay();

@@ -37,8 +37,17 @@ void AddFiles(const DaemonStatus& daemon, const DaemonMeasures& measures, Metric
     writer->AddOne("ddprun_state_disk_free_bytes", measures.state_disk->free_bytes);
     writer->AddOne("ddprun_state_disk_size_bytes", measures.state_disk->size_bytes);
   }
-  writer->AddOne("ddprun_certificate_expiry_timestamp_seconds",
-                 measures.certificate_expires_unix_s);
+  writer->Begin("ddprun_certificate_expiry_timestamp_seconds");
+  for (const auto& [use, unix_s] : measures.certificates_expire_unix_s) {
+    writer->Add(Labels().With("use", use), unix_s);
+  }
+}
+
+void AddLeadership(const LeadershipStatus& leadership, MetricWriter* writer) {
+  writer->AddOne("ddprun_leader", leadership.leads ? 1 : 0);
+  writer->AddOne("ddprun_leader_term", leadership.term.revision);
+  writer->AddOne("ddprun_leader_changes_total", leadership.changes);
+  writer->AddOne("ddprun_leader_validity_seconds", leadership.valid_for);
 }
 
 void AddJobsByState(const std::vector<JobStatus>& jobs, MetricWriter* writer) {
@@ -58,6 +67,7 @@ std::string DaemonMetrics(const DaemonStatus& daemon, const DaemonMeasures& meas
   AddProcess(daemon, measures, &writer);
   AddCalls(daemon, measures, &writer);
   AddFiles(daemon, measures, &writer);
+  if (daemon.leadership) AddLeadership(*daemon.leadership, &writer);
   AddJobsByState(jobs, &writer);
   writer.AddOne("ddprun_jobs_begun_total", daemon.jobs_begun);
   AddJobs(jobs, &writer);

@@ -6,6 +6,7 @@
 #define DDPRUN_RENDEZVOUS_METRICS_DAEMON_METRICS_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,7 +31,7 @@ struct DaemonMeasures {
   std::int64_t messages_sent = 0;
   std::optional<Histogram> commits{};  // of the durable state; nullopt: there is none
   std::optional<DiskSpace> state_disk{};
-  std::optional<std::int64_t> certificate_expires_unix_s{};
+  std::map<std::string, std::int64_t> certificates_expire_unix_s{};  // by what they are used for
   Duration cpu{};
   std::int64_t resident_bytes = 0;
 };

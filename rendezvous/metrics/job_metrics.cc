@@ -8,6 +8,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "rendezvous/core/root_cause.h"
 
@@ -97,6 +98,8 @@ void AddStatesOfTheTraining(const std::vector<JobStatus>& jobs, MetricWriter* wr
           [](const auto& job) { return job.checkpoint; });
   AddEach("ddprun_job_checkpoint_age_seconds", jobs, writer,
           [](const auto& job) { return job.measured.checkpoint_age; });
+  AddEach("ddprun_job_without_checkpoint_seconds", jobs, writer,
+          [](const auto& job) { return job.measured.without_checkpoint; });
   writer->Begin("ddprun_job_checkpoint_failures_total");
   for (const JobStatus& job : jobs) {
     writer->Add(Of(job).With("tier", "durable"), job.failed_checkpoints.count);
@@ -108,6 +111,7 @@ void AddStatesOfTheTraining(const std::vector<JobStatus>& jobs, MetricWriter* wr
 // A node, and the labels that its five series share.
 struct LabelledNode {
   const NodeStatus* node;
+  const JobStatus* job;
   Labels labels;
 };
 
@@ -123,10 +127,17 @@ std::vector<LabelledNode> LabelNodes(const std::vector<JobStatus>& jobs, Hosts h
       const std::string name = hosts == Hosts::kNumbered ? absl::StrCat("node ", number)
                                : agent > 1               ? absl::StrCat(node.host, "#", agent)
                                                          : node.host;
-      labelled.push_back({&node, of_job.With("host", name)});
+      labelled.push_back({&node, &job, of_job.With("host", name)});
     }
   }
   return labelled;
+}
+
+std::ptrdiff_t StragglersOn(const NodeStatus& node, const JobStatus& job) {
+  if (node.rank.value < 0) return 0;
+  return absl::c_count_if(job.measured.straggler_ranks, [&node](Rank rank) {
+    return rank.value >= node.first_rank.value && rank.value < node.first_rank.value + node.workers;
+  });
 }
 
 }  // namespace
@@ -141,22 +152,26 @@ void AddJobs(const std::vector<JobStatus>& jobs, MetricWriter* writer) {
 
 void AddNodes(const std::vector<JobStatus>& jobs, Hosts hosts, MetricWriter* writer) {
   const std::vector<LabelledNode> nodes = LabelNodes(jobs, hosts);
+  writer->Begin("ddprun_job_straggling_ranks");
+  for (const auto& [node, job, labels] : nodes) {
+    if (const auto ranks = StragglersOn(*node, *job); ranks > 0) writer->Add(labels, ranks);
+  }
   writer->Begin("ddprun_node_state");
-  for (const auto& [node, labels] : nodes) {
+  for (const auto& [node, job, labels] : nodes) {
     writer->Add(labels.With("state", node->activity), 1);
   }
   writer->Begin("ddprun_node_progress_age_seconds");
-  for (const auto& [node, labels] : nodes) writer->Add(labels, node->still);
+  for (const auto& [node, job, labels] : nodes) writer->Add(labels, node->still);
   writer->Begin("ddprun_node_heartbeat_seconds");
-  for (const auto& [node, labels] : nodes) {
+  for (const auto& [node, job, labels] : nodes) {
     if (node->usage.round_trip > Duration{}) writer->Add(labels, node->usage.round_trip);
   }
   writer->Begin("ddprun_node_cpu_seconds_total");
-  for (const auto& [node, labels] : nodes) {
+  for (const auto& [node, job, labels] : nodes) {
     writer->Add(labels, std::chrono::duration<double>(node->usage.cpu).count());
   }
   writer->Begin("ddprun_node_resident_memory_bytes");
-  for (const auto& [node, labels] : nodes) writer->Add(labels, node->usage.resident_bytes);
+  for (const auto& [node, job, labels] : nodes) writer->Add(labels, node->usage.resident_bytes);
 }
 
 }  // namespace ddprun::metrics

@@ -7,6 +7,12 @@
 #include "absl/strings/str_cat.h"
 
 namespace ddprun {
+namespace {
+
+// Each costs a message several times a second. A host has one rendezvous of a group, or a few.
+constexpr std::size_t kMostTimedFollowers = 16;
+
+}  // namespace
 
 std::string_view AddressOf(std::string_view peer) {
   const bool has_port = peer.substr(0, 2) == "ip";  // a Unix socket has none
@@ -14,13 +20,13 @@ std::string_view AddressOf(std::string_view peer) {
 }
 
 AccessControl::Slot::Slot(std::shared_ptr<AccessControl> access, auth::Principal principal,
-                          std::string address)
-    : access_(std::move(access)), principal_(std::move(principal)), address_(std::move(address)) {}
+                          std::string key)
+    : access_(std::move(access)), principal_(std::move(principal)), key_(std::move(key)) {}
 
 void AccessControl::Slot::Leave() {
   if (access_ == nullptr || std::exchange(left_, true)) return;
   const std::lock_guard lock(access_->mutex_);
-  const auto streams = access_->streams_.find(address_);
+  const auto streams = access_->streams_.find(key_);
   if (--streams->second == 0) access_->streams_.erase(streams);
 }
 
@@ -59,18 +65,31 @@ absl::StatusOr<AccessControl::Slot> AccessControl::Enter(const grpc::ServerConte
   const std::string peer = context.peer();
   absl::StatusOr<auth::Principal> principal = Check(context, "Session", peer);
   if (!principal.ok()) return principal.status();
-  std::string address(AddressOf(peer));
+  return TakeSlot(peer, *std::move(principal), "sessions", max_streams_per_address_);
+}
+
+absl::StatusOr<AccessControl::Slot> AccessControl::EnterFollower(
+    const grpc::ServerContextBase& context, bool timed) {
+  return TakeSlot(context.peer(), {}, timed ? "followers at an interval" : "followers",
+                  timed ? kMostTimedFollowers : max_streams_per_address_);
+}
+
+absl::StatusOr<AccessControl::Slot> AccessControl::TakeSlot(const std::string& peer,
+                                                            auth::Principal principal,
+                                                            std::string_view kind,
+                                                            std::size_t most) {
+  std::string key = absl::StrCat(std::string(kind), " from ", std::string(AddressOf(peer)));
   {
     const std::lock_guard lock(mutex_);
-    std::size_t& streams = streams_[address];
-    if (streams < max_streams_per_address_) {
+    std::size_t& streams = streams_[key];
+    if (streams < most) {
       ++streams;
-      return Slot(shared_from_this(), *std::move(principal), std::move(address));
+      return Slot(shared_from_this(), std::move(principal), std::move(key));
     }
   }
-  return Count(refusal::kTooManyStreams, peer,
-               absl::ResourceExhaustedError(absl::StrCat("there are ", max_streams_per_address_,
-                                                         " sessions from ", address, " already")));
+  return Count(
+      refusal::kTooManyStreams, peer,
+      absl::ResourceExhaustedError(absl::StrCat("there are ", most, " ", key, " already")));
 }
 
 absl::StatusOr<v1::HandshakeReply> AccessControl::Handshake(const grpc::ServerContextBase& context,

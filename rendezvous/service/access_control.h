@@ -29,7 +29,7 @@ class AccessControl : public std::enable_shared_from_this<AccessControl> {
   class Slot {
    public:
     Slot() = default;
-    Slot(std::shared_ptr<AccessControl> access, auth::Principal principal, std::string address);
+    Slot(std::shared_ptr<AccessControl> access, auth::Principal principal, std::string key);
     Slot(Slot&&) = default;
     Slot& operator=(Slot&&) = delete;
     ~Slot() { Leave(); }
@@ -42,7 +42,7 @@ class AccessControl : public std::enable_shared_from_this<AccessControl> {
    private:
     std::shared_ptr<AccessControl> access_;
     auth::Principal principal_;
-    std::string address_;
+    std::string key_;  // in streams_
     bool left_ = false;
   };
 
@@ -55,6 +55,9 @@ class AccessControl : public std::enable_shared_from_this<AccessControl> {
                                         std::string_view method);
   // The same for a session, and takes a slot for it: ResourceExhausted when there is none.
   absl::StatusOr<Slot> Enter(const grpc::ServerContextBase& context);
+  // A slot for one who follows, and is not asked who it is. `timed`: it wants to hear at an
+  // interval, as another rendezvous does; an address has few of these.
+  absl::StatusOr<Slot> EnterFollower(const grpc::ServerContextBase& context, bool timed);
 
   absl::StatusOr<v1::HandshakeReply> Handshake(const grpc::ServerContextBase& context,
                                                const v1::HandshakeRequest& request);
@@ -68,13 +71,16 @@ class AccessControl : public std::enable_shared_from_this<AccessControl> {
   absl::StatusOr<auth::Principal> Check(const grpc::ServerContextBase& context,
                                         std::string_view method, const std::string& peer);
   absl::Status Count(const char* reason, std::string_view peer, absl::Status why);
+  absl::StatusOr<Slot> TakeSlot(const std::string& peer, auth::Principal principal,
+                                std::string_view kind, std::size_t most);
 
   const std::shared_ptr<auth::Authenticator> authenticator_;
   const std::size_t max_streams_per_address_;
   RefusalCounters refusals_;
 
   std::mutex mutex_;
-  std::unordered_map<std::string, std::size_t> streams_;  // by address; guarded by mutex_
+  // By kind and address, such as "sessions from ipv4:10.0.0.7". Guarded by mutex_.
+  std::unordered_map<std::string, std::size_t> streams_;
 };
 
 }  // namespace ddprun

@@ -15,8 +15,11 @@ constexpr int kCallsAtATime = 8;  // of a method that each agent calls
 }  // namespace
 
 AgentService::AgentService(std::shared_ptr<JobLoop> loop, std::shared_ptr<AccessControl> access,
-                           const DescriptorGuard* descriptors)
-    : loop_(std::move(loop)), access_(std::move(access)), descriptors_(descriptors) {}
+                           const DescriptorGuard* descriptors, std::shared_ptr<LeaderBoard> board)
+    : loop_(std::move(loop)),
+      access_(std::move(access)),
+      descriptors_(descriptors),
+      board_(std::move(board)) {}
 
 void AgentService::Serve(CallQueues* queues, SlowCalls* slow) {
   // Elsewhere only if it may take long: that costs a switch of threads.
@@ -46,6 +49,12 @@ void AgentService::Serve(CallQueues* queues, SlowCalls* slow) {
         service_.RequestHandshake(&call.context, &call.request, &call.responder, where...);
       },
       serve(&AgentService::Handshake));
+  AcceptCalls<FollowCall>(
+      queues, kCallsAtATime,
+      [this](FollowCall& call, auto... where) {
+        service_.RequestFollow(&call.context, &call.request, &call.responder, where...);
+      },
+      [this](std::unique_ptr<FollowCall> call) { Follow(std::move(call)); });
 }
 
 void AgentService::Handshake(std::unique_ptr<HandshakeCall> call) {
@@ -66,6 +75,32 @@ void AgentService::BeginSession(std::unique_ptr<SessionCall> call) {
     return;
   }
   Session::Begin(loop_, *std::move(slot), std::move(call));
+}
+
+absl::StatusOr<AccessControl::Slot> AgentService::EnterFollower(const FollowCall& call,
+                                                                Duration interval) {
+  if (absl::Status room = descriptors_->CheckSession(); !room.ok()) {
+    access_->refusals().Count(refusal::kNoDescriptors,
+                              absl::StrCat(call.context.peer(), ": ", room.message()));
+    return room;
+  }
+  return access_->EnterFollower(call.context, interval > Duration(0));
+}
+
+void AgentService::Follow(std::unique_ptr<FollowCall> call) {
+  if (board_ == nullptr) {
+    return FollowCall::Refuse(std::move(call),
+                              absl::UnimplementedError("this rendezvous is the only one"));
+  }
+  const absl::StatusOr<Duration> interval = FollowCall::IntervalOf(call->request);
+  if (!interval.ok()) {
+    access_->refusals().Count(
+        refusal::kMalformed, absl::StrCat(call->context.peer(), ": ", interval.status().message()));
+    return FollowCall::Refuse(std::move(call), interval.status());
+  }
+  auto slot = EnterFollower(*call, *interval);
+  if (!slot.ok()) return FollowCall::Refuse(std::move(call), slot.status());
+  FollowCall::Begin(std::move(call), board_, *std::move(slot), *interval);
 }
 
 void AgentService::ReportGone(std::unique_ptr<GoneCall> call) {

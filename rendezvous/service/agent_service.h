@@ -1,5 +1,5 @@
 // The Rendezvous service of proto/ddprun/v1/rendezvous.proto: sessions of agents, reports of
-// guardians, and the handshake before either.
+// guardians, the handshake before either, and those who follow the leader.
 //
 // Its calls are served on the threads of the CallQueues; where AccessControl may have to wait for
 // munged, on those of SlowCalls.
@@ -16,6 +16,8 @@
 #include "rendezvous/service/descriptor_guard.h"
 #include "rendezvous/service/job/job_loop.h"
 #include "rendezvous/service/job/session.h"
+#include "rendezvous/service/leadership/follow_call.h"
+#include "rendezvous/service/leadership/leader_board.h"
 #include "rendezvous/service/server_call.h"
 #include "rendezvous/service/slow_calls.h"
 
@@ -23,9 +25,9 @@ namespace ddprun {
 
 class AgentService {
  public:
-  // `descriptors` must outlive this object.
+  // `descriptors` must outlive this object. `board`: null where the rendezvous is alone.
   AgentService(std::shared_ptr<JobLoop> loop, std::shared_ptr<AccessControl> access,
-               const DescriptorGuard* descriptors);
+               const DescriptorGuard* descriptors, std::shared_ptr<LeaderBoard> board);
 
   // To be registered with the server.
   grpc::Service* service() { return &service_; }
@@ -41,10 +43,13 @@ class AgentService {
   void BeginSession(std::unique_ptr<SessionCall> call);
   void ReportGone(std::unique_ptr<GoneCall> call);
   void Handshake(std::unique_ptr<HandshakeCall> call);
+  void Follow(std::unique_ptr<FollowCall> call);
+  absl::StatusOr<AccessControl::Slot> EnterFollower(const FollowCall& call, Duration interval);
 
   const std::shared_ptr<JobLoop> loop_;
   const std::shared_ptr<AccessControl> access_;
   const DescriptorGuard* const descriptors_;
+  const std::shared_ptr<LeaderBoard> board_;
   v1::Rendezvous::AsyncService service_;
 };
 

@@ -21,6 +21,7 @@
 #include "rendezvous/service/call_queues.h"
 #include "rendezvous/service/descriptor_guard.h"
 #include "rendezvous/service/job/event_log.h"
+#include "rendezvous/service/leadership/leader_board.h"
 #include "rendezvous/service/listen_address.h"
 #include "rendezvous/service/operators/operator_service.h"
 #include "rendezvous/service/slow_calls.h"
@@ -182,7 +183,7 @@ void RendezvousServer::MakeLoop(const std::vector<RecordedJob>& recorded) {
   loop.log = options_.log;
   loop.store = store_.get();
   loop.validity = options_.validity;
-  loop.secret_key = auth::RandomBytes(32);
+  loop.secret_key = options_.secret_key.empty() ? auth::RandomBytes(32) : options_.secret_key;
   loop.lost_right = options_.lost_right;
   loop.load = [this](const JobLoopLoad& load) {
     {
@@ -201,7 +202,8 @@ void RendezvousServer::MakeLoop(const std::vector<RecordedJob>& recorded) {
 }
 
 void RendezvousServer::MakeServices() {
-  agent_service_ = std::make_unique<AgentService>(loop_, access_, descriptors_.get());
+  agent_service_ =
+      std::make_unique<AgentService>(loop_, access_, descriptors_.get(), options_.board);
   if (options_.events == nullptr) return;
   operator_service_ = std::make_unique<OperatorService>(OperatorService::Options{
       loop_, options_.events, [this] { return Describe(); },
@@ -272,6 +274,7 @@ DaemonStatus RendezvousServer::Describe() const {
   status.event_lines_dropped =
       options_.events == nullptr ? 0 : options_.events->dropped_from_file();
   status.refused = Refusals();
+  if (options_.board != nullptr) status.leadership = options_.board->Describe();
   if (acceptor_->refused() > 0) {
     status.refused["connections_without_descriptors"] = acceptor_->refused();
   }
@@ -288,6 +291,7 @@ void RendezvousServer::Shutdown() {
   acceptor_->Stop();
   loop_->Shutdown();
   if (options_.events != nullptr) options_.events->Close();
+  if (options_.board != nullptr) options_.board->Shutdown();
   if (server_ == nullptr) return;
   // Waits for the sessions, which the loop has told to end, and cancels those that do not.
   server_->server->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);

@@ -35,6 +35,7 @@ class AccessControl;
 class AgentService;
 class DescriptorGuard;
 class EventLog;
+class LeaderBoard;
 class OperatorService;
 class Acceptor;
 struct DaemonStatus;
@@ -74,6 +75,10 @@ class RendezvousServer {
     // The store has lost the right to write: no agent is acknowledged any more, and the server is
     // of no use. Called once, by a thread of the server; must not block. May be empty.
     std::function<void()> lost_right{};
+    // What the secrets of generations are made from; "": a random one, of this process.
+    std::string secret_key{};
+    // Who leads, where this is one of several; null: it is alone. The server ends its followers.
+    std::shared_ptr<LeaderBoard> board{};
   };
 
   // Create and Serve: returns when connections are accepted.

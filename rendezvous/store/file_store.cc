@@ -10,35 +10,10 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "rendezvous/core/check.h"
+#include "rendezvous/store/batches.h"
 #include "rendezvous/store/posix_file_system.h"
 
 namespace ddprun {
-namespace {
-
-std::size_t BytesOf(const Store::Batch& batch) {
-  std::size_t bytes = 0;
-  for (const Store::Write& write : batch) {
-    bytes += sizeof(write) + write.key.size() + (write.value ? write.value->size() : 0);
-  }
-  return bytes;
-}
-
-// One batch with the same effect as all of them, in their order.
-Store::Batch Merge(std::vector<Store::Batch>& batches) {
-  std::map<std::string, std::optional<std::string>> last;
-  for (Store::Batch& batch : batches) {
-    for (Store::Write& write : batch) last[std::move(write.key)] = std::move(write.value);
-  }
-  Store::Batch merged;
-  merged.reserve(last.size());
-  while (!last.empty()) {
-    auto node = last.extract(last.begin());
-    merged.push_back({std::move(node.key()), std::move(node.mapped())});
-  }
-  return merged;
-}
-
-}  // namespace
 
 struct FileStore::State {
   struct Group {
@@ -124,7 +99,6 @@ void FileStore::Commit(Batch batch, Done done) {
   if (queue.bytes > state_->merge_above) {
     Batch merged = Merge(queue.batches);
     queue.bytes = BytesOf(merged);
-    queue.batches.clear();
     queue.batches.push_back(std::move(merged));
     // Twice as much until the next time: merging stays cheap for whoever commits.
     state_->merge_above = std::max(state_->options.merge_above_bytes, 2 * queue.bytes);

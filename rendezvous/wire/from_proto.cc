@@ -52,6 +52,7 @@ Join ReadJoin(const v1::Join& from, FieldChecker& check) {
   to.look.value = from.look();
   if (from.has_stuck()) to.stuck = ReadStuck(from.stuck(), check);
   to.log_folder = check.Text("Join.log_folder", from.log_folder(), kMaxLogFolderBytes);
+  to.has_checkpoint_folder = from.has_checkpoint_folder();
   return to;
 }
 
@@ -78,7 +79,16 @@ NodeUsage ReadUsage(const v1::NodeUsage& from, FieldChecker& check) {
     return to;
   }
   to.round_trip = std::chrono::microseconds(from.round_trip_us());
-  to.stragglers = check.Number("NodeUsage.stragglers", from.stragglers(), 0, kMaxWorldSize);
+  if (from.has_stragglers()) {
+    to.stragglers = check.Number("NodeUsage.stragglers", from.stragglers(), 0, kMaxWorldSize);
+  }
+  check.Number("NodeUsage.straggler_ranks: number", from.straggler_ranks_size(), 0,
+               NodeUsage::kMostNamed);
+  if (!check.status().ok()) return to;
+  for (const auto rank : from.straggler_ranks()) {
+    to.straggler_ranks.push_back(
+        Rank{check.Number("NodeUsage.straggler_ranks", rank, 0, kMaxWorldSize - 1)});
+  }
   return to;
 }
 

@@ -24,7 +24,10 @@ void FillUsage(const NodeUsage& from, v1::NodeUsage* to) {
   to->set_resident_bytes(from.resident_bytes);
   to->set_round_trip_us(
       std::chrono::duration_cast<std::chrono::microseconds>(from.round_trip).count());
-  to->set_stragglers(static_cast<std::uint32_t>(from.stragglers));
+  if (from.stragglers) to->set_stragglers(static_cast<std::uint32_t>(*from.stragglers));
+  for (const Rank rank : from.straggler_ranks) {
+    to->add_straggler_ranks(static_cast<std::uint32_t>(rank.value));
+  }
 }
 
 // Sets the body of `to` from one alternative of AgentMessage.
@@ -47,6 +50,7 @@ struct AgentBody {
     body->set_look(join.look.value);
     FillIfAny(join.stuck, body);
     body->set_log_folder(CleanText(join.log_folder, kMaxLogFolderBytes));
+    body->set_has_checkpoint_folder(join.has_checkpoint_folder);
     if (join.program.name.empty()) return;
     body->mutable_program()->set_role(CleanText(join.program.role, kMaxProgramBytes));
     body->mutable_program()->set_name(CleanText(join.program.name, kMaxProgramBytes));

@@ -105,6 +105,18 @@ std::vector<std::shared_ptr<grpc::Channel>> OpenChannels(
   return channels;
 }
 
+void AwaitLeader(const std::string& endpoint, const auth::ClientCredentials* credentials) {
+  const auto stub = v1::Rendezvous::NewStub(MakeChannel(endpoint, credentials));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kHang);
+  const auto reader = stub->Follow(&context, {});
+  v1::Leading leading;
+  while (reader->Read(&leading)) {
+    if (leading.role() == 1) return context.TryCancel();
+  }
+  Die(absl::StrCat(endpoint, " does not lead: ", reader->Finish().error_message()));
+}
+
 void RaiseDescriptorLimit() {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);

@@ -52,6 +52,9 @@ std::vector<std::string> RendezvousCommand(const std::vector<std::string>& argum
 std::vector<std::shared_ptr<grpc::Channel>> OpenChannels(
     const std::string& endpoint, int count, const auth::ClientCredentials* credentials);
 
+// Returns when the rendezvous there, one of several, leads; ends the program where it does not.
+void AwaitLeader(const std::string& endpoint, const auth::ClientCredentials* credentials);
+
 // Thousands of connections need descriptors.
 void RaiseDescriptorLimit();
 

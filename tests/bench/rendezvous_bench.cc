@@ -8,6 +8,9 @@
 //                                                     certificate that the server makes, and a
 //                                                     token
 //     build/bin/rendezvous_bench --mtls               certificates of both sides
+//     build/bin/rendezvous_bench --etcd               the daemon leads, and has its state in an
+//     etcd
+//                                                     of three members on this machine
 //
 // The floor is of the same kind each time. Exits 1 when a bound is broken, and names the cells.
 #include <time.h>
@@ -29,6 +32,7 @@
 #include "absl/synchronization/mutex.h"
 #include "rendezvous/auth/client_credentials.h"
 #include "tests/bench/bench_server.h"
+#include "tests/bench/etcd_members.h"
 #include "tests/bench/floor_server.h"
 #include "tests/bench/simulated_agents.h"
 #include "tests/support/program.h"
@@ -53,6 +57,7 @@ struct Flags {
   bool echo = false;  // the floor answers each agent at once
   std::vector<std::string> daemon_arguments;
   bool journal = false;
+  bool etcd = false;
   bool mtls = false;
   bool token = false;
   double bound = 0;  // 0: the contract's
@@ -159,7 +164,8 @@ std::string Self() { return std::filesystem::read_symlink("/proc/self/exe").stri
 class Bench {
  public:
   explicit Bench(Flags flags) : flags_(std::move(flags)) {
-    if (flags_.bound == 0) flags_.bound = flags_.journal ? 1.5 : 1.3;
+    if (flags_.bound == 0) flags_.bound = flags_.etcd ? 1.6 : flags_.journal ? 1.5 : 1.3;
+    if (flags_.etcd) etcd_.emplace();
     if (flags_.mtls) credentials_.MakeCertificates();
     if (flags_.token) credentials_.MakeToken();
   }
@@ -207,7 +213,13 @@ class Bench {
       state_.emplace_back(std::make_unique<TempDir>());
       argv.insert(argv.end(), {"--state-dir", *state_.back() / "state"});
     }
-    return std::make_unique<BenchServer>(std::move(argv));
+    if (etcd_) {
+      const std::string prefix = absl::StrCat("/bench-", ++prefixes_);
+      argv.insert(argv.end(), {"--etcd", etcd_->endpoints(), "--etcd-prefix", prefix});
+    }
+    auto daemon = std::make_unique<BenchServer>(std::move(argv));
+    if (etcd_) AwaitLeader(daemon->endpoint(), credentials_.client.get());
+    return daemon;
   }
 
   void Compare(int agents, int channels) {
@@ -328,6 +340,8 @@ class Bench {
   std::vector<std::string> broken_;
   std::map<int, double> cpu_per_agent_;
   std::vector<std::unique_ptr<TempDir>> state_;  // of the daemons
+  std::optional<EtcdMembers> etcd_;
+  int prefixes_ = 0;  // in etcd: each daemon has one
   Credentials credentials_;
 };
 
@@ -350,13 +364,16 @@ int Main(int argc, char** argv) {
                "The floor answers each agent at once, instead of when all have asked");
   app.add_option("--daemon-argument", flags.daemon_arguments, "Passed to `ddprun rendezvous`");
   app.add_flag("--journal", flags.journal, "The daemon gets a --state-dir");
+  app.add_flag("--etcd", flags.etcd, "The daemon has its state in an etcd of three members")
+      ->excludes("--journal");
   app.add_flag("--mtls", flags.mtls,
                "Daemon and floor speak TLS, and ask every agent for a certificate");
   app.add_flag(
          "--token", flags.token,
          "Daemon and floor speak TLS with a certificate of their own making, and prove a token")
       ->excludes("--mtls");
-  app.add_option("--bound", flags.bound, "Times the floor (1.3; with the journal 1.5)");
+  app.add_option("--bound", flags.bound,
+                 "Times the floor (1.3; with the journal 1.5, with etcd 1.6)");
   app.add_option(
       "--heartbeats", flags.heartbeat_seconds,
       "Heartbeats of 4,096 idle agents: seconds with progress, and as many without, and of "

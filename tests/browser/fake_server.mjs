@@ -73,6 +73,7 @@ export class FakeRendezvous {
     let body = "";
     for await (const piece of request) body += piece;
     const routes = {"/": this.page, "/healthz": this.health, "/api/session": this.session, "/api/login": this.login,
+                    "/api/logout": this.logout,
                     "/api/events": this.events, "/api/logs": this.log, "/api/stacks": this.stacks,
                     "/api/stop": this.order, "/api/drain": this.order};
     const route = routes[url.pathname];
@@ -104,6 +105,12 @@ export class FakeRendezvous {
     this.code = null;
     this.token = randomBytes(8).toString("hex");
     return reply(response, 200, {token: this.token, csrf: "", expires_ms: 43200000});
+  }
+
+  logout({request, response}) {
+    if (!this.signedIn(request)) return this.refuse(response, 403, "sign in first");
+    this.token = null;
+    return reply(response, 200, {text: "signed out"});
   }
 
   events({response, url}) {

@@ -11,7 +11,7 @@ mkdirSync(folder, {recursive: true});
 
 const browser = await launch();
 const fake = new FakeRendezvous();
-fake.set(running(), hung(), failed(), gathering(), large());
+fake.set(running({straggler_ranks: [9]}), hung(), failed(), gathering(), large());
 fake.lines = history();
 fake.logs.set("0/stdout", Array.from({length: 40}, (_, i) => `step ${12440 + i} loss 0.${2171 - i} 8.4 steps/s`).join("\n") + "\n");
 const home = await fake.start();

@@ -34,7 +34,7 @@ function generations() {
   return [
     {generation: 0, formed_ms_ago: 7980000, started_ms_ago: 7979200, ended_ms_ago: 4200000,
      why: "n3 was lost: its agent was killed; its workers are gone", phases_ms: {}},
-    {generation: 1, formed_ms_ago: 4198000, started_ms_ago: 4197400, ended_ms_ago: 902000,
+    {generation: 1, formed_ms_ago: 4198000, started_ms_ago: 4197400, saving_ms_ago: 990000, ended_ms_ago: 902000,
      why: "rank 3 (local rank 3, pid 377) on n1: exit code 1 after step 9100", phases_ms: {notice: 2, stop: 310, form: 41, start: 420, init: 600, restore: 510, "first step": 115}},
     {generation: 2, formed_ms_ago: 900000, started_ms_ago: 899300, ended_ms_ago: 61000,
      why: "rank 9 (local rank 1, pid 4242) on n2: SIGKILL after step 12040", phases_ms: {notice: 1, stop: 280, form: 38, start: 433, init: 580, restore: 490, "first step": 121}},
@@ -50,7 +50,7 @@ export function running(more = {}) {
     world_size: 16, restarts: 1, restarts_left: 2, max_restarts: 3, step: 12480, steps_per_s: 8.42, checkpoint: 12000,
     failed_checkpoints: 0, last_failed_checkpoint: null,
     restore: {step: 12040, epoch: 0, generation: 2, tier: "memory", rank: 0, host: "n1"},
-    progress: {still_ms: 118, limit_ms: 30000, hang: null}, init: null, outcome: null, exit_code: null,
+    progress: {still_ms: 118, limit_ms: 30000, hang: null}, not_judged: null, straggler_ranks: [], init: null, outcome: null, exit_code: null,
     last_root_cause: cause(), spares: [], nodes: nodes(2, 8, 12480), spark: spark(60, 8.4), generations: generations(),
     checkpoint_ms_ago: 42000, snapshot_ms_ago: 3000, hang_generation: null, hang_stacks: null, ...more,
   };
@@ -98,9 +98,9 @@ export function gathering() {
 
 // As the list shows a job.
 export function summaryOf(job) {
-  const {epoch, generation, state, reason, since_ms_ago, world_size, restarts, max_restarts, step, steps_per_s, checkpoint, progress, outcome} = job;
+  const {epoch, generation, state, reason, since_ms_ago, world_size, restarts, max_restarts, step, steps_per_s, checkpoint, progress, not_judged, outcome} = job;
   return {job: job.job, epoch, generation, state, reason, since_ms_ago, nodes: job.nodes.hosts.length, world_size, restarts,
-          max_restarts, step, steps_per_s, checkpoint, progress, outcome, spark: job.spark.map((point) => point[1])};
+          max_restarts, step, steps_per_s, checkpoint, progress, not_judged, outcome, spark: job.spark.map((point) => point[1])};
 }
 
 export function history() {

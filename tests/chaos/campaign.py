@@ -33,9 +33,11 @@ import tempfile
 import time
 
 import slices
+from campaign_hosts import environment_of, what_is_there
+from campaign_job import Trouble
 from campaign_plan import calm_plan, make_plan
 from campaign_verdict import Record, verdict
-from campaign_world import Trouble, World, environment_of, what_is_there
+from campaign_world import World
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MISSING = 77  # the exit code that CTest takes for "skipped"
@@ -96,7 +98,7 @@ def run_job(world, plan, plant):
 
 
 def run_in(folder, seed, plan, arguments):
-    """What is wrong, the record, and which faults found nothing to break."""
+    """What is wrong, the record, which faults found nothing to break, and what else is counted."""
     options = ["forgets"] if arguments.plant == "lost-step" else []
     with World(folder, seed, plan, arguments.bin, options) as world:
         record = run_job(world, plan, arguments.plant)
@@ -104,17 +106,17 @@ def run_in(folder, seed, plan, arguments):
         if problems:
             world.save_logs()
     problems += [f"left: {what}" for what in what_is_there(world.network.prefix, folder)]
-    return problems, record, world.missed
+    return problems, record, world.missed, {}
 
 
-def run_seed(seed, plan, arguments):
-    """The verdict on one seed, as a dictionary."""
+def run_seed(seed, plan, arguments, run_it=run_in):
+    """The verdict on one seed, as a dictionary. `run_it`: as run_in."""
     folder = tempfile.mkdtemp(prefix=f"ddprun-campaign-{seed}-")
     start = time.monotonic()
     keep = False
     try:
-        problems, record, missed = run_in(folder, seed, plan, arguments)
-        keep = bool(problems) and not arguments.plant
+        problems, record, missed, counted = run_it(folder, seed, plan, arguments)
+        keep = arguments.keep or bool(problems) and not arguments.plant
     finally:
         for image in glob.glob(folder + "/*.image"):
             os.unlink(image)
@@ -124,7 +126,7 @@ def run_seed(seed, plan, arguments):
         "seed": seed, "passed": not problems, "problems": problems,
         "faults": len(plan.faults) - len(missed), "missed": len(missed),
         "generations": len({life.generation for life in record.lives}), "workers": len(record.lives),
-        "durable": sum(len(life.durable) for life in record.lives),
+        "durable": sum(len(life.durable) for life in record.lives), **counted,
         "seconds": round(time.monotonic() - start, 1), "folder": folder if keep else None,
     }
 
@@ -153,13 +155,13 @@ def append(path, result):
         file.write(b"\n" * after_one_cut_off + json.dumps(result).encode() + b"\n")
 
 
-def campaign(arguments):
+def campaign(arguments, plan_of=make_plan, run_it=run_in):
     verdicts = read_verdicts(arguments.out)
     for seed in arguments.seeds:
         if seed in verdicts:
             continue
-        plan = make_plan(seed)
-        result = verdicts[seed] = run_seed(seed, plan, arguments)
+        plan = plan_of(seed)
+        result = verdicts[seed] = run_seed(seed, plan, arguments, run_it)
         append(arguments.out, result)
         print("seed {seed}: {word}; {faults} faults, {generations} generations, {workers} workers, {durable} durable "
               "steps, {seconds} s".format(word="passed" if result["passed"] else "FAILED", **result), flush=True)
@@ -180,6 +182,18 @@ def plant(arguments):
     return 0 if seen else 1
 
 
+def add_common_options(parser):
+    parser.add_argument("--out", metavar="FILE", help="where the verdicts stand")
+    parser.add_argument("--keep", action="store_true", help="the folders of the seeds that passed, too")
+    parser.add_argument("--bin", default=os.path.join(ROOT, "build/bin"))
+
+
+def left_out(why):
+    """The exit code where this machine cannot run it."""
+    print(f"left out, it needs {why}", file=sys.stderr)
+    return 1 if os.environ.get("DDPRUN_TESTS") == "all" else MISSING
+
+
 def seeds(text):
     return slices.seeds(text, slices.CAMPAIGN)
 
@@ -191,15 +205,13 @@ def main():
                       help="from A to B, B included; ci: those of CI")
     what.add_argument("--plan", type=int, metavar="SEED", help="print what a seed does")
     what.add_argument("--plant", choices=PLANTS, help="show that the verdict sees this")
-    parser.add_argument("--out", metavar="FILE", help="where the verdicts stand")
-    parser.add_argument("--bin", default=os.path.join(ROOT, "build/bin"))
+    add_common_options(parser)
     arguments = parser.parse_args()
     if arguments.plan is not None:
         print(make_plan(arguments.plan))
         return 0
     if (why := why_impossible()):
-        print(f"left out, it needs {why}", file=sys.stderr)
-        return 1 if os.environ.get("DDPRUN_TESTS") == "all" else MISSING
+        return left_out(why)
     return plant(arguments) if arguments.plant else campaign(arguments)
 
 

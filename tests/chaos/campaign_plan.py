@@ -2,7 +2,6 @@
 import random
 from typing import NamedTuple
 
-WORKERS_PER_NODE = 2
 NODES = ("node0", "node1", "node2")
 DAEMON = "daemon"
 DISKS = ("checkpoints", "logs")

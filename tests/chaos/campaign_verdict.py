@@ -19,6 +19,7 @@ class Life(NamedTuple):
     begin: tuple = None  # (time, step) from which it went on
     durable: tuple = ()  # (time, step), ...
     errors: tuple = ()
+    restarts: int = 0  # of the job, as its agent had told it
 
     def __str__(self):
         return f"rank {self.rank} of generation {self.generation} on {self.host} (pid {self.pid})"
@@ -28,7 +29,7 @@ class End(NamedTuple):
     """A process that the campaign had started."""
     who: str
     code: int  # of a signal: below 0
-    harmed: str  # what was done to it: "", or what a fault of kind "kill" says
+    harmed: str  # what was done to it: "", what a fault of kind "kill" says, or "asked" to end
     last: bool = True  # it was not started again
 
 
@@ -42,7 +43,7 @@ class Record(NamedTuple):
 def parse_life(name, text):
     """`name`: HOST.gGENERATION.rRANK.PID. A last line that was cut off does not count."""
     host, generation, rank, pid = name.rsplit(".", 3)
-    times, begin, durable, errors = [], None, [], []
+    times, begin, durable, errors, restarts = [], None, [], [], 0
     for line in text[:text.rfind("\n") + 1].splitlines():
         kind, time, *rest = line.split(" ", 2)
         times.append(int(time))
@@ -52,10 +53,12 @@ def parse_life(name, text):
             durable.append((int(time), int(rest[0])))
         elif kind == "error":
             errors.append(rest[0])
+        elif kind == "restarts":
+            restarts = int(rest[0])
     if not times:
         return None
     return Life(host, int(generation[1:]), int(rank[1:]), int(pid), min(times), max(times), begin,
-                tuple(durable), tuple(errors))
+                tuple(durable), tuple(errors), restarts)
 
 
 def overlaps(lives):
@@ -82,8 +85,20 @@ def lost_steps(lives):
     return list(problems.values())
 
 
+def backwards(lives):
+    """A generation below an earlier one, or one with fewer restarts: who leads has forgotten what another one did."""
+    problems, newest = {}, None
+    for life in sorted(lives, key=lambda life: life.first):
+        if newest and (life.generation < newest.generation or life.restarts < newest.restarts):
+            problems.setdefault(life.generation, f"backwards: {life} with {life.restarts} restarts began after {newest} "
+                                                 f"with {newest.restarts}")
+        else:
+            newest = life
+    return list(problems.values())
+
+
 def wrong_ends(ends):
-    allowed = {"": (0,), "agent": (-9,), "all": (-9,), "daemon": (-9,), "guardian": (GUARDIAN_GONE,)}
+    allowed = {"": (0,), "asked": (0,), "agent": (-9,), "all": (-9,), "daemon": (-9,), "guardian": (GUARDIAN_GONE,)}
     problems = []
     for end in ends:
         if end.code not in allowed[end.harmed]:
@@ -99,6 +114,7 @@ def verdict(record):
     return [
         *overlaps(record.lives),
         *lost_steps(record.lives),
+        *backwards(record.lives),
         *wrong_ends(record.ends),
         *(f"{life}: {error}" for life in record.lives for error in life.errors),
         *(f"left: {what}" for what in record.left),

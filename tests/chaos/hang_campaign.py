@@ -37,7 +37,7 @@ import tempfile
 import time
 
 import slices
-from campaign_world import read, wait_until
+from campaign_hosts import read, wait_until
 from hang_job import AUTO, GIVEN, JOB_LIMIT, ROOT, Disk, Job, equal, undisturbed
 from hang_plan import OF_CHECKPOINTERS, OF_LOADERS, WORKERS, draw, is_restarted
 

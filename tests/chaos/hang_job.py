@@ -5,7 +5,7 @@ import subprocess
 import sys
 import tempfile
 
-from campaign_world import read, run, wait_until
+from campaign_hosts import read, run, wait_until
 from hang_plan import WORKERS
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))

@@ -43,7 +43,7 @@ import tempfile
 import time
 
 import slices
-from campaign_world import children, read, wait_until
+from campaign_hosts import children, read, wait_until
 from hang_campaign import campaign
 from hang_job import GIVEN, JOB_LIMIT, LIMIT, Disk, Job, equal, undisturbed
 from hang_plan import PROGRAMS, WITH_CHECKPOINTER, WORKERS

@@ -3,18 +3,21 @@ at most 5 min in sum on two cores of their own. So each is a few seeds, chosen b
 running anything: every kind of fault, the shortest waits, and C++ programs, which start soonest, where one of each
 other kind is there. test_slices.py fails where a change of the plans has taken a kind out.
 
-Expected, in s: root causes 10, killed trainings 25, resized ones 12, hangs 120, no hangs 60, the naive rule 10, random
-faults 60, plants 11.
+Expected, in s: root causes 10, killed trainings 21 and 20 (in place), resized ones 10, hangs 105, no hangs 60, random
+faults 25, plants 11, failovers 40: 302 in sum.
 """
 
-# campaign.py: each row of its table of faults.
-CAMPAIGN = (54, 55, 56)
-# hang_campaign.py: each kind of program, one and two nodes, and each fault, but for three of those in which a rank
-# waits and does nothing: to the judge these are alike. 320 has the limits that hold where nothing is given; it hangs in
-# the first step, where that is half as long as later.
-HANGS = (39, 91, 137, 141, 146, 164, 187, 320)
+# campaign.py: each row of its table of faults. Of the first 60,000 seeds no two do that in less time.
+CAMPAIGN = (2827, 51022)
+# failover_campaign.py: a leader is killed, loses its power, is cut off from etcd and from agents; a rendezvous is asked to
+# end; a member of etcd is killed, another one loses its power; a node is cut off.
+FAILOVERS = (140, 252)
+# hang_campaign.py: each kind of program, one and two nodes, and each fault. One is enough of those in which a rank
+# waits and does nothing, and one of those in which a disk is frozen: to the judge these are alike. 320 has the limits
+# that hold where nothing is given; it hangs in the first step, where that is half as long as later.
+HANGS = (39, 91, 137, 146, 164, 187, 320)
 # no_hang_campaign.py: a debugger, Ctrl-Z, a rendezvous that is away, a clock that steps, collectives within a step.
-# Others wait longer, or for the same rule.
+# Others wait longer, or for the same rule. Each run fails unless the naive rule calls it a hang.
 NO_HANGS = (25, 28, 32, 39, 69)
 
 

@@ -85,6 +85,15 @@ class VerdictTest(unittest.TestCase):
     def test_a_state_newer_than_the_last_durable_one_is_no_loss(self):
         self.assertEqual(verdict(Record((*GOOD[:2], *(one._replace(begin=(602, 25)) for one in GOOD[2:])), ENDS)), [])
 
+    def test_a_generation_that_comes_back(self):
+        lives = [life(0, 3, 10, 20), life(0, 2, 30, 40), life(1, 2, 31, 40)]
+        self.expect("backwards: rank 0 of generation 2 on node0 (pid 2000) with 0 restarts began after rank 0 of "
+                    "generation 3", lives)
+
+    def test_restarts_that_were_forgotten(self):
+        lives = [life(0, 0, 10, 20)._replace(restarts=2), life(0, 1, 30, 40)._replace(restarts=1)]
+        self.expect("backwards: rank 0 of generation 1 on node0 (pid 1000) with 1 restarts began after ", lives)
+
     def test_ends(self):
         self.expect("wrong end: node1 ended with 69, and nobody had killed it", ends=[*ENDS, End("node1", 69, "")])
         self.expect("wrong end: node1 ended with 0, and its guardian was killed",
@@ -103,9 +112,9 @@ class VerdictTest(unittest.TestCase):
 
 class FilesTest(unittest.TestCase):
     def test_a_life_is_read_and_a_line_that_was_cut_off_does_not_count(self):
-        text = "alive 100\nbegin 120 7\ndurable 130 10\nalive 140\nerror 150 no slot\nalive 16"
+        text = "alive 100\nrestarts 101 4\nbegin 120 7\ndurable 130 10\nalive 140\nerror 150 no slot\nalive 16"
         self.assertEqual(parse_life("node0.g3.r5.77", text),
-                         Life("node0", 3, 5, 77, 100, 150, (120, 7), ((130, 10),), ("no slot",)))
+                         Life("node0", 3, 5, 77, 100, 150, (120, 7), ((130, 10),), ("no slot",), 4))
         self.assertIsNone(parse_life("node0.g3.r5.77", "aliv"))
 
     def test_a_campaign_goes_on_where_it_stopped(self):

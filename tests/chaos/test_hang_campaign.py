@@ -1,4 +1,6 @@
 """The plans of hang_campaign.py and no_hang_campaign.py, what they read in a verdict, and the naive rule: what is pure."""
+import contextlib
+import io
 import unittest
 
 import hang_campaign
@@ -89,6 +91,13 @@ class NaiveRuleTest(unittest.TestCase):
     def test_the_start_counts_where_it_is_given(self):
         self.assertIn("8.0 s", self.says(108, 108.1, began=100))
         self.assertEqual(self.says(104, 104.1, began=100), "")
+
+    def test_believed_it_fails_the_campaign(self):
+        """What --naive makes of a slow step."""
+        records = [{"situation": "slow_step", "wrong": self.says(100, 100.1, 103.6)}]
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            self.assertFalse(no_hang_campaign.show(records, None))
+        self.assertIn("1 disturbed: {'slow_step': 1}", said.getvalue())
 
 
 if __name__ == "__main__":

@@ -28,10 +28,11 @@ class SlicesTest(unittest.TestCase):
 
     def test_hangs_are_of_each_kind_in_each_kind_of_program_on_one_node_and_two(self):
         plans = [hang_plan.draw(seed) for seed in slices.HANGS]
-        alike = {"LockTwice", "SleepInLoading", "ReadFifo", "WaitForThread"}
         faults = {plan["fault"] for plan in plans}
-        self.assertEqual(faults - alike, set(hang_plan.FAULTS) - alike)
-        self.assertTrue(faults & alike)
+        for alike in ({"LockTwice", "SleepInLoading", "ReadFifo", "WaitForThread"}, {"WriteFrozen", "SaveFrozen"},
+                      *({fault} for fault in ("StopItself", "LoopForEver", "SkipCollective", "MismatchedSize",
+                                              "WaitForLoader"))):
+            self.assertTrue(faults & alike, alike)
         self.assertEqual({plan["program"] for plan in plans}, set(hang_plan.PROGRAMS))
         self.assertEqual({plan["nodes"] for plan in plans}, {1, 2})
         # In a later step it takes 30 s without them.
@@ -40,11 +41,6 @@ class SlicesTest(unittest.TestCase):
     def test_what_does_not_hang_is_of_the_kinds_that_the_slice_names(self):
         situations = {no_hang_campaign.draw(seed)["situation"] for seed in slices.NO_HANGS}
         self.assertEqual(situations, {"debugger", "ctrl_z", "rendezvous_away", "clock_step", "moving_step"})
-
-    def test_the_naive_rule_is_seen_in_a_short_run(self):
-        seed = int(re.search(r"--naive --seeds (\d+):", CMAKE).group(1))
-        plan = no_hang_campaign.draw(seed)
-        self.assertEqual((plan["situation"], plan["program"]), ("slow_step", "cpp"))
 
     def test_trainings_are_killed_in_each_way_at_each_point(self):
         kills, seed = map(int, re.search(r"--kills (\d+) --seed (\d+)", CMAKE).groups())
@@ -65,7 +61,7 @@ class SlicesTest(unittest.TestCase):
         for seed in slices.NO_HANGS:
             long = no_hang_campaign.draw(seed)["situation"] in ("evaluation", "slow_save")
             waits += no_hang_campaign.FIRST_TIME if long else no_hang_campaign.LONGER
-        self.assertLess(waits, 150)
+        self.assertLess(waits, 120)
 
     def test_seeds_are_a_range_or_those_of_ci(self):
         self.assertEqual(slices.seeds("3:5", (1,)), [3, 4, 5])

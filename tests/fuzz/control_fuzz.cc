@@ -39,6 +39,7 @@ struct ToPacket {
     if (m.ended) return absl::StrCat("STRAGGLER=", m.rank);
     return absl::StrCat("STRAGGLER=", m.rank, " ", m.time, " ", m.others, " ", m.host);
   }
+  std::string operator()(const ComparesMsg&) const { return "COMPARES=1"; }
   std::string operator()(const ErrorMsg& m) const {
     return absl::StrCat("ERROR=", m.kind, m.text.empty() ? "" : " ", m.text);
   }

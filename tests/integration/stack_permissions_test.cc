@@ -159,6 +159,54 @@ TEST_F(StackPermissionsTest, OfAProcessOutsideOfTheUserNamespaceTheStateIsShown)
                                    HasSubstr("main thread: S (waiting)"), Not(HasSubstr("Inner"))));
 }
 
+// ---- Yama, which the machines of this project have not: a stand-in ----
+
+constexpr char kAncestors[] = R"(
+import os
+pid = os.getpid()
+while pid > 1:
+    pid = int(open(f'/proc/{pid}/stat').read().rpartition(')')[2].split()[1])
+    print('ancestor', pid, flush=True)
+)";
+
+// With ptrace_scope 1 ancestors may trace. So the agent may, whatever starts its workers.
+TEST_F(StackPermissionsTest, TheAgentIsAnAncestorOfItsWorkers) {
+  std::ofstream(folder_ / "ancestors.py") << kAncestors;
+  environment_["PYTHON_EXEC"] = "/usr/bin/python3";
+  for (const std::vector<std::string>& flags :
+       {std::vector<std::string>{}, {"--warm", "--preload", "json"}}) {
+    std::vector<std::string> argv = {DdprunPath(), "--log-dir", folder_ / "logs"};
+    argv.insert(argv.end(), flags.begin(), flags.end());
+    argv.insert(argv.end(), {"--", folder_ / "ancestors.py"});
+    Program node(argv, environment_);
+    EXPECT_EQ(node.ExitCode(), 0) << node.err();
+    EXPECT_THAT(node.out(), HasSubstr("ancestor " + std::to_string(node.pid()) + "\n"));
+  }
+}
+
+TEST_F(StackPermissionsTest, WithYamaAt1AProcessThatIsNoDescendantShowsItsState) {
+  DDPRUN_NEEDS(Missing("yama=1"));
+  Program other({STACK_PROBE, "chain"});
+  ASSERT_TRUE(other.WaitForOut("ready"));
+  const auto stacks = Start("yama=1", {"stacks", "--pid", std::to_string(other.pid())});
+  EXPECT_EQ(stacks->ExitCode(), 77);
+  EXPECT_THAT(stacks->out(),
+              AllOf(HasSubstr("may not trace it: Yama's ptrace_scope is 1 (only ancestors may "
+                              "trace), and ddprun has no CAP_SYS_PTRACE; "),
+                    HasSubstr("main thread: S (waiting)"), Not(HasSubstr("Inner"))));
+}
+
+TEST_F(StackPermissionsTest, WithYamaAt2AWorkerShowsItsStateAndWhatGivesMore) {
+  DDPRUN_NEEDS(Missing("yama=2"));
+  StartJob("yama=2", {STACK_PROBE, "chain"});
+  const Shown shown = StacksOfJob("yama=2", "main thread: S (waiting)");
+  EXPECT_EQ(shown.code, 77);
+  EXPECT_THAT(shown.out,
+              AllOf(HasSubstr("rank 0: ddprun may not trace it: Yama's ptrace_scope is "
+                              "2 (only with CAP_SYS_PTRACE); CAP_SYS_PTRACE gives it "),
+                    HasSubstr("or sysctl kernel.yama.ptrace_scope=0"), Not(HasSubstr("Inner"))));
+}
+
 // ---- a seccomp filter that refuses ptrace, to ddprun and to its workers ----
 
 TEST_F(StackPermissionsTest, BehindAFilterAProgramWithoutTheLibraryIsShownByItsSystemCall) {

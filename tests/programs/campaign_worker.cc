@@ -8,6 +8,7 @@
 // FOLDER/HOST.gGENERATION.rRANK.PID gets lines, each with a time of CLOCK_MONOTONIC in ns:
 //     alive NS             every 10 ms, by a thread of its own, from the start of main() on
 //     begin NS STEP        all ranks are connected; training goes on after this step
+//     restarts NS COUNT    of the job, as the agent told it
 //     durable NS STEP      rank 0: the checkpoint is on disk, and the agent was told
 //     error NS TEXT        what must never be; the process ends
 // Training ends with exit code 0 once there is a file FOLDER.go.
@@ -360,6 +361,7 @@ int main(int argc, char** argv) {
   if (stamps < 0) return 73;
   WriteDown("alive", "");
   if (twin) Stamp();
+  WriteDown("restarts", Get(env::kRestartCount));
   std::thread(Stamp).detach();
   Train(options);
 }

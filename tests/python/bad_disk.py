@@ -5,17 +5,18 @@ import unittest.mock
 
 
 class BadDisk:
-    """While it is entered, reads in this process that reach the given byte of a file give EIO. `lost`: by
-    path. What other than os.preadv reads is not seen."""
+    """While it is entered, reads in this process that reach the given byte of a file give an error, the
+    first `times` of them. `lost`: by path. What other than os.preadv reads is not seen."""
 
-    def __init__(self, lost):
-        self._lost, self._preadv = lost, os.preadv
+    def __init__(self, lost, code=errno.EIO, times=1 << 30):
+        self._lost, self._code, self._times, self._preadv = lost, code, times, os.preadv
         self._patch = unittest.mock.patch.object(os, "preadv", self._read)
 
     def _read(self, file, buffers, offset, *more):
         lost = self._lost.get(os.readlink("/proc/self/fd/%d" % file))
-        if lost is not None and offset + sum(map(len, buffers)) > lost:
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        if self._times > 0 and lost is not None and offset + sum(map(len, buffers)) > lost:
+            self._times -= 1
+            raise OSError(self._code, os.strerror(self._code))
         return self._preadv(file, buffers, offset, *more)
 
     def __enter__(self):

@@ -120,6 +120,7 @@ class FormatTest(StateFolder):
         self.assertNotIsInstance(raised.exception, DamagedError)
 
     def test_a_search_sets_damaged_ones_aside_and_takes_the_next_older_one(self):
+        """What was renamed by hand is whole, and stays. Break: take it for damaged."""
         for step in (1, 2, 3):
             self.write(step)
         os.rename(os.path.join(self.folder, folder.checkpoint_name(2)),
@@ -133,7 +134,8 @@ class FormatTest(StateFolder):
         self.assertEqual(self.names(), [
             "step-000000000001.safetensors", "step-000000000003.safetensors",
             "step-000000000005.safetensors.corrupt", "step-000000000006.safetensors",
-            "step-000000000009.safetensors.corrupt"])
+            "step-000000000009.safetensors"])
+        self.assertIn("it holds step '2', not the one that its name says", found.rejected[0])
 
 
     def search(self, run):
@@ -265,6 +267,15 @@ class FolderTest(TemporaryFolder):
         folder.remove_old(self.folder, 9, 1, 2, lineage)
         self.assertEqual(self.names(), [folder.checkpoint_name(step) for step in (1, 4, 9, 10)])
 
+    def test_a_file_under_another_steps_name_is_neither_counted_nor_removed(self):
+        """Break: look at its run alone. Then the only other one that can be loaded goes."""
+        for step in (2, 3, 9):
+            lineage = self.save(step)
+        name = folder.checkpoint_name
+        os.rename(os.path.join(self.folder, name(3)), os.path.join(self.folder, name(6)))
+        folder.remove_old(self.folder, 9, 2, 0, lineage)
+        self.assertEqual(self.names(), [name(step) for step in (2, 6, 9)])
+
     def test_a_file_is_replaced_by_its_own_run_only(self):
         self.save(1)
         self.save(1)
@@ -329,9 +340,18 @@ class OwnerTest(TemporaryFolder):
                 (an_owner("r2", "k"), 0, False, "wait"),
                 (an_owner("r2", "k"), 30, False, "take"),
                 (an_owner("r2", "k"), 0, True, "take"),
+                (an_owner("r2", "k"), 29.9, False, "wait"),
                 (an_owner("r2", "k", released=True), 0, False, "take")):
             self.assertEqual(owner.judge_claim(own, other, silent, gone, False), verdict, other)
         self.assertEqual(owner.judge_claim(own, an_owner("r2", "k"), 0, False, True), "take")
+
+    def test_another_job_of_slurm_with_this_name_is_no_life_of_this_job(self):
+        """Break: compare the names alone. Then a requeued job takes the folder of one that lives."""
+        own = an_owner(requeue_number=1, slurm="17")
+        for requeue_number in (0, 2):
+            other = an_owner("r2", requeue_number=requeue_number, slurm="18")
+            self.assertEqual(owner.judge_claim(own, other, 0, False, False), "wait")
+        self.assertEqual(owner.judge_claim(own, an_owner("r2", slurm="17"), 0, False, False), "take")
 
     def test_a_claim_names_this_process_and_a_release_frees_the_folder(self):
         claim = owner.FolderOwner(self.folder, owner.Owner.of_process(self.ENVIRON), False)
@@ -341,6 +361,20 @@ class OwnerTest(TemporaryFolder):
         claim.release()
         held = owner.Owner.parse(pathlib.Path(self.folder, "owner").read_text())
         self.assertTrue(held.released)
+
+    def test_who_has_the_folder_is_heard_also_where_he_claims_it_again(self):
+        """Break: keep the Event of the first claim. Then another training takes the folder after 30 s."""
+        path = os.path.join(self.folder, "owner")
+        claim = owner.FolderOwner(self.folder, owner.Owner.of_process(self.ENVIRON), False)
+        with unittest.mock.patch.object(owner, "_REFRESH_S", 0.01):
+            for _ in range(2):
+                with claim.guard():
+                    os.utime(path, (1000, 1000))
+                deadline = time.monotonic() + 10
+                while os.stat(path).st_mtime < 2000:
+                    self.assertLess(time.monotonic(), deadline, "nobody refreshes it")
+                    time.sleep(0.01)
+                claim.release()
 
     def test_who_holds_the_lock_is_named(self):
         """Break: say what errno says."""

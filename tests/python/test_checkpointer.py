@@ -1,5 +1,8 @@
 """ddprun.Checkpointer and ddprun.DistributedSampler in one process, without ddprun."""
 
+import contextlib
+import errno
+import io
 import json
 import os
 import pathlib
@@ -211,6 +214,54 @@ class CheckpointerTest(TemporaryFolder):
                 self.assertEqual(self.training().checkpointer(self.folder).load_latest().step, 1)
         self.assertEqual(self.names(), [f"step-{step:012d}.safetensors" for step in (1, 2)])
         self.assertEqual(self.training().checkpointer(self.folder).load_latest().step, 2)
+
+    def newest_of_two(self):
+        """The path of the newer of two files of this folder."""
+        checkpointer = self.training().checkpointer(self.folder, save_every=1)
+        checkpointer.step()
+        checkpointer.step()
+        return checkpointer.flush().durable_path
+
+    def test_a_stale_file_is_opened_again_once(self):
+        """Break: wait for it at once."""
+        path = self.newest_of_two()
+        with BadDisk({path: 0}, errno.ESTALE, times=1), contextlib.redirect_stderr(io.StringIO()) as said:
+            self.assertEqual(self.training().checkpointer(self.folder).load_latest().step, 2)
+        self.assertEqual(said.getvalue(), "")
+
+    def test_what_is_unavailable_for_a_while_is_waited_for(self):
+        """Break: skip what cannot be read."""
+        path = self.newest_of_two()
+        for code in (errno.ETIMEDOUT, errno.ESTALE):
+            with BadDisk({path: 0}, code, times=3), contextlib.redirect_stderr(io.StringIO()) as said:
+                self.assertEqual(self.training().checkpointer(self.folder).load_latest().step, 2)
+            self.assertIn("training waits for it, at most 120 s (--state-timeout)", said.getvalue())
+
+    def test_what_stays_unavailable_ends_the_training_after_the_state_timeout(self):
+        path = self.newest_of_two()
+        files = self.names()
+        with BadDisk({path: 0}, errno.ETIMEDOUT):
+            with unittest.mock.patch.dict(os.environ, {"DDPRUN_STATE_TIMEOUT_MS": "200"}):
+                with self.assertRaisesRegex(
+                        ddprun.StateUnreadableError, r"%s: cannot read .* \(errno 110, user id %d\), for .* "
+                        "start with --start-anew" % (path, os.geteuid())):
+                    self.training().checkpointer(self.folder).load_latest()
+        self.assertEqual(self.names(), files)
+
+    def test_what_was_there_before_is_neither_loaded_nor_replaced_nor_removed_where_training_begins_anew(self):
+        """--start-anew. Break: look into the folder all the same."""
+        path = self.newest_of_two()
+        before = pathlib.Path(path).read_bytes()
+        with unittest.mock.patch.dict(os.environ, {"DDPRUN_ANEW": "1", "DDPRUN_JOB_RUN_ID": "5d0c4f6b9e21a873"}):
+            checkpointer = self.training().checkpointer(self.folder, save_every=2, keep_last=1)
+            self.assertIsNone(checkpointer.load_latest())
+            for _ in range(6):
+                checkpointer.step()
+            status = checkpointer.flush()
+            self.assertEqual((status.saved, status.failed), (2, 1), "the name of step 2 is taken")
+            self.assertEqual(checkpointer.load_latest().step, 6, "which it has written itself")
+        self.assertEqual(self.names(), [f"step-{step:012d}.safetensors" for step in (1, 2, 6)])
+        self.assertEqual(pathlib.Path(path).read_bytes(), before)
 
     def test_training_does_not_begin_anew_beside_what_cannot_be_loaded(self):
         pathlib.Path(self.folder, "step-000000000005.safetensors").write_text("not whole")

@@ -18,7 +18,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from slurm_cluster import ROOT, Cluster, Wrong  # noqa: E402
 
-MODULES = ("node_scenarios", "preemption_scenarios", "start_scenarios", "submit_scenarios",
+MODULES = ("foreign_scenarios", "node_scenarios", "preemption_scenarios", "start_scenarios", "submit_scenarios",
            "twin_scenarios")
 MISSING = 77
 INSIDE = "DDPRUN_SLURM_TEST_INSIDE"

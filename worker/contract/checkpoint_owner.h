@@ -1,17 +1,17 @@
-// Whose a folder of checkpoints is: the file `owner` in it, two lines:
+// The owner of a checkpoint folder: the file `owner` in it, two lines (the second is wrapped here):
 //
 //     REQUEUE_NUMBER GENERATION JOB
 //     run=RUN host=HOST pid=PID started=TICKS machine=BOOT/PIDNS slurm=SLURM_JOB
 //     state=held|released
 //
-// A node that was cut off from the others may train on beside its successor and reach the same
-// folder; so may a training that somebody started there by mistake. Whoever puts a checkpoint
-// there, or removes one, holds the lock of the owner file meanwhile, and has read there that the
-// folder is still his own. Rank 0 claims it before it looks for a state, and writes the time of the
-// file anew every 10 s (worker/src/storage/folder_owner.h). An agent claims it for a requeued job
-// before it looks what there is, and has no process that holds it: state=released.
+// A node that was cut off from the others may continue to train beside its successor and reach the
+// same folder; so may a training that was started there by mistake. So every process that adds or
+// removes a checkpoint holds the lock of the owner file meanwhile, and has read there that it still
+// owns the folder. Rank 0 claims the folder before it searches for a state, and updates the time of
+// the file every 10 s (worker/src/storage/folder_owner.h). For a requeued job an agent claims it
+// before it looks at the states, and no process holds it then: state=released.
 //
-// Versions before the second line wrote the first one alone, and read nothing else.
+// Earlier versions write and read only the first line.
 //
 // Standard library only, header only: shared by the launcher and the worker library.
 #ifndef DDPRUN_WORKER_CONTRACT_CHECKPOINT_OWNER_H_
@@ -47,18 +47,18 @@ struct CheckpointOwner {
   std::string job;
   std::int64_t requeue_number = 0;
   std::int64_t generation = 0;
-  // The second line; no value has a space in it, and "" is a value that is not known.
-  std::string run{};  // DDPRUN_JOB_RUN_ID; "": an agent's claim, or an older version's
+  // The rest of the file. No value contains a space; "": not known.
+  std::string run{};  // DDPRUN_JOB_RUN_ID; "": claimed by an agent or an older version
   std::string host{};
-  std::int64_t pid = 0;   // of rank 0, as its host sees it
-  std::string started{};  // when that process started, in its machine's clock ticks
-  std::string machine{};  // where `pid` means this process: boot id and PID namespace
+  std::int64_t pid = 0;   // of rank 0
+  std::string started{};  // start of that process, in clock ticks of its machine
+  std::string machine{};  // the scope of `pid`: boot id and PID namespace
   std::string slurm{};    // SLURM_JOB_ID
-  bool released = false;  // nobody holds the folder: whoever comes may have it
+  bool released = false;  // no process holds the folder: anyone may take it
 };
 
-// The one is a later or an earlier life of the other, as Slurm requeues jobs: the name alone is not
-// enough where another job was given the same one.
+// One is a later or earlier life of the other, as when Slurm requeues a job. The name alone is not
+// enough, because another job may have the same name.
 inline bool IsSameJob(const CheckpointOwner& a, const CheckpointOwner& b) {
   return a.job == b.job && (a.slurm == b.slurm || a.slurm.empty() || b.slurm.empty());
 }
@@ -77,7 +77,7 @@ inline std::string ToText(const CheckpointOwner& owner) {
          " state=" + (owner.released ? "released" : "held") + "\n";
 }
 
-// Of the second line, where it is whole. Words that are not known are of a later version.
+// Parses the holder's words if the line is whole. Ignores unknown words of later versions.
 inline void ParseHolder(std::string_view text, CheckpointOwner* owner) {
   const std::size_t end = text.find('\n');
   if (end == std::string_view::npos) return;
@@ -99,7 +99,7 @@ inline void ParseHolder(std::string_view text, CheckpointOwner* owner) {
   }
 }
 
-// Nothing where the first line is not whole.
+// nullopt: the first line is not whole.
 inline std::optional<CheckpointOwner> ParseOwner(std::string_view text) {
   const std::size_t end = text.find('\n');
   if (end == std::string_view::npos) return std::nullopt;
@@ -118,8 +118,7 @@ inline std::optional<CheckpointOwner> ParseOwner(std::string_view text) {
 }
 
 // For people: "requeue number 1, generation 0, of job 17 (run 00c0ffee00c0ffee, process 4711 on
-// n3)".
-// Another user may have written the file: there are no control characters in it.
+// n3)". Removes control characters, because another user may have written the file.
 inline std::string Describe(const CheckpointOwner& owner) {
   std::string text = "requeue number " + std::to_string(owner.requeue_number) + ", generation " +
                      std::to_string(owner.generation) + ", of " + NameOfJob(owner.job);
@@ -130,10 +129,10 @@ inline std::string Describe(const CheckpointOwner& owner) {
   return WithoutControls(text);
 }
 
-// The owner file of a folder, open; movable. Errors are std::system_error, with the path.
+// The open owner file of a folder; movable. Errors are std::system_error with the path.
 class OwnerFile {
  public:
-  enum class For { kReading, kClaiming };  // which makes it where it is missing
+  enum class For { kReading, kClaiming };  // kClaiming creates a missing file
 
   OwnerFile(const std::string& folder, For use)
       : path_(folder + "/" + kOwnerFile),
@@ -142,7 +141,7 @@ class OwnerFile {
     if (!fd_.valid()) Fail("open");
   }
 
-  // Waits until no other process has the lock. A file system without locks lets everybody pass.
+  // Waits for the lock. On a file system without locks it succeeds at once.
   void Lock(std::chrono::milliseconds limit) {
     const auto until = std::chrono::steady_clock::now() + limit;
     while (::flock(fd_.get(), LOCK_EX | LOCK_NB) != 0) {
@@ -160,7 +159,8 @@ class OwnerFile {
     return ParseOwner({text, static_cast<std::size_t>(size)});
   }
 
-  // In place, for the lock is on the file. What a crash has cut in the first line counts as none.
+  // Writes in place, because the lock belongs to the file. If a crash cuts the first line, the
+  // folder has no owner.
   void Write(const CheckpointOwner& owner) const {
     const std::string text = ToText(owner);
     if (::pwrite(fd_.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()) ||
@@ -169,7 +169,7 @@ class OwnerFile {
     }
   }
 
-  // When it was written or touched last, by the clock of the machine that has the disk.
+  // When the file was last written or touched, by the clock of the file server.
   std::chrono::nanoseconds Heard() const {
     struct ::stat status = {};
     if (::fstat(fd_.get(), &status) != 0) Fail("look at");
@@ -177,7 +177,7 @@ class OwnerFile {
            std::chrono::nanoseconds(status.st_mtim.tv_nsec);
   }
 
-  // Makes Heard() now.
+  // Sets Heard() to the present time.
   void Touch() const {
     if (::futimens(fd_.get(), nullptr) != 0) Fail("touch");
   }
@@ -189,10 +189,10 @@ class OwnerFile {
   }
 
   std::string path_;
-  UniqueFd fd_;  // closing it gives the lock back
+  UniqueFd fd_;  // closing it releases the lock
 };
 
-// Nothing where there is no owner file, or none that can be read.
+// nullopt: no owner file, or it cannot be read.
 inline std::optional<CheckpointOwner> ReadOwner(const std::string& folder) {
   try {
     return OwnerFile(folder, OwnerFile::For::kReading).Read();

@@ -1,10 +1,11 @@
-// The environment that an agent gives to every worker: the names, what each means, and which
-// process has which. launcher/agent/worker_environment.cc has the values. For users:
-// docs/worker-environment.md, and the manual page ddprun-worker(7), which is made from kVariables.
+// The environment that an agent gives to every worker: the names, their meaning, and who gets them.
+// launcher/agent/worker_environment.cc sets the values. For users: docs/worker-environment.md, and
+// the manual page ddprun-worker(7), which is generated from kVariables.
 //
-// The first group is torchrun's (torch/distributed/elastic/agent/server/local_elastic_agent.py and
-// the "Environment Variables" section of its documentation), complete, so that a program written
-// for torchrun finds what it expects. The second group is ddprun's own.
+// The first group is torchrun's, complete
+// (torch/distributed/elastic/agent/server/local_elastic_agent.py and the "Environment Variables"
+// section of its documentation), so that a program written for torchrun finds what it expects. The
+// second group is ddprun's own.
 //
 // Standard library only: the launcher writes these names and the worker library reads them.
 #ifndef DDPRUN_WORKER_CONTRACT_ENVIRONMENT_H_
@@ -12,7 +13,7 @@
 
 namespace ddprun::env {
 
-// What each means: kVariables, below.
+// kVariables below explains each.
 
 // torchrun's.
 inline constexpr char kRank[] = "RANK";
@@ -48,10 +49,10 @@ inline constexpr char kPeerSecret[] = "DDPRUN_PEER_SECRET";
 inline constexpr char kAskForSecret[] = "ask";
 inline constexpr char kStandby[] = "DDPRUN_STANDBY";
 
-// What this generation begins with: the same values for every rank. None of them is set where no
-// agent has been told of a state; rank 0 loads the newest that it finds then. A state is named by
-// the requeue number and generation that made it and its step: see checkpoint_file.h. With the tier
-// "none" only the step is set beside it.
+// The state with which this generation begins; the same values for every rank. None is set if no
+// agent knows a state; rank 0 then loads the newest that it finds. A state is identified by the
+// requeue number and generation of its maker and its step: see checkpoint_file.h. With the tier
+// "none" only the step is set too.
 inline constexpr char kRestoreStep[] = "DDPRUN_RESTORE_STEP";
 inline constexpr char kRestoreTier[] = "DDPRUN_RESTORE_TIER";
 inline constexpr char kRestoreRank[] = "DDPRUN_RESTORE_RANK";
@@ -61,25 +62,25 @@ inline constexpr char kStateTimeout[] = "DDPRUN_STATE_TIMEOUT_MS";
 inline constexpr char kHangLimit[] = "DDPRUN_HANG_LIMIT_MS";
 inline constexpr char kAnew[] = "DDPRUN_ANEW";
 inline constexpr char kTierMemory[] = "memory";    // in the source's DDPRUN_SNAPSHOT_DIR
-inline constexpr char kTierDurable[] = "durable";  // where the source said CHECKPOINT, or finds it
+inline constexpr char kTierDurable[] = "durable";  // in a file that the source named or finds
 inline constexpr char kTierNone[] = "none";
 
-// Who has a variable.
+// The processes that get a variable.
 enum class Scope {
-  kProcess,   // each process that the agent starts, where there is a value
+  kProcess,   // each process that the agent starts, if there is a value
   kRank,      // only a process with a rank, so no warm standby
   kStandby,   // only a warm standby
-  kUnlessSet  // each process; a value of the user's is left alone
+  kUnlessSet  // each process, unless the user has set a value
 };
 
 struct Variable {
   const char* name;
   Scope scope;
   const char* what;      // for users: a sentence or more
-  const char* key = "";  // of a job file, for what a user may choose; "": ddprun alone sets it
+  const char* key = "";  // of a job file, if a user may set it; "": only ddprun sets it
 };
 
-// All of the above. Whatever is not kUnlessSet a worker has from its agent or not at all: neither
+// All variables above. Except for kUnlessSet, a worker gets a variable only from its agent: neither
 // from an outer job nor from the job file's `env`.
 inline constexpr Variable kVariables[] = {
     {kRank, Scope::kRank, "Rank of the worker in the job, 0 to WORLD_SIZE - 1."},

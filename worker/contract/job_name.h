@@ -6,11 +6,11 @@
 
 namespace ddprun {
 
-// The id of a job that nobody has named: torchrun's. In JSON, paths and on the wire, never in a
+// torchrun's id for a job without a name. Used in JSON, in paths and on the wire, never in a
 // sentence.
 inline constexpr char kUnnamedJob[] = "none";
 
-// A job in a sentence: "job exp7"; "the job" where nobody has named it.
+// A job in a sentence: "job exp7"; "the job" if it has no name.
 inline std::string NameOfJob(const std::string& job) {
   return job == kUnnamedJob ? "the job" : "job " + job;
 }

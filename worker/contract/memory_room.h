@@ -1,6 +1,5 @@
-// How much may still be put into a file system in memory: what the file system says, and what every
-// memory limit above this process leaves, since what is in there counts for it (cgroups, version
-// 2).
+// How much can still be written to a file system in memory: its free space, limited by every memory
+// limit above this process, because its files count as memory of their cgroups (version 2).
 //
 // Standard library only, header only: shared by the launcher and the worker library.
 #ifndef DDPRUN_WORKER_CONTRACT_MEMORY_ROOM_H_
@@ -26,7 +25,7 @@ struct MemoryPlace {
 
 namespace internal {
 
-// A number in a file of one line; nullopt: there is none ("max", or no file).
+// The number in a file of one line; nullopt: no number ("max"), or no file.
 inline std::optional<std::uint64_t> ReadNumber(const std::string& path) {
   std::ifstream file(path);
   std::string line;
@@ -38,7 +37,7 @@ inline std::optional<std::uint64_t> ReadNumber(const std::string& path) {
   return number;
 }
 
-// "0::/user.slice/job" → "/user.slice/job"; empty where there is no version 2.
+// "0::/user.slice/job" → "/user.slice/job"; empty without cgroups of version 2.
 inline std::string OwnCgroup(const MemoryPlace& place) {
   std::ifstream file(place.self_cgroup);
   for (std::string line; std::getline(file, line);) {
@@ -49,7 +48,7 @@ inline std::string OwnCgroup(const MemoryPlace& place) {
 
 }  // namespace internal
 
-// In bytes; 0 where there is no such file system.
+// In bytes; 0: no such file system.
 inline std::uint64_t MemoryRoom(const MemoryPlace& place) {
   struct statvfs file_system;
   if (::statvfs(place.root.c_str(), &file_system) != 0) return 0;

@@ -1,5 +1,5 @@
-// How a process writes the stacks of its own threads, for a reader on its node that may not trace
-// it (launcher/stacks/own_stacks.h).
+// How a process writes the stacks of its own threads for a reader on its node that may not trace it
+// (launcher/stacks/own_stacks.h).
 //
 // The process handles kStackSignal and has a memfd open. A reader finds the memfd by its name in
 // /proc/PID/fd. It sends the signal only where the memfd is there and /proc/PID/status shows that

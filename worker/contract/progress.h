@@ -1,5 +1,5 @@
-// What is known of a worker's progress: where it is in its program, and in which collectives. The
-// words that worker, agent and judge share; progress_page.h is how they travel.
+// A worker's progress: its place in the program, and its collectives. The common vocabulary of
+// worker, agent and judge; progress_page.h transports it.
 //
 // Standard library only, header only: shared by the launcher and the worker library.
 #ifndef DDPRUN_WORKER_CONTRACT_PROGRESS_H_
@@ -17,30 +17,30 @@ namespace ddprun {
 
 // Longer names are cut.
 inline constexpr std::size_t kProgressNameBytes = 64;
-// Process groups beyond these are not told apart: their collectives only count as movement.
+// More process groups are not distinguished: their collectives count only as moves.
 inline constexpr std::size_t kProgressGroups = 8;
-// Of the collectives that a group has entered last, so many are told apart.
+// This many of each group's newest collectives are distinguished.
 inline constexpr std::size_t kProgressRecent = 4;
-// A program's own phases: those beyond these, in the order of their first time, are not counted.
+// A program's own phases are counted up to this number, in the order of their first use.
 inline constexpr std::size_t kProgressOwnPhases = 8;
 
 enum class ProgressPhase : std::uint32_t {
-  kStart,      // nothing has been said yet
+  kStart,      // nothing was told yet
   kInit,       // joining the group
-  kRestore,    // a state is looked for and loaded
-  kFirstStep,  // in the group, and no step is finished
+  kRestore,    // searching and loading a state
+  kFirstStep,  // in the group, no step finished
   kStep,       // training
   kData,       // the next batch is being loaded
   kCheckpoint,
   kEvaluation,
-  kNamed,  // the program's own name for what it does
-  kEnd,    // the last word has been said
+  kNamed,  // the program's own phase
+  kEnd,    // the worker has said that it ends
 };
 inline constexpr std::array<const char*, 10> kProgressPhaseNames = {
     "start", "init",       "restore",    "first_step", "step",
     "data",  "checkpoint", "evaluation", "",           "end"};
 
-// kNamed for a name that is the program's own.
+// kNamed: the name is the program's own.
 inline ProgressPhase ProgressPhaseOf(std::string_view name) {
   for (std::size_t i = 0; i < kProgressPhaseNames.size(); ++i) {
     if (!name.empty() && name == kProgressPhaseNames[i]) return static_cast<ProgressPhase>(i);
@@ -69,38 +69,38 @@ inline const char* ToString(ProgressOperation operation) {
 }
 
 struct ProgressCollective {
-  // Of its group, from 1: the n-th collective is the same one on all ranks. 0: there was none yet.
+  // Within its group, from 1: the n-th collective is the same on all ranks. 0: none yet.
   std::uint64_t number = 0;
   ProgressOperation operation = ProgressOperation::kOther;
-  std::uint64_t bytes = 0;  // that this rank gives
+  std::uint64_t bytes = 0;  // bytes that this rank contributes
   std::int64_t at_ns = 0;   // CLOCK_MONOTONIC of the worker's host; never in the future
-  std::optional<std::uint32_t> bucket{};  // of gradients, from 0, where it averages one
+  std::optional<std::uint32_t> bucket{};  // gradient bucket, from 0, if it averages one
 };
 
-// One of the last collectives of a group; `at_ns` is not told of it.
+// One of the newest collectives of a group; without `at_ns`.
 struct ProgressRecent {
   ProgressCollective collective;
   bool completed = false;
 };
 
-// What cannot be told, because it was being written or is nonsense, is nullopt.
+// nullopt: not known, because it was being written or is invalid.
 struct ProgressGroup {
-  std::optional<ProgressCollective> entered;    // last
-  std::optional<ProgressCollective> completed;  // last, which need not be the one before
-  std::uint64_t finished = 0;                   // how many have completed
-  // Entered last, in the order of their numbers; at most kProgressRecent. Empty where a worker of
-  // an earlier version writes.
+  std::optional<ProgressCollective> entered;    // newest
+  std::optional<ProgressCollective> completed;  // newest; not necessarily the one before `entered`
+  std::uint64_t finished = 0;                   // number of completed ones
+  // The newest entered ones, in the order of their numbers; at most kProgressRecent. Empty: a
+  // worker of an earlier version writes.
   std::vector<ProgressRecent> recent{};
 
-  // Collectives that have begun and not completed; 0 where it cannot be told.
+  // Collectives begun and not completed; 0 if that is not known.
   std::uint64_t unfinished() const {
     const bool known = entered && completed && entered->number > finished;
     return known ? entered->number - finished : 0;
   }
 };
 
-// A phase that has begun since the worker started, and how often. What changes between two looks
-// has been there, however short it was.
+// A phase, and how often it has begun since the worker started. A change between two looks reveals
+// even a very short phase.
 struct ProgressBegun {
   ProgressPhase phase = ProgressPhase::kStart;
   std::string name{};  // no control characters
@@ -109,12 +109,12 @@ struct ProgressBegun {
 
 struct ProgressSnapshot {
   std::int64_t generation = 0;
-  std::uint64_t moves = 0;  // another number: it has moved, in any way
-  std::int64_t step = -1;   // the last one that is finished; -1: none
+  std::uint64_t moves = 0;  // changes with every move
+  std::int64_t step = -1;   // the last finished step; -1: none
   bool in_optimizer_step = false;
   std::optional<ProgressPhase> phase = ProgressPhase::kStart;
   std::string phase_name = kProgressPhaseNames[0];  // no control characters
-  std::int64_t phase_since_ns = 0;                  // as ProgressCollective::at_ns
+  std::int64_t phase_since_ns = 0;                  // like ProgressCollective::at_ns
   std::array<ProgressGroup, kProgressGroups> groups{};
   std::vector<ProgressBegun> begun{};
 };

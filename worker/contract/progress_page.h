@@ -1,11 +1,11 @@
-// A page of shared memory in which a worker says how far it is, without a system call. Its agent
-// reads it whenever it likes, also when the worker hangs or is dead.
+// A page of shared memory in which a worker reports its progress without a system call. Its agent
+// reads it at any time, even if the worker hangs or is dead.
 //
 // The agent makes the page, all zeros, in a sealed memfd, keeps it, and sends it to the worker
-// (control.h: PROGRESS). The worker alone writes. A record of several words has two copies: the
-// writer fills the one that nobody reads and then turns the record's version to it, so that a
-// writer that stops in between, for ever, leaves the older copy whole. ReadProgress() trusts
-// nothing that it finds: a worker can write anything there.
+// (control.h: PROGRESS). Only the worker writes. A record of several words has two copies: the
+// writer fills the copy that nobody reads and then switches the record's version to it. So a writer
+// that stops in between for ever leaves the older copy whole. ReadProgress() trusts nothing on the
+// page: a worker can write anything.
 //
 // Standard library only, header only, C++17: shared by the launcher and the worker library.
 #ifndef DDPRUN_WORKER_CONTRACT_PROGRESS_PAGE_H_
@@ -39,27 +39,27 @@ struct ProgressPage {
 
   template <std::size_t kWords>
   struct Record {
-    Word version;  // its lowest bit says which copy is whole
+    Word version;  // its lowest bit selects the whole copy
     Word copies[2][kWords];
   };
   struct Group {
-    Record<5> entered;    // number, operation, bytes, at, bucket + 1 (0: it averages none)
-    Record<5> completed;  // number, operation, bytes, at, and how many have completed
+    Record<5> entered;    // number, operation, bytes, at, bucket + 1 (0: no bucket)
+    Record<5> completed;  // number, operation, bytes, at, number of completed ones
   };
-  // One of the collectives that a group entered last. `number` is 0 while the others change.
+  // One of the newest collectives that a group entered. `number` is 0 while the other words change.
   struct Recent {
     Word number;
     Word form;  // ProgressOperation, kCompleted, and bucket + 1 in the upper half
     Word bytes;
   };
   static constexpr std::uint64_t kCompleted = 1 << 16;
-  // A phase of the program's own. Its name is there before it is counted, and stays.
+  // A phase of the program's own. Its name is written before it is counted, and stays.
   struct OwnPhase {
     Word name[kNameWords];  // padded with zeros
-    Word begun;             // how often; 0: there is no such phase
+    Word begun;             // how often; 0: unused
   };
 
-  Word magic;  // kProgressMagic once a worker writes here; before that, nothing else counts
+  Word magic;  // kProgressMagic once a worker writes here; before that, ignore the rest
   Word version;
   Word size;  // kProgressFirstBytes
   Word generation;
@@ -68,12 +68,12 @@ struct ProgressPage {
   Word in_optimizer_step;
   Record<2 + kNameWords> phase;  // ProgressPhase, since, name padded with zeros
   Group groups[kProgressGroups];
-  // What follows stays zero where a worker of an earlier version writes.
-  Word begun[kProgressPhaseNames.size()];  // how often each ProgressPhase has
+  // The members below stay zero if a worker of an earlier version writes.
+  Word begun[kProgressPhaseNames.size()];  // how often each ProgressPhase has begun
   OwnPhase own[kProgressOwnPhases];
   Recent recent[kProgressGroups][kProgressRecent];  // by number modulo kProgressRecent
 };
-// Of the part that every worker writes.
+// The size of the part that every worker writes.
 inline constexpr std::size_t kProgressFirstBytes = offsetof(ProgressPage, begun);
 static_assert(ProgressPage::Word::is_always_lock_free && sizeof(ProgressPage::Word) == 8);
 static_assert(std::is_standard_layout_v<ProgressPage>);
@@ -85,11 +85,11 @@ inline std::int64_t ProgressNow() {
       .count();
 }
 
-// Writes the page of this process. Any thread: a lock that is held for some nanoseconds keeps them
-// in turns, and no system call is made while it is free.
+// Writes the page of this process. Any thread: a lock that is held for some nanoseconds serializes
+// them, and makes no system call while it is free.
 class ProgressWriter {
  public:
-  // `page` is zeroed, and outlives this.
+  // `page` is zeroed and outlives this.
   explicit ProgressWriter(ProgressPage* page) : page_(page) {
     page->version.store(kProgressVersion, std::memory_order_relaxed);
     page->size.store(kProgressFirstBytes, std::memory_order_relaxed);
@@ -98,7 +98,7 @@ class ProgressWriter {
   ProgressWriter(const ProgressWriter&) = delete;
   ProgressWriter& operator=(const ProgressWriter&) = delete;
 
-  // From now on that one is written, and begins with what this one has.
+  // Writes to `page` from now on, which begins with a copy of the present one.
   void MoveTo(ProgressPage* page) {
     const Lock lock(this);
     const auto copy = [](const ProgressPage::Word& from, ProgressPage::Word& to) {
@@ -116,7 +116,7 @@ class ProgressWriter {
     CountMove();
   }
 
-  // Forgets the groups: theirs are new.
+  // Forgets the groups: the new generation has its own.
   void BeginGeneration(std::int64_t generation) {
     const Lock lock(this);
     page_->generation.store(static_cast<std::uint64_t>(generation), std::memory_order_release);
@@ -156,8 +156,8 @@ class ProgressWriter {
     CountMove();
   }
 
-  // A collective of `group`, 0 <= group, begins. Returns its number, for Complete(). In the order
-  // in which the group gets them.
+  // A collective of `group`, 0 <= group, begins. Returns its number, for Complete(). Call it in the
+  // order in which the group gets the collectives.
   std::uint64_t Enter(std::size_t group, ProgressOperation operation, std::uint64_t bytes,
                       std::optional<std::uint32_t> bucket = std::nullopt) {
     const auto now = static_cast<std::uint64_t>(ProgressNow());
@@ -176,17 +176,17 @@ class ProgressWriter {
     return number;
   }
 
-  // Each at most once; in any order.
+  // At most once per collective; in any order.
   void Complete(std::size_t group, std::uint64_t number, ProgressOperation operation,
                 std::uint64_t bytes) {
     const auto now = static_cast<std::uint64_t>(ProgressNow());
     const Lock lock(this);
     CountMove();
-    if (group >= kProgressGroups || number > counts_[group].entered) return;  // an older group's
+    if (group >= kProgressGroups || number > counts_[group].entered) return;  // of an older group
     Publish(&page_->groups[group].completed,
             {number, static_cast<std::uint64_t>(operation), bytes, now, ++counts_[group].finished});
     ProgressPage::Recent& recent = page_->recent[group][number % kProgressRecent];
-    if (recent.number.load(std::memory_order_relaxed) != number) return;  // later ones are there
+    if (recent.number.load(std::memory_order_relaxed) != number) return;  // replaced by a later one
     const std::uint64_t form = recent.form.load(std::memory_order_relaxed);
     recent.form.store(form | ProgressPage::kCompleted, std::memory_order_release);
   }
@@ -200,7 +200,7 @@ class ProgressWriter {
    public:
     explicit Lock(ProgressWriter* writer) : busy_(writer->busy_) {
       for (int tries = 1; busy_.test_and_set(std::memory_order_acquire); ++tries) {
-        if (tries % 64 == 0) std::this_thread::yield();  // its holder may not be running
+        if (tries % 64 == 0) std::this_thread::yield();  // its holder may be preempted
       }
     }
     ~Lock() { busy_.clear(std::memory_order_release); }
@@ -230,7 +230,7 @@ class ProgressWriter {
     }
   }
 
-  // Each word is stored with release: whoever sees one of them sees the version before it, too.
+  // Stores each word with release: a reader that sees one of them sees the version before it too.
   template <std::size_t kWords>
   static void Publish(ProgressPage::Record<kWords>* record,
                       const std::array<std::uint64_t, kWords>& words) {
@@ -249,7 +249,7 @@ class ProgressWriter {
 
 namespace progress_page {
 
-// Nothing where it is written faster than read; then it changes, and moves say so.
+// nullopt: it is written faster than it can be read. Then it changes, and `moves` shows that.
 template <std::size_t kWords>
 std::optional<std::array<std::uint64_t, kWords>> Read(const ProgressPage::Record<kWords>& record) {
   constexpr int kTries = 16;
@@ -281,7 +281,7 @@ inline std::optional<std::uint32_t> Bucket(std::uint64_t word) {
   return static_cast<std::uint32_t>(word - 1);
 }
 
-// The first of `recents` is that of number 0. What is being written is left out.
+// `recents`: of one group; the first has number 0 modulo kProgressRecent. Skips unfinished entries.
 inline void ReadRecent(const ProgressPage::Recent* recents, std::vector<ProgressRecent>* to) {
   for (std::size_t i = 0; i < kProgressRecent; ++i) {
     const ProgressPage::Recent& recent = recents[i];
@@ -345,8 +345,8 @@ inline void ReadPhase(const ProgressPage& page, std::int64_t now, ProgressSnapsh
 
 }  // namespace progress_page
 
-// Nothing where no worker writes, or one of another version. `page` may be null, of any size and
-// hold anything; nobody may make it smaller meanwhile.
+// nullopt: no worker writes, or one of another version. `page` may be null, of any size, and
+// contain anything; nobody may shrink it meanwhile.
 inline std::optional<ProgressSnapshot> ReadProgress(const void* page, std::size_t size) {
   if (page == nullptr || size < sizeof(ProgressPage)) return std::nullopt;
   if (reinterpret_cast<std::uintptr_t>(page) % alignof(ProgressPage) != 0) return std::nullopt;
@@ -360,7 +360,7 @@ inline std::optional<ProgressSnapshot> ReadProgress(const void* page, std::size_
   }
   const std::int64_t now = ProgressNow();
   ProgressSnapshot snapshot;
-  // First, so that what moves from here on makes another number the next time.
+  // Read first: any later move then gives another number the next time.
   snapshot.moves = load(words.moves);
   snapshot.generation = static_cast<std::int64_t>(load(words.generation));
   snapshot.step = std::max<std::int64_t>(static_cast<std::int64_t>(load(words.steps) - 1), -1);
@@ -369,7 +369,7 @@ inline std::optional<ProgressSnapshot> ReadProgress(const void* page, std::size_
   progress_page::ReadBegun(words, &snapshot);
   for (std::size_t i = 0; i < kProgressGroups; ++i) {
     ProgressGroup& group = snapshot.groups[i];
-    // The completed ones first: what completes meanwhile must not be more than what has begun.
+    // Completed ones first: otherwise more could seem completed than begun.
     if (const auto completed = progress_page::Read(words.groups[i].completed)) {
       group.completed = progress_page::Collective(*completed, now);
       group.finished = (*completed)[4];

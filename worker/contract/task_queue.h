@@ -1,13 +1,13 @@
-// TaskQueue: tasks that wait in a queue, and a thread, or a few, that runs them in their order.
+// TaskQueue: a queue of tasks, and one thread, or a few, that runs them in order.
 //
-// For what may block on a disk, a terminal, a file server or another process while its owner must
-// not: log files, the terminal, the journal, checkpoints, MUNGE. The queue has no bound of its own.
-// Its owner counts what waits, and decides what happens when that is too much: drop it, merge it,
-// or make the sender wait.
+// For work that may block on a disk, a terminal, a file server or another process while the owner
+// must not block: log files, the terminal, the journal, checkpoints, MUNGE. The queue is unbounded.
+// The owner counts waiting tasks and decides what happens if there are too many: drop, merge, or
+// make the sender wait.
 //
-// A thread starts when there is a task for it, and takes no signals. One that hangs in a task keeps
-// nobody from ending: CloseWithin() leaves it behind, to end with the process. So what is posted to
-// a queue that is closed like that must share the ownership of everything it touches.
+// A thread starts when there is a task for it; it handles no signals. A thread that hangs in a task
+// does not keep the process from ending: CloseWithin() leaves it running until the process ends. So
+// the tasks of a queue that is closed like that must share the ownership of everything they use.
 //
 // Standard library only, header only: shared by launcher, rendezvous and worker library.
 #ifndef DDPRUN_WORKER_CONTRACT_TASK_QUEUE_H_
@@ -29,13 +29,14 @@
 
 namespace ddprun {
 
-// Post, Wait, WaitUntil and idle: any thread. The others: the owner's, once nobody else posts.
+// Any thread may call Post, Wait, WaitUntil and idle. The owner calls the rest, once nobody else
+// posts.
 class TaskQueue {
  public:
-  // `name` is what `ps -L` shows, at most 15 characters.
+  // `name`: shown by `ps -L`, at most 15 characters.
   explicit TaskQueue(std::string name, std::size_t most_threads = 1)
       : name_(std::move(name)), most_threads_(most_threads) {}
-  // Runs what is queued, however long that takes, unless CloseWithin came before.
+  // Runs all queued tasks, without a time limit, unless CloseWithin was called.
   ~TaskQueue() {
     BeginClose();
     for (std::thread& thread : threads_) thread.join();
@@ -43,8 +44,8 @@ class TaskQueue {
   TaskQueue(const TaskQueue&) = delete;
   TaskQueue& operator=(const TaskQueue&) = delete;
 
-  // Has `task()` run on a thread, soon, and destroyed there; it may own what cannot be copied, and
-  // throws nothing. Returns at once. A task may post others.
+  // Runs `task()` on a thread, soon, and destroys it there. The task may own move-only objects,
+  // must not throw, and may post other tasks. Returns at once.
   template <class Function>
   void Post(Function task) {
     auto owned = std::make_unique<TaskOf<Function>>(std::move(task));
@@ -60,19 +61,19 @@ class TaskQueue {
     const std::lock_guard<std::mutex> lock(state_->mutex);
     return state_->idle();
   }
-  // Until then.
+  // Waits until idle().
   void Wait() {
     std::unique_lock<std::mutex> lock(state_->mutex);
     state_->changed.wait(lock, [this] { return state_->idle(); });
   }
-  // The same until `deadline`; returns whether it is idle.
+  // Waits until idle() or `deadline`; returns idle().
   bool WaitUntil(std::chrono::steady_clock::time_point deadline) {
     std::unique_lock<std::mutex> lock(state_->mutex);
     return state_->changed.wait_until(lock, deadline, [this] { return state_->idle(); });
   }
 
-  // Runs what is queued, for at most `grace`. Returns whether all of it ran; else the threads that
-  // are still at it are left behind with the rest. The last call.
+  // Runs queued tasks for at most `grace`. True: all have run. False: the threads that still run
+  // are left, with the remaining tasks. The last call.
   bool CloseWithin(std::chrono::milliseconds grace) {
     BeginClose();
     std::unique_lock<std::mutex> lock(state_->mutex);
@@ -101,17 +102,17 @@ class TaskQueue {
     bool idle() const { return running == 0 && waiting.empty(); }
 
     std::mutex mutex;
-    std::condition_variable work;     // for a thread: a task, or the end
-    std::condition_variable changed;  // for who waits: idle, or a thread has ended
+    std::condition_variable work;     // for threads: a task, or the end
+    std::condition_variable changed;  // for waiters: idle, or a thread has ended
     // Guarded by mutex.
     std::deque<std::unique_ptr<Task>> waiting;
     std::size_t running = 0;   // tasks
-    std::size_t threads = 0;   // that have not ended
-    std::size_t sleeping = 0;  // of these
+    std::size_t threads = 0;   // threads that have not ended
+    std::size_t sleeping = 0;  // of these, those that wait for a task
     bool closing = false;
   };
 
-  // No signal is handled on a thread that starts meanwhile, but for those of its own faults.
+  // Threads that start during its lifetime handle no signals except their own faults.
   class SignalsBlocked {
    public:
     SignalsBlocked() {
@@ -130,7 +131,7 @@ class TaskQueue {
     sigset_t previous_;
   };
 
-  // With the mutex held.
+  // Call it with the mutex held.
   void StartThread() {
     const SignalsBlocked blocked;
     threads_.emplace_back([state = state_] { Run(*state); });
@@ -156,7 +157,7 @@ class TaskQueue {
       ++state.running;
       lock.unlock();
       task->Run();
-      task.reset();  // what it owns goes before anybody is told that it has run
+      task.reset();  // destroys what it owns before waiters learn that it has run
       lock.lock();
       --state.running;
       if (state.idle()) state.changed.notify_all();

@@ -1,7 +1,7 @@
-// UniqueFd owns one file descriptor and closes it when it goes.
+// UniqueFd owns one file descriptor and closes it in its destructor.
 //
-// Move-only; not thread-safe, as an int is not. Closing never reports an error: where a failed
-// close() matters (a file on NFS), fsync first.
+// Move-only; not thread-safe, like an int. Closing reports no error: if a failed close() matters (a
+// file on NFS), call fsync first.
 //
 // Header only, POSIX only: shared by the launcher, the rendezvous and the worker library.
 #ifndef DDPRUN_WORKER_CONTRACT_UNIQUE_FD_H_
@@ -24,10 +24,10 @@ class UniqueFd {
   }
   ~UniqueFd() { reset(); }
 
-  int get() const { return fd_; }  // -1 when it owns nothing
+  int get() const { return fd_; }  // -1: owns nothing
   bool valid() const { return fd_ >= 0; }
 
-  // Gives the descriptor up without closing it.
+  // Returns the descriptor without closing it.
   [[nodiscard]] int release() { return std::exchange(fd_, -1); }
 
   // Closes the descriptor and owns `fd` instead.

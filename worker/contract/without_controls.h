@@ -1,4 +1,4 @@
-// Text from elsewhere, made fit for a log or a terminal.
+// Makes untrusted text safe for a log or a terminal.
 //
 // Standard library only, header only: shared by the launcher and the worker library.
 #ifndef DDPRUN_WORKER_CONTRACT_WITHOUT_CONTROLS_H_
@@ -10,8 +10,8 @@
 
 namespace ddprun {
 
-// The length of the control character at the front of UTF-8 text: 1 for those of ASCII, 2 for
-// U+0080 to U+009F, which some terminals obey like ESC; 0: there is none.
+// The length of the control character at the front of UTF-8 text: 1 for ASCII, 2 for U+0080 to
+// U+009F, which some terminals obey like ESC; 0: none.
 inline std::size_t ControlLength(std::string_view text) {
   const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
   if (text.empty()) return 0;
@@ -19,7 +19,7 @@ inline std::size_t ControlLength(std::string_view text) {
   return text.size() > 1 && byte(0) == 0xc2 && byte(1) >= 0x80 && byte(1) < 0xa0 ? 2 : 0;
 }
 
-// Every control character but those in `kept` becomes a '?'. All else stays as it is.
+// Replaces every control character not in `kept` by a '?'.
 inline std::string WithoutControls(std::string_view text, std::string_view kept = {}) {
   std::string result;
   result.reserve(text.size());

@@ -27,8 +27,8 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-// So many of a folder are looked into: the newest, and where that is of a dead timeline, older
-// ones.
+// The number of files to read per folder. Older ones are needed if the newest is of a dead
+// timeline.
 constexpr std::size_t kMaxFound = 4;
 constexpr std::uint64_t kMaxHeaderBytes = 64 << 20;
 
@@ -45,14 +45,14 @@ std::optional<std::int64_t> StepOf(const fs::path& path) {
   return step;
 }
 
-// What a look at a file gave: its header, where it is a whole safetensors file; an errno where the
-// system did not give it out; neither where it is gone or damaged.
+// The result of reading a file: the header of a whole safetensors file, or the errno of a failed
+// read, or neither: the file is gone or damaged.
 struct Look {
   Json header = nullptr;
   int error = 0;
 };
 
-// False: `*look` says why.
+// False: `*look` has the reason.
 bool ReadAt(int file, std::uint64_t offset, void* to, std::size_t size, Look* look) {
   for (std::size_t done = 0; done < size;) {
     const ssize_t got = ::pread(file, static_cast<char*>(to) + done, size - done,
@@ -65,7 +65,7 @@ bool ReadAt(int file, std::uint64_t offset, void* to, std::size_t size, Look* lo
   return true;
 }
 
-// Whether the tensors end with the file.
+// True: the tensors end exactly at the end of the file.
 bool FillsFile(const Json& header, std::uint64_t data_bytes) {
   std::uint64_t end = 0;
   for (const auto& [name, tensor] : header.items()) {
@@ -115,7 +115,7 @@ std::string TextIn(const Json& metadata, const char* name) {
   return entry != metadata.end() && entry->is_string() ? entry->get<std::string>() : "";
 }
 
-// Who made it, by its own words.
+// The maker of the file, by its own metadata.
 SavedState NameOf(const Json& header, const std::string& job, std::int64_t step) {
   SavedState state{0, Generation{-1}, step, Tier::kDurable};
   const auto metadata = header.find("__metadata__");
@@ -131,9 +131,17 @@ SavedState NameOf(const Json& header, const std::string& job, std::int64_t step)
   return state;
 }
 
-// Whether what a worker has named is there, and by whom it was made, should the file say so: a
-// later generation may have written it anew, and ended before it could tell. What cannot be read is
-// there.
+// True: the file was copied or renamed, so workers will not load it. Other programs' files may name
+// no step.
+bool IsOfAnotherStep(const Json& header, std::int64_t step) {
+  const auto metadata = header.find("__metadata__");
+  if (metadata == header.end() || !metadata->is_object()) return false;
+  const std::string told = TextIn(*metadata, checkpoint_file::kStep);
+  return !told.empty() && told != std::to_string(step);
+}
+
+// True: a file named by a worker exists, or cannot be read. Takes the maker from the file's own
+// metadata, because a later generation may have rewritten it and ended before it could tell.
 bool IsThere(const std::string& job, SavedFile* file, std::vector<std::string>* problems) {
   const fs::path path = file->path;
   std::error_code error;
@@ -173,7 +181,7 @@ bool WasThereBefore(const ScanRequest& request, const fs::path& path) {
   return !request.before || request.before->count(path.string()) > 0;
 }
 
-// Whether the file says that this run made it.
+// True: by its metadata, this run made the file.
 bool IsOfRun(const std::string& run, const fs::path& path) {
   if (run.empty()) return false;
   const Json header = LookAt(path).header;
@@ -222,7 +230,7 @@ ScanResult FindCheckpoints(const ScanRequest& request) {
     if (is_named(path)) continue;
     const Look look = LookAt(path);
     if (look.error != 0) result.problems.push_back(CannotRead(path, look.error));
-    if (look.header.is_null() && look.error == 0) continue;
+    if (look.error == 0 && (look.header.is_null() || IsOfAnotherStep(look.header, step))) continue;
     const SavedState state = look.error != 0 ? SavedState{0, Generation{-1}, step, Tier::kDurable}
                                              : NameOf(look.header, request.job, step);
     if (request.anew && state.generation.value < 0) continue;

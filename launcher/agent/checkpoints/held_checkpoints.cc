@@ -12,7 +12,8 @@ namespace {
 
 // The log names a checkpoint folder that has not answered after this time.
 constexpr std::chrono::seconds kScanWarning{1};
-// To release the folder at the end of the job: whoever comes next waits otherwise.
+// The limit for releasing the folder at the end of the job. Without the release, the next job
+// waits.
 constexpr std::chrono::seconds kReleaseLimit{1};
 
 }  // namespace

@@ -1,5 +1,5 @@
-// HeldCheckpoints: what this node holds of the training: in memory and on the disk, as its workers
-// tell and as a look at the folder of checkpoints finds.
+// HeldCheckpoints: the states of the training that this node holds, in memory and on disk. Workers
+// tell of them, and a scan of the checkpoint folder finds them.
 //
 // Belongs to the agent and its loop's thread. Disks are read and written on other threads.
 #ifndef DDPRUN_LAUNCHER_AGENT_CHECKPOINTS_HELD_CHECKPOINTS_H_
@@ -28,23 +28,24 @@ class HeldCheckpoints {
   HeldCheckpoints(const JobConfig* config, EventLoop* loop) : config_(*config), loop_(loop) {}
 
   NodeStates& states() { return states_; }
-  // Workers of `generation` told of it.
+  // Workers of `generation` told of this state.
   void OnSnapshot(Generation generation, std::int64_t step);
   void OnCheckpoint(Generation generation, std::int64_t step, const std::string& path);
 
-  // Under Slurm and in a JobSet, which start a job again under its name and number that: calls
-  // `superseded`, at most once, when the folder of checkpoints belongs to a later life of this job.
+  // Calls `superseded`, at most once, when the checkpoint folder belongs to a later life of this
+  // job. Only under Slurm and in a JobSet: they start a job again under the same name and number
+  // its lives.
   void WatchOwner(std::function<void(std::string)> superseded);
 
-  // Looks which states there are on the disk, and calls `done` however long it takes; at once where
-  // there is no place to look at. A disk that does not answer gets a line in the log. `run_id`: of
-  // the job, where this agent came when it had run already; else 0.
+  // Scans the disk for states. Always calls `done`, however long it takes; at once if there is
+  // nothing to scan. Logs a line if the disk does not answer. `run_id`: the job's, if it ran before
+  // this agent joined; else 0.
   void Scan(RunId run_id, std::function<void()> done);
-  // What a scan in progress finds is not heard any more.
+  // Drops the result of a scan in progress.
   void EndScan();
 
-  // At the end of the job: releases the folder of checkpoints where `holder` holds it, and calls
-  // `done` when it has, or when the disk does not answer. False: there is no folder.
+  // At the end of the job: releases the checkpoint folder if `holder` holds it. Calls `done`
+  // afterwards, or when the disk does not answer. False: there is no folder.
   bool Release(const CheckpointOwner& holder, std::function<void()> done);
 
  private:
@@ -55,10 +56,11 @@ class HeldCheckpoints {
   NodeStates states_;
   std::optional<CheckpointScan> scan_;  // in progress
   EventLoop::TimerId scan_warning_ = 0;
-  // With checkpoint.start_anew, from the first scan on: what was in the folder before the job.
+  // With checkpoint.start_anew, from the first scan on: the files that were in the folder before
+  // the job.
   std::optional<std::set<std::string>> before_;
-  RunId sorted_for_;                // the run whose files are out of before_; 0: none
-  std::set<std::string> problems_;  // that were logged
+  RunId sorted_for_;                // the run whose files were taken out of before_; 0: none
+  std::set<std::string> problems_;  // already logged
   std::optional<OwnerWatch> owner_watch_;
   std::optional<OffLoop> releasing_;
 };

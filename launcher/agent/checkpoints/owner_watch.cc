@@ -38,10 +38,10 @@ void ClaimFromEarlierLife(const std::string& folder, const CheckpointOwner& life
     file.Lock(kLockLimit);
     if (!earlier(file.Read())) return;
     CheckpointOwner self = life;
-    self.released = true;  // for this life's rank 0
+    self.released = true;  // so that this life's rank 0 can take it
     file.Write(self);
   } catch (const std::system_error&) {
-    // Not ours to write, or gone meanwhile.
+    // No permission to write, or the folder is gone.
   }
 }
 
@@ -61,7 +61,7 @@ void ReleaseFolder(const std::string& folder, const CheckpointOwner& holder) {
     owner->released = true;
     file.Write(*owner);
   } catch (const std::system_error&) {
-    // Whoever comes next waits until it was silent.
+    // The next owner then waits until this one counts as silent.
   }
 }
 

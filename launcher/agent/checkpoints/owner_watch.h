@@ -1,6 +1,6 @@
-// Looks whether the folder of checkpoints belongs to a later life of this job: then this one is
-// what is left of a job that was started again elsewhere while this node was cut off, and neither
-// side can hear the other. See worker/contract/checkpoint_owner.h.
+// Watches whether a later life of this job owns the checkpoint folder. Then the job was started
+// again elsewhere while this node was cut off, and neither side can hear the other. See
+// worker/contract/checkpoint_owner.h.
 #ifndef DDPRUN_LAUNCHER_AGENT_CHECKPOINTS_OWNER_WATCH_H_
 #define DDPRUN_LAUNCHER_AGENT_CHECKPOINTS_OWNER_WATCH_H_
 
@@ -15,19 +15,17 @@
 
 namespace ddprun {
 
-// This life of the job, as its owner files name it. SLURM_JOB_ID is the agent's, which the workers
-// inherit: names of jobs need not differ.
+// This life of the job, as owner files name it. It has the agent's SLURM_JOB_ID, which the workers
+// inherit, because job names need not be unique.
 CheckpointOwner LifeOf(const std::string& job, std::uint32_t requeue_number);
 
-// Makes the folder that of `life`, should it have been that of an earlier life of the same job;
-// never where another job of Slurm has it. May block on the disk; what goes wrong there is for who
-// writes checkpoints to say.
+// Claims the folder for `life` if an earlier life of the same job owns it; never if another Slurm
+// job owns it. Reports no errors: the writer of checkpoints will. May block on the disk.
 void ClaimFromEarlierLife(const std::string& folder, const CheckpointOwner& life);
 
-// Releases the folder where it is held by this process's run, with this requeue number and
-// generation: its job has ended, and so have its workers, whether they came to release it or not.
-// Where the process that holds it is still there (in an uninterruptible wait), it keeps the folder.
-// May block on the disk.
+// Releases the folder if this process's run holds it with this requeue number and generation. The
+// job and its workers have ended, and a killed worker may not have released it. A holder that still
+// lives (in an uninterruptible wait) keeps the folder. May block on the disk.
 void ReleaseFolder(const std::string& folder, const CheckpointOwner& holder);
 
 // Belongs to the loop's thread.
@@ -39,8 +37,8 @@ class OwnerWatch {
     std::chrono::milliseconds interval{3000};
   };
 
-  // Looks at once and then every `interval`, on a thread of its own. `superseded` is called on the
-  // loop, at most once, with a sentence for people, unless this is destroyed before. `loop` must
+  // Looks at once and then every `interval`, on a separate thread. Calls `superseded` on the loop,
+  // at most once, with a sentence for people, unless this object is destroyed before. `loop` must
   // outlive this object.
   OwnerWatch(EventLoop* loop, Options options, std::function<void(std::string)> superseded);
   ~OwnerWatch();

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kBlockBytes = 64 << 10;
 constexpr int kFolderFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-// Without O_NONBLOCK a pipe in its place would be waited for.
+// Without O_NONBLOCK, open() would block on a pipe in the file's place.
 constexpr int kFileFlags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
 
 absl::StatusOr<UniqueFd> OpenAt(int folder, const std::string& name, int flags) {
@@ -27,7 +27,7 @@ absl::StatusOr<UniqueFd> OpenAt(int folder, const std::string& name, int flags) 
   if (errno == ELOOP) {
     return absl::FailedPreconditionError(absl::StrCat(name, " is a link, and is not followed"));
   }
-  if (errno == ENOTDIR) {  // so it is for a link, too, where a folder is asked for
+  if (errno == ENOTDIR) {  // also for a link, because of O_DIRECTORY
     return absl::FailedPreconditionError(
         absl::StrCat(name, " is a link or no folder, and is not opened"));
   }
@@ -87,7 +87,7 @@ absl::Status LogFileReader::Begin() {
   auto current = OpenPart(LogNameOf(wanted_.stream));
   if (!current.ok()) return current.status();
   auto older = OpenPart(OlderName(wanted_.stream));
-  if (older.ok() && older->inode == current->inode) {  // it was put aside between the two
+  if (older.ok() && older->inode == current->inode) {  // rotated between the two calls
     current = OpenPart(LogNameOf(wanted_.stream));
     if (!current.ok()) return current.status();
   }
@@ -126,7 +126,7 @@ absl::StatusOr<std::uint64_t> LogFileReader::StartOf(const LogSpan& span) const 
 std::uint64_t LogFileReader::NextLine(std::uint64_t from) const {
   if (from == 0) return from;
   char block[kBlockBytes];
-  // The byte before it may be the end of a line.
+  // `from` itself begins a line if the byte before it ends one.
   const ssize_t got = ReadAt(from - 1, block, sizeof(block));
   for (ssize_t i = 0; i < got; ++i) {
     if (block[i] == '\n') return from + static_cast<std::uint64_t>(i);
@@ -147,7 +147,7 @@ absl::StatusOr<std::uint64_t> LogFileReader::StartOfLastLines(std::int64_t lines
     if (got < 0) return absl::ErrnoToStatus(errno, "cannot read the file");
     for (ssize_t i = got - 1; i >= 0; --i) {
       const std::uint64_t place = from + static_cast<std::uint64_t>(i);
-      // The end of the last line is none between two.
+      // The end of the last line does not separate two lines.
       if (block[static_cast<std::size_t>(i)] != '\n' || place + 1 == end) continue;
       if (++found == lines) return place + 1;
     }
@@ -213,14 +213,14 @@ absl::StatusOr<std::string> LogFileReader::ReadPart(Part& part, std::size_t most
 
 absl::StatusOr<bool> LogFileReader::Follow(std::string* gap) {
   auto next = OpenPart(LogNameOf(wanted_.stream));
-  if (absl::IsNotFound(next.status())) return false;  // it is being put aside
+  if (absl::IsNotFound(next.status())) return false;  // it is being rotated
   if (!next.ok()) return next.status();
   if (next->inode == current_.inode) return false;
-  // What was written between our last look and its end, before it was put aside.
+  // The rest that was written before the file was rotated.
   struct stat status {};
   if (::fstat(current_.fd.get(), &status) == 0 &&
       static_cast<std::uint64_t>(status.st_size) > current_.at) {
-    return true;  // the next one is opened when this is read
+    return true;  // the new file is opened once this one is read
   }
   auto older = OpenPart(OlderName(wanted_.stream));
   if (older.ok() && older->inode != current_.inode) {

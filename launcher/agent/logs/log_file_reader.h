@@ -1,9 +1,9 @@
-// LogFileReader: one log file of a worker, read from afar: from where the reader wants it on, over
-// the file that --log-max-size has put aside, and on as it grows or is replaced by a new one.
+// LogFileReader: reads one log file of a worker for `ddprun logs`. It begins where the reader
+// asked, in the file that --log-max-size rotated out if need be, and follows the file as it grows
+// or is rotated again.
 //
-// It is named by generation, local rank and stream, and opened below the run's folder, one folder
-// after the other, by openat with O_NOFOLLOW: what a worker puts in its place, such as a link, a
-// pipe or a device, is refused.
+// Generation, local rank and stream name the file. It opens each folder below the run's folder by
+// openat with O_NOFOLLOW, and refuses a link, pipe or device that a worker put there.
 //
 // One thread at a time; every call may wait for the disk.
 #ifndef DDPRUN_LAUNCHER_AGENT_LOGS_LOG_FILE_READER_H_
@@ -31,22 +31,23 @@ const char* LogNameOf(LogStream stream);
 
 class LogFileReader {
  public:
-  // A tail of lines is looked for in so much of the file.
+  // The last lines are searched for in at most so many bytes.
   static constexpr std::uint64_t kMaxScanBytes = 64 << 20;
 
-  // `run`: the folder of the run. `written` says how much was written since a time.
+  // `run`: the folder of the run. `written` tells how much was written since a given time.
   LogFileReader(std::string run, const ReadLog& wanted, std::shared_ptr<const WrittenFiles> written)
       : run_(std::move(run)), wanted_(wanted), written_(std::move(written)) {}
 
   struct Chunk {
-    std::string text{};    // empty: there is no more now
-    bool missing = false;  // there is no such file, or not yet
+    std::string text{};    // empty: no more for now
+    bool missing = false;  // the file does not exist, or not yet
   };
-  // At most `most` bytes; up to the end of a line where there is more, and a line ends.
+  // The next at most `most` bytes. If more follows, the chunk ends with a line, unless the line is
+  // longer.
   absl::StatusOr<Chunk> Read(std::size_t most);
 
  private:
-  // An open file, and what is left of it to read.
+  // An open file and the rest to read.
   struct Part {
     UniqueFd fd;
     ino_t inode = 0;
@@ -56,16 +57,16 @@ class LogFileReader {
 
   absl::Status OpenFolder();
   absl::StatusOr<Part> OpenPart(const std::string& name) const;
-  // Opens the file, and the one before it, and goes to where the reading begins.
+  // Opens the file and the rotated one, and seeks to the start of the reading.
   absl::Status Begin();
   absl::StatusOr<std::uint64_t> StartOf(const LogSpan& span) const;
   absl::StatusOr<std::uint64_t> StartOfLastLines(std::int64_t lines) const;
-  // The begin of the first line at `from` or after it.
+  // The start of the first line at or after `from`.
   std::uint64_t NextLine(std::uint64_t from) const;
-  // Reads at a place of both files together; as pread.
+  // Like pread, over both files as one.
   ssize_t ReadAt(std::uint64_t at, char* buffer, std::size_t size) const;
   absl::StatusOr<std::string> ReadPart(Part& part, std::size_t most) const;
-  // The file was put aside, and there is a new one: goes on there. False: it was not.
+  // Continues in the new file if this one was rotated out. False: it was not.
   absl::StatusOr<bool> Follow(std::string* gap);
 
   const std::string run_;
@@ -73,7 +74,7 @@ class LogFileReader {
   const std::shared_ptr<const WrittenFiles> written_;
 
   UniqueFd folder_;
-  Part older_;  // without a descriptor: there is none, or it was read
+  Part older_;  // without a descriptor: none, or read to its end
   Part current_;
 };
 

@@ -10,7 +10,7 @@
 namespace ddprun {
 namespace {
 
-// More than all readings can have at once: then the disk hangs, and has hung for a while.
+// More than all readings can have at once. Beyond it, the disk has hung for a while.
 constexpr std::size_t kMaxOnDisk = 2 * kMaxLogReadings;
 
 }  // namespace

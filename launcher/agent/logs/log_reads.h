@@ -1,9 +1,9 @@
-// LogReads: reads the log files of this node's workers for the rendezvous, as its LogOrders say.
+// LogReads: reads the log files of this node's workers for the rendezvous, by its LogOrders.
 //
-// It decides how much to read and when; the disk is read on a thread of its own (LogFileReader),
-// one chunk after the other, in turns with other readings. A reading sends no more than its reader
-// has allowed. At the end of a file that is followed it waits until the WriterThread has written
-// more, or has closed it. A disk that hangs costs the readers an answer, and nobody else anything.
+// It decides how much to read and when. A separate thread reads the disk (LogFileReader), one chunk
+// at a time, alternating between readings. A reading sends no more than its reader has allowed. At
+// the end of a followed file it waits until the WriterThread writes more or closes the file. If the
+// disk hangs, only the readers get no answer.
 //
 // Belongs to the agent and its loop's thread.
 #ifndef DDPRUN_LAUNCHER_AGENT_LOGS_LOG_READS_H_
@@ -32,35 +32,36 @@ class LogReads {
   using Send = std::function<void(const Header&, const LogPiece&)>;
   struct Options {
     std::string run;                               // the folder of the run
-    std::chrono::milliseconds disk_limit{10'000};  // for a chunk; then the reading ends
+    std::chrono::milliseconds disk_limit{10'000};  // per chunk; then the reading ends
   };
 
-  // `loop` must outlive this object. `written` hears of what is written below `run`.
+  // `loop` must outlive this object. `written` learns of all writes below `run`.
   LogReads(Options options, EventLoop* loop, std::shared_ptr<WrittenFiles> written);
   ~LogReads();
   LogReads(const LogReads&) = delete;
   LogReads& operator=(const LogReads&) = delete;
 
-  // On a session. `send` is called on the loop, also later.
+  // Performs an order of the current session. Calls `send` on the loop, also after this returns.
   void Perform(const Header& header, const LogOrder& order, const Send& send);
-  // The session is over, and with it all that was ordered there.
+  // The session is over, and so are all readings ordered on it.
   void OnSessionLost();
 
-  // Workers of this generation may open files from now on, or will not any more.
+  // From now on workers of this generation may open files; with OnGenerationEnded() they no longer
+  // do.
   void OnGenerationBegun(Generation generation) { generation_ = generation; }
   void OnGenerationEnded();
 
-  // The job is over: calls `done` when nobody reads any more, after `limit` at the latest; at once
-  // where nobody reads now.
+  // The job is over. Calls `done` when no reading is left, after `limit` at the latest; at once if
+  // there is none now.
   void Finish(std::chrono::milliseconds limit, std::function<void()> done);
 
  private:
   struct Reading {
-    Header header;  // of the order: the answers have the same
+    Header header;  // of the order; the answers repeat it
     Send send;
     ReadLog wanted;
-    std::string path;                     // as WrittenFiles has it
-    std::shared_ptr<LogFileReader> file;  // the thread's while `busy`
+    std::string path;                     // the key in WrittenFiles
+    std::shared_ptr<LogFileReader> file;  // belongs to the thread while `busy`
     std::size_t allowed = 0;
     bool busy = false;
     EventLoop::TimerId limit = 0;
@@ -68,21 +69,20 @@ class LogReads {
   using Chunk = absl::StatusOr<LogFileReader::Chunk>;
 
   void Begin(LogReadingId id, const Header& header, const ReadLog& wanted, const Send& send);
-  // Has the next chunk read, if it may be sent.
+  // Has the next chunk read, if sending it is allowed.
   void Step(LogReadingId id);
-  // `before`: as the file was when the chunk was ordered.
+  // `before`: the state of the file when the chunk was ordered.
   void OnRead(LogReadingId id, const WrittenFiles::State& before, const Chunk& chunk);
   void OnEndOfFile(LogReadingId id, const WrittenFiles::State& before, bool missing);
   void End(LogReadingId id, const std::string& note);
-  // Closes its file on the thread: that may wait for the disk as well.
+  // Closes its file on the thread, because close() may wait for the disk, too.
   void LetGo(Reading& reading);
 
   const Options options_;
   EventLoop* const loop_;
   const std::shared_ptr<WrittenFiles> written_;
   std::map<LogReadingId, Reading> readings_;
-  std::size_t on_disk_ =
-      0;  // chunks that the thread has yet to answer, also of readings that ended
+  std::size_t on_disk_ = 0;  // chunks that the thread has not answered, also of ended readings
   std::optional<Generation> generation_;  // whose workers may open files
   std::function<void()> finished_;
   OffLoop disk_;

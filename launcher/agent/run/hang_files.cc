@@ -23,7 +23,7 @@ std::string PathOf(const std::string& run_folder, Generation generation, const c
   return absl::StrCat(run_folder, "/", kName, ".", generation.value, ".", kind);
 }
 
-// nullopt: no file of ours has this name.
+// nullopt: not the name of a stack file.
 std::optional<int> GenerationIn(const std::string& name) {
   const std::vector<std::string> parts = absl::StrSplit(name, '.');
   int generation = 0;
@@ -34,7 +34,7 @@ std::optional<int> GenerationIn(const std::string& name) {
   return generation;
 }
 
-// One that cannot be removed stays, and takes room.
+// A file that cannot be removed stays; no error is reported.
 void RemoveOld(const std::string& run_folder) {
   std::map<int, std::vector<std::filesystem::path>> files;
   std::error_code error;

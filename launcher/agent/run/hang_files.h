@@ -1,6 +1,6 @@
-// The stacks of hangs in a run's folder: stacks.GENERATION.txt for people and
-// stacks.GENERATION.json for programs, of the newest few generations that hung. Any thread; waits
-// for the disk.
+// The stack files of hangs in a run's folder: stacks.GENERATION.txt for people,
+// stacks.GENERATION.json for programs. Kept for the newest few generations that hung. Any thread;
+// may block on the disk.
 #ifndef DDPRUN_LAUNCHER_AGENT_RUN_HANG_FILES_H_
 #define DDPRUN_LAUNCHER_AGENT_RUN_HANG_FILES_H_
 
@@ -14,11 +14,11 @@ namespace ddprun {
 
 inline constexpr int kHangsKept = 5;
 
-// Where WriteHangFiles() puts the text.
+// The path of the text file that WriteHangFiles() writes.
 std::string HangTextPath(const std::string& run_folder, Generation generation);
 
-// Writes both files, in place of those of an earlier hang of this generation, and removes those of
-// all but the newest kHangsKept generations. The first error.
+// Writes both files, replacing those of an earlier hang of this generation. Removes the files of
+// all but the newest kHangsKept generations. Returns the first error.
 absl::Status WriteHangFiles(const std::string& run_folder, const HangStacks& stacks,
                             const std::string& job, Generation generation);
 

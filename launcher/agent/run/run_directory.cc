@@ -45,7 +45,7 @@ absl::StatusOr<RunDirectory> RunDirectory::Create(const std::string& log_dir,
   auto path = MakeUnique(absl::StrCat(log_dir, "/", RunPrefix(job)));
   if (!path.ok()) return path.status();
   run.path_ = *std::move(path);
-  fs::permissions(run.path_, fs::perms(0755), error);  // logs are for the whole team
+  fs::permissions(run.path_, fs::perms(0755), error);  // the whole team may read logs
   auto owner = MakeLockedFile(RunOwnerFile(run.path_),
                               absl::StrCat(HostName(), "\nagent ", ::getpid(), "\n"));
   if (owner.ok()) {
@@ -54,7 +54,7 @@ absl::StatusOr<RunDirectory> RunDirectory::Create(const std::string& log_dir,
     run.why_not_owned_ = std::string(owner.status().message());
   }
 
-  // A path of a Unix socket has at most 107 bytes, and a TMPDIR may be longer or not writable.
+  // A Unix socket's path has at most 107 bytes; TMPDIR may be longer, or not writable.
   constexpr std::size_t kMaxTemporaryBytes = 70;
   const fs::path temporary = fs::temp_directory_path(error);
   absl::StatusOr<std::string> sockets = absl::UnavailableError("");
@@ -87,7 +87,7 @@ RunDirectory::RunDirectory(RunDirectory&& other) noexcept
       why_no_snapshots_(std::move(other.why_no_snapshots_)),
       owner_(std::move(other.owner_)),
       why_not_owned_(std::move(other.why_not_owned_)) {
-  other.snapshots_.reset();  // nothing is left for it to remove
+  other.snapshots_.reset();  // so that `other` removes nothing
 }
 
 RunDirectory::~RunDirectory() { RemoveTemporary(); }
@@ -142,7 +142,7 @@ MadeFolders MakeWorkerFolders(const std::string& path, Generation generation, Ra
 }
 
 void LinkStandby(const std::string& worker_folder, const std::string& folder) {
-  std::error_code ignored;  // it helps people, and nothing depends on it
+  std::error_code ignored;  // only people use the link
   fs::create_symlink(fs::path(folder).lexically_relative(worker_folder), worker_folder + "/standby",
                      ignored);
 }

@@ -11,7 +11,7 @@
 //     <temporary>/ddprun-<unique>/    sockets, python/; removed when the run ends
 //     /dev/shm/ddprun-<...>/          snapshots; removed when the run ends: snapshot_folder.h
 //
-// The first is torchrun's layout and stays. Used from the agent's thread only.
+// The first is torchrun's layout; it stays when the run ends. Used from the agent's thread only.
 #ifndef DDPRUN_LAUNCHER_AGENT_RUN_RUN_DIRECTORY_H_
 #define DDPRUN_LAUNCHER_AGENT_RUN_RUN_DIRECTORY_H_
 
@@ -30,8 +30,8 @@ namespace ddprun {
 
 class RunDirectory {
  public:
-  // Makes the folders. The error names the folder that cannot be made and why. Where there is no
-  // room for snapshots, snapshots() is empty, why_no_snapshots() says so, and the run goes on.
+  // Makes the folders. The error names the folder that cannot be made, and the reason. Without room
+  // for snapshots the run goes on: snapshots() is empty, and why_no_snapshots() has the reason.
   static absl::StatusOr<RunDirectory> Create(const std::string& log_dir, const std::string& job,
                                              std::uint32_t requeue_number);
 
@@ -42,19 +42,19 @@ class RunDirectory {
   // Makes the folder for Python workers below sockets(): launcher/python/python_path.h.
   absl::Status AddPythonFolder(PythonHooks hooks);
 
-  // Removes sockets() and snapshots(), which the agent's guardian does when the agent cannot.
+  // Removes sockets() and snapshots(). If the agent was killed, its guardian does.
   void RemoveTemporary();
 
   const std::string& path() const { return path_; }
   const std::string& sockets() const { return sockets_; }
-  // What goes in front of a Python worker's PYTHONPATH; "" without AddPythonFolder().
+  // The entry to put first in a Python worker's PYTHONPATH; "" without AddPythonFolder().
   const std::string& python_path() const { return python_path_; }
   std::string snapshots() const { return snapshots_ ? snapshots_->path() : ""; }
   const std::string& why_no_snapshots() const { return why_no_snapshots_; }
-  // Why no later run may ever take this one for over, and remove it; or "".
+  // Why no later run can know that this one is over, and remove it; "": it can.
   const std::string& why_not_owned() const { return why_not_owned_; }
 
-  // Paths alone. Whoever writes a log file of a standby makes its folder.
+  // Paths only. The writer of a standby's log file makes its folder.
   std::string WorkerFolder(Generation generation, LocalRank local_rank) const;
   std::string ErrorFile(Generation generation, LocalRank local_rank) const;
   std::string StandbyFolder(int standby) const;
@@ -72,25 +72,25 @@ class RunDirectory {
   std::string why_not_owned_;
 };
 
-// What the names of this job's run directories begin with; six letters and digits follow.
+// The prefix of the names of this job's run directories; six letters and digits follow.
 std::string RunPrefix(const std::string& job);
-// In a run directory: the name of its host in the first line, locked while its agent lives.
+// The owner file in a run directory. Its first line is the host name. The agent holds a lock on it
+// while it lives.
 std::string RunOwnerFile(const std::string& run);
 
-// What follows waits for the disk: not on the agent's loop.
+// The functions below may block on the disk: do not call them on the agent's loop.
 
-// The first of a generation's folders that could not be made; `error` is "": all were.
+// The first folder of a generation that could not be made; `error` is "": all were made.
 struct MadeFolders {
   LocalRank local_rank;
   std::string error;
-  bool full = false;  // no space, or the quota is used up: worth another call
+  bool full = false;  // no space, or the quota is used up: a later call may succeed
 };
-// Makes the folders of `workers` workers of one generation, the first of which has rank
-// `first_rank`, and their by_rank links, in the run directory at `path`. Another call makes what is
-// missing.
+// Makes the folders of one generation's workers and their by_rank links in the run directory
+// `path`. `first_rank`: the rank of the first worker. A repeated call makes what is missing.
 MadeFolders MakeWorkerFolders(const std::string& path, Generation generation, Rank first_rank,
                               int workers);
-// Shows in the folder of a worker where that is which it wrote as a standby: in `folder`.
+// Links from a worker's folder to `folder`, which has the output of its time as a standby.
 void LinkStandby(const std::string& worker_folder, const std::string& folder);
 
 }  // namespace ddprun

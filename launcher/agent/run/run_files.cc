@@ -12,10 +12,10 @@
 namespace ddprun {
 namespace {
 
-// For what a worker that has failed left in its error file: long for a disk, short beside a lease.
+// The limit for reading a failed worker's error file: long for a disk, short compared to a lease.
 constexpr std::chrono::milliseconds kErrorFileLimit{500};
-// The disk of the log files may be full when workers start. The folders are tried again after these
-// delays, until kFolderLimit: long enough for a person to make room.
+// The log disk may be full when workers start. Making the folders is retried with these delays
+// until kFolderLimit, so that a person can make room.
 constexpr std::chrono::milliseconds kFirstFolderRetry{100};
 constexpr std::chrono::milliseconds kLastFolderRetry{5000};
 constexpr std::chrono::minutes kFolderLimit{2};

@@ -1,7 +1,7 @@
-// RunFiles: the files of one run that an agent makes and reads while workers run: their folders,
-// their error files, the stacks at a hang, and their log files for `ddprun logs`.
+// RunFiles: the files of one run that the agent makes and reads while workers run: folders, error
+// files, stacks of a hang, and log files for `ddprun logs`.
 //
-// Belongs to the agent and its loop's thread. Disks are read and written on another thread.
+// Belongs to the agent and its loop's thread. Another thread does the I/O.
 #ifndef DDPRUN_LAUNCHER_AGENT_RUN_RUN_FILES_H_
 #define DDPRUN_LAUNCHER_AGENT_RUN_RUN_FILES_H_
 
@@ -32,31 +32,30 @@ class RunFiles {
         written_(std::make_shared<WrittenFiles>()),
         logs_({run->path()}, loop, written_) {}
 
-  // Makes the folders of a generation's workers, and calls `done` however long it takes. Where the
-  // disk is full it tries again for a while.
+  // Makes the folders of a generation's workers. If the disk is full, it retries for a while.
+  // Always calls `done`, however long it takes.
   void MakeFolders(Generation generation, Rank first_rank, int workers,
                    std::function<void(const MadeFolders&)> done);
 
-  // The workers of a generation start: those of the one before have left their error files.
+  // The workers of a generation start. Those of the previous one have written their error files.
   void BeginGeneration(Generation generation, Rank first_rank) {
     error_files_.Begin(generation, first_rank);
   }
-  // What a worker that has failed left in its error file, as one text; "": nothing, or it could not
-  // be read in time.
+  // Reads the error file of a failed worker, as one text; "": empty, or not readable in time.
   void ReadErrorFileOf(Generation generation, LocalRank local_rank,
                        std::function<void(const std::string& text)> done);
-  // All that the root cause left there; "": nothing, or it ran elsewhere.
+  // The error file of the root cause; "": empty, or the worker ran on another node.
   std::string ErrorFileOf(const RootCause& cause) const { return error_files_.Of(cause); }
 
-  // Writes them beside the workers' folders: hang_files.h.
+  // Writes the stacks beside the workers' folders: hang_files.h.
   void WriteHangStacks(const HangStacks& stacks, const std::string& job, Generation generation);
   std::string HangStacksPath(Generation generation) const;
 
-  // For whoever else has something to do there, in the same order.
+  // The disk thread, for other work that must keep this order.
   OffLoop* disk() { return &disk_; }
 
-  // The workers' log files, for those who read them from afar; and what is written to them, which
-  // the WriterThread tells.
+  // logs() reads the workers' log files for `ddprun logs`. written() is the WriterThread's record
+  // of its writes to these files.
   LogReads& logs() { return logs_; }
   const std::shared_ptr<WrittenFiles>& written() const { return written_; }
 
@@ -68,7 +67,7 @@ class RunFiles {
     EventLoop::Clock::time_point give_up;
     std::function<void(const MadeFolders&)> done;
   };
-  // Tries again after `pause`, which doubles.
+  // Retries after `pause`, which doubles each time.
   void TryFolders(const FoldersRequest& request, std::chrono::milliseconds pause);
 
   EventLoop* const loop_;

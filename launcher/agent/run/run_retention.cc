@@ -45,7 +45,7 @@ bool IsOwnFolder(const std::string& path) {
          status.st_uid == ::geteuid();
 }
 
-// With the lock; invalid where an agent has it, or the run is not of this host.
+// The locked owner file; invalid: an agent has the lock, or the run is of another host.
 UniqueFd TakeOver(const std::string& run, const std::string& host) {
   UniqueFd owner(::open(RunOwnerFile(run).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
   if (!owner.valid() || ::flock(owner.get(), LOCK_EX | LOCK_NB) != 0) return UniqueFd();
@@ -56,7 +56,7 @@ UniqueFd TakeOver(const std::string& run, const std::string& host) {
   return ours ? std::move(owner) : UniqueFd();
 }
 
-// Those that are over, the newest first.
+// The runs that are over, the newest first.
 std::vector<Run> RunsThatAreOver(const RunsToKeep& keep) {
   std::vector<Run> runs;
   std::error_code error;
@@ -75,7 +75,7 @@ std::vector<Run> RunsThatAreOver(const RunsToKeep& keep) {
   return runs;
 }
 
-// The owner file goes last.
+// Removes the owner file last, so that a partly removed run can still be recognized.
 std::error_code Remove(const std::string& run) {
   std::error_code error;
   std::vector<fs::path> others;

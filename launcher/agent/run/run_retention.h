@@ -1,10 +1,8 @@
-// The run folders that earlier runs of a job left in the folder of logs on this node, and which of
-// them go: logs.keep_runs.
+// Removes folders of earlier runs of a job from the log folder of this node: logs.keep_runs.
 //
-// A folder is removed where all of this is so: its name is that of a run of this job, it is this
-// user's, its owner file names this host, and no agent holds its lock. Whatever else is in the
-// folder of logs, another node's runs and those of versions without an owner file included, is left
-// alone.
+// A folder is removed only if its name is that of a run of this job, this user owns it, its owner
+// file names this host, and no agent holds its lock. All else in the log folder stays, such as runs
+// of other nodes and of versions without an owner file.
 #ifndef DDPRUN_LAUNCHER_AGENT_RUN_RUN_RETENTION_H_
 #define DDPRUN_LAUNCHER_AGENT_RUN_RUN_RETENTION_H_
 
@@ -22,23 +20,23 @@ struct RunsToKeep {
   std::string log_dir;
   std::string job;
   std::string host;
-  int number = 0;  // the newest, with this run's own; 0: all
+  int number = 0;  // keep so many of the newest, this run included; 0: keep all
 };
 
 struct RemovedRuns {
   std::vector<std::string> paths;
-  absl::Status error;  // of the first that could not be removed
+  absl::Status error;  // the first failure
 };
 
-// Removes the oldest. One that is removed in part only is still known to be a run's.
+// Removes the oldest. A folder that was only partly removed is still recognized as a run's.
 RemovedRuns RemoveOldRuns(const RunsToKeep& keep);
 
-// Does it on a thread of its own: nothing waits for a disk that is slow, but the end of this
-// object, for at most a second.
+// Calls RemoveOldRuns on a separate thread. Only the destructor waits for a slow disk, for at most
+// a second.
 class RunRetention {
  public:
   using Done = std::function<void(const RemovedRuns&)>;
-  // `done` is called on that thread, once, where a number is given; it may outlive this object.
+  // Calls `done` on that thread, once, if `keep.number` is not 0; `done` may outlive this object.
   RunRetention(RunsToKeep keep, Done done);
   ~RunRetention();
   RunRetention(const RunRetention&) = delete;

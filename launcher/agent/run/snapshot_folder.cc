@@ -23,8 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMaxNameBytes = 80;  // of the job, in the folder's name
-// Between the making of a folder and of its lock nobody must take it for stale.
+constexpr std::size_t kMaxNameBytes = 80;  // of the job's name, in the folder's name
+// A new folder without a lock is not stale before this age: its lock may be about to be made.
 constexpr std::time_t kNewSeconds = 60;
 
 std::string OwnerPathIn(const std::string& folder) { return absl::StrCat(folder, "/.owner"); }
@@ -33,7 +33,7 @@ std::string Prefix(const SnapshotPlace& place) {
   return absl::StrCat(place.root, "/ddprun-", ::geteuid(), "-");
 }
 
-// What a path may hold of a job's name.
+// The job's name, reduced to what a path may contain.
 std::string NameOf(const std::string& job) {
   std::string name = job.substr(0, kMaxNameBytes);
   for (char& c : name) {
@@ -48,7 +48,7 @@ absl::Status Error(const std::string& what, const std::string& path) {
   return absl::ErrnoToStatus(errno, absl::StrCat("cannot ", what, " ", path));
 }
 
-// Whether no agent has the lock.
+// True: no agent has the lock.
 bool IsFree(const std::string& folder) {
   const UniqueFd fd(::open(OwnerPathIn(folder).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
   return fd.valid() && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0;
@@ -80,7 +80,7 @@ std::vector<std::string> RemoveStaleSnapshots(const SnapshotPlace& place) {
        entry.increment(error)) {
     const std::string path = entry->path();
     if (!absl::StartsWith(path, prefix) || !IsStale(path)) continue;
-    std::error_code ignored;  // somebody else may be at it
+    std::error_code ignored;  // another process may remove it at the same time
     fs::remove_all(path, ignored);
     removed.push_back(path);
   }

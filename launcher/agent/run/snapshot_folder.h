@@ -3,10 +3,10 @@
 //     /dev/shm/ddprun-<user id>-<job>-<requeue number>-<unique>/         mode 0700
 //                                                     .owner    locked while its agent lives
 //
-// The agent makes it when the job starts, and it outlives workers and generations. It is removed
-// when the job ends; by the guardian when the agent was killed; and where both were, by the next
-// ddprun of that user on the node, which finds that nobody holds the lock (flock: the kernel gives
-// it up with the last process that has it, whatever ended that, also in another container).
+// The agent makes it when the job starts. It outlives workers and generations. The agent removes it
+// when the job ends; the guardian does if the agent was killed. If both were killed, the next
+// ddprun of that user on the node removes it, because nobody holds the lock (flock: the kernel
+// drops it with its last holder, also if that one runs in another container).
 #ifndef DDPRUN_LAUNCHER_AGENT_RUN_SNAPSHOT_FOLDER_H_
 #define DDPRUN_LAUNCHER_AGENT_RUN_SNAPSHOT_FOLDER_H_
 
@@ -21,15 +21,15 @@ namespace ddprun {
 
 struct SnapshotPlace {
   std::string root = "/dev/shm";
-  std::string cgroups = "/sys/fs/cgroup";  // version 2; its limits count what is in /dev/shm
+  std::string cgroups = "/sys/fs/cgroup";  // version 2; its limits count /dev/shm
   std::string self_cgroup = "/proc/self/cgroup";
-  std::uint64_t least_room = 64 << 20;  // bytes; a worker still checks for its own state
+  std::uint64_t least_room = 64 << 20;  // bytes; each worker also checks the room for its own state
 };
 
 class SnapshotFolder {
  public:
-  // Removes stale ones, then makes this job's. ResourceExhausted: there is no room, and how much
-  // there is. Other errors name the folder.
+  // Removes stale folders, then makes this job's. ResourceExhausted: not enough room; the message
+  // tells how much there is. Other errors name the folder.
   static absl::StatusOr<SnapshotFolder> Create(const std::string& job, std::uint32_t requeue_number,
                                                const SnapshotPlace& place = {});
 
@@ -38,7 +38,7 @@ class SnapshotFolder {
 
   const std::string& path() const { return path_; }
 
-  // With all that is in it. Also in the guardian, whose copy this is then.
+  // Removes the folder with its content. The guardian calls this on its own copy of the object.
   void Remove();
 
  private:
@@ -48,11 +48,11 @@ class SnapshotFolder {
   UniqueFd owner_;  // the lock
 };
 
-// Bytes that may still be put into the root, by its file system and by every memory limit above
+// Bytes that still fit into the root: by its file system, and by each cgroup memory limit above
 // this process.
 std::uint64_t SnapshotRoom(const SnapshotPlace& place);
 
-// Removes this user's folders that no agent holds; returns their paths.
+// Removes this user's folders that no agent has locked; returns their paths.
 std::vector<std::string> RemoveStaleSnapshots(const SnapshotPlace& place);
 
 }  // namespace ddprun

@@ -67,7 +67,7 @@ void ForkServerProcess::AskNext() {
     } else {
       LogWarning(absl::StrCat("cannot ask the fork server: ", file.status().message()));
     }
-    Feed(ForkServer::ForkAsked{number});  // one that has not got it does not answer in time
+    Feed(ForkServer::ForkAsked{number});  // a lost request shows as a missing answer
   }
 }
 
@@ -90,7 +90,8 @@ void ForkServerProcess::Signal(int signo) {
 }
 
 void ForkServerProcess::Lose() {
-  core_.Step(ForkServer::JobEnded{}, EventLoop::Clock::now());  // what it wants is not possible
+  core_.Step(ForkServer::JobEnded{},
+             EventLoop::Clock::now());  // its actions are not possible any more
   loop_->CancelTimer(timer_);
   if (lives()) Release();
 }
@@ -100,7 +101,7 @@ void ForkServerProcess::Lose() {
 void ForkServerProcess::Perform(const ForkServer::StartServer&) {
   auto process = runner_->Spawn(options_.request);
   if (!process.ok()) {
-    // Not from within the step that has started it.
+    // Post it: not from within the Step that asked for the start.
     loop_->Post([this, how = absl::StrCat("(it did not start: ", process.status().message(), ")")] {
       Feed(ForkServer::ServerEnded{how});
     });
@@ -119,9 +120,9 @@ void ForkServerProcess::Perform(const ForkServer::StartServer&) {
 void ForkServerProcess::Perform(const ForkServer::EndServer&) {
   if (!lives()) return;
   const SpawnedProcess process = Release();
-  RestorePriority(process.pid);  // also dying takes CPU time
+  RestorePriority(process.pid);  // dying needs CPU time, too
   const absl::Status status = runner_->Discard(process);
-  // Unavailable: it died with the guardian, as the agent is about to learn.
+  // Unavailable: the process died with the guardian; the agent will learn of it.
   if (!status.ok() && !absl::IsUnavailable(status)) LogWarning(status.message());
 }
 
@@ -130,9 +131,10 @@ void ForkServerProcess::Perform(const ForkServer::Note& note) { LogInfo(note.tex
 // ---- what happened ----
 
 void ForkServerProcess::OnEnded() {
-  control_->ReadToEnd(process_.pid);  // it may have said why it must not be forked
+  control_->ReadToEnd(process_.pid);  // its last message may tell why it must not be forked
   if (!lives()) return;
-  runner_->SignalGroup(process_.pid, SIGKILL).IgnoreError();  // the zombie keeps the number ours
+  runner_->SignalGroup(process_.pid, SIGKILL)
+      .IgnoreError();  // the zombie keeps the number from being reused
   const SpawnedProcess process = Release();
   const auto status = runner_->Reap(process.pidfd.get());
   const auto outcome = SpawnOutcome(process.outcome_pipe.get());

@@ -1,12 +1,11 @@
-// The fork server of this node: a Python interpreter, started as a worker is, below the guardian,
-// that has imported the modules of --preload and forks standbys (launcher/python/fork_server.py).
+// The fork server of this node: a Python interpreter that has imported the modules of --preload and
+// forks standbys (launcher/python/fork_server.py). It is started below the guardian, like a worker.
 //
-// ForkServer decides; this carries out. FORK=n goes to it over its connection to the control
-// socket, with CPUs, program and arguments as a descriptor. What it forks leaves it at once,
-// becomes a child of the guardian, connects to the control socket by itself and says FORKED=n;
-// Adopt() then makes the guardian keep it. So it is no child of the fork server, whose end ends
-// nobody. What the modules write when they are imported goes to files of its own
-// (RunDirectory::ForkServerFolder).
+// ForkServer decides; this class acts. It sends FORK=n over the server's connection to the control
+// socket; a descriptor carries CPUs, program and arguments. The forked process becomes a child of
+// the guardian at once, connects to the control socket and says FORKED=n; then Adopt() makes the
+// guardian keep it. It is not a child of the fork server, so the server's end ends no standby. The
+// output of the imported modules goes to separate files (RunDirectory::ForkServerFolder).
 //
 // Belongs to the agent and its loop's thread.
 #ifndef DDPRUN_LAUNCHER_AGENT_STANDBYS_FORK_SERVER_PROCESS_H_
@@ -40,13 +39,13 @@ class ForkServerProcess {
   struct Options {
     ForkServer::Options core;
     SpawnRequest request;
-    // What comes with FORK=n, for a worker with this local rank (worker/contract/control.h).
+    // The content of FORK=n for a worker with this local rank (worker/contract/control.h).
     std::function<std::vector<std::string>(LocalRank)> order;
     std::string log_folder;
   };
 
-  // All pointers must outlive this object. `on_change`: the state is another one; on the loop, and
-  // also from within Feed() and Ask().
+  // All pointers must outlive this object. `on_change`: called on the loop when the state has
+  // changed, also from within Feed() and Ask().
   ForkServerProcess(Options options, EventLoop* loop, ProcessRunner* runner, WriterThread* files,
                     ControlSocket* control, std::function<void(ForkServerState)> on_change);
   ~ForkServerProcess();
@@ -57,21 +56,21 @@ class ForkServerProcess {
 
   // Asks for a process; FORKED=number follows, or the state changes.
   void Ask(ForkServer::Number number, LocalRank local_rank);
-  // It has come, or is not wanted any more. False: it was not asked for, or it was lost with a
+  // The process has come, or is no longer wanted. False: it was not asked for, or was lost with a
   // server.
   bool Answered(ForkServer::Number number);
-  // FORKSERVER. Ignored where `peer` is not this one.
+  // The message FORKSERVER. Ignored unless `peer` is this server.
   void Hear(pid_t peer, const ForkServerMsg& message);
 
-  // Whether workers train now: while it imports, it has nice value 5 then.
+  // `trains`: workers train now. Then the server has nice value 5 while it imports.
   void GiveWay(bool trains);
-  // To its group: SIGSTOP and SIGCONT, with those of the agent.
+  // Signals its process group. Passes on the agent's SIGSTOP and SIGCONT.
   void Signal(int signo);
-  // It is dead, with the guardian: forgets it.
+  // The server is dead, like the guardian. Forgets it.
   void Lose();
 
  private:
-  // So many may be asked for and not there yet: more would not fit into its socket.
+  // The limit of open requests: more would not fit into its socket.
   static constexpr std::size_t kMostAsked = 32;
 
   void AskNext();
@@ -79,7 +78,7 @@ class ForkServerProcess {
   void Perform(const ForkServer::EndServer& end);
   void Perform(const ForkServer::Note& note);
   void OnEnded();
-  // Takes it off the loop; what it has written is in its files.
+  // Takes the process off the loop; its output is in its files.
   SpawnedProcess Release();
   bool lives() const { return process_.pidfd.valid(); }
 
@@ -91,7 +90,7 @@ class ForkServerProcess {
   const std::function<void(ForkServerState)> on_change_;
 
   ForkServer core_;
-  std::deque<std::pair<ForkServer::Number, LocalRank>> waiting_;  // it was not asked for them yet
+  std::deque<std::pair<ForkServer::Number, LocalRank>> waiting_;  // not sent to the server yet
   std::set<ForkServer::Number> asked_;
   SpawnedProcess process_;
   std::unique_ptr<LogPump> pump_;

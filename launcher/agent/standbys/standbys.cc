@@ -210,11 +210,11 @@ void Standbys::OnWaiting(pid_t peer) {
 
 void Standbys::OnEnded(Id id) {
   const Standby standby = Release(id);
-  // The zombie keeps the group's number ours.
+  // The zombie keeps the number of its group from being reused.
   runner_->SignalGroup(standby.process.pid, SIGKILL).IgnoreError();
   if (standby.pump) standby.pump->ReadToEnd();
   const auto status = runner_->Reap(standby.process.pidfd.get());
-  // Of one that was a worker it was heard before; one that was forked has none.
+  // A former worker's outcome was read before; a forked process has no outcome pipe.
   const auto outcome = standby.process.outcome_pipe.valid()
                            ? SpawnOutcome(standby.process.outcome_pipe.get())
                            : std::nullopt;
@@ -239,9 +239,9 @@ Standbys::Standby Standbys::Release(Id id) {
 
 void Standbys::Discard(const Standby& standby) {
   if (standby.pump) standby.pump->ReadToEnd();
-  RestorePriority(standby.process.pid);  // also dying takes CPU time
+  RestorePriority(standby.process.pid);  // dying needs CPU time, too
   const absl::Status status = runner_->Discard(standby.process);
-  // Unavailable: it died with the guardian, as the agent is about to learn.
+  // Unavailable: the process died with the guardian; the agent will learn of it.
   if (!status.ok() && !absl::IsUnavailable(status)) LogWarning(status.message());
 }
 
@@ -253,7 +253,8 @@ void Standbys::Signal(int signo) {
 }
 
 void Standbys::Lose() {
-  pool_.Step(StandbyPool::JobEnded{}, EventLoop::Clock::now());  // what it wants is not possible
+  pool_.Step(StandbyPool::JobEnded{},
+             EventLoop::Clock::now());  // its actions are not possible any more
   loop_->CancelTimer(timer_);
   if (fork_server_) fork_server_->Lose();
   while (!standbys_.empty()) {

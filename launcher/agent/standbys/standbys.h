@@ -1,15 +1,15 @@
-// The warm standbys of this node: processes of the job's command that were started ahead of time,
-// have loaded what they need, and wait on the control socket to become workers. And workers that
-// have left their generation and wait there for the next one.
+// The warm standbys of this node: processes of the job's command, started ahead of time, that have
+// loaded their libraries and wait on the control socket to become workers. Workers that left their
+// generation wait here for the next one, too.
 //
-// StandbyPool decides; this carries out. A standby is started as a worker is, below the guardian,
-// with DDPRUN_STANDBY=1 and without a rank. It says STANDBY=waiting; HandOver() gives it the
-// environment and the log files of a worker with GO=1, and from then on it is one. What it writes
-// until then goes to files of its own (RunDirectory::StandbyFolder) and not to the console. Its end
-// is nobody's failure: it is replaced.
+// StandbyPool decides; this class acts. A standby is started below the guardian, like a worker,
+// with DDPRUN_STANDBY=1 and without a rank. It says STANDBY=waiting. HandOver() sends it GO=1 with
+// the environment and log files of a worker, and makes it one. Until then its output goes to
+// separate files (RunDirectory::StandbyFolder), not to the console. The end of a standby is no
+// failure: it is replaced.
 //
-// With a fork server (fork_server_process.h) standbys are forked, and all workers are standbys
-// before: AwaitStart() has one made for each that will start.
+// With a fork server (fork_server_process.h) standbys are forked, and each worker begins as a
+// standby: AwaitStart() has one made for each worker.
 //
 // Belongs to the agent and its loop's thread.
 #ifndef DDPRUN_LAUNCHER_AGENT_STANDBYS_STANDBYS_H_
@@ -43,13 +43,14 @@ class Standbys {
   struct Options {
     StandbyPool::Options pool;
     std::function<SpawnRequest(LocalRank)> request;  // how a standby is started
-    std::string python_path;  // what a new process has in front of PYTHONPATH; "": nothing
+    std::string python_path;  // the first entry in a new process's PYTHONPATH; "": none
     std::optional<ForkServerProcess::Options> fork_server{};
   };
   // A standby that has become a worker.
   struct HandedOver {
-    SpawnedProcess process;  // with the pipes of its log files from now on
-    // Of what it wrote until then; keep it until the worker ends. Null: it was forked.
+    SpawnedProcess process;  // with the pipes of its worker log files
+    // Pumps its output of the time as a standby; keep it until the worker ends. Null: it was
+    // forked.
     std::unique_ptr<LogPump> before;
   };
 
@@ -60,40 +61,39 @@ class Standbys {
   Standbys(const Standbys&) = delete;
   Standbys& operator=(const Standbys&) = delete;
 
-  // What happens in the job: an event of StandbyPool. With JobEnded all are killed, and no process
-  // is left when ProcessRunner::EndOrphans has found nobody.
+  // Takes an event of StandbyPool. JobEnded kills all standbys; none is left once
+  // ProcessRunner::EndOrphans finds no process.
   void Feed(const StandbyPool::Event& event);
 
-  // Starts the fork server, where there is one.
+  // Starts the fork server, if the job has one.
   void Begin();
 
-  // Calls `done`, once, when a process waits for each local rank, as far as the fork server makes
-  // them within `limit`; at once where there is no fork server.
+  // Calls `done` once, when a standby waits for each local rank, or with those that the fork server
+  // made within `limit`; at once if there is no fork server.
   void AwaitStart(Duration limit, std::function<void()> done);
 
-  // A worker has left its generation and waits; `pump` still reads what it writes.
+  // A worker has left its generation and waits; `pump` still reads its output.
   void Adopt(LocalRank local_rank, SpawnedProcess process, std::unique_ptr<LogPump> pump);
 
-  // Makes a worker of a process that waits for this local rank; `env` is that of a worker which is
-  // started, and `folder` is the worker's for its
-  // logs. nullopt: there is none, and the worker is to be started.
+  // Makes a worker of a process that waits for this local rank. `env`: the environment of a started
+  // worker. `folder`: for the worker's logs. nullopt: no process waits; start the worker.
   std::optional<HandedOver> HandOver(LocalRank local_rank, const std::vector<std::string>& env,
                                      const std::string& folder);
 
-  // What a process has said that is no worker. Ignored where it is not one of these.
+  // A message of a process that is no worker. Ignored if it is not one of the standbys.
   void Hear(pid_t peer, const ControlMessage& message);
 
-  // To the group of each: SIGSTOP and SIGCONT, with those of the agent.
+  // Signals the process group of each. Passes on the agent's SIGSTOP and SIGCONT.
   void Signal(int signo);
 
-  // They are dead, with the guardian: forgets them.
+  // The standbys are dead, like the guardian. Forgets them.
   void Lose();
 
  private:
   using Id = StandbyPool::Id;
   struct Standby {
     SpawnedProcess process;
-    std::unique_ptr<LogPump> pump;  // null: it was forked, and writes where the fork server does
+    std::unique_ptr<LogPump> pump;  // null: it was forked, and shares the fork server's output
     bool was_worker = false;
   };
 
@@ -106,9 +106,9 @@ class Standbys {
   void OnWaiting(pid_t peer);
   void OnForked(pid_t peer, std::int64_t number);
   void OnEnded(Id id);
-  // Where that is which it has written until now.
+  // The folder of its output until now.
   std::string FolderOf(Id id, const Standby& standby) const;
-  // Takes it out of standbys_ and off the loop; what it has written is in its files.
+  // Takes it out of standbys_ and off the loop; its output is in its files.
   Standby Release(Id id);
   void Discard(const Standby& standby);
   void TellForkServer(const StandbyPool::Event& event);

@@ -1,5 +1,5 @@
-// NodeBoard: what the agent's loop lets other threads know of its node. Thread-safe; nobody waits
-// for the loop, and the loop for nobody.
+// NodeBoard: facts of the node that the agent's loop publishes for other threads. Thread-safe:
+// readers do not wait for the loop, and the loop does not wait for them.
 #ifndef DDPRUN_LAUNCHER_AGENT_USAGE_NODE_BOARD_H_
 #define DDPRUN_LAUNCHER_AGENT_USAGE_NODE_BOARD_H_
 
@@ -20,12 +20,12 @@ class NodeBoard {
  public:
   struct Facts {
     Generation generation{-1};
-    std::vector<UsageMeter::RankWorker> workers;  // that run
+    std::vector<UsageMeter::RankWorker> workers;  // running
     LogTotals logs;
-    Duration round_trip{};                  // of the last heartbeat that was answered; 0: none
-    std::optional<TimePoint> heartbeat_at;  // when the last was sent
-    Histogram checkpoints;  // how long each took until it was durable, in the agent's life
-    Histogram snapshots;    // the same, in memory
+    Duration round_trip{};                  // of the last answered heartbeat; 0: none
+    std::optional<TimePoint> heartbeat_at;  // when the last one was sent
+    Histogram checkpoints;                  // time until each was durable, over the agent's life
+    Histogram snapshots;                    // the same, in memory
   };
 
   void Set(Facts facts) {

@@ -17,7 +17,7 @@ namespace {
 
 absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
 
-// Of the line "NAME: 123".
+// The number of the line "NAME: 123".
 std::int64_t NumberOf(std::string_view text, absl::string_view name) {
   for (absl::string_view line : absl::StrSplit(View(text), '\n')) {
     std::int64_t value = 0;
@@ -35,11 +35,11 @@ Use operator+(const Use& a, const Use& b) {
 
 std::optional<ProcessUse> ParseProcessUse(pid_t pid, std::string_view stat, std::string_view io,
                                           std::int64_t ticks_per_second, std::int64_t page_bytes) {
-  // The name of the program is in parentheses, and may have any character in it.
+  // The program's name is in parentheses and may contain any character.
   const std::size_t name_end = stat.rfind(')');
   if (name_end == std::string_view::npos || name_end + 2 > stat.size()) return std::nullopt;
   const std::vector<absl::string_view> words = absl::StrSplit(View(stat.substr(name_end + 2)), ' ');
-  // As proc(5) counts them, less the three that are not in `words`.
+  // Field numbers of proc(5), minus the three fields that are not in `words`.
   constexpr std::size_t kUserTime = 11;
   constexpr std::size_t kSystemTime = 12;
   constexpr std::size_t kStarted = 19;

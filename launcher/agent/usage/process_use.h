@@ -1,5 +1,5 @@
-// What one process has used, as /proc says. Reads small files of procfs, which never wait for a
-// disk. Any thread.
+// The CPU time, I/O and memory of one process, from /proc. Reads small files of procfs, which never
+// wait for a disk. Any thread.
 #ifndef DDPRUN_LAUNCHER_AGENT_USAGE_PROCESS_USE_H_
 #define DDPRUN_LAUNCHER_AGENT_USAGE_PROCESS_USE_H_
 
@@ -14,12 +14,12 @@
 
 namespace ddprun {
 
-// The first three only grow in the life of a process.
+// The first three never decrease while the process lives.
 struct Use {
   std::chrono::milliseconds cpu{};  // user and system, by all threads
-  std::int64_t read_bytes = 0;      // by read() and the like; mapped files are not in it
+  std::int64_t read_bytes = 0;      // by read() and similar calls; without mapped files
   std::int64_t written_bytes = 0;
-  std::int64_t resident_bytes = 0;  // now; pages that processes share count for each
+  std::int64_t resident_bytes = 0;  // now; shared pages count for each process
 
   friend bool operator==(const Use&, const Use&) = default;
 };
@@ -30,10 +30,10 @@ struct ProcessUse {
   Use use;
 };
 
-// nullopt: there is no such process. I/O is 0 where another user's process does not show it.
+// nullopt: no such process. I/O is 0 for a process whose I/O this user may not read.
 std::optional<ProcessUse> ReadProcessUse(pid_t pid);
 
-// Of the texts of stat and io; nullopt where the first is none. Pure.
+// Parses the texts of stat and io; nullopt: `stat` is malformed. Pure.
 std::optional<ProcessUse> ParseProcessUse(pid_t pid, std::string_view stat, std::string_view io,
                                           std::int64_t ticks_per_second, std::int64_t page_bytes);
 

@@ -9,9 +9,9 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kMostOfARank = 64;  // of a rank
+constexpr std::size_t kMostOfARank = 64;
 
-// What was used since `before`, which was read of the same process; and all of its memory.
+// The use since `before`, an earlier reading of the same process, and the present memory.
 Use Since(const Use& before, const Use& now) {
   const auto grown = [](const auto& from, const auto& to) { return std::max(to, from) - from; };
   return {grown(before.cpu, now.cpu), grown(before.read_bytes, now.read_bytes),

@@ -1,7 +1,7 @@
-// UsageMeter: what the workers of a node have used, added up over processes that come and go, so
-// that it only grows. A process that begins and ends between two looks is missed.
+// UsageMeter: sums up what the workers of a node have used. The sum includes ended processes, so it
+// never decreases. It misses a process that begins and ends between two looks.
 //
-// Thread-safe. One in an agent's life.
+// Thread-safe. One per agent.
 #ifndef DDPRUN_LAUNCHER_AGENT_USAGE_USAGE_METER_H_
 #define DDPRUN_LAUNCHER_AGENT_USAGE_USAGE_METER_H_
 
@@ -29,14 +29,15 @@ class UsageMeter {
     Use use;
   };
   struct Reading {
-    Use all;                     // CPU and I/O of all workers so far; memory of the running ones
-    std::vector<RankUse> ranks;  // of the running ones; a rank that moved to this node begins at 0
+    Use all;  // CPU and I/O of all workers so far; memory of the running workers
+    std::vector<RankUse>
+        ranks;  // of the running workers; a rank that moved to this node begins at 0
   };
 
-  // Reads /proc of these workers and of what they have started, some 20 µs a process. Not on the
-  // agent's loop: a node may have thousands.
+  // Reads /proc of these workers and their descendants, some 20 µs per process. Do not call it on
+  // the agent's loop: a node may have thousands of processes.
   Reading Look(const std::vector<RankWorker>& workers);
-  // What was read last, of all ranks.
+  // The sum over all ranks, as of the last Look().
   Use last() const;
 
  private:
@@ -44,7 +45,7 @@ class UsageMeter {
 
   mutable std::mutex mutex_;
   // Guarded by mutex_.
-  std::map<Key, Use> processes_;  // that were there at the last look
+  std::map<Key, Use> processes_;  // seen at the last look
   std::map<Rank, Use> ranks_;
   Use all_;
 };

@@ -15,13 +15,13 @@ UsageWatch::UsageWatch(EventLoop* loop, NodeWorkers* workers, std::shared_ptr<Us
   if (board_ != nullptr) TellBoard();
 }
 
-NodeUsage UsageWatch::Tell(Duration round_trip, int stragglers) {
+NodeUsage UsageWatch::Tell(Duration round_trip) {
   const auto now = EventLoop::Clock::now();
   facts_.round_trip = round_trip;
   facts_.heartbeat_at = now;
   LookIfDue(now);
   const Use use = meter_->last();
-  return {use.cpu, use.resident_bytes, round_trip, stragglers};
+  return {use.cpu, use.resident_bytes, round_trip};
 }
 
 void UsageWatch::OnSaved(const SavedMsg& saved) {

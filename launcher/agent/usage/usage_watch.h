@@ -32,7 +32,7 @@ class UsageWatch {
   UsageWatch& operator=(const UsageWatch&) = delete;
 
   // For a heartbeat that is sent now: as it was looked at last.
-  NodeUsage Tell(Duration round_trip, int stragglers);
+  NodeUsage Tell(Duration round_trip);
   // A worker has saved a state. For the board.
   void OnSaved(const SavedMsg& saved);
 

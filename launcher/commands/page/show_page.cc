@@ -22,7 +22,7 @@ int ShowPage(const OperatorCommand& command, OperatorClient& client) {
   const auto page = client.OpenPage(command.job);
   if (!page.ok()) return FailOperator(command, page.status());
   const bool tls = !page->certificate_sha256.empty();
-  const std::string host = page->host.empty() ? HostOfEndpoint(command.endpoint) : page->host;
+  const std::string host = page->host.empty() ? HostOfEndpoint(client.endpoint()) : page->host;
   std::string text =
       absl::StrCat(PageUrl(tls, FormatEndpoint({host, page->port}), page->code, command.job), "\n");
   if (command.verbosity >= 0) {

@@ -44,6 +44,23 @@ struct HttpConfig {
   bool is_private = false;         // nobody sees anything without a session
 };
 
+// The etcd that several rendezvous share, and what this one says there of itself.
+struct EtcdConfig {
+  std::vector<std::string> endpoints;  // HOST:PORT of members; empty: the rendezvous is alone
+  std::string prefix = "/ddprun";      // of all keys
+  // Absolute; empty: none.
+  std::string ca_file;
+  std::string certificate_file;
+  std::string key_file;
+  std::string user;
+  std::string password_file;
+  std::chrono::milliseconds leader_validity = std::chrono::seconds(5);
+  std::string advertised_host;  // where agents reach this one; empty: where it listens
+  int advertised_port = 0;      // 0: where it listens
+
+  bool tls() const { return !ca_file.empty() || !certificate_file.empty(); }
+};
+
 // ddprun rendezvous --listen HOST:PORT
 struct RendezvousCommand {
   std::string socket;       // absolute, of a Unix socket; empty: host and port say where it listens
@@ -53,6 +70,7 @@ struct RendezvousCommand {
   std::string log_file;     // absolute; empty: stderr
   std::string events_file;  // absolute; empty: none
   HttpConfig http;
+  EtcdConfig etcd;
   CredentialsConfig credentials;
   std::string state_dir;  // absolute; empty: without `starter` the jobs end with the process
   bool insecure = false;  // asks nobody who calls
@@ -109,7 +127,7 @@ struct OperatorCommand {
     std::string grep{};                  // a regular expression; empty: all lines
   };
   Kind kind = Kind::kStatus;
-  std::string endpoint;  // HOST:PORT
+  std::string endpoint;  // HOST:PORT; several, with commas; or unix:/PATH
   std::chrono::milliseconds timeout = kDefaultAnswerTimeout;
   CredentialsConfig credentials;
   bool insecure = false;                           // that of a rendezvous on loopback
@@ -141,9 +159,10 @@ struct KubernetesCommand {
   bool jobset = false;
 };
 
-// ddprun doctor [OPTIONS OF A JOB] [COMMAND...]
+// ddprun doctor [OPTIONS OF A JOB] [--etcd HOST:PORT,...] [COMMAND...]
 struct DoctorCommand {
   JobConfig config;  // of the job that is to run here; its command is empty where none was given
+  EtcdConfig etcd;   // to be checked, too
   bool json = false;
 };
 

@@ -368,7 +368,7 @@ absl::Span<const CompletedSubcommand> CompletedSubcommands() {
        SlurmFlags()},
       {"kubernetes", "print the Kubernetes manifest of a job file", CompletedArgument::kFile,
        KubernetesFlags()},
-      {"doctor", "check this node before a job does", CompletedArgument::kNone, RunFlags()},
+      {"doctor", "check this node before a job does", CompletedArgument::kNone, DoctorFlags()},
       {"certs", "make a job CA and node certificates", CompletedArgument::kFolder, CertsFlags()},
       {"python-module", "write the Python module ddprun to a folder", CompletedArgument::kFolder,
        PythonModuleFlags()},

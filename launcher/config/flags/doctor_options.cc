@@ -1,7 +1,11 @@
 // The command line of `ddprun doctor`.
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
+#include "launcher/config/etcd_options.h"
 #include "launcher/config/flags/run_options.h"
 #include "launcher/config/flags/subcommands.h"
 
@@ -13,6 +17,9 @@ constexpr absl::string_view kDoctorUsage =
     "memory,\n"
     "GPUs, the libraries of COMMAND, and credentials. Takes the options of a job, and starts "
     "nothing.\n"
+    "With --etcd also the etcd that several rendezvous share: its members, their leader, how fast "
+    "it\n"
+    "answers, alarms, TLS. It writes nothing there.\n"
     "Exit code 1 if something would keep the job from running.\n"
     "\n"
     "  ddprun doctor [--json] [OPTIONS] [--] [COMMAND [ARGS...]]\n"
@@ -20,21 +27,26 @@ constexpr absl::string_view kDoctorUsage =
 
 }  // namespace
 
-HelpCommand DoctorHelp() { return HelpFor(kDoctorUsage, RunFlags()); }
+HelpCommand DoctorHelp() { return HelpFor(kDoctorUsage, DoctorFlags()); }
 
 // As for a job, but that a command is not needed.
 Command ParseDoctor(const std::vector<std::string>& arguments, const Host& host) {
-  FlagReading reading = ReadFlags(RunFlags(), arguments, Positionals::kEndOptions, host);
+  FlagReading reading = ReadFlags(DoctorFlags(), arguments, Positionals::kEndOptions, host);
   if (auto end = EarlyEnd(reading, DoctorHelp)) return *std::move(end);
   const bool json = reading.IsOn("json");
-  std::erase_if(reading.given, [](const GivenFlag& flag) { return flag.spec->name == "json"; });
+  std::vector<std::string> errors;
+  EtcdConfig etcd = TakeEtcd(reading, host, &errors);
+  if (!errors.empty()) return UsageError(errors);
+  std::erase_if(reading.given, [](const GivenFlag& flag) {
+    return flag.spec->name == "json" || absl::StartsWith(flag.spec->name, "etcd");
+  });
   const bool nothing_to_run = reading.rest.empty() && reading.Find("config") == nullptr;
   if (nothing_to_run) reading.rest = {"true"};
   Command job = MakeRunCommand(reading, host);
   auto* const run = std::get_if<RunCommand>(&job);
   if (run == nullptr) return job;
   if (nothing_to_run) run->config.command.clear();
-  return DoctorCommand{std::move(run->config), json};
+  return DoctorCommand{std::move(run->config), std::move(etcd), json};
 }
 
 }  // namespace ddprun

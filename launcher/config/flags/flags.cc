@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
@@ -61,8 +62,9 @@ constexpr FlagSpec kEverydayFlags[] = {
          "workers on this node (default {}, as in torchrun)"),
     SetsTo("standalone", "rendezvous.endpoint", "",
            "this node alone, no daemon; the default when there is no endpoint"),
-    Sets("rdzv-endpoint", 0, "HOST:PORT", "rendezvous.endpoint",
-         "where the nodes meet (port {port} if left out); started where nobody listens"),
+    Sets("rdzv-endpoint", 0, "HOST:PORT[,...]", "rendezvous.endpoint",
+         "where the nodes meet (port {port} if left out); started where nobody listens, but "
+         "several, which share an etcd, are not"),
     Sets("rdzv-id", 0, "NAME", "rendezvous.id", "name of the job, the same on every node"),
     Sets("max-restarts", 0, "N", "restart.max_restarts",
          "restarts of the whole job before it fails (default {})"),
@@ -156,6 +158,7 @@ constexpr FlagSpec kMetricsFlags[] = {
     Sets("http-key", 0, "FILE", "metrics.http_key", "its key"),
     Sets("http-read-token-file", 0, "FILE", "metrics.http_read_token_file",
          "token that a scraper must show; off loopback there must be one"),
+    Sets("http-host", 0, "NAME", "metrics.http_host", "one more name that scrapers may ask for"),
     SetsTo("metrics-per-rank", "metrics.per_rank", "true", "with series of each rank"),
 };
 
@@ -203,6 +206,21 @@ constexpr FlagSpec kRendezvousFlags[] = {
     Option("munge-socket", 0, "PATH", "of munged, where it is another"),
     Option("state-dir", 0, "DIR",
            "keep the jobs in a journal here: they go on when this process is started again"),
+    Option(
+        "etcd", 0, "HOST:PORT[,...]",
+        "keep the jobs in this etcd: of several rendezvous that do, one leads, and another takes "
+        "over when its host is lost; docs/ha.md"),
+    Option("etcd-prefix", 0, "PATH", "what the keys in etcd begin with (default /ddprun)"),
+    Option("etcd-ca", 0, "FILE", "the authority of etcd's certificates"),
+    Option("etcd-cert", 0, "FILE", "the certificate for etcd, where it asks for one"),
+    Option("etcd-key", 0, "FILE", "its key"),
+    Option("etcd-user", 0, "NAME", "the user in etcd, where it asks for one"),
+    Option("etcd-password-file", 0, "FILE", "its password, in the first line of this file"),
+    Option("leader-validity", 0, "DURATION",
+           "how long a leader that does not reach etcd goes on, 5s to 5min (default 5s); so much "
+           "later a lost node's ranks are given away"),
+    Option("advertise", 0, "HOST[:PORT]",
+           "with --etcd: where agents reach this rendezvous (default: where it listens)"),
     Option("events-file", 0, "FILE",
            "append what happens, as JSON lines (default: events.jsonl in --state-dir)"),
     Option("log-file", 0, "FILE", "log here and not to stderr; SIGHUP opens both files anew"),
@@ -239,7 +257,7 @@ constexpr FlagSpec kInitFlags[] = {
     Sets("nnodes", 0, "N|MIN:MAX", "nodes", "nodes of the job (default {})"),
     Sets("nproc-per-node", 0, "N|auto|gpu|cpu", "nproc_per_node",
          "workers on each node (default gpu where this host has GPUs, else {})"),
-    Sets("rdzv-endpoint", 0, "HOST:PORT", "rendezvous.endpoint",
+    Sets("rdzv-endpoint", 0, "HOST:PORT[,...]", "rendezvous.endpoint",
          "where the nodes meet (port {port} if left out)"),
     Sets("max-restarts", 0, "N", "restart.max_restarts",
          "restarts of the whole job before it fails (default 3)"),
@@ -306,6 +324,18 @@ absl::Span<const FlagSpec> RunFlags() {
   return *flags;
 }
 absl::Span<const FlagSpec> RendezvousFlags() { return kRendezvousFlags; }
+// Those of a job, and those by which a rendezvous finds its etcd.
+absl::Span<const FlagSpec> DoctorFlags() {
+  static const auto* const flags = new std::vector<FlagSpec>([] {
+    std::vector<FlagSpec> all(RunFlags().begin(), RunFlags().end());
+    for (const FlagSpec& row : kRendezvousFlags) {
+      if (!absl::StartsWith(row.name, "etcd")) continue;
+      all.emplace_back(row).group = "An etcd that several rendezvous share";
+    }
+    return all;
+  }());
+  return *flags;
+}
 absl::Span<const FlagSpec> ValidateFlags() { return kValidateFlags; }
 absl::Span<const FlagSpec> InitFlags() { return kInitFlags; }
 absl::Span<const FlagSpec> CertsFlags() { return kCertsFlags; }

@@ -41,6 +41,7 @@ struct FlagSpec {
 
 absl::Span<const FlagSpec> RunFlags();
 absl::Span<const FlagSpec> RendezvousFlags();
+absl::Span<const FlagSpec> DoctorFlags();
 absl::Span<const FlagSpec> ValidateFlags();
 absl::Span<const FlagSpec> InitFlags();
 absl::Span<const FlagSpec> CertsFlags();

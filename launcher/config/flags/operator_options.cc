@@ -23,8 +23,8 @@ namespace {
 using Kind = OperatorCommand::Kind;
 
 constexpr FlagSpec kCommonFlags[] = {
-    {"rdzv-endpoint", 0, "HOST:PORT", FlagEffect::kOption, "", "",
-     "the rendezvous (default 127.0.0.1:{port})"},
+    {"rdzv-endpoint", 0, "HOST:PORT[,...]", FlagEffect::kOption, "", "",
+     "the rendezvous (default 127.0.0.1:{port}); of several the one that leads answers"},
     {"timeout", 0, "DURATION", FlagEffect::kOption, "", "",
      "for each answer of the rendezvous (default {answer})"},
     {"token-file", 0, "FILE", FlagEffect::kOption, "", "",
@@ -250,10 +250,12 @@ class OperatorOptions {
     if (given == nullptr) return;
     if (absl::StartsWith(given->value, "unix:/")) {
       command_.endpoint = given->value;
-    } else if (const auto endpoint = ParseEndpoint(given->value, 1, kDefaultPort)) {
-      command_.endpoint = FormatEndpoint(*endpoint);
+    } else if (const auto endpoints = ParseEndpoints(given->value, 1, kDefaultPort)) {
+      command_.endpoint = *endpoints;
     } else {
-      AddError(*given, "HOST:PORT or unix:/PATH, where `ddprun rendezvous` listens");
+      AddError(*given, absl::StrCat(
+                           "HOST:PORT, where `ddprun rendezvous` listens, or unix:/PATH, or up to ",
+                           kMaxEndpoints, " HOST:PORT with commas"));
     }
   }
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "launcher/config/etcd_options.h"
 #include "launcher/config/flags/run_options.h"
 #include "launcher/config/flags/subcommands.h"
 #include "launcher/config/values.h"
@@ -40,6 +41,8 @@ class RendezvousOptions {
     TakeAddress();
     TakeEnd();
     TakeHttp();
+    command_.etcd = TakeEtcd(reading_, host_, &errors_);
+    if (!command_.etcd.endpoints.empty()) CheckSeveral();
     if (!errors_.empty()) return UsageError(errors_);
     TakeFiles();
     command_.credentials = Credentials(reading_, host_);
@@ -94,6 +97,18 @@ class RendezvousOptions {
     }
     http.names = reading_.FindAll("http-host");
     http.is_private = reading_.IsOn("http-private");
+  }
+
+  // What one of several cannot be.
+  void CheckSeveral() {
+    for (const char* name : {"state-dir", "until-idle"}) {
+      if (reading_.Find(name) == nullptr) continue;
+      errors_.push_back(absl::StrCat("--", name, ": does not go with --etcd"));
+    }
+    if (!command_.socket.empty()) {
+      errors_.push_back(
+          "--etcd: expected --listen HOST:PORT: the others cannot reach a Unix socket");
+    }
   }
 
   // --until-idle and --starter.

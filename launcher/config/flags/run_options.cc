@@ -84,7 +84,8 @@ class RunOptions {
     const FlagSpec& spec = *flag.spec;
     if (spec.effect == FlagEffect::kSetsKey) {
       absl::string_view text = spec.value.empty() ? spec.fixed : flag.value;
-      if (spec.name == "rdzv-endpoint" && absl::EndsWith(text, ":0")) {
+      if (spec.name == "rdzv-endpoint" && absl::EndsWith(text, ":0") &&
+          !absl::StrContains(text, ',')) {
         any_port_ = &flag;  // torchrun's way to say: this node alone, on any port
         text = "";
       } else if (spec.name == "master-addr" && absl::ConsumePrefix(&text, "[")) {
@@ -153,8 +154,7 @@ class RunOptions {
   }
 
   void CheckOptions() {
-    CheckChoice("rdzv-backend", {"c10d", "static", "ddprun"},
-                ", all of which are ddprun's own rendezvous; it needs no etcd");
+    CheckBackend();
     CheckChoice("start-method", {"spawn", "fork", "forkserver"}, "");
     if (const GivenFlag* const interval = reading_.Find("monitor-interval"); interval != nullptr) {
       double seconds = 0;
@@ -175,6 +175,20 @@ class RunOptions {
     Note("start-method", "every worker is a program of its own");
     CheckSignals();
     ApplyModule();
+  }
+
+  void CheckBackend() {
+    const GivenFlag* const backend = reading_.Find("rdzv-backend");
+    if (backend != nullptr && (backend->value == "etcd" || backend->value == "etcd-v2")) {
+      AddError(backend->origin,
+               absl::StrCat("agents do not meet in etcd itself (found ", Quoted(backend->value),
+                            "); start `ddprun rendezvous --etcd HOST:2379` on two hosts or more, "
+                            "and name these hosts: --rdzv-backend c10d --rdzv-endpoint "
+                            "h1:29400,h2:29400"));
+      return;
+    }
+    CheckChoice("rdzv-backend", {"c10d", "static", "ddprun"},
+                ", all of which are ddprun's own rendezvous");
   }
 
   // All that can be listed is handled anyway. Another name would be silently ignored.
@@ -212,6 +226,11 @@ class RunOptions {
       return;
     }
     const bool is_static = backend != nullptr && backend->value == "static";
+    if (is_static && rendezvous.several()) {
+      AddError(backend->origin,
+               "static has one endpoint, where the workers meet; c10d and ddprun take several");
+      return;
+    }
     if (is_static && !rendezvous.endpoint.empty()) TakeMasterOfEndpoint();
     const bool no_endpoint = rendezvous.endpoint.empty();
     // A port alone can go with ranks that a rendezvous gives, an address cannot.

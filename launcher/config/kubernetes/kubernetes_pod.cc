@@ -147,6 +147,8 @@ class PodDefaults {
                                     " a name by which the other pods find index ", "0"));
       }
       rendezvous.endpoint = FormatEndpoint({whole, kDefaultPort});
+    } else if (rendezvous.several()) {
+      return absl::OkStatus();  // they run elsewhere
     } else {
       const Endpoint given = *ParseEndpoint(rendezvous.endpoint, 1, kDefaultPort);
       const absl::string_view first = absl::string_view(given.host).substr(0, given.host.find('.'));

@@ -100,6 +100,28 @@ int SlurmPort(absl::string_view job_id) {
   return static_cast<int>(kLowest + id % kJobs * (1 + kSlurmSparePorts));
 }
 
+namespace {
+
+// Every node of a step can show who it is by MUNGE, which Slurm itself needs.
+void UseMunge(bool insecure, JobDraft* draft) {
+  CredentialsConfig& credentials = draft->config.rendezvous.credentials;
+  const bool shown_otherwise = !credentials.token_file.empty() || !credentials.tls_ca.empty() ||
+                               !credentials.tls_cert.empty() ||
+                               draft->origins.count("rendezvous.munge") != 0;
+  if (!shown_otherwise && !insecure) credentials.munge = true;
+}
+
+// A batch script that was written for torchrun: it names the endpoint, on one of the step's nodes.
+void CompleteNamedEndpoint(const SlurmStep& step, bool insecure, JobDraft* draft) {
+  JobConfig& config = draft->config;
+  if (config.rendezvous.autostart != "true" || step.nodes == 1 || config.nodes.max == 1) return;
+  config.place.ends_with_process = true;
+  config.place.node_name = step.node_name;
+  UseMunge(insecure, draft);
+}
+
+}  // namespace
+
 absl::Status ApplySlurm(const SlurmStep& step, const Host& host, bool insecure, JobDraft* draft) {
   const auto given = [&](const char* key) { return draft->origins.count(key) != 0; };
   JobConfig& config = draft->config;
@@ -110,6 +132,7 @@ absl::Status ApplySlurm(const SlurmStep& step, const Host& host, bool insecure, 
   }
   if (given("rendezvous.endpoint") || !config.spec.master_addr.empty() ||
       rendezvous.node_rank >= 0) {
+    CompleteNamedEndpoint(step, insecure, draft);
     return absl::OkStatus();
   }
   if (!step.one_task_each) {
@@ -153,10 +176,7 @@ absl::Status ApplySlurm(const SlurmStep& step, const Host& host, bool insecure, 
   // With nodes to spare any of them may get any rank; host names decide, as for Slurm.
   const bool all_take_part = config.nodes.min == step.nodes && config.nodes.max == step.nodes;
   if (all_take_part) rendezvous.node_rank = step.node_id;
-  const CredentialsConfig& credentials = rendezvous.credentials;
-  const bool shown_otherwise = !credentials.token_file.empty() || !credentials.tls_ca.empty() ||
-                               !credentials.tls_cert.empty() || given("rendezvous.munge");
-  if (!shown_otherwise && !insecure) rendezvous.credentials.munge = true;
+  UseMunge(insecure, draft);
   return absl::OkStatus();
 }
 

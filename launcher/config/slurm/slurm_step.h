@@ -37,7 +37,8 @@ int SlurmPort(absl::string_view job_id);
 inline constexpr int kSlurmSparePorts = 3;
 // Sets in `draft` what its user has left open: the rendezvous, its id and MUNGE, the nodes, this
 // node's rank, the workers, and the times that fit in Slurm's KillWait. The error is for the user.
-// The draft says by itself where nodes meet, or has one node: nothing but the workers is set.
+// The draft says by itself where nodes meet, or has one node: nothing but the workers is set; and
+// MUNGE, where the rendezvous is to be started on one of the nodes.
 absl::Status ApplySlurm(const SlurmStep& step, const Host& host, bool insecure, JobDraft* draft);
 
 }  // namespace ddprun

@@ -15,42 +15,41 @@ namespace ddprun {
 
 // A scope of names, like std::ios_base: Supervisor::SpawnWorkers is one of them.
 struct SupervisorActions {
-  // To the rendezvous, on the session that is open. Join, Stopped and HeldStates say which states
-  // this node holds, and Stopped what the last collectives of its workers were: the agent fills
-  // that in.
+  // Send this to the rendezvous on the open session. The agent fills in the states that this node
+  // holds (Join, Stopped, HeldStates) and the last collectives of its workers (Stopped).
   struct Send {
     Header header;
     AgentMessage message;  // no Heartbeat
     bool operator==(const Send&) const = default;
   };
-  // The same for a heartbeat, which is done before all else that is to be done, but after the Join
-  // of its session. The agent fills in which states this node holds, where that has changed.
+  // Send a heartbeat. It overtakes all other actions but the Join of its session. The agent fills
+  // in the states that this node holds, if they have changed.
   struct SendHeartbeat {
     Header header;
     Heartbeat heartbeat;
-    bool with_progress = false;  // a generation runs: and how far its workers are
-    Duration round_trip{};       // of the last one that was answered: the agent puts it in, too
+    bool with_progress = false;  // a generation runs: the agent also fills in its workers' progress
+    Duration round_trip{};       // of the last heartbeat that was answered; the agent fills it in
     bool operator==(const SendHeartbeat&) const = default;
   };
-  // End what the workers have left behind, and give up whoever does not end. Step(NodeCleared) when
-  // no process of theirs is left, or within 2 s: the rendezvous is about to hear which are.
+  // End all processes that the workers have left behind. Answer: NodeCleared, when none is left or
+  // after 2 s; it names those that SIGKILL did not end.
   struct ClearNode {
     bool operator==(const ClearNode&) const = default;
   };
-  // No worker runs: look which states there are on the disk. Step(StatesFound), however long it
-  // takes; a Join or Stopped that goes out before says that the states are pending.
+  // No worker runs: look which states are on the disk. Answer: StatesFound, however long it takes.
+  // Until then Join and Stopped say that the states are pending.
   struct ScanStates {
     RunId run_id{};  // of LookAgain; 0: none
     bool operator==(const ScanStates&) const = default;
   };
-  // Hold a port for the store of rank 0, should it run here; a fresh one where no worker runs and
-  // the last one was given to workers. Step(PortOffered).
+  // Hold a port for the store of rank 0, in case rank 0 will run here. A new port, if no worker
+  // runs and workers have had the last one. Answer: PortOffered.
   struct OfferPort {
     bool workers_running = false;
     bool operator==(const OfferPort&) const = default;
   };
   // Rank 0 of this generation is here: serve an empty store for torch on this port, in place of the
-  // store before. Step(StoreOpened) when clients of all nodes can connect, or StoreFailed.
+  // earlier store. Answer: StoreOpened, when clients of all nodes can connect, or StoreFailed.
   struct OpenStore {
     Generation generation;
     std::string master_addr;
@@ -62,28 +61,28 @@ struct SupervisorActions {
   struct CloseStore {
     bool operator==(const CloseStore&) const = default;
   };
-  // This node's part of the job is over: no standby has anything to wait for.
+  // This node's part of the job is over: end the standbys.
   struct EndStandbys {
     bool operator==(const EndStandbys&) const = default;
   };
-  // Make the folders of this node's workers. Step(FoldersReady), however long it takes; nothing
-  // waits for it but SpawnWorkers.
+  // Make the folders of this node's workers. Answer: FoldersReady, however long it takes. Only
+  // SpawnWorkers waits for it.
   struct PrepareFolders {
     Generation generation;
     Rank first_rank;
     bool operator==(const PrepareFolders&) const = default;
   };
-  // Read what a worker that has failed left in its error file. Step(ErrorFileRead) within half a
-  // second, and in the order in which they were asked for.
+  // Read the error file of a failed worker. Answer: ErrorFileRead within 0.5 s, in the order of the
+  // requests.
   struct ReadErrorFile {
     Generation generation;
     LocalRank local_rank;
     bool operator==(const ReadErrorFile&) const = default;
   };
-  // Start every worker of this node, one after the other; what else is to be done goes on beside
-  // it. Step(WorkerSpawned or SpawnFailed) for each, in any order and however long it takes: a
-  // program may be on a disk that does not answer. A SignalWorkers that comes before that is for
-  // what is there of it.
+  // Start every worker of this node, one after the other, beside all other actions. Answers:
+  // WorkerSpawned or SpawnFailed for each worker, in any order and however long it takes: a program
+  // may be on a disk that does not answer. A SignalWorkers before the answer goes to the process
+  // that exists by then.
   struct SpawnWorkers {
     Generation generation;
     Assignment assignment;
@@ -93,28 +92,29 @@ struct SupervisorActions {
   struct AllWorkersRun {
     bool operator==(const AllWorkersRun&) const = default;
   };
-  // Once for each Start, before its workers are ended. Start no more workers; Step(SpawnFailed) for
-  // each worker that has not been started.
+  // Start no more workers of this generation. Comes once for each Start, before its workers are
+  // ended. Answer: SpawnFailed for each worker that was not started.
   struct GenerationEnded {
     bool operator==(const GenerationEnded&) const = default;
   };
-  // To the process groups of these workers.
+  // Send the signal to the process groups of these workers.
   struct SignalWorkers {
     int signo = 0;
     std::vector<LocalRank> local_ranks;
     bool operator==(const SignalWorkers&) const = default;
   };
-  // Over the control socket, to workers that speak it: make a checkpoint now.
+  // Ask these workers, over the control socket, to make a checkpoint now.
   struct AskWorkersToSave {
     std::vector<LocalRank> local_ranks;
     bool operator==(const AskWorkersToSave&) const = default;
   };
-  // The generation is over: these are to leave it. Step(WorkerLeft) for each, unless it ends.
+  // The generation is over: ask these workers to leave it. Answer: WorkerLeft for each, or
+  // WorkerEnded.
   struct AskWorkersToLeave {
     std::vector<LocalRank> local_ranks;
     bool operator==(const AskWorkersToLeave&) const = default;
   };
-  // Copy the stacks of these workers. Step(WorkerStacksTaken), however long it takes.
+  // Copy the stacks of these workers. Answer: WorkerStacksTaken, however long it takes.
   struct TakeWorkerStacks {
     struct Worker {
       Rank rank;
@@ -126,19 +126,19 @@ struct SupervisorActions {
     std::vector<Worker> workers;
     bool operator==(const TakeWorkerStacks&) const = default;
   };
-  // No rank moves: show a person where all of them are, and keep it.
+  // A hang was called: show the stacks of all ranks to a person, and keep them in a file.
   struct ShowHangStacks {
     Generation generation;
     HangStacks stacks;
     bool operator==(const ShowHangStacks&) const = default;
   };
-  // From `at` on no worker of this node may run, whatever happens to the agent until then; nullopt:
-  // no such time. Replaces the one before. For the guardian, which kills in the agent's place.
+  // The guardian kills every worker of this node at `at`, if the agent has not. Replaces the
+  // earlier time; nullopt: there is none.
   struct SetFence {
     std::optional<TimePoint> at;
     bool operator==(const SetFence&) const = default;
   };
-  // Something a person should read.
+  // A line of the log.
   struct Note {
     std::string text;
     bool operator==(const Note&) const = default;
@@ -149,11 +149,10 @@ struct SupervisorActions {
     RunId run_id;
     bool operator==(const FolderClaim&) const = default;
   };
-  // The last action ever: no worker is left (or the Note before says which).
+  // The last action: no worker is left, or the Note before it names those that are.
   struct Exit {
     Verdict verdict;
-    // Its rank 0 ran here, and no generation of the job comes after it: the folder is to be
-    // released.
+    // Rank 0 of the job's last generation ran here: release its folder of checkpoints.
     std::optional<FolderClaim> claim{};
     bool operator==(const Exit&) const = default;
   };

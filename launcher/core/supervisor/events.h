@@ -14,69 +14,68 @@ namespace ddprun {
 
 // A scope of names, like std::ios_base: Supervisor::WorkerEnded is one of them.
 struct SupervisorEvents {
-  // First, once: the agent begins to connect.
+  // The agent begins to connect. The first event, once.
   struct AgentStarted {};
-  // A session is open. The one before it, if any, was lost.
+  // A session is open. An earlier one was lost before.
   struct SessionOpened {};
   struct Received {
     Header header;
     RendezvousMessage message;
   };
-  // The session broke, or one more attempt to open one failed.
+  // The session broke, or an attempt to open one failed.
   struct SessionLost {
     std::string reason;
-    // The connection was refused: nobody listened there at a moment after `attempt_started_at`, so
-    // the next rendezvous gives every agent a whole lease from later than that.
+    // The connection was refused: at some moment after `attempt_started_at` nobody listened there.
+    // So the next rendezvous starts later, and gives every agent a whole lease from its start.
     bool refused = false;
     TimePoint attempt_started_at{};
     bool denied = false;  // one side does not take the other's credentials
   };
-  // The folders of a generation exist, or one could not be made: `error` says why, `local_rank`
-  // whose.
+  // The answer to PrepareFolders. `error` says why the folder of `local_rank` could not be made.
   struct FoldersReady {
     Generation generation;
     LocalRank local_rank;
     std::string error;  // "": all are there
   };
-  // Its program runs.
+  // The worker's process has executed its program.
   struct WorkerSpawned {
     LocalRank local_rank;
     int pid = 0;
   };
   struct SpawnFailed {
     LocalRank local_rank;
-    int exit_code = 0;       // 126 or 127, as a shell would give
+    int exit_code = 0;       // 126 or 127, as of a shell
     std::string reason;      // "./trian: no such file"
-    bool permanent = false;  // the command itself cannot be executed, today or tomorrow
+    bool permanent = false;  // trying again cannot help
   };
-  // The worker said something over the control socket that has no event of its own here, and not
-  // of its progress alone (a step, a phase of the program's own): it may listen as well.
+  // The worker sent a control message that has no event of its own here. Steps and phases do not
+  // count: a program that sends only these may not read answers.
   struct WorkerSpoke {
     LocalRank local_rank;
-    bool checkpoints = false;  // and it was about a state: it can be asked for a checkpoint
-    bool listens = true;       // false: it may only tell, and hear nothing
+    bool checkpoints = false;  // the message was about a state: the worker can make a checkpoint
+    bool listens = true;       // false: the worker may send only, and read nothing
   };
-  // The worker can leave this generation, and go on in the next one: AskWorkersToLeave.
+  // The worker can leave this generation and continue in the next one: AskWorkersToLeave.
   struct WorkerStays {
     LocalRank local_rank;
   };
-  // It has left, and holds nothing of the generation any more.
+  // The worker has left its generation, and holds nothing of it any more.
   struct WorkerLeft {
     LocalRank local_rank;
   };
-  // The worker reported it over the control socket.
+  // The worker has saved this step, as it reports over the control socket.
   struct CheckpointReported {
     LocalRank local_rank;
     std::int64_t step = 0;
   };
-  // It could not be saved; `failures` so far, as the worker counts them.
+  // A checkpoint of this step could not be saved. `failures`: all so far, counted by the worker.
   struct CheckpointFailureReported {
     LocalRank local_rank;
     std::int64_t step = 0;
     std::int64_t failures = 0;
     std::string reason;
   };
-  // It is there, and not whole.
+  // A checkpoint of this step is damaged.
   struct CheckpointDamageReported {
     LocalRank local_rank;
     std::int64_t step = 0;
@@ -98,8 +97,7 @@ struct SupervisorEvents {
     std::int64_t ended_at_ms = 0;  // wall clock, for people
     bool oom_killed = false;
   };
-  // What a worker of this generation left in its error file; "": nothing, or it could not be read
-  // in time.
+  // The answer to ReadErrorFile. "": the file is empty, or was not read in time.
   struct ErrorFileRead {
     Generation generation;
     LocalRank local_rank;
@@ -107,19 +105,19 @@ struct SupervisorEvents {
   };
   struct SignalReceived {
     int signo = 0;
-    bool durable = false;  // this node knows of a state on some disk
+    bool durable = false;  // this node knows of a durable state
   };
-  // A later life of this job runs, and this one did not hear of it.
+  // The job runs elsewhere with a later requeue number.
   struct Superseded {
     std::string reason;
   };
-  // The answers to ClearNode, ScanStates and OfferPort. `port` is 0 where there is none.
+  // The answers to ClearNode, ScanStates and OfferPort.
   struct NodeCleared {
-    std::vector<StuckProcess> stuck{};  // SIGKILL has not ended them; StuckProcessEnded follows
+    std::vector<StuckProcess> stuck{};  // SIGKILL has not ended them; StuckProcessEnded tells later
   };
   struct StatesFound {};
   struct PortOffered {
-    int port = 0;
+    int port = 0;  // 0: there is none
   };
   // The answers to OpenStore.
   struct StoreOpened {
@@ -137,11 +135,11 @@ struct SupervisorEvents {
   struct StuckProcessEnded {
     int pid = 0;
   };
-  // A restart is over, or was cut short by another one.
+  // A restart has ended, or another one has interrupted it.
   struct RestartMeasured {
     RestartTimes times;
   };
-  // Every worker of this generation is at work. `took`: since they were spawned.
+  // Every worker of this generation is at work. `took`: the time since the spawn.
   struct StartMeasured {
     Generation generation;
     Duration took{};
@@ -152,7 +150,7 @@ struct SupervisorEvents {
     StackRequestId request;
     EncodedStackTree tree;
   };
-  // The guardian was killed, and with it every worker. How they ended is lost.
+  // The guardian was killed, and every worker with it. Their exit codes are not known.
   struct WorkersLost {
     std::string reason;
   };

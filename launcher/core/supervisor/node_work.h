@@ -1,4 +1,4 @@
-// NodeWork: what a node does in one generation. A value; the next assignment replaces it whole.
+// NodeWork: the work of a node in one generation. A value; the next assignment replaces all of it.
 #ifndef DDPRUN_LAUNCHER_CORE_SUPERVISOR_NODE_WORK_H_
 #define DDPRUN_LAUNCHER_CORE_SUPERVISOR_NODE_WORK_H_
 
@@ -17,24 +17,24 @@ namespace ddprun {
 struct NodeWork {
   struct Worker {
     int pid = 0;
-    bool alive = false;     // also while it is being started
-    bool starting = false;  // the agent has yet to answer SpawnWorkers for it
-    bool speaks = false;    // the control socket, and not of its progress alone
-    bool stays = false;     // it can leave the generation instead of ending
+    bool alive = false;     // true while it is being started, too
+    bool starting = false;  // the agent has not answered SpawnWorkers for it
+    bool speaks = false;    // it uses the control socket for more than progress
+    bool stays = false;     // it can leave the generation without ending
     std::optional<std::int64_t> step;
-    std::int64_t checkpoint_failures = 0;  // the highest number that it told
+    std::int64_t checkpoint_failures = 0;  // the highest count that it told
     std::string error_kind;
     std::string error_text;
-    // And its error file has yet to be read.
+    // It has ended, and its error file is not read yet.
     std::optional<SupervisorEvents::WorkerEnded> ended;
   };
   struct Folders {
-    bool ready = false;  // or `error` says why not
+    bool ready = false;  // or `error` has the reason
     LocalRank local_rank;
     std::string error;
   };
 
-  // Of torch, that this node serves for the generation.
+  // torch's store, if this node serves it for the generation.
   enum class Store { kNone, kOpening, kOpen, kFailed };
 
   Generation generation{-1};  // before the first assignment
@@ -42,17 +42,17 @@ struct NodeWork {
   Folders folders;
   Store store = Store::kNone;
   std::string why_no_store;                // kFailed
-  std::string store_elsewhere;             // where a worker looks for it; empty: none does
+  std::string store_elsewhere;             // where a worker looks for the store; empty: none does
   std::vector<Worker> workers;             // by local rank
-  bool tells = false;                      // one of them has told how far it is
-  std::optional<std::int64_t> checkpoint;  // the newest that was reported
-  std::int64_t last_ended_ms = 0;          // wall clock, when a worker ended last
+  bool tells = false;                      // a worker has told its progress
+  std::optional<std::int64_t> checkpoint;  // the newest that a worker reported
+  std::int64_t last_ended_ms = 0;          // wall clock time of the last worker's end
   std::optional<Duration> start;           // StartMeasured
-  // Those that hang and were told to end, and when they are killed.
+  // The workers that hang and were told to end, and the time of their SIGKILL.
   std::vector<LocalRank> hung;
   std::optional<TimePoint> kill_hung_at;
-  std::optional<TimePoint> leave_until;  // when workers that were asked to leave are ended
-  // What was said, to be said again on the next session.
+  std::optional<TimePoint> leave_until;  // when to end workers that were asked to leave
+  // The messages of this generation, repeated on each new session.
   bool acknowledged = false;
   std::vector<WorkerExited> exits;
   std::optional<Stopped> stopped;
@@ -60,20 +60,20 @@ struct NodeWork {
   Rank RankOf(LocalRank local_rank) const {
     return Rank{assignment.first_rank.value + local_rank.value};
   }
-  Worker* Find(LocalRank local_rank);                              // nullptr: there is none
-  std::vector<LocalRank> Alive() const;                            // or being started
+  Worker* Find(LocalRank local_rank);                              // nullptr: no such worker
+  std::vector<LocalRank> Alive() const;                            // starting ones included
   std::vector<LocalRank> AliveHung() const;                        // of `hung`
   std::vector<LocalRank> AliveOthers(bool that_stay) const;        // not of `hung`
-  std::vector<LocalRank> Speaking() const;                         // and alive
-  std::vector<LocalRank> WithProgram() const;                      // alive, and not being started
-  bool AnyStarts() const;                                          // is being started
-  std::string Describe(const std::vector<LocalRank>& some) const;  // for people, with their pids
+  std::vector<LocalRank> Speaking() const;                         // speaks and alive
+  std::vector<LocalRank> WithProgram() const;                      // alive and not starting
+  bool AnyStarts() const;                                          // any worker is starting
+  std::string Describe(const std::vector<LocalRank>& some) const;  // for people, with pids
   bool AwaitsErrorFile() const;
   std::optional<std::int64_t> NewestStep() const;
-  // Nothing more is expected of any worker.
+  // Stops expecting anything of the workers.
   void Abandon();
 
-  // What the rendezvous is told of a worker's end.
+  // The report of a worker's end to the rendezvous.
   WorkerExited ReportOf(LocalRank local_rank, ExitStatus status) const;
   WorkerExited ReportOf(const SupervisorEvents::WorkerEnded& ended,
                         const std::string& error_file_text) const;

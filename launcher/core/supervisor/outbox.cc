@@ -105,7 +105,7 @@ void SupervisorOutbox::OnPortOffered(int port) {
   if (awaited_ != Awaited::kPortOffered) return;
   awaited_ = Awaited::kNothing;
   auto* const send = held_.empty() ? nullptr : std::get_if<Send>(&held_.front().action);
-  if (send == nullptr) return;  // the session of its message is over
+  if (send == nullptr) return;  // the session of the message is over
   if (auto* const join = std::get_if<Join>(&send->message)) join->offered_port = port;
   if (auto* const stopped = std::get_if<Stopped>(&send->message)) stopped->offered_port = port;
 }

@@ -1,4 +1,4 @@
-// SupervisorOutbox: what was decided and has not been done, and in which order it is done. Pure.
+// SupervisorOutbox: orders the actions that are decided and not performed yet. Pure.
 #ifndef DDPRUN_LAUNCHER_CORE_SUPERVISOR_OUTBOX_H_
 #define DDPRUN_LAUNCHER_CORE_SUPERVISOR_OUTBOX_H_
 
@@ -11,44 +11,44 @@
 
 namespace ddprun {
 
-// The actions, in the order in which they were decided, but for heartbeats, which come first. What
-// comes after ClearNode or OfferPort waits for its answer.
+// Actions keep the order of their decisions, but heartbeats overtake them. Actions after ClearNode
+// or OfferPort wait for its answer.
 class SupervisorOutbox : private SupervisorActions {
  public:
   void Push(Action action);
-  // Before all that waits: what comes after Exit is not done.
+  // Puts the action first: actions after Exit are not performed.
   void PushFirst(Action action);
-  // Where workers were started since it was done last, or `always`.
+  // Pushes ClearNode. It is performed if workers were started since the last one, or if `always`.
   void Clear(bool always = false);
-  // A Join or Stopped, and before it the port; where no worker runs, the states are looked for.
+  // Pushes a Join or Stopped, and OfferPort before it. If no worker runs, scans for states.
   void Report(Send send, bool workers_running);
-  // Looks for states where what was found is old; nothing waits for it.
+  // Starts a scan for states if the last result is outdated. No action waits for it.
   void ScanAhead();
-  // What is looked for from now on answers this request too. `run_id` 0: as it was.
+  // Scans that begin from now on answer this request. `run_id` 0: unchanged.
   void Heard(LookId asked, RunId run_id = {}) {
     asked_ = asked;
     if (run_id != RunId{}) run_id_ = run_id;
   }
-  // No worker runs: looks for states, whatever was found before, and owes them.
+  // No worker runs: scans for states, whatever was found before. The rendezvous waits for the
+  // result.
   void ScanAgain();
-  // They leave things behind, and what was found on the disk will be old.
+  // Workers start: the node will need clearing, and the last scan becomes outdated.
   void WorkersStart();
-  // They were for a session that is over.
+  // The session is over: drops its messages.
   void DropMessages();
-  // The workers are lost: what was to be done for them, or waits for what they left behind, cannot
-  // be done. That their generation has ended stays true. Returns what the agent was to exit with,
-  // where that was decided.
+  // The workers are lost: drops all actions except GenerationEnded. Returns the verdict of a
+  // dropped Exit.
   std::optional<Verdict> OnWorkersLost();
 
-  // False: it was not waited for.
+  // False: it was not awaited.
   bool OnNodeCleared();
-  // Set: the rendezvous waits for the states. The value names the look that found them.
+  // Set: the rendezvous waits for the states. The value names the scan that found them.
   std::optional<LookId> OnStatesFound();
-  // Of what was found, or of the scan in progress.
+  // The request that the scan in progress answers, else the one of the last scan.
   LookId look() const { return scanning_ ? scan_look_ : found_look_; }
   void OnPortOffered(int port);
 
-  // What is to be done next; nullopt: nothing, or it waits for an answer.
+  // The next action; nullopt: none, or an answer is awaited.
   std::optional<Action> Next();
   bool empty() const { return held_.empty(); }
 
@@ -57,9 +57,9 @@ class SupervisorOutbox : private SupervisorActions {
   struct Held {
     Action action;
     Awaited answer = Awaited::kNothing;
-    bool always = false;  // also where nothing seems to need it
+    bool always = false;  // even if nothing seems to need it
   };
-  // nullopt: there is none, or the Join of its session has yet to be sent.
+  // nullopt: none, or the Join of its session is not sent yet.
   std::optional<Action> NextHeartbeat();
   void MarkPendingStates(Action* action);
 
@@ -67,10 +67,10 @@ class SupervisorOutbox : private SupervisorActions {
   Awaited awaited_ = Awaited::kNothing;
   bool scanning_ = false;
   bool scan_needed_ = true;
-  bool owes_states_ = false;  // a message said that they are pending, or they were asked for
+  bool owes_states_ = false;  // a message called them pending, or they were requested
   bool again_ = false;        // the scan in progress began too early
-  LookId asked_;              // by the rendezvous, last
-  RunId run_id_;              // as it was told with that
+  LookId asked_;              // the rendezvous's newest request
+  RunId run_id_;              // as told with asked_
   LookId scan_look_;
   LookId found_look_;
   bool clear_needed_ = false;

@@ -1,4 +1,4 @@
-// The states of a Supervisor, and which may follow which.
+// The states of a Supervisor and their allowed transitions.
 #ifndef DDPRUN_LAUNCHER_CORE_SUPERVISOR_STATE_H_
 #define DDPRUN_LAUNCHER_CORE_SUPERVISOR_STATE_H_
 
@@ -10,7 +10,7 @@ enum class SupervisorState {
   kRunning,
   kStopping,
   kLeaving,
-  kFenced,  // the lease is over; the workers are dying of SIGKILL
+  kFenced,  // the lease is over; the workers got SIGKILL
   kDone,
   kFailed
 };

@@ -16,14 +16,14 @@ class StuckList {
  public:
   bool empty() const { return told_.processes.empty(); }
   void Set(std::vector<StuckProcess> processes, TimePoint now);
-  // The list without this process; nullopt: it is not in it.
+  // The list without this process; nullopt: not in the list.
   std::optional<std::vector<StuckProcess>> Without(int pid, TimePoint now) const;
-  // Into a Join, Stopped or Heartbeat; all else stays as it is.
+  // Adds the list to a Join, Stopped or Heartbeat; leaves other actions unchanged.
   void AddTo(SupervisorActions::Action* action, TimePoint now) const;
 
  private:
   StuckProcesses told_;
-  TimePoint seen_at_;  // they were as told_ has it
+  TimePoint seen_at_;  // the time of told_
 };
 
 }  // namespace ddprun

@@ -25,7 +25,7 @@ void CollapsingConsole::Leave(int local_rank) {
 }
 
 void CollapsingConsole::Write(int local_rank, std::string_view lines) {
-  constexpr int kBatch = 256;  // so that a read full of short lines does not pile up
+  constexpr int kBatch = 256;  // so that many short lines of one read do not pile up
   const auto now = EventLoop::Clock::now();
   for (int i = 1; !lines.empty(); ++i) {
     const std::size_t newline = lines.find('\n');
@@ -49,7 +49,7 @@ void CollapsingConsole::ShowDue() {
 }
 
 void CollapsingConsole::Show(const std::vector<LineCollapser::Group>& groups) {
-  // Neighbours of the same workers are written together.
+  // Neighbouring groups of the same workers are written together.
   for (std::size_t first = 0; first < groups.size();) {
     std::string lines;
     std::size_t next = first;

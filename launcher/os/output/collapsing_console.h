@@ -1,5 +1,5 @@
-// One console behind a LineCollapser: the lines of this node's workers, those that are alike once,
-// with the set of their ranks in the prefix ("[default0-7]:NCCL version 2.22.3").
+// A console behind a LineCollapser: equal lines of this node's workers appear once, with the set of
+// their ranks in the prefix ("[default0-7]:NCCL version 2.22.3").
 //
 // Belongs to the agent and its loop's thread.
 #ifndef DDPRUN_LAUNCHER_OS_OUTPUT_COLLAPSING_CONSOLE_H_
@@ -22,10 +22,10 @@ namespace ddprun {
 
 class CollapsingConsole {
  public:
-  // A line is shown at most this much later than it came.
+  // A line is delayed by at most this time.
   static constexpr std::chrono::milliseconds kHold{50};
 
-  // The prefix of a line that these local ranks wrote, with its colour.
+  // The coloured prefix of a line that these local ranks wrote.
   using Prefix = std::function<std::string(const std::vector<int>& local_ranks)>;
 
   // `loop` must outlive this object.
@@ -35,14 +35,14 @@ class CollapsingConsole {
   CollapsingConsole(const CollapsingConsole&) = delete;
   CollapsingConsole& operator=(const CollapsingConsole&) = delete;
 
-  // A stream of this worker begins and ends. A worker may have both of its streams here.
+  // A stream of this worker begins or ends. Both streams of a worker may be here.
   void Enter(int local_rank);
   void Leave(int local_rank);
 
-  // What LineSplitter hands out.
+  // `lines`: from LineSplitter.
   void Write(int local_rank, std::string_view lines);
 
-  // Shows what is held.
+  // Shows all held lines.
   void Flush();
 
  private:
@@ -53,7 +53,7 @@ class CollapsingConsole {
   const std::shared_ptr<ConsoleWriter> console_;
   const Prefix prefix_;
   LineCollapser collapser_{kHold};
-  std::map<int, int> streams_;  // how many of each local rank are open
+  std::map<int, int> streams_;  // number of open streams, by local rank
   std::optional<EventLoop::TimerId> timer_;
 };
 

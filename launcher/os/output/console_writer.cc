@@ -21,11 +21,11 @@ namespace {
 
 constexpr std::chrono::milliseconds kTerminalGrace{100};
 
-// From one write to the next. A line that comes alone is shown at once; of many, each would else
-// wake the thread, which costs more than the line.
+// The pause between writes. A single line is shown at once. Without the pause each of many lines
+// would wake the thread, which costs more than the line.
 constexpr std::chrono::milliseconds kPause{1};
 
-// Puts `prefix` in front of every line of `lines`; returns how many there are.
+// Appends every line of `lines` with `prefix` in front; returns the number of lines.
 void AppendWithPrefix(std::string_view prefix, std::string_view lines, std::string* out) {
   while (!lines.empty()) {
     const std::size_t newline = lines.find('\n');
@@ -41,7 +41,7 @@ std::uint64_t CountLines(std::string_view lines) {
   return newlines + (lines.empty() || lines.back() == '\n' ? 0 : 1);
 }
 
-// The first whole lines of `text` that fit into PIPE_BUF, but at least one line.
+// The first whole lines of `text` that fit into PIPE_BUF; at least one line.
 std::string_view FirstLines(std::string_view text) {
   if (text.size() <= PIPE_BUF) return text;
   const std::size_t last = text.rfind('\n', PIPE_BUF - 1);
@@ -55,8 +55,8 @@ std::string_view Variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// False when the reader is gone. Someone may have made the descriptor nonblocking: it is shared
-// with every process that inherited it.
+// False: the reader is gone. The descriptor may be nonblocking: any process that inherited it can
+// set that.
 bool WriteToTerminal(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t size = ::write(fd, text.data(), text.size());
@@ -81,16 +81,16 @@ struct ConsoleWriter::State {
   const Options options;
 
   std::mutex mutex;
-  std::condition_variable work;  // ends a pause of the thread
+  std::condition_variable work;  // ends the thread's pause
   std::condition_variable idle;
   // Guarded by mutex.
-  TerminalScreen screen;  // as it will be when all of `pending` is written
+  TerminalScreen screen;  // its state once all of `pending` is written
   std::string pending;
   std::size_t queued = 0;     // pending, and what is being written
-  std::uint64_t dropped = 0;  // lines, not yet admitted by one on the console
+  std::uint64_t dropped = 0;  // lines, not yet reported on the console
   std::uint64_t all_dropped = 0;
   bool broken = false;
-  bool scheduled = false;  // a task shows what is pending
+  bool scheduled = false;  // a task to show `pending` is queued
   int flushing = 0;        // threads that wait for `idle`
   bool stop = false;
 
@@ -163,7 +163,7 @@ void ConsoleWriter::Schedule() {
 void ConsoleWriter::Write(std::string_view prefix, std::string_view lines) {
   const std::lock_guard lock(state_->mutex);
   if (state_->broken || lines.empty()) return;
-  // Once lines are missing, all are until the line that says so: a gap has one place.
+  // After a drop all lines are dropped until the gap is reported, so that a gap has one place.
   if (state_->dropped > 0 || state_->queued >= state_->options.capacity) {
     const std::uint64_t count = CountLines(lines);
     state_->dropped += count;
@@ -182,7 +182,7 @@ std::uint64_t ConsoleWriter::lines_dropped() const {
 void ConsoleWriter::ShowBar(int id, std::string_view prefix, std::string_view text) {
   const std::lock_guard lock(state_->mutex);
   if (state_->broken) return;
-  // That a bar is gone is small and never left out; else it would stay for ever.
+  // Removing a bar is never skipped; otherwise the bar would stay forever.
   const bool slow = state_->dropped > 0 || state_->queued >= state_->options.capacity;
   if (slow && !text.empty()) return;
   const std::size_t before = state_->pending.size();
@@ -194,7 +194,7 @@ void ConsoleWriter::ShowBar(int id, std::string_view prefix, std::string_view te
 bool ConsoleWriter::Flush(std::chrono::steady_clock::time_point deadline) {
   std::unique_lock lock(state_->mutex);
   ++state_->flushing;
-  state_->work.notify_one();  // it may pause
+  state_->work.notify_one();  // the thread may pause
   const bool done = state_->idle.wait_until(
       lock, deadline, [this] { return state_->queued == 0 || state_->broken; });
   --state_->flushing;

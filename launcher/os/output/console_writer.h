@@ -1,15 +1,15 @@
-// Shows whole lines on the terminal (or whatever stdout or stderr is) and never makes anyone wait.
+// Shows whole lines on stdout or stderr, usually a terminal. No caller ever waits for it.
 //
 // One thread writes, blocking, from a bounded queue: the first line at once, then each millisecond
-// what has come meanwhile. When the reader does not keep up (a terminal stopped with Ctrl-S, a slow
-// pipe) whole lines are dropped and counted; when it has caught up, one line in their place says
+// all new lines. If the reader is too slow (a terminal stopped with Ctrl-S, a slow pipe), whole
+// lines are dropped and counted. Once it has caught up, one line in their place says
 //     ddprun: 12034 lines not shown: the terminal did not keep up (they are in /logs/job_1)
-// A reader that has gone away (EPIPE, a closed terminal) is given up silently: the job goes on.
+// If the reader is gone (EPIPE, a closed terminal), the writer stops silently: the job goes on.
 //
 // On a terminal, one worker's progress bar stands below the lines (terminal_screen.h).
 //
-// Lines of different workers are never torn or mixed: each line is within one write(), and lines
-// that fit into PIPE_BUF together share one, which the kernel keeps whole for other processes too.
+// Lines of different workers are never torn or mixed: each line is within one write(). Lines that
+// fit into PIPE_BUF together share a write(), which the kernel keeps whole among processes.
 //
 // Write() and Flush() may be called from any thread.
 #ifndef DDPRUN_LAUNCHER_OS_OUTPUT_CONSOLE_WRITER_H_
@@ -33,39 +33,39 @@ class ConsoleWriter {
 
   struct Options {
     std::string log_directory;                // named in the line about dropped lines; may be ""
-    std::size_t capacity = kDefaultCapacity;  // bytes that may wait; one call may go beyond it
+    std::size_t capacity = kDefaultCapacity;  // queued bytes; one call may exceed it
     ConsoleStyle style = {};
   };
 
-  // `fd` must stay open until the process ends: a thread that hangs in a write still has it.
+  // `fd` must stay open until the process ends: a thread that hangs in a write still uses it.
   ConsoleWriter(int fd, Options options);
 
-  // Leaves out what is still queued (call Flush() before); does not wait for a reader that hangs.
+  // Drops queued lines (call Flush() before). Does not wait for a hanging reader.
   ~ConsoleWriter();
   ConsoleWriter(const ConsoleWriter&) = delete;
   ConsoleWriter& operator=(const ConsoleWriter&) = delete;
 
-  // Shows `lines`, each with `prefix` in front. A newline is added where the last one has none.
-  // Shown whole or dropped whole.
+  // Shows `lines`, each with `prefix` in front. Adds a newline if the last line has none. All lines
+  // of a call are shown, or none.
   void Write(std::string_view prefix, std::string_view lines);
 
-  // Only where style().terminal: shows `text` as the progress bar of `id`; blank text takes it
-  // away. Of several bars the one with the lowest id is shown. Left out when the terminal is slow.
+  // Only if style().terminal: shows `text` as the progress bar of `id`; blank text removes it. The
+  // bar with the lowest id is shown. Skipped if the terminal is slow.
   void ShowBar(int id, std::string_view prefix, std::string_view text);
 
   ConsoleStyle style() const { return style_; }
 
-  // That were not shown, since the start.
+  // The number of dropped lines since the start.
   std::uint64_t lines_dropped() const;
 
-  // Blocks until everything is shown, or the reader is gone, or until `deadline`. Returns false in
-  // the last case.
+  // Blocks until all lines are shown, the reader is gone, or `deadline` is reached; false: the
+  // deadline.
   bool Flush(std::chrono::steady_clock::time_point deadline);
 
  private:
   struct State;
 
-  // Has the thread show what is pending. With the state's mutex held.
+  // Has the thread show the pending lines. The caller holds the state's mutex.
   void Schedule();
 
   const ConsoleStyle style_;
@@ -73,9 +73,9 @@ class ConsoleWriter {
   TaskQueue tasks_{"ddprun-console"};
 };
 
-// The agent's two. Where both descriptors are the same file (a terminal, `2>&1 | tee`), they are
-// one ConsoleWriter, so that lines of stdout and stderr keep their order and do not tear each
-// other. The style of each is that of its descriptor, with TERM and NO_COLOR of the environment.
+// The agent's stdout and stderr. If both descriptors are the same file (a terminal, `2>&1 | tee`),
+// they share one ConsoleWriter, so that their lines keep their order and do not tear each other.
+// The style of each depends on its descriptor, and on TERM and NO_COLOR.
 struct Console {
   std::shared_ptr<ConsoleWriter> out;
   std::shared_ptr<ConsoleWriter> err;

@@ -53,8 +53,8 @@ absl::Status LogFile::Append(std::string* bytes, absl::Status* cannot_rename) {
   return status;
 }
 
-// How many of these bytes go into the file as it is: up to the end of a line, unless the line alone
-// is larger than a file.
+// How many of these bytes fit into the present file: up to a line end, unless one line is larger
+// than the maximum size.
 std::size_t LogFile::Fitting(std::string_view bytes) const {
   if (max_bytes_ == 0) return bytes.size();
   const std::uint64_t room = max_bytes_ - std::min(size_, max_bytes_);
@@ -66,7 +66,7 @@ std::size_t LogFile::Fitting(std::string_view bytes) const {
 
 absl::Status LogFile::Rotate(absl::Status* cannot_rename) {
   const std::string older = path_ + ".1";
-  // ENOENT: somebody has removed or renamed it.
+  // ENOENT: another process removed or renamed the file.
   if (::rename(path_.c_str(), older.c_str()) != 0 && errno != ENOENT) {
     absl::Status error =
         absl::ErrnoToStatus(errno, absl::StrCat("cannot rename log file ", path_, " to ", older));

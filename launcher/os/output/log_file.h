@@ -1,6 +1,6 @@
-// LogFile: a file that is appended to and may have a greatest size. At that size it is renamed to
-// PATH.1, where it replaces the one before, and PATH begins anew: the newest bytes are kept, on
-// disk at most twice that size.
+// LogFile: a file to append to, with an optional maximum size. At that size it is renamed to
+// PATH.1, replacing the earlier PATH.1, and PATH begins empty. So the newest bytes are kept, and
+// the disk holds at most twice the maximum.
 //
 // One thread at a time; every call may block on the disk.
 #ifndef DDPRUN_LAUNCHER_OS_OUTPUT_LOG_FILE_H_
@@ -25,9 +25,9 @@ class LogFile {
 
   const std::string& path() const { return path_; }
 
-  // Appends all of `bytes`; on an error, what could not be written is left in it, and may be tried
-  // again. Makes the file and its folders where they are missing. It is cut between two lines where
-  // one ends in it. `cannot_rename`: why it grows without a bound from now on; told once.
+  // Appends all of `bytes`. On an error the unwritten rest stays in `bytes` for a retry. Makes a
+  // missing file and its folders. Rotates the file between two lines if a line end fits.
+  // `cannot_rename`: why the file grows without a bound from now on; set once.
   absl::Status Append(std::string* bytes, absl::Status* cannot_rename);
 
  private:
@@ -37,7 +37,7 @@ class LogFile {
 
   const std::string path_;
   std::uint64_t max_bytes_;
-  std::uint64_t size_ = 0;  // of the file; as it was opened and written by us
+  std::uint64_t size_ = 0;  // of the file: at its opening, plus our writes
   UniqueFd fd_;
 };
 

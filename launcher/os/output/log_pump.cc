@@ -18,14 +18,14 @@ namespace ddprun {
 namespace {
 
 constexpr std::size_t kReadBytes = 64 << 10;
-constexpr int kReadsPerTurn = 4;  // then the other descriptors have their turn
+constexpr int kReadsPerTurn = 4;  // then other descriptors have their turn
 
 }  // namespace
 
 // One pipe. It is read while its file's queue has room.
 class LogPump::Stream {
  public:
-  // What is different between a worker's two streams.
+  // The differences between a worker's two streams.
   struct Kind {
     const char* file_name;
     int number;  // 0: stdout, 1: stderr
@@ -64,7 +64,7 @@ class LogPump::Stream {
 
   void ReadToEnd() {
     if (!pipe_.valid()) return;
-    // What is there now and no more: a grandchild may go on writing for ever.
+    // Only the bytes that are there now: a grandchild may write forever.
     int available = 0;
     ::ioctl(pipe_.get(), FIONREAD, &available);
     for (std::ptrdiff_t left = available; left > 0;) {
@@ -90,12 +90,13 @@ class LogPump::Stream {
   void OnReadable() {
     for (int i = 0; i < kReadsPerTurn && watching_; ++i) {
       const ssize_t size = ReadOnce(kReadBytes);
-      if (size < 0) return;  // nothing there for now
+      if (size < 0) return;  // empty for now
       if (size == 0) return Finish();
     }
   }
 
-  // Reads at most `limit` bytes and passes them on. 0 at the end, -1 when there are none now.
+  // Reads at most `limit` bytes and passes them on. Returns 0 at the end, -1 if the pipe is empty
+  // for now.
   ssize_t ReadOnce(std::size_t limit) {
     char buffer[kReadBytes];
     ssize_t size;
@@ -136,7 +137,7 @@ class LogPump::Stream {
   EventLoop* const loop_;
   WriterThread* const files_;
   const std::shared_ptr<ConsoleWriter> console_;
-  CollapsingConsole* const collapse_;  // null: lines go straight to the console
+  CollapsingConsole* const collapse_;  // null: lines go directly to the console
   LineTail* const tail_;
   std::uint64_t* const bytes_;
   const int local_rank_;

@@ -1,11 +1,11 @@
 // LogPump carries one worker's stdout and stderr to its log files and to the console.
 //
-// The files get every byte as it came, and nothing is ever lost (but at a file's greatest size or
-// on a full disk: writer_thread.h): when the disk is slow, the pump stops reading, the pipe fills
-// and the worker waits. The console gets whole lines with a prefix ("[default3]:step 17"), the
-// worker's stdout on our stdout and its stderr on our stderr; when the terminal is slow, lines are
-// left out there (console_writer.h). On a terminal the prefix is coloured, and a line with carriage
-// returns is shown as a progress bar until it ends. Memory is bounded whatever the worker writes.
+// The files get every byte unchanged. Bytes are lost only at a file's maximum size or on a full
+// disk (writer_thread.h): if the disk is slow, the pump stops reading, the pipe fills and the
+// worker waits. The console gets whole lines with a prefix ("[default3]:step 17"), stdout on the
+// agent's stdout and stderr on its stderr; a slow terminal misses lines (console_writer.h). On a
+// terminal the prefix is coloured, and a line with carriage returns is a progress bar until it
+// ends. Memory is bounded for any output.
 //
 // Belongs to the agent and its loop's thread; one pump per worker and generation.
 #ifndef DDPRUN_LAUNCHER_OS_OUTPUT_LOG_PUMP_H_
@@ -28,16 +28,15 @@ namespace ddprun {
 class LogPump {
  public:
   struct Options {
-    std::string directory;  // gets stdout.log and stderr.log, appended to; "" for no files
+    std::string directory;  // of stdout.log and stderr.log, which are appended to; "": no files
     std::string prefix;     // of every line on the console, for example "[default3]:"
     Console console;        // either may be null: that stream is not shown
     int rank = 0;           // chooses the colour of the prefix
     int local_rank = 0;
-    // Where one is given, lines go through it instead of straight to the console. Must outlive this
-    // object.
+    // If set, lines go through it instead of directly to the console. Must outlive this object.
     CollapsingConsole* collapse_out = nullptr;
     CollapsingConsole* collapse_err = nullptr;
-    // Where one is given, it counts what is read. Must outlive this object.
+    // If set, counts the bytes that are read. Must outlive this object.
     LogTotals* totals = nullptr;
   };
 
@@ -51,12 +50,12 @@ class LogPump {
   LogPump(const LogPump&) = delete;
   LogPump& operator=(const LogPump&) = delete;
 
-  // The worker is dead: reads what is in the pipes now and closes them. A half line at the end is
-  // shown as a line; the file gets it as it is. What a surviving grandchild writes later is not
-  // waited for: it gets an EPIPE.
+  // The worker is dead: reads the present content of the pipes and closes them. A partial last line
+  // is shown as a line; the file gets it unchanged. A surviving grandchild that writes later gets
+  // EPIPE.
   void ReadToEnd();
 
-  // Both pipes have ended by themselves or were read to the end.
+  // Both pipes have ended, or ReadToEnd() was called.
   bool finished() const;
 
   // The last lines of stderr, oldest first: at most 20, together at most 8 KiB.

@@ -1,4 +1,4 @@
-// How much workers have written, and what of it was not shown or kept, in an agent's life.
+// Totals of the workers' output over an agent's life: written, not shown, not kept.
 #ifndef DDPRUN_LAUNCHER_OS_OUTPUT_LOG_TOTALS_H_
 #define DDPRUN_LAUNCHER_OS_OUTPUT_LOG_TOTALS_H_
 

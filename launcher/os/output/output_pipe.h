@@ -1,4 +1,4 @@
-// The pipe through which a process's stdout or stderr comes to the agent.
+// The pipe from a process's stdout or stderr to the agent.
 #ifndef DDPRUN_LAUNCHER_OS_OUTPUT_OUTPUT_PIPE_H_
 #define DDPRUN_LAUNCHER_OS_OUTPUT_OUTPUT_PIPE_H_
 
@@ -9,18 +9,18 @@
 namespace ddprun {
 
 struct OutputPipe {
-  // 1 MiB where the system's limits allow. Closed at exec; the process gets the write end by dup2,
-  // which is therefore none of 0, 1 and 2.
+  // 1 MiB if the system's limits allow. Close-on-exec: the process gets the write end by dup2, so
+  // it is none of 0, 1 and 2.
   static absl::StatusOr<OutputPipe> Make();
-  // The same, as large as the system makes pipes.
+  // The same, with the system's default size.
   static absl::StatusOr<OutputPipe> MakeSmall();
 
   UniqueFd read_end;   // nonblocking, for LogPump
   UniqueFd write_end;  // blocking
 };
 
-// Moves a descriptor out of 0..2, where a dup2 would run into it. That happens when the agent
-// itself was started with one of them closed.
+// Moves a descriptor out of 0..2, where a later dup2 would overwrite it. It is there if the agent
+// was started with one of 0..2 closed.
 absl::Status MoveAboveStdio(UniqueFd* fd);
 
 }  // namespace ddprun

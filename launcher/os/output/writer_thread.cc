@@ -18,7 +18,7 @@ constexpr std::chrono::milliseconds kLastRetry{5000};
 constexpr int kRetriesOfClosedFile = 12;
 
 bool IsFull(const absl::Status& status) {
-  // absl has both ENOSPC and EDQUOT there.
+  // absl maps both ENOSPC and EDQUOT to it.
   return absl::IsResourceExhausted(status);
 }
 
@@ -29,13 +29,13 @@ struct WriterThread::File {
 
   LogFile log;             // the writer's thread only, but for its path
   std::string pending;     // guarded by State::mutex, like all that follows
-  std::size_t queued = 0;  // pending, and what is being written
-  bool over = false;       // its writer was told to wait
+  std::size_t queued = 0;  // pending bytes and those being written
+  bool over = false;       // Write() returned false
   bool scheduled = false;  // a task for it is queued
   bool closing = false;
   bool failed = false;
   int retries = 0;          // since the disk is full; 0: it is not
-  std::size_t missing = 0;  // thrown away since then; more is, until what is pending is written
+  std::size_t missing = 0;  // bytes dropped; further ones are, too, until `pending` is written
 };
 
 struct WriterThread::Callbacks {  // the loop's thread only
@@ -53,13 +53,13 @@ struct WriterThread::State {
 
   const std::weak_ptr<Callbacks> callbacks;
   const std::shared_ptr<WrittenFiles> written;  // never null
-  const bool drops;                             // where a disk is full
+  const bool drops;                             // on a full disk
   std::mutex mutex;
   // Guarded by mutex.
   EventLoop* loop;  // nullptr when the WriterThread is gone
   std::unordered_map<FileId, std::unique_ptr<File>> files;
   std::size_t peak = 0;
-  std::uint64_t dropped = 0;  // bytes, of all files
+  std::uint64_t dropped = 0;  // in bytes, of all files
 
   void PostRoom(FileId id) {
     if (loop == nullptr) return;
@@ -88,7 +88,7 @@ struct WriterThread::State {
                        drops ? "beyond 4 MiB until then will be missing"
                              : "beyond 4 MiB until then makes its worker wait")));
     }
-    if (drops && std::exchange(file->over, false)) PostRoom(id);  // nobody waits for the disk
+    if (drops && std::exchange(file->over, false)) PostRoom(id);  // nobody has to wait for the disk
     PostRetry(id, std::min(kLastRetry, kFirstRetry * (1 << std::min(file->retries, 10))));
     ++file->retries;
   }
@@ -227,11 +227,11 @@ std::size_t WriterThread::PeakQueuedBytes() const {
   return state_->peak;
 }
 
-// Writes what is queued for one file.
+// Writes the queue of one file.
 void WriterThread::Serve(State* state, FileId id) {
   std::unique_lock lock(state->mutex);
   const auto found = state->files.find(id);
-  if (found == state->files.end()) return;  // the task before wrote what was left, and closed it
+  if (found == state->files.end()) return;  // the previous task wrote the rest and closed it
   File* const file = found->second.get();   // erased below only
   file->scheduled = false;
   do {
@@ -244,13 +244,13 @@ void WriterThread::Serve(State* state, FileId id) {
   if (file->closing && file->queued == 0 && file->retries == 0) {
     const std::unique_ptr<File> gone = std::move(state->files.at(id));
     state->files.erase(id);
-    lock.unlock();  // then `gone` closes the file
+    lock.unlock();  // without the lock `gone` closes the file
     state->written->Closed(gone->log.path());
   }
 }
 
-// The lock is never held across a system call that may block, close() included: the loop takes it
-// in Write().
+// Never holds the lock across a system call that may block, close() included, because the loop
+// takes it in Write().
 void WriterThread::WriteQueued(State* state, FileId id, File* file,
                                std::unique_lock<std::mutex>* lock) {
   const bool failed_before = file->failed;
@@ -280,7 +280,7 @@ void WriterThread::WriteQueued(State* state, FileId id, File* file,
   file->queued = file->pending.size();
   if (file->pending.empty() && bytes.capacity() <= kBufferToKeep) {
     bytes.clear();
-    file->pending = std::move(bytes);  // its memory serves again
+    file->pending = std::move(bytes);  // reuses its memory
   }
 }
 

@@ -16,8 +16,8 @@ void WriteTimes::Wrote(std::size_t bytes, Time now) {
   total_ += bytes;
 }
 
-// Leaves out each mark whose neighbours are close enough to one another, as seen from now. Where
-// that is not enough (a clock that leaps), the older half goes.
+// Removes each mark whose neighbours are close to each other relative to their age. If that is not
+// enough (a clock that leaps), removes the older half.
 void WriteTimes::Thin(Time now) {
   std::vector<Mark> kept;
   for (std::size_t i = 0; i < marks_.size(); ++i) {

@@ -1,7 +1,7 @@
-// WrittenFiles: what the WriterThread has written to log files. Readers of these files ask it which
-// ones are still open, that there is more, and how much was written since a time.
+// WrittenFiles: the record of the WriterThread's writes to log files. Readers ask it which files
+// are still open, whether there is more, and how much was written since a given time.
 //
-// Thread-safe. Shared by the WriterThread, whose thread may be left behind, and the readers.
+// Thread-safe. The readers share it with the WriterThread, whose thread may be left behind.
 #ifndef DDPRUN_LAUNCHER_OS_OUTPUT_WRITTEN_FILES_H_
 #define DDPRUN_LAUNCHER_OS_OUTPUT_WRITTEN_FILES_H_
 
@@ -19,8 +19,8 @@
 
 namespace ddprun {
 
-// How much was written by when. To save memory times are rounded: a time is known to a second or
-// to an eighth of how long ago it is, whichever is more. Pure.
+// How much was written by which time. Times are rounded to save memory: the error is at most a
+// second or an eighth of the age, whichever is more. Pure.
 class WriteTimes {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -28,14 +28,14 @@ class WriteTimes {
 
   void Wrote(std::size_t bytes, Time now);
   std::uint64_t total() const { return total_; }
-  // How many bytes were written at `since` or later; some more where that is not known exactly.
+  // Bytes written at `since` or later; rounded up if not known exactly.
   std::uint64_t WrittenSince(Time since) const;
 
  private:
   struct Mark {
-    Time time;                 // what was written from here on
-    Time last;                 // until here
-    std::uint64_t before = 0;  // and what had been written before
+    Time time;                 // of the first write
+    Time last;                 // of the last write
+    std::uint64_t before = 0;  // total bytes before `time`
   };
   void Thin(Time now);
 
@@ -46,9 +46,9 @@ class WriteTimes {
 class WrittenFiles {
  public:
   using Time = WriteTimes::Time;
-  static constexpr std::size_t kMaxClosed = 1024;  // whose times are remembered
+  static constexpr std::size_t kMaxClosed = 1024;  // closed files whose times are remembered
 
-  // The WriterThread's.
+  // Called by the WriterThread.
   void Opened(const std::string& path);
   void Wrote(const std::string& path, std::size_t bytes, Time now);
   void Closed(const std::string& path);
@@ -59,21 +59,21 @@ class WrittenFiles {
     bool operator==(const State&) const = default;
   };
   State Look(const std::string& path) const;
-  // nullopt: nothing is known of the file.
+  // nullopt: the file is unknown.
   std::optional<std::uint64_t> WrittenSince(const std::string& path, Time since) const;
 
-  // Calls `changed` once, when the file is not any more as it was `seen`: by whatever thread
-  // changes it, which must not be held up, and nothing here may be called from there. False, and it
-  // is not called, where that is so already. A file may be waited for before it is opened.
+  // Calls `changed` once, when the state of the file differs from `seen`, on the thread that
+  // changes it: `changed` must not block, and must not call this object. False: the state differs
+  // already, and `changed` is not called. The file need not be open yet.
   bool Await(const std::string& path, const State& seen, std::function<void()> changed);
-  // Calls everything that waits, and forgets files that were never opened.
+  // Calls all waiting callbacks, and forgets files that were never opened.
   void WakeAll();
-  // Calls nobody any more.
+  // Makes no more calls.
   void Silence();
 
  private:
   struct File {
-    bool known = false;  // it was opened; else it is only waited for
+    bool known = false;  // it was opened; false: only awaited
     bool open = false;
     WriteTimes times;
     std::vector<std::function<void()>> waiting;

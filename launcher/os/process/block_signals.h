@@ -1,5 +1,5 @@
-// While it lives, no signal reaches this thread; also not those that glibc keeps to itself and out
-// of pthread_sigmask. A process that is forked meanwhile begins so.
+// Blocks all signals of this thread for the life of the object, also those that glibc reserves and
+// keeps out of pthread_sigmask. A process forked meanwhile inherits the mask.
 #ifndef DDPRUN_LAUNCHER_OS_PROCESS_BLOCK_SIGNALS_H_
 #define DDPRUN_LAUNCHER_OS_PROCESS_BLOCK_SIGNALS_H_
 

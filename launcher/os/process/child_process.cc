@@ -22,21 +22,21 @@ namespace ddprun {
 namespace {
 
 constexpr int kSignals = 64;
-constexpr int kExitCode = 127;  // nobody sees it: the outcome pipe has the reason
+constexpr int kExitCode = 127;  // not seen: the outcome pipe has the reason
 
-// System calls, because glibc keeps two signals to itself.
+// Uses system calls, because glibc reserves two signals for itself.
 void ResetSignals() {
-  // Zero is SIG_DFL without flags, and larger than the kernel's sigaction on any architecture.
+  // All zero: SIG_DFL without flags. Larger than the kernel's sigaction on any architecture.
   static constexpr std::uint64_t kDefaultAction[8] = {};
   static constexpr std::uint64_t kNoSignals = 0;
   for (int signo = 1; signo <= kSignals; ++signo) {
-    // Refused for SIGKILL and SIGSTOP, which have no other action anyway.
+    // Fails for SIGKILL and SIGSTOP, whose action cannot differ anyway.
     ::syscall(SYS_rt_sigaction, signo, kDefaultAction, nullptr, sizeof(kNoSignals));
   }
   ::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &kNoSignals, nullptr, sizeof(kNoSignals));
 }
 
-// dup2 takes close-on-exec away, because the descriptors differ.
+// dup2 clears close-on-exec, because the two descriptors differ.
 bool Redirect(const ChildDescriptors& descriptors) {
   return ::dup2(descriptors.in, 0) == 0 && ::dup2(descriptors.out, 1) == 1 &&
          ::dup2(descriptors.err, 2) == 2;
@@ -51,7 +51,7 @@ absl::Status CheckNoNul(const std::vector<std::string>& strings, const char* wha
   return absl::OkStatus();
 }
 
-// execve's type is historical: it writes to none of them.
+// execve's parameter type is historical: it writes to none of the strings.
 std::vector<char*> ToPointers(const std::vector<std::string>& strings) {
   std::vector<char*> pointers;
   pointers.reserve(strings.size() + 1);
@@ -71,7 +71,7 @@ std::vector<unsigned long> ToMask(const std::vector<int>& cpus) {
   return mask;
 }
 
-// A system call, because glibc's function takes a type of fixed size.
+// Uses the system call, because glibc's function takes a type of fixed size.
 bool SetAffinity(const std::vector<unsigned long>& mask) {
   return mask.empty() ||
          ::syscall(SYS_sched_setaffinity, 0, mask.size() * sizeof(mask[0]), mask.data()) == 0;
@@ -94,7 +94,7 @@ absl::StatusOr<ChildProgram> ChildProgram::Prepare(const SpawnRequest& request) 
   return program;
 }
 
-// Returns only when the program does not run.
+// Returns only if the program does not run.
 ChildProgram::Failure ChildProgram::Execute(const ChildDescriptors& descriptors,
                                             pid_t parent) const {
   const auto cannot = [](const char* call, int error) {
@@ -104,12 +104,12 @@ ChildProgram::Failure ChildProgram::Execute(const ChildDescriptors& descriptors,
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) {
     return cannot("prctl(PR_SET_PDEATHSIG)", errno);
   }
-  // The parent may have died before the line above: then nobody would kill us.
+  // The parent may have died before the line above: then the kernel would not kill this child.
   if (::getppid() != parent) return cannot("prctl(PR_SET_PDEATHSIG)", ESRCH);
   if (!Redirect(descriptors)) return cannot("dup2", errno);
   if (!SetAffinity(cpu_mask_)) return cannot("sched_setaffinity", errno);
   CloseDescriptorsBut({descriptors.outcome});
-  ResetSignals();  // before what may hang: from here on any fatal signal ends it
+  ResetSignals();  // before any call that may hang, so that a fatal signal ends this child
 
   if (!request_.cwd.empty() && ::chdir(request_.cwd.c_str()) != 0) {
     return {Failure::Step::kChdir, errno};
@@ -145,11 +145,11 @@ void ChildProgram::Become(const ChildDescriptors& descriptors, pid_t parent,
                           const std::function<void()>& may_allocate) const {
   const Failure failure = Execute(descriptors, parent);
   may_allocate();
-  ReportFailure(failure, descriptors.outcome);  // and frees all of it: the memory is the parent's
+  ReportFailure(failure, descriptors.outcome);  // and frees its memory, which is the parent's
   ::_exit(kExitCode);
 }
 
-// One write that fits into an empty pipe whole: the reader never sees a part of it.
+// One write, small enough for an empty pipe: the reader never sees a part of it.
 void ChildProgram::ReportFailure(const Failure& failure, int outcome) const {
   const absl::Status status = Explain(failure);
   std::string report(1, static_cast<char>(status.raw_code()));

@@ -1,8 +1,8 @@
-// What a new worker process does until it executes its program, and how its parent learns what came
-// of it. For posix_process_runner.cc only.
+// What a new worker process does until it executes its program, and how its parent learns the
+// outcome. For posix_process_runner.cc only.
 //
-// Everything that can touch a disk happens here, in the child: it may take as long as a file server
-// takes, and nobody waits for it.
+// All disk access happens here, in the child. It may wait for a file server; no other process waits
+// for it.
 #ifndef DDPRUN_LAUNCHER_OS_PROCESS_CHILD_PROCESS_H_
 #define DDPRUN_LAUNCHER_OS_PROCESS_CHILD_PROCESS_H_
 
@@ -26,26 +26,26 @@ struct ChildDescriptors {
   int outcome;  // the write end of SpawnedProcess::outcome_pipe
 };
 
-// A request as a process needs it that must not allocate (VforkThreads).
+// A spawn request, prepared for a child that must not allocate (VforkThreads).
 class ChildProgram {
  public:
-  ChildProgram(ChildProgram&&) = default;  // a copy's pointers would be those of the original
-  // InvalidArgument where argv is empty, or something holds a NUL.
+  ChildProgram(ChildProgram&&) = default;  // a copy would point into the original
+  // InvalidArgument: argv is empty, or a string contains a NUL.
   static absl::StatusOr<ChildProgram> Prepare(const SpawnRequest& request);
 
-  // In a new child of `parent`, made with every signal blocked: becomes the program, which closes
-  // the outcome pipe, or writes the reason why not into it and exits. Calls `may_allocate` before
-  // the latter.
+  // Call it in a new child of `parent`, with every signal blocked. Executes the program, which
+  // closes the outcome pipe. On failure calls `may_allocate`, writes the reason into the pipe and
+  // exits.
   [[noreturn]] void Become(const ChildDescriptors& descriptors, pid_t parent,
                            const std::function<void()>& may_allocate) const;
 
  private:
-  // Where it went wrong. Nothing of it is allocated.
+  // The step that failed. Allocates nothing.
   struct Failure {
     enum class Step { kPrepare, kChdir, kFind, kExec } step;
-    int error;                          // an errno, except of kFind
-    const char* call = "";              // of kPrepare
-    const std::string* path = nullptr;  // of kExec
+    int error;                          // an errno, except for kFind
+    const char* call = "";              // for kPrepare
+    const std::string* path = nullptr;  // for kExec
   };
 
   ChildProgram() = default;
@@ -54,10 +54,10 @@ class ChildProgram {
   absl::Status Explain(const Failure& failure) const;
 
   SpawnRequest request_;
-  std::vector<char*> argv_;  // pointers into request_, as execve takes them
+  std::vector<char*> argv_;  // pointers into request_, for execve
   std::vector<char*> envp_;
-  std::vector<std::string> paths_;       // of the program, as ProgramPaths has them
-  std::vector<unsigned long> cpu_mask_;  // as sched_setaffinity takes it; empty: the parent's
+  std::vector<std::string> paths_;       // candidates for the program, from ProgramPaths
+  std::vector<unsigned long> cpu_mask_;  // for sched_setaffinity; empty: the parent's
 };
 
 }  // namespace ddprun

@@ -24,7 +24,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A killed process ends within microseconds; one that does not is looked at again so often.
+// A killed process normally ends within microseconds. Others are polled at this interval.
 constexpr int kPollMilliseconds = 2;
 
 std::set<pid_t>& ExcludedChildren() {
@@ -32,7 +32,7 @@ std::set<pid_t>& ExcludedChildren() {
   return *kept;
 }
 
-// nullopt when there is no such file. A file of /proc has no size to ask for.
+// nullopt: no such file. Files of /proc report no size.
 std::optional<std::string> ReadProcFile(const std::string& path) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd.valid()) return std::nullopt;
@@ -46,7 +46,7 @@ std::optional<std::string> ReadProcFile(const std::string& path) {
   }
 }
 
-// Calls `visit` with the names in a folder that are numbers.
+// Calls `visit` with each name in a folder that is a number.
 void ForEachNumber(const char* folder, const std::function<void(const char*)>& visit) {
   DIR* const directory = ::opendir(folder);
   if (directory == nullptr) return;
@@ -56,8 +56,8 @@ void ForEachNumber(const char* folder, const std::function<void(const char*)>& v
   ::closedir(directory);
 }
 
-// Kills a child. Where it has left our session, everything in its group descends from it, or from
-// what it descends from, and is below us: killing the group at once leaves no gap to fork in.
+// Kills a child. If it has left our session, all processes of its group are our descendants, so the
+// whole group is killed at once: no member can fork in between.
 void Kill(pid_t pid, const std::set<pid_t>& spared) {
   const pid_t group = ::getpgid(pid);
   if (group > 1 && ::getsid(pid) != ::getsid(0) && !spared.contains(group)) {
@@ -66,16 +66,16 @@ void Kill(pid_t pid, const std::set<pid_t>& spared) {
   ::kill(pid, SIGKILL);
 }
 
-// Collects a child that has ended.
+// Reaps an ended child.
 void Reap(pid_t pid) {
   siginfo_t info;
   ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | __WALL);
 }
 
-// Until `pid` has ended, or for a moment.
+// Waits until `pid` has ended, or for a moment.
 void AwaitEnd(pid_t pid) {
   const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  pollfd ended{pidfd.get(), POLLIN, 0};  // without a descriptor poll() is a sleep
+  pollfd ended{pidfd.get(), POLLIN, 0};  // with an invalid descriptor poll() only sleeps
   ::poll(&ended, 1, kPollMilliseconds);
 }
 
@@ -92,11 +92,11 @@ void IncludeChild(pid_t pid) { ExcludedChildren().erase(pid); }
 std::vector<pid_t> ListChildren() {
   std::vector<pid_t> children;
   bool supported = true;
-  // Each thread has children of its own.
+  // Each thread has its own list of children.
   ForEachNumber("/proc/self/task", [&](const char* thread) {
     const auto text = ReadProcFile(absl::StrCat("/proc/self/task/", thread, "/children"));
     if (!text) {
-      supported = false;  // or the thread has just ended: the scan is right in any case
+      supported = false;  // or the thread has just ended; the scan is right in both cases
       return;
     }
     std::istringstream numbers(*text);
@@ -118,7 +118,7 @@ std::vector<pid_t> EndChildren(const std::set<pid_t>& spared, std::chrono::micro
   for (bool last = false;; last = Clock::now() >= deadline) {
     std::vector<pid_t> left = ListChildren();
     std::erase_if(left, [&](pid_t pid) { return spared.contains(pid); });
-    // What dies hands its children up to us: only a look that finds nobody is the end.
+    // A dying process leaves its children to this one, so only an empty list is the end.
     if (left.empty() || last) return left;
     for (const pid_t pid : left) Kill(pid, spared);
     AwaitEnd(left.front());
@@ -138,7 +138,7 @@ std::vector<pid_t> ListChildrenByScan() {
 }
 
 pid_t ParentFromStat(const std::string& stat) {
-  // "PID (name) STATE PARENT ...": the name's end is the last parenthesis.
+  // "PID (name) STATE PARENT ...": the name ends at the last parenthesis.
   const std::size_t name_end = stat.rfind(") ");
   if (name_end == std::string::npos || stat.size() < name_end + 5) return -1;
   return std::atoi(stat.c_str() + name_end + 4);

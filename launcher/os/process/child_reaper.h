@@ -1,10 +1,9 @@
-// Ends and collects the children of this process.
+// Ends and reaps the children of this process.
 //
-// For a process that is a subreaper (PR_SET_CHILD_SUBREAPER): whatever loses its parent anywhere
-// below it becomes its child, also a daemon with a session of its own. So when it has no child
-// left, nothing is left below it.
+// For a subreaper (PR_SET_CHILD_SUBREAPER): a descendant that loses its parent becomes its child,
+// also a daemon in its own session. So a subreaper without children has no descendants.
 //
-// From the one thread that collects children. Needs /proc.
+// Call it only from the thread that reaps children. Needs /proc.
 #ifndef DDPRUN_LAUNCHER_OS_PROCESS_CHILD_REAPER_H_
 #define DDPRUN_LAUNCHER_OS_PROCESS_CHILD_REAPER_H_
 
@@ -17,35 +16,34 @@
 
 namespace ddprun {
 
-// Makes this process the one to which everything below it falls that loses its parent. Not
-// inherited by its children.
+// Makes this process a subreaper. Its children do not inherit this.
 void BecomeSubreaper();
 
-// A child that is no worker's and is collected elsewhere. The functions below ignore an excluded
-// child.
+// ExcludeChild: other code reaps this child, which belongs to no worker. The functions below ignore
+// it until IncludeChild.
 void ExcludeChild(pid_t pid);
 void IncludeChild(pid_t pid);
 
-// The children of this process, zombies too, in no order.
+// The children of this process, zombies included, in no order.
 std::vector<pid_t> ListChildren();
 
-// Collects the children that have ended, except `spared`. Kills nobody and never waits.
+// Reaps ended children, except `spared`. Kills none and never waits.
 void ReapEndedChildren(const std::set<pid_t>& spared);
 
-// Sends SIGKILL to every child except `spared`, collects them, and goes on with what became our
-// child by that, until none is left or `limit` is over. Returns those that are left: a process in
+// Sends SIGKILL to every child except `spared`, reaps them, and repeats this for descendants that
+// become children, until none is left or `limit` is over. Returns the remaining ones: processes in
 // an uninterruptible wait, of another user, or held by a debugger.
 //
-// A process that is spared keeps its own children.
+// The children of a spared process are not touched.
 std::vector<pid_t> EndChildren(const std::set<pid_t>& spared, std::chrono::microseconds limit);
 
 namespace internal {
 
-// For the test: ListChildren where the kernel has no /proc/PID/task/TID/children, by looking at
+// Exposed for the test: ListChildren for a kernel without /proc/PID/task/TID/children. It reads
 // every process.
 std::vector<pid_t> ListChildrenByScan();
 
-// The parent in the text of /proc/PID/stat; -1 when it is not one. A program's name may hold any
+// The parent in the text of /proc/PID/stat; -1: malformed. A program's name may contain any
 // character.
 pid_t ParentFromStat(const std::string& stat);
 

@@ -10,7 +10,7 @@ namespace {
 
 void Close(unsigned first, unsigned last) {
   if (first > last || ::syscall(SYS_close_range, first, last, 0U) == 0) return;
-  // The kernel is older than close_range.
+  // The kernel has no close_range.
   const auto end = std::min<long>(last, ::sysconf(_SC_OPEN_MAX) - 1);
   for (long fd = first; fd <= end; ++fd) ::close(static_cast<int>(fd));
 }

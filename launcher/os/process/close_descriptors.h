@@ -1,4 +1,4 @@
-// Closes what a process has inherited and must not keep.
+// Closes inherited descriptors that a process must not keep.
 #ifndef DDPRUN_LAUNCHER_OS_PROCESS_CLOSE_DESCRIPTORS_H_
 #define DDPRUN_LAUNCHER_OS_PROCESS_CLOSE_DESCRIPTORS_H_
 
@@ -6,7 +6,7 @@
 
 namespace ddprun {
 
-// All of this process but 0, 1 and 2, and `kept`, which are above them and in ascending order.
+// Closes all descriptors except 0, 1, 2 and `kept`, which must be above 2 and in ascending order.
 // Allocates nothing.
 void CloseDescriptorsBut(std::initializer_list<int> kept);
 

@@ -54,7 +54,7 @@ class SpawnPlan {
   posix_spawnattr_t attributes_;
 };
 
-// Returns when it has executed the program. The error names what could not be started.
+// Returns once the program is executed. The error names the program.
 absl::StatusOr<pid_t> SpawnSelf(const std::vector<std::string>& arguments,
                                 const std::string& log_file) {
   std::vector<std::string> words = {"ddprun"};
@@ -86,7 +86,7 @@ void DetachedProcess::StartSelf(const std::vector<std::string>& arguments,
                  starting_ = false;
                  if (!pid.ok()) return failed(pid.status());
                  pid_ = *pid;
-                 ExcludeChild(pid_);  // it is no worker's, whatever ends those
+                 ExcludeChild(pid_);  // so that ending the workers' processes spares it
                });
 }
 

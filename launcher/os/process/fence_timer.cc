@@ -33,10 +33,10 @@ absl::StatusOr<FenceTimer> FenceTimer::Create() {
 void FenceTimer::Set(std::optional<std::chrono::steady_clock::time_point> at) {
   itimerspec spec{};
   if (at) {
-    // Boot time first: if this thread is held up in between, the fence comes early, never late.
+    // Read the boot time first: a delay in between makes the fence early, never late.
     const nanoseconds now = BootTime();
     const nanoseconds left = *at - std::chrono::steady_clock::now();
-    const nanoseconds when = std::max(now + left, nanoseconds(1));  // 0 would mean: none
+    const nanoseconds when = std::max(now + left, nanoseconds(1));  // 0 would disarm the timer
     spec.it_value.tv_sec = when.count() / 1'000'000'000;
     spec.it_value.tv_nsec = when.count() % 1'000'000'000;
   }

@@ -1,11 +1,11 @@
-// The time from which no worker may run, in the hands of two processes: the agent pushes it forward
-// as long as it holds a lease, and the guardian, which shares the timer since its fork, kills the
-// workers when it is reached. Neither has to hear of the other for that: an agent that is stopped
-// (SIGSTOP), starved or hung does not push, and that is all.
+// The time from which no worker may run. Agent and guardian share the timer since the guardian's
+// fork. The agent moves the time forward while it holds a lease; the guardian kills the workers
+// when the time is reached. This needs no message: an agent that is stopped (SIGSTOP), starved or
+// hung simply does not move the time.
 //
-// A timerfd on CLOCK_BOOTTIME. The agent's own clock, CLOCK_MONOTONIC, stands still while the
-// machine is suspended, and the rendezvous's goes on: an agent that wakes up would believe that it
-// has time left. This timer has expired by then.
+// It is a timerfd on CLOCK_BOOTTIME. The agent's clock, CLOCK_MONOTONIC, stops while the machine is
+// suspended, but the rendezvous's clock goes on: after the suspension the agent would believe that
+// its lease still holds. This timer has expired by then.
 #ifndef DDPRUN_LAUNCHER_OS_PROCESS_FENCE_TIMER_H_
 #define DDPRUN_LAUNCHER_OS_PROCESS_FENCE_TIMER_H_
 
@@ -20,19 +20,19 @@ namespace ddprun {
 
 class FenceTimer {
  public:
-  // Not set. The error is errno's.
+  // A timer that is not set. The error is errno's.
   static absl::StatusOr<FenceTimer> Create();
-  // From a descriptor that another FenceTimer had before the fork.
+  // Takes over the descriptor of a FenceTimer from before the fork.
   explicit FenceTimer(UniqueFd fd) : fd_(std::move(fd)) {}
 
-  // Replaces the time; nullopt: none. A time that is over is reached at once.
+  // Replaces the time; nullopt: none. A past time is reached at once.
   void Set(std::optional<std::chrono::steady_clock::time_point> at);
 
   // Readable when the time is reached, until Take() or Set().
   int fd() const { return fd_.get(); }
-  // True once for each Set() whose time was reached; never for one that was replaced before.
+  // True once for each Set() whose time was reached; never for a replaced time.
   bool Take();
-  // A time is set and was not reached.
+  // A time is set and not reached yet.
   bool Pending() const;
 
  private:

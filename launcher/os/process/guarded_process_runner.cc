@@ -21,13 +21,13 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// A guardian that does not answer for so long was stopped, or is stuck: it is given up.
+// A guardian without an answer for this time is stopped or stuck, and is given up.
 constexpr milliseconds kAnswerLimit{10'000};
-// At the end nothing should be left to end; what still is had its time.
+// The limit at the end: normally no process is left, and a remaining one had its time before.
 constexpr milliseconds kOwnEndLimit{200};
 constexpr std::chrono::seconds kLostLimit{2};
 
-// How the child has ended, after at most `limit`, in words; it is killed when it has not.
+// Waits for the child at most `limit`, then kills it. Returns in words how it ended.
 std::string Collect(pid_t pid, int pidfd, milliseconds limit) {
   pollfd ended{pidfd, POLLIN, 0};
   const bool in_time = ::poll(&ended, 1, static_cast<int>(limit.count())) == 1;
@@ -53,7 +53,7 @@ absl::StatusOr<std::unique_ptr<GuardedProcessRunner>> GuardedProcessRunner::Star
   if (!fence.ok()) return fence.status();
   BecomeSubreaper();
   const pid_t agent = ::getpid();
-  // No signal may reach the guardian before it has blocked them.
+  // No signal may reach the guardian before it has blocked all.
   const BlockAllSignals blocked;
   const pid_t pid = ::fork();
   if (pid < 0) return absl::ErrnoToStatus(errno, "cannot start the guardian");
@@ -61,11 +61,11 @@ absl::StatusOr<std::unique_ptr<GuardedProcessRunner>> GuardedProcessRunner::Star
     ours.reset();
     RunGuardian(std::move(its), fence->fd(), agent, options);
   }
-  ::setpgid(pid, pid);  // also here: nobody knows which of us is first
+  ::setpgid(pid, pid);  // also here: parent or child may be first
   UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (!pidfd.valid()) {
     const int error = errno;
-    ours.reset();  // it ends by that
+    ours.reset();  // the guardian then ends
     ::waitpid(pid, nullptr, 0);
     return absl::ErrnoToStatus(error, "cannot watch the guardian");
   }
@@ -90,7 +90,7 @@ absl::StatusOr<guardian::Reply> GuardedProcessRunner::Call(const guardian::Reque
   if (!guardian::Send(socket_.get(), request).ok()) return Lost();
   absl::StatusOr<guardian::Reply> reply = guardian::ReceiveReply(socket_.get(), kAnswerLimit);
   if (!reply.ok()) return Lost();
-  // Unavailable means that the guardian is lost, and nothing else.
+  // Unavailable must only mean that the guardian is lost.
   if (absl::IsUnavailable(reply->status)) {
     return absl::ResourceExhaustedError(reply->status.message());
   }

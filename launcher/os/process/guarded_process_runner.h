@@ -1,16 +1,16 @@
-// The agent's ProcessRunner: workers are started by a guardian (guardian.h), so that nothing of
-// them is left, neither when the agent is killed nor when the job ends.
+// The agent's ProcessRunner: a guardian (guardian.h) starts the workers, so that no process of them
+// is left when the agent is killed or the job ends.
 //
-// What PosixProcessRunner promises for a worker holds, with the guardian in the agent's place: it
-// is the parent, and the kernel kills the workers when it ends. On top of that, EndOrphans()
-// reaches what workers left behind.
+// PosixProcessRunner's promises for a worker hold here, with the guardian as parent: the kernel
+// kills the workers when the guardian ends. In addition, EndOrphans() reaches the processes that
+// workers left behind.
 //
-// When the guardian itself is killed, the workers are killed by the kernel, and how they ended is
-// lost: every call answers Unavailable from then on, and guardian_pidfd() is readable.
+// If the guardian itself is killed, the kernel kills the workers, and their exit statuses are lost.
+// Then every call returns Unavailable, and guardian_pidfd() is readable.
 //
-// Each call is a request to the guardian and its reply, about 50 µs beside the work itself. Spawn
-// is no exception: the guardian answers when it has forked, and nobody waits for an exec. Called
-// from one thread. SignalGroup does not need the guardian.
+// Each call is a request to the guardian and its reply: about 50 µs, plus the work itself. This
+// holds for Spawn too: the guardian replies after the fork and does not wait for the exec.
+// SignalGroup does not need the guardian. One thread.
 #ifndef DDPRUN_LAUNCHER_OS_PROCESS_GUARDED_PROCESS_RUNNER_H_
 #define DDPRUN_LAUNCHER_OS_PROCESS_GUARDED_PROCESS_RUNNER_H_
 
@@ -34,13 +34,14 @@ namespace ddprun {
 
 class GuardedProcessRunner final : public ProcessRunner {
  public:
-  // Forks the guardian, about 0.3 ms. Before the process has a second thread, and before anything
-  // that minds a fork (gRPC). The agent becomes a subreaper too, for when the guardian is killed:
-  // then every child of this process is ended, but for those of ExcludeChild (child_reaper.h).
+  // Forks the guardian, in about 0.3 ms. Call it before the process has a second thread, and before
+  // anything that does not survive a fork (gRPC). The agent becomes a subreaper, too: if the
+  // guardian is killed, the agent ends all of its children, except those of ExcludeChild
+  // (child_reaper.h).
   static absl::StatusOr<std::unique_ptr<GuardedProcessRunner>> Start(
       const GuardianOptions& options);
 
-  // Ends what is left below the guardian, and the guardian, and waits for it.
+  // Ends all processes below the guardian, then the guardian, and waits for it.
   ~GuardedProcessRunner() override;
   GuardedProcessRunner(const GuardedProcessRunner&) = delete;
   GuardedProcessRunner& operator=(const GuardedProcessRunner&) = delete;
@@ -50,15 +51,16 @@ class GuardedProcessRunner final : public ProcessRunner {
   absl::Status SignalGroup(pid_t pid, int signo) override;
   absl::StatusOr<ExitStatus> Reap(int pidfd) override;
   absl::Status Discard(const SpawnedProcess& process) override;
-  // By the guardian. A worker that it has killed ends as any other does.
+  // The guardian enforces the fence. A worker that it kills is reaped like any other.
   void SetFence(std::optional<std::chrono::steady_clock::time_point> at) override;
   absl::StatusOr<std::vector<pid_t>> EndOrphans(std::chrono::microseconds limit) override;
 
-  // For the agent's loop: readable when the guardian has ended. Then call Lost().
+  // For the agent's loop: readable once the guardian has ended. Then call Lost().
   int guardian_pidfd() const { return pidfd_.get(); }
 
-  // The guardian is gone: ends everything that fell to the agent by that, for at most 2 s, and
-  // returns an Unavailable that says so. Also where a call has failed so; idempotent.
+  // The guardian is gone: ends all processes that became the agent's children by that, for at most
+  // 2 s, and returns Unavailable with the reason. Call it also when a call returned Unavailable;
+  // idempotent.
   absl::Status Lost();
 
  private:
@@ -66,9 +68,10 @@ class GuardedProcessRunner final : public ProcessRunner {
 
   GuardedProcessRunner(pid_t pid, UniqueFd pidfd, UniqueFd socket, FenceTimer fence);
 
-  // One request and its reply. Unavailable: the guardian is lost. Any other error is the reply's.
+  // Sends one request and receives its reply. Unavailable: the guardian is lost. Other errors come
+  // from the reply.
   absl::StatusOr<guardian::Reply> Call(const guardian::Request& request);
-  // Of a request that makes a worker.
+  // For a request that makes a worker.
   absl::StatusOr<SpawnedProcess> TakeProcess(const guardian::Request& request);
   absl::Status DiscardPid(pid_t pid);
 
@@ -76,7 +79,7 @@ class GuardedProcessRunner final : public ProcessRunner {
   const UniqueFd pidfd_;
   UniqueFd socket_;
   FenceTimer fence_;
-  std::unordered_map<int, pid_t> workers_;  // by pidfd; until collected
+  std::unordered_map<int, pid_t> workers_;  // by pidfd, until reaped
   std::optional<absl::Status> lost_;
 };
 

@@ -34,32 +34,32 @@ namespace {
 using guardian::Reply;
 using guardian::Request;
 
-// After the agent's death: what is there longer than this cannot be ended by us.
+// The limit after the agent's death. A process that stays longer cannot be ended.
 constexpr std::chrono::seconds kEndLimit{2};
 
-// Leaves 2 open; 0 and 1 become /dev/null, so that a pipe behind the agent's stdout sees its end
-// when the workers' are gone, and no terminal is read.
+// Keeps 2 open; 0 and 1 become /dev/null. So no terminal is read, and the reader of the agent's
+// stdout sees its end once the workers are gone.
 void LetGoOfStdio() {
   const bool has_stderr = ::fcntl(2, F_GETFD) >= 0;
   const int opened = CheckSyscall(::open("/dev/null", O_RDWR | O_CLOEXEC), "open /dev/null");
-  const int null = ::fcntl(opened, F_DUPFD_CLOEXEC, 3);  // the first may be 0, 1 or 2 itself
+  const int null = ::fcntl(opened, F_DUPFD_CLOEXEC, 3);  // `opened` may itself be 0, 1 or 2
   ::dup2(null, 0);
   ::dup2(null, 1);
   if (!has_stderr) ::dup2(null, 2);
 }
 
-// Where the reader of our stderr does not read, the text is lost. Waits where stderr is a file on a
-// disk that does not answer.
+// The text is lost if the reader of stderr does not read. Blocks if stderr is a file on a disk that
+// does not answer.
 void TryToSay(const std::string& text) {
   pollfd writable{STDERR_FILENO, POLLOUT, 0};
   if (::poll(&writable, 1, 0) != 1 || (writable.revents & POLLOUT) == 0) return;
   [[maybe_unused]] const ssize_t size = ::write(STDERR_FILENO, text.data(), text.size());
 }
 
-// For a guardian that goes on: a thread of its own waits for stderr.
+// For a guardian that goes on: a separate thread waits for stderr.
 void SayBeside(std::string text) {
 #ifdef __SANITIZE_THREAD__
-  TryToSay(text);  // it lets no process that was forked start threads
+  TryToSay(text);  // TSan: a forked process cannot start threads
 #else
   try {
     std::thread([text = std::move(text)] {
@@ -68,7 +68,7 @@ void SayBeside(std::string text) {
       [[maybe_unused]] const ssize_t size = ::write(STDERR_FILENO, text.data(), text.size());
     }).detach();
   } catch (const std::system_error&) {
-    // No more threads: the text is lost.
+    // No thread could be started: the text is lost.
   }
 #endif
 }
@@ -84,7 +84,7 @@ class Guardian {
         CheckSyscall(::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK), "signalfd"));
   }
 
-  // Returns when the agent is gone without a word.
+  // Returns when the agent is gone without a kEnd request.
   void Serve() {
     pollfd watched[3] = {
         {socket_.get(), POLLIN, 0}, {child_signals_.get(), POLLIN, 0}, {fence_.fd(), POLLIN, 0}};
@@ -111,7 +111,7 @@ class Guardian {
     return EndChildren({}, limit);
   }
 
-  // The fence was reached. The workers stay zombies, for the agent to ask about.
+  // The fence was reached. The workers stay zombies until the agent reaps them.
   void EndWorkers() {
     fenced_ = true;
     if (workers_.empty()) return;
@@ -122,7 +122,7 @@ class Guardian {
                           deadline - std::chrono::steady_clock::now()),
                       std::chrono::milliseconds(0));
     };
-    // What they started becomes ours when they are gone.
+    // The children of a dead worker become the guardian's.
     for (const pid_t pid : workers_) {
       const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
       pollfd ended{pidfd.get(), POLLIN, 0};
@@ -153,7 +153,7 @@ class Guardian {
       case Request::Type::kDiscard:
         if (workers_.erase(request.pid) == 0) break;
         runner_.SignalGroup(request.pid, SIGKILL).IgnoreError();
-        ReapEndedChildren(workers_);  // it may have ended before: no other signal would come
+        ReapEndedChildren(workers_);  // it may have ended before, and no further signal would come
         break;
       case Request::Type::kEndOrphans:
         reply.left = EndChildren(workers_, request.limit);
@@ -169,7 +169,7 @@ class Guardian {
   void Take(const std::function<absl::StatusOr<SpawnedProcess>()>& make, Reply* reply) {
     if (fence_.Take()) EndWorkers();
     if (fenced_ && fence_.Pending()) fenced_ = false;
-    if (fenced_) {  // nothing runs after it, however briefly
+    if (fenced_) {  // no process may run after the fence, however briefly
       reply->status = absl::DeadlineExceededError("the agent has not renewed its lease in time");
       return;
     }
@@ -202,15 +202,15 @@ class Guardian {
   const pid_t agent_;
   UniqueFd child_signals_;
   FenceTimer fence_;     // the agent sets it
-  bool fenced_ = false;  // it was reached and not set anew
+  bool fenced_ = false;  // the fence was reached and not set again
   PosixProcessRunner runner_;
-  std::set<pid_t> workers_;  // started and not collected; the number of each is still its own
+  std::set<pid_t> workers_;  // started and not reaped, so their pids are not reused
 };
 
 }  // namespace
 
 void RunGuardian(UniqueFd socket, int fence, pid_t agent, const GuardianOptions& options) {
-  // Ctrl-C and Ctrl-Z go to the terminal's foreground group, which is the agent's.
+  // Ctrl-C and Ctrl-Z go to the terminal's foreground group, the agent's.
   ::setpgid(0, 0);
   BecomeSubreaper();
   ::prctl(PR_SET_NAME, "ddprun-guardian", 0, 0, 0);

@@ -43,7 +43,7 @@ class Writer {
   std::string bytes_;
 };
 
-// The fields back. What is missing reads as 0 or empty, and complete() is false.
+// Reads the fields back. A missing field reads as 0 or empty, and complete() is then false.
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : bytes_(bytes) {}
@@ -123,7 +123,7 @@ absl::Status SendMessage(int socket, const std::string& fields,
   return absl::OkStatus();
 }
 
-// Reads `size` bytes; descriptors that come with them are added to `descriptors`.
+// Reads `size` bytes, and appends the descriptors that come with them to `descriptors`.
 absl::Status ReceiveBytes(int socket, char* bytes, std::size_t size,
                           std::vector<UniqueFd>* descriptors) {
   while (size > 0) {
@@ -205,7 +205,7 @@ absl::Status Send(int socket, const Reply& reply) {
   fields.Number(reply.exit.signal);
   fields.Number(reply.exit.core_dumped ? 1 : 0);
   fields.Numbers(reply.left);
-  std::vector<int> descriptors;  // all four, or the pidfd of a process that was adopted
+  std::vector<int> descriptors;  // all four, or only the pidfd of an adopted process
   for (const UniqueFd* const fd : {&reply.process.pidfd, &reply.process.stdout_pipe,
                                    &reply.process.stderr_pipe, &reply.process.outcome_pipe}) {
     if (fd->valid()) descriptors.push_back(fd->get());

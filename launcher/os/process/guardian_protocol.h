@@ -1,11 +1,11 @@
-// What the agent and its guardian say to each other: one request, then its reply, over a pair of
-// connected Unix stream sockets. Internal to launcher/os/process: both ends are the same binary.
+// The protocol between agent and guardian: one request, then its reply, over a pair of connected
+// Unix stream sockets. Internal to launcher/os/process: both ends are the same binary.
 //
-// A message is its length (8 bytes) and that many bytes of fields; the descriptors of a reply come
-// with its first byte (SCM_RIGHTS). A request may be megabytes long, and is read while it is
-// written, so none can get stuck.
+// A message is its length (8 bytes), then that many bytes of fields. The descriptors of a reply
+// come with its first byte (SCM_RIGHTS). A request may have megabytes; it is read while it is
+// written, so neither end blocks forever.
 //
-// The spawn request is the same for whoever starts a process for the agent:
+// The spawn request, for any process that the agent starts:
 //
 //   request   argv and env, complete, cwd and CPUs (SpawnRequest). Nothing else of the agent's
 //             reaches the process.
@@ -18,15 +18,15 @@
 //   at last   pidfd is readable, and the agent asks with kReap, once, how it ended. kDiscard, at
 //             any time, kills what is left and makes kReap needless. Until one of both the process
 //             stays a zombie, and its pid its own.
-// The adopt request is for a process that a fork server has made, which the guardian has spawned.
-// Its parent has ended, so it is the guardian's child by now, and it waits for orders:
+// The adopt request is for a process that a fork server made. The guardian spawned the fork server.
+// The process's parent has ended, so the process is now the guardian's child; it waits for orders:
 //
 //   request   the pid, as the kernel told it to the agent (SO_PEERCRED).
 //   reply     at once. Either an error: it is no child of the guardian, leads no process group, or
 //             the fence is reached. Or the pid and one descriptor: pidfd.
 //   at last   as above: the guardian keeps its zombie until kReap or kDiscard.
 //
-// A process that is not adopted yet is a stray: kEndOrphans and the fence end it.
+// Until its adoption the process is a stray: kEndOrphans and the fence end it.
 #ifndef DDPRUN_LAUNCHER_OS_PROCESS_GUARDIAN_PROTOCOL_H_
 #define DDPRUN_LAUNCHER_OS_PROCESS_GUARDIAN_PROTOCOL_H_
 
@@ -48,9 +48,9 @@ struct Request {
     kSpawn,       // spawn → process
     kAdopt,       // pid → process, with no pipes
     kReap,        // pid → exit
-    kDiscard,     // pid: kill the worker; nobody will ask for its end
+    kDiscard,     // pid: kill the worker; no kReap follows
     kEndOrphans,  // limit → left
-    kEnd,         // limit → left; the guardian ends everything below it, and then itself
+    kEnd,         // limit → left; the guardian ends all processes below it, then itself
   };
   Type type = Type::kEnd;
   SpawnRequest spawn;
@@ -65,12 +65,12 @@ struct Reply {
   std::vector<pid_t> left;
 };
 
-// Unavailable: the other end is gone. InvalidArgument: the bytes are no message (a bug).
+// Unavailable: the other end is gone. InvalidArgument: the message is malformed (a bug).
 absl::Status Send(int socket, const Request& request);
 absl::Status Send(int socket, const Reply& reply);
 absl::StatusOr<Request> ReceiveRequest(int socket);
-// DeadlineExceeded: nothing came within `limit`. A reply whose descriptors did not fit into this
-// process (ulimit -n) has process.pid and no descriptors.
+// DeadlineExceeded: no reply within `limit`. If the descriptors of a reply exceed this process's
+// limit (ulimit -n), the reply has process.pid but no descriptors.
 absl::StatusOr<Reply> ReceiveReply(int socket, std::chrono::milliseconds limit);
 
 }  // namespace ddprun::guardian

@@ -67,11 +67,11 @@ absl::StatusOr<SpawnedProcess> PosixProcessRunner::Spawn(const SpawnRequest& req
       });
   if (!started.ok()) return ExplainForkFailure(request.argv[0], started.status());
   const pid_t pid = *started;
-  ::setpgid(pid, pid);  // also here: it may have to be signalled before it gets to that
+  ::setpgid(pid, pid);  // also here: a signal may be due before the child has called it
   UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (!pidfd.valid()) {
     const int error = errno;
-    ::kill(-pid, SIGKILL);  // whoever collects this process's children finds it
+    ::kill(-pid, SIGKILL);  // the owner of this process's children reaps it
     return absl::ErrnoToStatus(error, "cannot watch a worker (ulimit -n)");
   }
   return SpawnedProcess{pid, std::move(pidfd), std::move(out->read_end), std::move(err->read_end),
@@ -93,7 +93,7 @@ absl::StatusOr<SpawnedProcess> PosixProcessRunner::Adopt(pid_t pid) {
 }
 
 absl::Status SignalProcessGroup(pid_t pid, int signo) {
-  // kill(-1) and kill(0) would reach everybody, and us.
+  // kill(-1) would reach all processes, kill(0) our own group.
   if (pid <= 1) {
     return absl::InvalidArgumentError(absl::StrCat("no worker's process group: ", pid));
   }
@@ -101,7 +101,7 @@ absl::Status SignalProcessGroup(pid_t pid, int signo) {
     return absl::ErrnoToStatus(
         errno, absl::StrCat("cannot send ", SignalName(signo), " to process group ", pid));
   }
-  // A stopped process would not hear of it before somebody continues it.
+  // A stopped process handles the signal only once it is continued.
   const bool asks_to_end =
       signo == SIGTERM || signo == SIGINT || signo == SIGQUIT || signo == SIGHUP;
   if (asks_to_end) ::kill(-pid, SIGCONT);

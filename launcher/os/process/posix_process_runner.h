@@ -1,4 +1,4 @@
-// The real ProcessRunner: Linux processes.
+// The ProcessRunner that makes Linux processes.
 //
 // A worker that it starts
 //   - leads a process group of its own, so that its children can be signalled with it;
@@ -8,10 +8,10 @@
 //   - has /dev/null as stdin, the pipes as stdout and stderr, and no other descriptor;
 //   - has no blocked and no ignored signals, whatever the agent has.
 //
-// Spawn() returns as soon as there is a child; looking for the program and executing it is the
-// child's (child_process.h), however long the disk takes.
+// Spawn() returns as soon as the child exists. The child finds and executes the program
+// (child_process.h), so a slow disk delays only the child.
 //
-// Needs Linux 5.4. Output pipes are 1 MiB where the system's limits allow.
+// Needs Linux 5.4.
 #ifndef DDPRUN_LAUNCHER_OS_PROCESS_POSIX_PROCESS_RUNNER_H_
 #define DDPRUN_LAUNCHER_OS_PROCESS_POSIX_PROCESS_RUNNER_H_
 
@@ -29,24 +29,24 @@
 
 namespace ddprun {
 
-// ProcessRunner::SignalGroup, for any caller of the same user.
+// ProcessRunner::SignalGroup, for any process of the same user.
 absl::Status SignalProcessGroup(pid_t pid, int signo);
 
 class PosixProcessRunner final : public ProcessRunner {
  public:
-  // Un-ignores SIGCHLD, should the agent have been started with it ignored: the kernel would
-  // throw away the workers' exit statuses.
+  // Resets SIGCHLD if it was ignored at start: otherwise the kernel would discard the workers' exit
+  // statuses.
   PosixProcessRunner();
 
   absl::StatusOr<SpawnedProcess> Spawn(const SpawnRequest& request) override;
   absl::StatusOr<SpawnedProcess> Adopt(pid_t pid) override;
   absl::Status SignalGroup(pid_t pid, int signo) override;
   absl::StatusOr<ExitStatus> Reap(int pidfd) override;
-  // Waits for its end: nobody else would collect it.
+  // Waits for the end of the process: no other code would reap it.
   absl::Status Discard(const SpawnedProcess& process) override;
-  // Nobody is there to keep it: does nothing.
+  // Does nothing: no process enforces a fence here.
   void SetFence(std::optional<std::chrono::steady_clock::time_point>) override {}
-  // Nothing falls to a process that is no subreaper: finds nothing.
+  // Finds nothing: this process is no subreaper and inherits no orphans.
   absl::StatusOr<std::vector<pid_t>> EndOrphans(std::chrono::microseconds limit) override;
 
  private:

@@ -14,7 +14,7 @@
 namespace ddprun {
 namespace {
 
-// Fields of proc(5), counted from the one behind the name.
+// Fields of proc(5), counted from the field after the name.
 constexpr std::size_t kState = 0;
 constexpr std::size_t kParent = 1;
 constexpr std::size_t kStarted = 19;
@@ -43,7 +43,7 @@ std::optional<ProcessStat> ParseProcessStat(std::string_view text) {
 std::optional<ProcessStat> ReadProcessStat(pid_t pid) {
   const UniqueFd file(::open(absl::StrCat("/proc/", pid, "/stat").c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.valid()) return std::nullopt;
-  char text[2048];  // some 300 bytes; the kernel makes it in one go
+  char text[2048];  // some 300 bytes; one read returns all of it
   const ssize_t size = ::read(file.get(), text, sizeof(text));
   if (size <= 0) return std::nullopt;
   return ParseProcessStat(std::string_view(text, static_cast<std::size_t>(size)));

@@ -9,8 +9,8 @@
 namespace ddprun {
 namespace {
 
-// proc(5): the addresses below and above argv are these fields of /proc/PID/stat; the program's
-// name, field 2, may hold anything and ends at the last parenthesis.
+// proc(5): these fields of /proc/PID/stat have the start and end address of argv. The program's
+// name, field 2, may contain anything and ends at the last parenthesis.
 constexpr int kFieldAfterName = 3;
 constexpr int kArgStartField = 48;
 
@@ -29,7 +29,8 @@ void SetProcessTitle(const std::string& title) {
   std::uintptr_t end = 0;
   fields >> start >> end;
   if (!fields || start == 0 || end <= start + 1) return;
-  char* const arguments = reinterpret_cast<char*>(start);  // NOLINT: it is ours, the kernel says so
+  char* const arguments =
+      reinterpret_cast<char*>(start);  // NOLINT: the kernel says that it is ours
   const std::size_t room = end - start;
   std::memset(arguments, 0, room);
   std::memcpy(arguments, title.data(), std::min(title.size(), room - 1));

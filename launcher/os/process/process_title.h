@@ -1,4 +1,4 @@
-// What `ps` shows for this process instead of its command line, so that a person, and a `pkill -f`
+// The text that `ps` shows for this process instead of its command line. So a person, or `pkill -f`
 // with the words of the job, can tell a helper process from the agent it was forked from.
 #ifndef DDPRUN_LAUNCHER_OS_PROCESS_PROCESS_TITLE_H_
 #define DDPRUN_LAUNCHER_OS_PROCESS_PROCESS_TITLE_H_
@@ -7,9 +7,9 @@
 
 namespace ddprun {
 
-// Writes over main's argv, which nothing may use afterwards; its environment is left alone. A title
-// that is longer than the command line is cut. Does nothing where the kernel does not tell where
-// argv is. From a process's only thread.
+// Overwrites main's argv, which must not be used afterwards, but not the environment. Cuts a title
+// that is longer than the command line. Does nothing if the kernel does not tell the place of argv.
+// Call it while the process has one thread.
 void SetProcessTitle(const std::string& title);
 
 }  // namespace ddprun

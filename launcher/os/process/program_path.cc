@@ -42,7 +42,7 @@ std::string FirstBytes(const std::string& path) {
   return bytes;
 }
 
-// The program that a script's #! line names, or "" where there is no such line.
+// The program in a script's #! line; "": no such line.
 std::string Interpreter(std::string_view bytes) {
   if (!bytes.starts_with("#!")) return "";
   bytes.remove_prefix(2);
@@ -51,7 +51,7 @@ std::string Interpreter(std::string_view bytes) {
   return std::string(bytes.substr(0, bytes.find_first_of(" \t")));
 }
 
-// The file is there, and yet execve says that something is not.
+// The file exists, but execve returned ENOENT.
 absl::Status ExplainMissingInterpreter(const std::string& path) {
   const std::string bytes = FirstBytes(path);
   std::string interpreter = Interpreter(bytes);
@@ -99,7 +99,7 @@ std::vector<std::string> ProgramPaths(const std::string& program,
   std::vector<std::string> paths;
   const std::string search = SearchPath(env);
   for (const absl::string_view directory : absl::StrSplit(search, ':')) {
-    // An empty entry is the working directory. The './' keeps execve from needing a PATH itself.
+    // An empty entry is the working directory; './' makes it a path.
     paths.push_back(absl::StrCat(directory.empty() ? "." : directory, "/", program));
   }
   return paths;
@@ -111,7 +111,7 @@ absl::StatusOr<std::string> FindProgram(const std::string& program,
                                         const std::vector<std::string>& env) {
   if (program.empty()) return absl::NotFoundError("the command is empty");
   if (program.find('/') != std::string::npos) return program;
-  std::string denied;  // found, but not to be executed; a later one may still be
+  std::string denied;  // found but not executable; a later candidate may be
   for (const std::string& path : ProgramPaths(program, env)) {
     if (IsProgram(path)) return path;
     if (denied.empty() && IsFile(path)) denied = path;

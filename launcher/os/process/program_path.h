@@ -1,4 +1,4 @@
-// Which file a command means, and, when it cannot be executed, why, in words for its user.
+// Finds the file of a command, and explains to the user why it cannot be executed.
 //
 // Pure look-ups in the file system; any thread. May block on a slow disk.
 #ifndef DDPRUN_LAUNCHER_OS_PROCESS_PROGRAM_PATH_H_
@@ -12,27 +12,27 @@
 
 namespace ddprun {
 
-// The path to give to execve for `program`, by execvp's rules: as it is when it contains a '/',
-// otherwise the first executable file of that name in the PATH of `env` ("/bin:/usr/bin" without
-// one). Relative paths are meant from the working directory, and stay relative. NotFound or
-// PermissionDenied where there is none.
+// The path for execve, by execvp's rules: `program` itself if it contains a '/', otherwise the
+// first executable file of that name in the PATH of `env` (without PATH: "/bin:/usr/bin"). Relative
+// paths refer to the working directory, and stay relative. NotFound or PermissionDenied: no such
+// program.
 absl::StatusOr<std::string> FindProgram(const std::string& program,
                                         const std::vector<std::string>& env);
 
-// The paths among which FindProgram chooses, in its order. Asks no disk.
+// The candidates of FindProgram, in its order. Accesses no disk.
 std::vector<std::string> ProgramPaths(const std::string& program,
                                       const std::vector<std::string>& env);
 
-// Whether FindProgram takes this one of several paths. Allocates nothing.
+// True: FindProgram would accept this candidate. Allocates nothing.
 bool IsProgram(const std::string& path);
 
-// What execve's `error` means for `path` (from FindProgram), for example
+// Explains execve's `error` for `path` (from FindProgram), for example
 //   NotFound          "./trian: no such file"
 //   NotFound          "./train.py: interpreter /usr/bin/pyhton not found"
 //   PermissionDenied  "./train.py: permission denied: not executable (chmod +x ./train.py)"
 absl::Status ExplainExecFailure(const std::string& path, int error);
 
-// What chdir's `error` means, for example NotFound "working directory /x: no such directory".
+// Explains chdir's `error`, for example NotFound "working directory /x: no such directory".
 absl::Status ExplainChdirFailure(const std::string& cwd, int error);
 
 }  // namespace ddprun

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kMostStarts = 4;  // of the agent
 
-// It did not end by itself, nor because somebody wants it to end.
+// True: it did not end by itself, nor by a request to end.
 bool WasKilled(int status) {
   if (!WIFSIGNALED(status)) return false;
   const int signo = WTERMSIG(status);
@@ -28,7 +28,8 @@ bool WasKilled(int status) {
          signo == SIGILL || signo == SIGFPE;
 }
 
-// Runs this program: the guardian or the rendezvous, and nothing that a worker has left behind.
+// True: the process runs this program, so it is the guardian or the rendezvous, and no left-over of
+// a worker.
 bool IsOurs(pid_t pid) {
   std::error_code error;
   const auto program =
@@ -51,7 +52,7 @@ class TaskShim {
     return false;
   }
 
-  // Until the agent has ended and is not to be started again (false), or it is (true).
+  // Waits for the agent's end. True: start the agent again.
   bool Watch(const sigset_t& all) {
     while (agent_ > 0 || AnyOfOursLeft()) {
       const int signo = ::sigwaitinfo(&all, nullptr);
@@ -72,7 +73,7 @@ class TaskShim {
     bool again = false;
     int status = 0;
     for (pid_t pid; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
-      if (pid != agent_) continue;  // what it had started, and no longer collects
+      if (pid != agent_) continue;  // an orphan of the agent
       agent_ = 0;
       exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
       again = WasKilled(status) && !asked_to_end_ && starts_ < kMostStarts;

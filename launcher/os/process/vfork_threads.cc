@@ -16,7 +16,7 @@ namespace ddprun {
 
 struct VforkThreads::Child {
   Become become;
-  std::atomic<pid_t> pid{0};  // 0: there is none yet; negative: an errno, there will be none
+  std::atomic<pid_t> pid{0};  // 0: not made yet; negative: an errno, the fork failed
   bool may_allocate = false;
 
   void Exists(pid_t value) {
@@ -26,12 +26,12 @@ struct VforkThreads::Child {
 };
 
 struct VforkThreads::Thread {
-  std::shared_ptr<Child> child;  // of the thread while it is not idle
+  std::shared_ptr<Child> child;  // set while the thread is not idle
   std::binary_semaphore has_child{0};
   std::atomic<bool> idle{false};
 };
 
-// A function of its own: the child uses the same stack, and must not write to what Run keeps there.
+// A separate function: the child uses the same stack, and must not overwrite Run's frame.
 [[gnu::noinline]] void VforkThreads::Vfork(Child* child) {
   const BlockAllSignals blocked;
   const pid_t pid = ::vfork();
@@ -40,7 +40,7 @@ struct VforkThreads::Thread {
     child->become([child] { child->may_allocate = true; });
     ::_exit(127);
   }
-  // Known from the child already, except where something makes a fork of it.
+  // The child has told it already, unless a tool turned vfork into fork.
   child->Exists(pid > 0 ? pid : -errno);
 }
 
@@ -63,14 +63,14 @@ VforkThreads::Thread* VforkThreads::Idle() {
     return idle->get();
   }
   auto thread = std::make_shared<Thread>();
-  const BlockAllSignals blocked;  // they are the caller's
+  const BlockAllSignals blocked;  // signals are for the caller's thread
   std::thread([thread] { Run(thread); }).detach();
   threads_.push_back(std::move(thread));
   return threads_.back().get();
 }
 
 #ifdef __SANITIZE_THREAD__
-// It makes a fork of each vfork, and lets no process that was forked start threads.
+// TSan turns each vfork into a fork, and a forked process cannot start threads.
 absl::StatusOr<pid_t> VforkThreads::Start(Become become) {
   const BlockAllSignals blocked;
   const pid_t pid = ::fork();

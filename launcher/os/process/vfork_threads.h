@@ -18,24 +18,24 @@
 
 namespace ddprun {
 
-// The kernel takes the thread that made a child for its parent (PR_SET_PDEATHSIG): the threads live
-// as long as the process. They are reused; there are as many as there were children at one time
-// that had not executed a program yet.
+// For PR_SET_PDEATHSIG the kernel regards the thread that made a child as its parent. So the
+// threads live as long as the process. They are reused; their number is the highest number of
+// children at one time that had not executed a program yet.
 class VforkThreads {
  public:
   // What a child does. It ends by execve or _exit.
   //
   // It runs in the memory of the caller's process, beside the other threads, and can be killed at
-  // any instruction. What it then holds is never released. So it must not allocate, until it has
-  // called `may_allocate`: the thread is not used again after that, and its allocator's lock stays
-  // with it.
+  // any instruction; what it holds then is never released. So it must not allocate before it has
+  // called `may_allocate`. After that call the thread is not reused, because it may hold a lock of
+  // the allocator.
   using Become = std::function<void(const std::function<void()>& may_allocate)>;
 
   // Makes a child, with every signal blocked, that calls `become`. Returns its pid as soon as it
-  // exists: nobody waits for the program. Descriptors that are open now, `become` can use, also
-  // when they are closed after Start has returned. What it refers to must live as long as `become`
-  // does, which is released when the child has executed a program or has ended. From one thread. An
-  // errno as absl::ErrnoToStatus where there can be no child.
+  // exists, without waiting for the program. `become` can use the descriptors that are open now,
+  // even if they are closed after Start has returned. What `become` refers to must live until
+  // `become` is released: when the child has executed a program or has ended. One thread. Error:
+  // absl::ErrnoToStatus, no child was made.
   absl::StatusOr<pid_t> Start(Become become);
 
  private:

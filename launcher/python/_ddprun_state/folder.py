@@ -102,7 +102,8 @@ def remove_old(folder, saved_step, keep_last, keep_every, lineage):
         if step >= saved_step:
             continue
         metadata = read_metadata(path)
-        if metadata is None or not lineage.may_remove(metadata):
+        if (metadata is None or metadata.get("step") != str(step)
+                or not lineage.may_remove(metadata)):
             continue
         kept += 1
         if kept <= keep_last or keep_every > 0 and step % keep_every == 0:

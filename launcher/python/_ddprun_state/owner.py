@@ -170,8 +170,7 @@ class FolderOwner:
         self._folder, self._own, self._take_folder = folder, own, take_folder
         self._claimed = False
         self._heard = None  # when the owner was heard for whom we wait
-        self._stop = threading.Event()
-        self._refresher = None
+        self._stop = None  # an Event that ends the other thread, where there is one
 
     @contextlib.contextmanager
     def _locked(self):
@@ -224,9 +223,10 @@ class FolderOwner:
     def _take(self, file):
         file.write(self._own)
         self._claimed = True
-        if self._refresher is None:
-            self._refresher = threading.Thread(target=self._refresh, name="ddp-owner", daemon=True)
-            self._refresher.start()
+        if self._stop is None:
+            self._stop = threading.Event()
+            threading.Thread(target=self._refresh, args=(self._stop,), name="ddp-owner",
+                             daemon=True).start()
 
     @contextlib.contextmanager
     def guard(self):
@@ -245,11 +245,13 @@ class FolderOwner:
             yield
 
     def release(self):
-        """The training has ended well: whoever comes next need not wait."""
-        self._stop.set()
+        """The training has ended well: whoever comes next need not wait. A save after it claims the
+        folder again."""
         if not self._claimed:
             return
         self._claimed = False
+        self._stop.set()
+        self._stop = None
         try:
             with self._locked() as file:
                 owner = file.read()
@@ -258,9 +260,9 @@ class FolderOwner:
         except CheckpointError as error:
             sys.stderr.write("[rank 0] warning: the checkpoint folder is not released: %s\n" % error)
 
-    def _refresh(self):
+    def _refresh(self, stop):
         """Without the lock, for a time that is too new harms nobody."""
-        while not self._stop.wait(_REFRESH_S):
+        while not stop.wait(_REFRESH_S):
             try:
                 file = _OwnerFile(self._folder, os.O_RDONLY)
                 try:

@@ -145,6 +145,7 @@ class StateFile:
 
     def __init__(self, path):
         self.path = path
+        self._reopened = False
         self._file = _open(path)
         try:
             self._parse()
@@ -217,7 +218,16 @@ class StateFile:
         return bytes(data)
 
     def _read(self, offset, memory):
-        _read_all(self._file, offset, memory)
+        try:
+            _read_all(self._file, offset, memory)
+        except UnavailableError as error:
+            # A file server that was started again may know it by its name.
+            if error.code != errno.ESTALE or self._reopened:
+                raise
+            self._reopened = True
+            self.close()
+            self._file = _open(self.path)
+            _read_all(self._file, offset, memory)
 
     def read(self, offset, memory):
         """Fills an array of ctypes with the bytes at `offset` behind the header."""

@@ -86,7 +86,7 @@ class CheckpointSearch:
             held = self.file.metadata.get("step", "")
             if held != str(step):
                 self.close()
-                raise DamagedError("it holds step %s, not the one that its name says" % quoted(held))
+                raise FormatError("it holds step %s, not the one that its name says" % quoted(held))
             return True
         except UnavailableError as error:
             if not is_gone(error):  # else it was removed since it was listed

@@ -6,7 +6,7 @@ namespace ddprun::top {
 namespace {
 
 constexpr char kEsc = '\x1b';
-constexpr std::size_t kLongestSequence = 16;  // what is longer is none that a keyboard sends
+constexpr std::size_t kLongestSequence = 16;  // no keyboard sends a longer one
 
 struct Sequence {
   std::string_view bytes;  // after ESC

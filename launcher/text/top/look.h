@@ -1,4 +1,4 @@
-// What the screen of `ddprun top` is about now: which view, which row, what is typed. Plain values.
+// The state of the screen of `ddprun top`: view, selected row, typed text. Plain values.
 #ifndef DDPRUN_LAUNCHER_TEXT_TOP_LOOK_H_
 #define DDPRUN_LAUNCHER_TEXT_TOP_LOOK_H_
 
@@ -13,34 +13,34 @@ namespace ddprun::top {
 
 enum class View { kJobs, kNodes, kRanks, kText };
 
-// What a key asks the rendezvous for.
+// A key's request to the rendezvous.
 struct Request {
   enum class Kind { kStop, kSaveAndStop, kDrain, kStacks, kLog };
   Kind kind = Kind::kStacks;
   std::string job;
-  std::string host{};  // of kDrain
-  int rank = -1;       // of kLog
+  std::string host{};  // for kDrain
+  int rank = -1;       // for kLog
 
   bool operator==(const Request&) const = default;
 };
 
 struct Look {
   View view = View::kJobs;
-  std::string job{};             // of kNodes and kRanks
-  std::string node{};            // of kRanks: the key of the only one; empty: all of the job
-  std::string filter{};          // rows without this text are left out
-  bool writing_filter = false;   // keys are text for it
-  std::size_t order = 0;         // of the rows: an index into OrdersOf(view)
-  std::string selected{};        // the key of a row
-  std::size_t selected_at = 0;   // where that row was, for when it is gone
+  std::string job{};            // for kNodes and kRanks
+  std::string node{};           // for kRanks: the key of the only node; empty: all nodes of the job
+  std::string filter{};         // hides rows without this text
+  bool writing_filter = false;  // keys edit the filter
+  std::size_t order = 0;        // index into OrdersOf(view)
+  std::string selected{};       // the key of a row
+  std::size_t selected_at = 0;  // its position, in case the row vanishes
   std::optional<Request> asked;  // waits for "yes"
-  std::string answer{};          // of the rendezvous, to the last request
-  std::string trouble{};         // why there is no contact; empty: there is
-  Request text_of{};             // of kText: what was asked for
+  std::string answer{};          // the rendezvous's answer to the last request
+  std::string trouble{};         // why there is no contact; empty: contact
+  Request text_of{};             // for kText: the request
   std::vector<std::string> text{};
-  std::size_t text_top = 0;   // its first line on the screen
-  View before = View::kJobs;  // where kText leads back to
-  bool plain = false;         // for a file: no row is selected, and no key works
+  std::size_t text_top = 0;   // first line on the screen
+  View before = View::kJobs;  // the view before kText
+  bool plain = false;         // for a file: no selection, no keys
 };
 
 }  // namespace ddprun::top

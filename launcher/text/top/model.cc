@@ -126,7 +126,7 @@ std::optional<Request> Model::Order(char letter) {
   return std::nullopt;
 }
 
-// The key that has brought a text brings its newest state.
+// The key that opened a text reloads it.
 std::optional<Request> Model::AskAgain(char letter) const {
   const char key = look_.text_of.kind == Request::Kind::kLog ? 'l' : 't';
   return letter == key ? std::optional(look_.text_of) : std::nullopt;

@@ -1,5 +1,5 @@
-// What `ddprun top` shows and what its keys do. Snapshots, answers and keys go in; lines, and what
-// the rendezvous is to be asked, come out.
+// The content of `ddprun top` and its keys. Snapshots, answers and keys go in; lines and requests
+// to the rendezvous come out.
 //
 // Pure; owned by one thread.
 #ifndef DDPRUN_LAUNCHER_TEXT_TOP_MODEL_H_
@@ -20,17 +20,17 @@ namespace ddprun::top {
 
 class Model {
  public:
-  // `job` is shown first; empty: all jobs are.
+  // `job`: shown first; empty: all jobs.
   Model(std::string endpoint, const std::string& job);
 
   void TakeSnapshot(Snapshot snapshot);
   void LoseContact(const std::string& why);
   void TakeAnswer(const std::string& answer);
-  // Stacks or a log, which fill the screen until they are left. Of a log its end is shown first.
+  // Stacks or a log fill the screen until the user leaves them. A log is shown from its end.
   void TakeText(const Request& request, const std::string& text);
   void Resize(Size size) { size_ = size; }
 
-  // What the key asks the rendezvous for, if it does.
+  // Handles a key. Returns its request to the rendezvous, if any.
   std::optional<Request> TakeKey(const Key& key);
   bool quits() const { return quits_; }
 
@@ -49,7 +49,7 @@ class Model {
   std::optional<Request> AskAgain(char letter) const;
   void GoTo(View view);
   std::size_t Page() const;
-  // Where a text must begin so that its end is in sight.
+  // The first line of a text so that its end is visible.
   std::size_t LastPage() const;
 
   const std::string endpoint_;

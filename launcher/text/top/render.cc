@@ -47,7 +47,7 @@ std::string KeysOf(const Look& look) {
   return "";
 }
 
-// Under the rows: what is asked, typed or answered; else the keys.
+// The line under the rows: a question, typed text or an answer; else the keys.
 Line LastLine(const Look& look) {
   if (look.asked) {
     return {absl::StrCat(QuestionOf(*look.asked), " y: yes; any other key: no"), Style::kSelected};
@@ -85,7 +85,7 @@ std::string JobCounts(const JobRow& job) {
                       ", checkpoint ", or_dash(job.checkpoint));
 }
 
-// What is above the rows: of a job its story first.
+// Adds the lines above the rows; a job's story comes first.
 void AddHead(const Look& look, const Snapshot& snapshot, std::vector<Line>* lines) {
   if (look.view == View::kJobs) return;
   const JobRow* const job = JobOf(look, snapshot);
@@ -109,12 +109,12 @@ std::string JoinCells(const std::vector<std::string>& cells,
   return line;
 }
 
-// The rows that are in sight, under their heads.
+// Adds the visible rows under their heads.
 void AddRows(const Look& look, const std::vector<Row>& rows, std::size_t room,
              std::vector<Line>* lines) {
   const auto orders = OrdersOf(look.view);
   const std::size_t selected = SelectedIn(look, rows);
-  // Scrolls by whole screens: fewer lines change.
+  // Scrolls by whole screens, so that fewer lines change.
   const std::size_t first = room == 0 ? 0 : selected / room * room;
   std::vector<std::vector<std::string>> shown = {HeadOf(look.view)};
   for (std::size_t i = first; i < std::min(first + room, rows.size()); ++i) {

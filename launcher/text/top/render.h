@@ -12,15 +12,14 @@
 
 namespace ddprun::top {
 
-// At most size.rows lines; `rows` are RowsOf(look, snapshot). The selected row is among
-// them.
+// At most size.rows lines, the selected row among them. `rows`: from RowsOf(look, snapshot).
 std::vector<Line> Render(const std::string& endpoint, const Look& look, const Snapshot& snapshot,
                          const std::vector<Row>& rows, Size size);
 
-// How many lines of a text (View::kText) there is room for.
+// The number of text lines (View::kText) that fit.
 std::size_t TextRoom(Size size);
 
-// Where the selected row is in `rows`; where its key is gone, the row that has its place now.
+// The index of the selected row in `rows`; if its key is gone, the row now at its place.
 std::size_t SelectedIn(const Look& look, const std::vector<Row>& rows);
 
 }  // namespace ddprun::top

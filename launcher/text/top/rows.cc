@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "launcher/text/status_table.h"
 #include "launcher/text/top/story.h"
 #include "worker/contract/job_name.h"
@@ -23,6 +24,24 @@ std::string OrDash(const std::optional<std::int64_t>& number) {
   return number ? absl::StrCat(*number) : "-";
 }
 
+// A rank of the row keeps the others waiting.
+bool Straggles(const Row& row) {
+  if (!row.node->first_rank) return false;
+  const int first = row.rank >= 0 ? row.rank : *row.node->first_rank;
+  const int many = row.rank >= 0 ? 1 : row.node->workers;
+  return std::any_of(row.job->notes.stragglers.begin(), row.job->notes.stragglers.end(),
+                     [&](int rank) { return rank >= first && rank < first + many; });
+}
+
+// What a node lags behind, and whether others wait for one of its ranks.
+std::string LagText(const Row& row) {
+  const std::int64_t lag = LagOf(row);
+  std::vector<std::string> parts;
+  if (lag > kLagSteps) parts.push_back(absl::StrCat(lag, " steps behind"));
+  if (Straggles(row)) parts.push_back("others wait for it");
+  return absl::StrJoin(parts, ", ");
+}
+
 // The later the worse.
 enum class Trouble { kNone, kWaiting, kDraining, kBehind, kLost };
 
@@ -33,7 +52,7 @@ Trouble TroubleOf(const Row& row) {
   }
   if (state == "draining") return Trouble::kDraining;
   if (state != "running" && state != "done") return Trouble::kWaiting;
-  return LagOf(row) > kLagSteps ? Trouble::kBehind : Trouble::kNone;
+  return LagOf(row) > kLagSteps || Straggles(row) ? Trouble::kBehind : Trouble::kNone;
 }
 
 bool Contains(const std::string& text, const std::string& lower) {
@@ -104,24 +123,20 @@ std::vector<std::string> NodeCells(const Row& row) {
                 ? absl::StrCat(*node.first_rank)
                 : absl::StrCat(*node.first_rank, "-", *node.first_rank + node.workers - 1);
   }
-  const std::int64_t lag = LagOf(row);
   return {node.host,
           node.address,
           node.state,
           ranks,
           OrDash(node.step),
-          lag > kLagSteps ? absl::StrCat(lag, " steps behind") : "",
+          LagText(row),
           absl::StrCat(Age(node.heard_ms), " ago")};
 }
 
 std::vector<std::string> RankCells(const Row& row) {
   const NodeRow& node = *row.node;
-  return {absl::StrCat(row.rank),
-          node.host,
-          absl::StrCat(row.rank - *node.first_rank),
-          node.state,
-          OrDash(node.step),
-          absl::StrCat(Age(node.heard_ms), " ago")};
+  return {
+      absl::StrCat(row.rank), node.host,    absl::StrCat(row.rank - *node.first_rank), node.state,
+      OrDash(node.step),      LagText(row), absl::StrCat(Age(node.heard_ms), " ago")};
 }
 
 }  // namespace
@@ -185,7 +200,7 @@ std::vector<std::string> HeadOf(View view) {
     case View::kNodes:
       return {"NODE", "ADDRESS", "STATE", "RANKS", "STEP", "LAG", "HEARD"};
     case View::kRanks:
-      return {"RANK", "NODE", "LOCAL RANK", "STATE", "STEP", "HEARD"};
+      return {"RANK", "NODE", "LOCAL RANK", "STATE", "STEP", "LAG", "HEARD"};
     case View::kText:
       break;
   }

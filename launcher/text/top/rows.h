@@ -1,4 +1,4 @@
-// The rows of a view of `ddprun top`: which, in which order, and what they say. Pure.
+// The rows of a view of `ddprun top`: choice, order and content. Pure.
 #ifndef DDPRUN_LAUNCHER_TEXT_TOP_ROWS_H_
 #define DDPRUN_LAUNCHER_TEXT_TOP_ROWS_H_
 
@@ -13,30 +13,30 @@
 
 namespace ddprun::top {
 
-// What a row is about. Its pointers are into the Snapshot.
+// The subject of a row. The pointers point into the Snapshot.
 struct Row {
   const JobRow* job = nullptr;
   const NodeRow* node = nullptr;  // null in the view of jobs
-  int rank = -1;                  // of the view of ranks
+  int rank = -1;                  // in the view of ranks
 };
 
-// The orders that a view has, by name; the first one is what it begins with.
+// The names of a view's orders; the first is the default.
 absl::Span<const absl::string_view> OrdersOf(View view);
 
-// The rows of look.view that its filter leaves, in its order. Of kText none.
+// The rows of look.view after its filter, in its order. kText has none.
 std::vector<Row> RowsOf(const Look& look, const Snapshot& snapshot);
 
-// Finds the row again in another snapshot.
+// Identifies the row in later snapshots.
 std::string KeyOf(const Row& row);
 
-// The job that look is about; null: the rendezvous does not have it.
+// The job of `look`; null: the rendezvous does not have it.
 const JobRow* JobOf(const Look& look, const Snapshot& snapshot);
 
 std::vector<std::string> HeadOf(View view);
 std::vector<std::string> CellsOf(View view, const Row& row);
 Style StyleOf(View view, const Row& row);
 
-// Steps that a node is behind the newest of its job.
+// How many steps a node is behind the newest node of its job.
 std::int64_t LagOf(const Row& row);
 
 }  // namespace ddprun::top

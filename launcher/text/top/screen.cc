@@ -11,7 +11,7 @@ constexpr bool BeginsCharacter(char byte) {
   return (static_cast<unsigned char>(byte) & 0xC0) != 0x80;
 }
 
-// Selects colours, of the eight that every terminal has.
+// The escape code of a style, with the eight colours that every terminal has.
 absl::string_view CodeOf(Style style) {
   switch (style) {
     case Style::kPlain:
@@ -50,11 +50,11 @@ std::string Screen::Show(const std::vector<Line>& lines, Size size) {
   }
   for (std::size_t row = 0; row < rows; ++row) {
     Line line = row < lines.size() ? lines[row] : Line();
-    // A selected line is a bar over the whole width.
+    // A selected line fills the whole width.
     line.text = line.style == Style::kSelected ? Fill(line.text, columns) : Cut(line.text, columns);
     if (line == shown_[row]) continue;
     const absl::string_view code = CodeOf(line.style);
-    // Erased first: after a full line the cursor stands on its last character.
+    // Erase first: after a full line the cursor stands on its last character.
     absl::StrAppend(&out, "\x1b[", row + 1, ";1H\x1b[K", code, line.text,
                     code.empty() ? "" : "\x1b[m");
     shown_[row] = std::move(line);

@@ -1,8 +1,7 @@
-// The whole of a terminal, line by line. Of what is to be shown only the lines that changed are
-// sent: over a slow line that is the difference between a screen that follows and one that does
-// not.
+// The whole screen of a terminal. Sends only changed lines, so that the screen keeps up over a slow
+// connection.
 //
-// All escape sequences used here work in xterm, the Linux console, screen and tmux.
+// All its escape sequences work in xterm, the Linux console, screen and tmux.
 //
 // Pure; owned by one thread.
 #ifndef DDPRUN_LAUNCHER_TEXT_TOP_SCREEN_H_
@@ -34,29 +33,29 @@ struct Size {
 
 class Screen {
  public:
-  // Takes the terminal (its other screen, without cursor and wrapping), and gives it back.
+  // Begin takes the terminal (alternate screen, no cursor, no wrapping); End restores it.
   static absl::string_view Begin();
   static absl::string_view End();
 
-  // The bytes that make the terminal show these lines. Lines that do not fit are left out. Empty
-  // where the terminal shows them already.
+  // The bytes that make the terminal show these lines. Skips lines that do not fit. Empty: the
+  // terminal shows them already.
   std::string Show(const std::vector<Line>& lines, Size size);
 
-  // Somebody else has written on the terminal: the next Show draws all.
+  // Another program has written to the terminal: the next Show draws all lines.
   void Forget() { shown_.clear(); }
 
  private:
   Size size_;
-  std::vector<Line> shown_;  // one for each row; empty: nothing is known of what is there
+  std::vector<Line> shown_;  // one per row; empty: the content is unknown
 };
 
-// The first `columns` characters, and '…' in place of the last one where more would follow.
+// The first `columns` characters; if the text is longer, the last one is '…'.
 std::string Cut(absl::string_view text, std::size_t columns);
 
-// The same, with spaces up to `columns`.
+// The same, padded with spaces to `columns`.
 std::string Fill(absl::string_view text, std::size_t columns);
 
-// How many characters: bytes of UTF-8 that begin one.
+// The number of characters: of UTF-8 bytes that begin one.
 std::size_t Width(absl::string_view text);
 
 }  // namespace ddprun::top

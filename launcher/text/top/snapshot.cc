@@ -38,7 +38,15 @@ void TakeProgress(const Json& json, JobRow* job) {
         JobRow::Progress{progress.at("still_ms").get<double>(),
                          NumberOf<double>(progress.at("limit_ms")), TextOf(progress.at("hang"))};
   }
-  if (const Json& init = json.at("init"); !init.is_null()) job->init = TextOf(init.at("text"));
+  if (const auto why = json.find("not_judged"); why != json.end() && !why->is_null()) {
+    job->notes.not_judged = TextOf(why->at("why"));
+  }
+  if (const auto ranks = json.find("straggler_ranks"); ranks != json.end()) {
+    for (const Json& rank : *ranks) job->notes.stragglers.push_back(rank.get<int>());
+  }
+  if (const Json& init = json.at("init"); !init.is_null()) {
+    job->notes.init = TextOf(init.at("text"));
+  }
   if (const Json& cause = json.at("last_root_cause"); !cause.is_null()) {
     job->cause = {TextOf(cause.at("description")), cause.at("generation").get<int>()};
   }
@@ -78,7 +86,7 @@ absl::StatusOr<Snapshot> ParseSnapshot(const std::string& json) {
     Snapshot snapshot{TextOf(all.at("version")), all.at("uptime_ms").get<double>(), {}};
     for (const Json& job : all.at("jobs")) snapshot.jobs.push_back(JobOf(job));
     return snapshot;
-  } catch (const std::exception& error) {  // nlohmann's, for a rendezvous of another version
+  } catch (const std::exception& error) {  // from nlohmann, for a rendezvous of another version
     return absl::InternalError(absl::StrCat("the rendezvous answered something that is no status: ",
                                             Printable(error.what())));
   }

@@ -44,7 +44,13 @@ struct JobRow {
     std::string hang;  // empty: there is none
   };
   std::optional<Progress> progress;
-  std::string init;     // of ranks that are missing in init(); empty: none is
+  // What a person should know of its ranks.
+  struct Notes {
+    std::string init;             // which are missing in init(); empty: none is
+    std::string not_judged;       // why a hang is not noticed; empty: it is
+    std::vector<int> stragglers;  // that keep the others waiting; the lowest
+  };
+  Notes notes;
   std::string outcome;  // empty: it is not over
   int exit_code = 0;
   struct Cause {

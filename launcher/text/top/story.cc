@@ -10,7 +10,7 @@
 namespace ddprun::top {
 namespace {
 
-// Half of the time after which it counts as a hang is over.
+// True: half of the hang limit has passed.
 bool IsStill(const JobRow& job) {
   return job.progress && job.progress->limit_ms &&
          job.progress->still_ms > *job.progress->limit_ms / 2;
@@ -67,13 +67,22 @@ std::string NowText(const JobRow& job) {
       absl::StrCat(SinceText(job), job.over() ? absl::StrCat(", exit code ", job.exit_code) : "",
                    "; generation ", job.generation)};
   if (!job.reason.empty()) parts.push_back(job.reason);
-  if (!job.init.empty()) parts.push_back(job.init);
+  if (!job.notes.init.empty()) parts.push_back(job.notes.init);
   if (job.progress && !job.over()) {
     std::string moved = absl::StrCat("a rank moved ", Age(job.progress->still_ms), " ago");
     if (job.progress->limit_ms) {
       absl::StrAppend(&moved, " (limit ", Age(*job.progress->limit_ms), ")");
     }
     parts.push_back(std::move(moved));
+  }
+  if (!job.notes.not_judged.empty() && !job.over()) {
+    parts.push_back(absl::StrCat("hangs are not noticed: ", job.notes.not_judged));
+  }
+  if (!job.notes.stragglers.empty() && !job.over()) {
+    parts.push_back(absl::StrCat(job.notes.stragglers.size() == 1 ? "rank " : "ranks ",
+                                 absl::StrJoin(job.notes.stragglers, ", "),
+                                 job.notes.stragglers.size() == 1 ? " keeps" : " keep",
+                                 " the others waiting"));
   }
   return absl::StrJoin(parts, "; ");
 }

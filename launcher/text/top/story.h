@@ -1,5 +1,5 @@
-// What a person asks first of a job: how it is, why, and what happens next. The same words as on
-// the page that the rendezvous serves. Pure.
+// The first answers about a job: its state, the reason, and what happens next. Same words as the
+// page that the rendezvous serves. Pure.
 #ifndef DDPRUN_LAUNCHER_TEXT_TOP_STORY_H_
 #define DDPRUN_LAUNCHER_TEXT_TOP_STORY_H_
 
@@ -13,10 +13,10 @@ namespace ddprun::top {
 // "Running", "Hung", "Failed": one word.
 std::string StateWord(const JobRow& job);
 
-// kBad: somebody should look. kBusy: it is on its way. kGood: it trains. kQuiet: it has ended well.
+// kBad: needs attention. kBusy: in transition, or slow to move. kGood: trains. kQuiet: ended well.
 Style MoodOf(const JobRow& job);
 
-// How urgent a job is: 0 for the jobs that a person must look at first.
+// The urgency of a job; 0: look at it first.
 int UrgencyOf(const JobRow& job);
 
 // "for 2 h 13 min", "5 min 0 s ago".

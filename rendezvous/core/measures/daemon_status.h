@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
+#include "rendezvous/core/measures/leadership_status.h"
 #include "rendezvous/core/types.h"
 
 namespace ddprun {
@@ -20,6 +22,7 @@ struct DaemonStatus {
   int descriptor_limit = 0;                      // above which agents are refused
   std::size_t event_lines_dropped = 0;           // that the event file did not take
   std::map<std::string, std::uint64_t> refused;  // by reason, since the start
+  std::optional<LeadershipStatus> leadership;    // nullopt: this rendezvous is alone
 };
 
 }  // namespace ddprun

@@ -4,7 +4,10 @@
 #define DDPRUN_RENDEZVOUS_CORE_MEASURES_NODE_USAGE_H_
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <vector>
 
 #include "rendezvous/core/types.h"
 
@@ -16,8 +19,12 @@ struct NodeUsage {
   std::chrono::milliseconds cpu{};
   std::int64_t resident_bytes = 0;  // of the running workers
   Duration round_trip{};            // of the last heartbeat that was answered; 0: none was
-  // Ranks of the whole job that keep the others waiting. Of rank 0's node; 0 on the others.
-  int stragglers = 0;
+  // Ranks of the whole job that keep the others waiting. Of rank 0's node, where its program
+  // compares the ranks; nullopt: nobody does here.
+  std::optional<int> stragglers{};
+  std::vector<Rank> straggler_ranks{};  // the lowest of them; at most kMostNamed
+
+  static constexpr std::size_t kMostNamed = 16;
 
   bool operator==(const NodeUsage&) const = default;
 };

@@ -61,6 +61,7 @@ struct Join {
   // Where the workers' log files lie on this node, for people; at most kMaxLogFolderBytes. Empty:
   // the agent takes no LogOrder.
   std::string log_folder{};
+  bool has_checkpoint_folder = false;  // its workers are given one
 
   bool operator==(const Join&) const = default;
 };

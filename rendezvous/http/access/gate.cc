@@ -92,9 +92,18 @@ std::optional<Gate::Session> Gate::SignIn(const std::string& code, TimePoint now
   return session;
 }
 
+void Gate::SignOut(const Request& request, TimePoint now) {
+  const std::lock_guard lock(mutex_);
+  if (const auto session = sessions_.Take(SessionSecretOf(request), now)) session->until.SignOut();
+}
+
+std::string Gate::SessionSecretOf(const Request& request) {
+  return SessionByOf(request) == SessionBy::kCookie ? CookieOf(request, kCookie)
+                                                    : BearerOf(request);
+}
+
 std::optional<Grant> Gate::FindSession(const Request& request, TimePoint now) const {
-  const std::string secret =
-      SessionByOf(request) == SessionBy::kCookie ? CookieOf(request, kCookie) : BearerOf(request);
+  const std::string secret = SessionSecretOf(request);
   if (secret.empty()) return std::nullopt;
   const std::lock_guard lock(mutex_);
   return sessions_.Find(secret, now);

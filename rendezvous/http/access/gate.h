@@ -61,6 +61,8 @@ class Gate {
   };
   // Nothing for a code that is none of ours, was used, or has expired.
   std::optional<Session> SignIn(const std::string& code, TimePoint now);
+  // Ends the session of this request, on all its connections.
+  void SignOut(const Request& request, TimePoint now);
 
   Viewer Identify(const Request& request, TimePoint now) const;
 
@@ -69,6 +71,7 @@ class Gate {
 
  private:
   std::string NewSecret() const;
+  static std::string SessionSecretOf(const Request& request);
   std::optional<Grant> FindSession(const Request& request, TimePoint now) const;
   const auth::Token* FindReader(const std::string& bearer) const;
 

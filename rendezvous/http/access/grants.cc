@@ -11,7 +11,7 @@ void Grants::Add(const std::string& secret, Grant grant, TimePoint now) {
   std::size_t of_owner = 0;
   for (auto entry = oldest_first_.begin(); entry != oldest_first_.end();) {
     const auto next = std::next(entry);
-    if (entry->grant.until <= now) {
+    if (entry->grant.until.IsOver(now)) {
       Erase(entry);
     } else if (entry->grant.owner == grant.owner) {
       ++of_owner;
@@ -30,7 +30,7 @@ void Grants::Add(const std::string& secret, Grant grant, TimePoint now) {
 
 std::optional<Grant> Grants::Find(const std::string& secret, TimePoint now) const {
   const auto found = by_hash_.find(auth::Sha256(secret));
-  if (found == by_hash_.end() || found->second->grant.until <= now) return std::nullopt;
+  if (found == by_hash_.end() || found->second->grant.until.IsOver(now)) return std::nullopt;
   return found->second->grant;
 }
 

@@ -14,13 +14,14 @@
 #include <unordered_map>
 
 #include "rendezvous/core/types.h"
+#include "rendezvous/http/access/session_end.h"
 
 namespace ddprun::http {
 
 struct Grant {
   std::string owner{};  // whose jobs; empty: everybody's
   std::string csrf{};   // of a session; what its cookie alone does not show
-  TimePoint until{};
+  SessionEnd until{};
 };
 
 class Grants {

@@ -17,8 +17,8 @@ struct Viewer {
   };
   Kind kind = Kind::kStranger;
   std::string owner{};  // of kScraper and kSignedIn: whose jobs he sees; empty: everybody's
-  TimePoint until = TimePoint::max();  // when the session ends
-  std::string csrf{};                  // of the session
+  SessionEnd until{};   // when the session ends
+  std::string csrf{};   // of the session
 
   bool signed_in() const { return kind == Kind::kSignedIn; }
   // Sees states, without a host name, a command, a reason or a line of a worker.

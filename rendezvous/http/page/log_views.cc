@@ -8,7 +8,7 @@
 
 namespace ddprun::http {
 
-void LogViews::Begin(const std::string& owner, TimePoint until, LogRequest request,
+void LogViews::Begin(const std::string& owner, SessionEnd until, LogRequest request,
                      const std::shared_ptr<Responder>& responder) {
   std::shared_ptr<LogView> view;
   {
@@ -44,7 +44,7 @@ void LogViews::EndOverdue(TimePoint now) {
         one = open_.erase(one);
         continue;
       }
-      if (one->until <= now) over.push_back(view);
+      if (one->until.IsOver(now)) over.push_back(view);
       if (view->IsTooSlow(now)) slow.push_back(view);
       ++one;
     }

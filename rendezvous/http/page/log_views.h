@@ -29,8 +29,8 @@ class LogViews {
 
   bool exist() const { return service_.read != nullptr; }
 
-  // Begins to read, and answers; 503 for one too many. The session ends at `until`.
-  void Begin(const std::string& owner, TimePoint until, LogRequest request,
+  // Begins to read, and answers; 503 for one too many. Ends with the session.
+  void Begin(const std::string& owner, SessionEnd until, LogRequest request,
              const std::shared_ptr<Responder>& responder);
 
   // Ends those whose session is over and those who do not keep up. To be called every few seconds.
@@ -39,7 +39,7 @@ class LogViews {
  private:
   struct Open {
     std::string owner;
-    TimePoint until;
+    SessionEnd until;
     std::weak_ptr<LogView> view;  // gone: it has ended
   };
 

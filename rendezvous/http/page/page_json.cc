@@ -52,6 +52,10 @@ Json ProgressOf(const JobStatus& job) {
           {"hang", job.progress->hang.empty() ? Json(nullptr) : Json(job.progress->hang)}};
 }
 
+Json WhyNotJudged(const JobStatus& job) {
+  return job.not_judged ? Json{{"why", job.not_judged->why}} : Json(nullptr);
+}
+
 Json NodesAsColumns(const std::vector<NodeStatus>& nodes) {
   Json hosts = Json::array();
   Json states = Json::array();
@@ -101,6 +105,7 @@ Json ListedJob(const JobStatus& job, int nodes, const JobPast& past) {
           {"steps_per_s", RateOf(job)},
           {"checkpoint", OrNull(job.checkpoint)},
           {"progress", ProgressOf(job)},
+          {"not_judged", WhyNotJudged(job)},
           {"outcome", job.finished ? Json(ToString(job.finished->outcome)) : Json(nullptr)},
           {"spark", SparkOf(past.rates)}};
 }
@@ -127,10 +132,24 @@ Json WholeJob(JobStatus job, const JobPast& past, PageTime time, bool redacted) 
 }
 
 Json WithoutAges(Json json) {
-  static constexpr const char* kAges[] = {
-      "time",         "since",         "uptime_ms",         "since_ms_ago",    "still_ms",
-      "spark",        "formed_ms_ago", "started_ms_ago",    "saving_ms_ago",   "stopping_ms_ago",
-      "ended_ms_ago", "heard_ms_ago",  "checkpoint_ms_ago", "snapshot_ms_ago", "steps_per_s"};
+  static constexpr const char* kAges[] = {"time",
+                                          "since",
+                                          "uptime_ms",
+                                          "since_ms_ago",
+                                          "still_ms",
+                                          "spark",
+                                          "formed_ms_ago",
+                                          "started_ms_ago",
+                                          "saving_ms_ago",
+                                          "stopping_ms_ago",
+                                          "ended_ms_ago",
+                                          "heard_ms_ago",
+                                          "checkpoint_ms_ago",
+                                          "snapshot_ms_ago",
+                                          "steps_per_s",
+                                          "wall_ms",
+                                          "without_checkpoint_ms",
+                                          "lasts_ms"};
   if (json.is_object()) {
     for (const char* age : kAges) json.erase(age);
   }

@@ -51,6 +51,11 @@ Response TooManyWait() {
   return ErrorAnswer(503, "too many requests wait for an answer: ask again in a second");
 }
 
+std::pair<std::string, std::string> Cookie(const std::string& secret, std::chrono::seconds age) {
+  return {"Set-Cookie", absl::StrCat(Gate::kCookie, "=", secret, "; Path=/; Max-Age=", age.count(),
+                                     "; Secure; HttpOnly; SameSite=Strict")};
+}
+
 SharedAnswers::Answer Shared(std::optional<std::string> text) {
   return text ? std::make_shared<const std::string>(*std::move(text)) : nullptr;
 }
@@ -81,9 +86,10 @@ struct PageService::Route {
 const PageService::Route PageService::kRoutes[] = {
     {"GET", "/", Needs::kNothing, &PageService::Page},
     {"GET", "/healthz", Needs::kNothing, &PageService::Health},
-    {"GET", "/readyz", Needs::kNothing, &PageService::Health},
+    {"GET", "/readyz", Needs::kNothing, &PageService::Ready},
     {"GET", "/metrics", Needs::kMetrics, &PageService::ShowMetrics},
     {"POST", "/api/login", Needs::kNothing, &PageService::LogIn},
+    {"POST", "/api/logout", Needs::kOwner, &PageService::LogOut},
     {"GET", "/api/session", Needs::kNothing, &PageService::Session},
     {"GET", "/api/jobs", Needs::kStates, &PageService::Jobs},
     {"GET", "/api/job", Needs::kStates, &PageService::Job},
@@ -153,7 +159,20 @@ void PageService::Serve(Request request, std::shared_ptr<Responder> responder) {
 
 // ---- for everybody ----
 
+// One of several that does not lead has no job to show.
+void PageService::ShowLeader(Call& call, const std::string& leader) {
+  call.responder->Send(
+      {.status = 503,
+       .body = leader.empty() ? std::string("this rendezvous stands by: no leader is known\n")
+                              : absl::StrCat("this rendezvous stands by: the leader is at ", leader,
+                                             "; its page is at the port of its --http\n"),
+       .headers = {{"Refresh", "2"}}});
+}
+
 void PageService::Page(Call& call) {
+  if (const auto leadership = options_.daemon().leadership; leadership && !leadership->leads) {
+    return ShowLeader(call, leadership->leader);
+  }
   const std::string nonce = absl::WebSafeBase64Escape(options_.gate.random(kNonceBytes));
   call.responder->Send(
       {.status = 200,
@@ -167,6 +186,27 @@ void PageService::Page(Call& call) {
 }
 
 void PageService::Health(Call& call) { call.responder->Send({.body = "ok\n"}); }
+
+// One of several that stands by is ready while etcd answers: then it can take over.
+void PageService::Ready(Call& call) {
+  const auto answer = [responder = call.responder](const absl::Status& status) {
+    if (status.ok()) return responder->Send({.body = "ok\n"});
+    responder->Send({.status = 503, .body = absl::StrCat("not ready: ", status.message(), "\n")});
+  };
+  const DaemonStatus daemon = options_.daemon();
+  const auto& leadership = daemon.leadership;
+  if (leadership &&
+      !(leadership->leads ? leadership->valid_for > Duration(0) : leadership->reached)) {
+    return answer(absl::UnavailableError("etcd does not answer"));
+  }
+  if (daemon.descriptor_limit > 0 && daemon.descriptors >= daemon.descriptor_limit) {
+    return answer(absl::ResourceExhaustedError(
+        absl::StrCat("agents are refused: ", daemon.descriptors, " descriptors are open, of ",
+                     daemon.descriptor_limit)));
+  }
+  if (leadership && !leadership->leads) return answer(absl::OkStatus());
+  options_.loop->CheckReady(answer);
+}
 
 void PageService::LogIn(Call& call) {
   const auto session = gate_.SignIn(Body(call.request).Text("code"), Now());
@@ -182,12 +222,19 @@ void PageService::LogIn(Call& call) {
   if (!by_cookie) json["token"] = session->secret;
   Response answer = JsonAnswer(json);
   if (by_cookie) {
-    const auto seconds = options_.gate.session_lifetime.count();
-    answer.headers.emplace_back("Set-Cookie", absl::StrCat(Gate::kCookie, "=", session->secret,
-                                                           "; Path=/; Max-Age=", seconds,
-                                                           "; Secure; HttpOnly; SameSite=Strict"));
+    answer.headers.push_back(Cookie(session->secret, options_.gate.session_lifetime));
   }
   call.responder->Send(std::move(answer));
+}
+
+void PageService::LogOut(Call& call) {
+  gate_.SignOut(call.request, Now());
+  Response answer = JsonAnswer(Json{{"text", "signed out"}});
+  if (SessionByOf(call.request) == SessionBy::kCookie) {
+    answer.headers.push_back(Cookie("", std::chrono::seconds(0)));
+  }
+  call.responder->Send(std::move(answer));
+  feed_.Run([] {});  // its turn ends the streams of the session
 }
 
 void PageService::Session(Call& call) {

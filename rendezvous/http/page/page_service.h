@@ -59,9 +59,12 @@ class PageService {
   static const Route kRoutes[];
 
   void Page(Call& call);
+  void ShowLeader(Call& call, const std::string& leader);
   void Health(Call& call);
+  void Ready(Call& call);
   void ShowMetrics(Call& call);
   void LogIn(Call& call);
+  void LogOut(Call& call);
   void Session(Call& call);
   void Jobs(Call& call);
   void Job(Call& call);

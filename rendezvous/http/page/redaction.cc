@@ -40,9 +40,9 @@ void Redact(JobStatus* job) {
   job->failed_checkpoints.last_reason.clear();
   if (job->restore) job->restore->host.clear();
   if (job->progress && !job->progress->hang.empty()) job->progress->hang = "it hangs";
-  job->not_judged.reset();
+  if (job->not_judged) job->not_judged = JobStatus::NotJudged{};
   if (job->arrivals) job->arrivals->missing.clear();
-  std::size_t number = 0;
+  std::size_t number = 1;  // as in the metrics
   for (NodeStatus& node : job->nodes) {
     node.host = absl::StrCat("node ", number++);
     node.address.clear();

@@ -73,7 +73,7 @@ void StateFeed::Get(ViewKey key, std::function<void(std::optional<std::string>)>
   });
 }
 
-void StateFeed::Watch(ViewKey key, TimePoint until, std::shared_ptr<Responder> responder) {
+void StateFeed::Watch(ViewKey key, SessionEnd until, std::shared_ptr<Responder> responder) {
   Run([this, key = std::move(key), until, responder = std::move(responder)] {
     std::size_t viewers = 0;
     std::size_t neighbours = 0;
@@ -223,7 +223,6 @@ void StateFeed::OnLine(const EventLog::Line& line) {
     Stream::Piece& piece = key.redacted ? redacted : whole;
     if (piece == nullptr) piece = SseEvent("line", ShownLine(line, key.redacted));
     watched.view.Send(piece);
-    watched.view.Hurry();
   }
 }
 

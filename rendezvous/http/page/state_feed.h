@@ -52,9 +52,9 @@ class StateFeed {
   // `done` gets the JSON; of a job that the viewer does not have, nothing. On the feed's thread.
   void Get(ViewKey key, std::function<void(std::optional<std::string>)> done);
 
-  // Answers with server-sent events until the viewer goes, his session is over at `until`, or the
+  // Answers with server-sent events until the viewer goes, his session is over (`until`), or the
   // feed ends. 404 for a job that he does not have, 503 for one viewer too many.
-  void Watch(ViewKey key, TimePoint until, std::shared_ptr<Responder> responder);
+  void Watch(ViewKey key, SessionEnd until, std::shared_ptr<Responder> responder);
 
   // Runs on the feed's thread: for answers that take a while to make.
   void Run(std::function<void()> task);
@@ -78,7 +78,7 @@ class StateFeed {
   using Made = std::function<void(const nlohmann::ordered_json& json)>;
   // Who is to watch a view once it is made.
   struct Newcomer {
-    TimePoint until;
+    SessionEnd until;
     std::shared_ptr<Responder> responder;
   };
   struct Watched {

@@ -23,8 +23,8 @@ Stream::Piece SseEvent(const std::string& name, const std::string& data) {
   return std::make_shared<const std::string>(absl::StrCat("event: ", name, kData, data, kEnd));
 }
 
-void View::Add(std::uint64_t id, std::shared_ptr<Stream> stream, TimePoint until) {
-  viewers_.push_back({id, std::move(stream), until});
+void View::Add(std::uint64_t id, std::shared_ptr<Stream> stream, SessionEnd until) {
+  viewers_.push_back({id, std::move(stream), std::move(until)});
   viewers_.back().pace.Wrote(viewers_.back().stream->unsent());
 }
 
@@ -34,7 +34,7 @@ void View::Drop(std::uint64_t id) {
 
 void View::DropEnded(TimePoint now) {
   for (Viewer& viewer : viewers_) {
-    if (viewer.until <= now) {
+    if (viewer.until.IsOver(now)) {
       viewer.stream->Close();
       viewer.gone = true;
     } else if (viewer.pace.IsTooSlow(viewer.stream->unsent(), now)) {
@@ -54,8 +54,6 @@ std::optional<std::string> View::FreshJson(TimePoint now) const {
   return event->substr(begin, event->size() - begin - kEnd.size());
 }
 
-void View::Hurry() { next_ = std::min(next_, earliest_); }
-
 void View::Take(const std::string& event, const nlohmann::ordered_json& json, Duration cost,
                 TimePoint now) {
   asked_ = false;
@@ -64,7 +62,7 @@ void View::Take(const std::string& event, const nlohmann::ordered_json& json, Du
                                                kBytesPerSecond);
   const Duration interval = std::max<Duration>(
       {kInterval, cost * kCostFactor, std::chrono::duration_cast<Duration>(transfer)});
-  earliest_ = next_ = now + std::min<Duration>(interval, kLongest);
+  next_ = now + std::min<Duration>(interval, kLongest);
   newest_ = SseEvent(event, text);
   std::string lasting = Dump(WithoutAges(json), -1);
   if (lasting == sent_ && now - sent_at_ < kIdleInterval) return;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "rendezvous/core/types.h"
+#include "rendezvous/http/access/session_end.h"
 #include "rendezvous/http/page/pace.h"
 #include "rendezvous/http/server/responder.h"
 
@@ -38,7 +39,7 @@ class View {
   static constexpr std::chrono::seconds kIdleInterval{5};
 
   // `id`: another one for each viewer.
-  void Add(std::uint64_t id, std::shared_ptr<Stream> stream, TimePoint until);
+  void Add(std::uint64_t id, std::shared_ptr<Stream> stream, SessionEnd until);
   void Drop(std::uint64_t id);
   // Drops those who read too slowly, and ends those whose session is over.
   void DropEnded(TimePoint now);
@@ -52,8 +53,6 @@ class View {
   Stream::Piece Fresh(TimePoint now) const { return now < next_ ? newest_ : nullptr; }
   // The same as it was before it became an event.
   std::optional<std::string> FreshJson(TimePoint now) const;
-  // Something has happened: as soon as the interval allows.
-  void Hurry();
 
   // What was made, in `cost` since it was asked for. Sends it where it has changed.
   void Take(const std::string& event, const nlohmann::ordered_json& json, Duration cost,
@@ -65,7 +64,7 @@ class View {
   struct Viewer {
     std::uint64_t id;
     std::shared_ptr<Stream> stream;
-    TimePoint until;
+    SessionEnd until;
     Pace pace{};
     bool gone = false;
   };
@@ -74,8 +73,7 @@ class View {
   Stream::Piece newest_;
   std::string sent_;  // without its ages
   TimePoint sent_at_{};
-  TimePoint earliest_{};  // by the interval, and by what it costs
-  TimePoint next_{};
+  TimePoint next_{};  // by the interval, and by what it costs
   bool asked_ = false;
 };
 

@@ -1,5 +1,5 @@
-// HeldBackNodes: keeps nodes out of the next generation for a while: those that are lost soon after
-// joining again and again, and those with processes that SIGKILL did not end.
+// HeldBackNodes: keeps two kinds of nodes out of the next generation for a while: nodes repeatedly
+// lost soon after joining, and nodes with processes that SIGKILL did not end.
 //
 // Owned by the JobMachine.
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_NODES_HELD_BACK_NODES_H_
@@ -24,11 +24,11 @@ class HeldBackNodes {
   HeldBackNodes(const HeldBackNodes&) = delete;
   HeldBackNodes& operator=(const HeldBackNodes&) = delete;
 
-  // A node that was lost soon after joining again and again waits first.
+  // Holds the node back if it was repeatedly lost soon after joining.
   void OnJoined(Node& node, TimePoint now);
-  // Which of its processes SIGKILL did not end: it is held back until they are gone.
+  // Holds the node back until these processes, which SIGKILL did not end, are gone.
   void TakeStuck(Node& node, const StuckProcesses& stuck, TimePoint now);
-  // Those whose time has come.
+  // Admits the nodes whose delay is over.
   void Admit(TimePoint now);
 
   std::optional<TimePoint> NextDeadline() const { return life_->next_admission; }

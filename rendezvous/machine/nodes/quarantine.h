@@ -1,8 +1,8 @@
-// Which nodes a job does without, for good or for a while.
+// Which nodes a job excludes (Quarantine) or admits later (LateAdmission). Pure: the time is an
+// argument.
 //
-// Quarantine: which nodes are left out of a job: those where a worker was the root cause so many
-// times within the window, those whose ranks hung so many times, and those that said that they are
-// not fit. Pure: time comes in as an argument.
+// A node is excluded if its workers were the root cause too often within the window, if its ranks
+// hung too often, or if it said that it is not fit.
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_NODES_QUARANTINE_H_
 #define DDPRUN_RENDEZVOUS_MACHINE_NODES_QUARANTINE_H_
 
@@ -19,36 +19,35 @@ namespace ddprun {
 
 struct Blame {
   std::string host;
-  Duration age{};  // when the record was made; time that passes until it is read is not counted
+  Duration age{};  // at the time of the record; the time until it is read is not counted
   bool operator==(const Blame&) const = default;
 };
 
 struct QuarantineRecord {
-  std::vector<Blame> blames;       // that the window still held, oldest first
-  std::vector<std::string> hosts;  // that are left out, in the order in which they were
+  std::vector<Blame> blames;       // within the window, oldest first
+  std::vector<std::string> hosts;  // excluded, in this order
   std::vector<std::string> hangs;  // the host of each hang, oldest first
   bool operator==(const QuarantineRecord&) const = default;
 };
 
 class Quarantine {
  public:
-  // More than these are not remembered, the oldest first, or not left out.
-  static constexpr std::size_t kMaxBlames = 1024;  // and hangs
-  static constexpr std::size_t kMaxHosts = 64;
+  static constexpr std::size_t kMaxBlames = 1024;  // also hangs; the oldest are forgotten
+  static constexpr std::size_t kMaxHosts = 64;     // no more are excluded
 
-  // `limit` 0: no node is ever left out for its workers.
+  // `limit` 0: no node is excluded for its workers.
   Quarantine(int limit, Duration window) : limit_(limit), window_(window) {}
   Quarantine(int limit, Duration window, const QuarantineRecord& record, TimePoint now);
 
-  // A worker on this host was the root cause. Returns whether the host is left out from now on.
+  // A worker on this host was the root cause. Returns true if this excludes the host.
   bool Count(const std::string& host, TimePoint now);
 
-  // A rank on this host hung. Hangs count however long ago they were. Leaves nobody out: that is
-  // the caller's, who knows whether another node can take its place.
+  // A rank on this host hung. Hangs count without a window. Excludes nobody: the caller decides,
+  // because it knows whether another node can take the place.
   void CountHang(const std::string& host);
   int HangsOf(const std::string& host) const;
 
-  // Leaves this host out from now on. Returns whether that is new.
+  // Excludes this host. Returns true if it was not excluded before.
   bool Exclude(const std::string& host);
 
   bool Excludes(const std::string& host) const;
@@ -68,30 +67,28 @@ class Quarantine {
   std::deque<std::string> hangs_;  // oldest first
 };
 
-// Which nodes are admitted later: those that are gone soon after they have joined, again and again
-// (their cgroup kills them at each start, their power is bad, something ends their agent). Each of
-// them costs all others a restart whenever it comes back, also where it is gone before the group
-// forms with it, and no budget counts these. A node is its host name together with
-// its address, whichever agent runs there.
+// Nodes that were repeatedly lost soon after joining are admitted later: their cgroup kills them at
+// each start, their power is bad, or something ends their agent. Each return of such a node costs
+// all others a restart, even if it is lost before the group forms, and no budget counts these
+// restarts. A node is identified by host name and address, not by its agent.
 class LateAdmission {
  public:
-  // A loss within this time of joining, or of the first start of its workers after that, is one
-  // soon after joining.
+  // "Soon": within this time of the Join, or of the first start of its workers after the Join.
   static constexpr Duration kSoon = std::chrono::seconds(60);
-  // After the second such loss in a row a node waits kFirstDelay, and with each more twice as long.
+  // After the second such loss in a row a node waits for kFirstDelay. Each further one doubles it.
   static constexpr Duration kFirstDelay = std::chrono::seconds(1);
   static constexpr Duration kMaxDelay = std::chrono::seconds(60);
-  // Of more lost nodes than these, the one that was lost longest ago is forgotten.
+  // Beyond this number the node with the oldest loss is forgotten.
   static constexpr std::size_t kMaxLostNodes = 1024;
 
-  // This node was lost or left by itself, so long after it had joined.
+  // This node was lost, or left by itself, so long after its Join.
   void OnLost(const NodeSpec& node, Duration stayed);
 
   struct Wait {
     Duration delay{};    // from its Join
     std::string reason;  // for people: "it was gone soon after joining, 3 times in a row"
   };
-  // For a node that joins; nullopt: it may be in a generation at once.
+  // For a node that joins; nullopt: it need not wait.
   std::optional<Wait> WaitOf(const NodeSpec& node) const;
 
  private:
@@ -104,7 +101,7 @@ class LateAdmission {
     return losses.host == node.host && losses.address == node.address;
   }
 
-  std::deque<Losses> losses_;  // each node once, the one that was lost last is the last
+  std::deque<Losses> losses_;  // one entry per node; the newest loss is last
 };
 
 }  // namespace ddprun

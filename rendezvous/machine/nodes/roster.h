@@ -1,7 +1,7 @@
 // Roster: the agents of one job, and how far each is in the current generation. Pure.
 //
-// What JobMachine asks all the time is counted as it changes, so that one message costs O(1) with
-// any number of nodes; O(n log n) is spent once in a forming. Owned by JobMachine.
+// Roster counts its nodes as they change, so one message costs O(1) with any number of nodes. A
+// forming costs O(n log n). Owned by JobMachine.
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_NODES_ROSTER_H_
 #define DDPRUN_RENDEZVOUS_MACHINE_NODES_ROSTER_H_
 
@@ -28,12 +28,12 @@ enum class Phase {
   kStarted,       // was told to start; its workers may run
 };
 
-// What keeps a node out of the next generation, while it stays in the job.
+// Why a node stays in the job but out of the next generation.
 struct HeldBack {
   std::optional<TimePoint> until;  // LateAdmission
-  std::string why;                 // of `until`, for people
-  StuckProcesses stuck;            // of it; until they are gone
-  TimePoint stuck_told_at;         // when it told of them last
+  std::string why;                 // the reason of `until`, for people
+  StuckProcesses stuck;            // processes that SIGKILL has not ended, until they are gone
+  TimePoint stuck_told_at;         // when the agent last told of `stuck`
 
   bool is_stuck() const { return !stuck.processes.empty(); }
   bool any() const { return until.has_value() || is_stuck(); }
@@ -41,56 +41,57 @@ struct HeldBack {
 
 // How long a node has been in the job.
 struct Stay {
-  TimePoint since;           // it joined, or its workers were first started after that
-  bool has_started = false;  // they were
-  bool taken_in = false;     // the others were stopped to take it in; until its workers start
+  TimePoint since;           // its Join, then the first start of its workers
+  bool has_started = false;  // its workers were started since its Join
+  bool taken_in = false;     // the others were stopped to take it in; false once its workers start
 };
 
-// What a node holds of the training, as it was told last.
+// The states of the training that a node holds, as its agent told last.
 struct Holdings {
   std::vector<SavedState> states{};
-  bool pending = false;     // its disk has yet to answer, or is to be looked at again
-  bool answered = false;    // its disk has answered, since the agent joined
-  bool has_worked = false;  // set by Roster: workers of the job ran here, since the agent joined
+  bool pending = false;   // the answer of its disk is awaited
+  bool answered = false;  // its disk has answered since the agent joined
+  bool has_worked =
+      false;  // set by Roster: workers of the job have run here since the agent joined
   bool can_look_again = false;
   LookId looked;  // Join::look
-  LookId asked;   // in the newest LookAgain of this session
+  LookId asked;   // of the newest LookAgain in this session
 };
 
 // What the workers of a node have told in a generation. Roster::AssignRanks replaces it whole.
 struct ToldByWorkers {
-  std::set<LocalRank> succeeded{};     // that exited 0
-  std::set<LocalRank> ended{};         // that exited with whatever result
-  std::optional<std::int64_t> step{};  // the newest that they reported
+  std::set<LocalRank> succeeded{};     // exited with 0
+  std::set<LocalRank> ended{};         // exited, with any result
+  std::optional<std::int64_t> step{};  // the newest step that they reported
   bool cannot_save = false;
 };
 
-// What of a node the rendezvous persists as it is: JobRecord has it too.
+// The part of a node that JobRecord keeps.
 struct NodeRecord {
   AgentId agent_id;
   NodeSpec spec;
   int offered_port = 0;
   NodeRank rank{-1};  // −1: never assigned; kept from one generation to the next
   Rank first_rank;
-  bool removed = false;  // set by Roster::SetRemoved: it is out of the next generation
-  RolePlace role{};      // set by Roster::AssignRanks: among the workers of the same role
+  bool removed = false;  // set by Roster::SetRemoved: stays out of the next generation
+  RolePlace role{};      // set by Roster::AssignRanks: its place among the workers of its role
 
   bool operator==(const NodeRecord&) const = default;
 };
 
 struct Node : NodeRecord {
   Phase phase = Phase::kWaiting;  // set by Roster::SetPhase
-  bool suspect = false;           // set by Roster::SetSuspect: no session; its lease runs
-  bool second = false;            // set by Roster: it waits for who has its rank to be lost
+  bool suspect = false;           // set by Roster::SetSuspect: it has no session; its lease runs
+  bool second = false;            // set by Roster: another node has the rank that it asks for
   std::string why_removed = "drained by an operator";
   HeldBack held_back{};  // set by Roster::SetHeldBack
   Stay stay;
   TimePoint heard;                // set by Roster::Heard: when its last message was handled
   ToldByWorkers told{};           // in this generation
-  std::int64_t fenced_at_ms = 0;  // Stopped::fenced_at_ms, as it was told last
-  Holdings held;                  // set by Roster: pending
-  WorkerProgram program{};        // unknown until it has joined again
-  NodeUsage usage{};              // as it was told last
+  std::int64_t fenced_at_ms = 0;  // the newest Stopped::fenced_at_ms
+  Holdings held;                  // `pending` is set by Roster
+  WorkerProgram program{};        // unknown until its next Join
+  NodeUsage usage{};              // the newest
 
   bool done() const { return static_cast<int>(told.succeeded.size()) == spec.worker_count; }
   bool member() const { return phase != Phase::kWaiting; }
@@ -109,7 +110,7 @@ class Roster {
 
   // The live node that asks for this rank, or nullptr.
   const Node* HolderOf(NodeRank rank) const;
-  // The others that ask for this node's rank and came after it: it is back, and they have to go.
+  // Nodes that ask for this node's rank and came later. They must go when this node comes back.
   std::vector<Node*> WaitingForRankOf(const Node& node) const;
 
   // nullptr when there is no such agent. Nodes stay where they are until they are erased.
@@ -123,7 +124,7 @@ class Roster {
   void SetRemoved(Node& node);
   void SetHeldBack(Node& node, HeldBack held_back);
   void SetStatesPending(Node& node, bool pending);
-  // Its silence does not matter any more.
+  // The node has no lease any more: its silence has no effect.
   void EndLease(Node& node);
 
   // Whether an agent has this host name or address.
@@ -131,37 +132,36 @@ class Roster {
   bool empty() const { return nodes_.empty(); }
   int size() const { return static_cast<int>(nodes_.size()); }
   int count(Phase phase) const { return counts_[static_cast<int>(phase)]; }
-  // Waiting, with a session, not the second of its rank, and not held back.
+  // Nodes for which Node::free() is true.
   int free() const { return free_; }
-  // The free nodes that have yet to say what their disk holds.
+  // Free nodes whose disk has not answered.
   int states_pending() const { return states_pending_; }
   int removed() const { return removed_; }
-  // That may be in a later generation, each rank that is asked for once.
+  // Nodes that may be in a later generation. Nodes that ask for the same rank count once.
   int candidates() const { return candidates_; }
   int member_count() const { return size() - count(Phase::kWaiting); }
-  // The node with a lease that was silent for longest; nullptr when none has a lease.
+  // Of the nodes with a lease, the one silent for longest; nullptr: no node has a lease.
   Node* MostSilent();
 
-  // Those without a session, and those that were not heard since then. O(how
-  // many they are).
+  // Nodes without a session, and nodes not heard since then. O(size of the result).
   std::vector<const Node*> Unheard(TimePoint since) const;
 
   // In the order of their arrival.
   std::list<Node>& nodes() { return nodes_; }
   const std::list<Node>& nodes() const { return nodes_; }
-  // Of the last AssignRanks, by node rank; nullptr for one that was erased.
+  // The members of the last AssignRanks, by node rank; nullptr: that node was erased.
   const std::vector<Node*>& members() const { return members_; }
 
-  // The members of the group, if it formed now: at most `max_nodes` of the free nodes, those with a
-  // rank before newcomers. O(n log n).
+  // The members of the group if it formed now: at most `max_nodes` free nodes. Nodes with a rank
+  // come before newcomers. O(n log n).
   std::vector<Node*> NextMembers(int max_nodes);
-  // Gives each of NextMembers its node rank, its first rank and its place in its role. Nodes that
-  // ask for a rank are ordered by it. Others keep the rank of the last generation if it is below
-  // their number; nodes with higher ranks, then newcomers by host name and arrival, fill the holes:
-  // so the ranks of a job do not depend on which node booted first, and a node that stays keeps its
-  // own. Sets their phase to kAssigned. Returns the world size.
+  // Gives each of NextMembers its node rank, first rank and place in its role, and sets its phase
+  // to kAssigned. Returns the world size. Nodes that ask for a rank are ordered by it. Other nodes
+  // keep the rank of the last generation if it is below the number of nodes. Nodes with higher
+  // ranks, then newcomers by host name and arrival, fill the holes. So ranks do not depend on which
+  // node booted first, and a node that stays keeps its rank.
   int AssignRanks(int max_nodes);
-  // The members of a generation that was formed before this process began.
+  // Adds a member of a generation that an earlier process of the rendezvous formed.
   void RestoreMember(Node node, TimePoint now);
 
  private:
@@ -177,7 +177,7 @@ class Roster {
   std::list<Node> nodes_;
   std::unordered_map<std::uint64_t, Entry> entries_;  // by agent_id
   std::unordered_map<int, std::vector<Node*>>
-      claimants_;            // by the rank they ask for; the first has it
+      claimants_;            // by the rank that they ask for; the first node has it
   std::list<Node*> leases_;  // the most silent first
   std::set<const Node*> suspects_;
   std::vector<Node*> members_;

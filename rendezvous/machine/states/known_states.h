@@ -1,4 +1,4 @@
-// What is known of the states that the nodes of a job hold. Pure functions of what they see.
+// What the rendezvous knows of the states that the nodes of a job hold. Pure functions.
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_STATES_KNOWN_STATES_H_
 #define DDPRUN_RENDEZVOUS_MACHINE_STATES_KNOWN_STATES_H_
 
@@ -9,11 +9,11 @@
 
 namespace ddprun {
 
-// The step of the newest durable state that a later job would begin with.
+// The step of the newest durable state, with which a later run of the job would begin.
 std::optional<std::int64_t> DurableStep(const JobView& view);
-// No state of a later step can exist; nullopt: that is not known.
+// The highest step of which a state can exist; nullopt: not known.
 std::optional<std::int64_t> FurthestPossibleStep(const JobView& view);
-// Some node holds a state that is newer than what the generation began with.
+// Some node holds a newer state than the one with which the generation began.
 bool HasNewState(const JobView& view);
 
 }  // namespace ddprun

@@ -4,8 +4,8 @@
 //     generation 1                   └──────────────────▶ 900 ─ ─ ▶ 930
 //     generation 2                                         └─────────────▶
 //
-// What generation 0 did past step 500, where its successor resumed, was done again by others: a
-// state of it, on a node that comes back, is of a dead timeline and must not be loaded. Pure.
+// Generation 1 resumed at step 500 and made the later steps again. So a state of generation 0 past
+// step 500, on a node that comes back, is of a dead timeline and must not be loaded. Pure.
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_STATES_TIMELINE_H_
 #define DDPRUN_RENDEZVOUS_MACHINE_STATES_TIMELINE_H_
 
@@ -29,24 +29,25 @@ struct ResumePoint {
 
 class Timeline {
  public:
-  // Where more are needed, the oldest are merged: of generations that long ago a state may be taken
-  // for dead that is not, never the other way round.
+  // Beyond this number the oldest points are merged. A living state of such an old generation may
+  // then count as dead; a dead state never counts as living.
   static constexpr std::size_t kMaxPoints = 64;
 
   Timeline() = default;
   explicit Timeline(const std::vector<ResumePoint>& points);
 
-  // The workers of a generation may have begun with the state of this step. In the order of the
-  // generations; to say it again changes nothing.
+  // The workers of a generation may have begun with the state of this step. Call it in the order of
+  // the generations; a repeated call changes nothing.
   void Resume(const ResumePoint& point);
 
-  // No later generation resumed at a step before it: of two states that are held, the one of the
-  // higher step has more of the training. `newest` is the newest generation of this life: a state
-  // that names a later one, or none, was made by an earlier run under the same name, before all.
+  // True: no later generation resumed before this state. Of two such states the one with the higher
+  // step has more of the training. `newest`: the newest generation of this life. A state that names
+  // a later generation, or none, is from an earlier run of the same name, and comes before all
+  // others.
   bool Holds(const SavedState& state, std::uint32_t requeue_number, Generation newest) const;
 
-  // What has to be remembered, oldest first; the steps increase: a generation that went back
-  // further than those before it makes them irrelevant.
+  // The points that matter, oldest first. Their steps increase: a generation that went back further
+  // than earlier ones makes their points irrelevant.
   const std::vector<ResumePoint>& points() const { return points_; }
 
  private:

@@ -1,4 +1,4 @@
-// What comes out of a step of a JobMachine: what is to be done. JobMachine has the same names.
+// What a JobMachine decides in a step: the actions for JobLoop. JobMachine has the same names.
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_STEP_JOB_ACTION_H_
 #define DDPRUN_RENDEZVOUS_MACHINE_STEP_JOB_ACTION_H_
 
@@ -18,20 +18,20 @@
 
 namespace ddprun::job_action {
 
-// Make this durable, in place of what was there, before any later action becomes visible; a
-// HeartbeatAck need not wait for it.
+// Replace the job's durable record by this one. Later actions stay invisible until it is durable,
+// except HeartbeatAcks.
 struct Persist {
   JobRecord record;
   bool operator==(const Persist&) const = default;
 };
 struct Send {
-  Header header;  // header.agent_id is the addressee
+  Header header;  // header.agent_id: the receiver
   RendezvousMessage message;
   bool operator==(const Send&) const = default;
 };
-// The same to many agents: a job has thousands, and to make a message for each takes long.
+// Send one message to many agents. A job has thousands, and a message for each would take long.
 struct SendToMany {
-  Header header;  // of each, but for header.agent_id
+  Header header;  // of each message, except header.agent_id
   std::vector<AgentId> to;
   std::shared_ptr<const RendezvousMessage> message;  // never null
 
@@ -42,23 +42,23 @@ struct SendToMany {
     return header == other.header && to == other.to && *message == *other.message;
   }
 };
-// To the operator who asked.
+// Answer the operator who asked.
 struct Answer {
   std::uint64_t ticket = 0;
   bool accepted = false;
   std::string text;
   bool operator==(const Answer&) const = default;
 };
-// To the operator who asked for stacks.
+// Send the stacks to the operator who asked for them.
 struct ShowStacks {
   std::uint64_t ticket = 0;
   EncodedStackTree tree;
   std::vector<std::string> missing;  // hosts that did not answer in time, sorted
   bool operator==(const ShowStacks&) const = default;
 };
-// What takes long in a large job, in this order (StackMerge): add an answer to those of the
-// request, which begins with the first one; say what they say, Step(StacksJudged), which ends it;
-// or forget it.
+// The next three take long in a large job (StackMerge): MergeStacks adds one node's answer to its
+// request, and the first one begins the request; JudgeStacks ends it, answer: StacksJudged;
+// ForgetStacks drops it.
 struct MergeStacks {
   StackRequestId request;
   std::string host;
@@ -76,12 +76,12 @@ struct ForgetStacks {
   StackRequestId request;
   bool operator==(const ForgetStacks&) const = default;
 };
-// For the history of the job.
+// Add this to the history of the job.
 struct Happened {
   JobEvent event;
   bool operator==(const Happened&) const = default;
 };
-// Something a person may want to read in the log, with its reason.
+// A line of the log, with its reason.
 struct Note {
   std::string text;
   bool operator==(const Note&) const = default;

@@ -1,4 +1,4 @@
-// What goes into a step of a JobMachine: what has happened. JobMachine has the same names.
+// What has happened to a job: the events of a JobMachine. JobMachine has the same names.
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_STEP_JOB_INPUT_H_
 #define DDPRUN_RENDEZVOUS_MACHINE_STEP_JOB_INPUT_H_
 
@@ -21,11 +21,11 @@ struct Received {
 struct StreamBroken {
   AgentId agent_id;
 };
-// Its agent was killed, and so were all of its workers.
+// The agent was killed, and no worker of it is left.
 struct AgentGone {
   AgentId agent_id;
 };
-// An operator wants the job to end, or a node out of it; with `save` after a checkpoint.
+// An operator ends the job, or removes a node from it. `save`: after a checkpoint.
 struct StopAsked {
   bool save = false;
   std::uint64_t ticket = 0;  // comes back in the Answer
@@ -38,7 +38,7 @@ struct DrainAsked {
 struct StacksAsked {
   std::uint64_t ticket = 0;  // comes back in the ShowStacks, or in an Answer that refuses
 };
-// So many trees of a MergeStacks are merged. Soon, not necessarily for each.
+// So many more trees are merged. Several MergeStacks may have one common answer.
 struct StacksMerged {
   StackRequestId request;
   std::size_t trees = 0;

@@ -42,8 +42,11 @@ JobLoop::~JobLoop() {
 // ---- from other threads ----
 
 void JobLoop::OnOpen(std::shared_ptr<AgentStream> stream) {
-  // There is nothing to do until its first message comes, or the time for that is over.
-  if (!executor_.Post(Opened{stream}, Executor::By::kWhoeverIsNext)) {
+  // There is nothing to do until its first message comes, or the time for that is over; but who
+  // stands by says so at once.
+  const bool may_stand_by = options_.validity != nullptr;
+  if (!executor_.Post(Opened{stream},
+                      may_stand_by ? Executor::By::kCaller : Executor::By::kWhoeverIsNext)) {
     stream->Close(ShutDownStatus());
   }
 }

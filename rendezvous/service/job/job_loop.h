@@ -108,6 +108,7 @@ struct JobLoopOptions {
   std::string secret_key{};
   Duration time_to_join = wire::kMaxTimeToJoin;     // a session that says nothing is ended then
   Duration portion = std::chrono::milliseconds(1);  // of sending
+  Duration slow_commit = std::chrono::seconds(5);   // longer, and the disk of the store hangs
   EndedJobs::Limits ended{};
   // Of the log files of workers that generations ended for, in all jobs; 0: none is kept.
   std::size_t kept_log_bytes = 32 << 20;
@@ -140,6 +141,10 @@ class JobLoop final {
   // For operators, from any thread. `done` is called once, from within the loop, and must not
   // block; with Unavailable, or with nothing, where the loop stands by, must not speak now, or has
   // lost the right to write, and after Shutdown at once.
+  //
+  // Whether agents are answered. Unavailable, for people: the rendezvous ends, another process has
+  // taken its jobs, or the disk of the durable state does not take a change.
+  void CheckReady(std::function<void(absl::Status)> done);
   //
   // The jobs whose owner is `owner`, or all of them where that is empty; of one name only, unless
   // `name` is empty.

@@ -1,4 +1,5 @@
 // JobLoop: what operators ask and order.
+#include <chrono>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -43,6 +44,18 @@ void JobLoop::GetStatus(std::string owner, std::string name,
     done(StatusOf(owner, name));
   };
   Ask(run, done);
+}
+
+void JobLoop::CheckReady(std::function<void(absl::Status)> done) {
+  const auto run = [this, done] {
+    const auto since = output_.waits_since();
+    if (!since || now_ - *since < options_.slow_commit) return done(absl::OkStatus());
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now_ - *since).count();
+    done(absl::UnavailableError(
+        absl::StrCat("the disk of the durable state has not taken a change for ", seconds,
+                     " s; until it does, no job forms or ends")));
+  };
+  Ask(run, [done](const absl::Status& why) { done(why); });
 }
 
 void JobLoop::GetMeasured(std::string owner,

@@ -49,6 +49,10 @@ class OutputCommit {
   std::optional<Histogram> times() const {
     return store_ == nullptr ? std::nullopt : std::optional(times_);
   }
+  // When the oldest batch that is not durable yet went to the store; nullopt: all are.
+  std::optional<TimePoint> waits_since() const {
+    return committed_at_.empty() ? std::nullopt : std::optional(committed_at_.front());
+  }
   // A job of which something was kept back that may be performed now, with TakeReleased; nullptr:
   // none.
   JobPtr NextReleased();

@@ -51,8 +51,9 @@ metrics::DaemonMeasures Measure(const JobLoop::Counted& counted, const DaemonSta
   measures.messages_sent = counted.sent;
   measures.commits = counted.commits;
   measures.state_disk = SpaceOf(files.state_dir);
-  if (!files.certificate.empty()) {
-    measures.certificate_expires_unix_s = auth::ExpiryOf(files.certificate);
+  for (const auto& [use, path] : files.certificates) {
+    const auto expiry = path.empty() ? std::nullopt : auth::ExpiryOf(path);
+    if (expiry) measures.certificates_expire_unix_s[use] = *expiry;
   }
   measures.cpu = CpuOfThisProcess();
   measures.resident_bytes = ResidentBytesOfThisProcess();

@@ -5,6 +5,7 @@
 #define DDPRUN_RENDEZVOUS_SERVICE_OPERATORS_METRICS_SOURCE_H_
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,8 +20,9 @@ namespace ddprun {
 class MetricsSource {
  public:
   struct Files {
-    std::string state_dir{};    // of the durable state; empty: there is none
-    std::string certificate{};  // of the rendezvous, PEM; empty: none
+    std::string state_dir{};  // of the durable state; empty: there is none
+    // Certificates of the rendezvous, PEM, by what they are used for; an empty path: none.
+    std::map<std::string, std::string> certificates{};
   };
 
   // `loop` outlives this object; `daemon` is called from within it, and must not block.

@@ -1,4 +1,4 @@
-// The flags that every example trainer has.
+// The flags of all example trainers.
 #ifndef DDPRUN_WORKER_EXAMPLES_COMMON_FLAGS_H_
 #define DDPRUN_WORKER_EXAMPLES_COMMON_FLAGS_H_
 
@@ -15,10 +15,10 @@ namespace example {
 struct TrainingFlags {
   std::string data;
   int epochs = 5;
-  int batch_size = 64;  // of each worker
+  int batch_size = 64;  // per worker
   double lr = 0.002;
   int checkpoint_every = 50;   // steps; 0: never
-  int snapshot_every = 0;      // steps; 0: as often as costs next to nothing
+  int snapshot_every = 0;      // steps; 0: as often as it is nearly free
   std::string checkpoint_dir;  // empty: no checkpoints
   std::string backend = "auto";
   std::string device = "auto";
@@ -28,24 +28,24 @@ struct TrainingFlags {
   std::string trace_samples;   // empty: no trace
 };
 
-// Numbers that fit; CLI11's own PositiveNumber and NonNegativeNumber name the largest double, with
-// all its digits.
+// Validators for numbers. The messages of CLI11's own PositiveNumber and NonNegativeNumber name the
+// largest double with all its digits.
 CLI::Validator Positive();
 CLI::Validator NotNegative();
 CLI::Validator Share();  // 0 or above, below 1
 
-// What differs between trainers in the help.
+// The texts of the help that differ between trainers.
 struct FlagTexts {
   std::string data;
   std::string samples;  // "images"
   std::string lr;
 };
 
-// Adds them to `app`. `*flags` has the defaults, and outlives `app`.
+// Adds the flags to `app`. `*flags` contains the defaults and outlives `app`.
 void AddTrainingFlags(CLI::App* app, TrainingFlags* flags, const FlagTexts& texts);
 
-// Returns true with the flags filled in, or false with the process's exit code in `*exit_code`
-// after --help (0) or an error, which is printed (64).
+// True: the flags are filled in. False: --help (0) or an error, which is printed (64), with the
+// exit code in `*exit_code`.
 bool Parse(CLI::App* app, int argc, char** argv, int* exit_code);
 
 }  // namespace example

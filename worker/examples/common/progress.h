@@ -1,4 +1,4 @@
-// The lines in which rank 0 says how the training goes.
+// The progress lines of rank 0.
 #ifndef DDPRUN_WORKER_EXAMPLES_COMMON_PROGRESS_H_
 #define DDPRUN_WORKER_EXAMPLES_COMMON_PROGRESS_H_
 
@@ -9,16 +9,16 @@
 
 namespace example {
 
-// Prints at most about one line a second. Every rank has one. One thread.
+// Prints at most about one line per second. Every rank has one object. One thread.
 class Progress {
  public:
   // `ctx` outlives this. `steps_left`: until the end of the training. `samples_per_step`: of all
-  // ranks together.
+  // ranks.
   Progress(const ddp::Context& ctx, std::int64_t steps_left, std::int64_t samples_per_step)
       : ctx_(ctx), steps_left_(steps_left), samples_per_step_(samples_per_step) {}
 
-  // A step is finished; `loss` is this rank's. Every tenth call is a collective: the losses are
-  // averaged over all ranks.
+  // A step is finished; `loss`: of this rank. Every tenth call is a collective that averages the
+  // losses over all ranks.
   void Advance(std::int64_t step, std::int64_t epoch, double loss);
 
  private:

@@ -1,4 +1,4 @@
-// Mixed precision, as torch.autocast of Python, which libtorch has for C++ in parts only.
+// Mixed precision like Python's torch.autocast, which libtorch provides only partly for C++.
 #ifndef DDPRUN_WORKER_EXAMPLES_GPT_AUTOCAST_H_
 #define DDPRUN_WORKER_EXAMPLES_GPT_AUTOCAST_H_
 
@@ -8,9 +8,9 @@
 
 namespace gpt {
 
-// While it lives, and if `enabled`, this thread's CUDA operations that gain by it run in bfloat16:
-// matrix products, but no sums, no softmax and no loss. For forward and loss; backward follows what
-// forward did. bfloat16 has float32's range, so that gradients need no scaling. Not nested.
+// While this lives, and if `enabled`, this thread's CUDA operations that gain from it run in
+// bfloat16: matrix products, but no sums, no softmax and no loss. For forward and loss; backward
+// follows forward. bfloat16 has the range of float32, so gradients need no scaling. Does not nest.
 class [[nodiscard]] Autocast {
  public:
   explicit Autocast(bool enabled) : enabled_(enabled) {
@@ -20,7 +20,7 @@ class [[nodiscard]] Autocast {
   }
   ~Autocast() {
     if (!enabled_) return;
-    // Parameters are cast once for each forward: the next one must see their new values.
+    // Parameters are cast once per forward: clear the cache, so that the next one sees new values.
     if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
     ddp::compat::SetCudaAutocast(false, at::kBFloat16);
   }

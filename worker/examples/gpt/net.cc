@@ -11,7 +11,7 @@
 namespace gpt {
 namespace {
 
-constexpr double kDeviation = 0.02;  // of weights at the start
+constexpr double kDeviation = 0.02;  // of the initial weights
 constexpr std::int64_t kHiddenFactor = 4;
 
 torch::nn::LayerNorm MakeNorm(std::int64_t width) {
@@ -42,7 +42,7 @@ BlockImpl::BlockImpl(const NetOptions& options)
   register_module("out", out_);
   Initialize(qkv_, kDeviation);
   Initialize(hidden_, kDeviation);
-  // Each block adds to the same sum twice: its deviation is to be the same at any depth.
+  // Each block adds to the same sum twice. This keeps its deviation the same at any depth.
   const double added = kDeviation / std::sqrt(2.0 * static_cast<double>(options.depth));
   Initialize(attended_, added);
   Initialize(out_, added);

@@ -1,6 +1,6 @@
-// The model: a transformer that predicts the next character from those before it. Blocks of
-// attention and two linear layers, each after a LayerNorm and added to what came in ("pre-norm", as
-// GPT-2 has it).
+// The model: a transformer that predicts the next character from the previous ones. Each block has
+// attention and two linear layers; each part follows a LayerNorm and is added to its input
+// ("pre-norm", as in GPT-2).
 #ifndef DDPRUN_WORKER_EXAMPLES_GPT_NET_H_
 #define DDPRUN_WORKER_EXAMPLES_GPT_NET_H_
 
@@ -26,7 +26,7 @@ class BlockImpl : public torch::nn::Module {
  public:
   explicit BlockImpl(const NetOptions& options);
 
-  // `x`: [n, t, width]; `later`: bool [t, t], true where a column must not be seen by a row.
+  // `x`: [n, t, width]; `later`: bool [t, t], true if a row must not see a column.
   torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& later);
 
  private:

@@ -12,10 +12,10 @@ namespace gpt {
 
 struct Batch {
   torch::Tensor tokens;   // int64 [n, context]
-  torch::Tensor targets;  // int64 [n, context]: of each token, the next one
+  torch::Tensor targets;  // int64 [n, context]: the next token of each
 };
 
-// Window i is the `context` characters from i * context on, and the one after each of them.
+// Window i: the `context` characters from i * context on, and the character after each of them.
 class Windows {
  public:
   Windows() = default;
@@ -36,8 +36,8 @@ struct Text {
   Windows validation;      // the rest
 };
 
-// Reads the first `limit` bytes of the file, 0 for all. Throws std::runtime_error: it cannot be
-// read, or is too short for a window of each kind.
+// Reads the first `limit` bytes of the file; 0: all. Throws std::runtime_error if the file cannot
+// be read, or is too short for a window of each kind.
 Text Load(const std::string& path, std::int64_t limit, std::int64_t context);
 
 }  // namespace gpt

@@ -1,4 +1,4 @@
-// The training of gpt_ddp, from joining the job to the text that the model writes in the end.
+// The training of gpt_ddp, from joining the job to the final text of the model.
 #ifndef DDPRUN_WORKER_EXAMPLES_GPT_TRAINER_H_
 #define DDPRUN_WORKER_EXAMPLES_GPT_TRAINER_H_
 

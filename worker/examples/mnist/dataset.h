@@ -25,8 +25,8 @@ struct Dataset {
   Batch Get(const std::vector<std::size_t>& indices, torch::Device device) const;
 };
 
-// Reads `part` ("train" or "t10k") from `directory`; at most `limit` images, 0 for all. Throws
-// std::runtime_error, as ReadIdx.
+// Reads `part` ("train" or "t10k") from `directory`; at most `limit` images; 0: all. Throws
+// std::runtime_error like ReadIdx.
 Dataset Load(const std::string& directory, const std::string& part, std::int64_t limit);
 
 }  // namespace mnist

@@ -14,8 +14,8 @@ struct Flags : example::TrainingFlags {
   std::int64_t limit_train = 0;  // 0: all
 };
 
-// Returns true with `*flags` filled in, or false with the process's exit code in `*exit_code`
-// after --help (0) or an error, which is printed (64).
+// True: `*flags` is filled in. False: --help (0) or an error, which is printed (64), with the exit
+// code in `*exit_code`.
 bool ParseFlags(int argc, char** argv, Flags* flags, int* exit_code);
 
 }  // namespace mnist

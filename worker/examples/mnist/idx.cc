@@ -20,13 +20,13 @@ constexpr unsigned kReadBytes = 1u << 20;
 
 class Reader {
  public:
-  // gzopen reads plain files as well.
+  // gzopen also reads plain files.
   explicit Reader(const std::string& path)
       : path_(path), file_(gzopen(path.c_str(), "rb"), &gzclose) {
     if (file_ == nullptr) Fail(std::string("cannot open it: ") + std::strerror(errno));
   }
 
-  // Fills `into`; `what` is what the file should have there.
+  // Fills `into`; `what` names the expected contents.
   void Read(std::uint8_t* into, std::size_t size, const std::string& what) {
     std::size_t done = 0;
     while (done < size) {
@@ -62,7 +62,7 @@ class Reader {
   std::string ZlibError() const {
     int code = Z_OK;
     const char* const text = gzerror(file_.get(), &code);
-    // zlib's own words for a .gz that was cut off are "unexpected end of file".
+    // For a truncated .gz, zlib's own text is "unexpected end of file".
     if (code == Z_BUF_ERROR) return std::string("it is truncated: ") + text;
     return code == Z_ERRNO ? std::strerror(errno) : text;
   }

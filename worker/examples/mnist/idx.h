@@ -1,4 +1,4 @@
-// Reads the IDX files in which MNIST comes, plain or gzipped. No libtorch.
+// Reads IDX files, the format of MNIST, plain or gzipped. No libtorch.
 #ifndef DDPRUN_WORKER_EXAMPLES_MNIST_IDX_H_
 #define DDPRUN_WORKER_EXAMPLES_MNIST_IDX_H_
 
@@ -8,15 +8,15 @@
 
 namespace mnist {
 
-// An array of bytes: the first extent is the number of items.
+// An array of bytes; the first extent is the number of items.
 struct IdxArray {
   std::vector<std::uint32_t> extents;
   std::vector<std::uint8_t> values;
 };
 
-// Reads directory/name, or directory/name.gz if that is not there. The file must have `dimensions`
-// dimensions and exactly the bytes that its header promises. Throws std::runtime_error, whose
-// text holds path, reason and what was expected.
+// Reads directory/name, or directory/name.gz if that does not exist. The file must have
+// `dimensions` dimensions and exactly as many bytes as its header says. Throws std::runtime_error
+// with path, reason and expectation.
 IdxArray ReadIdx(const std::string& directory, const std::string& name, int dimensions);
 
 }  // namespace mnist

@@ -29,7 +29,7 @@ namespace control = ddprun::control;
 
 namespace {
 
-// What is no hex digit counts as 0: then the secret is wrong, and nobody accepts it.
+// Other characters than hex digits count as 0: the secret is then wrong and nobody accepts it.
 std::string FromHex(std::string_view hex) {
   std::string bytes;
   for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
@@ -164,7 +164,7 @@ void ControlClient::BeginGeneration() {
 
 bool ControlClient::WaitUntil(std::chrono::steady_clock::time_point deadline,
                               const std::function<bool()>& has_come) {
-  // Another thread may read what is waited for here, and then nothing wakes this one.
+  // Another thread may read the awaited message, and then nothing wakes this one.
   constexpr std::chrono::milliseconds kSlice{1};
   for (;;) {
     int fd = -1;

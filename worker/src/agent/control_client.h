@@ -22,68 +22,66 @@ namespace ddp::internal {
 // Any thread.
 class ControlClient {
  public:
-  // `path`: of the agent's socket; empty: every Send() does nothing.
+  // `path`: the agent's socket; empty: every Send() does nothing.
   explicit ControlClient(std::string path) : path_(std::move(path)) {}
   ControlClient(const ControlClient&) = delete;
   ControlClient& operator=(const ControlClient&) = delete;
 
-  // One packet with the line key=value. Line breaks in `value` become spaces, and it is cut where
-  // the packet would exceed control::kMaxPacketBytes.
+  // Sends one packet with the line key=value. Line breaks in `value` become spaces; the value is
+  // cut to keep the packet within control::kMaxPacketBytes.
   void Send(std::string_view key, std::string_view value);
 
-  // How often the agent has said SAVE=1 in this generation. Reads what has come, and waits for
-  // nothing.
+  // How often the agent has sent SAVE=1 in this generation. Reads pending messages; does not wait.
   std::int64_t SaveRequests();
 
-  // Says STAYS=1: this process can leave its generation.
+  // Sends STAYS=1: this process can leave its generation.
   void SendStays();
   bool stays() const { return stays_; }
-  // Whether the agent has said LEAVE=1 in this generation, as far as anybody has read it.
+  // The agent has sent LEAVE=1 in this generation, and it was read.
   bool leaves() const { return leaves_; }
-  // `on_leave` is called once that is read, at once if it was before; by any thread, and it must
-  // not call this object. Null: no more, and it is not being called.
+  // `on_leave` is called once when LEAVE=1 is read, or now if it was read before; on any thread,
+  // and it must not call this object. Null: removes it; after that it is not running.
   void OnLeave(std::function<void()> on_leave);
-  // Reads what has come, and waits for nothing.
+  // Reads pending messages; does not wait.
   void Read();
-  // What can be polled for more of it; -1: there is no connection.
+  // For poll(): readable when a message arrives; -1: no connection.
   int descriptor();
-  // What SAVE=1 and LEAVE=1 were about is over.
+  // Forgets SAVE=1 and LEAVE=1 of the last generation.
   void BeginGeneration();
 
-  // The agent's process; 0: it is not connected.
+  // The agent's pid; 0: not connected.
   int AgentPid();
 
-  // For a warm standby: says STANDBY=waiting, and waits for GO=1 and the descriptors that come with
-  // it, which it returns. Ends the process, with exit code 0, when the agent goes away. Throws
-  // std::runtime_error when the agent cannot be reached at all. This call blocks; no other thread
-  // may read meanwhile.
+  // For a warm standby: sends STANDBY=waiting, waits for GO=1, and returns the descriptors that
+  // come with it. Ends the process with exit code 0 if the agent goes away. Throws
+  // std::runtime_error if the agent cannot be reached. Blocks; no other thread may read meanwhile.
   std::vector<ddprun::UniqueFd> WaitForGo();
 
-  // The secret of this generation, 32 bytes, or "". Says SECRET=1 and waits for the answer. Throws
-  // std::runtime_error when none comes within `patience`. This call blocks.
+  // The secret of this generation, 32 bytes, or "". Sends SECRET=1 and waits for the answer. Throws
+  // std::runtime_error if none comes within `patience`. Blocks.
   std::string AskForSecret(std::chrono::milliseconds patience);
 
-  // The descriptor of the progress page that the agent has sent (control.h: PROGRESS), if its
-  // version is ours; once. Waits for it, at most for `patience`; not valid: none has come.
+  // The descriptor of the progress page from the agent (control.h: PROGRESS), if it has our
+  // version; returned once. Waits at most for `patience`; not valid: none has come.
   ddprun::UniqueFd TakeProgressPage(std::chrono::milliseconds patience);
 
-  // The client of this process, for DDPRUN_CONTROL_SOCKET. Never destroyed, so that errors can
-  // be reported until the very end.
+  // The client of this process, for DDPRUN_CONTROL_SOCKET. Never destroyed, so that errors can be
+  // reported until the process ends.
   static ControlClient& Process();
 
  private:
   bool Connect();
-  // What has come; waits for nothing. Counts SAVE, keeps the newest secret and progress page.
+  // Reads pending messages; does not wait. Counts SAVE, keeps the newest secret and progress page.
   void ReadAll();
   void Leave();
-  // Waits until `has_come`, which is asked with the mutex held, or nothing more can come.
+  // Waits until `has_come`, called with the mutex held, returns true, or no more messages can come.
   bool WaitUntil(std::chrono::steady_clock::time_point deadline,
                  const std::function<bool()>& has_come);
 
   const std::string path_;
   std::atomic<bool> stays_{false};
   std::atomic<bool> leaves_{false};
-  std::mutex mutex_;  // guards what follows; held while nothing blocks
+  std::mutex mutex_;  // guards the members below; never held during a blocking call
   ddprun::UniqueFd fd_;
   std::int64_t save_requests_ = 0;
   std::optional<std::string> secret_;  // in hex

@@ -23,7 +23,7 @@ std::string Assignment(const char* name, std::string_view value) {
   return std::string(name) + "=" + std::string(value);
 }
 
-// The number in variable `name`, which must lie in [low, high]; `fallback` when it is not set.
+// The number in variable `name`, within [low, high]; `fallback` if it is not set.
 int Number(const Getenv& getenv, const char* name, int low, int high, int fallback) {
   const char* const text = getenv(name);
   if (text == nullptr) return fallback;
@@ -62,7 +62,7 @@ void CheckPresent(const Getenv& getenv, const std::vector<const char*>& names) {
       "MASTER_PORT; to run a single process without one, unset RANK and WORLD_SIZE");
 }
 
-// How long ddprun waits before it calls a hang; 0: it does not judge.
+// How long ddprun waits before it calls a hang; 0: it does not look for hangs.
 std::chrono::milliseconds HangLimit(const Getenv& getenv) {
   constexpr int kMost = std::numeric_limits<int>::max();  // 24 days
   return std::chrono::milliseconds(Number(getenv, env::kHangLimit, 0, kMost, 0));

@@ -12,7 +12,8 @@ namespace {
 
 using Values = std::map<std::string, std::string, std::less<>>;
 
-// Nothing: they are the process's own. Never destroyed: errors read them until the very end.
+// nullopt: the values are the process's environment. Never destroyed: errors may read it to the
+// end.
 std::optional<Values>& Given() {
   static auto* const given = new std::optional<Values>;
   return *given;

@@ -1,8 +1,8 @@
-// What the launcher says in the environment, of the generation that this process is in.
+// The launcher's environment variables for the present generation of this process.
 //
-// A process begins with its own environment. One that stays while the job forms anew gets the next
-// generation's values with GO=1, and its own environment stays as it is: other threads of the
-// program may be reading that.
+// At first they are the process's own environment. A process that stays while the group forms anew
+// gets the values of the next generation with GO=1. Its own environment does not change, because
+// other threads of the program may be reading it.
 #ifndef DDPRUN_WORKER_SRC_AGENT_LAUNCH_VARIABLES_H_
 #define DDPRUN_WORKER_SRC_AGENT_LAUNCH_VARIABLES_H_
 
@@ -13,8 +13,8 @@ namespace ddp::internal {
 // The value of one of ddprun::env::kVariables, or null. Valid until the next generation.
 const char* LaunchVariable(const char* name);
 
-// From now on they are those of `entries`: NAME=value, each with a NUL behind it. While no other
-// thread asks for them.
+// Replaces the values by `entries`: NAME=value, each followed by a NUL. No other thread may read
+// meanwhile.
 void SetLaunchVariables(const std::string& entries);
 
 }  // namespace ddp::internal

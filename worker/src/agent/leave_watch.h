@@ -1,4 +1,4 @@
-// A thread that listens for LEAVE=1 while the worker is busy with something else.
+// A thread that waits for LEAVE=1 while the worker is busy.
 #ifndef DDPRUN_WORKER_SRC_AGENT_LEAVE_WATCH_H_
 #define DDPRUN_WORKER_SRC_AGENT_LEAVE_WATCH_H_
 
@@ -13,17 +13,17 @@
 
 namespace ddp::internal {
 
-// While this lives, LEAVE=1 is read as soon as it comes. Wait() is for one thread, the owner's.
+// While this lives, LEAVE=1 is read as soon as it arrives. Only the owner's thread may call Wait().
 class LeaveWatch {
  public:
-  // `agent` outlives this. `on_leave`: as ControlClient::OnLeave().
+  // `agent` outlives this. `on_leave`: see ControlClient::OnLeave().
   LeaveWatch(ControlClient* agent, std::function<void()> on_leave);
-  // `on_leave` is not called any more.
+  // `on_leave` is not called afterwards.
   ~LeaveWatch();
   LeaveWatch(const LeaveWatch&) = delete;
   LeaveWatch& operator=(const LeaveWatch&) = delete;
 
-  // Until LEAVE=1 has come, at most for `patience`. False: it has not.
+  // Waits for LEAVE=1, at most for `patience`. False: it has not come.
   bool Wait(std::chrono::milliseconds patience);
 
  private:

@@ -1,4 +1,4 @@
-// Stacks for an agent that may not trace this process.
+// Provides this process's stacks to an agent that may not trace it.
 #ifndef DDPRUN_WORKER_SRC_AGENT_OWN_STACKS_H_
 #define DDPRUN_WORKER_SRC_AGENT_OWN_STACKS_H_
 

@@ -1,4 +1,4 @@
-// Whether the parameters of this process are those of the step that it has finished last.
+// Tells whether the parameters of this process are still those of its last finished step.
 #ifndef DDPRUN_WORKER_SRC_AGENT_PARAMETER_WATCH_H_
 #define DDPRUN_WORKER_SRC_AGENT_PARAMETER_WATCH_H_
 
@@ -6,10 +6,10 @@
 
 namespace ddp::internal {
 
-// A program that puts ddp::OptimizerStep around optimizer.step() says when they change. Of another
-// one it is only known that they do at some time after the gradients were averaged.
+// A program that puts ddp::OptimizerStep around optimizer.step() tells when the parameters change.
+// For any other program they may change at any time after the gradients were averaged.
 //
-// Any thread; it is the order of what one thread does that counts, the one that trains.
+// Any thread. Only the order of calls on the training thread matters.
 class ParameterWatch {
  public:
   // The process's own.
@@ -26,7 +26,7 @@ class ParameterWatch {
   // Another model may follow.
   void Forget() { whole_ = false; }
 
-  // Else they may be half of the next step.
+  // False: the parameters may be partly those of the next step.
   bool whole() const { return whole_; }
 
  private:

@@ -16,7 +16,7 @@ namespace {
 
 using ddprun::ProgressPage;
 
-// Null: that is no page to write to.
+// Null: no page that may be written.
 ProgressPage* Map(const ddprun::UniqueFd& fd) {
   constexpr int kNeeded = F_SEAL_SHRINK | F_SEAL_GROW;
   struct stat status = {};
@@ -46,7 +46,7 @@ void Progress::TakePage(ControlClient* agent, std::chrono::milliseconds patience
   ProgressPage* const page = Map(agent->TakeProgressPage(patience));
   if (page == nullptr) return;
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (has_page_.exchange(true)) return;  // another thread was faster; the agent has one page
+  if (has_page_.exchange(true)) return;  // another thread has taken it; the agent has one page
   writer_.MoveTo(page);
   LetGoOfPage();
   page_ = page;
@@ -62,7 +62,7 @@ void Progress::BeginGeneration(std::int64_t generation) {
   groups_ = 0;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    has_page_ = false;  // the agent makes a new one for each generation
+    has_page_ = false;  // the agent makes a new page for each generation
   }
   writer_.BeginGeneration(generation);
   SetStage(ProgressPhase::kInit);

@@ -1,4 +1,4 @@
-// What this process is doing, told to its agent without a system call: worker/contract/progress.h.
+// Tells the agent what this process is doing, without a system call: worker/contract/progress.h.
 #ifndef DDPRUN_WORKER_SRC_AGENT_PROGRESS_H_
 #define DDPRUN_WORKER_SRC_AGENT_PROGRESS_H_
 
@@ -22,17 +22,17 @@ namespace ddp::internal {
 using ddprun::ProgressOperation;
 using ddprun::ProgressPhase;
 
-// Writes to a page of its own until the agent has sent one, and then goes on there. So nobody need
-// ask whether there is an agent. Any thread, unless a function says otherwise.
+// Writes to a page of its own until the agent has sent one, and then to that one. So callers need
+// not ask whether there is an agent. Any thread, unless a function says otherwise.
 //
-// The phase is that of the innermost Scope; outside of them the stage of the training, and within
-// its steps kData from when the sampler has given out a batch until that is used.
+// The phase is that of the innermost Scope. Outside of all scopes it is the stage of the training;
+// within its steps it is kData from the time the sampler gives out a batch until the batch is used.
 class Progress {
  public:
-  // The variable that switches it off, as "off": for measuring what it costs.
+  // "off" in this variable disables it, to measure its cost.
   static constexpr char kSwitch[] = "DDP_PROGRESS_PAGE";
 
-  // The process's own. Never destroyed: a collective may complete until the very end.
+  // The one object of this process. Never destroyed: collectives may complete to the end.
   static Progress& Process();
 
   explicit Progress(bool enabled = true);
@@ -41,24 +41,24 @@ class Progress {
 
   bool enabled() const { return enabled_; }
 
-  // Takes the agent's page, where `agent` has it or gets it within `patience`; else nothing
-  // happens, and the next call tries again. A page that can be resized is not taken.
+  // Takes the agent's page, if `agent` has it or gets it within `patience`; otherwise does nothing,
+  // and the next call tries again. Refuses a page that can be resized.
   void TakePage(ControlClient* agent, std::chrono::milliseconds patience);
 
-  // This process joins a group: what was known of groups is forgotten. The page stays the old one
-  // until the agent's next one is taken.
+  // This process joins a new group: forgets the earlier groups. The old page stays in use until the
+  // agent's next one is taken.
   void BeginGeneration(std::int64_t generation);
   // `name` is for kNamed.
   void SetStage(ProgressPhase stage, const std::string& name = "");
   // The stage becomes kStep.
   void FinishStep(std::int64_t step);
-  // A step's gradients are averaged: kFirstStep is over, also where the program tells of no step.
+  // The gradients of a step are averaged. Ends kFirstStep, even if the program reports no steps.
   void FinishBackward();
   void SetInOptimizerStep(bool inside);
-  // Something went on, whatever it was.
+  // Counts a move of any kind.
   void Move();
 
-  // The sampler has given out a batch; it is there. Both are cheap where nothing changes.
+  // The sampler has given out a batch; the batch is there. Both are cheap if nothing changes.
   void AwaitData();
   void DataIsThere();
 
@@ -69,8 +69,7 @@ class Progress {
   void Complete(std::size_t group, std::uint64_t number, ProgressOperation operation,
                 std::uint64_t bytes);
 
-  // While this lives, that is what the process does. They end in the reverse order, which is left
-  // to one thread.
+  // Sets the phase for as long as it lives. Scopes end in reverse order: use one thread.
   class Scope {
    public:
     explicit Scope(ProgressPhase phase, std::string name = "", Progress* progress = &Process());
@@ -82,7 +81,7 @@ class Progress {
     Progress* const progress_;
   };
 
-  // As the agent would read it.
+  // The contents as the agent reads them.
   ddprun::ProgressSnapshot Read() const;
 
  private:
@@ -91,10 +90,10 @@ class Progress {
     std::string name;
   };
 
-  void LetGoOfPage();  // of an earlier generation; mutex_ is held
+  void LetGoOfPage();  // unmaps the page of an earlier generation; mutex_ is held
   void Push(Named phase);
   void Pop();
-  void Publish();  // what the rest of what mutex_ guards leads to
+  void Publish();  // writes the phase that follows from the other members; mutex_ is held
 
   const bool enabled_;
   std::atomic<bool> awaits_data_{false};
@@ -106,7 +105,7 @@ class Progress {
 
   mutable std::mutex mutex_;
   // Guarded by mutex_.
-  const ddprun::ProgressPage* page_ = own_page_.get();  // or the agent's, mapped
+  const ddprun::ProgressPage* page_ = own_page_.get();  // own_page_, or the agent's page, mapped
   Named stage_{ProgressPhase::kStart, ""};
   std::vector<Named> scopes_;
   Named published_{ProgressPhase::kStart, ""};

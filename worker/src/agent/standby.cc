@@ -46,7 +46,7 @@ void Redirect(int from, int to) {
   }
 }
 
-// The environment that comes with GO=1; stdout and stderr are the worker's from now on.
+// Returns the environment that comes with GO=1. Also makes stdout and stderr the worker's.
 std::string WaitForOrders(ControlClient* client) {
   const std::vector<ddprun::UniqueFd> received = client->WaitForGo();
   if (received.size() != control::kGoDescriptors) FailToStart("GO came without its descriptors");
@@ -67,8 +67,8 @@ bool IsStandby() {
 }
 
 void ReplaceEnvironment(const std::string& entries) {
-  // Never freed: a pointer that getenv() has given out stays good, in any thread, and glibc copies
-  // what is not its own before it changes it.
+  // Never freed: pointers from getenv() stay valid in every thread. glibc copies foreign entries
+  // before it changes them.
   auto* const bytes = new std::string(entries);
   auto* const pointers = new std::vector<char*>;
   for (std::size_t begin = 0; begin < bytes->size();) {

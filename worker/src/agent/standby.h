@@ -9,26 +9,26 @@
 
 namespace ddp::internal {
 
-// Whether this process is a warm standby (DDPRUN_STANDBY=1) and has no place in the job yet.
+// This process is a warm standby (DDPRUN_STANDBY=1) and has no place in the job yet.
 bool IsStandby();
 
-// Says STANDBY=waiting and waits for GO=1, however long that takes. Then this process is a worker:
-// its environment is the one that came with GO, the one before is gone, and stdout and stderr are
-// the worker's log files. What was printed before, also what is in the buffers of stdio and of
-// iostreams, stays in the standby's own.
+// Sends STANDBY=waiting and waits for GO=1 without limit. Then this process is a worker: its
+// environment is replaced by the one that came with GO=1, and stdout and stderr are the worker's
+// log files. Earlier output, including the buffers of stdio and iostreams, stays in the standby's
+// files.
 //
-// Ends the process (exit code 0) when the agent goes away meanwhile: there is nobody to work for.
-// Throws std::runtime_error when there is no agent at all, or its GO is not what it must be.
+// Ends the process with exit code 0 if the agent goes away meanwhile. Throws std::runtime_error if
+// there is no agent, or its GO is malformed.
 //
-// To be called while no other thread writes to stdout or stderr, or changes the environment.
-// Another thread that reads the environment gets old or new values.
+// No other thread may write to stdout or stderr or change the environment meanwhile. A thread that
+// reads the environment gets old or new values.
 void WaitAsStandby(ControlClient* client);
 
-// The same for a worker that has left its generation, on the thread that trains. The environment
-// stays; what GO=1 brings is what LaunchVariable() says from now on.
+// WaitAsStandby for a worker that has left its generation; on the training thread. The environment
+// stays; LaunchVariable() returns the values of GO=1 from now on.
 void WaitAsSurvivor(ControlClient* client);
 
-// The environment becomes `entries`: NAME=value, each with a NUL behind it.
+// Replaces the environment by `entries`: NAME=value, each followed by a NUL.
 void ReplaceEnvironment(const std::string& entries);
 
 }  // namespace ddp::internal

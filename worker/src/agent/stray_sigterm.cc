@@ -10,7 +10,7 @@ volatile sig_atomic_t agent_pid = 0;
 void OnSigterm(int signo, siginfo_t* info, void*) {
   if (info->si_code > 0 || info->si_pid != agent_pid) return;
   signal(signo, SIG_DFL);
-  raise(signo);  // comes when this handler returns
+  raise(signo);  // takes effect when this handler returns
 }
 
 }  // namespace

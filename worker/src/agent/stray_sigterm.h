@@ -1,14 +1,14 @@
-// SIGTERM that is not for a worker.
+// Handles a SIGTERM that is not meant for the worker.
 #ifndef DDPRUN_WORKER_SRC_AGENT_STRAY_SIGTERM_H_
 #define DDPRUN_WORKER_SRC_AGENT_STRAY_SIGTERM_H_
 
 namespace ddp::internal {
 
 // With some settings (proctrack/linuxproc, proctrack/pgid) Slurm sends its SIGTERM to every process
-// of a step, the workers too. It is meant as a warning, and the agent asks for a checkpoint then,
-// which no dead worker makes. From now on a SIGTERM of the agent, `agent`, ends this process as
-// before, and any other one is left to the agent. Nothing changes where the program has a handler
-// of its own or ignores SIGTERM. Once in a process.
+// of a step, also to workers. It is a warning: the agent then asks for a checkpoint, and a dead
+// worker makes none. From now on a SIGTERM from the process `agent` ends this process as before;
+// any other SIGTERM is ignored. Changes nothing if the program handles or ignores SIGTERM. Call it
+// once.
 void LeaveStraySigtermTo(int agent);
 
 }  // namespace ddp::internal

@@ -1,4 +1,4 @@
-// What code that handles files has in common. Any thread.
+// Helpers for code that handles files. Any thread.
 #ifndef DDPRUN_WORKER_SRC_BASE_FILE_ERRORS_H_
 #define DDPRUN_WORKER_SRC_BASE_FILE_ERRORS_H_
 
@@ -18,8 +18,7 @@ namespace ddp::internal {
   throw CheckpointError("cannot " + what + " " + path + ": " + std::strerror(error));
 }
 
-// Something of this name is there, be it a symbolic link to nothing. False where that cannot be
-// known.
+// The name exists, even as a dangling symbolic link. False also if that cannot be known.
 inline bool NameExists(const std::string& path) {
   std::error_code error;
   return std::filesystem::exists(std::filesystem::symlink_status(path, error));

@@ -1,4 +1,4 @@
-// Ranks and times in words.
+// Ranks and times as text.
 #ifndef DDPRUN_WORKER_SRC_BASE_IN_WORDS_H_
 #define DDPRUN_WORKER_SRC_BASE_IN_WORDS_H_
 
@@ -8,7 +8,7 @@
 
 namespace ddp::internal {
 
-// "rank 3", "ranks 0, 1, 2"; of more than 16, the first 16 and "and 5 more". "no rank" for none.
+// "rank 3", "ranks 0, 1, 2"; for more than 16, the first 16 and "and 5 more"; "no rank" for none.
 std::string RankList(const std::vector<int>& ranks);
 
 // "1.5 s"

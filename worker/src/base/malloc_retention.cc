@@ -19,22 +19,22 @@
 namespace ddp::internal {
 namespace {
 
-// A page for every 4 KiB costs the kernel about as much as filling it with zeros, and again when
-// the process ends and everybody waits for its exit.
+// Mapping every 4 KiB page costs the kernel about as much as zeroing it, and again at the end of
+// the process, when the other processes wait for its exit.
 constexpr std::size_t kLargePages = std::size_t{256} << 20;
 
 // Values of Linux 5.14 and 6.1 that older headers lack.
 constexpr int kPopulateWrite = 23;
 constexpr int kCollapse = 25;
 
-// Of the memory that the C library will give out next.
+// Calls madvise on the memory that malloc will give out next.
 void AdviseNext(std::size_t bytes, int advice) {
   void* const block = std::malloc(bytes);
   if (block == nullptr) return;
   const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
   const std::uintptr_t begin = (reinterpret_cast<std::uintptr_t>(block) + page - 1) / page * page;
   const std::uintptr_t end = (reinterpret_cast<std::uintptr_t>(block) + bytes) / page * page;
-  // What it does not do, it need not.
+  // The advice is optional, so errors are ignored.
   if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, advice);
   std::free(block);
 }
@@ -52,7 +52,7 @@ bool RetainFreedMemory(const std::function<const char*(const char* name)>& get_e
     return false;
   }
 #ifdef __GLIBC__
-  // Large blocks come from the heap, too, instead of a mapping each; and the heap is not trimmed.
+  // Large blocks then come from the heap, not from a mapping each; the heap is not trimmed.
   if (mallopt(M_MMAP_MAX, 0) != 1 || mallopt(M_TRIM_THRESHOLD, -1) != 1) return false;
   AdviseNext(kLargePages, MADV_HUGEPAGE);
   return true;

@@ -1,7 +1,7 @@
-// How two ranks that share a secret show each other that they do, and what they send is sealed.
-// By OpenSSL. Each function, and each object, for one thread at a time.
+// Authentication and encryption between two ranks that share a secret, with OpenSSL. Each function
+// and each object: one thread at a time.
 //
-// They throw std::runtime_error where OpenSSL itself fails.
+// Throws std::runtime_error if OpenSSL fails.
 #ifndef DDPRUN_WORKER_SRC_BASE_PEER_CRYPTO_H_
 #define DDPRUN_WORKER_SRC_BASE_PEER_CRYPTO_H_
 
@@ -17,13 +17,13 @@ namespace ddp::internal {
 // HMAC-SHA256, as 64 hex digits.
 std::string Proof(std::string_view secret, std::string_view of_what);
 
-// In a time that depends on the lengths only.
+// Constant-time comparison: the time depends only on the lengths.
 bool IsEqualProof(std::string_view a, std::string_view b);
 
-// One direction of one connection: AES-128-OCB (RFC 7253), which is twice as fast as GCM where the
-// processor has AES instructions. The key is made of the secret and of `context`, which no two
-// directions may share: it names both ends and holds a random number of each. Each piece has the
-// next number as its nonce, so that none can be left out, repeated or moved.
+// One direction of one connection: AES-128-OCB (RFC 7253), which is twice as fast as GCM on
+// processors with AES instructions. The key is derived from the secret and `context`. No two
+// directions may share a context: it names both ends and contains a random number of each. The
+// nonce counts pieces, so that none can be dropped, repeated or reordered.
 class Seal {
  public:
   static constexpr std::size_t kTagBytes = 16;
@@ -35,10 +35,9 @@ class Seal {
   Seal(Seal&& other) noexcept;
   Seal& operator=(Seal&& other) noexcept;
 
-  // Writes `size` bytes and then the tag to `to`, which may not overlap `from`.
+  // Writes `size` encrypted bytes and the tag to `to`, which must not overlap `from`.
   void Close(const std::byte* from, std::size_t size, std::byte* to);
-  // Of `size` bytes, with the tag behind them. False: somebody has changed them; what was written
-  // to `to` is not to be used.
+  // Decrypts `size` bytes, followed by the tag. False: the piece was changed; do not use `to`.
   bool Open(const std::byte* from, std::size_t size, std::byte* to);
 
  private:

@@ -14,7 +14,7 @@ namespace ddp::internal {
 #if defined(__SSE2__)
 
 void StreamingCopy(void* to, const void* from, std::size_t size) {
-  constexpr std::size_t kLine = 64;  // bytes, of the cache
+  constexpr std::size_t kLine = 64;  // bytes of a cache line
   auto* out = static_cast<std::byte*>(to);
   const auto* in = static_cast<const std::byte*>(from);
   const std::size_t odd = (kLine - reinterpret_cast<std::uintptr_t>(out) % kLine) % kLine;

@@ -30,8 +30,8 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kFirstPause(1);
-constexpr milliseconds kLongestPause(16);      // thousands of ranks may be asking one host
-constexpr milliseconds kLongestConnect(2000);  // a lost SYN is sent again by the kernel after 1 s
+constexpr milliseconds kLongestPause(16);      // thousands of ranks may ask one host
+constexpr milliseconds kLongestConnect(2000);  // the kernel resends a lost SYN after 1 s
 
 ddprun::UniqueFd OpenSocket(int family, int type) {
   return ddprun::UniqueFd(socket(family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -39,7 +39,7 @@ ddprun::UniqueFd OpenSocket(int family, int type) {
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
-// The addresses of host:port, or null with getaddrinfo's code in `*error`.
+// The addresses of host:port; null: `*error` is the code of getaddrinfo.
 AddressList Resolve(const std::string& host, const std::string& port, int type, int* error) {
   addrinfo hints = {};
   hints.ai_family = AF_UNSPEC;
@@ -49,7 +49,7 @@ AddressList Resolve(const std::string& host, const std::string& port, int type, 
   return AddressList(*error == 0 ? list : nullptr, &freeaddrinfo);
 }
 
-// Not valid where it fails; `*error` is the system's number then.
+// Not valid: it failed, and `*error` is errno.
 ddprun::UniqueFd TryConnect(const addrinfo& address, milliseconds patience, int* error) {
   ddprun::UniqueFd socket = OpenSocket(address.ai_family, SOCK_STREAM);
   *error = 0;
@@ -82,7 +82,7 @@ void WaitForListener(const std::string& host, std::uint16_t port, milliseconds t
   auto deadline = begin + timeout;
   milliseconds pause = kFirstPause;
   std::string last_error;
-  std::string last_answer;  // the last error that is more than silence
+  std::string last_answer;  // the last error other than a timeout
   for (;;) {
     bool is_refused = false;
     int resolve_error = 0;
@@ -94,7 +94,7 @@ void WaitForListener(const std::string& host, std::uint16_t port, milliseconds t
       if (TryConnect(*address, std::min(left, kLongestConnect), &error).valid()) return;
       is_refused = is_refused || error == ECONNREFUSED;
       last_error = std::strerror(error);
-      // Firewalls limit how often they answer, and the last attempt has little time.
+      // Firewalls limit their answers, and the last attempt has little time.
       if (error != ETIMEDOUT) last_answer = last_error;
     }
     deadline = begin + (is_refused ? std::max(timeout, refused) : timeout);
@@ -111,7 +111,7 @@ void WaitForListener(const std::string& host, std::uint16_t port, milliseconds t
 
 std::string LocalAddressTowards(const std::string& host) {
   int resolve_error = 0;
-  // The port plays no role; connect() of a datagram socket only looks up the route.
+  // The port does not matter: connect() of a datagram socket only looks up the route.
   const AddressList list = Resolve(host, "9", SOCK_DGRAM, &resolve_error);
   std::string last_error = resolve_error != 0 ? gai_strerror(resolve_error) : "no address";
   for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
@@ -150,7 +150,7 @@ ddprun::UniqueFd ListenEverywhere(int* port) {
       getsockname(fd.get(), any, &size) != 0) {
     ThrowErrno("listen");
   }
-  // The port is at the same place in both kinds of address.
+  // The port has the same offset in both kinds of address.
   *port = ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
   return fd;
 }
@@ -177,7 +177,7 @@ ddprun::UniqueFd ConnectTo(const std::string& host, std::string_view port, milli
 
 void KeepAlive(int socket) {
   const std::pair<int, int> settings[] = {
-      {TCP_KEEPIDLE, 3}, {TCP_KEEPINTVL, 2}, {TCP_KEEPCNT, 4}};  // seconds, and how often
+      {TCP_KEEPIDLE, 3}, {TCP_KEEPINTVL, 2}, {TCP_KEEPCNT, 4}};  // seconds, seconds, count
   const int on = 1;
   setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
   for (const auto& [name, value] : settings) {

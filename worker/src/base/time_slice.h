@@ -1,4 +1,4 @@
-// The scheduler's time slice of a thread: threads with a short one run as soon as they wake up.
+// The time slice of a thread in the scheduler: threads with a short one run as soon as they wake.
 #ifndef DDPRUN_WORKER_SRC_BASE_TIME_SLICE_H_
 #define DDPRUN_WORKER_SRC_BASE_TIME_SLICE_H_
 
@@ -9,15 +9,15 @@
 
 namespace ddp::internal {
 
-// While this lives, its thread has the shortest time slice of the scheduler, and so have, for good,
-// the threads that it starts. One thread.
+// While this lives, its thread has the shortest time slice of the scheduler. Threads that it starts
+// keep that slice for good. One thread.
 //
-// It is for Gloo's threads, which sleep until a message comes, work for some microseconds, and
-// sleep again. Since Linux 6.6 a thread that wakes up does not interrupt one that computes before
-// that one's slice is over, 3 to 4 ms; where every core computes gradients, that is what each step
-// of an all-reduce waits for. From 6.12 on, a thread may ask for a slice of its own (sched_setattr
-// with SCHED_OTHER and a runtime; needs no privilege), and one with a shorter slice interrupts. Its
-// share of the processor is the same as before. Older kernels ignore the wish.
+// For Gloo's threads, which sleep until a message comes, work for some microseconds, and sleep
+// again. Since Linux 6.6 a waking thread does not interrupt a computing one before the end of its
+// slice, 3 to 4 ms. If every core computes gradients, each step of an all-reduce waits that long.
+// Since 6.12 a thread may request its own slice (sched_setattr with SCHED_OTHER and a runtime;
+// needs no privilege), and a thread with a shorter slice interrupts. Its share of the processor
+// does not change. Older kernels ignore the request.
 class ShortestTimeSlice {
  public:
   ShortestTimeSlice();
@@ -26,11 +26,11 @@ class ShortestTimeSlice {
   ShortestTimeSlice& operator=(const ShortestTimeSlice&) = delete;
 
  private:
-  std::optional<std::uint64_t> before_;  // nanoseconds; nothing where nothing was changed
+  std::optional<std::uint64_t> before_;  // nanoseconds; nullopt: not changed
 };
 
-// The slice of a thread of this process, or of the calling one, in nanoseconds; 0 where the kernel
-// does not tell (before 6.12), or the thread has another policy than SCHED_OTHER.
+// The slice of a thread of this process, or of the calling one, in nanoseconds; 0: the kernel does
+// not tell (before 6.12), or the policy is not SCHED_OTHER.
 std::uint64_t TimeSliceOf(pid_t thread = 0);
 
 }  // namespace ddp::internal

@@ -1,6 +1,6 @@
 #include "worker/src/base/xxh3.h"
 
-// The state's size is not in the plain header.
+// The plain header lacks the size of the state.
 #define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>
 #if defined(__x86_64__)

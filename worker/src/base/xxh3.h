@@ -1,5 +1,5 @@
-// XXH3-64 by libxxhash, which picks what the CPU does best (AVX2, AVX-512): three times as fast as
-// what a compiler may assume of every x86-64. Any thread.
+// XXH3-64 by libxxhash, which uses the best instructions of the CPU (AVX2, AVX-512): three times as
+// fast as code for any x86-64. Any thread.
 #ifndef DDPRUN_WORKER_SRC_BASE_XXH3_H_
 #define DDPRUN_WORKER_SRC_BASE_XXH3_H_
 
@@ -11,7 +11,7 @@ namespace ddp::internal {
 
 std::uint64_t Xxh3(const void* data, std::size_t size, std::uint64_t seed = 0);
 
-// The same, seed 0, of bytes that come piece by piece.
+// XXH3-64 with seed 0, for bytes that arrive in pieces.
 class Xxh3Stream {
  public:
   Xxh3Stream();

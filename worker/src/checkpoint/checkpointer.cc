@@ -67,14 +67,14 @@ SaveStatus Share(const Context& ctx, const SaveStatus& s) {
   return {j[0], j[1], j[2], j[3], j[4], j[5], s.snapshot_step, j[6]};
 }
 
-// Calls `action`; whatever it throws becomes AgreedError on all ranks. A collective.
+// Calls `action`; any exception becomes AgreedError on all ranks. A collective.
 template <typename Action>
 void Together(const Context& ctx, const std::string& what, const Action& action) {
   std::string problem;
   try {
     action();
   } catch (const CollectiveError&) {
-    throw;  // the others cannot be asked any more
+    throw;  // the other ranks can no longer be asked
   } catch (const std::exception& e) {
     problem = what + internal::TextOf(e);
   }
@@ -93,32 +93,32 @@ struct Checkpointer::Impl {
 
   struct {
     internal::Lineage lineage = internal::Lineage::OfProcess(GetEnvironment);
-    bool claimed = false;  // the folder, or nobody could tell whose it is
+    bool claimed = false;  // the folder is claimed, or its owner could not be read
     int exceptions_at_start = std::uncaught_exceptions();
   } run;
-  SaveStatus known;  // what rank 0 said last
+  SaveStatus known;  // newest status from rank 0
   struct {
     bool followed_order = false;
     std::optional<std::int64_t> step;   // of the state that was loaded
-    std::vector<std::string> rejected;  // what load_latest() found and could not load
+    std::vector<std::string> rejected;  // states that load_latest() could not load
   } loaded;
 
-  // Rank 0's. The writer reads from the buffer, so it must end first.
+  // Used on rank 0. The writer reads from the buffer, so it must end first.
   internal::StagingBuffer staging;
   internal::CheckpointWriter writer;
 
-  // step()'s.
+  // Used by step().
   internal::StepAgreement agreement;
   internal::SnapshotSchedule schedule;
   internal::PackedBroadcast buffers_of_rank0;
-  internal::StagingBuffer snapshot_staging;           // of a GPU's tensors
-  internal::SnapshotTurn turn;                        // of who has the next one; let go after it
-  std::optional<internal::SnapshotWriter> snapshots;  // a local rank 0's, from the first step on
-  std::optional<internal::LiveState> live;  // where keeps_live, and there is memory for it
+  internal::StagingBuffer snapshot_staging;           // for GPU tensors
+  internal::SnapshotTurn turn;                        // released after `snapshots`
+  std::optional<internal::SnapshotWriter> snapshots;  // on local rank 0, from the first step on
+  std::optional<internal::LiveState> live;  // set if keeps_live() and the node has snapshot memory
   bool began = false;
   Clock::time_point last_step;
   std::int64_t steps_since_snapshot = 0;
-  std::int64_t saves_done = 0;  // requests of the agent that are seen to
+  std::int64_t saves_done = 0;  // requests of the agent that were served
 
   Impl(const Context& context, std::string folder, const CheckpointerOptions& given)
       : ctx(context),
@@ -145,8 +145,8 @@ struct Checkpointer::Impl {
   bool keeps_live() const { return options.snapshots && internal::LiveState::IsFor(ctx); }
   bool saves() const { return !directory.empty() && !options.read_only; }
 
-  // Before the folder is read or written first. A collective, of short ones: rank 0 may wait for
-  // longer than Options::timeout.
+  // Called before the folder is first read or written. A series of short collectives, because rank
+  // 0 may wait for longer than Options::timeout.
   void Claim() {
     if (!saves() || std::exchange(run.claimed, true)) return;
     for (bool first = true;; first = false) {
@@ -156,20 +156,21 @@ struct Checkpointer::Impl {
     }
   }
 
-  // "": claimed, or it cannot be told whose the folder is. Else kWaits, or why it is refused.
+  // "": claimed, or the owner of the folder cannot be read. kWaits: the owner may still live. Else
+  // the reason of a refusal.
   std::string TryClaim(bool first) {
     if (!first) std::this_thread::sleep_for(writer.look());
     try {
       return writer.TryClaim() ? "" : kWaits;
     } catch (const internal::FolderTaken& e) {
       return e.what();
-    } catch (const CheckpointError& e) {  // each save tries again, and says so
+    } catch (const CheckpointError& e) {  // each save tries again and warns
       internal::Warn(0, std::string("the checkpoint folder is not claimed: ") + e.what());
       return "";
     }
   }
 
-  // Whether there is to be a checkpoint now.
+  // A checkpoint is to be made now.
   bool Ready(WhenBusy when_busy) {
     if (when_busy == WhenBusy::kSkip && writer.busy()) {
       writer.CountSkipped();
@@ -191,7 +192,7 @@ struct Checkpointer::Impl {
     }
   }
 
-  // What a state holds beside its tensors, but for the generators.
+  // The metadata of a state, except for the generators.
   Metadata TextsOf(const State& state, const CheckpointParts& parts) const {
     Metadata metadata = internal::TextsOf(parts);
     internal::AddPlace(state, ctx.world_size(), &metadata);
@@ -260,7 +261,7 @@ std::string Checkpointer::Impl::Save(const State& state, const CheckpointParts& 
   const internal::Progress::Scope phase(ddprun::ProgressPhase::kCheckpoint);
   Claim();
   Metadata metadata;
-  std::optional<StateImage> image;  // rank 0's, unless the save is skipped
+  std::optional<StateImage> image;  // on rank 0, unless the save is skipped
   Together(ctx, "checkpoint of step " + std::to_string(state.step) + ": ", [&] {
     metadata = TextsOf(state, parts);  // on all ranks: it may be a collective
     if (ctx.rank() == 0 && Ready(when_busy)) image.emplace(internal::TensorsOf(parts));
@@ -304,19 +305,19 @@ void Checkpointer::Impl::BeginSteps(const CheckpointParts& parts) {
   began = true;
   const char* const folder = internal::LaunchVariable(ddprun::env::kSnapshotDir);
   if (!options.snapshots || folder == nullptr || ctx.local_rank() != 0) return;
-  internal::RemoveOldSetAside(folder, run.lineage.run());  // nobody else has this folder
+  internal::RemoveOldSetAside(folder, run.lineage.run());  // this process owns the folder
   turn.Take(std::chrono::milliseconds(0));
   internal::MakeSnapshotWriter(ctx.rank(), loaded.step, &snapshots);
   const StateImage image(internal::TensorsOf(parts));
   std::function<void()> pin;
   if (image.has_gpu_tensors()) {
-    // Not in a step: pinning takes long, and holds the GPU up.
+    // Not within a step: pinning takes long and delays the GPU.
     pin = [this, bytes = image.bytes()] { snapshot_staging.Reserve(bytes, /*pinned=*/true); };
   }
   snapshots->Prepare(image.bytes(), std::move(pin));
 }
 
-// Requests to save; steps between two snapshots; whether this rank makes any.
+// The values: requests to save, steps between two snapshots, whether this rank makes any.
 internal::StepAgreement::Values Checkpointer::Impl::Wishes() const {
   constexpr std::int64_t kNotYet = std::numeric_limits<std::int64_t>::max();
   const bool makes = snapshots && snapshots->usable();
@@ -332,7 +333,7 @@ void Checkpointer::Impl::Snapshot(const State& state, const CheckpointParts& par
   Metadata metadata = TextsOf(state, parts);
   AddGenerators(&metadata);
   if (live) live->Gathered(metadata.at("rng"));
-  // Every node's snapshot has the same bytes: rank 0's buffers, where those differ.
+  // Every node's snapshot has the same bytes: rank 0's buffers replace buffers that differ.
   std::vector<NamedTensor> tensors = internal::TensorsOf(parts);
   const std::vector<torch::Tensor> buffers = internal::BuffersAmong(parts, &tensors, ctx.rank());
   buffers_of_rank0.From(0, ctx, buffers);
@@ -371,7 +372,7 @@ std::optional<State> Checkpointer::load_latest(torch::nn::Module& module,
   return load_latest(CheckpointParts(module, optimizer));
 }
 
-// Puts the newest state that is where `where` says into the parts; nothing if there is none.
+// Loads the newest state that `where` selects into the parts; nullopt: there is none.
 std::optional<State> Checkpointer::Impl::Load(const internal::WhereToLook& where,
                                               const CheckpointParts& parts) {
   internal::StateSearch search(ctx, where);
@@ -422,8 +423,8 @@ std::optional<State> Checkpointer::Impl::LoadByOrder(const internal::RestoreOrde
                                                      internal::WhereToLook where,
                                                      const CheckpointParts& parts) {
   if (order.from_the_start) {
-    // The launcher knows of no state that is to be loaded. It is not told of damaged files, nor of
-    // what is in a folder that cannot be listed: training does not begin beside those.
+    // The launcher knows no state to load. It does not know damaged files or folders that cannot be
+    // listed; training does not begin if such exist.
     where.allows = [](const Metadata&) { return false; };
     where.looks_everywhere = true;
     return Load(where, parts);
@@ -442,7 +443,8 @@ std::optional<State> Checkpointer::Impl::LoadByOrder(const internal::RestoreOrde
     state = Load(where, parts);
   }
   if (!state && loaded.rejected.empty() && !internal::IsOfThisRun(GetEnvironment, order)) {
-    // Of another training, which has gone on until this one took the folder (--take-folder).
+    // The state is another training's, which continued until this one took the folder
+    // (--take-folder).
     where.highest_step = internal::WhereToLook().highest_step;
     where.allows = internal::WhereToLook().allows;
     state = Load(where, parts);
@@ -476,7 +478,7 @@ std::optional<State> Checkpointer::load_latest(const CheckpointParts& parts) {
   if (order && !(anew && order->from_the_start)) {
     state = impl.LoadByOrder(*order, where, parts);
   } else if (!order && !(anew && first)) {
-    if (anew) {  // what this process has written itself
+    if (anew) {  // only states that this process wrote or loaded
       where.allows = [&impl](const Metadata& metadata) {
         const std::int64_t step = std::stoll(metadata.at("step"));
         return impl.writer.HasSaved(step) || step == impl.loaded.step;
@@ -490,7 +492,7 @@ std::optional<State> Checkpointer::load_latest(const CheckpointParts& parts) {
   }
   if (state) impl.loaded.step = state->step;
   if (!state && impl.keeps_live()) {
-    // A node knows those of another node's ranks from here alone, until the first snapshot.
+    // Until the first snapshot, only this call tells a node the generators of other nodes' ranks.
     const std::string generators = internal::GatherRngStates(ctx, torch::Device(torch::kCPU));
     if (impl.live) impl.live->Begin(0, parts, generators);
   }

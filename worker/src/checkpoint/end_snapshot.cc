@@ -15,8 +15,8 @@
 namespace ddp::internal {
 namespace {
 
-// For the local rank 0, which leaves as well, to end with its own snapshot. It is short beside the
-// time that a process has to leave.
+// Time for local rank 0, which leaves too, to finish its own snapshot. Short compared with the time
+// that a process has to leave.
 constexpr std::chrono::milliseconds kTurn(300);
 
 }  // namespace

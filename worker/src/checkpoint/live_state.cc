@@ -100,7 +100,7 @@ std::optional<std::string> LiveState::AllGenerators(std::int64_t step) const {
   return all;
 }
 
-// Every snapshot has rank 0's.
+// Every snapshot has rank 0's buffers.
 bool LiveState::TakeBuffers(std::int64_t step, std::vector<NamedTensor>* tensors) const {
   if (own_buffers_.empty()) return true;
   const auto own = OwnState::Unpack(RankSlots::View(folder_, 0).Find({ctx_.generation(), step}));

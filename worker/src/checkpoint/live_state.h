@@ -1,10 +1,11 @@
-// The newest finished step of a process that runs in place, kept so that the state in its memory
-// outlives the generation: a snapshot of it is made while the process leaves (ddp/run.h).
+// Keeps the newest finished step of a process that runs in place, so that the state in its memory
+// outlives the generation: the process makes a snapshot of it while it leaves (ddp/run.h).
 //
 // By then every rank is somewhere in the next step. Parameters and optimizer state are still those
-// of the finished step, unless ParameterWatch says otherwise; generators and buffers are not. Each
-// rank therefore leaves these in node memory (RankSlots) before it averages a bucket of gradients:
-// they no longer change in that step, and where any rank has finished it, all have left them.
+// of the finished step, unless ParameterWatch says otherwise; generators and buffers are not. So
+// each rank writes its generator and buffers to node memory (RankSlots) before it averages a bucket
+// of gradients: they no longer change in that step. If any rank has finished the step, all ranks
+// have written them.
 #ifndef DDPRUN_WORKER_SRC_CHECKPOINT_LIVE_STATE_H_
 #define DDPRUN_WORKER_SRC_CHECKPOINT_LIVE_STATE_H_
 
@@ -22,13 +23,12 @@
 
 namespace ddp::internal {
 
-// On the CPU: what a GPU was told may still be running when collectives are aborted.
+// CPU training only: a GPU may still run earlier work when collectives are aborted.
 //
-// One thread, the one that trains; it holds references to tensors, and to nothing else of the
-// program's.
+// Used by the training thread only. It holds references only to tensors of the program.
 class LiveState {
  public:
-  // Whether this process runs in place, and on the CPU. The same on all ranks.
+  // This process runs in place and trains on the CPU. The same on all ranks.
   static bool IsFor(const Context& ctx);
 
   // `folder`: DDPRUN_SNAPSHOT_DIR. `ctx` outlives this.
@@ -37,12 +37,12 @@ class LiveState {
   LiveState(const LiveState&) = delete;
   LiveState& operator=(const LiveState&) = delete;
 
-  // Training goes on from step `step`, of which no snapshot is needed. `generators`: of all ranks,
-  // as a file has them; empty: not known.
+  // Training continues from step `step`, which needs no snapshot. `generators`: of all ranks, as in
+  // a file; empty: not known.
   void Begin(std::int64_t step, const CheckpointParts& parts, std::string generators);
-  // A step is finished. `metadata`: what a file holds beside tensors and generators.
+  // A step is finished. `metadata`: the contents of a file besides tensors and generators.
   void Finish(std::int64_t step, const CheckpointParts& parts, Metadata metadata);
-  // All ranks' generators were gathered, after the step that was finished last.
+  // All ranks' generators were gathered after the last finished step.
   void Gathered(std::string generators) { generators_ = std::move(generators); }
 
   struct State {
@@ -50,12 +50,12 @@ class LiveState {
     std::vector<NamedTensor> tensors;
     Metadata metadata;
   };
-  // The state of the step that was finished last; nothing where it is not whole any more, or where
-  // the generators of some rank or the buffers of rank 0 are not known.
+  // The state of the last finished step. nullopt: it is no longer whole, or a rank's generator or
+  // rank 0's buffers are not known.
   std::optional<State> Take() const;
 
-  // Sets this rank's generator as it was at the end of that step, if `metadata`, of a state that
-  // was loaded, says that it is one of Take()'s, and this node has it. Else it is as in the file.
+  // If `metadata` of a loaded state says that the state came from Take(), and this node has this
+  // rank's generator of that step, restores that generator. Otherwise the one of the file stays.
   static void RestoreGenerator(const Context& ctx, const std::string& folder, std::int64_t step,
                                const Metadata& metadata);
 
@@ -69,12 +69,12 @@ class LiveState {
   RankSlots slots_;
   bool usable_ = true;
   std::vector<torch::Tensor> own_buffers_;
-  std::string generators_;  // of all ranks, at some step before
-  // Of the step that was finished last, or with which training began.
+  std::string generators_;  // of all ranks, at an earlier step
+  // State of the last finished step, or of the step at which training began.
   std::int64_t step_ = 0;
   bool finished_ = false;
   std::vector<NamedTensor> tensors_;
-  std::size_t first_buffer_ = 0;  // among them
+  std::size_t first_buffer_ = 0;  // index of the first buffer in tensors_
   Metadata metadata_;
 };
 

@@ -1,4 +1,4 @@
-// What the agent is told of checkpoints and snapshots: which, and how long they took.
+// Reports checkpoints and snapshots to the agent: the step, and how long it took.
 #ifndef DDPRUN_WORKER_SRC_CHECKPOINT_SAVE_REPORTS_H_
 #define DDPRUN_WORKER_SRC_CHECKPOINT_SAVE_REPORTS_H_
 
@@ -11,7 +11,7 @@
 
 namespace ddp::internal {
 
-// `ctx` outlives them.
+// `ctx` outlives the events.
 CheckpointWriter::Events ReportsOf(const Context& ctx);
 
 // SnapshotWriter::Published.

@@ -13,8 +13,8 @@
 namespace ddp {
 namespace {
 
-constexpr std::string_view kWrapperPrefix = "module.";  // put there by Python's DDP
-constexpr std::size_t kMaxNamed = 50;                   // of each kind, in the text of an error
+constexpr std::string_view kWrapperPrefix = "module.";  // added by Python's DDP
+constexpr std::size_t kMaxNamed = 50;                   // of each kind, in an error text
 
 template <typename Dict>
 void AddDefined(const std::string& prefix, const Dict& tensors, StateDict* result) {

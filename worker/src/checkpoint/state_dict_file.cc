@@ -42,8 +42,8 @@ constexpr bool kBigEndianHost = std::endian::native == std::endian::big;
 
 // ---- load ----
 
-// The bytes of a storage, in memory of its own: the tensors are the caller's to write to, and must
-// not depend on what becomes of the file.
+// Copies the bytes of a storage to memory of its own: the caller may write to the tensors, and they
+// must not depend on the file.
 torch::Tensor CopyStorage(const StorageView& storage, bool swap) {
   const std::size_t size = storage.bytes.size();
   torch::Tensor copy = torch::empty({static_cast<std::int64_t>(size)}, torch::kUInt8);
@@ -55,14 +55,14 @@ torch::Tensor CopyStorage(const StorageView& storage, bool swap) {
       std::reverse(bytes + i, bytes + i + number);
     }
   }
-  // A bool of C++ that is neither 0 nor 1 is undefined behaviour.
+  // In C++ a bool that is neither 0 nor 1 is undefined behaviour.
   if (storage.dtype == Dtype::kBool) {
     std::transform(bytes, bytes + size, bytes, [](unsigned char byte) { return byte != 0; });
   }
   return copy;
 }
 
-// `index`: of `file`, of which nothing is left afterwards: in the end, and nearly all of the time,
+// `index`: of `file`, whose memory is released piece by piece: nearly all the time, and at the end,
 // the state is in memory once.
 StateDict MakeTensors(const TensorIndex& index, FileContent* file) {
   std::vector<torch::ScalarType> types;
@@ -101,7 +101,7 @@ const DtypeInfo& DtypeOf(const std::string& name, const torch::Tensor& tensor) {
                         c10::toString(tensor.scalar_type()));
 }
 
-// What can be written: dense, detached, not lazily conjugated, and with a name that is text.
+// The tensors in writable form: dense, detached, not lazily conjugated, with a name that is text.
 StateDict Checked(const StateDict& dict) {
   StateDict result;
   for (const auto& item : dict) {
@@ -122,7 +122,7 @@ StateDict Checked(const StateDict& dict) {
 }
 
 void SaveSafetensors(const StateDict& dict, const std::string& folder, const std::string& name) {
-  std::vector<torch::Tensor> alive;  // keeps what TensorBytes points to
+  std::vector<torch::Tensor> alive;  // owns the bytes behind TensorBytes
   std::vector<internal::TensorBytes> tensors;
   for (const auto& item : dict) {
     const DtypeInfo& info = DtypeOf(item.key(), item.value());
@@ -135,17 +135,17 @@ void SaveSafetensors(const StateDict& dict, const std::string& folder, const std
                        alive.back().data_ptr(),
                        static_cast<std::size_t>(alive.back().numel()) * info.size});
   }
-  // "format" is what Python's libraries look for to know whose tensors these are.
+  // Python's libraries read "format" to learn whose tensors these are.
   const std::string header = internal::BuildHeader(&tensors, {{"format", "pt"}});
   std::vector<std::string_view> pieces = {header};
   for (const internal::TensorBytes& tensor : tensors) {
     pieces.emplace_back(static_cast<const char*>(tensor.data), tensor.size);
   }
-  internal::ThrowIfGroupIsLost();  // what came from a GPU may be what an abort left there
+  internal::ThrowIfGroupIsLost();  // an abort may have left arbitrary values in GPU tensors
   internal::WriteDurably(folder, name, pieces);
 }
 
-// All of the bytes that `tensor` is a view of, in CPU memory.
+// All bytes of the storage behind `tensor`, in CPU memory.
 torch::Tensor BytesOf(const torch::Tensor& tensor) {
   const auto size = static_cast<std::int64_t>(tensor.storage().nbytes());
   torch::Tensor bytes = torch::empty({0}, tensor.options().dtype(torch::kUInt8));
@@ -176,8 +176,8 @@ void SavePyTorch(const StateDict& dict, const std::string& folder, const std::st
   const std::string_view order = kBigEndianHost ? "big" : "little";
   internal::ThrowIfGroupIsLost();  // as above
   internal::WriteDurably(folder, name, [&](const internal::Sink& sink) {
-    // Once the writer has seen a failure its destructor throws in 1.13, which ends the process: so
-    // it sees none, and the first one is thrown when it is gone.
+    // In 1.13 the destructor of a writer that has seen a failure throws, which ends the process. So
+    // the writer sees none, and the first failure is thrown after its destruction.
     std::exception_ptr failure;
     {
       caffe2::serialize::PyTorchStreamWriter zip([&](const void* bytes, std::size_t size) {

@@ -26,7 +26,7 @@ void AddPlace(const State& state, int world_size, Metadata* metadata) {
   (*metadata)["epoch"] = std::to_string(state.epoch);
   (*metadata)["batch"] = std::to_string(state.batch);
   (*metadata)["world_size"] = std::to_string(world_size);
-  (*metadata)["user"] = json(state.user).dump();  // throws for what is not UTF-8
+  (*metadata)["user"] = json(state.user).dump();  // throws for text that is not UTF-8
 }
 
 }  // namespace ddp::internal

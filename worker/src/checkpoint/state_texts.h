@@ -1,4 +1,4 @@
-// A state as the texts of its file. Pure.
+// A state as metadata of its file. Pure.
 #ifndef DDPRUN_WORKER_SRC_CHECKPOINT_STATE_TEXTS_H_
 #define DDPRUN_WORKER_SRC_CHECKPOINT_STATE_TEXTS_H_
 

@@ -15,7 +15,7 @@ StepAgreement::~StepAgreement() {
   try {
     pending_();
   } catch (const std::exception&) {
-    // Whoever calls the next collective is told.
+    // The next collective reports the error.
   }
 }
 

@@ -1,11 +1,11 @@
-// Waiting for all ranks, and knowing who is missing.
+// Waits for all ranks, and names the missing ones in the error.
 //
-// Each rank notes in the store that it has come to its n-th barrier: `ddp/barrier/arrivals/RANK`
-// counts. How it waits for the others depends on the group:
-//   kGroup   a sum of one number. Gloo's connections tell at once when a peer dies.
-//   kStore   a key of the store that the last rank sets. Where a group of NCCL carries nothing else
+// Each rank counts its n-th barrier in the store, in `ddp/barrier/arrivals/RANK`. How it waits for
+// the others depends on the group:
+//   kGroup   an all-reduce of one number. Gloo's connections tell at once when a peer dies.
+//   kStore   a key of the store that the last rank sets. For a group of NCCL without a CPU backend
 //            (libtorch 1.13), whose work cannot be waited for with a timeout of its own.
-// Neither polls.
+// Neither way polls.
 #ifndef DDPRUN_WORKER_SRC_COLLECTIVES_BARRIER_H_
 #define DDPRUN_WORKER_SRC_COLLECTIVES_BARRIER_H_
 
@@ -17,7 +17,7 @@ namespace ddp::internal {
 
 enum class BarrierWay { kGroup, kStore };
 
-// Throws CollectiveError as ddp::barrier() says. A collective: all ranks the same way.
+// A collective; all ranks must use the same `way`. Throws CollectiveError like ddp::barrier().
 void WaitForAll(const Context& ctx, BarrierWay way, std::chrono::milliseconds timeout);
 
 }  // namespace ddp::internal

@@ -1,4 +1,4 @@
-// The check of an argument that names a rank.
+// Checks an argument that names a rank.
 #ifndef DDPRUN_WORKER_SRC_COLLECTIVES_CHECK_ROOT_H_
 #define DDPRUN_WORKER_SRC_COLLECTIVES_CHECK_ROOT_H_
 
@@ -9,8 +9,8 @@
 
 namespace ddp::internal {
 
-// Throws ConfigError unless `root` is a rank of `ctx`. `what`: the beginning of its text, for
-// example "broadcast from".
+// Throws ConfigError unless `root` is a rank of `ctx`. `what` begins its text, such as "broadcast
+// from".
 inline void CheckRoot(const Context& ctx, const std::string& what, int root) {
   if (root >= 0 && root < ctx.world_size()) return;
   throw ConfigError(what + " rank " + std::to_string(root) + " in a job of " +

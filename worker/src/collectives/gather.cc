@@ -29,11 +29,11 @@ using torch::Tensor;
 constexpr std::int64_t kMaxDimensions = 14;
 constexpr std::int64_t kNotDense = -1;
 
-// Padding all ranks' data to the longest one is worth one message instead of one for each rank,
-// until it more than doubles what is sent, and that is more than this.
+// Padding all data to the longest one replaces one message per rank by a single one. It pays off
+// unless it more than doubles the bytes that are sent and adds more than this.
 constexpr std::int64_t kPaddingThatNeverHurts = 1 << 20;
 
-// Of a tensor, what the others must know before its data can come.
+// The facts about a tensor that other ranks need before its data arrives.
 struct Form {
   std::int64_t dtype = kNotDense;
   std::int64_t dimensions = 0;
@@ -81,7 +81,7 @@ std::string Describe(const Form& form) {
   return text.str();
 }
 
-// In words, the first of `forms` that cannot go with the others, or nothing. `owner`: "rank " or
+// Describes the first of `forms` that does not fit the others; empty: all fit. `owner`: "rank " or
 // "tensor ".
 std::string Difference(const std::vector<Form>& forms, const std::string& owner) {
   for (std::size_t i = 0; i < forms.size(); ++i) {
@@ -99,7 +99,7 @@ std::int64_t Longest(const std::vector<Form>& forms) {
   return longest;
 }
 
-// The data of a tensor as `length` bytes on `device`, of which the last ones mean nothing.
+// The data of a tensor as `length` bytes on `device`, padded at the end.
 Tensor Wire(const Tensor& tensor, std::int64_t length, c10::Device device) {
   const Tensor dense = tensor.detach().resolve_conj().resolve_neg().contiguous().to(device);
   const Tensor bytes = tensor.numel() == 0 ? torch::empty({0}, dense.options().dtype(torch::kUInt8))
@@ -126,7 +126,7 @@ std::vector<Tensor> EmptyWires(c10::Device device, int count, std::int64_t lengt
   return wires;
 }
 
-// Equal lengths.
+// All wires have equal lengths.
 std::vector<Tensor> AllGatherWires(const Context& ctx, const Tensor& wire) {
   std::vector<std::vector<Tensor>> outputs = {
       EmptyWires(wire.device(), ctx.world_size(), wire.numel())};
@@ -136,7 +136,7 @@ std::vector<Tensor> AllGatherWires(const Context& ctx, const Tensor& wire) {
   return outputs[0];
 }
 
-// The forms of all ranks' tensors. Throws on every rank if they do not go together.
+// The forms of all ranks' tensors. Throws on every rank if they do not fit together.
 std::vector<Form> AgreedForms(const Context& ctx, const std::string& what, const Tensor& tensor) {
   const Form here = FormOf(tensor);
   const Tensor words = torch::empty({kFormWords}, torch::kInt64);
@@ -159,7 +159,7 @@ bool PaddingHurts(const std::vector<Form>& forms) {
   return padded > 2 * sum && padded > kPaddingThatNeverHurts;
 }
 
-// For lengths that differ so much that no padding is the smaller cost: each rank's data in turn.
+// Sends each rank's data in turn: for lengths that differ so much that padding costs more.
 std::vector<Tensor> BroadcastInTurn(const Context& ctx, const Tensor& tensor,
                                     const std::vector<Form>& forms, c10::Device device) {
   std::vector<Tensor> wires;
@@ -188,7 +188,7 @@ std::vector<std::string> Texts(const std::vector<Tensor>& tensors) {
   return texts;
 }
 
-// all_gather() by way of `device`, the same on all ranks.
+// all_gather() through `device`, which is the same on all ranks.
 std::vector<Tensor> AllGatherBy(c10::Device device, const Context& ctx, const Tensor& tensor) {
   std::vector<Tensor> result;
   internal::Collective("all_gather", ctx.rank(), ctx.world_size(), [&] {
@@ -313,7 +313,7 @@ std::vector<c10::IValue> all_gather_object(const Context& ctx, const c10::IValue
 
 std::vector<std::string> detail::all_gather_text(const Context& ctx, const std::string& text,
                                                  const std::string& error) {
-  // The first byte says which of the two it is, so that one gathering tells all ranks both.
+  // The first byte tells text (0) from error (1), so that one gathering tells all ranks both.
   std::vector<std::string> parts = all_gather_object(ctx, error.empty() ? "0" + text : "1" + error);
   for (std::size_t rank = 0; rank < parts.size(); ++rank) {
     if (parts[rank][0] == '0') continue;

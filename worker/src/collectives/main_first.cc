@@ -56,7 +56,7 @@ MainFirst::~MainFirst() noexcept(false) {
   try {
     throw_if_any_failed(ctx_, "left its MainFirst section by an exception; its log has the cause");
   } catch (const std::exception&) {
-    // The exception that is on its way is the cause.
+    // The exception already in flight is the cause.
   }
 }
 
@@ -65,7 +65,7 @@ void log_rank0(const Context& ctx, const std::string& text) {
   const std::string line = text + "\n";
   for (std::size_t done = 0; done < line.size();) {
     const ssize_t size = write(STDERR_FILENO, line.data() + done, line.size() - done);
-    if (size <= 0) return;  // nowhere to say it
+    if (size <= 0) return;  // stderr cannot be written
     done += static_cast<std::size_t>(size);
   }
 }

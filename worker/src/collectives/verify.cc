@@ -26,7 +26,7 @@ struct Hash {
   std::int64_t value;  // the bits of an XXH3-64
 };
 
-// Of name, dtype, shape and bytes.
+// The hash of name, dtype, shape and bytes.
 Hash HashOf(const std::string& name, const torch::Tensor& tensor) {
   std::ostringstream form;
   form << name << " " << c10::toString(tensor.scalar_type()) << " " << tensor.sizes();
@@ -52,7 +52,7 @@ std::vector<Hash> HashesOf(const torch::nn::Module& module, const VerifyOptions&
   return hashes;
 }
 
-// The ranks whose value is not that of most ranks, or of rank 0 if no value has most of them.
+// The ranks whose value differs from that of most ranks, or from rank 0's if there is no majority.
 ReplicaDifference Compare(const std::string& name, const std::vector<std::int64_t>& values) {
   std::map<std::int64_t, std::size_t> counts;
   for (const std::int64_t value : values) ++counts[value];

@@ -1,5 +1,5 @@
-// The differences between versions of libtorch that matter here, in one place. Each is chosen by
-// what the installed headers can do, never by a version number. Known: 1.13, 2.6, 2.14.
+// All relevant differences between versions of libtorch. Each is detected from the installed
+// headers, never from a version number. Known: 1.13, 2.6, 2.14.
 #ifndef DDPRUN_WORKER_SRC_COMPAT_COMPAT_H_
 #define DDPRUN_WORKER_SRC_COMPAT_COMPAT_H_
 
@@ -27,21 +27,21 @@
 
 namespace ddp::compat {
 
-// 2.x builds without libuv (Debian's) throw unless it is switched off; 1.13 has no such field.
+// 2.x builds without libuv (Debian's) throw unless libuv is switched off; 1.13 has no such field.
 template <typename StoreOptions>
 void UseBuiltinStoreServer(StoreOptions* options) {
   if constexpr (requires { options->useLibUV; }) options->useLibUV = false;
 }
 
-// A group and what does its work: in 1.13 one and the same.
+// A group and its backend; the same object in 1.13.
 template <typename Group, typename Backend>
 struct MadeGroup {
   c10::intrusive_ptr<Group> group;
   c10::intrusive_ptr<Backend> backend;
 };
 
-// 2.x: a group of `Recorded<Group>` in which `backend` carries tensors on `devices`. `Group` is
-// c10d::ProcessGroup, a parameter so that the branch not taken need not compile.
+// 2.x: a group of class `Recorded<Group>` in which `backend` carries tensors on `devices`. `Group`
+// is c10d::ProcessGroup; it is a parameter so that the branch not taken need not compile.
 template <typename Group, template <typename> typename Recorded, typename Backend, typename Store>
 c10::intrusive_ptr<Group> GroupOver(const c10::intrusive_ptr<Backend>& backend,
                                     const c10::intrusive_ptr<Store>& store,
@@ -61,8 +61,8 @@ c10::intrusive_ptr<Group> GroupOver(const c10::intrusive_ptr<Backend>& backend,
   return group;
 }
 
-// 1.13: Gloo's and NCCL's classes are process groups. 2.x: they are backends inside of one, each
-// for tensors on `devices`. What is made of the group's class is a `Recorded` of it.
+// In 1.13 Gloo's and NCCL's classes are process groups. In 2.x they are backends inside of a group,
+// each for tensors on `devices`. The group's class is wrapped in `Recorded`.
 template <typename Group, typename Backend, template <typename> typename Recorded, typename Store,
           typename Options>
 MadeGroup<Group, Backend> MakeProcessGroup(const c10::intrusive_ptr<Store>& store, int rank,
@@ -79,13 +79,13 @@ MadeGroup<Group, Backend> MakeProcessGroup(const c10::intrusive_ptr<Store>& stor
   return made;
 }
 
-// Whether a group has a backend for each kind of device: not in 1.13, where it is of one kind.
+// A group has one backend per kind of device. False in 1.13, where a group has one kind.
 template <typename Group>
 inline constexpr bool kHasBackends = requires {
   Group::BackendType::GLOO;
 };
 
-// Has `group` carry tensors on `device` as `other`, of Gloo, does. Only with kHasBackends.
+// Makes `group` carry tensors on `device` with the Gloo backend of `other`. Only with kHasBackends.
 template <typename Group>
 void CarryAs(Group& group, c10::DeviceType device, Group& other) {
   if constexpr (kHasBackends<Group>) {
@@ -93,7 +93,7 @@ void CarryAs(Group& group, c10::DeviceType device, Group& other) {
   }
 }
 
-// What ends the collectives under way, of any thread's; null where this libtorch has no such thing.
+// Returns a function that ends the running collectives of all threads; null: libtorch lacks it.
 template <typename Nccl>
 std::function<void()> AbortOf(const c10::intrusive_ptr<Nccl>& nccl) {
   if constexpr (requires { nccl->abort(); }) {
@@ -103,13 +103,13 @@ std::function<void()> AbortOf(const c10::intrusive_ptr<Nccl>& nccl) {
   }
 }
 
-// Whether a group says that its watchdog has seen an error or a timeout: from 2.7 on.
+// A group reports errors and timeouts that its watchdog has seen: since 2.7.
 template <typename Nccl>
 inline constexpr bool kTellsErrors = requires(Nccl& nccl) {
   nccl.getError();
 };
 
-// Whether it has seen one; null where it does not say.
+// Returns a function that is true after such an error; null: it is not reported.
 template <typename Nccl>
 std::function<bool()> FailedOf(const c10::intrusive_ptr<Nccl>& nccl) {
   if constexpr (kTellsErrors<Nccl>) {
@@ -119,8 +119,7 @@ std::function<bool()> FailedOf(const c10::intrusive_ptr<Nccl>& nccl) {
   }
 }
 
-// Ends what the group has of threads and communicators, where that is not left to its destructor,
-// which 2.x complains about.
+// Ends the threads and communicators of the group, because 2.x warns if the destructor does it.
 template <typename Nccl>
 void Shutdown(const c10::intrusive_ptr<Nccl>& nccl) {
   if constexpr (requires { nccl->shutdown(); }) nccl->shutdown();
@@ -130,20 +129,20 @@ class Reducer : public c10d::Reducer {
  public:
   using c10d::Reducer::Reducer;
 
-  // Before the first hook of a static graph's first averaging backward. 2.x counts a backward
-  // before it as well, be it under no_sync() or past DistributedDataParallel, and would wait for as
+  // Call it before the first hook of a static graph's first averaging backward. 2.x also counts
+  // earlier backwards, under no_sync() or outside DistributedDataParallel, and would wait for that
   // many hooks in each step: gradients would silently not be averaged. 1.13 has counted nothing
   // yet.
   void ForgetEarlierBackwards() { numGradHooksTriggeredMap_.clear(); }
 
-  // True once: the backward that begins is the first averaging one of a static graph.
+  // True once, for the first averaging backward of a static graph.
   bool BeginStaticGraph() { return !static_graph_has_begun_.exchange(true); }
   bool StaticGraphHasBegun() const { return static_graph_has_begun_; }
 
-  // Whether the buckets are in the order in which a first step's gradients became ready.
+  // The buckets are in the order in which the gradients of a first step became ready.
   bool HasRebuiltBuckets() const { return has_rebuilt_bucket_; }
 
-  // Whether the backward that was prepared last has reduced all gradients.
+  // The last prepared backward has reduced all gradients.
   bool HasReducedAll() const { return !expect_autograd_hooks_; }
 
   // Numbers of the parameters that are reduced first.
@@ -156,15 +155,15 @@ class Reducer : public c10d::Reducer {
     return result;
   }
 
-  // The gradients of each bucket, in the order of reduction; of a sparse one undefined, or those of
-  // the last step.
+  // The gradients of each bucket, in the order of reduction. For a sparse bucket: undefined, or
+  // those of the last step.
   std::vector<at::Tensor> BucketGradients() const {
     std::vector<at::Tensor> result;
     for (const Bucket& bucket : buckets_) result.push_back(bucket.gradients);
     return result;
   }
 
-  // As if a first step had led to these. Between steps.
+  // Uses these buckets as if a first step had produced them. Between steps.
   void UseRebuiltBuckets(std::vector<std::vector<size_t>> buckets) {
     initialize_buckets(std::move(buckets));
     rebuilt_params_.clear();
@@ -173,13 +172,13 @@ class Reducer : public c10d::Reducer {
   }
 
  private:
-  std::atomic<bool> static_graph_has_begun_{false};  // autograd's threads ask
+  std::atomic<bool> static_graph_has_begun_{false};  // autograd's threads read it
 };
 
-// Python's DistributedDataParallel of 2.6 and newer differs from that of 1.13 where only its own
-// code tells, so the headers are known by what else they have: a bucket_cap_mb that is given holds
-// for the first bucket too, and without broadcast_buffers no buffer is ever sent, not even at the
-// beginning.
+// Python's DistributedDataParallel of 2.6 and newer behaves differently from 1.13's: a given
+// bucket_cap_mb also applies to the first bucket, and without broadcast_buffers no buffer is ever
+// sent, not even at the beginning. The headers do not show this difference, so another feature of
+// the newer headers identifies it.
 template <typename Group>
 constexpr bool HasDefaultBackend() {
   return requires(Group & group) { group.setDefaultBackend(Group::BackendType::GLOO); };
@@ -190,7 +189,7 @@ struct ReducerArguments {
   std::vector<at::Tensor> parameters;
   std::vector<std::vector<size_t>> buckets;
   std::vector<size_t> bucket_limits;
-  std::vector<bool> sparse;  // of each parameter: its gradient is a sparse tensor
+  std::vector<bool> sparse;  // for each parameter: its gradient is sparse
   c10::intrusive_ptr<c10d::ProcessGroup> group;
   std::int64_t first_bucket_bytes;
   std::int64_t bucket_bytes;
@@ -213,8 +212,8 @@ std::unique_ptr<Reducer> MakeReducer(ReducerArguments a) {
         std::move(a.group), std::move(a.sparse), a.bucket_bytes, a.find_unused_parameters,
         a.gradient_as_bucket_view, std::move(a.names), a.first_bucket_bytes);
   } else {
-    // 2.14: no size limits; at the end skip_all_reduce_unused_params, use_python_reducer and a
-    // list of bucket caps.
+    // 2.14: no size limits; three more arguments: skip_all_reduce_unused_params, use_python_reducer
+    // and a list of bucket caps.
     return std::make_unique<Reducer>(
         std::move(a.parameters), std::move(a.buckets), std::move(a.group), std::move(a.sparse),
         a.bucket_bytes, a.find_unused_parameters, a.gradient_as_bucket_view, std::move(a.names),
@@ -234,8 +233,8 @@ typename StateMap::key_type OptimizerStateKey(const StateMap&, const at::Tensor&
   }
 }
 
-// A node of the autograd graph, as create_gradient_edge() takes it: a shared_ptr in 1.13 and 2.6,
-// an intrusive_ptr in 2.14. `Base` is a parameter so that the branch not taken need not compile.
+// A node of the autograd graph, for create_gradient_edge(): a shared_ptr in 1.13 and 2.6, an
+// intrusive_ptr in 2.14. `Base` is a parameter so that the branch not taken need not compile.
 template <typename Node, typename Base = torch::autograd::Node, typename... Arguments>
 auto MakeNode(Arguments&&... arguments) {
   if constexpr (std::is_base_of_v<c10::intrusive_ptr_target, Base>) {
@@ -247,8 +246,8 @@ auto MakeNode(Arguments&&... arguments) {
   }
 }
 
-// Which of the two ways there is to switch autocast: 1.13 has functions for CUDA alone, which 2.x
-// calls deprecated in favour of one for every device. What a version lacks is found here instead.
+// Two ways to switch autocast: 1.13 has functions for CUDA only; 2.x deprecates them in favour of
+// one function for every device. A missing function is found here instead.
 namespace missing_autocast {
 struct Missing {};
 template <typename... Arguments>
@@ -261,8 +260,8 @@ using namespace missing_autocast;  // NOLINT
 using namespace at::autocast;      // NOLINT
 }  // namespace any_autocast
 
-// Of this thread, from here on. `Device` is c10::DeviceType, `Flag` bool and `Type` at::ScalarType,
-// parameters so that the branch not taken need not compile.
+// Switches autocast of this thread. `Device` is c10::DeviceType, `Flag` bool and `Type`
+// at::ScalarType; they are parameters so that the branch not taken need not compile.
 template <typename Device = c10::DeviceType, typename Flag, typename Type>
 void SetCudaAutocast(Flag enabled, Type dtype) {
   using Result = decltype(any_autocast::set_autocast_enabled(Device::CUDA, enabled));
@@ -275,8 +274,8 @@ void SetCudaAutocast(Flag enabled, Type dtype) {
   }
 }
 
-// libtorch's type, or none: float8 came with 2.1, the wider unsigned integers with 2.3. `Type` is
-// c10::ScalarType, a parameter so that what it lacks need not compile.
+// libtorch's type; nullopt: it lacks it. float8 came with 2.1, the wider unsigned integers with
+// 2.3. `Type` is c10::ScalarType, a parameter so that missing values need not compile.
 template <typename Type = c10::ScalarType>
 std::optional<Type> ScalarTypeOf(internal::Dtype dtype) {
   using internal::Dtype;

@@ -13,7 +13,7 @@ namespace {
 using c10::ivalue::Future;
 using FuturePtr = c10::intrusive_ptr<Future>;
 
-// Divided first, so that the sum is no larger than the largest.
+// Divides first, so that the sum does not exceed the largest value.
 FuturePtr MeanAs(torch::ScalarType dtype, const Context& ctx, const torch::Tensor& buffer) {
   std::vector<torch::Tensor> wire = {buffer.to(dtype).div_(ctx.world_size())};
   return ctx.process_group()->allreduce(wire)->getFuture()->then(
@@ -25,8 +25,8 @@ FuturePtr MeanAs(torch::ScalarType dtype, const Context& ctx, const torch::Tenso
       c10::TensorType::get());
 }
 
-// Each rank gets its share of all ranks' gradients, and gives its mean to all: as many messages as
-// an all-reduce has, of bytes, since Gloo knows no bfloat16.
+// Each rank receives its share of all ranks' gradients and sends the mean to all. It needs as many
+// messages as an all-reduce. They are bytes, because Gloo does not support bfloat16.
 void MeanByShares(const Context& ctx, const torch::Tensor& buffer) {
   const std::int64_t ranks = ctx.world_size();
   const std::int64_t share = (buffer.numel() + ranks - 1) / ranks;
@@ -64,7 +64,7 @@ CommHook fp16_compress(const Context& ctx) {
 CommHook bf16_compress(const Context& ctx) {
   return [&ctx](c10d::GradBucket& bucket) {
     const torch::Tensor& buffer = bucket.getBuffer();
-    if (ctx.backend() != "gloo") return MeanAs(torch::kBFloat16, ctx, buffer);  // NCCL adds it
+    if (ctx.backend() != "gloo") return MeanAs(torch::kBFloat16, ctx, buffer);  // NCCL adds bf16
     MeanByShares(ctx, buffer);
     return finished(buffer);
   };

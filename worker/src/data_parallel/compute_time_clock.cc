@@ -11,14 +11,14 @@ namespace {
 using std::chrono::nanoseconds;
 using Mark = c10d::Timer::Event;
 
-// c10d's timers have a place for each of these names; what they mean here:
+// c10d's timers have a slot for each of these names. Their meaning here:
 constexpr Mark kBegin = Mark::kBackwardCommEnd;
 constexpr Mark kBucket = Mark::kBackwardCommStart;
 constexpr Mark kEnd = Mark::kBackwardComputeEnd;
 constexpr Mark kBroadcastBegin = Mark::kForwardStart;
 constexpr Mark kBroadcastEnd = Mark::kBackwardComputeStart;
 
-// How far the host may be ahead of the GPU before reading a time would make it wait.
+// Steps that the host may run ahead of the GPU before reading a time makes it wait.
 constexpr std::size_t kStepsOfGpu = 4;
 
 nanoseconds Between(c10d::Timer& timer, Mark begin, Mark end) {
@@ -44,14 +44,14 @@ std::optional<nanoseconds> ComputeTimeClock::TimeOf(Step& step, bool on_gpu) {
 
 std::optional<nanoseconds> ComputeTimeClock::CommunicationEnded() {
   if (Step& ended = steps_[now_]; !on_gpu_ && ended.has_bucket) {
-    // For the clocks of other models: what they measure has this backward's wait in it.
+    // For the clocks of other models: their measurements contain the wait of this backward.
     ended.timer->record(kEnd);
     AddTimeInCollectives(Between(*ended.timer, kBucket, kEnd) -
                          (TimeInCollectives() - ended.in_collectives_at_bucket));
   }
   now_ = (now_ + 1) % steps_.size();
   Step& step = steps_[now_];
-  if (step.timer == nullptr) return std::nullopt;  // a device for which libtorch has no timer
+  if (step.timer == nullptr) return std::nullopt;  // libtorch has no timer for this device
   const std::optional<nanoseconds> time = TimeOf(step, on_gpu_);
   step.timer->record(kBegin);
   step.has_begun = true;

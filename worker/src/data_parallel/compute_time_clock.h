@@ -1,10 +1,10 @@
-// How long a rank computes in each training step, collectives excluded: from the end of the
-// communication of one step to the first gradient bucket of the next.
+// Measures how long a rank computes in each training step, without collectives: from the end of one
+// step's communication to the first gradient bucket of the next.
 //
-// On the CPU by the host's clock, less TimeInCollectives(). On a GPU by events on its streams, for
-// the host runs ahead of it; only the broadcast of buffers is left out there.
+// On the CPU it uses the host's clock, minus TimeInCollectives(). On a GPU it uses events on the
+// streams, because the host runs ahead of the GPU; there only the broadcast of buffers is excluded.
 //
-// Used in turns by the thread that runs the steps and by autograd's, never at once.
+// The thread that runs the steps and autograd's threads use it in turns, never at once.
 #ifndef DDPRUN_WORKER_SRC_DATA_PARALLEL_COMPUTE_TIME_CLOCK_H_
 #define DDPRUN_WORKER_SRC_DATA_PARALLEL_COMPUTE_TIME_CLOCK_H_
 
@@ -21,22 +21,22 @@ namespace ddp::internal {
 
 class ComputeTimeClock {
  public:
-  // `device`: where gradients are.
+  // `device`: of the gradients.
   explicit ComputeTimeClock(c10::Device device);
 
-  // A step's communication is over, and the next step begins. Returns the time of a step: on the
-  // CPU of the one that has ended, on a GPU of an earlier one, so that nobody waits for the GPU;
-  // nothing where that was not measured as a whole.
+  // The communication of a step has ended, and the next step begins. Returns the time of a step: on
+  // the CPU of the step that ended, on a GPU of an earlier one, so that nobody waits for the GPU.
+  // nullopt: that step was not measured completely.
   std::optional<std::chrono::nanoseconds> CommunicationEnded();
 
-  // A gradient of the first bucket is ready. The last one of a step counts.
+  // A gradient of the first bucket is ready. The last call of a step counts.
   void FirstBucketReady();
 
-  // Around the broadcast of buffers before a forward.
+  // Begin and end of the broadcast of buffers before a forward.
   void BroadcastBegins();
   void BroadcastEnded();
 
-  // The step that is under way is not measured.
+  // Excludes the present step from the measurement.
   void Skip();
 
  private:
@@ -53,7 +53,7 @@ class ComputeTimeClock {
 
   const bool on_gpu_;
   std::vector<Step> steps_;  // the newest ones, in a ring
-  std::size_t now_ = 0;      // of them, the one that is under way
+  std::size_t now_ = 0;      // index of the present step in steps_
 };
 
 }  // namespace ddp::internal

@@ -70,10 +70,10 @@ void CheckOptions(const DataParallelOptions& options) {
   }
 }
 
-// The same buckets as PyTorch's DDP makes (_ddp_init_helper), so that the sums of three and more
-// ranks are the same to the last bit. In reverse order of the parameters, which is roughly the
-// order in which backward fills them; where the Reducer makes that exact after the first step, the
-// first step has one bucket only.
+// The same buckets as in PyTorch's DDP (_ddp_init_helper), so that the sums of three and more ranks
+// are equal to the last bit. The order is the reverse of the parameters, roughly the order in which
+// backward fills the buckets. If the Reducer rebuilds them after the first step, the first step has
+// only one bucket.
 std::shared_ptr<compat::Reducer> MakeReducer(const Context& ctx,
                                              const std::vector<NamedTensor>& parameters,
                                              const DataParallelOptions& options) {
@@ -111,12 +111,12 @@ std::shared_ptr<c10d::Logger> MakeLogger(const std::shared_ptr<c10d::Reducer>& r
   return logger;
 }
 
-// What else decides on the buckets.
+// The other inputs of the bucket layout.
 std::string BucketLimits(const DataParallelOptions& options) {
   return std::to_string(FirstBucketBytes(options)) + "," + std::to_string(BucketBytes(options));
 }
 
-// Nothing for what is not such a list.
+// nullopt: `text` is no list of buckets.
 std::optional<Buckets> ParseBuckets(const std::string& text) {
   Buckets buckets;
   std::istringstream lists(text);
@@ -132,7 +132,7 @@ std::optional<Buckets> ParseBuckets(const std::string& text) {
   return buckets;
 }
 
-// Whether each parameter is in one bucket, with others of its dtype and device; sparse ones alone.
+// Each parameter is in one bucket, with others of its dtype and device; a sparse one is alone.
 bool Fits(const Buckets& buckets, const std::vector<NamedTensor>& parameters) {
   std::vector<bool> seen(parameters.size(), false);
   std::size_t count = 0;
@@ -155,10 +155,10 @@ bool Fits(const Buckets& buckets, const std::vector<NamedTensor>& parameters) {
 
 }  // namespace
 
-// Called for each gradient, before the Reducer hears of it. The engine's callbacks run in the order
-// in which they were queued; the Reducer queues its own, which waits for the all-reduces, when the
-// last gradient is ready. So a callback that is queued by a callback of an earlier gradient comes
-// after that. Where one forward is followed by several backwards, the last of them reduces.
+// Called for each gradient, before the Reducer sees it. The engine runs callbacks in the order in
+// which they were queued. The Reducer queues its own, which waits for the all-reduces, when the
+// last gradient is ready. So a callback that is queued by the callback of an earlier gradient runs
+// after the Reducer's. If several backwards follow one forward, the last one reduces.
 void GradientReducer::State::NoteGradient(std::size_t parameter) {
   if (stragglers != nullptr && in_first_bucket[parameter]) stragglers->clock().FirstBucketReady();
   if (!awaits_gradient.load(std::memory_order_relaxed) || !awaits_gradient.exchange(false)) return;
@@ -191,7 +191,7 @@ void GradientReducer::State::PublishBuckets() {
   internal::GradientBuckets::Process().Set(this, std::move(memory));
 }
 
-// From now on gradients of the first bucket are those that count.
+// From now on gradients of the first bucket are measured.
 void GradientReducer::State::AwaitGradients() {
   awaits_gradient = true;
   PublishBuckets();
@@ -244,7 +244,7 @@ GradientReducer::~GradientReducer() {
   internal::GradientBuckets::Process().Remove(state_.get());
 }
 
-// The order of steps is that of DistributedDataParallel.forward in PyTorch
+// The order of steps follows DistributedDataParallel.forward in PyTorch
 // (torch/nn/parallel/distributed.py).
 void GradientReducer::before_forward() {
   State& state = *state_;
@@ -252,7 +252,7 @@ void GradientReducer::before_forward() {
   internal::ThrowIfGroupIsLost();
   internal::Progress::Process().DataIsThere();
   if (gradients && state.synchronize) {
-    // The condition is the logger's own: it does not tell how many steps its means are of.
+    // Repeats the logger's own condition: the logger does not tell how many steps its means cover.
     if (state.steps > 0 &&
         (state.steps <= 10 || state.steps % state.options.statistics_sample_rate == 0)) {
       ++state.measured_steps;
@@ -263,7 +263,7 @@ void GradientReducer::before_forward() {
     state.reducer->prepare_for_forward();
   }
   if (state.join) tell_joined();
-  // Who keeps step in join() cannot know whether gradients follow here.
+  // A rank that only keeps step in join() cannot know whether gradients follow.
   if (gradients || state.join) state.reducer->rebuild_buckets();
   const bool will_sync = state.buffers_changed && state.options.broadcast_buffers;
   if (state.join) {
@@ -279,7 +279,7 @@ void GradientReducer::before_forward() {
 void GradientReducer::after_forward(const Outputs& outputs) {
   State& state = *state_;
   const bool gradients = c10::GradMode::is_enabled();
-  // In each forward until one is followed by a backward: a result may be ignored.
+  // Repeated in each forward until a backward follows: the program may ignore a result.
   const bool first_static_step =
       state.options.static_graph && state.synchronize && !state.reducer->StaticGraphHasBegun();
   const bool search = state.SearchesInEachStep();
@@ -322,10 +322,10 @@ void GradientReducer::send_all_from(int root) {
 void GradientReducer::sync_buffers() { sync_buffers_from(0); }
 
 void GradientReducer::sync_buffers_from(int root) {
-  // The same memory without autograd's count of changes, so that two forwards may share one
-  // backward: BatchNorm saves its statistics for backward, which reads them only in evaluation
-  // mode. Nothing real is hidden: what rank 0 sends is what all had at the last broadcast, but for
-  // changes in between, which count themselves where they matter.
+  // variable_data() shares the memory without autograd's version counter, so that two forwards may
+  // share one backward: BatchNorm saves its statistics for backward, which reads them only in
+  // evaluation mode. No real change is hidden: rank 0 sends the values of the last broadcast, plus
+  // changes made in between, which count themselves where they matter.
   std::vector<torch::Tensor> data;
   for (const torch::Tensor& buffer : state_->buffers) data.push_back(buffer.variable_data());
   state_->broadcast_of_buffers.From(root, *state_->ctx, data);
@@ -402,7 +402,7 @@ const StragglerSummary& GradientReducer::stragglers() const {
 std::vector<std::size_t> GradientReducer::bucket_sizes() const {
   std::vector<std::size_t> sizes;
   for (const c10d::GradBucket& bucket : state_->reducer->get_grad_buckets(false)) {
-    std::size_t bytes = 0;  // not the buffer's, which a sparse bucket does not have
+    std::size_t bytes = 0;  // not of the buffer, which a sparse bucket lacks
     for (const torch::Tensor& parameter : bucket.getParameters()) bytes += parameter.nbytes();
     sizes.push_back(bytes);
   }

@@ -1,4 +1,4 @@
-// What GradientReducer keeps; of its source files.
+// The members of GradientReducer, for its source files.
 #ifndef DDPRUN_WORKER_SRC_DATA_PARALLEL_GRADIENT_REDUCER_STATE_H_
 #define DDPRUN_WORKER_SRC_DATA_PARALLEL_GRADIENT_REDUCER_STATE_H_
 
@@ -24,20 +24,19 @@ struct GradientReducer::State {
   // Constant after construction.
   const Context* ctx = nullptr;  // the user's; outlives this
   DataParallelOptions options;
-  std::vector<torch::Tensor> parameters;  // all, those without gradients included
+  std::vector<torch::Tensor> parameters;  // all parameters, including those without gradients
   std::vector<torch::Tensor> buffers;
   std::vector<internal::NamedTensor>
       reduced;  // the parameters with gradients: the Reducer's numbers
   std::shared_ptr<compat::Reducer> reducer;
   std::shared_ptr<c10d::Logger> logger;
-  std::vector<std::pair<torch::Tensor, unsigned>> hooks;  // NoteGradient's, to be removed
+  std::vector<std::pair<torch::Tensor, unsigned>> hooks;  // call NoteGradient; removed at the end
 
-  // A backward that averages has been prepared, and no gradient of it has come; autograd's threads
-  // ask.
+  // An averaging backward is prepared, but has no gradient yet. Autograd's threads read it.
   std::atomic<bool> awaits_gradient{false};
-  std::unique_ptr<internal::StragglerSummaries> stragglers;  // null: a job of one
-  std::vector<std::size_t> first_bucket;  // as the Reducer has it, since the last forward
-  std::vector<bool> in_first_bucket;      // of each parameter that is reduced
+  std::unique_ptr<internal::StragglerSummaries> stragglers;  // null: the job has one rank
+  std::vector<std::size_t> first_bucket;  // the Reducer's first bucket at the last forward
+  std::vector<bool> in_first_bucket;      // for each of `reduced`
 
   internal::PackedBroadcast broadcast_of_buffers;
   std::optional<JoinOptions> join;  // while join() runs the user's loop

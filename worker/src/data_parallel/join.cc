@@ -50,7 +50,7 @@ std::int64_t Sum(const Context& ctx, bool set) {
   return flag.item<std::int64_t>();
 }
 
-// Where all are to stop with the first rank that has no more inputs: throws if there is one.
+// All ranks stop with the first rank that has no more inputs: throws if there is one.
 void ThrowIfOneHasEnded(const Context& ctx, bool ended) {
   const torch::Tensor of_rank = torch::zeros(
       {ctx.world_size()}, torch::TensorOptions(torch::kInt64).device(ControlDevice(ctx)));

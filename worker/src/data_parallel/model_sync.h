@@ -1,4 +1,4 @@
-// Are the ranks' models alike, and making them equal.
+// Checks that the ranks' models are alike, and makes them equal.
 #ifndef DDPRUN_WORKER_SRC_DATA_PARALLEL_MODEL_SYNC_H_
 #define DDPRUN_WORKER_SRC_DATA_PARALLEL_MODEL_SYNC_H_
 
@@ -16,30 +16,30 @@ struct NamedTensor {
   bool sparse_gradient = false;  // the weight of an embedding with sparse(true)
 };
 
-// The parameters, or buffers, of `module` that are defined, in the module's order, which is the
-// same on all ranks: a module's own before its children's. They share storage with the module.
+// The defined parameters, or buffers, of `module`. Their order is the same on all ranks: the
+// module's own before its children's. They share storage with the module.
 std::vector<NamedTensor> Parameters(const torch::nn::Module& module);
 std::vector<NamedTensor> Buffers(const torch::nn::Module& module);
 
-// Each tensor once: of those that are registered more than once, the first.
+// Keeps the first registration of each tensor.
 std::vector<NamedTensor> Unique(std::vector<NamedTensor> tensors);
 
 // "float [10, 5]"
 std::string Describe(const torch::Tensor& tensor);
 
-// Throws AgreedError on every rank if number, names, dtypes, shapes or strides differ from rank
-// 0's, or if a parameter is not on ctx.device(). A collective.
+// A collective. Throws AgreedError on every rank if number, names, dtypes, shapes or strides differ
+// from rank 0's, or if a parameter is not on ctx.device().
 void CheckSameModel(const Context& ctx, const std::vector<NamedTensor>& parameters,
                     const std::vector<NamedTensor>& buffers);
 
-// Gives `tensors` on every rank the values of rank `root`, in place, many in one message. A
-// collective; the tensors must be alike on all ranks. They may be anywhere the process can copy
-// from.
+// Copies rank `root`'s values into `tensors` on every rank, many tensors in one message. A
+// collective; the tensors must be alike on all ranks. They may be on any device that the process
+// can copy from.
 void BroadcastFrom(int root, const Context& ctx, const std::vector<torch::Tensor>& tensors);
 
-// The same for small tensors, in each step: they travel as bytes in one message, whatever their
-// dtypes. A message makes each rank change threads several times, which takes longer than the bytes
-// of BatchNorm's statistics do.
+// BroadcastFrom for small tensors in each step. All tensors travel as bytes in one message,
+// whatever their dtypes: each message makes every rank switch threads several times, which takes
+// longer than the bytes of BatchNorm's statistics.
 //
 // One thread.
 class PackedBroadcast {
@@ -47,7 +47,7 @@ class PackedBroadcast {
   void From(int root, const Context& ctx, const std::vector<torch::Tensor>& tensors);
 
  private:
-  torch::Tensor wire_;  // bytes, on ctx.device(); kept from call to call
+  torch::Tensor wire_;  // bytes on ctx.device(); kept between calls
 };
 
 }  // namespace ddp::internal

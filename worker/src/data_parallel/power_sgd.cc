@@ -37,8 +37,8 @@ void Orthogonalize(const Tensor& matrices, double epsilon) {
   }
 }
 
-// The numbers of numpy.random.RandomState(seed).randint(1000000000), from which PyTorch's hook
-// seeds its first approximations.
+// The numbers of numpy.random.RandomState(seed).randint(1000000000). PyTorch's hook seeds its first
+// approximations with them.
 class Seeds {
  public:
   explicit Seeds(std::uint32_t seed) : generator_(seed) {}
@@ -55,7 +55,7 @@ class Seeds {
   std::mt19937 generator_;
 };
 
-// One gradient that is compressed, [1, n, m], and its approximation P Qᵀ, views into a Memory.
+// One compressed gradient, [1, n, m], and its approximation P Qᵀ; p and q are views into a Memory.
 struct Approximation {
   Tensor gradient;
   Tensor p;  // [1, n, r]
@@ -80,10 +80,10 @@ class PowerSgd {
   }
 
  private:
-  // What is kept from step to step of a bucket.
+  // The part of a bucket that is kept from step to step.
   struct Memory {
-    Tensor error;  // of the last step; undefined: there was none
-    Tensor p;      // of all gradients that are compressed, one after the other
+    Tensor error;  // of the last step; undefined: none
+    Tensor p;      // of all compressed gradients, one after the other
     Tensor q;
   };
   struct Parts {
@@ -103,7 +103,7 @@ class PowerSgd {
     return compressed * options_.min_compression_rate < static_cast<double>(n * m);
   }
 
-  // Those of one shape are next to each other: the order of the P and Q that all ranks add up.
+  // Gradients of one shape are adjacent. That is the order of the P and Q that all ranks add up.
   Parts Split(c10d::GradBucket& bucket) const {
     Parts parts;
     std::vector<std::vector<Tensor>> by_shape;
@@ -127,7 +127,7 @@ class PowerSgd {
     return parts;
   }
 
-  // Gives each approximation its place in `memory`; true: what lies there is of an earlier step.
+  // Assigns each approximation its place in `memory`. True: it holds values of an earlier step.
   bool Place(std::vector<Approximation>* approximations, Memory* memory,
              const torch::TensorOptions& like) const {
     std::int64_t ps = 0;
@@ -220,7 +220,7 @@ class PowerSgd {
   const PowerSgdOptions options_;
   Seeds seeds_;
   std::int64_t iteration_ = 0;
-  std::map<std::size_t, Memory> memories_;  // of each bucket
+  std::map<std::size_t, Memory> memories_;  // by bucket
 };
 
 }  // namespace

@@ -42,6 +42,7 @@ StragglerSummaries::StragglerSummaries(const Context& ctx, int every)
   if (every_ == 0) return;
   const std::string host = HostName();
   ctx.store()->set(HostKey(ctx.rank()), std::vector<std::uint8_t>(host.begin(), host.end()));
+  if (ctx.rank() == 0) ControlClient::Process().Send(ddprun::control::kCompares, "1");
 }
 
 StragglerSummaries::~StragglerSummaries() {
@@ -49,7 +50,7 @@ StragglerSummaries::~StragglerSummaries() {
   try {
     pending_();
   } catch (const std::exception&) {
-    // Whoever calls the next collective is told.
+    // The next collective reports the error.
   }
 }
 

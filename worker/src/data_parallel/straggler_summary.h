@@ -1,10 +1,10 @@
-// DistributedDataParallel's summaries of who keeps the others waiting: measures this rank's steps,
-// puts the ranks' times together at the end of each window, and on rank 0 says what came out.
+// The straggler summaries of DistributedDataParallel: measures this rank's steps, exchanges the
+// times at the end of each window, and reports the result on rank 0.
 //
-// Used in turns by the thread that runs the steps and by autograd's, never at once. Its collective
-// is begun where a step's last all-reduce has ended, in steps that the ranks have in common
-// whatever else they do, so it has the same place among their collectives on every rank. It is
-// waited for a step later, when it is over.
+// The thread that runs the steps and autograd's threads use it in turns, never at once. Its
+// collective begins where the last all-reduce of a step has ended, in steps that all ranks share,
+// so it has the same place among the collectives of every rank. Its result is collected one step
+// later, when it has completed.
 #ifndef DDPRUN_WORKER_SRC_DATA_PARALLEL_STRAGGLER_SUMMARY_H_
 #define DDPRUN_WORKER_SRC_DATA_PARALLEL_STRAGGLER_SUMMARY_H_
 
@@ -26,27 +26,27 @@ namespace ddp::internal {
 
 class StragglerSummaries {
  public:
-  // `ctx` is the user's, and outlives this. A collective. `every`: steps of a window, of rank 0;
-  // 0: there will be no summaries.
+  // A collective. `ctx` is the user's and outlives this. `every`: steps of a window; rank 0's value
+  // counts; 0: no summaries.
   StragglerSummaries(const Context& ctx, int every);
-  // Waits for what has begun, unless an exception is on its way.
+  // Waits for a pending exchange, unless an exception is unwinding.
   ~StragglerSummaries();
   StragglerSummaries(const StragglerSummaries&) = delete;
   StragglerSummaries& operator=(const StragglerSummaries&) = delete;
 
   ComputeTimeClock& clock() { return clock_; }
 
-  // An averaging backward is over on this rank.
+  // An averaging backward has ended on this rank.
   void StepEnded();
 
-  // The same, of one that some ranks have taken part in without computing: it does not count.
+  // StepEnded() for a step that some ranks took part in without computing: not counted.
   void UncountedStepEnded() { clock_.Skip(); }
 
   const StragglerSummary& newest() const { return newest_; }
 
  private:
-  void Begin();    // of the exchange of times
-  void Collect();  // what has been exchanged
+  void Begin();    // begins the exchange of times
+  void Collect();  // collects the exchanged times
   void Report(const StragglerWatch::Verdict& verdict) const;
   std::string HostOf(int rank) const;
 
@@ -57,9 +57,9 @@ class StragglerSummaries {
   std::int64_t steps_ = 0;
   std::vector<std::chrono::nanoseconds> window_;
 
-  std::int64_t exchanged_step_ = 0;  // the last of the window whose times are on their way
-  torch::Tensor exchanged_;          // of each rank two numbers
-  std::function<void()> pending_;    // waits for them; null: none are
+  std::int64_t exchanged_step_ = 0;  // the last step of the window being exchanged
+  torch::Tensor exchanged_;          // two numbers per rank
+  std::function<void()> pending_;    // waits for the exchange; null: none pending
   StragglerWatch watch_;
   StragglerSummary newest_;
 };

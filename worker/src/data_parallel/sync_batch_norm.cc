@@ -25,32 +25,32 @@ using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// What travels is a few numbers for each feature: doubles cost nothing, and hold every count.
+// Only a few numbers per feature are sent, so doubles cost nothing and hold every count exactly.
 constexpr at::ScalarType kWire = torch::kFloat64;
 
 at::ScalarType ComputedIn(const Tensor& input) {
   return input.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
 }
 
-// All dimensions but that of the features.
+// All dimensions except that of the features.
 std::vector<std::int64_t> Reduced(const Tensor& input) {
   std::vector<std::int64_t> dimensions = {0};
   for (std::int64_t i = 2; i < input.dim(); ++i) dimensions.push_back(i);
   return dimensions;
 }
 
-// One value for each feature, to be computed with `input`.
+// Shapes one value per feature so that it broadcasts over `input`.
 Tensor Spread(const Tensor& values, const Tensor& input) {
   std::vector<std::int64_t> shape(static_cast<std::size_t>(input.dim()), 1);
   shape[1] = input.size(1);
   return values.to(ComputedIn(input)).view(shape);
 }
 
-// Over all ranks; doubles, on the input's device, where nobody waits for them.
+// Over all ranks; doubles on the input's device, so that the host does not wait for them.
 struct Statistics {
   Tensor mean;
   Tensor variance;  // biased
-  Tensor count;     // of values for each feature, [1]
+  Tensor count;     // values per feature, [1]
 };
 
 Statistics Gather(const Context& ctx, const Tensor& input) {
@@ -87,8 +87,8 @@ void SumOverRanks(const Context& ctx, Tensor* wire) {
                        [&] { ctx.process_group()->allreduce(tensors)->wait(kNoTimeout); });
 }
 
-// (input - mean) / deviation * weight + bias, where mean and deviation are functions of the
-// inputs of all ranks.
+// (input - mean) / deviation * weight + bias. mean and deviation are functions of the inputs of all
+// ranks.
 class Normalize : public torch::autograd::Function<Normalize> {
  public:
   static Tensor forward(AutogradContext* saved, const Tensor& input, const Tensor& weight,
@@ -183,7 +183,7 @@ Tensor SyncBatchNormImpl::forward(const Tensor& input) {
                           count, ctx_);
 }
 
-// As torch::nn::BatchNorm1d does it.
+// Like torch::nn::BatchNorm1d.
 Tensor SyncBatchNormImpl::ForwardAlone(const Tensor& input) {
   double factor = options.momentum().value_or(0);
   if (is_training() && options.track_running_stats() && num_batches_tracked.defined()) {
@@ -200,7 +200,7 @@ void SyncBatchNormImpl::UpdateRunningStatistics(const Tensor& mean, const Tensor
   if (!options.track_running_stats() || !running_mean.defined()) return;
   const Tensor any = count[0] > 0;
   num_batches_tracked += any.to(num_batches_tracked.scalar_type());
-  // Of the new values. On the device, as all here, so that the host need not wait for it.
+  // The weight of the new values. Computed on the device, so that the host does not wait for it.
   const Tensor factor = any * (options.momentum() ? torch::full_like(count[0], *options.momentum())
                                                   : 1 / num_batches_tracked.clamp_min(1).to(kWire));
   const Tensor unbiased = variance * count / (count - 1).clamp_min(1);
@@ -224,7 +224,7 @@ void SyncBatchNormImpl::pretty_print(std::ostream& stream) const {
 
 namespace {
 
-// A batch normalization as a SyncBatchNorm; null for any other module.
+// Converts a batch normalization to a SyncBatchNorm; null for any other module.
 std::shared_ptr<SyncBatchNormImpl> Converted(const Context& ctx, const torch::nn::Module& module) {
   if (const auto* norm = module.as<torch::nn::BatchNorm1d>()) {
     return std::make_shared<SyncBatchNormImpl>(ctx, *norm);
@@ -238,7 +238,7 @@ std::shared_ptr<SyncBatchNormImpl> Converted(const Context& ctx, const torch::nn
   return nullptr;
 }
 
-// What a conversion would do, before anything is changed.
+// The plan of a conversion, made before anything is changed.
 class Conversion {
  public:
   explicit Conversion(const Context& ctx) : ctx_(ctx) {}
@@ -284,7 +284,7 @@ class Conversion {
   struct Place {
     torch::nn::SequentialImpl* sequential;
     std::string name;
-    torch::nn::AnyModule* item;  // the sequential's
+    torch::nn::AnyModule* item;  // owned by the Sequential
     std::shared_ptr<SyncBatchNormImpl> norm;
   };
 
@@ -295,13 +295,13 @@ class Conversion {
     return replacements_[module.get()] = Converted(ctx_, *module);
   }
 
-  // What a Sequential calls for its child `module`, or null.
+  // The item of a Sequential that holds its child `module`, or null.
   torch::nn::AnyModule* Item(torch::nn::SequentialImpl* sequential,
                              const std::shared_ptr<torch::nn::Module>& module) const {
     if (sequential == nullptr) return nullptr;
     for (torch::nn::AnyModule& item : *sequential) {
       if (item.ptr() != module) continue;
-      // One that is there twice has two places.
+      // A module that is registered twice has two items.
       const bool taken = std::any_of(items_.begin(), items_.end(),
                                      [&](const Place& place) { return place.item == &item; });
       if (!taken) return &item;

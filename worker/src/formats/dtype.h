@@ -1,4 +1,4 @@
-// The element types of tensors in files, and what each format calls them.
+// The element types of tensors in files, and their names in each format.
 #ifndef DDPRUN_WORKER_SRC_FORMATS_DTYPE_H_
 #define DDPRUN_WORKER_SRC_FORMATS_DTYPE_H_
 
@@ -32,11 +32,11 @@ enum class Dtype : std::uint8_t {
 
 struct DtypeInfo {
   Dtype dtype;
-  std::size_t size;               // of an element, in bytes
-  std::size_t number_size;        // of what is swapped as a whole between byte orders
-  std::string_view safetensors;   // "" if that format has none
-  std::string_view storage;       // PyTorch's class of typed storage in module torch, or ""
-  std::string_view torch_object;  // PyTorch's object in module torch
+  std::size_t size;               // bytes of an element
+  std::size_t number_size;        // bytes that are swapped together between byte orders
+  std::string_view safetensors;   // "" if the format lacks it
+  std::string_view storage;       // class of typed storage in Python module torch, or ""
+  std::string_view torch_object;  // object in Python module torch
 };
 
 inline constexpr std::array<DtypeInfo, 17> kDtypes = {{
@@ -63,7 +63,8 @@ inline constexpr const DtypeInfo& InfoOf(Dtype dtype) {
   return kDtypes[static_cast<std::size_t>(dtype)];
 }
 
-// The type whose `field` is `name`, for example FindDtype(&DtypeInfo::safetensors, "F32"); or null.
+// The type with this name in `field`, for example FindDtype(&DtypeInfo::safetensors, "F32"), or
+// null.
 inline const DtypeInfo* FindDtype(std::string_view DtypeInfo::*field, std::string_view name) {
   if (name.empty()) return nullptr;
   for (const DtypeInfo& info : kDtypes) {

@@ -1,4 +1,4 @@
-// A whole file in memory, for who has to look at it here and there.
+// A whole file in memory, for readers that access it at random.
 #ifndef DDPRUN_WORKER_SRC_FORMATS_FILE_CONTENT_H_
 #define DDPRUN_WORKER_SRC_FORMATS_FILE_CONTENT_H_
 
@@ -8,13 +8,12 @@
 
 namespace ddp::internal {
 
-// A copy, not a mapping of the file: an error of the disk, or a file that somebody cuts short
-// meanwhile, is an exception, where a mapping ends the process with SIGBUS.
+// A copy, not a mapping: a disk error or a truncated file is then an exception, not a SIGBUS that
+// ends the process.
 class FileContent {
  public:
-  // Throws UnavailableError, with the errno, where the system does not give the file out; other
-  // FormatErrors where it is not a regular file, becomes shorter meanwhile, or there is no memory
-  // for it.
+  // Throws UnavailableError, with errno, if the file cannot be read now; other FormatErrors if it
+  // is not a regular file, becomes shorter during the read, or does not fit in memory.
   explicit FileContent(const std::string& path);
   ~FileContent();
   FileContent(const FileContent&) = delete;
@@ -22,8 +21,8 @@ class FileContent {
 
   std::string_view bytes() const { return {static_cast<const char*>(memory_), size_}; }
 
-  // Gives the memory of `part`, of bytes(), back to the system, but for pages that are not all its
-  // own. Nobody may look at `part` any more.
+  // Returns the memory of `part`, a part of bytes(), to the kernel, except pages that it shares
+  // with its neighbours. `part` must not be read afterwards.
   void Forget(std::string_view part);
 
  private:

@@ -1,4 +1,4 @@
-// Why a file that holds tensors cannot be read.
+// The reasons why a file of tensors cannot be read.
 #ifndef DDPRUN_WORKER_SRC_FORMATS_FORMAT_ERROR_H_
 #define DDPRUN_WORKER_SRC_FORMATS_FORMAT_ERROR_H_
 
@@ -10,24 +10,24 @@
 
 namespace ddp::internal {
 
-// A file that cannot be read: it does not open, is of another format or version, or asks for what
-// is refused. what() says why, without the path.
+// The file cannot be read: it does not open, has another format or version, or contains something
+// that is refused. what() gives the reason without the path.
 class FormatError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// A file that is not whole any more, and will not be again: short, or with contents that contradict
-// each other or their hashes.
+// The file is permanently damaged: too short, or its contents contradict each other or their
+// hashes.
 class DamagedError : public FormatError {
  public:
   using FormatError::FormatError;
 };
 
-// A file, or some bytes of it, that the system does not give out: it may be whole all the same.
+// The system cannot read the file, or some bytes of it, now. The file may still be whole.
 class UnavailableError : public FormatError {
  public:
-  // `error`: the errno. `offset`, `size`: of the bytes; none where the file does not open.
+  // `error`: errno. `offset`, `size`: of the bytes; size 0: the file does not open.
   UnavailableError(const std::string& what, int error, std::uint64_t offset = 0,
                    std::size_t size = 0)
       : FormatError(what), error_(error), offset_(offset), size_(size) {}
@@ -42,8 +42,7 @@ class UnavailableError : public FormatError {
   std::size_t size_;
 };
 
-// `text` of a file that nobody vouches for, fit for a message: in quotes, printable ASCII, and
-// cut where it is long.
+// `text` from an untrusted file, made safe for a message: quoted, printable ASCII, cut if too long.
 inline std::string Quoted(std::string_view text) {
   constexpr std::size_t kLongest = 100;
   static const char kDigits[] = "0123456789abcdef";

@@ -1,5 +1,5 @@
-// A file that is read piece by piece. With pread, not through a mapping: an error of the disk is
-// then an errno that says which bytes it is about, where a mapping ends the process with SIGBUS.
+// A file that is read in pieces with pread. Not a mapping: a disk error is then an errno that names
+// the bytes, not a SIGBUS that ends the process.
 #ifndef DDPRUN_WORKER_SRC_FORMATS_INPUT_FILE_H_
 #define DDPRUN_WORKER_SRC_FORMATS_INPUT_FILE_H_
 
@@ -16,7 +16,7 @@ namespace ddp::internal {
 // One thread at a time.
 class InputFile {
  public:
-  // What tells a file from another one of the same name on another node.
+  // Distinguishes a file from one of the same name on another node.
   struct Identity {
     std::uint64_t device = 0;
     std::uint64_t inode = 0;
@@ -24,17 +24,16 @@ class InputFile {
     bool operator==(const Identity&) const = default;
   };
 
-  // Throws UnavailableError where the system does not give the file out, FormatError if it is not a
-  // regular one.
+  // Throws UnavailableError if the file cannot be read now, FormatError if it is not regular.
   explicit InputFile(std::string path);
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
 
   const Identity& identity() const { return identity_; }
-  std::uint64_t size() const { return identity_.size; }  // when it was opened
+  std::uint64_t size() const { return identity_.size; }  // at the time of opening
 
-  // Throws UnavailableError, or DamagedError where the file has become shorter. After ESTALE, which
-  // a file server gives for a handle that it has forgotten, the file is opened anew, once.
+  // Throws UnavailableError, or DamagedError if the file has become shorter. After ESTALE (a file
+  // server has forgotten the handle) it reopens the file, once.
   void Read(std::uint64_t offset, void* to, std::size_t size);
 
  private:

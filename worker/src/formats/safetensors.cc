@@ -30,21 +30,21 @@ void WritePrefix(std::size_t header_size, char* to) {
   }
 }
 
-// Of a header without the hash itself; json sorts its keys, so that the text is always the same.
+// The hash of a header without its hash entry. json sorts keys, so the text is always the same.
 std::string HeaderHash(json header) {
   header[kSafetensorsMetadata].erase(kHeaderHash);
   const std::string text = header.dump();
   return Hash(text.data(), text.size());
 }
 
-// Whether nothing has changed since a header was written.
+// The header still matches its hash.
 bool HasItsHash(std::string_view text) {
   const json header = json::parse(text, nullptr, /*allow_exceptions=*/false);
   const json::json_pointer hash(std::string("/") + kSafetensorsMetadata + "/" + kHeaderHash);
   return !header.is_discarded() && header.contains(hash) && header[hash] == HeaderHash(header);
 }
 
-// As ReadSafetensorsHeader(); what it cannot read is damaged, unless it was written like that.
+// ReadSafetensorsHeader(), except that an unreadable header is damaged unless it matches its hash.
 SafetensorsHeader ReadHeader(std::string_view text) {
   try {
     return ReadSafetensorsHeader(text);
@@ -54,7 +54,7 @@ SafetensorsHeader ReadHeader(std::string_view text) {
   }
 }
 
-// The header's text, and spaces behind it.
+// The text of the header, with trailing spaces.
 std::string ReadHeaderText(InputFile* file) {
   std::string front(std::min<std::uint64_t>(file->size(), kSafetensorsPrefixBytes), '\0');
   file->Read(0, front.data(), front.size());

@@ -1,7 +1,7 @@
 // The safetensors file format (https://github.com/huggingface/safetensors): 8 bytes with the length
-// of the header, little-endian; the header, a JSON object of tensors and string metadata; then the
-// tensors' bytes without gaps. On top of it, what ddprun adds to be sure of a file: a hash of
-// every tensor and of the header, in the metadata.
+// of the header, little-endian; the header, a JSON object of tensors and string metadata; the
+// tensors' bytes without gaps. ddprun adds a hash of every tensor and of the header to the
+// metadata, so that damage is detected.
 #ifndef DDPRUN_WORKER_SRC_FORMATS_SAFETENSORS_H_
 #define DDPRUN_WORKER_SRC_FORMATS_SAFETENSORS_H_
 
@@ -29,48 +29,47 @@ struct TensorInfo {
 
 struct TensorBytes {
   TensorInfo info;
-  const void* data = nullptr;  // the caller's
+  const void* data = nullptr;  // owned by the caller
   std::size_t size = 0;        // in bytes
 };
 
-// Bytes of an element, or 0 for a name that the format does not have.
+// Bytes of an element; 0: the format has no such name.
 std::size_t DtypeSize(const std::string& dtype);
 
-// Whether the bytes of `a` lie before those of `b` in a file of ours: large elements first, so that
-// all are aligned; then by name.
+// The bytes of `a` come before those of `b` in a file of ddprun: large elements first, so that all
+// are aligned; then by name.
 bool ComesFirst(const TensorInfo& a, const TensorInfo& b);
 
-// 16 hex digits, as the hashes in a header are written.
+// The form of a hash in a header: 16 hex digits.
 std::string HashText(std::uint64_t xxh3);
 
-// Everything in front of the tensors' bytes. Reorders `tensors` into the order in which their bytes
-// must follow (ComesFirst), and adds format version and hashes
-// to `metadata`.
+// Returns everything in front of the tensors' bytes. Reorders `tensors` into the order in which
+// their bytes must follow (ComesFirst), and adds format version and hashes to `metadata`.
 std::string BuildHeader(std::vector<TensorBytes>* tensors, Metadata metadata);
 
-// Makes a header that BuildHeader() has built `size` bytes long, with spaces. `size`: a multiple of
-// 8 and no less than it has.
+// Pads a header from BuildHeader() with spaces to `size` bytes. `size`: a multiple of 8, at least
+// its present size.
 void PadHeader(std::string* header, std::size_t size);
 
 struct StoredTensor {
   TensorInfo info;
   std::uint64_t offset = 0;  // of its bytes in the file
   std::size_t size = 0;
-  std::string hash;  // XXH3-64, as HashText()
+  std::string hash;  // XXH3-64, as of HashText()
 };
 
-// Of a file whose header has its hash, whether or not what follows is whole; nothing where it has
-// not, or cannot be read.
+// The metadata of a file whose header matches its hash; the rest may be damaged. nullopt: no match,
+// or not readable.
 std::optional<Metadata> MetadataOfHeader(const std::string& path);
 
 // A file whose header has been read. Movable.
 class SafetensorsFile {
  public:
-  // Checks structure, sizes, version and the hash of the header. Whether tensors have the hashes
-  // that the header gives them is for the caller to check. Throws FormatError.
+  // Checks structure, sizes, version and the hash of the header, but not the hashes of the tensors:
+  // the caller checks those. Throws FormatError.
   static SafetensorsFile Open(const std::string& path);
 
-  // In the order of their bytes, which follow one another without gaps and end with the file.
+  // In the order of their bytes, which have no gaps and end with the file.
   const std::vector<StoredTensor>& tensors() const { return tensors_; }
   const Metadata& metadata() const { return metadata_; }
   const std::shared_ptr<InputFile>& content() const { return content_; }

@@ -24,9 +24,8 @@ constexpr std::size_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
 
 using Tensor = SafetensorsHeader::Tensor;
 
-// Takes the header value by value, so that nothing is stored that a header must not have, and what
-// is said twice is seen: a JSON document in memory takes many times the size of its text, and
-// keeps the last of two equal keys.
+// Parses the header value by value, so that nothing forbidden is stored and duplicate keys are
+// found. A JSON document takes many times the size of its text, and drops duplicate keys.
 class HeaderReader : public nlohmann::json_sax<json> {
  public:
   explicit HeaderReader(SafetensorsHeader* header) : header_(*header) {}
@@ -152,10 +151,10 @@ class HeaderReader : public nlohmann::json_sax<json> {
     if (again) Fail(Name() + " has " + key + " twice");
   }
 
-  SafetensorsHeader& header_;  // the caller's; outlives this
+  SafetensorsHeader& header_;  // owned by the caller; outlives this
   std::unordered_set<std::string> names_;
-  std::string* text_ = nullptr;  // of the metadata's newest key
-  bool has_shape_ = false;       // the newest tensor
+  std::string* text_ = nullptr;  // value of the newest metadata key
+  bool has_shape_ = false;       // of the newest tensor
   Place place_ = Place::kStart;
   TensorField field_ = kDtype;
   bool in_metadata_ = false;
@@ -187,7 +186,7 @@ SafetensorsHeader ReadSafetensorsHeader(std::string_view text) {
 }
 
 std::vector<TensorExtent> ExtentsOf(SafetensorsHeader header, std::uint64_t data_bytes) {
-  // Stable, and empty tensors first, so that the order is always the same.
+  // Stable, and empty tensors first, so that the order is unique.
   std::stable_sort(header.tensors.begin(), header.tensors.end(),
                    [](const Tensor& a, const Tensor& b) { return a.offsets < b.offsets; });
   std::vector<TensorExtent> extents;

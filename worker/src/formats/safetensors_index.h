@@ -1,5 +1,5 @@
-// Reads safetensors files of any program: the format's own rules, all of them enforced. What
-// ddprun's checkpoints add is checked by SafetensorsFile.
+// Reads safetensors files of any program and enforces all rules of the format. SafetensorsFile
+// checks the additions of ddprun.
 #ifndef DDPRUN_WORKER_SRC_FORMATS_SAFETENSORS_INDEX_H_
 #define DDPRUN_WORKER_SRC_FORMATS_SAFETENSORS_INDEX_H_
 
@@ -16,11 +16,11 @@
 namespace ddp::internal {
 
 inline constexpr char kSafetensorsMetadata[] = "__metadata__";  // a key of the header
-inline constexpr std::size_t kSafetensorsPrefixBytes = 8;       // the header's size, before it
+inline constexpr std::size_t kSafetensorsPrefixBytes = 8;       // holds the size of the header
 
 using Metadata = std::map<std::string, std::string>;
 
-// What a header says; its offsets are not compared with anything yet.
+// The contents of a header. Its offsets are not checked yet.
 struct SafetensorsHeader {
   struct Tensor {
     std::string name;
@@ -33,16 +33,15 @@ struct SafetensorsHeader {
   Metadata metadata;
 };
 
-// The bytes of the header, as the file's first kSafetensorsPrefixBytes say. `front`: those, or the
-// whole file where it is shorter. Throws DamagedError for more than the file has, or 100 MB.
+// The header's size from the first kSafetensorsPrefixBytes of the file. `front`: these bytes, or
+// the whole file if it is shorter. Throws DamagedError if the size exceeds the file or 100 MB.
 std::size_t SafetensorsHeaderBytes(std::string_view front, std::uint64_t file_bytes);
 
-// `text`: the header, JSON and perhaps spaces behind it. Throws FormatError where it is not JSON,
-// is nested deeper than the format's, says anything twice, or has a field or a dtype that the
-// format does not have.
+// `text`: the header, JSON with optional trailing spaces. Throws FormatError if it is not JSON, is
+// nested deeper than the format allows, contains a key twice, or has an unknown field or dtype.
 SafetensorsHeader ReadSafetensorsHeader(std::string_view text);
 
-// Where a tensor lies in the bytes behind the header.
+// The place of a tensor in the bytes after the header.
 struct TensorExtent {
   std::string name;
   const DtypeInfo* dtype = nullptr;
@@ -53,10 +52,10 @@ struct TensorExtent {
 };
 
 // The tensors of `header` in the order of their bytes. Throws DamagedError for offsets that do not
-// fit the shape, overlap, leave a gap, or do not end with the `data_bytes` behind the header.
+// fit the shape, overlap, leave a gap, or do not end with the `data_bytes` after the header.
 std::vector<TensorExtent> ExtentsOf(SafetensorsHeader header, std::uint64_t data_bytes);
 
-// All of it, of a file in memory, which must outlive what is returned.
+// All steps for a file in memory. `file` must outlive the result.
 TensorIndex IndexSafetensors(std::string_view file);
 
 }  // namespace ddp::internal

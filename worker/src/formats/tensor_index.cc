@@ -31,7 +31,7 @@ void CheckView(const TensorView& tensor, std::uint64_t storage_elements, std::si
          std::to_string(tensor.strides.size()) + " strides");
   }
   if (tensor.offset < 0) fail("begins before its storage");
-  // What an empty tensor counts to must be told too: the product of what is not 0.
+  // An empty tensor must have a representable size too: the product of its non-zero extents.
   std::int64_t bytes = static_cast<std::int64_t>(element_size);
   bool empty = false;
   auto last = static_cast<std::int64_t>(tensor.offset);
@@ -63,7 +63,7 @@ void CheckView(const TensorView& tensor, std::uint64_t storage_elements, std::si
 std::vector<std::int64_t> ContiguousStrides(const std::vector<std::int64_t>& shape) {
   std::vector<std::int64_t> strides(shape.size(), 1);
   for (std::size_t i = shape.size(); i > 1; --i) {
-    // As PyTorch: an extent of 0 counts as 1.
+    // Like PyTorch: an extent of 0 counts as 1.
     const std::int64_t extent = shape[i - 1] > 0 ? shape[i - 1] : 1;
     if (__builtin_mul_overflow(strides[i - 1], extent, &strides[i - 2])) {
       throw FormatError("a tensor has an impossible shape");

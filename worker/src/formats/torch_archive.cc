@@ -24,15 +24,15 @@ using Kind = Pickle::Kind;
 using Value = Pickle::Value;
 using Items = std::span<const Value>;
 
-constexpr int kMaxDepth = 64;          // of dicts in dicts
+constexpr int kMaxDepth = 64;          // of nested dicts
 constexpr int kMaxWrappers = 4;        // around a tensor
 constexpr std::size_t kMaxKey = 4096;  // bytes
-// What a pickle may stand for: the index of a tensor under a second name takes some twenty times
-// the bytes that say so.
+// Limits of the index: a second name for a tensor takes about twenty times as many bytes in the
+// index as in the pickle.
 constexpr std::size_t kIndexBytesPerByte = 32;
 constexpr std::size_t kMaxIndexBytes = std::size_t{256} << 20;
 
-// The names that a pickle may use, each followed by its arguments.
+// The globals that a pickle may use, each with its arguments.
 enum Global : std::int64_t {
   kOrderedDict,     // ()
   kTensorV2,        // (storage, offset, shape, strides, requires_grad, hooks[, metadata])
@@ -43,9 +43,9 @@ enum Global : std::int64_t {
   kSize,            // (tuple)
   kIgnored,         // anything: no tensor in it
   kScriptClass,     // (): a module of TorchScript
-  kUntypedStorage,  // is a type
-  kTypedStorage,    // is a type; and the number of its Dtype
-  kDtype = kTypedStorage + static_cast<std::int64_t>(kDtypes.size()),  // likewise
+  kUntypedStorage,  // a type
+  kTypedStorage,    // a type; plus the number of its Dtype
+  kDtype = kTypedStorage + static_cast<std::int64_t>(kDtypes.size()),  // plus the Dtype's number
 };
 
 std::int64_t ResolveTorch(std::string_view name) {
@@ -63,7 +63,7 @@ std::int64_t ResolveTorch(std::string_view name) {
   return -1;
 }
 
-// The list of what is allowed: what torch.save writes of tensors, and no more.
+// The allowed globals: those that torch.save writes for tensors, and no more.
 std::int64_t ResolveGlobal(std::string_view module, std::string_view name) {
   static const auto* const kNames = new std::unordered_map<std::string_view, std::int64_t>{
       {"collections.OrderedDict", kOrderedDict},
@@ -114,7 +114,7 @@ class Indexer {
     return Calls(value, kTensorV2) || Calls(value, kTensorV3) || Calls(value, kParameter);
   }
 
-  // Without what TorchScript puts around a dict or a list to tell its type.
+  // Removes the wrapper that TorchScript puts around a dict or list to tell its type.
   const Value& Untagged(const Value& value) const {
     const Value* inner = &value;
     for (int i = 0; i < kMaxWrappers; ++i) {
@@ -125,8 +125,8 @@ class Indexer {
     return *inner;
   }
 
-  // Two containers may hold the same one, and a container itself: what the pickle says in a few
-  // bytes can stand for more tensors than there are atoms. So both depth and visits are bounded.
+  // Two containers may hold the same one, and a container may hold itself, so a few bytes of a
+  // pickle can stand for more tensors than there are atoms. So both depth and visits are limited.
   void Flatten(const Value& tagged, const std::string& name, int depth) {
     if (depth > kMaxDepth) throw FormatError("its pickle is nested too deep");
     if (visits_left_ == 0) throw FormatError("its pickle refers too often to the same things");
@@ -202,7 +202,7 @@ class Indexer {
     const StorageView& storage = index_.storages[view.storage];
     const std::size_t element = InfoOf(storage.dtype).size;
     CheckView(view, storage.bytes.size() / element, element);
-    // With what names_ takes.
+    // Includes the memory of names_.
     const std::size_t size = 2 * (sizeof view + name.size()) +
                              (view.shape.size() + view.strides.size()) * sizeof view.shape[0];
     if (size > index_bytes_left_) throw FormatError("its pickle stands for too many tensors");
@@ -211,7 +211,7 @@ class Indexer {
     index_.tensors.push_back(std::move(view));
   }
 
-  // Whether a dict of flags has none that is True.
+  // No flag of the dict is True.
   bool NoneSet(const Value& value) const {
     const Items items = pickle_.items(value);
     return std::none_of(items.begin(), items.end(), [](const Value& item) {
@@ -245,8 +245,8 @@ class Indexer {
     return kDtypes[static_cast<std::size_t>(number)].dtype;
   }
 
-  // The storage that ("storage", its type, its key, a device, its elements) stands for; the
-  // device does not matter: everything is read to memory. `dtype`, of an untyped storage.
+  // The storage of ("storage", its type, its key, a device, its elements). The device does not
+  // matter: everything is read to memory. `dtype`: for an untyped storage.
   std::size_t StorageOf(const Value& value, std::optional<Dtype> dtype, const std::string& name) {
     const auto fail = [&](const std::string& what) {
       throw FormatError("tensor " + Quoted(name) + " " + what);

@@ -9,8 +9,8 @@
 #include "worker/src/formats/dtype.h"
 #include "worker/src/formats/torch_archive.h"
 
-// Protocol 2, as torch.save: every version of Python and PyTorch reads it. The instructions are
-// described in Python's pickletools.
+// Protocol 2, like torch.save: every version of Python and PyTorch reads it. Python's pickletools
+// describes the instructions.
 namespace ddp::internal {
 namespace {
 

@@ -10,7 +10,7 @@
 
 #include "worker/src/formats/format_error.h"
 
-// Names of fields and their places are those of APPNOTE.TXT, sections 4.3.7 to 4.5.3.
+// Names and offsets of fields follow APPNOTE.TXT, sections 4.3.7 to 4.5.3.
 namespace ddp::internal {
 namespace {
 
@@ -27,11 +27,11 @@ constexpr std::size_t kZip64LocatorBytes = 20;
 constexpr std::size_t kMaxCommentBytes = 0xffff;
 constexpr std::uint64_t kIn64 = 0xffffffff;  // the value is in the ZIP64 field
 constexpr std::uint64_t kEncrypted = 1 << 0;
-constexpr std::uint64_t kSizesFollow = 1 << 3;  // the local header need not know them
+constexpr std::uint64_t kSizesFollow = 1 << 3;  // the local header may lack the sizes
 
 [[noreturn]] void Fail(const std::string& what) { throw FormatError("its zip directory " + what); }
 
-// `size` bytes of `bytes` from `offset` on; both may be anything.
+// `size` bytes of `bytes` from `offset`; both are untrusted.
 std::string_view Cut(std::string_view bytes, std::uint64_t offset, std::uint64_t size) {
   if (offset > bytes.size() || size > bytes.size() - offset) Fail("points outside of the file");
   return bytes.substr(static_cast<std::size_t>(offset), static_cast<std::size_t>(size));
@@ -102,7 +102,8 @@ struct Record {
   std::size_t length = 0;  // of the record itself
 };
 
-// Replaces what is in the ZIP64 field: in this order, each only where its place says so.
+// Replaces the values that are in the ZIP64 field. It has them in this order, and only those whose
+// own place refers to it.
 void ReadZip64(std::string_view extra, Record* record) {
   while (extra.size() >= 4) {
     const std::string_view field = Cut(extra, 4, Number(extra, 2, 2));

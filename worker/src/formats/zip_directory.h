@@ -1,11 +1,11 @@
-// The entries of a zip file, found and checked in a file that somebody else wrote.
+// Finds and checks the entries of an untrusted zip file.
 //
-// Own code, though Debian has libraries: what is needed is where the bytes of an uncompressed entry
-// lie, so that they can be used where they are. libzip does not tell, and insists on checksums that
-// torch.save may leave out; minizip tells, by four calls for each entry that take callbacks for
-// memory, and checks neither overlaps nor what the local headers say; libtorch's own reader
-// (caffe2::serialize, miniz) allocates what an entry claims, and would bring libtorch along. The
-// directory of a zip file is 46 bytes and a name for each entry, which fits below.
+// Own code although Debian has libraries, because the address of an uncompressed entry's bytes is
+// needed, to use them in place. libzip does not tell it, and insists on checksums that torch.save
+// may leave out. minizip tells it with four calls per entry and callbacks for memory, and checks
+// neither overlaps nor local headers. libtorch's reader (caffe2::serialize, miniz) allocates the
+// size that an entry claims, and would require libtorch. A zip directory is 46 bytes and a name per
+// entry, so the code is short.
 #ifndef DDPRUN_WORKER_SRC_FORMATS_ZIP_DIRECTORY_H_
 #define DDPRUN_WORKER_SRC_FORMATS_ZIP_DIRECTORY_H_
 
@@ -17,21 +17,21 @@ namespace ddp::internal {
 
 class ZipDirectory {
  public:
-  // `file` is the content of a zip file, with or without ZIP64, and must outlive this object. Takes
-  // memory in proportion to the entries that are there. Nothing is decompressed, and no checksum
-  // is looked at: PyTorch writes and reads files without them.
+  // `file`: the content of a zip file, with or without ZIP64; must outlive this object. Memory is
+  // proportional to the entries that exist. Decompresses nothing and ignores checksums: PyTorch
+  // writes and reads files without them.
   //
-  // Throws FormatError: not a zip file, cut short, or of several parts; encrypted entries; entries
-  // that overlap each other or the directory, lie outside of the file, have one name, or
-  // whose local header says something else than the directory.
+  // Throws FormatError if the file is no zip file, is cut short or has several parts; or if entries
+  // are encrypted, overlap each other or the directory, lie outside of the file, share a name, or
+  // have a local header that contradicts the directory.
   explicit ZipDirectory(std::string_view file);
 
-  // The bytes of an entry, in the file; throws FormatError if there is none of that name or it is
-  // compressed, which no file of PyTorch's has where it matters.
+  // The bytes of an entry, in the file. Throws FormatError if no entry has that name or if it is
+  // compressed; PyTorch never compresses the entries that matter.
   std::string_view Read(std::string_view name) const;
   bool Has(std::string_view name) const { return entries_.count(name) != 0; }
 
-  // Up to the first '/', of the directory's first entry: PyTorch has all its entries in one folder.
+  // The name of the first entry up to the first '/': PyTorch has all entries in one folder.
   std::string_view folder() const { return folder_; }
 
  private:
@@ -40,7 +40,7 @@ class ZipDirectory {
     bool compressed = false;
   };
 
-  std::unordered_map<std::string_view, Entry> entries_;  // names are in the file
+  std::unordered_map<std::string_view, Entry> entries_;  // the names are views into the file
   std::string_view folder_;
 };
 

@@ -41,9 +41,9 @@ class GlooBuffers {
     }
   }
 
-  // `wait` waits on a buffer that was added. Gloo's collectives do not look at what it returns, so
-  // an abort has to be an exception. A buffer keeps an abort in mind until somebody waits on it:
-  // one that comes between the check and `wait` is not lost.
+  // Calls `wait`, which waits on an added buffer. Gloo's collectives ignore its result, so an abort
+  // must throw. A buffer remembers an abort until somebody waits on it, so an abort between the
+  // check and `wait` is not lost.
   template <typename Wait>
   bool Throwing(const Wait& wait) const {
     Check();
@@ -100,7 +100,7 @@ class AbortableBuffer final : public transport::UnboundBuffer {
 };
 
 #if __has_include(<gloo/common/store.h>)
-// By reference, or by shared_ptr in newer versions.
+// The store is passed by reference, in newer versions by shared_ptr.
 template <typename Store>
 Store StoreOf(void (transport::Context::*)(Store));
 using StoreOfPairs = decltype(StoreOf(&transport::Context::createAndConnectAllPairs));
@@ -113,7 +113,7 @@ class AbortableContext final : public transport::Context {
 
   std::unique_ptr<transport::Pair>& getPair(int rank) override { return context_->getPair(rank); }
 
-  // setTimeout(), which is not virtual, was called before.
+  // setTimeout() is not virtual and was called on this object, so pass its value on.
   std::unique_ptr<transport::Pair>& createPair(int rank) override {
     context_->setTimeout(getTimeout());
     return context_->createPair(rank);

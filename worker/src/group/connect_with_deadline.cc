@@ -20,11 +20,11 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr milliseconds kLookAround(20);  // between two looks whether another rank has failed
-// To finish after one has. A rank that was connected and has left already is no failure.
+constexpr milliseconds kLookAround(20);  // between two checks for a failed rank
+// Time to finish after a rank has failed. A rank that was connected and has left is no failure.
 constexpr milliseconds kGrace(500);
 
-// What the connecting thread and the rank's own share. The thread may outlive the wait for it.
+// Shared by the connecting thread and the waiting one. The thread may outlive the wait.
 struct Attempt {
   std::function<c10::intrusive_ptr<c10d::ProcessGroup>()> connect;
 
@@ -57,7 +57,7 @@ std::string ExactSeconds(milliseconds time) {
   return text.str();
 }
 
-// Why this rank gives up, after telling the others where it is the first to know.
+// Why this rank gives up. Tells the other ranks if none of them has reported a cause yet.
 std::string Complaint(const std::string& error) {
   const std::shared_ptr<RankFailureDetector> detector = ProcessFailureDetector();
   if (detector == nullptr) return error + Cause();

@@ -1,5 +1,4 @@
-// Connecting the ranks, with a wait that ends: libtorch's own may be for ever, for a rank that has
-// ended meanwhile.
+// Connects the ranks, with a deadline: libtorch may wait for ever for a rank that has ended.
 #ifndef DDPRUN_WORKER_SRC_GROUP_CONNECT_WITH_DEADLINE_H_
 #define DDPRUN_WORKER_SRC_GROUP_CONNECT_WITH_DEADLINE_H_
 
@@ -12,10 +11,10 @@
 
 namespace ddp::internal {
 
-// Calls `connect` on a thread and returns what that does. Waits for it for `limit`, and less where
-// another rank has failed; then the thread is left behind, so `connect` must own what it uses.
-// Throws CollectiveError with what `connect` has thrown, or why there is no use in waiting, after
-// telling the other ranks. `hint` goes to the end of the text that says that time was over.
+// Calls `connect` on a thread and returns its result. Waits for at most `limit`, and less if
+// another rank has failed. After that the thread is left running, so `connect` must own what it
+// uses. Throws CollectiveError with the exception of `connect`, or with the reason why waiting is
+// useless, after telling the other ranks. `hint` ends the text of a timeout.
 c10::intrusive_ptr<c10d::ProcessGroup> ConnectWithDeadline(
     const LaunchEnvironment& env, std::chrono::milliseconds limit, const std::string& hint,
     std::function<c10::intrusive_ptr<c10d::ProcessGroup>()> connect);

@@ -33,7 +33,7 @@ namespace {
 
 namespace control = ddprun::control;
 
-// Where the other ranks cannot be asked.
+// Used if the other ranks cannot be asked.
 constexpr char kPeerHint[] =
     ". A lost connection usually means that a peer has ended; the cause is then in that peer's log";
 
@@ -59,7 +59,7 @@ void Classify(const std::exception& error, int rank, Failure* failure) {
   failure->text = TextOf(error);
   failure->kind = control::kErrorUser;
   if (const auto* agreed = dynamic_cast<const AgreedError*>(&error)) {
-    // One rank is named as the cause, even if several failed: the one whose stderr has the line.
+    // One rank is named as the cause, even if several failed. Only that rank prints the line.
     failure->print = agreed->failing_rank() == rank;
     if (!failure->print) {
       failure->kind = control::kErrorCollective;
@@ -135,7 +135,7 @@ void EndWithFailure(const std::exception_ptr& error) {
     const std::string line = "[rank " + std::to_string(rank) + "] error: " + failure.text + "\n";
     std::cerr << line << std::flush;
   }
-  // The others need not guess; those of a collective are victims themselves, and have asked.
+  // Tells the other ranks. Victims of a collective need not: they have asked already.
   if (failure.print && failure.kind != control::kErrorCollective) {
     if (const auto detector = ProcessFailureDetector()) detector->ReportError(failure.text);
   }
@@ -193,7 +193,7 @@ void Collective(const std::string& what, int rank, int world_size,
     if (GroupIsLost()) throw std::runtime_error(kGroupIsLost);
   };
   try {
-    check();  // what is begun now would wait for ever
+    check();  // an operation begun now would wait for ever
     operation();
     check();
   } catch (const Error&) {

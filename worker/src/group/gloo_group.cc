@@ -17,7 +17,7 @@
 namespace ddp::internal {
 namespace {
 
-// "; [10.0.0.3] is where rank 3 waits for others …", if the error is about a rank's address.
+// "; [10.0.0.3] is where rank 3 waits for others …", if the error contains a rank's address.
 std::string WhoseAddress(const LaunchEnvironment& env, const std::string& error,
                          c10d::Store* store) {
   std::string ranks;
@@ -44,8 +44,8 @@ void EndCollectives(const GlooDevices& devices) {
 
 std::string AddressKey(int rank) { return "address/" + std::to_string(rank); }
 
-// Gloo writes "tcp, pci=, iface=eth0, speed=0, addr=[10.0.0.3]". A link-local address needs the
-// interface as well.
+// Gloo writes "tcp, pci=, iface=eth0, speed=0, addr=[10.0.0.3]". A link-local address also needs
+// the interface.
 std::string AddressOf(const GlooDevices& devices) {
   const std::string text = devices.at(0)->str();
   const std::size_t begin = text.rfind('[') + 1;

@@ -1,4 +1,4 @@
-// Connecting the ranks over Gloo, with errors that say who cannot reach whom.
+// Connects the ranks over Gloo, with errors that say which rank cannot reach which.
 #ifndef DDPRUN_WORKER_SRC_GROUP_GLOO_GROUP_H_
 #define DDPRUN_WORKER_SRC_GROUP_GLOO_GROUP_H_
 
@@ -18,23 +18,22 @@ namespace ddp::internal {
 
 using GlooDevices = std::vector<std::shared_ptr<AbortableDevice>>;
 
-// Ends all collectives over `devices`: AbortableDevice::Abort().
+// AbortableDevice::Abort() of all `devices`.
 void EndCollectives(const GlooDevices& devices);
 
-// Where this rank waits for others, and they for this one: a numeric address, of the first device.
+// The numeric address at which this rank and the others wait for each other, of the first device.
 std::string AddressOf(const GlooDevices& devices);
 
-// The key under which each rank writes that into the store before it joins: WaitForAllRanks().
+// The store key of a rank's AddressOf(). The rank writes it before it joins: WaitForAllRanks().
 std::string AddressKey(int rank);
 
-// Makes the process group, with all other ranks, for tensors on the CPU and on `device`. Of each
-// two ranks, Gloo lets one connect and the other one wait, for as long as a collective may take; so
-// where one cannot reach the other, that one fails at once, and the other one knows nothing of it.
-// Here that rank tells the others over ProcessFailureDetector(), and no rank waits longer than
-// Options::init_timeout. Of addresses in errors it says whose they are.
+// Makes the process group, together with all other ranks, for tensors on the CPU and on `device`.
+// In each pair of ranks, Gloo lets one connect and the other wait, for as long as a collective may
+// take. If the first cannot reach the second, it fails at once and the second does not notice. Here
+// the failing rank tells the others over ProcessFailureDetector(), and no rank waits longer than
+// Options::init_timeout. Errors that contain an address name its rank.
 //
-// Throws CollectiveError. What is still waiting then is left behind on a thread of its own: the
-// process has to end.
+// Throws CollectiveError. A thread may still wait then and is left running: the process has to end.
 c10::intrusive_ptr<c10d::ProcessGroup> ConnectGloo(const LaunchEnvironment& env,
                                                    const Options& options, c10::Device device,
                                                    const GlooDevices& devices,

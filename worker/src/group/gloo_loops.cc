@@ -22,7 +22,7 @@ constexpr std::string_view kEpoll = "anon_inode:[eventpoll]";
 constexpr std::string_view kWatched = "tfd:";
 constexpr std::string_view kInode = " ino:";
 
-// -1: there is none.
+// -1: no number.
 template <typename Number>
 Number NumberIn(std::string_view text, int base) {
   text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
@@ -35,7 +35,7 @@ std::vector<int> EpollDescriptors() {
   std::vector<int> found;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", error)) {
-    const auto target = std::filesystem::read_symlink(entry.path(), error);  // it may be closed
+    const auto target = std::filesystem::read_symlink(entry.path(), error);  // fails if closed
     if (!error && target.native() == kEpoll) {
       found.push_back(NumberIn<int>(entry.path().filename().native(), 10));
     }
@@ -62,7 +62,7 @@ std::vector<Watched> WatchedBy(int epoll) {
   return watched;
 }
 
-// Not valid where the loop has closed it meanwhile: the descriptor may be another file by now.
+// Not valid if the loop has closed it meanwhile: the descriptor may be another file by now.
 ddprun::UniqueFd SameFile(const Watched& watched) {
   ddprun::UniqueFd file(fcntl(watched.descriptor, F_DUPFD_CLOEXEC, 0));
   struct stat status = {};
@@ -92,7 +92,7 @@ void GlooLoops::ShutDown() const {
   for (const int loop : loops_) {
     for (const Watched& watched : WatchedBy(loop)) {
       const ddprun::UniqueFd socket = SameFile(watched);
-      // Newer versions of Gloo end the process where a listening socket accepts no more.
+      // Skip listening sockets: newer versions of Gloo end the process if one accepts no more.
       if (!Listens(socket.get())) shutdown(socket.get(), SHUT_RDWR);
     }
   }

@@ -1,5 +1,5 @@
-// Which bucket of gradients a collective averages: for people who read about a hang, and for what
-// is to be done before.
+// Which gradient bucket a collective averages: for the reports of hangs, and for LiveState, which
+// acts before a bucket is averaged.
 #ifndef DDPRUN_WORKER_SRC_GROUP_GRADIENT_BUCKETS_H_
 #define DDPRUN_WORKER_SRC_GROUP_GRADIENT_BUCKETS_H_
 
@@ -15,38 +15,38 @@
 
 namespace ddp::internal {
 
-// Where the Reducers of this process keep their buckets. A Reducer does not tell its process group
-// which bucket it averages, but it averages it in place. Any thread.
+// The bucket memory of this process's Reducers. A Reducer does not tell its process group which
+// bucket it averages, but it averages in place, so the memory identifies the bucket. Any thread.
 class GradientBuckets {
  public:
-  // The process's own. Never destroyed.
+  // The one object of this process. Never destroyed.
   static GradientBuckets& Process();
 
-  // `owner` has its buckets there, in their order, until it calls this again. Null: not known.
+  // `memory`: the buckets of `owner` in order, until the next call. Null entry: not known.
   void Set(const void* owner, std::vector<const void*> memory);
   void Remove(const void* owner);
 
-  // Called before a bucket of any of them is averaged, by the thread that does; null: no more. One
-  // at a time.
+  // `on_average` is called before any bucket is averaged, by the averaging thread; null: no longer.
+  // Calls do not overlap.
   void OnAverage(std::function<void()> on_average);
   void BeginAverage();
 
-  // The number of the bucket that is in the memory of `tensor`, from 0.
+  // The number, from 0, of the bucket in the memory of `tensor`.
   std::optional<std::uint32_t> Find(const at::Tensor& tensor) const;
 
  private:
-  std::mutex calling_;                // held in calls
+  std::mutex calling_;                // held during on_average_()
   std::function<void()> on_average_;  // guarded by calling_
   std::atomic<bool> is_called_{false};
   mutable std::mutex mutex_;
   std::map<const void*, std::vector<const void*>> memory_;  // guarded by mutex_
 };
 
-// Where a tensor's values are; null: in no one place, as those of a sparse tensor.
+// The address of the values; null: they are not in one place, as in a sparse tensor.
 const void* MemoryOf(const at::Tensor& tensor);
 
-// While this lives, collectives that this thread begins are of this bucket: those of a
-// communication hook, which may have tensors of their own. Does not nest.
+// While this lives, the collectives that this thread begins belong to this bucket. For
+// communication hooks, which may use tensors of their own. Does not nest.
 class InBucket {
  public:
   explicit InBucket(std::uint32_t number) { current_ = number; }

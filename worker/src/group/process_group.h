@@ -1,4 +1,4 @@
-// Store and process group of one job: who is there, and how they talk.
+// Store and process group of one generation.
 #ifndef DDPRUN_WORKER_SRC_GROUP_PROCESS_GROUP_H_
 #define DDPRUN_WORKER_SRC_GROUP_PROCESS_GROUP_H_
 
@@ -15,34 +15,33 @@
 
 namespace ddp::internal {
 
-// "gloo" or "nccl" for Options::backend. Throws ConfigError for an unknown name, and for nccl where
-// it was not built in or there is no CUDA device.
+// "gloo" or "nccl" for Options::backend. Throws ConfigError for an unknown name, and for nccl if it
+// is not built in or no CUDA device exists.
 std::string ChooseBackend(const std::string& wanted);
 
-// For Options::device, and makes it the current one. Throws ConfigError for an unknown name, for
-// what does not go with `backend` or is not there, and with nccl for a LOCAL_RANK beyond this
-// node's devices.
+// The device for Options::device, which becomes the current one. Throws ConfigError for an unknown
+// name, a missing device, a device that does not fit `backend`, and with nccl for a LOCAL_RANK
+// beyond the devices of this node.
 c10::Device ChooseDevice(const std::string& wanted, const std::string& backend,
                          const LaunchEnvironment& env);
 
 // The store of this generation: at rank 0's MASTER_PORT, or inside the process for a job of one.
-// Throws BindError on rank 0, CollectiveError elsewhere.
+// Throws BindError on rank 0, CollectiveError on other ranks.
 c10::intrusive_ptr<c10d::Store> MakeStore(const LaunchEnvironment& env, const Options& options);
 
-// Whether one group can be NCCL's for a GPU's tensors and Gloo's for the CPU's: not in 1.13.
+// One group can use NCCL for GPU tensors and Gloo for CPU tensors. False in 1.13.
 bool GroupsCarryBoth();
 
-// Where Gloo is to talk: over GLOO_SOCKET_IFNAME, or else the address towards rank 0. Throws
-// ConfigError.
+// The interface for Gloo: GLOO_SOCKET_IFNAME, else the address towards rank 0. Throws ConfigError.
 GlooDevices MakeGlooDevices(const LaunchEnvironment& env);
 
-// Tells the ranks that wait, or will wait, in WaitForAllRanks() that this one cannot join.
+// Tells the present and later callers of WaitForAllRanks() that this rank cannot join.
 void RefuseToJoin(const LaunchEnvironment& env, const std::string& reason, c10d::Store* store);
 
-// Returns once all ranks have called it, and has written `address`, of this rank, under
-// AddressKey(). Throws CollectiveError, which names the missing ranks, or the one that refused and
-// why; and ConfigError where ranks contradict each other in RANK, WORLD_SIZE, backend or kind of
-// device.
+// Writes the address of this rank, `address`, under AddressKey(), and returns once all ranks have
+// called it. Throws CollectiveError, which names the missing ranks, or the rank that refused and
+// its reason; throws ConfigError if ranks contradict each other in RANK, WORLD_SIZE, backend or
+// kind of device.
 void WaitForAllRanks(const LaunchEnvironment& env, const Options& options,
                      const std::string& backend, c10::Device device, const std::string& address,
                      c10d::Store* store);
@@ -50,17 +49,17 @@ void WaitForAllRanks(const LaunchEnvironment& env, const Options& options,
 struct Group {
   c10::intrusive_ptr<c10d::ProcessGroup> group;
   bool carries_cpu_tensors = false;
-  // Ends collectives that do not fail by themselves when a rank is lost; null: none are so, or
-  // nothing ends them. May throw and take long.
+  // Ends collectives that do not fail by themselves when a rank is lost. Null: all fail by
+  // themselves, or none can be ended. May throw and take long.
   std::function<void()> abort;
-  // Whether one has failed that nobody was told of; null: such a failure ends the process.
+  // A collective has failed and nobody was told; null: such a failure ends the process.
   std::function<bool()> failed;
-  // Before the group is destroyed while all is well; may throw. Null: nothing is to be done.
+  // Call it before the group is destroyed, if nothing has failed; may throw. Null: not needed.
   std::function<void()> leave;
 };
 
-// Connects the ranks, which are all there. With nccl, `gloo_devices` are for CPU tensors, where
-// GroupsCarryBoth().
+// Connects the ranks; all have joined already. With nccl and GroupsCarryBoth(), `gloo_devices` are
+// for CPU tensors.
 Group MakeGroup(const LaunchEnvironment& env, const Options& options, const std::string& backend,
                 c10::Device device, const GlooDevices& gloo_devices,
                 const c10::intrusive_ptr<c10d::Store>& store);

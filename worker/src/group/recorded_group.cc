@@ -16,7 +16,7 @@ namespace {
 std::uint64_t BytesOf(const std::vector<at::Tensor>& tensors) {
   std::int64_t bytes = 0;
   for (const at::Tensor& tensor : tensors) {
-    // A sparse tensor counts as a dense one: what it sends is known only when it does.
+    // A sparse tensor counts as a dense one: the size that it sends is not known in advance.
     if (tensor.defined()) {
       bytes += tensor.numel() * static_cast<std::int64_t>(tensor.dtype().itemsize());
     }
@@ -31,7 +31,7 @@ std::optional<std::uint32_t> BucketOf(ProgressOperation operation,
   return GradientBuckets::Process().Find(tensors.front());
 }
 
-// Null: this kind of work has none.
+// Null: this kind of work has no future.
 c10::intrusive_ptr<c10::ivalue::Future> FutureOf(const CollectiveRecord::WorkPtr& work) {
   try {
     return work->getFuture();
@@ -76,24 +76,23 @@ void CollectiveRecord::CompleteLater(Begun begun) {
     }
     return;
   }
-  begun.work.reset();  // it has the future, which has what follows
+  begun.work.reset();  // breaks a cycle: the work owns the future, and the future owns the callback
   future->addCallback([begun = std::move(begun)](c10::ivalue::Future& done) {
-    if (!done.hasError()) Complete(begun);  // what failed has not completed
+    if (!done.hasError()) Complete(begun);  // a failed collective has not completed
   });
 }
 
-// Works are asked without the lock: the driver may be slow to answer, and a thread that trains must
-// not wait for that.
+// Polls works without the lock: the driver may answer slowly, and training must not wait for it.
 void CollectiveRecord::TakeCompleted() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (!pending_.empty()) {
     const Begun first = pending_.front();
     lock.unlock();
     if (!first.work->isCompleted()) return;
-    // Not isSuccess(), which throws for works of NCCL from libtorch 2.11 on, if not before.
+    // Not isSuccess(): it throws for NCCL works, at the latest from libtorch 2.11 on.
     const bool succeeded = first.work->exception() == nullptr;
     lock.lock();
-    // Another thread may have looked as well.
+    // Another thread may have removed it meanwhile.
     if (pending_.empty() || pending_.front().work != first.work) continue;
     if (succeeded) Complete(first);
     pending_.pop_front();

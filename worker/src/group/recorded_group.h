@@ -1,5 +1,5 @@
-// A process group that records its collectives in the progress page, when they begin and when they
-// complete. These are the collectives of this library, of the Reducer, and of the program itself.
+// A process group that records the begin and the completion of its collectives in the progress
+// page: collectives of this library, of the Reducer, and of the program.
 #ifndef DDPRUN_WORKER_SRC_GROUP_RECORDED_GROUP_H_
 #define DDPRUN_WORKER_SRC_GROUP_RECORDED_GROUP_H_
 
@@ -20,20 +20,20 @@
 
 namespace ddp::internal {
 
-// What one process group tells. Any thread, but for the destructor.
+// The record of one process group. Any thread, except for the destructor.
 class CollectiveRecord {
  public:
   using WorkPtr = decltype(std::declval<c10d::ProcessGroup>().barrier());
   using Tensors = std::vector<at::Tensor>;
 
-  // `look_every`: how often works that do not tell when they complete are looked at while nothing
+  // `look_every`: how often works that do not report their completion are polled while nothing
   // moves.
   explicit CollectiveRecord(bool is_nccl,
                             std::chrono::milliseconds look_every = std::chrono::milliseconds(500))
       : is_nccl_(is_nccl), look_every_(look_every) {}
 
-  // Begins a collective by `begin`. `input` is what this rank gives. Throws CollectiveError where
-  // the agent has said LEAVE: the others are leaving too.
+  // Begins a collective by calling `begin`. `input`: what this rank contributes. Throws
+  // CollectiveError if the agent has sent LEAVE: the other ranks leave too.
   template <typename Begin>
   WorkPtr Record(ProgressOperation operation, const Tensors& input, Begin begin) {
     ThrowIfLeaving();
@@ -42,7 +42,7 @@ class CollectiveRecord {
     try {
       begun.work = begin();
     } catch (...) {
-      Complete(begun);  // it was refused: nobody waits in it
+      Complete(begun);  // it was refused: no rank waits in it
       throw;
     }
     WorkPtr work = begun.work;
@@ -65,9 +65,9 @@ class CollectiveRecord {
   Begun Enter(ProgressOperation operation, const Tensors& input);
   static void Complete(const Begun& begun);
   void CompleteLater(Begun begun);
-  // Takes the works from pending_ that have completed.
+  // Removes completed works from pending_.
   void TakeCompleted();
-  // looker_: until the end.
+  // looker_'s loop, until its end.
   void LookWhileNothingMoves(const std::stop_token& stop);
 
   const bool is_nccl_;
@@ -75,27 +75,27 @@ class CollectiveRecord {
   std::mutex mutex_;
   std::condition_variable_any ends_;
   // Guarded by mutex_.
-  std::optional<std::size_t> group_;  // Progress's number of it, since the first collective
-  std::deque<Begun> pending_;         // works whose future does not tell when they complete
+  std::optional<std::size_t> group_;  // its number in Progress, since the first collective
+  std::deque<Begun> pending_;         // works whose future does not report completion
 
-  std::jthread looker_;  // since there was such a work; the last member: ends before all others
+  std::jthread looker_;  // runs since the first such work; the last member: ends before all others
 };
 
-// `Base` is the class whose collectives these are. 1.13: Gloo's or NCCL's, which are process groups
-// (and c10d::Logger takes them for what their name says). 2.x: c10d::ProcessGroup, which has those
-// as backends.
+// `Base`: the class whose collectives are recorded. In 1.13 it is Gloo's or NCCL's class, which are
+// process groups; c10d::Logger reads their name. In 2.x it is c10d::ProcessGroup, which has Gloo
+// and NCCL as backends.
 //
-// Collectives are numbered as they begin, which is the same on all ranks. Of messages between two
-// ranks it is only told that something went on.
+// Collectives are numbered in the order in which they begin, which is the same on all ranks. A
+// message between two ranks only counts as a move.
 //
-// That a collective of Gloo has completed is known by a callback of its future: it runs on Gloo's
-// own thread as soon as the data is there, before wait() returns, and also where nobody waits yet.
-// NCCL's futures are complete as soon as the GPU has been told what to do. So its collectives are
-// looked at when the next one begins. A rank that begins none, as in a loop, would look as if it
-// waited in the last one. Therefore a thread looks, too, but only while nothing in this process
-// moves, so never beside a training that goes on. ProcessGroupNCCL's watchdog asks the same works
-// from a thread of its own. Other ways: the agent cannot look itself, and no thread of this process
-// listens to it; a callback in the GPU's stream would hold up that stream.
+// A callback of its future tells that a Gloo collective has completed. It runs on Gloo's own thread
+// as soon as the data has arrived, before wait() returns, even if nobody waits yet. NCCL's futures
+// complete as soon as the GPU has its orders. So NCCL's works are polled when the next collective
+// begins. A rank that begins none, for example in an endless loop, would seem to wait in the last
+// one. Therefore a thread polls too, but only while nothing in this process moves, so never during
+// normal training. ProcessGroupNCCL's watchdog polls the same works from its own thread. Rejected
+// alternatives: the agent cannot poll, and no thread of this process listens to it; a callback in
+// the GPU's stream would delay that stream.
 template <typename Base>
 class RecordedGroup final : public Base {
  public:

@@ -11,7 +11,7 @@
 namespace ddp::internal {
 namespace {
 
-// Of one group. Its threads may outlive the group, and the static objects of the process.
+// The state of one group. Its threads may outlive the group and the static objects of the process.
 struct Fate {
   std::atomic<bool> lost{false};
   std::mutex mutex;
@@ -31,7 +31,7 @@ struct Fate {
   }
 };
 
-// The fate of the newest group. Never destroyed: it is asked until the very end.
+// The newest group. Never destroyed: GroupIsLost() may be called until the process ends.
 struct Newest {
   std::mutex mutex;
   std::shared_ptr<Fate> fate = std::make_shared<Fate>();  // guarded by mutex
@@ -53,7 +53,7 @@ void CarryOut(const std::shared_ptr<Fate>& fate, const LossPlan& plan) {
     try {
       abort();
     } catch (const std::exception&) {
-      // Then it is the end of the process that ends the wait.
+      // The end of the process then ends the wait.
     }
   }).detach();
   if (!fate->IsToldWithin(plan.patience)) plan.end();
@@ -69,7 +69,7 @@ void NoteNewGroup() {
 void ActWhenLost(RankFailureDetector* detector, LossPlan plan) {
   if (detector == nullptr || plan.abort == nullptr) return;
   detector->WatchForLoss([fate = Current(), plan = std::move(plan)] {
-    fate->lost = true;  // first: whoever sees the end of a kernel knows what it is worth
+    fate->lost = true;  // first: a thread whose kernel ends must see that the group is lost
     std::thread([fate, plan] { CarryOut(fate, plan); }).detach();
   });
 }

@@ -1,9 +1,9 @@
-// What becomes of this process when a rank is lost whose end the collectives do not notice.
+// Ends this process's collectives, or the process, when a rank is lost and they do not notice.
 //
-// Collectives of Gloo fail by themselves then. NCCL's do not: a kernel waits for the lost rank for
-// ever, and nothing throws. They are aborted instead; that ends the kernels, and leaves in their
-// tensors whatever was there. What would go on from such tensors asks here first. And should even
-// that not help, as when a thread is in the driver for good, the process is ended.
+// Gloo's collectives fail by themselves then. NCCL's do not: a kernel waits for the lost rank for
+// ever, and nothing throws. So they are aborted. That ends the kernels and leaves arbitrary values
+// in their tensors; code that would use such a tensor asks GroupIsLost() first. If an abort does
+// not help either, for example because a thread is stuck in the driver, the process is ended.
 #ifndef DDPRUN_WORKER_SRC_PEERS_LOST_GROUP_H_
 #define DDPRUN_WORKER_SRC_PEERS_LOST_GROUP_H_
 
@@ -15,36 +15,35 @@
 namespace ddp::internal {
 
 struct LossPlan {
-  std::function<void()> abort;  // ends the collectives; may throw, and may never return
-  std::function<void()> end;    // ends the process, and says why
-  // For this process to throw by itself, before anything is aborted under its hands; and then,
-  // before it is ended.
+  std::function<void()> abort;  // ends the collectives; may throw, may never return
+  std::function<void()> end;    // ends the process with an error message
+  // `grace`: time for this process to throw by itself, before anything is aborted. `patience`: then
+  // the time from the abort until the process is ended.
   std::chrono::milliseconds grace{1000};
   std::chrono::milliseconds patience{10000};
 };
 
-// A new group, which is well.
+// A new group begins, and nothing is lost in it.
 void NoteNewGroup();
 
-// From now on the group counts as lost when `failed` says so. NoteEnd() destroys it.
+// From now on the group also counts as lost if `failed` returns true. NoteEnd() destroys `failed`.
 void WatchForFailure(std::function<bool()> failed);
 
-// The group's collectives are about to be ended, because this process leaves it. Any thread.
+// This process leaves the group, and the group's collectives are about to be ended. Any thread.
 void NoteLeft();
 
-// Has the plan carried out, on threads of its own, when a rank is lost. `detector` may be null:
-// then nobody tells, and NCCL's own watchdog is left.
+// Carries out the plan on its own threads when a rank is lost. `detector` may be null: then the
+// loss is not noticed here, and only NCCL's own watchdog remains.
 void ActWhenLost(RankFailureDetector* detector, LossPlan plan);
 
-// From when this is known, which is before anything is aborted. Any thread.
+// True once the loss is known, which is before anything is aborted. Any thread.
 bool GroupIsLost();
 
-// The program has been told of the loss: the rest of the plan is not carried out. Does nothing
-// before a loss. Any thread.
+// The program knows of the loss: the rest of the plan is not carried out. Does nothing before a
+// loss. Any thread.
 void NoteLossReported();
 
-// This process ends, or needs the group no more: whatever is lost from now on, no plan is carried
-// out. Any thread.
+// This process ends, or needs the group no longer: later losses start no plan. Any thread.
 void NoteEnd();
 
 }  // namespace ddp::internal

@@ -13,7 +13,7 @@ namespace {
 
 using State = PeerReport::State;
 
-constexpr std::size_t kMostNamed = 8;  // of those of which the same is said
+constexpr std::size_t kMostNamed = 8;  // per group of ranks with the same report
 
 // "rank 1", "ranks 1, 2 and 5", "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 92 more"
 std::string Names(const std::vector<int>& ranks) {

@@ -1,4 +1,4 @@
-// What is known about each rank when a collective has failed, and whom that makes the cause. Pure.
+// Reports of all ranks after a collective failed, and the cause that follows from them. Pure.
 #ifndef DDPRUN_WORKER_SRC_PEERS_PEER_REPORT_H_
 #define DDPRUN_WORKER_SRC_PEERS_PEER_REPORT_H_
 
@@ -11,9 +11,9 @@ namespace ddp::internal {
 struct PeerReport {
   enum class State {
     kSilent,    // no answer
-    kAnswered,  // `text` is what it does (Activity::what), for `age`
+    kAnswered,  // `text`: what it is doing (Activity::what), for `age`
     kFailed,    // it ended with the error `text`
-    kEnded,     // it ended without a word
+    kEnded,     // it ended without an error or BYE
     kLeft,      // it ended well
   };
   State state = State::kSilent;
@@ -21,8 +21,9 @@ struct PeerReport {
   std::chrono::milliseconds age{0};
 };
 
-// One or more sentences: the ranks that failed, ended, left or do not answer, and those that are
-// elsewhere than `asking_rank`, whose collective failed; then how many are where that one is.
+// One or more sentences: first the ranks that failed, ended, left or do not answer, and the ranks
+// that are elsewhere than `asking_rank`, whose collective failed; then how many ranks are where
+// `asking_rank` is.
 std::string NameTheCause(const std::vector<PeerReport>& ranks, int asking_rank);
 
 }  // namespace ddp::internal

@@ -31,7 +31,7 @@ using State = PeerReport::State;
 
 constexpr int kWelcomeMs = 2000;
 constexpr std::size_t kMostUnknownConnections = 64;  // connections that have not said HELLO
-constexpr milliseconds kSlack(500);                  // for the way of an answer
+constexpr milliseconds kSlack(500);                  // for an answer to travel
 
 // Splits off the first word.
 std::string_view NextWord(std::string_view* text) {
@@ -49,7 +49,7 @@ std::optional<int> Number(std::string_view text, int low, int high) {
   return value;
 }
 
-// Never blocks, never raises SIGPIPE; what cannot be sent is lost.
+// Never blocks, never raises SIGPIPE. Drops what cannot be sent at once.
 void Send(int fd, std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
   if (text.size() >= kMaxPeerLine) text.resize(kMaxPeerLine - 1);
@@ -58,7 +58,7 @@ void Send(int fd, std::string text) {
       send(fd, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-// The hub knows this rank once it has said so; nothing that happens later is missed.
+// After WELCOME the hub knows this rank, so it notices every later event.
 void WaitForWelcome(int fd, const std::string& welcome) {
   std::string line;
   pollfd ready = {fd, POLLIN, 0};
@@ -75,8 +75,8 @@ void WaitForWelcome(int fd, const std::string& welcome) {
 
 struct RankFailureDetector::Line {
   ddprun::UniqueFd socket;
-  int rank = -1;                          // at the other end; -1 until it has said
-  steady_clock::time_point hello_before;  // until then
+  int rank = -1;                          // of the other end; -1 before its HELLO
+  steady_clock::time_point hello_before;  // deadline of its HELLO
   std::string unread;
   bool closed = false;
 };
@@ -115,7 +115,7 @@ RankFailureDetector::RankFailureDetector(const std::string& host, const std::str
   Start();
 }
 
-// Signals are for the program's own threads.
+// The thread blocks all signals: they are for the program's own threads.
 void RankFailureDetector::Start() {
   wake_ = ddprun::UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_.valid()) ThrowErrno("eventfd");
@@ -229,12 +229,12 @@ void RankFailureDetector::CutOffStrangers() {
   const auto now = steady_clock::now();
   for (const auto& line : lines_) {
     if (line->rank >= 0 || now < line->hello_before) continue;
-    Receive(line.get());  // this thread may be the one that is late
+    Receive(line.get());  // this thread may be late, not the peer
     if (line->rank < 0) line->closed = true;
   }
 }
 
-// False: the owner wants the thread to end.
+// False: the owner asks the thread to end.
 bool RankFailureDetector::ServeRequests() {
   std::uint64_t count = 0;
   [[maybe_unused]] const ssize_t taken = read(wake_.get(), &count, sizeof(count));
@@ -308,7 +308,7 @@ void RankFailureDetector::HandleLine(Line* from, const std::string& text) {
     BeginAsking(from->rank);
   } else if (verb == "AT") {
     const std::string_view age = NextWord(&rest);
-    // It may still be there for a moment after it said that it failed.
+    // A rank that reported its failure or its end may still be alive for a moment.
     if (report.state == State::kFailed || report.state == State::kLeft) return;
     report = {State::kAnswered, std::string(rest),
               milliseconds(Number(age, 0, std::numeric_limits<int>::max()).value_or(0))};
@@ -338,7 +338,7 @@ void RankFailureDetector::HandleHello(Line* from, const std::string& text) {
       known ? Number(NextWord(&rest), 1, world_size_ - 1) : std::nullopt;
   const std::string number(rest.substr(0, rest.find(' ')));
   const std::string proof = rest.empty() ? "" : " " + std::string(rest);
-  // An eavesdropper could repeat what a rank has said.
+  // Refuse a second HELLO: an eavesdropper could repeat the first one.
   const bool twice = rank && !secret_.empty() && greeted_.contains(*rank);
   if (!rank || twice || !IsEqualProof(proof, HelloProof(*rank, number))) {
     from->closed = true;
@@ -377,7 +377,7 @@ void RankFailureDetector::BeginAsking(int asking_rank) {
   if (inquiry_.has_value()) return;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (cause_.has_value()) return;  // all ranks have it
+    if (cause_.has_value()) return;  // all ranks know the cause already
   }
   inquiry_ = {asking_rank, steady_clock::now() + kPeerPatience};
   const Activity activity = where_();
@@ -419,7 +419,7 @@ void RankFailureDetector::NoticeLoss() {
   if (on_loss != nullptr) on_loss();
 }
 
-// The first conclusion stands: what ranks do after it follows from it.
+// The first conclusion is final: later events are its consequences.
 void RankFailureDetector::Conclude(const std::string& cause) {
   inquiry_.reset();
   {
@@ -440,7 +440,7 @@ struct Shared {
   std::shared_ptr<RankFailureDetector> detector;  // guarded by mutex
 };
 
-// Never destroyed: errors are reported until the very end.
+// Never destroyed: errors are reported until the process ends.
 Shared& OfProcess() {
   static Shared* const shared = new Shared;
   return *shared;

@@ -1,10 +1,10 @@
-// Finds out which rank failed, and why, when a collective fails: collectives themselves do not
-// tell. The ranks have connections of their own for it.
+// Finds out which rank failed, and why, when a collective fails. Collectives do not tell, so the
+// ranks have extra connections for it.
 //
-// Rank 0 listens; every other rank keeps one connection to it, on which nothing is said while all
-// is well. A rank whose collective failed asks; rank 0 asks everyone what they are doing, sees
-// whose connection has ended, and tells all ranks the same answer. Best effort: a job whose ranks
-// cannot connect here trains all the same, and its errors name fewer causes.
+// Rank 0 listens, and every other rank keeps one connection to it. While all is well, nothing is
+// sent. A rank whose collective failed asks; rank 0 asks every rank what it is doing, sees whose
+// connection has ended, and sends all ranks the same answer. Best effort: if ranks cannot connect
+// here, the job still trains, and its errors name fewer causes.
 //
 //   rank → 0   HELLO <token> <rank>      first line; with a secret + " <number> <proof>"
 //              ASK                       a collective failed here
@@ -16,8 +16,8 @@
 //              CAUSE <text>              what is known; the last word
 //              LOST                      a rank has failed, or ended without BYE: WatchForLoss()
 //
-// With a secret, both show that they know it, each in answer to a random number of the other: the
-// token is rank 0's. A rank says HELLO once; another one for the same rank is turned away.
+// With a secret, both ends prove that they know it: each answers a random number of the other. Rank
+// 0's number is the token. A rank sends HELLO once; a second HELLO for the same rank is refused.
 //
 // Lines end in \n and are at most kMaxPeerLine bytes long; longer text is cut.
 #ifndef DDPRUN_WORKER_SRC_PEERS_RANK_FAILURE_DETECTOR_H_
@@ -43,62 +43,61 @@ namespace ddp::internal {
 
 inline constexpr std::size_t kMaxPeerLine = 2000;
 
-// How long rank 0 waits for answers; a rank that has none by then is called silent.
+// How long rank 0 waits for answers. A rank without an answer by then is reported as silent.
 inline constexpr std::chrono::milliseconds kPeerPatience(1000);
 
-// Who connects to rank 0 and has not said by then which rank it is, is cut off: its place is for a
-// rank.
+// Rank 0 closes a connection without a HELLO after this time, because the number of such
+// connections is limited.
 inline constexpr std::chrono::milliseconds kHelloPatience(5000);
 
-// One rank's end of it. Ask(), KnownCause() and ReportError() from any thread; the rest from its
-// owner's.
+// One rank's part. Any thread may call Ask(), KnownCause() and ReportError(); only the owner's
+// thread calls the rest.
 class RankFailureDetector {
  public:
   using Where = std::function<Activity()>;  // called on a thread of this class
 
-  // Rank 0's: listens at every address of this host, any port. `secret`: of all ranks; empty: who
-  // knows the token is believed. Throws std::system_error.
+  // Rank 0: listens at every address of this host, on any port. `secret`: the common secret of all
+  // ranks; empty: the token is enough. Throws std::system_error.
   RankFailureDetector(int world_size, Where where, std::string secret = "");
-  // The others': connects to rank 0 at `host`; `contact` is what rank 0's contact() says. Throws
-  // std::runtime_error where that fails, or takes more than a few seconds.
+  // Other ranks: connects to rank 0 at `host`; `contact` is contact() of rank 0. Throws
+  // std::runtime_error if that fails or takes more than a few seconds.
   RankFailureDetector(const std::string& host, const std::string& contact, int rank, int world_size,
                       Where where, std::string secret = "");
-  // Says BYE; waits for nobody.
+  // Sends BYE; does not wait.
   ~RankFailureDetector();
   RankFailureDetector(const RankFailureDetector&) = delete;
   RankFailureDetector& operator=(const RankFailureDetector&) = delete;
 
   const std::string& contact() const { return contact_; }  // "<port> <token>"
 
-  // What is known about why a collective failed, as one or more sentences; empty if nothing is.
-  // Takes little more than kPeerPatience at most, and far less when every rank answers or has
-  // ended.
+  // Why a collective failed, as far as known: one or more sentences, or empty. Takes at most little
+  // more than kPeerPatience, and far less if every rank answers or has ended.
   std::string Ask();
 
-  // What is known without asking: what another rank found out, or the end of rank 0.
+  // The cause that is known already: an earlier conclusion, or the end of rank 0. Asks nobody.
   std::string KnownCause();
 
   // Tells the others why this process is about to end.
   void ReportError(const std::string& text);
 
-  // For ranks that wait for what does not fail by itself when another one is lost: a collective of
-  // NCCL, a neighbour's memory in a restore. All of them call this once they are connected: from
-  // then on each is told at once, though nobody asks, when a rank fails or ends without BYE (a
-  // crash, but also exit() past its Context). Then `on_loss` is called, once, on a thread of this
-  // class or here and now; it must not wait. Null: KnownCause() is enough, and what was to be
-  // called before still is. A host that is gone without a word is noticed after some 10 s.
+  // For waits that do not fail by themselves when another rank is lost: an NCCL collective, or a
+  // neighbour's memory in a restore. All ranks call this once they are connected. From then on each
+  // rank is told at once, without asking, when a rank fails or ends without BYE: a crash, or exit()
+  // past its Context. Then `on_loss` is called once, on a thread of this class or within this call;
+  // it must not wait. Null: KnownCause() is enough, and an earlier `on_loss` stays. A host that
+  // disappears silently is noticed after about 10 s.
   void WatchForLoss(std::function<void()> on_loss);
 
  private:
-  struct Line;  // a connection and its unfinished line
+  struct Line;  // a connection and its unfinished input
 
-  // The hub has asked all ranks what they are doing.
+  // The hub (rank 0) has asked all ranks what they are doing.
   struct Inquiry {
     int asking_rank = 0;
     std::chrono::steady_clock::time_point deadline;
   };
 
-  // From the owner to the thread, which takes them all at once. All but `stop` are the hub's.
+  // From the owner to the thread, which takes all at once. Only `stop` is not for the hub alone.
   struct Requests {
     bool stop = false;
     bool ask = false;
@@ -107,14 +106,14 @@ class RankFailureDetector {
 
   struct LossWatch {
     bool on = false;
-    bool lost = false;              // a rank; noticed by the hub only if it watches
-    std::function<void()> on_loss;  // null: called, or there is none
+    bool lost = false;              // a rank is lost; the hub notices that only if `on`
+    std::function<void()> on_loss;  // null: was called, or not given
   };
 
   void Start();
   void Wake();
   void Run();
-  // When there is something to do though nobody says anything; max(): never.
+  // The next time at which work is due without any input; max(): never.
   std::chrono::steady_clock::time_point NextDeadline() const;
   void CutOffStrangers();
   bool ServeRequests();
@@ -122,7 +121,7 @@ class RankFailureDetector {
   void Receive(Line* line);
   void HandleLine(Line* from, const std::string& text);
   void HandleHello(Line* from, const std::string& text);
-  // The rest of HELLO and of WELCOME; empty where there is no secret.
+  // The proofs of HELLO and WELCOME; empty without a secret.
   std::string HelloProof(int rank, const std::string& number) const;
   std::string WelcomeProof(int rank, const std::string& number) const;
   void HandleEnd(Line* line);
@@ -143,14 +142,14 @@ class RankFailureDetector {
   const std::string secret_;
   std::string contact_;
   std::string token_;
-  ddprun::UniqueFd listener_;  // the hub's
+  ddprun::UniqueFd listener_;  // hub only
   ddprun::UniqueFd wake_;      // an eventfd
 
-  // The thread's alone.
-  std::vector<std::unique_ptr<Line>> lines_;  // of the hub: to the ranks; else one: to the hub
-  std::vector<PeerReport> reports_;           // the hub's, by rank
-  std::set<int> greeted_;                     // the hub's: ranks that have said HELLO
-  std::optional<Inquiry> inquiry_;            // the hub's, while answers are awaited
+  // Used by the thread only.
+  std::vector<std::unique_ptr<Line>> lines_;  // hub: one to each rank; other rank: one to the hub
+  std::vector<PeerReport> reports_;           // hub only; by rank
+  std::set<int> greeted_;                     // hub only: ranks that have sent HELLO
+  std::optional<Inquiry> inquiry_;            // hub only: set while answers are awaited
   bool hub_left_ = false;
 
   std::mutex mutex_;
@@ -164,7 +163,7 @@ class RankFailureDetector {
   std::thread thread_;  // the last member: runs while all others live
 };
 
-// The process's own, for errors that come up far from its Context; null where there is none.
+// The detector of this process, for errors that arise far from its Context; null: none.
 std::shared_ptr<RankFailureDetector> ProcessFailureDetector();
 void SetProcessFailureDetector(std::shared_ptr<RankFailureDetector> detector);
 

@@ -10,14 +10,14 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-constexpr double kSlower = 1.25;       // than the others, to become a straggler
-constexpr double kStillSlower = 1.15;  // to stay one
-// Below, it is the scheduler of the operating system, and nobody's loss.
+constexpr double kSlower = 1.25;       // times the others: becomes a straggler
+constexpr double kStillSlower = 1.15;  // times the others: remains one
+// A shorter difference comes from the operating system's scheduler and costs nobody anything.
 constexpr nanoseconds kLeastWait = std::chrono::milliseconds(1);
 constexpr int kWindows = 3;  // in a row, before anything changes
 
-// Of a time of each rank, the median without one rank. Of two in the middle it is the longer one:
-// who is as slow as half of the others is no straggler.
+// The median of the ranks' times without one rank. Of two middle values it is the longer one: a
+// rank as slow as half of the others is no straggler.
 class OthersMedian {
  public:
   OthersMedian(const std::vector<RankTimes>& ranks, nanoseconds RankTimes::*time) {
@@ -27,7 +27,7 @@ class OthersMedian {
     std::sort(sorted_.begin(), sorted_.end());
   }
 
-  // `own` is one of the times, and there is another one.
+  // `own` is one of the times, and at least one other exists.
   nanoseconds Without(nanoseconds own) const {
     const auto left_out = static_cast<std::size_t>(
         std::lower_bound(sorted_.begin(), sorted_.end(), own) - sorted_.begin());
@@ -58,7 +58,7 @@ std::string Milliseconds(nanoseconds time) {
 RankTimes Summarize(std::vector<nanoseconds> times) {
   if (times.empty()) return {};
   std::sort(times.begin(), times.end());
-  // Nothing is as short as the 0 that means nothing.
+  // 0 means "not measured", so a measured time is at least 1 ns.
   const auto at = [&](std::size_t index) { return std::max(times[index], nanoseconds(1)); };
   return {at(times.size() / 4), at(times.size() / 2)};
 }

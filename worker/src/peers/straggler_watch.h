@@ -1,15 +1,15 @@
-// Who keeps the other ranks waiting, by how long each rank computes on its own in each step. Pure.
+// Which rank keeps the others waiting, judged by its own computing time per step. Pure.
 //
-// A rank is slow in a window of steps if its quick steps, the first quartile, take 1.25 times as
-// long as the quick ones of the others, and longer than a step of the others typically takes, the
-// median; and a millisecond longer at least. What comes and goes, as a checkpoint, an evaluation,
-// or other programs on the machine, delays some steps of a window and leaves the quick ones quick;
-// what slows a rank down for good (a hot GPU, a slow disk under its data, a neighbour on its cores)
-// delays all of them. And where the others' steps take as long typically, nobody waits for this
-// rank.
+// A rank is slow in a window of steps if the first quartile of its step times (its quick steps) is
+// at least 1 ms longer than the first quartile of the others, 1.25 times as long, and longer than
+// the median step of the others. Temporary load, such as a checkpoint, an evaluation or another
+// program, delays some steps of a window and leaves the quick ones quick. A lasting cause (a hot
+// GPU, a slow disk under the data, a neighbour on the cores) delays all of them. If the median step
+// of the others takes as long, nobody waits for this rank.
 //
-// Three slow windows in a row make it a straggler, and three in a row that are not slow end that;
-// then the limit is 1.15, so that one that is just at it does not come and go.
+// Three slow windows in a row make a rank a straggler, and three windows in a row that are not slow
+// end that. For a straggler the limit is 1.15 instead of 1.25, so that a rank near it does not
+// alternate.
 #ifndef DDPRUN_WORKER_SRC_PEERS_STRAGGLER_WATCH_H_
 #define DDPRUN_WORKER_SRC_PEERS_STRAGGLER_WATCH_H_
 
@@ -22,7 +22,7 @@
 
 namespace ddp::internal {
 
-// Of the steps of a window.
+// Step times of one rank in a window.
 struct RankTimes {
   std::chrono::nanoseconds first_quartile{0};
   std::chrono::nanoseconds median{0};  // 0: nothing was measured
@@ -32,28 +32,28 @@ struct RankTimes {
 
 RankTimes Summarize(std::vector<std::chrono::nanoseconds> times);
 
-// One owner. Equal input gives equal output: every rank comes to the same result.
+// One owner. Equal input gives equal output, so every rank reaches the same verdict.
 class StragglerWatch {
  public:
   struct Verdict {
-    std::vector<Straggler> stragglers;  // slow in this window too; the longest time first
-    std::vector<int> ended;             // that are none since this window
+    std::vector<Straggler> stragglers;  // slow in this window as well; longest time first
+    std::vector<int> ended;             // ranks that stopped being stragglers with this window
   };
 
-  // `ranks`: of one window, in the order of the ranks, as many each time. Of a rank of which
-  // nothing was measured nothing new is known.
+  // `ranks`: the times of one window by rank, equally many in each call. A rank without measured
+  // times keeps its state.
   Verdict Judge(const std::vector<RankTimes>& ranks);
 
  private:
   struct Rank {
     bool straggles = false;
-    int contrary_windows = 0;  // in a row, that say otherwise
+    int contrary_windows = 0;  // in a row; they contradict `straggles`
   };
 
   std::vector<Rank> ranks_;
 };
 
-// "rank 3 (n2) keeps the others waiting: ...", a line without its end.
+// "rank 3 (n2) keeps the others waiting: ...", a line without a line break.
 std::string Describe(const Straggler& straggler, const std::string& host, int steps);
 
 }  // namespace ddp::internal

@@ -1,4 +1,4 @@
-// Why a training does not begin, though there is nothing that it could load.
+// Refuses to begin a training at step 0 although a state exists.
 #ifndef DDPRUN_WORKER_SRC_RESTORE_REFUSAL_H_
 #define DDPRUN_WORKER_SRC_RESTORE_REFUSAL_H_
 
@@ -10,8 +10,8 @@
 
 namespace ddp::internal {
 
-// Throws StateUnreadableError: there is a state, and it is not to be forgotten in silence.
-// `rejected`: what there is and cannot be loaded, each with the reason. `rank`: this one.
+// Throws StateUnreadableError: a state exists and must not be dropped silently. `rejected`: the
+// states that cannot be loaded, each with the reason. `rank`: this rank.
 [[noreturn]] void RefuseToBeginAnew(const std::optional<RestoreOrder>& order,
                                     const std::vector<std::string>& rejected, int rank);
 

@@ -26,14 +26,14 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kFirstPause{100};
-constexpr milliseconds kLongestPause{2000};  // others wait in a collective, whose timeout is longer
+constexpr milliseconds kLongestPause{2000};  // others wait in a collective with a longer timeout
 
-// Keys of what the source tells all ranks.
+// Keys of the messages to all ranks.
 constexpr char kWait[] = "wait";
 constexpr char kOver[] = "over";
 constexpr char kNothing[] = "nothing";
 
-// Empty for null. A path need not be UTF-8.
+// "" for null. A path need not be UTF-8.
 std::string ToText(const json& value) {
   return value.is_null() ? "" : value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
@@ -42,7 +42,7 @@ json ToJson(const InputFile::Identity& identity) {
   return {identity.device, identity.inode, identity.size};
 }
 
-// Null if this rank cannot open it, or it is another file of that name.
+// Null: this rank cannot open it, or the name belongs to another file here.
 std::shared_ptr<InputFile> OpenSame(const std::string& path, const json& identity) {
   try {
     auto file = std::make_shared<InputFile>(path);
@@ -82,7 +82,7 @@ std::vector<json> StateSearch::AskNodes(const std::function<json()>& look) {
   }
 }
 
-// Any node's may hold the newest state.
+// The folder of any node may hold the newest state.
 void StateSearch::ListFolders() {
   AskNodes([this] {
     json mine = nullptr;
@@ -95,7 +95,7 @@ void StateSearch::ListFolders() {
 }
 
 json StateSearch::LookForDamaged() {
-  if (Leads()) return nullptr;  // it has looked
+  if (Leads()) return nullptr;  // the source has looked already
   CheckpointSearch files(ctx_.rank(), where_.folders, where_.highest_step, where_.folder_errors,
                          {/*rename=*/false});
   switch (files.Next()) {
@@ -141,7 +141,7 @@ json StateSearch::Postpone(const Unavailable& what) {
   return {{kWait, true}};
 }
 
-// What the other ranks must know of the source's next file.
+// Describes the source's next file for the other ranks.
 json StateSearch::Propose() {
   CheckpointSearch& files = *files_;
   for (;;) {

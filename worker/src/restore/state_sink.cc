@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kSmallBytes = std::size_t{256} << 10;   // tensors that may share a chunk
 constexpr std::size_t kCachedBytes = std::size_t{128} << 10;  // hashed, then copied
 
-constexpr std::size_t kPieceBytes = kMaxChunkBytes;  // copied to a GPU at once
+constexpr std::size_t kPieceBytes = kMaxChunkBytes;  // per copy to a GPU
 
 bool IsInPlace(const StatePart& part) { return part.to.is_cpu() && part.to.is_contiguous(); }
 bool IsInPieces(const StatePart& part) { return !part.to.is_cpu() && part.to.is_contiguous(); }
@@ -29,7 +29,7 @@ bool IsInPieces(const StatePart& part) { return !part.to.is_cpu() && part.to.is_
 std::vector<StateChunk> ChunksOf(const std::vector<StatePart>& parts) {
   std::vector<StateChunk> chunks;
   std::size_t offset = 0;
-  bool open = false;  // the last chunk may get more
+  bool open = false;  // the last chunk may take more parts
   for (const StatePart& part : parts) {
     const bool small = part.bytes < kSmallBytes;
     if (open && small && chunks.back().bytes + part.bytes <= kSmallBytes) {
@@ -88,7 +88,7 @@ void StateSink::Finish() {
 }
 
 std::byte* StateSink::Place(const StateChunk& chunk) const {
-  // The last part that begins there or before; those without bytes come before it.
+  // The last part that begins at this offset or before. Empty parts come before it.
   const auto after = std::upper_bound(offsets_.begin(), offsets_.end(), chunk.offset);
   if (after == offsets_.begin()) return nullptr;
   const auto index = static_cast<std::size_t>(after - offsets_.begin()) - 1;
@@ -118,7 +118,7 @@ void StateSink::Take(const std::byte* data, std::size_t size) {
     const bool in_pieces = to_ == nullptr && whole_.defined();
     const std::size_t piece =
         std::min({size, parts_[next_].bytes - taken_, in_pieces ? kPieceBytes : kCachedBytes});
-    hash_.Update(data, piece);  // first: the copy then has it from the cache
+    hash_.Update(data, piece);  // first: the copy then reads from the cache
     if (in_pieces) {
       ToDevice(data, piece);
     } else if (to_ != nullptr && to_ + taken_ != data) {

@@ -1,4 +1,4 @@
-// Where the bytes of a state go on one rank: into the tensors that they are of.
+// Puts the bytes of a state into the tensors of one rank.
 #ifndef DDPRUN_WORKER_SRC_RESTORE_STATE_SINK_H_
 #define DDPRUN_WORKER_SRC_RESTORE_STATE_SINK_H_
 
@@ -17,24 +17,23 @@ struct StatePart {
   std::string name;
   std::string hash;  // XXH3-64, as HashText()
   std::size_t bytes = 0;
-  torch::Tensor to;  // of so many bytes, anywhere; undefined: nobody wants them
+  torch::Tensor to;  // has `bytes` bytes, on any device; undefined: not wanted
 };
 
-// A piece of a state that travels as one message.
+// A piece of a state, sent as one message.
 struct StateChunk {
   std::size_t offset = 0;
   std::size_t bytes = 0;
 };
 
-// The same on all ranks: at most kMaxChunkBytes each, so that a chunk is still in the cache when it
-// is hashed or sent on; none with bytes of two tensors but where those are small.
+// The chunks of a state, the same on all ranks. A chunk has at most kMaxChunkBytes, so that it is
+// still in the cache when it is hashed or sent on. Only small tensors share a chunk.
 inline constexpr std::size_t kMaxChunkBytes = std::size_t{1} << 19;
 std::vector<StateChunk> ChunksOf(const std::vector<StatePart>& parts);
 
-// Takes the bytes of all parts, in order, and hashes them on the way.
-// A part whose tensor is contiguous in the CPU's memory is written in place; what is contiguous on
-// a GPU gets its bytes by way of a little pinned memory; another one is put together first, one at
-// a time.
+// Takes the bytes of all parts in order, and hashes them on the way. A part whose tensor is
+// contiguous in CPU memory is written in place. A tensor that is contiguous on a GPU is copied
+// through a little pinned memory. Any other tensor is assembled first, one at a time.
 class StateSink {
  public:
   explicit StateSink(std::vector<StatePart> parts);
@@ -43,13 +42,13 @@ class StateSink {
 
   std::size_t bytes() const { return bytes_; }
 
-  // Where the chunk lies in the end, if that is in one piece; else null. Whoever writes there
+  // The final address of the chunk if it is in one piece, else null. A caller that writes there
   // passes the same address to Take().
   std::byte* Place(const StateChunk& chunk) const;
 
   void Take(const std::byte* data, std::size_t size);
 
-  // The first part that is not what its hash says, or nothing. After all bytes.
+  // Call it after all bytes: the first part that does not match its hash, or "".
   const std::string& damaged() const { return damaged_; }
 
  private:
@@ -61,11 +60,11 @@ class StateSink {
   const std::vector<StatePart> parts_;
   std::vector<std::size_t> offsets_;  // of the parts
   std::size_t bytes_ = 0;
-  std::size_t next_ = 0;     // part
-  std::size_t taken_ = 0;    // of it
-  std::byte* to_ = nullptr;  // its memory; null: on a GPU, or nobody wants it
-  torch::Tensor whole_;      // owns that, or is the part's own; undefined: nobody wants it
-  torch::Tensor pinned_;     // on the way to a GPU; undefined until it is needed
+  std::size_t next_ = 0;     // index of the present part
+  std::size_t taken_ = 0;    // bytes of the present part taken so far
+  std::byte* to_ = nullptr;  // memory of the present part; null: on a GPU, or not wanted
+  torch::Tensor whole_;      // owns that memory, or is the part's tensor; undefined: not wanted
+  torch::Tensor pinned_;     // staging for a GPU; undefined until it is needed
   Xxh3Stream hash_;
   std::string damaged_;
 };

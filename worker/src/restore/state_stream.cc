@@ -31,7 +31,7 @@
 namespace ddp::internal {
 namespace {
 
-constexpr std::size_t kPlaces = 8;  // chunks under way in a ring
+constexpr std::size_t kPlaces = 8;  // chunks in flight in a ring
 constexpr std::chrono::seconds kConnectPatience(60);
 
 std::size_t LargestOf(const std::vector<StateChunk>& chunks) {
@@ -47,7 +47,7 @@ std::string RingPath(const Context& ctx) {
          std::to_string(ctx.rank());
 }
 
-// Who shares memory with whom: agreed by all ranks, since a rank that cannot needs another route.
+// Which ranks share memory. All ranks agree on it: a rank that cannot share needs another route.
 class Neighbours {
  public:
   Neighbours(const Context& ctx, int source, bool has_file, const ChunkRing::Shape& shape)
@@ -61,7 +61,7 @@ class Neighbours {
   }
 
   StateRoute route() const { return MakeStateRoute(ranks_, source_, ctx_.rank()); }
-  // Whether the state has to go to another node, or to a rank that shares no memory; all know.
+  // The state has to go to another node, or to a rank that shares no memory. The same on all ranks.
   bool HasNetwork() const { return !MakeStateRoute(ranks_, source_, source_).children.empty(); }
   ChunkRing* ring() { return ring_ ? &*ring_ : nullptr; }
 
@@ -80,7 +80,7 @@ class Neighbours {
     const StateRoute mine = route();
     const bool leads = !mine.followers.empty();
     bool wanted = leads || mine.leader != ctx_.rank();
-    // One rank alone cannot know whether anybody needs a ring, but all know the same.
+    // Whether any rank needs a ring: all ranks compute the same from the common table.
     bool any = false;
     for (int rank = 0; rank < ctx_.world_size(); ++rank) {
       any = any || !MakeStateRoute(ranks_, source_, rank).followers.empty();
@@ -99,7 +99,7 @@ class Neighbours {
     bool works = !wanted || leads ? !leads || ring_.has_value() : false;
     if (wanted && !leads) works = Follow(mine, paths);
     const std::vector<std::int64_t> all = Gather({works ? 1 : 0, 0});
-    if (leads && !path.empty()) unlink(path.c_str());  // all have it open who ever will
+    if (leads && !path.empty()) unlink(path.c_str());  // every rank that will open it has opened it
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
       if (all[2 * i] == 0) GoAlone(ranks_[i].node);
     }
@@ -139,9 +139,9 @@ class Neighbours {
   std::optional<ChunkRing> ring_;
 };
 
-// The source's, and its neighbours' who read the file too: chunk by chunk into their tensors, and
-// to the children (`links`: null where there are none) while it is still in the cache. After a
-// fault zeros take the place of what is left: others wait for it.
+// For the source and for ranks of its node that read the file: reads chunk by chunk into their
+// tensors, and sends each chunk to the children while it is in the cache (`links` null: no
+// children). After a fault it sends zeros, because other ranks wait for the bytes.
 std::optional<StreamFault> ReadFile(const FoundState& state, const std::vector<StateChunk>& chunks,
                                     StateLinks* links, StateSink* sink) {
   std::vector<std::byte> bytes(LargestOf(chunks));
@@ -161,8 +161,7 @@ std::optional<StreamFault> ReadFile(const FoundState& state, const std::vector<S
   return fault;
 }
 
-// What fails on a rank that this one is not connected with reaches it over the ranks' own line
-// only.
+// A failure of a rank without a connection to this one is known only through the failure detector.
 void ThrowIfAnotherFailed() {
   const auto detector = ProcessFailureDetector();
   if (detector != nullptr && !detector->KnownCause().empty()) {
@@ -170,7 +169,7 @@ void ThrowIfAnotherFailed() {
   }
 }
 
-// `wait(patience)`, which says whether what it waited for has come, in slices.
+// Calls `wait(patience)` in slices until it returns true.
 template <typename Wait>
 void WaitForNeighbour(const Context& ctx, const Wait& wait) {
   constexpr std::chrono::milliseconds kBetweenChecks(200);
@@ -183,11 +182,11 @@ void WaitForNeighbour(const Context& ctx, const Wait& wait) {
   }
 }
 
-// A leader's: from its parent to its children, its followers, and its own tensors. `ring`: null
-// where nobody follows.
+// For a leader: from its parent to its children, its followers, and its own tensors. `ring` null:
+// no followers.
 void Relay(const Context& ctx, const std::vector<StateChunk>& chunks, ChunkRing* ring,
            StateLinks* links, StateSink* sink) {
-  std::vector<std::byte> own;  // for what is not received where it lies in the end
+  std::vector<std::byte> own;  // for chunks that are not received in place
   for (std::size_t i = 0; i < chunks.size(); ++i) {
     const StateChunk& chunk = chunks[i];
     std::byte* data = ring == nullptr ? sink->Place(chunk) : nullptr;
@@ -219,10 +218,10 @@ std::string AddressOfRank(const Context& ctx, int rank) {
   return {bytes.begin(), bytes.end()};
 }
 
-// Returns what is wrong with the file, on a rank that has read it.
+// On a rank that has read the file: returns what is wrong with it.
 std::optional<StreamFault> Stream(const Context& ctx, const FoundState& state,
                                   const std::vector<StateChunk>& chunks, StateSink* sink) {
-  // Who waits for a ring has no connection that ends with its neighbour.
+  // A rank that waits for a ring has no connection that would end with its neighbour.
   if (const auto detector = ProcessFailureDetector()) detector->WatchForLoss(nullptr);
   ChunkRing::Shape shape;
   shape.places = std::min(kPlaces, chunks.size());
@@ -259,7 +258,7 @@ std::optional<StreamFault> Stream(const Context& ctx, const FoundState& state,
   return fault;
 }
 
-// What a rank tells the others of its part; empty: all is well.
+// What a rank tells the others of its part; empty: no fault.
 std::string ToText(const std::optional<StreamFault>& fault, const std::string& damaged_tensor) {
   if (!fault && damaged_tensor.empty()) return "";
   nlohmann::json report = {{"tensor", damaged_tensor}};
@@ -281,7 +280,7 @@ std::optional<StreamFault> StreamState(const Context& ctx, const FoundState& sta
   const auto own = ctx.world_size() == 1 ? ReadFile(state, chunks, nullptr, &sink)
                                          : Stream(ctx, state, chunks, &sink);
   std::optional<StreamFault> fault;
-  std::string first;  // tensor that is not what its hash says
+  std::string first;  // the first tensor that does not match its hash
   int first_rank = 0;
   const std::vector<std::string> all = all_gather_object(ctx, ToText(own, sink.damaged()));
   for (int rank = static_cast<int>(all.size()) - 1; rank >= 0; --rank) {

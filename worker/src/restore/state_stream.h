@@ -1,4 +1,4 @@
-// Carries the bytes of a state from the rank that has it into the tensors of all ranks.
+// Sends the bytes of a state from the rank that has it into the tensors of all ranks.
 #ifndef DDPRUN_WORKER_SRC_RESTORE_STATE_STREAM_H_
 #define DDPRUN_WORKER_SRC_RESTORE_STATE_STREAM_H_
 
@@ -14,19 +14,19 @@
 
 namespace ddp::internal {
 
-// How the bytes travel: see StateRoute. In chunks, of which a few are under way at once: beside the
-// tensors it takes a ChunkRing of 4 MiB on each node, and at most 1 MiB in each process, beside the
-// kernel's buffers of a connection.
+// Route of the bytes: StateRoute. They travel in chunks, with a few in flight at once. Memory
+// besides the tensors: a ChunkRing of 4 MiB per node, at most 1 MiB per process, and the socket
+// buffers of the kernel.
 //
-// What is wrong with a state's file.
+// What is wrong with the file of a state. One of the two is set.
 struct StreamFault {
-  std::string damage;                           // as hashes or length say; or
-  std::optional<UnavailableError> unavailable;  // some of its bytes could not be read
+  std::string damage;                           // the hashes or the length are wrong; or
+  std::optional<UnavailableError> unavailable;  // some bytes could not be read
 };
 
-// A collective; `parts`: those of the state, alike on all ranks, but for where they go. Returns
-// nothing, on all ranks, where every rank has what the hashes say. Where the file is good and yet a
-// rank has something else, throws AgreedError.
+// A collective. `parts`: of the state; alike on all ranks except for `to`. Returns nullopt on all
+// ranks if every rank has bytes that match the hashes. Throws AgreedError if the file is good but
+// the bytes of a rank differ.
 std::optional<StreamFault> StreamState(const Context& ctx, const FoundState& state,
                                        std::vector<StatePart> parts);
 

@@ -44,8 +44,8 @@ using internal::Progress;
 
 namespace {
 
-// The agent answers READY at once, unless the host is very busy, or it is of a version without
-// progress pages. Later calls look again.
+// The agent answers READY at once, unless the host is very busy or the agent has no progress pages
+// (earlier versions). Later calls try again.
 constexpr std::chrono::milliseconds kPagePatience{50};
 
 void TakeProgressPage(std::chrono::milliseconds patience = std::chrono::milliseconds(0)) {
@@ -66,7 +66,7 @@ Context::~Context() {
   bool well = std::uncaught_exceptions() <= state_->exceptions_at_start;
   if (well && state_->group.leave != nullptr) {
     try {
-      state_->group.leave();  // while the peers are watched: it waits for what they take part in
+      state_->group.leave();  // needs the failure detector: it waits for the peers
     } catch (const std::exception&) {
       well = false;
     }
@@ -76,7 +76,7 @@ Context::~Context() {
     // Keeps the last references for ever: see the header.
     state_->group.group.release();
     state_->store.release();
-    return;  // ProcessFailureDetector() lives on: what is being thrown may be a collective's error
+    return;  // keep the detector: the exception in flight may be the error of a collective
   }
   state_->TakeDown();
   Progress::Process().SetStage(ddprun::ProgressPhase::kEnd);
@@ -86,17 +86,17 @@ Context::~Context() {
 void Context::State::EndCollectives() const {
   internal::EndCollectives(gloo_devices);
   if (group.abort == nullptr) return;
-  internal::NoteLeft();  // first: whoever sees the end of a kernel knows what it is worth
+  internal::NoteLeft();  // first: a thread whose kernel ends must see that the group is lost
   try {
     group.abort();
   } catch (const std::exception&) {
-    // Then the agent ends this process, which does not leave.
+    // The agent then ends this process, because it does not leave.
   }
 }
 
 void Context::State::Abandon() {
   internal::NoteEnd();
-  EndCollectives();  // else the group's destructor waits for what is under way
+  EndCollectives();  // otherwise the destructor of the group waits for running collectives
   TakeDown();
 }
 
@@ -175,7 +175,7 @@ namespace {
 
 constexpr char kPeersKey[] = "peers";
 
-// Unless the program has said what is to become of SIGPIPE.
+// Ignores SIGPIPE, unless the program has set its own action.
 void IgnoreBrokenPipes() {
   struct sigaction action = {};
   if (sigaction(SIGPIPE, nullptr, &action) != 0) return;
@@ -184,7 +184,7 @@ void IgnoreBrokenPipes() {
   }
 }
 
-// Rank 0 publishes where it listens before it joins; nothing where it cannot.
+// Rank 0 publishes its contact before it joins; an empty contact if it cannot listen.
 std::shared_ptr<internal::RankFailureDetector> ListenForPeers(
     const internal::LaunchEnvironment& env, c10d::Store* store) {
   std::shared_ptr<internal::RankFailureDetector> detector;
@@ -194,7 +194,7 @@ std::shared_ptr<internal::RankFailureDetector> ListenForPeers(
         env.world_size, internal::CurrentActivity, internal::GenerationSecret());
     contact = detector->contact();
   } catch (const std::exception&) {
-    // Errors will name fewer causes.
+    // Errors then name fewer causes.
   }
   store->set(kPeersKey, std::vector<std::uint8_t>(contact.begin(), contact.end()));
   return detector;
@@ -209,7 +209,7 @@ std::shared_ptr<internal::RankFailureDetector> ConnectToPeers(
         env.master_addr, std::string(contact.begin(), contact.end()), env.rank, env.world_size,
         internal::CurrentActivity, internal::GenerationSecret());
   } catch (const std::exception&) {
-    return nullptr;  // as above
+    return nullptr;  // errors then name fewer causes
   }
 }
 
@@ -249,10 +249,10 @@ Context Context::State::Join(const Options& given, bool in_place) {
   state->store = internal::MakeStore(env, options);
   const bool alone = env.world_size == 1;
   if (!alone) IgnoreBrokenPipes();
-  internal::GlooDevices gloo_devices;  // for a restore too, whatever the backend
+  internal::GlooDevices gloo_devices;  // also for a restore, with any backend
   std::string address;
-  try {                                    // what may fail on one rank alone
-    c10d::setDebugLevelFromEnvironment();  // as `import torch.distributed` does
+  try {                                    // these may fail on one rank alone
+    c10d::setDebugLevelFromEnvironment();  // like `import torch.distributed`
     state->device = internal::ChooseDevice(options.device, state->backend, env);
     const internal::ShortestTimeSlice of_gloos_threads;
     gloo_devices = internal::MakeGlooDevices(env);

@@ -1,4 +1,4 @@
-// What a ddp::Context is made of.
+// The members of a ddp::Context.
 #ifndef DDPRUN_WORKER_SRC_RUN_CONTEXT_STATE_H_
 #define DDPRUN_WORKER_SRC_RUN_CONTEXT_STATE_H_
 
@@ -20,19 +20,19 @@
 namespace ddp {
 
 struct Context::State {
-  // ddp::init(). `in_place`: of run_in_place(), which may leave the group while it is in use.
+  // ddp::init(). `in_place`: for run_in_place(), which may leave a group that is in use.
   static Context Join(const Options& options, bool in_place);
-  // One generation of run_in_place(): the exit code, or nothing where this process has left it.
+  // One generation of run_in_place(). Returns the exit code; nullopt: this process has left it.
   static std::optional<int> RunGeneration(const std::function<int(Context&)>& body,
                                           const Options& options);
 
-  // Whether a generation can end under this process's feet, and the process stay.
+  // This process can leave its generation and continue.
   bool CanLeave() const { return backend == "gloo" || internal::kNcclCanBeLeft; }
-  // Ends the collectives that are under way. Any thread.
+  // Ends the running collectives. Any thread.
   void EndCollectives() const;
-  // Leaves the group, in which nothing is under way.
+  // Leaves the group; no collective may be running.
   void TakeDown();
-  // Leaves it whatever is: that fails.
+  // Leaves the group; running collectives fail.
   void Abandon();
 
   internal::LaunchEnvironment env;
@@ -41,10 +41,10 @@ struct Context::State {
   c10::Device device{c10::kCPU};
   std::chrono::milliseconds timeout{};
   c10::intrusive_ptr<c10d::Store> store;
-  // Null if there are none, or they cannot be reached.
+  // Null: a job of one, or the other ranks cannot be reached.
   std::shared_ptr<internal::RankFailureDetector> detector;
   internal::Group group;
-  internal::GlooDevices gloo_devices;  // of the group, where Gloo carries its tensors
+  internal::GlooDevices gloo_devices;  // of the group, if Gloo carries its tensors
   int exceptions_at_start = std::uncaught_exceptions();
 };
 

@@ -13,8 +13,8 @@
 namespace ddp {
 namespace {
 
-// From a failed collective until the agent says that the generation is over: for a node that is
-// lost, a lease and a little more.
+// Time from a failed collective until the agent says that the generation is over. For a lost node
+// it is the lease and a little more.
 constexpr std::chrono::seconds kPatience{5};
 
 }  // namespace
@@ -33,7 +33,7 @@ std::optional<int> Context::State::RunGeneration(const std::function<int(Context
   } catch (...) {
     const std::exception_ptr error = std::current_exception();
     if (!agent.leaves() && internal::IsVictim(error)) {
-      state.EndCollectives();  // who waits for this rank is to fail as well
+      state.EndCollectives();  // ranks that wait for this one must fail too
       if (agent.AgentPid() != 0) watch.Wait(kPatience);
     }
     if (!agent.leaves()) internal::EndWithFailure(error);

@@ -26,7 +26,7 @@ void MakeDeviceContext(const Options& options) {
 
 void WarmUp(const Options& options) {
   try {
-    // A forward and a backward pass: kernels are found, the autograd engine and its threads begin.
+    // A forward and a backward pass: they load kernels and start the threads of autograd.
     const torch::Tensor weight = torch::zeros({8, 8}, torch::requires_grad());
     torch::mm(torch::zeros({8, 8}), weight).relu().sum().backward();
     if (options.warm_device) MakeDeviceContext(options);

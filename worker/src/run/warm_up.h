@@ -1,4 +1,4 @@
-// What a warm standby does ahead of time, beside loading its libraries.
+// The work of a warm standby ahead of time, besides loading its libraries.
 #ifndef DDPRUN_WORKER_SRC_RUN_WARM_UP_H_
 #define DDPRUN_WORKER_SRC_RUN_WARM_UP_H_
 
@@ -6,9 +6,9 @@
 
 namespace ddp::internal {
 
-// Lets libtorch make what it makes at its first use. Changes nothing that a program can see, random
-// numbers included. With Options::warm_device it also makes the CUDA context of LOCAL_RANK's GPU.
-// Never throws: the worker will find out, and can say it.
+// Runs the first-use initialization of libtorch. Changes nothing that a program can see, including
+// random numbers. With Options::warm_device it also makes the CUDA context of LOCAL_RANK's GPU.
+// Never throws: the worker will meet the error itself and report it.
 void WarmUp(const Options& options);
 
 }  // namespace ddp::internal

@@ -24,8 +24,8 @@ namespace {
 
 namespace optim = torch::optim;
 
-// The fields of each optimizer's state: visit(name, field), where a field is a tensor, undefined
-// while it is not in use, a count, a number, or a list of tensors. `State` may be const.
+// Visits the fields of each optimizer's state: visit(name, field). A field is a tensor (undefined
+// while unused), a count, a number, or a list of tensors. `State` may be const.
 //
 // A new optimizer needs its fields here and a line in WithState().
 template <typename State, typename Visit>
@@ -60,7 +60,8 @@ void VisitFields(State& state, const Visit& visit) {
   visit("sum", state.sum());
 }
 
-// Its `al` is scratch memory of a step. All is in the state of the first parameter.
+// LBFGS keeps everything in the state of the first parameter. `al` is scratch memory of a step and
+// is not visited.
 template <typename State, typename Visit>
 requires std::is_base_of_v<optim::LBFGSParamState, State>
 void VisitFields(State& state, const Visit& visit) {
@@ -173,10 +174,10 @@ struct ExpectField {
     (*expected)[FieldName(parameter, name)] = torch::tensor(std::int64_t{0});
   }
   template <typename Other>
-  void operator()(const char*, const Other&) const {}  // LBFGS's alone
+  void operator()(const char*, const Other&) const {}  // only LBFGS has other types
 };
 
-// What LBFGS remembers is of all parameters in one row. Why `state` is not that, or nothing.
+// The state of LBFGS joins all parameters in one row. Why `state` does not fit; "": it fits.
 std::string LbfgsMismatch(const std::vector<torch::Tensor>& parameters,
                           const std::map<std::string, torch::Tensor>& state) {
   std::int64_t row = 0;

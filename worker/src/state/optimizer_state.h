@@ -1,4 +1,4 @@
-// The state of libtorch's optimizers as named tensors, and back.
+// Converts the state of libtorch's optimizers to named tensors, and back.
 #ifndef DDPRUN_WORKER_SRC_STATE_OPTIMIZER_STATE_H_
 #define DDPRUN_WORKER_SRC_STATE_OPTIMIZER_STATE_H_
 
@@ -14,22 +14,21 @@ namespace ddp::internal {
 
 // Names are `<index of the parameter, over all groups>.<field>`, for example `0.exp_avg`. Counts
 // are int64 tensors without dimensions; tensors share storage with the optimizer. Throws
-// CheckpointError for an optimizer that is none of SGD, Adam, AdamW, RMSprop, Adagrad, LBFGS.
+// CheckpointError unless the optimizer is SGD, Adam, AdamW, RMSprop, Adagrad or LBFGS.
 std::vector<NamedTensor> ExportOptimizerState(const torch::optim::Optimizer& optimizer);
 
-// Why a state with these names and tensors (only shapes and dtypes count) cannot be that of
-// `optimizer`, or nothing.
+// Why the state does not fit `optimizer`; "": it fits. Compares names, shapes and dtypes.
 std::string OptimizerStateMismatch(const torch::optim::Optimizer& optimizer,
                                    const std::map<std::string, torch::Tensor>& state);
 
-// Replaces the optimizer's state; a parameter of which `state` says nothing has none afterwards.
+// Replaces the optimizer's state. A parameter that `state` does not name has no state afterwards.
 void ImportOptimizerState(torch::optim::Optimizer& optimizer,
                           const std::map<std::string, torch::Tensor>& state);
 
 // The learning rate of each parameter group.
 std::vector<double> LearningRates(const torch::optim::Optimizer& optimizer);
 
-// `rates`: of each group, or empty, which changes nothing.
+// `rates`: one per group; empty: changes nothing.
 void SetLearningRates(torch::optim::Optimizer& optimizer, const std::vector<double>& rates);
 
 }  // namespace ddp::internal

@@ -1,6 +1,6 @@
-// Memory into which the state of a training is copied, so that it can be written while training
-// goes on. Memory that is touched for the first time costs more than the copy itself: it is made
-// once and used again.
+// Memory for a copy of the training's state, so that the state can be written while training
+// continues. The first touch of memory costs more than the copy, so the memory is allocated once
+// and reused.
 #ifndef DDPRUN_WORKER_SRC_STATE_STAGING_BUFFER_H_
 #define DDPRUN_WORKER_SRC_STATE_STAGING_BUFFER_H_
 
@@ -18,9 +18,9 @@ class StagingBuffer {
   StagingBuffer(const StagingBuffer&) = delete;
   StagingBuffer& operator=(const StagingBuffer&) = delete;
 
-  // At least `bytes` of memory, aligned for every dtype, all of which has been touched; the same as
-  // the last time if that is large enough, otherwise new, and the contents are gone. `pinned`: a
-  // GPU can copy to it without the CPU's help. Throws CheckpointError if there is not enough
+  // Returns at least `bytes` of touched memory, aligned for every dtype. It is the memory of the
+  // last call if that is large enough; otherwise it is new, and the old contents are lost.
+  // `pinned`: a GPU can copy to it without the CPU. Throws CheckpointError if there is not enough
   // memory.
   std::byte* Reserve(std::size_t bytes, bool pinned);
 
@@ -28,8 +28,8 @@ class StagingBuffer {
   void Free();
 
   std::size_t size_ = 0;
-  std::byte* map_ = nullptr;  // ours, if the memory is not pinned
-  torch::Tensor pinned_;      // owns it, if it is
+  std::byte* map_ = nullptr;  // set if the memory is not pinned
+  torch::Tensor pinned_;      // owns the memory if it is pinned
 };
 
 }  // namespace ddp::internal

@@ -27,7 +27,7 @@ const std::vector<std::pair<torch::ScalarType, std::string>>& Dtypes() {
   return *kDtypes;
 }
 
-// One for each GPU: what the allocator keeps for a stream is used again.
+// One stream per GPU, because the allocator reuses memory per stream.
 c10::Stream CopyStreamOf(c10::Device gpu) {
   static std::mutex mutex;
   static auto* const streams = new std::vector<c10::Stream>;
@@ -120,7 +120,7 @@ std::function<bool()> StateImage::Copy(std::byte* memory) const {
   for (const c10::Device gpu : gpus) copies.push_back(CopyFrom(gpu, memory));
   return [copies] {
     for (const c10::Stream& stream : copies) stream.synchronize();
-    return !GroupIsLost();  // a kernel that was aborted has ended after that was known
+    return !GroupIsLost();  // an aborted kernel ends only after the loss is known
   };
 }
 
@@ -142,7 +142,7 @@ c10::Stream StateImage::CopyFrom(c10::Device gpu, std::byte* memory) const {
   }
   c10::Event done(gpu.type());
   done.record(copying);
-  done.block(training);  // what changes the tensors comes after the copy
+  done.block(training);  // later changes of the tensors wait for the copy
   return copying;
 }
 

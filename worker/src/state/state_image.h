@@ -1,4 +1,4 @@
-// Tensors, and where they lie in a checkpoint: one block of memory, in the order of the file.
+// Tensors and their places in a checkpoint: one block of memory, in the order of the file.
 #ifndef DDPRUN_WORKER_SRC_STATE_STATE_IMAGE_H_
 #define DDPRUN_WORKER_SRC_STATE_STATE_IMAGE_H_
 
@@ -15,32 +15,31 @@
 
 namespace ddp::internal {
 
-// A tensor's dtype as safetensors call it, and back. Throw CheckpointError for what one of the two
-// does not have.
+// Converts a dtype to its safetensors name, and back. Throws CheckpointError for a type that the
+// other side lacks.
 std::string DtypeName(const std::string& tensor, torch::ScalarType type);
 torch::ScalarType DtypeOf(const TensorInfo& info);
 
-// A plan of a copy: made once the tensors are known, carried out into any memory that is large
-// enough, be it for a file or for another process.
+// The plan of a copy, made once the tensors are known. It can copy into any memory that is large
+// enough, for a file or for another process.
 class StateImage {
  public:
-  // Keeps the tensors, not their values of now. Throws CheckpointError for a dtype that a
-  // checkpoint cannot hold.
+  // Keeps references to the tensors, not their present values. Throws CheckpointError for a dtype
+  // that a checkpoint cannot hold.
   explicit StateImage(std::vector<NamedTensor> tensors);
 
   std::size_t bytes() const { return bytes_; }
   bool has_gpu_tensors() const { return has_gpu_tensors_; }
 
-  // Copies the values of now to `memory`, of bytes(). What is returned is whole but for step and
-  // metadata, and points into the memory, in the order of a file.
+  // Copies the present values to `memory`, of bytes(). The result points into the memory, in the
+  // order of a file, and lacks only step and metadata.
   //
-  // With has_gpu_tensors() the memory must be pinned, and the copy may be under way: the GPU makes
-  // it when it has done what it was told before, and does what it is told from now on after it. So
-  // nobody waits for the GPU, but CheckpointImage::await.
+  // With has_gpu_tensors() the memory must be pinned, and the copy may still run on return. The GPU
+  // copies after its earlier work and before any later work, so only CheckpointImage::await waits.
   CheckpointImage CopyTo(std::byte* memory) const;
 
-  // The same, for memory that is not pinned: `pinned`, of bytes() too, is used until
-  // CheckpointImage::await has returned, which copies from there to `memory`.
+  // CopyTo for memory that is not pinned. `pinned`, also of bytes(), is in use until
+  // CheckpointImage::await returns, which copies from there to `memory`.
   CheckpointImage CopyTo(std::byte* memory, std::byte* pinned) const;
 
  private:
@@ -49,11 +48,11 @@ class StateImage {
     torch::Tensor tensor;
     std::size_t offset = 0;
   };
-  // Begins to copy to `memory`; returns CheckpointImage::await.
+  // Begins the copy to `memory`; returns CheckpointImage::await.
   std::function<bool()> Copy(std::byte* memory) const;
-  // Has the GPU copy its tensors; returns the stream on which it does.
+  // Starts the copy of the GPU's tensors; returns the stream that copies.
   c10::Stream CopyFrom(c10::Device gpu, std::byte* memory) const;
-  // What a file holds of the tensors, which are at `memory`.
+  // The tensors at `memory`, as entries of a file.
   std::vector<TensorBytes> At(const std::byte* memory) const;
 
   std::vector<Item> items_;

@@ -25,15 +25,14 @@ namespace ddp::internal {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr char kStepKey[] = "step";
+namespace checkpoint_file = ddprun::checkpoint_file;
 
 struct Listing {
   std::vector<StepFile> files;         // highest step first
-  std::vector<std::string> set_aside;  // by earlier searches, as damaged
+  std::vector<std::string> set_aside;  // files set aside as damaged by earlier searches
 };
 
-// A folder that is not there is an empty one. Throws UnavailableError.
+// A missing folder counts as empty. Throws UnavailableError.
 Listing ListFolder(const std::string& directory) {
   Listing listing;
   std::error_code error;
@@ -52,7 +51,7 @@ Listing ListFolder(const std::string& directory) {
   return listing;
 }
 
-// The agent, which makes an event of it.
+// Reports to the agent, which makes an event of it.
 void ReportDamage(const StepFile& file, const std::string& reason) {
   ControlClient::Process().Send(ddprun::control::kCheckpointDamaged,
                                 std::to_string(file.step) + " " + file.path + ": " + reason);
@@ -60,7 +59,7 @@ void ReportDamage(const StepFile& file, const std::string& reason) {
 
 std::string FolderOf(const std::string& path) { return path.substr(0, path.rfind('/')); }
 
-// Nothing where it cannot be read.
+// nullopt: it cannot be read.
 std::optional<Metadata> MetadataOf(const std::string& path) {
   try {
     return SafetensorsFile::Open(path).metadata();
@@ -69,7 +68,7 @@ std::optional<Metadata> MetadataOf(const std::string& path) {
   }
 }
 
-// Throws unless the file, whose name is wanted, is one of this run.
+// Throws unless the file that would be replaced belongs to this run.
 void CheckReplaceable(const std::string& path, const Lineage& lineage) {
   const std::optional<Metadata> metadata = MetadataOf(path);
   const std::string run = metadata ? Lineage::Of(*metadata).run() : "";
@@ -87,16 +86,22 @@ void Remove(const std::string& path) {
   if (error) Warn(0, "cannot remove the old checkpoint " + path + ": " + error.message());
 }
 
-// A file that was copied or renamed over another one is whole, and yet not what its name says.
-void CheckStep(const SafetensorsFile& file, std::int64_t step) {
-  const auto held = file.metadata().find(kStepKey);
-  if (held != file.metadata().end() && held->second == std::to_string(step)) return;
-  throw DamagedError("it holds " +
-                     (held == file.metadata().end() ? "no step" : "step " + Quoted(held->second)) +
-                     ", not the one that its name says");
+bool IsOfStep(const Metadata& metadata, std::int64_t step) {
+  const auto held = metadata.find(checkpoint_file::kStep);
+  return held != metadata.end() && held->second == std::to_string(step);
 }
 
-// Neighbours in memory as one piece: a file of thousands of small tensors is one write.
+// A file that was copied or renamed to the name of another step is whole but has the wrong step. It
+// is refused, but not as damaged.
+void CheckStep(const SafetensorsFile& file, std::int64_t step) {
+  if (IsOfStep(file.metadata(), step)) return;
+  const auto held = file.metadata().find(checkpoint_file::kStep);
+  throw FormatError("it holds " +
+                    (held == file.metadata().end() ? "no step" : "step " + Quoted(held->second)) +
+                    ", not the one that its name says");
+}
+
+// Joins pieces that are adjacent in memory, so that thousands of small tensors are one write.
 std::vector<std::string_view> Pieces(const std::string& header,
                                      const std::vector<TensorBytes>& tensors) {
   std::vector<std::string_view> pieces = {header};
@@ -193,7 +198,7 @@ bool CheckpointSearch::Open(const StepFile& file) {
     CheckStep(*file_, file.step);
     return true;
   } catch (const UnavailableError& e) {
-    if (e.error() != ENOENT) PutOff(e);  // else it was removed since it was listed
+    if (e.error() != ENOENT) PutOff(e);  // ENOENT: removed since it was listed
   } catch (const DamagedError& e) {
     SetAside(e.what());
   } catch (const FormatError& e) {
@@ -224,13 +229,13 @@ bool CheckpointSearch::IsReadableNow(const PutOffFile& file) {
     if (e.error() != EIO) pending_ = Unavailable{file.file.path, e.what(), e.error()};
     return false;
   } catch (const FormatError&) {
-    return true;  // of another length by now: to be judged anew
+    return true;  // its length has changed: judge it anew
   }
 }
 
 bool CheckpointSearch::Accept() {
   for (const PutOffFile& file : put_off_) {
-    // Nothing is known of a disk that gave out no file.
+    // The file that was read is in another folder, so it proves nothing about the disk of this one.
     if (FolderOf(file.file.path) != FolderOf(path())) {
       pending_ = Unavailable{file.file.path, file.reason, EIO};
     } else if (IsReadableNow(file)) {
@@ -268,7 +273,7 @@ void CheckpointSearch::SetAside(const std::string& reason) {
   if (NameExists(aside)) error = std::make_error_code(std::errc::file_exists);
   if (!error) fs::rename(path(), aside, error);
   rejected_.push_back(path() + ": it is damaged: " + reason);
-  if (error && !warned_of_.insert(path()).second) return;  // it was said
+  if (error && !warned_of_.insert(path()).second) return;  // warned already
   ReportDamage(file, reason);
   Warn(rank_, "checkpoint " + path() + " is damaged: " + reason + ". " +
                   (error ? "It cannot be renamed to " + aside + " (" + error.message() + ")"
@@ -278,10 +283,10 @@ void CheckpointSearch::SetAside(const std::string& reason) {
 
 std::string SaveCheckpoint(const std::string& directory, CheckpointImage image,
                            FolderOwner* owner) {
-  image.metadata[kStepKey] = std::to_string(image.step);
+  image.metadata[checkpoint_file::kStep] = std::to_string(image.step);
   const Lineage lineage = Lineage::Of(image.metadata);
   const std::string header = BuildHeader(&image.tensors, std::move(image.metadata));
-  RemoveAbandonedCheckpoints(directory);  // first: they may take the space we need
+  RemoveAbandonedCheckpoints(directory);  // first: they may occupy the space that is needed
   const std::string name = CheckpointName(image.step);
   const std::string path = directory + "/" + name;
   WriteDurably(directory, name, Pieces(header, image.tensors), [&](const Publication& publication) {
@@ -306,15 +311,14 @@ void RemoveOldCheckpoints(const std::string& directory, std::int64_t saved_step,
   for (const StepFile& file : listing.files) {
     if (file.step >= saved_step) continue;
     const std::optional<Metadata> metadata = MetadataOf(file.path);
-    if (!metadata || !lineage.MayRemove(*metadata)) continue;
+    if (!metadata || !IsOfStep(*metadata, file.step) || !lineage.MayRemove(*metadata)) continue;
     const bool milestone = retention.keep_every > 0 && file.step % retention.keep_every == 0;
     if (++kept > retention.keep_last && !milestone) Remove(file.path);
   }
 }
 
 void RemoveAbandonedCheckpoints(const std::string& directory) {
-  for (const std::string& path :
-       AbandonedTemporaries(directory, ddprun::checkpoint_file::kPrefix)) {
+  for (const std::string& path : AbandonedTemporaries(directory, checkpoint_file::kPrefix)) {
     Remove(path);
   }
 }

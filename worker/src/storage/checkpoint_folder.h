@@ -1,16 +1,15 @@
-// The files of a checkpoint folder: what they are called, which is the newest, which are too old.
-// One thread at a time. Warnings go to stderr and begin with `[rank 0]`, or the rank given.
+// The files of a checkpoint folder: their names, the search for the newest, the removal of old
+// ones. One thread at a time. Warnings go to stderr and begin with `[rank 0]`, or the given rank.
 //
-// A checkpoint is saved in this order: what dead writers left is removed, the file is written under
-// a temporary name and synced, renamed, the folder synced; only then are older ones removed. So
-// wherever power is lost, the newest file that can be loaded is the one before or the one just
-// saved.
+// A save has this order: remove files that dead writers left; write the file under a temporary name
+// and sync it; rename it; sync the folder; remove older checkpoints. So after a power loss at any
+// point, the newest loadable file is the previous checkpoint or the new one.
 //
-// What is removed is whole checkpoints that are older than the one just saved, and of its run or of
-// the run from whose state that one went on (lineage.h), and what killed writers left: never a file
-// of a higher step, one that this version cannot read, another training's, one of an older version
-// that names no run, or one that another process is writing. A file is replaced only by its own
-// run. Of the files that were found damaged set_aside.h tells.
+// Two kinds of files are removed: whole checkpoints that are older than the one just saved and
+// belong to its run, or to a run from whose state this run continued (lineage.h); and files that
+// killed writers left. These are never removed: a file of a higher step, one that this version
+// cannot read, one of another training, one of an older version that names no run, or one that
+// another process is writing. A file is replaced only by its own run. Damaged files: set_aside.h.
 #ifndef DDPRUN_WORKER_SRC_STORAGE_CHECKPOINT_FOLDER_H_
 #define DDPRUN_WORKER_SRC_STORAGE_CHECKPOINT_FOLDER_H_
 
@@ -34,48 +33,47 @@ namespace ddp::internal {
 
 // Which checkpoints stay after a save.
 struct Retention {
-  int keep_last = 2;            // at least 1; the newest ones
-  std::int64_t keep_every = 0;  // and all whose step is a multiple of this; 0: no others
+  int keep_last = 2;            // at least 1: the newest ones
+  std::int64_t keep_every = 0;  // and all with a step that is a multiple of this; 0: none
 };
 
 // A checkpoint in memory.
 struct CheckpointImage {
   std::int64_t step = 0;
-  std::vector<TensorBytes> tensors;  // the bytes are the maker's
-  Metadata metadata;                 // with everything but hashes, version and step
-  // Unless null, to be called before the bytes are read: waits until they are there, which is as
-  // long as a GPU copies them. False: they are worth nothing, because a rank was lost; training
-  // says so.
+  std::vector<TensorBytes> tensors;  // the bytes are owned by the maker
+  Metadata metadata;                 // everything except hashes, version and step
+  // Unless null, call it before the bytes are read. It waits until a GPU has copied them. False: a
+  // rank was lost, so the bytes are worthless; training reports the loss.
   std::function<bool()> await = nullptr;
 };
 
 // `[rank <rank>] warning: <text>` as one line on stderr.
 void Warn(int rank, const std::string& text);
 
-// Returns the path of the file when it is on disk. Throws CheckpointError; there is no new file
-// then, and the older ones are as they were. Also where `owner`, of this folder, says no, and where
-// the name is that of another run's file. `image.metadata` says of which run this one is.
+// Returns the path of the durable file. Throws CheckpointError; then no new file exists, and the
+// older ones are unchanged. Throws also if `owner`, of this folder, refuses, or if the name belongs
+// to a file of another run. `image.metadata` names this run.
 std::string SaveCheckpoint(const std::string& directory, CheckpointImage image, FolderOwner* owner);
 
 struct StepFile {
-  std::int64_t step = 0;  // that its name says
+  std::int64_t step = 0;  // from its name
   std::string path;
 };
 
-// What may hold a state, and the system does not give out.
+// A file or folder that may hold a state but cannot be read now.
 struct Unavailable {
-  std::string path;    // of a file, or of a folder
-  std::string reason;  // one clause, with the errno's text
+  std::string path;    // of the file or folder
+  std::string reason;  // one clause, with the text of errno
   int error = 0;       // errno
 };
 
-// What a search does with files whose length or hash proves that they are damaged.
+// What a search does with files that length or hash prove to be damaged.
 struct DamagedFiles {
-  bool rename = true;  // false: nothing, as for who only reads
-  std::string run{};   // the id of this run, for the new names of its own files (set_aside.h)
+  bool rename = true;  // false: leaves them, for readers only
+  std::string run{};   // the id of this run, for new names of its own files (set_aside.h)
 };
 
-// Goes through the files of some folders, highest step first, and opens those that may be loaded:
+// Goes through the files of some folders, highest step first, and opens those that may be loadable:
 //
 //   CheckpointSearch search(rank, {folder}, highest_step, FolderErrors::kCount);
 //   while (search.Next() == CheckpointSearch::Result::kFound) {
@@ -83,57 +81,58 @@ struct DamagedFiles {
 //     search.SetAside("it is not");
 //   }
 //
-// A file that cannot be read is not a damaged one. Damaged ones (length, hash, format version) are
-// passed over with a warning, and where length or hash prove it renamed. What is unavailable
-// ends the search: it may be newer than all that follow. Except EIO, which a disk gives for ever
-// where it has lost a block: such a file is put off, and is damaged once an older one of its folder
-// was read whole while it still gives EIO. It is never renamed.
+// An unreadable file is not a damaged one. Damaged files (length, hash, format version) are skipped
+// with a warning; if length or hash prove the damage, they are renamed. An unavailable file ends
+// the search, because it may be newer than all that follow. Exception: EIO, which a disk returns
+// for ever once it has lost a block. Such a file is put off. It counts as damaged if it still gives
+// EIO after an older file of its folder was read completely. It is never renamed.
 class CheckpointSearch {
  public:
   enum class Result { kFound, kNone, kUnavailable };
-  // What a folder that cannot be listed means: it may hold the newest state; or nothing that is
-  // newer than what is looked for, and counts only where that is not found.
+  // The meaning of a folder that cannot be listed. kCount: it may hold the newest state.
+  // kCountInTheEnd: it holds nothing newer than the state that is searched for, and counts only if
+  // that is not found.
   enum class FolderErrors { kCount, kCountInTheEnd };
 
-  // Of files of the same step that of the folder that is named first comes first. A folder that is
-  // not there is an empty one.
+  // Among files of one step, the one in the first-named folder comes first. A missing folder is
+  // empty.
   CheckpointSearch(int rank, std::vector<std::string> folders,
                    std::int64_t highest_step = std::numeric_limits<std::int64_t>::max(),
                    FolderErrors folder_errors = FolderErrors::kCount, DamagedFiles damaged = {});
 
-  // Opens the next file whose structure is good and that is of the step that its name says. kNone:
-  // there are no more, and nothing is unavailable. After kUnavailable only Restart() helps.
+  // Opens the next file with a good structure and the step of its name. kNone: no more files, and
+  // nothing is unavailable. After kUnavailable only Restart() helps.
   Result Next();
 
-  // Of the last Next(), which was kFound. Its tensors' hashes are not checked.
+  // After Next() returned kFound. The hashes of its tensors are not checked.
   const SafetensorsFile& file() const { return *file_; }
   const std::string& path() const { return files_[next_ - 1].path; }
-  // Of the last Next(), which was kUnavailable.
+  // After Next() returned kUnavailable.
   const Unavailable& unavailable() const { return unavailable_; }
 
-  // Renames the file (set_aside.h), unless that is not wanted. Warns.
+  // Warns, and renames the file (set_aside.h) if DamagedFiles::rename is set.
   void SetAside(const std::string& reason);
 
-  // The file did not give out some of its bytes, though its header could be read.
+  // Some bytes of the file could not be read, though its header could.
   void PutOff(const UnavailableError& error);
 
-  // Whether files were put off, so that Accept() says something.
+  // Files were put off, so Accept() is needed.
   bool has_put_off() const { return !put_off_.empty(); }
-  // The file was read whole. Reads again what those that were put off did not give out. False: one
-  // of them is not damaged, and Next() has to be asked again.
+  // The file was read completely. Reads again the bytes of the files that were put off. False: one
+  // of them is not damaged; call Next() again.
   bool Accept();
 
-  // From the beginning, with what the folders hold now.
+  // Begins again with the present contents of the folders.
   void Restart();
 
-  // What cannot be loaded, since the last Restart(): each with the reason. And what earlier
-  // searches have set aside.
+  // The files that cannot be loaded, found since the last Restart(), each with the reason. Also
+  // files that earlier searches have set aside.
   const std::vector<std::string>& rejected() const { return rejected_; }
 
  private:
   struct PutOffFile {
     StepFile file;
-    std::uint64_t offset = 0;  // of the bytes that it did not give out; no bytes: it did not open
+    std::uint64_t offset = 0;  // of the unreadable bytes; size 0: it did not open
     std::size_t size = 0;
     std::string reason;
   };
@@ -157,23 +156,22 @@ class CheckpointSearch {
   std::unique_ptr<SafetensorsFile> file_;
   std::vector<PutOffFile> put_off_;
   std::vector<Unavailable> unlisted_;   // folders
-  std::optional<Unavailable> pending_;  // that the next Next() tells
+  std::optional<Unavailable> pending_;  // reported by the next Next()
   Unavailable unavailable_;
   std::vector<std::string> rejected_;
-  std::set<std::string> warned_of_;  // paths, over all restarts
+  std::set<std::string> warned_of_;  // paths; kept by Restart()
 };
 
-// Lists `directory`; nothing where that works, or it is not there.
+// Tries to list `directory`; nullopt: that works, or the folder is missing.
 std::optional<Unavailable> WhyNotListed(const std::string& directory);
 
-// Keeps the file of `saved_step`, the keep_last - 1 next older ones, and those that keep_every
-// says, and removes the older ones: all of them of those that can be read and that `lineage` lets
-// go; the others do not count. A file that cannot be removed is a warning. Throws CheckpointError
-// if the folder cannot be read.
+// Keeps the file of `saved_step`, the keep_last - 1 next older ones, and the files that keep_every
+// selects; removes the older ones. Only readable files that `lineage` allows to remove are counted
+// and removed. A failed removal is a warning. Throws CheckpointError if the folder cannot be read.
 void RemoveOldCheckpoints(const std::string& directory, std::int64_t saved_step,
                           const Retention& retention, const Lineage& lineage);
 
-// Removes what writers that were killed left half done, so that it does not fill the disk. See
+// Removes the unfinished files of killed writers, so that they do not fill the disk. See
 // AbandonedTemporaries().
 void RemoveAbandonedCheckpoints(const std::string& directory);
 

@@ -1,4 +1,4 @@
-// What the files of a checkpoint folder are called.
+// The names of the files in a checkpoint folder.
 #ifndef DDPRUN_WORKER_SRC_STORAGE_CHECKPOINT_NAME_H_
 #define DDPRUN_WORKER_SRC_STORAGE_CHECKPOINT_NAME_H_
 
@@ -21,7 +21,7 @@ inline std::string CheckpointName(std::int64_t step) {
   return name;
 }
 
-// Nothing for a name that CheckpointName() does not give.
+// nullopt: CheckpointName() does not produce such a name.
 inline std::optional<std::int64_t> StepOf(std::string_view name) {
   constexpr std::string_view kPrefix = ddprun::checkpoint_file::kPrefix;
   constexpr std::string_view kSuffix = ddprun::checkpoint_file::kSuffix;

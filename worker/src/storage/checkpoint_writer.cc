@@ -18,7 +18,7 @@
 namespace ddp::internal {
 namespace {
 
-// What a person needs to know who reads it at 3 a.m.
+// The text for a person who reads it at 3 a.m.
 std::string Explain(std::int64_t step, const std::string& reason, const SaveStatus& status) {
   return "checkpoint of step " + std::to_string(step) + " is not saved: " + reason +
          ". Training goes on; " +
@@ -57,7 +57,7 @@ bool CheckpointWriter::busy() const { return !thread_.idle(); }
 void CheckpointWriter::Wait() { thread_.Wait(); }
 
 SaveStatus CheckpointWriter::status() const {
-  const bool writing = busy();  // first: what is finished is in the status
+  const bool writing = busy();  // first: a finished checkpoint is then in the status
   const std::lock_guard<std::mutex> lock(mutex_);
   SaveStatus status = status_;
   status.writing = writing;

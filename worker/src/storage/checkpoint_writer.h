@@ -1,7 +1,7 @@
-// Puts checkpoints on disk, one at a time, on a thread of its own, while training goes on.
+// Writes checkpoints to disk, one at a time, on its own thread, while training continues.
 //
-// What goes wrong there costs a checkpoint, never the training: it is said on stderr, counted, and
-// told to the listener, and the older files stay as they are.
+// A failure costs a checkpoint, never the training: it is reported on stderr and to the listener
+// and counted, and the older files are unchanged.
 #ifndef DDPRUN_WORKER_SRC_STORAGE_CHECKPOINT_WRITER_H_
 #define DDPRUN_WORKER_SRC_STORAGE_CHECKPOINT_WRITER_H_
 
@@ -21,39 +21,39 @@
 
 namespace ddp::internal {
 
-// All functions on one thread, which owns this; the events come on the writer's.
+// One thread, the owner, calls all functions; the events come on the writer's thread.
 class CheckpointWriter {
  public:
   struct Events {
-    // `took`: since Start() had the image.
+    // `took`: since Start().
     std::function<void(std::int64_t step, const std::string& path, std::chrono::nanoseconds took)>
         durable;
-    // `failures`: so far, this one included.
+    // `failures`: so far, including this one.
     std::function<void(std::int64_t step, std::int64_t failures, const std::string& reason)> failed;
   };
 
-  // `self`: who this process is, for who else has this folder (folder_owner.h). The destructor
-  // waits.
+  // `self`: the identity of this process, for other users of the folder (folder_owner.h). The
+  // destructor waits for the present checkpoint.
   CheckpointWriter(std::string directory, Retention retention, Events events,
                    std::optional<ddprun::CheckpointOwner> self = std::nullopt,
                    FolderOwnerOptions owner = {});
 
-  // FolderOwner's, when the last checkpoint is finished.
+  // The functions of FolderOwner, called when the last checkpoint is finished.
   bool TryClaim();
   void Release();
   std::chrono::milliseconds look() const { return owner_.look(); }
 
-  // Whether this object has put a checkpoint of that step on disk.
+  // This object has saved a checkpoint of that step.
   bool HasSaved(std::int64_t step) const;
 
-  // Begins to write; waits first if another one is not finished. What `image` points to must stay
-  // as it is until Wait() returns, or busy() is false.
+  // Begins to write; first waits for an unfinished checkpoint. The memory that `image` points to
+  // must not change until Wait() returns or busy() is false.
   void Start(CheckpointImage image);
 
-  bool busy() const;  // a checkpoint is not finished
-  void Wait();        // until none is
+  bool busy() const;  // a checkpoint is unfinished
+  void Wait();        // until busy() is false
 
-  // A save that failed before there was anything to write.
+  // Reports a save that failed before anything could be written.
   void Fail(std::int64_t step, const std::string& reason);
   void CountSkipped();
 
@@ -67,12 +67,12 @@ class CheckpointWriter {
   const Retention retention_;
   const Events events_;
 
-  // The writer's thread's, or its owner's while that one is idle.
+  // Used by the writer's thread, and by the owner's thread while the writer is idle.
   FolderOwner owner_;
   bool folder_was_there_ = false;
 
   mutable std::mutex mutex_;
-  SaveStatus status_;  // guarded by mutex_, but for `writing`, which is the thread's busy()
+  SaveStatus status_;             // guarded by mutex_, except `writing`, which is busy()
   std::set<std::int64_t> saved_;  // guarded by mutex_: steps
 
   ddprun::TaskQueue thread_{"ddp-checkpoint"};  // the last member: ends before all others

@@ -33,11 +33,11 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kTemporarySuffix = ".tmp";
 constexpr std::chrono::hours kAbandonedAfter{24};
-// At once: for more the kernel takes memory in large blocks, and those a virtual machine may first
-// have to get from its host, which made a file of 1 GiB take twice as long.
+// Bytes per write. For larger writes the kernel allocates large blocks, which a virtual machine may
+// first have to get from its host; that doubled the time for a file of 1 GiB.
 constexpr std::size_t kWriteBytes = std::size_t{1} << 20;
 
-// A file or folder that is open, with its path for errors.
+// An open file or folder, with its path for errors.
 class OpenFile {
  public:
   OpenFile(const std::string& path, int flags)
@@ -58,7 +58,7 @@ class OpenFile {
     if (fsync(fd_.get()) != 0) ThrowErrno("sync", path_, errno);
   }
 
-  // NFS may tell only here that the disk is full.
+  // NFS may report a full disk only here.
   void Close() {
     if (close(fd_.release()) != 0) ThrowErrno("close", path_, errno);
   }
@@ -68,8 +68,8 @@ class OpenFile {
   ddprun::UniqueFd fd_;
 };
 
-// What this process is writing, by path: its temporaries are not abandoned, though they carry the
-// pid that an ended process may have had before us.
+// The temporaries that this process is writing, by path. They are not abandoned, although an ended
+// process may have had the same pid.
 class InProgress {
  public:
   static InProgress& Process() {
@@ -94,7 +94,7 @@ class InProgress {
   std::set<std::string> paths_;
 };
 
-// What a file system says that has no such call.
+// The errors of a file system that lacks the call.
 bool IsUnsupported(int error) {
   return error == EINVAL || error == ENOSYS || error == EOPNOTSUPP || error == EPERM;
 }
@@ -106,7 +106,7 @@ bool IsSameFile(const std::string& a, const std::string& b) {
          first.st_dev == second.st_dev && first.st_ino == second.st_ino;
 }
 
-// A file under construction, removed unless it was moved to its place.
+// An unfinished file; removed unless it was moved to its final name.
 class Temporary {
  public:
   explicit Temporary(const std::string& path) : path_(TemporaryPath(path)) {
@@ -133,14 +133,14 @@ class Temporary {
     moved_ = true;
   }
 
-  // As Publication::if_free.
+  // See Publication::if_free.
   bool MoveToFree(const std::string& path) {
     moved_ = renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) == 0;
     if (moved_) return true;
     if (errno == EEXIST) return false;
     if (!IsUnsupported(errno)) ThrowErrno("rename to", path, errno);
     const int error = link(path_.c_str(), path.c_str()) == 0 ? 0 : errno;
-    // A server that was asked twice may say EEXIST of what it has done itself.
+    // A file server that gets a request twice may answer EEXIST for its own success.
     if (error == 0 || (error == EEXIST && IsSameFile(path_, path))) {
       unlink(path_.c_str());
       return moved_ = true;
@@ -159,10 +159,10 @@ class Temporary {
   bool moved_ = false;
 };
 
-// Where a pid means the same process as here.
+// The scope in which a pid means the same process as here.
 std::string PidScope() { return HostName() + "-" + PidNamespace() + "-"; }
 
-// Whether the writer that chose the name of this temporary ran in our scope, and is gone.
+// The writer that chose the name of this temporary ran in this scope and is gone.
 bool WriterIsGone(const fs::path& path) {
   const std::string filename = path.filename();
   std::string_view name = filename;
@@ -225,7 +225,7 @@ void MakeDirectory(const std::string& directory) {
   try {
     OpenFile(parent.empty() ? "." : parent, O_RDONLY | O_DIRECTORY).Sync();
   } catch (const CheckpointError&) {
-    // The new folder is there for now; a parent that only lets us pass cannot be synced.
+    // The new folder exists for now. A parent without read permission cannot be synced.
   }
 }
 

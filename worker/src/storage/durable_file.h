@@ -1,4 +1,4 @@
-// A file that is there whole or not at all, whatever dies in between. Any thread.
+// Writes files atomically: after any crash a file is whole or absent. Any thread.
 #ifndef DDPRUN_WORKER_SRC_STORAGE_DURABLE_FILE_H_
 #define DDPRUN_WORKER_SRC_STORAGE_DURABLE_FILE_H_
 
@@ -10,47 +10,46 @@
 
 namespace ddp::internal {
 
-// Writes `pieces`, one after the other, to directory/name: under a temporary name, fsync, rename,
-// fsync of the directory, which is created if it is missing (and synced in its parent). Replaces a
-// file of that name. Throws ddp::CheckpointError with path and reason; the temporary is removed
-// then, so that a disk that was full has its space back.
+// Writes `pieces` in order to directory/name: under a temporary name, fsync, rename, fsync of the
+// directory. Creates a missing directory and syncs its entry in the parent. Replaces a file of that
+// name. Throws ddp::CheckpointError with path and reason, and removes the temporary file, so that a
+// full disk gets its space back.
 void WriteDurably(const std::string& directory, const std::string& name,
                   const std::vector<std::string_view>& pieces);
 
-// The same for a file that is made piece by piece: `write` gives each to its argument. What `write`
-// throws is passed on, and there is no file then.
+// WriteDurably for a file that is produced piece by piece: `write` passes each piece to its
+// argument. An exception of `write` is rethrown, and no file exists then.
 using Sink = std::function<void(std::string_view piece)>;
 void WriteDurably(const std::string& directory, const std::string& name,
                   const std::function<void(const Sink&)>& write);
 
-// Gives a file that is whole its name.
+// Ways to give the finished file its name.
 struct Publication {
-  // False: there is a file of that name, and it is as it was. Atomic where the file system has
-  // renameat2(RENAME_NOREPLACE) or link(2), as NFS has; where it has neither, the caller sees to it
-  // that nobody else makes files there.
+  // False: a file of that name exists and is unchanged. Atomic if the file system has
+  // renameat2(RENAME_NOREPLACE), or link(2), like NFS. With neither, the caller must ensure that
+  // nobody else creates files there.
   std::function<bool()> if_free;
   std::function<void()> in_place_of_the_old;
 };
 
-// The same, and `publish` calls one of its argument's functions with success; or it throws, which
-// is passed on, and there is no new file then.
+// WriteDurably with a choice: `publish` must call one function of its argument successfully, or
+// throw. Its exception is rethrown, and no new file exists then.
 using Publisher = std::function<void(const Publication& publication)>;
 void WriteDurably(const std::string& directory, const std::string& name,
                   const std::vector<std::string_view>& pieces, const Publisher& publish);
 
-// Makes a folder with its parents, and syncs the entry of each where its parent may be read: a file
-// in a folder that is gone after a power failure is gone as well. Throws CheckpointError.
+// Makes a folder with its parents, and syncs the entry of each if its parent may be read: without
+// that, a power failure can remove the folder and its files. Throws CheckpointError.
 void MakeDirectory(const std::string& directory);
 
-// What this process calls a file under construction: `<path>.<host>-<PID namespace>-<pid>.tmp`, so
-// that two jobs with one folder do not get into each other's way. Two threads of one process that
-// write the same file at once do: one of them throws.
+// The temporary name of this process: `<path>.<host>-<PID namespace>-<pid>.tmp`, so that two jobs
+// with one folder do not collide. If two threads of one process write one file at once, one throws.
 std::string TemporaryPath(const std::string& path);
 
-// The temporaries in `directory`, of files whose names begin with `prefix`, that nobody is writing
-// any more: their process is gone, as far as can be told from here, or nobody wrote to them for a
-// day. Those of running processes, here or elsewhere, are not among them. A folder that
-// cannot be read has none.
+// The temporary files in `directory`, of files with names that begin with `prefix`, that nobody
+// writes any more: their process has ended, as far as this host can tell, or nobody has written to
+// them for a day. Files of running processes, here or elsewhere, are not included. Empty if the
+// folder cannot be read.
 std::vector<std::string> AbandonedTemporaries(const std::string& directory,
                                               const std::string& prefix);
 

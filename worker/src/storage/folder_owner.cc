@@ -39,7 +39,7 @@ std::string Seconds(milliseconds time) {
   return std::to_string(duration_cast<std::chrono::seconds>(time).count()) + " s";
 }
 
-// Now, by the clock that gives files in this folder their times.
+// The present time by the clock that stamps the files of this folder.
 nanoseconds ServerTime(const std::string& directory) {
   const ddprun::UniqueFd fd(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   struct stat status = {};
@@ -49,8 +49,8 @@ nanoseconds ServerTime(const std::string& directory) {
   return std::chrono::seconds(status.st_mtim.tv_sec) + nanoseconds(status.st_mtim.tv_nsec);
 }
 
-// The process on this host that has the lock of a file; nothing where that is not known:
-// /proc/locks has only those of this kernel.
+// The process on this host that holds the lock of a file; empty: not known, because /proc/locks has
+// only the locks of this kernel.
 std::string LockHolder(const std::string& path) {
   struct stat status = {};
   if (stat(path.c_str(), &status) != 0) return "";
@@ -59,7 +59,7 @@ std::string LockHolder(const std::string& path) {
                 static_cast<unsigned long>(status.st_ino));
   std::ifstream locks("/proc/locks");
   for (std::string line; std::getline(locks, line);) {
-    if (line.find("->") != std::string::npos) continue;  // one that waits
+    if (line.find("->") != std::string::npos) continue;  // a waiter, not a holder
     std::istringstream words(line);
     std::string number, kind, advisory, access, pid, where;
     words >> number >> kind >> advisory >> access >> pid >> where;
@@ -72,7 +72,7 @@ std::string LockHolder(const std::string& path) {
   return "";
 }
 
-// What `action` returns; its errors as CheckpointErrors.
+// Returns the result of `action`; its errors become CheckpointErrors.
 template <typename Action>
 auto OnFile(const Action& action) {
   try {
@@ -113,7 +113,7 @@ ClaimVerdict JudgeClaim(const CheckpointOwner& self, const OwnerSeen& seen,
   }
   if (same_job && owner.requeue_number > self.requeue_number) return ClaimVerdict::kRefuse;
   if (same_job && owner.requeue_number < self.requeue_number)
-    return ClaimVerdict::kTake;  // it was requeued
+    return ClaimVerdict::kTake;  // the job was requeued since
   if (owner.released || seen.gone || seen.silent >= options.silence || options.take_folder) {
     return ClaimVerdict::kTake;
   }
@@ -150,7 +150,7 @@ OwnerSeen FolderOwner::Look(const OwnerFile& file) const {
   seen.owner = OnFile([&] { return file.Read(); });
   if (!seen.owner) return seen;
   const CheckpointOwner& owner = *seen.owner;
-  if (owner.run == self_->run) return seen;  // the generations tell
+  if (owner.run == self_->run) return seen;  // the generations decide
   seen.heard = OnFile([&] { return file.Heard(); });
   seen.silent = duration_cast<milliseconds>(ServerTime(directory_) - seen.heard);
   seen.gone = !owner.machine.empty() && owner.machine == self_->machine && owner.pid > 0 &&
@@ -219,7 +219,7 @@ void FolderOwner::Guard(const std::function<void()>& action) {
   if (owner && !IsOurs(owner)) {
     Refuse(*owner, ", and this is what is left of " + Describe(*self_));
   }
-  if (!owner || owner->released) Take(file);  // the folder was made anew
+  if (!owner || owner->released) Take(file);  // the folder was made anew, or released
   action();
 }
 
@@ -265,8 +265,7 @@ void FolderOwner::StopRefreshing() {
   stop_ = false;
 }
 
-// Without the lock, for a time that is too new harms nobody. What goes wrong is seen by the next
-// save.
+// Needs no lock: a time that is too new does no harm. The next save reports a failure.
 void FolderOwner::Refresh() const {
   try {
     const OwnerFile file(directory_, OwnerFile::For::kReading);

@@ -1,9 +1,9 @@
-// Keeps two trainings, and two generations of one, from writing into one folder of checkpoints: see
-// worker/contract/checkpoint_owner.h for the file that says whose it is.
+// Keeps two trainings, or two generations of one, from writing into one checkpoint folder.
+// worker/contract/checkpoint_owner.h describes the file that names the owner.
 //
-// Who comes later in the same run (a higher requeue number or generation) takes the folder at once,
-// and who came before is refused from then on. Another run waits: its owner may have died where
-// nobody sees it, or be cut off. Time is that of the file server, so no two clocks are compared.
+// In one run, a process of a higher requeue number or generation takes the folder at once, and
+// earlier ones are refused from then on. Another run waits: the owner may have died unnoticed, or
+// be cut off. Times come from the file server, so no two clocks are compared.
 #ifndef DDPRUN_WORKER_SRC_STORAGE_FOLDER_OWNER_H_
 #define DDPRUN_WORKER_SRC_STORAGE_FOLDER_OWNER_H_
 
@@ -23,70 +23,69 @@
 
 namespace ddp::internal {
 
-// Who this process is; nothing where no launcher has said so: then nobody is asked.
+// The identity of this process; nullopt: no launcher gave one, and folders need no claim.
 std::optional<ddprun::CheckpointOwner> OwnerOfProcess(const Getenv& getenv);
 
-// The folder is another training's, or a later generation's. The text says whose.
+// Another training, or a later generation, owns the folder. The text names the owner.
 class FolderTaken : public CheckpointError {
  public:
   using CheckpointError::CheckpointError;
 };
 
 struct FolderOwnerOptions {
-  bool take_folder = false;  // from another training too that is using it
+  bool take_folder = false;  // also from another training that is using it
   std::chrono::milliseconds refresh = ddprun::kOwnerRefresh;
   std::chrono::milliseconds silence = ddprun::kOwnerSilence;
   std::chrono::milliseconds look = ddprun::kOwnerLook;
   std::chrono::milliseconds lock = ddprun::kOwnerLock;
 };
 
-// What a process sees that wants a folder.
+// What a process finds when it wants a folder.
 struct OwnerSeen {
-  std::optional<ddprun::CheckpointOwner> owner;  // nothing: nobody has it
-  std::chrono::nanoseconds heard{0};             // when the owner said last that it lives
-  std::chrono::milliseconds silent{0};           // since then
-  bool gone = false;  // it ran on this machine, and there is no such process any more
+  std::optional<ddprun::CheckpointOwner> owner;  // nullopt: nobody owns it
+  std::chrono::nanoseconds heard{0};             // time of its last sign of life
+  std::chrono::milliseconds silent{0};           // time since `heard`
+  bool gone = false;  // it ran on this machine, and its process has ended
 };
 
 enum class ClaimVerdict {
-  kTake,    // the folder is free, or of an earlier generation of this run
-  kWait,    // for its owner to fall silent
-  kRefuse,  // for good: the folder is a later generation's or a later life's
+  kTake,    // it is free, or of an earlier generation of this run
+  kWait,    // until its owner is silent
+  kRefuse,  // for good: a later generation or a later life owns it
 };
 
 // Pure.
 ClaimVerdict JudgeClaim(const ddprun::CheckpointOwner& self, const OwnerSeen& seen,
                         const FolderOwnerOptions& options);
 
-// One thread at a time; one more of its own says every 10 s that the owner lives.
+// One thread at a time. A thread of its own renews the sign of life every 10 s.
 class FolderOwner {
  public:
   FolderOwner(std::string directory, std::optional<ddprun::CheckpointOwner> self,
               FolderOwnerOptions options = {});
-  // Does not release the folder: whoever ends in an error, or is killed, is followed by the next
-  // generation.
+  // Does not release the folder: after an error or a kill the next generation follows.
   ~FolderOwner();
   FolderOwner(const FolderOwner&) = delete;
   FolderOwner& operator=(const FolderOwner&) = delete;
 
-  // Makes the folder this process's, and the folder itself where it is missing. False: its owner
-  // may still live, which is said on stderr; to be called again after `look`, for `silence` at
-  // most. Throws FolderTaken where the folder is somebody else's, and other CheckpointErrors where
-  // that cannot be told. Once it was true: does nothing.
+  // Claims the folder for this process, and creates a missing folder. False: its owner may still
+  // live, and stderr says so; call it again after `look`, for at most `silence`. Throws FolderTaken
+  // if another process owns the folder, and other CheckpointErrors if the owner cannot be read.
+  // Does nothing once it has returned true.
   bool TryClaim();
-  // Until it is true.
+  // Repeats TryClaim() until it returns true.
   void Claim();
   std::chrono::milliseconds look() const { return options_.look; }
 
-  // Calls `action` while nobody else may change the folder; claims it first where that was not
-  // done. Throws as Claim(), and does not call it, also where the folder has been taken since.
+  // Calls `action` while nobody else may change the folder; claims the folder first if needed. If
+  // Claim() throws, or the folder was taken since, throws and does not call `action`.
   void Guard(const std::function<void()>& action);
 
-  // The training has ended well: whoever comes next need not wait. Never throws.
+  // The training has ended well: the next owner need not wait. Never throws.
   void Release();
 
  private:
-  // The owner file, locked.
+  // The locked owner file.
   ddprun::OwnerFile OpenLocked() const;
   OwnerSeen Look(const ddprun::OwnerFile& file) const;
   bool IsOurs(const std::optional<ddprun::CheckpointOwner>& owner) const;
@@ -102,7 +101,7 @@ class FolderOwner {
   const FolderOwnerOptions options_;
 
   bool claimed_ = false;
-  std::optional<std::chrono::nanoseconds> heard_;  // when the owner was heard for whom we wait
+  std::optional<std::chrono::nanoseconds> heard_;  // OwnerSeen::heard while TryClaim() waits
 
   std::mutex mutex_;
   std::condition_variable wake_;

@@ -1,8 +1,8 @@
-// Which run of a job makes a state, and from which runs that state descends: in the metadata of
-// each checkpoint, as worker/contract/checkpoint_file.h names it.
+// Names the run that makes a state, and the runs from which the state descends. Stored in the
+// metadata of each checkpoint (worker/contract/checkpoint_file.h).
 //
-// It decides which files retention may remove. A folder may have those of another training, of
-// which nothing is known but that it is not this one.
+// Retention uses it to decide which files may be removed. A folder may contain files of another
+// training, about which nothing else is known.
 #ifndef DDPRUN_WORKER_SRC_STORAGE_LINEAGE_H_
 #define DDPRUN_WORKER_SRC_STORAGE_LINEAGE_H_
 
@@ -17,21 +17,21 @@ namespace ddp::internal {
 // A value.
 class Lineage {
  public:
-  // Of this process's run: DDPRUN_JOB_RUN_ID, or a random one, of this process alone, where no
-  // launcher has drawn any.
+  // The lineage of this process's run: DDPRUN_JOB_RUN_ID, or a random id of this process alone if
+  // no launcher gave one.
   static Lineage OfProcess(const Getenv& getenv);
-  // As a file says; of no run where an older version wrote it.
+  // From the metadata of a file; without a run if an older version wrote it.
   static Lineage Of(const Metadata& metadata);
 
   const std::string& run() const { return run_; }
 
-  // This run goes on from a state with this metadata, which was loaded whole.
+  // This run continues from a state with this metadata, which was loaded completely.
   void Loaded(const Metadata& metadata);
 
   void AddTo(Metadata* metadata) const;
 
-  // Whether a file of that metadata may go: this run's, or of the run from whose state it went on.
-  // Never one that names no run.
+  // A file with this metadata may be removed: it belongs to this run, or to a run from whose state
+  // this run continued. Never a file that names no run.
   bool MayRemove(const Metadata& metadata) const;
 
  private:

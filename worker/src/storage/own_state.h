@@ -1,4 +1,4 @@
-// What differs between ranks at the end of a step, and from which places it is put together. Pure.
+// The state that differs between ranks at the end of a step, and its collection. Pure.
 #ifndef DDPRUN_WORKER_SRC_STORAGE_OWN_STATE_H_
 #define DDPRUN_WORKER_SRC_STORAGE_OWN_STATE_H_
 
@@ -9,25 +9,25 @@
 
 namespace ddp::internal {
 
-// Bytes of a rank's generator and of its buffers, as the rank leaves them in RankPlaces.
+// The bytes of a rank's generator and buffers, as the rank stores them in RankPlaces.
 struct OwnState {
   std::string generator;
   std::string buffers;
 
   std::string Packed() const;
-  // nullopt where `bytes` is, or is no OwnState.
+  // nullopt: `bytes` is nullopt, or no OwnState.
   static std::optional<OwnState> Unpack(const std::optional<std::string>& bytes);
 };
 
-// A rank's generator, as its places on this node have it.
+// A rank's generator, as found in its places on this node.
 struct LeftGenerator {
   std::optional<std::string> of_the_step;
-  bool was_here = false;  // the rank left something in this generation
+  bool was_here = false;  // the rank has stored something in this generation
 };
 
-// The generators of all ranks at a step: of each rank what it left on this node, or, for a rank of
-// another node, `older`. That rank has its own there. nullopt where one is not known: `older` has
-// none (""), or the rank was on this node and has not left that step.
+// The generators of all ranks at a step: the one that the rank stored on this node; for a rank of
+// another node `older`, because its own one is there. nullopt: one is not known: `older` has none
+// (""), or the rank was on this node and has not stored that step.
 std::optional<std::vector<std::string>> GeneratorsAtStep(
     int world_size, const std::function<LeftGenerator(int rank)>& left,
     const std::function<std::string(int rank)>& older);

@@ -15,19 +15,19 @@ namespace ddp::internal {
 namespace {
 
 struct Stat {
-  std::string started;  // empty: it cannot be read
-  bool dead = false;    // it has ended, and nobody has waited for it
+  std::string started;  // empty: not readable
+  bool dead = false;    // it has ended and was not reaped
 };
 
 Stat StatOf(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
-  // The name of the program may have spaces and parentheses in it.
+  // The program name may contain spaces and parentheses.
   const std::size_t name_end = text.rfind(')');
   if (name_end == std::string::npos) return {};
   std::istringstream rest(text.substr(name_end + 1));
   const std::vector<std::string> fields{std::istream_iterator<std::string>(rest), {}};
-  // proc(5): 3 is the state, 20 the number of threads, 22 the start.
+  // proc(5): field 3 is the state, 20 the number of threads, 22 the start.
   constexpr std::size_t kState = 3 - 3;
   constexpr std::size_t kThreads = 20 - 3;
   constexpr std::size_t kStart = 22 - 3;

@@ -1,4 +1,4 @@
-// Which process this is, in words that another process, later or elsewhere, can check.
+// Identifies this process in text that another process, later or elsewhere, can check.
 #ifndef DDPRUN_WORKER_SRC_STORAGE_PROCESS_IDENTITY_H_
 #define DDPRUN_WORKER_SRC_STORAGE_PROCESS_IDENTITY_H_
 
@@ -10,19 +10,19 @@ namespace ddp::internal {
 
 std::string HostName();
 
-// The number of this process's PID namespace, such as "4026531836"; empty where it is not known.
-// Containers of one host may share its name, but not its pids.
+// The number of this process's PID namespace, for example "4026531836"; empty: not known.
+// Containers of one host may share its name but not its pids.
 std::string PidNamespace();
 
-// Where a pid means the same process as here, until the machine is started again: boot id and PID
-// namespace. Empty where it is not known.
+// The scope in which a pid means the same process until the next boot: boot id and PID namespace.
+// Empty: not known.
 std::string Machine();
 
-// When the process started, in clock ticks since its machine did; empty where that is not known.
+// Start time of the process, in clock ticks since boot; empty: not known.
 std::string StartTimeOf(pid_t pid);
 
-// Whether the process of this machine that started then has ended, as far as can be told: another
-// one may have its pid by now, and /proc may hide those of other users.
+// The process of this machine that started at `started` has ended, as far as known: another process
+// may have its pid now, and /proc may hide processes of other users.
 bool IsGone(pid_t pid, const std::string& started);
 
 }  // namespace ddp::internal

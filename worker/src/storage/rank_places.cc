@@ -17,12 +17,12 @@ std::size_t Rounded(std::size_t bytes) {
 
 }  // namespace
 
-// Each with its bytes behind it. The order of bytes is the machine's.
+// Its bytes follow. Byte order of the machine.
 struct RankPlaces::Place {
-  std::atomic<std::uint64_t> whole;  // kWhole, or it is being written
+  std::atomic<std::uint64_t> whole;  // kWhole; else it is being written
   std::int64_t generation;
   std::int64_t step;
-  std::uint64_t size;  // of the bytes that are used
+  std::uint64_t size;  // used bytes
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
@@ -40,7 +40,7 @@ RankPlaces::Place* RankPlaces::PlaceOf(std::int64_t step) const {
 
 void RankPlaces::Begin(const StampedStep& step) {
   Place* const place = PlaceOf(step.step);
-  // This store comes first: a process that dies in the middle leaves a place that is not whole.
+  // First: a process that dies in the middle leaves a place that is not whole.
   place->whole.exchange(0, std::memory_order_acq_rel);
   place->generation = step.generation;
   place->step = step.step;
@@ -63,7 +63,7 @@ std::optional<std::string> RankPlaces::Find(const StampedStep& step) const {
   return std::string(reinterpret_cast<const char*>(place + 1), place->size);
 }
 
-// A place that was never written is of generation 0, as memory begins with zeros.
+// A place that was never written belongs to generation 0, because the memory is zero at first.
 bool RankPlaces::HasAnyOf(std::int64_t generation) const {
   for (std::size_t i = 0; i < kPlaces; ++i) {
     if (PlaceOf(static_cast<std::int64_t>(i))->generation == generation) return true;

@@ -1,10 +1,10 @@
-// The places of a rank's own state in memory that others read when the rank is dead: what
-// RankSlots keeps in a file. Pure: no file, no lock.
+// The places for a rank's own state in memory that other ranks read when the rank is dead;
+// RankSlots keeps them in a file. Pure: no file, no lock.
 //
-// A rank writes the place of step k before it enters the last collective of that step, and uses
-// three places in turns. Why three: where some rank has finished step k, no rank is further than in
-// the last collective of step k + 2, because it needs all ranks for that of step k + 1. So no rank
-// has more than the steps k, k + 1 and k + 2, and the last one may be half written.
+// A rank writes the place of step k before it enters the last collective of step k, and uses three
+// places in turns. Three are enough: if any rank has finished step k, no rank is beyond the last
+// collective of step k + 2, because the one of step k + 1 needs all ranks. So a rank holds at most
+// the steps k, k + 1 and k + 2, and the last one may be half written.
 #ifndef DDPRUN_WORKER_SRC_STORAGE_RANK_PLACES_H_
 #define DDPRUN_WORKER_SRC_STORAGE_RANK_PLACES_H_
 
@@ -16,17 +16,17 @@
 
 namespace ddp::internal {
 
-// A step of one generation: another generation may have made a step of the same number.
+// A step of one generation. Another generation may have a step of the same number.
 struct StampedStep {
   std::int64_t generation = 0;
   std::int64_t step = 0;
   bool operator==(const StampedStep&) const = default;
 };
 
-// A view of memory that its user owns, and that is zero at first. One thread writes.
+// A view of memory that the caller owns and that is zero at first. One thread writes.
 class RankPlaces {
  public:
-  // Memory for places of so many bytes each.
+  // The memory for places of `room` bytes each.
   static std::size_t BytesFor(std::size_t room);
 
   RankPlaces(std::byte* memory, std::size_t bytes);
@@ -34,14 +34,14 @@ class RankPlaces {
   // Bytes that fit into a place.
   std::size_t room() const { return room_; }
 
-  // The place of this step, and what it holds, is not whole from here on.
+  // Marks the place of this step as not whole; its old contents are lost.
   void Begin(const StampedStep& step);
-  // Writes it. `bytes` fit.
+  // Writes the place. `bytes` must fit.
   void Put(const StampedStep& step, std::string_view bytes);
 
-  // What was put for that step, if it is whole.
+  // The bytes that were put for that step, if whole.
   std::optional<std::string> Find(const StampedStep& step) const;
-  // For any step of it.
+  // Something was put for any step of the generation.
   bool HasAnyOf(std::int64_t generation) const;
 
  private:

@@ -1,8 +1,8 @@
-// What differs between ranks at the end of a step, in a folder in memory (DDPRUN_SNAPSHOT_DIR): the
-// generators, and the buffers. It outlives its rank, so that whoever takes the place of a dead rank
-// goes on with that rank's own.
+// The part of the state that differs between ranks at the end of a step, generators and buffers, in
+// a folder in memory (DDPRUN_SNAPSHOT_DIR). It outlives the rank, so that the successor of a dead
+// rank continues with the rank's own state.
 //
-// A rank has a file of three places and writes them in turns: RankPlaces says why these are enough.
+// Each rank has a file of three places and writes them in turns; RankPlaces explains why.
 #ifndef DDPRUN_WORKER_SRC_STORAGE_RANK_SLOTS_H_
 #define DDPRUN_WORKER_SRC_STORAGE_RANK_SLOTS_H_
 
@@ -25,11 +25,11 @@ class RankSlots {
   RankSlots(const RankSlots&) = delete;
   RankSlots& operator=(const RankSlots&) = delete;
 
-  // Writes the place of this step. Replaces the file, and with it what other places hold, where
-  // `bytes` do not fit into it. Throws CheckpointError.
+  // Writes the place of this step. If `bytes` do not fit, replaces the file and loses the other
+  // places. Throws CheckpointError.
   void Put(const StampedStep& step, std::string_view bytes);
 
-  // What a rank has put, for others to read.
+  // A reader's view of the file of a rank.
   class View {
    public:
     View(const std::string& folder, int rank);
@@ -37,9 +37,9 @@ class RankSlots {
     View(const View&) = delete;
     View& operator=(const View&) = delete;
 
-    // For that step, if it is whole.
+    // The bytes of that step, if whole.
     std::optional<std::string> Find(const StampedStep& step) const;
-    // For any step of it: the rank was on this node then.
+    // The rank has stored a step of that generation: it was on this node then.
     bool HasAnyOf(std::int64_t generation) const;
 
    private:

@@ -1,5 +1,5 @@
-// What the launcher says of states: which one this generation begins with, and who is making those
-// of now.
+// The launcher's orders about states: the state with which this generation begins, and who makes
+// new ones.
 #ifndef DDPRUN_WORKER_SRC_STORAGE_RESTORE_ORDER_H_
 #define DDPRUN_WORKER_SRC_STORAGE_RESTORE_ORDER_H_
 
@@ -13,39 +13,37 @@
 
 namespace ddp::internal {
 
-// DDPRUN_RESTORE_*: the same on all ranks.
+// DDPRUN_RESTORE_*, the same on all ranks.
 struct RestoreOrder {
-  bool from_the_start = false;  // tier "none": no state is to be loaded
-  bool in_memory = false;       // else the state is in a checkpoint folder
+  bool from_the_start = false;  // tier "none": load no state
+  bool in_memory = false;       // false: in a checkpoint folder
   std::int64_t step = 0;
-  int rank = 0;  // that has the state
-  // Who made it; -1: that is not known, or it was another job.
+  int rank = 0;  // the rank that has the state
+  // The maker of the state; -1: not known, or another job.
   std::int64_t requeue_number = -1;
   std::int64_t generation = -1;
 
-  // Whether a file on the source may be loaded: the state itself, or, should that be damaged, an
-  // older one that is of no later generation. A later one's went on from elsewhere. Where it is not
-  // known who made the state, as of one that the agent could not read, all older ones may be.
+  // A file on the source may be loaded: the ordered state or, should that be damaged, an older one
+  // of no later generation, because a later generation continued from elsewhere. If the maker is
+  // not known, as when the agent could not read the state, all older files may be loaded.
   bool Allows(const Getenv& getenv, const Metadata& metadata) const;
 };
 
-// Nothing where the launcher gave no order. Throws ConfigError, which names the variable, for what
-// is malformed. `world_size`: of the job.
+// nullopt: the launcher gave no order. Throws ConfigError with the name of a malformed variable.
+// `world_size`: of the job.
 std::optional<RestoreOrder> ReadRestoreOrder(const Getenv& getenv, int world_size);
 
-// Whether a generation of this run of the job made the state: then no folder holds a newer one that
-// the launcher has not been told of.
+// A generation of this run of the job made the state. Then no folder holds a newer state that the
+// launcher does not know.
 bool IsOfThisRun(const Getenv& getenv, const RestoreOrder& order);
 
-// DDPRUN_ANEW: whatever was there before this run is neither loaded nor removed.
+// DDPRUN_ANEW: states from before this run are neither loaded nor removed.
 bool BeginsAnew(const Getenv& getenv);
 
-// DDPRUN_STATE_TIMEOUT_MS, or 2 minutes: how long a state that is not given out is tried again.
-// Throws ConfigError.
+// DDPRUN_STATE_TIMEOUT_MS, or 2 minutes: retry limit of an unavailable state. Throws ConfigError.
 std::chrono::milliseconds StateTimeout(const Getenv& getenv);
 
-// Adds to the metadata of a state who makes it (worker/contract/checkpoint_file.h), where the
-// launcher said so.
+// Adds the maker to the metadata of a state (worker/contract/checkpoint_file.h), if known.
 void AddMaker(const Getenv& getenv, Metadata* metadata);
 
 }  // namespace ddp::internal

@@ -1,12 +1,11 @@
-// Damaged checkpoints that have been renamed, so that nobody tries them again or takes them for
-// checkpoints, and a person can look at them:
+// Damaged checkpoints are renamed, so that no search tries them again and people can look at them:
 //
 //   step-000000001200.safetensors.<run id>.corrupt   made by this run: the file's header says so
 //   step-000000001200.safetensors.corrupt            by another run, or nobody can tell by which
 //
-// with .2 to .9 before .corrupt where the name is taken. A run removes none but its own, the oldest
-// of them. Whoever has broken memory finds every file damaged: those of other trainings may be
-// whole.
+// If the name is taken, .2 to .9 come before .corrupt. A run removes only its own ones, oldest
+// first: on a machine with broken memory every file seems damaged, and files of other trainings may
+// be whole.
 #ifndef DDPRUN_WORKER_SRC_STORAGE_SET_ASIDE_H_
 #define DDPRUN_WORKER_SRC_STORAGE_SET_ASIDE_H_
 
@@ -16,15 +15,15 @@
 
 namespace ddp::internal {
 
-// Whether a file of this name, without its folder, has been set aside, by any run and version.
+// A file of this name, without folder, was set aside by any run and version.
 bool IsSetAside(std::string_view name);
 
-// The path that the damaged file `path` is to get. `run`: the id of this run. There is a file of
-// that path only where all ten names are taken.
+// The new path for the damaged file `path`. `run`: the id of this run. A file of the returned path
+// exists only if all ten names are taken.
 std::string SetAsidePath(const std::string& path, const std::string& run);
 
-// Removes those of `run` in `folder`, but for the kSetAsideKept of the highest steps. Warns. The
-// caller sees to it that nobody else changes the folder.
+// Removes the files of `run` that were set aside in `folder`, except the kSetAsideKept of the
+// highest steps. Warns. The caller ensures that nobody else changes the folder.
 inline constexpr std::size_t kSetAsideKept = 2;
 void RemoveOldSetAside(const std::string& folder, const std::string& run);
 

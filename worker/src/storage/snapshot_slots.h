@@ -1,11 +1,10 @@
-// Two places for snapshots of a training in a folder in memory (DDPRUN_SNAPSHOT_DIR), of which one
-// at least always holds a whole snapshot while the other is written.
+// Two slots for snapshots of a training in a folder in memory (DDPRUN_SNAPSHOT_DIR). At least one
+// always holds a whole snapshot while the other is written.
 //
-// A slot is a file of the same form as a checkpoint. While it is whole it has a checkpoint's name,
-// step-<number>.safetensors; from the moment it is written to until it is whole again,
-// slot-<n>.tmp. So whoever is killed when, a file under a checkpoint's name is whole. Both
-// outlive the process, and its successor goes on with them: memory that is touched for the first
-// time costs far more than the copy.
+// A slot is a file in the format of a checkpoint. While it is whole it has a checkpoint's name,
+// step-<number>.safetensors; from the first write until it is whole again, slot-<n>.tmp. So after a
+// kill at any moment, a file with a checkpoint's name is whole. Both files outlive the process, and
+// its successor reuses them: the first touch of memory costs far more than the copy.
 #ifndef DDPRUN_WORKER_SRC_STORAGE_SNAPSHOT_SLOTS_H_
 #define DDPRUN_WORKER_SRC_STORAGE_SNAPSHOT_SLOTS_H_
 
@@ -23,38 +22,37 @@ namespace ddp::internal {
 // One thread at a time.
 class SnapshotSlots {
  public:
-  // `keep_step`: what this process resumed from. The snapshot of that step, or, where another node
-  // had it, the newest one before, is not written over until there is a newer one: the launcher
-  // counts on it. Takes over the files that it finds; throws nothing for what it cannot use.
+  // `keep_step`: the step from which this process resumed. The snapshot of that step, or the newest
+  // older one if another node had it, is not overwritten until a newer one exists: the launcher
+  // relies on it. Takes over the files that it finds; does not throw for unusable ones.
   SnapshotSlots(std::string folder, std::optional<std::int64_t> keep_step);
   ~SnapshotSlots();
   SnapshotSlots(const SnapshotSlots&) = delete;
   SnapshotSlots& operator=(const SnapshotSlots&) = delete;
 
-  // Gets the memory for two states of `bytes` bytes, and touches it; the snapshot to keep stays.
-  // Throws CheckpointError, which says how much there is, if that is not enough.
+  // Allocates and touches the memory for two states of `bytes` bytes; the snapshot to keep stays.
+  // Throws CheckpointError, which names the available memory, if that is not enough.
   void Prepare(std::size_t bytes);
 
-  // Whether Begin() need not get memory.
+  // Begin() need not allocate.
   bool Fits(std::size_t bytes) const;
 
-  // Where the `bytes` bytes of the next snapshot go: in the slot that does not hold the newest one,
-  // which is no snapshot from here on. The memory is good until the next call. Throws
-  // CheckpointError.
+  // The memory for the next snapshot of `bytes` bytes: the slot without the newest snapshot, whose
+  // contents are lost. Valid until the next call. Throws CheckpointError.
   std::byte* Begin(std::size_t bytes);
 
-  // Makes what was written a snapshot; `image`: the tensors, in the memory that Begin() gave, in
+  // Turns the written bytes into a snapshot. `image`: the tensors in the memory from Begin(), in
   // the order of a file. Returns its path. Throws CheckpointError.
   std::string Publish(CheckpointImage image);
 
  private:
   struct Slot {
     ddprun::UniqueFd file;
-    std::string path;       // of now
-    std::string temporary;  // while it is written
+    std::string path;       // present path
+    std::string temporary;  // path while it is written
     std::byte* map = nullptr;
     std::size_t size = 0;    // of map and file
-    std::size_t header = 0;  // bytes in front of the state's
+    std::size_t header = 0;  // bytes in front of the state
 
     std::size_t room() const { return size - header; }
     bool whole() const { return path != temporary; }
@@ -70,7 +68,7 @@ class SnapshotSlots {
 
   const std::string folder_;
   std::array<Slot, 2> slots_;
-  std::size_t newest_ = 1;  // of slots_
+  std::size_t newest_ = 1;  // index in slots_
 };
 
 }  // namespace ddp::internal

@@ -1,6 +1,6 @@
-// Which process of a node makes the snapshots in its folder (DDPRUN_SNAPSHOT_DIR): SnapshotSlots
-// are of one process at a time. It is the local rank 0; when a generation ends it may be dead, or
-// behind another one.
+// Decides which process of a node makes snapshots in its folder (DDPRUN_SNAPSHOT_DIR), because only
+// one process at a time may use SnapshotSlots. It is local rank 0; when a generation ends, local
+// rank 0 may be dead or behind another rank.
 #ifndef DDPRUN_WORKER_SRC_STORAGE_SNAPSHOT_TURN_H_
 #define DDPRUN_WORKER_SRC_STORAGE_SNAPSHOT_TURN_H_
 
@@ -13,16 +13,16 @@
 
 namespace ddp::internal {
 
-// A lock of the folder, which the kernel lets go of with the process. One thread.
+// A lock on the folder, which the kernel releases with the process. One thread.
 class SnapshotTurn {
  public:
   void In(std::string folder) { folder_ = std::move(folder); }
 
-  // Until it is this process's, for `patience` at most. False: it is another one's. Where there is
-  // no folder, or no lock in it, it is nobody's.
+  // Waits for the lock, at most for `patience`. False: another process has it, or there is no
+  // folder, or the folder cannot be locked.
   bool Take(std::chrono::milliseconds patience);
 
-  // Of the snapshots that are whole.
+  // The step of the newest whole snapshot.
   std::optional<std::int64_t> NewestStep() const;
 
  private:

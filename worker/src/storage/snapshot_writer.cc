@@ -57,7 +57,7 @@ void SnapshotWriter::Publish(CheckpointImage image) {
     const std::int64_t step = image.step;
     const auto begin = std::chrono::steady_clock::now();
     if (image.await != nullptr && !image.await()) return;
-    // While a GPU copies, training waits as well.
+    // Training also waits while a GPU copies.
     const auto waited = image.await == nullptr ? std::chrono::nanoseconds(0)
                                                : std::chrono::steady_clock::now() - begin;
     const std::chrono::nanoseconds start = ThreadTime();

@@ -1,4 +1,4 @@
-// Makes snapshots of a training in memory, as far as possible behind its back.
+// Makes snapshots of a training in memory, mostly in the background.
 #ifndef DDPRUN_WORKER_SRC_STORAGE_SNAPSHOT_WRITER_H_
 #define DDPRUN_WORKER_SRC_STORAGE_SNAPSHOT_WRITER_H_
 
@@ -15,37 +15,36 @@
 
 namespace ddp::internal {
 
-// All functions on one thread, which owns this. Whatever goes wrong is warned of once and ends the
-// snapshots of this process, never the training: usable().
+// One thread, the owner, calls all functions. Any failure is warned of once and ends the snapshots
+// of this process, never the training: usable().
 class SnapshotWriter {
  public:
-  // Of a snapshot that is whole; `took`: since Publish() had it.
+  // A snapshot is whole; `took`: since Publish().
   using Published = std::function<void(std::int64_t step, std::chrono::nanoseconds took)>;
 
-  // `rank`: who warns. `published`: called on a thread of this class.
-  // `keep_step`: see SnapshotSlots.
+  // `rank`: for warnings. `published`: called on the thread. `keep_step`: see SnapshotSlots.
   SnapshotWriter(std::string folder, int rank, std::optional<std::int64_t> keep_step,
                  Published published);
 
   bool usable() const { return usable_; }
 
-  // Gets the memory for states of `bytes` bytes, on the thread, and calls `also` there, unless
-  // null; what that throws ends the snapshots too.
+  // On the thread: allocates memory for states of `bytes` bytes, then calls `also`, unless null;
+  // its exceptions end the snapshots too.
   void Prepare(std::size_t bytes, std::function<void()> also = nullptr);
 
-  // The memory is there, and no snapshot is being finished.
+  // The memory is allocated, and no snapshot is unfinished.
   bool ready() const { return usable_ && prepared_ && thread_.idle(); }
 
-  // Where the bytes of a snapshot go; null if there is no such memory. Only when ready().
+  // The memory for a snapshot; null: not available. Only if ready().
   std::byte* Begin(std::size_t bytes);
-  // Hashes and publishes what was written there, on the thread.
+  // Hashes and publishes the written bytes, on the thread.
   void Publish(CheckpointImage image);
-  // Until all that was begun is done.
+  // Waits until all work is done.
   void Wait() { thread_.Wait(); }
 
-  // What the last snapshot took: CPU time of the thread, and the time of a GPU's copy.
+  // The cost of the last snapshot: CPU time of the thread, plus the time of a GPU's copy.
   std::chrono::nanoseconds background_time() const;
-  // Of the newest that is whole; -1 if there is none.
+  // Step of the newest whole snapshot; -1: none.
   std::int64_t newest_step() const { return newest_step_; }
 
  private:
@@ -55,7 +54,7 @@ class SnapshotWriter {
   const int rank_;
   const Published published_;
 
-  SnapshotSlots slots_;  // the thread's while it is busy
+  SnapshotSlots slots_;  // used by the thread while it is busy
   std::atomic<bool> usable_{true};
   std::atomic<bool> prepared_{false};
   std::atomic<std::int64_t> background_ns_{0};

@@ -1,5 +1,5 @@
-// Memory that the processes of a node share, through which one of them, the leader, hands a long
-// row of bytes to the others, its followers, chunk by chunk.
+// Shared memory of the processes of one node: the leader passes a long sequence of bytes to its
+// followers, chunk by chunk.
 #ifndef DDPRUN_WORKER_SRC_TRANSFER_CHUNK_RING_H_
 #define DDPRUN_WORKER_SRC_TRANSFER_CHUNK_RING_H_
 
@@ -11,8 +11,8 @@
 
 namespace ddp::internal {
 
-// A few places for chunks, used in turn: chunk i lies in place i % places. Nobody spins: who has to
-// wait sleeps in the kernel.
+// A few places for chunks, used in turn: chunk i is in place i % places. No process spins; a
+// waiting one sleeps in the kernel.
 class ChunkRing {
  public:
   struct Shape {
@@ -21,9 +21,9 @@ class ChunkRing {
     std::size_t followers = 0;
   };
 
-  // The leader's: makes the file `path`. Throws std::system_error, as when there is no room.
+  // For the leader: makes the file `path`. Throws std::system_error, such as ENOSPC.
   static ChunkRing Create(const std::string& path, const Shape& shape);
-  // A follower's, of the same shape; `number`: 0 <= number < followers. Throws std::system_error.
+  // For a follower; the same shape. `number`: 0 <= number < followers. Throws std::system_error.
   static ChunkRing Open(const std::string& path, const Shape& shape, std::size_t number);
 
   ChunkRing(ChunkRing&& other) noexcept;
@@ -32,18 +32,18 @@ class ChunkRing {
 
   std::byte* place(std::size_t chunk) const;
 
-  // The leader's. Waits until chunk's place is free: all have taken the one before it there.
-  // False: `patience` is over.
+  // For the leader. Waits until the place of `chunk` is free: all followers have taken the previous
+  // chunk there. False: `patience` is over.
   bool WaitForPlace(std::size_t chunk, std::chrono::milliseconds patience);
-  // Chunks are published in order.
+  // Publish chunks in order.
   void Publish(std::size_t chunk);
 
-  // A follower's. Waits until the chunk is there; false: `patience` is over.
+  // For a follower. Waits until the chunk is published; false: `patience` is over.
   bool WaitForChunk(std::size_t chunk, std::chrono::milliseconds patience);
-  void Release(std::size_t chunk);  // in order, too
+  void Release(std::size_t chunk);  // in order too
 
  private:
-  struct Counter;  // of chunks, in the shared memory
+  struct Counter;  // counts chunks, in the shared memory
 
   ChunkRing(const std::string& path, const Shape& shape, std::size_t number, bool create);
   static std::size_t HeaderBytes(const Shape& shape);

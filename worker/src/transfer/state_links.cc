@@ -26,12 +26,12 @@ using std::chrono::steady_clock;
 
 // "<token> <rank>\n"; with a secret "<token> <rank> <nonce> <proof>\n"
 constexpr std::size_t kLongestHello = 192;
-constexpr std::size_t kMostStrangers = 64;  // connections that have not said it
+constexpr std::size_t kMostStrangers = 64;  // connections without a hello yet
 constexpr milliseconds kBetweenChecks(200);
 
 std::string WholeSeconds(milliseconds time) { return std::to_string(time.count() / 1000) + " s"; }
 
-// From here on it blocks, for `patience` at most.
+// Makes the socket blocking; a call waits for at most `patience`.
 void MakeBlocking(int socket, milliseconds patience) {
   KeepAlive(socket);
   timeval time = {};
@@ -47,11 +47,11 @@ void MakeBlocking(int socket, milliseconds patience) {
 constexpr char kParent[] = ", which sends the state";
 constexpr char kChild[] = ", to which the state is sent";
 
-// Who has connected, and what it has said so far.
+// A connection that has not been accepted as a child yet, and its bytes so far.
 struct Stranger {
   ddprun::UniqueFd socket;
   std::string said;
-  bool is_over = false;  // has said all, or ended
+  bool is_over = false;  // the hello is complete, or the connection ended
 
   void Hear() {
     char bytes[kLongestHello];
@@ -62,7 +62,7 @@ struct Stranger {
   }
 };
 
-// The key of what a parent sends to a child. Both have put a random number into it.
+// The context of the key from parent to child. Both contribute a random number.
 std::string SealContext(int child, const std::string& of_child, const std::string& of_parent) {
   return "state to rank " + std::to_string(child) + " " + of_child + " " + of_parent;
 }
@@ -104,8 +104,8 @@ std::string StateLinks::Hello(const std::string& token, int rank, const std::str
   return hello + " " + Proof(secret_, "child " + hello) + "\n";
 }
 
-// Says who this is, and hears the parent's number. That the parent knows the secret is seen from
-// the first piece: nobody else can seal one.
+// Sends the hello and receives the parent's number. The first sealed piece proves that the parent
+// knows the secret: nobody else can seal one.
 void StateLinks::Greet(const Parent& parent, const std::string& token) {
   const std::string nonce = secret_.empty() ? "" : MakeToken();
   const std::string hello = Hello(token, rank_, nonce);
@@ -124,7 +124,7 @@ std::optional<StateLinks::Link> StateLinks::Welcome(ddprun::UniqueFd socket,
                                                     const std::vector<int>& missing) const {
   for (const int rank : missing) {
     std::string nonce;
-    if (!secret_.empty()) {  // the third word
+    if (!secret_.empty()) {  // the nonce is the third word
       const std::string before = token_ + " " + std::to_string(rank) + " ";
       if (!hello.starts_with(before)) continue;
       nonce = hello.substr(before.size(), hello.find(' ', before.size()) - before.size());
@@ -135,7 +135,7 @@ std::optional<StateLinks::Link> StateLinks::Welcome(ddprun::UniqueFd socket,
     const std::string answer = MakeToken();
     link.seal.emplace(secret_, SealContext(rank, nonce, answer), Seal::Side::kSeals);
     const ssize_t sent = send(link.socket.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
-    if (sent != static_cast<ssize_t>(answer.size())) return std::nullopt;  // it is gone
+    if (sent != static_cast<ssize_t>(answer.size())) return std::nullopt;  // the child is gone
     return link;
   }
   return std::nullopt;
@@ -172,13 +172,13 @@ void StateLinks::AcceptChildren(const Patience& patience) {
     if (ready[0].revents == 0) continue;
     ddprun::UniqueFd socket = Accept();
     if (!socket.valid()) continue;
-    // A child says who it is at once, so it is never the oldest of many.
+    // Drop the oldest: a child sends its hello at once, so it is never the oldest of many.
     if (strangers.size() == kMostStrangers) strangers.erase(strangers.begin());
     strangers.push_back({std::move(socket), "", false});
   }
 }
 
-// Not valid where who wanted to connect has thought better of it.
+// Not valid: the peer closed the connection before it was accepted.
 ddprun::UniqueFd StateLinks::Accept() const {
   ddprun::UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   const bool passes = errno == EAGAIN || errno == EINTR || errno == ECONNABORTED || errno == EPROTO;

@@ -1,5 +1,5 @@
-// The network's part in a restore: TCP connections along the tree of StateRoute, from each leader
-// to its parent.
+// The network part of a restore: TCP connections along the tree of StateRoute, from leader to
+// parent.
 #ifndef DDPRUN_WORKER_SRC_TRANSFER_STATE_LINKS_H_
 #define DDPRUN_WORKER_SRC_TRANSFER_STATE_LINKS_H_
 
@@ -15,43 +15,45 @@
 
 namespace ddp::internal {
 
-// One rank's end of them. What a parent sends, all of its children get; they call Receive() with
-// the sizes with which it calls Send(), in the same order. Calls block; of one thread. Where a
-// neighbour has ended, its connection does, and then this rank's.
+// One rank's connections. All children get the bytes that the parent sends; their calls of
+// Receive() have the sizes and the order of its calls of Send(). Calls block; one thread. If a
+// neighbour ends, its connection ends and this rank fails too.
 //
-// With a secret, child and parent show each other that they know it, and all that is sent is
-// encrypted. Without, who knows the token that the ranks publish among themselves is believed.
+// With a secret, child and parent prove to each other that they know it, and all bytes are
+// encrypted. Without, the token that the ranks publish among themselves is enough.
 class StateLinks {
  public:
-  // Listens for `children`, ranks. `secret`: of all ranks; empty: none. Throws std::system_error.
+  // Listens for the ranks `children`. `secret`: of all ranks; empty: none. Throws
+  // std::system_error.
   StateLinks(int rank, std::vector<int> children, std::string secret = "");
   StateLinks(const StateLinks&) = delete;
   StateLinks& operator=(const StateLinks&) = delete;
 
-  // What the children must know, before they connect: "<port> <token>"; empty where there are none.
+  // The children need it to connect: "<port> <token>"; empty: no children.
   const std::string& contact() const { return contact_; }
 
   struct Parent {
     int rank = 0;
-    std::string host;     // a numeric address
-    std::string contact;  // its contact()
+    std::string host;     // numeric address
+    std::string contact;  // contact() of the parent
   };
 
   struct Patience {
-    std::chrono::milliseconds connect;  // until parent and children are connected
-    std::chrono::milliseconds silence;  // then, for what a neighbour that is still there does next
-    // While it waits for children, called several times a second; ends the wait where it throws.
+    std::chrono::milliseconds connect;  // for connecting parent and children
+    std::chrono::milliseconds silence;  // then for each next action of a neighbour
+    // Called several times a second during the wait for children. Ends the wait if it throws.
     std::function<void()> check = [] {};
   };
 
-  // Connects to the parent, which listens already, and waits for the children. Who does not know
-  // the token is turned away. Throws std::runtime_error, with address or rank.
+  // Connects to the parent, which listens already, and waits for the children. Refuses a connection
+  // without the token. Throws std::runtime_error with address or rank.
   void Connect(const std::optional<Parent>& parent, const Patience& patience);
 
-  // All of `size` bytes from the parent. Throws std::runtime_error, with its rank.
+  // Receives exactly `size` bytes from the parent. Throws std::runtime_error with its rank.
   void Receive(std::byte* to, std::size_t size);
 
-  // To all children; returns when the kernel has them. Throws std::runtime_error, with the rank.
+  // Sends to all children; returns once the kernel has them. Throws std::runtime_error with the
+  // rank.
   void Send(const std::byte* data, std::size_t size);
 
  private:
@@ -60,9 +62,9 @@ class StateLinks {
     int rank = -1;
     std::optional<Seal> seal;  // with a secret
   };
-  // What a child says first.
+  // The first message of a child.
   std::string Hello(const std::string& token, int rank, const std::string& nonce) const;
-  // The rank among `missing` whose child this is, and its end of the connection.
+  // Checks `hello`. Returns the link if it comes from one of the ranks `missing`.
   std::optional<Link> Welcome(ddprun::UniqueFd socket, const std::string& hello,
                               const std::vector<int>& missing) const;
   void Greet(const Parent& parent, const std::string& token);
@@ -70,7 +72,7 @@ class StateLinks {
   void ReceiveAll(std::byte* to, std::size_t size);
   void AcceptChildren(const Patience& patience);
   ddprun::UniqueFd Accept() const;
-  // What errno says of the connection to `rank`.
+  // Throws the error of errno for the connection to `rank`.
   [[noreturn]] void Broken(int rank, const char* who) const;
 
   const int rank_;

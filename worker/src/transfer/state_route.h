@@ -1,4 +1,4 @@
-// How a state gets from the rank that has it to all ranks: one copy crosses the network to each
+// The route of a state from the rank that has it to all ranks: one copy crosses the network to each
 // node, and the ranks of a node take it from there.
 #ifndef DDPRUN_WORKER_SRC_TRANSFER_STATE_ROUTE_H_
 #define DDPRUN_WORKER_SRC_TRANSFER_STATE_ROUTE_H_
@@ -8,25 +8,24 @@
 namespace ddp::internal {
 
 struct RankPlace {
-  int node = 0;           // the same number for ranks of one node
-  bool has_file = false;  // it can read the source's file itself
-  bool can_share = true;  // memory with the other ranks of its node
+  int node = 0;           // equal for ranks of one node
+  bool has_file = false;  // can read the file of the source
+  bool can_share = true;  // can share memory with the other ranks of its node
 };
 
-// One rank's part in it.
+// One rank's part of the route.
 struct StateRoute {
-  // Takes the state from its file; else from `leader`'s memory, or, if it is its own leader, from
-  // `parent` over the network.
+  // Source of the bytes: the file if has_file; else the memory of `leader`; a leader takes them
+  // from `parent` over the network.
   bool has_file = false;
   int leader = 0;
-  int parent = -1;             // of a leader
-  std::vector<int> children;   // ranks to send it to over the network
-  std::vector<int> followers;  // of a leader: ranks of its node that read its memory
+  int parent = -1;             // for a leader
+  std::vector<int> children;   // ranks that get the state from this one over the network
+  std::vector<int> followers;  // for a leader: ranks of its node that read its memory
 };
 
-// The part of `rank`. `ranks`: of all; the source has the file. The network is a tree of two
-// children each, so that no rank sends more than twice what it has, and the last one of 1,000 nodes
-// waits for ten chunks only.
+// The part of `rank`. `ranks`: all ranks; the source has the file. The network is a binary tree: no
+// rank sends more than twice the state, and the last of 1,000 nodes waits for only ten chunks.
 StateRoute MakeStateRoute(const std::vector<RankPlace>& ranks, int source, int rank);
 
 }  // namespace ddp::internal

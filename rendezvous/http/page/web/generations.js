@@ -1,6 +1,7 @@
 // The generations of a job: a strip over time, and a table of why each ended and what its start took.
 
 const kMostGenerations = 50;
+const kStripParts = ["forming", "running", "saving", "stopping"];
 
 class Generations {
   constructor() {
@@ -9,7 +10,8 @@ class Generations {
     this.rows = element("tbody", {role: "rowgroup"});
     const columns = ["Generation", "Formed", "Ran for", "Ended because", "Start took"];
     this.more = element("p", {class: "quiet"});
-    this.root = section("generations", "Generations", this.strip,
+    const legend = kStripParts.map((name) => element("li", {}, element("span", {class: `swatch ${name}`}), name));
+    this.root = section("generations", "Generations", element("ul", {class: "legend"}, ...legend), this.strip,
       element("div", {class: "below"}, this.oldest, element("span", {class: "axis"}, "now")),
       element("table", {role: "table", "aria-labelledby": "generations-title"},
         element("thead", {role: "rowgroup"}, element("tr", {role: "row"},
@@ -40,7 +42,9 @@ class Generations {
       const end = one.end_ms_ago ?? 0;
       const started = one.started_ms_ago ?? end;
       parts.push({key: `${one.key}f`, kind: "forming", from: x(one.formed_ms_ago), to: x(started), one});
-      parts.push({key: `${one.key}r`, kind: "running", from: x(started), to: x(end), one});
+      const saving = one.saving_ms_ago ?? end;
+      parts.push({key: `${one.key}r`, kind: "running", from: x(started), to: x(saving), one});
+      if (saving > end) parts.push({key: `${one.key}s`, kind: "saving", from: x(saving), to: x(end), one});
       const next = generations[i + 1];
       if (next) parts.push({key: `${one.key}e`, kind: "stopping", from: x(end), to: x(next.formed_ms_ago), one});
     });
@@ -109,6 +113,6 @@ function laterGeneration(one, next, job, ms) {
   const add = (ago) => (ago === null || ago === undefined ? null : ago + ms);
   const end = one.stopping_ms_ago ?? one.ended_ms_ago ?? next?.formed_ms_ago ?? null;
   return {...one, key: `${one.epoch ?? 0}/${one.generation}`, formed_ms_ago: add(one.formed_ms_ago),
-          started_ms_ago: add(one.started_ms_ago),
+          started_ms_ago: add(one.started_ms_ago), saving_ms_ago: add(one.saving_ms_ago),
           end_ms_ago: end === null && job.outcome ? job.since_ms_ago : add(end)};
 }

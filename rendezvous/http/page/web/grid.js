@@ -1,54 +1,5 @@
-// Nodes as coloured cells on a canvas. Of very many nodes a cell stands for several, and shows the worst
+// Nodes × ranks as coloured cells on a canvas. Where a cell stands for several nodes it shows the worst
 // of them.
-
-const kGridMostHeight = 420;  // CSS pixels
-const kCellSizes = [28, 22, 18, 14, 11, 9, 7, 6, 5];
-const kConditions = ["running", "behind", "waiting", "draining", "lost"];  // the later the worse
-
-// The condition of node i, from its state and how far it lags behind the newest step.
-function conditionOf(nodes, i, newest) {
-  const state = nodes.state_names[nodes.states[i]] ?? "";
-  if (state.startsWith("lost contact")) return "lost";
-  if (state.startsWith("held back")) return "lost";
-  if (state === "draining") return "draining";
-  if (state !== "running" && state !== "done") return "waiting";
-  return lagOf(nodes, i, newest) > kLagSteps ? "behind" : "running";
-}
-
-const kLagSteps = 2;  // steps come with heartbeats, so nodes differ by one or two
-
-function lagOf(nodes, i, newest) {
-  const step = nodes.steps?.[i];
-  return step === null || step === undefined || newest === null ? 0 : newest - step;
-}
-
-function newestStep(nodes) {
-  let newest = null;
-  for (const step of nodes.steps ?? []) if (step !== null && (newest === null || step > newest)) newest = step;
-  return newest;
-}
-
-// The running node that is most steps behind; −1 where none is.
-function stragglerOf(nodes, newest) {
-  let worst = -1;
-  for (let i = 0; i < nodes.hosts.length; ++i) {
-    if (conditionOf(nodes, i, newest) !== "behind") continue;
-    if (worst < 0 || nodes.steps[i] < nodes.steps[worst]) worst = i;
-  }
-  return worst;
-}
-
-// How `cells` cells fit into a width: their size, how many in a row, how many nodes each stands for.
-function layOut(cells, width) {
-  for (const size of kCellSizes) {
-    const columns = Math.max(1, Math.floor(width / size));
-    if (Math.ceil(cells / columns) * size <= kGridMostHeight) return {size, columns, each: 1};
-  }
-  const size = kCellSizes[kCellSizes.length - 1] + 1;
-  const columns = Math.max(1, Math.floor(width / size));
-  const each = Math.ceil(cells / (columns * Math.floor(kGridMostHeight / size)));
-  return {size, columns, each};
-}
 
 class Grid {
   // onPick(first node, number of nodes)
@@ -59,7 +10,7 @@ class Grid {
     this.words = element("p");
     this.help = element("p", {class: "quiet", id: "grid-help"});
     this.pointed = element("p", {class: "quiet", role: "status"});
-    this.root = section("grid", "Nodes", this.words, this.legend, this.canvas, this.help, this.pointed);
+    this.root = section("grid", "Nodes and ranks", this.words, this.legend, this.canvas, this.help, this.pointed);
     this.nodes = null;
     this.cursor = 0;
     this.canvas.addEventListener("click", (event) => this.pick(this.cellAt(event)));
@@ -72,31 +23,25 @@ class Grid {
     }).observe(this.root);
   }
 
-  update(nodes) {
-    this.root.hidden = !nodes || nodes.hosts.length === 0;
-    if (this.root.hidden) return;
-    if (nodes === this.nodes) return;
+  update(nodes, conditions) {
+    this.root.hidden = conditions === null;
+    if (this.root.hidden || nodes === this.nodes) return;
     this.nodes = nodes;
-    const newest = newestStep(nodes);
-    this.conditions = nodes.hosts.map((_, i) => kConditions.indexOf(conditionOf(nodes, i, newest)));
-    this.straggler = stragglerOf(nodes, newest);
-    this.newest = newest;
+    this.conditions = conditions;
     this.describeAll();
     this.draw();
   }
 
   describeAll() {
     const counts = kConditions.map(() => 0);
-    for (const condition of this.conditions) ++counts[condition];
+    for (const condition of this.conditions.ofNodes) ++counts[condition];
     const shown = kConditions.map((name, i) => ({name, many: counts[i]})).filter((one) => one.many > 0);
     syncChildren(this.legend, shown, (one) => one.name,
       (one) => element("li", {}, element("span", {class: `swatch ${one.name}`}), element("span")),
       (child, one) => setText(child.lastElementChild, `${number(one.many)} ${one.name}`));
-    const behind = this.straggler < 0 ? "" :
-      ` ${hostOf(this.nodes, this.straggler)} is ${count(lagOf(this.nodes, this.straggler, this.newest), "step")} behind: the straggler, marked by a ring.`;
-    setText(this.words, `${count(this.nodes.hosts.length, "node")}.${behind}`);
-    setAttribute(this.canvas, "aria-label",
-                 `${count(this.nodes.hosts.length, "node")}: ${shown.map((one) => `${one.many} ${one.name}`).join(", ")}.${behind}`);
+    const words = `${count(this.nodes.hosts.length, "node")}. ${this.conditions.words()}`.trim();
+    setText(this.words, words);
+    setAttribute(this.canvas, "aria-label", `${words} ${shown.map((one) => `${one.many} ${one.name}`).join(", ")}.`);
   }
 
   draw() {
@@ -104,39 +49,57 @@ class Grid {
     const width = Math.floor(this.root.clientWidth);
     if (width === 0) return;
     this.drawnWidth = this.root.clientWidth;
-    const plan = layOut(this.nodes.hosts.length, width);
+    const plan = planGrid(this.nodes, width);
     this.plan = plan;
-    const cells = Math.ceil(this.nodes.hosts.length / plan.each);
-    const height = Math.ceil(cells / plan.columns) * plan.size;
+    this.cursor = Math.min(this.cursor, plan.cells - 1);
     const scale = window.devicePixelRatio || 1;
     this.canvas.width = Math.floor(width * scale);
-    this.canvas.height = Math.floor(height * scale);
-    this.canvas.style.height = `${height}px`;
-    setText(this.help, (plan.each > 1 ? `A cell is ${plan.each} nodes and shows the worst of them. ` : "A cell is a node. ") +
-                       "Click one, or move with the arrow keys and press Enter, to see it in the table below.");
+    this.canvas.height = Math.floor(plan.height * scale);
+    this.canvas.style.height = `${plan.height}px`;
+    setText(this.help, `${this.whatACellIs()} Click one, or move with the arrow keys and press Enter, to see its node in the table below.`);
     const context = this.canvas.getContext("2d");
     context.scale(scale, scale);
     const colours = coloursOf(this.canvas);
-    for (let i = 0; i < cells; ++i) this.drawCell(context, colours, i, this.worstOf(i));
-    if (this.straggler >= 0) this.ring(context, colours.ring, Math.floor(this.straggler / plan.each));
+    for (let cell = 0; cell < plan.cells; ++cell) {
+      if (this.exists(cell)) this.drawCell(context, colours, plan.place(cell), this.worstOf(cell));
+    }
+    if (plan.left > 0) this.drawNames(context, colours);
+    for (const cell of this.stragglerCells()) this.ring(context, colours.ring, cell);
     if (document.activeElement === this.canvas) this.ring(context, colours.focus, this.cursor);
   }
 
-  worstOf(cellIndex) {
-    const first = cellIndex * this.plan.each;
+  whatACellIs() {
+    if (this.plan.ranks > 0) return this.plan.left > 0 ? "A row is a node, a cell one of its ranks." : "A cell is a rank, a block a node.";
+    return this.plan.each > 1 ? `A cell is ${this.plan.each} nodes and shows the worst of them.` : "A cell is a node.";
+  }
+
+  // Nodes may have different numbers of ranks.
+  exists(cell) {
+    return this.plan.ranks === 0 || this.plan.local(cell) < this.nodes.workers[this.plan.first(cell)];
+  }
+
+  worstOf(cell) {
+    const first = this.plan.first(cell);
+    if (this.plan.ranks > 0) return this.conditions.ofRank(first, this.plan.local(cell));
     let worst = 0;
-    for (let i = first; i < Math.min(first + this.plan.each, this.conditions.length); ++i) {
-      worst = Math.max(worst, this.conditions[i]);
-    }
+    for (let i = first; i <= this.plan.last(cell); ++i) worst = Math.max(worst, this.conditions.ofNodes[i]);
     return worst;
   }
 
-  drawCell(context, colours, cellIndex, condition) {
-    const {size, columns} = this.plan;
-    const x = (cellIndex % columns) * size;
-    const y = Math.floor(cellIndex / columns) * size;
-    const side = size - 1;
-    context.fillStyle = colours[kConditions[condition]];
+  // Of the ranks that keep the others waiting; of the node that is most steps behind, its first rank.
+  stragglerCells() {
+    const cells = this.conditions.last < 0 ? [] : [this.plan.cellOf(this.conditions.last)];
+    for (const rank of this.conditions.stragglers) {
+      const node = this.conditions.nodeOf(rank);
+      if (node >= 0) cells.push(this.plan.cellOf(node, rank - this.nodes.first_ranks[node]));
+    }
+    return cells;
+  }
+
+  drawCell(context, colours, {x, y}, condition) {
+    const side = this.plan.size - 1;
+    const name = kConditions[condition];
+    context.fillStyle = colours[name];
     context.fillRect(x, y, side, side);
     if (condition === 0 || side < 5) return;
     // Not by colour alone.
@@ -144,71 +107,95 @@ class Grid {
     context.lineWidth = Math.max(1, side / 9);
     context.beginPath();
     const [near, far] = [side * 0.25, side * 0.75];
-    if (kConditions[condition] !== "waiting") {
+    if (name !== "waiting") {
       context.moveTo(x + near, y + far);
       context.lineTo(x + far, y + near);
     }
-    if (kConditions[condition] === "lost") {
+    if (name === "lost") {
       context.moveTo(x + near, y + near);
       context.lineTo(x + far, y + far);
     }
     context.stroke();
   }
 
-  ring(context, colour, cellIndex) {
-    const {size, columns} = this.plan;
+  drawNames(context, colours) {
+    context.fillStyle = colours.quiet;
+    context.font = "12px system-ui, sans-serif";
+    context.textBaseline = "middle";
+    for (let node = 0; node < this.nodes.hosts.length; ++node) {
+      const name = hostOf(this.nodes, node);
+      const {y} = this.plan.place(this.plan.cellOf(node));
+      context.fillText(name.length > 18 ? `${name.slice(0, 17)}…` : name, 0, y + this.plan.size / 2, this.plan.left - 8);
+    }
+  }
+
+  ring(context, colour, cell) {
+    const {x, y} = this.plan.place(cell);
     context.strokeStyle = colour;
     context.lineWidth = 2;
-    context.strokeRect((cellIndex % columns) * size, Math.floor(cellIndex / columns) * size, size - 1, size - 1);
+    context.strokeRect(x, y, this.plan.size - 1, this.plan.size - 1);
   }
 
   cellAt(event) {
     const box = this.canvas.getBoundingClientRect();
-    const column = Math.floor((event.clientX - box.left) / this.plan.size);
-    const row = Math.floor((event.clientY - box.top) / this.plan.size);
-    if (column < 0 || column >= this.plan.columns || row < 0) return -1;
-    const index = row * this.plan.columns + column;
-    return index * this.plan.each < this.nodes.hosts.length ? index : -1;
+    const cell = this.plan.at(event.clientX - box.left, event.clientY - box.top);
+    return cell >= 0 && this.exists(cell) ? cell : -1;
   }
 
-  describe(cellIndex) {
-    if (cellIndex < 0) return setText(this.pointed, "");
-    const first = cellIndex * this.plan.each;
-    const last = Math.min(first + this.plan.each, this.nodes.hosts.length) - 1;
+  describe(cell) {
+    if (cell < 0) return setText(this.pointed, "");
+    const [first, last] = [this.plan.first(cell), this.plan.last(cell)];
+    const begin = this.nodes.first_ranks[first];
+    const rank = this.plan.ranks > 0 && begin !== null ? `rank ${number(begin + this.plan.local(cell))} on ` : "";
     const name = first === last ? hostOf(this.nodes, first) : `${hostOf(this.nodes, first)} to ${hostOf(this.nodes, last)}`;
-    setText(this.pointed, `${name}: ${kConditions[this.worstOf(cellIndex)]}`);
+    const lag = first === last ? this.conditions.lagOf(first) : 0;
+    const behind = lag > kLagSteps ? `, ${count(lag, "step")} behind` : "";
+    setText(this.pointed, `${rank}${name}: ${kConditions[this.worstOf(cell)]}${behind}`);
   }
 
-  pick(cellIndex) {
-    if (cellIndex < 0) return;
-    this.cursor = cellIndex;
-    this.describe(cellIndex);
-    this.onPick(cellIndex * this.plan.each, this.plan.each);
+  pick(cell) {
+    if (cell < 0) return;
+    this.cursor = cell;
+    this.describe(cell);
+    this.onPick(this.plan.first(cell), this.plan.last(cell) - this.plan.first(cell) + 1);
     this.draw();
   }
 
   onKey(event) {
-    const moves = {ArrowLeft: -1, ArrowRight: 1, ArrowUp: -this.plan.columns, ArrowDown: this.plan.columns};
     if (event.key === "Enter") {
       event.preventDefault();
       this.pick(this.cursor);
-    } else if (event.key in moves) {
-      event.preventDefault();
-      const cells = Math.ceil(this.nodes.hosts.length / this.plan.each);
-      this.cursor = Math.min(cells - 1, Math.max(0, this.cursor + moves[event.key]));
-      this.describe(this.cursor);
-      this.draw();
+      return;
+    }
+    const next = this.neighbour(event.key);
+    if (next === null) return;
+    event.preventDefault();
+    if (next >= 0 && next < this.plan.cells && this.exists(next)) this.cursor = next;
+    this.describe(this.cursor);
+    this.draw();
+  }
+
+  neighbour(key) {
+    const {x, y} = this.plan.place(this.cursor);
+    switch (key) {
+      case "ArrowLeft": return this.nextInOrder(-1);
+      case "ArrowRight": return this.nextInOrder(1);
+      case "ArrowUp": return this.plan.at(x, y - (this.plan.lines > 1 ? this.plan.size : this.plan.blockHeight));
+      case "ArrowDown": return this.plan.at(x, y + (this.plan.lines > 1 ? this.plan.size : this.plan.blockHeight));
+      default: return null;
     }
   }
-}
 
-function hostOf(nodes, i) {
-  return printable(nodes.hosts[i]);
+  nextInOrder(by) {
+    let cell = this.cursor + by;
+    while (cell >= 0 && cell < this.plan.cells && !this.exists(cell)) cell += by;
+    return cell;
+  }
 }
 
 function coloursOf(canvas) {
   const style = getComputedStyle(canvas);
   const colours = {};
-  for (const name of [...kConditions, "mark", "ring", "focus"]) colours[name] = style.getPropertyValue(`--${name}`).trim();
+  for (const name of [...kConditions, "mark", "ring", "focus", "quiet"]) colours[name] = style.getPropertyValue(`--${name}`).trim();
   return colours;
 }

@@ -65,7 +65,9 @@ class Headline {
   }
 
   checkpointOf(job) {
-    if (job.checkpoint === null || job.checkpoint === undefined) return "none";
+    if (job.checkpoint === null || job.checkpoint === undefined) {
+      return Number.isFinite(job.without_checkpoint_ms) ? `none in ${wholeAge(job.without_checkpoint_ms)}` : "none";
+    }
     const ago = job.step > job.checkpoint ? [`${count(job.step - job.checkpoint, "step")} ago`] : [];
     if (Number.isFinite(job.checkpoint_ms_ago)) ago.push(`${wholeAge(job.checkpoint_ms_ago)} ago`);
     return `step ${number(job.checkpoint)}${ago.length > 0 ? ` (${ago.join(", ")})` : ""}`;

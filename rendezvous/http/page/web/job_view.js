@@ -27,9 +27,15 @@ class JobView {
   }
 
   take(name, value) {
-    if (name === "job") this.job = value;
+    if (name === "job") this.takeJob(value);
     else if (name === "history") this.history.replace(value);
     else if (name === "line") this.history.add(value);
+  }
+
+  takeJob(job) {
+    this.job = job;
+    const nodes = job.nodes;
+    this.conditions = nodes && nodes.hosts.length > 0 ? new Conditions(nodes, job.straggler_ranks ?? []) : null;
   }
 
   // What the rendezvous says instead of a state: that there is no such job.
@@ -49,8 +55,8 @@ class JobView {
     this.stacks.update(job);
     this.rate.update(job.spark ?? [], rateOf(job));
     this.generations.update(job.generations ?? [], job, elapsed);
-    this.grid.update(job.nodes);
-    this.table.update(job.nodes, this.session.mayAct && !job.outcome, elapsed);
+    this.grid.update(job.nodes, this.conditions);
+    this.table.update(job.nodes, this.conditions, this.session.mayAct && !job.outcome, elapsed);
     this.logs.update(job);
   }
 

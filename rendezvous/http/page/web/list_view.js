@@ -62,7 +62,8 @@ class ListView {
     setClass(state.children[0], `badge ${moodOf(job)}`);
     const since = job.outcome ? `${wholeAge(job.since_ms_ago)} ago` : `for ${wholeAge(job.since_ms_ago)}`;
     const why = isHung(job) ? job.progress.hang : job.reason;
-    setText(state.children[1], why ? `${since}: ${printable(why)}` : since);
+    const told = why ? `${since}: ${printable(why)}` : since;
+    setText(state.children[1], [told, notJudgedText(job)].filter((part) => part !== "").join("; "));
     setText(nodes, `${number(job.nodes)} (${count(job.world_size, "worker")})`);
     setText(step, number(job.step));
     setText(speed, job.outcome ? "–" : rate(job.steps_per_s));

@@ -7,6 +7,7 @@ class Page {
     this.contact = document.getElementById("contact");
     this.who = document.getElementById("who");
     this.alarm = document.getElementById("alarm");
+    this.signOutButton = document.getElementById("sign-out");
     this.view = null;
     this.feed = null;
     this.lost = null;      // what the feed says of a connection that is lost
@@ -23,6 +24,7 @@ class Page {
       event.preventDefault();
       this.main.focus();
     });
+    this.signOutButton.addEventListener("click", () => this.signOut());
     window.addEventListener("hashchange", () => this.onAddress());
     document.addEventListener("visibilitychange", () => {
       if (!document.hidden) this.feed?.retry();
@@ -42,6 +44,16 @@ class Page {
       // The feed below says when the rendezvous does not answer, and goes on trying.
       if (error.status !== 0) this.trouble = `${capital(error.message)}.`;
     }
+  }
+
+  async signOut() {
+    this.trouble = "";
+    try {
+      await this.session.signOut();
+    } catch (error) {
+      this.trouble = `Not signed out: ${error.message}.`;
+    }
+    this.show();  // with nothing of what was seen
   }
 
   // Somebody opens a link of `ddprun page` in a tab that shows the page already.
@@ -98,6 +110,7 @@ class Page {
     setText(this.contact, this.lost === null ? (this.received > 0 ? "live" : "connecting") : without);
     setClass(this.contact, this.lost === null ? "contact" : "contact lost");
     const may = this.session.mayAct ? "signed in" : this.session.signedIn ? "signed in to look" : "not signed in";
+    this.signOutButton.hidden = !this.session.signedIn;
     setText(this.who, this.session.version ? `${may} · ${this.session.version}` : may);
     const text = [this.trouble, this.lostText()].filter((part) => part !== "").join(" ");
     this.alarm.hidden = text === "";

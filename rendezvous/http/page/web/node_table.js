@@ -30,17 +30,15 @@ class NodeTable {
     this.scroller.addEventListener("scroll", () => this.draw(), {passive: true});
   }
 
-  update(nodes, mayAct, elapsed) {
-    this.root.hidden = !nodes || nodes.hosts.length === 0;
+  update(nodes, conditions, mayAct, elapsed) {
+    this.root.hidden = conditions === null;
     if (this.root.hidden) return;
     this.mayAct = mayAct;
     this.elapsed = elapsed;
     if (nodes !== this.nodes) {
       this.nodes = nodes;
-      this.newest = newestStep(nodes);
-      this.straggler = stragglerOf(nodes, this.newest);
-      this.conditions = nodes.hosts.map((_, i) => conditionOf(nodes, i, this.newest));
-      this.badness = this.conditions.map((condition) => kConditions.indexOf(condition));
+      this.conditions = conditions;
+      this.badness = conditions.ofNodes;
       this.choose();
     } else {
       this.draw();
@@ -104,11 +102,11 @@ class NodeTable {
     const [host, state, ranks, step, heard, orders] = row.children;
     row.style.transform = `translateY(${at * kRowHeight}px)`;
     setAttribute(row, "aria-rowindex", String(at + 2));
-    setClass(row, `node-row ${this.conditions[node]}`);
+    setClass(row, `node-row ${kConditions[this.badness[node]]}`);
     setText(host, hostOf(nodes, node));
-    setText(state, printable(this.stateOf(node)) + (node === this.straggler ? " (straggler)" : ""));
+    setText(state, printable(this.stateOf(node)) + (this.straggles(node) ? " (straggler)" : ""));
     this.updateRanks(ranks, nodes.first_ranks[node], nodes.workers[node]);
-    const lag = lagOf(nodes, node, this.newest);
+    const lag = this.conditions.lagOf(node);
     setText(step, number(nodes.steps[node]) + (lag > kLagSteps ? ` (−${number(lag)})` : ""));
     setText(heard, `${wholeAge(nodes.heard_ms_ago[node] + this.elapsed)} ago`);
     orders.firstElementChild.hidden = !this.mayAct;
@@ -119,7 +117,11 @@ class NodeTable {
   updateRanks(holder, first, workers) {
     const ranks = first === null || first === undefined || first < 0 ? [] : Array.from({length: workers}, (_, i) => first + i);
     syncChildren(holder, ranks, (rank) => rank,
-      (rank) => element("button", {type: "button", class: "rank", "data-rank": rank, "aria-label": `Log of rank ${rank}`}, String(rank)),
-      () => {});
+      (rank) => element("button", {type: "button", "data-rank": rank, "aria-label": `Log of rank ${rank}`}, String(rank)),
+      (button, rank) => setClass(button, this.conditions.stragglers.has(rank) ? "rank straggler" : "rank"));
+  }
+
+  straggles(node) {
+    return node === this.conditions.last || kConditions[this.badness[node]] === "straggler";
   }
 }

@@ -51,6 +51,14 @@ class Session {
     }
   }
 
+  // Ends the session at the rendezvous, too: also that of other tabs that share it.
+  async signOut() {
+    await this.post("/api/logout", {});
+    this.signedIn = this.mayAct = false;
+    sessionStorage.removeItem(kTokenKey);
+    sessionStorage.removeItem(kCsrfKey);
+  }
+
   async refresh() {
     const had = this.signedIn || sessionStorage.getItem(kTokenKey) !== null;
     const answer = await this.answerOf(await this.fetch("/api/session"));

@@ -55,7 +55,14 @@ function nowText(job) {
   if (job.reason) parts.push(printable(job.reason));
   if (job.init) parts.push(printable(job.init.text));
   if (progressText(job)) parts.push(progressText(job));
+  if (notJudgedText(job)) parts.push(notJudgedText(job));
   return parts.join("; ");
+}
+
+// Whether nobody would notice a hang, and why. Without a session the reason is not told.
+function notJudgedText(job) {
+  if (!job.not_judged || job.outcome) return "";
+  return `hangs are not noticed: ${printable(job.not_judged.why) || kAfterSigningIn}`;
 }
 
 const kAfterSigningIn = "shown after signing in";
@@ -102,7 +109,7 @@ function nextText(job) {
 function later(job, ms) {
   if (ms <= 0 || !job) return job;
   const aged = {...job, since_ms_ago: job.since_ms_ago + ms};
-  for (const name of ["checkpoint_ms_ago", "snapshot_ms_ago"]) {
+  for (const name of ["checkpoint_ms_ago", "snapshot_ms_ago", "without_checkpoint_ms"]) {
     if (Number.isFinite(job[name])) aged[name] = job[name] + ms;
   }
   if (job.progress) aged.progress = {...job.progress, still_ms: job.progress.still_ms + ms};

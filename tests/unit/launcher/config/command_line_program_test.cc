@@ -99,6 +99,11 @@ TEST(ProgramOfTest, IsNamedByWhatIsStartedAndNotByTheProgramThatStartsIt) {
             "a.py");
   EXPECT_EQ(name({"nice", "-n5", "taskset", "-c", "0-3", "bash", "-e", "a.sh"}), "a.sh");
   EXPECT_EQ(name({"timeout", "--", "5m", "./train"}), "train");
+  EXPECT_EQ(name({"uv", "run", "--with", "torch", "python3", "a.py"}), "a.py");
+  EXPECT_EQ(name({"uv", "run", "train.py"}), "train.py");
+  EXPECT_EQ(name({"poetry", "run", "./train"}), "train");
+  EXPECT_EQ(name({"apptainer", "exec", "--nv", "-B", "/data", "torch.sif", "python3", "-m", "a.b"}),
+            "a.b");
   EXPECT_EQ(ProgramOf({"numactl", "-N", "1", "./train", "7"}, ""), ProgramOf({"train", "7"}, ""));
 }
 

@@ -62,6 +62,10 @@ Json Shape(const JobKey& key) {
                 {{"type", "array"}, {"items", Number(key)}}}}};
     case KeyType::kEndpoint:
       return Text("^(|[A-Za-z0-9._-]+(:[0-9]+)?|\\[[A-Za-z0-9._:%-]+\\](:[0-9]+)?)$");
+    case KeyType::kEndpoints: {
+      const std::string one = "([A-Za-z0-9._-]+|\\[[A-Za-z0-9._:%-]+\\])(:[0-9]+)?";
+      return Text(absl::StrCat("^(", one, "( *, *", one, "){0,8})?$"));
+    }
     case KeyType::kNodes:
       return NumberOr(key, "^[0-9]+(:[0-9]+)?$");
     case KeyType::kProcesses:

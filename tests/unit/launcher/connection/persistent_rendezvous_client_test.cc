@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -26,6 +27,7 @@ struct Attempt {
   TimePoint made_at;
   std::vector<AgentMessage> sent;
   bool closed = false;
+  bool abandoned = false;
   RendezvousClient::Handler handler;
   int place = 0;
 };
@@ -38,6 +40,7 @@ class AttemptClient final : public RendezvousClient {
     attempt_->sent.push_back(message);
   }
   void Close() override { attempt_->closed = true; }
+  void Abandon() override { attempt_->closed = attempt_->abandoned = true; }
 
  private:
   const std::shared_ptr<Attempt> attempt_;
@@ -182,7 +185,7 @@ TEST_F(PersistentRendezvousClientTest, OnlyWhoIsDeniedEverywhereIsDenied) {
 // A daemon that was started again has another token; we had read the one before.
 TEST_F(PersistentRendezvousClientTest, ADenialOfOutdatedCredentialsIsNone) {
   bool outdated = true;
-  options_.credentials_outdated = [&outdated] { return outdated; };
+  options_.credentials_outdated = [&outdated](int) { return outdated; };
   Open();
   Say(RendezvousClient::Opened{});
   Say(RendezvousClient::Received{{}, Start{}});
@@ -273,6 +276,85 @@ TEST_F(PersistentRendezvousClientTest, HasTheRendezvousRunAgainWhenItIsGone) {
   const int before = ensured_;
   LoseAndRetry();
   EXPECT_EQ(ensured_, before + 1);
+}
+
+// Of several rendezvous.
+class LeaderOfSeveralTest : public PersistentRendezvousClientTest {
+ protected:
+  LeaderOfSeveralTest() {
+    options_.places = 3;
+    options_.several = true;
+    // None of these tests is to pass because a pause was over.
+    options_.timing.first_backoff = options_.timing.longest_backoff = 2 * kHang;
+  }
+  void Lead(std::optional<int> place) {
+    const std::size_t before = attempts_.size();
+    client_->Lead(place, "another one leads");
+    if (attempts_.size() > before) loop_.Run();  // returns at once: an attempt was made
+  }
+  void Serve() {
+    Say(RendezvousClient::Opened{});
+    Say(RendezvousClient::Received{{}, HeartbeatAck{}});
+  }
+};
+
+TEST_F(LeaderOfSeveralTest, ASessionElsewhereIsDroppedForOneWithTheLeader) {
+  Open();
+  Serve();
+  const auto before = attempts_.back();
+  Lead(2);
+  ASSERT_EQ(attempts_.size(), 2u) << "at once";
+  EXPECT_EQ(attempts_.back()->place, 2);
+  EXPECT_TRUE(before->abandoned) << "its end must not wait for a network that may be gone";
+  EXPECT_THAT(heard_, ElementsAre("opened", "message", "lost: another one leads"));
+  client_->Send({}, Join{});
+  before->handler(RendezvousClient::Received{{}, Start{}});
+  before->handler(RendezvousClient::Lost{"late"});
+  Serve();
+  EXPECT_THAT(heard_,
+              ElementsAre("opened", "message", "lost: another one leads", "opened", "message"));
+  EXPECT_TRUE(before->sent.empty());
+}
+
+TEST_F(LeaderOfSeveralTest, ThePauseAfterALossIsCutShort) {
+  Open();
+  Serve();
+  Say(RendezvousClient::Lost{"gone"});
+  Lead(std::nullopt);
+  ASSERT_EQ(attempts_.size(), 1u);
+  Lead(1);
+  ASSERT_EQ(attempts_.size(), 2u);
+  EXPECT_EQ(attempts_.back()->place, 1);
+  EXPECT_THAT(heard_, ElementsAre("opened", "message", "lost: gone")) << "lost once";
+}
+
+TEST_F(LeaderOfSeveralTest, ALeaderThatIsThereAlreadyIsLeftAlone) {
+  Open();
+  Serve();
+  Lead(0);
+  Lead(0);
+  EXPECT_EQ(attempts_.size(), 1u);
+  EXPECT_FALSE(attempts_.back()->closed);
+}
+
+// It was asked while it stood by, and leads by now.
+TEST_F(LeaderOfSeveralTest, AnAttemptThatWasTooEarlyIsRepeatedAtOnceButOnce) {
+  Open();
+  Lead(0);
+  LoseAndRetry();
+  ASSERT_EQ(attempts_.size(), 2u);
+  EXPECT_EQ(attempts_.back()->place, 0);
+  Say(RendezvousClient::Lost{"stands by"});
+  EXPECT_EQ(attempts_.size(), 2u) << "a leader that refuses is not asked in a loop";
+}
+
+TEST_F(LeaderOfSeveralTest, NobodyIsLedAfterClose) {
+  Open();
+  Serve();
+  client_->Close();
+  Lead(2);
+  EXPECT_EQ(attempts_.size(), 1u);
+  EXPECT_EQ(heard_.size(), 2u);
 }
 
 TEST_F(PersistentRendezvousClientTest, NothingIsHeardAfterClose) {

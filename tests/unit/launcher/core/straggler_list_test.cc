@@ -1,6 +1,7 @@
 // What of the stragglers that a worker tells of is news.
 #include "launcher/core/straggler_list.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -27,6 +28,22 @@ TEST(StragglerListTest, SaysOnceWhoIsSlowAndOnceThatItIsOver) {
   EXPECT_EQ(list.Ended(3), "rank 3 keeps the others waiting no longer");
   EXPECT_EQ(list.Ended(3), std::nullopt);
   EXPECT_NE(Begun(list, 3), std::nullopt);
+}
+
+// Of a program that compares nothing it is not known that no rank is slow.
+TEST(StragglerListTest, HasASizeOnceRanksAreCompared) {
+  StragglerList list;
+  EXPECT_EQ(list.size(), std::nullopt);
+  list.Compare();
+  EXPECT_EQ(list.size(), 0);
+  for (const int rank : {70, 3, 11}) Begun(list, rank);
+  EXPECT_EQ(list.size(), 3);
+  EXPECT_THAT(list.Lowest(2), testing::ElementsAre(Rank{3}, Rank{11}));
+  list.Clear();
+  EXPECT_EQ(list.size(), std::nullopt);
+  Begun(list, kMaxNodes * kMaxWorkersPerNode);
+  EXPECT_EQ(list.size(), 1) << "of a library that does not say that it compares";
+  EXPECT_THAT(list.Lowest(2), testing::IsEmpty()) << "no job has such a rank";
 }
 
 TEST(StragglerListTest, KnowsNothingOfOtherWorkers) {

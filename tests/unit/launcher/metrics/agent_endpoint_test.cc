@@ -5,11 +5,14 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "rendezvous/auth/certificates.h"
+#include "rendezvous/auth/tls_files.h"
 #include "tests/support/http_client.h"
 #include "tests/support/temp_dir.h"
 
@@ -94,12 +97,39 @@ TEST_F(AgentEndpointTest, ATokenIsAskedForWhereThereIsOne) {
 
 TEST_F(AgentEndpointTest, ThereIsNothingElse) {
   Start();
-  for (const char* const path : {"/healthz", "/readyz"}) {
-    EXPECT_THAT(Asked(Get(path)), AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr("ok\n"))) << path;
-  }
+  EXPECT_THAT(Asked(Get("/healthz")), AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr("ok\n")));
   EXPECT_THAT(Asked(Get("/")), StartsWith("HTTP/1.1 404 "));
   EXPECT_THAT(Asked(Get("/api/jobs")), StartsWith("HTTP/1.1 404 "));
   EXPECT_THAT(Asked(Post("/metrics", "{}")), StartsWith("HTTP/1.1 405 "));
+}
+
+TEST_F(AgentEndpointTest, IsReadyWhileHeartbeatsGoToTheRendezvous) {
+  AgentEndpoint::Options options;
+  options.lease = std::chrono::hours(1);
+  Start(std::move(options));
+  EXPECT_THAT(Asked(Get("/readyz")),
+              AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr("has not joined its rendezvous yet")));
+  NodeBoard::Facts facts;
+  facts.heartbeat_at = std::chrono::steady_clock::now() - std::chrono::minutes(59);
+  board_->Set(facts);
+  EXPECT_THAT(Asked(Get("/readyz")), AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr("ok\n")));
+  *facts.heartbeat_at -= std::chrono::minutes(2);
+  board_->Set(facts);
+  EXPECT_THAT(Asked(Get("/readyz")),
+              AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr("no heartbeat for 366")));
+}
+
+TEST_F(AgentEndpointTest, CertificatesSayWhenTheyExpire) {
+  const TempDir folder;
+  ASSERT_TRUE(auth::MakeCertificates({folder.path(), "ann", {{"node"}}}).ok());
+  AgentEndpoint::Options options;
+  options.certificates = {{"grpc", folder / "node.crt"}, {"http", ""}};
+  Start(std::move(options));
+  EXPECT_THAT(Asked(Get("/metrics")),
+              AllOf(HasSubstr(absl::StrCat(
+                        "ddprun_agent_certificate_expiry_timestamp_seconds{use=\"grpc\"} ",
+                        *auth::ExpiryOf(folder / "node.crt"), "\n")),
+                    Not(HasSubstr("use=\"http\""))));
 }
 
 TEST_F(AgentEndpointTest, AnAddressThatIsTakenIsAnError) {

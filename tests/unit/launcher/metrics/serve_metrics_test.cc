@@ -7,12 +7,14 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "tests/support/http_client.h"
 #include "tests/support/temp_dir.h"
 
 namespace ddprun {
 namespace serve_metrics_test {
 
 using testing::HasSubstr;
+using testing::StartsWith;
 
 class ServeMetricsTest : public testing::Test {
  protected:
@@ -40,6 +42,18 @@ TEST_F(ServeMetricsTest, APortThatIsTakenIsAWarning) {
   EXPECT_THAT(said, HasSubstr(taken));
   EXPECT_THAT(said, HasSubstr("in use"));
   EXPECT_THAT(said, HasSubstr("goes on without"));
+}
+
+TEST_F(ServeMetricsTest, ScrapersMayAskForTheNameThatIsGiven) {
+  agent_.config.told.metrics.name = "gpu7.example";
+  const auto endpoint = Serve("127.0.0.1:0");
+  ASSERT_TRUE(endpoint.ok()) << endpoint.status();
+  const auto asked = [&](const std::string& host) {
+    return Ask((*endpoint)->port(),
+               absl::StrCat("GET /healthz HTTP/1.1\r\nHost: ", host, "\r\n\r\n"));
+  };
+  EXPECT_THAT(asked("gpu7.example"), StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(asked("gpu8.example"), StartsWith("HTTP/1.1 421 "));
 }
 
 TEST_F(ServeMetricsTest, WhoCouldReadThemFromElsewhereMustShowAToken) {

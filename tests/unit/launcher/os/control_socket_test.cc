@@ -56,6 +56,7 @@ std::string Show(const ControlMessage& message) {
     std::string operator()(const StragglerMsg& m) const {
       return "straggler " + std::to_string(m.rank);
     }
+    std::string operator()(const ComparesMsg&) const { return "compares"; }
     std::string operator()(const ErrorMsg& m) const { return "error " + m.kind + " " + m.text; }
     std::string operator()(const ByeMsg&) const { return "bye"; }
     std::string operator()(const StaysMsg&) const { return "stays"; }

@@ -62,6 +62,7 @@ TEST(ParseControlTest, UnderstandsEveryMessage) {
   EXPECT_EQ(ParseOne<StragglerMsg>("STRAGGLER=3 2 1 " + std::string(300, 'h')).host.size(), 255u);
   EXPECT_EQ(ParseOne<StragglerMsg>("STRAGGLER=4").rank, 4);
   EXPECT_TRUE(ParseOne<StragglerMsg>("STRAGGLER=4").ended);
+  ParseOne<ComparesMsg>("COMPARES=1");
   for (const char* kind : {"user", "bind", "checkpoint", "state"}) {
     EXPECT_EQ(ParseOne<ErrorMsg>(std::string("ERROR=") + kind).kind, kind);
   }
@@ -105,6 +106,7 @@ TEST(ParseControlTest, RefusesWhatIsMalformedAndQuotesIt) {
                                     std::string("SAVED=disk 7"),
                                     std::string("SAVED=memory -7"),
                                     std::string("SAVED=memory 31536000000001"),
+                                    std::string("COMPARES=0"),
                                     std::string("STRAGGLER="),
                                     std::string("STRAGGLER=-1"),
                                     std::string("STRAGGLER=x"),

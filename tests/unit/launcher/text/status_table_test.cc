@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "rendezvous/core/measures/daemon_status.h"
 #include "rendezvous/json/status_json.h"
 #include "tests/unit/launcher/text/running_job.h"
 
@@ -40,6 +41,24 @@ TEST(StatusTableTest, AJobIsABlock) {
             "  n0    10.0.0.0  running  0          0-7    120   0.0 s ago\n"
             "  n1    10.0.0.1  running  1          8-15   120   0.0 s ago\n"
             "  n9    10.0.0.9  spare    -          -      -     2.0 s ago\n");
+}
+
+TEST(StatusTableTest, OneOfSeveralSaysWhoLeadsAndHowLongItGoesOnWithoutEtcd) {
+  DaemonStatus daemon;
+  daemon.leadership.emplace();
+  daemon.leadership->leads = true;
+  daemon.leadership->term = {7, 123};
+  daemon.leadership->leader = "h1:29400";
+  daemon.leadership->valid_for = std::chrono::milliseconds(4600);
+  const auto table = [&daemon] {
+    return StatusTable(StatusToJson(daemon, {}, 0), {"h1:29400", false}).value_or("");
+  };
+  EXPECT_THAT(table(),
+              HasSubstr("it leads at h1:29400, term 123; without etcd it goes on for 4.6 s"));
+  daemon.leadership->valid_for = {};
+  EXPECT_THAT(table(), HasSubstr("it acknowledges nothing, and workers end by their leases"));
+  daemon.leadership->leads = false;
+  EXPECT_THAT(table(), HasSubstr("it stands by; the leader is at h1:29400"));
 }
 
 TEST(StatusTableTest, OfManyNodesThoseAreShownThatAreNotLikeMost) {

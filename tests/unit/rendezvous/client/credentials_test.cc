@@ -186,7 +186,7 @@ TEST_F(CredentialsTest, NamesOfTokensSeparateTheJobs) {
   EXPECT_THAT(stranger->inbox.ExpectLost(), HasSubstr("belongs to somebody else"));
   EXPECT_EQ(Refused("other_owner"), 1u);
   const absl::Status reported =
-      ReportGone(endpoint_, HeaderOf("job", 1), std::chrono::seconds(20), Load(bob));
+      ReportGone({{endpoint_, Load(bob)}}, HeaderOf("job", 1), std::chrono::seconds(20));
   EXPECT_THAT(std::string(reported.message()), HasSubstr("belongs to somebody else"));
   EXPECT_EQ(Refused("other_owner"), 2u);
   Join(bob, "another", 1)->inbox.Expect<Assignment>();
@@ -207,11 +207,11 @@ TEST_F(CredentialsTest, ReportGoneNeedsTheTokenToo) {
   b->client->Send(header_b, AssignmentAck{});
   b->inbox.Expect<Start>();
   const Duration limit = std::chrono::seconds(20);
-  EXPECT_THAT(std::string(ReportGone(endpoint_, HeaderOf("job", 1), limit).message()),
+  EXPECT_THAT(std::string(ReportGone({{endpoint_}}, HeaderOf("job", 1), limit).message()),
               HasSubstr("asks for a token"));
   EXPECT_TRUE(b->inbox.empty());
   const auto credentials = Load(token);
-  EXPECT_TRUE(ReportGone(endpoint_, HeaderOf("job", 1), limit, credentials).ok());
+  EXPECT_TRUE(ReportGone({{endpoint_, credentials}}, HeaderOf("job", 1), limit).ok());
   EXPECT_THAT(b->inbox.Expect<Stop>().reason, HasSubstr("its agent was killed"));
 }
 

@@ -109,7 +109,7 @@ TEST_F(RelayTest, AnAgentOnLoopbackLearnsThatTheRendezvousSpeaksTls) {
 
 TEST_F(RelayTest, AGuardianAndAnOperatorLearnItToo) {
   Serve(Token(true));
-  EXPECT_TRUE(ReportGone(endpoint_, HeaderOf("job", 1), kLimit, Load(Token(false))).ok());
+  EXPECT_TRUE(ReportGone({{endpoint_, Load(Token(false))}}, HeaderOf("job", 1), kLimit).ok());
   RenewableChannel operators(endpoint_, Load(Token(false)));
   EXPECT_NE(operators.Reach(Deadline()).error_code(), grpc::StatusCode::UNAVAILABLE);
 }
@@ -154,7 +154,8 @@ TEST_F(RelayTest, ARelayIsNotTrusted) {
   const auto lost = Join(relay.endpoint(), Load(Token(true)))->inbox.TakeLost();
   EXPECT_THAT(lost.reason, HasSubstr("somebody in between passes our messages on"));
   EXPECT_TRUE(lost.denied);
-  EXPECT_FALSE(ReportGone(relay.endpoint(), HeaderOf("job", 1), kLimit, Load(Token(true))).ok());
+  EXPECT_FALSE(
+      ReportGone({{relay.endpoint(), Load(Token(true))}}, HeaderOf("job", 1), kLimit).ok());
   EXPECT_EQ(relay.heard(), 0);
 }
 

@@ -50,9 +50,25 @@ JobStatus RunningJob() {
   member.usage.round_trip = std::chrono::microseconds(740);
   job.measured.steps_per_second = 2.5;
   job.measured.checkpoint_age = seconds(61);
+  job.measured.stragglers = 2;
+  job.measured.straggler_ranks = {Rank{3}, Rank{5}};
   job.measured.counters.restarts["node_lost"] = 2;
   job.nodes = {member, spare};
   return job;
+}
+
+TEST(StatusJsonTest, OneOfSeveralTellsItsTermWithAllDigits) {
+  DaemonStatus daemon;
+  EXPECT_TRUE(Json::parse(StatusToJson(daemon, {}, 0))["leadership"].is_null());
+  daemon.leadership.emplace();
+  daemon.leadership->leads = true;
+  daemon.leadership->term = {18'446'744'073'709'551'615U, 9'007'199'254'740'993U};
+  daemon.leadership->valid_for = seconds(4);
+  const Json leadership = Json::parse(StatusToJson(daemon, {}, 0))["leadership"];
+  EXPECT_EQ(leadership["role"], "leads");
+  EXPECT_EQ(leadership["term"], "9007199254740993");
+  EXPECT_EQ(leadership["cluster"], "18446744073709551615");
+  EXPECT_EQ(leadership["valid_ms"], 4000);
 }
 
 TEST(StatusJsonTest, AJobHasWhatAnOperatorAsksFor) {
@@ -74,6 +90,8 @@ TEST(StatusJsonTest, AJobHasWhatAnOperatorAsksFor) {
   EXPECT_EQ(job["steps_per_s"], 2.5);
   EXPECT_EQ(job["checkpoint_ms_ago"], 61000);
   EXPECT_TRUE(job["snapshot_ms_ago"].is_null());
+  EXPECT_EQ(job["stragglers"], 2);
+  EXPECT_EQ(job["straggler_ranks"], Json({3, 5}));
   EXPECT_EQ(job["restarts_by_cause"], Json({{"node_lost", 2}}));
   EXPECT_EQ(job["nodes"][0]["still_ms"], 250);
   EXPECT_EQ(job["nodes"][0]["cpu_ms"], 1500);

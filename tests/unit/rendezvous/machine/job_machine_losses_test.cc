@@ -131,5 +131,62 @@ TEST(JobMachineGoneTest, ANodeWhosePartIsFinishedIsNotMissed) {
   EXPECT_EQ(job.machine().state(), JobState::kSucceeded);
 }
 
+JobStatus::Measured MeasuredOf(JobMachineDriver& job) {
+  return job.machine().Status(job.now()).measured;
+}
+
+// So many seconds with a heartbeat each.
+void Live(JobMachineDriver* job, int beats) {
+  for (int i = 0; i < beats; ++i) {
+    job->Advance(seconds(1));
+    job->Beat('a');
+  }
+}
+
+// For the alert on jobs that save nothing.
+TEST(JobMachineTest, AJobWithAFolderThatHasSavedNothingIsWithoutACheckpointSinceItsStart) {
+  JobMachineDriver job(JobMachineDriver::Spec(1, 1, 3));
+  ddprun::Join join{job.spec(), {"a", "10.0.0.a", 2}, 1001};
+  join.has_checkpoint_folder = true;
+  job.Receive('a', join);
+  EXPECT_FALSE(MeasuredOf(job).without_checkpoint) << "it waits";
+  job.Prepare('a');
+  Live(&job, 40);
+  job.Exit('a', 0, 0, kCode3);
+  job.Drain('a');
+  job.Prepare('a');
+  Live(&job, 20);
+  EXPECT_EQ(MeasuredOf(job).without_checkpoint, seconds(60)) << "a restart changes nothing";
+  EXPECT_FALSE(MeasuredOf(job).checkpoint_age);
+  job.Checkpoint('a', 5);
+  Live(&job, 8);
+  EXPECT_EQ(MeasuredOf(job).without_checkpoint, seconds(8));
+  EXPECT_EQ(MeasuredOf(job).checkpoint_age, seconds(8));
+}
+
+TEST(JobMachineTest, ARendezvousThatWasStartedAgainCountsFromThenWhatHasNoCheckpoint) {
+  JobMachineDriver job(JobMachineDriver::Spec(1, 1, 3));
+  job.Join('a');
+  job.Prepare('a');
+  Live(&job, 10);
+  job.RestartDaemon(seconds(1));
+  EXPECT_FALSE(MeasuredOf(job).without_checkpoint) << "no node has told that it has a folder";
+  ddprun::Join join{job.spec(), {"a", "10.0.0.a", 2}, 1001, true};
+  join.has_checkpoint_folder = true;
+  job.Receive('a', join);
+  Live(&job, 7);
+  EXPECT_EQ(MeasuredOf(job).without_checkpoint, seconds(7));
+}
+
+TEST(JobMachineTest, AJobThatDoesNotSaveIsNotWithoutACheckpoint) {
+  JobMachineDriver job(JobMachineDriver::Spec(1, 1));
+  job.Join('a');
+  job.Prepare('a');
+  Live(&job, 40);
+  EXPECT_FALSE(MeasuredOf(job).without_checkpoint);
+  job.BeatWithFailures('a', 1);  // so it does
+  EXPECT_EQ(MeasuredOf(job).without_checkpoint, seconds(40));
+}
+
 }  // namespace job_machine_losses_test
 }  // namespace ddprun

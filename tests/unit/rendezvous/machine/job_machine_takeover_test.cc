@@ -110,7 +110,7 @@ TEST_F(JobMachineTakeoverTest, WhereNobodyIsRecordedNothingFormsBeforeTheHoldAnd
 
 // The forming of generation 0 was recorded, and nobody had heard of it when the leader changed. `b`
 // may have gone back to the rendezvous before, and have been started there.
-// Seen red without HoldForFreed().
+// Seen red with a FreeUnstarted() that only frees.
 TEST(JobMachineTakeoverFormingTest, WhoHadNotHeardOfTheGenerationIsHeldWhereItEnds) {
   JobMachineDriver job(JobMachineDriver::Spec(1, 2, 3));
   job.Join('a');

@@ -24,7 +24,7 @@ NodeStatus NodeOf(const std::string& host, const char* activity) {
   node.state = std::string(activity) + ": a reason that names n17";
   node.activity = activity;
   node.still = milliseconds(250);
-  node.usage = {milliseconds(93'500), 3'221'225'472, std::chrono::microseconds(740), 0};
+  node.usage = {milliseconds(93'500), 3'221'225'472, std::chrono::microseconds(740)};
   return node;
 }
 
@@ -44,12 +44,18 @@ JobStatus JobOf(const std::string& name, int nodes) {
   job.measured.steps_per_second = 2.5;
   job.measured.checkpoint_age = seconds(61);
   job.measured.snapshot_age = milliseconds(1500);
-  job.measured.stragglers = 1;
+  job.measured.without_checkpoint = seconds(61);
+  job.measured.stragglers = 2;
+  job.measured.straggler_ranks = {Rank{9}, Rank{15}};
   job.measured.counters.restarts = {{"worker_failed", 1}, {"node_lost", 1}};
   job.measured.counters.nodes_lost = 1;
   job.measured.counters.AddRecovery({Generation{4}, 0, true, {{"stop", 2100}, {"round", 800}}});
   for (int i = 0; i < nodes; ++i) {
     job.nodes.push_back(NodeOf("n" + std::to_string(i + 1), i == 2 ? "spare" : "running"));
+    if (i == 2) continue;
+    job.nodes.back().rank = NodeRank{i};
+    job.nodes.back().first_rank = Rank{8 * i};
+    job.nodes.back().workers = 8;
   }
   return job;
 }
@@ -63,6 +69,7 @@ DaemonStatus Daemon() {
   daemon.descriptors = 40;
   daemon.descriptor_limit = 1000;
   daemon.refused = {{"wrong_proof", 7}};
+  daemon.leadership = LeadershipStatus{true, {5, 123}, "h1:29400", milliseconds(4500), 2, true};
   return daemon;
 }
 
@@ -73,7 +80,7 @@ DaemonMeasures Measures() {
   measures.messages_sent = 900;
   measures.commits.emplace().Add(milliseconds(2));
   measures.state_disk = DiskSpace{1'000'000, 4'000'000};
-  measures.certificate_expires_unix_s = 1'800'000'000;
+  measures.certificates_expire_unix_s = {{"grpc", 1'800'000'000}, {"http", 1'700'100'000}};
   measures.cpu = milliseconds(1250);
   measures.resident_bytes = 25'000'000;
   return measures;
@@ -99,8 +106,11 @@ TEST(DaemonMetricsTest, WhatIsNotKnownHasNoSeries) {
   job.job = "new";
   const std::string text = DaemonMetrics({}, {}, {job}, Hosts::kNamed);
   EXPECT_THAT(text, Not(HasSubstr("checkpoint_age")));
+  EXPECT_THAT(text, Not(HasSubstr("without_checkpoint")));
+  EXPECT_THAT(text, Not(HasSubstr("straggl"))) << "nobody compares the ranks";
   EXPECT_THAT(text, Not(HasSubstr("progress_age")));
   EXPECT_THAT(text, Not(HasSubstr("ddprun_store_commit_seconds")));
+  EXPECT_THAT(text, Not(HasSubstr("ddprun_leader")));
   EXPECT_THAT(text, HasSubstr("ddprun_job_hung{job=\"new\"} 0"));
 }
 

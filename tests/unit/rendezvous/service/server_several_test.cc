@@ -85,7 +85,7 @@ TEST_F(RendezvousServerSeveralTest, ItStandsByUntilItLeads) {
     EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
     EXPECT_THAT(status.error_message(), HasSubstr("the leader is at n2:29400"));
   }
-  const absl::Status gone = ReportGone(endpoint_, HeaderOf("job", 1), kLimit);
+  const absl::Status gone = ReportGone({{endpoint_}}, HeaderOf("job", 1), kLimit);
   EXPECT_EQ(gone.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(gone.message()), HasSubstr("the leader is at n2:29400"));
 
@@ -96,7 +96,7 @@ TEST_F(RendezvousServerSeveralTest, ItStandsByUntilItLeads) {
   ASSERT_TRUE(server_->Lead(term, {}).ok());
   EXPECT_TRUE(AskForStatus().ok());
   EXPECT_TRUE(AskForEvents().ok());
-  EXPECT_TRUE(ReportGone(endpoint_, HeaderOf("job", 1), kLimit).ok());
+  EXPECT_TRUE(ReportGone({{endpoint_}}, HeaderOf("job", 1), kLimit).ok());
   EventInbox inbox;
   GrpcRendezvousClient client({.endpoint = endpoint_});
   client.Open(inbox.Handler());

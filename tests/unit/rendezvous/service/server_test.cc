@@ -86,21 +86,22 @@ TEST_P(RendezvousServerTest, AnAgentThatIsReportedGoneIsLostAtOnce) {
   b.client->Send(header_b, AssignmentAck{});
   b.inbox.Expect<Start>();
   const Duration limit = std::chrono::seconds(60);
-  EXPECT_TRUE(ReportGone(endpoint_, HeaderOf("job", 3), limit).ok()) << "a stranger is ignored";
-  EXPECT_TRUE(ReportGone(endpoint_, HeaderOf("no such job", 1), limit).ok());
-  EXPECT_TRUE(ReportGone(endpoint_, HeaderOf("job", 1), limit).ok());
+  EXPECT_TRUE(ReportGone({{endpoint_}}, HeaderOf("job", 3), limit).ok()) << "a stranger is ignored";
+  EXPECT_TRUE(ReportGone({{endpoint_}}, HeaderOf("no such job", 1), limit).ok());
+  EXPECT_TRUE(ReportGone({{endpoint_}}, HeaderOf("job", 1), limit).ok());
   EXPECT_THAT(b.inbox.Expect<Stop>().reason, HasSubstr("its agent was killed"));
 }
 
 TEST_P(RendezvousServerTest, AReportThatNamesNoAgentIsRefused) {
-  const absl::Status status = ReportGone(endpoint_, HeaderOf("job", 0), std::chrono::seconds(60));
+  const absl::Status status =
+      ReportGone({{endpoint_}}, HeaderOf("job", 0), std::chrono::seconds(60));
   EXPECT_THAT(std::string(status.message()), HasSubstr("Header.incarnation is 0"));
   EXPECT_EQ(server_->Refusals()["malformed"], 1U);
 }
 
 TEST(ReportGoneTest, GivesUpInTimeAndNamesTheEndpoint) {
   const absl::Status status =
-      ReportGone("127.0.0.1:1", HeaderOf("job", 1), std::chrono::milliseconds(50));
+      ReportGone({{"127.0.0.1:1"}}, HeaderOf("job", 1), std::chrono::milliseconds(50));
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(status.message()), HasSubstr("127.0.0.1:1"));
 }

@@ -95,6 +95,7 @@ inline Join FullJoin() {
   join.look = LookId{kLook};
   join.stuck = FullStuck();
   join.log_folder = "/logs/job-1_x3y9az";
+  join.has_checkpoint_folder = true;
   return join;
 }
 

@@ -70,6 +70,14 @@ TEST(RecordTest, AnOlderOneHasNoPlanNoTimelineAndNoFailures) {
   EXPECT_EQ(back->record, older);
 }
 
+// As in a rolling upgrade, when the older version leads again.
+TEST(RecordTest, AFieldOfALaterVersionIsLeftOut) {
+  const std::string field_1000 = "\xc0\x3e\x07";  // of the value 7
+  const auto back = DecodeRecord(EncodeRecord("ann", FullRecord()) + field_1000);
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->record, FullRecord());
+}
+
 TEST(RecordTest, WhatCannotBeOneIsDataLoss) {
   EXPECT_EQ(DecodeRecord("\xff\xff").status().code(), absl::StatusCode::kDataLoss);
   JobRecord overlapping = FullRecord();

@@ -274,13 +274,16 @@ TEST_F(CheckpointFolderTest, MilestonesAreKeptForGood) {
                                    CheckpointName(240)));
 }
 
-// Each is whole: only its name is wrong. Seen red without the check: step 1's state was loaded as
-// step 2's.
-TEST_F(CheckpointFolderTest, AFileUnderTheNameOfAnotherStepIsDamaged) {
+// It is whole: only its name is wrong. Seen red without the check, step 2's state was loaded as
+// step 9's; and with the file renamed as a damaged one.
+TEST_F(CheckpointFolderTest, AFileUnderTheNameOfAnotherStepIsSkippedAndLeftAlone) {
   Save(1);
-  fs::copy(Path(1), Path(2));
+  Save(2);
+  fs::rename(Path(2), Path(9));
   EXPECT_EQ(Newest(), CheckpointName(1));
-  EXPECT_THAT(warnings_, HasSubstr(Path(2) + " is damaged: it holds step '1', not the one that"));
+  EXPECT_THAT(Files(), ElementsAre(CheckpointName(1), CheckpointName(9)));
+  EXPECT_THAT(warnings_, HasSubstr("skipping checkpoint " + Path(9) +
+                                   ": it holds step '2', not the one that its name says"));
 }
 
 TEST_F(CheckpointFolderTest, FilesOfHigherStepsAreNeitherCountedNorRemoved) {
@@ -291,12 +294,13 @@ TEST_F(CheckpointFolderTest, FilesOfHigherStepsAreNeitherCountedNorRemoved) {
 }
 
 TEST_F(CheckpointFolderTest, UnreadableFilesAreNeitherCountedNorRemoved) {
-  for (const std::int64_t step : {10, 20, 40, 60}) Save(step);
+  for (const std::int64_t step : {10, 20, 30, 40, 60}) Save(step);
   fs::resize_file(Path(40), 20);
   SaveInNewerFormat(50);
+  fs::rename(Path(30), Path(55));
   RemoveOld(60, {2, 0});
   EXPECT_THAT(Files(), ElementsAre(CheckpointName(20), CheckpointName(40), CheckpointName(50),
-                                   CheckpointName(60)));
+                                   CheckpointName(55), CheckpointName(60)));
 }
 
 // Seen red with every file that can be read counted and removed, as it was before runs had ids: the

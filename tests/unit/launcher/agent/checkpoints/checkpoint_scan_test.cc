@@ -69,6 +69,14 @@ TEST_F(CheckpointScanTest, WhatIsNotWholeOrNotACheckpointIsPassedOver) {
   EXPECT_THAT(Find(), ElementsAre(State(0, 3, 100)));
 }
 
+// Else the group would begin with a state that nobody loads, and forget the newest one. Seen red
+// without IsOfAnotherStep.
+TEST_F(CheckpointScanTest, AFileThatSaysAnotherStepThanItsNameIsPassedOver) {
+  Write("step-000000000100.safetensors", By("job", 0, 3) + ",\"step\":\"100\"");
+  Write("step-000000000900.safetensors", By("job", 0, 3) + ",\"step\":\"100\"");
+  EXPECT_THAT(Find(), ElementsAre(State(0, 3, 100)));
+}
+
 TEST_F(CheckpointScanTest, AFileOfAnotherJobOrOfNobodyWasMadeBefore) {
   Write("step-000000000100.safetensors", "");
   Write("step-000000000200.safetensors", By("another", 5, 3));

@@ -48,6 +48,44 @@ TEST(CliRendezvousTest, WaitsForAJobWhileItsStarterLives) {
               StartsWith("--starter: goes with --until-idle only"));
 }
 
+TEST(CliRendezvousTest, OneOfSeveralNamesItsEtcd) {
+  const auto command = ParseAs<RendezvousCommand>(
+      {"rendezvous", "--listen=h1:29400", "--etcd", "e1,e2:4001", "--etcd-prefix=/jobs",
+       "--etcd-ca=ca.crt", "--etcd-user=ddprun", "--etcd-password-file=password",
+       "--leader-validity=30s", "--advertise=head1"});
+  EXPECT_THAT(command.etcd.endpoints, testing::ElementsAre("e1:2379", "e2:4001"));
+  EXPECT_EQ(command.etcd.prefix, "/jobs");
+  EXPECT_EQ(command.etcd.ca_file, "/home/user/ca.crt");
+  EXPECT_EQ(command.etcd.user, "ddprun");
+  EXPECT_EQ(command.etcd.password_file, "/home/user/password");
+  EXPECT_EQ(command.etcd.leader_validity, seconds(30));
+  EXPECT_EQ(command.etcd.advertised_host, "head1");
+  EXPECT_EQ(command.etcd.advertised_port, 0);
+  EXPECT_TRUE(ParseAs<RendezvousCommand>({"rendezvous", "--listen=a:1"}).etcd.endpoints.empty());
+}
+
+TEST(CliRendezvousTest, WhatDoesNotGoWithEtcdIsRefused) {
+  const auto error = [](std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"rendezvous", "--listen=h1:29400", "--etcd=e1"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return ErrorOf(arguments);
+  };
+  EXPECT_THAT(error({"--state-dir=st"}), HasSubstr("--state-dir: does not go with --etcd"));
+  EXPECT_THAT(error({"--until-idle=2s"}), HasSubstr("--until-idle: does not go with --etcd"));
+  EXPECT_THAT(error({"--leader-validity=4s"}), HasSubstr("expected a duration from 5s to 5min"));
+  EXPECT_THAT(error({"--leader-validity=6min"}), HasSubstr("expected a duration from 5s to 5min"));
+  EXPECT_THAT(error({"--etcd-prefix=jobs/"}), HasSubstr("expected /NAME"));
+  EXPECT_THAT(error({"--etcd-key=k"}), HasSubstr("--etcd-cert, --etcd-key: one needs the other"));
+  EXPECT_THAT(error({"--etcd-cert=c", "--etcd-key=k"}), HasSubstr("needs --etcd-ca"));
+  EXPECT_THAT(error({"--etcd-user=u"}), HasSubstr("one needs the other"));
+  EXPECT_THAT(ErrorOf({"rendezvous", "--listen=unix:/s", "--etcd=e1"}),
+              HasSubstr("expected --listen HOST:PORT"));
+  EXPECT_THAT(ErrorOf({"rendezvous", "--listen=a:1", "--etcd=e1,"}),
+              HasSubstr("expected HOST:PORT of etcd's members"));
+  EXPECT_THAT(ErrorOf({"rendezvous", "--listen=a:1", "--leader-validity=9s"}),
+              HasSubstr("--leader-validity: goes with --etcd only"));
+}
+
 TEST(CliRendezvousTest, PortZeroTakesAnyAndGoesToTheFile) {
   const auto command = ParseAs<RendezvousCommand>(
       {"rendezvous", "--port_file=port", "--state-dir", "st", "--listen=[::1]:0"});

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/unit/launcher/config/parse_command.h"
 
 namespace ddprun {
@@ -249,10 +250,15 @@ TEST(CliRunTest, RendezvousSettingsAreCheckedByName) {
 
 TEST(CliRunTest, OtherBackendsAreRefusedWithTheReason) {
   EXPECT_EQ(RunOf({"--rdzv-backend", "ddprun", "a"}).config.command.size(), 1U);
-  for (const char* const name : {"etcd", "etcd-v2", "zeus"}) {
-    EXPECT_THAT(ErrorOf({"--rdzv-backend", name, "a"}),
-                StartsWith("--rdzv-backend: expected c10d or static or ddprun, all of which are "
-                           "ddprun's own rendezvous"));
+  EXPECT_THAT(ErrorOf({"--rdzv-backend", "zeus", "a"}),
+              StartsWith("--rdzv-backend: expected c10d or static or ddprun, all of which are "
+                         "ddprun's own rendezvous"));
+  for (const char* const name : {"etcd", "etcd-v2"}) {
+    EXPECT_EQ(ErrorOf({"--rdzv-backend", name, "--rdzv-endpoint", "e:2379", "a"}),
+              absl::StrCat("--rdzv-backend: agents do not meet in etcd itself (found \"", name,
+                           "\"); start `ddprun rendezvous --etcd HOST:2379` on two hosts or more, "
+                           "and name these hosts: --rdzv-backend c10d --rdzv-endpoint "
+                           "h1:29400,h2:29400"));
   }
 }
 

@@ -122,6 +122,17 @@ TEST(CliDoctorTest, TakesTheOptionsOfAJobAndNeedsNoCommand) {
   EXPECT_THAT(ErrorOf({"doctor", "--zebra"}), HasSubstr("--zebra"));
 }
 
+TEST(CliDoctorTest, TakesTheEtcdOfSeveralRendezvous) {
+  EXPECT_THAT(ParseAs<DoctorCommand>({"doctor"}).etcd.endpoints, IsEmpty());
+  const auto etcd = ParseAs<DoctorCommand>({"doctor", "--etcd", "h1:2379,h2", "--etcd-ca=ca.crt",
+                                            "--nnodes", "2", "--rdzv-endpoint", "n1"});
+  EXPECT_THAT(etcd.etcd.endpoints, ElementsAre("h1:2379", "h2:2379"));
+  EXPECT_THAT(etcd.etcd.ca_file, testing::EndsWith("/ca.crt"));
+  EXPECT_EQ(etcd.config.nodes.max, 2);
+  EXPECT_THAT(ErrorOf({"doctor", "--etcd-ca=ca.crt"}), HasSubstr("--etcd only"));
+  EXPECT_THAT(ErrorOf({"--etcd", "h1:2379", "true"}), HasSubstr("--etcd"));
+}
+
 TEST(CliStacksTest, TakesProcessesEachOnce) {
   const auto command =
       ParseAs<StacksCommand>({"stacks", "--pid", "12", "-p", "7", "--pid=12", "--json"});

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 
 #include "tests/unit/launcher/config/parse_command.h"
 
@@ -74,6 +75,25 @@ TEST(SlurmStepTest, WhoNamesARendezvousMeetsThere) {
     EXPECT_FALSE(config.place.slurm_requeues) << flag;
     EXPECT_FALSE(config.rendezvous.credentials.munge) << flag;
   }
+}
+
+// Break: leave out CompleteNamedEndpoint().
+TEST(SlurmStepTest, ABatchScriptForTorchrunHasMungeAndARendezvousThatOutlivesItsAgent) {
+  for (const auto& [backend, place] : {std::pair("--rdzv-backend=c10d", "--rdzv-endpoint=n1:29500"),
+                                       std::pair("--node-rank=1", "--master-addr=n1")}) {
+    const JobConfig config = RunOf({"--nnodes=4", backend, place, "./train"}, Task()).config;
+    EXPECT_TRUE(config.rendezvous.credentials.munge) << place;
+    EXPECT_TRUE(config.place.ends_with_process) << place;
+    EXPECT_FALSE(config.place.slurm_requeues) << place;
+  }
+  const auto munge_with = [](const std::string& flag) {
+    return RunOf({"--nnodes=4", "--rdzv-backend=c10d", "--rdzv-endpoint=n1:29500", flag, "./train"},
+                 Task())
+        .config.rendezvous.credentials.munge;
+  };
+  EXPECT_FALSE(munge_with("--insecure"));
+  // Whoever runs a daemon of his own says which credentials it takes.
+  EXPECT_FALSE(munge_with("--rdzv-backend=ddprun"));
 }
 
 TEST(SlurmStepTest, OtherCredentialsReplaceMunge) {

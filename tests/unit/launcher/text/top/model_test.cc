@@ -95,6 +95,30 @@ TEST_F(TopModelTest, TheNodeThatIsBehindComesFirst) {
   EXPECT_THAT(Screen(), HasSubstr("of 8, by rank"));
 }
 
+TEST_F(TopModelTest, ARankThatOthersWaitForIsNamedAndMarked) {
+  JobStatus job = RunningJob("a", 30);
+  job.measured.straggler_ranks = {Rank{137}};
+  Take({job});
+  Press(Name::kEnter);
+  EXPECT_THAT(Screen(), HasSubstr("rank 137 keeps the others waiting"));
+  EXPECT_THAT(Selected(), AllOf(HasSubstr(">n17"), HasSubstr("others wait for it")));
+  Press(Name::kEnter);
+  Press(Name::kDown);
+  EXPECT_THAT(Selected(), AllOf(HasSubstr(">137"), HasSubstr("others wait for it")));
+  Press(Name::kUp);
+  EXPECT_THAT(Selected(), AllOf(HasSubstr(">136"), Not(HasSubstr("others wait for it"))));
+}
+
+TEST_F(TopModelTest, WhyAHangWouldNotBeNoticedIsSaid) {
+  JobStatus job = RunningJob("a", 2);
+  Take({job});
+  Press(Name::kEnter);
+  EXPECT_THAT(Screen(), Not(HasSubstr("hangs are not noticed")));
+  job.not_judged = JobStatus::NotJudged{"no worker tells its steps", {}};
+  Take({job});
+  EXPECT_THAT(Screen(), HasSubstr("hangs are not noticed: no worker tells its steps"));
+}
+
 TEST_F(TopModelTest, OrdersAreSentOnlyAfterYes) {
   Take({RunningJob("a", 2)});
   EXPECT_EQ(Type("x"), std::nullopt);

@@ -79,6 +79,20 @@ TEST_F(GateTest, ASessionEndsAfterTwelveHours) {
   EXPECT_EQ(KindOf(WithBearer(secret), kStart + 12h), Kind::kNeighbour);
 }
 
+TEST_F(GateTest, WhoSignsOutEndsThisSessionAndNoOther) {
+  const std::string secret = SignIn("ann").secret;
+  const std::string other = SignIn("ann").secret;
+  const Viewer viewer = gate_.Identify(WithCookie(secret), kStart);
+  EXPECT_FALSE(viewer.until.IsOver(kStart));
+  gate_.SignOut(Remote(), kStart);
+  gate_.SignOut(WithBearer("nobodys"), kStart);
+  EXPECT_EQ(KindOf(WithCookie(secret)), Kind::kSignedIn);
+  gate_.SignOut(WithCookie(secret), kStart);
+  EXPECT_EQ(KindOf(WithCookie(secret)), Kind::kStranger);
+  EXPECT_TRUE(viewer.until.IsOver(kStart)) << "what was opened with it ends";
+  EXPECT_EQ(KindOf(WithCookie(other)), Kind::kSignedIn);
+}
+
 TEST_F(GateTest, WhoShowsNothingIsANeighbourOnThisHostOnly) {
   EXPECT_EQ(KindOf(Local()), Kind::kNeighbour);
   EXPECT_EQ(KindOf(Remote()), Kind::kStranger);

@@ -69,13 +69,16 @@ TEST(PageJsonTest, TheListHasAsManyPointsAsASparklineNeeds) {
   EXPECT_EQ(json["spark"].front(), 5.125);
   EXPECT_EQ(json["spark"].back(), 12.5);
   EXPECT_EQ(json["steps_per_s"], 2.5) << "that of the status, with three places";
+  EXPECT_TRUE(json["not_judged"].is_null());
+  job.not_judged = JobStatus::NotJudged{"no worker tells steps", {}};
+  EXPECT_EQ(ListedJob(job, 3, past)["not_judged"]["why"], "no worker tells steps");
   EXPECT_EQ(json["nodes"], 3);
 }
 
 TEST(PageJsonTest, TimeAloneChangesNothingThatLasts) {
   JobStatus job = JobOf(2);
   job.progress.emplace();
-  job.measured = {2.5, 3s, 4s};
+  job.measured = {2.5, 3s, 3s, 4s};
   PageTime later = kTime;
   later.unix_ms += 1000;
   later.now += 1s;
@@ -83,7 +86,7 @@ TEST(PageJsonTest, TimeAloneChangesNothingThatLasts) {
   for (NodeStatus& node : job.nodes) node.heard_ago += 10ms;
   job.progress->still += 1s;
   job.since += 1s;
-  job.measured = {2.4, 4s, 5s};
+  job.measured = {2.4, 4s, 4s, 5s};
   const Json after = WholeJob(job, {}, later, false);
   EXPECT_NE(before, after);
   EXPECT_EQ(WithoutAges(before), WithoutAges(after));

@@ -27,6 +27,7 @@
 namespace ddprun::http {
 namespace page_service_test {
 
+using ::testing::AllOf;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -48,9 +49,10 @@ class PageServiceTest : public JobLoopTest {
     loop_ = std::make_unique<JobLoop>(std::move(loop));
     options.loop = loop_.get();
     options.events = events_;
-    options.daemon = [] {
-      DaemonStatus status;
-      status.version = "1.2.3";
+    daemon_.version = "1.2.3";
+    options.daemon = [this] {
+      DaemonStatus status = daemon_;
+      status.leadership = leadership_;
       return status;
     };
     options.gate.random = &auth::RandomBytes;
@@ -88,7 +90,9 @@ class PageServiceTest : public JobLoopTest {
     return session + "Content-Type: application/json\r\n";
   }
 
+  DaemonStatus daemon_;
   const std::shared_ptr<EventLog> events_ = std::make_shared<EventLog>(EventLog::Options{});
+  std::optional<LeadershipStatus> leadership_;  // not while a request is under way
   std::unique_ptr<PageService> page_;
   std::unique_ptr<HttpServer> server_;
 };
@@ -109,6 +113,52 @@ TEST_F(PageServiceTest, ThePageHasItsOwnNonceEachTime) {
 TEST_F(PageServiceTest, WhetherItIsThereAnybodyMayAsk) {
   EXPECT_THAT(Ask(port(), Get("/healthz")), EndsWith("\r\n\r\nok\n"));
   EXPECT_THAT(Ask(port(), Get("/readyz")), EndsWith("\r\n\r\nok\n"));
+}
+
+TEST_F(PageServiceTest, AStandbySaysWhoLeadsAndIsReadyWhileEtcdAnswers) {
+  leadership_.emplace();
+  leadership_->leader = "h2:29400";
+  EXPECT_THAT(Ask(port(), Get("/")),
+              AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr("the leader is at h2:29400")));
+  EXPECT_THAT(Ask(port(), Get("/readyz")), StartsWith("HTTP/1.1 503 "));
+  EXPECT_THAT(Ask(port(), Get("/healthz")), EndsWith("\r\n\r\nok\n"));
+  leadership_->reached = true;
+  EXPECT_THAT(Ask(port(), Get("/readyz")), EndsWith("\r\n\r\nok\n"));
+}
+
+TEST_F(PageServiceTest, ALeaderIsReadyWhileItMayAcknowledge) {
+  leadership_.emplace();
+  leadership_->leads = true;
+  leadership_->reached = true;
+  EXPECT_THAT(Ask(port(), Get("/readyz")), StartsWith("HTTP/1.1 503 "));
+  leadership_->valid_for = std::chrono::seconds(1);
+  EXPECT_THAT(Ask(port(), Get("/readyz")), EndsWith("\r\n\r\nok\n"));
+  EXPECT_THAT(Ask(port(), Get("/")), StartsWith("HTTP/1.1 200 "));
+}
+
+TEST_F(PageServiceTest, IsNotReadyWithoutTheLoopOrWithoutDescriptors) {
+  loop_->Shutdown();
+  EXPECT_THAT(Ask(port(), Get("/readyz")),
+              AllOf(StartsWith("HTTP/1.1 503 "), EndsWith("not ready: the rendezvous is shutting "
+                                                          "down\n")));
+  EXPECT_THAT(Ask(port(), Get("/healthz")), StartsWith("HTTP/1.1 200 "));
+  daemon_.descriptors = daemon_.descriptor_limit = 1000;
+  StartWith({});
+  EXPECT_THAT(Ask(port(), Get("/readyz")),
+              AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr("1000 descriptors are open, of 1000")));
+}
+
+TEST_F(PageServiceTest, WhoSignsOutHearsNothingMore) {
+  const std::string ann = SignIn("ann");
+  HttpClient viewer(port());
+  viewer.Say(Get("/api/events", ann));
+  ASSERT_TRUE(viewer.HearUntil("event: jobs\n"));
+  EXPECT_THAT(Ask(port(), Post("/api/logout", "{}", OrderHeaders(""))),
+              StartsWith("HTTP/1.1 403 "));
+  EXPECT_THAT(Ask(port(), Post("/api/logout", "{}", OrderHeaders(ann))),
+              StartsWith("HTTP/1.1 200 "));
+  viewer.HearAll();  // it ends
+  EXPECT_EQ(BodyOf(Ask(port(), Get("/api/session", ann)))["signed_in"], false);
 }
 
 TEST_F(PageServiceTest, WhatIsNotThereIsToldSo) {
@@ -149,7 +199,7 @@ TEST_F(PageServiceTest, TheOwnerSeesHisJobsWithNames) {
 TEST_F(PageServiceTest, ANeighbourSeesStatesWithoutNamesAndNothingElse) {
   Joined("ours", 1, 2, "ann");
   const Json job = BodyOf(Ask(port(), Get("/api/job?job=ours")));
-  EXPECT_EQ(job["nodes"]["hosts"][0], "node 0");
+  EXPECT_EQ(job["nodes"]["hosts"][0], "node 1");
   EXPECT_EQ(job["reason"], "");
   EXPECT_EQ(BodyOf(Ask(port(), Get("/api/jobs")))["jobs"].size(), 1u);
   for (const std::string& request : {Get("/api/stacks?job=ours"), Get("/api/logs?job=ours&rank=0"),

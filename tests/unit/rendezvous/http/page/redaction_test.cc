@@ -31,6 +31,8 @@ JobStatus FullStatus() {
   job.restore = RestorePlan{SavedState{}, Rank{0}, "secret"};
   job.progress.emplace();
   job.progress->hang = "secret";
+  job.not_judged =
+      JobStatus::NotJudged{"secret", JobStatus::NotJudged::Excuse{{}, "secret", 0, "secret", {}}};
   job.arrivals.emplace();
   job.arrivals->arrived = 1;
   job.arrivals->missing = {{Rank{1}, "secret"}};
@@ -51,9 +53,11 @@ TEST(RedactionTest, NoTextThatNamesAnythingIsLeft) {
   Redact(&job);
   const Json json = ToJson(job, 0);
   EXPECT_THAT(Dump(json, -1), Not(HasSubstr("secret")));
-  EXPECT_EQ(json["nodes"][0]["host"], "node 0");
+  EXPECT_EQ(json["nodes"][0]["host"], "node 1");
   EXPECT_EQ(json["nodes"][0]["state"], "lost contact: held back");
-  EXPECT_EQ(json["nodes"][1]["host"], "node 1");
+  EXPECT_EQ(json["not_judged"].dump(), R"({"why":"","excuse":null})")
+      << "that it is so, and not why";
+  EXPECT_EQ(json["nodes"][1]["host"], "node 2");
   EXPECT_EQ(json["nodes"][1]["state"], "waiting");
 }
 

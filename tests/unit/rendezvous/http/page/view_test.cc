@@ -48,7 +48,6 @@ TEST(ViewTest, WhatHasChangedIsSentAtMostOnceASecond) {
   EXPECT_TRUE(view.due(kStart));
   view.Take("job", StateAt(1, 0), 0ms, kStart);
   EXPECT_THAT(viewer->pieces, ElementsAre("event: job\ndata: {\"step\":1,\"since_ms_ago\":0}\n\n"));
-  view.Hurry();
   EXPECT_FALSE(view.due(kStart + 999ms));
   EXPECT_TRUE(view.due(kStart + 1s));
 }
@@ -87,7 +86,8 @@ TEST(ViewTest, WhoIsGoneOrTooSlowOrPastHisSessionIsDropped) {
   view.Add(1, slow, TimePoint::max());
   view.Add(2, late, kStart + 1s);
   view.Add(3, std::make_shared<FakeStream>(), TimePoint::max());
-  view.Add(4, stays, TimePoint::max());
+  const SessionEnd session;
+  view.Add(4, stays, session);
   slow->takes = false;
   view.Take("job", StateAt(1, 0), 0ms, kStart);
   view.Drop(3);
@@ -95,6 +95,9 @@ TEST(ViewTest, WhoIsGoneOrTooSlowOrPastHisSessionIsDropped) {
   EXPECT_EQ(view.size(), 1u);
   EXPECT_TRUE(late->closed);
   EXPECT_FALSE(stays->closed);
+  session.SignOut();
+  view.DropEnded(kStart + 1s);
+  EXPECT_TRUE(stays->closed);
 }
 
 // Who reads a byte now and then would hold his place for ever.

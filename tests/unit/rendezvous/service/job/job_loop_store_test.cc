@@ -75,6 +75,33 @@ TEST_F(JobLoopTest, NothingIsSaidBeforeItIsDurableButHeartbeatsAreAnswered) {
   loop_.reset();
 }
 
+absl::Status Readiness(JobLoop& loop) {
+  std::promise<absl::Status> ready;
+  loop.CheckReady([&](const absl::Status& status) { ready.set_value(status); });
+  return ready.get_future().get();
+}
+
+TEST_F(JobLoopTest, IsReadyUnlessItsDiskHangsOrItHasEnded) {
+  HeldStore store;
+  JobLoopOptions options = Options({.leases = false});
+  options.store = &store;
+  options.slow_commit = {};
+  loop_ = std::make_unique<JobLoop>(std::move(options));
+  EXPECT_TRUE(Readiness(*loop_).ok());
+  const auto stream = Joined("job", 1);
+  ASSERT_TRUE(stream->WaitForRequests(2));
+  const absl::Status hangs = Readiness(*loop_);
+  EXPECT_TRUE(absl::IsUnavailable(hangs)) << hangs;
+  EXPECT_THAT(std::string(hangs.message()), HasSubstr("has not taken a change for 0 s"));
+  store.Release();
+  ASSERT_TRUE(stream->WaitFor<Assignment>());
+  store.Release();  // of what came after
+  EXPECT_TRUE(Readiness(*loop_).ok());
+  loop_->Shutdown();
+  EXPECT_TRUE(absl::IsUnavailable(Readiness(*loop_)));
+  loop_.reset();
+}
+
 // Seen red with a JobLoop that takes every outcome for kKept.
 TEST_F(JobLoopTest, WhatTheStoreCannotWriteYetHoldsUpOnlyWhatRestsOnIt) {
   HeldStore store;

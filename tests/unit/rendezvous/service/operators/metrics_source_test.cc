@@ -94,17 +94,18 @@ TEST_F(MetricsSourceTest, DiskAndCertificateAreLookedAt) {
   const TempDir folder;
   ASSERT_TRUE(auth::MakeCertificates({folder.path(), "ann", {{"node"}}}).ok());
   const std::string certificate = folder / "node.crt";
-  const std::string text = Get("", {folder.path(), certificate});
-  EXPECT_EQ(ValueOf(text, "ddprun_certificate_expiry_timestamp_seconds"),
+  const std::string text =
+      Get("", {folder.path(), {{"grpc", ""}, {"http", certificate}, {"x", folder / "gone"}}});
+  EXPECT_EQ(ValueOf(text, "ddprun_certificate_expiry_timestamp_seconds{use=\"http\"}"),
             absl::StrCat(*auth::ExpiryOf(certificate)));
+  EXPECT_THAT(text, AllOf(Not(HasSubstr("use=\"grpc\"")), Not(HasSubstr("use=\"x\""))));
   double free = 0;
   double size = 0;
   ASSERT_TRUE(absl::SimpleAtod(ValueOf(text, "ddprun_state_disk_free_bytes"), &free));
   ASSERT_TRUE(absl::SimpleAtod(ValueOf(text, "ddprun_state_disk_size_bytes"), &size));
   EXPECT_GT(size, 0);
   EXPECT_LE(free, size);
-  EXPECT_EQ(ValueOf(Get("", {folder / "gone", folder / "gone"}), "ddprun_state_disk_free_bytes"),
-            "");
+  EXPECT_EQ(ValueOf(Get("", {folder / "gone", {}}), "ddprun_state_disk_free_bytes"), "");
 }
 
 TEST_F(MetricsSourceTest, AtTheEndThereAreNoJobs) {

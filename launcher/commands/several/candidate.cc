@@ -1,0 +1,137 @@
+#include "launcher/commands/several/candidate.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "launcher/config/values.h"
+#include "launcher/log.h"
+#include "launcher/os/local_address.h"
+#include "rendezvous/auth/crypto.h"
+#include "rendezvous/etcd/state_map.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kIdBytes = 16;
+
+void Log(std::string_view text) { LogInfo(std::string(text)); }
+
+std::int64_t MillisecondsSince(TimePoint begin) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(BootTime() - begin).count();
+}
+
+bool IsOnThisHost(const std::string& endpoint) {
+  const auto parsed = ParseEndpoint(endpoint, 1, std::nullopt);
+  return parsed && IsLoopback(parsed->host);
+}
+
+}  // namespace
+
+absl::Status CheckEtcd(const EtcdConfig& config, bool insecure) {
+  if (insecure || config.tls()) return absl::OkStatus();
+  const auto far = std::find_if_not(config.endpoints.begin(), config.endpoints.end(), IsOnThisHost);
+  if (far == config.endpoints.end()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--etcd ", *far,
+                   ": etcd without TLS: whoever can write the leader key in it owns the jobs; give "
+                   "--etcd-ca, with --etcd-cert and --etcd-key or --etcd-user, or say --insecure "
+                   "where the network is trusted; docs/ha.md"));
+}
+
+absl::StatusOr<std::unique_ptr<Candidate>> Candidate::Create(
+    const EtcdConfig& config, std::shared_ptr<const auth::ServerCredentials> credentials,
+    OnEnd on_end) {
+  etcd::Options options;
+  options.endpoints = config.endpoints;
+  options.ca = config.ca_file;
+  options.cert = config.certificate_file;
+  options.key = config.key_file;
+  options.user = config.user;
+  options.password_file = config.password_file;
+  auto client = etcd::Client::Create(options);
+  if (!client.ok()) return client.status();
+  std::unique_ptr<Candidate> candidate(new Candidate(config, std::move(on_end)));
+  candidate->credentials_ = std::move(credentials);
+  candidate->client_ = *std::move(client);
+  candidate->key_ = std::make_unique<LeaderKey>(candidate->client_.get(),
+                                                etcd::StateMap(config.prefix).leader_key());
+  candidate->board_ = std::make_shared<LeaderBoard>(&candidate->validity_);
+  etcd::EtcdStore::Options store;
+  store.client = candidate->client_;
+  store.prefix = config.prefix;
+  candidate->store_ = std::make_shared<etcd::EtcdStore>(std::move(store), &Log);
+  return candidate;
+}
+
+void Candidate::AddTo(RendezvousServer::Options* options) {
+  options->store = store_;
+  options->validity = &validity_;
+  options->board = board_;
+  options->secret_key = credentials_->shared_key;
+  options->lost_right = [this] { loop_->Post(Leadership::RightLost{}); };
+}
+
+std::string Candidate::AdvertisedEndpoint(const std::string& host, int port) const {
+  Endpoint endpoint{config_.advertised_host, config_.advertised_port};
+  if (endpoint.port == 0) endpoint.port = port;
+  if (endpoint.host.empty()) endpoint.host = host;
+  if (endpoint.host == "0.0.0.0" || endpoint.host == "::") {
+    endpoint.host = OutsideAddress().value_or(HostName());
+  }
+  return FormatEndpoint(endpoint);
+}
+
+void Candidate::Start(RendezvousServer* server, const std::string& host, int ousted) {
+  const std::string endpoint = AdvertisedEndpoint(host, server->port());
+  LeadershipLoop::Options options;
+  options.leadership.id = auth::RandomBytes(kIdBytes);
+  options.leadership.endpoint = endpoint;
+  options.leadership.validity = config_.leader_validity;
+  options.leadership.ousted = ousted;
+  options.board = board_;
+  options.validity = &validity_;
+  options.key = key_.get();
+  options.to_peers = credentials_->to_peers;
+  LogInfo(absl::StrCat("one of several: keeps the jobs in etcd at ",
+                       absl::StrJoin(config_.endpoints, ", "), ", under ", config_.prefix,
+                       "; the others and agents reach it at ", endpoint));
+  loop_ = std::make_unique<LeadershipLoop>(std::move(options), EffectsOn(server));
+  loop_->Start();
+}
+
+LeadershipLoop::Effects Candidate::EffectsOn(RendezvousServer* server) {
+  LeadershipLoop::Effects effects;
+  effects.in_order = [this](std::function<void()> task) { store_->Post(std::move(task)); };
+  effects.set_writer = [this](Term term) { store_->SetTerm(term); };
+  effects.lead = [server](Term term, Duration hold) {
+    const TimePoint begin = BootTime();
+    absl::Status status = server->Lead(term, hold);
+    if (status.ok()) {
+      Log(absl::StrCat("serves the jobs: term ", term.revision, " of etcd cluster ",
+                       absl::Hex(term.cluster), ", read in ", MillisecondsSince(begin), " ms"));
+    }
+    return status;
+  };
+  effects.change_term = [server](Term term) { server->ChangeTerm(term); };
+  effects.on_valid = [server] { server->OnValidity(); };
+  effects.set_leader = [server](const std::string& endpoint) { server->SetLeader(endpoint); };
+  effects.step_down = [this](const Leadership::StepDown& down) {
+    on_end_({down.why, absl::OkStatus(), down.ousted});
+  };
+  effects.cannot_lead = [this](const absl::Status& status) {
+    on_end_({"cannot read the jobs in etcd", status, 0});
+  };
+  effects.log = &Log;
+  return effects;
+}
+
+void Candidate::Resign() { loop_->Post(Leadership::EndAsked{}); }
+
+void Candidate::Stop() {
+  if (loop_ != nullptr) loop_->Stop();
+}
+
+}  // namespace ddprun

@@ -1,0 +1,78 @@
+// Candidate: what `ddprun rendezvous --etcd` has beside its server: the connection to etcd, the
+// durable state there, and the loop that has it lead or stand by.
+//
+// It serves one reign. Then, unless it was asked to end, the process executes itself again and
+// stands by: no state of an earlier reign can be left over.
+#ifndef DDPRUN_LAUNCHER_COMMANDS_SEVERAL_CANDIDATE_H_
+#define DDPRUN_LAUNCHER_COMMANDS_SEVERAL_CANDIDATE_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "launcher/config/flags/cli.h"
+#include "rendezvous/auth/server_credentials.h"
+#include "rendezvous/etcd/etcd_client.h"
+#include "rendezvous/etcd/etcd_store.h"
+#include "rendezvous/service/leadership/leader_board.h"
+#include "rendezvous/service/leadership/leader_key.h"
+#include "rendezvous/service/leadership/leadership_loop.h"
+#include "rendezvous/service/leadership/validity.h"
+#include "rendezvous/service/rendezvous_server.h"
+
+namespace ddprun {
+
+// OK where nobody else can write the leader key, as far as the flags tell; else InvalidArgument,
+// for people.
+absl::Status CheckEtcd(const EtcdConfig& config, bool insecure);
+
+class Candidate {
+ public:
+  // Why this process serves no more.
+  struct End {
+    std::string why;
+    absl::Status status{};  // not OK: nobody can lead, and why
+    int ousted = 0;         // for the one that it executes (Leadership::Options)
+  };
+  // Once, on any thread; must only enqueue.
+  using OnEnd = std::function<void(End)>;
+
+  // Reads the files; connects to nobody yet. `credentials` are those of the server.
+  static absl::StatusOr<std::unique_ptr<Candidate>> Create(
+      const EtcdConfig& config, std::shared_ptr<const auth::ServerCredentials> credentials,
+      OnEnd on_end);
+  // The server's store, and whether it may speak. This object outlives the server.
+  void AddTo(RendezvousServer::Options* options);
+
+  // Stands for leadership from now on. `server` serves, listens at `host`, and outlives Stop;
+  // `ousted` as in End.
+  void Start(RendezvousServer* server, const std::string& host, int ousted);
+  // Hands over. OnEnd follows: within a second, or a moment where another one stands by.
+  void Resign();
+  // Before the server's end. Idempotent.
+  void Stop();
+
+ private:
+  Candidate(EtcdConfig config, OnEnd on_end)
+      : config_(std::move(config)), on_end_(std::move(on_end)) {}
+
+  // Where the others of several, and agents, reach this one.
+  std::string AdvertisedEndpoint(const std::string& host, int port) const;
+  LeadershipLoop::Effects EffectsOn(RendezvousServer* server);
+
+  const EtcdConfig config_;
+  const OnEnd on_end_;
+  std::shared_ptr<const auth::ServerCredentials> credentials_;
+  Validity validity_;
+  std::shared_ptr<LeaderBoard> board_;
+  std::shared_ptr<etcd::Client> client_;
+  std::unique_ptr<LeaderKey> key_;
+  std::shared_ptr<etcd::EtcdStore> store_;
+  std::unique_ptr<LeadershipLoop> loop_;  // from Start
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_COMMANDS_SEVERAL_CANDIDATE_H_

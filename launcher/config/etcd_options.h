@@ -1,0 +1,19 @@
+// The flags that name an etcd, as one EtcdConfig.
+#ifndef DDPRUN_LAUNCHER_CONFIG_ETCD_OPTIONS_H_
+#define DDPRUN_LAUNCHER_CONFIG_ETCD_OPTIONS_H_
+
+#include <string>
+#include <vector>
+
+#include "launcher/config/flags/cli.h"
+#include "launcher/config/flags/flags.h"
+#include "launcher/config/host.h"
+
+namespace ddprun {
+
+// Without --etcd, an empty one. Adds to `errors`.
+EtcdConfig TakeEtcd(const FlagReading& reading, const Host& host, std::vector<std::string>* errors);
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_CONFIG_ETCD_OPTIONS_H_

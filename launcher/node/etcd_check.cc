@@ -1,0 +1,187 @@
+#include "launcher/node/etcd_check.h"
+
+#include <map>
+#include <set>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+
+namespace ddprun {
+namespace {
+
+using Level = Finding::Level;
+using Micros = std::chrono::microseconds;
+
+// A renewal is sent every 500 ms, and has as long for its answer.
+constexpr Micros kSlow = std::chrono::milliseconds(100);
+constexpr Micros kTooSlow = std::chrono::milliseconds(500);
+
+std::string Milliseconds(Micros time) {
+  return absl::StrFormat("%.1f ms", static_cast<double>(time.count()) / 1000);
+}
+
+// The members that answered.
+std::vector<const etcd::MemberStatus*> Answered(const EtcdFacts& facts) {
+  std::vector<const etcd::MemberStatus*> answered;
+  for (const EtcdFacts::Member& member : facts.members) {
+    if (member.status.ok()) answered.push_back(&*member.status);
+  }
+  return answered;
+}
+
+Finding CheckMembers(const EtcdFacts& facts) {
+  std::vector<std::string> silent;
+  for (const EtcdFacts::Member& member : facts.members) {
+    if (!member.status.ok()) silent.push_back(std::string(member.status.status().message()));
+  }
+  const std::size_t all = facts.members.size();
+  const std::size_t answered = all - silent.size();
+  if (silent.empty() && all >= 3)
+    return {Level::kOk, "members", absl::StrCat("all ", all, " answer")};
+  if (silent.empty()) {
+    return {Level::kWarning, "members",
+            absl::StrCat(all == 1 ? "one was given and answers" : "both that were given answer",
+                         ": an etcd of fewer than three members does not survive the loss of one")};
+  }
+  return {answered > all / 2 ? Level::kWarning : Level::kFailure, "members",
+          absl::StrCat(answered, " of ", all, " answer; ", absl::StrJoin(silent, "; "))};
+}
+
+bool IsTooOld(const std::string& version) {
+  const std::vector<std::string> parts = absl::StrSplit(version, '.');
+  int major = 0;
+  int minor = 0;
+  return parts.size() >= 2 && absl::SimpleAtoi(parts[0], &major) &&
+         absl::SimpleAtoi(parts[1], &minor) && (major < 3 || (major == 3 && minor < 4));
+}
+
+Finding CheckVersion(const EtcdFacts& facts) {
+  std::set<std::string> versions;
+  Level level = Level::kOk;
+  for (const etcd::MemberStatus* const member : Answered(facts)) {
+    versions.insert(member->version);
+    if (IsTooOld(member->version)) level = Level::kFailure;
+  }
+  if (versions.empty()) return {Level::kFailure, "version", "no member has told it"};
+  return {level, "version",
+          absl::StrCat(absl::StrJoin(versions, ", "),
+                       level == Level::kOk ? "" : ": 3.4 or newer is needed")};
+}
+
+Finding CheckCluster(const EtcdFacts& facts) {
+  std::map<std::uint64_t, std::vector<std::string>> clusters;
+  for (const etcd::MemberStatus* const member : Answered(facts)) {
+    clusters[member->cluster].push_back(member->endpoint);
+  }
+  if (clusters.empty()) return {Level::kFailure, "cluster", "no member has told it"};
+  std::vector<std::string> texts;
+  for (const auto& [id, endpoints] : clusters) {
+    texts.push_back(absl::StrFormat("%x of %s", id, absl::StrJoin(endpoints, ", ")));
+  }
+  if (clusters.size() == 1) {
+    return {Level::kOk, "cluster", absl::StrFormat("%x", clusters.begin()->first)};
+  }
+  return {Level::kFailure, "cluster",
+          absl::StrCat("they are not members of one etcd: ", absl::StrJoin(texts, "; "))};
+}
+
+Finding CheckQuorum(const EtcdFacts& facts) {
+  const auto answered = Answered(facts);
+  std::vector<std::string> without;
+  std::set<std::uint64_t> leaders;
+  for (const etcd::MemberStatus* const member : answered) {
+    if (member->leader == 0) {
+      without.push_back(member->endpoint);
+    } else {
+      leaders.insert(member->leader);
+    }
+  }
+  if (leaders.empty()) {
+    return {Level::kFailure, "quorum",
+            answered.empty() ? "no member has told whether there is one"
+                             : "no member knows a leader: most of them are lost, or cut off"};
+  }
+  std::string leader = "a member that was not given";
+  for (const etcd::MemberStatus* const member : answered) {
+    if (leaders.count(member->member) > 0) leader = member->endpoint;
+  }
+  if (leaders.size() > 1) {
+    return {Level::kWarning, "quorum",
+            "the members name different leaders: an election is under way; look again"};
+  }
+  if (!without.empty()) {
+    return {Level::kWarning, "quorum",
+            absl::StrCat("led by ", leader, ", but ", absl::StrJoin(without, ", "),
+                         " knows of no leader: cut off from the others?")};
+  }
+  return {Level::kOk, "quorum", absl::StrCat("led by ", leader)};
+}
+
+Finding CheckLatency(const std::string& name, const std::string& what,
+                     const absl::StatusOr<Micros>& time) {
+  if (!time.ok()) {
+    return {Level::kFailure, name, absl::StrCat(what, ": ", time.status().message())};
+  }
+  const std::string text = absl::StrCat(what, ": ", Milliseconds(*time));
+  if (*time < kSlow) return {Level::kOk, name, text};
+  return {*time < kTooSlow ? Level::kWarning : Level::kFailure, name,
+          absl::StrCat(text,
+                       ": a leader asks every 500 ms; give etcd a disk of its own that syncs "
+                       "within 10 ms, and a network within one site")};
+}
+
+Finding CheckSpace(const EtcdFacts& facts) {
+  std::int64_t largest = 0;
+  std::set<std::string> alarms;
+  const auto answered = Answered(facts);
+  for (const etcd::MemberStatus* const member : answered) {
+    largest = std::max(largest, member->database_bytes);
+    alarms.insert(member->alarms.begin(), member->alarms.end());
+  }
+  if (answered.empty()) return {Level::kFailure, "space", "no member has told it"};
+  const std::string size = absl::StrCat("its database has ", largest >> 20, " MiB");
+  if (alarms.empty()) {
+    return {Level::kOk, "space",
+            absl::StrCat(size, "; set --auto-compaction-retention, so that it does not grow")};
+  }
+  return {Level::kFailure, "space",
+          absl::StrCat(size, ", and there is the alarm ", absl::StrJoin(alarms, ", "),
+                       ": for NOSPACE `etcdctl compact`, `etcdctl defrag`, then `etcdctl alarm "
+                       "disarm`")};
+}
+
+Finding CheckTls(const EtcdFacts& facts) {
+  if (facts.tls) return {Level::kOk, "tls", "its certificates are of --etcd-ca"};
+  if (facts.loopback) return {Level::kOk, "tls", "none; it is on this host"};
+  if (facts.insecure) {
+    return {Level::kWarning, "tls", "none: who can write the leader key owns the jobs"};
+  }
+  return {Level::kFailure, "tls",
+          "none: who can write the leader key owns the jobs; give --etcd-ca, or --insecure"};
+}
+
+}  // namespace
+
+std::vector<Finding> JudgeEtcd(const EtcdFacts& facts) {
+  if (!facts.options.ok()) {
+    return {{Level::kFailure, "options", std::string(facts.options.message())}};
+  }
+  return {CheckMembers(facts),
+          CheckVersion(facts),
+          CheckCluster(facts),
+          CheckQuorum(facts),
+          CheckLatency("reads", "a renewal takes", facts.read),
+          CheckLatency("writes", "a transaction takes", facts.write),
+          CheckSpace(facts),
+          CheckTls(facts),
+          {Level::kOk, "clocks",
+           "etcd tells no time: compare them yourself; nothing but certificates depends on them"},
+          {Level::kOk, "election",
+           "etcd does not tell its times: --heartbeat-interval 50 --election-timeout 300, the same "
+           "on all members, suit one site; its defaults, 100 and 1000, make its failover slower"}};
+}
+
+}  // namespace ddprun

@@ -1,0 +1,27 @@
+// Which of several rendezvous leads, for a caller that may block. Internal to this folder.
+#ifndef DDPRUN_RENDEZVOUS_CLIENT_LEADER_SEARCH_H_
+#define DDPRUN_RENDEZVOUS_CLIENT_LEADER_SEARCH_H_
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rendezvous/client/channel_source.h"
+
+namespace ddprun {
+
+struct LeaderFound {
+  std::optional<int> place;  // nullopt: nobody leads
+  std::string said;          // then: what each has said, for people
+};
+
+// Follows all of them at once, and returns when one says that it leads, or that it is not one of
+// several; else when all calls have ended, or after `limit`: a standby may be about to take over.
+LeaderFound FindLeader(const std::vector<std::shared_ptr<ChannelSource>>& sources,
+                       std::chrono::milliseconds limit);
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_CLIENT_LEADER_SEARCH_H_

@@ -1,0 +1,43 @@
+// LeaderKey: reads, writes and confirms etcd's leader key, for Leadership. Each call blocks, for at
+// most kLimit.
+//
+// Thread-safe.
+#ifndef DDPRUN_RENDEZVOUS_SERVICE_LEADERSHIP_LEADER_KEY_H_
+#define DDPRUN_RENDEZVOUS_SERVICE_LEADERSHIP_LEADER_KEY_H_
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "rendezvous/etcd/etcd_client.h"
+#include "rendezvous/leadership/leadership.h"
+
+namespace ddprun {
+
+class LeaderKey {
+ public:
+  static constexpr std::chrono::milliseconds kLimit{400};
+
+  // `client` outlives this object.
+  LeaderKey(etcd::Client* client, std::string key) : client_(client), key_(std::move(key)) {}
+
+  // A linearizable read. The error says why etcd did not answer.
+  absl::StatusOr<Leadership::LeaderSeen> Read() const;
+  absl::StatusOr<Leadership::PutAnswered> Put(const Leadership::PutLeader& put) const;
+  // A linearizable read too, in both branches of a transaction that compares the term: etcd answers
+  // one without a read from the memory of one member, which may be cut off from the others.
+  absl::StatusOr<Leadership::RenewAnswered> Renew(const Term& term) const;
+  // Tells how the key is, and each change, on a thread of its own until the watch is destroyed.
+  std::unique_ptr<etcd::Watch> Watch(std::function<void(Leadership::LeaderSeen)> on_seen) const;
+
+ private:
+  etcd::Client* const client_;
+  const std::string key_;
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_SERVICE_LEADERSHIP_LEADER_KEY_H_

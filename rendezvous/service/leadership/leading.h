@@ -1,0 +1,30 @@
+// Leading: what a rendezvous of several says of itself in answer to Follow. Plain values.
+#ifndef DDPRUN_RENDEZVOUS_SERVICE_LEADERSHIP_LEADING_H_
+#define DDPRUN_RENDEZVOUS_SERVICE_LEADERSHIP_LEADING_H_
+
+#include <string>
+
+#include "rendezvous/core/term.h"
+
+namespace ddprun {
+
+struct Leading {
+  // The numbers are those of the wire (proto/ddprun/v1/rendezvous.proto).
+  enum class Role {
+    kStandsBy = 0,
+    kLeads = 1,      // and may acknowledge
+    kSilenced = 2,   // leads, but has not reached etcd for too long to acknowledge
+    kHandsOver = 3,  // acknowledges no more
+    kTakesUp = 4,    // leads, and reads the jobs: it serves in a moment
+  };
+
+  Role role = Role::kStandsBy;
+  Term term{};         // of the leader that it knows of, perhaps itself
+  std::string leader;  // where that one is reached; "": not known
+
+  bool operator==(const Leading&) const = default;
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_SERVICE_LEADERSHIP_LEADING_H_

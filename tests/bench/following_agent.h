@@ -1,0 +1,67 @@
+// One of FollowingAgents. All its calls are on one completion queue, served by one thread: nothing
+// here is locked.
+#ifndef DDPRUN_TESTS_BENCH_FOLLOWING_AGENT_H_
+#define DDPRUN_TESTS_BENCH_FOLLOWING_AGENT_H_
+
+#include <grpcpp/alarm.h>
+#include <grpcpp/grpcpp.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/bench/following_agents.h"
+
+namespace ddprun {
+
+// What an operation is started with; the thread of its queue calls it once, and deletes it.
+using OnDone = std::function<void(bool ok)>;
+
+class FollowingAgent {
+ public:
+  // `stubs`: to each rendezvous. All of these outlive the agent.
+  FollowingAgent(FollowingAgents* owner, int index, std::vector<v1::Rendezvous::Stub*> stubs,
+                 grpc::CompletionQueue* queue);
+  ~FollowingAgent();
+  void Begin();
+
+ private:
+  class FollowCall;
+  class Session;
+
+  void Follow(int place);
+  void OnLeading(int place, const v1::Leading& leading);
+  void OnFollowEnded(int place);
+  void OpenSession(int place);
+  void OnAccepted();
+  void OnMessage(const v1::RendezvousMessage& message);
+  void OnAssignment(const v1::RendezvousMessage& message);
+  void OnSessionEnded(const Session* session);
+  void Beat();
+  void Send(v1::AgentMessage message);
+  void SendJoin();
+  void SendHeartbeat();
+  void SendPrepared();
+  // `then` is called on the queue's thread.
+  void After(std::chrono::milliseconds delay, std::function<void()> then);
+
+  FollowingAgents* const owner_;
+  const int index_;
+  const std::vector<v1::Rendezvous::Stub*> stubs_;
+  grpc::CompletionQueue* const queue_;
+  v1::Header header_;
+  std::vector<std::shared_ptr<FollowCall>> follows_;  // of each place; null: begins again soon
+  std::shared_ptr<Session> session_;                  // null: nobody leads, as far as is known
+  int leader_ = -1;                                   // its place
+  std::uint64_t term_ = 0;                            // the highest one seen
+  std::uint64_t acknowledged_ = 0;                    // the term of the newest acknowledgement
+  bool joined_once_ = false;
+  bool prepared_ = false;  // of header_'s generation
+  bool running_ = false;
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_TESTS_BENCH_FOLLOWING_AGENT_H_

@@ -1,0 +1,77 @@
+// N agents of one job in this process that follow several rendezvous, as real ones do
+// (docs/ha.md): each keeps a Follow call to every one of them, has its session with the one that
+// leads, and obeys no lower term than it has seen. Their workers are imagined, and never fail.
+//
+// What failover_agents shows to tests/bench/failover_bench.py.
+#ifndef DDPRUN_TESTS_BENCH_FOLLOWING_AGENTS_H_
+#define DDPRUN_TESTS_BENCH_FOLLOWING_AGENTS_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "ddprun/v1/rendezvous.grpc.pb.h"
+#include "rendezvous/auth/client_credentials.h"
+
+namespace ddprun {
+
+class FollowingAgent;
+
+class FollowingAgents {
+ public:
+  struct Options {
+    std::string job;
+    std::vector<std::string> endpoints;
+    int agents = 0;
+    int channels = 0;  // to each endpoint; 0: one for each agent
+    std::chrono::milliseconds heartbeat{500};
+    std::chrono::milliseconds lease{3000};
+    std::shared_ptr<const auth::ClientCredentials> credentials;  // null: those of nobody
+  };
+  // What is told, each as a line of JSON with times of CLOCK_MONOTONIC in ns. Any thread, one at a
+  // time.
+  using Tell = std::function<void(const std::string& line)>;
+
+  // Connects, joins, and goes on. Must not be destroyed: its threads run until the process ends.
+  FollowingAgents(Options options, Tell tell);
+  ~FollowingAgents();
+  FollowingAgents(const FollowingAgents&) = delete;
+  FollowingAgents& operator=(const FollowingAgents&) = delete;
+
+ private:
+  friend class FollowingAgent;
+  struct Queue {
+    grpc::CompletionQueue completions;
+    std::thread thread;
+  };
+
+  // From agents; each on the thread of its queue.
+  void OnFollowing(int change);               // how many calls of Follow have begun or ended
+  void OnStarted();                           // it trains
+  void OnAcknowledged(std::uint64_t term);    // for the first time under this term
+  void OnDisturbed(const std::string& what);  // its workers would have ended
+
+  const Options options_;
+  std::vector<std::vector<std::unique_ptr<v1::Rendezvous::Stub>>> stubs_;  // [endpoint][channel]
+  std::vector<std::unique_ptr<Queue>> queues_;
+  std::vector<std::unique_ptr<FollowingAgent>> agents_;
+
+  std::mutex mutex_;  // guards what follows
+  const Tell tell_;
+  int following_ = 0;
+  int started_ = 0;
+  int disturbed_ = 0;
+  std::map<std::uint64_t, std::vector<std::int64_t>> acknowledged_;  // of each term: when
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_TESTS_BENCH_FOLLOWING_AGENTS_H_

@@ -1,0 +1,98 @@
+"""Three members of etcd on hosts of their own (campaign_hosts.py), set up as packaging/ha does it."""
+import json
+import os
+import re
+import subprocess
+
+CLIENT_PORT = 2379
+PEER_PORT = 2380
+EXAMPLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../packaging/ha/etcd.default")
+
+
+class EtcdCluster:
+    """What the members are started with, and what they say. Each member is named as its host."""
+
+    def __init__(self, network, heads, ddprun, folder, prefix="/ddprun"):
+        self._network = network
+        self._heads = heads
+        self._ddprun = ddprun
+        self._folder = folder
+        self._leader_key = prefix + "/leader"
+
+    def make_certificates(self):
+        names = [f"--host={head},{self._network.address(head)}" for head in self._heads]
+        subprocess.run([self._ddprun, "certs", self.path("certs"), *names, "--name", "ddprun"], check=True,
+                       capture_output=True)
+
+    def path(self, *names):
+        return os.path.join(self._folder, *names)
+
+    def member(self, head, data):
+        """The command of a member, with its state in `data`: packaging/ha/etcd.default with our hosts and files."""
+        with open(EXAMPLE, encoding="utf-8") as file:
+            settings = dict(line.strip().split("=", 1) for line in file if line.startswith("ETCD_"))
+        settings = {key: value.replace("10.0.0.1", self._network.address(head))
+                    .replace("/etc/etcd/head", self.path("certs", head)).replace("/etc/etcd", self.path("certs"))
+                    for key, value in settings.items()}
+        settings |= {"ETCD_NAME": head, "ETCD_DATA_DIR": data, "ETCD_INITIAL_CLUSTER": ",".join(
+            f"{name}=https://{self._network.address(name)}:{PEER_PORT}" for name in self._heads)}
+        return ["env", *(f"{key}={value}" for key, value in settings.items()), "etcd"]
+
+    def flags(self, head):
+        """For `ddprun rendezvous`."""
+        return ["--etcd", ",".join(f"{self._network.address(name)}:{CLIENT_PORT}" for name in self._heads),
+                "--etcd-ca", self.path("certs/ca.crt"), "--etcd-cert", self.path("certs", head + ".crt"),
+                "--etcd-key", self.path("certs", head + ".key")]
+
+    # ---- what it says: from the router, which nothing cuts off ----
+
+    def ctl(self, *arguments, head=None, stdin=b""):
+        """What etcdctl prints; None: it failed."""
+        tls = ["--cacert", self.path("certs/ca.crt"), "--cert", self.path("certs", self._heads[0] + ".crt"),
+               "--key", self.path("certs", self._heads[0] + ".key")]
+        asked = [head] if head else self._heads
+        endpoints = ",".join(f"https://{self._network.address(name)}:{CLIENT_PORT}" for name in asked)
+        done = subprocess.run(["ip", "netns", "exec", self._network.router, "etcdctl", "--endpoints", endpoints, *tls,
+                               "--command-timeout", "1s", "--dial-timeout", "500ms", *arguments], check=False,
+                              input=stdin, capture_output=True, env={**os.environ, "ETCDCTL_API": "3"})
+        return done.stdout.decode(errors="replace") if done.returncode == 0 else None
+
+    def _get(self, *options):
+        return self.ctl("get", self._leader_key, "-w", "json", *options)
+
+    def leader_key(self):
+        """What the leader key is: its mod_revision ("term"), its version ("writes"), and the "head" whose endpoint it
+        holds. None: there is none, or no answer."""
+        answer = self._get("--consistency", "s")
+        values = json.loads(answer).get("kvs") if answer else None
+        text = self.ctl("get", self._leader_key, "--print-value-only", "--consistency", "s") if values else None
+        heads = [head for head in self._heads if text and re.search(
+            re.escape(self._network.address(head)) + r":\d", text)]
+        if not heads:
+            return None
+        return {"term": values[0]["mod_revision"], "writes": values[0]["version"], "head": heads[0]}
+
+    def revision(self):
+        answer = self._get()
+        return json.loads(answer)["header"]["revision"] if answer else None
+
+    def status(self):
+        """Of each member that answers, by its head: its own id and its leader's."""
+        found = {}
+        for head in self._heads:
+            answer = self.ctl("endpoint", "status", "-w", "json", head=head)
+            for one in json.loads(answer or "[]") or []:
+                found[head] = (one["Status"]["header"]["member_id"], one["Status"].get("leader", 0))
+        return found
+
+    def leader(self):
+        """The head whose member leads; None: not known."""
+        status = self.status()
+        return next((head for head, (own, leader) in status.items() if own == leader), None)
+
+    def move_leader(self, head):
+        """False: not done."""
+        status, leader = self.status(), self.leader()
+        if head not in status or leader is None:
+            return False
+        return leader == head or self.ctl("move-leader", f"{status[head][0]:x}", head=leader) is not None

@@ -1,0 +1,90 @@
+"""What a seed of failover_campaign.py does. Pure: the same seed is the same plan, on every machine.
+
+Heads are called by their role, which the campaign looks up when the fault begins: it changes with each failover.
+"""
+import random
+from typing import NamedTuple
+
+from campaign_plan import FIRST_S, NODES, SETTLE_S, Fault
+
+HEADS = ("head0", "head1", "head2")  # each with a member of etcd and a rendezvous
+LEADER, STANDBY = "leader", "standby"  # of the rendezvous
+ETCD_LEADER, ETCD_FOLLOWER = "etcd-leader", "etcd-follower"
+WAYS = ("both", "from", "to")
+
+
+def of(what):
+    return tuple(f"{what} {way}" for way in WAYS)
+
+
+# Each row is as likely as another of its table: what is done, to one of which, and how. "from": what the target sends
+# is lost; "to": what is sent to it.
+RENDEZVOUS_FAULTS = (
+    ("kill", (LEADER,), ("daemon",)),
+    ("stop", (LEADER,), ("daemon",)),
+    ("end", (LEADER,), ("daemon",)),  # SIGTERM: it hands over
+    ("power", (LEADER,), ("",)),  # its link is dead, and then all of it
+    ("cut", (LEADER,), of("etcd")),  # the rendezvous, from all members of etcd
+    ("cut", (LEADER,), of("heads")),  # the host, and the member of etcd on it, from the other heads
+    ("cut", (LEADER,), of("agents")),
+    ("cut", (LEADER,), of("all")),
+    ("kill", (STANDBY,), ("daemon",)),
+    ("stop", (STANDBY,), ("daemon",)),
+    ("end", (STANDBY,), ("daemon",)),
+    ("power", (STANDBY,), ("",)),
+    ("cut", (STANDBY,), of("heads")),  # it cannot see that the leader lives
+)
+ETCD_FAULTS = (
+    ("kill", (ETCD_LEADER, ETCD_FOLLOWER), ("etcd",)),
+    ("stop", (ETCD_LEADER, ETCD_FOLLOWER), ("etcd",)),
+    ("cut", (ETCD_LEADER, ETCD_FOLLOWER), of("peers")),  # the member from the others; its clients reach it
+    ("power", (ETCD_LEADER,), ("",)),
+    ("disk", (ETCD_LEADER, ETCD_FOLLOWER), ("",)),  # that the member writes to: it hangs
+    ("quorum", ("etcd",), ("",)),  # two of three members stand still
+    ("move", ("etcd",), ("",)),  # etcd's leader moves to the host of the rendezvous that leads
+    ("compact", ("etcd",), ("",)),
+)
+NODE_FAULTS = (
+    ("cut", NODES, WAYS),
+    ("kill", NODES, ("worker0", "worker1")),
+    ("kill", NODES, ("agent", "all")),  # all: power off
+    ("stop", NODES, ("agent", "worker0")),
+    ("clock", NODES + HEADS, ("-3600 s", "-2 s", "+2 s", "+3600 s")),
+)
+TABLES = (RENDEZVOUS_FAULTS, ETCD_FAULTS, NODE_FAULTS)
+WEIGHTS = (5, 2, 3)
+MOMENTARY = ("clock", "move", "compact")
+# Shorter than it takes to notice, than a lease, and than a leader's validity; and longer.
+SPANS_S = ((0.1, 0.7), (0.7, 2.5), (2.5, 6.0))
+
+
+class Plan(NamedTuple):
+    nnodes: str
+    validities: tuple  # of each head, in s: --leader-validity
+    faults: tuple
+
+    @property
+    def end(self):
+        return max((fault.end for fault in self.faults), default=0.0)
+
+    def __str__(self):
+        return "\n".join([f"--nnodes {self.nnodes}, --leader-validity {self.validities} s", *map(str, self.faults)])
+
+
+def make_plan(seed):
+    """The first fault is the rendezvous'. Any number may be broken at once, but one thing of each node at a time."""
+    rng = random.Random(seed)
+    nnodes = rng.choice(("3", "2:3"))
+    validities = rng.choice(((5, 5, 5), (5, 5, 5), (5, 6, 7), (7, 5, 6)))
+    faults, busy, at = [], {}, FIRST_S
+    for number in range(rng.randint(3, 5)):
+        at = round(at + rng.uniform(0.1, 2.0), 2)
+        table = rng.choices(TABLES, WEIGHTS)[0] if number else RENDEZVOUS_FAULTS
+        kind, targets, hows = rng.choice(table)
+        target, how = rng.choice(targets), rng.choice(hows)
+        seconds = 0.0 if kind in MOMENTARY else round(rng.uniform(*rng.choice(SPANS_S)), 2)
+        if target in NODES and kind != "clock":
+            at = max(at, busy.get(target, 0.0))
+            busy[target] = round(at + seconds + SETTLE_S, 2)
+        faults.append(Fault(at, kind, target, how, seconds))
+    return Plan(nnodes, validities, tuple(faults))

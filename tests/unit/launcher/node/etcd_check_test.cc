@@ -1,0 +1,138 @@
+#include "launcher/node/etcd_check.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "launcher/node/etcd_facts.h"
+#include "tests/support/capabilities.h"
+#include "tests/support/etcd_cluster.h"
+
+namespace ddprun {
+namespace etcd_check_test {
+
+using Level = Finding::Level;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+EtcdFacts GoodEtcd() {
+  EtcdFacts facts;
+  for (std::uint64_t i = 1; i <= 3; ++i) {
+    const std::string endpoint = absl::StrCat("h", i, ":2379");
+    facts.members.push_back(
+        {endpoint, etcd::MemberStatus{endpoint, "3.4.23", 0xC1, i, 2, 100, 5 << 20, {}}});
+  }
+  facts.read = std::chrono::microseconds(1500);
+  facts.write = std::chrono::microseconds(4200);
+  facts.tls = true;
+  return facts;
+}
+
+Finding Of(const std::string& name, const EtcdFacts& facts) {
+  for (const Finding& finding : JudgeEtcd(facts)) {
+    if (finding.name == name) return finding;
+  }
+  return {};
+}
+
+void Expect(const std::string& name, const EtcdFacts& facts, Level level, const std::string& text) {
+  const Finding finding = Of(name, facts);
+  EXPECT_EQ(finding.level, level) << finding.text;
+  EXPECT_THAT(finding.text, HasSubstr(text));
+}
+
+TEST(EtcdCheckTest, AGoodEtcdPasses) {
+  const auto findings = JudgeEtcd(GoodEtcd());
+  EXPECT_TRUE(MayRun(findings));
+  EXPECT_THAT(FindingsToText(findings), HasSubstr("ok       members      all 3 answer\n"
+                                                  "ok       version      3.4.23\n"
+                                                  "ok       cluster      c1\n"
+                                                  "ok       quorum       led by h2:2379\n"
+                                                  "ok       reads        a renewal takes: 1.5 ms\n"
+                                                  "ok       writes       a transaction takes: 4.2 "
+                                                  "ms\n"));
+}
+
+TEST(EtcdCheckTest, MembersThatDoNotAnswerAreNamed) {
+  EtcdFacts facts = GoodEtcd();
+  facts.members[2].status = absl::AbortedError("h3:2379: connection refused");
+  Expect("members", facts, Level::kWarning, "2 of 3 answer; h3:2379: connection refused");
+  facts.members[0].status = absl::AbortedError("h1:2379: connection refused");
+  Expect("members", facts, Level::kFailure, "1 of 3 answer");
+  facts.members.resize(1);
+  facts.members[0].status = GoodEtcd().members[0].status;
+  Expect("members", facts, Level::kWarning, "fewer than three");
+}
+
+TEST(EtcdCheckTest, MembersOfTwoClustersAreNoCluster) {
+  EtcdFacts facts = GoodEtcd();
+  facts.members[1].status->cluster = 0xD2;
+  Expect("cluster", facts, Level::kFailure, "d2 of h2:2379");
+}
+
+TEST(EtcdCheckTest, WithoutALeaderThereIsNoQuorum) {
+  EtcdFacts facts = GoodEtcd();
+  facts.members[0].status->leader = 0;
+  Expect("quorum", facts, Level::kWarning, "h1:2379 knows of no leader");
+  for (auto& member : facts.members) member.status->leader = 0;
+  Expect("quorum", facts, Level::kFailure, "no member knows a leader");
+}
+
+TEST(EtcdCheckTest, SlowTransactionsAndAlarmsAreSaid) {
+  EtcdFacts facts = GoodEtcd();
+  facts.write = std::chrono::milliseconds(120);
+  Expect("writes", facts, Level::kWarning, "120.0 ms");
+  facts.write = std::chrono::seconds(1);
+  Expect("writes", facts, Level::kFailure, "1000.0 ms");
+  facts.write = absl::PermissionDeniedError("h1:2379: etcdserver: permission denied");
+  Expect("writes", facts, Level::kFailure, "permission denied");
+  facts.members[1].status->alarms = {"NOSPACE"};
+  Expect("space", facts, Level::kFailure, "etcdctl alarm disarm");
+}
+
+TEST(EtcdCheckTest, AnOldVersionFails) {
+  EtcdFacts facts = GoodEtcd();
+  facts.members[1].status->version = "3.3.27";
+  Expect("version", facts, Level::kFailure, "3.4 or newer");
+}
+
+TEST(EtcdCheckTest, OffThisHostItNeedsTls) {
+  EtcdFacts facts = GoodEtcd();
+  facts.tls = false;
+  Expect("tls", facts, Level::kFailure, "--etcd-ca");
+  facts.insecure = true;
+  Expect("tls", facts, Level::kWarning, "owns the jobs");
+  facts.loopback = true;
+  Expect("tls", facts, Level::kOk, "on this host");
+}
+
+TEST(EtcdFactsTest, ARealEtcdPassesAndNothingIsWritten) {
+  DDPRUN_NEEDS(MissingForEtcd());
+  EtcdCluster etcd(1);
+  EtcdConfig config;
+  config.endpoints = etcd.endpoints();
+  const EtcdFacts facts = LookAtEtcd(config, false);
+  ASSERT_THAT(facts.members, SizeIs(1));
+  EXPECT_TRUE(facts.members[0].status.ok()) << facts.members[0].status.status();
+  EXPECT_TRUE(facts.read.ok()) << facts.read.status();
+  EXPECT_TRUE(facts.write.ok()) << facts.write.status();
+  EXPECT_TRUE(facts.loopback);
+  const auto client = etcd::Client::Create({etcd.endpoints(), "", "", "", "", ""});
+  const auto keys = (*client)->List("/", true, std::chrono::seconds(10));
+  ASSERT_TRUE(keys.ok()) << keys.status();
+  EXPECT_THAT(keys->found, SizeIs(0));
+}
+
+TEST(EtcdFactsTest, NobodyThereFails) {
+  EtcdConfig config;
+  config.endpoints = {"127.0.0.1:1"};
+  const EtcdFacts facts = LookAtEtcd(config, false);
+  EXPECT_FALSE(MayRun(JudgeEtcd(facts)));
+  Expect("members", facts, Level::kFailure, "connection refused");
+}
+
+}  // namespace etcd_check_test
+}  // namespace ddprun

@@ -1,0 +1,133 @@
+// An etcd of one member in this process, in memory, over gRPC: what Client asks of it, and faults
+// that a real one shows seldom.
+//
+// Thread-safe. Ends its calls when it is destroyed.
+#ifndef DDPRUN_TESTS_UNIT_RENDEZVOUS_ETCD_FAKE_ETCD_H_
+#define DDPRUN_TESTS_UNIT_RENDEZVOUS_ETCD_FAKE_ETCD_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "etcd/v3.grpc.pb.h"
+
+namespace ddprun::etcd {
+
+class FakeEtcd {
+ public:
+  static constexpr std::uint64_t kCluster = 0xC1;
+
+  // What becomes of one transaction that writes.
+  struct Fault {
+    bool effect = false;  // it is carried out all the same
+    grpc::Status answer;  // what the client hears
+  };
+  static grpc::Status TimedOut() {
+    return {grpc::StatusCode::UNAVAILABLE, "etcdserver: request timed out"};
+  }
+  static grpc::Status NoSpace() {
+    return {grpc::StatusCode::RESOURCE_EXHAUSTED, "etcdserver: mvcc: database space exceeded"};
+  }
+  static grpc::Status NoLeader() {
+    return {grpc::StatusCode::UNAVAILABLE, "etcdserver: no leader"};
+  }
+
+  FakeEtcd();
+  ~FakeEtcd();
+  FakeEtcd(const FakeEtcd&) = delete;
+  FakeEtcd& operator=(const FakeEtcd&) = delete;
+
+  std::string endpoint() const { return "127.0.0.1:" + std::to_string(port_); }
+
+  // ---- as another client ----
+
+  // Returns its mod_revision.
+  std::int64_t Put(const std::string& key, const std::string& value);
+  void Delete(const std::string& key);
+  std::optional<std::string> Get(const std::string& key) const;
+  std::vector<std::string> Keys(const std::string& prefix) const;
+
+  // ---- faults ----
+
+  // Of the next transactions that write, in turn; then there are none.
+  void Meet(Fault fault);
+  // Of all transactions and reads, until nullopt.
+  void RefuseAll(std::optional<grpc::Status> answer);
+  // Of those that write, or only read, alone.
+  void RefuseWrites(std::optional<grpc::Status> answer);
+  void RefuseReads(std::optional<grpc::Status> answer);
+  // A delayed copy of a request arrives now. Whether its guards held.
+  bool Replay(const etcdserverpb::TxnRequest& request);
+  // Streams of watches end, as a member's that has lost its leader.
+  void EndWatches();
+  // Streams stay open, and say nothing any more.
+  void Mute();
+  // Every call needs a token; Authenticate gives it to this user.
+  void AskForToken(const std::string& user, const std::string& password);
+  void ForgetTokens();
+
+  // ---- what was asked ----
+
+  std::vector<etcdserverpb::TxnRequest> writes() const;  // transactions that write
+  int reads() const;  // of keys, in transactions that do not write
+  int authentications() const;
+  // Until so many watches were begun.
+  void WaitForWatches(int count) const;
+
+ private:
+  class Kv;
+  class Watcher;
+  class Auth;
+  struct Entry {
+    std::string value;
+    std::int64_t mod_revision = 0;
+  };
+  struct Happened {  // for watches
+    std::int64_t revision = 0;
+    std::string key;
+    std::optional<std::string> value;
+  };
+
+  // With the mutex held.
+  void FillHeader(etcdserverpb::ResponseHeader* header) const;
+  void Range(const etcdserverpb::RangeRequest& request,
+             etcdserverpb::RangeResponse* response) const;
+  void Execute(const etcdserverpb::TxnRequest& request, etcdserverpb::TxnResponse* response);
+  void Change(const std::string& key, std::optional<std::string> value);
+  std::optional<grpc::Status> Refusal(const grpc::ServerContext& context) const;
+
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  // Guarded by mutex_.
+  std::map<std::string, Entry> entries_;
+  std::vector<Happened> history_;
+  std::int64_t revision_ = 1;
+  std::deque<Fault> faults_;
+  std::optional<grpc::Status> refuse_all_;
+  std::optional<grpc::Status> refuse_writes_;
+  std::optional<grpc::Status> refuse_reads_;
+  std::string user_, password_, token_;
+  std::vector<etcdserverpb::TxnRequest> writes_;
+  int reads_ = 0;
+  int authentications_ = 0;
+  int watches_ = 0;
+  int watches_ended_ = 0;  // streams begun before that many are ended
+  bool mute_ = false;
+  bool closing_ = false;
+
+  int port_ = 0;
+  std::vector<std::unique_ptr<grpc::Service>> services_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+}  // namespace ddprun::etcd
+
+#endif  // DDPRUN_TESTS_UNIT_RENDEZVOUS_ETCD_FAKE_ETCD_H_

@@ -1,0 +1,262 @@
+// LeadershipLoop over an etcd in memory.
+#include "rendezvous/service/leadership/leadership_loop.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rendezvous/service/leadership/leader_record_proto.h"
+#include "worker/contract/task_queue.h"
+
+namespace ddprun {
+namespace leadership_loop_test {
+
+using std::chrono::milliseconds;
+using Role = Leading::Role;
+
+constexpr std::chrono::seconds kHang{60};
+constexpr char kKey[] = "/ddprun/leader";
+
+// One member, which answers, or does not.
+class FakeEtcd final : public etcd::Client {
+ public:
+  enum class Mode { kAnswers, kSilent, kWritesSilently };
+
+  void Set(Mode mode) {
+    const std::lock_guard lock(mutex_);
+    mode_ = mode;
+  }
+  std::optional<LeaderRecord> record() {
+    const std::lock_guard lock(mutex_);
+    return value_ ? DecodeLeaderRecord(*value_) : std::nullopt;
+  }
+  // As another rendezvous would.
+  void Write(const LeaderRecord& record) {
+    const std::lock_guard lock(mutex_);
+    Put(EncodeLeaderRecord(record));
+  }
+
+  absl::StatusOr<etcd::Answer> Transact(const std::vector<etcd::Guard>& guards,
+                                        const std::vector<etcd::Write>& writes,
+                                        const std::vector<std::string>& reads,
+                                        std::chrono::milliseconds) override {
+    const std::lock_guard lock(mutex_);
+    if (mode_ == Mode::kSilent) return absl::UnknownError("no answer");
+    etcd::Answer answer;
+    answer.guarded = guards.empty() || guards.front().mod_revision == modified_;
+    if (answer.guarded && !writes.empty()) Put(*writes.front().value);
+    answer.cluster = kCluster;
+    answer.revision = revision_;
+    if (mode_ == Mode::kWritesSilently && !writes.empty()) {
+      mode_ = Mode::kAnswers;
+      return absl::UnknownError("no answer");
+    }
+    if (!reads.empty() && value_) answer.found.push_back({kKey, *value_, modified_});
+    return answer;
+  }
+  absl::StatusOr<etcd::Answer> List(const std::string&, bool, std::chrono::milliseconds) override {
+    return absl::UnimplementedError("");
+  }
+  absl::StatusOr<etcd::MemberStatus> Ask(const std::string&, std::chrono::milliseconds) override {
+    return absl::UnimplementedError("");
+  }
+  std::unique_ptr<etcd::Watch> WatchKey(const std::string&,
+                                        etcd::Watch::OnChange on_change) override {
+    const std::lock_guard lock(mutex_);
+    on_change_ = std::move(on_change);
+    return std::make_unique<Watching>(this);
+  }
+
+  static constexpr std::uint64_t kCluster = 7;
+
+ private:
+  struct Watching final : etcd::Watch {
+    explicit Watching(FakeEtcd* owner) : etcd(owner) {}
+    ~Watching() override {
+      const std::lock_guard lock(etcd->mutex_);
+      etcd->on_change_ = nullptr;
+    }
+    FakeEtcd* const etcd;
+  };
+
+  void Put(std::string value) {
+    value_ = std::move(value);
+    modified_ = ++revision_;
+    if (on_change_) on_change_({kCluster, modified_, value_});
+  }
+
+  std::mutex mutex_;
+  // Guarded by mutex_.
+  Mode mode_ = Mode::kAnswers;
+  std::optional<std::string> value_;
+  std::uint64_t modified_ = 0;
+  std::uint64_t revision_ = 10;
+  etcd::Watch::OnChange on_change_;
+};
+
+class LeadershipLoopTest : public testing::Test {
+ protected:
+  ~LeadershipLoopTest() override {
+    if (loop_ != nullptr) loop_->Stop();
+    writes_.Wait();
+  }
+
+  void Start() {
+    LeadershipLoop::Options options;
+    options.leadership.id = "me";
+    options.leadership.endpoint = "h1:29400";
+    options.leadership.validity = milliseconds(1000);
+    options.leadership.renew_every = milliseconds(100);
+    options.board = board_;
+    options.validity = &validity_;
+    options.key = &key_;
+    options.to_peers = &grpc::InsecureChannelCredentials;
+    LeadershipLoop::Effects effects;
+    effects.in_order = [this](std::function<void()> task) { writes_.Post(std::move(task)); };
+    effects.set_writer = [this](Term term) { Note([&] { writer_ = term; }); };
+    effects.lead = [this](Term term, Duration hold) {
+      absl::Status status;
+      Note([&] {
+        led_ = term;
+        hold_ = hold;
+        status = std::exchange(lead_fails_, absl::OkStatus());
+      });
+      return status;
+    };
+    effects.change_term = [](Term) {};
+    effects.on_valid = [this] { Note([&] { ++valid_again_; }); };
+    effects.set_leader = [this](const std::string& leader) { Note([&] { leader_ = leader; }); };
+    effects.step_down = [this](const Leadership::StepDown& down) { Note([&] { down_ = down; }); };
+    effects.cannot_lead = [this](const absl::Status& why) { Note([&] { cannot_ = why; }); };
+    effects.log = [](std::string_view) {};
+    loop_ = std::make_unique<LeadershipLoop>(std::move(options), std::move(effects));
+    loop_->Start();
+  }
+  // Until it holds.
+  bool WaitFor(const std::function<bool()>& holds) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, kHang, holds);
+  }
+  bool WaitForRole(Role role) {
+    const auto until = std::chrono::steady_clock::now() + kHang;
+    while (board_->Get().role != role) {
+      if (std::chrono::steady_clock::now() > until) return false;
+      std::this_thread::sleep_for(milliseconds(1));  // looks again
+    }
+    return true;
+  }
+  void Note(const std::function<void()>& what) {
+    const std::lock_guard lock(mutex_);
+    what();
+    changed_.notify_all();
+  }
+
+  FakeEtcd etcd_;
+  LeaderKey key_{&etcd_, kKey};
+  Validity validity_;
+  std::shared_ptr<LeaderBoard> board_ = std::make_shared<LeaderBoard>(&validity_);
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  // Guarded by mutex_.
+  std::optional<Term> writer_;
+  std::optional<Term> led_;
+  Duration hold_{};
+  int valid_again_ = 0;
+  std::string leader_;
+  std::optional<Leadership::StepDown> down_;
+  absl::Status lead_fails_;
+  absl::Status cannot_;
+
+  std::unique_ptr<LeadershipLoop> loop_;
+  TaskQueue writes_{"test-writes"};
+};
+
+TEST_F(LeadershipLoopTest, WhereNobodyLeadsItLeads) {
+  Start();
+  ASSERT_TRUE(WaitForRole(Role::kLeads));
+  EXPECT_TRUE(validity_.Holds());
+  const std::lock_guard lock(mutex_);
+  EXPECT_EQ(led_, (Term{FakeEtcd::kCluster, 11}));
+  EXPECT_EQ(writer_, led_);
+  EXPECT_EQ(etcd_.record()->id, "me");
+}
+
+TEST_F(LeadershipLoopTest, StandsByWhereAnotherOneLeads) {
+  etcd_.Write({"other", "127.0.0.1:1", milliseconds(1000), milliseconds(3'000'000), false});
+  Start();
+  ASSERT_TRUE(WaitFor([&] { return leader_ == "127.0.0.1:1"; }));
+  EXPECT_FALSE(validity_.Holds());
+  // Nobody listens there: the process is gone.
+  ASSERT_TRUE(WaitForRole(Role::kLeads));
+  const std::lock_guard lock(mutex_);
+  EXPECT_GT(hold_, milliseconds(3'000'000)) << "the longest of those before, and a tenth";
+}
+
+// Each renewal prolongs it; without them it ends, and comes back with them.
+TEST_F(LeadershipLoopTest, WhatEtcdDoesNotConfirmEnds) {
+  Start();
+  ASSERT_TRUE(WaitForRole(Role::kLeads));
+  etcd_.Set(FakeEtcd::Mode::kSilent);
+  ASSERT_TRUE(WaitForRole(Role::kSilenced));
+  EXPECT_FALSE(validity_.Holds());
+  etcd_.Set(FakeEtcd::Mode::kAnswers);
+  ASSERT_TRUE(WaitForRole(Role::kLeads));
+  EXPECT_TRUE(WaitFor([&] { return valid_again_ >= 2; }));
+  EXPECT_FALSE(down_.has_value());
+}
+
+TEST_F(LeadershipLoopTest, OneThatIsOustedServesNoMore) {
+  Start();
+  ASSERT_TRUE(WaitForRole(Role::kLeads));
+  etcd_.Write({"other", "h2:29400", milliseconds(1000), milliseconds(1000), false});
+  ASSERT_TRUE(WaitFor([&] { return down_.has_value(); }));
+  EXPECT_FALSE(down_->resigned);
+  EXPECT_FALSE(validity_.Holds());
+}
+
+TEST_F(LeadershipLoopTest, HandsOverWhenItIsAskedToEnd) {
+  Start();
+  ASSERT_TRUE(WaitForRole(Role::kLeads));
+  loop_->Post(Leadership::EndAsked{});
+  ASSERT_TRUE(WaitForRole(Role::kHandsOver));
+  EXPECT_FALSE(validity_.Holds());
+  ASSERT_TRUE(WaitFor([&] { return down_.has_value(); }));
+  EXPECT_TRUE(down_->resigned);
+  EXPECT_TRUE(etcd_.record()->resigned);
+}
+
+// The store must know its term before its next write, though nobody has heard that the key is ours.
+TEST_F(LeadershipLoopTest, AWriteOfTheKeyWithoutAnAnswerIsReadBackInOrder) {
+  etcd_.Set(FakeEtcd::Mode::kWritesSilently);
+  Start();
+  ASSERT_TRUE(WaitForRole(Role::kLeads));
+  const std::lock_guard lock(mutex_);
+  EXPECT_EQ(writer_, (Term{FakeEtcd::kCluster, 11}));
+  EXPECT_EQ(led_, writer_);
+}
+
+TEST_F(LeadershipLoopTest, ReadsTheJobsAgainWhereEtcdDidNotAnswer) {
+  lead_fails_ = absl::UnavailableError("no answer");
+  Start();
+  EXPECT_TRUE(WaitForRole(Role::kLeads));
+}
+
+TEST_F(LeadershipLoopTest, SaysThatTheJobsCannotBeRead) {
+  lead_fails_ = absl::DataLossError("a key is damaged");
+  Start();
+  ASSERT_TRUE(WaitFor([&] { return !cannot_.ok(); }));
+  EXPECT_EQ(board_->Get().role, Role::kTakesUp);
+}
+
+}  // namespace leadership_loop_test
+}  // namespace ddprun
