@@ -87,10 +87,9 @@ void Agent::AttemptFailed(int attempt, Supervisor::SessionLost lost) {
   Step(lost);
   const Time whole = std::max(backoff_, 50 * kMillisecond);
   backoff_ = std::min(2 * whole, std::min(kSecond, ThirdOfLease()));
-  // Unless a new leader is known before, and an attempt there has begun.
-  world_->scheduler.After(world_->random.Between(whole / 2, whole), [this, last = attempt_] {
-    Post([this, last] {
-      if (attempt_ == last) Connect();
+  world_->scheduler.After(world_->random.Between(whole / 2, whole), [this, attempt] {
+    Post([this, attempt] {
+      if (attempt == attempt_) Connect();  // it did not, meanwhile, to one that leads
     });
   });
 }
@@ -169,6 +168,7 @@ void Agent::OnMessage(const SessionPtr& session, const Header& header,
         header.generation > supervisor_.header().generation) {
       offered_ = {header.generation, life};
     }
+    if (world_->several) Step(Supervisor::Tick{});  // what is due anyway
     acted_ = false;
     Step(Supervisor::Received{seen, std::move(heard)});
     if (acted_ && header.term.revision < obeyed_) {

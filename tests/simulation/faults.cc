@@ -172,8 +172,9 @@ void Inject(World* world) {
   ++world->result.faults;
   Random& random = world->random;
   if (world->plan.benign) {
+    if (world->several) return;  // nothing but failovers
     if (random.Percent(40)) {
-      if (!world->several) KillDaemon(world, true);
+      KillDaemon(world, true);
     } else {
       BreakSession(world, true);
     }
