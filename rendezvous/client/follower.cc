@@ -80,6 +80,7 @@ class FollowCall final : public Follower, private grpc::ClientReadReactor<v1::Le
     if (!ok) return;  // OnDone says why
     answered_ = true;
     handler_(FromProto(leading_));
+    wire::HandToGrpc(this);
     StartRead(&leading_);
   }
 
