@@ -177,10 +177,10 @@ TEST_F(JobLoopSeveralTest, AfterValidityNothingIsAcknowledgedAndAllElseWaitsInOr
   ASSERT_TRUE(stream->WaitFor<Start>());
   EXPECT_THAT(stream->sent(),
               ElementsAre(VariantWith<Assignment>(testing::_), VariantWith<Start>(testing::_)));
-  EXPECT_EQ(stream->headers().back().term, (Term{7, 101}));
   EXPECT_TRUE(other->WaitFor<Assignment>());
   loop_->OnMessage(stream, HeaderOf("job", 1), Heartbeat{2, {}});
-  EXPECT_TRUE(stream->WaitFor<HeartbeatAck>());
+  ASSERT_TRUE(stream->WaitFor<HeartbeatAck>());
+  EXPECT_EQ(stream->headers().back().term, (Term{7, 101}));
 }
 
 TEST_F(JobLoopSeveralTest, AfterValidityOperatorsAreRefusedUntilItHoldsAgain) {
