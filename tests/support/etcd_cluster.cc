@@ -7,8 +7,10 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -40,6 +42,18 @@ std::vector<std::string> FreeAddresses(int count) {
   }
   for (const int fd : sockets) close(fd);
   return addresses;
+}
+
+// All threads of the process.
+bool IsStopped(pid_t pid) {
+  std::error_code ended;
+  for (const auto& thread :
+       std::filesystem::directory_iterator(absl::StrCat("/proc/", pid, "/task"), ended)) {
+    const std::string stat = ReadFile(thread.path() / "stat");
+    const std::size_t name_end = stat.rfind(") ");
+    if (name_end != std::string::npos && stat[name_end + 2] != 'T') return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -111,7 +125,11 @@ int EtcdCluster::WaitForLeader() const {
   abort();  // etcd does not work here
 }
 
-void EtcdCluster::Freeze(int member) { programs_[member]->Signal(SIGSTOP); }
+void EtcdCluster::Freeze(int member) {
+  programs_[member]->Signal(SIGSTOP);
+  // A thread that the kernel has not stopped yet may still answer.
+  while (!IsStopped(pid(member))) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
 
 void EtcdCluster::Thaw(int member) { programs_[member]->Signal(SIGCONT); }
 

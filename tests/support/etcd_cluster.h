@@ -32,7 +32,7 @@ class EtcdCluster {
   // The member that leads, as a member that answers knows it; waits for one.
   int WaitForLeader() const;
 
-  void Freeze(int member);  // SIGSTOP: its connections stay open, and nobody answers
+  void Freeze(int member);  // SIGSTOP: its connections stay open; nobody answers any more
   void Thaw(int member);
   void Kill(int member);   // SIGKILL; its data stays
   void Start(int member);  // again, after Kill
