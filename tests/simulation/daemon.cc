@@ -46,7 +46,7 @@ void Daemon::Boot(int ousted) {
 void Daemon::TakeUp(const JobRecord& record, int life) {
   machine_ = std::make_unique<JobMachine>(kJob, record, Now(), options_);
   life_ = life;
-  world_->checker.OnRestored(*machine_, record);
+  if (Decides()) world_->checker.OnRestored(*machine_, record);
   world_->recorder.Line(
       absl::StrCat("daemon boots with the record of generation ", record.generation.value));
   ScheduleTick();
