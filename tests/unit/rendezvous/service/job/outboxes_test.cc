@@ -97,7 +97,7 @@ TEST_F(OutboxesTest, JobsTakeTurns) {
   EXPECT_THAT(Take(), ElementsAre("a 1", "b 3", "a 2", "b 4"));
 }
 
-// Seen red with a Deliver, and with a WorkOff, that does not ask.
+// Seen red with a MaySpeak() that is always true.
 TEST(OutboxesValidityTest, WhileItDoesNotHoldAcknowledgementsAreDroppedAndAllElseWaits) {
   class Actor final : public Outboxes::Actor {
    public:
