@@ -56,7 +56,7 @@ int ShowEvents(const OperatorCommand& command, OperatorClient& client) {
   }
   const bool may_go_on = command.follow && client.several();
   EventPrinter printer(command, may_go_on);
-  auto patience = Clock::now();  // with rendezvous of which none leads
+  auto patience = Clock::now();  // until then a leader is awaited
   for (;;) {
     auto events = client.Follow(wanted);
     absl::Status status = events.status();

@@ -91,7 +91,7 @@ int PrintLogs(const OperatorCommand& command, OperatorClient& client,
   LogPrinter printer(command, options);
   OperatorClient::LogsWanted wanted = WantedBy(command);
   auto heard = Clock::now();
-  auto patience = heard;  // with rendezvous of which none leads
+  auto patience = heard;  // until then a leader is awaited
   for (;;) {
     const auto logs = client.ReadLogs(wanted);
     absl::Status status = logs.status();

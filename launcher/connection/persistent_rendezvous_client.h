@@ -37,7 +37,7 @@ class PersistentRendezvousClient final : public RendezvousClient {
     // more: that it is denied means nothing. May be empty.
     std::function<bool(int place)> credentials_outdated{};
     int places = 1;  // where the rendezvous may be
-    // There is one at each place, of which one leads: none is waited for.
+    // A rendezvous runs at each place, and one of them leads: no place is waited for.
     bool several = false;
     // Called with the place where it is, whenever it has said something. May be empty.
     std::function<void(int place)> heard_at{};

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "launcher/connection/connection.h"
+#include "launcher/connection/etcd_client_options.h"
 #include "launcher/os/local_address.h"
 
 namespace ddprun {
@@ -37,8 +38,7 @@ absl::StatusOr<Micros> TimeOf(Transaction transaction) {
 }  // namespace
 
 EtcdFacts LookAtEtcd(const EtcdConfig& config, bool insecure) {
-  const etcd::Options options{config.endpoints, config.ca_file, config.certificate_file,
-                              config.key_file,  config.user,    config.password_file};
+  const etcd::Options options = ClientOptionsOf(config);
   EtcdFacts facts;
   facts.tls = config.tls();
   facts.insecure = insecure;

@@ -31,7 +31,7 @@ const char* LogNameOf(LogStream stream);
 
 class LogFileReader {
  public:
-  // The last lines are searched for in at most so many bytes.
+  // To find the last lines, at most this many bytes are read.
   static constexpr std::uint64_t kMaxScanBytes = 64 << 20;
 
   // `run`: the folder of the run. `written` tells how much was written since a given time.

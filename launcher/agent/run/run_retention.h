@@ -20,7 +20,7 @@ struct RunsToKeep {
   std::string log_dir;
   std::string job;
   std::string host;
-  int number = 0;  // keep so many of the newest, this run included; 0: keep all
+  int number = 0;  // how many runs are kept, this one included; 0: all
 };
 
 struct RemovedRuns {

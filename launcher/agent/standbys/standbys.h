@@ -68,8 +68,8 @@ class Standbys {
   // Starts the fork server, if the job has one.
   void Begin();
 
-  // Calls `done` once, when a standby waits for each local rank, or with those that the fork server
-  // made within `limit`; at once if there is no fork server.
+  // Calls `done` once: when a standby waits for each local rank, or after `limit`, or at once if
+  // there is no fork server.
   void AwaitStart(Duration limit, std::function<void()> done);
 
   // A worker has left its generation and waits; `pump` still reads its output.

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "launcher/config/values.h"
+#include "launcher/connection/etcd_client_options.h"
 #include "launcher/log.h"
 #include "launcher/os/local_address.h"
 #include "rendezvous/auth/crypto.h"
@@ -44,14 +45,7 @@ absl::Status CheckEtcd(const EtcdConfig& config, bool insecure) {
 absl::StatusOr<std::unique_ptr<Candidate>> Candidate::Create(
     const EtcdConfig& config, std::shared_ptr<const auth::ServerCredentials> credentials,
     OnEnd on_end) {
-  etcd::Options options;
-  options.endpoints = config.endpoints;
-  options.ca = config.ca_file;
-  options.cert = config.certificate_file;
-  options.key = config.key_file;
-  options.user = config.user;
-  options.password_file = config.password_file;
-  auto client = etcd::Client::Create(options);
+  auto client = etcd::Client::Create(ClientOptionsOf(config));
   if (!client.ok()) return client.status();
   std::unique_ptr<Candidate> candidate(new Candidate(config, std::move(on_end)));
   candidate->credentials_ = std::move(credentials);

@@ -1,4 +1,4 @@
-// JobLoop: one of several, of which one leads.
+// JobLoop: the part of a rendezvous that is one of several.
 #include <utility>
 #include <vector>
 

@@ -1,4 +1,4 @@
-// What clients do with several rendezvous, of which one leads.
+// Clients of several rendezvous: one leads, the others stand by.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
