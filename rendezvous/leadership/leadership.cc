@@ -10,7 +10,7 @@ namespace ddprun {
 std::vector<Leadership::Action> Leadership::Step(const Event& event, TimePoint now) {
   if (role_ == Role::kOver) return {};
   if (!began_) pacing_.OnRoleBegan(now);
-  if (began_ && now > NextDeadline() + options_.silence / 2) peer_.OnPaused(now);
+  if (began_ && now - options_.silence / 2 > NextDeadline()) peer_.OnPaused(now);
   began_ = true;
   std::visit([&](const auto& each) { On(each, now); }, event);
   if (role_ == Role::kStandby) TakeOverIfDue(now);
