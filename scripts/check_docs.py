@@ -2,13 +2,15 @@
 """Checks README.md and docs/ against the code, without a build. Names every finding; exits 1 if there is one.
 
     scripts/check_docs.py            check
-    scripts/check_docs.py --write    write docs/reference.md anew, from the tables in the sources
+    scripts/check_docs.py --write    write the pages anew that are made from the sources (generated_pages.py)
 
   links      every relative link and anchor resolves; so does every docs/ page that other files name
-  names      every test, file, program of build/, flag, job-file key, DDPRUN_ variable, event, metric and exit code
-             that the docs name exists
-  tables     docs/reference.md has every flag, key and variable; the tables of events, metrics, exit codes, variables and
-             control messages have every row of the code
+  names      every test, file, program of build/, subcommand, flag, job-file key, variable, event, metric and exit code
+             that the docs name exists, and a script has the flags with which it is shown
+  tables     docs/reference.md has every flag, key and variable of a worker; docs/internals/files.md every script and
+             test; the tables of events, metrics, exit codes and control messages have the rows of the code and no
+             other; every subcommand, variable that is read, and folder of the product is on its page
+  commands   something runs each command of README.md and docs/first-job.md (shown_commands.py)
 """
 
 import functools
@@ -16,10 +18,10 @@ import os
 import re
 import sys
 
-from code_tables import (ROOT, cmake_files, code, control_messages, ddprun_flags, events, exit_codes, flag_tables, keys,
-                         metrics, read, tests, tracked_files, variables)
-
-REFERENCE = "docs/reference.md"
+import shown_commands
+from code_tables import (ROOT, cmake_files, code, control_messages, ddprun_flags, events, exit_codes, keys, metrics, read,
+                         subcommands, tests, tracked_files, variables, variables_read)
+from generated_pages import GENERATED, first_sentence, listed_files
 
 # Flags of other programs, which docs show in commands.
 FOREIGN_FLAGS = set("""
@@ -68,8 +70,9 @@ def check_links(page, text):
 
 
 def check_tests(_, text):
-    for name in set(re.findall(r"`((?:[A-Z]\w*Test|Slurm|python|parity)(?:[.:]\w+)?)`", text)):
-        if name not in tests() and name not in ("python", "Slurm", "parity", "parity:name"):
+    suite = r"(?:[A-Z]\w*Test|[A-Z]\w*Campaign|Slurm|python|docs|parity)"
+    for name in set(re.findall(r"`(%s(?:[.:]\w+)?|[A-Z]\w+\.[A-Z]\w+)`" % suite, text)):
+        if name not in tests() and name not in ("python", "docs", "Slurm", "parity", "parity:name", "Suite.Name"):
             yield f"there is no test {name}"
 
 
@@ -104,17 +107,45 @@ def check_flags(_, text):
             yield f"there is no flag --{flag}"
 
 
+def check_flags_of_scripts(_, text):
+    for script, arguments in re.findall(r"(?<![\w/])((?:scripts|tests)/[\w/]+\.(?:py|sh))((?: +[\w./:,=\"-]+)*)", text):
+        for flag in re.findall(r" --([a-z][a-z-]*)", arguments):
+            if os.path.exists(os.path.join(ROOT, script)) and f"--{flag}" not in read(script):
+                yield f"{script} has no flag --{flag}"
+
+
+def check_subcommands(_, text):
+    for name in set(re.findall(r"(?:^    |^\$ |`|&& )(?:build/bin/)?ddprun ([a-z][a-z-]+)(?=[ `\n])", text, re.M)):
+        if name not in subcommands() + ["has", "may"]:  # "ddprun has said:"
+            yield f"there is no subcommand {name}"
+
+
+def job_file_keys(text):
+    """What stands before a colon in job files and in `key: value`."""
+    found = set(re.findall(r"`([a-z_]+): [^`]*`", text))
+    for block in shown_commands.blocks(text):
+        if any(re.match(r" *command: ", line) for line in block):
+            found |= set(re.findall(r"(?:^ *|[{,] *)([a-z_]+):(?= |$)", "\n".join(block), re.M))
+    return found
+
+
 def check_keys(_, text):
+    parts = {part for key in keys() for part in key.split(".")}
+    for name in sorted(job_file_keys(text) - parts - {"ddprun"}):  # `ddprun: ...` is a line of its log
+        yield f"there is no key {name} of job files"
     sections = {key.split(".")[0] for key in keys() if "." in key}
     for key in set(re.findall(r"`((?:%s)\.[a-z_]+)(?::[^`]*)?`" % "|".join(sections), text)):
         if key not in keys().keys() | tests() and not key.endswith((".json", ".txt", ".log", ".py", ".proto")):
             yield f"there is no key {key} of job files"
 
 
+def variables_of_flags():
+    return {prefix + flag.upper().replace("-", "_") for flag in ddprun_flags() for prefix in ("DDPRUN_", "PET_")}
+
+
 def check_variables(_, text):
-    of_flags = {"DDPRUN_" + flag.upper().replace("-", "_") for flag in ddprun_flags()}
-    for name in set(re.findall(r"\b(DDPRUN_[A-Z0-9_]*[A-Z0-9])\b", text)):
-        if name not in of_flags and not re.search(r"\b%s\b" % name, code()):
+    for name in set(re.findall(r"\b((?:DDPRUN|PET|TORCHELASTIC)_[A-Z0-9_]*[A-Z0-9])\b", text)):
+        if name not in variables_of_flags() and not re.search(r"\b%s\b" % name, code()):
             yield f"there is no variable {name}"
 
 
@@ -133,14 +164,15 @@ def check_metrics(_, text):
 
 def check_exit_codes(_, text):
     of_signals = set(range(128 + 1, 128 + 32))
-    for number in re.findall(r"\bexit codes? \**(\d+)\b(?! \+)|\bends? with exit code \**(\d+)", text):
-        value = int(number[0] or number[1])
+    before = r"\b(?:exit codes?|(?:exits?|ends?|exited)(?: the job| itself)? with(?: exit code)?)"
+    for number in re.findall(before + r" \**(\d+)\b(?! \+)", text):
+        value = int(number)
         if value not in exit_codes() | of_signals | {0, 1}:
             yield f"there is no exit code {value}"
 
 
-PAGE_CHECKS = (check_links, check_tests, check_files, check_flags, check_keys, check_variables, check_events,
-               check_metrics, check_exit_codes)
+PAGE_CHECKS = (check_links, check_tests, check_files, check_flags, check_flags_of_scripts, check_subcommands, check_keys,
+               check_variables, check_events, check_metrics, check_exit_codes)
 
 
 def first_column(page, before):
@@ -156,27 +188,52 @@ def first_column(page, before):
     return entries
 
 
+def difference(page, kind, documented, existing):
+    for name in sorted(existing - documented):
+        yield f"{page}: the {kind} {name} is missing"
+    for name in sorted(documented - existing):
+        yield f"{page}: there is no {kind} {name}"
+
+
 def check_tables():
-    """Whatever exists is documented."""
-    documented = first_column("docs/jobs.md", "### Events")
-    for name in set(events()) - documented:
-        yield f"docs/jobs.md: the event {name} is missing"
+    """Whatever exists is documented, and tables have no row too many."""
+    yield from difference("docs/jobs.md", "event", first_column("docs/jobs.md", "### Events") - {"event", "---"},
+                          {*events(), "dropped"})  # that one is only in the file
     rows = set(re.findall(r"^\| `(ddprun_\w+)` \|", read("docs/metrics.md"), re.M))
-    for name in set(metrics()) - rows:
-        yield f"docs/metrics.md: the metric {name} is missing"
-    documented = first_column("docs/exit-codes.md", "## Exit codes") | first_column("docs/jobs.md", "| exit code | |")
-    for value in sorted(exit_codes() - {143}):  # 128 + SIGTERM: in the row for signals
-        if str(value) not in documented:
-            yield f"docs/exit-codes.md: the exit code {value} is missing"
-    own = read("docs/worker-environment.md")
+    yield from difference("docs/metrics.md", "metric", rows, set(metrics()))
+    rows = first_column("docs/exit-codes.md", "## Exit codes") | first_column("docs/jobs.md", "| exit code | |")
+    codes = {str(value) for value in exit_codes() - {143}}  # 128 + SIGTERM: in the row for signals
+    yield from difference("docs/exit-codes.md", "exit code", {row for row in rows if row.isdigit()}, codes | {"0"})
+    page = "docs/worker-environment.md"
+    own = read(page)
     for name, _, _ in variables():
         if not re.search(r"\b%s\b" % name, own):
-            yield f"docs/worker-environment.md: the variable {name} is missing"
-    for key in control_messages():
-        if f"`{key}=" not in own:
-            yield f"docs/worker-environment.md: the message {key} is missing"
-    if read(REFERENCE) != reference():
-        yield f"{REFERENCE} differs from the tables in the code: scripts/check_docs.py --write"
+            yield f"{page}: the variable {name} is missing"
+    rows = "\n".join(line.split("|")[1] for line in own.split("\n") if line.startswith("|"))
+    yield from difference(page, "message", set(re.findall(r"`([A-Z_]+)=", rows)), set(control_messages()))
+    for page, text in GENERATED.items():
+        if read(page) != text():
+            yield f"{page} differs from the code: scripts/check_docs.py --write"
+
+
+def check_others():
+    """What has no table: subcommands, variables that are read, folders, and files that say nothing of themselves."""
+    for name in subcommands():
+        if not re.search(r"\bddprun %s\b" % name, re.sub(r" \| ", "\n    ddprun ", read("docs/usage.md"))):
+            yield f"docs/usage.md: the subcommand {name} is missing"
+    everything = "\n".join(read(page) for page in pages())
+    for name in sorted(variables_read() - variables_of_flags()):
+        if not re.search(r"\b%s\b" % name, everything):
+            yield f"docs: the variable {name} is read and no page names it"
+    architecture = "docs/internals/architecture.md"
+    layers = read(architecture).split("## Threads")[0]
+    sources = [path for path in tracked_files() if re.match(r"(launcher|rendezvous|worker)/.*\.(cc|h|py)$", path)]
+    for folder in sorted({os.path.dirname(path) for path in sources}):
+        if not re.search(r"\b%s\b" % re.escape(os.path.basename(folder)), layers) and "/include/torch/" not in folder:
+            yield f"{architecture}: the folder {folder} is missing"
+    for path in listed_files():
+        if not first_sentence(path):
+            yield f"{path} does not say at its beginning what it is"
 
 
 def check_mentions():
@@ -191,72 +248,14 @@ def check_mentions():
                 yield f"{path}: {page} has no heading #{anchor}"
 
 
-# ---- docs/reference.md ----
-
-def constants():
-    limits = read("rendezvous/core/limits.h")
-    def number(name):
-        return re.search(name + r" = ([\d']+)", limits).group(1).replace("'", "")
-    seconds = re.search(r"kDefaultAnswerTimeout = std::chrono::seconds\((\d+)\)", limits).group(1)
-    return {"{port}": number("kDefaultPort"), "{master-port}": number("kDefaultMasterPort"),
-            "{days}": number("kDefaultCertificateDays"), "{answer}": seconds + "s"}
-
-
-def default_text(key):
-    default = keys()[key].get("default", "")
-    return str(default).lower() if isinstance(default, bool) else "" if default in ([], {}) else str(default)
-
-
-def flag_row(flag):
-    text = flag["help"].replace("{}", default_text(flag["key"]) if flag["key"] else "")
-    for name, value in constants().items():
-        text = text.replace(name, value)
-    value = flag["value"].replace("|", "\\|")
-    name = f"`-{flag['letter']}`, " if flag["letter"] else ""
-    name += f"`--{flag['name']}{value if value.startswith('[') else ' ' + value if value else ''}`"
-    key = f"`{flag['key']}`" if flag["key"] else ""
-    return f"| {name} | {key} | {text.strip()} |"
-
-
-SCOPES = {"kProcess": "every process", "kRank": "processes with a rank", "kStandby": "warm standbys",
-          "kUnlessSet": "every process, unless set"}
-
-
-def reference():
-    """The text of docs/reference.md."""
-    lines = ["# Reference", "",
-             "Made by `scripts/check_docs.py --write` from the tables in the code: do not edit it. `ddprun help` and",
-             "`ddprun help SUBCOMMAND` print the flags. Events are in [jobs.md](jobs.md#events), metrics in",
-             "[metrics.md](metrics.md), exit codes in [exit-codes.md](exit-codes.md).", "",
-             "## Flags", "",
-             "Each flag is also read from the variable `DDPRUN_<FLAG>`, then from `PET_<FLAG>`. The second column has the key of",
-             "job files that the flag sets."]
-    for title, flags in flag_tables():
-        shown = [flag for flag in flags if flag["name"] not in ("help", "version")]
-        if not shown:
-            continue
-        lines += ["", f"### {title}", "", "| flag | key | meaning |", "|---|---|---|"]
-        lines += [flag_row(flag) for flag in shown]
-    lines += ["", "## Keys of job files", "", "`configs/ddprun.schema.json` has the same for editors, with the bounds.", "",
-              "| key | default | meaning |", "|---|---|---|"]
-    for key, schema in keys().items():
-        default = default_text(key)
-        text = schema.get("description", "").replace("|", "\\|").replace("\n", " ")
-        lines.append(f"| `{key}` | {'`' + default + '`' if default else ''} | {text} |")
-    lines += ["", "## Variables of a worker", "",
-              "[worker-environment.md](worker-environment.md) has their meaning. The last column has the key of job files "
-              "that chooses", "the value.", "", "| variable | which processes | key |", "|---|---|---|"]
-    lines += [f"| `{name}` | {SCOPES[scope]} | {'`' + key + '`' if key else ''} |" for name, scope, key in variables()]
-    return "\n".join(lines) + "\n"
-
-
 def main():
     if sys.argv[1:] == ["--write"]:
-        with open(os.path.join(ROOT, REFERENCE), "w", encoding="utf-8") as file:
-            file.write(reference())
+        for page, text in GENERATED.items():
+            with open(os.path.join(ROOT, page), "w", encoding="utf-8") as file:
+                file.write(text())
         return 0
     findings = [f"{page}: {finding}" for page in pages() for check in PAGE_CHECKS for finding in check(page, read(page))]
-    findings += list(check_tables()) + list(check_mentions())
+    findings += [*check_tables(), *check_others(), *check_mentions(), *shown_commands.findings()]
     for finding in sorted(findings):
         print(f"check.sh: docs: {finding}", file=sys.stderr)
     return 1 if findings else 0

@@ -173,19 +173,61 @@ def control_messages():
     return re.findall(r'inline constexpr char k\w+\[\] = "([A-Z_]+)"', read("worker/contract/control.h"))
 
 
+def python_test(path):
+    """CTest's name of a file of Python's tests; "" if it has none of its own."""
+    match = re.fullmatch(r"tests/(python|docs)/test_(\w+)\.py", path)
+    return f"{match.group(1)}.{match.group(2)}" if match else ""
+
+
+@functools.lru_cache(maxsize=None)
+def cmake_tests():
+    """[(name, command)] of CTest."""
+    return re.findall(r"add_test\(NAME (\S+)\s+COMMAND (.*?)\)\n", cmake_files(), re.S)
+
+
+def tests_of(path):
+    """The suites in a file, and the tests of CTest that run it."""
+    if path.endswith("_test.cc"):
+        return sorted(set(re.findall(r"^TEST(?:_[FP])?\(\s*(\w+),", read(path), re.M)))
+    if python_test(path):
+        return [python_test(path)]
+    name = os.path.basename(path)
+    stem, extension = os.path.splitext(name)
+    word = stem if extension == ".cc" or stem.startswith("test_") else name
+    return sorted({test.split("${")[0].rstrip(".") for test, command in cmake_tests()
+                   if word in re.findall(r"(?<![:\w])[\w.]+", command)})
+
+
+def subcommands():
+    """[name] of `ddprun NAME`, in the order of the table."""
+    table = re.search(r"kSubcommands\[\] = \{(.*?)\n\};", read("launcher/config/flags/cli.cc"), re.S).group(1)
+    return re.findall(r'^\s*\{\s*"([a-z-]+)"', table, re.M)
+
+
+@functools.lru_cache(maxsize=None)
+def variables_read():
+    """Variables of the environment that the product's sources name."""
+    names = set()
+    for path in tracked_files():
+        if re.match(r"(launcher|rendezvous|worker)/.*\.(cc|h|py)$", path):
+            names |= set(re.findall(r'"((?:DDPRUN|PET|TORCHELASTIC|SLURM|SLURMD|JOBSET)_[A-Z0-9_]*[A-Z0-9])"', read(path)))
+            names |= set(re.findall(r'getenv\(\s*"([A-Z][A-Z0-9_]+)"', read(path)))
+    return names
+
+
 @functools.lru_cache(maxsize=None)
 def tests():
     """Suites and Suite.Name of C++ tests, classes and methods of Python's, and CTest's names."""
     found = set()
     for path in tracked_files():
-        if not re.match(r"tests/.*\.(cc|py|txt)$", path):
+        if not re.match(r"tests/.*\.(cc|py)$", path):
             continue
         text = read(path)
         if path.endswith(".cc"):
             for suite, name in re.findall(r"^TEST(?:_[FP])?\(\s*(\w+),\s*(\w+)\)", text, re.M):
                 found |= {suite, f"{suite}.{name}"}
             found |= {instance for instance in re.findall(r"INSTANTIATE_TEST_SUITE_P\(\s*(\w+)", text)}
-        elif path.endswith(".py"):
+        else:
             suite = ""
             for kind, name in re.findall(r"^(class|    def|def) (\w+)", text, re.M):
                 if kind == "class":
@@ -195,9 +237,10 @@ def tests():
                     found.add(f"{suite}.{name}")
                 elif path.startswith("tests/slurm/"):
                     found.add(f"Slurm.{name.removeprefix('test_')}")
-            if os.path.basename(path).startswith("test_"):
-                found.add("python." + os.path.basename(path)[len("test_"):-len(".py")])
-        else:
-            found |= set(re.findall(r"add_test\(NAME (\S+)", text))
+            if python_test(path):
+                found.add(python_test(path))
+    for name, _ in cmake_tests():
+        whole = name.split("${")[0].rstrip(".")
+        found |= {whole, whole.split(".")[0]}
     cases = json.loads(read("tests/python/parity_cases.json"))
     return found | {"parity:" + case["name"] for case in cases}

@@ -1,3 +1,4 @@
+"""Scripts that know nothing of ddprun, where rank 0's agent serves torch's store."""
 import contextlib
 import socket
 import unittest

@@ -7,6 +7,8 @@ import launchers
 
 sys.path.insert(0, str(launchers.HERE.parent.parent / "scripts"))
 import check_docs  # noqa: E402
+import generated_pages  # noqa: E402
+import shown_commands  # noqa: E402
 
 NOWHERE = "docs/" + "nowhere.md"
 RIGHT = """# Page
@@ -16,7 +18,11 @@ RIGHT = """# Page
 [here](#a-heading-with-code), [there](usage.md#job-files), [web](https://example.org/x#y),
 `FaultsTest.ExitOne`, `python.hang`, `Slurm.twin`, tests/python/test_hang.py, `job_keys.cc`, build/bin/ddprun,
 --max-restarts, --max_restarts, `restart.warm: auto`, `DDPRUN_GENERATION`, DDPRUN_MAX_RESTARTS, the event `formed`,
-`ddprun_job_state`, exit code 75, exit code 137, exit code 128 + signal.
+`ddprun_job_state`, exit code 75, exit code 137, exit code 128 + signal, ends with 70, `ddprun status`, `PET_NNODES`,
+`preflight: true`, `FailoverCampaign.ShortSlice`, `docs.commands`, tests/bench/recovery_bench.py --rounds 2.
+
+    command: [./train]
+    rendezvous: {endpoint: "head:29400", id: exp7}
 """
 
 
@@ -53,13 +59,22 @@ class PageTest(unittest.TestCase):
                 ("DDPRUN_" + "NOTHING", "there is no variable DDPRUN_" + "NOTHING"),
                 ("the event `nothing`", "there is no event nothing"),
                 ("`ddprun_job_" + "nothing`", "there is no metric ddprun_job_" + "nothing"),
-                ("exit code 71", "there is no exit code 71")):
+                ("exit code 71", "there is no exit code 71"),
+                ("the job ends with 71", "there is no exit code 71"),
+                ("`OldSuite.Nothing`", "there is no test OldSuite.Nothing"),
+                ("tests/bench/recovery_bench.py --no-warm", "tests/bench/recovery_bench.py has no flag --no-warm"),
+                ("`ddprun stats`", "there is no subcommand stats"),
+                ("PET_" + "NOTHING", "there is no variable PET_" + "NOTHING"),
+                ("`pre_flight: true`", "there is no key pre_flight of job files"),
+                ("\n    command: [a]\n    rendezvous: {end: b}\n", "there is no key end of job files")):
             with self.subTest(wrong):
                 self.assertIn(finding, findings(wrong))
 
 
 class TablesTest(unittest.TestCase):
     def test_the_tables_in_the_sources_are_read(self):
+        self.assertGreater(len(check_docs.subcommands()), 15)
+        self.assertGreater(len(check_docs.variables_read()), 30)
         self.assertGreater(len(check_docs.ddprun_flags()), 80)
         self.assertGreater(len(check_docs.keys()), 60)
         self.assertGreater(len(check_docs.variables()), 30)
@@ -67,23 +82,73 @@ class TablesTest(unittest.TestCase):
         self.assertGreater(len(check_docs.metrics()), 50)
         self.assertIn(66, check_docs.exit_codes())
 
-    def test_whatever_exists_and_is_not_documented_is_found(self):
-        for table, finding in (("events", "docs/jobs.md: the event brand_new is missing"),
-                               ("metrics", "docs/metrics.md: the metric brand_new is missing"),
-                               ("control_messages", "docs/worker-environment.md: the message brand_new is missing")):
-            with self.subTest(table), mock.patch.object(check_docs, table, lambda: ["brand_new"]):
-                self.assertIn(finding, list(check_docs.check_tables()))
-        with mock.patch.object(check_docs, "exit_codes", lambda: {71}):
-            self.assertIn("docs/exit-codes.md: the exit code 71 is missing", list(check_docs.check_tables()))
-        with mock.patch.object(check_docs, "variables", lambda: [("BRAND_NEW", "kRank", "")]):
-            found = list(check_docs.check_tables())
+    def found_with(self, table, value, check=check_docs.check_tables):
+        """What `check` finds where the code has `value` alone."""
+        with mock.patch.object(check_docs, table, lambda: value):
+            return list(check())
+
+    def test_whatever_exists_and_is_not_documented_is_found_and_the_other_way_round(self):
+        for table, page, kind, row in (
+                ("events", "docs/jobs.md", "event", "formed"),
+                ("metrics", "docs/metrics.md", "metric", "ddprun_job_state"),
+                ("control_messages", "docs/worker-environment.md", "message", "STEP")):
+            with self.subTest(table):
+                found = self.found_with(table, ["brand_new"])
+                self.assertIn(f"{page}: the {kind} brand_new is missing", found)
+                self.assertIn(f"{page}: there is no {kind} {row}", found)
+        found = self.found_with("exit_codes", {71})
+        self.assertIn("docs/exit-codes.md: the exit code 71 is missing", found)
+        self.assertIn("docs/exit-codes.md: there is no exit code 66", found)
+        found = self.found_with("variables", [("BRAND_NEW", "kRank", "")])
         self.assertIn("docs/worker-environment.md: the variable BRAND_NEW is missing", found)
-        self.assertTrue(any(finding.startswith("docs/reference.md differs") for finding in found))
+
+    def test_what_has_no_table_is_found(self):
+        for table, value, finding in (
+                ("subcommands", ["brand-new"], "docs/usage.md: the subcommand brand-new is missing"),
+                ("variables_read", {"BRAND_NEW"}, "docs: the variable BRAND_NEW is read and no page names it"),
+                ("tracked_files", ["launcher/brand_new/a.cc"],
+                 "docs/internals/architecture.md: the folder launcher/brand_new is missing"),
+                ("listed_files", ["tests/CMakeLists.txt"], "tests/CMakeLists.txt does not say at its beginning what it is")):
+            with self.subTest(table):
+                self.assertIn(finding, self.found_with(table, value, check_docs.check_others))
+
+    def test_the_generated_pages_follow_the_sources(self):
+        for table, value, page in (("flag_tables", [], "docs/reference.md"), ("keys", {**check_docs.keys(), "brand_new": {}}, "docs/reference.md"),
+                                   ("variables", [], "docs/reference.md"), ("tracked_files", [], "docs/internals/files.md"),
+                                   ("tests_of", [], "docs/internals/files.md")):
+            with self.subTest(table), mock.patch.object(generated_pages, table, lambda *_, value=value: value):
+                self.assertIn(f"{page} differs from the code: scripts/check_docs.py --write",
+                              list(check_docs.check_tables()))
 
     def test_a_page_that_a_source_names_must_exist(self):
         with mock.patch.object(check_docs, "tracked_files", lambda: ["launcher/main.cc"]), \
                 mock.patch.object(check_docs, "read", lambda path: NOWHERE):
             self.assertEqual(list(check_docs.check_mentions()), ["launcher/main.cc: there is no " + NOWHERE])
+
+
+class ShownTest(unittest.TestCase):
+    """Commands of README.md and docs/first-job.md."""
+
+    def findings(self, table, value):
+        with mock.patch.object(shown_commands, table, value):
+            return list(shown_commands.findings())
+
+    def test_a_command_that_nothing_runs_is_found(self):
+        page = "# Page\n\n    build/bin/ddprun brand_new.py   # a comment\n\nText\n"
+        self.assertIn("README.md: nothing runs the command: build/bin/ddprun brand_new.py (scripts/shown_commands.py)",
+                      self.findings("read", lambda path: page))
+
+    def test_an_entry_without_command_test_or_script_is_found(self):
+        self.assertIn("scripts/shown_commands.py: no page shows the command: old",
+                      self.findings("RUNS", {**shown_commands.RUNS, "old": "docs.commands"}))
+        self.assertIn("scripts/shown_commands.py: there is no test docs.old", self.findings("RUNS", {"a": "docs.old"}))
+        self.assertIn("scripts/shown_commands.py: .ci/run does not run: scripts/old.sh",
+                      self.findings("IN_SCRIPTS", {"a": (".ci/run", "scripts/old.sh")}))
+        self.assertIn("scripts/shown_commands.py: .ci/run does not start scripts/bench.sh",
+                      self.findings("IN_SCRIPTS", {"a": ("scripts/bench.sh", "cmake")}))
+
+    def test_pictures_and_output_are_no_commands(self):
+        self.assertEqual(shown_commands.commands("```\n┌──┐\n└──┘\n```\n\n    [default0]:resumed from step 205\n"), [])
 
 
 if __name__ == "__main__":

@@ -1,3 +1,4 @@
+"""A DataLoader with processes: the same results under both launchers, and no process outlives a killed worker."""
 import os
 import unittest
 

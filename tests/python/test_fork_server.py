@@ -1,3 +1,4 @@
+"""A forked worker beside one that was started plainly, modules that cannot be preloaded, and a fork server that dies."""
 import contextlib
 import json
 import os

@@ -1,3 +1,4 @@
+"""Objects of different sizes, gathered on every rank: the same under both launchers."""
 import unittest
 
 import launchers

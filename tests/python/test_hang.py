@@ -1,3 +1,4 @@
+"""Two and three ranks of scripts that know nothing of ddprun: what their stacks alone tell of a hang."""
 import sys
 import unittest
 

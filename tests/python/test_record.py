@@ -1,3 +1,4 @@
+"""The message of TORCHELASTIC_ERROR_FILE, in both forms in which torch's handlers write it."""
 import json
 import pathlib
 import tempfile

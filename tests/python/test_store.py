@@ -1,3 +1,4 @@
+"""torch's own client with the store that rank 0's agent serves, in place of torch's server."""
 import datetime
 import os
 import socket

@@ -1,3 +1,4 @@
+"""torch's TCPStore cannot listen on MASTER_PORT, and the script knows nothing of ddprun."""
 import unittest
 
 import launchers

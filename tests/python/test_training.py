@@ -1,3 +1,4 @@
+"""A killed worker resumes from its script's own checkpoint, with the same numbers under both launchers."""
 import unittest
 
 import launchers

@@ -1,0 +1,99 @@
+"""What README.md and docs/first-job.md show in blocks of code, and what runs each line of it.
+
+A line is a command, or output of one. scripts/check_docs.py wants a runner for each command: a test of CTest, or a
+script that CI starts. tests/docs/test_commands.py runs those of RUNS, and compares their output with what is shown.
+"""
+
+import re
+
+from code_tables import read, tests
+
+PAGES = ("README.md", "docs/first-job.md")
+
+ANY_PROGRAM = "docs.commands"  # what a reader starts with a program of his own, on one node and on two
+FIRST_JOB = "docs.first_job"  # MNIST, and the kill of a worker
+HANG = "docs.hang"
+
+# Command -> the test of tests/docs that runs it.
+RUNS = {
+    "build/bin/ddprun --nproc-per-node 2 --max-restarts 3 ./train": ANY_PROGRAM,
+    "build/bin/ddprun --nproc-per-node 2 --max-restarts 3 train.py": ANY_PROGRAM,
+    "build/bin/ddprun --nproc-per-node 4 --max-restarts 3 train.py --epochs 10": ANY_PROGRAM,
+    "build/bin/ddprun --nproc-per-node 8 --max-restarts 3 --warm --checkpoint-dir /ckpt ./train": ANY_PROGRAM,
+    "(umask 077; openssl rand -hex 32 > token)": ANY_PROGRAM,
+    "ddprun rendezvous --listen 0.0.0.0:29400 --token-file token": ANY_PROGRAM,
+    "ddprun --nnodes 2 --rdzv-endpoint node1:29400 --token-file token --rdzv-id exp7 ./train": ANY_PROGRAM,
+    "build/bin/ddprun --nnodes 2 --rdzv-endpoint head:29400 --token-file token --rdzv-id exp7 ./train": ANY_PROGRAM,
+    "build/bin/ddprun -c configs/mnist_local.yaml": FIRST_JOB,
+    "pkill -KILL -n mnist_ddp": FIRST_JOB,
+    "build/bin/ddprun rendezvous --listen 127.0.0.1:29400": FIRST_JOB,
+    "build/bin/ddprun -c configs/mnist_two_nodes.yaml": FIRST_JOB,
+}
+
+# What no test of CTest can run: command -> (script, the line of the script that runs it).
+IN_SCRIPTS = {
+    "scripts/quickstart.sh": ("scripts/compat.sh", "scripts/quickstart.sh"),
+    "scripts/test.sh": (".ci/run", "scripts/test.sh dev"),
+    "apt-get install ./ddprun_*.deb ./ddprun-examples_*.deb":
+        ("scripts/package_check.sh", "apt_quietly install $(printf './%s_*.deb ' \"${names[@]}\")"),
+    "ddprun -c /usr/share/ddprun/configs/mnist_local.yaml": ("scripts/package_check.sh", 'ddprun -c "$job"'),
+}
+# Needs packages and a chroot, and is run before a release.
+NOT_IN_CI = {"scripts/package_check.sh"}
+
+# Output: how its lines begin -> what makes it.
+OUTPUTS = {
+    r"ddprun \d\d:": FIRST_JOB,
+    r"\[default\d\]:": FIRST_JOB,
+    r"the job hangs: |rank 1(?: on |: )": HANG,
+}
+
+
+def blocks(text):
+    """The blocks of code of a page, each a list of lines; pictures are left out."""
+    found, block, fenced = [], [], False
+    for line in text.split("\n") + ["end"]:
+        if line.startswith("```"):
+            fenced = not fenced
+        elif fenced or line.startswith("    ") and not re.match(r" +[-*] ", line):
+            block.append(line if fenced else line[4:])
+            continue
+        elif not line and block:
+            continue  # two blocks with an empty line between them are one
+        if block:
+            found.append(block)
+            block = []
+    return [block for block in found if not re.search("[┌└]", "\n".join(block))]
+
+
+def is_output(line):
+    return any(re.match(beginning, line.lstrip()) for beginning in OUTPUTS)
+
+
+def commands(text):
+    """The commands of a page's blocks, without their comments."""
+    lines = (re.sub(r"(^|\s+)#.*", "", line).strip() for block in blocks(text) for line in block)
+    return [line for line in lines if line and not is_output(line)]
+
+
+def outputs(text, runner):
+    """The lines of output of a page's blocks that this test is to print."""
+    return [line.strip() for block in blocks(text) for line in block
+            if any(re.match(beginning, line.lstrip()) for beginning, test in OUTPUTS.items() if test == runner)]
+
+
+def findings():
+    """Commands that nothing runs, and entries without a command or a runner."""
+    shown = {page: set(commands(read(page))) for page in PAGES}
+    for page, lines in shown.items():
+        for line in sorted(lines - RUNS.keys() - IN_SCRIPTS.keys()):
+            yield f"{page}: nothing runs the command: {line} (scripts/shown_commands.py)"
+    for line in sorted((RUNS.keys() | IN_SCRIPTS.keys()) - set().union(*shown.values())):
+        yield f"scripts/shown_commands.py: no page shows the command: {line}"
+    for test in sorted({*RUNS.values(), *OUTPUTS.values()} - tests()):
+        yield f"scripts/shown_commands.py: there is no test {test}"
+    for script, line in sorted(IN_SCRIPTS.values()):
+        if line not in read(script):
+            yield f"scripts/shown_commands.py: {script} does not run: {line}"
+        elif script != ".ci/run" and script not in NOT_IN_CI and script not in read(".ci/run"):
+            yield f"scripts/shown_commands.py: .ci/run does not start {script}"
