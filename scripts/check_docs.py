@@ -19,8 +19,8 @@ import re
 import sys
 
 import shown_commands
-from code_tables import (ROOT, cmake_files, code, control_messages, ddprun_flags, events, exit_codes, keys, metrics, read,
-                         subcommands, tests, tracked_files, variables, variables_read)
+from code_tables import (CLI_CC, ROOT, cmake_files, code, control_messages, ddprun_flags, events, exit_codes, keys, metrics,
+                         read, subcommands, tests, tracked_files, variables, variables_read)
 from generated_pages import GENERATED, first_sentence, listed_files
 
 # Flags of other programs, which docs show in commands.
@@ -218,9 +218,11 @@ def check_tables():
 
 def check_others():
     """What has no table: subcommands, variables that are read, folders, and files that say nothing of themselves."""
-    for name in subcommands():
-        if not re.search(r"\bddprun %s\b" % name, re.sub(r" \| ", "\n    ddprun ", read("docs/usage.md"))):
-            yield f"docs/usage.md: the subcommand {name} is missing"
+    usage = re.search(r"kRunUsage =(.*?);\n", read(CLI_CC), re.S).group(1)
+    for page, text in ("docs/usage.md", read("docs/usage.md")), ("ddprun help", usage):
+        for name in subcommands():
+            if not re.search(r"\bddprun %s\b" % name, re.sub(r" \| ", "\n    ddprun ", text)):
+                yield f"{page}: the subcommand {name} is missing"
     everything = "\n".join(read(page) for page in pages())
     for name in sorted(variables_read() - variables_of_flags()):
         if not re.search(r"\b%s\b" % name, everything):

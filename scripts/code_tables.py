@@ -95,6 +95,7 @@ def flags_of(path, table):
     return flags
 
 
+CLI_CC = "launcher/config/flags/cli.cc"
 FLAGS_CC = "launcher/config/flags/flags.cc"
 OPERATORS_CC = "launcher/config/flags/operator_options.cc"
 
@@ -200,7 +201,7 @@ def tests_of(path):
 
 def subcommands():
     """[name] of `ddprun NAME`, in the order of the table."""
-    table = re.search(r"kSubcommands\[\] = \{(.*?)\n\};", read("launcher/config/flags/cli.cc"), re.S).group(1)
+    table = re.search(r"kSubcommands\[\] = \{(.*?)\n\};", read(CLI_CC), re.S).group(1)
     return re.findall(r'^\s*\{\s*"([a-z-]+)"', table, re.M)
 
 

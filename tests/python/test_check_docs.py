@@ -105,6 +105,7 @@ class TablesTest(unittest.TestCase):
     def test_what_has_no_table_is_found(self):
         for table, value, finding in (
                 ("subcommands", ["brand-new"], "docs/usage.md: the subcommand brand-new is missing"),
+                ("subcommands", ["brand-new"], "ddprun help: the subcommand brand-new is missing"),
                 ("variables_read", {"BRAND_NEW"}, "docs: the variable BRAND_NEW is read and no page names it"),
                 ("tracked_files", ["launcher/brand_new/a.cc"],
                  "docs/internals/architecture.md: the folder launcher/brand_new is missing"),

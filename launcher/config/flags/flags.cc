@@ -63,8 +63,8 @@ constexpr FlagSpec kEverydayFlags[] = {
     SetsTo("standalone", "rendezvous.endpoint", "",
            "this node alone, no daemon; the default when there is no endpoint"),
     Sets("rdzv-endpoint", 0, "HOST:PORT[,...]", "rendezvous.endpoint",
-         "where the nodes meet (port {port} if left out); started where nobody listens, but "
-         "several, which share an etcd, are not"),
+         "where the nodes meet (port {port} if left out). If nobody listens there, an agent starts "
+         "it; several rendezvous, which share an etcd, are not started"),
     Sets("rdzv-id", 0, "NAME", "rendezvous.id", "name of the job, the same on every node"),
     Sets("max-restarts", 0, "N", "restart.max_restarts",
          "restarts of the whole job before it fails (default {})"),
@@ -85,7 +85,7 @@ constexpr FlagSpec kJobFlags[] = {
     Sets("local-addr", 0, "ADDRESS", "local_addr", "address of this node for the others"),
     Sets("checkpoint-dir", 0, "DIR", "checkpoint_dir", "folder for checkpoints"),
     SetsTo("take-folder", "checkpoint.take_folder", "true",
-           "take the folder of checkpoints from another training that is using it"),
+           "take the checkpoint folder from another training that uses it"),
     SetsTo("start-anew", "checkpoint.start_anew", "true",
            "begin at step 0 beside checkpoints that are there; nothing is deleted"),
     Sets("state-timeout", 0, "DURATION", "checkpoint.state_timeout",
@@ -111,31 +111,31 @@ constexpr FlagSpec kRendezvousOfJobFlags[] = {
     Sets("master-port", 0, "PORT", "rendezvous.master_port",
          "static mode: MASTER_PORT (default {master-port}); the rendezvous takes the next one"),
     Sets("daemon-grace", 0, "DURATION", "rendezvous.daemon_grace",
-         "how long to go on without the rendezvous (default {})"),
+         "how long workers continue without the rendezvous (default {})"),
 };
 
 constexpr FlagSpec kRestartFlags[] = {
     Sets("restart-window", 0, "DURATION", "restart.window",
-         "let --max-restarts count only the restarts this recent"),
+         "--max-restarts counts only the restarts within this time"),
     MaySet("warm", "[=N]", "restart.warm", "auto",
            "keep N processes (default one for each worker) ready in ddp::init() for a restart"),
     Sets("preload", 0, "MODULE,...", "restart.preload",
-         "of a Python program: modules that one interpreter imports, to fork all workers from it"),
+         "Python: one interpreter imports these modules and forks all workers"),
     Sets("in-place-timeout", 0, "DURATION", "restart.in_place_timeout",
-         "for a worker of ddp::run_in_place() to leave a generation (default {})"),
+         "how long a worker of ddp::run_in_place() may take to leave a generation (default {})"),
     Sets("stop-grace", 0, "DURATION", "stop_grace", "from SIGTERM to SIGKILL (default {})"),
     SetsSeconds("shutdown-timeout", "stop_grace", "the same, as torchrun calls it"),
     Sets("save-timeout", 0, "DURATION", "save_timeout",
-         "for a checkpoint before a planned stop (default {})"),
+         "how long a checkpoint before a planned stop may take (default {})"),
 };
 
 constexpr FlagSpec kHangFlags[] = {
     Sets("hang-timeout", 0, "auto|off|DURATION", "hang.timeout",
          "how long no rank may move before the job hangs (default {})"),
     Sets("hang-startup-timeout", 0, "DURATION", "hang.startup_timeout",
-         "the same until the first step (default {})"),
+         "the same, before the first step (default {})"),
     Sets("on-hang", 0, "restart|report", "hang.on_hang",
-         "what is done about a hang (default {}: restart where nothing is lost by it)"),
+         "what is done about a hang (default {}: restart if nothing is lost by it)"),
     Sets("hang-quarantine", 0, "N", "hang.quarantine",
          "leave a node out after N hangs of its ranks, if a spare waits (default {}; 0: never)"),
 };
@@ -158,8 +158,9 @@ constexpr FlagSpec kMetricsFlags[] = {
     Sets("http-key", 0, "FILE", "metrics.http_key", "its key"),
     Sets("http-read-token-file", 0, "FILE", "metrics.http_read_token_file",
          "token that a scraper must show; off loopback there must be one"),
-    Sets("http-host", 0, "NAME", "metrics.http_host", "one more name that scrapers may ask for"),
-    SetsTo("metrics-per-rank", "metrics.per_rank", "true", "with series of each rank"),
+    Sets("http-host", 0, "NAME", "metrics.http_host",
+         "another host name under which scrapers may ask"),
+    SetsTo("metrics-per-rank", "metrics.per_rank", "true", "add series for each rank"),
 };
 
 constexpr FlagSpec kSecurityFlags[] = {
@@ -169,8 +170,9 @@ constexpr FlagSpec kSecurityFlags[] = {
          "encrypt, and trust certificates of this authority (`ddprun certs`)"),
     Sets("tls-cert", 0, "FILE", "rendezvous.tls_cert", "this node's certificate"),
     Sets("tls-key", 0, "FILE", "rendezvous.tls_key", "its key"),
-    SetsTo("munge", "rendezvous.munge", "true", "show by MUNGE who you are"),
-    Sets("munge-socket", 0, "PATH", "rendezvous.munge_socket", "of munged, where it is another"),
+    SetsTo("munge", "rendezvous.munge", "true", "prove by MUNGE who you are"),
+    Sets("munge-socket", 0, "PATH", "rendezvous.munge_socket",
+         "munged's socket, if it is not the usual one"),
     Option("insecure", 0, "",
            "no credentials: for a rendezvous that runs with --insecure, or is to be started here"),
 };
@@ -203,13 +205,13 @@ constexpr FlagSpec kRendezvousFlags[] = {
     Option("tls-cert", 0, "FILE", "encrypt, with this certificate (`ddprun certs` makes one)"),
     Option("tls-key", 0, "FILE", "its key"),
     Option("munge", 0, "", "ask by MUNGE who an agent's user is"),
-    Option("munge-socket", 0, "PATH", "of munged, where it is another"),
+    Option("munge-socket", 0, "PATH", "munged's socket, if it is not the usual one"),
     Option("state-dir", 0, "DIR",
-           "keep the jobs in a journal here: they go on when this process is started again"),
+           "keep the jobs in a journal here: they continue when this process is started again"),
     Option(
         "etcd", 0, "HOST:PORT[,...]",
-        "keep the jobs in this etcd: of several rendezvous that do, one leads, and another takes "
-        "over when its host is lost; docs/ha.md"),
+        "keep the jobs in this etcd. Several rendezvous may share it: one leads, and another takes "
+        "over if the leader's host is lost; docs/ha.md"),
     Option("etcd-prefix", 0, "PATH", "what the keys in etcd begin with (default /ddprun)"),
     Option("etcd-ca", 0, "FILE", "the authority of etcd's certificates"),
     Option("etcd-cert", 0, "FILE", "the certificate for etcd, where it asks for one"),
@@ -217,13 +219,14 @@ constexpr FlagSpec kRendezvousFlags[] = {
     Option("etcd-user", 0, "NAME", "the user in etcd, where it asks for one"),
     Option("etcd-password-file", 0, "FILE", "its password, in the first line of this file"),
     Option("leader-validity", 0, "DURATION",
-           "how long a leader that does not reach etcd goes on, 5s to 5min (default 5s); so much "
-           "later a lost node's ranks are given away"),
+           "how long a leader continues if it cannot reach etcd, 5s to 5min (default 5s); a lost "
+           "node's ranks are given away that much later"),
     Option("advertise", 0, "HOST[:PORT]",
            "with --etcd: where agents reach this rendezvous (default: where it listens)"),
     Option("events-file", 0, "FILE",
-           "append what happens, as JSON lines (default: events.jsonl in --state-dir)"),
-    Option("log-file", 0, "FILE", "log here and not to stderr; SIGHUP opens both files anew"),
+           "append the events, as JSON lines (default: events.jsonl in --state-dir)"),
+    Option("log-file", 0, "FILE",
+           "log here and not to stderr; SIGHUP opens this file and the events anew"),
     Option("http", 0, "HOST:PORT", "serve a live page and metrics there; docs/page.md"),
     Option(
         "http-cert", 0, "FILE",
@@ -233,12 +236,13 @@ constexpr FlagSpec kRendezvousFlags[] = {
      "a name by which browsers know the page; may be given several times"},
     Option("http-read-token-file", 0, "FILE", "tokens with which /metrics may be read"),
     Option("http-private", 0, "", "show nobody on this host anything without `ddprun page`"),
-    Option("insecure", 0, "", "ask nobody who calls, on loopback and beyond this host"),
+    Option("insecure", 0, "", "ask nobody for credentials, on loopback and beyond"),
     Option("until-idle", 0, "DURATION",
            "end when the last job is over, or after DURATION without one"),
-    Option("starter", 0, "PID",
-           "with --until-idle: the agent that starts this; do not wait for a first job without it, "
-           "and keep the jobs in the folder of the endpoint"),
+    Option(
+        "starter", 0, "PID",
+        "with --until-idle: the agent that starts this. Once it has ended, wait for no first job. "
+        "Without --state-dir the journal is in the state home"),
     Option("verbose", 'v', "", "say more"),
     Option("quiet", 'q', "", "say only what went wrong"),
     Immediate("help", 'h', "print this text"),
@@ -306,8 +310,7 @@ constexpr FlagGroup kRunGroups[] = {
     {"Logs", kLogFlags},
     {"Metrics", kMetricsFlags},
     {"Security", kSecurityFlags},
-    {"Slurm, where nodes, endpoint and id are found by themselves (docs/slurm.md)",
-     kSlurmTaskFlags},
+    {"Slurm, where ddprun finds nodes, endpoint and id by itself (docs/slurm.md)", kSlurmTaskFlags},
     {"Debugging", kDebuggingFlags},
     {"", kRefusedFlags}};
 

@@ -33,8 +33,9 @@ constexpr FlagSpec kCommonFlags[] = {
      "encrypt, and trust certificates of this authority"},
     {"tls-cert", 0, "FILE", FlagEffect::kOption, "", "", "your certificate"},
     {"tls-key", 0, "FILE", FlagEffect::kOption, "", "", "its key"},
-    {"munge", 0, "", FlagEffect::kOption, "", "", "show by MUNGE who you are"},
-    {"munge-socket", 0, "PATH", FlagEffect::kOption, "", "", "of munged, where it is another"},
+    {"munge", 0, "", FlagEffect::kOption, "", "", "prove by MUNGE who you are"},
+    {"munge-socket", 0, "PATH", FlagEffect::kOption, "", "",
+     "munged's socket, if it is not the usual one"},
     {"insecure", 0, "", FlagEffect::kOption, "", "",
      "for a rendezvous on loopback that runs with --insecure"},
     {"verbose", 'v', "", FlagEffect::kOption, "", "", "say more"},
@@ -45,15 +46,14 @@ constexpr FlagSpec kCommonFlags[] = {
 
 constexpr FlagSpec kStatusFlags[] = {
     {"json", 0, "", FlagEffect::kOption, "", "", "print JSON; docs/jobs.md has its fields"},
-    {"watch", 'w', "", FlagEffect::kOption, "", "",
-     "go on, and print anew when something has changed"},
+    {"watch", 'w', "", FlagEffect::kOption, "", "", "continue, and print again after each change"},
 };
 constexpr FlagSpec kStopFlags[] = {
-    {"save", 0, "", FlagEffect::kOption, "", "", "after a checkpoint, where the workers make one"},
+    {"save", 0, "", FlagEffect::kOption, "", "", "make a checkpoint first, if the workers can"},
     {"no-wait", 0, "", FlagEffect::kOption, "", "", "do not wait until the job has ended"},
 };
 constexpr FlagSpec kEventsFlags[] = {
-    {"follow", 'f', "", FlagEffect::kOption, "", "", "go on with what happens next"},
+    {"follow", 'f', "", FlagEffect::kOption, "", "", "continue with new events"},
     {"since", 0, "DURATION", FlagEffect::kOption, "", "", "only what is not older: 30s, 10min, 2h"},
     {"trace", 0, "", FlagEffect::kOption, "", "",
      "print one trace instead, for Perfetto or chrome://tracing"},
@@ -69,7 +69,7 @@ constexpr FlagSpec kLogsFlags[] = {
     {"tail", 0, "N", FlagEffect::kOption, "", "", "of each file, the last N lines"},
     {"since", 0, "DURATION", FlagEffect::kOption, "", "",
      "what was written in the last 30s, 10min, 2h, or a little longer"},
-    {"follow", 'f', "", FlagEffect::kOption, "", "", "go on with what is written from now on"},
+    {"follow", 'f', "", FlagEffect::kOption, "", "", "continue with new output"},
     {"grep", 0, "REGEX", FlagEffect::kOption, "", "", "only lines that match (RE2)"},
 };
 
@@ -108,7 +108,7 @@ const KindRow& RowOf(Kind kind) {  // table
        "\n",
        "one job", 1, 1, kStopFlags},
       {"drain",
-       "Takes a node out of its jobs: they save where they can, and form again without it.\n"
+       "Takes a node out of its jobs: they save if they can, and form again without it.\n"
        "\n"
        "  ddprun drain NODE [JOB] [OPTIONS]\n"
        "\n"
