@@ -4,14 +4,19 @@ A line is a command, or output of one. scripts/check_docs.py wants a runner for 
 script that CI starts. tests/docs/test_commands.py runs those of RUNS, and compares their output with what is shown.
 """
 
+import os
 import re
 
-from code_tables import read, tests
+from code_tables import ROOT, read, tests
 
 PAGES = ("README.md", "docs/first-job.md")
+# Page -> a script that types all commands of the page in their order, and compares all of its output. Such a page has no
+# entry below.
+TYPED_BY = {}
 
 ANY_PROGRAM = "docs.commands"  # what a reader starts with a program of his own, on one node and on two
-FIRST_JOB = "docs.first_job"  # MNIST, and the kill of a worker
+KILL = "docs.kill"  # MNIST, and the kill of a worker
+FIRST_JOB = "docs.first_job"  # two nodes on one machine
 HANG = "docs.hang"
 
 # Command -> the test of tests/docs that runs it.
@@ -24,8 +29,8 @@ RUNS = {
     "ddprun rendezvous --listen 0.0.0.0:29400 --token-file token": ANY_PROGRAM,
     "ddprun --nnodes 2 --rdzv-endpoint node1:29400 --token-file token --rdzv-id exp7 ./train": ANY_PROGRAM,
     "build/bin/ddprun --nnodes 2 --rdzv-endpoint head:29400 --token-file token --rdzv-id exp7 ./train": ANY_PROGRAM,
-    "build/bin/ddprun -c configs/mnist_local.yaml": FIRST_JOB,
-    "pkill -KILL -n mnist_ddp": FIRST_JOB,
+    "build/bin/ddprun -c configs/mnist_local.yaml": KILL,
+    "pkill -KILL -n mnist_ddp": KILL,
     "build/bin/ddprun rendezvous --listen 127.0.0.1:29400": FIRST_JOB,
     "build/bin/ddprun -c configs/mnist_two_nodes.yaml": FIRST_JOB,
 }
@@ -43,8 +48,8 @@ NOT_IN_CI = {"scripts/package_check.sh"}
 
 # Output: how its lines begin -> what makes it.
 OUTPUTS = {
-    r"ddprun \d\d:": FIRST_JOB,
-    r"\[default\d\]:": FIRST_JOB,
+    r"ddprun \d\d:": KILL,
+    r"\[default\d\]:": KILL,
     r"the job hangs: |rank 1(?: on |: )": HANG,
 }
 
@@ -84,7 +89,10 @@ def outputs(text, runner):
 
 def findings():
     """Commands that nothing runs, and entries without a command or a runner."""
-    shown = {page: set(commands(read(page))) for page in PAGES}
+    shown = {page: set(commands(read(page))) for page in PAGES if page not in TYPED_BY}
+    for page, script in TYPED_BY.items():
+        if not os.path.exists(os.path.join(ROOT, script)) or page not in read(script):
+            yield f"scripts/shown_commands.py: {script} does not type the commands of {page}"
     for page, lines in shown.items():
         for line in sorted(lines - RUNS.keys() - IN_SCRIPTS.keys()):
             yield f"{page}: nothing runs the command: {line} (scripts/shown_commands.py)"

@@ -30,6 +30,11 @@ def free_port():
         return free.getsockname()[1]
 
 
+def children(pid):
+    listed = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False)
+    return listed.stdout.split()
+
+
 def shape(line):
     """A line without what differs from run to run: numbers, the host's name, the random part of a folder's name."""
     line = re.sub(r"\b(on|node) (?:vm|%s)\b" % re.escape(socket.gethostname()), r"\1 HOST", line)
@@ -109,6 +114,11 @@ class ReaderTest(unittest.TestCase):
         self.addCleanup(terminal.end)
         return terminal
 
+    def among_workers_of(self, *nodes):
+        """For pkill: among the children of these nodes' guardians, and nobody else's processes."""
+        guardians = [child for node in nodes for child in children(node.process.pid)]
+        return " -P " + ",".join(guardians)
+
     def expect_end(self, terminal, code=0):
         """What it has said by its end."""
         found = terminal.process.wait(timeout=HANG)
@@ -128,7 +138,7 @@ class ReaderTest(unittest.TestCase):
         """Each line of output that a page shows is one that was printed, but for numbers and names."""
         printed = {shape(line) for line in terminal.said().split("\n")}
         printed |= {re.sub(r"^ddprun 0 \w ", "", line).strip() for line in printed}  # without the time
-        for page in shown_commands.PAGES:
+        for page in set(shown_commands.PAGES) - shown_commands.TYPED_BY.keys():
             for line in shown_commands.outputs(shown_commands.read(page), self.runner):
                 with self.subTest(page=page, line=line):
                     self.assertIn(shape(line), printed)
