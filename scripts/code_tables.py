@@ -211,7 +211,7 @@ def variables_read():
     names = set()
     for path in tracked_files():
         if re.match(r"(launcher|rendezvous|worker)/.*\.(cc|h|py)$", path):
-            names |= set(re.findall(r'"((?:DDPRUN|PET|TORCHELASTIC|SLURM|SLURMD|JOBSET)_[A-Z0-9_]*[A-Z0-9])"', read(path)))
+            names |= set(re.findall(r'"((?:DDP|DDPRUN|PET|TORCHELASTIC|SLURM|SLURMD|JOBSET)_[A-Z0-9_]*[A-Z0-9])"', read(path)))
             names |= set(re.findall(r'getenv\(\s*"([A-Z][A-Z0-9_]+)"', read(path)))
     return names
 

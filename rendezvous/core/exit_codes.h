@@ -27,14 +27,15 @@ inline constexpr ExitCode kExitCodes[] = {
     {"1", "of an operator's command: the rendezvous says no"},
     {"the worker's own, or 128 + signal", "of the root cause, on every node"},
     {"126, 127", "the command cannot be executed, cannot be found"},
-    {"128 + signal", "ddprun got SIGTERM, SIGINT, SIGQUIT or SIGHUP"},
+    {"128 + signal",
+     "ddprun got SIGINT, SIGQUIT or SIGHUP, or SIGTERM without any durable checkpoint (143)"},
     {"64", "flags or environment are wrong"},
     {"65", "the job file is wrong"},
-    {"66", "there is a state of the training and it cannot be read"},
+    {"66", "a state of the training exists and cannot be read"},
     {"69", "the rendezvous cannot be reached or was lost, or too few nodes joined in time"},
-    {"70", "something that ddprun cannot do without has failed, for example its folder for logs"},
-    {"75", "preempted: ended on purpose, and there is a checkpoint to go on from"},
-    {"77", "the job refused this agent, or its folder of checkpoints is another training's"},
+    {"70", "something that ddprun needs has failed, for example its log folder"},
+    {"75", "preempted: ended on purpose, and there is a checkpoint to continue from"},
+    {"77", "the job refused this agent, or its checkpoint folder is another training's"},
 };
 
 }  // namespace ddprun
