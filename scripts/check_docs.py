@@ -29,6 +29,8 @@ FOREIGN_FLAGS = set("""
     initial-advertise-peer-urls initial-cluster initial-cluster-token install mem no-kill now
     ntasks-per-node partition prefix preset qos shm-size
     """.split())
+MOST_WORDS = 25  # of the glossary
+MOST_LINES = 100  # of README.md
 FOREIGN_HEADERS = {"nccl.h"}
 # Folders at the top of the repository whose files docs name.
 TOP_FOLDERS = ("cmake", "configs", "docs", "launcher", "packaging", "proto", "rendezvous", "scripts", "tests", "worker")
@@ -223,6 +225,16 @@ def check_others():
         for name in subcommands():
             if not re.search(r"\bddprun %s\b" % name, re.sub(r" \| ", "\n    ddprun ", text)):
                 yield f"{page}: the subcommand {name} is missing"
+    index = read("docs/README.md")
+    for page in pages():
+        if page.startswith("docs/") and page != "docs/README.md" and f"({os.path.relpath(page, 'docs')})" not in index:
+            yield f"docs/README.md: the page {page} is missing"
+    words = len(re.findall(r"^\| (?!word )", read("docs/glossary.md"), re.M))
+    if words > MOST_WORDS:
+        yield f"docs/glossary.md: {words} words, at most {MOST_WORDS}"
+    lines = read("README.md").count("\n")
+    if lines > MOST_LINES:
+        yield f"README.md: {lines} lines, at most {MOST_LINES}"
     everything = "\n".join(read(page) for page in pages())
     for name in sorted(variables_read() - variables_of_flags()):
         if not re.search(r"\b%s\b" % name, everything):

@@ -82,6 +82,16 @@ class TablesTest(unittest.TestCase):
         self.assertGreater(len(check_docs.metrics()), 50)
         self.assertIn(66, check_docs.exit_codes())
 
+    def test_a_page_that_the_index_lacks_is_found(self):
+        read = check_docs.read
+        with mock.patch.object(check_docs, "read", lambda path: "" if path == "docs/README.md" else read(path)):
+            self.assertIn("docs/README.md: the page docs/usage.md is missing", list(check_docs.check_others()))
+
+    def test_a_glossary_or_readme_that_grows_is_found(self):
+        for limit, finding in (("MOST_WORDS", "docs/glossary.md: 25 words, at most 3"), ("MOST_LINES", "lines, at most 3")):
+            with self.subTest(limit), mock.patch.object(check_docs, limit, 3):
+                self.assertTrue(any(finding in found for found in check_docs.check_others()), finding)
+
     def found_with(self, table, value, check=check_docs.check_tables):
         """What `check` finds where the code has `value` alone."""
         with mock.patch.object(check_docs, table, lambda: value):
