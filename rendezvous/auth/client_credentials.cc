@@ -71,7 +71,7 @@ std::shared_ptr<const ClientCredentials> ClientCredentials::OfTokenFile(std::str
   return credentials;
 }
 
-// nullopt: there is no file, or it is not for this user alone.
+// nullopt: the file is missing, or others than this user can read it.
 std::optional<Token> ClientCredentials::TokenInFile() const {
   auto tokens = LoadTokens(token_path_);
   if (!tokens.ok()) return std::nullopt;
@@ -115,7 +115,7 @@ ClientCredentials::Transport ClientCredentials::NewTransport() const {
 }
 
 bool ClientCredentials::OnUnheard(Transport::Tls tls, bool closed) const {
-  // Where other hosts can reach it, what we have to show never travels without TLS.
+  // If other hosts can reach the rendezvous, credentials never travel without TLS.
   if (identity_ != nullptr || (reachable_ && handshakes())) return false;
   if (tls == Transport::Tls::kNone ? !closed : closed) return false;
   heard_of_tls_ = tls == Transport::Tls::kNone;

@@ -10,15 +10,15 @@
 namespace ddprun {
 namespace {
 
-// gRPC says so in words only. What it says of others' words (a proxy's, a server's) never is the
-// reason for a connection that was not made.
+// gRPC reports a refused connection only in its text. A text from a proxy or a server never means
+// that.
 bool IsConnectionRefused(const std::string& text) {
   return absl::StrContains(text, "Failed to connect to remote host") &&
          RootOfError(text) == RootOfError(strerror(ECONNREFUSED));
 }
 
-// A connection that is reset may have been one too many for the rendezvous' descriptors. Where we
-// have no certificate to show, that is not taken for a refusal of it.
+// A reset connection may also mean that the rendezvous had no descriptor left. Without a
+// certificate of this agent, a reset does not count as a refusal of the certificate.
 bool IsOverOurCertificate(const SessionFacts& facts, const std::string& text) {
   using Tls = auth::ClientCredentials::Transport::Tls;
   return facts.tls == Tls::kVerified ||
@@ -76,8 +76,8 @@ RendezvousClient::Lost ExplainLoss(const SessionFacts& facts, const grpc::Status
       break;
     case grpc::StatusCode::UNAUTHENTICATED:
       lost.reason = absl::StrCat(there, " refuses us: ", text);
-      // Where it knows our secret, all that can be wrong is that the challenge came too late, or
-      // from an earlier life of the rendezvous.
+      // If the rendezvous has proven that it knows the secret, only the challenge can be wrong: too
+      // late, or from before a restart of the rendezvous.
       lost.denied = !facts.genuine;
       break;
     case grpc::StatusCode::FAILED_PRECONDITION:
