@@ -14,7 +14,7 @@ namespace beast_http = boost::beast::http;
 
 struct RequestReader::Parser {
   explicit Parser(Limits limits) {
-    parser.eager(true);  // the body, too
+    parser.eager(true);  // parse the body, too
     parser.header_limit(static_cast<std::uint32_t>(limits.header));
     parser.body_limit(limits.body);
   }
