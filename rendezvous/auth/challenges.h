@@ -49,7 +49,7 @@ class Challenges {
 
   std::mutex mutex_;
   std::unordered_set<std::string> used_;  // guarded by mutex_
-  // When to erase which of used_; guarded by mutex_
+  // When to erase which of used_; guarded by mutex_.
   std::deque<std::pair<TimePoint, std::string>> forget_;
 };
 

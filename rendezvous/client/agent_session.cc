@@ -175,7 +175,7 @@ void AgentSession::OnReadInitialMetadataDone(bool ok) {
     }
     deadline_.Cancel();
     SendAgainSteadily();
-    // Before the first read, so that Opened comes before Received
+    // Before the first read, so that Opened comes before Received.
     handler_(RendezvousClient::Opened{});
     const std::lock_guard lock(mutex_);
     StartRead(&incoming_);

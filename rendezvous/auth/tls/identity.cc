@@ -35,7 +35,7 @@ TlsIdentity::Stamps TlsIdentity::StampsOf(const TlsPaths& paths) {
 
 absl::StatusOr<std::shared_ptr<TlsIdentity>> TlsIdentity::Load(const TlsPaths& paths,
                                                                WallTime now) {
-  // Taken before the files are read: the next Refresh sees a later change
+  // Taken before the files are read: the next Refresh sees a later change.
   const Stamps stamps = StampsOf(paths);
   auto pem = LoadTlsFiles(paths, now);
   if (!pem.ok()) return pem.status();
@@ -50,7 +50,7 @@ absl::StatusOr<bool> TlsIdentity::Refresh(WallTime now) {
   const Stamps stamps = StampsOf(paths_);
   if (stamps == stamps_) return false;
   auto pem = LoadTlsFiles(paths_, now);
-  // The stamps stay old, so the next call tries again: the matching file may follow
+  // The stamps stay old, so the next call tries again: the matching file may follow.
   if (!pem.ok()) return pem.status();
   Replace(*std::move(pem));
   stamps_ = stamps;

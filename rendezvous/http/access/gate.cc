@@ -58,7 +58,7 @@ SessionBy SessionByOf(const Request& request) {
 
 bool IsCrossSite(const Request& request) {
   const std::string site = request.Header("sec-fetch-site");
-  // Same-site: for example another port
+  // Same-site: for example another port.
   if (site == "cross-site" || site == "same-site") return true;
   const std::string origin = request.Header("origin");
   if (origin.empty()) return false;
@@ -135,7 +135,7 @@ absl::Status Gate::CheckAction(const Request& request, TimePoint now) const {
   if (IsCrossSite(request)) {
     return absl::PermissionDeniedError("this request comes from the page of another site");
   }
-  // Only the page's script can send it
+  // Only the page's script can send it.
   if (SessionByOf(request) == SessionBy::kBearer) return absl::OkStatus();
   const auto session = FindSession(request, now);
   if (session && auth::EqualInConstantTime(session->csrf, request.Header(kCsrfHeader))) {

@@ -140,7 +140,7 @@ absl::Status HttpServer::Core::Listen() {
   if (error || found.empty()) return CannotListen(site_.options.listen, error.message());
   Tcp::endpoint endpoint = found.begin()->endpoint();
   for (const auto& entry : found) {
-    // Localhost may have both kinds; IPv4 is preferred
+    // Localhost may have both kinds; IPv4 is preferred.
     if (entry.endpoint().address().is_v4()) endpoint = entry.endpoint();
   }
   acceptor_.open(endpoint.protocol(), error);

@@ -9,7 +9,7 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kTellAfter = 64;  // trees that are merged
+constexpr std::size_t kTellAfter = 64;  // trees merged
 
 void TakeAnswer(const JobMachine::MergeStacks& merge, StackMerge* to) {
   if (!merge.packed) return to->Take(merge.host, merge.ranks, *merge.tree);

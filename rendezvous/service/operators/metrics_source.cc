@@ -71,7 +71,7 @@ void MetricsSource::Get(const std::optional<std::string>& owner,
   loop_->GetMeasured(owner.value_or(""), [this, hosts, done = std::move(done)](
                                              std::vector<JobStatus> jobs,
                                              const JobLoop::Counted& counted) {
-    // Nothing of this object is used on the thread: it may be left behind.
+    // The task uses no member: the thread may outlive this object.
     tasks_.Post([jobs = std::move(jobs), counted, daemon = daemon_(), files = files_, hosts, done] {
       LowerPriority();
       done(metrics::DaemonMetrics(daemon, Measure(counted, daemon, files), jobs, hosts));
