@@ -54,7 +54,7 @@ bool IsInterpreter(const StackFrame& frame) {
   return absl::StartsWith(frame.image, "python3") || absl::StartsWith(frame.image, "libpython3");
 }
 
-// Removed, as in Python's own tracebacks: the internals of an import statement.
+// Internals of an import statement. They are removed, as in Python's own tracebacks.
 bool IsImport(const StackFrame& frame) {
   return absl::StartsWith(frame.file, "<frozen importlib.");
 }
