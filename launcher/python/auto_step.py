@@ -1,19 +1,19 @@
-# For --auto-step: tells ddprun of a step after each `optimizer.step()` of PyTorch, in a script that
-# knows nothing of it. docs/python.md says what is counted.
+# For --auto-step: reports a step to ddprun after each `optimizer.step()` of PyTorch, in an
+# unmodified script. docs/python.md says what is counted.
 #
-# Does not import torch: it waits until the script has imported torch.optim. An
-# error of its own is one line on stderr, and the end of it; the script goes on.
+# Does not import torch: it waits until the script has imported torch.optim. After an error of its
+# own it writes one line to stderr and switches itself off; the script continues.
 import sys
 
 from _ddprun_after_import import after_import
 
 _MODULE = "torch.optim.optimizer"
-_MARK = "_ddprun_counts"  # on a `step` that is wrapped
+_MARK = "_ddprun_counts"  # marks a wrapped `step`
 
 _off = False
-_tallies = None  # by optimizer: its steps, as a number of the training's
-_last = None  # the optimizer of the last step, weakly
-_count = 0  # the training's steps
+_tallies = None  # by optimizer: its step count, as a step of the training
+_last = None  # weak reference to the optimizer of the last step
+_count = 0  # steps of the training
 _tell = None
 
 
@@ -58,7 +58,7 @@ def _after_step(optimizer, args, kwargs):
         _stepped(optimizer)
 
 
-_after_step._torchdynamo_disable = True  # torch.compile is not to look inside
+_after_step._torchdynamo_disable = True  # torch.compile must not trace it
 
 
 def _wrap_steps_of(optimizer_class):
@@ -112,7 +112,7 @@ def _stepped(optimizer):
         if tally > _count:
             _count = tally
             if not _tell(tally):
-                _off = True  # the program tells its steps itself
+                _off = True  # the program reports its steps itself
     except Exception as error:
         _give_up(error)
 

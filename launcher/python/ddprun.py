@@ -33,34 +33,34 @@ import sys
 import threading
 import time
 
-__all__ = ["enabled", "phase", "step"]  # and the names of _IN_PACKAGE, which would import torch
+__all__ = ["enabled", "phase", "step"]  # without the names of _IN_PACKAGE, which would import torch
 __version__ = "0"  # ddprun's, in a file that ddprun wrote
 
-# What a worker is doing outside of every phase that it names.
+# The phase outside all phases that the program names.
 _TRAIN = "train"
 # Phases of the C++ library: ddprun measures restarts by them (worker/contract/control.h).
 _TAKEN = ("init", "restore", "first_step")
 _MAX_PHASE_BYTES = 64
 _MAX_STEP = 2**63 - 1
 
-# Limits of what is sent: _BURST messages in a row, then _PER_SECOND. Beyond them only the newest message
-# is sent, a moment later.
+# Rate limit: _BURST messages in a row, then _PER_SECOND. Beyond it only the newest message is sent,
+# a moment later.
 _BURST = 100
 _PER_SECOND = 1000
 _RETRY_S = 0.005
 _LONGEST_RETRY_S = 1.0
 
-# Which process speaks to the agent at DDPRUN_CONTROL_SOCKET: "PID SOCKET", for programs that it
-# starts.
+# The process that speaks to the agent at DDPRUN_CONTROL_SOCKET: "PID SOCKET". Set for programs that
+# it starts.
 _SPEAKER = "DDPRUN_SPEAKER"
 
-# By name: the module of the package _ddprun_state.
+# Names of this module that the package _ddprun_state implements, with their modules.
 _IN_PACKAGE = {
     "Checkpointer": "checkpointer", "State": "state", "SaveStatus": "writer",
     "DistributedSampler": "sampler", "SamplerState": "sampler", "CheckpointError": "errors",
     "AgreedError": "errors", "FolderTakenError": "errors", "StateUnreadableError": "errors"}
 
-# Packets that wait for a slow agent; more than that, and the oldest are dropped.
+# Bound of the packets that wait for a slow agent. Beyond it the oldest are dropped.
 _MAX_PACKETS = 100
 _MAX_PACKET_BYTES = 8192  # worker/contract/control.h
 
@@ -71,18 +71,19 @@ class _Agent:
     """The way to the agent of this node. No method waits or raises; any thread may call."""
 
     def __init__(self, silent=False):
-        self.lock = threading.RLock()  # again by the same thread: in a handler of a signal
-        self.silent = silent  # for good
-        self.path = None  # known from the first look on
+        # Reentrant: a signal handler may call while its thread holds it.
+        self.lock = threading.RLock()
+        self.silent = silent  # permanently
+        self.path = None  # set by the first call of speaks()
         self.socket = None
-        self.tells = False  # TELLS=1 is not sent yet, and likewise:
+        self.tells = False  # TELLS=1 is pending; likewise the next two
         self.step = None
         self.phase = None
-        self.packets = []  # to be sent as they are, before all of these
-        self.save_requests = 0  # of the agent, so far
+        self.packets = []  # sent unchanged, before the three above
+        self.save_requests = 0  # SAVE requests of the agent so far
         self.tokens = float(_BURST)
         self.filled_at = time.monotonic()
-        self.late = threading.Event()  # there is something that the thread is to send
+        self.late = threading.Event()  # the thread has messages to send
         self.thread = None
 
     def speaks(self):
@@ -131,7 +132,7 @@ class _Agent:
                 try:
                     packet = self.socket.recv(_MAX_PACKET_BYTES)
                 except OSError:
-                    return  # there is no more
+                    return  # no more input
                 if not packet:
                     return  # the agent is gone
                 self.save_requests += packet.split(b"\n").count(b"SAVE=1")
@@ -160,7 +161,7 @@ class _Agent:
         except Exception as error:
             if getattr(error, "errno", None) in (errno.ENOBUFS, errno.ENOMEM):
                 return False
-            self.silent = True  # the agent is gone, or there was no descriptor for a socket
+            self.silent = True  # the agent is gone, or descriptors have run out
             self.close()
             return False
         self.tells = False
@@ -177,7 +178,7 @@ class _Agent:
             thread = threading.Thread(target=self.run, name="ddprun", daemon=True)
             thread.start()
             self.thread = thread
-        except RuntimeError:  # no more threads, or the interpreter is at its end
+        except RuntimeError:  # no more threads, or the interpreter is shutting down
             self.late.clear()
 
     def run(self):
@@ -208,7 +209,7 @@ class _Agent:
             self.socket = None
 
 
-_FLAGS = 0  # of each send; known from the first connection on
+_FLAGS = 0  # flags of each send; set by the first connection
 
 
 def _connect(path):
@@ -237,7 +238,7 @@ def _path_for_this_process():
     me = "%d %s" % (os.getpid(), path)
     speaker = os.environ.get(_SPEAKER, "")
     if speaker != me and speaker.endswith(" " + path):
-        return None  # started by the one that speaks
+        return None  # a child of the process that speaks
     os.environ[_SPEAKER] = me
     return path
 
@@ -266,8 +267,8 @@ def _write_stacks_on_signal():
 
 
 _agent = _Agent()
-_phases = []  # (token, name) of the phases that have begun and not ended, of all threads
-_told = None  # the name of the phase that was told last
+_phases = []  # (token, name) of all threads' open phases
+_told = None  # the last reported phase
 _steps_are_told = False  # the program calls step()
 
 
@@ -276,7 +277,7 @@ def _silence():
     global _agent
     inherited = _agent
     _agent = _Agent(silent=True)
-    inherited.close()  # its own copy
+    inherited.close()  # this process's copy of the socket
 
 
 os.register_at_fork(after_in_child=_silence)
@@ -361,7 +362,7 @@ def _tell_phase():
 
 def _tell_step(n):
     global _told
-    if _told is None:  # from the first step on it is known that this is training
+    if _told is None:  # the first step shows that this is training
         _told = _TRAIN
         _agent.tell(n, _TRAIN.encode())
     else:

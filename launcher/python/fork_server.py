@@ -23,8 +23,8 @@ import time
 import types
 
 HEAD_START_S = 0.05
-IDLE_S = 0.1  # after so long without a GO, a standby takes memory ahead
-PIECES = 80  # of memory that it takes then, and the bytes of each: C libraries take larger ones by mmap
+IDLE_S = 0.1  # after this time without a GO, a standby allocates memory ahead
+PIECES = 80  # number of pieces, and bytes of each; C libraries allocate larger ones by mmap
 PIECE_BYTES = 100 * 1024
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
@@ -33,7 +33,7 @@ def set_up(program, arguments, replaces):
     """Gives sys.argv and sys.path[0] what they have under `python3 PROGRAM ...`. Returns the latter.
     `replaces`: what sys.path[0] is now; with -I or -P the interpreter has put nothing there."""
     if program in ("-m", "-c"):
-        # runpy puts the module's file in the place of the name.
+        # runpy later replaces the name by the module's file.
         sys.argv = ["-m" if program == "-m" else "-c", *arguments[1:]]
         first = os.getcwd() if program == "-m" else ""
     elif os.path.isfile(program) and not is_archive(program):
@@ -143,7 +143,7 @@ def why_unfit():
         threads = os.listdir("/proc/self/task")
         if len(threads) == 1:
             break
-        time.sleep(0.005)  # one that has just ended may still be there
+        time.sleep(0.005)  # an ended thread may be listed for a moment
     else:
         names = []
         for thread in threads:
@@ -157,7 +157,7 @@ def why_unfit():
         try:
             file = os.readlink(f"/proc/self/fd/{descriptor}")
         except OSError:
-            continue  # that of the list
+            continue  # the descriptor of this listing
         if file.startswith("/dev/nvidia-uvm"):
             return f"they have initialized CUDA ({file} is open)"
     return None
@@ -173,7 +173,7 @@ def serve_forks():
         agent.send(b"FORKSERVER=unfit " + why.encode())
         os._exit(0)
     prctl = ctypes.CDLL(None, use_errno=True).prctl
-    gc.freeze()  # a collection would write to the pages that all have in common
+    gc.freeze()  # a collection would write to pages shared with the children
     agent.send(b"FORKSERVER=ready")
     while True:
         orders = await_forks(agent)
@@ -217,7 +217,7 @@ def fall_to(guardian, middle, prctl):
     one ends with it."""
     while os.getppid() == middle:
         time.sleep(0.0002)
-    # Set earlier, the end of the process in the middle would have killed this one.
+    # Set only now: earlier, the end of the process in the middle would have killed this one.
     if prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0 or os.getppid() != guardian:
         os._exit(1)
 
@@ -234,7 +234,7 @@ def be_a_process_of_its_own():
     threading = sys.modules.get("threading")
     if hasattr(threading, "main_thread") and hasattr(threading.main_thread(), "_set_native_id"):
         threading.main_thread()._set_native_id()
-    stacks = getattr(sys, "_ddprun_stacks", None)  # of sitecustomize.py
+    stacks = getattr(sys, "_ddprun_stacks", None)  # set by sitecustomize.py
     if stacks is not None:
         made = os.memfd_create("ddprun-python-stacks")
         own = os.open(f"/proc/self/fd/{made}", os.O_WRONLY | os.O_APPEND)
@@ -246,7 +246,7 @@ def be_a_process_of_its_own():
 def take_threads_of_openblas():
     """OpenBLAS starts its threads when it is loaded, so the fork server has it load with one. Now it
     gets as many as it would have started by itself in this worker."""
-    wanted = 0  # what the worker's environment says; 0: nothing
+    wanted = 0  # from the worker's environment; 0: not set
     for name in ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS"):
         digits = os.environ.get(name, "").split(",")[0].strip()
         wanted = wanted or (int(digits) if digits.isdigit() else 0)
@@ -272,7 +272,7 @@ def give_rank_0_a_head_start():
     if os.environ.get("RANK", "0") == "0" or "MASTER_ADDR" not in os.environ:
         return
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
-        return  # an agent listens
+        return  # an agent serves the store
     end = time.monotonic() + HEAD_START_S
     while time.monotonic() < end:
         try:
@@ -287,7 +287,7 @@ def begin_to_tell():
     """A preloaded module `ddprun` has told nothing yet: the fork server, which imported it, is no worker."""
     module = sys.modules.get("ddprun")
     if hasattr(module, "_auto_step") and hasattr(module, "_begin"):
-        module._agent = module._Agent()  # that of a forked process is silent
+        module._agent = module._Agent()  # the forked one is silent
         module._begin()
 
 
@@ -301,7 +301,7 @@ def new_main():
 
 
 def run_script(path):
-    if sys.version_info >= (3, 9):  # since then __file__ is absolute
+    if sys.version_info >= (3, 9):  # since 3.9 __file__ is absolute
         path = os.path.join(os.getcwd(), path[2:] if path.startswith("./") else path)
     try:
         with io.open_code(path) as file:

@@ -49,7 +49,7 @@ class Checkpointer:
         if directory is None:
             directory = environ.get("DDPRUN_CHECKPOINT_DIR", "")
         self._refuse_shards(model, optimizer)
-        # ddprun looks for its files from another working directory.
+        # Absolute, because ddprun reads it from another working directory.
         self._directory = os.path.abspath(directory) if directory else ""
         self._save_every, self._when_busy = save_every, when_busy
         self._ranks = Ranks()
@@ -61,7 +61,7 @@ class Checkpointer:
         self._writer = CheckpointWriter(self._directory, keep_last, keep_every, own)
         self._loader = Loader(self._ranks, self._directory, environ, self._lineage.run)
         self._claimed = False
-        self._known = SaveStatus()  # what rank 0 said last
+        self._known = SaveStatus()  # rank 0's last report
         self._steps = Steps(self._ranks, snapshots, snapshot_every, snapshot_interval,
                             self._lineage.run)
 
@@ -128,7 +128,8 @@ class Checkpointer:
 
         restore()
         if self._parts.sampler is not None:
-            # A DataLoader draws a number when its iteration begins, which it has done before.
+            # Restores again at the first sample: a DataLoader draws a random number when its
+            # iteration begins.
             self._parts.sampler.at_first_sample(restore)
 
     def _tell_error(self, kind, error):
@@ -161,7 +162,7 @@ class Checkpointer:
             return "" if self._writer.try_claim() else "wait"
         except owner.FolderTaken as error:
             return str(error)
-        except CheckpointError as error:  # each save tries again, and says so
+        except CheckpointError as error:  # each save retries and reports
             agent.warn(0, "the checkpoint folder is not claimed: %s" % error)
             return ""
 

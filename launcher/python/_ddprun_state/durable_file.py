@@ -9,10 +9,10 @@ from .errors import CheckpointError
 
 _TEMPORARY = ".tmp"
 _ABANDONED_AFTER_S = 24 * 3600
-_WRITE_BYTES = 1 << 20  # at once: for more the kernel takes memory in large blocks
+_WRITE_BYTES = 1 << 20  # per write: for larger writes the kernel allocates large blocks
 _NO_SUCH_CALL = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM)
 
-_in_progress = set()  # paths of this process
+_in_progress = set()  # temporary files of this process
 
 
 def fail(what, path, error):
@@ -87,7 +87,7 @@ def move_to_free(temporary, path):
     try:
         os.link(temporary, path)
     except OSError as error:
-        # A server that was asked twice may say EEXIST of what it has done itself.
+        # A server that got the request twice may answer EEXIST for its own success.
         if error.errno == errno.EEXIST and not _is_same_file(temporary, path):
             return False
         if error.errno in _NO_SUCH_CALL:
@@ -118,7 +118,7 @@ def write_durably(folder, name, pieces, publish):
         try:
             os.unlink(temporary)
         except OSError:
-            pass  # it has been moved, or was never there
+            pass  # it was moved, or never existed
         _in_progress.discard(temporary)
 
 

@@ -39,7 +39,7 @@ class UnavailableError(FormatError):
         super().__init__(text)
         self.code, self.offset, self.size = code, offset, size
 
-    def __reduce__(self):  # it goes from rank to rank
+    def __reduce__(self):  # it is sent from rank to rank
         return UnavailableError, (str(self), self.code, self.offset, self.size)
 
 

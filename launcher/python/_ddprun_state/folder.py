@@ -81,7 +81,7 @@ def save_checkpoint(folder, image, owner, lineage):
     """Returns the path of the file when it is on disk. Raises CheckpointError; there is no new file
     then, and the older ones are as they were. `image`: Image; `owner`: FolderOwner."""
     header = build_header(image.tensors, image.metadata)
-    durable_file.remove_abandoned(folder, _PREFIX)  # first: they may take the space we need
+    durable_file.remove_abandoned(folder, _PREFIX)  # first: they may occupy the needed space
 
     def publish(temporary, path):
         with owner.guard():

@@ -21,7 +21,7 @@ class Loader:
         self._ranks, self._directory, self._environ, self._run = ranks, directory, environ, run
         self._followed_order = False
         self._loaded_step = None
-        self._rejected = []  # what was found and could not be loaded
+        self._rejected = []  # states that were found but could not be loaded
 
     def load(self, parts, saved_steps):
         """A collective. Returns a Found, or None where there is no state. `saved_steps`: the steps that
@@ -49,8 +49,8 @@ class Loader:
 
     def _load_by_order(self, order, where, parts):
         if order.from_the_start:
-            # ddprun knows of no state that is to be loaded. It is not told of damaged files, nor of what
-            # is in a folder that cannot be listed: training does not begin beside those.
+            # ddprun knows no state to load. But it does not see damaged files, nor the content of
+            # folders that cannot be listed. Training must not start from scratch beside those.
             where.allows = lambda metadata: False
             where.looks_everywhere = True
             return self._load(where, parts)
@@ -64,7 +64,7 @@ class Loader:
             where.source = 0
             found = self._load(where, parts)
         if found is None and not self._rejected and not order.of_this_run:
-            # Of another training, which has gone on until this one took the folder.
+            # States of another training, which wrote until this one took the folder.
             where.highest_step, where.allows = plan.MAX_STEP, lambda metadata: True
             found = self._load(where, parts)
         if found is None and not self._rejected:

@@ -13,11 +13,11 @@ import torch
 from .errors import CheckpointError
 
 KINDS = "optim_kinds"
-# Of the C++ library's optimizers; theirs and torch.optim's are named alike.
+# Fields of the C++ library's optimizers; torch.optim uses the same names.
 _COMMON_KINDS = {"step": "step", "func_evals": "int", "n_iter": "int", "t": "float",
                  "prev_loss": "float", "old_dirs": "list", "old_stps": "list", "ro": "list"}
-_SCRATCH = ("al",)  # LBFGS's, within a step
-# Whose state has, for each parameter, tensors like the parameter.
+_SCRATCH = ("al",)  # LBFGS uses it within a step only
+# Optimizers whose state has, for each parameter, tensors of its shape.
 _LIKE_PARAMETERS = (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop,
                     torch.optim.Adagrad)
 
@@ -79,7 +79,7 @@ class OptimizerRestore:
         self._parameters = parameters_of(optimizer)
         self._kinds = {**_COMMON_KINDS, **json.loads(metadata.get(KINDS, "{}"))}
         self._stored = stored
-        self._places = {}  # by name: the tensor that gets the bytes
+        self._places = {}  # by name: the tensor that receives the bytes
         for name, (shape, dtype) in stored.items():
             self._check(name, shape, dtype)
 
@@ -134,8 +134,8 @@ class OptimizerRestore:
             for field, value in fields.items():
                 if self._of(field) == "list":
                     fields[field] = [value[i] for i in range(len(value))]
-        # As a pickled optimizer is restored: each class makes of a step that is a number what this
-        # version of torch wants.
+        # Restores like unpickling does: each class converts a numeric step to the form that this
+        # version of torch needs.
         self._optimizer.__setstate__({"state": collections.defaultdict(dict, state),
                                       "param_groups": self._optimizer.param_groups})
 

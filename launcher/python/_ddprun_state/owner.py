@@ -14,11 +14,11 @@ from .durable_file import make_folder
 from .errors import CheckpointError, printable
 
 _FILE = "owner"
-_FILE_BYTES = 4096  # that are read
+_FILE_BYTES = 4096  # bytes read at most
 _REFRESH_S = 10.0
 _SILENCE_S = 30.0
 _LOCK_S = 10.0
-LOOK_S = 0.5  # how often who waits looks
+LOOK_S = 0.5  # seconds between a waiter's looks
 
 
 def _name_of_job(job):
@@ -124,7 +124,7 @@ class _OwnerFile:
                 return
             except OSError as error:
                 if error.errno in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
-                    return  # a file system without locks lets everybody pass
+                    return  # without locks in the file system, everybody passes
                 if error.errno != errno.EWOULDBLOCK:
                     raise
                 if time.monotonic() >= until:
@@ -156,7 +156,8 @@ class _OwnerFile:
         os.utime(self.file)
 
     def close(self):
-        # A process that was forked meanwhile has this file open as well, and would keep the lock.
+        # Unlocks explicitly: a process forked meanwhile also has this file open, and would keep the
+        # lock.
         with contextlib.suppress(OSError):
             fcntl.flock(self.file, fcntl.LOCK_UN)
         os.close(self.file)
@@ -169,8 +170,8 @@ class FolderOwner:
     def __init__(self, folder, own, take_folder):
         self._folder, self._own, self._take_folder = folder, own, take_folder
         self._claimed = False
-        self._heard = None  # when the owner was heard for whom we wait
-        self._stop = None  # an Event that ends the other thread, where there is one
+        self._heard = None  # when the owner that is waited for was last heard
+        self._stop = None  # an Event that ends the refreshing thread; None: no thread
 
     @contextlib.contextmanager
     def _locked(self):
@@ -191,7 +192,7 @@ class FolderOwner:
         make_folder(self._folder)
         with self._locked() as file:
             owner, heard = file.read(), file.heard()
-            os.utime(self._folder)  # by the clock that gives files here their times
+            os.utime(self._folder)  # the file system's own clock: it also sets the files' times
             silent = os.stat(self._folder).st_mtime - heard
             verdict = judge_claim(self._own, owner, silent, self._is_gone(owner),
                                   self._take_folder)
@@ -241,7 +242,7 @@ class FolderOwner:
             if owner is not None and not owner.is_same_life(self._own):
                 self._refuse(owner, ", and this is what is left of %s" % self._own)
             if owner is None or owner.released:
-                self._take(file)  # the folder was made anew
+                self._take(file)  # the folder was recreated
             yield
 
     def release(self):
@@ -272,4 +273,4 @@ class FolderOwner:
                 finally:
                     file.close()
             except (CheckpointError, OSError):
-                pass  # the next save sees it
+                pass  # the next save reports it

@@ -9,7 +9,7 @@ from .safetensors import DTYPES, dtype_name
 
 _MODEL = "model."
 _OPTIMIZER = "optim."
-_WRAPPER = "module."  # put there by DistributedDataParallel
+_WRAPPER = "module."  # added by DistributedDataParallel
 _EXTRA_STATE = "_extra_state"
 
 
@@ -69,7 +69,7 @@ class Restore:
 
     def __init__(self, parts, stored, metadata):
         self._parts, self._metadata = parts, metadata
-        self._model = {}  # by the state's name of it
+        self._model = {}  # by name in the state
         self._stored = stored
         wanted = dict(parts._model_tensors())
         optimizer = {}

@@ -6,7 +6,7 @@ MAX_STEP = 2**63 - 1
 _MAX_ANCESTORS = 256
 _STATE_TIMEOUT_MS = 120000
 _LONGEST_TIMEOUT_MS = 31622400000  # 366 days
-_drawn = os.urandom(8).hex()  # of this process alone, where no launcher has drawn any
+_drawn = os.urandom(8).hex()  # of this process only, if no launcher has drawn one
 
 
 def _number(environ, name, end):
@@ -42,7 +42,7 @@ class RestoreOrder:
         self.requeue_number = _maker(environ, "DDPRUN_RESTORE_EPOCH")
         self.generation = _maker(environ, "DDPRUN_RESTORE_GENERATION")
         self._job = environ.get("TORCHELASTIC_RUN_ID")
-        # Made by a generation of this run: no folder has a newer state that is not known of.
+        # The state is of this run, so no folder has a newer one that the rendezvous does not know.
         self.of_this_run = (self.generation >= 0 and _maker(environ, "DDPRUN_GENERATION") > 0
                             and _maker(environ, "DDPRUN_EPOCH") == self.requeue_number)
 

@@ -53,7 +53,7 @@ def lock_holder(path):
     try:
         facts = os.stat(path)
         with open("/proc/locks") as file:
-            locks = [line.split() for line in file if "->" not in line]  # not those that wait
+            locks = [line.split() for line in file if "->" not in line]  # without waiting ones
     except OSError:
         return ""
     where = "%02x:%02x:%d" % (os.major(facts.st_dev), os.minor(facts.st_dev), facts.st_ino)

@@ -20,7 +20,7 @@ _HEADER_HASH = "header_xxh3"
 _PREFIX_BYTES = 8
 _MAX_HEADER_BYTES = 100000000  # the format's own limit
 
-# By the format's name of a dtype. A version of torch need not have all of them.
+# dtypes by their name in the format. Older versions of torch lack some.
 DTYPES = {name: getattr(torch, dtype) for name, dtype in (
     ("F64", "float64"), ("F32", "float32"), ("F16", "float16"), ("BF16", "bfloat16"),
     ("I64", "int64"), ("I32", "int32"), ("I16", "int16"), ("I8", "int8"), ("U8", "uint8"),
@@ -28,7 +28,7 @@ DTYPES = {name: getattr(torch, dtype) for name, dtype in (
     ("F8_E4M3", "float8_e4m3fn"), ("F8_E5M2", "float8_e5m2")) if hasattr(torch, dtype)}
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
-# One tensor of a file. `offset`: of its bytes, behind the header.
+# One tensor of a file. `offset`: of its bytes, from the end of the header.
 StoredTensor = collections.namedtuple("StoredTensor", "name dtype shape hash offset size")
 
 
@@ -86,7 +86,7 @@ def _object(pairs):
     return result
 
 
-# What a header that is no header raises when it is read.
+# Errors that reading a malformed header raises.
 _UNREADABLE = (AttributeError, KeyError, TypeError, ValueError, RecursionError, FormatError)
 
 
@@ -111,7 +111,7 @@ def _check_tensor(name, entry):
 
 def _open(path):
     try:
-        # O_NONBLOCK: a FIFO without a writer is refused, not waited for.
+        # O_NONBLOCK: opening a FIFO without a writer would block.
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         raise UnavailableError("cannot open it: " + error.strerror, error.errno) from None
@@ -221,7 +221,7 @@ class StateFile:
         try:
             _read_all(self._file, offset, memory)
         except UnavailableError as error:
-            # A file server that was started again may know it by its name.
+            # After a restart, a file server may know the file only by its name.
             if error.code != errno.ESTALE or self._reopened:
                 raise
             self._reopened = True

@@ -49,7 +49,7 @@ class DistributedSampler(_Base):
             rank = 0 if rank is None else rank
         super().__init__(dataset, num_replicas, rank, shuffle, seed, drop_last)
         self._samples_per_step = samples_per_step
-        self._resumed = False  # and nothing has happened since
+        self._resumed = False  # and not used since
         self._at_first_sample = None
         self._begin(0)
 
@@ -84,7 +84,7 @@ class DistributedSampler(_Base):
             action()
         self._fetches_ahead = _a_loader_fetches_ahead()
         order = self._order()
-        # Behind the end, the padding: the order again from its front, as often as needed.
+        # After the end comes padding: the order from its beginning, repeated as needed.
         for i in range(self._used + self.rank, self._used + self.total_size, self.num_replicas):
             self._fetched += 1
             yield order[i % len(order)]
@@ -109,7 +109,7 @@ class DistributedSampler(_Base):
         if self._fetches_ahead and self._samples_per_step is None:
             raise ValueError("ddprun.DistributedSampler: the DataLoader has workers, which fetch "
                              "samples before they are used; give samples_per_step")
-        # The last round of an epoch may hold padding, and a tail that was dropped counts as used.
+        # The end of an epoch may have padding or a dropped tail; both count as used.
         consumed = self._used + self._finished * self.num_replicas
         if self._finished == self.num_samples:
             consumed = len(self.dataset)

@@ -72,5 +72,5 @@ def restore_schedule(scheduler, metadata, rates):
         return
     steps = int(metadata[STEPS])
     scheduler.last_epoch = steps
-    scheduler._step_count = steps + 1  # the first one is made when a scheduler is
+    scheduler._step_count = steps + 1  # a new scheduler makes one step itself
     scheduler._last_lr = list(rates)

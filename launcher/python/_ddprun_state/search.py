@@ -27,7 +27,7 @@ class CheckpointSearch:
         self._rank, self._folders, self._run, self._renames = rank, folders, run, renames
         self._highest_step, self._folders_count = highest_step, folders_count
         self._warned_of = set()
-        self.file = None  # of the last next()
+        self.file = None  # opened by the last next()
         self.restart()
 
     def restart(self):
@@ -35,7 +35,7 @@ class CheckpointSearch:
         self._files = None
         self._unlisted = None  # (path, error)
         self._put_off = []  # (step, path, error)
-        self._pending = None  # (path, error) that the next next() raises
+        self._pending = None  # (path, error): raised by the next call of next()
         self.rejected = []
 
     def close(self):
@@ -89,7 +89,7 @@ class CheckpointSearch:
                 raise FormatError("it holds step %s, not the one that its name says" % quoted(held))
             return True
         except UnavailableError as error:
-            if not is_gone(error):  # else it was removed since it was listed
+            if not is_gone(error):  # if gone: removed since the listing
                 self._put_it_off(step, path, error)
         except DamagedError as error:
             self._rename(step, path, str(error))
@@ -120,7 +120,8 @@ class CheckpointSearch:
         good = self.file.path
         for _, path, error in self._put_off:
             if os.path.dirname(path) != os.path.dirname(good):
-                self._pending = path, error  # nothing is known of a disk that gave out no file
+                # A folder without a readable file says nothing about its disk.
+                self._pending = path, error
                 return False
             if not self._is_still_lost(path, error):
                 return False
@@ -140,7 +141,7 @@ class CheckpointSearch:
             self._pending = path, now
             return False
         except FormatError:
-            pass  # of another length by now: to be judged anew
+            pass  # its length has changed: judge it again
         self.restart()
         return False
 
@@ -189,8 +190,8 @@ class WhereToLook:
         self.highest_step = MAX_STEP
         self.allows = lambda metadata: True
         self.folders_count = True
-        # Where nothing is found, and training would begin at step 0: damaged files of the other nodes
-        # count as well.
+        # If nothing is found and training would start at step 0, damaged files of other nodes count
+        # as well.
         self.looks_everywhere = False
 
 
@@ -205,7 +206,7 @@ class StateSearch:
         self._waits_since = None
         self._pause_s = _FIRST_PAUSE_S
         self.rejected = []
-        self.provisional = False  # newer files than the last one were put off: accept()
+        self.provisional = False  # files newer than the last one were put off: see accept()
         self._files = CheckpointSearch(ranks.rank, where.folders, where.highest_step,
                                        where.folders_count, where.run)
         if where.folders_count:
@@ -243,7 +244,7 @@ class StateSearch:
     def _look_for_damaged(self):
         """On a node without the source: its damaged files, where none is whole."""
         if self._leads:
-            return None  # it has looked
+            return None  # the source has looked already
         files = CheckpointSearch(self._ranks.rank, self._where.folders, self._where.highest_step,
                                  self._where.folders_count, renames=False)
         try:

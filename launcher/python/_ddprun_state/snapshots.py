@@ -18,9 +18,9 @@ from .image import Staging
 from .memory_room import memory_room
 from .safetensors import build_header, memory_of
 
-_SPARE_BYTES = 64 << 20  # what must be left for everything else
+_SPARE_BYTES = 64 << 20  # memory reserved for everything else
 _HEADER_BYTES = 64 << 10
-_SHARE = 0.01  # of the time of training, what snapshots may take
+_SHARE = 0.01  # share of the training time that snapshots may take
 _MEMORY = 16  # steps
 
 
@@ -33,17 +33,18 @@ class SnapshotSlots:
         one."""
         self._folder = folder
         self._temporaries = [os.path.join(folder, "slot-%d.tmp" % i) for i in range(2)]
-        self._paths = list(self._temporaries)  # of now
+        self._paths = list(self._temporaries)  # current paths of the two slots
         self._newest = 1
         found = [os.path.join(folder, name) for name in os.listdir(folder)
                  if name.endswith(".safetensors")]
         if keep_step is not None:
             last = os.path.join(folder, checkpoint_name(keep_step))
-            kept = max((path for path in found if path <= last), default=None)  # of equal length
+            # Paths have equal lengths, so they sort by step.
+            kept = max((path for path in found if path <= last), default=None)
             if kept is not None:
                 self._paths[self._newest] = kept
                 found.remove(kept)
-        for path in found:  # superseded, or of no use
+        for path in found:  # superseded or unusable
             free = [i for i in range(2) if self._paths[i] == self._temporaries[i]
                     and not os.path.exists(self._temporaries[i])]
             if free:
@@ -72,7 +73,8 @@ class SnapshotSlots:
             if self._paths[older] != temporary:
                 os.rename(self._paths[older], temporary)
                 self._paths[older] = temporary
-            # Not cut first: its memory is to be written over, not given back and taken anew.
+            # Not truncated first: overwriting reuses its memory, truncating would free and allocate
+            # it again.
             file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 header = build_header(image.tensors, image.metadata)

@@ -26,10 +26,10 @@ class Steps:
         self._folder = os.environ.get("DDPRUN_SNAPSHOT_DIR", "") if snapshots else ""
         self._agreement = StepAgreement(ranks)
         self._schedule = SnapshotSchedule(every_steps, every_s)
-        self._writer = None  # a local rank 0's, from the first step on
+        self._writer = None  # on local rank 0, from the first step on
         self._last = None  # when the last step ended
         self._since_snapshot = 0
-        self._saves_done = 0  # requests of the agent that are seen to
+        self._saves_done = 0  # handled SAVE requests of the agent
         self.resumed_step = None
 
     def _prepare(self, parts):
@@ -40,7 +40,7 @@ class Steps:
             agent.warn(self._ranks.rank, "no snapshots in memory any more on this node: %s. Training "
                        "goes on; a restart resumes from a checkpoint or from another node" % reason)
 
-        remove_old_set_aside(self._folder, self._run)  # nobody else has this folder
+        remove_old_set_aside(self._folder, self._run)  # only this process uses the folder
         self._writer = SnapshotWriter(self._published, failed)
         self._writer.prepare(self._folder, self.resumed_step, sum(tensor.numel() * tensor.element_size()
                                                                   for _, tensor in parts.tensors()))

@@ -14,8 +14,8 @@ class _Sink:
         """`tensors`: StoredTensors in the order of their bytes; `places`: a tensor for each, or None."""
         self._tensors, self._places = tensors, places
         self._next = 0
-        self._bytes = None  # of the tensor that gets some now: flat, on the CPU
-        self.damaged = ""  # the first tensor that is not what its hash says
+        self._bytes = None  # bytes of the current tensor: flat, on the CPU
+        self.damaged = ""  # the first tensor with a wrong hash
 
     def take(self, offset, chunk):
         """`chunk`: a tensor of bytes that begins at `offset`."""
@@ -62,7 +62,7 @@ def transfer(ranks, source, file, tensors, places):
             try:
                 file.read(offset, memory_of(part))
             except (DamagedError, UnavailableError) as error:
-                fault = error  # the others wait for the rest: its hashes will be wrong
+                fault = error  # the others still expect the rest; its hashes will be wrong
         if len(part):
             ranks.broadcast(part, source)
         sink.take(offset, part)

@@ -52,7 +52,7 @@ class CheckpointWriter:
         self.wait()
         try:
             image = self._staging.copy(step, tensors, metadata)
-        except RuntimeError as error:  # no memory
+        except RuntimeError as error:  # out of memory
             self._fail(step, str(error))
             return
         self._background.post(lambda: self._write(image, lineage))

@@ -22,7 +22,7 @@ _SECRET = bytes.fromhex(
     "2b16be587d47a1fc8ff8b8d17ad031ce45cb3a8f95160428afd7fbcabb4b407e")
 
 _STRIPE = 64
-_STRIPES = (len(_SECRET) - _STRIPE) // 8  # of a block
+_STRIPES = (len(_SECRET) - _STRIPE) // 8  # stripes of a block
 _BLOCK = _STRIPE * _STRIPES
 _BLOCKS_AT_ONCE = 1024  # 1 MiB
 
