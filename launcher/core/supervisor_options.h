@@ -51,9 +51,9 @@ struct SupervisorOptions {
   AgentId agent_id;
   JobSpec spec;
   NodeSpec node;
-  WorkerProgram program{};       // the workers' program, for the rendezvous
-  std::string why_ineligible{};  // why this node must stay out, as the rendezvous is told; empty:
-                                 // it may run
+  WorkerProgram program{};  // the workers' program, for the rendezvous
+  std::string
+      why_ineligible{};  // reported to the rendezvous: why this node must stay out; or empty
   Duration stop_grace = kDefaultStopGrace;  // from the first signal to SIGKILL
   // How long a worker that stays may take to leave its generation, before it is ended like the
   // others. 0: no worker is asked to leave.

@@ -174,8 +174,8 @@ std::vector<CopiedProcess> CopyTargets(absl::Span<const StackTarget> targets,
 }  // namespace
 
 std::vector<StackFrame> WithoutBeginning(std::vector<StackFrame> outermost_first) {
-  // Names of frames before __libc_start_main are usually stripped. Without libc6-dbg those of
-  // start_thread, clone3 and __libc_start_call_main are, too.
+  // Names of frames before __libc_start_main are usually stripped. Without libc6-dbg, the names of
+  // start_thread, clone3 and __libc_start_call_main are stripped, too.
   const auto end = outermost_first.begin() +
                    static_cast<std::ptrdiff_t>(std::min(kMostBeginning, outermost_first.size()));
   auto first = outermost_first.begin();

@@ -10,8 +10,7 @@ namespace ddprun::auth {
 
 using Principal = std::string;
 
-// Whether `caller` may join, read and end what belongs to `owner`. MUNGE's root may act for
-// everybody.
+// Whether `caller` may join, read and end the jobs of `owner`. MUNGE's root may act for everybody.
 inline bool MayAct(std::string_view caller, std::string_view owner) {
   return caller == owner || caller == "uid:0";
 }

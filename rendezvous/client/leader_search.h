@@ -15,7 +15,7 @@ namespace ddprun {
 
 struct LeaderFound {
   std::optional<int> place;  // nullopt: nobody leads
-  std::string said;          // then: what each rendezvous said, for people
+  std::string said;          // then: the answers of all rendezvous, for people
 };
 
 // Follows all places at once. Returns when one says that it leads or that it is not one of several;

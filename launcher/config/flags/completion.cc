@@ -35,7 +35,7 @@ std::string Pattern(const FlagSpec& flag) {
 
 // ---- bash ----
 
-// The lines of `case "$subcommand"` that set `flags`, and those that complete a value.
+// Appends two lines of `case "$subcommand"`: one sets `flags`, the other completes a value.
 void AddBash(absl::string_view subcommand, absl::Span<const FlagSpec> flags, std::string* flag_rows,
              std::string* value_rows) {
   std::vector<std::string> names;

@@ -1,4 +1,4 @@
-// ReadFlags(): the only file that knows CLI11, whose exceptions end here.
+// ReadFlags(). Only this file uses CLI11, and catches its exceptions.
 #include <algorithm>
 #include <iterator>
 #include <map>

@@ -56,7 +56,7 @@ void TryToSay(const std::string& text) {
   [[maybe_unused]] const ssize_t size = ::write(STDERR_FILENO, text.data(), text.size());
 }
 
-// For a guardian that goes on: a separate thread waits for stderr.
+// For a guardian that continues: a separate thread waits for stderr.
 void SayBeside(std::string text) {
 #ifdef __SANITIZE_THREAD__
   TryToSay(text);  // TSan: a forked process cannot start threads

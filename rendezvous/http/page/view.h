@@ -20,7 +20,7 @@
 
 namespace ddprun::http {
 
-// What a viewer sees.
+// Identifies a view.
 struct ViewKey {
   std::string owner;  // owner of the visible jobs; empty: all jobs
   std::string job;    // empty: the list

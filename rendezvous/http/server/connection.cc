@@ -59,7 +59,7 @@ std::optional<Connection::Clock::time_point> Connection::waiting_since() const {
   return since_;
 }
 
-// ---- what the client says ----
+// ---- input ----
 
 void Connection::AwaitRequest() {
   phase_ = Phase::kReading;
@@ -140,7 +140,7 @@ void Connection::Refuse(int status, const std::string& text) {
   Answer({.status = status, .body = text + "\n"});
 }
 
-// ---- what it hears ----
+// ---- output ----
 
 void Connection::Answer(const Response& response) {
   if (phase_ != Phase::kHandling) return;

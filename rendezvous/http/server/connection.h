@@ -40,7 +40,7 @@ struct Site {
   Handler handler;
   HostNames hosts;
   std::shared_ptr<Mailbox> mailbox;
-  std::function<void(Connection*)> ended;  // last call for a connection
+  std::function<void(Connection*)> ended;  // the last call for a connection
   bool closing = false;
 };
 

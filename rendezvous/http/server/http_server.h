@@ -7,9 +7,10 @@
 //     if (!server.ok()) ...  // "cannot listen on 127.0.0.1:80: permission denied"
 //     (*server)->port();
 //
-// It answers some requests without the handler: malformed or too large ones, ones whose Host header
-// has a foreign name (DNS rebinding), and ones that are incomplete after header_timeout. If all
-// connections are taken, a new one replaces the one that has waited longest for its next request.
+// It answers some requests without the handler: malformed requests, too large ones, requests with a
+// foreign name in the Host header (DNS rebinding), and requests that are incomplete after
+// header_timeout. If all connections are taken, a new one replaces the one that has waited longest
+// for its next request.
 //
 // On a loopback address it serves plain HTTP unless it has certificate files; for other addresses
 // see ServerOptions::self_made_certificate.
