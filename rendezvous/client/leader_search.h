@@ -18,8 +18,9 @@ struct LeaderFound {
   std::string said;          // then: the answers of all rendezvous, for people
 };
 
-// Follows all places at once. Returns when one says that it leads or that it is not one of several;
-// else when all calls have ended or after `limit`, because a standby may be about to take over.
+// Follows all places at once. Returns when one says that it leads or that it is not one of several,
+// or when all calls have ended. Else it waits until `limit`, because a standby may be about to take
+// over.
 LeaderFound FindLeader(const std::vector<std::shared_ptr<ChannelSource>>& sources,
                        std::chrono::milliseconds limit);
 

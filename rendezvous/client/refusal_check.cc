@@ -42,8 +42,8 @@ Addresses Resolve(const HostAndPort& where) {
   return {found, &::freeaddrinfo};
 }
 
-// Whether nobody listens at the address: it refused; or this host does not have the address (::1 on
-// a host without IPv6); or no process on this host can reach it or listen on it.
+// Whether nobody listens at the address: it refused, or it is ::1 on a host without that address or
+// without IPv6.
 bool IsRefusal(int error, const addrinfo& address) {
   if (error == ECONNREFUSED) return true;
   if (address.ai_family != AF_INET6) return false;

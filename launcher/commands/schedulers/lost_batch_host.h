@@ -6,7 +6,7 @@
 namespace ddprun {
 
 // For an agent that has given up on its rendezvous, which runs on the node of the batch script.
-// Waits up to ten minutes until Slurm has noticed the loss of the node, and requeues the job.
+// Waits up to eleven minutes until Slurm has noticed the loss of the node, and requeues the job.
 // False: not requeued, for example because the node is well.
 bool RequeueWithoutBatchHost();
 

@@ -1,9 +1,9 @@
 // SerialExecutor: passes queued events to a handler, from one thread at a time.
 //
 // The thread that posts an event handles it and all other queued events, so that most events wake
-// no other thread. If another thread is handling already, that thread or the executor's own thread
-// handles the event. The executor's own thread also handles deadlines. The handler sees every event
-// that was queued before the time that it gets.
+// no other thread. If another thread is handling already, the executor's own thread, or the next
+// thread that posts, handles the event afterwards. The executor's own thread also handles
+// deadlines. The handler sees every event that was queued before the time that it gets.
 //
 // Thread-safe. Owned by the handler's owner.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_JOB_SERIAL_EXECUTOR_H_
