@@ -398,9 +398,9 @@ absl::Status Daemon::StartPage() {
 
 void Daemon::WarnOfStrangers(const std::string& endpoint) {
   if (!own_token_.empty()) {
-    LogInfo(
-        absl::StrCat("takes this user alone: agents and commands on this host find its token in ",
-                     TokenPath(folder_->path())));
+    LogInfo(absl::StrCat(
+        "accepts only this user: agents and commands on this host read its token from ",
+        TokenPath(folder_->path())));
   } else if (auth::AsksWhoCalls(credential_options_)) {
     const bool encrypts = credential_options_.tls() || credential_options_.reachable;
     LogInfo(absl::StrCat("asks every agent for ", credentials_->description,
@@ -440,10 +440,10 @@ void Daemon::ReopenFiles() {
   if (events_ != nullptr) events_->ReopenFile();
   if (!command_.log_file.empty()) {
     if (const absl::Status status = LogTo(command_.log_file); !status.ok()) {
-      LogWarning(absl::StrCat(status.message(), "; the old one goes on"));
+      LogWarning(absl::StrCat(status.message(), "; the old log file stays in use"));
     }
   }
-  LogInfo("SIGHUP: opened the files anew");
+  LogInfo("SIGHUP: reopened the files");
   Notify(ServiceNotifyReloaded());
 }
 

@@ -153,8 +153,8 @@ absl::StatusOr<std::optional<uid_t>> ClientCredentials::CheckServer(
     return absl::PermissionDeniedError("its MUNGE credential was made for something else");
   }
   if (decoded->uid != geteuid() && decoded->uid != 0) {
-    return absl::PermissionDeniedError(absl::StrCat(
-        "it runs as user ", decoded->uid, ", expected root or our own user, ", geteuid()));
+    return absl::PermissionDeniedError(absl::StrCat("it runs as user ", decoded->uid,
+                                                    ", expected root or this user, ", geteuid()));
   }
   return decoded->uid;
 }

@@ -67,7 +67,7 @@ absl::StatusOr<std::string> ReadCredentialFile(const std::string& what, const st
                                      info.st_mode & 07777, path));
     }
     if (info.st_uid != geteuid() && info.st_uid != 0) {
-      return refused(absl::StrCat("it belongs to user ", info.st_uid, ", who knows what is in it"));
+      return refused(absl::StrCat("it belongs to user ", info.st_uid, ", who can read it"));
     }
   }
   if (info.st_size > kMaxBytes) return refused("it is larger than 1 MiB");

@@ -194,8 +194,9 @@ void AgentSession::OnReadDone(bool ok) {
       handler_(RendezvousClient::Received{std::move(message->header), std::move(message->message)});
     } else {
       const std::lock_guard lock(mutex_);
-      Fail({absl::StrCat("the rendezvous at ", options_.endpoint,
-                         " sent what this version does not accept: ", message.status().message())});
+      Fail({absl::StrCat(
+          "the rendezvous at ", options_.endpoint,
+          " sent a message that this version refuses: ", message.status().message())});
     }
     const std::lock_guard lock(mutex_);
     StartRead(&incoming_);

@@ -31,7 +31,7 @@ absl::Status FromGrpc(const std::string& endpoint, const grpc::Status& status) {
       }
       if (const auto trouble = TlsTrouble(text)) {
         return absl::UnavailableError(
-            absl::StrCat("no trust between us and the rendezvous at ", endpoint, ": ", *trouble));
+            absl::StrCat("no trusted connection to the rendezvous at ", endpoint, ": ", *trouble));
       }
       return absl::UnavailableError(absl::StrCat(
           "cannot reach the rendezvous at ", endpoint, " (--rdzv-endpoint): ", RootOfError(text),

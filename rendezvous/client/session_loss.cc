@@ -40,7 +40,7 @@ void ExplainUnavailable(const SessionFacts& facts, const std::string& text,
   }
   lost->refused = IsConnectionRefused(text);
   if (const auto trouble = TlsTrouble(text)) {
-    lost->reason = absl::StrCat("no trust between us and ", there, ": ", *trouble);
+    lost->reason = absl::StrCat("no trusted connection to ", there, ": ", *trouble);
     lost->denied = !facts.tries_another;
   } else if (closed && IsOverOurCertificate(facts, text)) {
     lost->reason = absl::StrCat(there,
@@ -71,17 +71,17 @@ RendezvousClient::Lost ExplainLoss(const SessionFacts& facts, const grpc::Status
       lost.reason = absl::StrCat(there, " ended the session");
       break;
     case grpc::StatusCode::PERMISSION_DENIED:
-      lost.reason = absl::StrCat(there, " refuses us: ", text);
+      lost.reason = absl::StrCat(there, " refuses this agent: ", text);
       lost.denied = true;
       break;
     case grpc::StatusCode::UNAUTHENTICATED:
-      lost.reason = absl::StrCat(there, " refuses us: ", text);
+      lost.reason = absl::StrCat(there, " refuses this agent: ", text);
       // If the rendezvous has proven that it knows the secret, only the challenge can be wrong: too
       // late, or from before a restart of the rendezvous.
       lost.denied = !facts.genuine;
       break;
     case grpc::StatusCode::FAILED_PRECONDITION:
-      lost.reason = absl::StrCat(there, " cannot tell who we are: ", text);
+      lost.reason = absl::StrCat(there, " cannot authenticate this agent: ", text);
       lost.denied = lost.denied_everywhere = true;
       break;
     case grpc::StatusCode::UNAVAILABLE:

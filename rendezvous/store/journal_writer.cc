@@ -91,7 +91,7 @@ void JournalWriter::Add(const Store::Batch& batch) {
 absl::Status JournalWriter::CheckLock() const {
   if (!lock_->IsReplaced()) return absl::OkStatus();
   return absl::AbortedError(absl::StrCat(
-      options_.directory, " belongs to another rendezvous by now: its lock is not ours"));
+      options_.directory, " now belongs to another rendezvous: its lock was replaced"));
 }
 
 absl::Status JournalWriter::Write() {

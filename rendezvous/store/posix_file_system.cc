@@ -125,9 +125,9 @@ absl::StatusOr<std::unique_ptr<DirectoryLock>> PosixFileSystem::Lock(const std::
     if (fd.get() < 0) return Failed("open", path);
     if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
       if (errno != EWOULDBLOCK) return Failed("lock", path);
-      return absl::AlreadyExistsError(
-          absl::StrCat(directory, " is in use by another rendezvous", OwnerOf(fd.get()),
-                       ": stop that one, or give this one another folder"));
+      return absl::AlreadyExistsError(absl::StrCat(directory, " is in use by another rendezvous",
+                                                   OwnerOf(fd.get()),
+                                                   ": stop that process, or use another folder"));
     }
     // The last owner may have removed the file after it was opened here. Then this lock protects
     // nothing.

@@ -54,7 +54,7 @@ struct TlsWatch::State {
     if (why == trouble && !told) {
       told = true;
       log(false, absl::StrCat("the TLS files have changed, and cannot be used: ", why,
-                              "; the ones from before count on"));
+                              "; the old ones stay in use"));
     }
     trouble = why;
   }

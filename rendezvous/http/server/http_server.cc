@@ -237,7 +237,7 @@ std::shared_ptr<TlsContext> HttpServer::Core::CurrentTls() {
     tls_context_ = *std::move(context);
   } else if (site_.options.log) {
     site_.options.log(
-        absl::StrCat("http: ", context.status().message(), "; the one before goes on"));
+        absl::StrCat("http: ", context.status().message(), "; the old certificate stays in use"));
   }
   return tls_context_;
 }

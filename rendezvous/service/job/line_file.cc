@@ -135,7 +135,7 @@ void LineFile::State::OpenAnew() {
   if (fresh.valid()) {
     fd = std::move(fresh);
   } else {
-    options.log(absl::StrCat("cannot open ", options.path, " anew, the old file goes on: ",
+    options.log(absl::StrCat("cannot open ", options.path, " again, the old file stays in use: ",
                              std::generic_category().message(errno)));
   }
 }

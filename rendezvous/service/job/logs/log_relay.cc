@@ -106,9 +106,9 @@ absl::Status LogRelay::Choose(Reading& reading, Generation generation) {
     for (int rank = 0; rank < *world_size; ++rank) ranks.push_back(Rank{rank});
   }
   if (ranks.empty() || ranks.size() > kMaxLogRanks) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the logs of at most ", kMaxLogRanks, " ranks can be read at once; ", name,
-                     " has ", *world_size, ": name those that you want (--rank)"));
+    return absl::InvalidArgumentError(absl::StrCat("the logs of at most ", kMaxLogRanks,
+                                                   " ranks can be read at once; ", name, " has ",
+                                                   *world_size, ": choose some with --rank"));
   }
   for (const Rank rank : ranks) {
     if (rank.value < 0 || rank.value >= *world_size) {
@@ -143,7 +143,7 @@ void LogRelay::GoOn(LogReadId id) {
 
 void LogRelay::Open(LogReadId id, Reading& reading, const LogSource& source) {
   const auto place = reading.job->log_places.Find(source.generation, source.rank);
-  if (!place) return reading.reader->OnSourceEnd(source, "nobody knows where it ran");
+  if (!place) return reading.reader->OnSourceEnd(source, "its node is not known");
   std::set<LogReadingId>& at_agent = at_agents_[place->agent_id.value];
   if (at_agent.size() >= kMaxLogReadings) {
     return reading.reader->OnSourceEnd(
