@@ -6,7 +6,7 @@ import sys
 
 
 class _Finder:
-    """Waits for the module to be imported, and is gone then."""
+    """Waits for the import of the module, then removes itself."""
 
     def __init__(self, name, call, give_up):
         self._name = name

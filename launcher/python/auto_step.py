@@ -30,7 +30,7 @@ def _give_up(error):
 
 
 def _tell_that_no_steps_come():
-    """ddprun expects steps from the start of the process on, and would take it for hung."""
+    """ddprun expects steps from the start of the process on, and would otherwise report a hang."""
     import os
     import socket
 
@@ -62,7 +62,7 @@ _after_step._torchdynamo_disable = True  # torch.compile must not trace it
 
 
 def _wrap_steps_of(optimizer_class):
-    """torch 1.13: each class's `step` is wrapped by this method, when its first object is made."""
+    """torch 1.13: this method wraps each class's `step` when its first object is made."""
     prepare = optimizer_class._hook_for_profile
 
     def _hook_for_profile(self):
@@ -93,8 +93,8 @@ def _wrapped(step):
 
 
 def _stepped(optimizer):
-    """Counts the steps of the optimizer that makes most. One that comes later, or that has paused,
-    goes on from the training's number as soon as it makes two steps in a row."""
+    """Counts the steps of the optimizer with the most steps. One that starts later, or has
+    paused, continues from the training's number once it makes two steps in a row."""
     global _off, _tallies, _last, _count, _tell
     try:
         import weakref
@@ -118,7 +118,8 @@ def _stepped(optimizer):
 
 
 def _teller():
-    """The module `ddprun` that the program uses, where it is ours; else one of our own."""
+    """The module `ddprun` that the program uses, if it is ddprun's own; otherwise a separate
+    copy."""
     import importlib.util
     import os
 

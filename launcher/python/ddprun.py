@@ -1,4 +1,4 @@
-"""Tells ddprun how this training gets on: the step that it has finished, and what it is doing.
+"""Reports the progress of a training to ddprun: finished steps, and phases such as evaluation.
 
     import ddprun
 
@@ -9,20 +9,20 @@
             with ddprun.phase("eval"):
                 evaluate()
 
-What is told is shown by `ddprun status`, and by it ddprun notices a training that hangs. The import
-tells that steps will come, so a hang before the first step is noticed too. Without ddprun every call
-does nothing, so a script can call this always.
+`ddprun status` shows the reports, and ddprun uses them to detect a hang. The import announces
+that steps will come, so a hang before the first step is detected, too. Without ddprun every call
+does nothing, so a script can always call.
 
-No call waits for anything, and none raises because of ddprun: where ddprun is gone, calls do
-nothing. They raise TypeError and ValueError for wrong arguments only, with ddprun and without. Any
-thread may call. Only the worker itself speaks: forked processes, children of `multiprocessing`
+No call waits for anything, and none raises because of ddprun: if ddprun is gone, calls do
+nothing. Wrong arguments raise TypeError or ValueError, with and without ddprun. Any thread may
+call. Only the worker process itself reports. Forked processes, children of `multiprocessing`
 (such as the workers of a DataLoader) and programs that the worker starts are silent.
 
-`ddprun.Checkpointer` keeps the states of a training, so that it survives all of this, and
-`ddprun.DistributedSampler` goes on in the middle of an epoch: see their texts. They need torch and the
-package `_ddprun_state` beside this file, which are imported where one of them is used.
+`ddprun.Checkpointer` saves and restores the states of a training. `ddprun.DistributedSampler`
+can continue in the middle of an epoch. Their docstrings say more. Both need torch and the
+package `_ddprun_state` beside this file; these are imported at the first use.
 
-Python 3.8 or newer; else nothing but the standard library.
+Requires Python 3.8 or newer and only the standard library.
 """
 import atexit
 import contextlib
@@ -68,7 +68,7 @@ _STACK_SIGNAL = 61  # worker/contract/own_stacks.h
 
 
 class _Agent:
-    """The way to the agent of this node. No method waits or raises; any thread may call."""
+    """The connection to this node's agent. No method waits or raises; any thread may call."""
 
     def __init__(self, silent=False):
         # Reentrant: a signal handler may call while its thread holds it.
@@ -87,7 +87,7 @@ class _Agent:
         self.thread = None
 
     def speaks(self):
-        """Whether this process may speak, as far as is known."""
+        """Whether this process may report, as far as known."""
         if self.silent:
             return False
         if self.path is None:
@@ -99,7 +99,7 @@ class _Agent:
         return not self.silent
 
     def tell(self, step=None, phase=None, tells=False):
-        """Sends what is given, or has it sent a moment later."""
+        """Sends the given values, now or a moment later."""
         if not self.speaks():
             return
         with self.lock:
@@ -117,7 +117,7 @@ class _Agent:
                 self.send_later()
 
     def say(self, packet):
-        """Sends a packet whatever the limits are."""
+        """Sends a packet regardless of the rate limit."""
         if not self.speaks():
             return
         with self.lock:
@@ -126,7 +126,7 @@ class _Agent:
                 self.send_later()
 
     def hear(self):
-        """Takes what the agent has sent."""
+        """Receives the agent's messages."""
         with self.lock:
             while self.socket is not None:
                 try:
@@ -138,7 +138,7 @@ class _Agent:
                 self.save_requests += packet.split(b"\n").count(b"SAVE=1")
 
     def send(self):
-        """Sends what is to be sent. False: not now."""
+        """Sends all pending messages. False: not possible now."""
         lines = []
         if self.tells:
             lines.append(b"TELLS=1")
@@ -228,7 +228,7 @@ def _connect(path):
 
 
 def _path_for_this_process():
-    """Of the agent's socket, where this process is the one that speaks; else None."""
+    """The path of the agent's socket if this process is the one that reports; else None."""
     path = os.environ.get("DDPRUN_CONTROL_SOCKET")
     if not path:
         return None
@@ -244,9 +244,9 @@ def _path_for_this_process():
 
 
 def _write_stacks_on_signal():
-    """For an agent that may not trace this process: on signal 61, unless the program handles it,
+    """For an agent that may not trace this process. On signal 61, unless the program handles it,
     faulthandler writes the Python frames of all threads to a memfd, which the agent finds by its
-    name. Where the agent has started this interpreter, sitecustomize has done that."""
+    name. If the agent has started this interpreter, sitecustomize has set this up already."""
     if hasattr(sys, "_ddprun_stacks"):
         return
     try:
@@ -273,7 +273,7 @@ _steps_are_told = False  # the program calls step()
 
 
 def _silence():
-    """In a forked process: its parent speaks."""
+    """Runs in a forked process, which stays silent: its parent reports."""
     global _agent
     inherited = _agent
     _agent = _Agent(silent=True)
@@ -285,20 +285,20 @@ atexit.register(lambda: _agent.send_at_exit())
 
 
 def enabled():
-    """Whether what this process tells reaches an agent of ddprun, as far as is known: it runs under
-    ddprun, it is the process that speaks, and the agent was not lost."""
+    """Whether reports of this process reach an agent of ddprun, as far as known: it runs under
+    ddprun, it is the process that reports, and the agent was not lost."""
     return _agent.speaks()
 
 
 def step(n):
-    """Tells that step `n` of the training is finished.
+    """Reports that step `n` of the training is finished.
 
-    `n`: an integer from 0 on, or what can be one without loss, such as a NumPy integer. A training
-    that goes on from a checkpoint goes on counting from there. Call it once for each step; it costs
-    a few microseconds. More than 1,000 a second are not all sent; the last one always is, within
-    some milliseconds.
+    `n`: an integer from 0 on, or a value that converts to one without loss, such as a NumPy
+    integer. A training that continues from a checkpoint continues the count from there. Call it
+    once for each step; it costs a few microseconds. If there are more than 1,000 calls per
+    second, not all are sent; the last one always is, within some milliseconds.
 
-    Raises TypeError where `n` is no integer, ValueError where it is negative or above 2**63 - 1.
+    Raises TypeError if `n` is not an integer, ValueError if it is negative or above 2**63 - 1.
     """
     global _steps_are_told
     n = operator.index(n)
@@ -309,8 +309,8 @@ def step(n):
 
 
 class phase(contextlib.ContextDecorator):
-    """Tells what the training is doing while the body of a `with` runs, or the function that it
-    decorates. Afterwards the phase that was before is told again; outside of all it is `train`.
+    """Reports what the training does while the body of a `with`, or a decorated function, runs.
+    Afterwards the previous phase is reported again; outside all phases it is `train`.
 
         with ddprun.phase("eval"):
             evaluate()
@@ -318,12 +318,12 @@ class phase(contextlib.ContextDecorator):
         @ddprun.phase("save")
         def save(): ...
 
-    Name what takes longer than a step, or another time: evaluation, saving, loading of data. How
-    long a training may be without a step is learnt for each name apart. Names that a job uses again
-    and again should be few.
+    Name the parts that take longer than a step, or a different time: evaluation, saving, loading
+    of data. ddprun learns for each name how long a training may go without a step. A job should
+    use few different names.
 
-    `name`: 1 to 64 bytes of printable text. Raises ValueError for any other, and for init, restore
-    and first_step, which ddprun's C++ library uses; TypeError where it is no str.
+    `name`: 1 to 64 bytes of printable text. Raises ValueError for any other text, and for init,
+    restore and first_step, which ddprun's C++ library uses; TypeError if it is not a str.
     """
 
     def __init__(self, name):
@@ -370,7 +370,7 @@ def _tell_step(n):
 
 
 def _say(key, value):
-    """For a Checkpointer: one line."""
+    """Sends one line for a Checkpointer."""
     _agent.say(("%s=%s" % (key, value)).replace("\n", " ").encode())
 
 
@@ -380,7 +380,7 @@ def _save_requests():
 
 
 def _tell_library_phase(name):
-    """One of _TAKEN, until the next phase or step."""
+    """Reports a phase of _TAKEN, until the next phase or step."""
     global _told
     with _agent.lock:
         _told = name
@@ -404,7 +404,7 @@ def __getattr__(name):
 
 
 def _auto_step(n):
-    """For --auto-step. False: the program tells its steps itself."""
+    """For --auto-step. False: the program reports its steps itself."""
     if _steps_are_told:
         return False
     _tell_step(n)
@@ -412,7 +412,8 @@ def _auto_step(n):
 
 
 def _begin():
-    """Tells that steps will come. A warm standby is no worker yet: fork_server.py calls this later."""
+    """Announces that steps will come. A warm standby is not a worker yet: fork_server.py calls
+    this later."""
     if os.environ.get("DDPRUN_STANDBY") != "1":
         _agent.tell(tells=True)
 

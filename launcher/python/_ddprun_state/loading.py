@@ -1,4 +1,4 @@
-"""Puts the newest state that may be loaded into the parts of a training, on all ranks."""
+"""Loads the newest valid state into the parts of a training, on all ranks."""
 import collections
 
 import torch
@@ -24,8 +24,8 @@ class Loader:
         self._rejected = []  # states that were found but could not be loaded
 
     def load(self, parts, saved_steps):
-        """A collective. Returns a Found, or None where there is no state. `saved_steps`: the steps that
-        this process has itself written to files. Raises StateUnreadableError."""
+        """A collective. Returns a Found, or None if there is no state. `saved_steps`: the steps
+        that this process itself has saved to files. Raises StateUnreadableError."""
         self._rejected = []
         where = WhereToLook([self._directory] if self._directory else [],
                             plan.state_timeout_s(self._environ), self._run)
@@ -101,7 +101,7 @@ class Loader:
                 search.set_aside(str(fault))
 
     def _refuse_to_begin_anew(self, order):
-        """Raises: there is a state, and it is not to be forgotten in silence."""
+        """Raises: a state exists, and must not be ignored silently."""
         text = "there are checkpoints, and none of them can be loaded"
         if order and not order.from_the_start:
             text = ("the state of step %d, with which all ranks were to begin, cannot be loaded, and "
@@ -116,7 +116,7 @@ class Loader:
 
 
 def _plan(parts, path, metadata, tensors):
-    """The Restore, and where the bytes go. Raises CheckpointError."""
+    """Returns the Restore and the places of the bytes. Raises CheckpointError."""
     try:
         missing = [key for key in _PLACE if key not in metadata]
         if missing:

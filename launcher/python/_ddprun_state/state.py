@@ -1,9 +1,9 @@
-"""The place in a training that a state stands for."""
+"""The place in a training to which a state belongs."""
 import json
 
 
 class State:
-    """The place in the training that a state stands for."""
+    """The place in the training to which a state belongs."""
 
     def __init__(self, step=0, epoch=0, batch=0, user=None, world_size=0, path=""):
         self.step = step  # optimizer steps finished, in the whole training
