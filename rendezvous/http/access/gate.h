@@ -4,8 +4,9 @@
 // The code opens one session, within a minute. How a session's secret travels depends on the
 // connection:
 //
-//     off loopback, over TLS    a cookie __Host-ddprun: not for scripts, other sites or other hosts;
-//                               actions must also show the CSRF token
+//     off loopback, over TLS    a cookie __Host-ddprun, which the browser hides from scripts and
+//                               sends to no other site or host; actions must also show the CSRF
+//                               token
 //     on loopback               Authorization: Bearer. Browsers send a loopback cookie to every
 //                               port of the host
 //

@@ -25,7 +25,7 @@
 
 namespace ddprun {
 
-// for all jobs together
+// At once, for all jobs together.
 inline constexpr std::size_t kMaxLogReaders = 128;
 inline constexpr std::size_t kMaxUnreadLogBytes = 256 << 10;  // of one request
 
