@@ -207,7 +207,7 @@ class RunOptions {
   }
 
   // Decides who starts the rendezvous and, in static mode, which rank this node asks for. As under
-  // torchrun, --node-rank or --master-addr without a backend mean the static backend.
+  // torchrun, a node rank or a master without a named backend means static mode.
   void ResolveBackend() {
     RendezvousConfig& rendezvous = draft_.config.rendezvous;
     JobSpec& spec = draft_.config.spec;
