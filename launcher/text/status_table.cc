@@ -187,8 +187,8 @@ void AddLeadership(const Json& json, std::string* out) {
                     "their leases\n");
   } else {
     absl::StrAppend(out, "it leads at ", Text(leadership.at("leader")), ", term ",
-                    Text(leadership.at("term")), "; without etcd it goes on for ", Age(valid_ms),
-                    "\n");
+                    Text(leadership.at("term")), "; without etcd it leads for another ",
+                    Age(valid_ms), "\n");
   }
 }
 

@@ -185,8 +185,8 @@ Authenticator::Refusal Authenticator::CheckProof(const v1::AuthProof& proof, con
   if (!IsOurs(proof.server_certificate())) {
     return {refusal::kRelayed,
             absl::UnauthenticatedError(
-                "the proof was made for a connection to somebody with another certificate, who "
-                "passes your messages on")};
+                "the proof was made for another server's certificate: somebody in between relays "
+                "the messages")};
   }
   // Last, so that only callers who know the secret use memory of this server.
   if (absl::Status status = challenges_.Use(proof.server_nonce(), now); !status.ok()) {

@@ -22,7 +22,7 @@ absl::Status CheckClientOptions(const CredentialOptions& options) {
   }
   if (options.tls() && options.tls_ca.empty()) {
     return absl::InvalidArgumentError(
-        "--tls-cert and --tls-key also need --tls-ca, which says whose certificates to trust");
+        "--tls-cert and --tls-key also need --tls-ca, the authority to trust");
   }
   if (options.tls_cert.empty() != options.tls_key.empty()) {
     return absl::InvalidArgumentError("--tls-cert and --tls-key belong together");
@@ -87,7 +87,7 @@ bool ClientCredentials::Outdated() const {
 std::string ClientCredentials::WhyUnknown() const {
   if (token_path_.empty()) {
     const std::string name = token_->name == "token" ? "" : absl::StrCat(" named ", token_->name);
-    return absl::StrCat("it does not know our token", name,
+    return absl::StrCat("it does not know this token", name,
                         ": is the token file the same on both sides?");
   }
   if (found_) {
@@ -183,8 +183,8 @@ absl::StatusOr<std::string> ClientCredentials::Prove(const v1::HandshakeRequest&
                           : std::find(shown.begin(), shown.end(), certificate) != shown.end();
   if (!saw_it) {
     return absl::PermissionDeniedError(
-        "it is genuine, but not who has shown the certificate of this connection: somebody in "
-        "between passes our messages on");
+        "the certificate of this connection is another server's: somebody in between relays the "
+        "messages");
   }
   exchange.certificates = certificate;
   v1::AuthProof proof;

@@ -44,8 +44,9 @@ void ExplainUnavailable(const SessionFacts& facts, const std::string& text,
     lost->denied = !facts.tries_another;
   } else if (closed && IsOverOurCertificate(facts, text)) {
     lost->reason = absl::StrCat(there,
-                                " closes the connection after TLS: our certificate (--tls-cert) is "
-                                "missing, has expired, or is not of the authority that it trusts");
+                                " closes the connection after TLS: the certificate of this side "
+                                "(--tls-cert) is missing, has expired, or is from an authority "
+                                "that it does not trust");
     lost->closed_after_tls = true;
   } else {
     lost->reason = absl::StrCat("cannot reach ", there, ": ", RootOfError(text),

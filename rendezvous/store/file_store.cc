@@ -179,7 +179,7 @@ Store::Outcome FileStore::State::WriteUntilClear(const std::vector<Done>& dones)
 void FileStore::State::Compact() {
   const absl::Status status = writer->Compact();
   if (!status.ok() && !compaction_fails) {
-    LogLine(absl::StrCat("cannot compact the journal, which goes on growing: ", status.message()));
+    LogLine(absl::StrCat("cannot compact the journal, which keeps growing: ", status.message()));
   } else if (status.ok() && compaction_fails) {
     LogLine(absl::StrCat(writer->path(), ": compacted at last"));
   }

@@ -227,7 +227,7 @@ class OperatorOptions {
     command_.follow = reading_.IsOn("follow");
     command_.trace = reading_.IsOn("trace");
     if (command_.trace && command_.follow) {
-      errors_.push_back("--trace is of what has happened: it cannot be given with --follow");
+      errors_.push_back("--trace shows past events: it cannot be given with --follow");
     }
     if (!errors_.empty()) return UsageError(errors_);
     command_.save = reading_.IsOn("save");

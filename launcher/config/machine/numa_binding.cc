@@ -95,8 +95,8 @@ absl::StatusOr<std::vector<int>> NodesOfGpus(const std::string& mode, const std:
   for (const auto& owner : visible.owners) {
     if (!owner && all.size() > 1) {
       return Unable(mode,
-                    absl::StrCat("the driver does not tell which GPU entry ", nodes.size() + 1,
-                                 " of CUDA_VISIBLE_DEVICES belongs to; list GPUs by number"));
+                    absl::StrCat("the driver does not report the GPU of entry ", nodes.size() + 1,
+                                 " of CUDA_VISIBLE_DEVICES; list GPUs by number"));
     }
     nodes.push_back(owner ? gpus[*owner].numa_node : *all.begin());
   }

@@ -230,7 +230,7 @@ void RunGuardian(UniqueFd socket, int fence, pid_t agent, const GuardianOptions&
   TryToSay(absl::StrCat(
       "ddprun: the agent (pid ", agent, ") was killed; ",
       left.empty()
-          ? absl::StrCat("its ", workers, " workers and what they started are ended")
+          ? absl::StrCat("its ", workers, " workers and all their processes were killed")
           : absl::StrCat("these processes could not be ended: ", absl::StrJoin(left, ", ")),
       "\n"));
   ::_exit(0);

@@ -43,8 +43,8 @@ struct TlsWatch::State {
       if (!*taken_up) return;
       const std::string until = identity->current()->until;
       log(true,
-          absl::StrCat("the TLS files have changed: they count for every new connection",
-                       until.empty() ? "" : absl::StrCat("; our certificate ends on ", until)));
+          absl::StrCat("the TLS files have changed: new connections use them",
+                       until.empty() ? "" : absl::StrCat("; the certificate expires on ", until)));
       return;
     }
     // Files that are replaced one after the other do not match for a moment. So an error is logged

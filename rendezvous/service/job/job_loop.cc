@@ -144,8 +144,8 @@ void JobLoop::Handle(Message& event) {
   }
   if (event.header.job != session->job->name || event.header.agent_id != session->agent_id) {
     Refuse(event.stream, refusal::kMalformed,
-           absl::InvalidArgumentError("Header.job and Header.incarnation must stay what they were "
-                                      "in the Join of the session"));
+           absl::InvalidArgumentError("Header.job and Header.incarnation must be the same in all "
+                                      "messages of a session"));
     return;
   }
   if (auto* const piece = std::get_if<LogPiece>(&event.message)) {
