@@ -84,9 +84,9 @@ class RestartGovernor {
   };
 
   // Only a crash loop is delayed: a worker ended by its own doing (MadeByWorker) soon after the
-  // start, and no rank had got further than in earlier generations. The first restart is immediate.
-  // With each crash in a row the delay doubles, from kFirstDelay to kMaxDelay, times a random
-  // factor of 1/2 to 1.
+  // start, no rank got further than in earlier generations, and no node has a newer state. The
+  // first restart is immediate. With each crash in a row the delay doubles, from kFirstDelay to
+  // kMaxDelay, times a random factor from 1/2 to 1.
   static constexpr Duration kFirstDelay = std::chrono::milliseconds(100);
   static constexpr Duration kMaxDelay = std::chrono::seconds(60);
   // A job that has reported steps is given up after this many crashes in a row without a step.

@@ -46,10 +46,10 @@ struct Stay {
   bool taken_in = false;     // the others were stopped to take it in; false once its workers start
 };
 
-// The states of the training that a node holds, as its agent told last.
+// The states that a node holds, by its agent's last report.
 struct Holdings {
   std::vector<SavedState> states{};
-  bool pending = false;   // the answer of its disk is awaited
+  bool pending = false;   // its disk has not answered yet
   bool answered = false;  // its disk has answered since the agent joined
   bool has_worked =
       false;  // set by Roster: workers of the job have run here since the agent joined
@@ -58,7 +58,8 @@ struct Holdings {
   LookId asked;   // of the newest LookAgain in this session
 };
 
-// What the workers of a node have told in a generation. Roster::AssignRanks replaces it whole.
+// What the workers of a node have reported in a generation. Roster::AssignRanks() replaces it
+// whole.
 struct ToldByWorkers {
   std::set<LocalRank> succeeded{};     // exited with 0
   std::set<LocalRank> ended{};         // exited, with any result
