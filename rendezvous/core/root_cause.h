@@ -1,4 +1,4 @@
-// Which of the reported failures ended a generation: its root cause.
+// Which of the reported failures is the root cause of a generation's end.
 //
 // When one worker dies, the collectives of its peers fail within milliseconds, and the peers end
 // too. Clocks cannot tell which worker was first: the clocks of nodes differ by more. So each
