@@ -29,7 +29,7 @@ c10::Device ChooseDevice(const std::string& wanted, const std::string& backend,
 // Throws BindError on rank 0, CollectiveError on other ranks.
 c10::intrusive_ptr<c10d::Store> MakeStore(const LaunchEnvironment& env, const Options& options);
 
-// One group can use NCCL for GPU tensors and Gloo for CPU tensors. False in 1.13.
+// True if one group can use NCCL for GPU tensors and Gloo for CPU tensors. False in 1.13.
 bool GroupsCarryBoth();
 
 // The interface for Gloo: GLOO_SOCKET_IFNAME, else the address towards rank 0. Throws ConfigError.
