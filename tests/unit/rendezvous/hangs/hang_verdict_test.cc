@@ -78,8 +78,8 @@ TEST(FindCulpritTest, ARankThatHasNotEnteredTheCollectiveOfTheOthersIsNamed) {
   EXPECT_THAT(FindCulprit(ranks, StackTree()).why, HasSubstr("it is still in all_reduce 9630"));
 }
 
-// Rank 0 waits for rank 2 in a call; the others have gone on to the next call. Seen red when the
-// first rank that is not in the newest call was named.
+// As in a gather: rank 0 waits for rank 2 in a call; the others have gone on to the next call. Seen
+// red when the first rank that is not in the newest call was named.
 TEST(FindCulpritTest, ARankOutsideComesBeforeOneInAnEarlierCall) {
   auto ranks = Ranks(AllReduce(6));
   ranks[0].worker.inside = AllReduce(5);

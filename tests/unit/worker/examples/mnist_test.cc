@@ -1,4 +1,4 @@
-// The example program, with a small part of the shipped data.
+// Tests mnist_ddp, the example program, with a small part of the shipped data.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -65,7 +65,7 @@ std::vector<std::string> Steps(const std::string& folder, int rank) {
 
 class MnistTest : public ::testing::Test {
  protected:
-  // A copy of the shipped data, to be damaged.
+  // A copy of the shipped data, which the test damages.
   std::string CopyOfData(const std::string& name) const {
     fs::copy(kData, folder_ / name);
     return folder_ / name;
@@ -81,7 +81,7 @@ TEST_F(MnistTest, EndsWithTheAccuracy) {
   EXPECT_EQ(ranks[1].out, "");
 }
 
-// 320 images on each rank are 5 steps an epoch: 7 is in the middle of the second.
+// 320 images per rank are 5 steps per epoch: step 7 is in the middle of the second.
 TEST_F(MnistTest, AResumedTrainingEqualsOneThatWasNeverStopped) {
   const std::vector<std::string> common = {"--limit-train", "640", "--epochs", "10"};
   const auto with = [&](std::vector<std::string> flags) {
@@ -174,7 +174,7 @@ TEST_F(MnistTest, AUsageErrorNamesTheFlag) {
     const RankResult rank = Mnist(1, flags)[0];
     EXPECT_EQ(rank.exit_code, 64) << flags[0];
     EXPECT_THAT(rank.err, HasSubstr(flags[0].substr(0, flags[0].find('=')))) << flags[0];
-    EXPECT_LT(rank.err.size(), 120u) << rank.err;  // for a person, not a page of digits
+    EXPECT_LT(rank.err.size(), 120u) << rank.err;  // a short text, not a page of digits
     EXPECT_EQ(rank.out, "");
   }
 }
