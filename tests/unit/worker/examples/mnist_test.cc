@@ -109,7 +109,8 @@ TEST_F(MnistTest, AResumedTrainingEqualsOneThatWasNeverStopped) {
 }
 
 // Three steps of 64 images on each of two ranks leave 256 of 640: two steps of 100 on each. Seen
-// red when the place was counted in batches: it then went back to the last whole one.
+// red when the place was counted in batches: the resumed job then went back to the last whole
+// batch.
 TEST_F(MnistTest, ANewBatchSizeGoesOnWithTheImagesThatAreLeft) {
   const std::vector<std::string> common = {
       "--limit-train",         "640",        "--epochs", "2", "--checkpoint-dir",
