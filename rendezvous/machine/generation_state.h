@@ -25,7 +25,7 @@ namespace ddprun {
 // What happens when the generation ends: requested by an operator, a scheduler, a joining node, or
 // a worker that needs another store.
 struct Plan {
-  bool stop = false;  // the job; else it forms anew
+  bool stop = false;  // stop the job; else the group forms again
   bool save = false;  // a checkpoint is wanted first
   bool saved = false;
   bool preempted = false;  // by a scheduler: the job can resume later from any durable state

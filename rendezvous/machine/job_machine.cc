@@ -281,7 +281,7 @@ void JobMachine::EmitFence(Node& node, const Header& header, const Stopped& stop
   out_.Add(Happened{std::move(event)});
 }
 
-// ---- agents that go ----
+// ---- leaving and loss ----
 
 void JobMachine::OnLeave(Node& node, const Leave& leave) {
   const std::string host = node.spec.host;
@@ -354,7 +354,7 @@ void JobMachine::PlanRestore(const StateJudge& judge) {
   generation_.restore = std::move(choice.plan);
 }
 
-// ---- what it says of itself ----
+// ---- status and record ----
 
 JobStatus JobMachine::Status(TimePoint now, StatusDetail detail) const {
   JobView view = View();

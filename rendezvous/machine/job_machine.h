@@ -109,7 +109,7 @@ class JobMachine {
  private:
   enum class HowLost { kSilent, kKilled, kLeft };
 
-  // ---- what agents say ----
+  // ---- messages of agents ----
   void OnReceived(const Received& received);
   void OnReceivedAfterTheEnd(const Received& received);
   void OnMemberMessage(Node& node, const Received& received);
@@ -123,7 +123,7 @@ class JobMachine {
   // Counts the failed checkpoints that a node reports.
   void TakeFailures(const Node& node, const FailedCheckpoints& failed);
 
-  // ---- who joins: job_machine_join.cc ----
+  // ---- joining: job_machine_join.cc ----
   void OnJoin(const Header& header, const Join& join);
   void OnRejoin(Node& node, const Header& header, const Join& join);
   void OnIneligible(const Header& header, const Join& join);
@@ -134,7 +134,7 @@ class JobMachine {
   void RefuseSecond(const Node& first, Node& second);
   void WarnIfArgumentsDiffer(const Node& first, const Node& added);
 
-  // ---- who goes ----
+  // ---- leaving and loss ----
   void OnLeave(Node& node, const Leave& leave);
   void OnStreamBroken(const StreamBroken& broken);
   void OnAgentGone(const AgentGone& gone);
@@ -149,7 +149,7 @@ class JobMachine {
   // Remembers the loss for the texts of waiting agents.
   void NoteLost(const std::string& host, const std::string& why);
 
-  // ---- what operators and schedulers ask for: job_machine_operators.cc ----
+  // ---- requests of operators and schedulers: job_machine_operators.cc ----
   void OnStopAsked(const StopAsked& asked);
   void OnDrainAsked(const DrainAsked& asked);
   void OnStacksAsked(const StacksAsked& asked);
@@ -162,7 +162,7 @@ class JobMachine {
   void RemoveMarkedNodes(bool saved);
   void Remove(Node& node, bool saved);
 
-  // ---- what time does: job_machine_time.cc ----
+  // ---- timed work: job_machine_time.cc ----
   void OnTick();
   // Tells waiting agents what they wait for.
   void ReportWait();
@@ -171,7 +171,7 @@ class JobMachine {
   void ConcludeStacks();
   void OnStacksJudged(const StacksJudged& judged);
 
-  // ---- from one state to the next: job_machine_transitions.cc ----
+  // ---- transitions: job_machine_transitions.cc ----
   // Takes the transition whose condition holds now.
   void Advance();
   void AdvanceGathering();

@@ -27,7 +27,7 @@ void JobMachine::OnJoin(const Header& header, const Join& join) {
     return;
   }
   if (life_.spec && roster_.empty() && !WhyJobDiffers(*life_.spec, join.job).empty()) {
-    // No node is left, and the job was begun anew with other settings.
+    // No node is left, and the job was started again with other settings.
     Supersede(life_.requeue_number);
   }
   std::string why_refused = WhyJoinIsRefused(View(), options_.max_agents, join);

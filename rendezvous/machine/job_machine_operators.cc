@@ -145,7 +145,7 @@ void JobMachine::OnPreempted(Node& node, const Preempted& preempted) {
   }
 }
 
-// ---- the plan that follows ----
+// ---- plans ----
 
 void JobMachine::StartPlan(Plan plan) {
   AddToPlan(std::move(plan));

@@ -22,7 +22,7 @@ namespace ddprun {
 
 // How far an agent is in the current generation.
 enum class Phase {
-  kWaiting,       // joined, or its workers have stopped: free to be assigned; no worker of it runs
+  kWaiting,       // joined, or its workers have stopped: none runs, and it can be assigned
   kAssigned,      // got its assignment
   kAcknowledged,  // answered it
   kStarted,       // was told to start; its workers may run
@@ -33,7 +33,7 @@ struct HeldBack {
   std::optional<TimePoint> until;  // LateAdmission
   std::string why;                 // the reason of `until`, for people
   StuckProcesses stuck;            // processes that SIGKILL has not ended, until they are gone
-  TimePoint stuck_told_at;         // when the agent last told of `stuck`
+  TimePoint stuck_told_at;         // when the agent last reported `stuck`
 
   bool is_stuck() const { return !stuck.processes.empty(); }
   bool any() const { return until.has_value() || is_stuck(); }

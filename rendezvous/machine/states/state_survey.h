@@ -29,7 +29,7 @@ class StateSurvey {
   StateSurvey(const StateSurvey&) = delete;
   StateSurvey& operator=(const StateSurvey&) = delete;
 
-  // ---- what a node says that it holds ----
+  // ---- reports of states ----
   void Take(Node& node, const Join& join);
   void Take(Node& node, const Stopped& stopped);
   void Take(Node& node, const HeldStates& held, const StateJudge& judge);

@@ -14,7 +14,7 @@
 //   user             a JSON object: State::user
 //   xxh3             a JSON object: XXH3-64 of each tensor's bytes, 16 hex digits
 //   ddprun_run       which run of a job made it, 16 hex digits; under ddprun DDPRUN_JOB_RUN_ID
-//   ddprun_descends_from   the runs from whose states that one went on, the nearest first
+//   ddprun_descends_from   the runs from whose states that run continued, nearest first
 //   header_xxh3      XXH3-64 of the header without this entry, as JSON with sorted keys and no
 //                    spaces
 //
@@ -184,9 +184,9 @@ class Checkpointer {
   // A file that cannot be read is not damaged, and may be the newest. EACCES and EPERM throw
   // StateUnreadableError at once, other errors after DDPRUN_STATE_TIMEOUT_MS (2 minutes) of
   // retries. StateUnreadableError is also thrown for a folder that cannot be listed on any node, a
-  // folder with files of which none is whole, and a restore plan that cannot be followed: training
-  // never begins at step 0 although a state exists. The parts may have been written to by then.
-  // With DDPRUN_ANEW=1 (--start-anew) states from before this job are ignored.
+  // folder whose files are all damaged, and a restore plan that cannot be followed: training never
+  // begins at step 0 although a state exists. The parts may have been written to by then. With
+  // DDPRUN_ANEW=1 (--start-anew) states from before this job are ignored.
   //
   // A whole file that does not fit the parts, or lacks the state of a given scheduler or sampler,
   // throws AgreedError: an older file, or none, would lose work silently. A leading `module.` in

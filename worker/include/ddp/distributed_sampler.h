@@ -124,7 +124,7 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
 
   // `used`: samples of the epoch's order that earlier jobs have used.
   void begin(std::size_t dataset_size, std::size_t used);
-  // The effect of set_epoch() on one of them.
+  // The effect of set_epoch() on this sampler.
   void begin_epoch(std::size_t epoch);
 
   // Constant after construction.

@@ -37,7 +37,7 @@ namespace ddp {
 //
 // While training, in a job of two and more ranks, forward() and backward() are collectives:
 //   forward    gathers each rank's mean, variance and count (2 * num_features + 1 doubles), and
-//              normalizes with those of all values of all ranks
+//              normalizes with the mean and variance of all ranks' values
 //   backward   sums two values for each feature over the ranks, if the input needs a gradient.
 //              The gradients of weight and bias are this rank's own part, which
 //              DistributedDataParallel averages with all others

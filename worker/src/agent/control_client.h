@@ -16,8 +16,9 @@
 
 namespace ddp::internal {
 
-// Sends messages to the agent. Send() never throws, blocks, or raises SIGPIPE: training must go on
-// when the agent is slow, gone, or was never there. What cannot be sent at once is dropped.
+// Sends messages to the agent. Send() never throws, blocks, or raises SIGPIPE: training must
+// continue when the agent is slow, gone, or was never there. A message that cannot be sent at once
+// is dropped.
 //
 // Any thread.
 class ControlClient {

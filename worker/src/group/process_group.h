@@ -52,7 +52,8 @@ struct Group {
   // Ends collectives that do not fail by themselves when a rank is lost. Null: all fail by
   // themselves, or none can be ended. May throw and take long.
   std::function<void()> abort;
-  // A collective has failed and nobody was told; null: such a failure ends the process.
+  // Returns true if a collective has failed without an exception; null: such a failure ends the
+  // process.
   std::function<bool()> failed;
   // Call it before the group is destroyed, if nothing has failed; may throw. Null: not needed.
   std::function<void()> leave;

@@ -300,7 +300,7 @@ TEST(CulpritByStacksTest, RanksThatAreNotJudgedAreNotNamed) {
   EXPECT_THAT(FindCulprit(Ranks(), tree).why, HasSubstr("all ranks wait in"));
 }
 
-// ---- ranks that have told nothing ----
+// ---- silent ranks ----
 
 // Four ranks: those in `silent` have reported nothing, the others are in `phase`.
 std::vector<StillRank> RanksBeforeAStep(const std::string& phase, const std::vector<int>& silent) {

@@ -177,7 +177,7 @@ TEST_F(JobMachineHangTest, AHangIsNotCalledWhileANodeIsSilent) {
   EXPECT_THAT(StandStill(2), Contains(HasSubstr("hangs")));
 }
 
-// ---- ranks that have told nothing ----
+// ---- silent ranks ----
 
 // Two nodes with two workers each. No rank has made a step. Ranks in `silent_` have reported
 // nothing; the others are in init().

@@ -381,7 +381,7 @@ TEST_F(SnapshotTest, WithoutRoomTrainingGoesOnAndEachNodeSaysSoOnce) {
   EXPECT_THAT(ranks[2].err, HasSubstr("[rank 2] warning: no snapshots"));
 }
 
-// ---- checkpoints that the agent asks for ----
+// ---- checkpoints requested by the agent ----
 
 // The agent's end of this rank's control socket.
 class Agent {

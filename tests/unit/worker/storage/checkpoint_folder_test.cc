@@ -144,7 +144,7 @@ TEST_F(CheckpointFolderTest, AFileOfANewerFormatIsSkippedAndLeftAlone) {
                                    ": its format version is 9, expected 1. It is left as it is"));
 }
 
-// ---- what cannot be read ----
+// ---- unreadable files ----
 
 using Result = CheckpointSearch::Result;
 

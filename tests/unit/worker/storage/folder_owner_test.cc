@@ -33,7 +33,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// ---- who may have the folder ----
+// ---- JudgeClaim ----
 
 CheckpointOwner Self() {
   CheckpointOwner self{"17", 1, 4};

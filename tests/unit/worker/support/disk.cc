@@ -241,7 +241,7 @@ Files AfterPowerFailure(const Files& before, const std::vector<DiskCall>& calls,
 
 }  // namespace ddp::test
 
-// ---- in front of the C library ----
+// ---- functions that replace those of the C library ----
 
 using ddp::test::DiskCall;
 using Kind = ddp::test::DiskCall::Kind;

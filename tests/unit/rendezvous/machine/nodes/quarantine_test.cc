@@ -157,7 +157,7 @@ TEST(JobMachineQuarantineTest, WhereOthersMayComeTheJobWaitsForThem) {
   EXPECT_EQ(job.machine().state(), JobState::kGathering);
 }
 
-// ---- nodes that say that they must stay out ----
+// ---- unfit nodes ----
 
 void JoinUnfit(JobMachineDriver& job, char agent, std::vector<SavedState> states = {}) {
   Join join{job.spec(), {std::string(1, agent), "10.0.0.9", 2}, 1};
