@@ -94,8 +94,8 @@ class Context {
   // for them, except in libtorch 1.13, whose groups have one backend only.
   bool carries_cpu_tensors() const;
 
-  // The key-value store of all ranks of this generation, for small values. Reserved keys: "peers",
-  // and all that begin with "ddp/", "address/", "joined/" or "gloo/". Never null.
+  // The key-value store of all ranks of this generation, for small values. Keys that
+  // begin with "ddp/" are reserved. Never null.
   c10::intrusive_ptr<c10d::Store> store() const;
 
   // Send messages to the agent over DDPRUN_CONTROL_SOCKET. They never throw and never block.
