@@ -1,7 +1,7 @@
-// Every metric of ddprun: its name, kind, labels and help. The daemon's and the agents' texts are
-// written from this table alone, and docs/metrics.md is compared with it by a test. Pure.
+// Every metric of ddprun: name, kind, labels and help. Daemon and agents write their texts from
+// this table alone, and a test compares docs/metrics.md with it. Pure.
 //
-// Names follow Prometheus: base units, `_total` for what only grows, nothing unbounded in a label.
+// Names follow Prometheus: base units, `_total` for counters, nothing unbounded in a label.
 #ifndef DDPRUN_RENDEZVOUS_METRICS_METRIC_TABLE_H_
 #define DDPRUN_RENDEZVOUS_METRICS_METRIC_TABLE_H_
 
@@ -10,13 +10,13 @@
 namespace ddprun::metrics {
 
 enum class Kind { kCounter, kGauge, kHistogram };
-enum class Place { kDaemon, kAgent };  // whose endpoint has it
+enum class Place { kDaemon, kAgent };  // the endpoint that has the metric
 
 struct Metric {
   std::string_view name;
   Kind kind;
   Place place;
-  std::string_view labels;  // separated by blanks
+  std::string_view labels;  // separated by spaces
   std::string_view help;
 };
 
@@ -174,7 +174,7 @@ inline constexpr Metric kMetrics[] = {
      "Number of the last XID error; 0: none."},
 };
 
-// A metric of the table, found by the compiler: a name that is not there does not compile.
+// A metric of the table, looked up at compile time: an unknown name does not compile.
 class Name {
  public:
   consteval Name(const char* name) : metric_(Find(name)) {}

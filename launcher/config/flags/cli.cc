@@ -62,11 +62,11 @@ Command ParseVersion(const Arguments& arguments, const Host&) {
 
 Command ParseHelp(const Arguments& arguments, const Host& host);
 
-// A word that is a subcommand when it is the very first argument.
+// A subcommand: recognized only as the first argument.
 struct Subcommand {
   absl::string_view name;
-  Command (*parse)(const Arguments&, const Host&);  // what follows the name
-  HelpCommand (*help)();                            // nullptr: it has none
+  Command (*parse)(const Arguments&, const Host&);  // takes the arguments after the name
+  HelpCommand (*help)();                            // nullptr: no help
 };
 
 constexpr Subcommand kSubcommands[] = {
