@@ -31,6 +31,10 @@ void AddStates(const std::vector<JobStatus>& jobs, MetricWriter* writer) {
       writer->Add(Of(job).With("state", ToString(state)), job.state == state ? 1 : 0);
     }
   }
+  writer->Begin("ddprun_job_outcome");
+  for (const JobStatus& job : jobs) {
+    if (job.finished) writer->Add(Of(job).With("outcome", ToString(job.finished->outcome)), 1);
+  }
   AddEach("ddprun_job_state_seconds", jobs, writer, [](const auto& job) { return job.since; });
   AddEach("ddprun_job_generation", jobs, writer,
           [](const auto& job) { return job.generation.value; });

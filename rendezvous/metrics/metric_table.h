@@ -63,6 +63,8 @@ inline constexpr Metric kMetrics[] = {
     // ---- a job ----
     {"ddprun_job_state", Kind::kGauge, Place::kDaemon, "job state",
      "1 for the state that the job is in, 0 for the others."},
+    {"ddprun_job_outcome", Kind::kGauge, Place::kDaemon, "job outcome",
+     "1, with how the job ended. Only of jobs that have ended."},
     {"ddprun_job_state_seconds", Kind::kGauge, Place::kDaemon, "job", "Time in this state."},
     {"ddprun_job_generation", Kind::kGauge, Place::kDaemon, "job",
      "Generation; -1 before the first forming."},

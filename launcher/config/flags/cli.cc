@@ -28,6 +28,8 @@ constexpr absl::string_view kRunUsage =
     "host\n"
     "  ddprun stacks JOB | --pid PID                  where ranks, or processes here, are in their "
     "code\n"
+    "  ddprun top [JOB]                               jobs, nodes and ranks live, with keys for "
+    "orders\n"
     "  ddprun page [JOB]                              print a link to the page of the rendezvous\n"
     "  ddprun slurm job.yaml [--dry-run]              write the batch script and submit it\n"
     "  ddprun kubernetes job.yaml [--jobset]          print the manifest, for kubectl apply\n"

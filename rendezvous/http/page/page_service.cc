@@ -139,6 +139,12 @@ void PageService::Serve(Request request, std::shared_ptr<Responder> responder) {
     return responder->Send(ErrorAnswer(403, "this request comes from the page of another site"));
   }
   const Viewer viewer = gate_.Identify(request, Now());
+  // A scraper whose token was changed must not go on as a neighbour: all its series would change.
+  if (found->needs == Needs::kMetrics && viewer.kind == Viewer::Kind::kNeighbour &&
+      !request.Header("authorization").empty()) {
+    return responder->Send(
+        ErrorAnswer(401, "Authorization: Bearer TOKEN is that of no session and no reader"));
+  }
   if (!MayUse(viewer, found->needs)) {
     return responder->Send(
         ErrorAnswer(403, "sign in first: `ddprun page` prints a link that does"));
