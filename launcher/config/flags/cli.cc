@@ -23,7 +23,6 @@ constexpr absl::string_view kRunUsage =
     "  ddprun rendezvous --listen HOST:PORT           where the nodes of a job meet\n"
     "  ddprun validate job.yaml                       print the resolved job, or what is wrong\n"
     "  ddprun status | stop JOB | drain NODE | events look at running jobs, and end them\n"
-    "  ddprun top [JOB]                               jobs, nodes and ranks on the whole terminal\n"
     "  ddprun logs JOB [--rank RANKS] [--follow]      what its workers have written, from any "
     "host\n"
     "  ddprun stacks JOB | --pid PID                  where ranks, or processes here, are in their "
