@@ -5,7 +5,8 @@
 #   --twice         builds a second time, in an empty build folder at the same place, and compares every byte.
 #                   Needs root. The compiler cache is used; CCACHE_DISABLE=1 compiles anew
 #   --release SUITE   those of another Debian (trixie), in the chroot that scripts/compat.sh makes there, and in DIR
-# Uses the build folder of `cmake --preset release`. Dates are those of the last commit, or SOURCE_DATE_EPOCH.
+# Uses the build folder of `cmake --preset release`. Dates are those of the last commit, or SOURCE_DATE_EPOCH. The
+# maintainer is DEBFULLNAME <DEBEMAIL>; packages to pass on need a real one, who gives the sources on request.
 # docs/install.md
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -45,8 +46,9 @@ fi
 
 scripts/install_packages.sh python3 dpkg-dev file binutils
 targets=(ddprun mnist_ddp gpt_ddp ddp completions python-module manuals package-files)
-options=()
-[[ -e build/CMakeCache.txt ]] || options=(-DDDPRUN_TESTS=OFF "-DDDPRUN_WERROR=${werror:-OFF}")
+maintainer="${DEBFULLNAME:-ddprun maintainers} <${DEBEMAIL:-maintainers@ddprun.invalid}>"
+options=("-DDDPRUN_MAINTAINER=$maintainer")
+[[ -e build/CMakeCache.txt ]] || options+=(-DDDPRUN_TESTS=OFF "-DDDPRUN_WERROR=${werror:-OFF}")
 cmake --preset release "${options[@]}" >/dev/null
 cmake --build --preset release --target "${targets[@]}"
 scripts/linked_libraries.py build build/package-files/linked
@@ -71,6 +73,9 @@ tar --create --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_D
 cp build/package-files/linked/ddprun.spdx.json "$output/"
 (cd "$output" && sha256sum -- *.deb *.tar.gz *.spdx.json >SHA256SUMS)
 ls -l "$output"
+[[ -n ${DEBEMAIL:-} ]] ||
+  echo "package.sh: the maintainer is $maintainer, whom nobody can reach: set DEBFULLNAME and DEBEMAIL before you pass" \
+    "these packages on" >&2
 
 if [[ -n $twice ]]; then
   # At the same path and with the same flags, for the compiler cache.
