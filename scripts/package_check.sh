@@ -131,7 +131,7 @@ for name in "${names[@]}"; do
   dpkg-deb -R ./${name}_*.deb /tmp/next/$name
   version=$(sed -n 's/^Version: //p' /tmp/next/$name/DEBIAN/control)
   sed -i "s/$version/$version+next/" /tmp/next/$name/DEBIAN/control
-  dpkg-deb --root-owner-group -b /tmp/next/$name /tmp/next/ >/dev/null
+  dpkg-deb -Znone --root-owner-group -b /tmp/next/$name /tmp/next/ >/dev/null
 done
 apt_quietly install /tmp/next/*.deb
 [[ $(dpkg-query -W -f '${Version}' ddprun) == *+next ]] || fail "ddprun was not upgraded"
