@@ -113,6 +113,12 @@ if(DDPRUN_LAUNCHER)
     /usr/bin/ddprun @PREFIX@/${CMAKE_INSTALL_BINDIR}/ddprun
     /usr/share/doc/ddprun @PREFIX@/${CMAKE_INSTALL_DOCDIR})
   install(FILES packaging/ddprun-rendezvous.logrotate DESTINATION ${data_folder} COMPONENT ddprun)
-  install(DIRECTORY packaging/ha DESTINATION ${data_folder} COMPONENT ddprun)
+  ddprun_install_text(ddprun ${CMAKE_CURRENT_SOURCE_DIR}/packaging/ha/ddprun-rendezvous.conf
+    ${data_folder}/ha
+    /usr/bin/ddprun @PREFIX@/${CMAKE_INSTALL_BINDIR}/ddprun)
+  install(FILES packaging/ha/etcd.conf packaging/ha/etcd.default
+          DESTINATION ${data_folder}/ha COMPONENT ddprun)
+  install(FILES packaging/prometheus/alerts.yml DESTINATION ${data_folder}/prometheus COMPONENT ddprun)
+  install(FILES packaging/grafana/ddprun.json DESTINATION ${data_folder}/grafana COMPONENT ddprun)
 endif()
 include(DdprunPackages)

@@ -1,7 +1,7 @@
 # Debian packages, by CPack: scripts/package.sh builds them, docs/install.md tells of them, and
 # packaging/README.md of what lintian says. A package has the files of the component of its name.
 set(DDPRUN_MAINTAINER "ddprun maintainers <maintainers@ddprun.invalid>" CACHE STRING
-    "Whom the Debian packages name as their maintainer")
+    "Whom the Debian packages name as their maintainer; scripts/package.sh sets it from DEBFULLNAME and DEBEMAIL")
 if(NOT DDPRUN_LAUNCHER OR NOT DDPRUN_WORKER OR DDPRUN_TORCH_DIR)
   return()  # all four, or none
 endif()

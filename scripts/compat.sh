@@ -140,6 +140,9 @@ exec unshare --mount --pid --fork --kill-child bash -c '
   mount --rbind /dev "$root/dev"
   # The compiler cache is the one outside, and so is its limit: a smaller one would empty it.
   environment=(PATH=/usr/sbin:/usr/bin:/sbin:/bin "SOURCE_DATE_EPOCH=$SOURCE_DATE_EPOCH")
+  for name in DEBFULLNAME DEBEMAIL; do
+    [[ -z ${!name:-} ]] || environment+=("$name=${!name}")
+  done
   cache=$(ccache --get-config cache_dir 2>/dev/null || true)
   if [[ -n $cache && -d $cache ]]; then
     mount --bind "$cache" "$root/ccache"

@@ -1,16 +1,19 @@
 #!/bin/bash
 # Builds the Debian packages of this checkout for the Debian it runs on, and a tarball of the one-file ddprun.
 # usage: scripts/package.sh [OUTPUT_FOLDER] [--twice] [--release SUITE [--root DIR]]
-#   OUTPUT_FOLDER   build/packages by default; packages that lie there are removed
+#   OUTPUT_FOLDER   build/packages by default, of another Debian /var/tmp/ddprun/packages/SUITE; packages that lie
+#                   there are removed
 #   --twice         builds a second time, in an empty build folder at the same place, and compares every byte.
 #                   Needs root. The compiler cache is used; CCACHE_DISABLE=1 compiles anew
-#   --release SUITE   those of another Debian (trixie), in the chroot that scripts/compat.sh makes there, and in DIR
-# Uses the build folder of `cmake --preset release`. Dates are those of the last commit, or SOURCE_DATE_EPOCH.
+#   --release SUITE   those of another Debian (trixie), in the chroot that scripts/compat.sh makes in DIR, or uses
+#                     again; /var/tmp/ddprun/compat/SUITE by default
+# Uses the build folder of `cmake --preset release`. Dates are those of the last commit, or SOURCE_DATE_EPOCH. The
+# maintainer is DEBFULLNAME <DEBEMAIL>; packages to pass on need a real one, who gives the sources on request.
 # docs/install.md
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-output=build/packages
+output=
 twice=
 suite=
 root=
@@ -31,37 +34,42 @@ while (($#)); do
   esac
   shift
 done
+output=${output:-${suite:+/var/tmp/ddprun/packages/$suite}}
+output=${output:-build/packages}
 mkdir -p "$output"
 output=$(realpath "$output")
+remove_packages() { rm -f "$output"/*.deb "$output"/*.tar.gz "$output"/*.spdx.json "$output/SHA256SUMS"; }
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 umask 022
 if [[ -n $suite ]]; then
   [[ -z $twice ]] || usage "--twice is of the Debian that this runs on"
-  root=${root:-build/compat/$suite}
+  root=${root:-/var/tmp/ddprun/compat/$suite}
   scripts/compat.sh "$suite" --root "$root" --packages
+  remove_packages
   cp "$root"/source/build/packages/* "$output/"
   exit
 fi
 
 scripts/install_packages.sh python3 dpkg-dev file binutils
 targets=(ddprun mnist_ddp gpt_ddp ddp completions python-module manuals package-files)
-options=()
-[[ -e build/CMakeCache.txt ]] || options=(-DDDPRUN_TESTS=OFF "-DDDPRUN_WERROR=${werror:-OFF}")
+maintainer="${DEBFULLNAME:-ddprun maintainers} <${DEBEMAIL:-maintainers@ddprun.invalid}>"
+options=("-DDDPRUN_MAINTAINER=$maintainer")
+[[ -e build/CMakeCache.txt ]] || options+=(-DDDPRUN_TESTS=OFF "-DDDPRUN_WERROR=${werror:-OFF}")
 cmake --preset release "${options[@]}" >/dev/null
 cmake --build --preset release --target "${targets[@]}"
 scripts/linked_libraries.py build build/package-files/linked
 
 rm -rf build/cpack
-rm -f "$output"/*.deb "$output"/*.tar.gz "$output"/*.spdx.json "$output/SHA256SUMS"
+remove_packages
 cpack --config build/CPackConfig.cmake -G DEB -B build/cpack >build/cpack.log || {
   cat build/cpack.log >&2
   exit 1
 }
 mv build/cpack/*.deb "$output/"
 
-# One file for any Linux of this architecture with this glibc or a newer one.
+# One file for any Linux of this architecture with this glibc or a newer one, which its name says.
 version=$(sed -n 's/^CMAKE_PROJECT_VERSION:STATIC=//p' build/CMakeCache.txt)
-name=ddprun-$version-linux-$(uname -m)
+name=ddprun-$version-linux-$(uname -m)-glibc$(getconf GNU_LIBC_VERSION | cut -d' ' -f2)
 stage=build/cpack/$name
 mkdir -p "$stage"
 strip -o "$stage/ddprun" build/bin/ddprun
@@ -71,6 +79,9 @@ tar --create --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_D
 cp build/package-files/linked/ddprun.spdx.json "$output/"
 (cd "$output" && sha256sum -- *.deb *.tar.gz *.spdx.json >SHA256SUMS)
 ls -l "$output"
+[[ -n ${DEBEMAIL:-} ]] ||
+  echo "package.sh: the maintainer is $maintainer, whom nobody can reach: set DEBFULLNAME and DEBEMAIL before you pass" \
+    "these packages on" >&2
 
 if [[ -n $twice ]]; then
   # At the same path and with the same flags, for the compiler cache.

@@ -28,7 +28,10 @@ if [[ -e $build/bin/ddprun ]]; then
   files+=(bin/ddprun share/bash-completion/completions/ddprun share/zsh/site-functions/_ddprun
     share/ddprun/configs/ddprun.schema.json lib/systemd/system/ddprun-rendezvous.service
     share/man/man1/ddprun-slurm.1.gz share/man/man5/ddprun.yaml.5.gz share/man/man7/ddprun-worker.7.gz
-    lib/python3/dist-packages/ddprun.py)
+    lib/python3/dist-packages/ddprun.py share/ddprun/ddprun-rendezvous.logrotate share/ddprun/ha/etcd.default
+    share/ddprun/ha/etcd.conf share/ddprun/prometheus/alerts.yml share/ddprun/grafana/ddprun.json)
+  diff <(ls "$build/manuals") <(find "$prefix/share/man" -type f -printf '%f\n' | sort) ||
+    fail "the manual pages that were made (<) are not those that are installed (>)"
 fi
 for file in "${files[@]}"; do
   [[ -s $prefix/$file ]] || fail "$file is not installed"
@@ -44,6 +47,9 @@ done
 job=$prefix/share/ddprun/configs/mnist_local.yaml
 [[ ! -e $launcher ]] || grep -q "command: \[$work/first/libexec/ddprun/mnist_ddp, --data, $work/first/share/ddprun/" "$job" ||
   fail "$job does not name the installed trainer and its data"
+unit_addition=$prefix/share/ddprun/ha/ddprun-rendezvous.conf
+[[ ! -e $launcher ]] || grep -qx "ExecStart=$work/first/bin/ddprun rendezvous .*" "$unit_addition" ||
+  fail "$unit_addition does not name the installed program"
 
 "$cmake" -S "$here/outside" -B "$work/build" -DCMAKE_PREFIX_PATH="$prefix" \
   -DCMAKE_CXX_COMPILER="$compiler" "$@" >"$work/configure.log" ||

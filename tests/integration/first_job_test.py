@@ -1,0 +1,233 @@
+#!/usr/bin/python3
+"""Runs the commands of docs/first-job.md as its reader does, on two hosts that are network namespaces.
+
+    tests/integration/first_job_test.py [BIN]        as root; build/bin by default
+
+A command of the page that is not run here fails the test, and so does a line of output on the page where nothing like
+it was printed. Of such a line all numbers may differ, and the random part of a folder's name.
+"""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/chaos"))
+from campaign import left_out, why_impossible  # noqa: E402
+from campaign_hosts import LEFT_LIMIT_S, Guard, Network, read, run, wait_until  # noqa: E402
+
+PAGE = ROOT / "docs/first-job.md"
+HANG = 240  # seconds: reached only when something hangs
+
+
+class Failure(Exception):
+    pass
+
+
+class Switch(Network):
+    """All hosts on one switch, as with cables: a link that is up again needs no route of its own."""
+
+    def address(self, host):
+        return f"10.77.0.{self._hosts.index(host) + 1}"
+
+    def make(self):
+        lines = ["set -e", f"ip netns add {self.router}", f"ip -n {self.router} link add switch type bridge",
+                 f"ip -n {self.router} link set switch up"]
+        for host in self._hosts:
+            name = self.namespace(host)
+            lines += [f"ip netns add {name}",
+                      f"ip -n {self.router} link add {host} type veth peer name eth0 netns {name}",
+                      f"ip -n {self.router} link set {host} master switch up",
+                      f"ip -n {name} link set lo up",
+                      f"ip -n {name} addr add {self.address(host)}/24 dev eth0",
+                      f"ip -n {name} link set eth0 up"]
+        run("sh", "-c", "\n".join(lines))
+
+
+class Page:
+    """The commands and the lines of output of a page, which are its indented lines."""
+
+    def __init__(self, text):
+        lines = [line.strip() for line in text.split("\n") if line.startswith("    ")]
+        self.output = [line for line in lines if re.match(r"ddprun \d\d:|\[default\d", line)]
+        self._commands = [re.sub(r"\s{2,}# .*", "", line) for line in lines if line not in self.output]
+
+    def take(self, beginning):
+        """The next command, which begins like this."""
+        command = self._commands.pop(0) if self._commands else "nothing more"
+        if not command.startswith(beginning):
+            raise Failure(f"the page has '{command}' where this test runs '{beginning}...'")
+        return command
+
+    def expect_end(self):
+        if self._commands:
+            raise Failure(f"the page has commands that this test does not run: {self._commands}")
+
+    def expect_output(self, printed):
+        for line in self.output:
+            pattern = re.sub(r"\d+(\\\.\d+)?", r"\\d+(\\.\\d+)?", re.escape(line))
+            pattern = re.sub(r"\\-\w{6}/step", r"\\-\\w{6}/step", pattern)
+            if not re.search(f"^{pattern}$", printed, re.M):
+                raise Failure(f"nothing like this line of the page was printed: {line}")
+
+
+class Terminal:
+    """A command that runs on a host, and what it has printed."""
+
+    def __init__(self, argv, path):
+        self.path = path
+        with open(path, "wb") as file:
+            self._process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT)
+
+    def says(self, text):
+        one_says([self], text)
+
+    def has_ended(self):
+        return self._process.poll() is not None
+
+    def ends(self):
+        wait_until(self.has_ended, HANG)
+        if (code := self._process.poll()) != 0:
+            raise Failure(f"expected 0, found {code}: {' '.join(self._process.args[-1:])}: {read(self.path)}")
+
+    def stop(self):
+        self._process.terminate()
+        self.ends()
+
+
+def one_says(terminals, text):
+    """Waits until this is printed in one of them. Which node has rank 0, and prints the steps, is not known before."""
+    def said():
+        return any(text in read(terminal.path) for terminal in terminals)
+    wait_until(lambda: said() or all(terminal.has_ended() for terminal in terminals), HANG)
+    if not said():
+        raise Failure(f"expected '{text}', found: " + "\n".join(read(terminal.path) for terminal in terminals))
+
+
+class Reader:
+    """Who types the commands: in a folder of its own on each host."""
+
+    def __init__(self, network, folder, programs, page):
+        self._network = network
+        self._folder = pathlib.Path(folder)
+        self._programs = programs
+        self._page = page
+        self._terminals = []
+        self.hosts = ("node1", "node2")
+        names = "".join(f"{network.address(host)} {host}\n" for host in self.hosts)
+        (self._folder / "hosts").write_text("127.0.0.1 localhost\n" + names)
+        for host in self.hosts:
+            (self.home(host) / "build").mkdir(parents=True)
+            (self.home(host) / "build/bin").symlink_to(programs)
+            for name in ("configs", "tests"):
+                (self.home(host) / name).symlink_to(ROOT / name)
+        (self.home("node1") / "train.py").write_text('print("trained")\n')
+        (self.home("node1") / "train").write_text("#!/bin/sh\necho trained\n")
+        (self.home("node1") / "train").chmod(0o755)
+
+    def home(self, host):
+        return self._folder / host
+
+    def printed(self):
+        return "\n".join(read(terminal.path) for terminal in self._terminals)
+
+    def type(self, beginning, *hosts):
+        """Types the next command of the page, which begins like this, on each host: its terminals."""
+        command = self._page.take(beginning).replace("/usr/share/ddprun/configs", "configs")
+        if command.startswith("pkill"):
+            command += " --ns $$ --nslist net"  # of this host alone
+        started = []
+        for host in hosts:
+            shell = (f"mount --bind {self._folder}/hosts /etc/hosts && cd {self.home(host)} && "
+                     f"export PATH={self._programs}:$PATH && {'' if command[0] == '(' else 'exec '}{command}")
+            path = self._folder / f"{len(self._terminals)}.log"
+            self._terminals.append(Terminal(self._network.on(host, ["sh", "-c", shell]), path))
+            started.append(self._terminals[-1])
+        return started
+
+    def run(self, beginning):
+        """The same on node1, where it must end with 0."""
+        terminal, = self.type(beginning, "node1")
+        terminal.ends()
+        return terminal
+
+
+def one_node(reader):
+    reader.run("ddprun -c").says("test accuracy 0.9")
+    reader.run("rm")
+    job, = reader.type("ddprun -c", "node1")
+    job.says("step 50 ")
+    reader.run("pkill")
+    job.ends()
+    job.says("restart 1 of 3; resumes at step")
+
+
+def own_program(reader):
+    for command in ("ddprun --nproc-per-node 2 --max-restarts 3 ./train",
+                    "ddprun --nproc-per-node 2 --max-restarts 3 train.py"):
+        reader.run(command).says("[default1]:trained")
+    reader.run("ddprun init").says("job.yaml is written")
+    reader.run("ddprun -c job.yaml").says("[default1]:trained")
+
+
+def two_nodes(reader):
+    rendezvous, = reader.type("ddprun rendezvous", "node1")
+    rendezvous.says("listening")
+    nodes = reader.type("ddprun -c", "node1") + reader.type("ddprun -c", "node1")
+    one_says(nodes, "step 50 ")
+    reader.run("ddprun status").says("mnist")
+    for node in nodes:
+        node.ends()
+    one_says(nodes, "test accuracy 0.9")
+    rendezvous.stop()
+
+
+def two_machines(reader):
+    reader.run("rm")
+    reader.run("(umask")
+    shutil.copy2(reader.home("node1") / "token", reader.home("node2"))
+    rendezvous, = reader.type("ddprun rendezvous", "node1")
+    rendezvous.says("listening")
+    nodes = reader.type("ddprun -c", *reader.hosts)
+    one_says(nodes, "step 50 ")
+    reader.type("ip link set eth0 down", "node2")[0].ends()
+    nodes[1].says("fenced: ")
+    nodes[0].says("gone: node2")
+    reader.type("ip link set eth0 up", "node2")[0].ends()
+    for node in nodes:
+        node.ends()
+        node.says("resumes at step")
+        node.says("succeeded after 0 restarts")
+    rendezvous.stop()
+
+
+def main(programs):
+    if (why := why_impossible()):
+        return left_out(why)
+    folder = tempfile.mkdtemp(prefix="ddprun-page-")
+    network = Switch(f"ddpage{os.getpid()}", ("node1", "node2"))
+    guard = Guard(network.cleanup() + f"rm -rf {folder}\n")
+    try:
+        network.make()
+        page = Page(PAGE.read_text())
+        reader = Reader(network, folder, programs, page)
+        page.take("apt-get install")  # scripts/package_check.sh runs it
+        for section in (one_node, own_program, two_nodes, two_machines):
+            section(reader)
+        page.expect_end()
+        page.expect_output(reader.printed())
+        if not wait_until(lambda: not network.pids(), LEFT_LIMIT_S):
+            raise Failure(f"processes are left: {network.pids()}")
+    except Failure as failure:
+        print(f"first_job_test.py: {failure}", file=sys.stderr)
+        return 1
+    finally:
+        guard.clean_up()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else str(ROOT / "build/bin")))
