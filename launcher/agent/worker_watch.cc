@@ -20,6 +20,7 @@ WorkerWatch::WorkerWatch(const Options& options, EventLoop* loop, NodeWorkers* w
       workers_(workers),
       still_(options.heartbeat),
       silence_(options.judges_hangs, options.is_python),
+      tcp_(loop),
       stack_taker_(loop, "ddprun-stacks") {}
 
 void WorkerWatch::Begin(bool of_rank_0) {
@@ -53,6 +54,7 @@ NodeProgress WorkerWatch::Look() {
   }
   NodeProgress progress = still_.Look(seen, now, [this](int pid) { return FactsOf(pid); });
   urgency_ = progress.still < NodeProgress::kDetailsAfter ? stacks::StackUrgency::kBesideTraining
+  tcp_.BeginLook();
                                                           : stacks::StackUrgency::kAtOnce;
   return progress;
 }
@@ -69,7 +71,7 @@ ProcessFacts WorkerWatch::FactsOf(int pid) {
   const auto known = facts_.find(pid);
   const bool copying = taking_stacks_ > 0 && EventLoop::Clock::now() < copying_until_;
   if (copying && known != facts_.end()) return known->second;
-  return facts_[pid] = ReadProcessFacts(pid, SpeakerOf(pid).pid);
+  return facts_[pid] = ReadProcessFacts(pid, SpeakerOf(pid).pid, tcp_.Ask());
 }
 
 ProcessId WorkerWatch::SpeakerOf(pid_t worker) const {
