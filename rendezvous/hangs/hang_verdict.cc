@@ -259,9 +259,9 @@ std::optional<HangVerdict> Behind(const std::vector<StillRank>& ranks) {
       odd->worker.busy && !odd->worker.inside};
 }
 
-// `first`: the rank that stands for all.
-HangVerdict AllAlike(const std::vector<StillRank>& ranks, const StillRank& first,
-                     const StackTree& stacks) {
+// No rule says which rank is wrong. `first`: the rank that stands for all.
+HangVerdict NobodyToBlame(const std::vector<StillRank>& ranks, const StillRank& first,
+                          const StackTree& stacks) {
   const bool busy = std::any_of(ranks.begin(), ranks.end(),
                                 [](const StillRank& rank) { return rank.worker.busy; });
   if (const auto collective = CollectiveOfAll(ranks, stacks)) {
@@ -269,6 +269,12 @@ HangVerdict AllAlike(const std::vector<StillRank>& ranks, const StillRank& first
             absl::StrCat("all ranks wait in ", *collective, ": network or library",
                          WhoDoesNotAnswer(stacks)),
             busy, false};
+  if (const auto places = DifferentPlaces(ranks, stacks)) {
+    return {first,
+            absl::StrCat("the ranks are in different places: ", *places,
+                         "; their stacks do not tell which one is wrong", WhoDoesNotAnswer(stacks)),
+            busy, false};
+  }
   }
   std::string why =
       absl::StrCat("all ranks look alike: they are in ", PhaseName(first.worker.phase));
@@ -322,7 +328,7 @@ HangVerdict FindCulprit(const std::vector<StillRank>& ranks, const StackTree& st
     if (auto silent = ReportedNothing(ranks, stacks)) return *std::move(silent);
   }
   if (auto behind = Behind(telling)) return *std::move(behind);
-  return AllAlike(ranks, (telling.empty() ? ranks : telling).front(), stacks);
+  return NobodyToBlame(ranks, (telling.empty() ? ranks : telling).front(), stacks);
 }
 
 HangVerdict WhoDoesNotEnd(const std::vector<StillRank>& ranks) {

@@ -50,7 +50,7 @@ struct HangVerdict {
 //      report, then among all
 //   5. a silent rank; only with `silent_tell`
 //   6. a rank with a lower step than another, or in the phase that the fewest ranks are in
-//   7. none: all ranks look alike
+//   7. none: the ranks are in different places, or all look alike
 // A silent rank has reported nothing since its start. `silent_tell`: silent ranks are expected to
 // report. If false, their programs never report: silence proves nothing, but process states and
 // stacks count.

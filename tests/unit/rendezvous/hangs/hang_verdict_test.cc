@@ -433,6 +433,62 @@ TEST(FindCulpritTest, WhereNoRankIsUnlikeTheOthersNoNodeIsToBlame) {
   EXPECT_TRUE(FindCulprit(ranks, StackTree()).blames);
 }
 
+// Of two ranks none is the majority. Seen red: "all ranks look alike", and rank 0 was accused.
+TEST(CulpritByStacksTest, WithoutAMajorityItIsSaidWhereTheRanksAreAndNobodyIsAccused) {
+  auto ranks = Ranks();
+  ranks.resize(2);
+  StackTree tree;
+  AddStack(0, {"train@t.py", "step@t.py"}, &tree);
+  AddStack(1, {"train@t.py", "load@data.py", "sleep"}, &tree);
+  const HangVerdict verdict = FindCulprit(ranks, tree);
+  EXPECT_EQ(
+      verdict.why,
+      "the ranks are in different places: rank 0 on n1 (pid 100) in step t.py:7, rank 1 on n1 "
+      "(pid 101) in sleep; their stacks do not tell which one is wrong");
+  EXPECT_EQ(verdict.culprit->rank, Rank{0});
+  EXPECT_FALSE(verdict.blames);
+  StackTree halves;
+  for (const std::uint32_t rank : {0, 1}) AddStack(rank, {"train@t.py", "step@t.py"}, &halves);
+  for (const std::uint32_t rank : {2, 3}) AddStack(rank, {"train@t.py", "load@t.py"}, &halves);
+  EXPECT_THAT(FindCulprit(Ranks(), halves).why,
+              HasSubstr("places: ranks 0-1 in step t.py:7, ranks 2-3 in load t.py:7; their"));
+}
+
+// Seen red: "all ranks wait in" one of the two, "network or library".
+TEST(CulpritByStacksTest, TwoCollectivesWithoutAMajorityAreNotTakenForOne) {
+  auto ranks = Ranks();
+  ranks.resize(2);
+  StackTree tree;
+  AddStack(0, kWaits, &tree);
+  AddStack(1, {"train@t.py", "barrier@torch/distributed/distributed_c10d.py"}, &tree);
+  EXPECT_THAT(FindCulprit(ranks, tree).why,
+              HasSubstr("different places: rank 0 on n1 (pid 100) in "
+                        "c10d::Reducer::finalize_backward, rank 1 on n1 (pid 101) in barrier"));
+}
+
+TEST(CulpritByStacksTest, RanksInOneFunctionLookAlike) {
+  auto ranks = Ranks();
+  ranks.resize(2);
+  StackTree tree;
+  for (const std::uint32_t rank : {0, 1}) {
+    tree.Add(
+        rank, ThreadKind::kMain,
+        {{"step", "t.py", rank + 7, "python"}, {rank == 0 ? "read" : "poll", "", 0, "libc.so.6"}});
+  }
+  EXPECT_EQ(FindCulprit(ranks, tree).why, "all ranks look alike: they are in training");
+}
+
+TEST(CulpritByStacksTest, AtMostFourPlacesAreListed) {
+  auto ranks = Ranks();
+  StackTree tree;
+  for (std::uint32_t rank = 0; rank < 6; ++rank) {
+    if (rank > 3) ranks.push_back({Rank{static_cast<int>(rank)}, "n3", NodeRank{2}, {}});
+    AddStack(rank, {"main", std::string(1, static_cast<char>('a' + rank))}, &tree);
+  }
+  EXPECT_THAT(FindCulprit(ranks, tree).why,
+              HasSubstr("rank 3 on n2 (pid 103) in d, others in 2 more"));
+}
+
 TEST(DescribeStackTest, HasTheInnermostFramesAndWhatTheKernelSays) {
   StackTree tree;
   tree.Add(2, ThreadKind::kMain,
