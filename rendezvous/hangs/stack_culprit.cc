@@ -127,7 +127,7 @@ std::optional<HangVerdict> OutsideOfCollectives(const std::vector<StillRank>& ra
       absl::StrCat(NameOf(culprit), AndOthers(sides.outside.count()),
                    " is in no collective: it is in ", WhereText(MainStackOf(tree, number)), "; ",
                    Waiters(sides.inside.count()), " in ", CollectiveText(waiting)),
-      culprit.worker.busy};
+      culprit.worker.busy, OnOneHost(ranks, sides.outside)};
 }
 
 // The rank has finished a later step than another rank, so the others do not wait for it.
@@ -169,7 +169,7 @@ std::optional<HangVerdict> UnlikeMost(const std::vector<StillRank>& ranks, const
     return HangVerdict{culprit,
                        absl::StrCat(NameOf(culprit), AndOthers(outliers.ranks.count()), " is ",
                                     BothSides(stack, typical, outliers)),
-                       culprit.worker.busy};
+                       culprit.worker.busy, OnOneHost(ranks, outliers.ranks)};
   }
   return std::nullopt;
 }

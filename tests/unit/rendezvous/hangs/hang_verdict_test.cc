@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "rendezvous/hangs/stack_culprit.h"
 
 namespace ddprun {
@@ -433,6 +435,41 @@ TEST(FindCulpritTest, WhereNoRankIsUnlikeTheOthersNoNodeIsToBlame) {
   EXPECT_TRUE(FindCulprit(ranks, StackTree()).blames);
 }
 
+// A file server that is down holds ranks of many hosts. Seen red, each, when the node of the named
+// rank was blamed.
+TEST(FindCulpritTest, WhereRanksOfSeveralHostsAreHeldNoNodeIsToBlame) {
+  auto ranks = Ranks(AllReduce(5));
+  ranks[0].worker.state = ranks[1].worker.state = ProcessState::kDiskWait;
+  EXPECT_TRUE(FindCulprit(ranks, StackTree()).blames) << "both are on n1";
+  ranks[2].worker.state = ProcessState::kDiskWait;
+  EXPECT_FALSE(FindCulprit(ranks, StackTree()).blames);
+}
+
+TEST(FindCulpritTest, WhereRanksOfSeveralHostsHaveNotEnteredNoNodeIsToBlame) {
+  auto ranks = Ranks(AllReduce(5));
+  ranks[2].worker.inside.reset();
+  ranks[3].worker.inside.reset();
+  EXPECT_TRUE(FindCulprit(ranks, StackTree()).blames) << "both are on n2";
+  ranks[1].worker.inside.reset();
+  EXPECT_FALSE(FindCulprit(ranks, StackTree()).blames);
+}
+
+TEST(FindCulpritTest, WhereRanksOfSeveralHostsAreInTheRarestPhaseNoNodeIsToBlame) {
+  auto ranks = Ranks();
+  ranks[0].worker.phase = ranks[1].worker.phase = "evaluation";
+  EXPECT_TRUE(FindCulprit(ranks, StackTree()).blames);
+  ranks[1].worker.phase = "";
+  ranks[3].worker.phase = "evaluation";
+  EXPECT_FALSE(FindCulprit(ranks, StackTree()).blames);
+}
+
+TEST(SilentCulpritTest, WhereRanksOfSeveralHostsAreMissingNoNodeIsToBlame) {
+  for (const char* const phase : {"init", ""}) {
+    EXPECT_TRUE(FindCulprit(RanksBeforeAStep(phase, {2, 3}), StackTree()).blames);
+    EXPECT_FALSE(FindCulprit(RanksBeforeAStep(phase, {1, 3}), StackTree()).blames);
+  }
+}
+
 // Of two ranks none is the majority. Seen red: "all ranks look alike", and rank 0 was accused.
 TEST(CulpritByStacksTest, WithoutAMajorityItIsSaidWhereTheRanksAreAndNobodyIsAccused) {
   auto ranks = Ranks();
@@ -487,6 +524,34 @@ TEST(CulpritByStacksTest, AtMostFourPlacesAreListed) {
   }
   EXPECT_THAT(FindCulprit(ranks, tree).why,
               HasSubstr("rank 3 on n2 (pid 103) in d, others in 2 more"));
+}
+
+TEST(CulpritByStacksTest, WhereRanksOfSeveralHostsAreOutsideNoNodeIsToBlame) {
+  StackTree tree;
+  AddStack(0, kWaits, &tree);
+  AddStack(1, kWaits, &tree);
+  for (const std::uint32_t rank : {2, 3}) AddStack(rank, {"train@t.py", "load@data.py"}, &tree);
+  EXPECT_TRUE(FindCulprit(Ranks(), tree).blames);
+  StackTree both;
+  for (const std::uint32_t rank : {0, 3}) AddStack(rank, kWaits, &both);
+  for (const std::uint32_t rank : {1, 2}) AddStack(rank, {"train@t.py", "load@data.py"}, &both);
+  EXPECT_FALSE(FindCulprit(Ranks(), both).blames);
+}
+
+TEST(CulpritByStacksTest, WhereRanksOfSeveralHostsAreUnlikeMostNoNodeIsToBlame) {
+  auto ranks = Ranks();
+  ranks.push_back(ranks[3]);
+  ranks[4].rank = Rank{4};
+  const auto blames = [&ranks](const std::vector<std::uint32_t>& unlike) {
+    StackTree tree;
+    for (std::uint32_t rank = 0; rank < 5; ++rank) {
+      const bool is_one = std::find(unlike.begin(), unlike.end(), rank) != unlike.end();
+      AddStack(rank, {"train@t.py", is_one ? "load@data.py" : "step@t.py"}, &tree);
+    }
+    return FindCulprit(ranks, tree).blames;
+  };
+  EXPECT_TRUE(blames({0, 1}));
+  EXPECT_FALSE(blames({1, 4}));
 }
 
 TEST(DescribeStackTest, HasTheInnermostFramesAndWhatTheKernelSays) {
