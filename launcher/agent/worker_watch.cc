@@ -46,15 +46,17 @@ void WorkerWatch::End() {
 
 NodeProgress WorkerWatch::Look() {
   const auto now = EventLoop::Clock::now();
+  const std::vector<WorkerProgress> told = workers_->progress().Read(now);
+  silence_.See(told);
   std::vector<SeenWorker> seen;
-  for (const WorkerProgress& progress : workers_->progress().Read(now)) {
+  for (const WorkerProgress& progress : told) {
     const auto pid = workers_->PidOf(progress.local_rank);
     if (!pid) continue;
     seen.push_back(SeenWorkerOf(progress, *pid));
   }
+  tcp_.BeginLook();
   NodeProgress progress = still_.Look(seen, now, [this](int pid) { return FactsOf(pid); });
   urgency_ = progress.still < NodeProgress::kDetailsAfter ? stacks::StackUrgency::kBesideTraining
-  tcp_.BeginLook();
                                                           : stacks::StackUrgency::kAtOnce;
   return progress;
 }
