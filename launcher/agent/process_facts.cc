@@ -164,8 +164,9 @@ void AddDiskWait(pid_t pid, const std::string& name, ProcessFacts* facts) {
 
 }  // namespace
 
-ProcessFacts ReadProcessFacts(pid_t worker, pid_t speaker) {
+ProcessFacts ReadProcessFacts(pid_t worker, pid_t speaker, const stacks::TcpBytes* tcp) {
   ProcessFacts facts;
+  if (tcp != nullptr) facts.tcp_bytes.emplace();
   const std::vector<pid_t> all = ProcessesOf(speaker, worker, kMostProcesses);
   LookAtSpeaker(speaker, all, &facts);
   LookAtThreads(speaker, &facts);
@@ -173,6 +174,7 @@ ProcessFacts ReadProcessFacts(pid_t worker, pid_t speaker) {
   for (const pid_t each : all) {
     const std::string stat = stacks::ReadProc(absl::StrCat("/proc/", each, "/stat"));
     AddUse(each, stat, &facts);
+    if (tcp != nullptr) stacks::AddTcpBytesOf(each, *tcp, &*facts.tcp_bytes);
     const std::optional<ProcessStat> parsed = ParseProcessStat(stat);
     if (!parsed) continue;
     if (parsed->state == 'T' && !std::exchange(found_stopped, true)) {

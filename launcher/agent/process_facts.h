@@ -11,14 +11,16 @@
 #include <sys/types.h>
 
 #include "launcher/core/still_watch.h"
+#include "launcher/stacks/tcp_bytes.h"
 
 namespace ddprun {
 
-// The facts of a rank. Its processes are `worker`, `speaker` (the one that speaks for the rank) and
+// The facts of a rank. `tcp`: the counters of the node's connections, a moment old; nullptr: not
+// known. Its processes are `worker`, `speaker` (the one that speaks for the rank) and
 // the descendants of both; the first 64 are read. `state` and `waits_for` are of the speaker's
 // first thread, but a rank with a stopped process is stopped. `waited` and `disk` are of the
 // speaker's first 512 threads; if none of them has `disk`, it is of another process.
-ProcessFacts ReadProcessFacts(pid_t worker, pid_t speaker);
+ProcessFacts ReadProcessFacts(pid_t worker, pid_t speaker, const stacks::TcpBytes* tcp = nullptr);
 inline ProcessFacts ReadProcessFacts(pid_t pid) { return ReadProcessFacts(pid, pid); }
 
 // The facts of a process that SIGKILL has not ended: `state` and `waits_for` are of a thread that

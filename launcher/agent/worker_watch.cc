@@ -20,6 +20,7 @@ WorkerWatch::WorkerWatch(const Options& options, EventLoop* loop, NodeWorkers* w
       workers_(workers),
       still_(options.heartbeat),
       silence_(options.judges_hangs, options.is_python),
+      tcp_(loop),
       stack_taker_(loop, "ddprun-stacks") {}
 
 void WorkerWatch::Begin(bool of_rank_0) {
@@ -45,12 +46,15 @@ void WorkerWatch::End() {
 
 NodeProgress WorkerWatch::Look() {
   const auto now = EventLoop::Clock::now();
+  const std::vector<WorkerProgress> told = workers_->progress().Read(now);
+  silence_.See(told);
   std::vector<SeenWorker> seen;
-  for (const WorkerProgress& progress : workers_->progress().Read(now)) {
+  for (const WorkerProgress& progress : told) {
     const auto pid = workers_->PidOf(progress.local_rank);
     if (!pid) continue;
     seen.push_back(SeenWorkerOf(progress, *pid));
   }
+  tcp_.BeginLook();
   NodeProgress progress = still_.Look(seen, now, [this](int pid) { return FactsOf(pid); });
   urgency_ = progress.still < NodeProgress::kDetailsAfter ? stacks::StackUrgency::kBesideTraining
                                                           : stacks::StackUrgency::kAtOnce;
@@ -69,7 +73,7 @@ ProcessFacts WorkerWatch::FactsOf(int pid) {
   const auto known = facts_.find(pid);
   const bool copying = taking_stacks_ > 0 && EventLoop::Clock::now() < copying_until_;
   if (copying && known != facts_.end()) return known->second;
-  return facts_[pid] = ReadProcessFacts(pid, SpeakerOf(pid).pid);
+  return facts_[pid] = ReadProcessFacts(pid, SpeakerOf(pid).pid, tcp_.Ask());
 }
 
 ProcessId WorkerWatch::SpeakerOf(pid_t worker) const {

@@ -13,6 +13,7 @@
 
 #include "launcher/agent/node_workers.h"
 #include "launcher/agent/rank_processes.h"
+#include "launcher/agent/tcp_counters.h"
 #include "launcher/core/silence_watch.h"
 #include "launcher/core/still_watch.h"
 #include "launcher/core/straggler_list.h"
@@ -72,6 +73,7 @@ class WorkerWatch {
   bool runs_ = false;  // a generation runs
   bool said_nobody_ = false;
   std::map<int, ProcessFacts> facts_;  // by pid, as last read
+  TcpCounters tcp_;
   OffLoop stack_taker_;
   stacks::StackUrgency urgency_ = stacks::StackUrgency::kBesideTraining;
   int taking_stacks_ = 0;      // requests in progress

@@ -1,7 +1,8 @@
 // SilenceWatch: decides when to warn that hangs of this job are not noticed, because no worker
-// tells its steps. It warns once in the agent's life, and only on the node of rank 0.
+// tells its steps. It warns once in the agent's life, and only on the node of rank 0. It never
+// warns once a worker of this node has told: after a restart the first step may take longer.
 //
-// Pure. Belongs to the agent, which calls Look() at the deadline.
+// Pure. Belongs to the agent, which calls See() at each heartbeat and Look() at the deadline.
 #ifndef DDPRUN_LAUNCHER_CORE_SILENCE_WATCH_H_
 #define DDPRUN_LAUNCHER_CORE_SILENCE_WATCH_H_
 
@@ -31,6 +32,8 @@ class SilenceWatch {
   void End() { deadline_.reset(); }
 
   std::optional<TimePoint> deadline() const { return deadline_; }
+  // What the node's workers have told.
+  void See(const std::vector<WorkerProgress>& workers);
   // Call it at the deadline. Returns the warning; nullopt: none.
   std::optional<std::string> Look(const std::vector<WorkerProgress>& workers);
 

@@ -92,6 +92,19 @@ void SetInside(const ProgressSnapshot& snapshot, SeenWorker* seen) {
   }
 }
 
+// What the sockets have carried between two looks. A socket may be new, or closed: each piece of an
+// upload may have its own.
+std::int64_t CarriedBetween(const ProcessFacts& before, const ProcessFacts& now) {
+  if (!before.tcp_bytes || !now.tcp_bytes) return 0;
+  std::int64_t carried = 0;
+  for (const auto& [inode, bytes] : *now.tcp_bytes) {
+    const auto found = before.tcp_bytes->find(inode);
+    carried +=
+        std::max<std::int64_t>(bytes - (found == before.tcp_bytes->end() ? 0 : found->second), 0);
+  }
+  return carried;
+}
+
 // "thread 4243", "process 4250 (rsync)".
 std::string NameOf(const DiskWait& disk) {
   const std::string number = std::to_string(disk.thread);
@@ -210,20 +223,22 @@ Duration StillWatch::LongestWait(const ProcessFacts& facts, const Memory& memory
 
 bool StillWatch::IsBusy(const ProcessFacts& facts, TimePoint now, Memory* memory) {
   std::deque<Use>& uses = memory->uses;
+  const std::int64_t io_bytes = facts.io_bytes + memory->tcp_bytes;
   if (uses.empty() || now - uses.back().at >= kBusyWindow / kUsesInWindow) {
-    uses.push_back({now, facts.cpu, facts.io_bytes});
+    uses.push_back({now, facts.cpu, io_bytes});
   }
   while (uses.size() > 1 && now - uses[1].at >= kBusyWindow) uses.pop_front();
   const Use& before = uses.front();
   const Duration passed = now - before.at;
   if (passed < kShortest) return false;
   return Share(facts.cpu - before.cpu, passed) > kBusyShare ||
-         facts.io_bytes - before.io_bytes > kBusyBytes;
+         io_bytes - before.io_bytes > kBusyBytes;
 }
 
 StillWatch::Excuse StillWatch::Describe(const ProcessFacts& facts, TimePoint now, Memory* memory,
                                         StillWorker* worker) {
   if (!memory->last || memory->last->read_at != facts.read_at) {
+    if (memory->last) memory->tcp_bytes += CarriedBetween(*memory->last, facts);
     FindStarved(facts, memory);
     DescribeState(facts, memory, worker);
     memory->state = worker->state;

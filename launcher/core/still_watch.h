@@ -60,7 +60,9 @@ struct DiskWait {
 struct ProcessFacts {
   ProcessState state = ProcessState::kRunnable;
   Duration cpu{};             // used so far, by all threads
-  std::int64_t io_bytes = 0;  // read and written so far
+  std::int64_t io_bytes = 0;  // read and written so far, without recv() and send()
+  // By the inode of a TCP socket: bytes that it has carried so far. nullopt: not known.
+  std::optional<std::map<std::uint64_t, std::int64_t>> tcp_bytes{};
   // By thread id: time waited for a CPU. A wait in progress is not included.
   std::map<int, Duration> waited{};
   std::map<int, Duration> wants{};  // runnable threads, by thread id: their CPU time so far
@@ -106,6 +108,7 @@ class StillWatch {
     std::string waits_for;                         // as last told
     std::map<std::string, std::uint64_t> begun;    // SeenWorker::begun
     std::deque<Use> uses;                          // of the last kBusyWindow
+    std::int64_t tcp_bytes = 0;                    // carried since the first look
     std::map<int, TimePoint> starved_since;        // by thread id: runnable, but does not run
     Duration debugged{};                           // part of the still time under a debugger
     std::optional<TimePoint> excused_since;

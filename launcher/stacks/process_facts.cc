@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <cstdint>
 #include <iterator>
-#include <set>
 #include <string_view>
 #include <utility>
 
@@ -27,6 +26,7 @@ namespace {
 constexpr std::size_t kMapsBytes = std::size_t{4} << 20;
 constexpr std::size_t kTableBytes = std::size_t{1} << 20;
 constexpr std::string_view kLinkStart = "socket:[";
+constexpr std::size_t kMostSocketLinks = 4096;
 constexpr int kSysPtraceBit = 19;  // CAP_SYS_PTRACE of capabilities(7)
 
 // The text after "NAME:" in /proc/PID/status.
@@ -96,19 +96,6 @@ const char* StateWord(char state) {
   }
 }
 
-constexpr std::size_t kMostSocketLinks = 4096;
-
-std::set<std::string> SocketsOf(pid_t pid) {
-  constexpr std::string_view kStart = "socket:[";
-  std::set<std::string> inodes;
-  for (const int descriptor : DescriptorsOf(pid, kMostSocketLinks)) {
-    const std::string link = ReadLink(absl::StrCat("/proc/", pid, "/fd/", descriptor));
-    if (!link.starts_with(kStart) || !link.ends_with(']')) continue;
-    inodes.insert(link.substr(kStart.size(), link.size() - kStart.size() - 1));
-  }
-  return inodes;
-}
-
 }  // namespace
 
 std::string ReadProc(const std::string& path, std::size_t most) {
@@ -137,6 +124,16 @@ std::string ReadMaps(pid_t pid) {
 
 std::vector<int> DescriptorsOf(pid_t pid, std::size_t most) {
   return NumbersIn(absl::StrCat("/proc/", pid, "/fd"), most);
+}
+
+std::set<std::string> SocketsOf(pid_t pid) {
+  std::set<std::string> inodes;
+  for (const int descriptor : DescriptorsOf(pid, kMostSocketLinks)) {
+    const std::string link = ReadLink(absl::StrCat("/proc/", pid, "/fd/", descriptor));
+    if (!link.starts_with(kLinkStart) || !link.ends_with(']')) continue;
+    inodes.insert(link.substr(kLinkStart.size(), link.size() - kLinkStart.size() - 1));
+  }
+  return inodes;
 }
 
 std::vector<pid_t> ThreadsOf(pid_t pid, std::size_t most) {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,6 +34,9 @@ std::vector<pid_t> ThreadsOf(pid_t pid, std::size_t most);
 
 // The descriptors of a process, in no order, at most `most`. Empty: ddprun may not see them.
 std::vector<int> DescriptorsOf(pid_t pid, std::size_t most);
+
+// The inodes of its sockets of any kind, among its first 4,096 descriptors. Empty: as above.
+std::set<std::string> SocketsOf(pid_t pid);
 
 // At most `most` unanswered peers of a process, by address. Reads procfs, which never waits for a
 // disk. Any thread. Also empty if ddprun may not see the descriptors of the process.

@@ -53,8 +53,11 @@ std::string WhyHeld(const StillWorker& worker) {
 // Skips ranks under a debugger: HangJudge requests no stacks while a debugger holds a rank.
 std::optional<HangVerdict> HeldByTheKernel(const std::vector<StillRank>& ranks) {
   Ranks held;
+  RankSet numbers;
   for (const StillRank& rank : ranks) {
-    if (!WhyHeld(rank.worker).empty()) held.push_back(&rank);
+    if (WhyHeld(rank.worker).empty()) continue;
+    held.push_back(&rank);
+    numbers.Add(rank.number());
   }
   if (held.empty()) return std::nullopt;
   // A signal holds a rank until somebody acts; a disk may come back.
@@ -65,7 +68,7 @@ std::optional<HangVerdict> HeldByTheKernel(const std::vector<StillRank>& ranks) 
   return HangVerdict{first,
                      absl::StrCat(NameOf(first), AndOthers(held.size()), " ", WhyHeld(first.worker),
                                   SinceWhen(first), At(first.worker)),
-                     false};
+                     false, OnOneHost(ranks, numbers)};
 }
 
 // The process group in which the most ranks wait; nullopt: no rank waits in a collective.
@@ -150,11 +153,11 @@ std::optional<HangVerdict> OutsideTheCollective(const std::vector<StillRank>& ra
   // further.
   const std::int64_t number = *numbers.upper_bound(PlaceIn(group, first));
   const CollectiveCall call = FormOfMost(group, number, ranks);
-  std::size_t missing = 0;
+  RankSet missing;
   Ranks waiting;
   for (const StillRank& rank : ranks) {
     if (PlaceIn(group, rank) < number) {
-      ++missing;
+      missing.Add(rank.number());
     } else {
       waiting.push_back(&rank);
     }
@@ -164,11 +167,11 @@ std::optional<HangVerdict> OutsideTheCollective(const std::vector<StillRank>& ra
       inside ? absl::StrCat("; it is still in ", Describe(*inside)) : At(first.worker);
   return HangVerdict{
       first,
-      absl::StrCat(NameOf(first), AndOthers(missing), " has not entered ", Describe(call), "; ",
-                   Count(waiting.size(), "rank waits", "ranks wait"),
+      absl::StrCat(NameOf(first), AndOthers(missing.count()), " has not entered ", Describe(call),
+                   "; ", Count(waiting.size(), "rank waits", "ranks wait"),
                    number < newest ? " in it or a later one since " : " in it since ",
                    ForHowLong(waiting.front()->worker.still), where),
-      first.worker.busy && !inside};
+      first.worker.busy && !inside, OnOneHost(ranks, missing)};
 }
 
 // Takes the first call that does not match: later calls may match.
@@ -242,28 +245,36 @@ std::optional<HangVerdict> Behind(const std::vector<StillRank>& ranks) {
                      NameOf(*last), " step ", *last->worker.step, At(first->worker)),
         first->worker.busy && !first->worker.inside};
   }
-  std::map<std::string, std::size_t> phases;
-  for (const StillRank& rank : ranks) ++phases[rank.worker.phase];
+  std::map<std::string, RankSet> phases;
+  for (const StillRank& rank : ranks) phases[rank.worker.phase].Add(rank.number());
   if (phases.size() < 2) return std::nullopt;
   const auto rarest =
       std::min_element(phases.begin(), phases.end(), [](const auto& a, const auto& b) {
-        return a.second < b.second || (a.second == b.second && a.first > b.first);
+        const std::uint64_t of_a = a.second.count();
+        const std::uint64_t of_b = b.second.count();
+        return of_a < of_b || (of_a == of_b && a.first > b.first);
       });
   const auto odd = std::find_if(ranks.begin(), ranks.end(), [&](const StillRank& rank) {
     return rank.worker.phase == rarest->first;
   });
   return HangVerdict{
       *odd,
-      absl::StrCat(NameOf(*odd), AndOthers(rarest->second), " is in ", PhaseName(odd->worker.phase),
-                   ", the others are not", At(odd->worker)),
-      odd->worker.busy && !odd->worker.inside};
+      absl::StrCat(NameOf(*odd), AndOthers(rarest->second.count()), " is in ",
+                   PhaseName(odd->worker.phase), ", the others are not", At(odd->worker)),
+      odd->worker.busy && !odd->worker.inside, OnOneHost(ranks, rarest->second)};
 }
 
-// `first`: the rank that stands for all.
-HangVerdict AllAlike(const std::vector<StillRank>& ranks, const StillRank& first,
-                     const StackTree& stacks) {
+// No rule says which rank is wrong. `first`: the rank that stands for all.
+HangVerdict NobodyToBlame(const std::vector<StillRank>& ranks, const StillRank& first,
+                          const StackTree& stacks) {
   const bool busy = std::any_of(ranks.begin(), ranks.end(),
                                 [](const StillRank& rank) { return rank.worker.busy; });
+  if (const auto places = DifferentPlaces(ranks, stacks)) {
+    return {first,
+            absl::StrCat("the ranks are in different places: ", *places,
+                         "; their stacks do not tell which one is wrong", WhoDoesNotAnswer(stacks)),
+            busy, false};
+  }
   if (const auto collective = CollectiveOfAll(ranks, stacks)) {
     return {first,
             absl::StrCat("all ranks wait in ", *collective, ": network or library",
@@ -287,6 +298,16 @@ std::string NameOf(const StillRank& rank) {
 
 std::string AndOthers(std::size_t all) {
   return all > 1 ? absl::StrCat(" (and ", Count(all - 1, "other rank", "other ranks"), ")") : "";
+}
+
+bool OnOneHost(const std::vector<StillRank>& ranks, const RankSet& some) {
+  const std::string* host = nullptr;
+  for (const StillRank& rank : ranks) {
+    if (!some.Contains(rank.number())) continue;
+    if (host != nullptr && *host != rank.host) return false;
+    host = &rank.host;
+  }
+  return true;
 }
 
 std::string ForHowLong(Duration still) {
@@ -322,7 +343,7 @@ HangVerdict FindCulprit(const std::vector<StillRank>& ranks, const StackTree& st
     if (auto silent = ReportedNothing(ranks, stacks)) return *std::move(silent);
   }
   if (auto behind = Behind(telling)) return *std::move(behind);
-  return AllAlike(ranks, (telling.empty() ? ranks : telling).front(), stacks);
+  return NobodyToBlame(ranks, (telling.empty() ? ranks : telling).front(), stacks);
 }
 
 HangVerdict WhoDoesNotEnd(const std::vector<StillRank>& ranks) {

@@ -12,6 +12,7 @@
 #include "rendezvous/core/progress.h"
 #include "rendezvous/core/root_cause.h"
 #include "rendezvous/core/types.h"
+#include "rendezvous/stacks/rank_set.h"
 #include "rendezvous/stacks/stack_tree.h"
 
 namespace ddprun {
@@ -36,8 +37,8 @@ struct HangVerdict {
   // The culprit, or a rank that it stands for, has used the CPU or done I/O within kBusyWindow and
   // reports no collective: it may be at work.
   bool busy = false;
-  // False: nothing speaks against the culprit's node. For example all ranks are alike, or two calls
-  // do not match.
+  // False: nothing speaks against the culprit's node. For example all ranks are alike, two calls do
+  // not match, or ranks of other hosts are in the culprit's condition.
   bool blames = true;
 };
 
@@ -50,7 +51,7 @@ struct HangVerdict {
 //      report, then among all
 //   5. a silent rank; only with `silent_tell`
 //   6. a rank with a lower step than another, or in the phase that the fewest ranks are in
-//   7. none: all ranks look alike
+//   7. none: the ranks are in different places, or all look alike
 // A silent rank has reported nothing since its start. `silent_tell`: silent ranks are expected to
 // report. If false, their programs never report: silence proves nothing, but process states and
 // stacks count.
@@ -69,6 +70,8 @@ std::string NameOf(const StillRank& rank);
 // `all`: the number of ranks that share the named rank's condition. 3: " (and 2 other ranks)"; 1:
 // "".
 std::string AndOthers(std::size_t all);
+// True if the ranks of `some` are all on one host, so that something speaks against that host.
+bool OnOneHost(const std::vector<StillRank>& ranks, const RankSet& some);
 // "41.7 s"
 std::string ForHowLong(Duration still);
 // " since 41.7 s"; "" for a silent rank, because the time of its last move is not known.

@@ -66,7 +66,7 @@ std::optional<HangVerdict> MissingInInit(const std::vector<StillRank>& ranks,
                    elsewhere == 0 ? "" : absl::StrCat(" and ", elsewhere, " on other nodes"),
                    ": rank ", culprit.rank.value, " (pid ", culprit.worker.pid, ") ",
                    SinceItsStart(culprit, stacks)),
-      culprit.worker.busy};
+      culprit.worker.busy, elsewhere == 0};
 }
 
 std::optional<HangVerdict> ReportedNothing(const std::vector<StillRank>& ranks,
@@ -79,7 +79,7 @@ std::optional<HangVerdict> ReportedNothing(const std::vector<StillRank>& ranks,
                                   " has told nothing: it ", SinceItsStart(culprit, stacks), "; ",
                                   OfAll(ranks.size() - silent.count(), ranks.size()),
                                   " have told how far they are"),
-                     culprit.worker.busy};
+                     culprit.worker.busy, OnOneHost(ranks, silent)};
 }
 
 }  // namespace ddprun

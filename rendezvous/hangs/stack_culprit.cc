@@ -1,7 +1,9 @@
 #include "rendezvous/hangs/stack_culprit.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <map>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -52,6 +54,40 @@ std::string CollectiveText(const Stack& stack) {
   return at < stack.size() ? FrameText(stack[at]) : WhereText(stack);
 }
 
+// The outermost frame of a collective; else the innermost that is not machinery; else the
+// innermost. `stack` is not empty.
+const StackFrame& PlaceIn(const Stack& stack) {
+  if (const std::size_t at = CollectiveAt(stack); at < stack.size()) return stack[at];
+  const auto telling = std::find_if_not(stack.rbegin(), stack.rend(), IsMachinery);
+  return telling != stack.rend() ? *telling : stack.back();
+}
+
+struct Place {
+  std::string text;
+  RankSet ranks;
+};
+
+// By function, file and image, because a line within a function says nothing.
+using Places = std::map<std::array<std::string, 3>, Place>;
+
+// Adds the places of those of `ranks` whose stacks go through `node`; `stack` leads to it.
+void AddPlaces(const StackTree& tree, std::uint32_t node, const RankSet& ranks, Stack* stack,
+               Places* places) {
+  RankSet ending = tree.node(node).ranks;
+  for (const std::uint32_t child : tree.node(node).children) {
+    ending = ending.Minus(tree.node(child).ranks);
+    stack->push_back(tree.frame(tree.node(child).frame));
+    AddPlaces(tree, child, ranks, stack, places);
+    stack->pop_back();
+  }
+  const RankSet of_ranks = ending.Minus(ending.Minus(ranks));
+  if (of_ranks.empty() || stack->empty()) return;
+  const StackFrame& frame = PlaceIn(*stack);
+  Place& place = (*places)[{frame.function, frame.file, frame.image}];
+  if (place.text.empty()) place.text = FrameText(frame);
+  place.ranks.Add(of_ranks);
+}
+
 std::string Waiters(std::uint64_t count) {
   return absl::StrCat(count, count == 1 ? " rank waits" : " ranks wait");
 }
@@ -91,7 +127,7 @@ std::optional<HangVerdict> OutsideOfCollectives(const std::vector<StillRank>& ra
       absl::StrCat(NameOf(culprit), AndOthers(sides.outside.count()),
                    " is in no collective: it is in ", WhereText(MainStackOf(tree, number)), "; ",
                    Waiters(sides.inside.count()), " in ", CollectiveText(waiting)),
-      culprit.worker.busy};
+      culprit.worker.busy, OnOneHost(ranks, sides.outside)};
 }
 
 // The rank has finished a later step than another rank, so the others do not wait for it.
@@ -133,7 +169,7 @@ std::optional<HangVerdict> UnlikeMost(const std::vector<StillRank>& ranks, const
     return HangVerdict{culprit,
                        absl::StrCat(NameOf(culprit), AndOthers(outliers.ranks.count()), " is ",
                                     BothSides(stack, typical, outliers)),
-                       culprit.worker.busy};
+                       culprit.worker.busy, OnOneHost(ranks, outliers.ranks)};
   }
   return std::nullopt;
 }
@@ -175,6 +211,34 @@ std::optional<std::string> CollectiveOfAll(const std::vector<StillRank>& ranks,
   const Sides sides = SidesOf(ranks, tree);
   if (sides.inside.empty() || !sides.outside.empty()) return std::nullopt;
   return CollectiveText(MainStackOf(tree, sides.inside.ranges().front().first));
+}
+
+std::optional<std::string> DifferentPlaces(const std::vector<StillRank>& ranks,
+                                           const StackTree& tree) {
+  constexpr std::size_t kMostPlaces = 4;
+  constexpr std::size_t kMostRanges = 4;
+  RankSet judged;
+  for (const StillRank& rank : ranks) judged.Add(rank.number());
+  Places by_frame;
+  Stack stack;
+  AddPlaces(tree, StackTree::Root(ThreadKind::kMain), judged, &stack, &by_frame);
+  if (by_frame.size() < 2) return std::nullopt;
+  std::vector<Place> places;
+  for (auto& [frame, place] : by_frame) places.push_back(std::move(place));
+  std::sort(places.begin(), places.end(),
+            [](const Place& a, const Place& b) { return a.ranks < b.ranks; });
+  std::vector<std::string> texts;
+  for (const Place& place : places) {
+    if (texts.size() == kMostPlaces) break;
+    const std::string who = place.ranks.count() == 1
+                                ? NameOf(*Find(ranks, place.ranks.ranges().front().first))
+                                : absl::StrCat("ranks ", place.ranks.ToString(kMostRanges));
+    texts.push_back(absl::StrCat(who, " in ", place.text));
+  }
+  if (places.size() > texts.size()) {
+    texts.push_back(absl::StrCat("others in ", places.size() - texts.size(), " more"));
+  }
+  return absl::StrJoin(texts, ", ");
 }
 
 std::string WhereInCode(const StackTree& tree, Rank rank) {

@@ -30,6 +30,12 @@ std::optional<HangVerdict> CulpritByStacks(const std::vector<StillRank>& ranks,
 std::optional<std::string> CollectiveOfAll(const std::vector<StillRank>& ranks,
                                            const StackTree& tree);
 
+// For ranks that no majority can be told of: "rank 0 on n1 (pid 41) in save t.py:7, rank 1 on n2
+// (pid 42) in load data.py:7". nullopt: all are in one function or in one collective, or no stack
+// is known.
+std::optional<std::string> DifferentPlaces(const std::vector<StillRank>& ranks,
+                                           const StackTree& tree);
+
 // Where the program is: the innermost frame of the rank's main thread outside of kernel, C library
 // and interpreter: "Dataset::Get dataset.cc:88". "": no stack is known.
 std::string WhereInCode(const StackTree& tree, Rank rank);

@@ -104,6 +104,8 @@ struct GenerationState : GenerationRecord {
   HangWatch hang;
   HangSuspicion suspicion;
   std::vector<std::string> told_excuses;  // excuses that the log and the history have
+  std::optional<TimePoint> init_look;     // the next look for ranks missing in init()
+  bool told_init_wait = false;            // the consoles have such ranks
   std::string hang_report;                // of the newest hang; empty: none was called
   std::string hung_host;                  // the host to blame for the hang; empty: none
   bool planned_end = false;               // its plan ends it, not a failure

@@ -11,6 +11,7 @@
 #include "rendezvous/core/root_cause.h"
 #include "rendezvous/core/words.h"
 #include "rendezvous/hangs/hang_verdict.h"
+#include "rendezvous/hangs/init_wait.h"
 #include "rendezvous/machine/hangs/not_judged.h"
 #include "rendezvous/machine/job_view.h"
 #include "rendezvous/stacks/rank_set.h"
@@ -58,6 +59,7 @@ void HangJudge::Take(const Node& node, const NodeProgress& progress, TimePoint n
   job_.life->progress.any = job_.life->progress.any || progress.workers > 0;
   job_.life->progress.names_phases = job_.life->progress.names_phases || progress.names_phases;
   if (progress.excuse) TellLongExcuse(node, *progress.excuse, now);
+  TellInitWait(now);
   if (!over) return;
   suspicion() = HangSuspicion{};
   const std::string text =
@@ -80,6 +82,21 @@ void HangJudge::TellLongExcuse(const Node& node, const HangExcuse& excuse, TimeP
   job_.out->WarnAll(*job_.roster, absl::StrCat(NameOfJob(*job_.name), " is ", text));
 }
 
+void HangJudge::TellInitWait(TimePoint now) {
+  constexpr std::chrono::seconds kBetweenLooks{5};
+  const HangWatch& hang = job_.generation->hang;
+  std::optional<TimePoint>& look = job_.generation->init_look;
+  if (!PolicyOfHangs(*job_.life->spec).watches || hang.step_seen() || hang.called()) return;
+  if (!look) look = now + InitWait::kTold;
+  if (job_.generation->told_init_wait || now < *look) return;
+  look = now + kBetweenLooks;
+  const std::optional<InitWait> wait = InitWaitOf(StillNodes());
+  if (!wait || wait->longest < InitWait::kTold) return;
+  job_.generation->told_init_wait = true;
+  job_.out->WarnAll(*job_.roster, absl::StrCat(NameOfJob(*job_.name), ": ",
+                                               Describe(*wait, job_.generation->tally.world_size)));
+}
+
 Duration HangJudge::Limit() const {
   const HangPolicy policy = PolicyOfHangs(*job_.life->spec);
   const Duration limit = job_.generation->hang.Limit(policy, job_.life->progress.intervals);
@@ -90,6 +107,11 @@ Duration HangJudge::Limit() const {
 
 void HangJudge::AddProgress(JobStatus* status, TimePoint now) const {
   status->not_judged = WhyNotJudged(*job_.life, *job_.generation, *job_.roster, now);
+  if (!status->arrivals && !job_.generation->hang.step_seen()) {
+    // The ranks use no store of an agent, which would know.
+    const std::optional<InitWait> wait = InitWaitOf(StillNodes());
+    if (wait && wait->longest >= InitWait::kTold) status->arrivals = wait->arrivals;
+  }
   if (!job_.generation->hang.judges() && !job_.generation->hang.leaves()) return;
   JobStatus::Progress progress;
   progress.still = std::max(now - job_.generation->hang.last_moved(), Duration{});

@@ -60,6 +60,9 @@ class HangJudge {
   // If no rank moves and `excuse` has lasted for the limit: warns all nodes, once per excuse.
   void TellLongExcuse(const Node& node, const HangExcuse& excuse, TimePoint now);
   bool DebuggerHoldsOne() const;
+  // Before the first step: warns all nodes, once in a generation, that ranks wait in init() for
+  // others. Looks at all nodes only every few seconds.
+  void TellInitWait(TimePoint now);
   // How long a standstill may last now.
   Duration Limit() const;
   bool KnowsEveryRank(TimePoint now) const;

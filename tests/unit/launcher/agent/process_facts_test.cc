@@ -5,6 +5,8 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -36,6 +38,17 @@ TEST(ProcessFactsTest, WhatItsChildrenUseCounts) {
   ::waitpid(child, nullptr, 0);
   ::close(done[0]);
   ::close(done[1]);
+}
+
+TEST(ProcessFactsTest, WhatItsSocketsHaveCarriedIsKnownOnceTheNodesCountersAre) {
+  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  struct stat info;
+  ASSERT_EQ(::fstat(socket, &info), 0);
+  EXPECT_EQ(ReadProcessFacts(::getpid()).tcp_bytes, std::nullopt);
+  const stacks::TcpBytes node = {{info.st_ino, 300}, {1, 70'000}};
+  EXPECT_EQ(ReadProcessFacts(::getpid(), ::getpid(), &node).tcp_bytes,
+            (stacks::TcpBytes{{info.st_ino, 300}}));
+  ::close(socket);
 }
 
 TEST(ProcessFactsTest, EveryThreadHasItsWaitForACpu) {

@@ -381,6 +381,22 @@ TEST_F(StillWatchTest, WhoUsesTheCpuOrDoesInputIsBusy) {
   EXPECT_TRUE(progress.still_workers[1].busy);
 }
 
+// An upload over connections that are closed after each piece. Seen red where only files counted.
+TEST_F(StillWatchTest, WhoSendsOverTcpIsBusy) {
+  using TcpBytes = std::map<std::uint64_t, std::int64_t>;
+  LookFor(3);
+  facts_[100].tcp_bytes = TcpBytes{{7, 1 << 30}};
+  EXPECT_FALSE(LookFor(3).still_workers[0].busy) << "carried before the first look at it";
+  facts_[100].tcp_bytes = TcpBytes{{8, 40'000}};
+  EXPECT_FALSE(Look().still_workers[0].busy);
+  facts_[100].tcp_bytes = TcpBytes{{9, 30'000}};
+  EXPECT_TRUE(Look().still_workers[0].busy) << "70,000 bytes in all";
+  facts_[100].tcp_bytes.reset();
+  EXPECT_TRUE(Look().still_workers[0].busy) << "a look without numbers";
+  facts_[100].tcp_bytes = TcpBytes{{9, 1 << 30}};
+  EXPECT_FALSE(LookFor(11).still_workers[0].busy) << "it has sent nothing for 10 s";
+}
+
 // A read, or what it computed before a lock. Seen red where it was compared with the first look: it
 // was busy for ever, and a hang was only ended after --hang-startup-timeout.
 TEST_F(StillWatchTest, WhoHasDoneNothingForTenSecondsIsNotBusyAnyMore) {

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "rendezvous/hangs/stack_culprit.h"
 
 namespace ddprun {
@@ -431,6 +433,125 @@ TEST(FindCulpritTest, WhereNoRankIsUnlikeTheOthersNoNodeIsToBlame) {
   EXPECT_FALSE(FindCulprit(ranks, StackTree()).blames) << "either call may be the wrong one";
   ranks[1].worker.inside.reset();
   EXPECT_TRUE(FindCulprit(ranks, StackTree()).blames);
+}
+
+// A file server that is down holds ranks of many hosts. Seen red, each, when the node of the named
+// rank was blamed.
+TEST(FindCulpritTest, WhereRanksOfSeveralHostsAreHeldNoNodeIsToBlame) {
+  auto ranks = Ranks(AllReduce(5));
+  ranks[0].worker.state = ranks[1].worker.state = ProcessState::kDiskWait;
+  EXPECT_TRUE(FindCulprit(ranks, StackTree()).blames) << "both are on n1";
+  ranks[2].worker.state = ProcessState::kDiskWait;
+  EXPECT_FALSE(FindCulprit(ranks, StackTree()).blames);
+}
+
+TEST(FindCulpritTest, WhereRanksOfSeveralHostsHaveNotEnteredNoNodeIsToBlame) {
+  auto ranks = Ranks(AllReduce(5));
+  ranks[2].worker.inside.reset();
+  ranks[3].worker.inside.reset();
+  EXPECT_TRUE(FindCulprit(ranks, StackTree()).blames) << "both are on n2";
+  ranks[1].worker.inside.reset();
+  EXPECT_FALSE(FindCulprit(ranks, StackTree()).blames);
+}
+
+TEST(FindCulpritTest, WhereRanksOfSeveralHostsAreInTheRarestPhaseNoNodeIsToBlame) {
+  auto ranks = Ranks();
+  ranks[0].worker.phase = ranks[1].worker.phase = "evaluation";
+  EXPECT_TRUE(FindCulprit(ranks, StackTree()).blames);
+  ranks[1].worker.phase = "";
+  ranks[3].worker.phase = "evaluation";
+  EXPECT_FALSE(FindCulprit(ranks, StackTree()).blames);
+}
+
+TEST(SilentCulpritTest, WhereRanksOfSeveralHostsAreMissingNoNodeIsToBlame) {
+  for (const char* const phase : {"init", ""}) {
+    EXPECT_TRUE(FindCulprit(RanksBeforeAStep(phase, {2, 3}), StackTree()).blames);
+    EXPECT_FALSE(FindCulprit(RanksBeforeAStep(phase, {1, 3}), StackTree()).blames);
+  }
+}
+
+// Of two ranks none is the majority. Seen red: "all ranks look alike", and rank 0 was accused.
+TEST(CulpritByStacksTest, WithoutAMajorityItIsSaidWhereTheRanksAreAndNobodyIsAccused) {
+  auto ranks = Ranks();
+  ranks.resize(2);
+  StackTree tree;
+  AddStack(0, {"train@t.py", "step@t.py"}, &tree);
+  AddStack(1, {"train@t.py", "load@data.py", "sleep"}, &tree);
+  const HangVerdict verdict = FindCulprit(ranks, tree);
+  EXPECT_EQ(
+      verdict.why,
+      "the ranks are in different places: rank 0 on n1 (pid 100) in step t.py:7, rank 1 on n1 "
+      "(pid 101) in sleep; their stacks do not tell which one is wrong");
+  EXPECT_EQ(verdict.culprit->rank, Rank{0});
+  EXPECT_FALSE(verdict.blames);
+  StackTree halves;
+  for (const std::uint32_t rank : {0, 1}) AddStack(rank, {"train@t.py", "step@t.py"}, &halves);
+  for (const std::uint32_t rank : {2, 3}) AddStack(rank, {"train@t.py", "load@t.py"}, &halves);
+  EXPECT_THAT(FindCulprit(Ranks(), halves).why,
+              HasSubstr("places: ranks 0-1 in step t.py:7, ranks 2-3 in load t.py:7; their"));
+}
+
+// Seen red: "all ranks wait in" one of the two, "network or library".
+TEST(CulpritByStacksTest, TwoCollectivesWithoutAMajorityAreNotTakenForOne) {
+  auto ranks = Ranks();
+  ranks.resize(2);
+  StackTree tree;
+  AddStack(0, kWaits, &tree);
+  AddStack(1, {"train@t.py", "barrier@torch/distributed/distributed_c10d.py"}, &tree);
+  EXPECT_THAT(FindCulprit(ranks, tree).why,
+              HasSubstr("different places: rank 0 on n1 (pid 100) in "
+                        "c10d::Reducer::finalize_backward, rank 1 on n1 (pid 101) in barrier"));
+}
+
+TEST(CulpritByStacksTest, RanksInOneFunctionLookAlike) {
+  auto ranks = Ranks();
+  ranks.resize(2);
+  StackTree tree;
+  for (const std::uint32_t rank : {0, 1}) {
+    tree.Add(
+        rank, ThreadKind::kMain,
+        {{"step", "t.py", rank + 7, "python"}, {rank == 0 ? "read" : "poll", "", 0, "libc.so.6"}});
+  }
+  EXPECT_EQ(FindCulprit(ranks, tree).why, "all ranks look alike: they are in training");
+}
+
+TEST(CulpritByStacksTest, AtMostFourPlacesAreListed) {
+  auto ranks = Ranks();
+  StackTree tree;
+  for (std::uint32_t rank = 0; rank < 6; ++rank) {
+    if (rank > 3) ranks.push_back({Rank{static_cast<int>(rank)}, "n3", NodeRank{2}, {}});
+    AddStack(rank, {"main", std::string(1, static_cast<char>('a' + rank))}, &tree);
+  }
+  EXPECT_THAT(FindCulprit(ranks, tree).why,
+              HasSubstr("rank 3 on n2 (pid 103) in d, others in 2 more"));
+}
+
+TEST(CulpritByStacksTest, WhereRanksOfSeveralHostsAreOutsideNoNodeIsToBlame) {
+  StackTree tree;
+  AddStack(0, kWaits, &tree);
+  AddStack(1, kWaits, &tree);
+  for (const std::uint32_t rank : {2, 3}) AddStack(rank, {"train@t.py", "load@data.py"}, &tree);
+  EXPECT_TRUE(FindCulprit(Ranks(), tree).blames);
+  StackTree both;
+  for (const std::uint32_t rank : {0, 3}) AddStack(rank, kWaits, &both);
+  for (const std::uint32_t rank : {1, 2}) AddStack(rank, {"train@t.py", "load@data.py"}, &both);
+  EXPECT_FALSE(FindCulprit(Ranks(), both).blames);
+}
+
+TEST(CulpritByStacksTest, WhereRanksOfSeveralHostsAreUnlikeMostNoNodeIsToBlame) {
+  auto ranks = Ranks();
+  ranks.push_back(ranks[3]);
+  ranks[4].rank = Rank{4};
+  const auto blames = [&ranks](const std::vector<std::uint32_t>& unlike) {
+    StackTree tree;
+    for (std::uint32_t rank = 0; rank < 5; ++rank) {
+      const bool is_one = std::find(unlike.begin(), unlike.end(), rank) != unlike.end();
+      AddStack(rank, {"train@t.py", is_one ? "load@data.py" : "step@t.py"}, &tree);
+    }
+    return FindCulprit(ranks, tree).blames;
+  };
+  EXPECT_TRUE(blames({0, 1}));
+  EXPECT_FALSE(blames({1, 4}));
 }
 
 TEST(DescribeStackTest, HasTheInnermostFramesAndWhatTheKernelSays) {

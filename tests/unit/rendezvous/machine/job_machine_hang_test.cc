@@ -183,12 +183,14 @@ TEST_F(JobMachineHangTest, AHangIsNotCalledWhileANodeIsSilent) {
 // nothing; the others are in init().
 class JobMachineSilentTest : public testing::Test {
  protected:
-  JobMachineSilentTest() : job_(Spec()) { job_.RunTwoNodes(); }
+  explicit JobMachineSilentTest(Duration startup_limit = seconds(20)) : job_(Spec(startup_limit)) {
+    job_.RunTwoNodes();
+  }
 
-  static JobSpec Spec() {
+  static JobSpec Spec(Duration startup_limit) {
     JobSpec spec = JobMachineDriver::Spec(2, 2, 3);
     spec.hang_timeout = seconds(10);
-    spec.hang_startup_timeout = seconds(20);
+    spec.hang_startup_timeout = startup_limit;
     spec.on_hang = JobSpec::kRestartHang;
     spec.lease = seconds(60);
     return spec;
@@ -288,6 +290,39 @@ TEST_F(JobMachineSilentTest, ANodeOfSilentRanksThatIsNotHeardIsWaitedFor) {
   EXPECT_THAT(Wait(15), Not(Contains(HasSubstr("hangs"))));
   unheard_ = 0;
   EXPECT_THAT(Wait(2), Contains(HasSubstr("missing 2-3 on b")));
+}
+
+// ---- missing in init(), long before the verdict ----
+
+class JobMachineInitWaitTest : public JobMachineSilentTest {
+ protected:
+  JobMachineInitWaitTest() : JobMachineSilentTest(seconds(600)) {}
+};
+
+// Seen red: the first word came with the verdict, after 10 min.
+TEST_F(JobMachineInitWaitTest, WhoIsMissingIsSaidOnceAfterAMinute) {
+  EXPECT_THAT(Wait(59), Not(Contains(HasSubstr("missing"))));
+  EXPECT_EQ(job_.machine().Status({}).arrivals, std::nullopt);
+  const auto said = Wait(7);
+  for (const std::string node : {"a", "b"}) {
+    EXPECT_THAT(said, Contains(AllOf(HasSubstr(node + "<-"),
+                                     HasSubstr("3 of 4 ranks are in init(); missing 3 on b: rank 3 "
+                                               "(pid 103) started 6"))));
+  }
+  EXPECT_THAT(said, Not(Contains(HasSubstr("Stop"))));
+  ASSERT_TRUE(job_.machine().Status({}).arrivals.has_value());
+  EXPECT_EQ(job_.machine().Status({}).arrivals->arrived, 3);
+  EXPECT_THAT(Wait(400), Not(Contains(HasSubstr("missing"))));
+}
+
+TEST_F(JobMachineInitWaitTest, NobodyIsMissingWhereAllAreInInitOrNoneIsOrAStepWasMade) {
+  silent_.clear();
+  EXPECT_THAT(Wait(120), Not(Contains(HasSubstr("missing"))));
+  silent_ = {0, 1, 2, 3};
+  EXPECT_THAT(Wait(120), Not(Contains(HasSubstr("missing"))));
+  silent_ = {3};
+  step_ = 7;
+  EXPECT_THAT(Wait(120), Not(Contains(HasSubstr("missing"))));
 }
 
 // ---- hang.quarantine ----

@@ -1,0 +1,50 @@
+// TcpCounters: what the TCP connections of this node have carried, read only while somebody asks.
+//
+// Belongs to WorkerWatch and its loop's thread. Another thread reads, so a number is of the look
+// before: the kernel may load a module from the disk first.
+#ifndef DDPRUN_LAUNCHER_AGENT_TCP_COUNTERS_H_
+#define DDPRUN_LAUNCHER_AGENT_TCP_COUNTERS_H_
+
+#include <optional>
+#include <utility>
+
+#include "launcher/os/event_loop.h"
+#include "launcher/os/off_loop.h"
+#include "launcher/stacks/tcp_bytes.h"
+
+namespace ddprun {
+
+class TcpCounters {
+ public:
+  explicit TcpCounters(EventLoop* loop) : reader_(loop, "ddprun-tcp") {}
+
+  // If nobody has asked since the look before, the numbers are too old and are dropped.
+  void BeginLook() {
+    if (!std::exchange(asked_, false)) newest_.reset();
+  }
+
+  // The newest numbers; nullptr: none yet. The first call of a look begins to read newer ones.
+  const stacks::TcpBytes* Ask() {
+    if (!std::exchange(asked_, true)) Read();
+    return newest_ ? &*newest_ : nullptr;
+  }
+
+ private:
+  void Read() {
+    if (std::exchange(reading_, true)) return;
+    reader_.Run([] { return stacks::ReadTcpBytes(); },
+                [this](const stacks::TcpBytes& bytes) {
+                  reading_ = false;
+                  newest_ = bytes;
+                });
+  }
+
+  bool asked_ = false;  // in this look
+  bool reading_ = false;
+  std::optional<stacks::TcpBytes> newest_;
+  OffLoop reader_;
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_AGENT_TCP_COUNTERS_H_

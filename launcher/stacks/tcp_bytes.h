@@ -1,0 +1,28 @@
+// How many bytes TCP has carried, by socket. /proc/PID/io does not have them: the kernel counts
+// read() and write() of a socket there, but not recv() and send().
+#ifndef DDPRUN_LAUNCHER_STACKS_TCP_BYTES_H_
+#define DDPRUN_LAUNCHER_STACKS_TCP_BYTES_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+
+namespace ddprun::stacks {
+
+// By the socket's inode: the bytes that the peer has acknowledged, plus those that the process has
+// taken out of the socket.
+using TcpBytes = std::map<std::uint64_t, std::int64_t>;
+
+// All connections of this network namespace, at most 65,536, by sock_diag(7). Needs no permission.
+// Empty: the kernel does not answer. Any thread, but not the agent's loop: at the first question
+// the kernel may load a module from the disk.
+TcpBytes ReadTcpBytes();
+
+// Adds those of `all` that process `pid` has open. Reads procfs only. A socket that several
+// processes have open counts once. Nothing if ddprun may not see the descriptors of the process.
+void AddTcpBytesOf(pid_t pid, const TcpBytes& all, TcpBytes* bytes);
+
+}  // namespace ddprun::stacks
+
+#endif  // DDPRUN_LAUNCHER_STACKS_TCP_BYTES_H_

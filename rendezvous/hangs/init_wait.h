@@ -1,0 +1,36 @@
+// InitWait: ranks that wait in ddp::init() for ranks that have told nothing yet. Pure.
+#ifndef DDPRUN_RENDEZVOUS_HANGS_INIT_WAIT_H_
+#define DDPRUN_RENDEZVOUS_HANGS_INIT_WAIT_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rendezvous/core/job_status.h"
+#include "rendezvous/core/progress.h"
+#include "rendezvous/core/types.h"
+#include "rendezvous/hangs/stack_findings.h"
+
+namespace ddprun {
+
+struct InitWait {
+  // A shorter wait is a usual start: ranks import, load and compile.
+  static constexpr Duration kTold = std::chrono::seconds(60);
+
+  JobStatus::Arrivals arrivals;  // those in init(), and the lowest ranks that are missing
+  Duration longest{};            // how long one has waited there
+  Rank rank;                     // the lowest missing rank, and its worker
+  StillWorker worker{};
+};
+
+// nullopt: none waits in init(), or none is missing. `nodes`: of a job that has made no step, by
+// rank.
+std::optional<InitWait> InitWaitOf(const std::vector<StillNode>& nodes);
+
+// "61 of 64 ranks are in init(); missing 17 and 18 on n5: rank 17 (pid 4242) started 71.0 s ago,
+// now in read(/data/x)".
+std::string Describe(const InitWait& wait, int world_size);
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_HANGS_INIT_WAIT_H_
