@@ -17,6 +17,7 @@ struct LeadershipStatus {
   Duration valid_for{};       // how long it may still acknowledge without etcd; 0 where it may not
   std::uint64_t changes = 0;  // of the leader that this process has seen
   bool reached = false;       // etcd has answered lately
+  std::string trouble;        // why etcd takes no change of the jobs; "": it does
 };
 
 }  // namespace ddprun
