@@ -23,9 +23,9 @@ REFERENCE = "docs/reference.md"
 
 # Flags of other programs, which docs show in commands.
 FOREIGN_FLAGS = set("""
-    account constraint data-dir exclude exclusive export format from gpus-per-node gtest_filter
-    initial-advertise-peer-urls initial-cluster initial-cluster-token install mem no-kill now
-    ntasks-per-node partition prefix preset qos shm-size
+    account cluster constraint data-dir exclude exclusive export format from gpus-per-node gtest_filter
+    initial-advertise-peer-urls initial-cluster initial-cluster-token install mem no-block no-kill now ntasks-per-node
+    partition peer-urls prefix preset qos quota-backend-bytes shm-size user
     """.split())
 FOREIGN_HEADERS = {"nccl.h"}
 # Folders at the top of the repository whose files docs name.
