@@ -1,6 +1,6 @@
 #!/bin/bash
-# Checks packaging/ddprun-rendezvous.service, and what packaging/ha adds to it, with systemd's own tools: no directive is unknown, and
-# what the service could do if it was taken over is little. Needs no running systemd.
+# Checks packaging/ddprun-rendezvous.service, and what packaging/ha adds to it and to Debian's etcd, with systemd's own
+# tools: no directive is unknown, and what the service could do if it was taken over is little. Needs no running systemd.
 # usage: scripts/check_unit.sh [DDPRUN]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -11,17 +11,16 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 sed "s|/usr/bin/ddprun|$ddprun|; /^Documentation=/d" packaging/ddprun-rendezvous.service \
   >"$folder/ddprun-rendezvous.service"
-verify() {
+verify() { # unit
   local complaints
   # What systemd says about units of this machine is not ours to judge.
-  complaints=$(systemd-analyze verify --man=no "$folder/ddprun-rendezvous.service" 2>&1 |
-    grep -F ddprun-rendezvous || true)
+  complaints=$(systemd-analyze verify --man=no "$folder/$1.service" 2>&1 | grep -F "$1" || true)
   if [[ -n $complaints ]]; then
     echo "check_unit.sh: $complaints" >&2
     exit 1
   fi
 }
-verify
+verify ddprun-rendezvous
 # 0 is nothing, 10 is everything; a service without any of this has 9.6.
 systemd-analyze security --offline=true --threshold=20 --no-pager \
   "$folder/ddprun-rendezvous.service" >"$folder/security" || {
@@ -34,4 +33,12 @@ tail -1 "$folder/security"
 mkdir "$folder/ddprun-rendezvous.service.d"
 sed "s|/usr/bin/ddprun|$ddprun|" packaging/ha/ddprun-rendezvous.conf \
   >"$folder/ddprun-rendezvous.service.d/ha.conf"
-verify
+verify ddprun-rendezvous
+
+# Debian's unit of etcd is there where the tests' packages are.
+if [[ -e /lib/systemd/system/etcd.service ]]; then
+  cp /lib/systemd/system/etcd.service "$folder"
+  mkdir "$folder/etcd.service.d"
+  cp packaging/ha/etcd.conf "$folder/etcd.service.d/ddprun.conf"
+  verify etcd
+fi

@@ -69,6 +69,11 @@ int ExitCodeOfStart(const absl::Status& why_it_did_not_start) {
   }
 }
 
+// Of one of several, which can never lead: its jobs in etcd are damaged, or etcd refuses it.
+int ExitCodeOfReign(const absl::Status& why_it_cannot_lead) {
+  return absl::IsDataLoss(why_it_cannot_lead) ? kExitBadConfig : kExitRefused;
+}
+
 void RemoveJournal(const std::string& state_dir) {
   std::error_code ignored;
   std::filesystem::remove(state_dir + "/journal", ignored);
@@ -214,7 +219,7 @@ int Daemon::Run() {
   if (reign_over_ && reign_over_->status.ok() && !asked_to_end_) return StandByAgain();
   Notify(ServiceNotify("STOPPING=1"));
   Stop();
-  if (reign_over_ && !reign_over_->status.ok()) return ExitCodeOfStart(reign_over_->status);
+  if (reign_over_ && !reign_over_->status.ok()) return ExitCodeOfReign(reign_over_->status);
   return lost_right_ ? kExitUnavailable : 0;
 }
 

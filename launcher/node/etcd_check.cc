@@ -46,8 +46,12 @@ Finding CheckMembers(const EtcdFacts& facts) {
             absl::StrCat(all == 1 ? "one was given and answers" : "both that were given answer",
                          ": an etcd of fewer than three members does not survive the loss of one")};
   }
-  return {answered > all / 2 ? Level::kWarning : Level::kFailure, "members",
-          absl::StrCat(answered, " of ", all, " answer; ", absl::StrJoin(silent, "; "))};
+  const std::string text =
+      absl::StrCat(answered, " of ", all, " answer; ", absl::StrJoin(silent, "; "));
+  if (answered > all / 2) return {Level::kWarning, "members", text};
+  return {Level::kFailure, "members",
+          absl::StrCat(text, "; nothing is written until ", all / 2 + 1,
+                       " of them run and reach each other")};
 }
 
 bool IsTooOld(const std::string& version) {
@@ -65,7 +69,6 @@ Finding CheckVersion(const EtcdFacts& facts) {
     versions.insert(member->version);
     if (IsTooOld(member->version)) level = Level::kFailure;
   }
-  if (versions.empty()) return {Level::kFailure, "version", "no member has told it"};
   return {level, "version",
           absl::StrCat(absl::StrJoin(versions, ", "),
                        level == Level::kOk ? "" : ": 3.4 or newer is needed")};
@@ -76,7 +79,6 @@ Finding CheckCluster(const EtcdFacts& facts) {
   for (const etcd::MemberStatus* const member : Answered(facts)) {
     clusters[member->cluster].push_back(member->endpoint);
   }
-  if (clusters.empty()) return {Level::kFailure, "cluster", "no member has told it"};
   std::vector<std::string> texts;
   for (const auto& [id, endpoints] : clusters) {
     texts.push_back(absl::StrFormat("%x of %s", id, absl::StrJoin(endpoints, ", ")));
@@ -101,8 +103,8 @@ Finding CheckQuorum(const EtcdFacts& facts) {
   }
   if (leaders.empty()) {
     return {Level::kFailure, "quorum",
-            answered.empty() ? "no member has told whether there is one"
-                             : "no member knows a leader: most of them are lost, or cut off"};
+            "no member knows a leader: the majority is lost, or cut off from those that answer; "
+            "rendezvous go on for --leader-validity, then workers end"};
   }
   std::string leader = "a member that was not given";
   for (const etcd::MemberStatus* const member : answered) {
@@ -135,26 +137,34 @@ Finding CheckLatency(const std::string& name, const std::string& what,
 
 Finding CheckSpace(const EtcdFacts& facts) {
   std::int64_t largest = 0;
+  std::uint64_t revision = 0;
   std::set<std::string> alarms;
-  const auto answered = Answered(facts);
-  for (const etcd::MemberStatus* const member : answered) {
+  for (const etcd::MemberStatus* const member : Answered(facts)) {
     largest = std::max(largest, member->database_bytes);
+    revision = std::max(revision, member->revision);
     alarms.insert(member->alarms.begin(), member->alarms.end());
   }
-  if (answered.empty()) return {Level::kFailure, "space", "no member has told it"};
   const std::string size = absl::StrCat("its database has ", largest >> 20, " MiB");
   if (alarms.empty()) {
     return {Level::kOk, "space",
             absl::StrCat(size, "; set --auto-compaction-retention, so that it does not grow")};
   }
+  const std::string what =
+      absl::StrCat(size, ", and the alarm ", absl::StrJoin(alarms, ", "), " is on");
+  if (alarms.count("NOSPACE") == 0) {
+    return {Level::kFailure, "space",
+            absl::StrCat(what, ": see etcd's documentation; docs/ha.md has how to restore it")};
+  }
   return {Level::kFailure, "space",
-          absl::StrCat(size, ", and there is the alarm ", absl::StrJoin(alarms, ", "),
-                       ": for NOSPACE `etcdctl compact`, `etcdctl defrag`, then `etcdctl alarm "
-                       "disarm`")};
+          absl::StrCat(what, ": it writes nothing. `etcdctl compact ", revision,
+                       "`, `etcdctl defrag` at each member, then `etcdctl alarm disarm`")};
 }
 
 Finding CheckTls(const EtcdFacts& facts) {
-  if (facts.tls) return {Level::kOk, "tls", "its certificates are of --etcd-ca"};
+  if (facts.tls) {
+    return {Level::kOk, "tls",
+            Answered(facts).empty() ? "is used" : "its certificates are of --etcd-ca"};
+  }
   if (facts.loopback) return {Level::kOk, "tls", "none; it is on this host"};
   if (facts.insecure) {
     return {Level::kWarning, "tls", "none: who can write the leader key owns the jobs"};
@@ -169,6 +179,7 @@ std::vector<Finding> JudgeEtcd(const EtcdFacts& facts) {
   if (!facts.options.ok()) {
     return {{Level::kFailure, "options", std::string(facts.options.message())}};
   }
+  if (Answered(facts).empty()) return {CheckMembers(facts), CheckTls(facts)};
   return {CheckMembers(facts),
           CheckVersion(facts),
           CheckCluster(facts),

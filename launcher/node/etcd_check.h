@@ -31,7 +31,8 @@ struct EtcdFacts {
   bool insecure = false;  // --insecure
 };
 
-// One finding for each check, always in the same order.
+// One finding for each check, always in the same order. Where nobody answers, only of members and
+// TLS.
 std::vector<Finding> JudgeEtcd(const EtcdFacts& facts);
 
 }  // namespace ddprun

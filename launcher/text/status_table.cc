@@ -190,6 +190,10 @@ void AddLeadership(const Json& json, std::string* out) {
                     Text(leadership.at("term")), "; without etcd it leads for another ",
                     Age(valid_ms), "\n");
   }
+  const std::string trouble = Text(leadership.value("trouble", Json("")));
+  if (trouble.empty()) return;
+  absl::StrAppend(out, "etcd takes no change: ", trouble,
+                  "; running workers train on, but nothing forms or ends\n");
 }
 
 std::string Render(const Json& json, const StatusTableOptions& options) {

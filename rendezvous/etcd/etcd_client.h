@@ -26,8 +26,8 @@ struct Options {
   std::string ca;
   std::string cert;
   std::string key;
-  std::string user;  // "": etcd asks nobody who he is
-  std::string password_file;
+  std::string user;           // "": etcd asks nobody who he is
+  std::string password_file;  // read again for each token
 };
 
 struct KeyValue {
@@ -102,7 +102,9 @@ class Client {
   //   that
   //                      does not tell. A full etcd (NOSPACE) is among these: etcd says so of a
   //                      transaction that it has carried out, too
-  //   others             cannot get better by trying again: credentials, a request too large
+  //   Unauthenticated    no member takes our credentials, or shows a certificate of --etcd-ca; it
+  //                      certainly had no effect
+  //   others             cannot get better by trying again: permissions, a request too large
   virtual absl::StatusOr<Answer> Transact(const std::vector<Guard>& guards,
                                           const std::vector<Write>& writes,
                                           const std::vector<std::string>& reads,

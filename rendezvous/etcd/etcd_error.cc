@@ -34,6 +34,18 @@ constexpr Known kKnown[] = {
      ": grant the role of --etcd-user read and write on the keys that begin with --etcd-prefix"},
 };
 
+absl::string_view WhyClosed(OurSide side) {
+  switch (side) {
+    case OurSide::kPlain:
+      return "this port speaks TLS (give --etcd-ca)";
+    case OurSide::kTls:
+      return "it asks for a certificate (give --etcd-cert and --etcd-key), or does not speak TLS";
+    case OurSide::kTlsWithCertificate:
+      return "it does not take the certificate in --etcd-cert, or does not speak TLS";
+  }
+  return "";
+}
+
 bool IsFinal(grpc::StatusCode code) {
   switch (code) {
     case grpc::StatusCode::INVALID_ARGUMENT:
@@ -80,21 +92,29 @@ bool IsTokenRefused(const grpc::Status& status) {
          absl::StrContains(status.error_message(), "revision of auth store is old");
 }
 
-std::string WhyNotConnected(absl::string_view message) {
-  if (absl::StrContains(message, "wrong version number")) {
-    return "it does not speak TLS: leave --etcd-ca out, or give it certificates";
+absl::Status NotConnected(const std::string& endpoint, absl::string_view message, OurSide side) {
+  const auto has = [&](absl::string_view words) { return absl::StrContains(message, words); };
+  const auto untrusted = [&](absl::string_view why) {
+    return absl::UnauthenticatedError(absl::StrCat(endpoint, ": ", why));
+  };
+  if (has("wrong version number")) {
+    return untrusted("it does not speak TLS: leave --etcd-ca out, or give it certificates");
   }
-  if (absl::StrContains(message, "certificate verify failed")) {
-    return "its certificate has expired, or is not of the authority in --etcd-ca";
+  if (has("certificate verify failed")) {
+    return untrusted("its certificate has expired, or is not of the authority in --etcd-ca");
   }
-  if (absl::StrContains(message, "Hostname Verification") ||
-      absl::StrContains(message, "not in peer certificate") ||
-      absl::StrContains(message, "Cannot check peer")) {
-    return "its certificate is for another host";
+  if (has("Hostname Verification") || has("not in peer certificate") || has("Cannot check peer")) {
+    return untrusted("its certificate is for another host");
   }
   const std::size_t colon = message.rfind(": ");
   if (colon != absl::string_view::npos) message.remove_prefix(colon + 2);
-  return absl::AsciiStrToLower(message);
+  std::string why = absl::AsciiStrToLower(message);
+  // So ends a handshake that it does not like: TLS 1.3 tells a client no more.
+  if (has("Socket closed") || has("ndpoint read failed") || has("onnection reset")) {
+    absl::StrAppend(&why, ": if that stays so, ", WhyClosed(side),
+                    ", or this is not its port for clients");
+  }
+  return absl::AbortedError(absl::StrCat(endpoint, ": ", why));
 }
 
 }  // namespace ddprun::etcd

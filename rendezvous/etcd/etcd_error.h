@@ -18,8 +18,12 @@ absl::Status ErrorOf(const std::string& endpoint, const grpc::Status& status);
 // etcd no longer knows the token that the call carried: ask for another one, and send it again.
 bool IsTokenRefused(const grpc::Status& status);
 
-// gRPC's words about a connection that was not made, for a person: "connection refused".
-std::string WhyNotConnected(absl::string_view message);
+// What we show when we connect.
+enum class OurSide { kPlain, kTls, kTlsWithCertificate };
+
+// Of a connection that was not made, from gRPC's words about it: Unauthenticated where the member
+// is not whom our authority vouches for, else Aborted.
+absl::Status NotConnected(const std::string& endpoint, absl::string_view message, OurSide side);
 
 }  // namespace ddprun::etcd
 

@@ -66,15 +66,21 @@ absl::StatusOr<std::shared_ptr<Members>> Members::Create(const Options& options)
                                             std::chrono::system_clock::now());
     if (!identity.ok()) return identity.status();
     members->identity_ = *std::move(identity);
+    members->side_ = options.cert.empty() ? OurSide::kTls : OurSide::kTlsWithCertificate;
   }
   if (!options.user.empty()) {
-    auto password = auth::ReadCredentialFile("--etcd-password-file", options.password_file,
-                                             auth::Readers::kOwner);
-    if (!password.ok()) return password.status();
     members->user_ = options.user;
-    members->password_ = std::string(absl::StripTrailingAsciiWhitespace(*password));
+    members->password_file_ = options.password_file;
+    if (auto password = members->Password(); !password.ok()) return password.status();
   }
   return members;
+}
+
+absl::StatusOr<std::string> Members::Password() const {
+  const auto password =
+      auth::ReadCredentialFile("--etcd-password-file", password_file_, auth::Readers::kOwner);
+  if (!password.ok()) return password.status();
+  return std::string(absl::StripTrailingAsciiWhitespace(*password));
 }
 
 Members::ChannelPtr Members::NewChannel(const std::string& endpoint) const {
@@ -123,8 +129,7 @@ absl::StatusOr<Members::ChannelPtr> Members::Connect(Member& member, Deadline de
     const std::lock_guard lock(member.mutex);
     if (member.channel == channel) member.channel = nullptr;
   }
-  return absl::AbortedError(
-      absl::StrCat(member.endpoint, ": ", WhyNotConnected(status.error_message())));
+  return NotConnected(member.endpoint, status.error_message(), side_);
 }
 
 absl::StatusOr<std::string> Members::Token(Member& member, const ChannelPtr& channel,
@@ -137,7 +142,9 @@ absl::StatusOr<std::string> Members::Token(Member& member, const ChannelPtr& cha
   context.set_deadline(ToGrpc(deadline));
   etcdserverpb::AuthenticateRequest request;
   request.set_name(user_);
-  request.set_password(password_);
+  auto password = Password();
+  if (!password.ok()) return password.status();
+  request.set_password(*std::move(password));
   etcdserverpb::AuthenticateResponse response;
   const grpc::Status status =
       etcdserverpb::Auth::NewStub(channel)->Authenticate(&context, request, &response);
@@ -226,10 +233,14 @@ absl::Status Members::Call(bool read_only, std::chrono::milliseconds limit, cons
   const std::size_t first = preferred();
   std::string failures;
   bool unknown = false;
+  bool refused = true;  // by all of them
   for (std::size_t tried = 0; tried < members_.size(); ++tried) {
     const std::size_t index = (first + tried) % members_.size();
     const auto now = Clock::now();
-    if (tried > 0 && now >= end) break;
+    if (tried > 0 && now >= end) {
+      refused = false;
+      break;
+    }
     const bool last = tried + 1 == members_.size();
     const Deadline share = last ? end : now + std::min<Clock::duration>((end - now) / 2, kPatience);
     const absl::Status status = CallAt(index, read_only, share, end, rpc);
@@ -239,10 +250,15 @@ absl::Status Members::Call(bool read_only, std::chrono::milliseconds limit, cons
       return status;
     }
     Leave(index);
-    if (!absl::IsAborted(status) && !(absl::IsUnknown(status) && read_only)) return status;
+    const bool refuses = absl::IsUnauthenticated(status);
+    if (!absl::IsAborted(status) && !refuses && !(absl::IsUnknown(status) && read_only)) {
+      return status;
+    }
     unknown = unknown || absl::IsUnknown(status);
+    refused = refused && refuses;
     absl::StrAppend(&failures, failures.empty() ? "" : "; ", status.message());
   }
+  if (refused) return absl::UnauthenticatedError(failures);
   return unknown ? absl::UnknownError(failures) : absl::AbortedError(failures);
 }
 

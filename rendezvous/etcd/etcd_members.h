@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "rendezvous/auth/tls/identity.h"
 #include "rendezvous/etcd/etcd_client.h"
+#include "rendezvous/etcd/etcd_error.h"
 
 namespace ddprun::etcd {
 
@@ -75,6 +76,8 @@ class Members {
   Members() = default;
   // The next call to it connects anew.
   void Disconnect(std::size_t index);
+  // As its file has it now: it may have been changed since the last token.
+  absl::StatusOr<std::string> Password() const;
   ChannelPtr NewChannel(const std::string& endpoint) const;
   absl::StatusOr<ChannelPtr> Connect(Member& member, Deadline deadline);
   // Aborted where it does not answer by then.
@@ -85,8 +88,9 @@ class Members {
 
   std::vector<std::unique_ptr<Member>> members_;  // constant, and so are these
   std::shared_ptr<auth::TlsIdentity> identity_;   // null: no TLS
+  OurSide side_ = OurSide::kPlain;
   std::string user_;
-  std::string password_;
+  std::string password_file_;
 
   mutable std::mutex mutex_;
   std::size_t preferred_ = 0;  // guarded by mutex_

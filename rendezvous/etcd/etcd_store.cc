@@ -57,6 +57,7 @@ struct EtcdStore::State : std::enable_shared_from_this<EtcdStore::State> {
   void Schedule();  // with the mutex held
   Term CurrentTerm() const;
   void LogLine(std::string_view text);
+  void TellTrouble(const std::string& why);
   void CallAll(const Dones& dones, Outcome outcome);
 
   const Options options;
@@ -223,6 +224,11 @@ void EtcdStore::State::LogLine(std::string_view text) {
   if (!silent && log) log(text);
 }
 
+void EtcdStore::State::TellTrouble(const std::string& why) {
+  const std::lock_guard lock(callback_mutex);
+  if (!silent && options.on_trouble) options.on_trouble(why);
+}
+
 void EtcdStore::State::CallAll(const Dones& dones, Outcome outcome) {
   const std::lock_guard lock(callback_mutex);
   for (const Done& done : dones) {
@@ -323,6 +329,7 @@ void EtcdStore::State::OnKept() {
   if (tries.told) {
     LogLine(absl::StrCat("etcd: the durable state can be written again, after ", tries.failed,
                          " tries"));
+    TellTrouble("");
   }
   tries = {};
   if (changes.empty()) CallAll(std::exchange(dones, {}), Outcome::kKept);
@@ -357,6 +364,7 @@ bool EtcdStore::State::Pause() {
     tries.told = true;
     LogLine(absl::StrCat("etcd: the durable state cannot be written: ", tries.error.message(),
                          ": nothing new is decided until it can be; trying on"));
+    TellTrouble(std::string(tries.error.message()));
     CallAll(dones, Outcome::kFailed);
   }
   std::unique_lock lock(mutex);

@@ -53,6 +53,8 @@ class EtcdStore final : public Store {
     // The destructor waits this long for what was committed. A thread that still waits for etcd
     // then is left behind, to end with the process.
     std::chrono::milliseconds close_grace{2000};
+    // Why etcd takes no writes, when `patience` is over; "": it takes them again. Called as Log.
+    std::function<void(const std::string& why)> on_trouble;
   };
 
   EtcdStore(Options options, Log log);

@@ -104,6 +104,7 @@ Json ToJson(const LeadershipStatus& leadership) {
           {"cluster", std::to_string(leadership.term.cluster)},
           {"leader", leadership.leader},
           {"valid_ms", Milliseconds(leadership.valid_for)},
+          {"trouble", leadership.trouble},
           {"changes", leadership.changes}};
 }
 

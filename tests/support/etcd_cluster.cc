@@ -16,12 +16,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "rendezvous/etcd/etcd_client.h"
 
 namespace ddprun {
 namespace {
 
 constexpr char kEtcd[] = "/usr/bin/etcd";
+constexpr char kEtcdctl[] = "/usr/bin/etcdctl";
 
 // "127.0.0.1:PORT" each; nobody listens there.
 std::vector<std::string> FreeAddresses(int count) {
@@ -59,10 +59,11 @@ bool IsStopped(pid_t pid) {
 }  // namespace
 
 std::string MissingForEtcd() {
-  return access(kEtcd, X_OK) == 0 ? "" : absl::StrCat(kEtcd, " (etcd-server)");
+  if (access(kEtcd, X_OK) != 0) return absl::StrCat(kEtcd, " (etcd-server)");
+  return access(kEtcdctl, X_OK) == 0 ? "" : absl::StrCat(kEtcdctl, " (etcd-client)");
 }
 
-EtcdCluster::EtcdCluster(int members, std::vector<std::string> flags) : flags_(std::move(flags)) {
+EtcdCluster::EtcdCluster(int members, Options options) : options_(std::move(options)) {
   std::vector<std::string> addresses = FreeAddresses(2 * members);
   endpoints_.assign(addresses.begin(), addresses.begin() + members);
   peers_.assign(addresses.begin() + members, addresses.end());
@@ -71,19 +72,32 @@ EtcdCluster::EtcdCluster(int members, std::vector<std::string> flags) : flags_(s
   WaitForLeader();
 }
 
-std::vector<std::string> EtcdCluster::CommandOf(int member) const {
-  const auto name = [](int member) { return absl::StrCat("m", member); };
+std::string EtcdCluster::Url(const std::string& address) const {
+  return absl::StrCat(options_.certificates.empty() ? "http://" : "https://", address);
+}
+
+std::string EtcdCluster::InitialCluster() const {
   std::vector<std::string> all;
-  for (int other = 0; other < size(); ++other) {
-    all.push_back(absl::StrCat(name(other), "=http://", peers_[other]));
+  for (int member = 0; member < size(); ++member) {
+    all.push_back(absl::StrCat(NameOf(member), "=", Url(peers_[member])));
   }
-  const std::string client = absl::StrCat("http://", endpoints_[member]);
-  const std::string peer = absl::StrCat("http://", peers_[member]);
+  return absl::StrJoin(all, ",");
+}
+
+std::string EtcdCluster::Token() const { return absl::StrCat(folder_.path(), restores_); }
+
+std::string EtcdCluster::DataOf(int member) const {
+  return folder_ / absl::StrCat(NameOf(member), "-", restores_);
+}
+
+std::vector<std::string> EtcdCluster::CommandOf(int member) const {
+  const std::string client = Url(endpoints_[member]);
+  const std::string peer = Url(peers_[member]);
   std::vector<std::string> command = {kEtcd,
                                       "--name",
-                                      name(member),
+                                      NameOf(member),
                                       "--data-dir",
-                                      folder_ / name(member),
+                                      DataOf(member),
                                       "--listen-client-urls",
                                       client,
                                       "--advertise-client-urls",
@@ -93,21 +107,70 @@ std::vector<std::string> EtcdCluster::CommandOf(int member) const {
                                       "--initial-advertise-peer-urls",
                                       peer,
                                       "--initial-cluster",
-                                      absl::StrJoin(all, ","),
+                                      InitialCluster(),
                                       "--initial-cluster-token",
-                                      folder_.path(),
+                                      Token(),
                                       "--heartbeat-interval",
                                       "50",
                                       "--election-timeout",
                                       "300"};
-  command.insert(command.end(), flags_.begin(), flags_.end());
+  if (!options_.certificates.empty()) {
+    for (const char* const whom : {"", "peer-"}) {
+      for (const auto& [flag, value] :
+           {std::pair("client-cert-auth=", std::string("true")),
+            std::pair("trusted-ca-file=", options_.certificates + "/ca.crt"),
+            std::pair("cert-file=", options_.certificates + "/head.crt"),
+            std::pair("key-file=", options_.certificates + "/head.key")}) {
+        command.push_back(absl::StrCat("--", whom, flag, value));
+      }
+    }
+  }
+  command.insert(command.end(), options_.flags.begin(), options_.flags.end());
   return command;
 }
 
-int EtcdCluster::WaitForLeader() const {
+etcd::Options EtcdCluster::ClientOptions() const {
   etcd::Options options;
   options.endpoints = endpoints_;
-  const auto client = etcd::Client::Create(options);
+  if (options_.certificates.empty()) return options;
+  options.ca = options_.certificates + "/ca.crt";
+  options.cert = options_.certificates + "/head.crt";
+  options.key = options_.certificates + "/head.key";
+  return options;
+}
+
+std::optional<std::string> EtcdCluster::CtlAt(const std::vector<std::string>& endpoints,
+                                              std::vector<std::string> arguments) const {
+  std::vector<std::string> urls;
+  for (const std::string& endpoint : endpoints) urls.push_back(Url(endpoint));
+  std::vector<std::string> command = {kEtcdctl, "--endpoints", absl::StrJoin(urls, ",")};
+  if (const etcd::Options client = ClientOptions(); !client.ca.empty()) {
+    command.insert(command.end(),
+                   {"--cacert", client.ca, "--cert", client.cert, "--key", client.key});
+  }
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  Program etcdctl(command, {{"ETCDCTL_API", "3"}});
+  if (etcdctl.ExitCode() != 0) return std::nullopt;
+  return etcdctl.out();
+}
+
+bool EtcdCluster::Restore(const std::string& snapshot) {
+  for (int member = 0; member < size(); ++member) Kill(member);
+  ++restores_;
+  for (int member = 0; member < size() && !snapshot.empty(); ++member) {
+    Program etcdctl(
+        {kEtcdctl, "snapshot", "restore", snapshot, "--data-dir", DataOf(member), "--name",
+         NameOf(member), "--initial-cluster", InitialCluster(), "--initial-cluster-token", Token(),
+         "--initial-advertise-peer-urls", Url(peers_[member])},
+        {{"ETCDCTL_API", "3"}});
+    if (etcdctl.ExitCode() != 0) return false;
+  }
+  for (int member = 0; member < size(); ++member) Start(member);
+  return true;
+}
+
+int EtcdCluster::WaitForLeader() const {
+  const auto client = etcd::Client::Create(ClientOptions());
   const auto deadline = std::chrono::steady_clock::now() + kHang;
   while (std::chrono::steady_clock::now() < deadline) {
     std::map<std::uint64_t, int> members;

@@ -1,14 +1,17 @@
 // A real etcd for a test: members on loopback, with data in a folder of their own, heartbeat 50 ms
-// and election 300 ms. Needs Debian's package etcd-server.
+// and election 300 ms. Needs Debian's packages etcd-server and etcd-client.
 //
 // One thread.
 #ifndef DDPRUN_TESTS_SUPPORT_ETCD_CLUSTER_H_
 #define DDPRUN_TESTS_SUPPORT_ETCD_CLUSTER_H_
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "rendezvous/etcd/etcd_client.h"
 #include "tests/support/program.h"
 #include "tests/support/temp_dir.h"
 
@@ -19,8 +22,17 @@ std::string MissingForEtcd();
 
 class EtcdCluster {
  public:
-  // Starts them, and waits until they have a leader. `flags`: more of etcd's, for each member.
-  explicit EtcdCluster(int members, std::vector<std::string> flags = {});
+  struct Options {
+    std::vector<std::string> flags;  // more of etcd's, for each member
+    // A folder with ca.crt, head.crt and head.key, as `ddprun certs` makes them. Members speak TLS,
+    // and ask their clients and each other for a certificate. Empty: no TLS.
+    std::string certificates;
+  };
+
+  // Starts them, and waits until they have a leader.
+  explicit EtcdCluster(int members, std::vector<std::string> flags = {})
+      : EtcdCluster(members, Options{std::move(flags), ""}) {}
+  EtcdCluster(int members, Options options);
   EtcdCluster(const EtcdCluster&) = delete;
   EtcdCluster& operator=(const EtcdCluster&) = delete;
 
@@ -32,16 +44,39 @@ class EtcdCluster {
   // The member that leads, as a member that answers knows it; waits for one.
   int WaitForLeader() const;
 
+  // What a client with a certificate from `certificates` needs.
+  etcd::Options ClientOptions() const;
+  // What etcdctl prints, of all members; nullopt: it has failed.
+  std::optional<std::string> Ctl(std::vector<std::string> arguments) const {
+    return CtlAt(endpoints_, std::move(arguments));
+  }
+  // False: etcdctl has failed.
+  bool SaveSnapshot(const std::string& file) const {
+    return CtlAt({endpoints_[0]}, {"snapshot", "save", file}).has_value();
+  }
+
   void Freeze(int member);  // SIGSTOP: its connections stay open; nobody answers any more
   void Thaw(int member);
   void Kill(int member);   // SIGKILL; its data stays
   void Start(int member);  // again, after Kill
+  // Kills all members, and starts another cluster with the keys of this snapshot, or without any
+  // for "": docs/ha.md. Does not wait for its leader. False: etcdctl has failed.
+  bool Restore(const std::string& snapshot);
 
  private:
   std::vector<std::string> CommandOf(int member) const;
 
+  std::optional<std::string> CtlAt(const std::vector<std::string>& endpoints,
+                                   std::vector<std::string> arguments) const;
+  static std::string NameOf(int member) { return "m" + std::to_string(member); }
+  std::string Url(const std::string& address) const;
+  std::string InitialCluster() const;
+  std::string Token() const;
+  std::string DataOf(int member) const;
+
   const TempDir folder_;
-  const std::vector<std::string> flags_;
+  const Options options_;
+  int restores_ = 0;
   std::vector<std::string> endpoints_;
   std::vector<std::string> peers_;                  // "127.0.0.1:PORT", for one another
   std::vector<std::unique_ptr<Program>> programs_;  // null: killed

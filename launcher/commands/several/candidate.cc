@@ -56,6 +56,9 @@ absl::StatusOr<std::unique_ptr<Candidate>> Candidate::Create(
   etcd::EtcdStore::Options store;
   store.client = candidate->client_;
   store.prefix = config.prefix;
+  store.on_trouble = [board = candidate->board_](const std::string& why) {
+    board->SetTrouble(why);
+  };
   candidate->store_ = std::make_shared<etcd::EtcdStore>(std::move(store), &Log);
   return candidate;
 }
@@ -116,7 +119,9 @@ LeadershipLoop::Effects Candidate::EffectsOn(RendezvousServer* server) {
     on_end_({down.why, absl::OkStatus(), down.ousted});
   };
   effects.cannot_lead = [this](const absl::Status& status) {
-    on_end_({"cannot read the jobs in etcd", status, 0});
+    on_end_({absl::IsDataLoss(status) ? "cannot read the jobs in etcd"
+                                      : "etcd does not let this rendezvous in",
+             status, 0});
   };
   effects.log = &Log;
   return effects;

@@ -36,7 +36,7 @@ class Candidate {
     absl::Status status{};  // not OK: nobody can lead, and why
     int ousted = 0;         // for the one that it executes (Leadership::Options)
   };
-  // Once, on any thread; must only enqueue.
+  // On any thread; must only enqueue. The first call counts.
   using OnEnd = std::function<void(End)>;
 
   // Reads the files; connects to nobody yet. `credentials` are those of the server.

@@ -40,6 +40,11 @@ void LeaderBoard::OnReached() {
   reached_at_ = BootTime();
 }
 
+void LeaderBoard::SetTrouble(std::string why) {
+  const std::lock_guard lock(mutex_);
+  trouble_ = std::move(why);
+}
+
 LeadershipStatus LeaderBoard::Describe() const {
   LeadershipStatus status;
   status.valid_for = std::max(validity_->until() - BootTime(), Duration(0));
@@ -48,6 +53,7 @@ LeadershipStatus LeaderBoard::Describe() const {
   status.term = leading_.term;
   status.leader = leading_.leader;
   status.changes = changes_;
+  status.trouble = trouble_;
   status.reached = reached_at_ != TimePoint() && BootTime() - reached_at_ < kLately;
   return status;
 }

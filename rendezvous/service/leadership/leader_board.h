@@ -15,6 +15,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -47,6 +48,8 @@ class LeaderBoard {
   Leading Get() const;
   // etcd has answered just now.
   void OnReached();
+  // Why etcd takes no change of the durable state; "": it takes them.
+  void SetTrouble(std::string why);
 
   // For operators and metrics.
   LeadershipStatus Describe() const;
@@ -81,7 +84,8 @@ class LeaderBoard {
   std::uint64_t version_ = 1;  // of leading_
   std::uint64_t changes_ = 0;  // of the leader
   TimePoint reached_at_;       // BootTime(), when etcd has answered last
-  std::list<Entry> entries_;   // those with an interval first
+  std::string trouble_;
+  std::list<Entry> entries_;  // those with an interval first
   bool shutdown_ = false;
 
   std::thread thread_;

@@ -140,7 +140,7 @@ void LeadershipLoop::Publish() {
 
 void LeadershipLoop::Put(const Leadership::PutLeader& put) {
   const auto answer = options_.key->Put(put);
-  OnAnswer(answer.status());
+  OnPut(answer.status());
   if (!answer.ok() || !answer->taken) ReadBack(put);
   if (answer.ok() && answer->taken) effects_.set_writer(answer->term);
   Post(answer.ok() ? Leadership::Event(*answer) : Leadership::Event(Leadership::PutUnanswered{}));
@@ -180,23 +180,44 @@ bool LeadershipLoop::Sleep(Duration duration) {
   return !wake_.wait_for(lock, duration, [this] { return shutdown_; });
 }
 
+std::string LeadershipLoop::Trouble::Line(const absl::Status& status, TimePoint now,
+                                          absl::string_view bad, absl::string_view good) {
+  if (status.ok()) {
+    const bool was_logged = logged;
+    *this = {};
+    return was_logged ? std::string(good) : "";
+  }
+  if (!since) since = now;
+  if (logged || now - *since <= kTrouble) return "";
+  logged = true;
+  return absl::StrCat(bad, ": ", status.message());
+}
+
 void LeadershipLoop::OnAnswer(const absl::Status& status) {
-  const TimePoint now = BootTime();
   if (status.ok()) options_.board->OnReached();
+  const bool refused = absl::IsUnauthenticated(status) || absl::IsPermissionDenied(status);
+  bool cannot_lead = false;
   std::string text;
   {
     const std::lock_guard lock(mutex_);
-    if (status.ok()) {
-      if (trouble_.logged) text = "etcd answers again";
-      trouble_ = {};
-    } else if (!trouble_.since) {
-      trouble_.since = now;
-    } else if (!trouble_.logged && now - *trouble_.since > kTrouble) {
-      trouble_.logged = true;
-      text = absl::StrCat("etcd does not answer: ", status.message());
-    }
+    cannot_lead = refused && !was_answered_;
+    was_answered_ = was_answered_ || status.ok();
+    text = trouble_.Line(status, BootTime(), "etcd does not answer", "etcd answers again");
   }
   if (!text.empty()) effects_.log(text);
+  if (cannot_lead) effects_.cannot_lead(status);
+}
+
+void LeadershipLoop::OnPut(const absl::Status& status) {
+  OnAnswer(status);
+  std::string text;
+  {
+    const std::lock_guard lock(mutex_);
+    text = put_trouble_.Line(status, BootTime(), "cannot lead: etcd does not take the leader key",
+                             "etcd takes the leader key again");
+  }
+  if (!text.empty()) effects_.log(text);
+  if (absl::IsPermissionDenied(status)) effects_.cannot_lead(status);
 }
 
 }  // namespace ddprun

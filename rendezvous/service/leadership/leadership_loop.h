@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "rendezvous/leadership/leadership.h"
 #include "rendezvous/service/job/serial_executor.h"
 #include "rendezvous/service/leadership/leader_board.h"
@@ -48,7 +49,9 @@ class LeadershipLoop {
     std::function<void(const std::string& endpoint)> set_leader;
     // The last call: this process serves no more. `ousted` as in Leadership.
     std::function<void(const Leadership::StepDown&)> step_down;
-    // The jobs cannot be read, and trying again does not help.
+    // Trying again does not help. DataLoss: the jobs cannot be read. Unauthenticated,
+    // PermissionDenied: etcd has refused us from the start, or refuses us the leader key. Any
+    // thread; may come again.
     std::function<void(const absl::Status&)> cannot_lead;
     std::function<void(std::string_view)> log;  // any thread
   };
@@ -78,8 +81,13 @@ class LeadershipLoop {
   struct TakenUp {};  // the jobs are served
   using Event = std::variant<Leadership::Event, TakenUp>;
   using Executor = SerialExecutor<Event>;
-  // With etcd.
+  // Of one kind of calls. Not worth a line before an election could be over.
   struct Trouble {
+    // What is to be logged after an answer at `now`: `bad` and why, once, and `good` when it is
+    // over; else "".
+    std::string Line(const absl::Status& status, TimePoint now, absl::string_view bad,
+                     absl::string_view good);
+
     std::optional<TimePoint> since;
     bool logged = false;
   };
@@ -120,6 +128,8 @@ class LeadershipLoop {
   bool Sleep(Duration duration);
   // Of etcd. Logs that it does not answer, once, and that it does again.
   void OnAnswer(const absl::Status& status);
+  // The same for a write of the leader key.
+  void OnPut(const absl::Status& status);
 
   // Tells others where we are.
   void Publish();
@@ -140,7 +150,10 @@ class LeadershipLoop {
   std::condition_variable wake_;
   // Guarded by mutex_.
   bool shutdown_ = false;
-  Trouble trouble_;
+  Trouble trouble_;      // no answers
+  Trouble put_trouble_;  // answers, but the leader key cannot be written
+  // Whom etcd has answered once waits for it: what was changed there may be changed back.
+  bool was_answered_ = false;
 
   Handler handler_{this};
   PeerLink peer_;

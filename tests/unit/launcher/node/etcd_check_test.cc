@@ -81,6 +81,17 @@ TEST(EtcdCheckTest, WithoutALeaderThereIsNoQuorum) {
   Expect("quorum", facts, Level::kFailure, "no member knows a leader");
 }
 
+TEST(EtcdCheckTest, WhereNobodyAnswersTheReasonIsSaidOnce) {
+  EtcdFacts facts = GoodEtcd();
+  for (auto& member : facts.members) {
+    member.status = absl::AbortedError(member.endpoint + ": connection refused");
+  }
+  EXPECT_THAT(JudgeEtcd(facts), SizeIs(2));
+  Expect("members", facts, Level::kFailure,
+         "0 of 3 answer; h1:2379: connection refused; h2:2379: connection refused; h3:2379: "
+         "connection refused; nothing is written until 2 of them run");
+}
+
 TEST(EtcdCheckTest, SlowTransactionsAndAlarmsAreSaid) {
   EtcdFacts facts = GoodEtcd();
   facts.write = std::chrono::milliseconds(120);

@@ -55,6 +55,10 @@ TEST(StatusTableTest, OneOfSeveralSaysWhoLeadsAndHowLongItGoesOnWithoutEtcd) {
   };
   EXPECT_THAT(table(),
               HasSubstr("it leads at h1:29400, term 123; without etcd it leads for another 4.6 s"));
+  EXPECT_THAT(table(), Not(HasSubstr("etcd takes no change")));
+  daemon.leadership->trouble = "h2:2379: NOSPACE";
+  EXPECT_THAT(table(),
+              HasSubstr("etcd takes no change: h2:2379: NOSPACE; running workers train on"));
   daemon.leadership->valid_for = {};
   EXPECT_THAT(table(), HasSubstr("it acknowledges nothing, and workers end by their leases"));
   daemon.leadership->leads = false;

@@ -132,6 +132,29 @@ TEST(EtcdClientTest, JudgesOnlyByWhatLeavesNoDoubt) {
             absl::StatusCode::kPermissionDenied);
 }
 
+TEST(EtcdClientTest, SaysWhyAConnectionWasNotMade) {
+  const auto why = [](const std::string& message, OurSide side) {
+    return NotConnected("h:2379", message, side);
+  };
+  EXPECT_EQ(why("failed to connect: Connection refused", OurSide::kTls),
+            absl::AbortedError("h:2379: connection refused"));
+  for (const char* const untrusted :
+       {"SSL_ERROR_SSL: error:1000007d:SSL routines::certificate verify failed",
+        "SSL_ERROR_SSL: error:0A00010B:SSL routines::wrong version number",
+        "Hostname Verification Check failed."}) {
+    EXPECT_TRUE(absl::IsUnauthenticated(why(untrusted, OurSide::kTls))) << untrusted;
+  }
+  const auto closed = [&](OurSide side) {
+    const absl::Status status = why("Endpoint read failed", side);
+    EXPECT_TRUE(absl::IsAborted(status)) << "a member that ends closes connections, too";
+    return std::string(status.message());
+  };
+  EXPECT_THAT(closed(OurSide::kPlain), HasSubstr("this port speaks TLS (give --etcd-ca)"));
+  EXPECT_THAT(closed(OurSide::kTls), HasSubstr("it asks for a certificate (give --etcd-cert"));
+  EXPECT_THAT(closed(OurSide::kTlsWithCertificate),
+              HasSubstr("it does not take the certificate in --etcd-cert"));
+}
+
 class EtcdUserTest : public ::testing::Test {
  protected:
   EtcdUserTest() {
@@ -164,6 +187,26 @@ TEST_F(EtcdUserTest, AWrongUserIsAnErrorThatStays) {
       ClientOf({{etcd_.endpoint()}, "", "", "", "", ""})->Transact({}, {{"/a", "1"}}, {}, kLimit);
   EXPECT_EQ(nobody.status().code(), absl::StatusCode::kUnauthenticated);
   EXPECT_THAT(std::string(nobody.status().message()), HasSubstr("--etcd-user"));
+}
+
+// Who is there refuses us; but who is not there may not.
+TEST_F(EtcdUserTest, ARefusalCountsWhereAllMembersRefuse) {
+  Options options = OptionsOf("somebody");
+  options.endpoints.push_back(etcd_.endpoint());
+  EXPECT_TRUE(
+      absl::IsUnauthenticated(ClientOf(options)->Transact({}, {{"/a", "1"}}, {}, kLimit).status()));
+  options.endpoints.push_back(kNobody);
+  EXPECT_TRUE(absl::IsAborted(ClientOf(options)->Transact({}, {{"/a", "1"}}, {}, kLimit).status()));
+}
+
+TEST_F(EtcdUserTest, AChangedPasswordIsReadForTheNextToken) {
+  const auto client = ClientOf(OptionsOf("ddprun"));
+  EXPECT_TRUE(client->Transact({}, {{"/a", "1"}}, {}, kLimit).ok());
+  etcd_.AskForToken("ddprun", "another");
+  etcd_.ForgetTokens();
+  EXPECT_TRUE(absl::IsUnauthenticated(client->Transact({}, {}, {"/a"}, kLimit).status()));
+  std::ofstream(folder_ / "password") << "another\n";
+  EXPECT_TRUE(client->Transact({}, {}, {"/a"}, kLimit).ok());
 }
 
 TEST_F(EtcdUserTest, AnEtcdThatAsksNobodyIsUsedWithoutAToken) {

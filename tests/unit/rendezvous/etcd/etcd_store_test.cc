@@ -192,6 +192,8 @@ TEST_F(EtcdStoreTest, GoesOnUnderAnotherTermOfItsOwn) {
 }
 
 TEST_F(EtcdStoreTest, AFullEtcdIsSaidOnceAndTriedOn) {
+  std::vector<std::string> troubles;  // the store's thread's until it has said that all is done
+  options_.on_trouble = [&](const std::string& why) { troubles.push_back(why); };
   auto store = Loaded();
   for (int i = 0; i < 10; ++i) etcd_.Meet({false, FakeEtcd::NoSpace()});
   Listener done;
@@ -200,6 +202,9 @@ TEST_F(EtcdStoreTest, AFullEtcdIsSaidOnceAndTriedOn) {
   EXPECT_THAT(done.outcomes(), ElementsAre(Outcome::kFailed, Outcome::kKept));
   EXPECT_THAT(listener_.lines(),
               ElementsAre(HasSubstr("NOSPACE"), HasSubstr("can be written again")));
+  WaitForTasks(*store);
+  EXPECT_THAT(troubles, ElementsAre(HasSubstr("NOSPACE"), ""));
+  options_.on_trouble = nullptr;
   EXPECT_EQ(AfterATakeover(), (Entries{{"a", "1"}}));
 }
 

@@ -64,11 +64,13 @@ TEST(StatusJsonTest, OneOfSeveralTellsItsTermWithAllDigits) {
   daemon.leadership->leads = true;
   daemon.leadership->term = {18'446'744'073'709'551'615U, 9'007'199'254'740'993U};
   daemon.leadership->valid_for = seconds(4);
+  daemon.leadership->trouble = "NOSPACE";
   const Json leadership = Json::parse(StatusToJson(daemon, {}, 0))["leadership"];
   EXPECT_EQ(leadership["role"], "leads");
   EXPECT_EQ(leadership["term"], "9007199254740993");
   EXPECT_EQ(leadership["cluster"], "18446744073709551615");
   EXPECT_EQ(leadership["valid_ms"], 4000);
+  EXPECT_EQ(leadership["trouble"], "NOSPACE");
 }
 
 TEST(StatusJsonTest, AJobHasWhatAnOperatorAsksFor) {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -30,7 +31,7 @@ constexpr char kKey[] = "/ddprun/leader";
 // One member, which answers, or does not.
 class FakeEtcd final : public etcd::Client {
  public:
-  enum class Mode { kAnswers, kSilent, kWritesSilently };
+  enum class Mode { kAnswers, kSilent, kWritesSilently, kRefuses, kRefusesWrites, kFull };
 
   void Set(Mode mode) {
     const std::lock_guard lock(mutex_);
@@ -52,6 +53,11 @@ class FakeEtcd final : public etcd::Client {
                                         std::chrono::milliseconds) override {
     const std::lock_guard lock(mutex_);
     if (mode_ == Mode::kSilent) return absl::UnknownError("no answer");
+    if (mode_ == Mode::kRefuses) return absl::UnauthenticatedError("a wrong password");
+    if (mode_ == Mode::kRefusesWrites && !writes.empty()) {
+      return absl::PermissionDeniedError("it may only read");
+    }
+    if (mode_ == Mode::kFull && !writes.empty()) return absl::UnknownError("NOSPACE");
     etcd::Answer answer;
     answer.guarded = guards.empty() || guards.front().mod_revision == modified_;
     if (answer.guarded && !writes.empty()) Put(*writes.front().value);
@@ -138,7 +144,7 @@ class LeadershipLoopTest : public testing::Test {
     effects.set_leader = [this](const std::string& leader) { Note([&] { leader_ = leader; }); };
     effects.step_down = [this](const Leadership::StepDown& down) { Note([&] { down_ = down; }); };
     effects.cannot_lead = [this](const absl::Status& why) { Note([&] { cannot_ = why; }); };
-    effects.log = [](std::string_view) {};
+    effects.log = [this](std::string_view text) { Note([&] { log_.emplace_back(text); }); };
     loop_ = std::make_unique<LeadershipLoop>(std::move(options), std::move(effects));
     loop_->Start();
   }
@@ -176,6 +182,7 @@ class LeadershipLoopTest : public testing::Test {
   std::optional<Leadership::StepDown> down_;
   absl::Status lead_fails_;
   absl::Status cannot_;
+  std::vector<std::string> log_;
 
   std::unique_ptr<LeadershipLoop> loop_;
   TaskQueue writes_{"test-writes"};
@@ -256,6 +263,41 @@ TEST_F(LeadershipLoopTest, SaysThatTheJobsCannotBeRead) {
   Start();
   ASSERT_TRUE(WaitFor([&] { return !cannot_.ok(); }));
   EXPECT_EQ(board_->Get().role, Role::kTakesUp);
+}
+
+TEST_F(LeadershipLoopTest, WhomEtcdRefusesFromTheStartCannotLead) {
+  etcd_.Set(FakeEtcd::Mode::kRefuses);
+  Start();
+  EXPECT_TRUE(WaitFor([&] { return absl::IsUnauthenticated(cannot_); }));
+}
+
+TEST_F(LeadershipLoopTest, WhomEtcdHasLetInOnceWaitsUntilItDoesAgain) {
+  Start();
+  ASSERT_TRUE(WaitForRole(Role::kLeads));
+  etcd_.Set(FakeEtcd::Mode::kRefuses);
+  ASSERT_TRUE(WaitForRole(Role::kSilenced));
+  etcd_.Set(FakeEtcd::Mode::kAnswers);
+  ASSERT_TRUE(WaitForRole(Role::kLeads));
+  const std::lock_guard lock(mutex_);
+  EXPECT_TRUE(cannot_.ok()) << cannot_;
+}
+
+TEST_F(LeadershipLoopTest, SaysThatAFullEtcdDoesNotTakeTheLeaderKey) {
+  etcd_.Set(FakeEtcd::Mode::kFull);
+  Start();
+  const auto logged = [this](const std::string& line) {
+    return WaitFor([&] { return std::count(log_.begin(), log_.end(), line) == 1; });
+  };
+  EXPECT_TRUE(logged("cannot lead: etcd does not take the leader key: NOSPACE"));
+  etcd_.Set(FakeEtcd::Mode::kAnswers);
+  EXPECT_TRUE(logged("etcd takes the leader key again"));
+  EXPECT_TRUE(WaitForRole(Role::kLeads));
+}
+
+TEST_F(LeadershipLoopTest, WhoMayNotWriteTheLeaderKeyCannotLead) {
+  etcd_.Set(FakeEtcd::Mode::kRefusesWrites);
+  Start();
+  EXPECT_TRUE(WaitFor([&] { return absl::IsPermissionDenied(cannot_); }));
 }
 
 }  // namespace leadership_loop_test
