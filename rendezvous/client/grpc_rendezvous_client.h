@@ -30,6 +30,8 @@ class GrpcRendezvousClient final : public RendezvousClient {
     // The connection, which other calls may have made before: of the same endpoint and credentials.
     // Then Lost never says `refused`: that may have been an earlier attempt. Null: one of its own.
     std::shared_ptr<ChannelSource> shared{};
+    // A rendezvous that stands by keeps the session until it leads. Nothing may be sent before.
+    bool waits = false;
   };
 
   explicit GrpcRendezvousClient(Options options);

@@ -128,7 +128,8 @@ class JobLoop final {
   // handle the event itself. The loop shares the ownership of `stream` from OnOpen until it has
   // closed it. For each stream: one OnOpen, then an OnMessage for
   // each RequestMessage until one OnEnd. After Shutdown a new stream is closed by OnOpen itself.
-  void OnOpen(std::shared_ptr<AgentStream> stream);
+  // `waits`: a rendezvous that stands by is to keep it until it leads; any other stream it closes.
+  void OnOpen(std::shared_ptr<AgentStream> stream, bool waits = false);
   void OnMessage(std::shared_ptr<AgentStream> stream, Header header, AgentMessage message);
   // `why`: OK when the agent closed its half or is gone, else what is wrong with it.
   void OnEnd(std::shared_ptr<AgentStream> stream, absl::Status why);
@@ -215,6 +216,7 @@ class JobLoop final {
  private:
   struct Opened {
     std::shared_ptr<AgentStream> stream;
+    bool waits;
   };
   struct Message {
     std::shared_ptr<AgentStream> stream;

@@ -27,8 +27,10 @@ class SessionRegistry {
     AgentId agent_id;
   };
 
-  // `join_by`: no earlier than that of the one before.
-  void Add(std::shared_ptr<AgentStream> stream, TimePoint join_by);
+  // `join_by`: no earlier than that of the one before; nullopt: it waits until EndWaiting.
+  void Add(std::shared_ptr<AgentStream> stream, std::optional<TimePoint> join_by);
+  // Every session that has not joined must have done so by then. While all of them wait.
+  void EndWaiting(TimePoint join_by);
 
   // nullptr: it was closed by us. Valid until the session is closed.
   Session* Find(AgentStream* stream);
