@@ -161,6 +161,11 @@ PersistentRendezvousClient::Options ClientOptionsOf(const JobConfig& config,
   options.credentials_outdated = [meeting](int place) {
     return meeting[place].credentials->Outdated();
   };
+  options.make_waiting = [meeting](int place) {
+    const MeetingPlace& there = meeting[place];
+    return std::make_unique<GrpcRendezvousClient>(GrpcRendezvousClient::Options{
+        there.endpoint, kDefaultConnectTimeout, there.credentials, there.shared, /*waits=*/true});
+  };
   options.make_client = [meeting = std::move(meeting)](int place, Duration limit) {
     const MeetingPlace& there = meeting[place];
     return std::make_unique<GrpcRendezvousClient>(
@@ -199,7 +204,8 @@ void Meet(const JobConfig& config, const std::vector<MeetingPlace>& meeting, std
           client->Lead(place, place ? absl::StrCat("the rendezvous at ", meeting[*place].endpoint,
                                                    " leads now")
                                     : "");
-        });
+        },
+        [client = client.get()](int place) { client->StandBy(place); });
   }
   connection->client = std::move(client);
 }

@@ -16,10 +16,11 @@ constexpr std::chrono::seconds kWhileAlone{10};
 }  // namespace
 
 LeaderWatch::LeaderWatch(EventLoop* loop, int places, std::uint64_t seed,
-                         MakeFollower make_follower, OnLeader on_leader)
+                         MakeFollower make_follower, OnLeader on_leader, OnStandby on_standby)
     : loop_(loop),
       make_follower_(std::move(make_follower)),
       on_leader_(std::move(on_leader)),
+      on_standby_(std::move(on_standby)),
       claims_(places) {
   for (int place = 0; place < places; ++place) {
     ReconnectTiming::Options timing;
@@ -57,6 +58,8 @@ void LeaderWatch::OnEvent(int place, int call, const Follower::Event& event) {
     OnEnded(place, std::get<Follower::Ended>(event));
   }
   if (claims_.leader() != leader || claims_.term() != term) on_leader_(claims_.leader());
+  const auto* const said = std::get_if<Follower::Said>(&event);
+  if (said != nullptr && said->role == Follower::Role::kStandsBy && on_standby_) on_standby_(place);
 }
 
 void LeaderWatch::OnEnded(int place, const Follower::Ended& ended) {

@@ -26,11 +26,13 @@ class LeaderWatch {
   // Called on the loop when another place leads than before, or the same one under another term.
   // nullopt: nobody does, as far as known.
   using OnLeader = std::function<void(std::optional<int> place)>;
+  // Called on the loop whenever the rendezvous at this place says that it stands by. May be empty.
+  using OnStandby = std::function<void(int place)>;
 
   // `loop` must outlive this object. `seed`: of the jitter, another one for each agent. Begins at
   // once.
   LeaderWatch(EventLoop* loop, int places, std::uint64_t seed, MakeFollower make_follower,
-              OnLeader on_leader);
+              OnLeader on_leader, OnStandby on_standby = {});
   ~LeaderWatch();
   LeaderWatch(const LeaderWatch&) = delete;
   LeaderWatch& operator=(const LeaderWatch&) = delete;
@@ -52,6 +54,7 @@ class LeaderWatch {
   EventLoop* const loop_;
   const MakeFollower make_follower_;
   const OnLeader on_leader_;
+  const OnStandby on_standby_;
   LeaderClaims claims_;
   std::vector<Place> places_;
   // Shared with what was posted to the loop, which may come after our end.

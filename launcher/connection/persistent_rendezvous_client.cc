@@ -31,6 +31,7 @@ void PersistentRendezvousClient::Close() {
   closed_ = true;
   loop_->CancelTimer(retry_);
   daemon_.Stop();
+  standing_by_.Close();
   if (client_ != nullptr) client_->Close();
 }
 
@@ -46,7 +47,7 @@ void PersistentRendezvousClient::Lead(std::optional<int> place, const std::strin
     at_once_ = !spoke_;
     return;
   }
-  ++attempt_;  // nothing more is heard of it
+  attempt_ = 0;  // nothing more is heard of it
   open_ = false;
   client_->Abandon();
   handler_(Lost{reason});
@@ -56,15 +57,40 @@ void PersistentRendezvousClient::Lead(std::optional<int> place, const std::strin
 void PersistentRendezvousClient::Connect() {
   waiting_ = at_once_ = spoke_ = false;
   daemon_.Ensure();
+  // Elsewhere than with the leader a session goes on waiting: there it would be refused.
+  if (places_.leads()) {
+    auto waiting = standing_by_.Take(places_.place());
+    if (waiting.client != nullptr) return Use(std::move(waiting));
+  }
   client_ = options_.make_client(places_.place(), timing_.attempt_limit());
-  const int attempt = ++attempt_;
-  client_->Open([this, attempt](Event event) {
+  attempt_ = ++attempts_;
+  Listen(client_.get(), attempt_);
+}
+
+void PersistentRendezvousClient::Listen(RendezvousClient* client, int attempt) {
+  client->Open([this, attempt](Event event) {
     loop_->Post([this, attempt, event = std::move(event)] { OnEvent(attempt, event); });
   });
 }
 
+void PersistentRendezvousClient::Use(WaitingSessions::Session session) {
+  client_ = std::move(session.client);
+  attempt_ = session.attempt;
+  at_once_ = true;  // it may have ended meanwhile
+  OnEvent(attempt_, Opened{});
+}
+
+void PersistentRendezvousClient::StandBy(int place) {
+  if (closed_ || !options_.make_waiting || standing_by_.Has(place)) return;
+  auto client = options_.make_waiting(place);
+  const int attempt = ++attempts_;
+  Listen(client.get(), attempt);
+  standing_by_.Add(place, {std::move(client), attempt});
+}
+
 void PersistentRendezvousClient::OnEvent(int attempt, Event event) {
-  if (closed_ || attempt != attempt_) return;
+  if (closed_) return;
+  if (attempt != attempt_) return standing_by_.OnEvent(attempt, event);
   if (std::holds_alternative<Opened>(event)) {
     open_ = true;
   } else if (auto* const lost = std::get_if<Lost>(&event)) {

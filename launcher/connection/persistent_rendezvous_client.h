@@ -6,7 +6,8 @@
 // what matters. Attempts are short and frequent, because a refused one is how an agent knows that
 // there is no rendezvous that could give its ranks away (docs/internals/leases.md).
 //
-// Of several rendezvous it goes at once to the one that leads, wherever it is (Lead).
+// Of several rendezvous it goes at once to the one that leads, wherever it is (Lead), over the
+// session that waits there, if there is one (StandBy).
 //
 // Its handler is called on the loop. The loop's thread only.
 #ifndef DDPRUN_LAUNCHER_CONNECTION_PERSISTENT_RENDEZVOUS_CLIENT_H_
@@ -20,6 +21,7 @@
 #include "launcher/connection/daemon_watch.h"
 #include "launcher/connection/place_rotation.h"
 #include "launcher/connection/reconnect_timing.h"
+#include "launcher/connection/waiting_sessions.h"
 #include "launcher/os/event_loop.h"
 #include "rendezvous/client/rendezvous_client.h"
 #include "rendezvous/core/types.h"
@@ -31,6 +33,8 @@ class PersistentRendezvousClient final : public RendezvousClient {
   struct Options {
     // Makes a client for one attempt at this place, that connects within `limit` or is lost.
     std::function<std::unique_ptr<RendezvousClient>(int place, Duration limit)> make_client;
+    // Makes a client whose session waits at a place that stands by. Empty: none is kept.
+    std::function<std::unique_ptr<RendezvousClient>(int place)> make_waiting{};
     // Called before each attempt, and now and then while the rendezvous has said nothing.
     DaemonWatch::EnsureRunning ensure_running;
     // The client that was made last, of this place, has shown credentials which are not good any
@@ -59,9 +63,13 @@ class PersistentRendezvousClient final : public RendezvousClient {
   // there is a session elsewhere it is lost, with this reason, and the next one is opened without a
   // pause.
   void Lead(std::optional<int> place, const std::string& reason);
+  // The rendezvous at this place stands by: a session is to wait there.
+  void StandBy(int place);
 
  private:
   void Connect();
+  void Listen(RendezvousClient* client, int attempt);
+  void Use(WaitingSessions::Session session);
   void OnEvent(int attempt, Event event);
   void OnLost(Lost* lost);
   void OnHeard(const Received& received);
@@ -73,13 +81,15 @@ class PersistentRendezvousClient final : public RendezvousClient {
   DaemonWatch daemon_;
   Handler handler_;
   std::unique_ptr<RendezvousClient> client_;
-  int attempt_ = 0;    // which client events are from
+  int attempt_ = 0;    // which client events are from; 0: they are of no interest
+  int attempts_ = 0;   // the number of the newest client
   bool open_ = false;  // the session of client_
   bool closed_ = false;
   bool spoke_ = false;    // the rendezvous, in that session
   bool waiting_ = false;  // for retry_, without a client
   bool at_once_ = false;  // an attempt that began before its place led is repeated without a pause
   EventLoop::TimerId retry_ = 0;
+  WaitingSessions standing_by_;
 };
 
 }  // namespace ddprun

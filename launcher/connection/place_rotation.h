@@ -29,6 +29,7 @@ class PlaceRotation {
   // Of several rendezvous the one at this place leads, and is tried next; nullopt: none does, as
   // far as known.
   void Lead(std::optional<int> place);
+  bool leads() const { return leader_ == place_; }
   // An attempt there failed, or a session was lost. Makes it a denial, or no denial, by what came
   // before and what other places may say. `ours`: the rendezvous there is this agent's child, which
   // is waited for.

@@ -175,7 +175,9 @@ void Supervisor::Introduce(TimePoint now) {
   if (preempted_until_) SendUp(Preempted{absl::StrCat(options_.node.host, " got SIGTERM")});
   // A message may have crossed a repeated Join, so only a heartbeat's answer shows that the Join
   // was read. It must come before the next assignment, or the lease would be over again.
-  if (again && options_.leases) PushHeartbeat(now);
+  // Where another rendezvous has taken over, its first answer is to come as early.
+  const bool from_another = running && contact_.several();
+  if ((again || from_another) && options_.leases) PushHeartbeat(now);
 }
 
 void Supervisor::OnSessionLost(const SessionLost& lost, TimePoint now) {

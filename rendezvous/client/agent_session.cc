@@ -1,5 +1,6 @@
 #include "rendezvous/client/agent_session.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 #include <variant>
@@ -10,6 +11,7 @@
 #include "rendezvous/client/channel.h"
 #include "rendezvous/core/check.h"
 #include "rendezvous/wire/grpc_handoff.h"
+#include "rendezvous/wire/session_metadata.h"
 #include "rendezvous/wire/thin_stream.h"
 #include "rendezvous/wire/translate.h"
 
@@ -78,6 +80,7 @@ void AgentSession::OnHandshakeDone(const grpc::Status& status,
 }
 
 void AgentSession::StartSession() {
+  if (options_.waits) context_.AddMetadata(wire::kWaitsMetadata, wire::kWaits);
   stub_->async()->Session(&context_, this);
   // Send and Close start operations outside gRPC's callbacks. The hold keeps the call from ending
   // before OnReadInitialMetadataDone or OnReadDone has reported its end.
@@ -96,12 +99,16 @@ void AgentSession::Send(const Header& header, const AgentMessage& message) {
     writing_.logs.push_back(wire::ToProto(header, message));
     return Continue();
   }
-  // A heartbeat says that the agent is alive now. So a heartbeat that would have to wait is
-  // dropped, unless it carries news.
+  // A heartbeat says that the agent is alive now. So a heartbeat behind another one is dropped,
+  // unless it carries news.
   const auto* const heartbeat = std::get_if<Heartbeat>(&message);
   const bool news = heartbeat != nullptr &&
                     (!heartbeat->states.empty() || heartbeat->failed_checkpoints.count > 0);
-  if (heartbeat != nullptr && !news && !writing_.queue.empty()) return;
+  const auto is_heartbeat = [](const v1::AgentMessage& one) { return one.has_heartbeat(); };
+  if (heartbeat != nullptr && !news &&
+      std::any_of(writing_.queue.begin(), writing_.queue.end(), is_heartbeat)) {
+    return;
+  }
   if (writing_.queue.size() >= kMaxQueuedMessages) {
     Fail({absl::StrCat("the rendezvous at ", options_.endpoint,
                        " does not read: ", kMaxQueuedMessages, " messages wait for it")});
@@ -146,7 +153,9 @@ void AgentSession::Continue() {
   std::deque<v1::AgentMessage>& next = writing_.queue.empty() ? writing_.logs : writing_.queue;
   if (!next.empty()) {
     writing_.active = &next;
-    StartWrite(&next.front());
+    grpc::WriteOptions write;
+    if (next.size() > 1) write.set_buffer_hint();  // what is said at once travels together
+    StartWrite(&next.front(), write);
   } else if (closing_) {
     writing_.half_closed = true;
     StartWritesDone();

@@ -29,6 +29,8 @@ class GrpcRendezvousClient final : public RendezvousClient {
     // says `refused`, because the refusal may belong to an earlier attempt. Null: the client makes
     // its own.
     std::shared_ptr<ChannelSource> shared{};
+    // A rendezvous that stands by keeps the session until it leads. Nothing may be sent before.
+    bool waits = false;
   };
 
   explicit GrpcRendezvousClient(Options options);

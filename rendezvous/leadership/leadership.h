@@ -163,6 +163,11 @@ class Leadership {
   const Term& term() const { return term_; }
   const std::optional<LeaderRecord>& leader() const { return leader_; }
   TimePoint valid_until() const { return valid_until_; }
+  // Resigning, and it is the others' turn: the leader key says so, or nobody knows whether it does.
+  // A takeover before that would only cross our last write, and one of the two would be refused.
+  bool hands_over() const {
+    return role_ == Role::kResigning && (IsUnsettled() || (!put_ && leader_->resigned));
+  }
 
  private:
   // Our write of the leader key, until it is known what became of it.

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "rendezvous/auth/tls/peer_certificate.h"
 #include "rendezvous/auth/transcript.h"
+#include "rendezvous/wire/session_metadata.h"
 
 namespace ddprun {
 namespace {
@@ -16,7 +17,8 @@ using std::chrono::milliseconds;
 // host of its own; here they would delay what is measured. So it happens later, and not at once.
 constexpr milliseconds kFollowAgain(1000);
 constexpr milliseconds kFollowAgainSpread(1000);
-constexpr milliseconds kConnectAgain(20);
+constexpr milliseconds kConnectAgain(50);  // as agents at first
+constexpr std::uint32_t kStandsBy = 0;
 constexpr std::uint32_t kLeads = 1;
 
 void* Tag(OnDone done) { return new OnDone(std::move(done)); }
@@ -65,7 +67,10 @@ class FollowingAgent::FollowCall : public std::enable_shared_from_this<FollowCal
 
 class FollowingAgent::Session : public std::enable_shared_from_this<Session> {
  public:
-  Session(FollowingAgent* agent, int place) : agent_(agent), stub_(agent->stubs_[place]) {}
+  Session(FollowingAgent* agent, int place, bool waits)
+      : agent_(agent), stub_(agent->stubs_[place]), waits_(waits) {}
+
+  bool open() const { return started_ == 2 && accepted_; }
 
   void Start() {
     const auth::ClientCredentials* const credentials = agent_->owner_->options_.credentials.get();
@@ -78,7 +83,7 @@ class FollowingAgent::Session : public std::enable_shared_from_this<Session> {
   }
   // Nothing before the Join.
   void Send(const v1::AgentMessage& message) {
-    if (started_ < 2 || !accepted_) return;
+    if (!open()) return;
     waiting_.push_back(message);
     if (waiting_.size() == 1) Write();
   }
@@ -97,6 +102,7 @@ class FollowingAgent::Session : public std::enable_shared_from_this<Session> {
     Open();
   }
   void Open() {
+    if (waits_) context_.AddMetadata(wire::kWaitsMetadata, wire::kWaits);
     stream_ = stub_->PrepareAsyncSession(&context_, agent_->queue_);
     stream_->StartCall(Tag([self = shared_from_this()](bool) { self->OnStarted(); }));
     stream_->ReadInitialMetadata(Tag([self = shared_from_this()](bool ok) {
@@ -106,7 +112,7 @@ class FollowingAgent::Session : public std::enable_shared_from_this<Session> {
   }
   void OnStarted() {
     if (++started_ < 2) return;
-    if (accepted_) agent_->OnAccepted();
+    if (accepted_) agent_->OnAccepted(this);
     Read();
   }
   void Read() {
@@ -117,7 +123,9 @@ class FollowingAgent::Session : public std::enable_shared_from_this<Session> {
     }));
   }
   void Write() {
-    stream_->Write(waiting_.front(), Tag([self = shared_from_this()](bool ok) {
+    grpc::WriteOptions options;
+    if (waiting_.size() > 1) options.set_buffer_hint();  // as agents do
+    stream_->Write(waiting_.front(), options, Tag([self = shared_from_this()](bool ok) {
                      self->waiting_.pop_front();
                      if (ok && !self->waiting_.empty()) self->Write();
                    }));
@@ -130,6 +138,7 @@ class FollowingAgent::Session : public std::enable_shared_from_this<Session> {
 
   FollowingAgent* const agent_;
   v1::Rendezvous::Stub* const stub_;
+  const bool waits_;
   grpc::ClientContext handshake_context_;
   v1::HandshakeRequest request_;
   v1::HandshakeReply reply_;
@@ -151,6 +160,7 @@ FollowingAgent::FollowingAgent(FollowingAgents* owner, int index,
   header_.set_generation(-1);
   header_.set_incarnation(static_cast<std::uint64_t>(index + 1) * 0x9E3779B97F4A7C15u);
   follows_.resize(stubs_.size());
+  waiting_.resize(stubs_.size());
 }
 
 FollowingAgent::~FollowingAgent() = default;
@@ -173,6 +183,7 @@ void FollowingAgent::OnFollowEnded(int place) {
 }
 
 void FollowingAgent::OnLeading(int place, const v1::Leading& leading) {
+  if (leading.role() == kStandsBy) WaitAt(place);
   if (leading.role() != kLeads || leading.term() < term_) {
     if (place == leader_) leader_ = -1;
     return;
@@ -183,22 +194,47 @@ void FollowingAgent::OnLeading(int place, const v1::Leading& leading) {
   if (another) OpenSession(place);
 }
 
+void FollowingAgent::WaitAt(int place) {
+  if (waiting_[place] != nullptr) return;
+  waiting_[place] = std::make_shared<Session>(this, place, /*waits=*/true);
+  waiting_[place]->Start();
+}
+
 void FollowingAgent::OpenSession(int place) {
   if (session_ != nullptr) session_->Cancel();  // its host may be silent
-  session_ = std::make_shared<Session>(this, place);
+  session_ = std::exchange(waiting_[place], nullptr);
+  if (session_ != nullptr && session_->open()) {
+    owner_->OnWaiting(-1);
+    return Introduce();
+  }
+  if (session_ != nullptr) session_->Cancel();
+  session_ = std::make_shared<Session>(this, place, /*waits=*/false);
   session_->Start();
 }
 
 void FollowingAgent::OnSessionEnded(const Session* session) {
+  for (auto& waiting : waiting_) {
+    if (waiting.get() != session) continue;
+    if (session->open()) owner_->OnWaiting(-1);
+    waiting = nullptr;
+  }
   if (session_.get() != session) return;  // one that was cancelled
   session_ = nullptr;
+  if (leader_ < 0) return;  // the next one that leads is told
   After(kConnectAgain, [this] {
     if (session_ == nullptr && leader_ >= 0) OpenSession(leader_);
   });
 }
 
+void FollowingAgent::OnAccepted(const Session* session) {
+  if (session_.get() == session) return Introduce();
+  for (const auto& waiting : waiting_) {
+    if (waiting.get() == session) owner_->OnWaiting(1);
+  }
+}
+
 // As an agent introduces itself to a rendezvous that may know it: it repeats what it has said.
-void FollowingAgent::OnAccepted() {
+void FollowingAgent::Introduce() {
   SendJoin();
   if (prepared_) SendPrepared();
   if (running_) SendHeartbeat();
@@ -240,7 +276,10 @@ void FollowingAgent::OnAssignment(const v1::RendezvousMessage& message) {
 }
 
 void FollowingAgent::Beat() {
-  if (session_ != nullptr) SendHeartbeat();
+  // As agents do, not for a while after the one that goes with a Join.
+  const bool due =
+      Now() - beat_at_ > std::chrono::nanoseconds(owner_->options_.heartbeat).count() / 2;
+  if (session_ != nullptr && due) SendHeartbeat();
   After(owner_->options_.heartbeat, [this] { Beat(); });
 }
 
@@ -253,7 +292,8 @@ void FollowingAgent::Send(v1::AgentMessage message) {
 void FollowingAgent::SendHeartbeat() {
   if (!joined_once_) return;
   v1::AgentMessage message;
-  message.mutable_heartbeat()->set_sent_at(Now());
+  beat_at_ = Now();
+  message.mutable_heartbeat()->set_sent_at(beat_at_);
   Send(std::move(message));
 }
 

@@ -33,9 +33,11 @@ class FollowingAgent {
 
   void Follow(int place);
   void OnLeading(int place, const v1::Leading& leading);
+  void WaitAt(int place);
   void OnFollowEnded(int place);
   void OpenSession(int place);
-  void OnAccepted();
+  void OnAccepted(const Session* session);
+  void Introduce();
   void OnMessage(const v1::RendezvousMessage& message);
   void OnAssignment(const v1::RendezvousMessage& message);
   void OnSessionEnded(const Session* session);
@@ -53,10 +55,12 @@ class FollowingAgent {
   grpc::CompletionQueue* const queue_;
   v1::Header header_;
   std::vector<std::shared_ptr<FollowCall>> follows_;  // of each place; null: begins again soon
+  std::vector<std::shared_ptr<Session>> waiting_;     // with those that stand by; or null
   std::shared_ptr<Session> session_;                  // null: nobody leads, as far as is known
   int leader_ = -1;                                   // its place
   std::uint64_t term_ = 0;                            // the highest one seen
   std::uint64_t acknowledged_ = 0;                    // the term of the newest acknowledgement
+  std::int64_t beat_at_ = 0;                          // when the last heartbeat was sent
   bool joined_once_ = false;
   bool prepared_ = false;  // of header_'s generation
   bool running_ = false;

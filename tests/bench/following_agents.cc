@@ -51,8 +51,20 @@ FollowingAgents::~FollowingAgents() = default;
 void FollowingAgents::OnFollowing(int change) {
   const std::lock_guard lock(mutex_);
   following_ += change;
-  const auto all = options_.agents * options_.endpoints.size();
-  if (change > 0 && following_ == static_cast<int>(all)) tell_("{\"event\": \"following\"}");
+  if (change > 0) TellIfSteady();
+}
+
+void FollowingAgents::OnWaiting(int change) {
+  const std::lock_guard lock(mutex_);
+  waiting_ += change;
+  if (change > 0) TellIfSteady();
+}
+
+void FollowingAgents::TellIfSteady() {
+  const int places = static_cast<int>(options_.endpoints.size());
+  const bool steady =
+      following_ == options_.agents * places && waiting_ == options_.agents * (places - 1);
+  if (steady) tell_("{\"event\": \"following\"}");
 }
 
 void FollowingAgents::OnStarted() {

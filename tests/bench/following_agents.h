@@ -1,6 +1,7 @@
 // N agents of one job in this process that follow several rendezvous, as real ones do
 // (docs/ha.md): each keeps a Follow call to every one of them, has its session with the one that
-// leads, and obeys no lower term than it has seen. Their workers are imagined, and never fail.
+// leads and one that waits with each other one, and obeys no lower term than it has seen. Their
+// workers are imagined, and never fail.
 //
 // What failover_agents shows to tests/bench/failover_bench.py.
 #ifndef DDPRUN_TESTS_BENCH_FOLLOWING_AGENTS_H_
@@ -55,9 +56,11 @@ class FollowingAgents {
 
   // From agents; each on the thread of its queue.
   void OnFollowing(int change);               // how many calls of Follow have begun or ended
+  void OnWaiting(int change);                 // the same of sessions that wait at a standby
   void OnStarted();                           // it trains
   void OnAcknowledged(std::uint64_t term);    // for the first time under this term
   void OnDisturbed(const std::string& what);  // its workers would have ended
+  void TellIfSteady();                        // with mutex_ held
 
   const Options options_;
   std::vector<std::vector<std::unique_ptr<v1::Rendezvous::Stub>>> stubs_;  // [endpoint][channel]
@@ -67,6 +70,7 @@ class FollowingAgents {
   std::mutex mutex_;  // guards what follows
   const Tell tell_;
   int following_ = 0;
+  int waiting_ = 0;
   int started_ = 0;
   int disturbed_ = 0;
   std::map<std::uint64_t, std::vector<std::int64_t>> acknowledged_;  // of each term: when

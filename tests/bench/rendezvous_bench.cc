@@ -9,10 +9,11 @@
 //                                                     token
 //     build/bin/rendezvous_bench --mtls               certificates of both sides
 //     build/bin/rendezvous_bench --etcd               the daemon leads, and has its state in an
-//     etcd
-//                                                     of three members on this machine
+//                                                     etcd of three members on this machine
 //
 // The floor is of the same kind each time. Exits 1 when a bound is broken, and names the cells.
+// With
+// --etcd the bounds are for jobs of 1,024 agents and more.
 #include <time.h>
 
 #include <CLI/CLI.hpp>
@@ -269,11 +270,13 @@ class Bench {
       ratio.push_back(own.back() / floor.back());
     }
     const double worst = *std::max_element(ratio.begin(), ratio.end());
-    std::printf("%-7d %-8d %-14s  %8.1f %8.1f %8.1f  %8.1f %8.1f %8.1f  %.2f %.2f %.2f %s\n",
-                agents, channels, what, own[0], own[1], own[2], floor[0], floor[1], floor[2],
-                ratio[0], ratio[1], ratio[2],
-                Verdict(absl::StrCat(agents, " agents, ", channels, " channels, ", what), worst,
-                        flags_.bound));
+    // One write of an etcd takes about as long as a whole step of a smaller job.
+    const double bound = etcd_ && agents < kSmallJob ? kNoBound : flags_.bound;
+    std::printf(
+        "%-7d %-8d %-14s  %8.1f %8.1f %8.1f  %8.1f %8.1f %8.1f  %.2f %.2f %.2f %s\n", agents,
+        channels, what, own[0], own[1], own[2], floor[0], floor[1], floor[2], ratio[0], ratio[1],
+        ratio[2],
+        Verdict(absl::StrCat(agents, " agents, ", channels, " channels, ", what), worst, bound));
   }
 
   // Agents that only live, in turns without a summary of their workers' progress in each heartbeat,

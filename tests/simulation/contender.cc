@@ -262,9 +262,11 @@ void Contender::AskPeer(int watch) {
     }
     other.Post([&other, peer, reply] {
       const Contender& leader = *other.contender();
-      if (leader.Resigns()) {
+      const Leadership::Role role = leader.core_->role();
+      if (leader.HandsOver()) {
         reply(Leadership::PeerResigns{EndpointOf(peer)});
-      } else if (leader.core_->role() == Leadership::Role::kLeading && leader.MaySpeak()) {
+      } else if (role == Leadership::Role::kResigning ||
+                 (role == Leadership::Role::kLeading && leader.MaySpeak())) {
         reply(Leadership::PeerHeard{EndpointOf(peer)});
       }
     });

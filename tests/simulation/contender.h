@@ -31,7 +31,7 @@ class Contender {
   const Term& term() const { return term_; }
   // It may acknowledge, assign and answer.
   bool MaySpeak() const;
-  bool Resigns() const { return core_->role() == Leadership::Role::kResigning; }
+  bool HandsOver() const { return core_->hands_over(); }
   // Writes the state of the job; the writes of one reign one after the other.
   void Write(std::shared_ptr<const Etcd::Stored> state, std::function<void()> kept);
 

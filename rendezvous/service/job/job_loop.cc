@@ -41,11 +41,11 @@ JobLoop::~JobLoop() {
 
 // ---- from other threads ----
 
-void JobLoop::OnOpen(std::shared_ptr<AgentStream> stream) {
+void JobLoop::OnOpen(std::shared_ptr<AgentStream> stream, bool waits) {
   // Nothing happens until the first message or its deadline, so no thread is woken. But a standby
-  // closes the stream at once.
+  // closes a stream that does not wait at once.
   const bool may_stand_by = options_.validity != nullptr;
-  if (!executor_.Post(Opened{stream},
+  if (!executor_.Post(Opened{stream, waits},
                       may_stand_by ? Executor::By::kCaller : Executor::By::kWhoeverIsNext)) {
     stream->Close(ShutDownStatus());
   }
@@ -124,9 +124,12 @@ void JobLoop::TakeUp(const RecordedJob& recorded) {
 }
 
 void JobLoop::Handle(Opened& event) {
-  if (!reign_.serves()) return event.stream->Close(reign_.WhyClosed());
+  const bool waits = event.waits && reign_.stands_by();
+  if (!reign_.serves() && !waits) return event.stream->Close(reign_.WhyClosed());
   AgentStream* const stream = event.stream.get();
-  sessions_.Add(std::move(event.stream), now_ + options_.time_to_join);
+  std::optional<TimePoint> join_by;
+  if (!waits) join_by = now_ + options_.time_to_join;
+  sessions_.Add(std::move(event.stream), join_by);
   stream->RequestMessage();
 }
 
@@ -134,6 +137,12 @@ void JobLoop::Handle(Message& event) {
   Session* const session = sessions_.Find(event.stream.get());
   if (session == nullptr) return;  // the loop closed the session meanwhile
   ++counted_.received;
+  if (reign_.stands_by()) {
+    Refuse(event.stream, refusal::kMalformed,
+           absl::InvalidArgumentError("a session that waits says nothing before this rendezvous "
+                                      "leads"));
+    return;
+  }
   if (session->job == nullptr) {
     if (!std::holds_alternative<Join>(event.message)) {
       Refuse(event.stream, refusal::kMalformed,

@@ -129,7 +129,8 @@ class JobLoop final {
   // hold no lock that a stream needs. The loop shares the ownership of `stream` from OnOpen until
   // it has closed it. For each stream: one OnOpen, then one OnMessage for each RequestMessage,
   // until one OnEnd. After Shutdown, OnOpen closes a new stream itself.
-  void OnOpen(std::shared_ptr<AgentStream> stream);
+  // `waits`: a rendezvous that stands by keeps the stream until it leads. It closes any other one.
+  void OnOpen(std::shared_ptr<AgentStream> stream, bool waits = false);
   void OnMessage(std::shared_ptr<AgentStream> stream, Header header, AgentMessage message);
   // `why`: OK if the agent closed its half or is gone, else the stream's error.
   void OnEnd(std::shared_ptr<AgentStream> stream, absl::Status why);
@@ -215,6 +216,7 @@ class JobLoop final {
  private:
   struct Opened {
     std::shared_ptr<AgentStream> stream;
+    bool waits;
   };
   struct Message {
     std::shared_ptr<AgentStream> stream;

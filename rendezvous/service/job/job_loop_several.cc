@@ -11,6 +11,7 @@ void JobLoop::Lead(const Term& term, TimePoint leases_from, std::vector<Recorded
     reign_.Begin(term);
     options_.machine.leases_from = leases_from;
     for (const RecordedJob& job : recorded) TakeUp(job);
+    sessions_.EndWaiting(now_ + options_.time_to_join);
   });
 }
 

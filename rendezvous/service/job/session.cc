@@ -4,12 +4,23 @@
 
 #include "absl/status/statusor.h"
 #include "rendezvous/auth/refusal_counters.h"
+#include "rendezvous/wire/session_metadata.h"
 #include "rendezvous/wire/translate.h"
 
 namespace ddprun {
+namespace {
+
+bool Waits(const SessionCall& call) {
+  const auto& metadata = call.context.client_metadata();
+  const auto found = metadata.find(wire::kWaitsMetadata);
+  return found != metadata.end() && found->second == wire::kWaits;
+}
+
+}  // namespace
 
 void Session::Begin(std::shared_ptr<JobLoop> loop, AccessControl::Slot slot,
                     std::unique_ptr<SessionCall> call) {
+  const bool waits = Waits(*call);
   const std::shared_ptr<Session> session(
       new Session(std::move(loop), std::move(slot), std::move(call)));
   {
@@ -18,7 +29,7 @@ void Session::Begin(std::shared_ptr<JobLoop> loop, AccessControl::Slot slot,
     // Tells the agent that it is connected, before there is a message for it.
     session->call_->responder.SendInitialMetadata(session->Begin(session->metadata_));
   }
-  session->loop_->OnOpen(session);
+  session->loop_->OnOpen(session, waits);
   const std::lock_guard lock(session->mutex_);
   session->Read();
 }

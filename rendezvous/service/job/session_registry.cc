@@ -2,10 +2,14 @@
 
 namespace ddprun {
 
-void SessionRegistry::Add(std::shared_ptr<AgentStream> stream, TimePoint join_by) {
-  unjoined_.emplace_back(join_by, stream);
+void SessionRegistry::Add(std::shared_ptr<AgentStream> stream, std::optional<TimePoint> join_by) {
+  if (join_by) unjoined_.emplace_back(*join_by, stream);
   AgentStream* const key = stream.get();
   sessions_.emplace(key, Session{std::move(stream), nullptr, {}});
+}
+
+void SessionRegistry::EndWaiting(TimePoint join_by) {
+  for (const auto& [stream, session] : sessions_) unjoined_.emplace_back(join_by, session.stream);
 }
 
 SessionRegistry::Session* SessionRegistry::Find(AgentStream* stream) {

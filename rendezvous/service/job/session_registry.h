@@ -27,8 +27,10 @@ class SessionRegistry {
     AgentId agent_id;
   };
 
-  // `join_by`: not earlier than that of the previous session.
-  void Add(std::shared_ptr<AgentStream> stream, TimePoint join_by);
+  // `join_by`: not earlier than that of the previous session; nullopt: it waits until EndWaiting.
+  void Add(std::shared_ptr<AgentStream> stream, std::optional<TimePoint> join_by);
+  // Every session that has not joined must have done so by then. Call it while all of them wait.
+  void EndWaiting(TimePoint join_by);
 
   // nullptr: the session was closed. The pointer is valid until the session is closed.
   Session* Find(AgentStream* stream);

@@ -12,6 +12,14 @@ namespace {
 // A standby asks etcd each second, a leader twice.
 constexpr std::chrono::seconds kLately{3};
 
+// Whether those are told of it who hear of changes alone: agents, and operators' commands, which
+// look for who leads. Which other one leads is nothing to them, and neither is that jobs are being
+// read: thousands of messages would be in the way of the one that they wait for.
+bool ConcernsAgents(const Leading& before, const Leading& after) {
+  if (after.role == Leading::Role::kTakesUp) return false;
+  return before.role != Leading::Role::kStandsBy || after.role != Leading::Role::kStandsBy;
+}
+
 absl::Status Ends() { return absl::UnavailableError("this rendezvous ends"); }
 
 }  // namespace
@@ -25,8 +33,9 @@ void LeaderBoard::Set(Leading leading) {
   const std::lock_guard lock(mutex_);
   if (leading == leading_) return;
   if (leading.term != leading_.term && !leading.term.none()) ++changes_;
-  leading_ = std::move(leading);
   ++version_;
+  if (ConcernsAgents(leading_, leading)) agents_version_ = version_;
+  leading_ = std::move(leading);
   wake_.notify_one();
 }
 
@@ -89,7 +98,7 @@ std::vector<std::shared_ptr<LeaderBoard::Follower>> LeaderBoard::TakeDue(Clock::
   *next = Clock::time_point::max();
   for (Entry& entry : entries_) {
     const bool timed = entry.interval > Duration(0);
-    if (entry.told != version_ || (timed && entry.due <= now)) {
+    if (entry.told < (timed ? version_ : agents_version_) || (timed && entry.due <= now)) {
       if (due.size() == kPortion) {
         *next = now;
         return due;

@@ -1,8 +1,9 @@
 // LeaderBoard: who leads, for all in this process who want to know it, and for those who follow.
 //
-// A follower hears at once, at each change and, if it asks for that, at an interval. One thread
-// tells them all, so that thousands of agents delay neither LeadershipLoop nor an agent's message.
-// Followers with an interval are other rendezvous: they are told first.
+// A follower hears at once, and when this rendezvous begins or ceases to lead. One that asks for an
+// interval also hears at every other change, and at the interval. One thread tells them all, so
+// that thousands of agents delay neither LeadershipLoop nor an agent's message. Followers with an
+// interval are other rendezvous: they are told first.
 //
 // Thread-safe.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_LEADERSHIP_LEADER_BOARD_H_
@@ -54,7 +55,8 @@ class LeaderBoard {
   // For operators and metrics.
   LeadershipStatus Describe() const;
 
-  // Tells it from now on, on the board's thread; `interval`: also so often; 0: only at a change.
+  // Tells it from now on, on the board's thread; `interval`: also so often; 0: only at a change
+  // that concerns agents.
   void Add(std::shared_ptr<Follower> follower, Duration interval);
   // It may be called once more.
   void Remove(const Follower* follower);
@@ -81,9 +83,10 @@ class LeaderBoard {
   std::condition_variable wake_;
   // Guarded by mutex_.
   Leading leading_;
-  std::uint64_t version_ = 1;  // of leading_
-  std::uint64_t changes_ = 0;  // of the leader
-  TimePoint reached_at_;       // BootTime(), when etcd has answered last
+  std::uint64_t version_ = 1;         // of leading_
+  std::uint64_t agents_version_ = 1;  // of its newest change that concerns agents
+  std::uint64_t changes_ = 0;         // of the leader
+  TimePoint reached_at_;              // BootTime(), when etcd has answered last
   std::string trouble_;
   std::list<Entry> entries_;  // those with an interval first
   bool shutdown_ = false;

@@ -116,7 +116,10 @@ Leading LeadershipLoop::WhoLeads() const {
   const auto& record = leadership_.leader();
   const bool known = record && !record->resigned;
   Leading leading{Leading::Role::kStandsBy, leadership_.term(), known ? record->endpoint : ""};
-  if (leadership_.role() == Leadership::Role::kResigning) {
+  // Also when it is over: it is no standby, and ends.
+  const bool was_leader = record && record->id == options_.leadership.id;
+  if (leadership_.role() == Leadership::Role::kResigning ||
+      (leadership_.role() == Leadership::Role::kOver && was_leader)) {
     leading.role = Leading::Role::kHandsOver;
   } else if (leadership_.role() == Leadership::Role::kLeading) {
     leading.role = !taken_up_                   ? Leading::Role::kTakesUp
@@ -128,6 +131,7 @@ Leading LeadershipLoop::WhoLeads() const {
 
 void LeadershipLoop::Publish() {
   if (!options_.validity->Holds()) was_valid_ = false;
+  if (leadership_.role() == Leadership::Role::kResigning && !leadership_.hands_over()) return;
   Leading leading = WhoLeads();
   if (leading.role == Leading::Role::kStandsBy && leading.leader != known_leader_) {
     known_leader_ = leading.leader;

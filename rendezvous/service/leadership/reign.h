@@ -37,6 +37,8 @@ class Reign {
   // Agents may have sessions, and the jobs go on.
   bool serves() const { return begun_ && !lost_; }
   bool lost() const { return lost_; }
+  // Not yet: agents may open sessions that wait for it.
+  bool stands_by() const { return !begun_ && !lost_; }
 
   // Not OK: sessions are refused, and why.
   absl::Status WhyClosed() const {

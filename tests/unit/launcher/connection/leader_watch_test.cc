@@ -39,7 +39,8 @@ class LeaderWatchTest : public testing::Test {
           calls_.push_back(std::make_shared<Call>(Call{place, std::move(handler)}));
           return std::make_unique<FakeFollower>(calls_.back());
         },
-        [this](std::optional<int> place) { led_.push_back(place.value_or(-1)); });
+        [this](std::optional<int> place) { led_.push_back(place.value_or(-1)); },
+        [this](int place) { standing_by_.push_back(place); });
   }
   // What was posted has been done.
   void Settle() {
@@ -65,6 +66,7 @@ class LeaderWatchTest : public testing::Test {
   EventLoop loop_;
   std::vector<std::shared_ptr<Call>> calls_;
   std::vector<int> led_;  // −1: nobody leads
+  std::vector<int> standing_by_;
   std::unique_ptr<LeaderWatch> watch_;
 };
 
@@ -77,6 +79,8 @@ TEST_F(LeaderWatchTest, EveryPlaceIsFollowedAndEachNewLeaderIsTold) {
   Say(2, Follower::Said{Role::kLeads, {7, 9}});
   Say(2, Follower::Said{Role::kLeads, {7, 11}});
   EXPECT_THAT(led_, ElementsAre(0, 2, 2)) << "a new term too";
+  Say(1, Follower::Said{Role::kStandsBy, {7, 11}});
+  EXPECT_THAT(standing_by_, ElementsAre(1, 1)) << "each time";
 }
 
 TEST_F(LeaderWatchTest, ACallThatEndsIsNoClaimAnyMoreAndIsBegunAgain) {

@@ -30,6 +30,7 @@ struct Attempt {
   bool abandoned = false;
   RendezvousClient::Handler handler;
   int place = 0;
+  bool waits = false;
 };
 
 class AttemptClient final : public RendezvousClient {
@@ -55,6 +56,12 @@ class PersistentRendezvousClientTest : public testing::Test {
       attempts_.back()->limit = limit;
       attempts_.back()->made_at = EventLoop::Clock::now();
       loop_.Quit();
+      return std::make_unique<AttemptClient>(attempts_.back());
+    };
+    options_.make_waiting = [this](int place) {
+      attempts_.push_back(std::make_shared<Attempt>());
+      attempts_.back()->place = place;
+      attempts_.back()->waits = true;
       return std::make_unique<AttemptClient>(attempts_.back());
     };
     options_.ensure_running = [this](int place) {
@@ -292,6 +299,20 @@ class LeaderOfSeveralTest : public PersistentRendezvousClientTest {
     client_->Lead(place, "another one leads");
     if (attempts_.size() > before) loop_.Run();  // returns at once: an attempt was made
   }
+  // What was posted has been done.
+  void Settle() {
+    loop_.Post([this] { loop_.Quit(); });
+    loop_.Run();
+  }
+  // To a place where a session waits: the agent hears of it at once.
+  void LeadAt(int place) {
+    client_->Lead(place, "another one leads");
+    loop_.Run();  // returns at once
+  }
+  void Accept(const std::shared_ptr<Attempt>& waiting) {
+    waiting->handler(RendezvousClient::Opened{});
+    Settle();
+  }
   void Serve() {
     Say(RendezvousClient::Opened{});
     Say(RendezvousClient::Received{{}, HeartbeatAck{}});
@@ -346,6 +367,91 @@ TEST_F(LeaderOfSeveralTest, AnAttemptThatWasTooEarlyIsRepeatedAtOnceButOnce) {
   EXPECT_EQ(attempts_.back()->place, 0);
   Say(RendezvousClient::Lost{"stands by"});
   EXPECT_EQ(attempts_.size(), 2u) << "a leader that refuses is not asked in a loop";
+}
+
+// Break: make another client.
+TEST_F(LeaderOfSeveralTest, TheSessionThatWaitsWithTheNextLeaderIsUsed) {
+  Open();
+  Serve();
+  client_->StandBy(1);
+  client_->StandBy(1);
+  client_->StandBy(2);
+  ASSERT_EQ(attempts_.size(), 3u) << "one at each place";
+  Accept(attempts_[1]);
+  EXPECT_THAT(heard_, ElementsAre("opened", "message")) << "the agent hears nothing of it yet";
+  LeadAt(1);
+  EXPECT_EQ(attempts_.size(), 3u);
+  EXPECT_TRUE(attempts_[0]->abandoned);
+  EXPECT_FALSE(attempts_[1]->closed);
+  client_->Send({}, Join{});
+  EXPECT_THAT(attempts_[1]->sent, ElementsAre(AgentMessage(Join{})));
+  attempts_[1]->handler(RendezvousClient::Received{{}, HeartbeatAck{}});
+  Run();
+  EXPECT_THAT(heard_,
+              ElementsAre("opened", "message", "lost: another one leads", "opened", "message"));
+}
+
+// The same when its predecessor's end was seen first.
+TEST_F(LeaderOfSeveralTest, ThePauseAfterALossEndsWithTheSessionThatWaits) {
+  Open();
+  Serve();
+  client_->StandBy(1);
+  Accept(attempts_[1]);
+  attempts_[0]->handler(RendezvousClient::Lost{"gone"});
+  Run();
+  LeadAt(1);
+  EXPECT_EQ(attempts_.size(), 2u);
+  EXPECT_THAT(heard_, ElementsAre("opened", "message", "lost: gone", "opened"));
+}
+
+TEST_F(LeaderOfSeveralTest, ASessionThatIsNotAcceptedYetIsNotWaitedFor) {
+  Open();
+  Serve();
+  client_->StandBy(1);
+  Lead(1);
+  ASSERT_EQ(attempts_.size(), 3u);
+  EXPECT_TRUE(attempts_[1]->abandoned);
+  EXPECT_EQ(attempts_[2]->place, 1);
+  EXPECT_FALSE(attempts_[2]->waits);
+}
+
+// It had ended when its rendezvous took over, and the agent did not know it yet.
+TEST_F(LeaderOfSeveralTest, AUsedSessionThatHadEndedIsReplacedAtOnce) {
+  Open();
+  Serve();
+  client_->StandBy(1);
+  Accept(attempts_[1]);
+  LeadAt(1);
+  attempts_[1]->handler(RendezvousClient::Lost{"gone"});
+  Run();
+  Run();
+  ASSERT_EQ(attempts_.size(), 3u);
+  EXPECT_EQ(attempts_[2]->place, 1);
+}
+
+// An earlier version does not know such sessions. It is asked again when it says again that it
+// stands by.
+TEST_F(LeaderOfSeveralTest, ASessionThatIsRefusedIsForgotten) {
+  Open();
+  Serve();
+  client_->StandBy(1);
+  attempts_[1]->handler(RendezvousClient::Lost{"stands by"});
+  Settle();
+  EXPECT_TRUE(attempts_[1]->closed);
+  EXPECT_EQ(attempts_.size(), 2u);
+  EXPECT_THAT(heard_, ElementsAre("opened", "message"));
+  client_->StandBy(1);
+  EXPECT_EQ(attempts_.size(), 3u);
+}
+
+TEST_F(LeaderOfSeveralTest, CloseEndsTheSessionsThatWait) {
+  Open();
+  Serve();
+  client_->StandBy(1);
+  client_->Close();
+  EXPECT_TRUE(attempts_[1]->closed);
+  client_->StandBy(2);
+  EXPECT_EQ(attempts_.size(), 2u);
 }
 
 TEST_F(LeaderOfSeveralTest, NobodyIsLedAfterClose) {

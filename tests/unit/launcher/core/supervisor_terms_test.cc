@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <csignal>
+#include <cstddef>
 
 #include "launcher/core/supervisor.h"
 #include "tests/unit/launcher/core/supervisor_driver.h"
@@ -69,6 +71,17 @@ TEST_F(SupervisorTermsTest, AHigherTermIsObeyedAndSaidOnce) {
   node.Live(seconds(60), true);
   EXPECT_EQ(node.supervisor().state(), SupervisorState::kRunning);
   EXPECT_THAT(node.TakeNotes(), Contains("another rendezvous leads: term 6").Times(1));
+}
+
+// Seen red with a heartbeat that waits for its time.
+TEST_F(SupervisorTermsTest, AnotherLeaderIsAskedForAnAcknowledgementAtOnce) {
+  Run();
+  node.Live(milliseconds(300), true);
+  const std::size_t before = node.heartbeats().size();
+  Connect(kLater);
+  ASSERT_EQ(node.heartbeats().size(), before + 1);
+  EXPECT_EQ(node.heartbeats().back().sent_at,
+            std::chrono::nanoseconds(node.now().time_since_epoch()).count());
 }
 
 // The leader has taken over from itself, to lower the longest validity.

@@ -226,6 +226,18 @@ TEST(GrpcRendezvousClientTest, TooManyWaitingMessagesEndTheSession) {
             "the rendezvous at " + port.endpoint() + " does not read: 1024 messages wait for it");
 }
 
+// Behind a Join too: its answer is the first acknowledgement of a rendezvous that has taken over.
+// Seen red where a heartbeat waits for nothing.
+TEST(GrpcRendezvousClientTest, AHeartbeatWaitsForWhatWasSaidBeforeIt) {
+  const auto server = StartServer("127.0.0.1:0");
+  EventInbox inbox;
+  GrpcRendezvousClient client({.endpoint = absl::StrCat("127.0.0.1:", server->port())});
+  client.Open(inbox.Handler());
+  client.Send(HeaderOf("job", 1, -1), JoinOf("n1", 2));
+  client.Send(HeaderOf("job", 1, -1), Heartbeat{7, std::nullopt});
+  EXPECT_EQ(inbox.Expect<HeartbeatAck>().sent_at, 7);
+}
+
 // What it says is not said again: it must not be missing until there is more of it.
 TEST(GrpcRendezvousClientTest, AHeartbeatWithNewsWaitsForItsTurn) {
   HeldPort port;

@@ -89,7 +89,8 @@ TEST(LeadershipTest, OneThatHasResignedIsFollowedAtOnce) {
   EXPECT_EQ(by_link.All<Core::PutLeader>().at(0).guard, 10U);
 }
 
-// It hands over and says so before it is written: the key is written twice, the second time by it.
+// It says so though its last write had no answer: the key may be written twice, the second time by
+// us.
 TEST(LeadershipTest, OneThatIsTooQuickForTheKeyTriesAgain) {
   Driver me;
   me.StandBy();
@@ -418,13 +419,24 @@ TEST(LeadershipTest, WhoIsAskedToEndHandsOver) {
   me.Clear();
   me.Step(Core::EndAsked{});
   EXPECT_EQ(me.leadership().role(), Role::kResigning);
+  EXPECT_FALSE(me.leadership().hands_over()) << "before the key says so";
   EXPECT_THAT(me.All<Core::SetValidUntil>(), ElementsAre(Core::SetValidUntil{TimePoint()}));
   EXPECT_THAT(me.All<Core::PutLeader>(),
               ElementsAre(Core::PutLeader{11, Record("me", seconds(5), Duration{}, true)}));
   me.AnswerPut(12);
   EXPECT_EQ(me.leadership().role(), Role::kResigning);
+  EXPECT_TRUE(me.leadership().hands_over());
   me.See(13, Driver::RecordOf("b"));
   EXPECT_THAT(me.All<Core::StepDown>(), ElementsAre(Core::StepDown{true, "has handed over", 0}));
+}
+
+// Break: wait for the answer to the end.
+TEST(LeadershipTest, AResignationWithoutAnAnswerHandsOverToo) {
+  Driver me;
+  me.LeadOn();
+  me.Step(Core::EndAsked{});
+  me.Step(Core::PutUnanswered{});
+  EXPECT_TRUE(me.leadership().hands_over());
 }
 
 // Break: 0 in any case.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <future>
 #include <map>
 #include <memory>
 #include <string>
@@ -100,6 +101,26 @@ TEST_F(RendezvousServerSeveralTest, ItStandsByUntilItLeads) {
   EventInbox inbox;
   GrpcRendezvousClient client({.endpoint = endpoint_});
   client.Open(inbox.Handler());
+  client.Send(HeaderOf("job", 1, -1), JoinOf("n1", 1));
+  Header header;
+  inbox.Expect<Assignment>(&header);
+  EXPECT_EQ(header.term, term);
+}
+
+// Seen red with a client that does not say that it waits.
+TEST_F(RendezvousServerSeveralTest, ASessionThatWaitsOutlivesTheTakeover) {
+  store_->loads = 1;  // within reach
+  std::promise<void> opened;
+  EventInbox inbox;
+  GrpcRendezvousClient client({.endpoint = endpoint_, .waits = true});
+  client.Open([handler = inbox.Handler(), &opened](RendezvousClient::Event event) {
+    if (std::holds_alternative<RendezvousClient::Opened>(event)) opened.set_value();
+    handler(std::move(event));
+  });
+  ASSERT_EQ(opened.get_future().wait_for(kTestDeadline), std::future_status::ready);
+  validity_.SetUntil(TimePoint::max());
+  const Term term{7, 100};
+  ASSERT_TRUE(server_->Lead(term, {}).ok());
   client.Send(HeaderOf("job", 1, -1), JoinOf("n1", 1));
   Header header;
   inbox.Expect<Assignment>(&header);

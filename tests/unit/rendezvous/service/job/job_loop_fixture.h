@@ -63,6 +63,10 @@ class FakeStream final : public AgentStream {
     const std::lock_guard lock(mutex_);
     return closed_.value_or(absl::InternalError("not closed"));
   }
+  bool closed() const {
+    const std::lock_guard lock(mutex_);
+    return closed_.has_value();
+  }
   std::string refused_for() const {
     const std::lock_guard lock(mutex_);
     return refused_for_;

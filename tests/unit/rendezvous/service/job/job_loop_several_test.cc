@@ -7,6 +7,7 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -39,6 +40,11 @@ class JobLoopSeveralTest : public JobLoopTest {
   void Lead(std::vector<RecordedJob> recorded = {}, Duration hold = {}) {
     validity_.SetUntil(TimePoint::max());
     loop_->Lead(kTerm, std::chrono::steady_clock::now() + hold, std::move(recorded));
+  }
+  std::shared_ptr<FakeStream> OpenWaiting() {
+    auto stream = std::make_shared<FakeStream>();
+    loop_->OnOpen(stream, /*waits=*/true);
+    return stream;
   }
   void LoseValidity() { validity_.SetUntil({}); }
   void RegainValidity() {
@@ -95,6 +101,52 @@ TEST_F(JobLoopSeveralTest, WhoStandsByRefusesAllAndSaysWhoLeads) {
   validity_.SetUntil(TimePoint::max());
   EXPECT_EQ(Open()->WaitForClose(), why);
   EXPECT_EQ(Status().status(), why);
+}
+
+// Seen red with a standby that closes it, too.
+TEST_F(JobLoopSeveralTest, ASessionThatWaitsIsServedOnceItLeads) {
+  Begin({.leases = true});
+  const auto waiting = OpenWaiting();
+  ASSERT_TRUE(waiting->WaitForRequests(1));
+  Lead({Recorded()});
+  Join join = JoinOf("n1", 2);
+  join.job = Recorded().record.spec;
+  join.workers_running = true;
+  loop_->OnMessage(waiting, HeaderOf("job", 1, 0), join);
+  EXPECT_TRUE(waiting->WaitFor<Start>());
+  EXPECT_EQ(waiting->headers().back().term, kTerm);
+}
+
+// What it has to say may be old when this rendezvous leads.
+// Seen red without a check of the reign.
+TEST_F(JobLoopSeveralTest, ASessionThatWaitsMustNotSpeak) {
+  const auto waiting = OpenWaiting();
+  ASSERT_TRUE(waiting->WaitForRequests(1));
+  loop_->OnMessage(waiting, HeaderOf("job", 1, -1), JoinOf("n1", 1));
+  EXPECT_EQ(waiting->WaitForClose().code(), absl::StatusCode::kInvalidArgument);
+}
+
+// Its time begins with the reign, however long it has waited.
+// Seen red with a deadline from the beginning, and without any.
+TEST_F(JobLoopSeveralTest, ASessionThatHasWaitedMustJoinInTime) {
+  JobLoopOptions options = Options({.leases = false});
+  options.validity = &validity_;
+  options.time_to_join = std::chrono::milliseconds(50);
+  loop_ = std::make_unique<JobLoop>(std::move(options));
+  const auto waiting = OpenWaiting();
+  ASSERT_TRUE(waiting->WaitForRequests(1));
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // longer than it may take
+  EXPECT_FALSE(waiting->closed());
+  Lead();
+  EXPECT_EQ(waiting->WaitForClose().code(), absl::StatusCode::kDeadlineExceeded);
+  loop_.reset();
+}
+
+TEST_F(JobLoopSeveralTest, ASessionThatWaitsEndsWithTheProcess) {
+  const auto waiting = OpenWaiting();
+  ASSERT_TRUE(waiting->WaitForRequests(1));
+  loop_->Shutdown();
+  EXPECT_EQ(waiting->WaitForClose().code(), absl::StatusCode::kUnavailable);
 }
 
 TEST_F(JobLoopSeveralTest, WhoLeadsTakesUpTheRecordsAndServes) {

@@ -104,6 +104,20 @@ TEST_F(FollowTest, IsToldAtItsInterval) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(call.Next().role(), 0U);
 }
 
+// Seen red with a board that tells all followers of each change.
+TEST_F(FollowTest, AnAgentIsToldOfTheRoleAloneAndARendezvousOfEachChange) {
+  Call agent(endpoint_, 0);
+  Call rendezvous(endpoint_, 60'000);
+  for (Call* const call : {&agent, &rendezvous}) EXPECT_EQ(call->Next().role(), 0U);
+  board_->Set({Role::kStandsBy, {7, 11}, "h2:29400"});
+  EXPECT_EQ(rendezvous.Next().term(), 11U);
+  board_->Set({Role::kTakesUp, {7, 12}, "h1:29400"});
+  EXPECT_EQ(rendezvous.Next().role(), 4U);
+  board_->Set({Role::kLeads, {7, 12}, "h1:29400"});
+  EXPECT_EQ(rendezvous.Next().role(), 1U);
+  EXPECT_EQ(agent.Next().role(), 1U) << "the second message";
+}
+
 TEST_F(FollowTest, ManyAreToldOfAChange) {
   std::vector<std::unique_ptr<Call>> calls;
   for (int i = 0; i < 200; ++i) calls.push_back(std::make_unique<Call>(endpoint_, 0));

@@ -8,11 +8,13 @@
 #include <chrono>
 #include <condition_variable>
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -239,6 +241,25 @@ TEST_F(LeadershipLoopTest, HandsOverWhenItIsAskedToEnd) {
   EXPECT_FALSE(validity_.Holds());
   ASSERT_TRUE(WaitFor([&] { return down_.has_value(); }));
   EXPECT_TRUE(down_->resigned);
+  EXPECT_TRUE(etcd_.record()->resigned);
+  loop_->Stop();
+  // Seen red with an end that looks like a standby: agents would have sessions wait there.
+  EXPECT_EQ(board_->Get().role, Role::kHandsOver);
+}
+
+// Seen red with a role that is told as soon as it resigns.
+TEST_F(LeadershipLoopTest, TellsThatItHandsOverOnceItsLastWriteIsOver) {
+  Start();
+  ASSERT_TRUE(WaitForRole(Role::kLeads));
+  std::promise<void> written;
+  writes_.Post([over = written.get_future().share()] { over.wait(); });
+  loop_->Post(Leadership::EndAsked{});
+  ASSERT_TRUE(WaitFor([&] { return !validity_.Holds(); }));
+  // Not synchronization: that nothing is told meanwhile is what is tested.
+  std::this_thread::sleep_for(milliseconds(50));
+  EXPECT_EQ(board_->Get().role, Role::kLeads);
+  written.set_value();
+  ASSERT_TRUE(WaitForRole(Role::kHandsOver));
   EXPECT_TRUE(etcd_.record()->resigned);
 }
 
