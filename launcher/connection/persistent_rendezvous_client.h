@@ -44,6 +44,9 @@ class PersistentRendezvousClient final : public RendezvousClient {
     // Called with a place whose rendezvous does not take our credentials, before the next one is
     // tried. May be empty.
     std::function<void(int place)> denied_at{};
+    // Called with each session that was lost and each attempt that failed, before Lost is. May be
+    // empty.
+    std::function<void(const Lost&)> lost{};
     ReconnectTiming::Options timing{};
   };
 
@@ -59,9 +62,13 @@ class PersistentRendezvousClient final : public RendezvousClient {
   // there is a session elsewhere it is lost, with this reason, and the next one is opened without a
   // pause.
   void Lead(std::optional<int> place, const std::string& reason);
+  // make_client makes another client now, of the same place. As Lead, where that is another place.
+  void Move(const std::string& reason);
 
  private:
   void Connect();
+  // Loses what there is, and opens the next session without a pause.
+  void GoOnAtOnce(const std::string& reason);
   void OnEvent(int attempt, Event event);
   void OnLost(Lost* lost);
   void OnHeard(const Received& received);
