@@ -24,7 +24,7 @@ struct RendezvousSetting {
 const RendezvousSetting* FindRendezvousSetting(absl::string_view name);
 std::vector<std::string> RendezvousSettingNames();
 
-// A duration of torchrun's, where a bare number is seconds.
+// A duration in torchrun's syntax: a bare number is seconds.
 std::string WithUnit(absl::string_view text);
 
 // The endpoints of --rdzv-endpoint, each with a port: etcd's where it has none.
