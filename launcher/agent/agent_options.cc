@@ -47,7 +47,10 @@ SupervisorOptions SupervisorOptionsOf(const AgentOptions& options) {
   supervisor.leases = !config.standalone();
   supervisor.several = config.rendezvous.several();
   if (!config.standalone()) {
-    supervisor.rendezvous = absl::StrCat("the rendezvous at ", config.rendezvous.endpoint);
+    supervisor.rendezvous =
+        config.rendezvous.in_etcd()
+            ? absl::StrCat("the rendezvous that etcd at ", config.rendezvous.endpoint, " names")
+            : absl::StrCat("the rendezvous at ", config.rendezvous.endpoint);
     supervisor.unreachable_hint = HintOfStaticMode(config);
   }
   supervisor.connect_timeout = config.rendezvous.connect_timeout;

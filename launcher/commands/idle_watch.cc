@@ -34,6 +34,7 @@ void IdleWatch::EndSoon() {
 }
 
 void IdleWatch::OnLoad(const JobLoopLoad& load) {
+  if (ended_) return;
   load_ = load;
   loop_->CancelTimer(timer_);
   if (load.sessions != 0 || load.jobs != 0) return;

@@ -25,6 +25,7 @@
 #include "launcher/commands/several/execute_again.h"
 #include "launcher/config/values.h"
 #include "launcher/connection/credentials.h"
+#include "launcher/connection/etcd_client_options.h"
 #include "launcher/connection/state_home.h"
 #include "launcher/log.h"
 #include "launcher/os/descriptor_limit.h"
@@ -119,7 +120,7 @@ std::string ListenEndpoint(const RendezvousCommand& command, int port) {
 // them, whoever starts it.
 bool KeepsJobsInEndpointFolder(const RendezvousCommand& command) {
   return command.starter.has_value() && command.state_dir.empty() && command.socket.empty() &&
-         command.port != 0;
+         command.port != 0 && command.etcd.endpoints.empty();
 }
 
 // `we_listen`: this process already listens at the endpoint. If not and another daemon does,
@@ -216,6 +217,14 @@ int Daemon::Run() {
     candidate_->Start(server_.get(), command_.host, OustedBefore());
   }
   loop_.Run();
+  if (candidate_ != nullptr && idle_ && idle_->ended()) {
+    asked_to_end_ = true;
+    // So that the agents of the next job need not find out that we are gone.
+    if (!reign_over_) {
+      candidate_->Resign();
+      loop_.Run();
+    }
+  }
   if (reign_over_ && reign_over_->status.ok() && !asked_to_end_) return StandByAgain();
   Notify(ServiceNotify("STOPPING=1"));
   Stop();
@@ -305,6 +314,11 @@ RendezvousServer::Options Daemon::ServerOptions() {
     options.store = std::make_shared<FileStore>(
         std::move(store), [](std::string_view text) { LogInfo(std::string(text)); });
   }
+  if (idle_) {
+    options.load = [this](const JobLoopLoad& load) {
+      loop_.Post([this, load] { idle_->OnLoad(load); });
+    };
+  }
   if (candidate_ != nullptr) {
     candidate_->AddTo(&options);
     return options;
@@ -316,11 +330,6 @@ RendezvousServer::Options Daemon::ServerOptions() {
       loop_.Quit();
     });
   };
-  if (idle_) {
-    options.load = [this](const JobLoopLoad& load) {
-      loop_.Post([this, load] { idle_->OnLoad(load); });
-    };
-  }
   return options;
 }
 
@@ -483,7 +492,7 @@ int ServeRendezvous(const RendezvousCommand& command) {
                  command.host.c_str());
     return kExitUsage;
   }
-  if (const absl::Status safe = CheckEtcd(command.etcd, command.insecure); !safe.ok()) {
+  if (const absl::Status safe = CheckEtcd(command.etcd, command.insecure, "--etcd"); !safe.ok()) {
     std::fprintf(stderr, "ddprun rendezvous: %s\n", std::string(safe.message()).c_str());
     return kExitUsage;
   }

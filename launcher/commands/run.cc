@@ -2,10 +2,12 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -22,6 +24,7 @@
 #include "launcher/config/machine/numa_binding.h"
 #include "launcher/connection/connection.h"
 #include "launcher/connection/credentials.h"
+#include "launcher/connection/etcd/meeting_keys.h"
 #include "launcher/log.h"
 #include "launcher/metrics/serve_metrics.h"
 #include "launcher/node/node_check.h"
@@ -68,8 +71,32 @@ int ExitCodeOf(const absl::Status& status) {
 // (docs/internals/leases.md).
 constexpr std::chrono::seconds kHoldOfNewLeader{6};
 
+// To the rendezvous that etcd names, which may be another one meanwhile.
+void TellByEtcd(const JobConfig& config, const Header& agent, Duration limit) {
+  constexpr std::chrono::milliseconds kOneTry{1000};
+  constexpr std::chrono::milliseconds kBetweenTries{100};
+  const auto keys = MeetingKeys::Open(config.rendezvous.etcd);
+  if (!keys.ok()) return;
+  const auto until = EventLoop::Clock::now() + limit;
+  while (EventLoop::Clock::now() < until) {
+    const auto seen = (*keys)->Read();
+    if (seen.ok() && !seen->endpoint.empty()) {
+      const auto credentials =
+          LoadCredentials(config.rendezvous.credentials, seen->endpoint, config.insecure);
+      if (credentials.ok() && ReportGone({{seen->endpoint, *credentials}}, agent, kOneTry).ok()) {
+        return;
+      }
+    }
+    std::this_thread::sleep_for(kBetweenTries);
+  }
+}
+
 // `last`: the endpoint, by index, from which a message came last.
 void TellThatAgentIsGone(const JobConfig& config, const Header& agent, int last) {
+  // After the lease the rendezvous knows without a report.
+  Duration limit = config.spec.lease;
+  if (config.rendezvous.several()) limit += kHoldOfNewLeader;
+  if (config.rendezvous.in_etcd()) return TellByEtcd(config, agent, limit);
   const std::vector<std::string> endpoints = PlacesOf(config.rendezvous);
   const auto credentials =
       LoadCredentialsOfAll(config.rendezvous.credentials, endpoints, config.insecure);
@@ -80,9 +107,6 @@ void TellThatAgentIsGone(const JobConfig& config, const Header& agent, int last)
       if (place != last) places.push_back({endpoints[place], (*credentials)[place]});
     }
   }
-  // After the lease the rendezvous knows without a report.
-  Duration limit = config.spec.lease;
-  if (config.rendezvous.several()) limit += kHoldOfNewLeader;
   ReportGone(places, agent, limit).IgnoreError();
 }
 

@@ -3,20 +3,20 @@
 #include <chrono>
 #include <filesystem>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "launcher/config/etcd_access.h"
 #include "launcher/config/values.h"
 
 namespace ddprun {
 namespace {
 
-constexpr int kEtcdPort = 2379;
 constexpr std::chrono::seconds kShortestValidity{5};
 constexpr std::chrono::minutes kLongestValidity{5};
-constexpr std::size_t kMostPrefixBytes = 200;
 
 class EtcdOptions {
  public:
@@ -56,10 +56,7 @@ class EtcdOptions {
     const GivenFlag* const given = reading_.Find("etcd-prefix");
     if (given == nullptr) return;
     config_.prefix = given->value;
-    if (config_.prefix.size() < 2 || config_.prefix.size() > kMostPrefixBytes ||
-        config_.prefix.front() != '/' || config_.prefix.back() == '/') {
-      AddError(*given, absl::StrCat("expected /NAME, of at most ", kMostPrefixBytes, " bytes"));
-    }
+    if (!IsEtcdPrefix(config_.prefix)) AddError(*given, ExpectedEtcdPrefix());
   }
 
   void TakeCredentials() {
@@ -68,15 +65,7 @@ class EtcdOptions {
     config_.key_file = Path("etcd-key");
     config_.password_file = Path("etcd-password-file");
     if (const GivenFlag* const user = reading_.Find("etcd-user")) config_.user = user->value;
-    if (config_.certificate_file.empty() != config_.key_file.empty()) {
-      errors_.push_back("--etcd-cert, --etcd-key: one needs the other");
-    }
-    if (!config_.certificate_file.empty() && config_.ca_file.empty()) {
-      errors_.push_back("--etcd-cert: needs --etcd-ca, the authority of etcd's own certificates");
-    }
-    if (config_.user.empty() != config_.password_file.empty()) {
-      errors_.push_back("--etcd-user, --etcd-password-file: one needs the other");
-    }
+    for (std::string& problem : ProblemsOf(config_)) errors_.push_back(std::move(problem));
   }
 
   void TakeValidity() {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/config/etcd_access.h"
 #include "launcher/config/kubernetes/kubernetes_config.h"
 #include "launcher/config/launch_place.h"
 #include "launcher/config/log_options.h"
@@ -36,10 +37,15 @@ struct CredentialsConfig {
   std::string munge_socket{};  // empty: libmunge's default
 };
 
+inline constexpr char kEtcdBackend[] = "etcd";
+
 struct RendezvousConfig {
   // host:port of a running `ddprun rendezvous`; several that share an etcd are separated by commas.
   // Empty: standalone, the rendezvous runs in this process on a Unix socket.
   std::string endpoint;
+  // ddprun, or kEtcdBackend: the endpoints are those of an etcd, which names the rendezvous.
+  std::string backend = "ddprun";
+  EtcdAccess etcd{};             // with kEtcdBackend
   std::string id = kUnnamedJob;  // names the job; one daemon serves many
   // By when the endpoint must have answered.
   std::chrono::milliseconds connect_timeout = kDefaultConnectTimeout;
@@ -58,8 +64,9 @@ struct RendezvousConfig {
   CredentialsConfig credentials{};
   bool preflight = false;  // check this node as `ddprun doctor` does, before it joins
 
+  bool in_etcd() const { return backend == kEtcdBackend; }
   // Several rendezvous: one leads, and another takes over when the leader is lost.
-  bool several() const { return endpoint.find(',') != std::string::npos; }
+  bool several() const { return in_etcd() || endpoint.find(',') != std::string::npos; }
 };
 
 // When the job counts as hung, and the reaction.

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "launcher/config/command_line_program.h"
@@ -42,6 +43,7 @@ class Finisher {
     ResolveProcesses();
     CheckNodes();
     CheckGpus();
+    TakeEtcd();
     TakeSeveral();
     CheckLease();
     ResolveRequeueNumber();
@@ -126,12 +128,54 @@ class Finisher {
                             " workers and CUDA_VISIBLE_DEVICES=", *visible, ")"));
   }
 
-  // With several rendezvous, agents start none, and heartbeats are more frequent.
+  void TakeEtcd() {
+    EtcdAccess& etcd = config_.rendezvous.etcd;
+    const Origin& backend = OriginOf("rendezvous.backend");
+    if (!config_.rendezvous.in_etcd()) {
+      if (!(etcd == EtcdAccess())) RefuseEtcdKeys();
+      return;
+    }
+    if (!IsEtcdPrefix(etcd.prefix)) {
+      AddProblem(OriginOf("rendezvous.etcd_prefix"),
+                 absl::StrCat(ExpectedEtcdPrefix(), " (found ", Quoted(etcd.prefix), ")"));
+    }
+    for (const std::string& problem : ProblemsOf(etcd)) AddProblem(backend, problem);
+    for (std::string* const path :
+         {&etcd.ca_file, &etcd.certificate_file, &etcd.key_file, &etcd.password_file}) {
+      *path = Absolute(*path, host_);
+    }
+    etcd.endpoints = SplitEndpoints(config_.rendezvous.endpoint);
+  }
+
+  // Variables may be there for other commands.
+  void RefuseEtcdKeys() {
+    for (const auto& [key, origin] : draft_.origins) {
+      if (!absl::StartsWith(key, "rendezvous.etcd_")) continue;
+      if (origin.source == Source::kEnvironment) continue;
+      AddProblem(origin, "goes with --rdzv-backend etcd only (rendezvous.backend: etcd)");
+    }
+  }
+
+  // With several rendezvous, heartbeats are more frequent.
   void TakeSeveral() {
     RendezvousConfig& rendezvous = config_.rendezvous;
     if (!rendezvous.several()) return;
-    const auto given = [&](const char* key) { return draft_.origins.count(key) != 0; };
-    if (given("rendezvous.autostart") && rendezvous.autostart == "true") {
+    if (!rendezvous.in_etcd()) StartNone();
+    if (!Given("rendezvous.heartbeat")) config_.spec.heartbeat = kHeartbeatOfSeveral;
+    if (config_.spec.lease >= kMinLeaseOfSeveral) return;
+    AddProblem(OriginOf("rendezvous.lease"),
+               absl::StrCat("with ", rendezvous.in_etcd() ? "etcd" : "several endpoints",
+                            " the lease must be at least ", FormatDuration(kMinLeaseOfSeveral),
+                            ", or a change of the leader would end the workers (found ",
+                            FormatDuration(config_.spec.lease), "); leave it out"));
+  }
+
+  bool Given(const char* key) const { return draft_.origins.count(key) != 0; }
+
+  // Of several endpoints.
+  void StartNone() {
+    RendezvousConfig& rendezvous = config_.rendezvous;
+    if (Given("rendezvous.autostart") && rendezvous.autostart == "true") {
       AddProblem(OriginOf("rendezvous.autostart"),
                  absl::StrCat("an agent starts a rendezvous at a single endpoint only (found true, "
                               "and the endpoints ",
@@ -139,13 +183,6 @@ class Finisher {
                               "); start each with `ddprun rendezvous --etcd`, and say false here"));
     }
     rendezvous.autostart = "false";
-    if (!given("rendezvous.heartbeat")) config_.spec.heartbeat = kHeartbeatOfSeveral;
-    if (config_.spec.lease >= kMinLeaseOfSeveral) return;
-    AddProblem(OriginOf("rendezvous.lease"),
-               absl::StrCat("with several endpoints the lease must be at least ",
-                            FormatDuration(kMinLeaseOfSeveral),
-                            ", or a change of the leader would end the workers (found ",
-                            FormatDuration(config_.spec.lease), "); leave it out"));
   }
 
   void CheckLease() {

@@ -76,6 +76,29 @@ constexpr JobKey kKeys[] = {
      "host:port of a running `ddprun rendezvous`; 29400 where the port is left out; an IPv6 "
      "address in brackets. Several that share an etcd: with commas, at most nine; the agents "
      "follow the one that leads. Empty: standalone, this node alone."},
+    {"rendezvous", "backend", KeyType::kChoice, 0, 0,
+     [](JobDraft& d) -> Field { return &d.config.rendezvous.backend; },
+     "etcd: the endpoint is that of an etcd (2379), its members with commas; the agents find the "
+     "rendezvous through it, or start it.",
+     "ddprun|etcd"},
+    {"rendezvous", "etcd_prefix", KeyType::kText, 0, 0,
+     [](JobDraft& d) -> Field { return &d.config.rendezvous.etcd.prefix; },
+     "What the keys in etcd begin with. Jobs with the same one share a rendezvous."},
+    {"rendezvous", "etcd_ca", KeyType::kPath, 0, 0,
+     [](JobDraft& d) -> Field { return &d.config.rendezvous.etcd.ca_file; },
+     "PEM file of the authority of etcd's certificates."},
+    {"rendezvous", "etcd_cert", KeyType::kPath, 0, 0,
+     [](JobDraft& d) -> Field { return &d.config.rendezvous.etcd.certificate_file; },
+     "PEM file of the certificate for etcd, where it asks for one."},
+    {"rendezvous", "etcd_key", KeyType::kPath, 0, 0,
+     [](JobDraft& d) -> Field { return &d.config.rendezvous.etcd.key_file; },
+     "PEM file of the key of that certificate."},
+    {"rendezvous", "etcd_user", KeyType::kText, 0, 0,
+     [](JobDraft& d) -> Field { return &d.config.rendezvous.etcd.user; },
+     "The user in etcd, where it asks for one."},
+    {"rendezvous", "etcd_password_file", KeyType::kPath, 0, 0,
+     [](JobDraft& d) -> Field { return &d.config.rendezvous.etcd.password_file; },
+     "File with its password in the first line."},
     {"rendezvous", "id", KeyType::kName, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.rendezvous.id; },
      "Names the job, equally on every node; one rendezvous serves many jobs. `none`: a standalone "
@@ -85,7 +108,7 @@ constexpr JobKey kKeys[] = {
      "Where nobody listens on the endpoint: the agent on whose host its address lives starts the "
      "rendezvous, which ends by itself after the job. auto: as true on loopback and with "
      "--insecure, but where credentials are given the agent waits for it. false: you start it, as "
-     "all of several endpoints.",
+     "all of several endpoints. With etcd: as true, unless it is false.",
      "auto|true|false"},
     {"rendezvous", "master_addr", KeyType::kAddress, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.spec.master_addr; },

@@ -1,5 +1,7 @@
 #include "launcher/connection/connection.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <optional>
@@ -181,18 +183,24 @@ PersistentRendezvousClient::Options ClientOptionsOf(const JobConfig& config,
     heard_at->Set(place);
     if (hosts != nullptr) hosts->OnHeard();
   };
+  return options;
+}
+
+ReconnectTiming::Options TimingOf(const JobConfig& config, std::uint64_t seed) {
+  ReconnectTiming::Options timing;
+  timing.seed = seed;
   // So that a lease sees at least one attempt, however short it is.
   const Duration third = config.spec.lease / 3;
-  options.timing.longest_backoff = std::min(options.timing.longest_backoff, third);
-  options.timing.shortest_attempt = std::min(options.timing.shortest_attempt, third);
-  return options;
+  timing.longest_backoff = std::min(timing.longest_backoff, third);
+  timing.shortest_attempt = std::min(timing.shortest_attempt, third);
+  return timing;
 }
 
 // The client, and of several rendezvous who leads it to the one that leads.
 void Meet(const JobConfig& config, const std::vector<MeetingPlace>& meeting, std::uint64_t seed,
           SharedPlace* heard_at, EventLoop* loop, Connection* connection) {
   auto options = ClientOptionsOf(config, meeting, connection->hosts.get(), heard_at);
-  options.timing.seed = seed;
+  options.timing = TimingOf(config, seed);
   auto client = std::make_unique<PersistentRendezvousClient>(loop, std::move(options));
   if (config.rendezvous.several()) {
     connection->leader = std::make_unique<LeaderWatch>(
@@ -208,6 +216,48 @@ void Meet(const JobConfig& config, const std::vector<MeetingPlace>& meeting, std
         [client = client.get()](int place) { client->StandBy(place); });
   }
   connection->client = std::move(client);
+}
+
+// Warns of what is weak, and tells what is wrong before anybody is connected to.
+absl::Status CheckCredentials(const JobConfig& config, const std::string& node_address,
+                              const auth::ClientCredentials& credentials, RendezvousHosts* hosts) {
+  if (!credentials.warning().empty()) LogWarning(credentials.warning());
+  if (const std::string warning = WarnOfName(config, node_address); !warning.empty()) {
+    LogWarning(warning);
+  }
+  return CheckMunged(credentials, hosts);
+}
+
+// With --rdzv-backend etcd.
+absl::Status MeetByEtcd(const JobConfig& config, const RunDirectory& run, std::uint64_t seed,
+                        EventLoop* loop, Connection* connection) {
+  auto made =
+      EtcdMeeting::Create(config, connection->node_address,
+                          absl::StrCat(HostName(), " pid ", getpid(), " agent ", absl::Hex(seed)),
+                          absl::StrCat(run.path(), "/rendezvous.log"), loop);
+  if (!made.ok()) return made.status();
+  // Those for the endpoint that etcd will name are probably the same.
+  const auto credentials =
+      LoadCredentials(config.rendezvous.credentials, FormatEndpoint({connection->node_address, 0}),
+                      config.insecure);
+  if (!credentials.ok()) return credentials.status();
+  const absl::Status status =
+      CheckCredentials(config, connection->node_address, **credentials, nullptr);
+  if (!status.ok()) return status;
+  connection->etcd = *std::move(made);
+  EtcdMeeting* const etcd = connection->etcd.get();
+  PersistentRendezvousClient::Options options;
+  options.several = true;
+  options.make_client = [etcd](int, Duration limit) { return etcd->MakeClient(limit); };
+  options.ensure_running = [etcd](int) { return etcd->IsRunning(); };
+  options.credentials_outdated = [etcd](int) { return etcd->CredentialsOutdated(); };
+  options.heard_at = [etcd](int) { etcd->OnHeard(); };
+  options.lost = [etcd](const RendezvousClient::Lost& lost) { etcd->OnLost(lost); };
+  options.timing = TimingOf(config, seed);
+  auto client = std::make_unique<PersistentRendezvousClient>(loop, std::move(options));
+  etcd->Begin([client = client.get()](const std::string& reason) { client->Move(reason); });
+  connection->client = std::move(client);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -238,20 +288,21 @@ absl::StatusOr<Connection> PrepareConnection(const JobConfig& config, const RunD
     connection.client = connection.own->MakeClient();
     return connection;
   }
+  if (config.rendezvous.in_etcd()) {
+    const absl::Status met = MeetByEtcd(config, run, seed, loop, &connection);
+    if (!met.ok()) return met;
+    return connection;
+  }
   const std::vector<std::string> places = PlacesOf(config.rendezvous);
   const auto credentials =
       LoadCredentialsOfAll(config.rendezvous.credentials, places, config.insecure, &LogTlsFiles);
   if (!credentials.ok()) return credentials.status();
-  const auth::ClientCredentials& first = *credentials->front();
-  if (!first.warning().empty()) LogWarning(first.warning());
-  if (const std::string warning = WarnOfName(config, connection.node_address); !warning.empty()) {
-    LogWarning(warning);
-  }
   const int count = static_cast<int>(places.size());
   const absl::Status hosted = AddHosts(config, run, count, loop, &connection.hosts);
   if (!hosted.ok()) return hosted;
-  const absl::Status munged = CheckMunged(first, connection.hosts.get());
-  if (!munged.ok()) return munged;
+  const absl::Status status = CheckCredentials(config, connection.node_address,
+                                               *credentials->front(), connection.hosts.get());
+  if (!status.ok()) return status;
   Meet(config, MeetingPlacesOf(config.rendezvous, places, *credentials), seed, heard_at, loop,
        &connection);
   return connection;

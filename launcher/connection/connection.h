@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "launcher/agent/run/run_directory.h"
 #include "launcher/config/job_config.h"
+#include "launcher/connection/etcd/etcd_meeting.h"
 #include "launcher/connection/leader_watch.h"
 #include "launcher/connection/own_rendezvous.h"
 #include "launcher/connection/rendezvous_host.h"
@@ -26,8 +27,8 @@ namespace ddprun {
 std::string HostOf(const std::string& endpoint);
 int PortOf(const std::string& endpoint);
 
-// The endpoints where the rendezvous may be, not standalone: those that stand for one another, or
-// one and its spare ports.
+// The endpoints where the rendezvous may be, not standalone and not by etcd: those that stand for
+// one another, or one and its spare ports.
 std::vector<std::string> PlacesOf(const RendezvousConfig& config);
 
 // Of this node, for the others. May block on a name server.
@@ -41,6 +42,7 @@ struct Connection {
   // In the order in which they must be made; each but `client` may be null.
   std::unique_ptr<OwnRendezvous> own;  // of a standalone job
   std::unique_ptr<RendezvousHosts> hosts;
+  std::unique_ptr<EtcdMeeting> etcd;         // with --rdzv-backend etcd
   std::unique_ptr<RendezvousClient> client;  // not open yet
   std::unique_ptr<LeaderWatch> leader;       // leads `client`, of several rendezvous
 };

@@ -2,21 +2,23 @@
 #ifndef DDPRUN_LAUNCHER_CONNECTION_ETCD_CLIENT_OPTIONS_H_
 #define DDPRUN_LAUNCHER_CONNECTION_ETCD_CLIENT_OPTIONS_H_
 
-#include "launcher/config/flags/cli.h"
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "launcher/config/etcd_access.h"
 #include "rendezvous/etcd/etcd_client.h"
 
 namespace ddprun {
 
-inline etcd::Options ClientOptionsOf(const EtcdConfig& config) {
-  etcd::Options options;
-  options.endpoints = config.endpoints;
-  options.ca = config.ca_file;
-  options.cert = config.certificate_file;
-  options.key = config.key_file;
-  options.user = config.user;
-  options.password_file = config.password_file;
-  return options;
-}
+etcd::Options ClientOptionsOf(const EtcdAccess& etcd);
+
+// The flags by which `ddprun rendezvous` reaches the same. Paths, nothing secret.
+std::vector<std::string> EtcdArguments(const EtcdAccess& etcd);
+
+// OK where nobody else can write the leader key, as far as the flags tell; else InvalidArgument,
+// for people. `flag`: the one that names the endpoints.
+absl::Status CheckEtcd(const EtcdAccess& etcd, bool insecure, const std::string& flag);
 
 }  // namespace ddprun
 

@@ -47,6 +47,19 @@ void PersistentRendezvousClient::Lead(std::optional<int> place, const std::strin
     at_once_ = !spoke_;
     return;
   }
+  GoOnAtOnce(reason);
+}
+
+void PersistentRendezvousClient::Move(const std::string& reason) {
+  if (closed_ || handler_ == nullptr) return;
+  if (waiting_) {
+    loop_->CancelTimer(retry_);
+    return Connect();
+  }
+  GoOnAtOnce(reason);
+}
+
+void PersistentRendezvousClient::GoOnAtOnce(const std::string& reason) {
   attempt_ = 0;  // nothing more is heard of it
   open_ = false;
   client_->Abandon();
@@ -113,6 +126,7 @@ void PersistentRendezvousClient::OnLost(Lost* lost) {
     options_.denied_at(places_.place());
   }
   places_.OnLost(daemon_.ours(), now, lost);
+  if (options_.lost) options_.lost(*lost);
   open_ = false;
   client_->Close();  // it is over: returns at once
   waiting_ = true;

@@ -48,6 +48,9 @@ class PersistentRendezvousClient final : public RendezvousClient {
     // Called with a place whose rendezvous does not take our credentials, before the next one is
     // tried. May be empty.
     std::function<void(int place)> denied_at{};
+    // Called with each session that was lost and each attempt that failed, before Lost is. May be
+    // empty.
+    std::function<void(const Lost&)> lost{};
     ReconnectTiming::Options timing{};
   };
 
@@ -65,11 +68,15 @@ class PersistentRendezvousClient final : public RendezvousClient {
   void Lead(std::optional<int> place, const std::string& reason);
   // The rendezvous at this place stands by: a session is to wait there.
   void StandBy(int place);
+  // make_client makes another client now, of the same place. As Lead, where that is another place.
+  void Move(const std::string& reason);
 
  private:
   void Connect();
   void Listen(RendezvousClient* client, int attempt);
   void Use(WaitingSessions::Session session);
+  // Loses what there is, and opens the next session without a pause.
+  void GoOnAtOnce(const std::string& reason);
   void OnEvent(int attempt, Event event);
   void OnLost(Lost* lost);
   void OnHeard(const Received& received);

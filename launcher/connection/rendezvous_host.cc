@@ -22,12 +22,12 @@
 namespace ddprun {
 namespace {
 
-constexpr char kFirstAgentWithin[] = "60s";  // for the first agent
-
 std::string HostAndPort(const std::string& host, int port) {
   const bool ipv6 = absl::StrContains(host, ':');
   return absl::StrCat(ipv6 ? "[" : "", host, ipv6 ? "]:" : ":", port);
 }
+
+}  // namespace
 
 // A name of this host that stands for loopback, as Debian has it for a host's own name, means
 // another address to the other nodes: then every address.
@@ -36,7 +36,13 @@ std::string AddressToListenOn(const std::string& host, const std::string& addres
   return address == "::1" ? "::" : "0.0.0.0";
 }
 
-}  // namespace
+absl::Status OpenToOthers(const std::string& place) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the rendezvous of this job is to run on this node, ", place,
+      ", where whoever can reach the address could join or end the job: give all nodes the same "
+      "--token-file or certificates (--tls-ca, --tls-cert, --tls-key), or say --insecure where "
+      "the network is trusted; docs/security.md"));
+}
 
 RendezvousHost::RendezvousHost(Options options, std::string address, std::string listen_address,
                                EventLoop* loop)
@@ -53,12 +59,7 @@ absl::StatusOr<std::unique_ptr<RendezvousHost>> RendezvousHost::Create(Options o
   const std::string listen_address = AddressToListenOn(options.host, **address);
   if (!IsLoopback(listen_address) && !options.insecure && !options.asks_who_calls &&
       !SomebodyListens(**address, options.port)) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "the rendezvous of this job is to run on this node, at ",
-        HostAndPort(options.host, options.port),
-        ", where whoever can reach the address could join or end the job: give all nodes the same "
-        "--token-file or certificates (--tls-ca, --tls-cert, --tls-key), or say --insecure where "
-        "the network is trusted; docs/security.md"));
+    return OpenToOthers(absl::StrCat("at ", HostAndPort(options.host, options.port)));
   }
   // The rendezvous would say so only in its log.
   if (const auto home = StateHome(); !home.ok()) return home.status();

@@ -27,6 +27,17 @@
 
 namespace ddprun {
 
+// For the first agent of a rendezvous that an agent starts (--until-idle).
+inline constexpr char kFirstAgentWithin[] = "60s";
+
+// Where one listens that others reach at `host`, whose address on this host is `address`: there, or
+// at every address.
+std::string AddressToListenOn(const std::string& host, const std::string& address);
+
+// FailedPrecondition, for people: a rendezvous at `place` (HOST:PORT, or a sentence's part) would
+// be open to others.
+absl::Status OpenToOthers(const std::string& place);
+
 class RendezvousHost {
  public:
   struct Options {

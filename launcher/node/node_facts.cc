@@ -212,7 +212,7 @@ void LookAtPorts(const JobConfig& config,
   for (const std::string& endpoint : SplitEndpoints(rendezvous.endpoint)) {
     if (facts->endpoint.ok()) facts->endpoint = OwnAddress(HostOf(endpoint)).status();
   }
-  if (rendezvous.autostart == "false" || !facts->endpoint.ok()) return;
+  if (rendezvous.autostart == "false" || rendezvous.in_etcd() || !facts->endpoint.ok()) return;
   const auto own = OwnAddress(HostOf(rendezvous.endpoint));
   if (!own.ok() || !own->has_value()) return;
   for (const std::string& endpoint : PlacesOf(rendezvous)) {

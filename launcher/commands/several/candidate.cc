@@ -1,6 +1,5 @@
 #include "launcher/commands/several/candidate.h"
 
-#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -24,23 +23,7 @@ std::int64_t MillisecondsSince(TimePoint begin) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(BootTime() - begin).count();
 }
 
-bool IsOnThisHost(const std::string& endpoint) {
-  const auto parsed = ParseEndpoint(endpoint, 1, std::nullopt);
-  return parsed && IsLoopback(parsed->host);
-}
-
 }  // namespace
-
-absl::Status CheckEtcd(const EtcdConfig& config, bool insecure) {
-  if (insecure || config.tls()) return absl::OkStatus();
-  const auto far = std::find_if_not(config.endpoints.begin(), config.endpoints.end(), IsOnThisHost);
-  if (far == config.endpoints.end()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("--etcd ", *far,
-                   ": etcd without TLS: whoever can write the leader key in it owns the jobs; give "
-                   "--etcd-ca, with --etcd-cert and --etcd-key or --etcd-user, or say --insecure "
-                   "where the network is trusted; docs/ha.md"));
-}
 
 absl::StatusOr<std::unique_ptr<Candidate>> Candidate::Create(
     const EtcdConfig& config, std::shared_ptr<const auth::ServerCredentials> credentials,

@@ -24,10 +24,6 @@
 
 namespace ddprun {
 
-// OK where nobody else can write the leader key, as far as the flags tell; else InvalidArgument,
-// for people.
-absl::Status CheckEtcd(const EtcdConfig& config, bool insecure);
-
 class Candidate {
  public:
   // Why this process serves no more.

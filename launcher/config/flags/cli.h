@@ -45,20 +45,10 @@ struct HttpConfig {
 };
 
 // The etcd that several rendezvous share, and this rendezvous's own entry there.
-struct EtcdConfig {
-  std::vector<std::string> endpoints;  // HOST:PORT of members; empty: not one of several
-  std::string prefix = "/ddprun";      // of all keys
-  // Absolute; empty: none.
-  std::string ca_file;
-  std::string certificate_file;
-  std::string key_file;
-  std::string user;
-  std::string password_file;
+struct EtcdConfig : EtcdAccess {
   std::chrono::milliseconds leader_validity = std::chrono::seconds(5);
   std::string advertised_host;  // where agents reach this rendezvous; empty: where it listens
   int advertised_port = 0;      // 0: where it listens
-
-  bool tls() const { return !ca_file.empty() || !certificate_file.empty(); }
 };
 
 // ddprun rendezvous --listen HOST:PORT

@@ -17,9 +17,9 @@ constexpr absl::string_view kDoctorUsage =
     "memory,\n"
     "GPUs, the libraries of COMMAND, and credentials. Takes the options of a job, and starts "
     "nothing.\n"
-    "With --etcd also the etcd that several rendezvous share: its members, their leader, how fast "
-    "it\n"
-    "answers, alarms, TLS. It writes nothing there.\n"
+    "With --etcd or --rdzv-backend etcd also the etcd that several rendezvous share: its members, "
+    "their\n"
+    "leader, how fast it answers, alarms, TLS. It writes nothing there.\n"
     "Exit code 1 if something would keep the job from running.\n"
     "\n"
     "  ddprun doctor [--json] [OPTIONS] [--] [COMMAND [ARGS...]]\n"
@@ -34,11 +34,15 @@ Command ParseDoctor(const std::vector<std::string>& arguments, const Host& host)
   FlagReading reading = ReadFlags(DoctorFlags(), arguments, Positionals::kEndOptions, host);
   if (auto end = EarlyEnd(reading, DoctorHelp)) return *std::move(end);
   const bool json = reading.IsOn("json");
-  std::vector<std::string> errors;
-  EtcdConfig etcd = TakeEtcd(reading, host, &errors);
-  if (!errors.empty()) return UsageError(errors);
-  std::erase_if(reading.given, [](const GivenFlag& flag) {
-    return flag.spec->name == "json" || absl::StartsWith(flag.spec->name, "etcd");
+  EtcdConfig etcd;
+  const bool names_etcd = reading.Find("etcd") != nullptr;
+  if (names_etcd) {
+    std::vector<std::string> errors;
+    etcd = TakeEtcd(reading, host, &errors);
+    if (!errors.empty()) return UsageError(errors);
+  }
+  std::erase_if(reading.given, [names_etcd](const GivenFlag& flag) {
+    return flag.spec->name == "json" || (names_etcd && absl::StartsWith(flag.spec->name, "etcd"));
   });
   const bool nothing_to_run = reading.rest.empty() && reading.Find("config") == nullptr;
   if (nothing_to_run) reading.rest = {"true"};
@@ -46,6 +50,9 @@ Command ParseDoctor(const std::vector<std::string>& arguments, const Host& host)
   auto* const run = std::get_if<RunCommand>(&job);
   if (run == nullptr) return job;
   if (nothing_to_run) run->config.command.clear();
+  if (!names_etcd && run->config.rendezvous.in_etcd()) {
+    static_cast<EtcdAccess&>(etcd) = run->config.rendezvous.etcd;
+  }
   return DoctorCommand{std::move(run->config), std::move(etcd), json};
 }
 

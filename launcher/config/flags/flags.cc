@@ -99,10 +99,11 @@ constexpr FlagSpec kJobFlags[] = {
 
 constexpr FlagSpec kRendezvousOfJobFlags[] = {
     Option("rdzv-backend", 0, "NAME",
-           "c10d or static: started where the endpoint lives; ddprun: you start it"),
+           "c10d or static: started where the endpoint lives; ddprun: you start it; etcd: the "
+           "endpoint is an etcd's, through which it is found, or started"),
     Option("rdzv-conf", 0, "K=V,...",
            "join_timeout, last_call_timeout, timeout (or connect_timeout), keep_alive_interval, "
-           "lease, in seconds"),
+           "lease, in seconds; of etcd: etcd_prefix, protocol, cacert, cert, key"),
     Sets("store", 0, "agent|worker", "store",
          "who serves torch's store on MASTER_PORT: rank 0's agent, or rank 0 (default {})"),
     Option("node-rank", 0, "N", "static mode: rank of this node (default 0)"),
@@ -112,6 +113,18 @@ constexpr FlagSpec kRendezvousOfJobFlags[] = {
          "static mode: MASTER_PORT (default {master-port}); the rendezvous takes the next one"),
     Sets("daemon-grace", 0, "DURATION", "rendezvous.daemon_grace",
          "how long workers continue without the rendezvous (default {})"),
+};
+
+constexpr FlagSpec kEtcdOfJobFlags[] = {
+    Sets("etcd-prefix", 0, "PATH", "rendezvous.etcd_prefix",
+         "what the keys in etcd begin with (default {})"),
+    Sets("etcd-ca", 0, "FILE", "rendezvous.etcd_ca", "the authority of etcd's certificates"),
+    Sets("etcd-cert", 0, "FILE", "rendezvous.etcd_cert",
+         "the certificate for etcd, where it asks for one"),
+    Sets("etcd-key", 0, "FILE", "rendezvous.etcd_key", "its key"),
+    Sets("etcd-user", 0, "NAME", "rendezvous.etcd_user", "the user in etcd, where it asks for one"),
+    Sets("etcd-password-file", 0, "FILE", "rendezvous.etcd_password_file",
+         "its password, in the first line of this file"),
 };
 
 constexpr FlagSpec kRestartFlags[] = {
@@ -305,6 +318,7 @@ constexpr FlagGroup kRunGroups[] = {
     {"", kEverydayFlags},
     {"Job", kJobFlags},
     {"Rendezvous", kRendezvousOfJobFlags},
+    {"The etcd of --rdzv-backend etcd (docs/ha.md)", kEtcdOfJobFlags},
     {"Restarts and stops", kRestartFlags},
     {"Hangs", kHangFlags},
     {"Logs", kLogFlags},
@@ -327,12 +341,12 @@ absl::Span<const FlagSpec> RunFlags() {
   return *flags;
 }
 absl::Span<const FlagSpec> RendezvousFlags() { return kRendezvousFlags; }
-// The flags of a job, and the rendezvous's flags about etcd.
+// Those of a job, and the one that names the etcd of several rendezvous.
 absl::Span<const FlagSpec> DoctorFlags() {
   static const auto* const flags = new std::vector<FlagSpec>([] {
     std::vector<FlagSpec> all(RunFlags().begin(), RunFlags().end());
     for (const FlagSpec& row : kRendezvousFlags) {
-      if (!absl::StartsWith(row.name, "etcd")) continue;
+      if (row.name != "etcd") continue;
       all.emplace_back(row).group = "An etcd that several rendezvous share";
     }
     return all;

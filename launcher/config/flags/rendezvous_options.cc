@@ -101,9 +101,8 @@ class RendezvousOptions {
 
   // Refuses flags that do not go with --etcd.
   void CheckSeveral() {
-    for (const char* name : {"state-dir", "until-idle"}) {
-      if (reading_.Find(name) == nullptr) continue;
-      errors_.push_back(absl::StrCat("--", name, ": does not go with --etcd"));
+    if (reading_.Find("state-dir") != nullptr) {
+      errors_.push_back("--state-dir: does not go with --etcd");
     }
     if (!command_.socket.empty()) {
       errors_.push_back(

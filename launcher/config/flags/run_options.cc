@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -16,6 +17,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "launcher/config/flags/rendezvous_conf.h"
 #include "launcher/config/flags/suggestion.h"
 #include "launcher/config/job_draft.h"
 #include "launcher/config/job_keys.h"
@@ -28,26 +30,6 @@
 namespace ddprun {
 namespace {
 
-// torchrun's name of a setting in --rdzv-conf, and the key that it sets.
-struct RendezvousSetting {
-  absl::string_view name;
-  absl::string_view key;
-};
-constexpr RendezvousSetting kRendezvousSettings[] = {
-    {"join_timeout", "rendezvous.join_timeout"},
-    {"last_call_timeout", "rendezvous.last_call"},
-    {"timeout", "rendezvous.connect_timeout"},
-    {"connect_timeout", "rendezvous.connect_timeout"},
-    {"keep_alive_interval", "rendezvous.heartbeat"},
-    {"heartbeat", "rendezvous.heartbeat"},
-    {"lease", "rendezvous.lease"},
-};
-
-// A duration in torchrun's syntax: a bare number is seconds.
-std::string WithUnit(absl::string_view text) {
-  return absl::StrCat(text, ParseWholeNumber(text).has_value() ? "s" : "");
-}
-
 class RunOptions {
  public:
   RunOptions(const FlagReading& reading, const Host& host) : reading_(reading), host_(host) {}
@@ -58,6 +40,7 @@ class RunOptions {
       const absl::Status status = LoadJobFileInto(config->value, &draft_);
       if (!status.ok()) return CommandLineError{kExitBadConfig, std::string(status.message())};
     }
+    TakeBackend();
     for (const GivenFlag& flag : reading_.given) Apply(flag);
     CheckOptions();
     ResolveBackend();
@@ -84,8 +67,11 @@ class RunOptions {
     const FlagSpec& spec = *flag.spec;
     if (spec.effect == FlagEffect::kSetsKey) {
       absl::string_view text = spec.value.empty() ? spec.fixed : flag.value;
-      if (spec.name == "rdzv-endpoint" && absl::EndsWith(text, ":0") &&
-          !absl::StrContains(text, ',')) {
+      std::string of_etcd;
+      if (spec.name == "rdzv-endpoint" && draft_.config.rendezvous.in_etcd()) {
+        text = of_etcd = WithEtcdPorts(text);
+      } else if (spec.name == "rdzv-endpoint" && absl::EndsWith(text, ":0") &&
+                 !absl::StrContains(text, ',')) {
         any_port_ = &flag;  // in torchrun: only this node, on any port
         text = "";
       } else if (spec.name == "master-addr" && absl::ConsumePrefix(&text, "[")) {
@@ -119,18 +105,16 @@ class RunOptions {
           absl::StrSplit(entry, absl::MaxSplits('=', 1));
       const absl::string_view name = absl::StripAsciiWhitespace(pair.first);
       const absl::string_view value = absl::StripAsciiWhitespace(pair.second);
-      std::vector<std::string> names;
-      absl::string_view key;
-      for (const RendezvousSetting& setting : kRendezvousSettings) {
-        names.emplace_back(setting.name);
-        if (setting.name == name) key = setting.key;
-      }
+      const RendezvousSetting* const setting = FindRendezvousSetting(name);
       const Origin origin{flag.origin.source, absl::StrCat(flag.origin.place, ": ", name)};
-      if (key.empty()) {
+      if (setting == nullptr) {
+        const std::vector<std::string> names = RendezvousSettingNames();
         AddError(origin, absl::StrCat("expected one of ", absl::StrJoin(names, ", "),
                                       " (found an unknown setting)", DidYouMean(name, names)));
+      } else if (name == kProtocolSetting) {
+        protocol_ = {origin, std::string(value)};
       } else {
-        SetKey(key, WithUnit(value), origin);
+        SetKey(setting->key, setting->value(value), origin);
       }
     }
   }
@@ -177,18 +161,39 @@ class RunOptions {
     ApplyModule();
   }
 
+  // Before the endpoint is read: an etcd has another port.
+  void TakeBackend() {
+    const GivenFlag* const backend = reading_.Find("rdzv-backend");
+    if (backend == nullptr) return;
+    draft_.config.rendezvous.backend = backend->value == kEtcdBackend ? kEtcdBackend : "ddprun";
+    draft_.origins["rendezvous.backend"] = backend->origin;
+  }
+
   void CheckBackend() {
     const GivenFlag* const backend = reading_.Find("rdzv-backend");
-    if (backend != nullptr && (backend->value == "etcd" || backend->value == "etcd-v2")) {
+    if (backend != nullptr && backend->value == "etcd-v2") {
       AddError(backend->origin,
-               absl::StrCat("agents do not meet in etcd itself (found ", Quoted(backend->value),
-                            "); start `ddprun rendezvous --etcd HOST:2379` on two hosts or more, "
-                            "and name these hosts: --rdzv-backend c10d --rdzv-endpoint "
-                            "h1:29400,h2:29400"));
+               "etcd's API v2 is not used (found \"etcd-v2\"); say etcd: it takes the same "
+               "--rdzv-endpoint, of an etcd 3.4 or newer");
       return;
     }
-    CheckChoice("rdzv-backend", {"c10d", "static", "ddprun"},
+    CheckChoice("rdzv-backend", {"c10d", "static", "ddprun", kEtcdBackend},
                 ", all of which are ddprun's own rendezvous");
+  }
+
+  void CheckEtcd() {
+    const RendezvousConfig& rendezvous = draft_.config.rendezvous;
+    if (protocol_) {
+      const std::string problem = rendezvous.in_etcd()
+                                      ? ProblemOfProtocol(protocol_->second, rendezvous.etcd)
+                                      : "goes with --rdzv-backend etcd only";
+      if (!problem.empty()) AddError(protocol_->first, problem);
+    }
+    if (rendezvous.in_etcd() && rendezvous.endpoint.empty()) {
+      AddError(draft_.origins["rendezvous.backend"],
+               "etcd needs --rdzv-endpoint HOST:2379, an etcd's, its members with commas (found "
+               "none)");
+    }
   }
 
   // The listed signals are always handled. Other names are refused instead of being silently
@@ -218,8 +223,11 @@ class RunOptions {
       AddError(any_port_->origin, "port 0 is for one node; give the nodes a port to meet at");
     }
     if (backend != nullptr) rendezvous.autostart = backend->value == "ddprun" ? "false" : "true";
-    if (backend != nullptr && backend->value == "c10d") {
-      Note("node-rank", "with c10d the rendezvous gives the ranks; --rdzv-backend=static asks");
+    CheckEtcd();
+    if (backend != nullptr && (backend->value == "c10d" || rendezvous.in_etcd())) {
+      Note("node-rank", absl::StrCat("with ", backend->value,
+                                     " the rendezvous gives the ranks; --rdzv-backend=static "
+                                     "asks"));
       Note("master-addr", "it is for --rdzv-backend=static");
       Note("master-port", "it is for --rdzv-backend=static");
       spec.master_addr.clear();
@@ -345,7 +353,8 @@ class RunOptions {
   const FlagReading& reading_;
   const Host& host_;
   JobDraft draft_;
-  const GivenFlag* any_port_ = nullptr;  // the endpoint's flag if its port is 0
+  const GivenFlag* any_port_ = nullptr;                     // the endpoint's flag if its port is 0
+  std::optional<std::pair<Origin, std::string>> protocol_;  // of etcd
   std::vector<std::string> errors_;
   std::vector<std::string> notes_;
 };

@@ -33,7 +33,11 @@ JobConfig UnusualJob() {
   job.spec.hang_startup_timeout = std::chrono::minutes(3);
   job.spec.hang_quarantine = 5;
   job.spec.start_anew = true;
-  job.rendezvous = {"[::1]:29401", "12345", std::chrono::minutes(3)};
+  job.rendezvous.endpoint = "[::1]:29401";
+  job.rendezvous.backend = "etcd";
+  job.rendezvous.etcd = {{"[::1]:29401"}, "/jobs", "/e/ca", "/e/cert", "/e/key", "user", "/e/pw"};
+  job.rendezvous.id = "12345";
+  job.rendezvous.connect_timeout = std::chrono::minutes(3);
   job.rendezvous.autostart = "true";
   job.program.virtual_local_rank = true;
   job.program.numa_binding = "core-complex";

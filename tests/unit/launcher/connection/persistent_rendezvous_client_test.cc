@@ -337,6 +337,33 @@ TEST_F(LeaderOfSeveralTest, ASessionElsewhereIsDroppedForOneWithTheLeader) {
   EXPECT_TRUE(before->sent.empty());
 }
 
+// The place is the same, and make_client knows where it is now.
+TEST_F(LeaderOfSeveralTest, APlaceThatMovesIsFollowedAtOnce) {
+  options_.places = 1;
+  Open();
+  Serve();
+  const auto before = attempts_.back();
+  client_->Move("it is elsewhere");
+  loop_.Run();  // returns at once: an attempt was made
+  ASSERT_EQ(attempts_.size(), 2u);
+  EXPECT_TRUE(before->abandoned);
+  EXPECT_THAT(heard_, ElementsAre("opened", "message", "lost: it is elsewhere"));
+  Say(RendezvousClient::Lost{"gone"});
+  client_->Move("it is elsewhere again");
+  loop_.Run();
+  ASSERT_EQ(attempts_.size(), 3u) << "the pause is cut short";
+  EXPECT_THAT(heard_, ElementsAre("opened", "message", "lost: it is elsewhere", "lost: gone"));
+}
+
+TEST_F(LeaderOfSeveralTest, WhatIsLostIsToldBeforeTheAgentHearsIt) {
+  options_.lost = [this](const RendezvousClient::Lost& lost) {
+    heard_.push_back(lost.refused ? "told: refused" : "told");
+  };
+  Open();
+  Say(RendezvousClient::Lost{"gone", /*refused=*/true, {}});
+  EXPECT_THAT(heard_, ElementsAre("told: refused", "refused: gone"));
+}
+
 TEST_F(LeaderOfSeveralTest, ThePauseAfterALossIsCutShort) {
   Open();
   Serve();

@@ -71,7 +71,6 @@ TEST(CliRendezvousTest, WhatDoesNotGoWithEtcdIsRefused) {
     return ErrorOf(arguments);
   };
   EXPECT_THAT(error({"--state-dir=st"}), HasSubstr("--state-dir: does not go with --etcd"));
-  EXPECT_THAT(error({"--until-idle=2s"}), HasSubstr("--until-idle: does not go with --etcd"));
   EXPECT_THAT(error({"--leader-validity=4s"}), HasSubstr("expected a duration from 5s to 5min"));
   EXPECT_THAT(error({"--leader-validity=6min"}), HasSubstr("expected a duration from 5s to 5min"));
   EXPECT_THAT(error({"--etcd-prefix=jobs/"}), HasSubstr("expected /NAME"));

@@ -146,7 +146,8 @@ TEST(CliDoctorTest, TakesTheEtcdOfSeveralRendezvous) {
   EXPECT_THAT(etcd.etcd.endpoints, ElementsAre("h1:2379", "h2:2379"));
   EXPECT_THAT(etcd.etcd.ca_file, testing::EndsWith("/ca.crt"));
   EXPECT_EQ(etcd.config.nodes.max, 2);
-  EXPECT_THAT(ErrorOf({"doctor", "--etcd-ca=ca.crt"}), HasSubstr("--etcd only"));
+  EXPECT_THAT(ErrorOf({"doctor", "--etcd-ca=ca.crt"}),
+              HasSubstr("--etcd-ca: goes with --rdzv-backend etcd only"));
   EXPECT_THAT(ErrorOf({"--etcd", "h1:2379", "true"}), HasSubstr("--etcd"));
 }
 

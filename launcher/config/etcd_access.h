@@ -1,0 +1,38 @@
+// How an etcd is reached, and where in it our keys are.
+#ifndef DDPRUN_LAUNCHER_CONFIG_ETCD_ACCESS_H_
+#define DDPRUN_LAUNCHER_CONFIG_ETCD_ACCESS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace ddprun {
+
+inline constexpr int kEtcdPort = 2379;
+inline constexpr char kDefaultEtcdPrefix[] = "/ddprun";
+
+struct EtcdAccess {
+  std::vector<std::string> endpoints{};     // HOST:PORT of members; empty: there is no etcd
+  std::string prefix = kDefaultEtcdPrefix;  // of all keys
+  // Absolute; empty: none.
+  std::string ca_file{};
+  std::string certificate_file{};
+  std::string key_file{};
+  std::string user{};
+  std::string password_file{};
+
+  bool tls() const { return !ca_file.empty() || !certificate_file.empty(); }
+  bool operator==(const EtcdAccess&) const = default;
+};
+
+// /NAME, not too long.
+bool IsEtcdPrefix(absl::string_view text);
+std::string ExpectedEtcdPrefix();  // "expected ...", for who gave another one
+
+// What does not fit together, for people, by the names of the flags.
+std::vector<std::string> ProblemsOf(const EtcdAccess& etcd);
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_CONFIG_ETCD_ACCESS_H_

@@ -1,0 +1,99 @@
+// EtcdMeeting: where an agent meets the others of its job, with --rdzv-backend etcd: at the
+// rendezvous that etcd names, or at one that an agent starts.
+//
+// That process is `ddprun rendezvous --etcd --until-idle` on a free port of the agent's host. It is
+// detached, takes over where nobody leads, and ends by itself after the job (LeaderSearch says who
+// starts it, and when).
+//
+// The loop's thread only; etcd is asked on another one.
+#ifndef DDPRUN_LAUNCHER_CONNECTION_ETCD_ETCD_MEETING_H_
+#define DDPRUN_LAUNCHER_CONNECTION_ETCD_ETCD_MEETING_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "launcher/config/job_config.h"
+#include "launcher/connection/etcd/leader_search.h"
+#include "launcher/connection/etcd/meeting_keys.h"
+#include "launcher/os/event_loop.h"
+#include "launcher/os/off_loop.h"
+#include "launcher/os/process/detached_process.h"
+#include "rendezvous/auth/client_credentials.h"
+#include "rendezvous/client/rendezvous_client.h"
+
+namespace ddprun {
+
+class EtcdMeeting {
+ public:
+  // Called when etcd names another rendezvous than before, with a reason for people.
+  using OnMoved = std::function<void(const std::string& reason)>;
+
+  // `node_address`: of this host for the others. `claimant` as of LeaderSearch. `log_file`: of a
+  // rendezvous that is started. `loop` must outlive the result. May block on a name server. Errors,
+  // for people: FailedPrecondition for an etcd that others could write, and for a rendezvous here
+  // that would be open to them.
+  static absl::StatusOr<std::unique_ptr<EtcdMeeting>> Create(const JobConfig& config,
+                                                             const std::string& node_address,
+                                                             std::string claimant,
+                                                             std::string log_file, EventLoop* loop);
+  ~EtcdMeeting();
+  EtcdMeeting(const EtcdMeeting&) = delete;
+  EtcdMeeting& operator=(const EtcdMeeting&) = delete;
+
+  // Asks etcd from now on.
+  void Begin(OnMoved on_moved);
+
+  // For one attempt at the rendezvous that leads, as far as known; where none does, it is lost at
+  // once, with the reason.
+  std::unique_ptr<RendezvousClient> MakeClient(Duration limit) const;
+  // That of the client made last are not good any more.
+  bool CredentialsOutdated() const { return credentials_ != nullptr && credentials_->Outdated(); }
+  // A rendezvous that was started here runs.
+  bool IsRunning() { return process_.running(); }
+  void OnHeard();
+  void OnLost(const RendezvousClient::Lost& lost);
+
+ private:
+  // What is read on the other thread.
+  struct Found {
+    absl::Status status{};
+    LeaderSearch::Seen seen{};
+    std::shared_ptr<const auth::ClientCredentials> credentials{};  // where the endpoint is new
+  };
+
+  EtcdMeeting(const JobConfig& config, std::shared_ptr<const MeetingKeys> keys,
+              std::vector<std::string> arguments, std::string claimant, std::string log_file,
+              EventLoop* loop);
+
+  void WaitForNextRead();
+  void Read();
+  void OnFound(const Found& found);
+  void GoTo(const Found& found);
+  void Claim();
+  void Start();
+  std::string Etcd() const { return "etcd at " + rendezvous_.endpoint; }
+
+  const RendezvousConfig rendezvous_;
+  const bool insecure_;
+  const std::shared_ptr<const MeetingKeys> keys_;
+  const std::vector<std::string> arguments_;  // of a rendezvous that is started
+  const std::string log_file_;
+  EventLoop* const loop_;
+  LeaderSearch search_;
+  OnMoved on_moved_;
+  std::string endpoint_;     // where the next attempt goes; "": nowhere
+  std::string why_nowhere_;  // for people
+  std::shared_ptr<const auth::ClientCredentials> credentials_;
+  bool asking_ = false;  // etcd
+  EventLoop::TimerId timer_ = 0;
+  DetachedProcess process_;
+  OffLoop asks_;
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_CONNECTION_ETCD_ETCD_MEETING_H_

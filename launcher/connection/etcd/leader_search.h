@@ -1,0 +1,87 @@
+// LeaderSearch: how an agent finds the rendezvous that leads by what etcd has of it, and when it
+// starts one. Pure.
+//
+// While the agent hears the rendezvous, it does not ask etcd. Else it reads two keys again and
+// again: the leader key, which names the rendezvous, and the start key, by which one agent of all
+// starts the next rendezvous. Where nobody leads, or the one that leads does not answer, an agent
+// claims the start: a guarded write of the start key. A claim that is newer than the leader key
+// holds for kClaimLasts: so long the others wait for the rendezvous of its author.
+//
+// A start that was not needed does no harm: that rendezvous stands by, and ends.
+#ifndef DDPRUN_LAUNCHER_CONNECTION_ETCD_LEADER_SEARCH_H_
+#define DDPRUN_LAUNCHER_CONNECTION_ETCD_LEADER_SEARCH_H_
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "rendezvous/core/types.h"
+
+namespace ddprun {
+
+class LeaderSearch {
+ public:
+  // What etcd has, at one moment.
+  struct Seen {
+    std::uint64_t leader_revision = 0;  // of the leader key; 0: there is none
+    std::string endpoint;               // of the rendezvous that leads; "": nobody does
+    std::uint64_t claim_revision = 0;   // of the start key; 0: there is none
+    std::string claimant;               // who wrote it
+
+    bool operator==(const Seen&) const = default;
+  };
+  enum class Next {
+    kWait,
+    kClaim,  // write the start key, guarded by seen().claim_revision; then read again
+    kStart,  // the claim is ours: start a rendezvous
+  };
+
+  // The rendezvous answers every heartbeat: one that has been silent for so long may be gone.
+  static constexpr std::chrono::seconds kSilence{1};
+  // One that was not heard yet may have thousands of agents to welcome.
+  static constexpr std::chrono::seconds kFirstWord{5};
+  static constexpr std::chrono::seconds kClaimLasts{3};
+  // Between two reads: at first, while one is probably just starting, and later.
+  static constexpr std::chrono::milliseconds kReadOften{150};
+  static constexpr std::chrono::seconds kReadSeldom{1};
+  static constexpr std::chrono::seconds kOften{3};
+
+  // `claimant`: this agent, as no other one is called. Without `may_start` it never claims.
+  LeaderSearch(std::string claimant, bool may_start, TimePoint now)
+      : claimant_(std::move(claimant)), may_start_(may_start), silent_since_(now) {}
+
+  // When the keys are to be read next, unless something else happens.
+  TimePoint NextRead() const;
+  void OnReadBegan(TimePoint now) { last_read_ = now; }
+  // `running`: a rendezvous that this agent has started runs.
+  Next OnSeen(const Seen& seen, bool running, TimePoint now);
+
+  // The rendezvous that leads has said something.
+  void OnHeard(TimePoint now);
+  // The session with it, or an attempt, has ended. `refused`: nobody listens there.
+  void OnLost(bool refused, TimePoint now);
+
+  // By the newest read.
+  const Seen& seen() const { return seen_; }
+  const std::string& claimant() const { return claimant_; }
+
+ private:
+  // Whether a rendezvous is needed, as far as this agent can tell.
+  bool IsMissing(TimePoint now) const;
+
+  const std::string claimant_;
+  const bool may_start_;
+  Seen seen_;
+  bool hears_ = false;         // there is a session in which something was said
+  bool heard_leader_ = false;  // the present leader, at least once
+  bool refused_ = false;       // nobody listened at the present leader's endpoint
+  TimePoint silent_since_;     // the newest word, loss of a session, or change of the leader
+  TimePoint last_read_{};
+  TimePoint claim_seen_at_{};
+  std::uint64_t started_for_ = 0;  // the claim by which we have started one
+};
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_CONNECTION_ETCD_LEADER_SEARCH_H_
