@@ -100,8 +100,11 @@ void WorkerWatch::OnStepOfNobody(const ProcessId& speaker) {
   const std::string process = absl::StrCat("process ", speaker.pid);
   const std::string why =
       stat && IsAlive(speaker)
-          ? absl::StrCat(process, " (", stat->name, ") tells its steps and descends from no worker")
-          : absl::StrCat(process, " told a step and ended before ddprun could see whose it is");
+          ? absl::StrCat(process, " (", stat->name,
+                         ") reports steps and is not a descendant of any worker")
+          : absl::StrCat(
+                process,
+                " reported a step and ended before ddprun could see which worker started it");
   LogWarning(absl::StrCat(why, ": such steps do not count, so hangs of this rank are not noticed"));
 }
 

@@ -1,7 +1,7 @@
-// WorkerWatch: how the workers of this node get on in their generation: whether they move, who
-// keeps the others waiting, and where they are when somebody asks.
+// WorkerWatch: observes this node's workers in their generation: whether they move, which ranks
+// keep the others waiting, and on request their stacks.
 //
-// Belongs to the agent and its loop's thread. Stacks are copied on another thread.
+// Belongs to the agent and its loop's thread. Another thread copies the stacks.
 #ifndef DDPRUN_LAUNCHER_AGENT_WORKER_WATCH_H_
 #define DDPRUN_LAUNCHER_AGENT_WORKER_WATCH_H_
 
@@ -29,9 +29,9 @@ namespace ddprun {
 class WorkerWatch {
  public:
   struct Options {
-    Duration heartbeat;        // of the job: how often Look() is called
-    bool judges_hangs = true;  // false: nobody misses what the workers do not tell
-    bool is_python = false;    // its import of the module ddprun tells that steps will come
+    Duration heartbeat;        // the job's; Look() is called this often
+    bool judges_hangs = true;  // false: workers without reports are no hang
+    bool is_python = false;    // importing the module ddprun announces steps
   };
 
   // Both pointers must outlive this object.
@@ -41,26 +41,26 @@ class WorkerWatch {
   void Begin(bool of_rank_0);
   void End();
 
-  // For a heartbeat, while workers run.
+  // The workers' progress, for a heartbeat. Call it while workers run.
   NodeProgress Look();
-  // For Stopped: the last collectives of the workers of this generation, the dead included.
+  // The last collectives of this generation's workers, also of dead ones. For Stopped.
   std::vector<EnteredCall> LastCalls(Generation generation);
 
-  // Copies the stacks of these ranks, whose speakers it looks up, and of the processes that they
-  // have started. Calls `done` however long it takes.
+  // Finds the speaker of each of these ranks, and copies its stacks and those of the processes that
+  // it has started. Calls `done` however long it takes.
   void TakeStacks(std::vector<RankProcess> ranks,
                   std::function<void(const EncodedStackTree&)> done);
 
   void OnStraggler(const StragglerMsg& straggler);
   void OnCompares() { stragglers_.Compare(); }
-  // Puts in who keeps the others of the job waiting, where a worker of this node tells.
+  // Adds the ranks that keep the others waiting, if a worker of this node reports them.
   void FillIn(NodeUsage* usage) const;
-  // A process that belongs to no worker has told a step: while workers run the log says so, once.
+  // A process that belongs to no worker reported a step. While workers run, this is logged once.
   void OnStepOfNobody(const ProcessId& speaker);
 
  private:
   ProcessFacts FactsOf(int pid);
-  // The process that does the work of this worker's rank; itself where no other one is known.
+  // The process that does the work of this worker's rank; the worker itself if no other is known.
   ProcessId SpeakerOf(pid_t worker) const;
 
   EventLoop* const loop_;
@@ -69,13 +69,13 @@ class WorkerWatch {
   StillWatch still_;
   SilenceWatch silence_;
   EventLoop::TimerId silence_timer_ = 0;
-  bool runs_ = false;  // a generation does
+  bool runs_ = false;  // a generation runs
   bool said_nobody_ = false;
-  std::map<int, ProcessFacts> facts_;  // by pid, as they were read last
+  std::map<int, ProcessFacts> facts_;  // by pid, as last read
   OffLoop stack_taker_;
   stacks::StackUrgency urgency_ = stacks::StackUrgency::kBesideTraining;
   int taking_stacks_ = 0;      // requests in progress
-  TimePoint copying_until_{};  // at the latest, as far as FactsOf() believes
+  TimePoint copying_until_{};  // upper bound that FactsOf() assumes
 };
 
 }  // namespace ddprun

@@ -9,7 +9,7 @@
 namespace ddprun {
 namespace {
 
-// What the other nodes may call this host.
+// Names by which other nodes may know this host.
 std::vector<std::string> ThisHost() {
   std::vector<std::string> names = {HostName()};
   if (const auto address = OutsideAddress(); address.has_value()) names.push_back(*address);

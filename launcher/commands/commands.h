@@ -12,7 +12,7 @@ namespace ddprun {
 // ddprun [OPTIONS] COMMAND: runs this node's part of a job.
 int RunJob(const RunCommand& command);
 
-// ddprun alone: says which job file is here, what it runs and how.
+// ddprun without arguments: shows the job files of this folder and how to run them.
 int ShowGuide(const Host& host);
 
 // ddprun rendezvous: serves until SIGTERM or SIGINT.
@@ -21,20 +21,20 @@ int ServeRendezvous(const RendezvousCommand& command);
 // ddprun validate FILE: prints the resolved job.
 int ValidateJob(const ValidateCommand& command, const Host& host);
 
-// ddprun init: asks what no flag says, and writes a job file.
+// ddprun init: asks for what the flags leave open, and writes a job file.
 int WriteJobFile(const InitCommand& command, const Host& host);
 
-// ddprun status, stop, drain, events, stacks JOB: asks a running rendezvous.
+// ddprun status, stop, drain, events, stacks JOB, logs, page, top: asks a running rendezvous.
 int Operate(const OperatorCommand& command);
 
-// ddprun slurm FILE: becomes sbatch, unless something is wrong before or nothing is to be
-// submitted.
+// ddprun slurm FILE: executes sbatch in place of this process, unless there is an error or
+// --dry-run.
 int SubmitToSlurm(const SlurmCommand& command, const Host& host);
 
 // ddprun kubernetes FILE: prints the manifest.
 int PrintManifest(const KubernetesCommand& command, const Host& host);
 
-// ddprun doctor: prints what it finds.
+// ddprun doctor: prints its findings.
 int CheckNode(const DoctorCommand& command, const Host& host);
 
 // ddprun stacks --pid: prints the stacks of processes of this node.

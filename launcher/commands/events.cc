@@ -16,14 +16,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// What is done with the lines of one command.
+// Prints the event lines of one command.
 class EventPrinter {
  public:
-  // `goes_on`: there may be another stream after this one.
+  // `goes_on`: another stream may follow this one.
   EventPrinter(const OperatorCommand& command, bool goes_on)
       : command_(command), goes_on_(goes_on) {}
 
-  // Until `events` ends. False when nobody reads stdout any more.
+  // Prints until `events` ends. False: the reader of stdout is gone.
   bool Take(OperatorClient::Events& events) {
     std::string line;
     while (events.Next(&line)) {
@@ -56,7 +56,7 @@ int ShowEvents(const OperatorCommand& command, OperatorClient& client) {
   }
   const bool may_go_on = command.follow && client.several();
   EventPrinter printer(command, may_go_on);
-  auto patience = Clock::now();  // until then a leader is awaited
+  auto patience = Clock::now();  // waits for a leader until then
   for (;;) {
     auto events = client.Follow(wanted);
     absl::Status status = events.status();

@@ -21,8 +21,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Of what is read again where another rendezvous leads: more than a line takes from the worker to
-// us.
+// How much is read again when another rendezvous leads: longer than a line takes from the worker to
+// this command.
 constexpr std::chrono::seconds kOverlap{1};
 
 OperatorClient::LogsWanted WantedBy(const OperatorCommand& command) {
@@ -38,8 +38,8 @@ OperatorClient::LogsWanted WantedBy(const OperatorCommand& command) {
   return wanted;
 }
 
-// Every byte as it is into a file or a pipe; on a terminal nothing that could command it. False
-// when nobody reads stdout any more.
+// Writes every byte unchanged to a file or a pipe; on a terminal without control characters. False:
+// the reader of stdout is gone.
 bool Write(const std::string& text) {
   static const bool terminal = ::isatty(STDOUT_FILENO) == 1;
   if (text.empty()) return true;
@@ -48,7 +48,7 @@ bool Write(const std::string& text) {
          std::fflush(stdout) == 0;
 }
 
-// To stderr, beside the text.
+// Writes a note to stderr.
 void Note(const OperatorCommand& command, const std::string& text) {
   if (command.verbosity < 0) return;
   std::fprintf(stderr, "ddprun logs: %s\n", Printable(text).c_str());
@@ -59,7 +59,7 @@ class LogPrinter {
   LogPrinter(const OperatorCommand& command, LogLines::Options options)
       : command_(command), lines_(std::in_place, std::move(options)) {}
 
-  // False when nobody reads stdout any more.
+  // False: the reader of stdout is gone.
   bool Take(const OperatorClient::LogPart& part) {
     const Generation generation = part.source.generation;
     if (generation_ && generation_ != generation) {
@@ -74,7 +74,7 @@ class LogPrinter {
     return read;
   }
 
-  // The files are read from another place on.
+  // The files are now read from another position.
   void StartAnew(LogLines::Options options) { lines_.emplace(std::move(options)); }
 
   bool whole() const { return whole_; }
@@ -91,7 +91,7 @@ int PrintLogs(const OperatorCommand& command, OperatorClient& client,
   LogPrinter printer(command, options);
   OperatorClient::LogsWanted wanted = WantedBy(command);
   auto heard = Clock::now();
-  auto patience = heard;  // until then a leader is awaited
+  auto patience = heard;  // waits for a leader until then
   for (;;) {
     const auto logs = client.ReadLogs(wanted);
     absl::Status status = logs.status();

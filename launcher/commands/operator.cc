@@ -84,8 +84,8 @@ int Operate(const OperatorCommand& command) {
   UseSystemResolver();
   OperatorClient::Options options;
   options.timeout = command.timeout;
-  // What a command prints is for programs: that the files cannot be used, it will say if it
-  // matters.
+  // The log callback is empty: a command's output is for programs. If the TLS files matter, the
+  // command itself fails.
   const std::vector<std::string> endpoints = SplitEndpoints(command.endpoint);
   const auto credentials = LoadCredentialsOfAll(command.credentials, endpoints, command.insecure,
                                                 [](bool, const std::string&) {});

@@ -1,5 +1,5 @@
-// What `ddprun status`, `stop`, `drain`, `events`, `logs`, `page`, `stacks` and `top` share: each
-// asks a running rendezvous, and gives an exit code. On the main thread.
+// Shared by `ddprun status`, `stop`, `drain`, `events`, `logs`, `page`, `stacks` and `top`: each
+// asks a running rendezvous and returns an exit code. Main thread only.
 #ifndef DDPRUN_LAUNCHER_COMMANDS_OPERATOR_H_
 #define DDPRUN_LAUNCHER_COMMANDS_OPERATOR_H_
 
@@ -19,20 +19,20 @@ int ShowEvents(const OperatorCommand& command, OperatorClient& client);
 int ShowJobStacks(const OperatorCommand& command, OperatorClient& client);
 int ShowLogs(const OperatorCommand& command, OperatorClient& client);
 int ShowPage(const OperatorCommand& command, OperatorClient& client);
-// Its threads have clients of their own.
+// Makes a client for each of its threads.
 int ShowTop(const OperatorCommand& command, OperatorClient::Options options);
 
-// Between two tries to reach a rendezvous that went away.
+// Delay between attempts to reach a rendezvous that went away.
 inline constexpr std::chrono::milliseconds kRetryRendezvous{500};
 
 // Prints the error, and returns the exit code for it.
 int FailOperator(const OperatorCommand& command, const absl::Status& status);
 
-// Without control characters but newlines and tabs: agents and workers have had a say in the text.
-// False when nobody reads stdout any more.
+// Prints the text without control characters except newlines and tabs, because agents and workers
+// influence the text. False: the reader of stdout is gone.
 bool PrintOut(const std::string& text);
 
-// NotFound when `status`, an answer as JSON, does not have the job that the command names.
+// NotFound if `status`, the JSON of an answer, lacks the job that the command names.
 absl::Status CheckThatJobExists(const OperatorCommand& command, const std::string& status);
 
 }  // namespace ddprun

@@ -15,7 +15,7 @@
 namespace ddprun {
 namespace {
 
-// nullopt: there is no such file.
+// nullopt: no such file.
 absl::StatusOr<std::optional<std::string>> Content(const std::string& path) {
   const auto failed = [&path] {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
@@ -45,7 +45,7 @@ absl::Status Write(const std::string& path, absl::string_view text) {
   return WriteFileAtomic(path, module);
 }
 
-// The module last: it is never there without what it needs.
+// Writes the module last, so that the files it needs are there before it.
 absl::Status WriteAll(const std::string& folder, const std::string& module) {
   const std::string package = absl::StrCat(folder, "/", kPythonPackageFolder);
   for (const std::string& made : {folder, package}) {

@@ -45,14 +45,14 @@ namespace ddprun {
 namespace {
 
 constexpr std::chrono::seconds kFlushLimit{2};
-// For one who has the folder of our endpoint, and does not listen: an earlier daemon that is
-// ending, or systemd-tmpfiles, which looks into it.
+// How long to wait for another owner of the endpoint's folder who does not listen: an earlier
+// daemon that is ending, or systemd-tmpfiles, which looks into the folder.
 constexpr std::chrono::seconds kFolderPatience{2};
 constexpr std::chrono::milliseconds kFolderRetry{10};
 constexpr std::size_t kTokenBytes = 32;
 constexpr std::chrono::milliseconds kToldWithin{1500};
 
-// By others than this machine's users. A Unix socket is for its owner alone (mode 0600).
+// Whether users of other machines can reach it. A Unix socket (mode 0600) is for its owner alone.
 bool IsReachable(const RendezvousCommand& command) {
   return command.socket.empty() && !IsLoopback(command.host);
 }
@@ -72,11 +72,12 @@ int ExitCodeOfStart(const absl::Status& why_it_did_not_start) {
 void RemoveJournal(const std::string& state_dir) {
   std::error_code ignored;
   std::filesystem::remove(state_dir + "/journal", ignored);
-  std::filesystem::remove(state_dir + "/lock", ignored);  // last: others lock another one from now
-  std::filesystem::remove(state_dir, ignored);            // if it is empty
+  // Last: from now on others lock a new file.
+  std::filesystem::remove(state_dir + "/lock", ignored);
+  std::filesystem::remove(state_dir, ignored);  // only if it is empty
 }
 
-// Makes stderr this file, which is opened anew each time: it may have been renamed.
+// Redirects stderr to this file. Opens the file again each time: it may have been renamed.
 absl::Status LogTo(const std::string& path) {
   const UniqueFd file(open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640));
   if (file.valid() && dup2(file.get(), STDERR_FILENO) >= 0) return absl::OkStatus();
@@ -84,7 +85,7 @@ absl::Status LogTo(const std::string& path) {
                                              std::generic_category().message(errno)));
 }
 
-// The history of the jobs; in a file, too, if the command names one.
+// The history of the jobs, also in a file if the command names one.
 absl::StatusOr<std::shared_ptr<EventLog>> OpenEventLog(const RendezvousCommand& command) {
   EventLog::Options options;
   options.file = command.events_file;
@@ -94,7 +95,7 @@ absl::StatusOr<std::shared_ptr<EventLog>> OpenEventLog(const RendezvousCommand& 
   if (!command.state_dir.empty()) {
     const auto parent = std::filesystem::path(command.state_dir).parent_path();
     if (absl::Status made = MakeDirs(parent); !made.ok()) return made;
-    mkdir(command.state_dir.c_str(), 0700);  // whether there is one, opening the file will tell
+    mkdir(command.state_dir.c_str(), 0700);  // opening the file reports a missing folder
   }
   if (absl::Status opened = events->Open(); !opened.ok()) return opened;
   return events;
@@ -109,14 +110,15 @@ std::string ListenEndpoint(const RendezvousCommand& command, int port) {
                                 : absl::StrCat("unix:", command.socket);
 }
 
-// An agent has started us: our jobs are kept in the folder of the endpoint, where the next daemon
-// finds them, whoever starts it.
+// Started by an agent: the jobs are stored in the endpoint's folder, where the next daemon finds
+// them, whoever starts it.
 bool KeepsJobsInEndpointFolder(const RendezvousCommand& command) {
   return command.starter.has_value() && command.state_dir.empty() && command.socket.empty() &&
          command.port != 0;
 }
 
-// `we_listen` there already. Else AlreadyExists comes at once where another daemon does.
+// `we_listen`: this process already listens at the endpoint. If not and another daemon does,
+// AlreadyExists is returned at once.
 absl::StatusOr<EndpointFolder> TakeEndpointFolder(const std::string& host, int port,
                                                   bool we_listen) {
   const auto deadline = EventLoop::Clock::now() + kFolderPatience;
@@ -133,7 +135,7 @@ absl::StatusOr<EndpointFolder> TakeEndpointFolder(const std::string& host, int p
   }
 }
 
-// One process that serves, from its first descriptor to its exit code. The main thread's.
+// The daemon process, from its first descriptor to its exit code. Main thread only.
 class Daemon {
  public:
   Daemon(const RendezvousCommand& command, auth::CredentialOptions credential_options)
@@ -145,7 +147,7 @@ class Daemon {
   int Run();
 
  private:
-  // An exit code where it cannot go on. In this order.
+  // Called in this order. An exit code: the daemon cannot continue.
   std::optional<int> LoadCredentials();
   std::optional<int> OpenLog();
   std::optional<int> TakeFolder(int port);
@@ -154,7 +156,7 @@ class Daemon {
   void ShutDownServers();
   int CannotStart(const absl::Status& why, int exit_code);
   int Usage(const absl::Status& why);
-  // Ends what is served, and executes this program again.
+  // Ends the servers, and executes this program again.
   int StandByAgain();
 
   void OnSignal(int signo);
@@ -167,17 +169,19 @@ class Daemon {
 
   const RendezvousCommand& command_;
   const auth::CredentialOptions credential_options_;
-  std::string state_dir_;  // of the journal; empty: none
-  std::string own_token_;  // that we have made, where we were given no credentials; or ""
-  // Before any thread is started, as gRPC does for credentials: they inherit the blocked signals.
+  std::string state_dir_;  // folder of the journal; empty: none
+  // The token that this daemon made because no credentials were given, or "".
+  std::string own_token_;
+  // Made before any thread starts (gRPC starts some for credentials): threads inherit the blocked
+  // signals.
   EventLoop loop_;
-  std::optional<EndpointFolder> folder_;  // where it is needed
-  UniqueFd other_loopback_;               // the port of localhost's other address, with own_token_
-  std::shared_ptr<EventLog> events_;      // null until it is open
+  std::optional<EndpointFolder> folder_;  // if needed
+  UniqueFd other_loopback_;  // holds the port of localhost's other address, if own_token_ is set
+  std::shared_ptr<EventLog> events_;  // null until it is open
   std::optional<IdleWatch> idle_;
   SignalSource signals_{&loop_, [this](int signo, pid_t) { OnSignal(signo); }};
   std::shared_ptr<const auth::ServerCredentials> credentials_;
-  UniqueFd terminal_;  // stderr as it was
+  UniqueFd terminal_;  // a copy of the original stderr
   Console console_;
   std::unique_ptr<Candidate> candidate_;  // null without --etcd
   std::unique_ptr<RendezvousServer> server_;
@@ -242,7 +246,8 @@ std::optional<int> Daemon::LoadCredentials() {
   }
   auto credentials =
       auth::LoadServerCredentials(credential_options_, [this](bool ok, const std::string& text) {
-        loop_.Post([ok, text] { LogTlsFiles(ok, text); });  // there is no log yet
+        // Posted, because the log is not open yet.
+        loop_.Post([ok, text] { LogTlsFiles(ok, text); });
       });
   if (!credentials.ok()) return Usage(credentials.status());
   credentials_ = *std::move(credentials);
@@ -325,7 +330,7 @@ std::optional<int> Daemon::TakeFolder(int port) {
   folder_.emplace(*std::move(folder));
   if (keeps_jobs) state_dir_ = folder_->path();
   if (own_token_.empty()) return std::nullopt;
-  // Whoever had it could pass on to us what a client says that looks for localhost.
+  // Another process with that port could relay messages of clients that connect to localhost.
   auto other = HoldOtherLoopback(command_.host, static_cast<std::uint16_t>(port));
   const absl::Status written = other.ok()
                                    ? folder_->WriteToken(own_token_)
@@ -341,8 +346,8 @@ std::optional<int> Daemon::TakeFolder(int port) {
 }
 
 std::optional<int> Daemon::StartServer() {
-  // Without munged no job can begin, but the agents of the other nodes learn it from us: the end of
-  // the one that has started us is no reason to go.
+  // Without munged no job can begin, but other nodes' agents learn that from this rendezvous. So it
+  // stays even if its starter ends.
   const absl::Status munged = credentials_->authenticator->CheckHost();
   if (!munged.ok()) LogWarning(munged.message());
   const bool away = absl::IsFailedPrecondition(munged);
@@ -358,11 +363,12 @@ std::optional<int> Daemon::StartServer() {
     if (!candidate.ok()) return CannotStart(candidate.status(), kExitUsage);
     candidate_ = *std::move(candidate);
   }
-  // The token is there before anybody can connect; who knows a port that the kernel chooses?
+  // Writes the token before anybody can connect. With a port chosen by the kernel that is done
+  // later: nobody knows the port yet.
   if (command_.port != 0) {
     if (const auto exit_code = TakeFolder(command_.port)) return exit_code;
   }
-  // The server sets the mode of a Unix socket, but until then it has the one it was made with.
+  // The umask protects a Unix socket until the server sets its mode.
   const mode_t mask = umask(0077);
   if (command_.socket.empty()) umask(mask);
   auto server = RendezvousServer::Create(ServerOptions());
@@ -370,7 +376,7 @@ std::optional<int> Daemon::StartServer() {
   absl::Status status = server.status();
   if (status.ok()) {
     server_ = *std::move(server);
-    status = StartPage();  // before an operator can ask for a link to it
+    status = StartPage();  // before operators can ask for a link to the page
   }
   if (status.ok()) status = server_->Serve();
   if (!status.ok()) {
@@ -392,9 +398,9 @@ absl::Status Daemon::StartPage() {
 
 void Daemon::WarnOfStrangers(const std::string& endpoint) {
   if (!own_token_.empty()) {
-    LogInfo(
-        absl::StrCat("takes this user alone: agents and commands on this host find its token in ",
-                     TokenPath(folder_->path())));
+    LogInfo(absl::StrCat(
+        "accepts only this user: agents and commands on this host read its token from ",
+        TokenPath(folder_->path())));
   } else if (auth::AsksWhoCalls(credential_options_)) {
     const bool encrypts = credential_options_.tls() || credential_options_.reachable;
     LogInfo(absl::StrCat("asks every agent for ", credentials_->description,
@@ -423,7 +429,7 @@ void Daemon::OnSignal(int signo) {
   }
 }
 
-// For who does not want to wait until another one leads.
+// For a second signal: the user does not want to wait until another rendezvous leads.
 void Daemon::EndAtOnce(int signo) {
   if (folder_) folder_->Remove();
   console_.err->Flush(EventLoop::Clock::now() + kFlushLimit);
@@ -434,14 +440,14 @@ void Daemon::ReopenFiles() {
   if (events_ != nullptr) events_->ReopenFile();
   if (!command_.log_file.empty()) {
     if (const absl::Status status = LogTo(command_.log_file); !status.ok()) {
-      LogWarning(absl::StrCat(status.message(), "; the old one goes on"));
+      LogWarning(absl::StrCat(status.message(), "; the old log file stays in use"));
     }
   }
-  LogInfo("SIGHUP: opened the files anew");
+  LogInfo("SIGHUP: reopened the files");
   Notify(ServiceNotifyReloaded());
 }
 
-// The page asks the server until its own end, and is told until the server's.
+// The page uses the server until the page's shutdown, and gets callbacks until the server's.
 void Daemon::ShutDownServers() {
   if (page_ != nullptr) page_->Shutdown();
   if (candidate_ != nullptr) candidate_->Stop();
@@ -450,8 +456,8 @@ void Daemon::ShutDownServers() {
 
 void Daemon::Stop() {
   ShutDownServers();
-  // What a rendezvous of one job leaves behind is of no use to anybody. While the server has the
-  // folder's lock: nobody else's journal is there.
+  // The state of a rendezvous for one job is useless after the job. Removed while the server holds
+  // the folder's lock, so it cannot be another process's journal.
   const bool ours = !state_dir_.empty() && !lost_right_;
   if (idle_ && idle_->ended() && ours) RemoveJournal(state_dir_);
   if (folder_) folder_->Remove();

@@ -56,19 +56,19 @@ std::vector<std::string> InheritedEnvironment() {
   return environment;
 }
 
-// What a command line that lacks --insecure is, a host without munged, and an endpoint that cannot
-// be found.
+// PermissionDenied: no munged on this host. FailedPrecondition: the command line lacks credentials
+// or --insecure. Else, for example, the endpoint cannot be resolved.
 int ExitCodeOf(const absl::Status& status) {
   if (absl::IsPermissionDenied(status)) return kExitRefused;
   if (absl::IsFailedPrecondition(status)) return kExitUsage;
   return absl::IsInternal(status) ? kExitInternal : kExitUnavailable;
 }
 
-// How much longer than its own lease one of several rendezvous counts on an agent after it has
-// taken over (docs/internals/leases.md).
+// After a takeover, one of several rendezvous counts on an agent for its lease and this time
+// (docs/internals/leases.md).
 constexpr std::chrono::seconds kHoldOfNewLeader{6};
 
-// `last`: the place where the rendezvous was heard last.
+// `last`: the endpoint, by index, from which a message came last.
 void TellThatAgentIsGone(const JobConfig& config, const Header& agent, int last) {
   const std::vector<std::string> endpoints = PlacesOf(config.rendezvous);
   const auto credentials =
@@ -80,20 +80,20 @@ void TellThatAgentIsGone(const JobConfig& config, const Header& agent, int last)
       if (place != last) places.push_back({endpoints[place], (*credentials)[place]});
     }
   }
-  // When the lease is over, the others know.
+  // After the lease the rendezvous knows without a report.
   Duration limit = config.spec.lease;
   if (config.rendezvous.several()) limit += kHoldOfNewLeader;
   ReportGone(places, agent, limit).IgnoreError();
 }
 
-// What the guardian does for an agent that was killed, when its workers are gone. `run`, which is
-// the guardian's own copy then, must outlive the guardian's start, and so must `heard_at`, which it
-// shares with the agent.
+// The guardian's duties after the agent was killed and its workers are gone. `run`, which the
+// guardian has as its own copy, and `heard_at`, which it shares with the agent, must outlive the
+// guardian's start.
 GuardianOptions LastDuties(const JobConfig& config, AgentId agent_id, RunDirectory* run,
                            const SharedPlace* heard_at) {
   GuardianOptions options;
   options.on_agent_killed = [&config, agent_id, run, heard_at](const std::vector<pid_t>& left) {
-    // Else, and with one that cannot be reached, the agent's lease decides.
+    // Otherwise, or if no rendezvous is reached, the rendezvous waits for the end of the lease.
     if (left.empty() && !config.standalone()) {
       const Header agent{config.rendezvous.id, config.rendezvous.requeue_number, Generation{-1},
                          agent_id};
@@ -104,7 +104,7 @@ GuardianOptions LastDuties(const JobConfig& config, AgentId agent_id, RunDirecto
   return options;
 }
 
-// Says how it ended, to the person and in --report, and returns the exit code.
+// Logs the job's end, writes --report, and returns the exit code.
 int Conclude(const Verdict& verdict, const ReportContext& context, const JobConfig& config,
              const Console& console) {
   for (const std::string& line : DescribeVerdict(verdict, context)) {
@@ -122,7 +122,7 @@ int Conclude(const Verdict& verdict, const ReportContext& context, const JobConf
   return verdict.exit_code;
 }
 
-// The end of a job that did not begin on this node.
+// The verdict of a job that was not started on this node.
 Verdict NotStarted(const absl::Status& status, int exit_code) {
   const Outcome outcome = exit_code == kExitUnavailable ? Outcome::kUnreachable
                           : exit_code == kExitRefused   ? Outcome::kRefused
@@ -130,7 +130,7 @@ Verdict NotStarted(const absl::Status& status, int exit_code) {
   return Verdict::OfAgent(outcome, exit_code, std::string(status.message()));
 }
 
-// What --preflight finds that would keep the job from running here; or "".
+// The failures that --preflight finds on this node, or "".
 std::string WhyNotReady(const JobConfig& config) {
   std::vector<std::string> failures;
   for (const Finding& finding : JudgeNode(config, LookAtNode(config, PosixHost()))) {
@@ -141,7 +141,6 @@ std::string WhyNotReady(const JobConfig& config) {
   return absl::StrJoin(failures, "; ");
 }
 
-// What is known of this node before it joins.
 struct NodeReadiness {
   std::string why_ineligible{};        // why it must stay out of the job; empty: it may run
   std::vector<CpuList> worker_cpus{};  // --numa-binding
@@ -166,8 +165,8 @@ ReportContext ContextOf(const JobConfig& config, const std::string& run_dir) {
           config.rendezvous.requeue_number, place.slurm_requeues};
 }
 
-// Of a job that may lose nodes. Others lose their allocation with the node, and Slurm requeues them
-// by itself.
+// For jobs that may lose nodes. Other jobs lose their allocation with the node, and Slurm requeues
+// them by itself.
 void RequeueIfBatchHostIsGone(const JobConfig& config, const Verdict& verdict, bool has_joined,
                               const Console& console) {
   const bool may_lose_nodes =
@@ -180,7 +179,7 @@ void RequeueIfBatchHostIsGone(const JobConfig& config, const Verdict& verdict, b
   }
 }
 
-// What a person may want to know before the job begins.
+// Notes for a person, before the job begins.
 void LogRunNotes(const RunCommand& command, const RunDirectory& run) {
   for (const std::string& note : command.notes) LogDebug(note);
   if (!run.why_no_snapshots().empty()) {
@@ -193,7 +192,7 @@ void LogRunNotes(const RunCommand& command, const RunDirectory& run) {
   }
 }
 
-// On the thread of RunRetention. It flushes the console itself: the job may be over already.
+// Called on RunRetention's thread. Flushes the console, because the job may be over already.
 void LogRemovedRuns(const RemovedRuns& removed, ConsoleWriter* console) {
   for (const std::string& path : removed.paths) {
     LogInfo(absl::StrCat("logs.keep_runs: removed the old run folder ", path));
@@ -228,7 +227,7 @@ int RunJob(const RunCommand& command) {
   if (config.place.ends_with_process) ContinueUnderTaskShim();
   std::vector<std::string> environment = InheritedEnvironment();
   UseSystemResolver();
-  // Before any thread is started: they inherit the blocked signals.
+  // Made before any thread starts: threads inherit the blocked signals.
   Agent* running = nullptr;
   EventLoop loop;
   SignalSource signals(
@@ -241,7 +240,7 @@ int RunJob(const RunCommand& command) {
   auto runner = run.ok()
                     ? GuardedProcessRunner::Start(LastDuties(config, agent_id, &*run, &heard_at))
                     : absl::StatusOr<std::unique_ptr<GuardedProcessRunner>>(run.status());
-  RaiseDescriptorLimit();  // after the guardian: workers get the limit that the user has set
+  RaiseDescriptorLimit();  // after the guardian's start: workers keep the user's limit
   const Console console = OpenConsole(STDOUT_FILENO, STDERR_FILENO, ConsoleOptions(run));
   InitLog(console.err, config.logs.verbosity);
   const ReportContext context = ContextOf(config, run.ok() ? run->path() : "");
@@ -262,7 +261,7 @@ int RunJob(const RunCommand& command) {
       PrepareConnection(config, *run, DDPRUN_VERSION, agent_id.value, &heard_at, &loop);
   if (!connection.ok() && !why_ineligible.empty()) return stay_out();
   if (!connection.ok()) return fail(connection.status(), ExitCodeOf(connection.status()));
-  // The others are told, who would wait for this node; it may have to run their rendezvous, too.
+  // The node still joins: the others must not wait for it, and it may have to run their rendezvous.
   if (!why_ineligible.empty()) LogError(out);
   AgentOptions options{config,   context.host,           connection->node_address,
                        agent_id, std::move(environment), why_ineligible};

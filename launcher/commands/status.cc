@@ -18,7 +18,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// --watch: how soon after the last print something new is shown, and without anything new.
+// --watch: the shortest time between two prints, and the longest without news.
 constexpr std::chrono::milliseconds kSoonest{200};
 constexpr std::chrono::milliseconds kLatest{1000};
 
@@ -30,12 +30,12 @@ absl::StatusOr<std::string> StatusText(const OperatorCommand& command, OperatorC
   return StatusTable(*json, {client.endpoint(), command.verbosity > 0});
 }
 
-// Shows the status until it is interrupted: on a terminal always the newest, else each one after
-// something has happened.
+// Shows the status until interrupted: on a terminal the newest in place, else one after each
+// change.
 int WatchStatus(const OperatorCommand& command, OperatorClient& client) {
   const bool terminal = isatty(STDOUT_FILENO) == 1;
   const auto show = [&](const std::string& text) {
-    // Home, and erase what is left below: without flicker, where a full erase would blink.
+    // Cursor home, then erase below. Erasing the whole screen would flicker.
     if (terminal) std::fputs("\x1b[H\x1b[J", stdout);
     return PrintOut(terminal ? text : absl::StrCat(text, "\n"));
   };
@@ -61,7 +61,7 @@ int WatchStatus(const OperatorCommand& command, OperatorClient& client) {
         shown = Clock::now();
         continue;
       }
-      // What comes together is shown together.
+      // Changes within this time are shown together.
       std::this_thread::sleep_until(shown + kSoonest);
       text = StatusText(command, client);
       if (!text.ok()) {

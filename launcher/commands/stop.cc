@@ -22,7 +22,7 @@ std::string Ending(const std::string& job, const Json& of) {
                       of.value("exit_code", 0), ")", reason.empty() ? "" : ": ", reason, "\n");
 }
 
-// "" while the job runs. Error: it cannot be asked for, or is forgotten.
+// "" while the job runs. Error: the rendezvous does not answer, or has forgotten the job.
 absl::StatusOr<std::string> EndingByStatus(const OperatorCommand& command, OperatorClient& client) {
   const auto text = client.Status(command.job);
   if (!text.ok()) return text.status();
@@ -36,7 +36,7 @@ absl::StatusOr<std::string> EndingByStatus(const OperatorCommand& command, Opera
 }  // namespace
 
 int StopJob(const OperatorCommand& command, OperatorClient& client) {
-  // Followed before it is stopped: its end is not missed, however soon it comes.
+  // Follows the job's events before stopping it, so that its end is not missed.
   std::unique_ptr<OperatorClient::Events> events;
   const auto follow = [&] {
     events.reset();
@@ -51,7 +51,7 @@ int StopJob(const OperatorCommand& command, OperatorClient& client) {
   if (!answer.ok()) return FailOperator(command, answer.status());
   if (command.verbosity >= 0) PrintOut(absl::StrCat(*answer, "\n"));
   if (!command.wait) return 0;
-  auto patience = Clock::now() + command.timeout;  // with a rendezvous that went away
+  auto patience = Clock::now() + command.timeout;  // for a rendezvous that went away
   for (;;) {
     std::string line;
     while (events != nullptr && events->Next(&line)) {

@@ -18,7 +18,7 @@ constexpr char kRunPathCode[] =
     "import runpy, sys; sys.argv = sys.argv[1:]; "
     "runpy.run_path(sys.argv[0], run_name='__main__')";
 
-// The index of what a worker with this argv runs: a script, a module's name, an executable.
+// The index of the worker's program in argv: a script, a module's name, or an executable.
 std::size_t FindProgram(const std::vector<std::string>& argv) {
   if (const auto wrapped = FindWrapped(argv)) {
     const auto begin = argv.begin() + static_cast<std::ptrdiff_t>(*wrapped);

@@ -1,4 +1,4 @@
-// The flags that name an etcd, as one EtcdConfig.
+// Makes an EtcdConfig from the flags about etcd.
 #ifndef DDPRUN_LAUNCHER_CONFIG_ETCD_OPTIONS_H_
 #define DDPRUN_LAUNCHER_CONFIG_ETCD_OPTIONS_H_
 
@@ -11,7 +11,7 @@
 
 namespace ddprun {
 
-// Without --etcd, an empty one. Adds to `errors`.
+// Without --etcd: an empty config. Appends errors to `errors`.
 EtcdConfig TakeEtcd(const FlagReading& reading, const Host& host, std::vector<std::string>* errors);
 
 }  // namespace ddprun

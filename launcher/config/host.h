@@ -1,6 +1,6 @@
-// What the configuration asks of the machine it runs on, behind an interface so that the same
-// flags and files resolve the same way in a test. Read-only; any thread may call it, as long as
-// nobody changes the environment meanwhile.
+// Host: the machine, as the configuration sees it. An interface, so that tests resolve flags and
+// files in the same way everywhere. Read-only. Any thread, as long as no thread changes the
+// environment.
 #ifndef DDPRUN_LAUNCHER_CONFIG_HOST_H_
 #define DDPRUN_LAUNCHER_CONFIG_HOST_H_
 
@@ -17,13 +17,13 @@ class Host {
  public:
   virtual ~Host() = default;
 
-  // The environment variable `name`, or nullopt when it is not set. Set but empty is "".
+  // The environment variable `name`; nullopt: not set. Set but empty is "".
   virtual std::optional<std::string> Environment(const std::string& name) const = 0;
 
-  // CPUs this process may run on (its affinity mask), at least 1.
+  // Number of CPUs in this process's affinity mask, at least 1.
   virtual int CpuCount() const = 0;
 
-  // The same CPUs, and where each of them is; empty where the kernel does not tell.
+  // The same CPUs with their places; empty: the kernel does not tell.
   virtual std::vector<Cpu> Cpus() const = 0;
 
   // GPUs that this process may open.
@@ -35,7 +35,7 @@ class Host {
   // This host's name, as `hostname` prints it.
   virtual std::string Name() const = 0;
 
-  // The text of /etc/hosts; "" where it cannot be read.
+  // The text of /etc/hosts; "": unreadable.
   virtual std::string HostsFile() const = 0;
 };
 
@@ -50,7 +50,7 @@ class PosixHost : public Host {
   std::string HostsFile() const override;
 };
 
-// GPUs that a worker started from here would see: CountVisible() of the host's GPUs and
+// The GPUs that a worker started by this process would see: CountVisible() of the host's GPUs and
 // CUDA_VISIBLE_DEVICES.
 VisibleGpus VisibleGpusOf(const Host& host);
 

@@ -73,7 +73,7 @@ class Finisher {
   void ResolveProcesses() {
     const std::string& text = draft_.nproc_per_node;
     if (const auto number = ParseWholeNumber(text); number.has_value()) {
-      config_.nproc_per_node = static_cast<int>(*number);  // in range: checked when it was set
+      config_.nproc_per_node = static_cast<int>(*number);  // in range: checked when set
       return;
     }
     const VisibleGpus visible = text == "cpu" ? VisibleGpus() : VisibleGpusOf(host_);
@@ -111,7 +111,7 @@ class Finisher {
                      "file"));
   }
 
-  // With virtual local ranks each worker takes one entry of CUDA_VISIBLE_DEVICES, where it is set.
+  // With virtual local ranks each worker gets one entry of CUDA_VISIBLE_DEVICES, if that is set.
   void CheckGpus() {
     if (!config_.program.virtual_local_rank) return;
     const auto configured = config_.env.find("CUDA_VISIBLE_DEVICES");
@@ -126,7 +126,7 @@ class Finisher {
                             " workers and CUDA_VISIBLE_DEVICES=", *visible, ")"));
   }
 
-  // With several rendezvous nobody starts one, and their agents are heard more often.
+  // With several rendezvous, agents start none, and heartbeats are more frequent.
   void TakeSeveral() {
     RendezvousConfig& rendezvous = config_.rendezvous;
     if (!rendezvous.several()) return;
@@ -161,7 +161,7 @@ class Finisher {
   }
 
   void ResolveRequeueNumber() {
-    // JobSet has the second one as an annotation, which the pod's manifest makes a variable.
+    // JobSet sets the second as an annotation; the pod's manifest turns it into a variable.
     for (const char* const name : {"SLURM_RESTART_COUNT", "JOBSET_RESTART_ATTEMPT"}) {
       const std::string text = host_.Environment(name).value_or("");
       if (text.empty()) continue;
@@ -202,7 +202,7 @@ class Finisher {
     RestartConfig& restart = config_.restart;
     const auto number = ParseWholeNumber(draft_.warm);
     restart.warm = number.has_value() ? static_cast<int>(*number) : config_.nproc_per_node;
-    if (config_.command.empty()) return;  // a problem of its own
+    if (config_.command.empty()) return;  // reported elsewhere
     const bool python = IsPythonInterpreter(config_.command.front());
     if (restart.preload.empty()) {
       if (restart.warm == 0 || !python) return;

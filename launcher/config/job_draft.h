@@ -1,6 +1,6 @@
-// A job while it is being put together from the file, the environment and the flags. A stronger
-// source wins: flag > environment > file > default. FinishJob() makes the validated JobConfig of
-// it. Pure; owned by whoever parses, never kept.
+// JobDraft: a job while it is assembled from the file, the environment and the flags. A stronger
+// source wins: flag > environment > file > default. FinishJob() turns it into the validated
+// JobConfig. Pure; owned by the parser, never stored.
 #ifndef DDPRUN_LAUNCHER_CONFIG_JOB_DRAFT_H_
 #define DDPRUN_LAUNCHER_CONFIG_JOB_DRAFT_H_
 
@@ -17,7 +17,7 @@ namespace ddprun {
 // Ordered from weak to strong.
 enum class Source { kFile, kEnvironment, kFlag };
 
-// Where a setting was written; `place` opens every message about it.
+// Where a setting was written. Messages about it begin with `place`.
 struct Origin {
   Source source = Source::kFile;
   std::string place;  // "job.yaml:3:8: nodes", "PET_NNODES" or "--nnodes"
@@ -33,22 +33,22 @@ struct JobDraft {
   bool module = false;    // -m
   bool run_path = false;  // --run-path
 
-  std::map<std::string, Origin> origins;  // by key path; what is missing has its default
+  std::map<std::string, Origin> origins;  // by key path; a missing key has its default
 };
 
-// What is wrong with a job as a whole.
+// An error of the job as a whole.
 struct JobProblem {
-  Source source;        // where to repair it
+  Source source;        // where to fix it
   std::string message;  // "PLACE: what was expected"
 };
 
-// Checks what no single setting shows, resolves `auto`, `gpu` and `cpu` to a number, puts the
-// interpreter in front of the command, and makes paths absolute. `where` is the source and place
-// that a missing command is blamed on. `logs.verbosity` is the caller's to set.
+// Checks the settings together, resolves `auto`, `gpu` and `cpu` to a number, puts the interpreter
+// in front of the command, and makes paths absolute. `where`: the source and place named in the
+// error about a missing command. The caller sets `logs.verbosity`.
 std::variant<JobConfig, std::vector<JobProblem>> FinishJob(const JobDraft& draft,
                                                            const Origin& where, const Host& host);
 
-// The same with paths that do not depend on the current directory.
+// The same credentials with absolute paths.
 CredentialsConfig AbsolutePaths(CredentialsConfig credentials, const Host& host);
 
 }  // namespace ddprun

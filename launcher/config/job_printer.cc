@@ -16,13 +16,13 @@
 namespace ddprun {
 namespace {
 
-// The draft that a job file with this job's settings gives.
+// The draft of a job file with this job's settings.
 JobDraft DraftOf(const JobConfig& config) {
   JobDraft draft;
   draft.config = config;
   draft.nproc_per_node = absl::StrCat(config.nproc_per_node);
   draft.warm = absl::StrCat(config.restart.warm);
-  // The interpreter is in front of the command by now; it must not be put there again.
+  // The command already includes the interpreter; it must not be added again.
   draft.no_python = !config.command.empty() && IsPythonScript(config.command.front());
   return draft;
 }

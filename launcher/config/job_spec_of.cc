@@ -14,7 +14,7 @@ JobSpec JobSpecOf(const JobConfig& config) {
   if (hang.on_hang == "restart") spec.on_hang = JobSpec::kRestartHang;
   if (hang.on_hang == "report") spec.on_hang = JobSpec::kReportHang;
   if (hang.timeout == "off") spec.on_hang = JobSpec::kIgnoreHang;
-  // Agents of older versions say nothing for kWorkerStore.
+  // kWorkerStore is sent as an empty value, like agents of older versions do.
   if (config.program.store == kAgentStore) spec.store = kAgentStore;
   return spec;
 }

@@ -1,4 +1,4 @@
-// What a resolved job says of the settings that all its agents must agree on. Pure.
+// The settings of a resolved job on which all its agents must agree. Pure.
 #ifndef DDPRUN_LAUNCHER_CONFIG_JOB_SPEC_OF_H_
 #define DDPRUN_LAUNCHER_CONFIG_JOB_SPEC_OF_H_
 

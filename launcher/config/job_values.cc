@@ -21,7 +21,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// That end a program unless it handles them; the first one leaves a core and a stack.
+// Signals that end a program by default. The first leaves a core and a stack.
 constexpr absl::string_view kHangSignals[] = {"SIGABRT", "SIGQUIT", "SIGTERM", "SIGINT",
                                               "SIGUSR1", "SIGUSR2", "SIGKILL"};
 
@@ -69,7 +69,7 @@ absl::Status SetModules(const JobKey& key, absl::string_view text, JobDraft* dra
   return Store(key, draft, std::move(modules));
 }
 
-// `value` is what ParseStreamChoice() or ParseLocalRanks() made of the text.
+// `value`: from ParseStreamChoice() or ParseLocalRanks().
 template <typename T>
 absl::Status StoreParsed(const JobKey& key, JobDraft* draft, absl::StatusOr<T> value) {
   if (!value.ok()) return UnexpectedValue(key, value.status().message());
@@ -139,7 +139,7 @@ std::string OneOf(std::vector<absl::string_view> choices) {
   return absl::StrCat(absl::StrJoin(choices, ", "), " or ", last);
 }
 
-// What the section hang has beside durations.
+// Keys of the section hang that are not plain durations.
 absl::Status SetOfHangs(const JobKey& key, absl::string_view text, JobDraft* draft) {
   bool fits = false;
   if (key.type == KeyType::kHangTimeout) {
@@ -231,7 +231,7 @@ absl::Status UnexpectedValue(const JobKey& key, absl::string_view found) {
 
 // table
 absl::Status SetFromText(const JobKey& key, absl::string_view text, JobDraft* draft) {
-  // The kernel would end the text at a NUL without a word.
+  // The kernel would silently cut the text at a NUL.
   if (absl::StrContains(text, '\0')) return UnexpectedValue(key, Quoted(text));
   switch (key.type) {
     case KeyType::kBoolean:
@@ -286,7 +286,7 @@ absl::Status SetFromText(const JobKey& key, absl::string_view text, JobDraft* dr
 }
 
 std::string FormatValue(const JobKey& key, const JobDraft& draft) {
-  JobDraft copy = draft;  // field() gives out pointers that may be written through
+  JobDraft copy = draft;  // field() returns mutable pointers
   const Field field = key.field(copy);
   if (const auto* value = std::get_if<bool*>(&field)) return **value ? "true" : "false";
   if (const auto* value = std::get_if<int*>(&field)) return absl::StrCat(**value);

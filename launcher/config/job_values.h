@@ -1,4 +1,4 @@
-// The values of job keys as text: what each must be, parsed, and printed again. Pure.
+// The values of job keys as text: their expected form, parsing and printing. Pure.
 #ifndef DDPRUN_LAUNCHER_CONFIG_JOB_VALUES_H_
 #define DDPRUN_LAUNCHER_CONFIG_JOB_VALUES_H_
 
@@ -11,20 +11,20 @@
 
 namespace ddprun {
 
-// What a value of `key` must be: "a whole number from 0 to 1000000".
+// The expected form of a value: "a whole number from 0 to 1000000".
 std::string Expected(const JobKey& key);
 
-// Whether it can be an element of a value of type kOptions.
+// Whether `word` can be an element of a value of type kOptions.
 bool IsOption(absl::string_view word);
 
-// The error for a value that is not what it must be: "expected ... (found ...)".
+// The error for an invalid value: "expected ... (found ...)".
 absl::Status UnexpectedValue(const JobKey& key, absl::string_view found);
 
-// Sets the member of `draft` for `key` from the text of a scalar value, or says what was expected.
-// For every type but kEnvironment.
+// Sets the member of `draft` for `key` from a scalar value's text. The error says what was
+// expected. For every type except kEnvironment.
 absl::Status SetFromText(const JobKey& key, absl::string_view text, JobDraft* draft);
 
-// The value of a scalar key (neither kCommand nor kEnvironment) as a job file would have it.
+// The value of a scalar key (neither kCommand nor kEnvironment) in the syntax of job files.
 std::string FormatValue(const JobKey& key, const JobDraft& draft);
 
 }  // namespace ddprun

@@ -1,5 +1,5 @@
-// What has started this process, as far as it matters to the agent; not a setting, but found in the
-// environment.
+// LaunchPlace: how this process was started, as far as it matters to the agent. Not a setting, but
+// found in the environment.
 #ifndef DDPRUN_LAUNCHER_CONFIG_LAUNCH_PLACE_H_
 #define DDPRUN_LAUNCHER_CONFIG_LAUNCH_PLACE_H_
 
@@ -8,15 +8,16 @@
 namespace ddprun {
 
 struct LaunchPlace {
-  // A Slurm step or a container: what a process began here is ended as soon as that process ends.
-  // The agent is a child of this process, which outlives it for the rendezvous.
+  // In a Slurm step or a container: when the started process ends, all its descendants are killed.
+  // So the agent runs as a child of the started process, which outlives the agent for the
+  // rendezvous.
   bool ends_with_process = false;
-  // The job may be started again elsewhere under its name, with a higher requeue number, while this
-  // process runs on.
+  // The job may be started elsewhere under the same name, with a higher requeue number, while this
+  // process still runs.
   bool has_later_lives = false;
   bool slurm_requeues = false;  // Slurm chose name and requeue number, and can requeue the job
-  std::string node_name{};      // where `hostname` need not say it; empty: it does
-  int all_nodes = 0;            // that can ever be in the job; 0: that is not known
+  std::string node_name{};      // if it may differ from `hostname`; empty: use `hostname`
+  int all_nodes = 0;            // how many nodes can ever be in the job; 0: not known
 };
 
 }  // namespace ddprun

@@ -30,7 +30,7 @@ std::optional<int> ParseLocalRank(absl::string_view text) {
   return static_cast<int>(*rank);
 }
 
-// `found` is the part that is wrong, of `text`.
+// `found`: the invalid part of `text`.
 absl::Status BadPart(absl::string_view found, absl::string_view text) {
   return absl::InvalidArgumentError(
       found == text ? Quoted(text) : absl::StrCat(Quoted(found), " in ", Quoted(text)));

@@ -8,7 +8,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-// For the scheduler to notice the end.
+// Time for the scheduler to notice the end of the workers.
 constexpr std::chrono::seconds kAfterTheEnd{10};
 
 }  // namespace

@@ -1,4 +1,4 @@
-// How much of a scheduler's notice is for a checkpoint. Pure.
+// Computes the part of a scheduler's notice that remains for a checkpoint. Pure.
 #ifndef DDPRUN_LAUNCHER_CONFIG_SAVE_NOTICE_H_
 #define DDPRUN_LAUNCHER_CONFIG_SAVE_NOTICE_H_
 
@@ -8,9 +8,9 @@
 
 namespace ddprun {
 
-// Of `notice`, from SIGTERM to SIGKILL: what is left beside the workers' end, and the time until
-// the scheduler has noticed it. Not more than save_timeout where the job file has one. The workers'
-// end takes stop_grace, or `stop_grace` where the job file has none.
+// `notice`: the time from SIGTERM to SIGKILL. The result is `notice` minus the workers' end and the
+// time in which the scheduler notices it, and at most save_timeout if the job file sets it. The
+// workers' end takes stop_grace of the job file, else `stop_grace`.
 std::chrono::milliseconds SaveTimeoutWithin(std::chrono::milliseconds notice,
                                             std::chrono::milliseconds stop_grace,
                                             const JobDraft& draft);

@@ -29,7 +29,7 @@ constexpr Unit kUnits[] = {{"h", 3'600'000}, {"min", 60'000}, {"s", 1'000}, {"ms
 constexpr Unit kSizeUnits[] = {
     {"TiB", std::int64_t{1} << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}};
 
-// A whole number and the name of its unit; in the unit of least size.
+// Parses a whole number with a unit; the result is in the smallest unit.
 std::optional<std::int64_t> ParseWithUnit(absl::string_view text, absl::Span<const Unit> units) {
   const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
   const std::optional<std::int64_t> number = ParseWholeNumber(text.substr(0, digits));
@@ -52,7 +52,7 @@ bool IsHost(absl::string_view text, bool ipv6) {
   });
 }
 
-// Takes one word off the front of `text`, which does not start with white space.
+// Removes one word from the front of `text`, which must not start with white space.
 std::optional<std::string> TakeWord(absl::string_view* text) {
   std::string word;
   char quote = 0;
@@ -213,7 +213,7 @@ bool IsName(absl::string_view text) {
 }
 
 bool IsAddress(absl::string_view text) {
-  // A single colon is not IPv6, but host:port.
+  // A single colon means host:port, not IPv6.
   const auto colons = std::count(text.begin(), text.end(), ':');
   return colons != 1 && IsHost(text, /*ipv6=*/colons > 1);
 }

@@ -1,6 +1,5 @@
-// How the values of keys and flags are written: from text and back. Pure. Each Parse function takes
-// the whole of `text` or returns nullopt; the caller knows the name of the key and writes the
-// error.
+// Parses and formats the values of keys and flags. Pure. Each Parse function accepts the whole of
+// `text` or returns nullopt; the caller knows the key's name and writes the error.
 #ifndef DDPRUN_LAUNCHER_CONFIG_VALUES_H_
 #define DDPRUN_LAUNCHER_CONFIG_VALUES_H_
 
@@ -16,27 +15,26 @@
 
 namespace ddprun {
 
-// Decimal digits, nothing else: "3", not "+3", " 3" or "3.0".
+// Only decimal digits: "3", not "+3", " 3" or "3.0".
 std::optional<std::int64_t> ParseWholeNumber(absl::string_view text);
 
-// true/false, yes/no, on/off, 1/0; case does not matter. For variables and `--switch=value`; a job
-// file takes true and false only.
+// true/false, yes/no, on/off, 1/0 in any case. For variables and `--switch=value`; a job file
+// accepts only true and false.
 std::optional<bool> ParseSwitch(absl::string_view text);
 
-// A whole number and its unit: 10s, 500ms, 5min, 2h; 0 needs none.
+// A whole number and a unit: 10s, 500ms, 5min, 2h; 0 needs no unit.
 std::optional<std::chrono::milliseconds> ParseDuration(absl::string_view text);
 
-// In the largest unit that loses nothing: 90s, 2h, 1500ms.
-// Whole milliseconds of it.
+// In the largest exact unit: 90s, 2h, 1500ms. Parts of a millisecond are dropped.
 std::string FormatDuration(std::chrono::nanoseconds duration);
 
-// Bytes: a whole number and its unit, KiB, MiB, GiB or TiB; 0 needs none.
+// Bytes: a whole number and a unit, KiB, MiB, GiB or TiB; 0 needs no unit.
 std::optional<std::int64_t> ParseSize(absl::string_view text);
 
-// In the largest unit that loses nothing: 64MiB, 1536KiB. Of what ParseSize() returns.
+// In the largest exact unit: 64MiB, 1536KiB. `bytes`: a result of ParseSize().
 std::string FormatSize(std::int64_t bytes);
 
-// N, or MIN:MAX with MIN not above MAX. The range of each is the caller's to check.
+// N, or MIN:MAX with MIN ≤ MAX. The caller checks the range.
 std::optional<NodesConfig> ParseNodes(absl::string_view text);
 std::string FormatNodes(const NodesConfig& nodes);
 
@@ -45,37 +43,38 @@ struct Endpoint {
   int port = 0;
 };
 
-// HOST:PORT, [IPV6]:PORT, or, where `default_port` is given, HOST alone. The port is from
-// `min_port` to kMaxPort.
+// HOST:PORT, [IPV6]:PORT or, if `default_port` is given, HOST alone. The port is from `min_port` to
+// kMaxPort.
 std::optional<Endpoint> ParseEndpoint(absl::string_view text, int min_port,
                                       std::optional<int> default_port);
 std::string FormatEndpoint(const Endpoint& endpoint);
 
-// So many rendezvous may stand for one another.
+// How many rendezvous may stand for one another.
 inline constexpr std::size_t kMaxEndpoints = 9;
 
-// One or several of the above with commas, each once and with its port: "h1:29400,h2:29400".
+// One or several endpoints with commas, without repetition. The result has a port for each:
+// "h1:29400,h2:29400".
 std::optional<std::string> ParseEndpoints(absl::string_view text, int min_port,
                                           std::optional<int> default_port);
-// What it is made of. A Unix socket is one.
+// The parts of an endpoint list. A Unix socket is one part.
 std::vector<std::string> SplitEndpoints(absl::string_view endpoints);
 
-// Splits as a shell would, without its expansions: white space separates words, '...' is literal,
-// "..." takes \" and \\, a backslash elsewhere makes the next character literal. $, * and # mean
-// nothing here. nullopt: a quote that is not closed, or a backslash at the end.
+// Splits like a shell, without expansions: white space separates words, '...' is literal, "..."
+// interprets \" and \\, a backslash elsewhere makes the next character literal. $, * and # have no
+// meaning. nullopt: an unclosed quote, or a backslash at the end.
 std::optional<std::vector<std::string>> SplitCommand(absl::string_view text);
 
 // 1 to 128 letters, digits and _ . : @ + = -, starting with a letter, a digit or _. Names of jobs
-// and roles are part of file names and of log lines.
+// and roles are used in file names and log lines.
 bool IsName(absl::string_view text);
 
-// Looks like a host name or an IP address (IPv6 without brackets); it is not resolved.
+// Has the form of a host name or an IP address (IPv6 without brackets). Does not resolve it.
 bool IsAddress(absl::string_view text);
 
-// What a shell takes as the name of a variable.
+// A valid name of a shell variable.
 bool IsVariableName(absl::string_view text);
 
-// `text` in quotes for an error message, with control characters escaped, cut after 80 bytes.
+// `text` in quotes, for error messages: control characters escaped, cut after 80 bytes.
 std::string Quoted(absl::string_view text);
 
 }  // namespace ddprun

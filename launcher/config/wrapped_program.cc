@@ -10,15 +10,16 @@
 namespace ddprun {
 namespace {
 
-// Options are separated by spaces. One with a value has it in the next word, behind "=" in the same
-// word (--membind=0), or right behind its letter (-N0).
+// A program that starts another one. `flags` and `with_value` are separated by spaces. The value of
+// an option is the next word, follows "=" in the same word (--membind=0), or follows its letter
+// (-N0).
 struct Starter {
   absl::string_view name;
   absl::string_view flags;
   absl::string_view with_value;
   int operands = 0;                   // between the options and the program
   bool sets_variables = false;        // NAME=VALUE before the program
-  absl::string_view subcommand = {};  // the first word behind the name
+  absl::string_view subcommand = {};  // the first word after the name
 };
 
 constexpr absl::string_view kCondaFlags =
@@ -65,7 +66,7 @@ bool HasWord(absl::string_view words, absl::string_view word) {
   return absl::c_linear_search(absl::StrSplit(words, ' ', absl::SkipEmpty()), word);
 }
 
-// How many words the option at the front takes; 0: not known.
+// How many words this option takes; 0: unknown option.
 std::size_t WordsOfOption(const Starter& starter, absl::string_view word) {
   if (HasWord(starter.flags, word)) return 1;
   if (HasWord(starter.with_value, word)) return 2;

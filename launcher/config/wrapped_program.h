@@ -1,5 +1,5 @@
-// What a worker's command line runs, behind interpreters, shells and programs that only start
-// another one (env, numactl, conda run, ...). Pure.
+// Finds the program of a worker's command line behind shells and programs that only start another
+// one (env, numactl, conda run, ...). Pure.
 #ifndef DDPRUN_LAUNCHER_CONFIG_WRAPPED_PROGRAM_H_
 #define DDPRUN_LAUNCHER_CONFIG_WRAPPED_PROGRAM_H_
 
@@ -10,13 +10,13 @@
 
 namespace ddprun {
 
-// The command line behind the first word of `argv`, where that is a program of the table that only
-// starts another one: the index at which it begins. nullopt: it is none, it starts nothing, or it
-// has an option that the table does not know, so that nobody can tell where the options end.
+// If the first word of `argv` is a known program that only starts another one: the index at which
+// the other command line begins. nullopt: it is not such a program, it starts nothing, or it has an
+// unknown option, so that the end of the options is unknown.
 std::optional<std::size_t> FindWrapped(const std::vector<std::string>& argv);
 
-// Where a shell's command line `argv` names its program: the index of a script, or of the option
-// -c. nullopt: argv[0] is no shell, it names none, or it has an option that is not known here.
+// The index of the program in a shell's command line: of a script, or of the option -c. nullopt:
+// argv[0] is not a shell, there is no program, or an option is unknown.
 std::optional<std::size_t> FindShellProgram(const std::vector<std::string>& argv);
 
 }  // namespace ddprun

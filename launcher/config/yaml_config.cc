@@ -43,7 +43,7 @@ std::string Describe(const YAML::Node& node) {
   }
 }
 
-// Takes over one document, collecting errors.
+// Reads one document into the draft and collects errors.
 class Reader {
  public:
   Reader(const std::string& file, JobDraft* draft) : file_(file), draft_(draft) {}
@@ -107,7 +107,7 @@ class Reader {
                  });
   }
 
-  // Not by path: "rendezvous.endpoint" written as one word is no key.
+  // Not by path: the single word "rendezvous.endpoint" is not a key.
   static const JobKey* FindKey(absl::string_view section, const std::string& name) {
     for (const JobKey& key : JobKeys()) {
       if (key.section == section && key.name == name) return &key;
@@ -175,7 +175,7 @@ class Reader {
     if (!status.ok()) AddError(value, key.Path(), status.message());
   }
 
-  // How many values the member of a draft holds for a key that takes a list.
+  // The number of values that the draft has for a list key.
   static std::size_t Count(const JobKey& key, JobDraft* draft) {
     const Field field = key.field(*draft);
     if (const auto* numbers = std::get_if<std::vector<int>*>(&field)) return (*numbers)->size();
@@ -264,11 +264,11 @@ class Reader {
   }
 
   const std::string& file_;
-  JobDraft* const draft_;  // the caller's; outlives the reader
+  JobDraft* const draft_;  // not owned; outlives the reader
   std::vector<std::string> errors_;
 };
 
-// Counts documents, and notes where the contents of the newest one begin.
+// Counts documents, and records where the last one's content begins.
 class DocumentCounter : public YAML::EventHandler {
  public:
   int count() const { return count_; }
@@ -311,7 +311,7 @@ class DocumentCounter : public YAML::EventHandler {
 absl::Status ParseInto(const std::string& text, const std::string& name, JobDraft* draft) {
   Reader reader(name, draft);
   try {
-    // Not YAML::LoadAll: after some stray tokens ("%a\n,") it finds documents without end.
+    // Not YAML::LoadAll: after some stray tokens ("%a\n,") it returns documents endlessly.
     std::istringstream input(text);
     YAML::Parser parser(input);
     DocumentCounter documents;

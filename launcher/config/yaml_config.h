@@ -18,15 +18,16 @@
 
 namespace ddprun {
 
-// The job that `path` alone describes, resolved for `host`: nothing from flags or DDPRUN_ and PET_
-// variables. Errors are kNotFound (no such file) or kInvalidArgument; the message is complete.
+// The job of the file `path`, resolved for `host`, without flags and without DDPRUN_ and PET_
+// variables. Errors: NotFound (no such file) or InvalidArgument; the message is complete.
 absl::StatusOr<JobConfig> LoadJobFile(const std::string& path, const Host& host);
 
-// The same from text; `name` stands for the file in messages.
+// The same from text; messages use `name` as the file.
 absl::StatusOr<JobConfig> ParseJob(const std::string& text, const std::string& name,
                                    const Host& host);
 
-// Sets what the file says in `draft`, each with its place as origin, and leaves the rest alone.
+// Sets the file's settings in `draft`, with their places as origins. Leaves other settings
+// unchanged.
 absl::Status LoadJobFileInto(const std::string& path, JobDraft* draft);
 
 }  // namespace ddprun

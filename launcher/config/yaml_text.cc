@@ -11,7 +11,7 @@
 namespace ddprun {
 namespace {
 
-// For a parser of YAML 1.1 these are no strings.
+// A YAML 1.1 parser does not read these as strings.
 constexpr absl::string_view kNotStrings[] = {"true", "false", "yes",  "no",  "on", "off",
                                              "y",    "n",     "null", "nan", "inf"};
 
@@ -46,7 +46,8 @@ std::string YamlWord(absl::string_view text) {
 }
 
 std::string YamlBlock(absl::string_view text, int indent) {
-  absl::ConsumePrefix(&text, "\xef\xbb\xbf");  // a byte order mark may only begin a file
+  // A byte order mark is valid only at the start of a file.
+  absl::ConsumePrefix(&text, "\xef\xbb\xbf");
   const bool fits = !text.empty() && text.front() != '\n' && absl::c_all_of(text, [](char c) {
     return c == '\n' || c == '\t' || !absl::ascii_iscntrl(c);
   });

@@ -1,4 +1,4 @@
-// Words and blocks of text for YAML that is written line by line, with comments. Pure.
+// Writes strings and text blocks for YAML that is generated line by line, with comments. Pure.
 #ifndef DDPRUN_LAUNCHER_CONFIG_YAML_TEXT_H_
 #define DDPRUN_LAUNCHER_CONFIG_YAML_TEXT_H_
 
@@ -8,14 +8,14 @@
 
 namespace ddprun {
 
-// A string for YAML 1.1 and 1.2, in quotes where it could be taken for something else.
+// A string for YAML 1.1 and 1.2; in quotes if it could be read as another type.
 std::string YamlWord(absl::string_view text);
 
-// The value of a key that is indented by `indent`, with the line break at its end: a literal block,
-// or in quotes where a block cannot have it.
+// The value of a key that is indented by `indent`, with the final line break: a literal block, or
+// in quotes if a block cannot represent it.
 std::string YamlBlock(absl::string_view text, int indent);
 
-// Every line of `text`, which has no block in it, `indent` further to the right.
+// Indents every line of `text` by `indent`. `text` must not contain a block.
 std::string Indented(absl::string_view text, int indent);
 
 }  // namespace ddprun

@@ -1,5 +1,5 @@
-// Ranks that keep the others of the job waiting. Rank 0's worker reports them again and again; this
-// returns a line for the log where a report is news.
+// StragglerList: ranks that keep the other ranks of the job waiting. Rank 0's worker reports them
+// repeatedly; this class returns a line for the log when a report is news.
 //
 // Pure. One owner.
 #ifndef DDPRUN_LAUNCHER_CORE_STRAGGLER_LIST_H_
@@ -20,21 +20,21 @@ namespace ddprun {
 
 class StragglerList {
  public:
-  // A bound on what a worker can make the agent remember. Further ranks are ignored.
+  // Bounds the memory that a worker's reports can take. Further ranks are ignored.
   static constexpr std::size_t kMaxListed = kMaxWorkersPerNode;
 
-  // A rank is slow: it computes for `time` in each step, the others for `others`. Nothing where
-  // that was known.
+  // A rank is slow: it computes for `time` in each step, the others for `others`. nullopt: known
+  // already.
   std::optional<std::string> Begun(std::int64_t rank, const std::string& host,
                                    std::chrono::microseconds time,
                                    std::chrono::microseconds others);
-  // The rank is slow no longer. Nothing where it was not known to be.
+  // The rank is no longer slow. nullopt: it was not known as slow.
   std::optional<std::string> Ended(std::int64_t rank);
-  // The ranks are compared, and the list is whole: also where it is empty.
+  // The ranks are compared, and the list is complete, even if it is empty.
   void Compare() { compared_ = true; }
-  // How many ranks are slow; nullopt: nobody has compared them.
+  // How many ranks are slow; nullopt: the ranks were not compared.
   std::optional<int> size() const;
-  // The lowest of them, at most `most`.
+  // The lowest slow ranks, at most `most`.
   std::vector<Rank> Lowest(std::size_t most) const;
   // For a new generation.
   void Clear() { *this = {}; }

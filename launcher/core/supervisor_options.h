@@ -1,4 +1,4 @@
-// What a Supervisor is made with, and what it ends with. Plain values.
+// SupervisorOptions: the input of a Supervisor. Verdict: its result. Plain values.
 #ifndef DDPRUN_LAUNCHER_CORE_SUPERVISOR_OPTIONS_H_
 #define DDPRUN_LAUNCHER_CORE_SUPERVISOR_OPTIONS_H_
 
@@ -15,24 +15,24 @@
 
 namespace ddprun {
 
-// How the job ended, as seen by this agent: what --report holds and what the exit code says.
+// How the job ended, as seen by this agent: the source of --report and of the exit code.
 struct Verdict {
   Outcome outcome = Outcome::kFailed;
   int exit_code = 0;
   std::string reason;
   int restarts_used = 0;
   std::optional<RootCause> root_cause;
-  std::vector<RootCause> earlier;          // of the generations before, oldest first
-  FailedCheckpoints failed_checkpoints{};  // of the job; of this node, where no more is known
-  std::vector<std::string> excluded{};     // hosts whose workers failed again and again
+  std::vector<RootCause> earlier;          // of earlier generations, oldest first
+  FailedCheckpoints failed_checkpoints{};  // of the job; only of this node if no more is known
+  std::vector<std::string> excluded{};     // quarantined hosts
   bool decided_by_agent = false;           // not by the rendezvous
   // The agent adds these. On this node, oldest first:
   std::vector<RestartTimes> restart_times{};
-  std::optional<RestorePlan> restore{};  // of the last generation that it started
-  std::optional<HangStacks> hang{};      // of the last hang that was called
-  std::string error_file{};  // what the root cause left there; "": nothing, or it ran elsewhere
+  std::optional<RestorePlan> restore{};  // of the last generation that this node started
+  std::optional<HangStacks> hang{};      // of the last reported hang
+  // Content of the root cause's error file; "": none, or it ran on another node.
+  std::string error_file{};
 
-  // An end that this agent decided, without the rendezvous.
   static Verdict OfAgent(Outcome outcome, int exit_code, std::string reason) {
     Verdict verdict;
     verdict.outcome = outcome;
@@ -51,33 +51,35 @@ struct SupervisorOptions {
   AgentId agent_id;
   JobSpec spec;
   NodeSpec node;
-  WorkerProgram program{};       // that the workers run, as the rendezvous is told
-  std::string why_ineligible{};  // why this node must stay out, as the rendezvous is told; empty:
-                                 // it may run
+  WorkerProgram program{};  // the workers' program, for the rendezvous
+  std::string
+      why_ineligible{};  // reported to the rendezvous: why this node must stay out; or empty
   Duration stop_grace = kDefaultStopGrace;  // from the first signal to SIGKILL
-  // For a worker that stays to leave its generation, before it is ended like the others. 0: none is
-  // asked to.
+  // How long a worker that stays may take to leave its generation, before it is ended like the
+  // others. 0: no worker is asked to leave.
   Duration in_place_timeout = kDefaultInPlaceTimeout;
-  // To a worker that hangs, and how long it then has until SIGKILL; at most stop_grace.
+  // The signal to a worker that hangs, and the time from it to SIGKILL, at most stop_grace.
   int hang_signal = SIGABRT;
   Duration hang_grace = std::chrono::seconds(2);
-  // After SIGKILL: a worker that is still there (in an uninterruptible wait) is named and left.
+  // After SIGKILL. A worker that still exists then, in an uninterruptible wait, is reported and
+  // left behind.
   Duration kill_grace = std::chrono::seconds(2);
-  // A second SIGINT or SIGQUIT ends the grace, unless it comes with the first: some senders signal
-  // the process and its group.
+  // A second SIGINT or SIGQUIT ends the grace, unless it comes within this time of the first: some
+  // senders signal both the process and its group.
   Duration repeat_guard = std::chrono::milliseconds(300);
-  // False: the rendezvous is in this process. There is no lease, and a session that is lost is the
-  // end. Heartbeats are sent only while there is something to tell.
+  // False: the rendezvous is in this process. Then there is no lease, a lost session is the end,
+  // and heartbeats are sent only while there is something to report.
   bool leases = true;
-  // More than one endpoint is configured: a connection that is refused at one of them does not show
-  // that no rendezvous lives. Else the first term that is heard says so.
+  // More than one endpoint is configured: a refused connection at one of them does not show that no
+  // rendezvous is alive. If false, the first received term shows the same.
   bool several = false;
-  // The workers tell their steps, as if each had said so when it was started.
+  // The workers report steps: as if each had announced it at its start.
   bool tells_steps = false;
-  std::string rendezvous = "the rendezvous";  // for people: with its endpoint
-  std::string unreachable_hint{};             // for people, where it was never reached; "": none
-  Duration connect_timeout = kDefaultConnectTimeout;  // for the first word of the rendezvous
-  Duration daemon_grace = kDefaultDaemonGrace;  // without a session, before the agent gives up
+  std::string rendezvous = "the rendezvous";  // for people, with its endpoint
+  std::string unreachable_hint{};  // for people, if the rendezvous was never reached; "": none
+  Duration connect_timeout = kDefaultConnectTimeout;  // until the first message of the rendezvous
+  // How long an agent without a session waits before it gives up.
+  Duration daemon_grace = kDefaultDaemonGrace;
 };
 
 }  // namespace ddprun

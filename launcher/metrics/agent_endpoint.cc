@@ -37,7 +37,7 @@ class AgentEndpoint::Looker {
   const Options& options() const { return options_; }
   std::atomic<int>& waiting() { return waiting_; }
 
-  // "" where heartbeats go to the rendezvous; else why they do not, for people.
+  // "" if the agent sends heartbeats; else why not, for people.
   std::string WhyNotReady() const {
     const std::optional<TimePoint> sent = board_->Get().heartbeat_at;
     if (!sent) return "the agent has not joined its rendezvous yet";

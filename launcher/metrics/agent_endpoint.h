@@ -1,7 +1,8 @@
-// AgentEndpoint: `ddprun --http`: /metrics of this node for Prometheus, /healthz and /readyz.
+// AgentEndpoint: `ddprun --http`. Serves /metrics of this node for Prometheus, /healthz and
+// /readyz.
 //
-// The server and the looking have a thread each. The agent's loop is asked nothing: what it knows
-// stands on the NodeBoard. A disk or a driver that hangs costs scrapes, and they alone.
+// The server has one thread, measuring another. Neither asks the agent's loop: the NodeBoard has
+// the agent's facts. A hanging disk or driver delays scrapes and nothing else.
 #ifndef DDPRUN_LAUNCHER_METRICS_AGENT_ENDPOINT_H_
 #define DDPRUN_LAUNCHER_METRICS_AGENT_ENDPOINT_H_
 
@@ -25,18 +26,18 @@ class AgentEndpoint {
   struct Options {
     http::ServerOptions server;
     AgentNames names;
-    std::string token{};  // that a scraper must show: Authorization: Bearer TOKEN; empty: none
+    std::string token{};  // required from scrapers, as Authorization: Bearer TOKEN; empty: none
     bool per_rank = false;
-    std::map<std::string, std::string> folders{};       // whose disks are looked at: name, path
+    std::map<std::string, std::string> folders{};  // folders whose disks are measured: name, path
     std::map<std::string, std::string> certificates{};  // PEM files, by use; empty path: none
-    Duration lease = kDefaultLease;                     // of the job: after it the node is lost
+    Duration lease = kDefaultLease;  // the job's; an agent silent for longer is not ready
   };
 
-  // Errors as HttpServer::Start.
+  // Errors as of HttpServer::Start.
   static absl::StatusOr<std::unique_ptr<AgentEndpoint>> Start(Options options,
                                                               std::shared_ptr<NodeBoard> board,
                                                               std::shared_ptr<UsageMeter> meter);
-  // Leaves a look that hangs behind.
+  // Leaves a hanging measurement behind.
   ~AgentEndpoint();
   AgentEndpoint(const AgentEndpoint&) = delete;
   AgentEndpoint& operator=(const AgentEndpoint&) = delete;
@@ -47,10 +48,10 @@ class AgentEndpoint {
  private:
   class Looker;
   explicit AgentEndpoint(std::shared_ptr<Looker> looker) : looker_(std::move(looker)) {}
-  // On the server's thread.
+  // Called on the server's thread.
   void Answer(const http::Request& request, std::shared_ptr<http::Responder> responder);
 
-  const std::shared_ptr<Looker> looker_;  // shared with a look that is left behind
+  const std::shared_ptr<Looker> looker_;  // shared with a measurement left behind
   TaskQueue tasks_{"ddprun-metrics"};
   std::unique_ptr<http::HttpServer> server_;  // last: it calls Answer()
 };

@@ -60,7 +60,7 @@ absl::StatusOr<std::unique_ptr<AgentEndpoint>> ServeMetrics(const AgentNames& na
   auto endpoint = AgentEndpoint::Start(std::move(options), agent->board, agent->meter);
   if (absl::IsUnavailable(endpoint.status())) {
     LogWarning(absl::StrCat("this node has no metrics: --http ", metrics.listen, ": ",
-                            endpoint.status().message(), "; the job goes on without them"));
+                            endpoint.status().message(), "; the job runs without metrics"));
     agent->board = nullptr;
     return nullptr;
   }

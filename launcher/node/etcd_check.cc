@@ -15,7 +15,7 @@ namespace {
 using Level = Finding::Level;
 using Micros = std::chrono::microseconds;
 
-// A renewal is sent every 500 ms, and has as long for its answer.
+// A leader sends a renewal every 500 ms, and waits as long for its answer.
 constexpr Micros kSlow = std::chrono::milliseconds(100);
 constexpr Micros kTooSlow = std::chrono::milliseconds(500);
 

@@ -1,5 +1,5 @@
-// Whether several rendezvous can share an etcd: what `ddprun doctor --etcd` says of what was found.
-// Pure; etcd_facts.h looks.
+// Judges whether several rendezvous can share an etcd, for `ddprun doctor --etcd`. Pure;
+// etcd_facts.h collects the facts.
 #ifndef DDPRUN_LAUNCHER_NODE_ETCD_CHECK_H_
 #define DDPRUN_LAUNCHER_NODE_ETCD_CHECK_H_
 
@@ -16,17 +16,18 @@ namespace ddprun {
 
 struct EtcdFacts {
   struct Member {
-    std::string endpoint;  // as it was given
+    std::string endpoint;  // as given by the user
     absl::StatusOr<etcd::MemberStatus> status = absl::UnknownError("");
   };
   absl::Status
       options;  // whether the files of TLS and the password can be used; if not, no more is
   std::vector<Member> members;
-  // The median of a few transactions that only read, and of a few that would write but cannot.
+  // Median times of a few read-only transactions, and of a few whose guard fails, which go through
+  // consensus but write nothing.
   absl::StatusOr<std::chrono::microseconds> read = absl::UnknownError("");
   absl::StatusOr<std::chrono::microseconds> write = absl::UnknownError("");
   bool tls = false;
-  bool loopback = false;  // all that were given
+  bool loopback = false;  // all given endpoints are loopback
   bool insecure = false;  // --insecure
 };
 

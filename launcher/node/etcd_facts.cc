@@ -53,7 +53,7 @@ EtcdFacts LookAtEtcd(const EtcdConfig& config, bool insecure) {
   }
   const std::string leader = absl::StrCat(config.prefix, "/leader");
   facts.read = TimeOf([&] { return (*client)->Transact({}, {}, {leader}, kLimit).status(); });
-  // No key has this revision: etcd agrees on the transaction, and writes nothing.
+  // No key has this revision. So the transaction goes through consensus, but writes nothing.
   const etcd::Guard never{leader, std::numeric_limits<std::int64_t>::max()};
   facts.write = TimeOf([&] {
     return (*client)->Transact({never}, {{leader, ""}}, {leader}, kLimit).status();

@@ -1,4 +1,4 @@
-// Looks at an etcd for `ddprun doctor --etcd`. Changes nothing there.
+// Collects facts of an etcd for `ddprun doctor --etcd`. Changes nothing there.
 #ifndef DDPRUN_LAUNCHER_NODE_ETCD_FACTS_H_
 #define DDPRUN_LAUNCHER_NODE_ETCD_FACTS_H_
 
@@ -7,7 +7,7 @@
 
 namespace ddprun {
 
-// Blocks, for some seconds where members do not answer.
+// Blocks, for some seconds if members do not answer.
 EtcdFacts LookAtEtcd(const EtcdConfig& config, bool insecure);
 
 }  // namespace ddprun

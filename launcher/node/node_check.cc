@@ -113,7 +113,8 @@ Finding CheckGpus(const JobConfig& config, const NodeFacts& facts) {
   if (facts.gpus == 0) return {Level::kOk, "gpus", "none"};
   if (facts.driver.empty()) {
     return {Level::kFailure, "gpus",
-            absl::StrCat(facts.gpus, ", but NVIDIA's driver is not loaded: nvidia-smi tells more")};
+            absl::StrCat(facts.gpus,
+                         ", but NVIDIA's driver is not loaded: run nvidia-smi for the reason")};
   }
   const std::string text = absl::StrCat(facts.gpus, ", driver ", facts.driver);
   if (config.nproc_per_node <= facts.gpus) return {Level::kOk, "gpus", text};

@@ -47,7 +47,7 @@ struct Finding {
   enum class Level { kOk, kWarning, kFailure };
   Level level = Level::kOk;
   std::string name;  // one word: address, ports, clock, ...
-  std::string text;  // the finding and, unless it is fine, what to do
+  std::string text;  // the finding and, unless kOk, the remedy
   bool operator==(const Finding&) const = default;
 };
 

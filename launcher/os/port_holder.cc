@@ -62,7 +62,7 @@ absl::StatusOr<PortHolder> PortHolder::Bind(const std::string& address, int port
   sockaddr_storage bound{};
   socklen_t size = sizeof(bound);
   if (::getsockname(fd->get(), reinterpret_cast<sockaddr*>(&bound), &size) != 0) {
-    return absl::ErrnoToStatus(errno, "cannot tell which TCP port was taken");
+    return absl::ErrnoToStatus(errno, "cannot determine the TCP port that was bound");
   }
   const in_port_t bound_port = bound.ss_family == AF_INET6
                                    ? reinterpret_cast<const sockaddr_in6*>(&bound)->sin6_port

@@ -24,7 +24,7 @@ class ProgressPageFile {
   // The descriptor to send to the worker.
   int descriptor() const { return fd_.get(); }
 
-  // What the worker has written, also after its death; nullopt: it has not taken the page yet.
+  // The worker's data, also after its death; nullopt: the worker has not taken the page yet.
   std::optional<ProgressSnapshot> Read() const;
 
  private:

@@ -21,7 +21,7 @@ absl::Status ServiceNotify(std::string_view state) {
   const char* const path = std::getenv("NOTIFY_SOCKET");
   if (path == nullptr || path[0] == '\0') return absl::OkStatus();
   const auto failed = [&](int error) {
-    return absl::UnavailableError(absl::StrCat("cannot tell the service manager at ", path, ": ",
+    return absl::UnavailableError(absl::StrCat("cannot notify the service manager at ", path, ": ",
                                                std::generic_category().message(error)));
   };
   sockaddr_un name{};

@@ -14,8 +14,7 @@
 
 namespace ddprun {
 
-// `state`: lines of KEY=VALUE. The error tells why the manager was not reached, and names the
-// socket.
+// `state`: lines of KEY=VALUE. The error names the socket and the reason.
 absl::Status ServiceNotify(std::string_view state);
 
 // The answer to SIGHUP for units with Type=notify-reload: "RELOADING=1" with the time, then

@@ -210,7 +210,7 @@ class StoreServer::Thread {
     unsent_bytes_ += bytes.size();
     absl::StrAppend(&connection.unsent, bytes);
     if (unsent_bytes_ <= kMaxUnsentBytes) return;
-    ReportRefusal("it does not read what it is sent");
+    ReportRefusal("it does not read its replies");
     Disconnect(reply.client);
   }
 

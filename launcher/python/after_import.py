@@ -1,12 +1,12 @@
-# Calls a function when a module has been imported, in a script that knows nothing of it.
+# Calls a function when an unmodified script has imported a module.
 #
-# Imports nothing: it waits until the script imports the module. What goes wrong in the import system
-# is handed to `give_up`; the script goes on.
+# Imports nothing: it waits until the script imports the module. Errors in the import system go to
+# `give_up`; the script continues.
 import sys
 
 
 class _Finder:
-    """Waits for the module to be imported, and is gone then."""
+    """Waits for the import of the module, then removes itself."""
 
     def __init__(self, name, call, give_up):
         self._name = name

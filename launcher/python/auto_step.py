@@ -1,19 +1,19 @@
-# For --auto-step: tells ddprun of a step after each `optimizer.step()` of PyTorch, in a script that
-# knows nothing of it. docs/python.md says what is counted.
+# For --auto-step: reports a step to ddprun after each `optimizer.step()` of PyTorch, in an
+# unmodified script. docs/python.md says what is counted.
 #
-# Does not import torch: it waits until the script has imported torch.optim. An
-# error of its own is one line on stderr, and the end of it; the script goes on.
+# Does not import torch: it waits until the script has imported torch.optim. After an error of its
+# own it writes one line to stderr and switches itself off; the script continues.
 import sys
 
 from _ddprun_after_import import after_import
 
 _MODULE = "torch.optim.optimizer"
-_MARK = "_ddprun_counts"  # on a `step` that is wrapped
+_MARK = "_ddprun_counts"  # marks a wrapped `step`
 
 _off = False
-_tallies = None  # by optimizer: its steps, as a number of the training's
-_last = None  # the optimizer of the last step, weakly
-_count = 0  # the training's steps
+_tallies = None  # by optimizer: its step count, as a step of the training
+_last = None  # weak reference to the optimizer of the last step
+_count = 0  # steps of the training
 _tell = None
 
 
@@ -30,7 +30,7 @@ def _give_up(error):
 
 
 def _tell_that_no_steps_come():
-    """ddprun expects steps from the start of the process on, and would take it for hung."""
+    """ddprun expects steps from the start of the process on, and would otherwise report a hang."""
     import os
     import socket
 
@@ -58,11 +58,11 @@ def _after_step(optimizer, args, kwargs):
         _stepped(optimizer)
 
 
-_after_step._torchdynamo_disable = True  # torch.compile is not to look inside
+_after_step._torchdynamo_disable = True  # torch.compile must not trace it
 
 
 def _wrap_steps_of(optimizer_class):
-    """torch 1.13: each class's `step` is wrapped by this method, when its first object is made."""
+    """torch 1.13: this method wraps each class's `step` when its first object is made."""
     prepare = optimizer_class._hook_for_profile
 
     def _hook_for_profile(self):
@@ -93,8 +93,8 @@ def _wrapped(step):
 
 
 def _stepped(optimizer):
-    """Counts the steps of the optimizer that makes most. One that comes later, or that has paused,
-    goes on from the training's number as soon as it makes two steps in a row."""
+    """Counts the steps of the optimizer with the most steps. One that starts later, or has
+    paused, continues from the training's number once it makes two steps in a row."""
     global _off, _tallies, _last, _count, _tell
     try:
         import weakref
@@ -112,13 +112,14 @@ def _stepped(optimizer):
         if tally > _count:
             _count = tally
             if not _tell(tally):
-                _off = True  # the program tells its steps itself
+                _off = True  # the program reports its steps itself
     except Exception as error:
         _give_up(error)
 
 
 def _teller():
-    """The module `ddprun` that the program uses, where it is ours; else one of our own."""
+    """The module `ddprun` that the program uses, if it is ddprun's own; otherwise a separate
+    copy."""
     import importlib.util
     import os
 

@@ -1,4 +1,4 @@
-"""Tells ddprun how this training gets on: the step that it has finished, and what it is doing.
+"""Reports the progress of a training to ddprun: finished steps, and phases such as evaluation.
 
     import ddprun
 
@@ -9,20 +9,20 @@
             with ddprun.phase("eval"):
                 evaluate()
 
-What is told is shown by `ddprun status`, and by it ddprun notices a training that hangs. The import
-tells that steps will come, so a hang before the first step is noticed too. Without ddprun every call
-does nothing, so a script can call this always.
+`ddprun status` shows the reports, and ddprun uses them to detect a hang. The import announces
+that steps will come, so a hang before the first step is detected, too. Without ddprun every call
+does nothing, so a script can always call.
 
-No call waits for anything, and none raises because of ddprun: where ddprun is gone, calls do
-nothing. They raise TypeError and ValueError for wrong arguments only, with ddprun and without. Any
-thread may call. Only the worker itself speaks: forked processes, children of `multiprocessing`
+No call waits for anything, and none raises because of ddprun: if ddprun is gone, calls do
+nothing. Wrong arguments raise TypeError or ValueError, with and without ddprun. Any thread may
+call. Only the worker process itself reports. Forked processes, children of `multiprocessing`
 (such as the workers of a DataLoader) and programs that the worker starts are silent.
 
-`ddprun.Checkpointer` keeps the states of a training, so that it survives all of this, and
-`ddprun.DistributedSampler` goes on in the middle of an epoch: see their texts. They need torch and the
-package `_ddprun_state` beside this file, which are imported where one of them is used.
+`ddprun.Checkpointer` saves and restores the states of a training. `ddprun.DistributedSampler`
+can continue in the middle of an epoch. Their docstrings say more. Both need torch and the
+package `_ddprun_state` beside this file; these are imported at the first use.
 
-Python 3.8 or newer; else nothing but the standard library.
+Requires Python 3.8 or newer and only the standard library.
 """
 import atexit
 import contextlib
@@ -33,34 +33,34 @@ import sys
 import threading
 import time
 
-__all__ = ["enabled", "phase", "step"]  # and the names of _IN_PACKAGE, which would import torch
+__all__ = ["enabled", "phase", "step"]  # without the names of _IN_PACKAGE, which would import torch
 __version__ = "0"  # ddprun's, in a file that ddprun wrote
 
-# What a worker is doing outside of every phase that it names.
+# The phase outside all phases that the program names.
 _TRAIN = "train"
 # Phases of the C++ library: ddprun measures restarts by them (worker/contract/control.h).
 _TAKEN = ("init", "restore", "first_step")
 _MAX_PHASE_BYTES = 64
 _MAX_STEP = 2**63 - 1
 
-# Limits of what is sent: _BURST messages in a row, then _PER_SECOND. Beyond them only the newest message
-# is sent, a moment later.
+# Rate limit: _BURST messages in a row, then _PER_SECOND. Beyond it only the newest message is sent,
+# a moment later.
 _BURST = 100
 _PER_SECOND = 1000
 _RETRY_S = 0.005
 _LONGEST_RETRY_S = 1.0
 
-# Which process speaks to the agent at DDPRUN_CONTROL_SOCKET: "PID SOCKET", for programs that it
-# starts.
+# The process that speaks to the agent at DDPRUN_CONTROL_SOCKET: "PID SOCKET". Set for programs that
+# it starts.
 _SPEAKER = "DDPRUN_SPEAKER"
 
-# By name: the module of the package _ddprun_state.
+# Names of this module that the package _ddprun_state implements, with their modules.
 _IN_PACKAGE = {
     "Checkpointer": "checkpointer", "State": "state", "SaveStatus": "writer",
     "DistributedSampler": "sampler", "SamplerState": "sampler", "CheckpointError": "errors",
     "AgreedError": "errors", "FolderTakenError": "errors", "StateUnreadableError": "errors"}
 
-# Packets that wait for a slow agent; more than that, and the oldest are dropped.
+# Bound of the packets that wait for a slow agent. Beyond it the oldest are dropped.
 _MAX_PACKETS = 100
 _MAX_PACKET_BYTES = 8192  # worker/contract/control.h
 
@@ -68,25 +68,26 @@ _STACK_SIGNAL = 61  # worker/contract/own_stacks.h
 
 
 class _Agent:
-    """The way to the agent of this node. No method waits or raises; any thread may call."""
+    """The connection to this node's agent. No method waits or raises; any thread may call."""
 
     def __init__(self, silent=False):
-        self.lock = threading.RLock()  # again by the same thread: in a handler of a signal
-        self.silent = silent  # for good
-        self.path = None  # known from the first look on
+        # Reentrant: a signal handler may call while its thread holds it.
+        self.lock = threading.RLock()
+        self.silent = silent  # permanently
+        self.path = None  # set by the first call of speaks()
         self.socket = None
-        self.tells = False  # TELLS=1 is not sent yet, and likewise:
+        self.tells = False  # TELLS=1 is pending; likewise the next two
         self.step = None
         self.phase = None
-        self.packets = []  # to be sent as they are, before all of these
-        self.save_requests = 0  # of the agent, so far
+        self.packets = []  # sent unchanged, before the three above
+        self.save_requests = 0  # SAVE requests of the agent so far
         self.tokens = float(_BURST)
         self.filled_at = time.monotonic()
-        self.late = threading.Event()  # there is something that the thread is to send
+        self.late = threading.Event()  # the thread has messages to send
         self.thread = None
 
     def speaks(self):
-        """Whether this process may speak, as far as is known."""
+        """Whether this process may report, as far as known."""
         if self.silent:
             return False
         if self.path is None:
@@ -98,7 +99,7 @@ class _Agent:
         return not self.silent
 
     def tell(self, step=None, phase=None, tells=False):
-        """Sends what is given, or has it sent a moment later."""
+        """Sends the given values, now or a moment later."""
         if not self.speaks():
             return
         with self.lock:
@@ -116,7 +117,7 @@ class _Agent:
                 self.send_later()
 
     def say(self, packet):
-        """Sends a packet whatever the limits are."""
+        """Sends a packet regardless of the rate limit."""
         if not self.speaks():
             return
         with self.lock:
@@ -125,19 +126,19 @@ class _Agent:
                 self.send_later()
 
     def hear(self):
-        """Takes what the agent has sent."""
+        """Receives the agent's messages."""
         with self.lock:
             while self.socket is not None:
                 try:
                     packet = self.socket.recv(_MAX_PACKET_BYTES)
                 except OSError:
-                    return  # there is no more
+                    return  # no more input
                 if not packet:
                     return  # the agent is gone
                 self.save_requests += packet.split(b"\n").count(b"SAVE=1")
 
     def send(self):
-        """Sends what is to be sent. False: not now."""
+        """Sends all pending messages. False: not possible now."""
         lines = []
         if self.tells:
             lines.append(b"TELLS=1")
@@ -160,7 +161,7 @@ class _Agent:
         except Exception as error:
             if getattr(error, "errno", None) in (errno.ENOBUFS, errno.ENOMEM):
                 return False
-            self.silent = True  # the agent is gone, or there was no descriptor for a socket
+            self.silent = True  # the agent is gone, or descriptors have run out
             self.close()
             return False
         self.tells = False
@@ -177,7 +178,7 @@ class _Agent:
             thread = threading.Thread(target=self.run, name="ddprun", daemon=True)
             thread.start()
             self.thread = thread
-        except RuntimeError:  # no more threads, or the interpreter is at its end
+        except RuntimeError:  # no more threads, or the interpreter is shutting down
             self.late.clear()
 
     def run(self):
@@ -208,7 +209,7 @@ class _Agent:
             self.socket = None
 
 
-_FLAGS = 0  # of each send; known from the first connection on
+_FLAGS = 0  # flags of each send; set by the first connection
 
 
 def _connect(path):
@@ -227,7 +228,7 @@ def _connect(path):
 
 
 def _path_for_this_process():
-    """Of the agent's socket, where this process is the one that speaks; else None."""
+    """The path of the agent's socket if this process is the one that reports; else None."""
     path = os.environ.get("DDPRUN_CONTROL_SOCKET")
     if not path:
         return None
@@ -237,15 +238,15 @@ def _path_for_this_process():
     me = "%d %s" % (os.getpid(), path)
     speaker = os.environ.get(_SPEAKER, "")
     if speaker != me and speaker.endswith(" " + path):
-        return None  # started by the one that speaks
+        return None  # a child of the process that speaks
     os.environ[_SPEAKER] = me
     return path
 
 
 def _write_stacks_on_signal():
-    """For an agent that may not trace this process: on signal 61, unless the program handles it,
+    """For an agent that may not trace this process. On signal 61, unless the program handles it,
     faulthandler writes the Python frames of all threads to a memfd, which the agent finds by its
-    name. Where the agent has started this interpreter, sitecustomize has done that."""
+    name. If the agent has started this interpreter, sitecustomize has set this up already."""
     if hasattr(sys, "_ddprun_stacks"):
         return
     try:
@@ -266,17 +267,17 @@ def _write_stacks_on_signal():
 
 
 _agent = _Agent()
-_phases = []  # (token, name) of the phases that have begun and not ended, of all threads
-_told = None  # the name of the phase that was told last
+_phases = []  # (token, name) of all threads' open phases
+_told = None  # the last reported phase
 _steps_are_told = False  # the program calls step()
 
 
 def _silence():
-    """In a forked process: its parent speaks."""
+    """Runs in a forked process, which stays silent: its parent reports."""
     global _agent
     inherited = _agent
     _agent = _Agent(silent=True)
-    inherited.close()  # its own copy
+    inherited.close()  # this process's copy of the socket
 
 
 os.register_at_fork(after_in_child=_silence)
@@ -284,20 +285,20 @@ atexit.register(lambda: _agent.send_at_exit())
 
 
 def enabled():
-    """Whether what this process tells reaches an agent of ddprun, as far as is known: it runs under
-    ddprun, it is the process that speaks, and the agent was not lost."""
+    """Whether reports of this process reach an agent of ddprun, as far as known: it runs under
+    ddprun, it is the process that reports, and the agent was not lost."""
     return _agent.speaks()
 
 
 def step(n):
-    """Tells that step `n` of the training is finished.
+    """Reports that step `n` of the training is finished.
 
-    `n`: an integer from 0 on, or what can be one without loss, such as a NumPy integer. A training
-    that goes on from a checkpoint goes on counting from there. Call it once for each step; it costs
-    a few microseconds. More than 1,000 a second are not all sent; the last one always is, within
-    some milliseconds.
+    `n`: an integer from 0 on, or a value that converts to one without loss, such as a NumPy
+    integer. A training that continues from a checkpoint continues the count from there. Call it
+    once for each step; it costs a few microseconds. If there are more than 1,000 calls per
+    second, not all are sent; the last one always is, within some milliseconds.
 
-    Raises TypeError where `n` is no integer, ValueError where it is negative or above 2**63 - 1.
+    Raises TypeError if `n` is not an integer, ValueError if it is negative or above 2**63 - 1.
     """
     global _steps_are_told
     n = operator.index(n)
@@ -308,8 +309,8 @@ def step(n):
 
 
 class phase(contextlib.ContextDecorator):
-    """Tells what the training is doing while the body of a `with` runs, or the function that it
-    decorates. Afterwards the phase that was before is told again; outside of all it is `train`.
+    """Reports what the training does while the body of a `with`, or a decorated function, runs.
+    Afterwards the previous phase is reported again; outside all phases it is `train`.
 
         with ddprun.phase("eval"):
             evaluate()
@@ -317,12 +318,12 @@ class phase(contextlib.ContextDecorator):
         @ddprun.phase("save")
         def save(): ...
 
-    Name what takes longer than a step, or another time: evaluation, saving, loading of data. How
-    long a training may be without a step is learnt for each name apart. Names that a job uses again
-    and again should be few.
+    Name the parts that take longer than a step, or a different time: evaluation, saving, loading
+    of data. ddprun learns for each name how long a training may go without a step. A job should
+    use few different names.
 
-    `name`: 1 to 64 bytes of printable text. Raises ValueError for any other, and for init, restore
-    and first_step, which ddprun's C++ library uses; TypeError where it is no str.
+    `name`: 1 to 64 bytes of printable text. Raises ValueError for any other text, and for init,
+    restore and first_step, which ddprun's C++ library uses; TypeError if it is not a str.
     """
 
     def __init__(self, name):
@@ -361,7 +362,7 @@ def _tell_phase():
 
 def _tell_step(n):
     global _told
-    if _told is None:  # from the first step on it is known that this is training
+    if _told is None:  # the first step shows that this is training
         _told = _TRAIN
         _agent.tell(n, _TRAIN.encode())
     else:
@@ -369,7 +370,7 @@ def _tell_step(n):
 
 
 def _say(key, value):
-    """For a Checkpointer: one line."""
+    """Sends one line for a Checkpointer."""
     _agent.say(("%s=%s" % (key, value)).replace("\n", " ").encode())
 
 
@@ -379,7 +380,7 @@ def _save_requests():
 
 
 def _tell_library_phase(name):
-    """One of _TAKEN, until the next phase or step."""
+    """Reports a phase of _TAKEN, until the next phase or step."""
     global _told
     with _agent.lock:
         _told = name
@@ -403,7 +404,7 @@ def __getattr__(name):
 
 
 def _auto_step(n):
-    """For --auto-step. False: the program tells its steps itself."""
+    """For --auto-step. False: the program reports its steps itself."""
     if _steps_are_told:
         return False
     _tell_step(n)
@@ -411,7 +412,8 @@ def _auto_step(n):
 
 
 def _begin():
-    """Tells that steps will come. A warm standby is no worker yet: fork_server.py calls this later."""
+    """Announces that steps will come. A warm standby is not a worker yet: fork_server.py calls
+    this later."""
     if os.environ.get("DDPRUN_STANDBY") != "1":
         _agent.tell(tells=True)
 

@@ -1,13 +1,13 @@
-"""The fork server: a Python interpreter that imports modules once, and forks from itself every worker
-of its node. What it forks waits until ddprun needs a worker; then it is one: it runs the program as
+"""The fork server: a Python interpreter that imports modules once, and forks every worker of its
+node from itself. A forked process waits until ddprun needs a worker. Then it runs the program as
 `python3 PROGRAM ARGUMENTS...` would.
 
 usage: python3 [OPTIONS] fork_server.py MODULE,... PROGRAM ARGUMENTS...
-PROGRAM is a script, `-m MODULE` or `-c CODE`. ddprun writes this file and starts it with --preload;
-worker/contract/control.h tells what it and the agent say to each other.
+PROGRAM is a script, `-m MODULE` or `-c CODE`. ddprun writes this file and starts it with
+--preload; worker/contract/control.h describes its messages with the agent.
 
-Its first thread is its only one, or it forks nothing: a forked process has a copy of the thread that
-forks, and of the locks that others hold.
+It forks only while its first thread is its only one: a forked process copies the forking thread,
+and the locks that other threads hold.
 """
 import contextlib
 import ctypes
@@ -23,17 +23,17 @@ import time
 import types
 
 HEAD_START_S = 0.05
-IDLE_S = 0.1  # after so long without a GO, a standby takes memory ahead
-PIECES = 80  # of memory that it takes then, and the bytes of each: C libraries take larger ones by mmap
+IDLE_S = 0.1  # after this time without a GO, a standby allocates memory ahead
+PIECES = 80  # number of pieces, and bytes of each; C libraries allocate larger ones by mmap
 PIECE_BYTES = 100 * 1024
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def set_up(program, arguments, replaces):
-    """Gives sys.argv and sys.path[0] what they have under `python3 PROGRAM ...`. Returns the latter.
-    `replaces`: what sys.path[0] is now; with -I or -P the interpreter has put nothing there."""
+    """Sets sys.argv and sys.path[0] to their values under `python3 PROGRAM ...`. Returns the
+    latter. `replaces`: the present sys.path[0]; with -I or -P the interpreter has added none."""
     if program in ("-m", "-c"):
-        # runpy puts the module's file in the place of the name.
+        # runpy later replaces the name by the module's file.
         sys.argv = ["-m" if program == "-m" else "-c", *arguments[1:]]
         first = os.getcwd() if program == "-m" else ""
     elif os.path.isfile(program) and not is_archive(program):
@@ -54,7 +54,7 @@ def is_archive(path):
 
 
 def set_by_the_interpreter():
-    """LC_CTYPE, where Python has set it for itself and its children (PEP 538)."""
+    """LC_CTYPE, if Python has set it for itself and its children (PEP 538)."""
     with open("/proc/self/environ", "rb") as file:
         given = file.read().split(b"\0")
     if any(entry.startswith(b"LC_CTYPE=") for entry in given) or "LC_CTYPE" not in os.environ:
@@ -85,7 +85,7 @@ def await_order(agent, key, flags=0):
 
 
 def await_forks(agent):
-    """Pairs of number and descriptor: all that the agent has asked for by now, and at least one."""
+    """Pairs of number and descriptor: all requests of the agent so far, at least one."""
     orders = []
     with contextlib.suppress(BlockingIOError):
         while True:
@@ -95,7 +95,7 @@ def await_forks(agent):
 
 
 def read_entries(descriptor):
-    """What a file holds: entries that each end with a NUL."""
+    """The content of a file of entries that each end with a NUL."""
     with os.fdopen(descriptor, "rb") as file:
         return file.read().split(b"\0")[:-1]
 
@@ -124,8 +124,9 @@ def become_worker(number):
 
 
 def take_memory():
-    """Has the C library hold free memory that is there: the kernel takes 5 us for each page that a program
-    touches first, and a restart waits for that. The last piece stays, so that the heap is not cut."""
+    """Makes the C library hold free memory in advance: the kernel takes 5 us for each page that
+    a program touches first, which would delay a restart. The last piece stays allocated, so that
+    the heap is not trimmed."""
     library = ctypes.CDLL(None)
     library.malloc.argtypes = [ctypes.c_size_t]
     library.malloc.restype = ctypes.c_void_p
@@ -143,7 +144,7 @@ def why_unfit():
         threads = os.listdir("/proc/self/task")
         if len(threads) == 1:
             break
-        time.sleep(0.005)  # one that has just ended may still be there
+        time.sleep(0.005)  # an ended thread may be listed for a moment
     else:
         names = []
         for thread in threads:
@@ -157,15 +158,15 @@ def why_unfit():
         try:
             file = os.readlink(f"/proc/self/fd/{descriptor}")
         except OSError:
-            continue  # that of the list
+            continue  # the descriptor of this listing
         if file.startswith("/dev/nvidia-uvm"):
             return f"they have initialized CUDA ({file} is open)"
     return None
 
 
 def serve_forks():
-    """Forks a process for each FORK=n. Returns in the new processes only: n, and the program and its
-    arguments, which came with it."""
+    """Forks a process for each FORK=n. Returns only in the new processes: n, and the program and
+    its arguments, which came with it."""
     guardian = os.getppid()
     agent = connect()
     why = why_unfit()
@@ -173,7 +174,7 @@ def serve_forks():
         agent.send(b"FORKSERVER=unfit " + why.encode())
         os._exit(0)
     prctl = ctypes.CDLL(None, use_errno=True).prctl
-    gc.freeze()  # a collection would write to the pages that all have in common
+    gc.freeze()  # a collection would write to pages shared with the children
     agent.send(b"FORKSERVER=ready")
     while True:
         orders = await_forks(agent)
@@ -198,8 +199,8 @@ def serve_forks():
 
 
 def fork_each(orders):
-    """In the process in the middle: forks one for each order, and ends. Returns in the new ones only:
-    each has its order."""
+    """Runs in the intermediate process: forks one process per order, and ends. Returns only in
+    the new processes, each with its order."""
     try:
         for order in orders:
             if os.fork() == 0:
@@ -213,17 +214,17 @@ def fork_each(orders):
 
 
 def fall_to(guardian, middle, prctl):
-    """Waits until the process in the middle has ended: then the guardian is this one's parent, and this
-    one ends with it."""
+    """Waits until the intermediate process has ended. Then the guardian is this process's
+    parent, and this process ends with it."""
     while os.getppid() == middle:
         time.sleep(0.0002)
-    # Set earlier, the end of the process in the middle would have killed this one.
+    # Set only now: earlier, the end of the process in the middle would have killed this one.
     if prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0 or os.getppid() != guardian:
         os._exit(1)
 
 
 def be_a_process_of_its_own():
-    """What a fork leaves alike in all children, and a new interpreter would not have."""
+    """Resets what a fork copies into all children, and a new interpreter would not share."""
     os.setpgid(0, 0)
     for name in ("random", "numpy.random"):
         if name in sys.modules:
@@ -234,7 +235,7 @@ def be_a_process_of_its_own():
     threading = sys.modules.get("threading")
     if hasattr(threading, "main_thread") and hasattr(threading.main_thread(), "_set_native_id"):
         threading.main_thread()._set_native_id()
-    stacks = getattr(sys, "_ddprun_stacks", None)  # of sitecustomize.py
+    stacks = getattr(sys, "_ddprun_stacks", None)  # set by sitecustomize.py
     if stacks is not None:
         made = os.memfd_create("ddprun-python-stacks")
         own = os.open(f"/proc/self/fd/{made}", os.O_WRONLY | os.O_APPEND)
@@ -244,9 +245,9 @@ def be_a_process_of_its_own():
 
 
 def take_threads_of_openblas():
-    """OpenBLAS starts its threads when it is loaded, so the fork server has it load with one. Now it
-    gets as many as it would have started by itself in this worker."""
-    wanted = 0  # what the worker's environment says; 0: nothing
+    """OpenBLAS starts its threads when it is loaded, so the fork server loads it with one. Here
+    it gets as many threads as it would have started in this worker."""
+    wanted = 0  # from the worker's environment; 0: not set
     for name in ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS"):
         digits = os.environ.get(name, "").split(",")[0].strip()
         wanted = wanted or (int(digits) if digits.isdigit() else 0)
@@ -267,12 +268,12 @@ def take_threads_of_openblas():
 
 
 def give_rank_0_a_head_start():
-    """Waits until rank 0 listens, if it does soon. Workers are forked all at once, and one that calls before
-    rank 0 listens is made to wait for a whole second by torch.distributed."""
+    """Waits until rank 0 listens, if that happens soon. All workers are forked at once, and
+    torch.distributed makes a worker that connects before rank 0 listens wait for a whole second."""
     if os.environ.get("RANK", "0") == "0" or "MASTER_ADDR" not in os.environ:
         return
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
-        return  # an agent listens
+        return  # an agent serves the store
     end = time.monotonic() + HEAD_START_S
     while time.monotonic() < end:
         try:
@@ -284,15 +285,16 @@ def give_rank_0_a_head_start():
 
 
 def begin_to_tell():
-    """A preloaded module `ddprun` has told nothing yet: the fork server, which imported it, is no worker."""
+    """A preloaded module `ddprun` has reported nothing yet: the fork server, which imported it,
+    is not a worker."""
     module = sys.modules.get("ddprun")
     if hasattr(module, "_auto_step") and hasattr(module, "_begin"):
-        module._agent = module._Agent()  # that of a forked process is silent
+        module._agent = module._Agent()  # the forked one is silent
         module._begin()
 
 
 def new_main():
-    """An empty __main__, as the interpreter has it before it runs a program."""
+    """An empty __main__, as in an interpreter before it runs a program."""
     main = types.ModuleType("__main__")
     main.__builtins__ = sys.modules["builtins"]
     main.__annotations__ = {}
@@ -301,7 +303,7 @@ def new_main():
 
 
 def run_script(path):
-    if sys.version_info >= (3, 9):  # since then __file__ is absolute
+    if sys.version_info >= (3, 9):  # since 3.9 __file__ is absolute
         path = os.path.join(os.getcwd(), path[2:] if path.startswith("./") else path)
     try:
         with io.open_code(path) as file:
@@ -342,7 +344,7 @@ def without_this_file(trace):
 
 
 def hide_this_file():
-    """Lets what prints an uncaught exception see no frame of this file."""
+    """Hides the frames of this file from code that prints uncaught exceptions."""
     hook = sys.excepthook  # the program may have set its own
 
     def show(kind, error, trace):

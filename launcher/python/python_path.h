@@ -20,7 +20,7 @@
 
 namespace ddprun {
 
-// What Python workers get besides the module.
+// Hooks that Python workers get besides the module.
 struct PythonHooks {
   bool auto_step = false;
   bool agent_store = false;  // the store of the job may be an agent's

@@ -1,17 +1,17 @@
-# ddprun puts the folder of this file in front of a worker's PYTHONPATH. Python runs it at its start,
-# and then it is as if it had never been: the environment and sys.path are the user's again, and the
-# user's own sitecustomize, if there is one, is imported in its place. What stays is the folder with
-# the module `ddprun`, as the last one of sys.path, and a handler of faulthandler.
+# ddprun puts the folder of this file in front of a worker's PYTHONPATH, so Python runs this file at
+# its start. The file then restores the user's environment and sys.path, and imports the user's own
+# sitecustomize, if there is one. Two things stay: the folder with the module `ddprun`, last on
+# sys.path, and a handler of faulthandler.
 #
-# It is the first thing that every worker runs: nothing is imported here that Python has not loaded
-# by now, or built in. Python 2 gets as far as everybody else, but for the module.
+# Every Python worker runs it first. So it imports only modules that Python has loaded already or
+# has built in. It also runs under Python 2, but does not add the module there.
 import os
 import sys
 
 
 def _restore(folder):
-    # The user's PYTHONPATH is what follows; it was not set where nothing does, and it was empty
-    # where the folder stands there twice.
+    # The rest of PYTHONPATH is the user's. Only the folder: PYTHONPATH was not set. The folder
+    # twice: it was empty.
     value = os.environ.get("PYTHONPATH", "")
     if value == folder:
         del os.environ["PYTHONPATH"]
@@ -24,9 +24,9 @@ def _restore(folder):
 
 
 def _write_stacks_on_signal():
-    # For an agent that may not trace this process: on signal 61 faulthandler writes the Python frames
-    # of all threads to a memfd, which the agent finds by its name (worker/contract/own_stacks.h).
-    # O_APPEND: the agent empties the file when it has read it.
+    # For an agent that may not trace this process. On signal 61 faulthandler writes the Python
+    # frames of all threads to a memfd, which the agent finds by its name
+    # (worker/contract/own_stacks.h). O_APPEND: the agent empties the file after reading it.
     try:
         import _signal
         import faulthandler
@@ -57,8 +57,8 @@ def _add_module(folder):
 
 _folder = os.path.dirname(os.path.abspath(__file__))
 _restore(_folder)
-# With its name free, this import finds what Python would have found without this file, and what it
-# raises is what Python would have seen, ImportError of this name too: there is none.
+# With the name free, this import finds the sitecustomize that Python would have found without this
+# file. It also raises the same errors, such as ImportError if there is none.
 sys.modules.pop("sitecustomize", None)
 try:
     import sitecustomize  # noqa: F401

@@ -1,9 +1,9 @@
-# With --store agent: what torch's rendezvous does where an agent serves the store, in a script that
-# knows nothing of it. docs/store.md tells why.
+# With --store agent: adapts torch's rendezvous to a store that an agent serves, in an unmodified
+# script. docs/store.md has the reasons.
 #
-# A process that looks for the store at another address than MASTER_PORT is told to ddprun: nobody
-# listens there, because torch makes every rank a client. A process group that is made after another
-# one gets keys of its own: those of the first are still in the store.
+# If a process looks for the store elsewhere than at MASTER_PORT, ddprun is told: nobody listens
+# there, because torch makes every rank a client. Each further process group gets its own keys,
+# because the first group's keys are still in the store.
 from _ddprun_after_import import after_import
 
 
@@ -11,7 +11,7 @@ def _hook(module):
     create = getattr(module, "_create_c10d_store", None)
     if create is None:
         return
-    made = {}  # by world size: groups made so far, the same on every rank
+    made = {}  # number of groups made, by world size; the same on every rank
 
     def _create_c10d_store(hostname, port, rank, world_size, *args, **kwargs):
         is_the_agents = _is_the_agents(hostname, port)

@@ -63,7 +63,7 @@ class AnswerReader {
     Unwound result;
     if (bytes_.Take<std::uint32_t>() != kMagic) {
       // Empty: the helper ended before it wrote anything.
-      result.status = absl::DataLossError("the unwind helper has said nothing that can be read");
+      result.status = absl::DataLossError("the unwind helper returned no readable answer");
       return result;
     }
     while (true) {

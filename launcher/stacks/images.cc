@@ -75,7 +75,7 @@ bool IsImage(const Mapping& mapping) {
 }  // namespace
 
 Images::Images() : next_base_(kFirstBase) {
-  // Never use the network, whatever the environment says.
+  // Disables debuginfod, so that the network is never used.
   ::unsetenv("DEBUGINFOD_URLS");
   static const Dwfl_Callbacks kCallbacks = {
       .find_elf = [](Dwfl_Module*, void**, const char*, Dwarf_Addr, char**, Elf**) { return -1; },

@@ -255,7 +255,7 @@ std::string ExplainDenied(const ProcessFacts& process, const TracePermission& pe
   }
   if (permission.yama >= 3) {
     return absl::StrCat("Yama's ptrace_scope is ", permission.yama,
-                        " (nobody may trace, until the machine starts again)");
+                        " (nobody may trace until the machine is rebooted)");
   }
   if (permission.other_user_namespace) {
     return "it is in another user namespace, where ddprun's capabilities do not count";

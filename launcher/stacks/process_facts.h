@@ -1,4 +1,4 @@
-// The facts that /proc tells about a process without holding it. Any thread; reads only.
+// Facts about a process from /proc, without holding the process. Any thread; reads only.
 #ifndef DDPRUN_LAUNCHER_STACKS_PROCESS_FACTS_H_
 #define DDPRUN_LAUNCHER_STACKS_PROCESS_FACTS_H_
 

@@ -1,7 +1,7 @@
 // Reads the Python frames of a held process from its memory. Reads only.
 //
 // Supports CPython 3.11 and 3.13 on 64-bit machines. Other versions get native frames only, and
-// CopiedProcess::python says so.
+// CopiedProcess::python tells why.
 #ifndef DDPRUN_LAUNCHER_STACKS_PYTHON_FRAMES_H_
 #define DDPRUN_LAUNCHER_STACKS_PYTHON_FRAMES_H_
 

@@ -54,7 +54,7 @@ bool IsInterpreter(const StackFrame& frame) {
   return absl::StartsWith(frame.image, "python3") || absl::StartsWith(frame.image, "libpython3");
 }
 
-// Removed, as in Python's own tracebacks: the internals of an import statement.
+// Internals of an import statement. They are removed, as in Python's own tracebacks.
 bool IsImport(const StackFrame& frame) {
   return absl::StartsWith(frame.file, "<frozen importlib.");
 }
@@ -174,8 +174,8 @@ std::vector<CopiedProcess> CopyTargets(absl::Span<const StackTarget> targets,
 }  // namespace
 
 std::vector<StackFrame> WithoutBeginning(std::vector<StackFrame> outermost_first) {
-  // Names of frames before __libc_start_main are usually stripped. Without libc6-dbg those of
-  // start_thread, clone3 and __libc_start_call_main are, too.
+  // Names of frames before __libc_start_main are usually stripped. Without libc6-dbg, the names of
+  // start_thread, clone3 and __libc_start_call_main are stripped, too.
   const auto end = outermost_first.begin() +
                    static_cast<std::ptrdiff_t>(std::min(kMostBeginning, outermost_first.size()));
   auto first = outermost_first.begin();

@@ -55,7 +55,7 @@ void AddProcess(const StackTarget& target, const CopiedProcess& process, const U
 std::vector<StackFrame> WithoutBeginning(std::vector<StackFrame> outermost_first);
 
 // Of the C library's innermost frames keeps only the one that the program called, without its line.
-// So all ranks that wait in pthread_cond_wait are at the same place, whatever happens inside it.
+// So all ranks that wait in pthread_cond_wait are at the same place.
 std::vector<StackFrame> WithoutLibcInside(std::vector<StackFrame> outermost_first);
 
 // Replaces the interpreter's frames by Python frames. Arguments and result: innermost first.

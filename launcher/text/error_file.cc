@@ -16,7 +16,7 @@ constexpr std::size_t kMaxMessageBytes = 2000;
 constexpr int kMaxDepth =
     16;  // torch writes 3; each level costs a stack frame when JSON is written
 
-// Drops deeper levels. Returns no object if `text` is no JSON.
+// Drops levels deeper than kMaxDepth. Returns no object if `text` is not JSON.
 OrderedJson Parse(std::string_view text) {
   const auto keep = [](int depth, OrderedJson::parse_event_t, OrderedJson&) {
     return depth < kMaxDepth;

@@ -1,6 +1,6 @@
 // The content of a worker's TORCHELASTIC_ERROR_FILE, in torch's format. Pure.
 //
-//   {"message": "text"}                        a handler that knows only what went wrong
+//   {"message": "text"}                        a handler with a text only
 //   {"message": {"message": "text",            the @record decorator
 //                "extraInfo": {"py_callstack": "Traceback ...", "timestamp": "1700000000"}}}
 #ifndef DDPRUN_LAUNCHER_TEXT_ERROR_FILE_H_

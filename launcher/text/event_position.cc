@@ -10,7 +10,7 @@ namespace ddprun {
 namespace {
 
 constexpr std::int64_t kClocksDifferMs = 2000;
-constexpr std::size_t kMostRecent = 4096;  // else a burst of events would be kept without a bound
+constexpr std::size_t kMostRecent = 4096;  // bounds the memory in a burst of events
 
 // 0: none can be read.
 std::int64_t TimeOfEvent(const std::string& line) {

@@ -1,5 +1,5 @@
-// EventPosition: how far a reader of events has come, so that it goes on at another rendezvous,
-// whose clock may differ a little, without a line twice. Pure.
+// EventPosition: the position of a reader in the event stream. With it the reader continues at
+// another rendezvous, whose clock may differ a little, without reading a line twice. Pure.
 #ifndef DDPRUN_LAUNCHER_TEXT_EVENT_POSITION_H_
 #define DDPRUN_LAUNCHER_TEXT_EVENT_POSITION_H_
 
@@ -13,17 +13,19 @@ namespace ddprun {
 
 class EventPosition {
  public:
-  // Of the next stream: events since then (Unix time) may be new. 0: none was read yet.
+  // Start of the next stream: events at or after this Unix time may be new. 0: no event was read
+  // yet.
   std::int64_t since_ms() const { return since_ms_; }
 
-  // Whether `line`, of a stream since since_ms(), was not read before. It is from now on.
+  // True: `line`, from a stream that starts at since_ms(), is new. From now on it counts as read.
   bool IsNew(const std::string& line);
 
  private:
   std::int64_t newest_ms_ = 0;
   std::int64_t since_ms_ = 0;
-  std::set<std::string> recent_;                              // those that may come again
-  std::deque<std::pair<std::int64_t, std::string>> by_time_;  // the same, as they came
+  std::set<std::string> recent_;  // lines that may come again
+  // The same lines in the order of arrival.
+  std::deque<std::pair<std::int64_t, std::string>> by_time_;
 };
 
 }  // namespace ddprun

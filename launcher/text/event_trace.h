@@ -2,8 +2,8 @@
 // Pure.
 //
 // A job is a process with its generations, saves and restarts. Each node is a process with its time
-// in the job and the phases of its restarts; a rank that failed or hung is a thread there. Lines
-// that are no event of a job are skipped.
+// in the job and the phases of its restarts; a rank that failed or hung is a thread there. Other
+// lines are skipped.
 #ifndef DDPRUN_LAUNCHER_TEXT_EVENT_TRACE_H_
 #define DDPRUN_LAUNCHER_TEXT_EVENT_TRACE_H_
 

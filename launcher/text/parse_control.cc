@@ -92,7 +92,7 @@ absl::StatusOr<ControlMessage> ParseCheckpointDamaged(const control::Line& line)
                                   : Shown(line.value.substr(space + 1), kMaxFailureReasonBytes)};
 }
 
-// Takes the text up to the next space, and the space, off `rest`.
+// Removes the text up to the next space, and the space, from the front of `rest`.
 std::string_view NextWord(std::string_view* rest) {
   const std::size_t space = rest->find(' ');
   const std::string_view word = rest->substr(0, space);

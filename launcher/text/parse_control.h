@@ -1,4 +1,4 @@
-// What a worker says over the control socket (worker/contract/control.h), as typed values.
+// A worker's messages on the control socket (worker/contract/control.h), as typed values.
 //
 // Pure: a packet in, messages or an error out; any thread.
 #ifndef DDPRUN_LAUNCHER_TEXT_PARSE_CONTROL_H_
@@ -19,7 +19,7 @@ inline constexpr std::int64_t kMaxSaveTime = 1'000'000LL * 60 * 60 * 24 * 365;  
 struct ReadyMsg {};  // the process group is up
 
 struct StepMsg {
-  std::int64_t step = 0;  // finished
+  std::int64_t step = 0;  // the finished step
 };
 
 struct CheckpointMsg {
@@ -27,26 +27,26 @@ struct CheckpointMsg {
   std::string path;  // durable
 };
 
-// That one is not on the disk, and the worker goes on.
+// A checkpoint could not be saved; the worker continues.
 struct CheckpointFailedMsg {
   std::int64_t step = 0;
-  std::int64_t failures = 0;  // so far, as the worker counts them: 1 to kMaxCheckpointFailures
+  std::int64_t failures = 0;  // the worker's count so far: 1 to kMaxCheckpointFailures
   std::string reason;         // no control characters, at most kMaxFailureReasonBytes; may be empty
 };
 
-// That one is on the disk and not whole: it is passed over.
+// A checkpoint on the disk is damaged and skipped.
 struct CheckpointDamagedMsg {
   std::int64_t step = 0;
-  std::string text;  // which file, and why; as CheckpointFailedMsg::reason
+  std::string text;  // the file and the reason; as CheckpointFailedMsg::reason
 };
 
 struct SnapshotMsg {
-  std::int64_t step = 0;  // whole, in memory
+  std::int64_t step = 0;  // complete in memory
 };
 
-// How long a checkpoint, or a snapshot, took.
+// The duration of saving a checkpoint or a snapshot.
 struct SavedMsg {
-  bool durable = false;   // else in memory
+  bool durable = false;   // true: checkpoint; false: snapshot
   std::int64_t time = 0;  // µs, at most kMaxSaveTime
 };
 
@@ -55,15 +55,15 @@ struct PhaseMsg {
 };
 
 struct TellsMsg {
-  bool tells = false;  // it will tell its steps
+  bool tells = false;  // the worker will report its steps
 };
 
-// A rank of the job, of any node, keeps the others waiting; or no longer.
+// A rank of the job, on any node, keeps the others waiting; or no longer does.
 struct StragglerMsg {
   std::int64_t rank = 0;
-  bool ended = false;       // else all that follows is set
-  std::int64_t time = 0;    // µs of each step that it computes on its own
-  std::int64_t others = 0;  // µs that others do; more than 0
+  bool ended = false;       // no longer does; if false, the members below are set
+  std::int64_t time = 0;    // µs of its own computing in each step
+  std::int64_t others = 0;  // µs of the other ranks' computing; more than 0
   std::string host;         // no control characters, at most kMaxHostBytes
 };
 
@@ -77,26 +77,27 @@ struct ErrorMsg {
   std::string text;  // may be empty
 };
 
-struct ByeMsg {};  // about to exit 0
+struct ByeMsg {};  // the worker is about to exit 0
 
-struct SecretMsg {};  // asks for the generation's secret
+struct SecretMsg {};  // the worker asks for the generation's secret
 
 struct StandbyMsg {
-  bool waiting = false;  // as a standby, or after it has left; else: it could be a standby
+  // True: it waits, as a standby or after it has left; false: it could be a standby.
+  bool waiting = false;
 };
 
-struct StaysMsg {};  // it can leave this generation, and wait for the next one
+struct StaysMsg {};  // the worker can leave this generation and wait for the next
 
-// Ranks are compared: from now on a rank that keeps the others waiting is told.
+// Ranks are compared: from now on StragglerMsg reports ranks that keep the others waiting.
 struct ComparesMsg {};
 
-// Of the fork server.
+// From the fork server.
 struct ForkServerMsg {
   std::string unfit;  // why it must not be forked; "": it is ready
 };
 
 struct ForkedMsg {
-  std::int64_t number = 0;  // of the FORK that it was made for; it waits
+  std::int64_t number = 0;  // number of the FORK message; the forked process waits
 };
 
 using ControlMessage =
@@ -105,9 +106,9 @@ using ControlMessage =
                  ByeMsg, SecretMsg, StandbyMsg, StaysMsg, StoreElsewhereMsg, ForkServerMsg,
                  ForkedMsg>;
 
-// The messages of one packet, in order. A key that this version does not know is skipped, so that a
-// newer worker library can talk to an older agent. InvalidArgument when the packet has a line
-// without KEY=, or a value that its key does not allow; nothing of such a packet is to be used.
+// The messages of one packet, in order. Unknown keys are skipped, so that a newer worker library
+// can talk to an older agent. InvalidArgument: the packet has a line without KEY=, or a value that
+// its key does not allow; then ignore the whole packet.
 absl::StatusOr<std::vector<ControlMessage>> ParseControl(std::string_view packet);
 
 }  // namespace ddprun

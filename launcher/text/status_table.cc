@@ -173,7 +173,7 @@ void AddJob(const Json& job, bool all_nodes, std::string* out) {
   if (!over || all_nodes) AddNodeTable(job.at("nodes"), all_nodes, out);
 }
 
-// Of one of several; an earlier version does not tell it.
+// Adds the leadership of one of several rendezvous; earlier versions do not send it.
 void AddLeadership(const Json& json, std::string* out) {
   const auto found = json.find("leadership");
   if (found == json.end() || found->is_null()) return;
@@ -187,8 +187,8 @@ void AddLeadership(const Json& json, std::string* out) {
                     "their leases\n");
   } else {
     absl::StrAppend(out, "it leads at ", Text(leadership.at("leader")), ", term ",
-                    Text(leadership.at("term")), "; without etcd it goes on for ", Age(valid_ms),
-                    "\n");
+                    Text(leadership.at("term")), "; without etcd it leads for another ",
+                    Age(valid_ms), "\n");
   }
 }
 

@@ -1,7 +1,7 @@
-// Arrivals: which ranks have come to the store. It reads the keys that libtorch and the ddp library
-// set while they make a process group. Pure.
+// Arrivals: which ranks have connected to the store. It reads the keys that libtorch and the ddp
+// library set while they make a process group. Pure.
 //
-//     init/              each client of torch's TCPStore adds 1 to it, whatever the backend
+//     init/              each client of torch's TCPStore adds 1 to it, with any backend
 //     .../rank_<rank>    Gloo, which knows the rank
 //     .../joined/<rank>  the ddp library
 #ifndef DDPRUN_LAUNCHER_TORCH_STORE_ARRIVALS_H_
@@ -24,7 +24,7 @@ class Arrivals {
 
   // How many of `world_size` ranks have come.
   int count(int world_size) const;
-  // The lowest missing ranks, at most `most`; nullopt: no key has told a rank.
+  // The lowest missing ranks, at most `most`; nullopt: no key with a rank was set.
   std::optional<std::vector<int>> Missing(int world_size, std::size_t most) const;
 
  private:

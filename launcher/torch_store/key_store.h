@@ -1,8 +1,8 @@
 // KeyStore: the keys of one generation, and the clients that wait for them.
 //
 // Pure: a client's request goes in, replies come out, also to other clients. Requests take effect
-// in the order of the calls. The semantics are those of libtorch's own store;
-// docs/internals/store.md lists the differences.
+// in the order of the calls. The semantics are libtorch's; docs/internals/store.md lists the
+// differences.
 #ifndef DDPRUN_LAUNCHER_TORCH_STORE_KEY_STORE_H_
 #define DDPRUN_LAUNCHER_TORCH_STORE_KEY_STORE_H_
 

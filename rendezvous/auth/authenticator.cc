@@ -23,7 +23,7 @@ Exchange ExchangeOf(const v1::AuthProof& proof) {
           proof.server_certificate()};
 }
 
-// What must be the same in the handshake and in the call.
+// The values that must be the same in the handshake and in the call.
 std::string Binding(Exchange exchange, std::string_view peer) {
   exchange.server_nonce = {};
   exchange.certificates = {};
@@ -94,7 +94,7 @@ absl::StatusOr<std::string> Authenticator::ProofOf(const v1::HandshakeRequest& r
     }
     return options_.munge->Encode(Sha256(transcript), caller);
   }
-  // Which names there are is nobody's business: an unknown one looks as a wrong token does.
+  // An unknown name looks like a wrong token, so that callers cannot find out which names exist.
   const Token* const known = Find(request.name());
   return HmacSha256(known == nullptr ? nobodys_secret_ : known->secret, transcript);
 }
@@ -115,7 +115,7 @@ Authenticator::Refusal Authenticator::Check(const Call& call, Principal* princip
       principal->clear();
       return {};
     }
-    // gRPC has verified it; a name is needed to tell whose jobs are whose.
+    // gRPC has verified the certificate. The common name says to whom jobs belong.
     if (call.common_name.empty()) {
       return {refusal::kNoProof,
               absl::UnauthenticatedError("the certificate has no common name (CN)")};
@@ -185,10 +185,10 @@ Authenticator::Refusal Authenticator::CheckProof(const v1::AuthProof& proof, con
   if (!IsOurs(proof.server_certificate())) {
     return {refusal::kRelayed,
             absl::UnauthenticatedError(
-                "the proof was made for a connection to somebody with another certificate, who "
-                "passes your messages on")};
+                "the proof was made for another server's certificate: somebody in between relays "
+                "the messages")};
   }
-  // Last: only who knows the secret may make us remember something.
+  // Last, so that only callers who know the secret use memory of this server.
   if (absl::Status status = challenges_.Use(proof.server_nonce(), now); !status.ok()) {
     return stale(std::move(status));
   }

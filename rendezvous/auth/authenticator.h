@@ -1,4 +1,4 @@
-// The server's side of Handshake and of every call: who is it?
+// The server's side of authentication, in Handshake and in every call: it finds out who calls.
 //
 // Thread-safe. With MUNGE, Answer and Check ask munged, which takes about a millisecond.
 #ifndef DDPRUN_RENDEZVOUS_AUTH_AUTHENTICATOR_H_
@@ -31,23 +31,23 @@ class Authenticator {
  public:
   struct Options {
     std::vector<Token> tokens;
-    std::shared_ptr<const Munge> munge;  // null: not taken
-    // Every connection has shown a certificate: with neither tokens nor MUNGE it says who calls.
+    std::shared_ptr<const Munge> munge;  // null: MUNGE is not accepted
+    // Every connection has a verified client certificate. Without tokens and MUNGE, its common name
+    // says who calls.
     bool certificates = false;
-    // With which certificates this server speaks TLS; null: it does not.
+    // The certificates of this server; null: it does not use TLS.
     std::shared_ptr<const TlsIdentity> identity{};
-    uid_t own_uid = 0;  // with MUNGE: who may call besides root; 0: everybody
+    uid_t own_uid = 0;  // with MUNGE: only this user and root may call; 0: everybody may
     std::function<Challenges::TimePoint()> clock = &std::chrono::steady_clock::now;
   };
 
-  // What a call brings along.
   struct Call {
     std::string_view method;                // "Session"
     std::string_view peer;                  // "ipv4:10.0.0.7:41822"
-    std::optional<std::string_view> proof;  // its metadata kProofMetadata
-    std::string_view common_name;           // of its certificate, which was verified; or empty
+    std::optional<std::string_view> proof;  // the call's metadata kProofMetadata
+    std::string_view common_name;           // of the verified client certificate; or empty
   };
-  // Why it is refused, with the name under which that is counted (refusal_counters.h).
+  // Why a call is refused, and the counter that counts it (refusal_counters.h).
   struct Refusal {
     const char* counter = nullptr;  // nullptr: not refused
     absl::Status status;            // Unauthenticated, PermissionDenied, Unavailable, ...
@@ -55,19 +55,19 @@ class Authenticator {
 
   explicit Authenticator(Options options);
 
-  // Whether Answer and Check may have to wait for somebody: munged.
+  // Whether Answer and Check may block, for munged.
   bool may_wait() const { return options_.munge != nullptr; }
 
-  // Whether what it needs besides files is there: with MUNGE, munged. Does not wait.
+  // With MUNGE: whether munged can be reached. Does not block.
   absl::Status CheckHost() const;
 
-  // Handshake. Errors as the proto has them.
+  // Answers a Handshake. Errors as in proto/ddprun/v1/rendezvous.proto.
   absl::StatusOr<v1::HandshakeReply> Answer(const v1::HandshakeRequest& request,
                                             std::string_view peer) const;
 
-  // Who makes the call: `principal` is set unless it is refused. A proof is good once.
+  // Sets `principal` to the caller, unless the call is refused. Each proof is accepted once.
   Refusal Check(const Call& call, Principal* principal);
-  // The same of gRPC's context.
+  // The same, with the Call read from gRPC's context.
   Refusal Check(const grpc::ServerContextBase& context, std::string_view method,
                 Principal* principal);
 
@@ -84,7 +84,7 @@ class Authenticator {
                      Principal* principal) const;
 
   const Options options_;
-  const std::string nobodys_secret_;  // stands in for a token that we do not have
+  const std::string nobodys_secret_;  // used in place of an unknown token
   Challenges challenges_;
 };
 

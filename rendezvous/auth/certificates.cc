@@ -29,7 +29,7 @@ namespace ddprun::auth {
 namespace {
 
 constexpr long kDay = 24 * 3600;
-constexpr long kClockSkew = 3600;  // nodes whose clock is behind take a new certificate too
+constexpr long kClockSkew = 3600;  // so that nodes whose clocks are behind accept a new certificate
 constexpr std::chrono::seconds kAuthorityLifetime = std::chrono::hours(24 * 3650);
 constexpr mode_t kPublic = 0644;
 constexpr mode_t kPrivate = 0600;
@@ -103,7 +103,7 @@ void Sign(Identity& identity, const Identity& authority) {
 }
 
 Identity NewAuthority(const std::string& name, std::chrono::seconds lifetime) {
-  // The name differs from one authority to the next, for people who mix them up.
+  // Each authority has a name of its own, so that people can tell authorities apart.
   std::string unit;
   for (const unsigned char byte : RandomBytes(4))
     absl::StrAppend(&unit, absl::Hex(byte, absl::kZeroPad2));
@@ -116,7 +116,7 @@ Identity NewAuthority(const std::string& name, std::chrono::seconds lifetime) {
   return authority;
 }
 
-// These and those of this host, as the extension has them.
+// `names` and the names of the local host, in the syntax of the extension subjectAltName.
 std::string AlternativeNames(std::vector<std::string> names) {
   for (const char* local : {"localhost", "127.0.0.1", "::1"}) {
     if (std::find(names.begin(), names.end(), local) == names.end()) names.emplace_back(local);
@@ -164,7 +164,7 @@ void AddFiles(const std::string& base, const Identity& identity, std::vector<Fil
   files->push_back({base + ".key", PemOf(identity.key.get()), kPrivate});
 }
 
-// The authority that the folder has. Its files are those of NewAuthority, or a user's own.
+// Reads the authority in the folder. NewAuthority or a user has made its files.
 absl::StatusOr<Identity> ReadAuthority(const std::string& base) {
   const auto pem =
       LoadTlsFiles({"", base + ".crt", base + ".key"}, std::chrono::system_clock::now());

@@ -8,7 +8,7 @@
 namespace ddprun::auth {
 namespace {
 
-// Of a nonce: nanoseconds of the steady clock, random bytes, the MAC of both and the binding.
+// A nonce is: nanoseconds of the steady clock, random bytes, the MAC of both and the binding.
 constexpr std::size_t kTimeBytes = 8;
 constexpr std::size_t kRandomBytes = 16;
 constexpr std::size_t kHeadBytes = kTimeBytes + kRandomBytes;
@@ -61,7 +61,7 @@ absl::Status Challenges::Use(std::string_view nonce, TimePoint now) {
 }
 
 std::string Challenges::Mac(std::string_view head, std::string_view binding) const {
-  std::string data(head);  // of fixed length, so that nothing can move between the two
+  std::string data(head);  // has a fixed length, so the border between the two is unambiguous
   data.append(binding);
   return HmacSha256(key_, data);
 }

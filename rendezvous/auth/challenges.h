@@ -1,9 +1,9 @@
-// The nonces that a server gives out: each good for one call, for a short time, on the connection
-// that asked for it.
+// The nonces of a server. Each is good for one call, for a short time, on the connection that asked
+// for it.
 //
-// They cost nothing until they are used: a nonce carries its time and a MAC under a key that only
-// this object knows, and only those that came back with a valid proof are remembered, until they
-// would have expired. So whoever does not know the secret can fill nothing.
+// An unused nonce takes no memory: it contains its time and a MAC under a key that only this object
+// knows. Only nonces that came back with a valid proof are stored, until they would have expired.
+// So a caller who does not know the secret cannot fill the memory.
 //
 // Thread-safe. Time comes in as an argument.
 #ifndef DDPRUN_RENDEZVOUS_AUTH_CHALLENGES_H_
@@ -27,18 +27,18 @@ class Challenges {
   using TimePoint = std::chrono::steady_clock::time_point;
   static constexpr std::chrono::seconds kLifetime{10};
 
-  // At most `max_used` can be used within kLifetime.
+  // At most `max_used` nonces can be used within kLifetime.
   explicit Challenges(std::size_t max_used = std::size_t{1} << 18);
 
-  // A nonce for who asked: `binding` holds what must be the same when it comes back.
+  // A nonce for a caller. `binding`: the values that must be the same when the nonce comes back.
   std::string Issue(std::string_view binding, TimePoint now) const;
 
-  // Whether Issue gave `nonce` for `binding`, less than kLifetime ago. Does not use it up. Error:
-  // Unauthenticated, for people.
+  // Whether Issue gave `nonce` for `binding` less than kLifetime ago. Does not use it up. Error:
+  // Unauthenticated, with a text for people.
   absl::Status Check(std::string_view nonce, std::string_view binding, TimePoint now) const;
 
-  // Uses up a nonce that Check accepts. Errors: Unauthenticated when it was used before,
-  // ResourceExhausted when too many are.
+  // Uses up a nonce that Check accepts. Errors: Unauthenticated if it was used before,
+  // ResourceExhausted if too many were used.
   absl::Status Use(std::string_view nonce, TimePoint now);
 
  private:
@@ -48,8 +48,9 @@ class Challenges {
   const std::size_t max_used_;
 
   std::mutex mutex_;
-  std::unordered_set<std::string> used_;                  // guarded by mutex_
-  std::deque<std::pair<TimePoint, std::string>> forget_;  // of used_, when; guarded by mutex_
+  std::unordered_set<std::string> used_;  // guarded by mutex_
+  // When to erase which of used_; guarded by mutex_.
+  std::deque<std::pair<TimePoint, std::string>> forget_;
 };
 
 }  // namespace ddprun::auth

@@ -22,7 +22,7 @@ absl::Status CheckClientOptions(const CredentialOptions& options) {
   }
   if (options.tls() && options.tls_ca.empty()) {
     return absl::InvalidArgumentError(
-        "--tls-cert and --tls-key also need --tls-ca, which says whose certificates to trust");
+        "--tls-cert and --tls-key also need --tls-ca, the authority to trust");
   }
   if (options.tls_cert.empty() != options.tls_key.empty()) {
     return absl::InvalidArgumentError("--tls-cert and --tls-key belong together");
@@ -71,7 +71,7 @@ std::shared_ptr<const ClientCredentials> ClientCredentials::OfTokenFile(std::str
   return credentials;
 }
 
-// nullopt: there is no file, or it is not for this user alone.
+// nullopt: the file is missing, or others than this user can read it.
 std::optional<Token> ClientCredentials::TokenInFile() const {
   auto tokens = LoadTokens(token_path_);
   if (!tokens.ok()) return std::nullopt;
@@ -87,7 +87,7 @@ bool ClientCredentials::Outdated() const {
 std::string ClientCredentials::WhyUnknown() const {
   if (token_path_.empty()) {
     const std::string name = token_->name == "token" ? "" : absl::StrCat(" named ", token_->name);
-    return absl::StrCat("it does not know our token", name,
+    return absl::StrCat("it does not know this token", name,
                         ": is the token file the same on both sides?");
   }
   if (found_) {
@@ -115,7 +115,7 @@ ClientCredentials::Transport ClientCredentials::NewTransport() const {
 }
 
 bool ClientCredentials::OnUnheard(Transport::Tls tls, bool closed) const {
-  // Where other hosts can reach it, what we have to show never travels without TLS.
+  // If other hosts can reach the rendezvous, credentials never travel without TLS.
   if (identity_ != nullptr || (reachable_ && handshakes())) return false;
   if (tls == Transport::Tls::kNone ? !closed : closed) return false;
   heard_of_tls_ = tls == Transport::Tls::kNone;
@@ -153,8 +153,8 @@ absl::StatusOr<std::optional<uid_t>> ClientCredentials::CheckServer(
     return absl::PermissionDeniedError("its MUNGE credential was made for something else");
   }
   if (decoded->uid != geteuid() && decoded->uid != 0) {
-    return absl::PermissionDeniedError(absl::StrCat(
-        "it runs as user ", decoded->uid, ", expected root or our own user, ", geteuid()));
+    return absl::PermissionDeniedError(absl::StrCat("it runs as user ", decoded->uid,
+                                                    ", expected root or this user, ", geteuid()));
   }
   return decoded->uid;
 }
@@ -183,8 +183,8 @@ absl::StatusOr<std::string> ClientCredentials::Prove(const v1::HandshakeRequest&
                           : std::find(shown.begin(), shown.end(), certificate) != shown.end();
   if (!saw_it) {
     return absl::PermissionDeniedError(
-        "it is genuine, but not who has shown the certificate of this connection: somebody in "
-        "between passes our messages on");
+        "the certificate of this connection is another server's: somebody in between relays the "
+        "messages");
   }
   exchange.certificates = certificate;
   v1::AuthProof proof;

@@ -1,4 +1,4 @@
-// Which credentials a process is started with: paths and names, nothing secret.
+// The credentials that a process is started with: paths and names, no secrets.
 #ifndef DDPRUN_RENDEZVOUS_AUTH_CREDENTIAL_OPTIONS_H_
 #define DDPRUN_RENDEZVOUS_AUTH_CREDENTIAL_OPTIONS_H_
 
@@ -10,15 +10,16 @@ namespace ddprun::auth {
 
 struct CredentialOptions {
   std::string token_file;  // empty: no token
-  // PEM files; all empty: no TLS. A client needs `tls_ca`, and the other two where the server asks
-  // for certificates. A server needs `tls_cert` and `tls_key`, and asks for them with `tls_ca`.
+  // PEM files; all empty: no TLS. A client needs `tls_ca`, and the other two if the server asks for
+  // certificates. A server needs `tls_cert` and `tls_key`; with `tls_ca` it asks clients for
+  // certificates.
   std::string tls_ca;
   std::string tls_cert;
   std::string tls_key;
   bool munge = false;
-  std::string munge_socket;  // of munged; empty: where the library looks for it
+  std::string munge_socket;  // munged's socket; empty: libmunge's default
   // Other hosts can reach the rendezvous: its address is neither loopback nor a Unix socket. Then
-  // tokens and MUNGE travel over TLS, also without any files of it.
+  // tokens and MUNGE credentials travel over TLS, even without TLS files.
   bool reachable = false;
 
   TlsPaths tls_paths() const { return {tls_ca, tls_cert, tls_key}; }

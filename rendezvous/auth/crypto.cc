@@ -20,8 +20,8 @@ unsigned char* Bytes(std::string& text) { return reinterpret_cast<unsigned char*
 
 }  // namespace
 
-// From the kernel, not from OpenSSL: a job on one host needs nothing else of OpenSSL, whose
-// initialization takes milliseconds at each start.
+// From the kernel, not from OpenSSL. A job on one host needs nothing else of OpenSSL, and its
+// initialization takes milliseconds.
 std::string RandomBytes(std::size_t count) {
   constexpr std::size_t kMostAtOnce = 256;  // of getentropy(3)
   std::string bytes(count, '\0');

@@ -1,6 +1,7 @@
-// The few primitives that authentication is made of, by OpenSSL. Thread-safe: no state.
+// The cryptographic primitives of authentication, by OpenSSL. Thread-safe: no state.
 //
-// They abort when OpenSSL itself fails (no random numbers, no memory): going on would be unsafe.
+// They abort the process if OpenSSL or the kernel fails (no random numbers, no memory): continuing
+// would be unsafe.
 #ifndef DDPRUN_RENDEZVOUS_AUTH_CRYPTO_H_
 #define DDPRUN_RENDEZVOUS_AUTH_CRYPTO_H_
 
@@ -15,7 +16,7 @@ inline constexpr std::size_t kSha256Bytes = 32;
 std::string Sha256(std::string_view data);
 std::string HmacSha256(std::string_view key, std::string_view data);  // 32 bytes
 
-// In a time that depends on the lengths only.
+// The time taken depends only on the lengths.
 bool EqualInConstantTime(std::string_view a, std::string_view b);
 
 }  // namespace ddprun::auth

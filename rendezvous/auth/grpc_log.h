@@ -1,5 +1,4 @@
-// What gRPC has to say of itself: by default it prints errors to stderr, one for each hostile
-// client.
+// gRPC's own log. By default gRPC prints errors to stderr, one for each hostile client.
 //
 // Process-wide; any thread.
 #ifndef DDPRUN_RENDEZVOUS_AUTH_GRPC_LOG_H_
@@ -10,12 +9,11 @@
 
 namespace ddprun::auth {
 
-// Keeps gRPC from printing, unless the environment asks for it by GRPC_VERBOSITY or GRPC_TRACE.
-// Idempotent.
+// Stops gRPC's printing, unless the environment sets GRPC_VERBOSITY or GRPC_TRACE. Idempotent.
 void QuietGrpc();
 
-// The same, and calls `listener`, instead of the one before, with the reason of each TLS handshake
-// that failed. It must not block, nor call this file.
+// The same, and calls `listener` with the reason of each failed TLS handshake. Replaces the
+// previous listener. `listener` must not block, nor call the functions of this file.
 void OnTlsHandshakeFailed(std::function<void(const std::string& reason)> listener);
 
 }  // namespace ddprun::auth

@@ -18,7 +18,7 @@
 
 namespace ddprun::auth {
 
-// The functions of libmunge that we use. Never unloaded.
+// The functions of libmunge that are used. The library is never unloaded.
 struct Munge::Library {
   decltype(&munge_encode) encode = nullptr;
   decltype(&munge_decode) decode = nullptr;
@@ -41,7 +41,7 @@ struct FreeMemory {
   void operator()(void* memory) const { std::free(memory); }
 };
 
-// One for each call: libmunge's contexts are not for several threads.
+// One context for each call: libmunge's contexts are not thread-safe.
 template <class Library>
 class Context {
  public:
@@ -59,7 +59,7 @@ class Context {
   const munge_ctx_t context_;
 };
 
-// That munged looked at the credential and does not take it; else it could not say.
+// True: munged examined the credential and rejects it. False: munged could not examine it.
 bool IsVerdict(munge_err_t error) {
   switch (error) {
     case EMUNGE_BAD_CRED:
@@ -108,7 +108,7 @@ absl::StatusOr<std::shared_ptr<const Munge>> Munge::Load(const std::string& sock
 absl::StatusOr<std::string> Munge::Encode(const std::string& payload, uid_t reader) const {
   if (const absl::Status reached = StillAway(); !reached.ok()) return reached;
   const Context context(*library_, socket_);
-  // Without it the credential would be good for everybody who gets hold of it.
+  // Without the restriction, anybody who obtains the credential could decode it.
   if (const munge_err_t error =
           library_->set(context.get(), MUNGE_OPT_UID_RESTRICTION, static_cast<int>(reader));
       error != EMUNGE_SUCCESS) {
@@ -144,7 +144,7 @@ absl::StatusOr<Munge::Decoded> Munge::Decode(const std::string& credential) cons
 
 std::string Munge::SocketPath() const {
   const Context context(*library_, socket_);
-  const char* path = nullptr;  // the context's
+  const char* path = nullptr;  // owned by the context
   library_->get(context.get(), MUNGE_OPT_SOCKET, &path);
   return path == nullptr ? "" : path;
 }
@@ -158,7 +158,7 @@ absl::Status Munge::Reach() const {
   const bool reached =
       connect(fd.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) == 0;
   const int error = reached ? 0 : errno;
-  // A munged that has too much to do is not away.
+  // EAGAIN: munged is busy, not away.
   away_ = error != 0 && error != EAGAIN && error != EINTR;
   if (!away_) return absl::OkStatus();
   char host[256] = "this host";

@@ -1,8 +1,8 @@
-// MUNGE: credentials by which munged of one host tells that of another who made them. libmunge is
-// loaded by Load, so that a host that does not use it needs none.
+// MUNGE: credentials that tell the munged of another host who made them. Load loads libmunge at run
+// time, so that hosts without MUNGE do not need it.
 //
-// Thread-safe. Encode and Decode talk to munged: they block for about a millisecond, and for some
-// seconds when it hangs.
+// Thread-safe. Encode and Decode ask munged. They block for about a millisecond, and for some
+// seconds if munged hangs.
 #ifndef DDPRUN_RENDEZVOUS_AUTH_MUNGE_H_
 #define DDPRUN_RENDEZVOUS_AUTH_MUNGE_H_
 
@@ -21,31 +21,32 @@ class Munge {
  public:
   struct Decoded {
     std::string payload;
-    uid_t uid = 0;  // who made it
+    uid_t uid = 0;  // the user who made the credential
   };
 
-  // `socket`: of munged; empty: libmunge's own choice. FailedPrecondition without libmunge.so.2.
+  // `socket`: munged's; empty: libmunge's default. Error: FailedPrecondition without libmunge.so.2.
   static absl::StatusOr<std::shared_ptr<const Munge>> Load(const std::string& socket);
   ~Munge();
   Munge(const Munge&) = delete;
   Munge& operator=(const Munge&) = delete;
 
-  // Whether somebody listens on munged's socket. Does not wait. Error: FailedPrecondition.
+  // Whether a process listens on munged's socket. Does not block. Error: FailedPrecondition.
   absl::Status Reach() const;
 
-  // A credential that nobody but the user `reader` can decode. Errors name this host:
-  // FailedPrecondition when nobody listens on munged's socket, or we may not use it, which waiting
-  // does not change; else Unavailable, with munge's reason.
+  // A credential that only the user `reader` can decode. Errors name this host. FailedPrecondition:
+  // nobody listens on munged's socket, or this process may not use it; waiting does not help.
+  // Unavailable: any other failure, with munge's reason.
   absl::StatusOr<std::string> Encode(const std::string& payload, uid_t reader) const;
-  // Unauthenticated for a credential that is not genuine, is for another user, has expired or was
-  // decoded before; FailedPrecondition and Unavailable as of Encode.
+  // Errors: Unauthenticated if the credential is forged, is for another user, has expired or was
+  // decoded before; FailedPrecondition and Unavailable as for Encode.
   absl::StatusOr<Decoded> Decode(const std::string& credential) const;
 
  private:
   struct Library;
-  // Where munged was away the last time: whether it still is. libmunge would try for a second.
+  // If munged was away at the last call: whether it still is. Saves the second for which libmunge
+  // would retry.
   absl::Status StillAway() const { return away_ ? Reach() : absl::OkStatus(); }
-  // Why munged has not answered: `why`, unless it cannot be reached at all.
+  // The error if munged did not answer: `why`, or that munged cannot be reached.
   absl::Status Unanswered(const std::string& why) const;
   std::string SocketPath() const;
   Munge(std::unique_ptr<const Library> library, std::string socket);

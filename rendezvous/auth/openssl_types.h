@@ -1,4 +1,4 @@
-// Owners of OpenSSL's objects, and its last error as text. Internal to this folder.
+// Smart pointers for OpenSSL's objects, and OpenSSL's last error as text. Internal to this folder.
 #ifndef DDPRUN_RENDEZVOUS_AUTH_OPENSSL_TYPES_H_
 #define DDPRUN_RENDEZVOUS_AUTH_OPENSSL_TYPES_H_
 
@@ -24,7 +24,7 @@ using BioPtr = std::unique_ptr<BIO, Free<BIO_free_all>>;
 using KeyPtr = std::unique_ptr<EVP_PKEY, Free<EVP_PKEY_free>>;
 using CertificatePtr = std::unique_ptr<X509, Free<X509_free>>;
 
-// And forgets it, and those before it.
+// The last error. Clears OpenSSL's error queue.
 inline std::string TakeOpensslError() {
   const unsigned long code = ERR_peek_last_error();
   ERR_clear_error();

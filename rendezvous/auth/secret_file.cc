@@ -21,13 +21,13 @@ namespace {
 
 constexpr off_t kMaxBytes = 1 << 20;
 
-// Whether it is one of the credentials that systemd has put into a folder for this service alone
-// (LoadCredential=). Their group may read them, but it cannot get into the folder.
+// Whether systemd put the file into a folder for this service alone (LoadCredential=). The file's
+// group may read it, but has no access to the folder.
 bool IsServiceCredential(const std::string& path) {
   const char* const folder = std::getenv("CREDENTIALS_DIRECTORY");
   if (folder == nullptr || folder[0] != '/') return false;
   struct stat info {};
-  // A folder that others can use protects nothing, whoever has set the variable.
+  // A folder open to others protects nothing, no matter who set the variable.
   if (lstat(folder, &info) != 0 || !S_ISDIR(info.st_mode) || (info.st_mode & 027) != 0) {
     return false;
   }
@@ -37,8 +37,8 @@ bool IsServiceCredential(const std::string& path) {
   return !error && parent == std::filesystem::canonical(folder, error) && !error;
 }
 
-// Whether it is in a volume of secrets that kubelet made for this pod: in memory, root's, and for
-// the pod's fsGroup to read. Nobody but the pod has the volume.
+// Whether the file is in a volume of secrets that kubelet made for this pod: in memory, owned by
+// root, readable by the pod's fsGroup. Only the pod has the volume.
 bool IsPodSecret(int file, const struct stat& info) {
   const char* const in_pod = std::getenv("KUBERNETES_SERVICE_HOST");
   struct statfs system {};
@@ -50,7 +50,7 @@ bool IsPodSecret(int file, const struct stat& info) {
 
 absl::StatusOr<std::string> ReadCredentialFile(const std::string& what, const std::string& path,
                                                Readers readers) {
-  // Without waiting for the other end of a FIFO.
+  // O_NONBLOCK: opening a FIFO would wait for its other end.
   const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   const auto failed = [&] { return absl::ErrnoToStatus(errno, absl::StrCat(what, " ", path)); };
   struct stat info {};
@@ -67,7 +67,7 @@ absl::StatusOr<std::string> ReadCredentialFile(const std::string& what, const st
                                      info.st_mode & 07777, path));
     }
     if (info.st_uid != geteuid() && info.st_uid != 0) {
-      return refused(absl::StrCat("it belongs to user ", info.st_uid, ", who knows what is in it"));
+      return refused(absl::StrCat("it belongs to user ", info.st_uid, ", who can read it"));
     }
   }
   if (info.st_size > kMaxBytes) return refused("it is larger than 1 MiB");

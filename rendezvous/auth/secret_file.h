@@ -1,5 +1,5 @@
-// Files with credentials. Any thread; may block on the disk. Errors name the path and what to do,
-// never what is in the file.
+// Reads files with credentials. Any thread; may block on the disk. Errors name the path and the
+// remedy, never the content.
 #ifndef DDPRUN_RENDEZVOUS_AUTH_SECRET_FILE_H_
 #define DDPRUN_RENDEZVOUS_AUTH_SECRET_FILE_H_
 
@@ -10,15 +10,15 @@
 namespace ddprun::auth {
 
 enum class Readers {
-  // A secret: refused when its group or others can read or write it, or a stranger owns it. Its
-  // group may read it where systemd has put it, in $CREDENTIALS_DIRECTORY (LoadCredential=), and
-  // where kubelet has, in a pod's volume of secrets.
+  // A secret. Refused if its group or others can read or write it, or if a foreign user owns it.
+  // Exceptions: the group may read a file in systemd's $CREDENTIALS_DIRECTORY (LoadCredential=) and
+  // in a volume of secrets that kubelet made for the pod.
   kOwner,
   kAnybody,
 };
 
-// `what`, such as "token file", begins the error. InvalidArgument for a file that is not regular,
-// is open to others, or is larger than 1 MiB; NotFound and others as the kernel says.
+// `what`, such as "token file", begins the error text. Errors: InvalidArgument for a file that is
+// not regular, is open to others, or is larger than 1 MiB; NotFound and others from the kernel.
 absl::StatusOr<std::string> ReadCredentialFile(const std::string& what, const std::string& path,
                                                Readers readers);
 

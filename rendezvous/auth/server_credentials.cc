@@ -17,7 +17,7 @@
 namespace ddprun::auth {
 namespace {
 
-// The order of the file does not matter.
+// Independent of the order of the tokens in their file.
 std::string SharedKeyOf(const std::vector<Token>& tokens) {
   if (tokens.empty()) return "";
   std::vector<std::string> secrets;

@@ -1,4 +1,4 @@
-// What a rendezvous asks of those who connect, ready to be used.
+// The credentials that a rendezvous asks of its callers, loaded and ready for use.
 #ifndef DDPRUN_RENDEZVOUS_AUTH_SERVER_CREDENTIALS_H_
 #define DDPRUN_RENDEZVOUS_AUTH_SERVER_CREDENTIALS_H_
 
@@ -21,29 +21,30 @@ struct ServerCredentials {
   std::shared_ptr<grpc::ServerCredentials> transport;
   std::shared_ptr<Authenticator> authenticator;
   std::string description;          // "token and TLS", for the log; nothing secret
-  std::string warning;              // what will have to be done soon, or ""
-  std::unique_ptr<TlsWatch> watch;  // of its files of TLS; null: none
-  // For one channel to another rendezvous with the same options. Where no authority is configured,
-  // its certificate may be any. Any thread.
+  std::string warning;              // a task for the user that is due soon, or ""
+  std::unique_ptr<TlsWatch> watch;  // follows the TLS files; null: none
+  // Credentials for one channel to another rendezvous with the same options. If no authority is
+  // configured, the peer may have any certificate. Any thread.
   std::function<std::shared_ptr<grpc::ChannelCredentials>()> to_peers;
-  // The same for every rendezvous with these tokens, and known to who knows all of them; "": there
-  // are none.
+  // Equal on every rendezvous with the same tokens; only somebody who knows all tokens can compute
+  // it. "": no tokens.
   std::string shared_key;
 };
 
-// OK when nobody could join or end a job without showing who it is; else what is missing:
-// InvalidArgument, for people. Looks at no file.
+// OK if nobody could join or end a job without credentials; else InvalidArgument, with what is
+// missing, for people. Reads no file.
 absl::Status CheckServerOptions(const CredentialOptions& options);
 
-// Whether `options` ask every caller who it is.
+// Whether `options` ask every caller for credentials.
 bool AsksWhoCalls(const CredentialOptions& options);
 
-// Reads the files and loads libmunge. Options of all empty give a server that asks nobody. Blocks
-// on the disk. With `log`, which hears of it, files of TLS are read again when they have changed.
+// Reads the files and loads libmunge. Blocks on the disk. With empty options, the server asks
+// nobody for credentials. With `log`, TLS files are read again when they change, and `log` receives
+// the result.
 absl::StatusOr<std::shared_ptr<const ServerCredentials>> LoadServerCredentials(
     const CredentialOptions& options, TlsWatch::Log log = {});
 
-// Those of a server that asks for this token alone, without TLS.
+// Credentials of a server that asks only for this token, without TLS.
 std::shared_ptr<const ServerCredentials> ServerCredentialsOf(Token token);
 
 }  // namespace ddprun::auth

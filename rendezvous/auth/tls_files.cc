@@ -29,7 +29,7 @@ std::string DateOf(const ASN1_TIME* time) {
   return text;
 }
 
-// No terminal is asked for the password of an encrypted key.
+// Keeps OpenSSL from asking the terminal for the password of an encrypted key.
 int NoPassword(char*, int, int, void*) { return 0; }
 
 absl::StatusOr<std::vector<CertificatePtr>> ParseCertificates(const std::string& what,

@@ -1,5 +1,5 @@
-// Certificates and keys as PEM files, checked before anybody connects: what gRPC would say of a bad
-// one comes late and explains little. OpenSSL.
+// Loads and checks certificates and keys in PEM files before the first connection: gRPC reports a
+// bad file late and explains little. Uses OpenSSL.
 #ifndef DDPRUN_RENDEZVOUS_AUTH_TLS_FILES_H_
 #define DDPRUN_RENDEZVOUS_AUTH_TLS_FILES_H_
 
@@ -12,12 +12,12 @@
 
 namespace ddprun::auth {
 
-// Where they are; empty: none.
+// Paths; empty: no such file.
 struct TlsPaths {
   std::string ca;
   std::string cert;
   std::string key;
-  // In errors: what the flags that name them begin with.
+  // Prefix of the flags that set the paths, for error texts.
   std::string flags = "--tls";
 };
 
@@ -25,18 +25,18 @@ struct TlsPem {
   std::string ca;  // empty: none
   std::string cert;
   std::string key;
-  // What will have to be done soon, for a person: a certificate that ends within two weeks. Or "".
+  // A task for a person that is due soon: the certificate ends within two weeks. Or "".
   std::string warning;
   std::string until;  // when `cert` ends, for a person; "" without one
 };
 
-// Reads the files whose paths are not empty. `now` is the wall clock. Errors name the path: a file
-// that cannot be read, that is no PEM, a key that others may read or that belongs to another
-// certificate, a certificate that is not valid at `now` (with the date).
+// Reads the files whose paths are not empty. `now`: the wall clock. Errors name the path: a file
+// cannot be read or is not PEM; others may read the key; the key belongs to another certificate;
+// the certificate is not valid at `now` (with the date).
 absl::StatusOr<TlsPem> LoadTlsFiles(const TlsPaths& paths,
                                     std::chrono::system_clock::time_point now);
 
-// When the certificate in this PEM file ends, as Unix time in seconds; nullopt: it cannot be read.
+// When the certificate in this PEM file expires: Unix time in seconds. nullopt: it cannot be read.
 std::optional<std::int64_t> ExpiryOf(const std::string& path);
 
 }  // namespace ddprun::auth

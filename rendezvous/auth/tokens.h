@@ -1,5 +1,5 @@
 // Token files: one secret a line, as `TOKEN` or `NAME:TOKEN`; empty lines and lines that begin with
-// # are skipped. `openssl rand -hex 32` makes a good one.
+// # are skipped. `openssl rand -hex 32` makes a token.
 #ifndef DDPRUN_RENDEZVOUS_AUTH_TOKENS_H_
 #define DDPRUN_RENDEZVOUS_AUTH_TOKENS_H_
 
@@ -16,10 +16,11 @@ struct Token {
   std::string secret;          // 16–1024 bytes
 };
 
-// At least one, with different names. Errors name `place` (the file) and the line, not the secret.
+// At least one token; all names differ. Errors name `place` (the file) and the line, not the
+// secret.
 absl::StatusOr<std::vector<Token>> ParseTokens(std::string_view text, const std::string& place);
 
-// The same of a file that nobody but its owner may read.
+// The same, from a file that only its owner may read.
 absl::StatusOr<std::vector<Token>> LoadTokens(const std::string& path);
 
 }  // namespace ddprun::auth

@@ -1,5 +1,5 @@
-// What a proof is about: the bytes that a token's HMAC or a MUNGE credential covers, as
-// proto/ddprun/v1/rendezvous.proto defines them. Pure.
+// The transcript: the bytes that a token's HMAC or a MUNGE credential covers, as defined in
+// proto/ddprun/v1/rendezvous.proto. Pure.
 #ifndef DDPRUN_RENDEZVOUS_AUTH_TRANSCRIPT_H_
 #define DDPRUN_RENDEZVOUS_AUTH_TRANSCRIPT_H_
 
@@ -14,11 +14,11 @@ namespace ddprun::auth {
 inline constexpr char kProofMetadata[] = "ddprun-auth-bin";
 inline constexpr std::size_t kNonceBytes = 32;  // the client's
 inline constexpr std::size_t kMaxServerNonceBytes = 64;
-inline constexpr std::size_t kMaxProofBytes = 4096;  // of the metadata, serialized
-inline constexpr std::size_t kMaxNameBytes = 64;     // of a token
+inline constexpr std::size_t kMaxProofBytes = 4096;  // of the serialized metadata
+inline constexpr std::size_t kMaxNameBytes = 64;     // of a token's name
 inline constexpr std::size_t kMaxServerCertificates = 4;
 
-// Which side of a call proves.
+// The side that makes the proof.
 enum class Side { kServer, kClient };
 
 struct Exchange {
@@ -26,12 +26,13 @@ struct Exchange {
   std::string_view name;
   std::string_view client_nonce;
   std::string_view server_nonce;
-  // SHA-256 of the server's certificate that the client has seen; of the server's proof, of all
-  // that it may have seen, one after the other. Empty without TLS.
+  // In the client's proof: SHA-256 of the server's certificate that the client saw. In the server's
+  // proof: those of all certificates that the client may have seen, one after the other. Empty
+  // without TLS.
   std::string_view certificates;
 };
 
-// `method`: "Session", "ReportGone"; of the server's proof always "Handshake".
+// `method`: "Session", "ReportGone"; in the server's proof always "Handshake".
 std::string Transcript(Side side, const Exchange& exchange, std::string_view method);
 
 }  // namespace ddprun::auth

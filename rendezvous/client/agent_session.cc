@@ -16,7 +16,8 @@
 namespace ddprun {
 namespace {
 
-// For addresses that neither take nor refuse a connection; then it is no refusal.
+// Limit for addresses that neither accept nor refuse a connection; after it they do not count as
+// refusing.
 constexpr std::chrono::milliseconds kRefusalCheckLimit{300};
 
 ChannelSource::Connection ConnectionOf(const GrpcRendezvousClient::Options& options) {
@@ -78,8 +79,8 @@ void AgentSession::OnHandshakeDone(const grpc::Status& status,
 
 void AgentSession::StartSession() {
   stub_->async()->Session(&context_, this);
-  // Send and Close start operations from outside of the callbacks: the call must not be over before
-  // OnReadInitialMetadataDone or OnReadDone has said that it ends.
+  // Send and Close start operations outside gRPC's callbacks. The hold keeps the call from ending
+  // before OnReadInitialMetadataDone or OnReadDone has reported its end.
   AddHold();
   wire::HandToGrpc(this);
   StartCall();
@@ -95,7 +96,8 @@ void AgentSession::Send(const Header& header, const AgentMessage& message) {
     writing_.logs.push_back(wire::ToProto(header, message));
     return Continue();
   }
-  // A heartbeat says that the agent lives now: one that has to wait says nothing, but for its news.
+  // A heartbeat says that the agent is alive now. So a heartbeat that would have to wait is
+  // dropped, unless it carries news.
   const auto* const heartbeat = std::get_if<Heartbeat>(&message);
   const bool news = heartbeat != nullptr &&
                     (!heartbeat->states.empty() || heartbeat->failed_checkpoints.count > 0);
@@ -128,7 +130,7 @@ void AgentSession::Leave(std::chrono::milliseconds grace) {
 }
 
 void AgentSession::Cancel() {
-  // Of a call that has not begun: then it is cancelled as soon as it does.
+  // gRPC cancels a call that has not started yet as soon as it starts.
   if (handshake_ != nullptr) handshake_->Cancel();
   context_.TryCancel();
 }
@@ -159,7 +161,7 @@ void AgentSession::Fail(SessionFacts::Failure failure) {
 
 void AgentSession::OnConnectDeadline(std::optional<std::string> reason) {
   const std::lock_guard lock(mutex_);
-  // It may have been at the last moment.
+  // The session may have connected at the last moment.
   if (reason && !facts_.connected && !read_ended_ && !closing_) Fail({*std::move(reason)});
   RemoveCaller();
 }
@@ -173,7 +175,8 @@ void AgentSession::OnReadInitialMetadataDone(bool ok) {
     }
     deadline_.Cancel();
     SendAgainSteadily();
-    handler_(RendezvousClient::Opened{});  // before the first read: nothing is received earlier
+    // Before the first read, so that Opened comes before Received.
+    handler_(RendezvousClient::Opened{});
     const std::lock_guard lock(mutex_);
     StartRead(&incoming_);
     return;
@@ -191,8 +194,9 @@ void AgentSession::OnReadDone(bool ok) {
       handler_(RendezvousClient::Received{std::move(message->header), std::move(message->message)});
     } else {
       const std::lock_guard lock(mutex_);
-      Fail({absl::StrCat("the rendezvous at ", options_.endpoint,
-                         " sent what this version does not accept: ", message.status().message())});
+      Fail({absl::StrCat(
+          "the rendezvous at ", options_.endpoint,
+          " sent a message that this version refuses: ", message.status().message())});
     }
     const std::lock_guard lock(mutex_);
     StartRead(&incoming_);
@@ -207,7 +211,7 @@ void AgentSession::OnWriteDone(bool ok) {
   wire::TakeFromGrpc(this);
   const std::lock_guard lock(mutex_);
   std::exchange(writing_.active, nullptr)->pop_front();
-  if (ok) Continue();  // else the call is over, as the read will say
+  if (ok) Continue();  // not ok: the call is over, and OnReadDone reports it
 }
 
 void AgentSession::OnDone(const grpc::Status& status) {
@@ -228,7 +232,7 @@ void AgentSession::End(const grpc::Status& status) {
     if (!closing_) lost = ExplainLoss(facts_, status);
     if (lost && options_.shared != nullptr) lost->refused = false;
     if (lost && lost->refused && !IsOneAddress(options_.endpoint)) {
-      // gRPC tells of the last address that it tried: the others may have been silent.
+      // gRPC reports only the last address that it tried; other addresses may have been silent.
       refusal_check_ =
           RefusalCheck::Start(options_.endpoint, kRefusalCheckLimit,
                               [handler = handler_, lost = *lost](bool everywhere) mutable {

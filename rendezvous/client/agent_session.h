@@ -1,5 +1,5 @@
-// One Session call of proto/ddprun/v1/rendezvous.proto on the agent, with the handshake before it
-// where the rendezvous asks for one. Internal to this folder.
+// AgentSession: one Session call of proto/ddprun/v1/rendezvous.proto, from the agent's side. A
+// handshake comes first if the rendezvous asks for one. Internal to this folder.
 #ifndef DDPRUN_RENDEZVOUS_CLIENT_AGENT_SESSION_H_
 #define DDPRUN_RENDEZVOUS_CLIENT_AGENT_SESSION_H_
 
@@ -28,14 +28,15 @@
 
 namespace ddprun {
 
-// Owned by its client, and destroyed on the agent's thread: gRPC cannot end its last channel on a
-// thread of its own (it would join itself). So after Open, Close comes before the destructor.
+// Owned by its client, and destroyed on the agent's thread: gRPC cannot destroy its last channel on
+// its own thread, which would join itself. So after Open, call Close before the destructor.
 class AgentSession final : public grpc::ClientBidiReactor<v1::AgentMessage, v1::RendezvousMessage> {
  public:
   AgentSession(GrpcRendezvousClient::Options options, RendezvousClient::Handler handler);
   ~AgentSession() override;
 
-  // From the agent's thread; see RendezvousClient. After Close, gRPC knows nothing of us.
+  // From the agent's thread; see RendezvousClient. After Close, gRPC has no reference to this
+  // object.
   void Open();
   void Send(const Header& header, const AgentMessage& message);
   void Close();
@@ -52,16 +53,16 @@ class AgentSession final : public grpc::ClientBidiReactor<v1::AgentMessage, v1::
                ChannelSource::Connection connection);
 
   static constexpr std::chrono::milliseconds kCloseGrace{1000};
-  // So many messages may wait for the connection or for a rendezvous that does not read.
+  // Bound of the queue, while the session connects or the rendezvous does not read.
   static constexpr std::size_t kMaxQueuedMessages = 1024;
 
   struct Writing {
     std::deque<v1::AgentMessage> queue;
-    // Pieces of log files: each waits until nothing else does, so they delay a heartbeat by one of
-    // them at most. Bounded by the windows of their readings.
+    // Pieces of log files. A piece is sent only while `queue` is empty, so log pieces delay a
+    // heartbeat by one piece at most. Bounded by the windows of the readings.
     std::deque<v1::AgentMessage> logs;
-    bool allowed = false;  // the session's call was started
-    // Whose front one is gRPC's; null: none.
+    bool allowed = false;  // the Session call was started
+    // The queue whose front message gRPC is writing; null: none.
     std::deque<v1::AgentMessage>* active = nullptr;
     bool half_closed = false;
   };
@@ -69,15 +70,16 @@ class AgentSession final : public grpc::ClientBidiReactor<v1::AgentMessage, v1::
   void OnHandshakeDone(const grpc::Status& status, const absl::StatusOr<std::string>& proof);
   void OnConnectDeadline(std::optional<std::string> reason);
   void StartSession();
-  // Waits until gRPC knows nothing of us; at most `grace` for what is queued.
+  // Waits until gRPC has no reference to this object; at most `grace` for queued messages.
   void Leave(std::chrono::milliseconds grace);
-  // The last of the session or, when that was not opened, of the handshake: tells the handler.
+  // `status`: of the session or, if that was not opened, of the handshake. Tells the handler.
   void End(const grpc::Status& status);
-  // Starts what is next: a write, or the end of our half after the last one. With mutex_ held.
+  // Starts the next write or, when closing and after the last write, closes this half of the
+  // stream. With mutex_ held.
   void Continue();
-  // Ends the call with Lost, unless it ended already. With mutex_ held.
+  // Ends the call with Lost, unless it has already failed. With mutex_ held.
   void Fail(SessionFacts::Failure failure);
-  void Cancel();        // what is going on; with mutex_ held
+  void Cancel();        // the handshake and the session; with mutex_ held
   void RemoveCaller();  // with mutex_ held
 
   const GrpcRendezvousClient::Options options_;
@@ -85,9 +87,9 @@ class AgentSession final : public grpc::ClientBidiReactor<v1::AgentMessage, v1::
   const ChannelSource::Connection connection_;
   const std::unique_ptr<v1::Rendezvous::Stub> stub_;
   ConnectDeadline deadline_;
-  const std::unique_ptr<HandshakeCall> handshake_;  // null: nobody asks for one
+  const std::unique_ptr<HandshakeCall> handshake_;  // null: no credentials
   grpc::ClientContext context_;
-  v1::RendezvousMessage incoming_;  // gRPC's while a read is outstanding, else OnReadDone's
+  v1::RendezvousMessage incoming_;  // used by gRPC while a read is outstanding, else by OnReadDone
 
   std::mutex mutex_;
   std::condition_variable callers_changed_;
@@ -95,11 +97,12 @@ class AgentSession final : public grpc::ClientBidiReactor<v1::AgentMessage, v1::
   SessionFacts facts_;
   Writing writing_;
   bool closing_ = false;     // Close was called
-  bool read_ended_ = false;  // the call is ending: nothing more may be started
-  // Looks whether every address refuses us, where gRPC tells of one. Shared with its thread.
+  bool read_ended_ = false;  // the call is ending: no operation may be started
+  // Checks whether every address refuses, because gRPC reports one address only. Shared with its
+  // thread.
   std::shared_ptr<RefusalCheck> refusal_check_;
-  // Who of gRPC's will still call us: the call itself, and the deadline. The last one leaves
-  // nothing behind that touches the session.
+  // Number of pending callbacks from gRPC: the call and the deadline. After the last one, gRPC does
+  // not touch this object.
   int callers_ = 0;
 };
 

@@ -14,24 +14,25 @@ using Transport = auth::ClientCredentials::Transport;
 
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& endpoint,
                                            const auth::ClientCredentials::Transport& transport) {
-  auth::QuietGrpc();  // what fails is told by those who call
+  auth::QuietGrpc();  // callers report failures
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(wire::kMaxMessageBytes);
   arguments.SetMaxSendMessageSize(wire::kMaxMessageBytes);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  // Clusters set http_proxy for the outside world, and gRPC would obey.
+  // Clusters set http_proxy for the outside world; gRPC would use it for the rendezvous, too.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
-  // The rendezvous often starts a moment after its agents. gRPC waits at least 100 ms.
+  // The rendezvous often starts a moment after its agents, so retries come early. gRPC's minimum is
+  // 100 ms.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);  // for one attempt to connect
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);  // limit of one attempt to connect
   arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 1000);
   if (!absl::StartsWith(endpoint, "unix:")) {
-    // Ends a connection whose other side lost its power or its network; that the rendezvous is
-    // silent, the heartbeats tell much earlier. Not short: a rendezvous to which 16,384 agents come
-    // at once answers pings late, and would get all of them again if they gave up.
+    // Ends a connection whose other side lost its power or its network. Heartbeats detect a silent
+    // rendezvous much earlier. The timeout is long: a rendezvous to which 16,384 agents connect at
+    // once answers pings late, and giving up would make all of them connect again.
     arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 1000);
     arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10000);
     arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
@@ -67,8 +68,8 @@ void RenewableChannel::Renew() {
 }
 
 grpc::Status RenewableChannel::Ask(std::chrono::system_clock::time_point deadline) {
-  // A Handshake of no scheme only asks whether somebody is there. It does not wait for a
-  // connection, as those of credentials do.
+  // A Handshake without a scheme only asks whether a rendezvous is there. Unlike a Handshake with
+  // credentials, it does not wait for a connection.
   grpc::ClientContext context;
   context.set_deadline(deadline);
   v1::HandshakeReply reply;
@@ -80,7 +81,7 @@ grpc::Status RenewableChannel::Reach(std::chrono::system_clock::time_point deadl
   if (status.error_code() != grpc::StatusCode::UNAVAILABLE) return status;
   const bool again = TriesAnotherTransport(credentials_.get(), tls_, status) ||
                      absl::StrContains(status.error_message(), auth::kCertificateChanged);
-  Renew();  // files of TLS may have changed, too
+  Renew();  // TLS files may have changed, too
   return again ? Ask(deadline) : status;
 }
 

@@ -1,4 +1,4 @@
-// How this folder connects to a rendezvous. Internal to it.
+// How this folder connects to a rendezvous. Internal to this folder.
 #ifndef DDPRUN_RENDEZVOUS_CLIENT_CHANNEL_H_
 #define DDPRUN_RENDEZVOUS_CLIENT_CHANNEL_H_
 
@@ -13,31 +13,31 @@
 
 namespace ddprun {
 
-// A connection of its own, made with the first call. Proxies of the environment are not honoured.
+// A channel with its own connection, made at the first call. Ignores the environment's proxies.
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& endpoint,
                                            const auth::ClientCredentials::Transport& transport);
 
-// `credentials` may be null: not encrypted.
+// `credentials` may be null: no TLS.
 auth::ClientCredentials::Transport TransportOf(const auth::ClientCredentials* credentials);
 inline std::shared_ptr<grpc::Channel> MakeChannel(
     const std::string& endpoint, const auth::ClientCredentials* credentials = nullptr) {
   return MakeChannel(endpoint, TransportOf(credentials));
 }
 
-// A channel of `transport` got no answer, for the reason in `status`. Whether the next one that
-// these credentials (may be null) make will be another one, and may get one.
+// A channel of `transport` got no answer, for the reason in `status`. True: the next channel of
+// these credentials (may be null) will use another transport, and may get an answer.
 bool TriesAnotherTransport(const auth::ClientCredentials* credentials,
                            auth::ClientCredentials::Transport::Tls transport,
                            const grpc::Status& status);
 
-// A channel that says at once why it does not connect, and can be made anew: with another
-// transport, or to a rendezvous that was started again and has another certificate.
+// A channel that reports a failed connection at once, and can be replaced: by one with another
+// transport, or to a restarted rendezvous with another certificate.
 class RenewableChannel {
  public:
   RenewableChannel(std::string endpoint,
                    std::shared_ptr<const auth::ClientCredentials> credentials);
 
-  // Asks whether somebody is there, where that is not known. UNAVAILABLE or DEADLINE_EXCEEDED if
+  // Asks whether a rendezvous is there, unless that is known. UNAVAILABLE or DEADLINE_EXCEEDED if
   // not.
   grpc::Status Reach(std::chrono::system_clock::time_point deadline);
 

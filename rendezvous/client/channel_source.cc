@@ -24,7 +24,7 @@ ChannelSource::Connection ChannelSource::Get() {
 bool ChannelSource::OnEnd(const Connection& used, const grpc::Status& status, bool answered) {
   if (status.error_code() != grpc::StatusCode::UNAVAILABLE) return false;
   const bool another = !answered && TriesAnotherTransport(credentials_.get(), used.tls, status);
-  // A rendezvous that only refuses the call says so over a connection that lives.
+  // A READY connection lives: the rendezvous refused only the call.
   const bool lives = used.channel->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY;
   const std::lock_guard lock(mutex_);
   if ((another || !lives) && connection_.channel == used.channel) connection_ = {};

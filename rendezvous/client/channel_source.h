@@ -1,6 +1,6 @@
-// ChannelSource: the connection to the rendezvous at one endpoint, for all calls that may share it:
-// Follow, and one session after the other. So a session costs no TLS handshake where another call
-// keeps the connection open. Any thread.
+// ChannelSource: one shared connection to the rendezvous at one endpoint, for Follow and for one
+// session after the other. A session then costs no TLS handshake while another call keeps the
+// connection open. Any thread.
 #ifndef DDPRUN_RENDEZVOUS_CLIENT_CHANNEL_SOURCE_H_
 #define DDPRUN_RENDEZVOUS_CLIENT_CHANNEL_SOURCE_H_
 
@@ -20,29 +20,29 @@ namespace ddprun {
 // Must be destroyed on a thread that is not gRPC's, after the calls that use it.
 class ChannelSource {
  public:
-  // What a call uses from its begin to its end.
+  // A call uses the same Connection from its start to its end.
   struct Connection {
     std::shared_ptr<grpc::Channel> channel;
     auth::ClientCredentials::Transport::Tls tls{};
   };
 
-  // `credentials` may be null: not encrypted.
+  // `credentials` may be null: no TLS.
   ChannelSource(std::string endpoint, std::shared_ptr<const auth::ClientCredentials> credentials);
 
   const std::string& endpoint() const { return endpoint_; }
 
-  // The present one. It connects with its first call.
+  // The current connection. It connects at its first call.
   Connection Get();
-  // A call on `used` has ended with `status`; `answered`: it had got an answer before. Where the
-  // connection is gone, the next Get makes a new one: files of TLS may have changed, and gRPC waits
-  // before it connects a second time. True: that one will try another transport.
+  // A call on `used` has ended with `status`. `answered`: the call had received an answer. If the
+  // connection is gone, the next Get makes a new one, because TLS files may have changed and gRPC
+  // delays reconnecting. True: the new one will use another transport.
   bool OnEnd(const Connection& used, const grpc::Status& status, bool answered);
 
  private:
   const std::string endpoint_;
   const std::shared_ptr<const auth::ClientCredentials> credentials_;
   std::mutex mutex_;
-  Connection connection_;  // guarded by mutex_; without a channel: to be made
+  Connection connection_;  // guarded by mutex_; no channel: not made yet
 };
 
 }  // namespace ddprun

@@ -1,4 +1,4 @@
-// ConnectDeadline: how long a session may take to connect. Internal to this folder.
+// ConnectDeadline: limits the time in which a session connects. Internal to this folder.
 #ifndef DDPRUN_RENDEZVOUS_CLIENT_CONNECT_DEADLINE_H_
 #define DDPRUN_RENDEZVOUS_CLIENT_CONNECT_DEADLINE_H_
 
@@ -12,17 +12,18 @@
 
 namespace ddprun {
 
-// Owned by its session, which destroys it after the end of `done`. Cancel: any thread.
+// Owned by its session, which destroys it after `done` has returned. Cancel: any thread.
 class ConnectDeadline {
  public:
-  // A sentence that says what was waited for; nullopt: it was cancelled before.
+  // `reason`: a sentence that says what did not happen in time; nullopt: cancelled before the
+  // limit.
   using Done = std::function<void(std::optional<std::string> reason)>;
 
   ConnectDeadline(std::string endpoint, Duration limit);
 
   // `done` is called once, on a thread of gRPC.
   void Start(Done done);
-  // The session is connected, or over: there is nothing to say any more. At once.
+  // The session is connected or over. Does not block; `done` is called with nullopt.
   void Cancel() { alarm_.Cancel(); }
 
  private:

@@ -15,9 +15,8 @@ std::string RootOfError(absl::string_view message) {
 std::optional<std::string> TlsTrouble(absl::string_view message) {
   const auto has = [&](absl::string_view words) { return absl::StrContains(message, words); };
   if (SpeaksNoTls(message)) {
-    return "it does not speak TLS: it was started without the credentials that we have, or is of "
-           "an "
-           "earlier version";
+    return "it does not speak TLS: it was started without the credentials of this side, or is "
+           "an older version";
   }
   if (has("Hostname Verification") || has("not in peer certificate") || has("Cannot check peer")) {
     return "its certificate is for another host: name this one in `ddprun certs DIR --host`";

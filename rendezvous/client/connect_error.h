@@ -1,5 +1,5 @@
-// What gRPC's words about a connection mean for a person: it has no codes for it. Internal to this
-// folder. Pure.
+// Translates gRPC's error texts about connections for people: gRPC has no codes for them. Internal
+// to this folder. Pure.
 #ifndef DDPRUN_RENDEZVOUS_CLIENT_CONNECT_ERROR_H_
 #define DDPRUN_RENDEZVOUS_CLIENT_CONNECT_ERROR_H_
 
@@ -14,17 +14,18 @@ namespace ddprun {
 // connect to remote host: Connection refused" as "connection refused".
 std::string RootOfError(absl::string_view message);
 
-// What is wrong with TLS, if anything is.
+// A TLS error in the text, for people; nullopt: none.
 std::optional<std::string> TlsTrouble(absl::string_view message);
 
-// The other side has answered TLS with something else.
+// True: the other side does not use TLS.
 bool SpeaksNoTls(absl::string_view message);
 
-// What the rendezvous itself has said of why it does not serve now, to go after its name: "stands
-// by: the leader is at h2:29400". nullopt: these are gRPC's words.
+// The rendezvous's own reason for not serving now, to be put after its name: "stands by: the leader
+// is at h2:29400". nullopt: the text is gRPC's own.
 std::optional<std::string> SaidByRendezvous(absl::string_view message);
 
-// The other side closed the connection instead of answering, as one that expects TLS does.
+// True: the other side closed the connection instead of answering. A server that expects TLS does
+// so.
 bool IsClosedByPeer(absl::string_view message);
 
 }  // namespace ddprun

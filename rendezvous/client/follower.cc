@@ -30,7 +30,7 @@ Follower::Said FromProto(const v1::Leading& leading) {
     case 3:
       said.role = Follower::Role::kHandsOver;
       break;
-    default:  // also what a later version may say
+    default:  // also a value from a later version
       break;
   }
   said.term = {leading.cluster(), leading.term()};
@@ -98,8 +98,8 @@ class FollowCall final : public Follower, private grpc::ClientReadReactor<v1::Le
   const ChannelSource::Connection connection_;
   const std::unique_ptr<v1::Rendezvous::Stub> stub_;
   const Handler handler_;
-  const v1::FollowRequest request_;  // at each change, without repetition
-  // gRPC's until OnDone.
+  const v1::FollowRequest request_;  // interval_ms is 0: an answer at each change only
+  // Used by gRPC until OnDone.
   grpc::ClientContext context_;
   v1::Leading leading_;
   bool answered_ = false;

@@ -1,6 +1,5 @@
-// Follower: hears from the rendezvous at one endpoint whether it leads, where it is one of several
-// (Follow in proto/ddprun/v1/rendezvous.proto). What it hears is a hint where to look, never a
-// proof.
+// Follower: asks the rendezvous at one endpoint whether it leads, if it is one of several (Follow
+// in proto/ddprun/v1/rendezvous.proto). The answer is a hint where to look, never a proof.
 #ifndef DDPRUN_RENDEZVOUS_CLIENT_FOLLOWER_H_
 #define DDPRUN_RENDEZVOUS_CLIENT_FOLLOWER_H_
 
@@ -21,29 +20,30 @@ class Follower {
   enum class Role {
     kStandsBy,
     kLeads,
-    kCutOff,  // it leads, but has not reached etcd for too long to acknowledge
+    kCutOff,  // leads, but may not acknowledge: it has not reached etcd for too long
     kHandsOver,
   };
   struct Said {
     Role role = Role::kStandsBy;
-    Term term{};           // of the leader that it knows of, perhaps itself; or none
-    std::string leader{};  // where that one is reached, "HOST:PORT"; "": not known
+    Term term{};           // of the leader that it knows, perhaps itself; or none
+    std::string leader{};  // the leader's "HOST:PORT"; "": not known
   };
-  // The call is over, or never began. Comes once, and nothing after it.
+  // The call is over, or could not start. The last event.
   struct Ended {
     std::string reason;  // for people: without the endpoint
-    bool alone = false;  // it is not one of several: no such call is known there
-    bool again = false;  // the next call will connect another way, and may get an answer
+    bool alone = false;  // the rendezvous is not one of several: it does not know this call
+    bool again = false;  // the next call will use another transport, and may get an answer
   };
   using Event = std::variant<Said, Ended>;
-  // Called on a thread of gRPC, one call at a time. Must only enqueue.
+  // Called on gRPC's threads, one call at a time. Must only enqueue.
   using Handler = std::function<void(Event)>;
 
-  // Ends the call, and waits until the handler is not called any more: never for the network.
+  // Ends the call, and waits until the handler will not be called again. Never waits for the
+  // network.
   virtual ~Follower() = default;
 };
 
-// Begins at once. Anybody may follow: no Handshake is made.
+// Starts at once, without a Handshake: Follow needs no credentials.
 std::unique_ptr<Follower> Follow(std::shared_ptr<ChannelSource> source, Follower::Handler handler);
 
 }  // namespace ddprun

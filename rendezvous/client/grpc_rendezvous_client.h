@@ -15,20 +15,19 @@ class ClientCredentials;
 }
 class ChannelSource;
 
-// One attempt to connect: the first failure is the end. Every client has a connection of its own,
-// unless it is given one to share.
-// Environment variables that redirect gRPC to a proxy are not honoured: agents talk to the
-// rendezvous inside a cluster.
+// One attempt to connect, without retries. Each client has its own connection, unless
+// Options::shared is set. Ignores the environment's proxies: the rendezvous is inside the cluster.
 class GrpcRendezvousClient final : public RendezvousClient {
  public:
   struct Options {
     std::string endpoint;  // "HOST:PORT", "[IPV6]:PORT" or "unix:/path"
-    // For connecting; then Lost says why there is no connection.
+    // Limit for connecting. After it Lost says why there is no connection.
     Duration connect_timeout = kDefaultConnectTimeout;
-    // How this agent shows who it is (rendezvous/auth/client_credentials.h); null: not at all.
+    // The agent's credentials (rendezvous/auth/client_credentials.h); null: none.
     std::shared_ptr<const auth::ClientCredentials> credentials{};
-    // The connection, which other calls may have made before: of the same endpoint and credentials.
-    // Then Lost never says `refused`: that may have been an earlier attempt. Null: one of its own.
+    // A connection shared with other calls, of the same endpoint and credentials. Then Lost never
+    // says `refused`, because the refusal may belong to an earlier attempt. Null: the client makes
+    // its own.
     std::shared_ptr<ChannelSource> shared{};
   };
 

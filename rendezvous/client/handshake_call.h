@@ -1,5 +1,5 @@
-// HandshakeCall: the call that comes before a session where the rendezvous asks who we are. Both
-// sides show that they know the secret; what comes of it is our proof. Internal to this folder.
+// HandshakeCall: the Handshake before a session, if the rendezvous asks for credentials. Both sides
+// show that they know the secret. The result is the proof for the session. Internal to this folder.
 #ifndef DDPRUN_RENDEZVOUS_CLIENT_HANDSHAKE_CALL_H_
 #define DDPRUN_RENDEZVOUS_CLIENT_HANDSHAKE_CALL_H_
 
@@ -15,11 +15,11 @@
 
 namespace ddprun {
 
-// Owned by its session, which destroys it after the end of `done`. Cancel: any thread.
+// Owned by its session, which destroys it after `done` has returned. Cancel: any thread.
 class HandshakeCall {
  public:
-  // Where the call has succeeded, `proof` is what the session's call is to bring along, or why we
-  // do not trust the rendezvous.
+  // If `status` is OK, `proof` is the metadata for the Session call, or the reason why the
+  // rendezvous is not trusted.
   using Done = std::function<void(const grpc::Status& status, absl::StatusOr<std::string> proof)>;
 
   // `stub` must outlive this object.
@@ -36,7 +36,7 @@ class HandshakeCall {
   v1::Rendezvous::Stub* const stub_;
   const std::shared_ptr<const auth::ClientCredentials> credentials_;
   Done done_;  // from Start
-  // gRPC's until OnDone.
+  // Used by gRPC until OnDone.
   grpc::ClientContext context_;
   v1::HandshakeRequest request_;
   v1::HandshakeReply reply_;

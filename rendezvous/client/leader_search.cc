@@ -57,7 +57,7 @@ class LeaderSearch {
     changed_.notify_all();
   }
 
-  // With mutex_ held, as all below.
+  // This function and all below: with mutex_ held.
   bool IsDecided() const {
     return Best(Follower::Role::kLeads).has_value() ||
            std::all_of(last_.begin(), last_.end(), [](const Event& event) {
@@ -65,7 +65,8 @@ class LeaderSearch {
            });
   }
 
-  // Of those with this role the one of the highest term; of kLeads also one that is alone.
+  // The place with this role and the highest term; for kLeads also a rendezvous that is not one of
+  // several.
   std::optional<int> Best(Follower::Role role) const {
     std::optional<int> best;
     std::uint64_t highest = 0;
@@ -86,7 +87,7 @@ class LeaderSearch {
 
   LeaderFound Result() const {
     if (const auto leader = Best(Follower::Role::kLeads)) return {leader, ""};
-    // It says itself why it does not answer.
+    // A leader that is cut off itself answers why it cannot serve.
     if (const auto leader = Best(Follower::Role::kCutOff)) return {leader, ""};
     std::vector<std::string> said;
     for (std::size_t place = 0; place < last_.size(); ++place) {
@@ -106,9 +107,9 @@ class LeaderSearch {
   const std::vector<std::shared_ptr<ChannelSource>>& sources_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<Event> last_;                           // by place; guarded by mutex_
-  std::vector<std::size_t> again_;                    // to be followed once more; guarded by mutex_
-  std::vector<std::unique_ptr<Follower>> followers_;  // call Take until they are gone
+  std::vector<Event> last_;         // by place; guarded by mutex_
+  std::vector<std::size_t> again_;  // places to follow once more; guarded by mutex_
+  std::vector<std::unique_ptr<Follower>> followers_;  // they call Take until they are destroyed
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Which of several rendezvous leads, for a caller that may block. Internal to this folder.
+// Finds out which of several rendezvous leads, for a caller that may block. Internal to this
+// folder.
 #ifndef DDPRUN_RENDEZVOUS_CLIENT_LEADER_SEARCH_H_
 #define DDPRUN_RENDEZVOUS_CLIENT_LEADER_SEARCH_H_
 
@@ -14,11 +15,12 @@ namespace ddprun {
 
 struct LeaderFound {
   std::optional<int> place;  // nullopt: nobody leads
-  std::string said;          // then: what each has said, for people
+  std::string said;          // then: the answers of all rendezvous, for people
 };
 
-// Follows all of them at once, and returns when one says that it leads, or that it is not one of
-// several; else when all calls have ended, or after `limit`: a standby may be about to take over.
+// Follows all places at once. Returns when one says that it leads or that it is not one of several,
+// or when all calls have ended. Else it waits until `limit`, because a standby may be about to take
+// over.
 LeaderFound FindLeader(const std::vector<std::shared_ptr<ChannelSource>>& sources,
                        std::chrono::milliseconds limit);
 

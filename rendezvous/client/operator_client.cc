@@ -18,7 +18,7 @@
 namespace ddprun {
 namespace {
 
-// Within this a standby takes over where the leader is lost, unless etcd is lost too.
+// After a leader's loss a standby takes over within this time, unless etcd is lost too.
 constexpr std::chrono::milliseconds kForTakeover{3000};
 
 absl::Status FromGrpc(const std::string& endpoint, const grpc::Status& status) {
@@ -31,7 +31,7 @@ absl::Status FromGrpc(const std::string& endpoint, const grpc::Status& status) {
       }
       if (const auto trouble = TlsTrouble(text)) {
         return absl::UnavailableError(
-            absl::StrCat("no trust between us and the rendezvous at ", endpoint, ": ", *trouble));
+            absl::StrCat("no trusted connection to the rendezvous at ", endpoint, ": ", *trouble));
       }
       return absl::UnavailableError(absl::StrCat(
           "cannot reach the rendezvous at ", endpoint, " (--rdzv-endpoint): ", RootOfError(text),
@@ -63,8 +63,8 @@ struct OperatorClient::Grpc {
     }
   }
 
-  // Connects, or says at once why not, and shows who we are on the context of a call to `method`,
-  // which is then made on `stub`.
+  // Connects, or returns the reason at once. Adds the credentials for `method` to `context`; the
+  // caller then makes the call on `stub`.
   absl::Status Prepare(const Options& options, const std::string& method,
                        std::chrono::system_clock::time_point deadline,
                        grpc::ClientContext* context) {
@@ -95,8 +95,8 @@ struct OperatorClient::Grpc {
                     {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())});
   }
 
-  // Prepares and makes one call. `make` gets its context, with which it is made on `stub`. Where
-  // one of several rendezvous has just lost the lead, another one is asked.
+  // Prepares and makes one call. `make` gets the context and makes the call on `stub`. If one of
+  // several rendezvous has just lost the lead, another one is asked.
   template <class Make>
   absl::Status Try(const Options& options, const std::string& method, Make make) {
     const auto deadline = std::chrono::system_clock::now() + options.timeout;
@@ -109,7 +109,6 @@ struct OperatorClient::Grpc {
     }
   }
 
-  // One question, one answer.
   template <class Request, class Answer>
   absl::StatusOr<Answer> Call(const Options& options, const std::string& method,
                               const Request& request,
@@ -123,7 +122,7 @@ struct OperatorClient::Grpc {
     return answer;
   }
 
-  // The same, where the answer is a text.
+  // The same, for an answer with a text.
   template <class Request>
   absl::StatusOr<std::string> Ask(const Options& options, const std::string& method,
                                   const Request& request,
@@ -135,9 +134,9 @@ struct OperatorClient::Grpc {
     return answer->text();
   }
 
-  RenewableChannel alone;                               // where there is one place
+  RenewableChannel alone;                               // if there is one place
   std::vector<std::shared_ptr<ChannelSource>> several;  // else, by place
-  // From Prepare.
+  // Set by Prepare.
   int place = 0;
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<v1::Operator::Stub> stub;
@@ -280,7 +279,7 @@ absl::StatusOr<OperatorClient::Page> OperatorClient::OpenPage(const std::string&
 absl::StatusOr<std::unique_ptr<OperatorClient::Events>> OperatorClient::Follow(
     const EventsWanted& wanted) {
   const auto deadline = std::chrono::system_clock::now() + options_.timeout;
-  // Without a deadline: it may be open for months.
+  // No deadline: the call may stay open for months.
   auto stream = std::make_unique<EventStream>();
   const absl::Status allowed = grpc_->Prepare(options_, "Events", deadline, &stream->context());
   if (!allowed.ok()) return allowed;
@@ -297,7 +296,7 @@ absl::StatusOr<std::unique_ptr<OperatorClient::Logs>> OperatorClient::ReadLogs(
     const LogsWanted& wanted) {
   const auto deadline = std::chrono::system_clock::now() + options_.timeout;
   auto stream = std::make_unique<LogStreamOfCall>();
-  // Otherwise without a deadline: files are large, and may be followed for months.
+  // Without `soon`, no deadline: files are large, and may be followed for months.
   if (wanted.soon) stream->context().set_deadline(deadline);
   const absl::Status allowed = grpc_->Prepare(options_, "Logs", deadline, &stream->context());
   if (!allowed.ok()) return allowed;

@@ -1,11 +1,11 @@
-// Asks a rendezvous what an operator wants to know, and tells it what he wants.
+// Sends an operator's questions and orders to a rendezvous.
 //
-// For one thread of a command, which may block. Starts gRPC in the process. Of several rendezvous
-// the one that leads is asked, found anew for each question.
+// For one thread of a command, which may block. Starts gRPC in the process. Of several rendezvous,
+// each question goes to the one that leads, which is found anew each time.
 //
-// Errors, as sentences for people that name the endpoint: Unavailable (not reachable, or it went
-// away), Unauthenticated and PermissionDenied (refused), NotFound and FailedPrecondition (what the
-// rendezvous says to that), InvalidArgument, ResourceExhausted, Unimplemented (an older version).
+// Errors are sentences for people that name the endpoint: Unavailable (not reachable, or it went
+// away), Unauthenticated and PermissionDenied (refused), NotFound and FailedPrecondition (the
+// rendezvous's own text), InvalidArgument, ResourceExhausted, Unimplemented (an older rendezvous).
 #ifndef DDPRUN_RENDEZVOUS_CLIENT_OPERATOR_CLIENT_H_
 #define DDPRUN_RENDEZVOUS_CLIENT_OPERATOR_CLIENT_H_
 
@@ -38,29 +38,29 @@ class OperatorClient {
   OperatorClient& operator=(const OperatorClient&) = delete;
 
   bool several() const { return options_.places.size() > 1; }
-  // Of the rendezvous that was asked last.
+  // The endpoint that was asked last.
   const std::string& endpoint() const;
 
-  // The JSON document; `job` may be empty: all.
+  // The JSON document of docs/jobs.md. `job` may be empty: all jobs.
   absl::StatusOr<std::string> Status(const std::string& job);
-  // What the rendezvous says to it.
+  // Returns the rendezvous's answer, a text for people.
   absl::StatusOr<std::string> StopJob(const std::string& job, bool save);
   absl::StatusOr<std::string> DrainNode(const std::string& host, const std::string& job);
 
-  // Where the ranks of a job are in their code, now.
+  // The stacks of all ranks of a job, now.
   struct JobStacks {
     StackTree tree;
     std::vector<std::string> missing;  // hosts whose agents did not answer in time
   };
   absl::StatusOr<JobStacks> Stacks(const std::string& job);
 
-  // A link to the page, which signs in whoever opens it within a minute. `job` may be empty.
+  // A link to the page. It signs in whoever opens it within a minute. `job` may be empty.
   struct Page {
-    std::string host;  // empty: wherever the rendezvous is reached
+    std::string host;  // empty: the host by which the rendezvous is reached
     int port = 0;
     std::string code;
     std::string certificate_sha256;  // empty: without TLS
-    bool self_made = false;          // no authority vouches for the certificate
+    bool self_made = false;          // the certificate is self-signed
   };
   absl::StatusOr<Page> OpenPage(const std::string& job);
 
@@ -71,19 +71,18 @@ class OperatorClient {
     bool only_new = false;
   };
 
-  // Lines of history, as they come.
+  // A stream of lines of the history.
   class Events {
    public:
     virtual ~Events() = default;
-    // Blocks. False: there are no more, and Finish says why.
+    // Blocks. False: the stream has ended, and Finish says why.
     virtual bool Next(std::string* line) = 0;
     virtual absl::Status Finish() = 0;
     // From any thread: ends Next.
     virtual void Cancel() = 0;
   };
 
-  // Returns when nothing that happens from now on will be missed. The stream must not outlive the
-  // client.
+  // Returns once the stream will miss no new event. The stream must not outlive the client.
   absl::StatusOr<std::unique_ptr<Events>> Follow(const EventsWanted& wanted);
 
   struct LogsWanted {
@@ -91,23 +90,23 @@ class OperatorClient {
     std::vector<int> ranks{};  // none: all
     std::optional<int> generation{};
     LogStreams streams = LogStreams::kBoth;
-    LogSpan span{};  // its lines and since
+    LogSpan span{};  // only `lines` and `since` are used
     bool follow = false;
-    bool soon = false;  // Finish says Unavailable where the answer is not whole after the timeout
+    bool soon = false;  // Finish says Unavailable if the answer is incomplete after the timeout
   };
-  // Of one file: the next bytes of it, or that nothing more comes.
+  // The next bytes of one file, or its end.
   struct LogPart {
     LogSource source;
     std::string text{};
     bool end = false;
-    std::string note{};  // at the end: why it is not whole; empty: it is
+    std::string note{};  // with `end`: why the file is incomplete; empty: it is complete
   };
 
-  // What workers wrote, as it comes.
+  // A stream of the workers' output.
   class Logs {
    public:
     virtual ~Logs() = default;
-    // Blocks. False: there is no more, and Finish says why.
+    // Blocks. False: the stream has ended, and Finish says why.
     virtual bool Next(LogPart* part) = 0;
     virtual absl::Status Finish() = 0;
   };

@@ -42,8 +42,8 @@ Addresses Resolve(const HostAndPort& where) {
   return {found, &::freeaddrinfo};
 }
 
-// Nobody is there: it refused, or it is a loopback address that this host does not have (::1 of a
-// host without IPv6), or one that nobody here can reach or listen on.
+// Whether nobody listens at the address: it refused, or it is ::1 on a host without that address or
+// without IPv6.
 bool IsRefusal(int error, const addrinfo& address) {
   if (error == ECONNREFUSED) return true;
   if (address.ai_family != AF_INET6) return false;
@@ -52,7 +52,7 @@ bool IsRefusal(int error, const addrinfo& address) {
          (error == EAFNOSUPPORT || error == EADDRNOTAVAIL || error == ENETUNREACH);
 }
 
-// What came of a connection that was begun, or 0 when it was made.
+// The result of a connection that was started: 0 if it was made, else an errno value.
 int ErrorOf(int fd) {
   int error = 0;
   socklen_t size = sizeof(error);
@@ -99,7 +99,7 @@ std::shared_ptr<RefusalCheck> RefusalCheck::Start(std::string endpoint,
                                                   std::chrono::milliseconds limit,
                                                   std::function<void(bool)> done) {
   const std::shared_ptr<RefusalCheck> check(new RefusalCheck(std::move(done)));
-  // Detached: a name server that does not answer must not hold up Cancel.
+  // Detached: Cancel must not wait for a name server.
   std::thread([check, endpoint = std::move(endpoint), limit] {
     const bool everywhere = EveryAddressRefuses(endpoint, limit);
     const std::lock_guard lock(check->mutex_);

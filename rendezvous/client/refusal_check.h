@@ -1,7 +1,7 @@
 // Whether every address of an endpoint refuses connections. Internal to this folder.
 //
-// gRPC tells only of the last address that it tried. A refusal by one address of a host says
-// nothing of another that is silent, behind which the rendezvous may live and count our lease.
+// gRPC reports only the last address that it tried. One address may refuse while another is silent:
+// behind the silent address the rendezvous may be alive and count the agent's lease.
 #ifndef DDPRUN_RENDEZVOUS_CLIENT_REFUSAL_CHECK_H_
 #define DDPRUN_RENDEZVOUS_CLIENT_REFUSAL_CHECK_H_
 
@@ -13,7 +13,7 @@
 
 namespace ddprun {
 
-// The endpoint is a numeric address or a Unix socket: what one attempt was told is all there is.
+// True: the endpoint is a numeric address or a Unix socket, so one attempt covers every address.
 bool IsOneAddress(const std::string& endpoint);
 
 // Blocks for a name server, and for at most `limit` for the connections. False when the name has no

@@ -1,4 +1,4 @@
-// RendezvousPlace: where a rendezvous is reached, and what is shown to it.
+// RendezvousPlace: the endpoint of a rendezvous, and the credentials for it.
 #ifndef DDPRUN_RENDEZVOUS_CLIENT_RENDEZVOUS_PLACE_H_
 #define DDPRUN_RENDEZVOUS_CLIENT_RENDEZVOUS_PLACE_H_
 
@@ -11,8 +11,8 @@ class ClientCredentials;
 }
 
 struct RendezvousPlace {
-  std::string endpoint;                                          // as of GrpcRendezvousClient
-  std::shared_ptr<const auth::ClientCredentials> credentials{};  // null: nothing
+  std::string endpoint;  // as in GrpcRendezvousClient::Options
+  std::shared_ptr<const auth::ClientCredentials> credentials{};  // null: none
 };
 
 }  // namespace ddprun

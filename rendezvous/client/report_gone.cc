@@ -16,10 +16,10 @@
 namespace ddprun {
 namespace {
 
-// It may just be starting again.
+// The rendezvous may just be restarting.
 constexpr std::chrono::milliseconds kBetweenAttempts{100};
 
-// Of several, so that one that is silent does not keep us from the next.
+// Limit for one of several, so that a silent rendezvous does not keep the others from being asked.
 constexpr std::chrono::milliseconds kForOneOfSeveral{1000};
 
 using WallClock = std::chrono::system_clock;
@@ -29,7 +29,7 @@ class Reporter {
   explicit Reporter(const RendezvousPlace& place)
       : place_(place), connection_(place.endpoint, place.credentials) {}
 
-  // `answered`: the rendezvous has, whatever it said.
+  // `answered`: the rendezvous answered, with any status.
   absl::Status Report(const Header& agent, WallClock::time_point deadline, bool* answered) {
     const grpc::Status reached = connection_.Reach(deadline);
     *answered = reached.error_code() != grpc::StatusCode::UNAVAILABLE;
@@ -74,7 +74,7 @@ absl::Status ReportGone(const std::vector<RendezvousPlace>& places, const Header
       const auto until =
           several ? std::min(deadline, WallClock::now() + kForOneOfSeveral) : deadline;
       status = reporter->Report(agent, until, &answered);
-      // A single one has the last word; of several another one may lead.
+      // If there is one rendezvous, its answer is final. Of several, another one may lead.
       if (status.ok() || (answered && !several)) return status;
     }
     if (WallClock::now() >= deadline) return status;

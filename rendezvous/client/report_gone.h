@@ -13,10 +13,10 @@
 
 namespace ddprun {
 
-// `agent`: the header of the agent's messages; its generation means nothing. `places`: one
-// rendezvous, or several that stand for one another, which are tried in turn until the one that
-// leads is told. Tries again until `limit` is over. The error says why the rendezvous could not be
-// told; then it learns by the end of the agent's lease.
+// `agent`: the header of the agent's messages; its generation is ignored. `places`: one rendezvous,
+// or several that stand for one another; they are tried in turn until the leader has been told.
+// Retries until `limit` is over. The error says why the rendezvous could not be told. Then the
+// rendezvous notices the loss when the agent's lease ends.
 absl::Status ReportGone(const std::vector<RendezvousPlace>& places, const Header& agent,
                         Duration limit);
 

@@ -10,15 +10,15 @@
 namespace ddprun {
 namespace {
 
-// gRPC says so in words only. What it says of others' words (a proxy's, a server's) never is the
-// reason for a connection that was not made.
+// gRPC reports a refused connection only in its text. A text from a proxy or a server never means
+// that.
 bool IsConnectionRefused(const std::string& text) {
   return absl::StrContains(text, "Failed to connect to remote host") &&
          RootOfError(text) == RootOfError(strerror(ECONNREFUSED));
 }
 
-// A connection that is reset may have been one too many for the rendezvous' descriptors. Where we
-// have no certificate to show, that is not taken for a refusal of it.
+// A reset connection may also mean that the rendezvous had no descriptor left. Without a
+// certificate of this agent, a reset does not count as a refusal of the certificate.
 bool IsOverOurCertificate(const SessionFacts& facts, const std::string& text) {
   using Tls = auth::ClientCredentials::Transport::Tls;
   return facts.tls == Tls::kVerified ||
@@ -40,12 +40,13 @@ void ExplainUnavailable(const SessionFacts& facts, const std::string& text,
   }
   lost->refused = IsConnectionRefused(text);
   if (const auto trouble = TlsTrouble(text)) {
-    lost->reason = absl::StrCat("no trust between us and ", there, ": ", *trouble);
+    lost->reason = absl::StrCat("no trusted connection to ", there, ": ", *trouble);
     lost->denied = !facts.tries_another;
   } else if (closed && IsOverOurCertificate(facts, text)) {
     lost->reason = absl::StrCat(there,
-                                " closes the connection after TLS: our certificate (--tls-cert) is "
-                                "missing, has expired, or is not of the authority that it trusts");
+                                " closes the connection after TLS: the certificate of this side "
+                                "(--tls-cert) is missing, has expired, or is from an authority "
+                                "that it does not trust");
     lost->closed_after_tls = true;
   } else {
     lost->reason = absl::StrCat("cannot reach ", there, ": ", RootOfError(text),
@@ -71,17 +72,17 @@ RendezvousClient::Lost ExplainLoss(const SessionFacts& facts, const grpc::Status
       lost.reason = absl::StrCat(there, " ended the session");
       break;
     case grpc::StatusCode::PERMISSION_DENIED:
-      lost.reason = absl::StrCat(there, " refuses us: ", text);
+      lost.reason = absl::StrCat(there, " refuses this agent: ", text);
       lost.denied = true;
       break;
     case grpc::StatusCode::UNAUTHENTICATED:
-      lost.reason = absl::StrCat(there, " refuses us: ", text);
-      // Where it knows our secret, all that can be wrong is that the challenge came too late, or
-      // from an earlier life of the rendezvous.
+      lost.reason = absl::StrCat(there, " refuses this agent: ", text);
+      // If the rendezvous has proven that it knows the secret, only the challenge can be wrong: too
+      // late, or from before a restart of the rendezvous.
       lost.denied = !facts.genuine;
       break;
     case grpc::StatusCode::FAILED_PRECONDITION:
-      lost.reason = absl::StrCat(there, " cannot tell who we are: ", text);
+      lost.reason = absl::StrCat(there, " cannot authenticate this agent: ", text);
       lost.denied = lost.denied_everywhere = true;
       break;
     case grpc::StatusCode::UNAVAILABLE:

@@ -1,4 +1,4 @@
-// What the end of a session means for the agent. Internal to this folder. Pure.
+// Translates the end of a session into RendezvousClient::Lost. Internal to this folder. Pure.
 #ifndef DDPRUN_RENDEZVOUS_CLIENT_SESSION_LOSS_H_
 #define DDPRUN_RENDEZVOUS_CLIENT_SESSION_LOSS_H_
 
@@ -13,9 +13,8 @@
 
 namespace ddprun {
 
-// What is known of a session when it ends.
 struct SessionFacts {
-  // Why we have ended it ourselves.
+  // Why this side ended the session.
   struct Failure {
     std::string reason;
     bool denied = false;  // as in RendezvousClient::Lost
@@ -25,15 +24,15 @@ struct SessionFacts {
   std::string endpoint;
   TimePoint attempt_started_at{};
   auth::ClientCredentials::Transport::Tls tls{};
-  // The next attempt will be made with another transport, for what this one ran into.
+  // The next attempt will use another transport, because of this failure.
   bool tries_another = false;
-  bool genuine = false;    // the rendezvous has proven that it knows our secret
-  bool connected = false;  // it has answered
+  bool genuine = false;    // the rendezvous has proven that it knows the secret
+  bool connected = false;  // the rendezvous has answered
   std::optional<Failure> failure{};
 };
 
-// `status`: the last of the session's calls. Lost::refused is what gRPC was told by the last
-// address that it tried: where there are several, the others may have been silent (RefusalCheck).
+// `status`: of the session's last call. Lost::refused reflects the last address that gRPC tried; if
+// there are several, RefusalCheck must check the others.
 RendezvousClient::Lost ExplainLoss(const SessionFacts& facts, const grpc::Status& status);
 
 }  // namespace ddprun

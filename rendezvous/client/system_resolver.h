@@ -1,4 +1,4 @@
-// Host names mean to the connections of this process what they mean to the rest of the machine.
+// Makes this process's connections resolve host names as the rest of the machine does.
 #ifndef DDPRUN_RENDEZVOUS_CLIENT_SYSTEM_RESOLVER_H_
 #define DDPRUN_RENDEZVOUS_CLIENT_SYSTEM_RESOLVER_H_
 
@@ -6,10 +6,10 @@
 
 namespace ddprun {
 
-// gRPC asks name servers by itself, also for a name that /etc/hosts has, and waits for their
-// answer: for ever on a compute node that reaches none. The C library's resolver goes by
-// nsswitch.conf. Sets a variable of the environment: call it before the first thread and before
-// gRPC is used, and after the environment for others was copied.
+// gRPC has its own resolver: it asks name servers even for names in /etc/hosts, and waits for their
+// answer, for ever on a compute node that reaches none. The C library's resolver obeys
+// nsswitch.conf. Sets an environment variable: call it before the first thread, before the first
+// use of gRPC, and after the environment for other processes was copied.
 inline void UseSystemResolver() { ::setenv("GRPC_DNS_RESOLVER", "native", /*overwrite=*/0); }
 
 }  // namespace ddprun

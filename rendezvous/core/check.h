@@ -1,4 +1,5 @@
-// For our own invariants: a broken one is a bug, and it ends the process loudly.
+// DDPRUN_CHECK: for invariants of ddprun itself. A failed check is a bug: it prints `message` and
+// aborts the process.
 #ifndef DDPRUN_RENDEZVOUS_CORE_CHECK_H_
 #define DDPRUN_RENDEZVOUS_CORE_CHECK_H_
 

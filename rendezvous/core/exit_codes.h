@@ -1,25 +1,25 @@
-// Exit codes of ddprun, beside a worker's own and 128 + signal; docs/exit-codes.md lists all.
+// The exit codes of ddprun, besides a worker's own code and 128 + signal. docs/exit-codes.md lists
+// all.
 #ifndef DDPRUN_RENDEZVOUS_CORE_EXIT_CODES_H_
 #define DDPRUN_RENDEZVOUS_CORE_EXIT_CODES_H_
 
 namespace ddprun {
 
-inline constexpr int kExitNo = 1;          // of operators' commands: the rendezvous says no
-inline constexpr int kExitUsage = 64;      // EX_USAGE: flags, variables or subcommand
-inline constexpr int kExitBadConfig = 65;  // EX_DATAERR: the job file
-inline constexpr int kExitStateUnreadable =
-    66;                                      // EX_NOINPUT: there is a state, and it cannot be read
-inline constexpr int kExitUnavailable = 69;  // EX_UNAVAILABLE: no rendezvous, or too few nodes
-inline constexpr int kExitInternal = 70;     // EX_SOFTWARE: what ddprun cannot do without failed
-inline constexpr int kExitPreempted = 75;    // EX_TEMPFAIL: stopped on purpose, the state is saved
-inline constexpr int kExitRefused = 77;      // EX_NOPERM
+inline constexpr int kExitNo = 1;                // operators' commands: the rendezvous refuses
+inline constexpr int kExitUsage = 64;            // EX_USAGE: flags, variables or subcommand
+inline constexpr int kExitBadConfig = 65;        // EX_DATAERR: the job file
+inline constexpr int kExitStateUnreadable = 66;  // EX_NOINPUT: a state exists and cannot be read
+inline constexpr int kExitUnavailable = 69;      // EX_UNAVAILABLE: no rendezvous, or too few nodes
+inline constexpr int kExitInternal = 70;  // EX_SOFTWARE: a failure without which ddprun cannot work
+inline constexpr int kExitPreempted = 75;  // EX_TEMPFAIL: stopped on purpose, the state is saved
+inline constexpr int kExitRefused = 77;    // EX_NOPERM
 inline constexpr int kExitCannotExecute = 126;  // as a shell: the command cannot be executed
-inline constexpr int kExitNotFound = 127;       // as a shell: there is no such command
+inline constexpr int kExitNotFound = 127;       // as a shell: the command does not exist
 inline constexpr int kExitTerminated = 143;  // as by SIGTERM: stopped on purpose, nothing is saved
 
-// For users, in the order in which docs/exit-codes.md has them.
+// For users, in the order of docs/exit-codes.md.
 struct ExitCode {
-  const char* code;  // as text: some stand for more than one
+  const char* code;  // text, because an entry may mean several codes
   const char* what;
 };
 inline constexpr ExitCode kExitCodes[] = {

@@ -1,7 +1,7 @@
 // How a worker ended: with a code of its own, or by a signal.
 //
-// A value: copy it freely, from any thread. Standard library only, so that the cores, the agent and
-// the service may all use it. The one table of signal names is here.
+// A value. Standard library only, so that the cores, the agent and the service can use it. The only
+// table of signal names.
 #ifndef DDPRUN_RENDEZVOUS_CORE_EXIT_STATUS_H_
 #define DDPRUN_RENDEZVOUS_CORE_EXIT_STATUS_H_
 
@@ -10,7 +10,7 @@
 
 namespace ddprun {
 
-// The name of a signal with its prefix ("SIGKILL"), or "signal 40" for one that has no name.
+// The name of a signal with its prefix ("SIGKILL"); "signal 40" for a signal without a name.
 inline std::string SignalName(int signal) {
   struct Entry {
     int number;
@@ -37,8 +37,8 @@ inline std::string SignalName(int signal) {
 
 struct ExitStatus {
   int code = 0;              // 0..kMaxExitCode; meaningless when `signal` is set
-  int signal = 0;            // 0: it ended by itself
-  bool core_dumped = false;  // only with a signal
+  int signal = 0;            // 0: the worker ended by itself
+  bool core_dumped = false;  // true only with a signal
 
   bool ok() const { return code == 0 && signal == 0; }
 

@@ -1,8 +1,8 @@
-// Checkpoints that could not be saved: how many of a job, and what is known of the last one. Pure.
+// Checkpoints that could not be saved: the number in a job, and details of the last one. Pure.
 //
-// An agent tells of all that failed in its life, again and again, so nothing is missing where a
-// message or a rendezvous was lost. What it has told before is remembered by its agent_id, so
-// nothing is counted twice where it comes back.
+// An agent repeats the total of its life in each report, so a lost message or a restarted
+// rendezvous loses nothing. FailureTally remembers the last total per agent_id, so nothing is
+// counted twice.
 #ifndef DDPRUN_RENDEZVOUS_CORE_FAILED_CHECKPOINTS_H_
 #define DDPRUN_RENDEZVOUS_CORE_FAILED_CHECKPOINTS_H_
 
@@ -17,21 +17,21 @@
 
 namespace ddprun {
 
-// More than these of one agent are not counted.
+// The highest count of one agent's life; higher values are refused on the wire.
 inline constexpr std::int64_t kMaxCheckpointFailures = 1'000'000'000;
 inline constexpr std::size_t kMaxFailureReasonBytes = 512;
 
-// Of one agent's life, or of a job. `count` 0: none, and the rest means nothing.
+// The failures in one agent's life, or in a job. If `count` is 0, the other members mean nothing.
 struct FailedCheckpoints {
   std::int64_t count = 0;
   std::int64_t last_step = 0;
   std::string last_reason{};
-  std::string last_host{};  // of a job only: an agent need not name itself
+  std::string last_host{};  // only in a job's value; empty in an agent's
 
   bool operator==(const FailedCheckpoints&) const = default;
 };
 
-// What one agent has told of so far.
+// The last total that one agent reported.
 struct ToldFailures {
   AgentId agent;
   std::int64_t count = 0;
@@ -39,7 +39,7 @@ struct ToldFailures {
   bool operator==(const ToldFailures&) const = default;
 };
 
-// All that a FailureTally has to know when it begins anew.
+// The persisted form of a FailureTally.
 struct FailureRecord {
   FailedCheckpoints total{};
   std::vector<ToldFailures> told{};  // by agent_id
@@ -47,16 +47,16 @@ struct FailureRecord {
   bool operator==(const FailureRecord&) const = default;
 };
 
-// Of one job. Owned by JobMachine.
+// Sums up the failures of one job. Owned by JobMachine.
 class FailureTally {
  public:
-  // Others than the first so many agents that told of a failure are not heard.
+  // Only the first kMaxAgents agents with a failure are counted.
   static constexpr std::size_t kMaxAgents = kMaxNodes;
 
   FailureTally() = default;
   explicit FailureTally(const FailureRecord& record);
 
-  // An agent on `host` says that these failed in its life. Returns how many of them are new.
+  // Takes the total of an agent on `host`. Returns how many failures are new.
   std::int64_t Take(AgentId agent, const std::string& host, const FailedCheckpoints& failed);
 
   const FailedCheckpoints& total() const { return total_; }

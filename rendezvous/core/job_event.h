@@ -1,5 +1,5 @@
-// What happened to a job, for `ddprun events`: the line of history that operators read and programs
-// parse. The owner of the JobMachine adds the job's name and the time.
+// The events in the history of a job, for `ddprun events`: people read the lines, programs parse
+// them. JobLoop adds the job's name and the time.
 #ifndef DDPRUN_RENDEZVOUS_CORE_JOB_EVENT_H_
 #define DDPRUN_RENDEZVOUS_CORE_JOB_EVENT_H_
 
@@ -16,30 +16,30 @@ namespace ddprun {
 
 struct JobEvent {
   enum class Kind {
-    kJoined,            // an agent: `host`
-    kDisconnected,      // its session broke; its lease runs
-    kRejoined,          // it came back within its lease
-    kFenced,            // it ended its workers because it was cut off; node_time_ms says when
-    kLost,              // its lease ran out, or it was killed: `reason`
-    kLeft,              // on purpose: `reason`
-    kStuck,             // SIGKILL did not end processes of it: it is held back; `reason` says which
-    kAdmitted,          // these are gone
-    kFormed,            // a generation: `nodes`, `workers`, `restore` if there is a plan
-    kStarted,           // its workers
-    kSaving,            // a checkpoint was asked for: `reason`
-    kCheckpointed,      // one is durable: `step`
-    kCheckpointFailed,  // one is not, or several: `host`, `step` and `reason` of the last
-    kCheckpointDamaged,  // one is there and not whole: `host`, `step`, `reason`
+    kJoined,             // an agent joined: `host`
+    kDisconnected,       // an agent's session broke; its lease runs
+    kRejoined,           // the agent came back within its lease
+    kFenced,             // an agent ended its workers because it was cut off; node_time_ms: when
+    kLost,               // a node's lease ended, or its agent was killed: `reason`
+    kLeft,               // a node left on purpose, or was removed: `reason`
+    kStuck,              // SIGKILL did not end processes of a node, so it is held back: `reason`
+    kAdmitted,           // the processes of kStuck are gone
+    kFormed,             // a generation formed: `nodes`, `workers`, `restore` if it has a plan
+    kStarted,            // the workers of the generation were told to start
+    kSaving,             // a checkpoint was requested: `reason`
+    kCheckpointed,       // a requested checkpoint is durable: `step`
+    kCheckpointFailed,   // checkpoints failed: `host`, `step` and `reason` of the last one
+    kCheckpointDamaged,  // a checkpoint is damaged: `host`, `step`, `reason`
     kStopping,           // the generation ends: `reason`
     kFailed,             // `cause`
-    kRestarted,          // the next generation is coming: `reason`, `restarts` used so far
-    kSuperseded,         // by a higher requeue number
-    kRecovered,          // the rendezvous was restarted and knows the job again
-    kResumed,            // on `host` every worker has made a step after a restart: `times`
-    kHung,        // no rank moves: `reason`, `step`, `stacks`, and `cause` if a rank is known
-    kMovedAgain,  // after kHung
-    kNotJudged,   // no rank moves, and for longer than the limit the time does not count: `reason`
-    kFinished,    // `reason`, `outcome`, `exit_code`, and `cause` if there is one
+    kRestarted,          // a next generation follows: `reason`, `restarts` used so far
+    kSuperseded,         // the job was started again: `reason`
+    kRecovered,          // a restarted rendezvous continues the job from its record
+    kResumed,            // after a restart, every worker on `host` has made a step: `times`
+    kHung,               // no rank moves: `reason`, `step`, `stacks`; `cause` if a rank is known
+    kMovedAgain,         // after kHung
+    kNotJudged,          // no rank moves, and an excuse has lasted longer than the limit: `reason`
+    kFinished,           // the job ended: `reason`, `outcome`, `exit_code`; `cause` if known
   };
   Kind kind = Kind::kJoined;
   std::uint32_t requeue_number = 0;
@@ -52,18 +52,17 @@ struct JobEvent {
   std::optional<std::int64_t> step{};
   std::int64_t node_time_ms = 0;  // by the node's wall clock
   std::optional<RootCause> cause{};
-  std::optional<EncodedStackTree>
-      stacks{};  // of all ranks, where they hang; not of large jobs whole
+  std::optional<EncodedStackTree> stacks{};  // kHung: stacks of all ranks, cut in large jobs
   std::optional<RestartTimes> times{};
   std::optional<Outcome> outcome{};
   int exit_code = 0;
   std::optional<RestorePlan> restore{};
-  std::int64_t failed_checkpoints = 0;  // of the job so far
+  std::int64_t failed_checkpoints = 0;  // total of the job so far
 
   bool operator==(const JobEvent&) const = default;
 };
 
-// What `event` is in JSON, in the order of Kind. docs/jobs.md lists them for users.
+// The value of `event` in JSON, in the order of Kind. docs/jobs.md lists them for users.
 inline constexpr const char* kEventNames[] = {"joined",
                                               "disconnected",
                                               "rejoined",

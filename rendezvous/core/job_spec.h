@@ -1,7 +1,7 @@
-// JobSpec: the settings that all agents of a job must agree on, with their defaults, and the one
-// description of its fields. Comparison (admission.cc), wire and journal
-// (rendezvous/wire/job_spec_proto.cc) walk over the description, so that a new setting is a member,
-// a row, and a field in proto/ddprun/v1/rendezvous.proto. The keys of job files set the members
+// JobSpec: the settings that all agents of a job must agree on, their defaults, and one table of
+// its fields. The comparison of two specs (admission.cc) and the wire and journal formats
+// (rendezvous/wire/job_spec_proto.cc) iterate over the table. So a new setting is a member, a table
+// row, and a field in proto/ddprun/v1/rendezvous.proto. The keys of job files set the members
 // (JobConfig::spec). Pure.
 #ifndef DDPRUN_RENDEZVOUS_CORE_JOB_SPEC_H_
 #define DDPRUN_RENDEZVOUS_CORE_JOB_SPEC_H_
@@ -17,49 +17,51 @@
 
 namespace ddprun {
 
-// What counts as a hang of the job, and what is done then: hang_watch.h.
+// When the job counts as hanging, and the reaction: hang_watch.h.
 struct HangSpec {
-  Duration hang_timeout{};                                     // 0: chosen by what was seen (auto)
+  Duration hang_timeout{};                                     // 0: auto
   Duration hang_startup_timeout = kDefaultHangStartupTimeout;  // until the first step
   enum OnHang { kChooseOnHang = 0, kRestartHang = 1, kReportHang = 2, kIgnoreHang = 3 };
   int on_hang = kChooseOnHang;
-  // A node of so many ranks that hung is left out where another one waits to take its place; 0:
-  // never. Agents of older versions say 0, so 0 agrees with all.
+  // A node is excluded after its ranks hung this often, if another node waits to take its place; 0:
+  // never. Agents of older versions send 0, so 0 agrees with every value.
   int hang_quarantine = kDefaultHangQuarantine;
 
   bool operator==(const HangSpec&) const = default;
 };
 
-// Who is in the job, and when it starts again.
+// The members of the job, and its restarts.
 struct GroupSpec {
   int min_nodes = 1;
   int max_nodes = 1;
   int max_restarts = 0;
-  Duration join_timeout = kDefaultJoinTimeout;  // from the first join until min_nodes are there
-  Duration last_call = kDefaultLastCall;  // from min_nodes joined until fewer than max_nodes form
-  // How often an agent says that it lives, and how long after the last time its node is lost. The
-  // lease is at least three heartbeats: see WhyMalformed.
+  Duration join_timeout = kDefaultJoinTimeout;  // from gathering's begin until min_nodes joined
+  Duration last_call = kDefaultLastCall;        // wait for more nodes, once min_nodes joined
+  // The interval of an agent's heartbeats, and the silence after which its node is lost. The lease
+  // is at least kHeartbeatsPerLease heartbeats: WhyMalformed() in admission.h.
   Duration heartbeat = kDefaultHeartbeat;
   Duration lease = kDefaultLease;
   Duration save_timeout = kDefaultSaveTimeout;  // for the checkpoint before a planned stop
-  std::optional<Duration> restart_window;  // max_restarts counts those this recent; nullopt: all
+  std::optional<Duration> restart_window;  // max_restarts counts restarts this recent; nullopt: all
   std::vector<int> never_restart_on;       // exit codes of a worker that end the job at once
-  // Generations that a node's loss or leave may end, within restart_window; 0: any number.
+  // The number of generations that may end because a node was lost or left, within restart_window;
+  // 0: no limit.
   int max_membership_changes = 0;
-  // A node whose workers were the root cause so many times within the window is left out; 0: none.
+  // A node is excluded after its workers were the root cause this often within the window; 0:
+  // never.
   int quarantine = 0;
   Duration quarantine_window = kDefaultQuarantineWindow;
-  // What was there before the job is no state of it; without a state the training begins at step 0,
-  // whatever rank 0 may find.
+  // States from before the job are ignored: without a state of its own the job begins at step 0,
+  // whatever rank 0 finds.
   bool start_anew = false;
-  // Nodes that can ever join, as Slurm says; 0: not known. Who does not know it agrees with all.
+  // The number of nodes that can ever join, from Slurm; 0: not known, and agrees with every value.
   int all_nodes = 0;
-  // What every worker is told as MASTER_ADDR and MASTER_PORT. Empty, 0: node rank 0's address, the
+  // MASTER_ADDR and MASTER_PORT of every worker. Empty and 0: the address of node rank 0, and the
   // port that its agent offers.
   std::string master_addr{};
   int master_port = 0;
-  // Who serves torch's store on MASTER_PORT: kAgentStore, or empty for rank 0's worker, as agents
-  // of older versions say.
+  // Who serves torch's store on MASTER_PORT: kAgentStore, or empty for rank 0's worker (the value
+  // of older versions).
   std::string store{};
 
   bool operator==(const GroupSpec&) const = default;
@@ -68,39 +70,38 @@ struct GroupSpec {
 inline constexpr char kAgentStore[] = "agent";
 inline constexpr char kWorkerStore[] = "worker";
 
-// The first agent to join decides; another is refused if its own differ.
+// The first agent that joins decides; an agent with other settings is refused.
 struct JobSpec : GroupSpec, HangSpec {
   bool operator==(const JobSpec&) const = default;
 };
 
-// The longest that such a job may go without a move before it hangs, unless one of its phases was
-// seen to take longer. 0: nothing is judged.
+// The longest standstill before such a job hangs, unless a phase was seen to take longer. 0: hangs
+// are not judged.
 inline Duration LongestHangLimit(const JobSpec& spec) {
   if (spec.on_hang == JobSpec::kIgnoreHang) return Duration{0};
   return std::max(spec.hang_timeout, spec.hang_startup_timeout);
 }
 
-// How a field is compared where two agents differ in it.
+// How a field of two agents is compared.
 enum class Agreement {
   kEqual,
   kEqualIfKnown,  // 0 agrees with everything
 };
 
 struct JobSpecField {
-  const char* wire;   // its name in proto's JobSpec; the proto says its unit and bounds, too
-  const char* label;  // what people call it: the flag, else the key. Neighbours with the same label
-                      // are shown together
-  // Of a number, each number of a list, or the milliseconds of a duration; 0 and 1 of a switch. A
-  // text has at most `max` bytes; one that is empty on the wire leaves the default.
+  const char* wire;  // the name in the proto's JobSpec, which documents unit and bounds
+  // For people: the flag, else the key. Adjacent fields with one label are shown together.
+  const char* label;
+  // Bounds of a number, of each number in a list, of a duration in ms, or of a switch (0 and 1). Of
+  // a text: at most `max` bytes; an empty text on the wire leaves the default.
   std::int64_t min = 0;
   std::int64_t max = 0;
-  const char* unset = nullptr;  // what people read instead of a value that is 0, empty or not there
+  const char* unset = nullptr;  // text for people if the value is 0, empty or missing
   Agreement agreement = Agreement::kEqual;
 };
 
-// Calls visit(pointer to member, JobSpecField) for each field, in the order in which two jobs are
-// compared. Members are bool, int, Duration, std::optional<Duration>, std::vector<int> and
-// std::string.
+// Calls visit(pointer to member, JobSpecField) for each field, in the order of comparison. Members
+// are bool, int, Duration, std::optional<Duration>, std::vector<int> and std::string.
 template <class Visitor>
 void ForEachField(Visitor&& visit) {
   using Spec = JobSpec;
@@ -111,7 +112,8 @@ void ForEachField(Visitor&& visit) {
   visit(&Spec::max_restarts, JobSpecField{"max_restarts", "--max-restarts", 0, kMaxRestarts});
   visit(&Spec::join_timeout, JobSpecField{"join_timeout_ms", "join_timeout", 0, kTimeout});
   visit(&Spec::last_call, JobSpecField{"last_call_ms", "last_call", 0, kTimeout});
-  // One lease for all: each agent fences itself by its own, and the rendezvous counts by one.
+  // All agents need the same lease: each agent fences itself by its own value, and the rendezvous
+  // uses one.
   visit(&Spec::lease, JobSpecField{"lease_ms", "lease", kMinLease.count(), kMaxLease.count()});
   visit(&Spec::heartbeat,
         JobSpecField{"heartbeat_ms", "heartbeat", kMinHeartbeat.count(), kMaxHeartbeat.count()});

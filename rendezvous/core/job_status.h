@@ -1,4 +1,4 @@
-// What a job looks like now, for `ddprun status`. Plain values; made by JobMachine::Status.
+// The present state of a job, for `ddprun status`. Plain values; made by JobMachine::Status().
 #ifndef DDPRUN_RENDEZVOUS_CORE_JOB_STATUS_H_
 #define DDPRUN_RENDEZVOUS_CORE_JOB_STATUS_H_
 
@@ -22,12 +22,12 @@ enum class JobState {
   kForming,
   kRunning,
   kSaving,
-  kStopping,  // "Draining" for users, as it has always been
+  kStopping,  // "Draining" for users
   kBackoff,
   kSucceeded,
   kFailed
 };
-// All of them, in their order.
+// All states, in their order.
 inline constexpr std::array kJobStates = {
     JobState::kGathering, JobState::kLastCall,  JobState::kForming,
     JobState::kRunning,   JobState::kSaving,    JobState::kStopping,
@@ -37,45 +37,45 @@ const char* ToString(JobState state);
 struct NodeStatus {
   std::string host;
   std::string address;
-  // waiting | held back: REASON | spare | assigned | prepared | running | done | draining; "lost
-  // contact: " before it when its session broke and its lease runs.
+  // waiting | held back: REASON | spare | assigned | prepared | running | running, is drained |
+  // draining | done | ended; with the prefix "lost contact: " if the session broke and the lease
+  // runs.
   std::string state;
   NodeRank rank{-1};  // −1: none in this generation
   Rank first_rank;
   int workers = 0;
   Duration heard_ago{};
-  std::optional<std::int64_t> step;          // the newest that its workers reported
-  std::optional<SavedState> newest_state{};  // that it holds, and that is not of a dead timeline
-  bool spare = false;                        // it waits until one of the group is lost
-  std::vector<StuckProcess> stuck{};         // of it: it is held back until they are gone
-  // Of `state`, without host names and reasons, or "lost contact"; a static text.
+  std::optional<std::int64_t> step;          // newest step that its workers reported
+  std::optional<SavedState> newest_state{};  // newest living state that the node holds (timeline.h)
+  bool spare = false;                        // waits to replace a lost node
+  std::vector<StuckProcess> stuck{};         // the node is held back until these are gone
+  // `state` without host names and reasons, or "lost contact"; a static text.
   std::string_view activity{};
-  std::optional<Duration> still{};  // since the last of its workers moved, where they tell
-  NodeUsage usage{};                // as it was told last
+  std::optional<Duration> still{};  // since one of its workers moved; nullopt: none reports
+  NodeUsage usage{};                // as last reported
 };
 
-// Whether the ranks of a job move, and whether anybody would notice if none did.
+// Whether the ranks of a job move, and whether a hang would be noticed.
 struct JobMovement {
-  // Of the workers that tell how far they are; nullopt: none does, or none runs.
+  // The workers that report progress; nullopt: none does, or none runs.
   struct Progress {
-    Duration still{};  // since a rank moved last
-    std::optional<Duration>
-        limit{};         // for longer than that it is a hang; nullopt: --hang-timeout off
-    std::string hang{};  // what keeps it from moving now, where a hang was called
-    Duration wall{};     // as `still`, with the time that does not count
+    Duration still{};                 // since a rank moved last
+    std::optional<Duration> limit{};  // a longer standstill is a hang; nullopt: --hang-timeout off
+    std::string hang{};               // the verdict, if a hang was called
+    Duration wall{};                  // like `still`, including excused time
   };
   std::optional<Progress> progress{};
-  // Why nobody would notice now that the job hangs.
+  // Why a hang would not be noticed now.
   struct NotJudged {
-    // A rank, or an agent, whose time does not count; of several the one with the longest excuse.
+    // A rank or an agent with an excuse; of several, the longest excuse.
     struct Excuse {
-      std::optional<Rank> rank{};  // not set: the agent of the node
+      std::optional<Rank> rank{};  // nullopt: the agent of the node
       std::string host;
       int pid = 0;  // of the rank; 0: of none
       std::string why;
       Duration lasts{};
     };
-    std::string why;  // for people, all of it
+    std::string why;  // the whole text, for people
     std::optional<Excuse> excuse{};
   };
   std::optional<NotJudged> not_judged{};  // while workers run
@@ -89,38 +89,38 @@ struct JobStatus : JobMovement {
   std::string reason;  // why it is in this state, or what it waits for
   Duration since{};    // in this state
   JobSpec spec;
-  int world_size = 0;             // of the current generation
-  int restarts_used = 0;          // in the whole job
-  int restarts_left = 0;          // from now on, where a window is given within it
-  std::vector<NodeStatus> nodes;  // members by rank, then the others in the order of their arrival
-  std::optional<RootCause> last_cause;  // of the newest generation that failed
-  std::optional<std::int64_t> step;     // the newest of all
+  int world_size = 0;                   // workers in the current generation
+  int restarts_used = 0;                // used in the whole job
+  int restarts_left = 0;                // restarts that would be granted now
+  std::vector<NodeStatus> nodes;        // members by rank, then the others by arrival
+  std::optional<RootCause> last_cause;  // root cause of the newest failed generation
+  std::optional<std::int64_t> step;     // highest step reported
   std::optional<std::int64_t> checkpoint;
-  std::optional<RestorePlan> restore{};    // what the generation began with
-  FailedCheckpoints failed_checkpoints{};  // of all generations
-  // While not all ranks have come to the store that an agent serves.
+  std::optional<RestorePlan> restore{};    // the state with which the generation began
+  FailedCheckpoints failed_checkpoints{};  // in all generations
+  // Set while not all ranks have connected to an agent's store.
   struct Arrivals {
     struct Missing {
       Rank rank;
       std::string host;
     };
     int arrived = 0;
-    std::vector<Missing> missing{};  // the lowest of them; none: it is not known which
+    std::vector<Missing> missing{};  // the lowest ones; empty: not known which
   };
   std::optional<Arrivals> arrivals{};
   std::optional<Finished> finished;
-  // What is counted and timed for people and metrics alone.
+  // Counts and times for people and metrics; no decision uses them.
   struct Measured {
-    std::optional<double> steps_per_second{};  // now; while steps are told
-    // Since the newest durable checkpoint was reported. A rendezvous that was started again counts
-    // from then.
+    std::optional<double> steps_per_second{};  // nullopt: no steps are reported
+    // Since the newest durable checkpoint was reported, or since the rendezvous restarted.
     std::optional<Duration> checkpoint_age{};
-    // The same; of a job that saves and has no checkpoint yet, since its first start.
+    // Since the first start of a job that saves checkpoints and has none yet, or since the
+    // rendezvous restarted.
     std::optional<Duration> without_checkpoint{};
-    std::optional<Duration> snapshot_age{};  // since a node told of a newer one in memory
-    // Ranks that keep the others waiting; nullopt: nobody compares them.
+    std::optional<Duration> snapshot_age{};  // since a node reported the newest snapshot
+    // Ranks that keep the others waiting; nullopt: the ranks are not compared.
     std::optional<int> stragglers{};
-    std::vector<Rank> straggler_ranks{};  // the lowest of them; at most NodeUsage::kMostNamed
+    std::vector<Rank> straggler_ranks{};  // the lowest ones; at most NodeUsage::kMostNamed
     JobCounters counters{};
   };
   Measured measured{};

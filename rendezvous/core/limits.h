@@ -1,6 +1,6 @@
-// What a job may be set to, and what it is set to unless somebody says otherwise. The parser of job
-// files, its schema, the flags, the wire and the documentation take them from here.
-// Limits that workers share stand in worker/contract/limits.h. Constants only.
+// Bounds and defaults of settings. The parser of job files, its schema, the flags, the wire format
+// and the documentation take them from here. worker/contract/limits.h has the limits shared with
+// workers. Constants only.
 #ifndef DDPRUN_RENDEZVOUS_CORE_LIMITS_H_
 #define DDPRUN_RENDEZVOUS_CORE_LIMITS_H_
 
@@ -22,51 +22,52 @@ inline constexpr std::int64_t kMaxExitCode = 255;
 inline constexpr std::int64_t kMaxNeverRestartOn = 256;  // exit codes
 inline constexpr std::chrono::milliseconds kMinHeartbeat{10};
 inline constexpr std::chrono::milliseconds kMaxHeartbeat{60'000};
-inline constexpr int kHeartbeatsPerLease = 3;  // at least; else one late heartbeat ends a node
+// A lease has at least this many heartbeats: with fewer, one late heartbeat would lose a node.
+inline constexpr int kHeartbeatsPerLease = 3;
 inline constexpr std::chrono::milliseconds kMinLease = kHeartbeatsPerLease * kMinHeartbeat;
 inline constexpr std::chrono::milliseconds kMaxLease{3'600'000};
 
 inline constexpr std::size_t kMaxJobBytes = 256;
-inline constexpr std::size_t kMaxHostBytes = 255;     // as DNS; addresses too
-inline constexpr std::size_t kMaxProgramBytes = 255;  // a file's name; of a role too
+inline constexpr std::size_t kMaxHostBytes = 255;     // like DNS; also of an address
+inline constexpr std::size_t kMaxProgramBytes = 255;  // a file's name; also of a role
 inline constexpr std::size_t kMaxComparedArguments = 256;
 inline constexpr std::size_t kMaxErrorKindBytes = 64;
 inline constexpr std::size_t kMaxPhaseBytes = kProgressNameBytes;
 
-// Of a hang: lines about it, hosts that sent no stacks, frames of the rank that is named.
+// For a hang: lines of the verdict, hosts that sent no stacks, frames of the culprit.
 inline constexpr std::size_t kMaxVerdictLines = 16;
 inline constexpr std::size_t kMaxMissingHosts = 64;
 inline constexpr std::size_t kMaxCauseFrames = 5;
 inline constexpr std::size_t kMaxCauseNameBytes = 256;
 
-// Of a report: root causes of earlier generations, and victims of one.
+// For a report: root causes of earlier generations, and victims of one cause.
 inline constexpr std::size_t kMaxEarlierCauses = 64;
 inline constexpr std::size_t kMaxVictims = 64;
-inline constexpr std::size_t kMaxEarlierTailBytes = 1024;  // stderr_tail of each earlier one
+inline constexpr std::size_t kMaxEarlierTailBytes = 1024;  // stderr_tail of each earlier root cause
 
 // ---- defaults ----
 
-inline constexpr int kDefaultPort = 29'400;        // of a rendezvous; torchrun's
-inline constexpr int kDefaultMasterPort = 29'500;  // in static mode; torchrun's
+inline constexpr int kDefaultPort = 29'400;        // of a rendezvous; torchrun's default
+inline constexpr int kDefaultMasterPort = 29'500;  // in static mode; torchrun's default
 inline constexpr std::chrono::milliseconds kDefaultJoinTimeout = std::chrono::minutes(10);
 inline constexpr std::chrono::milliseconds kDefaultLastCall = std::chrono::seconds(5);
 inline constexpr std::chrono::milliseconds kDefaultConnectTimeout = std::chrono::seconds(60);
 inline constexpr std::chrono::milliseconds kDefaultHeartbeat = std::chrono::seconds(1);
 inline constexpr std::chrono::milliseconds kDefaultLease = std::chrono::seconds(3);
-// Where several rendezvous stand for one another: a change of the leader must fit into a lease.
+// With several rendezvous, a change of the leader must fit into a lease.
 inline constexpr std::chrono::milliseconds kHeartbeatOfSeveral{500};
 inline constexpr std::chrono::milliseconds kMinLeaseOfSeveral = std::chrono::seconds(3);
 inline constexpr std::chrono::milliseconds kDefaultDaemonGrace = std::chrono::minutes(5);
 inline constexpr std::chrono::milliseconds kDefaultStopGrace = std::chrono::seconds(10);
 inline constexpr std::chrono::milliseconds kDefaultSaveTimeout = std::chrono::seconds(60);
-// Agents send details of a worker once it is still for 1 s, with the next heartbeat.
+// An agent reports details of a worker that has not moved for 1 s, with its next heartbeat.
 inline constexpr std::chrono::milliseconds kShortestHangTimeout = std::chrono::seconds(2);
 inline constexpr std::chrono::milliseconds kDefaultHangStartupTimeout = std::chrono::minutes(10);
-// For a worker that stays to leave its generation.
+// How long a worker that runs in place may take to leave its generation.
 inline constexpr std::chrono::milliseconds kDefaultInPlaceTimeout = std::chrono::seconds(2);
 inline constexpr std::chrono::milliseconds kDefaultAnswerTimeout = std::chrono::seconds(10);
-// Under Slurm, which ends what is left 30 s after its SIGTERM (KillWait) unless its administrator
-// has chosen otherwise: a checkpoint and the workers' end have to fit.
+// Defaults under Slurm. 30 s after its SIGTERM (KillWait, unless configured otherwise) Slurm kills
+// all processes: a checkpoint and the workers' end must fit into that.
 inline constexpr std::chrono::milliseconds kSlurmSaveTimeout = std::chrono::seconds(20);
 inline constexpr std::chrono::milliseconds kSlurmStopGrace = std::chrono::seconds(5);
 inline constexpr std::chrono::milliseconds kDefaultQuarantineWindow = std::chrono::hours(1);

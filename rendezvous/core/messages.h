@@ -1,6 +1,6 @@
-// What agents and the rendezvous say to each other, as plain structs. The wire form is
-// proto/ddprun/v1/rendezvous.proto. rendezvous/wire translates; rendezvous/service, client and auth
-// hold the protobuf messages, and no other folder does.
+// The messages between agents and the rendezvous, as plain structs. The wire format is
+// proto/ddprun/v1/rendezvous.proto. rendezvous/wire translates. Besides it only rendezvous/service,
+// client and auth use these protobuf messages.
 #ifndef DDPRUN_RENDEZVOUS_CORE_MESSAGES_H_
 #define DDPRUN_RENDEZVOUS_CORE_MESSAGES_H_
 

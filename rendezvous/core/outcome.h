@@ -1,4 +1,4 @@
-// How a job ends, or one agent's part of it: from the JobMachine and the Supervisor to --report,
+// How a job ends, or one agent's part in it: set by JobMachine and Supervisor; shown by --report,
 // `status` and events.
 #ifndef DDPRUN_RENDEZVOUS_CORE_OUTCOME_H_
 #define DDPRUN_RENDEZVOUS_CORE_OUTCOME_H_
@@ -12,11 +12,11 @@ namespace ddprun {
 enum class Outcome {
   kSucceeded,
   kFailed,
-  kPreempted,    // and worth to be started again: there is a state
-  kLeft,         // somebody ended it
-  kUnreachable,  // the rendezvous did not answer, or too few nodes came together in time
-  kRefused,      // the rendezvous does not want this agent; only an agent comes to it
-  // A state of the training is there and cannot be loaded. Not to be started again by a program.
+  kPreempted,    // stopped; a later start can continue from a state
+  kLeft,         // ended on purpose, without a saved state
+  kUnreachable,  // no answer from the rendezvous, or too few nodes in time
+  kRefused,      // the rendezvous refuses this agent; never the outcome of a job
+  // A state exists and cannot be loaded. A program must not start the job again.
   kStateUnreadable,
 };
 

@@ -1,5 +1,5 @@
-// What an agent sees of the processes of its node: how far its workers are, which is what a job's
-// hang is told by, and which of them SIGKILL did not end. Plain values.
+// What an agent observes of its node's processes: the progress of its workers, from which hangs are
+// judged, and processes that SIGKILL did not end. Plain values.
 #ifndef DDPRUN_RENDEZVOUS_CORE_PROGRESS_H_
 #define DDPRUN_RENDEZVOUS_CORE_PROGRESS_H_
 
@@ -13,9 +13,9 @@
 
 namespace ddprun {
 
-// What keeps a process from running, as the kernel says.
+// Why a process does not run, from the kernel.
 enum class ProcessState {
-  kRunnable,  // it runs, sleeps or waits for a lock or a socket
+  kRunnable,  // runs, sleeps, or waits for a lock or a socket
   kStopped,   // by a signal such as SIGSTOP
   kTraced,    // by a debugger
   kDiskWait,  // in a system call that no signal interrupts (state D)
@@ -24,18 +24,18 @@ enum class ProcessState {
 // A collective that a worker has entered and not completed.
 struct CollectiveCall {
   std::string group{};        // name of the process group
-  std::int64_t sequence = 0;  // counts the collectives of the group, the same on every rank
+  std::int64_t sequence = 0;  // number within the group, equal on every rank
   std::string operation{};    // "all_reduce"
   std::int64_t bytes = 0;
-  std::optional<int> bucket{};  // of gradients, where it averages one
+  std::optional<int> bucket{};  // gradient bucket that it averages, if any
 
   bool operator==(const CollectiveCall&) const = default;
 };
 
-// One of the last collectives of a node's workers, when they ended.
+// One of the last collectives that a node's workers entered before they ended.
 struct EnteredCall {
-  LocalRank local_rank;  // the lowest of those that entered it
-  int workers = 0;       // how many did
+  LocalRank local_rank;  // the lowest worker that entered it
+  int workers = 0;       // number of workers that entered it
   CollectiveCall call;
 
   static constexpr std::size_t kMaxOfANode = 16;
@@ -43,33 +43,33 @@ struct EnteredCall {
   bool operator==(const EnteredCall&) const = default;
 };
 
-// A worker is busy where it used the CPU or did I/O this long ago or later.
+// A worker that used the CPU or did I/O within this time is busy.
 inline constexpr Duration kBusyWindow = std::chrono::seconds(10);
 
-// A worker that has not moved for a while.
+// A worker that has not moved for some time.
 struct StillWorker {
   LocalRank local_rank;
   int pid = 0;
-  Duration still{};                    // since it moved last
-  std::optional<std::int64_t> step{};  // the last that it finished
+  Duration still{};                    // since its last move
+  std::optional<std::int64_t> step{};  // last finished step
   std::string phase{};                 // as the program names it; empty: training
   ProcessState state = ProcessState::kRunnable;
   bool busy = false;                       // kBusyWindow
-  std::optional<CollectiveCall> inside{};  // the newest
-  // Of the same group, entered before `inside` and not completed either, in the order of their
-  // numbers; at most kMaxEarlier. Buckets of gradients are averaged at once.
+  std::optional<CollectiveCall> inside{};  // newest unfinished collective
+  // Unfinished collectives of the same group, entered before `inside`, by number; at most
+  // kMaxEarlier. Several gradient buckets are averaged at the same time.
   std::vector<CollectiveCall> earlier{};
-  // The number of the group's collective that it entered last, where it has completed those after
-  // `inside`; else 0.
+  // The number of the group's newest entered collective, if the collectives after `inside` are
+  // completed; else 0.
   std::int64_t entered = 0;
-  std::string waits_for{};  // for people: system call, kernel function, file
+  std::string waits_for{};  // for people: system call with file, or kernel function
 
   static constexpr std::size_t kMaxEarlier = 3;
 
   bool operator==(const StillWorker&) const = default;
 };
 
-// Why the time in which a node's workers stand still does not count now.
+// Why the present standstill of a node's workers does not count.
 struct HangExcuse {
   std::optional<LocalRank> local_rank{};  // not set: the agent of the node itself
   int pid = 0;                            // of the worker; 0: of none
@@ -79,33 +79,33 @@ struct HangExcuse {
   bool operator==(const HangExcuse&) const = default;
 };
 
-// Of the workers of a node that tell how far they are, and have not ended or said that they will.
+// The progress of a node's workers that report it and have neither ended nor sent BYE.
 struct NodeProgress {
-  int workers = 0;                    // 0: none tells, and the node is not judged
-  Duration still{};                   // since the last of them moved; the time that counts
-  std::vector<std::string> phases{};  // they are in, each once, sorted; at most kMaxPhases
-  // A debugger has one of them, the machine was suspended or starved, or the agent itself did not
-  // run: what passed meanwhile is not in `still`, and no interval is learned.
+  int workers = 0;                    // 0: none reports, and the node is not judged
+  Duration still{};                   // since one of them moved; excused time does not count
+  std::vector<std::string> phases{};  // their phases, each once, sorted; at most kMaxPhases
+  // True if a debugger holds a worker, the machine was suspended or overloaded, or the agent itself
+  // did not run. That time is not part of `still`, and its length is not learned.
   bool excused = false;
-  // Their program says what it does beside training: what takes longer than a step has a name.
+  // The program names its phases, so work that takes longer than a step has a name.
   bool names_phases = false;
-  // One of them has finished a step, also where the program reports no number of it.
+  // A worker has finished a step, even if the program reports no step numbers.
   bool stepped = false;
-  // Those that have been still for kDetailsAfter or longer; at most kMaxStillWorkers.
+  // Workers that have not moved for kDetailsAfter or longer; at most kMaxStillWorkers.
   std::vector<StillWorker> still_workers{};
-  // Workers that run and have told nothing since their start; `still`: since then. Told while no
-  // other worker of the node moves; at most kMaxStillWorkers.
+  // Running workers that have reported nothing since their start; `still`: since their start. Sent
+  // while no other worker of the node moves; at most kMaxStillWorkers.
   std::vector<StillWorker> silent_workers{};
-  // As `excused`, for the silent ones.
+  // Like `excused`, for the silent workers.
   bool silent_excused = false;
-  // Another number: one of them has moved. 0: not told, and `still` alone says it.
+  // Changes with every move of a worker. 0: not reported; then only `still` shows moves.
   std::uint64_t moves = 0;
-  // Phases that began and ended since the node told last, each once, sorted; at most kMaxPassed.
+  // Phases that began and ended since the last report, each once, sorted; at most kMaxPassed.
   std::vector<std::string> phases_passed{};
 
-  // What lies behind `excused` or `silent_excused`; of several excuses the one that lasts longest.
+  // The reason for `excused` or `silent_excused`; of several, the longest excuse.
   std::optional<HangExcuse> excuse{};
-  // Workers that have said BYE and run on; `still`: since then. At most kMaxStillWorkers.
+  // Workers that have sent BYE and still run; `still`: since BYE. At most kMaxStillWorkers.
   std::vector<StillWorker> leaving_workers{};
 
   static constexpr Duration kDetailsAfter = std::chrono::seconds(1);
@@ -116,15 +116,15 @@ struct NodeProgress {
   bool operator==(const NodeProgress&) const = default;
 };
 
-// A process of the job that is still there after SIGKILL: it is in a system call that no signal
-// interrupts, mostly for a disk or a file server. It may hold what the next worker needs (a GPU, a
-// port, a file), and a write of its own may yet come to its end.
+// A process of the job that exists after SIGKILL: it is in a system call that no signal interrupts,
+// mostly on a disk or a file server. It may hold a resource of the next worker (a GPU, a port, a
+// file), and its own write may still complete.
 struct StuckProcess {
-  std::optional<Rank> rank{};  // that it had; not set: a worker had left it behind
+  std::optional<Rank> rank{};  // its rank; nullopt: a process that a worker left behind
   int pid = 0;
   ProcessState state = ProcessState::kRunnable;
-  std::string waits_for{};  // for people: system call and file, or kernel function
-  Duration stuck{};         // since SIGKILL, when this was told
+  std::string waits_for{};  // for people: system call with file, or kernel function
+  Duration stuck{};         // since SIGKILL, at the time of the report
 
   bool operator==(const StuckProcess&) const = default;
 };
@@ -132,27 +132,28 @@ struct StuckProcess {
 // "rank 3 (pid 77) is still there 12.1 s after SIGKILL, in disk wait (D), in write(/data/log)".
 std::string Describe(const StuckProcess& process);
 
-// All of a node.
+// All stuck processes of a node.
 struct StuckProcesses {
-  // Counts the changes of the list, in the agent's life: a lower one is older. 0: none ever was.
+  // Counts the changes of the list in the agent's life: a lower number is older. 0: there was none
+  // yet.
   std::uint32_t report = 0;
   std::vector<StuckProcess> processes{};  // at most kMost
 
   static constexpr std::size_t kMost = 64;
 
-  // As it is when so much more time has passed.
+  // The same list `passed` later.
   StuckProcesses After(Duration passed) const;
 
   bool operator==(const StuckProcesses&) const = default;
 };
 
-// The first of them, and how many others there are. Empty: there is none.
+// The first process, and the number of others; "": none.
 std::string Describe(const StuckProcesses& stuck);
 
-// How many ranks of a generation have come to torch's store, while not all have.
+// How many ranks of a generation have connected to torch's store, while some are missing.
 struct StoreArrivals {
   int arrived = 0;
-  std::vector<Rank> missing{};  // the lowest that have not; none: it is not known which
+  std::vector<Rank> missing{};  // the lowest missing ranks; empty: not known which
   static constexpr std::size_t kMostMissing = 16;
 
   bool operator==(const StoreArrivals&) const = default;

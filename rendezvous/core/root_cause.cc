@@ -17,7 +17,7 @@
 namespace ddprun {
 namespace {
 
-// What Gloo, NCCL and sockets say when a peer has gone. For workers that report no kind.
+// Messages of Gloo, NCCL and sockets after a peer has gone. For workers that report no error kind.
 constexpr std::array kLastWordsOfVictims = {
     "connection closed by peer",
     "connection reset by peer",
@@ -36,15 +36,15 @@ bool HasLastWordsOfVictim(absl::string_view text) {
                      [&](const char* words) { return absl::StrContains(lower, words); });
 }
 
-// As Python's sockets and torch's TCPStore say it, in all versions.
+// Messages of Python's sockets and torch's TCPStore, in all versions.
 bool HasWordsOfATakenPort(absl::string_view text) {
   const std::string lower = absl::AsciiStrToLower(text);
   return absl::StrContains(lower, "address already in use") ||
          absl::StrContains(lower, "eaddrinuse");
 }
 
-// Whether an exception with these words ends a traceback. What a program prints otherwise, such as
-// that it takes the next port, is no reason for its end.
+// True if a traceback ends with such an exception. Other output does not count, such as a line that
+// the program takes the next port.
 bool EndsATracebackWithATakenPort(const std::vector<std::string>& lines) {
   bool in_traceback = false;
   for (const std::string& line : lines) {
@@ -58,15 +58,15 @@ bool EndsATracebackWithATakenPort(const std::vector<std::string>& lines) {
   return false;
 }
 
-// Whether an exception of C++ with these words has reached std::terminate().
+// True if a C++ exception with such a message reached std::terminate().
 bool IsAbortedByATakenPort(const std::vector<std::string>& lines) {
   return std::any_of(lines.begin(), lines.end(), [](const std::string& line) {
     return absl::StartsWith(line, "  what():") && HasWordsOfATakenPort(line);
   });
 }
 
-// The port at which a client of torch's store has found nobody until its timeout, in the words of
-// all versions: "The client socket has timed out after 60s while trying to connect to (n1, 29501)."
+// The port at which a client of torch's store timed out, from the messages of all versions: "The
+// client socket has timed out after 60s while trying to connect to (n1, 29501)."
 std::optional<int> PortOfStoreTimeout(absl::string_view text) {
   const std::size_t timeout = text.find("The client socket has timed out after ");
   if (timeout == text.npos) return std::nullopt;
@@ -89,7 +89,7 @@ std::optional<int> PortOfStoreTimeout(const WorkerExited& exit) {
   return std::nullopt;
 }
 
-// Gloo's enforcement in pair.cc, with both sizes behind it.
+// The text of Gloo's check in pair.cc; both sizes follow.
 constexpr char kGlooMismatch[] = "op.preamble.length <= op.nbytes";
 
 bool OfAWorker(const RootCause& cause) {
@@ -117,7 +117,7 @@ const char* NameOf(RootCause::Kind kind) {
 
 bool IsVictim(const WorkerExited& exit) {
   if (!exit.error_kind.empty()) return exit.error_kind == control::kErrorCollective;
-  // Nobody else's death makes a process crash or be killed.
+  // The death of a peer makes no process crash or be killed.
   if (exit.status.signal != 0 && exit.status.signal != SIGABRT) return false;
   return HasLastWordsOfVictim(exit.error_text) ||
          std::any_of(exit.stderr_tail.begin(), exit.stderr_tail.end(), HasLastWordsOfVictim);
@@ -132,7 +132,7 @@ bool IsTakenPort(const WorkerExited& exit) {
 
 std::string WhyNoAgentStore(const RootCause& cause, int master_port) {
   const WorkerExited& exit = cause.failure.exit;
-  // Pid 0: nothing was started, because its agent could not listen.
+  // Pid 0: no worker was started, because its agent could not listen.
   if (cause.kind != RootCause::Kind::kWorkerFailed || exit.pid == 0) return "";
   const std::string who = absl::StrCat("rank ", exit.rank.value, " on ", cause.failure.host);
   if (IsTakenPort(exit)) {
@@ -166,7 +166,8 @@ void Incidents::AddExit(const std::string& host, NodeRank node_rank, const Worke
   }
   const bool victim = IsVictim(exit);
   victims_ += victim;
-  // Only a root cause's is ever shown: of the first that is no victim, or else of the very first.
+  // Only the root cause's stderr_tail is shown: of the first failure that is no victim, or else of
+  // the first failure.
   const bool shown = !std::exchange(failed_, true) || (!victim && !failed_itself_);
   if (!shown) failure.exit.stderr_tail.clear();
   failed_itself_ = failed_itself_ || !victim;
@@ -190,12 +191,12 @@ void Incidents::ClearSuspicion(AgentId agent_id) {
   if (!incidents_[place].suspected) return;
   --suspected_;
   ++cleared_;
-  incidents_[place].cleared = true;  // stays in its place: thousands may come back at once
+  incidents_[place].cleared = true;  // erased later, because thousands may come back at once
   constexpr int kFewCleared = 64;
   if (cleared_ > kFewCleared && cleared_ > static_cast<int>(incidents_.size()) / 2) DropCleared();
 }
 
-// A generation may run for months, in which sessions break again and again.
+// A generation may run for months while sessions break again and again.
 void Incidents::DropCleared() {
   std::erase_if(incidents_, [](const Incident& incident) { return incident.cleared; });
   cleared_ = 0;
@@ -292,7 +293,7 @@ bool IsUnreadableState(const RootCause& cause) {
 
 bool MadeByWorker(const RootCause& cause) {
   const WorkerExited& exit = cause.failure.exit;
-  if (cause.kind == RootCause::Kind::kHung) return false;  // it was ended
+  if (cause.kind == RootCause::Kind::kHung) return false;  // the agent ended it
   if (!OfAWorker(cause) || IsVictim(exit)) return false;
   switch (exit.status.signal) {
     case SIGKILL:

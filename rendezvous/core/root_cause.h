@@ -1,9 +1,9 @@
-// Which of the reported failures ended a generation: its root cause.
+// Which of the reported failures is the root cause of a generation's end.
 //
 // When one worker dies, the collectives of its peers fail within milliseconds, and the peers end
-// too. Clocks cannot tell which worker was first: the clocks of nodes differ by more. So each
-// failure is judged by what it says of itself, and then by the order in which the rendezvous heard
-// of it.
+// too. Clocks cannot tell which worker was first, because the clocks of nodes differ by more. So
+// each failure is judged by its own report, and then by the order in which the rendezvous heard of
+// the failures.
 #ifndef DDPRUN_RENDEZVOUS_CORE_ROOT_CAUSE_H_
 #define DDPRUN_RENDEZVOUS_CORE_ROOT_CAUSE_H_
 
@@ -17,31 +17,31 @@
 
 namespace ddprun {
 
-// ERROR kinds of a worker that could not be started. exec: its command cannot be executed. spawn:
-// there was no room this time (processes, descriptors, its log folder).
+// ERROR kinds of a worker that could not be started. exec: its command cannot be executed. spawn: a
+// resource was exhausted at that time (processes, descriptors, its log folder).
 inline constexpr char kErrorExec[] = "exec";
 inline constexpr char kErrorSpawn[] = "spawn";
 
-// The worker failed because a peer did: it sent `ERROR=collective`, or its last lines tell of a
-// lost connection and it ended by exit() or abort().
+// The worker failed because a peer did. It sent `ERROR=collective`; or, without a kind, its last
+// lines report a lost connection and it ended by exit() or abort().
 bool IsVictim(const WorkerExited& exit);
 
-// Another program has the port that the worker wanted to listen on, usually MASTER_PORT. The next
-// generation has another port. The worker sent `ERROR=bind`, or no kind and an exception of Python
-// or C++ that names EADDRINUSE.
+// Another program has the port on which the worker wanted to listen, usually MASTER_PORT. The next
+// generation has another port. The worker sent `ERROR=bind`; or, without a kind, an exception of
+// Python or C++ names EADDRINUSE.
 bool IsTakenPort(const WorkerExited& exit);
 
-// Why this cause comes from a store that an agent serves, so that it is cured if rank 0's worker
-// serves the store; "": it does not. Two kinds of program cannot use an agent's store: one that
-// listens on MASTER_PORT itself, and one that looks for the store at another port, where torch
-// makes every rank a client and nobody listens.
+// Why an agent's store made this failure, so that a store in rank 0's worker cures it; "": it did
+// not. Two kinds of program cannot use an agent's store: a program that listens on MASTER_PORT
+// itself, and a program that looks for the store at another port, where torch makes every rank a
+// client and nobody listens.
 std::string WhyNoAgentStore(const RootCause& cause, int master_port);
 
 // Gloo ended the worker because a peer sent more bytes in a collective than this rank expects. One
-// of the two entered it with a wrong size; Gloo does not name the peer.
+// of the two ranks entered it with a wrong size; Gloo does not name the peer.
 bool IsMismatchOfSizes(const WorkerExited& exit);
 
-// A collective ended the worker, so the reason may be that the ranks' calls do not match.
+// A collective ended the worker, so a mismatch of the ranks' calls may be the reason.
 bool MayBeOfAMismatch(const RootCause& cause);
 
 // The failures of one generation, in the order in which the rendezvous heard of them. A value; the
@@ -52,7 +52,7 @@ class Incidents {
 
   // A worker ended by itself, with any result.
   void AddExit(const std::string& host, NodeRank node_rank, const WorkerExited& exit);
-  // A node's connection broke. If the node is lost later, its place in the order is this one.
+  // A node's connection broke. If the node is lost later, this is its place in the order.
   void AddSuspicion(AgentId agent_id, const std::string& host, NodeRank node_rank);
   // The node came back in time.
   void ClearSuspicion(AgentId agent_id);
@@ -60,22 +60,22 @@ class Incidents {
   void AddNode(AgentId agent_id, RootCause::Kind kind, const std::string& host, NodeRank node_rank,
                const std::string& reason);
 
-  // A hang was called, and `cause` (kHung) names the worker that the others wait for.
+  // A hang was called; `cause` (kHung) names the worker that the others wait for.
   void AddHang(RootCause cause);
 
   // A node has ended its workers for a reason that is not known yet. It is the root cause only if
-  // no other is found.
+  // no other cause is found.
   void AddFollower(AgentId agent_id, const std::string& host, NodeRank node_rank,
                    const std::string& reason);
 
-  // Something failed: the generation cannot succeed.
+  // True if something failed: the generation cannot succeed.
   bool any() const;
-  // Something failed, but only victims are known and no node is suspected: the cause is not known
-  // yet.
+  // True if something failed, but only victims are known and no node is suspected: the cause is not
+  // known yet.
   bool OnlyVictims() const;
 
-  // The first failure that is not a victim, else a worker that left early, else the first failure;
-  // nullopt: nothing failed.
+  // Returns the first failure that is not a victim; else a worker that left early; else the first
+  // failure. nullopt: nothing failed.
   std::optional<RootCause> FindRootCause() const;
 
  private:
@@ -97,8 +97,8 @@ class Incidents {
   int suspected_ = 0;
   int cleared_ = 0;
   int victims_ = 0;
-  bool failed_ = false;                                          // a worker has failed
-  bool failed_itself_ = false;                                   // a worker that is no victim has
+  bool failed_ = false;         // a worker has failed
+  bool failed_itself_ = false;  // a worker that is no victim has failed
   std::unordered_map<std::uint64_t, std::size_t> suspicion_of_;  // agent_id -> in incidents_
 };
 
@@ -107,18 +107,19 @@ class Incidents {
 std::vector<std::string> NewestLines(const std::vector<std::string>& lines, std::size_t max_lines,
                                      std::size_t max_bytes);
 
-// A restart cannot cure it: the command cannot be executed, the folder of checkpoints belongs to
-// another training, or a state cannot be loaded.
+// True if a restart cannot cure it: the command cannot be executed, the folder of checkpoints
+// belongs to another training, or a state cannot be loaded.
 bool IsPermanent(const RootCause& cause);
 
-// A worker ended because a state of the training exists and cannot be loaded.
+// True if a worker ended because a state of the training exists and cannot be loaded.
 bool IsUnreadableState(const RootCause& cause);
 
-// A worker ended by its own doing: an exit code, a signal of its own such as SIGSEGV, or too much
-// memory (the kernel's OOM killer). False for a signal that somebody sent, a node, a victim.
+// True if a worker ended by its own doing: an exit code, a signal of its own such as SIGSEGV, or
+// too much memory (the kernel's OOM killer). False for a signal from another process, a node, a
+// victim, a hang.
 bool MadeByWorker(const RootCause& cause);
 
-// A node was lost or left. Such a cause spends no restart.
+// True if a node was lost or left. Such a cause spends no restart.
 bool IsMembershipChange(const RootCause& cause);
 
 // The job's exit code if this cause ends it: the worker's code or 128 + signal; of a worker that
@@ -130,8 +131,7 @@ int ExitCodeOf(const RootCause& cause);
 const char* NameOf(RootCause::Kind kind);
 
 // "rank 3 (local rank 1, pid 4242) on n2: SIGKILL after step 120", "n2 was lost: its agent was
-// killed".
-// `why`: more that is known of it; may be empty.
+// killed". `why`: further details; may be empty.
 std::string Describe(const WorkerFailure& failure, const std::string& why = "");
 std::string Describe(const RootCause& cause);
 

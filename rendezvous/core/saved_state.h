@@ -1,7 +1,7 @@
-// A state of the training that a node holds, and the one that a generation begins with.
+// A state that a node holds, and the state that a generation begins with.
 //
-// A state is named by (requeue number, generation, step): the generation that made it, and the step
-// after which. Its tier says where it is: in memory (DDPRUN_SNAPSHOT_DIR) or durable, on a disk.
+// A state is identified by (requeue number, generation, step): its maker, and the step after which
+// it was made. Its tier is its place: in memory (DDPRUN_SNAPSHOT_DIR), or durable on a disk.
 #ifndef DDPRUN_RENDEZVOUS_CORE_SAVED_STATE_H_
 #define DDPRUN_RENDEZVOUS_CORE_SAVED_STATE_H_
 
@@ -20,20 +20,21 @@ const char* ToString(Tier tier);
 
 struct SavedState {
   std::uint32_t requeue_number = 0;
-  Generation generation;  // −1: made before this job, or by nobody knows whom
+  Generation generation;  // −1: made before this job, or the maker is not known
   std::int64_t step = 0;
   Tier tier = Tier::kMemory;
 
   bool operator==(const SavedState&) const = default;
 };
 
-// An agent names so many at most: the newest of each tier, and those before them.
+// An agent reports at most this many: the newest of each tier, and older ones.
 inline constexpr std::size_t kMaxSavedStates = 8;
 
-// What every rank of a generation begins with. Decided once, by JobMachine, when it is formed.
+// The state that every rank of a generation begins with. JobMachine decides it once, when the
+// generation forms.
 struct RestorePlan {
   std::optional<SavedState> state;  // nullopt: none is valid; the training starts at step 0
-  Rank source;                      // holds it, and gives it to the others
+  Rank source;                      // the rank that holds the state and sends it to the others
   std::string host;                 // of the source, for people
 
   std::int64_t step() const { return state ? state->step : 0; }

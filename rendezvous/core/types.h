@@ -1,4 +1,5 @@
-// The words of the rendezvous as types, so that a rank is never passed where a generation is meant.
+// Distinct types for ranks, generations and ids, so that the compiler rejects a rank in the place
+// of a generation.
 #ifndef DDPRUN_RENDEZVOUS_CORE_TYPES_H_
 #define DDPRUN_RENDEZVOUS_CORE_TYPES_H_
 
@@ -20,21 +21,21 @@ using Rank = StrongNumber<struct RankTag, int>;
 using LocalRank = StrongNumber<struct LocalRankTag, int>;
 // Rank of a node in the job (torchrun's GROUP_RANK), 0..nodes − 1.
 using NodeRank = StrongNumber<struct NodeRankTag, int>;
-// One forming of the group; the first is 0. A forming that was abandoned has used its number.
+// One forming of the group; the first is 0. An abandoned forming uses up its number.
 using Generation = StrongNumber<struct GenerationTag, int>;
-// What an agent may claim to have been in; a rendezvous that goes on from there has as many left.
+// The highest generation that an agent may claim. A rendezvous that continues after it has as many
+// numbers left.
 inline constexpr int kMaxClaimedGeneration = 500'000'000;
 // One life of an agent: a random number drawn when the agent starts, never 0.
 using AgentId = StrongNumber<struct AgentIdTag, std::uint64_t>;
-// One run of a job, from its first forming to its end, over all of its generations: a random number
-// that the rendezvous draws. Two trainings never have the same, whatever they are called; 0: none
-// is known.
+// One run of a job, from its first forming to its end, in all generations: a random number that the
+// rendezvous draws. Two trainings never have the same, whatever their names; 0: not known.
 using RunId = StrongNumber<struct RunIdTag, std::uint64_t>;
 // A request to look at the disk again: a random number that the rendezvous draws. An agent names
-// the newest one that it had heard of when its look began; 0: none.
+// the newest request that it knew when its look began; 0: none.
 using LookId = StrongNumber<struct LookIdTag, std::uint64_t>;
 
-// A request for stacks: a random number that the rendezvous draws, and the answer names.
+// A request for stacks: a random number that the rendezvous draws; the answer repeats it.
 using StackRequestId = StrongNumber<struct StackRequestIdTag, std::uint64_t>;
 
 // A monotonic time that its owner passes in. The cores never read a clock.

@@ -9,7 +9,8 @@
 namespace ddprun {
 namespace {
 
-// In these each rank may give another number of bytes: of a scatter only the root gives any.
+// The size of these operations may differ between ranks: in a scatter, for example, only the root
+// contributes bytes.
 constexpr std::array kOfAnySize = {"scatter", "all_to_all", "another operation"};
 
 bool MayDifferInSize(const std::string& operation) {

@@ -1,5 +1,5 @@
-// Collectives that ranks have entered: as words, and whether those with one number fit together.
-// Pure.
+// Collectives that ranks have entered: their text form, and whether calls with the same number
+// match. Pure.
 #ifndef DDPRUN_RENDEZVOUS_HANGS_COLLECTIVE_CALLS_H_
 #define DDPRUN_RENDEZVOUS_HANGS_COLLECTIVE_CALLS_H_
 
@@ -15,24 +15,27 @@ namespace ddprun {
 
 // "all_reduce 9632 (12.1 MB, bucket 2)"
 std::string Describe(const CollectiveCall& call);
-// "all_reduce 9632 (12100004 bytes, bucket 2)": sizes may differ by a few bytes.
+// "all_reduce 9632 (12100004 bytes, bucket 2)". In bytes, because two sizes may differ by only a
+// few bytes.
 std::string DescribeExactly(const CollectiveCall& call);
 
-// Whether two ranks may be in these two calls at once. True where the group or the number differs:
-// then one rank is only behind the other.
+// True if two ranks may be in these two calls at the same time. Also true if group or number
+// differ: then one rank is only behind the other.
 bool Match(const CollectiveCall& one, const CollectiveCall& other);
 
-// The last calls of the ranks of a generation, when their processes ended.
+// The last collectives that the ranks of one generation entered, collected when their processes
+// end.
 class EnteredCalls {
  public:
-  static constexpr std::size_t kMaxForms = 64;  // different calls; more are dropped
+  static constexpr std::size_t kMaxForms = 64;  // distinct calls; further ones are dropped
 
-  // `ranks` ranks of one node entered `call`; `lowest` is the lowest of them.
+  // On one node, `ranks` ranks entered `call`; `lowest` is the lowest of these ranks.
   void Add(const CollectiveCall& call, Rank lowest, const std::string& host, int ranks);
 
   // "rank 1 on n1 entered all_reduce 33 (12000 bytes); rank 0 on n1 and 2 other ranks entered
-  // all_reduce 33 (8000 bytes): their calls do not match". The newest number decides; the call of
-  // the fewest ranks comes first. nullopt: all calls match.
+  // all_reduce 33 (8000 bytes): their calls do not match". If several numbers have a mismatch, the
+  // text describes the newest one. The call that the fewest ranks entered comes first. nullopt: all
+  // calls match.
   std::optional<std::string> Mismatch() const;
 
  private:
@@ -43,7 +46,8 @@ class EnteredCalls {
     int ranks = 0;
   };
 
-  // nullptr: no other call does not match `form`. Else the one of the most ranks, or of the fewest.
+  // Of the calls that do not match `form`: the one that the most ranks entered (`most`), or the
+  // fewest. nullptr: all calls match `form`.
   const Form* Unlike(const Form& form, bool most) const;
 
   std::vector<Form> forms_;

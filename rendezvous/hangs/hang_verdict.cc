@@ -22,7 +22,7 @@ std::string Count(std::size_t count, const char* one, const char* many) {
   return absl::StrCat(count, " ", count == 1 ? one : many);
 }
 
-// Of a stopped rank: which of its processes is.
+// What the worker waits for. For a stopped rank: which of its processes is stopped.
 std::string At(const StillWorker& worker) {
   if (worker.waits_for.empty()) return "";
   return absl::StrCat(worker.state == ProcessState::kStopped ? ": " : "; it is in ",
@@ -36,7 +36,7 @@ std::vector<StillRank> ThatTell(const std::vector<StillRank>& ranks) {
   return telling;
 }
 
-// In what state the kernel has it, if that is why it does not move.
+// The kernel's state of the process, if it explains why the process does not run; else "".
 std::string WhyHeld(const StillWorker& worker) {
   switch (worker.state) {
     case ProcessState::kRunnable:
@@ -50,7 +50,7 @@ std::string WhyHeld(const StillWorker& worker) {
   return "";
 }
 
-// A rank that a debugger holds is not there: while one does, nobody asks.
+// Skips ranks under a debugger: HangJudge requests no stacks while a debugger holds a rank.
 std::optional<HangVerdict> HeldByTheKernel(const std::vector<StillRank>& ranks) {
   Ranks held;
   for (const StillRank& rank : ranks) {
@@ -68,7 +68,7 @@ std::optional<HangVerdict> HeldByTheKernel(const std::vector<StillRank>& ranks) 
                      false};
 }
 
-// The group in which most ranks wait, or nullopt where none does.
+// The process group in which the most ranks wait; nullopt: no rank waits in a collective.
 std::optional<std::string> GroupOfMost(const std::vector<StillRank>& ranks) {
   std::map<std::string, int> groups;
   for (const StillRank& rank : ranks) {
@@ -80,7 +80,8 @@ std::optional<std::string> GroupOfMost(const std::vector<StillRank>& ranks) {
       ->first;
 }
 
-// Calls `visit` with the calls of a group in which a rank waits, in the order of their numbers.
+// Calls `visit` with the unfinished calls of a rank in `group`, in the order of their numbers.
+// Nothing if the rank waits in another group, or in none.
 template <class Visit>
 void VisitCalls(const std::string& group, const StillRank& rank, Visit visit) {
   const StillWorker& worker = rank.worker;
@@ -91,7 +92,7 @@ void VisitCalls(const std::string& group, const StillRank& rank, Visit visit) {
   visit(*worker.inside);
 }
 
-// Their sequence numbers, of all ranks.
+// The sequence numbers of these calls, of all ranks.
 std::set<std::int64_t> NumbersIn(const std::string& group, const std::vector<StillRank>& ranks) {
   std::set<std::int64_t> numbers;
   for (const StillRank& rank : ranks) {
@@ -100,7 +101,7 @@ std::set<std::int64_t> NumbersIn(const std::string& group, const std::vector<Sti
   return numbers;
 }
 
-// The rank's call of this number; nullptr: it waits in none.
+// The rank's unfinished call with this number; nullptr: none.
 const CollectiveCall* CallOf(const std::string& group, std::int64_t number, const StillRank& rank) {
   const CollectiveCall* found = nullptr;
   VisitCalls(group, rank, [&](const CollectiveCall& call) {
@@ -109,7 +110,8 @@ const CollectiveCall* CallOf(const std::string& group, std::int64_t number, cons
   return found;
 }
 
-// The call as most ranks that wait in it entered it; at least one does.
+// The most frequent form (operation and size) of the call `number`. At least one rank must wait in
+// that call.
 CollectiveCall FormOfMost(const std::string& group, std::int64_t number,
                           const std::vector<StillRank>& ranks) {
   CollectiveCall most;
@@ -126,7 +128,8 @@ CollectiveCall FormOfMost(const std::string& group, std::int64_t number,
   return most;
 }
 
-// How far a rank is in the calls of a group; -1: it waits in no collective.
+// The newest number that a rank has entered in `group`. -1: the rank waits in no collective. 0: it
+// waits in another group.
 std::int64_t PlaceIn(const std::string& group, const StillRank& rank) {
   const auto& inside = rank.worker.inside;
   if (!inside) return -1;
@@ -137,13 +140,14 @@ std::optional<HangVerdict> OutsideTheCollective(const std::vector<StillRank>& ra
                                                 const std::string& group) {
   const std::set<std::int64_t> numbers = NumbersIn(group, ranks);
   const std::int64_t newest = *numbers.rbegin();
-  // One that is in no collective; else the one that is the furthest behind.
+  // A rank in no collective if there is one; else the rank that is furthest behind.
   const StillRank& first =
       *std::min_element(ranks.begin(), ranks.end(), [&](const StillRank& a, const StillRank& b) {
         return PlaceIn(group, a) < PlaceIn(group, b);
       });
   if (PlaceIn(group, first) >= newest) return std::nullopt;
-  // Of the calls that it has not entered and others wait in, the first: others are further already.
+  // The first call that others wait in and this rank has not entered. Other ranks may have gone
+  // further.
   const std::int64_t number = *numbers.upper_bound(PlaceIn(group, first));
   const CollectiveCall call = FormOfMost(group, number, ranks);
   std::size_t missing = 0;
@@ -167,7 +171,7 @@ std::optional<HangVerdict> OutsideTheCollective(const std::vector<StillRank>& ra
       first.worker.busy && !inside};
 }
 
-// In the first call that does not match: ranks may wait in later ones that do.
+// Takes the first call that does not match: later calls may match.
 std::optional<HangVerdict> InAnotherCall(const std::vector<StillRank>& ranks,
                                          const std::string& group) {
   for (const std::int64_t number : NumbersIn(group, ranks)) {
@@ -191,7 +195,7 @@ std::optional<HangVerdict> InAnotherCall(const std::vector<StillRank>& ranks,
   return std::nullopt;
 }
 
-// Why all wait: "; rank 0: no answer from 10.0.0.7:41234 to 7 repetitions". Of the first few.
+// "; rank 0: no answer from 10.0.0.7:41234 to 7 repetitions", for at most kMost ranks.
 std::string WhoDoesNotAnswer(const StackTree& stacks) {
   constexpr std::size_t kMost = 4;
   std::string text;
@@ -204,12 +208,13 @@ std::string WhoDoesNotAnswer(const StackTree& stacks) {
   return text;
 }
 
-// What the ranks say that tell of their collectives, where one waits in `group`.
+// The verdict from the reported collectives. A rank of `telling` waits in `group`.
 HangVerdict ByCollectives(const std::vector<StillRank>& telling, const std::string& group,
                           const StackTree& stacks) {
   auto missing = OutsideTheCollective(telling, group);
   auto other = InAnotherCall(telling, group);
-  // A rank that waits in an earlier call is behind because that one does not match.
+  // If the rank that is behind waits in an earlier call and there is a mismatch, the mismatch is
+  // why it is behind.
   if (missing && !(other && missing->culprit->worker.inside)) return *std::move(missing);
   if (other) return *std::move(other);
   const CollectiveCall oldest = FormOfMost(group, *NumbersIn(group, telling).begin(), telling);
@@ -221,7 +226,7 @@ HangVerdict ByCollectives(const std::vector<StillRank>& telling, const std::stri
 
 std::string PhaseName(const std::string& phase) { return phase.empty() ? "training" : phase; }
 
-// Behind the others by its step, or in a phase that few are in.
+// A rank with a lower step than another, or in the phase that the fewest ranks are in.
 std::optional<HangVerdict> Behind(const std::vector<StillRank>& ranks) {
   if (ranks.empty()) return std::nullopt;
   const auto last = std::max_element(ranks.begin(), ranks.end(), [](const auto& a, const auto& b) {
@@ -254,7 +259,7 @@ std::optional<HangVerdict> Behind(const std::vector<StillRank>& ranks) {
       odd->worker.busy && !odd->worker.inside};
 }
 
-// `first`: one of them, which stands for all.
+// `first`: the rank that stands for all.
 HangVerdict AllAlike(const std::vector<StillRank>& ranks, const StillRank& first,
                      const StackTree& stacks) {
   const bool busy = std::any_of(ranks.begin(), ranks.end(),

@@ -1,5 +1,5 @@
-// HangVerdict: which rank keeps a job that does not move from going on, and the sentences that say
-// so. Pure functions of what the nodes told.
+// HangVerdict: which rank a hanging job waits for, and the sentences that say so. Pure functions of
+// what the nodes reported.
 #ifndef DDPRUN_RENDEZVOUS_HANGS_HANG_VERDICT_H_
 #define DDPRUN_RENDEZVOUS_HANGS_HANG_VERDICT_H_
 
@@ -16,41 +16,48 @@
 
 namespace ddprun {
 
-// A worker that is still, and where it is.
+// A worker that does not move, and where it runs.
 struct StillRank {
   Rank rank;
   std::string host;
   NodeRank node_rank;
   StillWorker worker;
-  bool silent = false;  // it has told nothing since its start
+  bool silent = false;  // it has reported nothing since its start
 
-  // As stacks know it.
+  // The rank as the stack classes number it.
   std::uint32_t number() const { return static_cast<std::uint32_t>(rank.value); }
 };
 
 struct HangVerdict {
-  // The rank that the others wait for; where all wait in one collective, the lowest of them. Not
-  // set: no rank is known.
+  // The rank that the others wait for. If all ranks wait in one collective or look alike: one rank
+  // that stands for all. Not set: no rank is known.
   std::optional<StillRank> culprit;
-  std::string
-      why;  // a sentence about it: "rank 5 on n2 (pid 4242) has not entered all_reduce 9632"
-  // The culprit used the CPU or did I/O, outside every collective: it may be at work.
+  std::string why;  // "rank 5 on n2 (pid 4242) has not entered all_reduce 9632"
+  // The culprit, or a rank that it stands for, has used the CPU or done I/O within kBusyWindow and
+  // reports no collective: it may be at work.
   bool busy = false;
-  // False: the culprit is one of several that are alike, and nothing speaks against its node.
+  // False: nothing speaks against the culprit's node. For example all ranks are alike, or two calls
+  // do not match.
   bool blames = true;
 };
 
-// Rules, in this order: a rank that is stopped or in disk wait; a rank that has not entered the
-// collective in which the others wait; a rank that entered another operation or size at the same
-// sequence number; where no rank tells of a collective, a rank that is silent while others are in
-// ddp::init() (silent_culprit.h); a rank whose stack is unlike the others' (stack_culprit.h); a
-// rank that is silent; a rank whose phase or step is behind; else all wait for the network.
-// `silent_tell`: silent ranks are expected to tell. Else they are of programs that never do: being
-// silent says nothing against them, but their state and their stacks do.
+// The first rule that names a rank decides:
+//   1. a rank that a signal stopped, or that is in disk wait (D)
+//   2. if a rank waits in a collective: a rank that has not entered that collective; else a rank
+//      that entered another operation or size with the same number; else the network or the library
+//   3. a silent rank, while others are in ddp::init() (silent_culprit.h); only with `silent_tell`
+//   4. a rank whose stack differs from the others' (stack_culprit.h): first among the ranks that
+//      report, then among all
+//   5. a silent rank; only with `silent_tell`
+//   6. a rank with a lower step than another, or in the phase that the fewest ranks are in
+//   7. none: all ranks look alike
+// A silent rank has reported nothing since its start. `silent_tell`: silent ranks are expected to
+// report. If false, their programs never report: silence proves nothing, but process states and
+// stacks count.
 HangVerdict FindCulprit(const std::vector<StillRank>& ranks, const StackTree& stacks,
                         bool silent_tell = true);
 
-// Of ranks that have all said BYE.
+// The verdict if all of `ranks` have sent BYE and have not ended.
 HangVerdict WhoDoesNotEnd(const std::vector<StillRank>& ranks);
 
 // "no rank has moved for 42 s (limit 30 s) at step 1204"
@@ -59,14 +66,15 @@ std::string DescribeStandstill(Duration still, Duration limit, std::optional<std
 
 // "rank 5 on n2 (pid 4242)"
 std::string NameOf(const StillRank& rank);
-// " (and 2 other ranks)" where more than one rank, of `all`, is like the one that is named.
+// `all`: the number of ranks that share the named rank's condition. 3: " (and 2 other ranks)"; 1:
+// "".
 std::string AndOthers(std::size_t all);
 // "41.7 s"
 std::string ForHowLong(Duration still);
-// " since 41.7 s"; empty for a silent rank: nobody knows when it moved last.
+// " since 41.7 s"; "" for a silent rank, because the time of its last move is not known.
 std::string SinceWhen(const StillRank& rank);
 
-// What the root cause of the generation is where it is ended for this.
+// The worker's part of the root cause, if this hang ends the generation.
 WorkerFailure FailureOf(const StillRank& culprit, Generation generation);
 
 }  // namespace ddprun

@@ -53,15 +53,16 @@ bool HangWatch::Take(AgentId node, const NodeProgress& progress, TimePoint now,
                      PhaseIntervals* intervals) {
   static const auto nothing = std::make_shared<const NodeProgress>();
   Report& last = reports_.try_emplace(node.value, Report{nothing, now}).first->second;
-  const NodeProgress& before = *last.progress;  // without workers where it is new
+  const NodeProgress& before = *last.progress;  // a new node: no workers
   const bool changed = before.phases != progress.phases ||
                        (before.workers > 0) != (progress.workers > 0) ||
                        before.silent_workers.empty() != progress.silent_workers.empty() ||
                        before.leaving_workers.empty() != progress.leaving_workers.empty();
   bool over = false;
   step_seen_ = step_seen_ || progress.stepped;
-  // Once a rank has told a step, the ranks that tell nothing are programs that never do, and may
-  // want a CPU for ever. Whom a debugger has, the others may wait for all the same.
+  // After the first reported step, silent ranks belong to programs that never report, and may use a
+  // CPU for ever: their excuse no longer counts. A debugger is different: the other ranks may wait
+  // for the rank that it holds.
   const bool silent_excused =
       progress.silent_excused &&
       (!step_seen_ || AnyIn(ProcessState::kTraced, progress.silent_workers));
@@ -71,8 +72,8 @@ bool HangWatch::Take(AgentId node, const NodeProgress& progress, TimePoint now,
                          AnyIn(ProcessState::kStopped, progress.silent_workers);
     excused_ = excused_ || excused || stopped;
     const TimePoint moved = silent_excused ? now : now - progress.still;
-    // For a heartbeat that is handled late, now - still is too late a time. So it needs a new
-    // count.
+    // If a heartbeat is handled late, now - still is too late a time. So only a new count proves a
+    // move.
     const bool may_have_moved = excused || progress.moves == 0 || progress.moves != before.moves;
     const bool has_moved = progress.moves != 0 ? progress.moves != before.moves : !excused;
     if (has_moved && progress.workers > 0) {
@@ -86,7 +87,7 @@ bool HangWatch::Take(AgentId node, const NodeProgress& progress, TimePoint now,
         }
       }
       last_moved_ = moved;
-      // With an excuse `moved` only says how much time counts: no rank need have moved.
+      // With an excuse, `moved` only marks how much time counts: no rank need have moved.
       if (!excused) {
         excused_ = false;
         over = std::exchange(called_, false);
@@ -129,7 +130,7 @@ void HangWatch::Count(const NodeProgress& progress, int by) {
 
 std::vector<std::string> HangWatch::PhasesToLearn() const {
   std::vector<std::string> phases;
-  if (!step_seen_) return phases;  // what comes before the first step has a limit of its own
+  if (!step_seen_) return phases;  // until the first step --hang-startup-timeout is the limit
   for (const auto& [phase, nodes] : phases_) {
     if (!phase.empty() || phases_.size() == 1) phases.push_back(phase);
   }

@@ -1,13 +1,13 @@
-// HangWatch: whether the workers of a generation still move, and for how long they may not.
+// HangWatch: whether the workers of one generation move, and how long a standstill may last.
 //
-// Pure: heartbeats and the time go in. One per generation, in the JobMachine, which replaces it
-// whole. A job hangs when no rank has moved for longer than its limit:
+// Pure: heartbeats and the time are arguments. JobMachine has one per generation and replaces it
+// whole. A job hangs if no rank has moved for longer than the limit:
 //
 //   --hang-timeout DURATION  DURATION
-//   auto (the default)       max(30 s, 5 × the longest time without a move that was ever seen in
-//                            this phase and ended by itself)
-//   --hang-startup-timeout   until the first step of the generation; with auto, in a phase never
-//   seen
+//   auto (the default)       max(30 s, 5 × the longest standstill that was seen in this phase and
+//                            ended by itself)
+//   --hang-startup-timeout   until the first step of the generation; with auto also in a phase that
+//                            was not seen before
 #ifndef DDPRUN_RENDEZVOUS_HANGS_HANG_WATCH_H_
 #define DDPRUN_RENDEZVOUS_HANGS_HANG_WATCH_H_
 
@@ -24,11 +24,11 @@
 
 namespace ddprun {
 
-// The longest time without a move, by phase. Kept over generations, and in the job's record.
+// The longest standstill that ended by itself, by phase. Survives generations; JobRecord keeps it.
 class PhaseIntervals {
  public:
-  // Of more, the one that was learned longest ago is forgotten: a program that numbers its phases
-  // still has its others judged.
+  // Beyond this number the phase learned longest ago is forgotten. So a program that numbers its
+  // phases does not displace the phases that repeat.
   static constexpr std::size_t kMaxPhases = 64;
 
   PhaseIntervals() = default;
@@ -43,8 +43,9 @@ class PhaseIntervals {
 
  private:
   std::map<std::string, Duration> longest_;
-  std::map<std::string, std::uint64_t> learned_;  // when last; the same phases
-  std::uint64_t times_ = 0;                       // that Learn was called
+  // The value of times_ at the last Learn(); the same keys as longest_.
+  std::map<std::string, std::uint64_t> learned_;
+  std::uint64_t times_ = 0;  // calls of Learn()
 };
 
 struct HangPolicy {
@@ -58,35 +59,37 @@ class HangWatch {
  public:
   static constexpr Duration kFloor = std::chrono::seconds(30);  // of auto
   static constexpr int kFactor = 5;
-  // Two looks at one move differ by less than this.
+  // The reported times of one move differ by less than this.
   static constexpr Duration kMoveResolution = std::chrono::milliseconds(200);
 
-  // The workers were told to start, or the rendezvous was started again.
+  // The workers were told to start, or this rendezvous took over a running generation.
   void Begin(TimePoint now) { last_moved_ = really_moved_ = now; }
 
-  // What a node told; an interval that ends by it is learned. Returns whether a hang that was
-  // called is over.
+  // Takes the report of a node. If it ends a standstill, learns its length for the current phases.
+  // Returns true if it ends a hang that was called.
   bool Take(AgentId node, const NodeProgress& progress, TimePoint now, PhaseIntervals* intervals);
-  // What it told last; nullptr: nothing, or nothing of its workers. It may be of silent ones alone.
+  // The node's last report; nullptr: none, or no worker in it. The report may list silent or
+  // leaving workers only.
   std::shared_ptr<const NodeProgress> Find(AgentId node) const;
-  // A rank has told a step in this generation.
+  // A rank has reported the number of a step in this generation.
   void StepSeen() { step_seen_ = true; }
-  // A rank has finished one, whether it has told which or not.
+  // A rank has finished a step, with or without reporting its number.
   bool step_seen() const { return step_seen_; }
 
-  // At least one node tells.
+  // At least one node has a worker that reports progress.
   bool judges() const { return nodes_ > 0; }
-  // Workers run that have said BYE, and no others that tell.
+  // Some workers have sent BYE and still run; no other worker reports progress.
   bool leaves() const { return nodes_ == 0 && leaving_nodes_ > 0; }
-  // Workers run, and none of them has told anything.
+  // Workers run, and none has reported anything.
   bool all_silent() const { return nodes_ == 0 && silent_nodes_ > 0 && !step_seen_; }
-  // Later than a rank really moved, where some of the time since then does not count.
+  // The start of the standstill that counts. Later than really_moved() if a part of the time since
+  // then is excused.
   TimePoint last_moved() const { return last_moved_; }
   TimePoint really_moved() const { return really_moved_; }
-  // How long no rank may move, in the phases that the ranks are in.
+  // The limit for the phases that the ranks are in now.
   Duration Limit(const HangPolicy& policy, const PhaseIntervals& intervals) const;
 
-  // A hang was called: it is not called again, and the interval is not learned.
+  // A hang is called once. The length of its standstill is not learned.
   void Call() { called_ = true; }
   bool called() const { return called_; }
 
@@ -97,21 +100,22 @@ class HangWatch {
   };
 
   void Count(const NodeProgress& progress, int by);
-  // The last word of a worker is a move.
+  // BYE is a move.
   void TakeByes(const NodeProgress& progress, TimePoint now);
-  // Phases that began and ended between two heartbeats, in which no interval was above `longest`.
+  // Learns phases that began and ended between two heartbeats. No standstill in them was longer
+  // than `longest`.
   void LearnPassed(const NodeProgress& progress, Duration longest, PhaseIntervals* intervals) const;
-  // The phases that an interval is learned for. Where a rank is in a phase of its own, the others
-  // wait for it, and the interval says nothing about training.
+  // The phases for which the length of a standstill is learned. If a rank is in a phase of its own,
+  // the others wait for it: then the time says nothing about training.
   std::vector<std::string> PhasesToLearn() const;
 
   TimePoint last_moved_;
   TimePoint really_moved_;
-  std::map<std::string, int> phases_;  // how many nodes have a rank in it
-  int nodes_ = 0;                      // that tell
-  int silent_nodes_ = 0;               // with silent ranks
-  int leaving_nodes_ = 0;              // with ranks that have said BYE and run on
-  // By AgentId. Shared with who looks at it on another thread.
+  std::map<std::string, int> phases_;  // nodes with a rank in that phase
+  int nodes_ = 0;                      // nodes with workers that report
+  int silent_nodes_ = 0;               // nodes with silent workers
+  int leaving_nodes_ = 0;              // nodes with workers that have sent BYE and still run
+  // By AgentId::value. Shared ownership, because StackMerge reads the reports on another thread.
   std::unordered_map<std::uint64_t, Report> reports_;
   bool step_seen_ = false;
   bool excused_ = false;  // since the last move

@@ -22,7 +22,7 @@ RankSet SilentOf(const std::vector<StillRank>& ranks) {
   return silent;
 }
 
-// One of `silent`, which is not empty.
+// The rank of `silent` to name. `silent` is not empty.
 const StillRank& ChosenOf(const std::vector<StillRank>& ranks, const RankSet& silent,
                           const StackTree& stacks) {
   const RankSet odd = UnlikeTheMajority(stacks, silent);

@@ -1,6 +1,6 @@
-// StackCollection: one request for the stacks of a job's ranks, and who has answered.
+// StackCollection: the progress of one request for the stacks of a job's ranks.
 //
-// Pure. Belongs to one generation; the JobMachine asks the nodes, and concludes it.
+// Pure. Belongs to one generation. StackRequests sends the messages.
 #ifndef DDPRUN_RENDEZVOUS_HANGS_STACK_COLLECTION_H_
 #define DDPRUN_RENDEZVOUS_HANGS_STACK_COLLECTION_H_
 
@@ -18,10 +18,10 @@
 
 namespace ddprun {
 
-// At most `at_once` nodes are asked together, the next ones after `pause`. Thousands of answers at
-// once would be gigabytes on one machine, and would delay its other jobs: what comes together is
-// read one after the other. 16,384 nodes are asked within 3.3 s of the 5 s. Nor are more asked
-// while so many answers wait to be merged.
+// At most `at_once` nodes are asked at a time, then the next ones after `pause`. Otherwise
+// thousands of answers would arrive at once: gigabytes of memory, and a delay for the rendezvous'
+// other jobs. 16,384 nodes are asked within 3.3 s, of the 5 s of stacks_timeout. No node is asked
+// while `most_waiting` answers are not merged.
 struct StackPace {
   std::size_t at_once = 8;
   Duration pause = std::chrono::microseconds(1600);
@@ -34,39 +34,39 @@ class StackCollection {
       : request_(request), deadline_(deadline), pace_(pace) {}
 
   StackRequestId request() const { return request_; }
-  // Nodes that have not answered by then are not waited for.
+  // The collection ends at this time, with or without the missing answers.
   TimePoint deadline() const { return deadline_; }
 
-  // A verdict on a hang waits for it.
+  // The verdict on a hang needs this collection.
   void SetForVerdict() { for_verdict_ = true; }
   bool for_verdict() const { return for_verdict_; }
-  // Operators who wait for it.
+  // The operators' requests that this collection answers.
   void AddTicket(std::uint64_t ticket) { tickets_.push_back(ticket); }
   const std::vector<std::uint64_t>& tickets() const { return tickets_; }
 
-  // This node is to be asked; `ranks` are its own.
+  // Adds a node to ask, with the ranks of its workers.
   void Await(AgentId node, std::string host, RankRange ranks);
-  // The nodes whose turn it is to be asked at `now`; each comes once.
+  // The nodes to ask at `now`. Each node is returned once.
   std::vector<AgentId> TakeToAsk(TimePoint now);
-  // The next time to act without an event: to ask more nodes, or to conclude.
+  // The next time at which work is due without an event: asking more nodes, or concluding.
   TimePoint NextDeadline() const;
   bool Awaits(AgentId node) const { return awaited_.contains(node.value); }
   bool complete() const { return awaited_.empty(); }
 
-  // A node for which Awaits() is true has answered. Returns its host and its ranks.
+  // A node has answered; Awaits() must be true for it. Returns what Await() was told.
   struct Asked {
     std::string host;
     RankRange ranks;
   };
   Asked Answered(AgentId node);
-  // So many answers are merged.
+  // `answers` more answers are merged.
   void Merged(std::size_t answers) { waiting_ -= std::min(waiting_, answers); }
   // The node will not answer.
   void GiveUp(AgentId node);
-  // What it has sent is not used.
+  // The answer of `host` is not used: counts as missing.
   void Refuse(const std::string& host) { without_.push_back(host); }
 
-  // Nobody is waited for any more, and the findings are asked for.
+  // No further answers are awaited; the findings are requested.
   void SetConcluding() { concluding_ = true; }
   bool concluding() const { return concluding_; }
   // The hosts without an answer, sorted.
@@ -77,12 +77,12 @@ class StackCollection {
   TimePoint deadline_;
   StackPace pace_;
   std::deque<AgentId> to_ask_;
-  TimePoint ask_at_{};  // the next ones
+  TimePoint ask_at_{};  // when to ask the next nodes
   bool for_verdict_ = false;
   std::vector<std::uint64_t> tickets_;
   std::unordered_map<std::uint64_t, Asked> awaited_;  // by AgentId
-  std::vector<std::string> without_;                  // hosts that are given up or refused
-  std::size_t waiting_ = 0;                           // answers that are to be merged
+  std::vector<std::string> without_;                  // hosts given up or refused
+  std::size_t waiting_ = 0;                           // answers not merged yet
   bool concluding_ = false;
 };
 

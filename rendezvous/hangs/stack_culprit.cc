@@ -26,22 +26,22 @@ bool IsMachinery(const StackFrame& frame) {
          absl::StartsWith(frame.image, "python3") || absl::StartsWith(frame.image, "libpython3");
 }
 
-// Without machinery but for the innermost frame, which says in what the thread waits. As it is,
-// where no frame says what the program does.
+// Removes machinery, except the innermost frame, which shows what the thread waits for. A stack of
+// machinery only is not changed.
 Stack WithoutMachinery(Stack stack) {
   if (std::all_of(stack.begin(), stack.end(), IsMachinery)) return stack;
   stack.erase(std::remove_if(stack.begin(), stack.end() - 1, IsMachinery), stack.end() - 1);
   return stack;
 }
 
-// The innermost frame that says what the program does.
+// The innermost frame that is not machinery; else the innermost frame; "": no frame.
 std::string WhereText(const Stack& stack) {
   const auto telling = std::find_if_not(stack.rbegin(), stack.rend(), IsMachinery);
   if (telling != stack.rend()) return FrameText(*telling);
   return stack.empty() ? "" : FrameText(stack.back());
 }
 
-// The outermost frame of a collective, or the end.
+// The index of the outermost frame of a collective; stack.size(): none.
 std::size_t CollectiveAt(const Stack& stack) {
   return static_cast<std::size_t>(std::find_if(stack.begin(), stack.end(), IsOfACollective) -
                                   stack.begin());
@@ -56,7 +56,7 @@ std::string Waiters(std::uint64_t count) {
   return absl::StrCat(count, count == 1 ? " rank waits" : " ranks wait");
 }
 
-// The ranks that are judged and have a main thread in the tree, by whether it is in a collective.
+// The judged ranks with a main thread in the tree, divided by whether it is in a collective.
 struct Sides {
   RankSet inside;
   RankSet outside;
@@ -94,15 +94,15 @@ std::optional<HangVerdict> OutsideOfCollectives(const std::vector<StillRank>& ra
       culprit.worker.busy};
 }
 
-// It has finished a later step than another rank, so it is not the one that the others wait for.
+// The rank has finished a later step than another rank, so the others do not wait for it.
 bool IsAhead(const StillRank& rank, const std::vector<StillRank>& ranks) {
   return std::any_of(ranks.begin(), ranks.end(), [&](const StillRank& other) {
     return !other.silent && other.worker.step < rank.worker.step;
   });
 }
 
-// What the culprit and most ranks are in. Where both are in a collective it is that: which of two
-// different collectives is wrong, stacks do not tell.
+// Where the culprit is, and where most ranks are. If both are in a collective, names the
+// collectives: stacks do not tell which of two is wrong.
 std::string BothSides(const Stack& culprit, const Stack& most, const StackOutliers& outliers) {
   if (CollectiveAt(culprit) < culprit.size() && CollectiveAt(most) < most.size()) {
     return absl::StrCat("in ", CollectiveText(culprit), ", most ranks are in ",
@@ -117,7 +117,7 @@ std::optional<HangVerdict> UnlikeMost(const std::vector<StillRank>& ranks, const
                                       const Sides& sides) {
   RankSet all = sides.inside;
   all.Add(sides.outside);
-  if (all.empty()) return std::nullopt;  // else every rank of the tree counts
+  if (all.empty()) return std::nullopt;  // OutliersOf() takes an empty set as all ranks
   const std::vector<StackOutliers> leave = OutliersOf(tree, all);
   RankSet most = all;
   for (const StackOutliers& outliers : leave) most = most.Minus(outliers.ranks);
@@ -125,7 +125,7 @@ std::optional<HangVerdict> UnlikeMost(const std::vector<StillRank>& ranks, const
     const std::uint32_t number = outliers.ranks.ranges().front().first;
     const StillRank& culprit = *Find(ranks, number);
     const Stack stack = MainStackOf(tree, number);
-    // Below the collective the library decides where a rank waits: a difference there means
+    // Inside of a collective the library decides where a rank waits: a difference there means
     // nothing.
     if (outliers.depth > CollectiveAt(stack)) return std::nullopt;
     if (IsAhead(culprit, ranks)) continue;

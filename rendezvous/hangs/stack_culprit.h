@@ -1,5 +1,5 @@
-// Which rank the others wait for, by where their main threads are: for programs that do not tell of
-// their collectives, as unmodified Python. Pure.
+// Which rank the others wait for, judged by the stacks of main threads. For programs that do not
+// report their collectives, such as unmodified Python. Pure.
 #ifndef DDPRUN_RENDEZVOUS_HANGS_STACK_CULPRIT_H_
 #define DDPRUN_RENDEZVOUS_HANGS_STACK_CULPRIT_H_
 
@@ -12,33 +12,35 @@
 
 namespace ddprun {
 
-// The frame belongs to a collective operation or its store: of c10d, Gloo or NCCL, or of
+// True for a frame of a collective or of torch's store: code of c10d, Gloo, NCCL or
 // torch.distributed.
 bool IsOfACollective(const StackFrame& frame);
 
-// Where some ranks are in a collective and some are not: a rank that is in none. If several are in
-// none, one whose stack differs from the others'.
-// Where all ranks are in one, or no rank is: a rank whose stack differs from the stacks of more
-// than half of all ranks, if they differ before they reach the collective. A rank whose step is
-// ahead of the others' is not named.
-// nullopt: there is no such rank, or `tree` has none of `ranks`.
+// If some ranks are in a collective and some are not: names a rank that is in none; of several, one
+// whose stack differs from the others'.
+// If all ranks are in a collective, or none is: names a rank whose stack differs from the stack of
+// the majority (more than half of all ranks), if it differs outside of the collective. A rank with
+// a higher step than another rank is not named.
+// nullopt: there is no such rank, or `tree` has no stack of `ranks`.
 std::optional<HangVerdict> CulpritByStacks(const std::vector<StillRank>& ranks,
                                            const StackTree& tree);
 
-// What all ranks wait in, where the stacks of all say so: "c10d::Reducer::finalize_backward".
+// The collective in which all ranks are, by their stacks: "c10d::Reducer::finalize_backward".
+// nullopt: a rank is in none.
 std::optional<std::string> CollectiveOfAll(const std::vector<StillRank>& ranks,
                                            const StackTree& tree);
 
-// The innermost frame of the main thread of a rank that says what the program does: "Dataset::Get
-// dataset.cc:88"; "" where nothing is known of it.
+// Where the program is: the innermost frame of the rank's main thread outside of kernel, C library
+// and interpreter: "Dataset::Get dataset.cc:88". "": no stack is known.
 std::string WhereInCode(const StackTree& tree, Rank rank);
 
-// The innermost frames of the main thread of a rank, innermost first: RootCause::frames. Those of
-// the interpreter and the C library are left out, but for the innermost one.
+// The frames of the rank's main thread, innermost first, at most kMaxCauseFrames:
+// RootCause::frames. Leaves out frames of kernel, C library and interpreter, except the innermost
+// one.
 std::vector<StackFrame> TopFrames(const StackTree& tree, Rank rank);
 
 // "rank 5: Trainer::Step trainer.cc:140 → Dataset::Get dataset.cc:88 → read(/data/shard-0017) in
-// disk wait (D) since 41.7 s"; "" where nothing is known of it.
+// disk wait (D) since 41.7 s"; "": no stack and no system call is known.
 std::string DescribeStack(const StillRank& rank, const StackTree& tree);
 
 }  // namespace ddprun

@@ -9,10 +9,10 @@
 namespace ddprun {
 namespace {
 
-// bytes_ adds up what the nodes sent, so frames that nodes have in common count several times.
-// Above the first limit the tree is measured, and made smaller if it has more than the second. The
-// second is far above what equal ranks need: nodes answer in any order, so their ranks are many
-// ranges, and 131,072 ranks that wait alike take 2 MiB. A verdict needs all of that.
+// bytes_ sums up what the nodes sent, so frames shared by nodes count several times. Above
+// kMeasureAbove the tree is measured, and cut if it exceeds kMostKept. kMostKept is far above the
+// need of equal ranks: nodes answer in any order, so their ranks form many ranges, and 131,072
+// ranks with one stack take 2 MiB. A verdict needs all of it.
 constexpr std::size_t kMeasureAbove = 32 * kMaxStackTreeBytes;
 constexpr std::size_t kMostKept = 16 * kMaxStackTreeBytes;
 constexpr std::size_t kMaxEventBytes = 16 << 10;
@@ -66,7 +66,7 @@ void StackMerge::Compact() {
   bytes_ = tree_.wire_bytes();
   if (bytes_ <= kMostKept) return;
   absl::StatusOr<StackTree> smaller = StackTree::Decode(tree_.Encode(kMostKept), kMostKept);
-  if (smaller.ok()) tree_ = *std::move(smaller);  // always: Encode() makes what Decode() takes
+  if (smaller.ok()) tree_ = *std::move(smaller);  // always ok: Decode() accepts what Encode() makes
   bytes_ = tree_.wire_bytes();
 }
 

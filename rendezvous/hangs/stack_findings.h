@@ -1,7 +1,7 @@
-// What the stacks of all ranks say: the merged tree, and the rank that a hang is blamed on.
+// What the stacks of all ranks show: the merged tree, and the rank to blame for a hang.
 //
-// Pure, and slow in large jobs: a tree of 131,072 ranks takes tens of milliseconds. So the
-// JobMachine does not do it itself, it asks for it by actions.
+// Pure, but slow in large jobs: a tree of 131,072 ranks takes tens of milliseconds. So JobMachine
+// only requests the work, with actions; JobLoop runs it on another thread.
 #ifndef DDPRUN_RENDEZVOUS_HANGS_STACK_FINDINGS_H_
 #define DDPRUN_RENDEZVOUS_HANGS_STACK_FINDINGS_H_
 
@@ -19,7 +19,7 @@
 
 namespace ddprun {
 
-// A node of a job that does not move.
+// A node of a job that stands still.
 struct StillNode {
   Rank first_rank;
   std::string host;
@@ -27,25 +27,25 @@ struct StillNode {
   std::shared_ptr<const NodeProgress> told;  // never null
 };
 
-// What is asked about the stacks.
+// The question to answer from the stacks.
 struct StackQuestion {
-  // Which rank keeps the job from going on.
+  // Asks which rank the job waits for.
   struct Culprit {
     std::vector<StillNode> nodes;
-    bool silent_tell = false;  // ranks that have told nothing are expected to: FindCulprit()
-    // All that have told have said BYE: which of them does not end is asked.
+    bool silent_tell = false;  // FindCulprit()
+    // All workers that report have sent BYE. Asks which of them does not end.
     bool leave = false;
   };
   std::optional<Culprit> culprit{};
-  std::size_t sent_bytes = kMaxStackTreeBytes;  // of the tree that every node gets, at most
+  std::size_t sent_bytes = kMaxStackTreeBytes;  // size limit of the tree that goes to every node
 };
 
 struct StackFindings {
-  // Where a culprit was asked for.
+  // Set if the question had a culprit.
   struct Culprit {
     HangVerdict verdict{};
-    std::vector<StackFrame> frames{};  // of the rank that the verdict names: TopFrames()
-    std::string stack{};               // of the same: DescribeStack()
+    std::vector<StackFrame> frames{};  // TopFrames() of the named rank
+    std::string stack{};               // DescribeStack() of the named rank
     EncodedStackTree for_event{};
     std::shared_ptr<const EncodedStackTree> for_nodes{};
   };
@@ -60,30 +60,29 @@ struct StackFindings {
   std::vector<Refused> refused{};
 };
 
-// The trees of one request.
+// Merges the trees of one request. One thread at a time.
 class StackMerge {
  public:
-  // The answer of a node, which has these ranks. One that is malformed, or has other ranks, is
-  // refused.
+  // Adds a node's answer. Refuses a malformed tree, and one with ranks outside of `ranks`.
   void Take(const std::string& host, RankRange ranks, const EncodedStackTree& tree);
-  // An answer that is no tree.
+  // The node's answer is not a tree.
   void Refuse(const std::string& host, std::string why) {
     refused_.push_back({host, std::move(why)});
   }
-  // Of all that were taken. The last call.
+  // Answers the question from all trees taken. The last call.
   StackFindings Conclude(const StackQuestion& question);
 
  private:
-  // Trees are merged in batches of this many. Nodes answer in any order, so their ranks are many
-  // ranges, and inserting a range takes time linear in the number of ranges.
+  // Trees are merged in batches. Nodes answer in any order, so their ranks form many ranges, and
+  // inserting one range takes time linear in their number.
   static constexpr int kBatch = 128;
 
   void MergeRecent();
-  // Keeps the memory bounded, however much the nodes send.
+  // Bounds the memory, whatever the nodes send.
   void Compact();
 
   StackTree tree_;
-  StackTree recent_;  // not in tree_ yet
+  StackTree recent_;  // merged trees that are not in tree_ yet
   int recent_trees_ = 0;
   std::size_t bytes_ = 0;  // of tree_ and recent_, at most
   std::vector<StackFindings::Refused> refused_;

@@ -20,7 +20,7 @@ std::string Dump(const nlohmann::ordered_json& json, int indent) {
       result += text[at++];
       continue;
     }
-    // The last byte of each is the number of the character.
+    // The last byte of each sequence is the character's code.
     at += control;
     absl::StrAppendFormat(&result, "\\u%04x", static_cast<unsigned char>(text[at - 1]));
   }

@@ -1,4 +1,4 @@
-// The last checkpoint that could not be saved, as JSON. Pure.
+// The failed checkpoints as JSON. Pure.
 #ifndef DDPRUN_RENDEZVOUS_JSON_FAILED_CHECKPOINTS_JSON_H_
 #define DDPRUN_RENDEZVOUS_JSON_FAILED_CHECKPOINTS_JSON_H_
 
@@ -8,8 +8,8 @@
 
 namespace ddprun {
 
-// Sets "failed_checkpoints", the number, and "last_failed_checkpoint": step, host and reason, or
-// null where there is none.
+// Sets "failed_checkpoints" (their number) and "last_failed_checkpoint" (step, host and reason, or
+// null).
 void AddTo(nlohmann::ordered_json* json, const FailedCheckpoints& failed);
 
 }  // namespace ddprun

@@ -1,5 +1,5 @@
-// The JSON of RestartTimes, the same in the report and in events: generation, warm_workers,
-// to_first_step, total_ms, and in phases_ms each phase by its name, in order.
+// RestartTimes as JSON, the same in the report and in events: generation, warm_workers,
+// to_first_step, total_ms and phases_ms, which has each phase by its name, in order.
 //
 // Pure.
 #ifndef DDPRUN_RENDEZVOUS_JSON_RESTART_TIMES_JSON_H_

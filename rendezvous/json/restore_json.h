@@ -1,4 +1,4 @@
-// Saved states and the plan to restore one, as `status` and `events` show them.
+// Saved states and restore plans as JSON, for `status` and `events`.
 #ifndef DDPRUN_RENDEZVOUS_JSON_RESTORE_JSON_H_
 #define DDPRUN_RENDEZVOUS_JSON_RESTORE_JSON_H_
 
@@ -8,10 +8,12 @@
 
 namespace ddprun {
 
-// {"step":1200,"epoch":0,"generation":3,"tier":"memory"}; generation null: made before this job.
+// {"step":1200,"epoch":0,"generation":3,"tier":"memory"}; generation is null if the state was made
+// before this job.
 nlohmann::ordered_json ToJson(const SavedState& state);
 
-// The state, and {"rank":2,"host":"b"}; {"step":0,"tier":"none"} where the training starts anew.
+// The state with "rank" and "host" of its source; {"step":0,"tier":"none"} if the training starts
+// at step 0.
 nlohmann::ordered_json ToJson(const RestorePlan& plan);
 
 }  // namespace ddprun

@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Why a worker that is no root cause failed all the same.
+// Why a victim failed.
 std::string WhyVictim(const WorkerFailure& victim, const RootCause& cause) {
   const std::string after =
       IsMembershipChange(cause)
@@ -22,7 +22,7 @@ std::string WhyVictim(const WorkerFailure& victim, const RootCause& cause) {
                                                 : "it failed " + after;
 }
 
-// `ended`: by itself. One that hung was ended.
+// `ended`: the worker ended by itself; false for a worker that hung.
 void AddWorker(const WorkerExited& exit, Json* json, bool ended = true) {
   Json& to = *json;
   to["rank"] = exit.rank.value;

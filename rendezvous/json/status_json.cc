@@ -97,7 +97,7 @@ void AddTo(Json* json, const JobStatus::Measured& measured) {
   }
 }
 
-// Terms are text: JSON's numbers lose the last digits of 64 bits.
+// Terms are strings: many JSON readers lose the last digits of 64-bit numbers.
 Json ToJson(const LeadershipStatus& leadership) {
   return {{"role", leadership.leads ? "leads" : "stands_by"},
           {"term", std::to_string(leadership.term.revision)},

@@ -1,4 +1,4 @@
-// What a rendezvous and its jobs look like now, as JSON, for `ddprun status`. Pure.
+// The status of a rendezvous and its jobs as JSON, for `ddprun status`. Pure.
 #ifndef DDPRUN_RENDEZVOUS_JSON_STATUS_JSON_H_
 #define DDPRUN_RENDEZVOUS_JSON_STATUS_JSON_H_
 

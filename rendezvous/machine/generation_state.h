@@ -1,4 +1,4 @@
-// GenerationState: what belongs to one generation of a job, from its forming to the next.
+// GenerationState: the state of one generation of a job, from its forming until the next one forms.
 //
 // A value: JobMachine replaces it whole when the next generation forms.
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_GENERATION_STATE_H_
@@ -22,16 +22,17 @@
 
 namespace ddprun {
 
-// What happens when the generation ends, as an operator, a scheduler or a newcomer asked.
+// What happens when the generation ends: requested by an operator, a scheduler, a joining node, or
+// a worker that needs another store.
 struct Plan {
-  bool stop = false;  // the job; else it forms anew
+  bool stop = false;  // stop the job; else the group forms again
   bool save = false;  // a checkpoint is wanted first
   bool saved = false;
   bool preempted = false;  // by a scheduler: the job can resume later from any durable state
   bool for_store = false;  // the members stay: rank 0's worker will serve torch's store
   std::string reason;
 
-  // Another plan is carried out already: combines both.
+  // Combines this plan, which is carried out already, with another one.
   void Add(Plan other) {
     stop = stop || other.stop;
     save = save && other.save;
@@ -69,13 +70,14 @@ struct Absences {
   std::string why_ineligible;
 };
 
-// What HangJudge remembers between two looks at a generation.
+// What HangJudge remembers between two evaluations of a generation.
 struct HangSuspicion {
-  // A rank was busy, so the generation is not ended yet.
+  // Set if a rank was busy, so the generation was not ended.
   struct AtWork {
     std::optional<Rank> rank;  // nullopt: the rank is not known
   };
-  // The findings while a node was silent. Its silence alone is no reason to take stacks again.
+  // The findings, kept while a node is not heard: its silence alone is no reason to take stacks
+  // again.
   struct Found {
     StackFindings::Culprit culprit;
     std::vector<std::string> missing;
@@ -101,14 +103,14 @@ struct GenerationState : GenerationRecord {
   EnteredCalls calls;  // the last collectives of ranks that ended
   HangWatch hang;
   HangSuspicion suspicion;
-  std::vector<std::string> told_excuses;  // already in the log and the history
+  std::vector<std::string> told_excuses;  // excuses that the log and the history have
   std::string hang_report;                // of the newest hang; empty: none was called
   std::string hung_host;                  // the host to blame for the hang; empty: none
   bool planned_end = false;               // its plan ends it, not a failure
   std::string stop_reason;
   std::optional<StoreArrivals> arrivals;  // until all ranks have connected to an agent's store
   std::optional<TimePoint> victim_grace;  // only victims are known: until then the cause is awaited
-  std::optional<TimePoint> growth;  // newcomers will be taken in then, with any that join before
+  std::optional<TimePoint> growth;        // when the group grows by the nodes that wait then
   Absences absences;
 
   // A worker has finished this step.

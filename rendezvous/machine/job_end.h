@@ -1,4 +1,4 @@
-// How a job ends, and what its agents are told of it. Pure functions of what they see.
+// How a job ends, and the message about it to its agents. Pure functions.
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_JOB_END_H_
 #define DDPRUN_RENDEZVOUS_MACHINE_JOB_END_H_
 
@@ -19,24 +19,24 @@ struct JobEnd {
   std::string reason;
 };
 
-// Too few nodes have joined in time. Slurm can start the job again on other nodes, and it is worth
-// it where there is a state.
+// The end if too few nodes join in time. Under Slurm, with a durable state, it is kPreempted: Slurm
+// can start the job again on other nodes.
 JobEnd EndForLackOfNodes(const JobView& view);
-// As the plan has it, which stops the job.
+// The end of a job that `plan` stops.
 JobEnd EndAsPlanned(const JobView& view, const Plan& plan);
-// A host that is left out by now.
+// A host that was just excluded.
 struct Exclusion {
   std::string host;
   std::string why;
-  int exit_code = 0;                 // of a job that ends for it and has no state to go on from
-  std::optional<std::int64_t> step;  // a job could begin with it
+  int exit_code = 0;                 // the job's exit code, if it has to end and has no state
+  std::optional<std::int64_t> step;  // the newest durable state
 };
-// Where too few nodes remain without it, for good; nullopt: they are enough.
+// The job's end, if for good too few nodes remain without the host; nullopt: enough remain.
 std::optional<JobEnd> EndWithout(const JobLife& life, const Exclusion& exclusion);
 
-// What an agent is told that has to go, while the job goes on.
+// The message to one agent that must leave while the job goes on.
 Finished FinishedForOne(const JobLife& life, JobEnd end);
-// What every agent is told. The causes of the generations that have ended go with it, shortened,
+// The message to every agent. It includes the root causes of the ended generations, shortened,
 // because one message must hold them all.
 Finished FinishedForAll(const JobLife& life, JobEnd end);
 

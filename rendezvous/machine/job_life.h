@@ -1,4 +1,4 @@
-// JobLife: what belongs to one life of a job, from its first Join until it is started again.
+// JobLife: the state of one life of a job, from its first Join until the job is started again.
 //
 // A value: JobMachine replaces it whole when the next life begins.
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_JOB_LIFE_H_
@@ -23,14 +23,14 @@
 
 namespace ddprun {
 
-// What of a life the rendezvous persists as it is: JobRecord has it too.
+// The part of a life that JobRecord keeps.
 struct LifeRecord {
   std::uint32_t requeue_number = 0;
   RunId run_id;  // from the first forming, or as an agent has presented it
-  // Of the generations that have ended: the first, and the last ones; kMaxEarlierCauses in all.
+  // Root causes of the ended generations: the first and the last ones, kMaxEarlierCauses in all.
   std::vector<RootCause> causes;
   bool reports_checkpoints = false;
-  std::optional<std::int64_t> checkpoint;  // the newest that was reported
+  std::optional<std::int64_t> checkpoint;  // step of the newest reported one
   bool needs_worker_store = false;         // the program cannot use a store that an agent serves
 
   bool operator==(const LifeRecord&) const = default;
@@ -40,37 +40,39 @@ struct LifeRecord {
 struct Stage {
   JobState state = JobState::kGathering;
   TimePoint since{};
-  std::optional<TimePoint> deadline{};  // when it ends, unless something else happens first
+  std::optional<TimePoint> deadline{};  // the latest end of this state; nullopt: none
 };
 
-// The wait for a disk that may hold the newest state, once there are enough nodes: StateSurvey.
+// StateSurvey's wait for a disk that may hold the newest state, once there are enough nodes.
 struct StatesWait {
   TimePoint until;
   std::optional<std::int64_t> furthest;  // FurthestPossibleStep()
-  bool news = false;                     // a node has told of a state of this step
-  int pending = 0;                       // Roster::states_pending(), when it was looked at last
+  bool news = false;                     // a node has reported a state of that step
+  int pending = 0;                       // Roster::states_pending() at the last check
 };
 
-// While nodes come together for a generation. Replaced whole when that begins, and when they form.
+// The gathering of nodes for one generation. Replaced whole when a gathering begins and when the
+// group forms.
 struct GatheringState {
-  std::optional<TimePoint> report{};  // to those who wait, what for
+  std::optional<TimePoint> report{};  // when to report to waiting agents why they wait
   Duration report_interval{};
   std::optional<StatesWait> states_wait{};
 };
 
-// What its ranks have told of how far they are, in all generations.
+// The ranks' reports of progress, over all generations.
 struct ReportedProgress {
   PhaseIntervals intervals;
   bool any = false;
-  bool names_phases = false;  // its program has named a phase
+  bool names_phases = false;  // the program has named a phase
 };
 
-// When the training's newest states were made, for people.
+// When the newest states were made, for people.
 struct StateTimes {
   std::optional<TimePoint> checkpoint;  // when the newest durable one was reported
   std::optional<TimePoint> start;       // of the first generation that ran
-  std::optional<TimePoint> snapshot;    // when a node told of `newest`
-  std::pair<Generation, std::int64_t> newest{Generation{-1}, -1};  // in memory: it, and its step
+  std::optional<TimePoint> snapshot;    // when a node reported `newest`
+  // Newest snapshot: generation and step.
+  std::pair<Generation, std::int64_t> newest{Generation{-1}, -1};
 
   void TakeSnapshots(const std::vector<SavedState>& states, TimePoint now) {
     for (const SavedState& state : states) {
@@ -91,31 +93,31 @@ struct JobLife : LifeRecord {
   Stage stage;
   GatheringState gathering;
   std::optional<JobSpec> spec;  // from the first Join
-  TimePoint begun_at;           // when it came
-  // Workers that are not of this life, or not known, may live until then: nothing is formed.
+  TimePoint begun_at;           // time of the first Join
+  // Until then no group forms: workers of an earlier life, or unknown ones, may still run.
   std::optional<TimePoint> hold_until;
   int agents_joined = 0;
   std::optional<RestartGovernor> governor;  // from the first Join
   std::optional<Quarantine> quarantine;     // from the first Join
   LateAdmission late_admission;
-  std::optional<TimePoint> next_admission;  // of a node that is held back
-  ReportedProgress progress;                // for what counts as a hang
-  bool abandoned = false;                   // the last node that went will not come back
-  bool has_states = false;                  // some node holds a state
-  FailureTally failures;                    // of checkpoints
+  std::optional<TimePoint> next_admission;  // when the next held-back node is admitted
+  ReportedProgress progress;                // input of HangWatch
+  bool abandoned = false;   // false: a node was lost silently in this generation, and may come back
+  bool has_states = false;  // some node holds a state
+  FailureTally failures;    // of checkpoints
   StateTimes state_times;
   JobCounters counters;
   bool has_checkpoint_folder = false;  // a node's workers are given one
-  bool warned_of_arguments = false;    // a node that was there before another one
+  bool warned_of_arguments = false;    // warned the first node of the job
 
-  // The agent of rank 0's node serves the store of the next generation.
+  // True: in the next generation the agent of rank 0's node serves torch's store.
   bool uses_agent_store() const { return spec->store == kAgentStore && !needs_worker_store; }
-  // As far as its nodes tell: a folder, or a checkpoint that was saved or could not be.
+  // True if the nodes reported a checkpoint folder, a checkpoint, or a failed one.
   bool saves_checkpoints() const {
     return has_checkpoint_folder || reports_checkpoints || failures.total().count > 0;
   }
   int restarts_used() const { return governor ? governor->restarts_used() : 0; }
-  // That are left out.
+  // Hosts in quarantine.
   std::vector<std::string> excluded_hosts() const {
     return quarantine ? quarantine->hosts() : std::vector<std::string>();
   }

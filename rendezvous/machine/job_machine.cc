@@ -1,4 +1,4 @@
-// JobMachine: what it does with what agents say, and when they go.
+// JobMachine: messages of agents, and agents that leave.
 #include "rendezvous/machine/job_machine.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace ddprun {
 namespace {
 
-// These are about the agent itself, whatever generation it is in.
+// Messages that count in any generation.
 bool IsAboutTheAgent(const AgentMessage& message) {
   return std::holds_alternative<Heartbeat>(message) || std::holds_alternative<Leave>(message) ||
          std::holds_alternative<Preempted>(message) || std::holds_alternative<HeldStates>(message);
@@ -47,12 +47,13 @@ std::vector<JobMachine::Action> JobMachine::Step(const Event& event, TimePoint n
   return out_.Take();
 }
 
-// An agent that was in a generation comes back to the job that it knows, if it was not requeued.
+// True only for a Join that cannot mean the finished job: of an agent that was not in a generation,
+// or of a higher requeue number.
 bool JobMachine::BeginsAnother(const Header& header, const Join& join) {
   if (!finished_ || header.requeue_number < life_.requeue_number || Knows(header.agent_id))
     return false;
-  // A spare that was cut off must not begin anew what was finished without it; nor one that came
-  // too late, of a job that Slurm has started once.
+  // A spare that was cut off must not restart a job that was finished without it; nor may a late
+  // agent of a job that Slurm started once.
   const bool once = join.job.all_nodes > 0;
   const bool was_here = once || join.returning || header.generation.value >= 0;
   return !was_here || header.requeue_number > life_.requeue_number;
@@ -89,7 +90,7 @@ void JobMachine::OnReceived(const Received& received) {
   }
   Node* const node = roster_.Find(header.agent_id);
   if (node == nullptr || node->suspect) {
-    if (std::holds_alternative<Leave>(received.message)) return;  // nobody counted on it
+    if (std::holds_alternative<Leave>(received.message)) return;  // the agent has no ranks
     out_.Reply(header,
                Fenced{node == nullptr ? "the rendezvous does not count on this agent: it was "
                                         "silent for longer than its lease"
@@ -100,8 +101,8 @@ void JobMachine::OnReceived(const Received& received) {
   OnMemberMessage(*node, received);
 }
 
-// Everybody was told; nothing can change any more. Who comes back had missed it: also one that was
-// lost, is not known any more, and perhaps never noticed.
+// All agents were told, and nothing can change. An agent that comes back has missed it: also one
+// that was lost and forgotten, and perhaps never noticed.
 void JobMachine::OnReceivedAfterTheEnd(const Received& received) {
   const Header& header = received.header;
   const auto* const join = std::get_if<Join>(&received.message);
@@ -119,7 +120,7 @@ void JobMachine::OnMemberMessage(Node& node, const Received& received) {
   if (const auto* stopped = std::get_if<Stopped>(&received.message)) {
     EmitFence(node, header, *stopped);
   }
-  // A message of another generation crossed ours on the way and means nothing any more.
+  // A message about another generation crossed one of ours, and has no meaning any more.
   if (header.generation != generation_.number && !IsAboutTheAgent(received.message)) return;
   std::visit(
       Overloaded{
@@ -141,9 +142,10 @@ void JobMachine::OnMemberMessage(Node& node, const Received& received) {
           [&](const HeldStates& held) { survey_.Take(node, held, View().judge()); },
           [&](const StacksTaken& taken) { stacks_.OnTaken(node, taken); },
           [&](const StoreElsewhere& elsewhere) { OnStoreElsewhere(node, elsewhere); },
-          [](const LogPiece&) {},  // of nobody's generation: JobLoop's LogRelay has it
+          [](const LogPiece&) {},  // JobLoop's LogRelay handles it
           [&](const RestartTimed& restart) {
-            if (!restart.times.to_first_step) return;  // the next one's cause tells why
+            // Its generation ended early: the root cause says why.
+            if (!restart.times.to_first_step) return;
             life_.counters.AddRecovery(restart.times);
             out_.Emit(
                 {.kind = JobEvent::Kind::kResumed, .host = node.spec.host, .times = restart.times});
@@ -159,7 +161,7 @@ void JobMachine::OnHeartbeat(Node& node, const Header& header, const Heartbeat& 
     generation_.tally.rate.Take(*generation_.furthest_step, now_);
     generation_.hang.StepSeen();
   }
-  // After Stopped nothing changes: one that says otherwise is older, and late.
+  // After Stopped the node's report is final: a heartbeat that differs is older.
   const bool may_change = header.generation == generation_.number && node.phase == Phase::kStarted;
   if (may_change && !heartbeat.states.empty()) {
     survey_.Take(node, heartbeat.states);
@@ -183,10 +185,10 @@ void JobMachine::TakeFailures(const Node& node, const FailedCheckpoints& failed)
 }
 
 void JobMachine::OnAssignmentAck(Node& node) {
-  if (node.phase != Phase::kAssigned) return;  // answered before
+  if (node.phase != Phase::kAssigned) return;  // acknowledged before
   if (state() == JobState::kForming) {
     roster_.SetPhase(node, Phase::kAcknowledged);
-  } else if (running()) {  // the others run already: its first session broke before it could
+  } else if (running()) {  // the others run already: its session broke before it could acknowledge
     roster_.SetPhase(node, Phase::kStarted);
     out_.SendTo(node, Start{});
   }
@@ -194,8 +196,8 @@ void JobMachine::OnAssignmentAck(Node& node) {
 
 void JobMachine::OnWorkerExited(Node& node, const WorkerExited& exit) {
   if (!running() && state() != JobState::kStopping) return;
-  if (node.phase != Phase::kStarted) return;  // stopped before: its workers are accounted for
-  if (!node.told.ended.insert(exit.local_rank).second) return;  // repeated on a new session
+  if (node.phase != Phase::kStarted) return;  // it has stopped: its workers are accounted for
+  if (!node.told.ended.insert(exit.local_rank).second) return;  // a repetition on a new session
   ++generation_.tally.workers_ended;
   generation_.Reached(exit.step);
   node.told.step = std::max(node.told.step, exit.step);
@@ -204,7 +206,7 @@ void JobMachine::OnWorkerExited(Node& node, const WorkerExited& exit) {
     ++generation_.tally.workers_succeeded;
     generation_.succeeded_at = now_;
   }
-  if (generation_.planned_end) return;  // it ends because all of them are to end
+  if (generation_.planned_end) return;  // the plan ends all workers
   generation_.incidents.AddExit(node.spec.host, node.rank, exit);
   if (!exit.status.ok()) {
     out_.Log(Describe(WorkerFailure{node.spec.host, node.rank, generation_.number, exit}));
@@ -249,12 +251,14 @@ void JobMachine::OnStopped(Node& node, const Stopped& stopped) {
   const bool failed_itself =
       generation_.incidents.any() && node.told.ended.size() > node.told.succeeded.size();
   if (stopped.fenced_at_ms != 0 && !generation_.planned_end) {
-    // Its lease has ended on its side alone: what its peers report may have been for want of it.
+    // The lease ended on the node's side only. Its peers may have failed because the node ended its
+    // workers.
     generation_.incidents.AddNode(node.agent_id, RootCause::Kind::kNodeLost, node.spec.host,
                                   node.rank,
                                   "it was cut off from the rendezvous and ended its workers");
   } else if (running() && !failed_itself) {
-    // The rendezvous before this one had told it to stop, for a reason that others will repeat.
+    // An earlier rendezvous had told the node to stop, for a reason that other nodes will report
+    // too.
     generation_.incidents.AddFollower(node.agent_id, node.spec.host, node.rank,
                                       "it had ended its workers before it came back");
   }
@@ -265,8 +269,8 @@ void JobMachine::OnStopped(Node& node, const Stopped& stopped) {
   }
 }
 
-// It repeats that on each session until it gets an assignment, and tells of any generation: its
-// ranks may have been given away long ago.
+// The agent repeats fenced_at_ms on each session until its next assignment, for any generation: its
+// ranks may belong to another node by now.
 void JobMachine::EmitFence(Node& node, const Header& header, const Stopped& stopped) {
   if (stopped.fenced_at_ms == std::exchange(node.fenced_at_ms, stopped.fenced_at_ms)) return;
   if (stopped.fenced_at_ms == 0) return;
@@ -277,7 +281,7 @@ void JobMachine::EmitFence(Node& node, const Header& header, const Stopped& stop
   out_.Add(Happened{std::move(event)});
 }
 
-// ---- agents that go ----
+// ---- leaving and loss ----
 
 void JobMachine::OnLeave(Node& node, const Leave& leave) {
   const std::string host = node.spec.host;
@@ -297,7 +301,8 @@ void JobMachine::OnStreamBroken(const StreamBroken& broken) {
     return;
   }
   roster_.SetSuspect(*node, true);
-  // The group may form without it, and it alone may know what it has told.
+  // The group may form without this node. It may be the only one that has seen the newest
+  // checkpoint in a shared folder, so the others must look again.
   if (!node->member() && node->held.has_worked) survey_.LoseSight(now_);
   if (running() && node->member() && !node->done()) {
     generation_.incidents.AddSuspicion(node->agent_id, node->spec.host, node->rank);
@@ -309,9 +314,9 @@ void JobMachine::OnStreamBroken(const StreamBroken& broken) {
 
 void JobMachine::OnAgentGone(const AgentGone& gone) {
   Node* const node = roster_.Find(gone.agent_id);
-  if (finished_ || node == nullptr) return;  // it had left, or its lease was over
+  if (finished_ || node == nullptr) return;  // it left, or its lease ended
   if (running() && node->done()) {
-    // Its part is finished; it is missed only if the group re-forms.
+    // Its workers are done: the node matters only if the group forms again.
     roster_.SetSuspect(*node, true);
     roster_.EndLease(*node);
   } else {
@@ -320,15 +325,15 @@ void JobMachine::OnAgentGone(const AgentGone& gone) {
 }
 
 void JobMachine::Free(Node& node) {
-  stacks_.GiveUp(node);  // it has no workers
+  stacks_.GiveUp(node);  // the node has no workers
   roster_.SetPhase(node, Phase::kWaiting);
   // As where the session of a node breaks that waits.
   if (node.suspect && node.held.has_worked) survey_.LoseSight(now_);
   survey_.AskToLookAgain(node);
 }
 
-// None of its workers ever ran, unless it went back to the rendezvous before this one, which may
-// act still: then it may have been started there.
+// The node's workers never ran, unless it went back to an earlier rendezvous that may still act:
+// that one may have started them.
 void JobMachine::FreeUnstarted(Node& node) {
   Free(node);
   if (const TimePoint end = LeaseEnd(TimePoint::min()); now_ < end) HoldUntil(end);
@@ -351,7 +356,7 @@ void JobMachine::PlanRestore(const StateJudge& judge) {
   generation_.restore = std::move(choice.plan);
 }
 
-// ---- what it says of itself ----
+// ---- status and record ----
 
 JobStatus JobMachine::Status(TimePoint now, StatusDetail detail) const {
   JobView view = View();

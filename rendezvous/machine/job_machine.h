@@ -1,8 +1,9 @@
-// JobMachine: forms the group of one job, again and again, and decides when the job is over.
+// JobMachine: forms the group of one job, generation after generation, and decides when the job
+// ends.
 //
-// A pure state machine. It does no I/O, reads no clock and owns no thread: an event and the time go
-// in, messages to agents come out. The same events at the same times give the same messages. Its
-// owner (rendezvous/service) calls it from one thread.
+// A pure state machine: no I/O, no clock, no thread. An event and the time go in, actions come out.
+// Equal events at equal times give equal actions. JobLoop (rendezvous/service/job) owns it and
+// calls it from one thread.
 //
 //     Gathering ──▶ LastCall ──▶ Forming ──▶ Running ──▶ Succeeded
 //      ▲  ▲  └──────────────────────▲ │       │   └─▶ Saving
@@ -45,7 +46,7 @@ namespace ddprun {
 
 class JobMachine {
  public:
-  // What goes into a step, and what comes out.
+  // Short names for the events and actions of Step().
   using Received = job_input::Received;
   using StreamBroken = job_input::StreamBroken;
   using AgentGone = job_input::AgentGone;
@@ -69,33 +70,35 @@ class JobMachine {
   using Action = job_action::Any;
 
   JobMachine(std::string job, std::uint32_t requeue_number, JobMachineOptions options = {});
-  // A job that another rendezvous has recorded. Every member has one full lease from `now`, or from
-  // options.leases_from where that is later, to come back; until it does nobody gets its ranks.
+  // Continues a job from the record of an earlier rendezvous. Every member has one full lease to
+  // come back, from `now` or from options.leases_from if that is later. Until that lease ends, no
+  // other node gets its ranks.
   JobMachine(std::string job, const JobRecord& record, TimePoint now,
              JobMachineOptions options = {});
   JobMachine(const JobMachine&) = delete;
   JobMachine& operator=(const JobMachine&) = delete;
 
-  // Handles one event. Never fails: what does not fit is dropped or answered with Refused, and a
-  // Note says why.
+  // Handles one event and returns the actions. Never fails: an event that does not fit is dropped,
+  // or answered with Refused, and a Note says why.
   std::vector<Action> Step(const Event& event, TimePoint now);
 
-  // When to call Step(Tick) next, or nullopt while nothing is timed. O(1).
+  // When to call Step(Tick) next; nullopt: nothing is timed. O(1).
   std::optional<TimePoint> NextDeadline();
 
   JobState state() const { return life_.stage.state; }
-  // The job is over; every agent was told. One that missed it and joins again is told once more.
+  // The job is over, and all agents were told. An agent that missed it and joins again is told
+  // again.
   bool finished() const { return finished_.has_value(); }
-  // After the end: a Join with this header is for another job of the same name.
+  // True if the job is over and this Join begins a new job of the same name.
   bool BeginsAnother(const Header& header, const Join& join);
   Generation generation() const { return generation_.number; }
   std::uint32_t requeue_number() const { return life_.requeue_number; }
-  // An agent has joined that was not refused.
+  // At least one Join was not refused.
   bool begun() const { return life_.spec.has_value(); }
   bool HasHost(const std::string& host) const { return roster_.HasHost(host); }
   bool Knows(AgentId agent_id) { return roster_.Find(agent_id) != nullptr; }
   int agent_count() const { return roster_.size(); }
-  // How many agents may still come to hear that the job is over, of one that knows all its nodes.
+  // Agents not yet told that the job ended; 0 if the number of nodes is not known.
   int awaited() const {
     return finished_ && life_.spec ? std::max(0, life_.spec->all_nodes - life_.agents_joined) : 0;
   }
@@ -106,7 +109,7 @@ class JobMachine {
  private:
   enum class HowLost { kSilent, kKilled, kLeft };
 
-  // ---- what agents say ----
+  // ---- messages of agents ----
   void OnReceived(const Received& received);
   void OnReceivedAfterTheEnd(const Received& received);
   void OnMemberMessage(Node& node, const Received& received);
@@ -117,109 +120,111 @@ class JobMachine {
   void OnCannotSave(Node& node);
   void OnStopped(Node& node, const Stopped& stopped);
   void EmitFence(Node& node, const Header& header, const Stopped& stopped);
-  // Which checkpoints failed on it.
+  // Counts the failed checkpoints that a node reports.
   void TakeFailures(const Node& node, const FailedCheckpoints& failed);
 
-  // ---- who joins: job_machine_join.cc ----
+  // ---- joining: job_machine_join.cc ----
   void OnJoin(const Header& header, const Join& join);
   void OnRejoin(Node& node, const Header& header, const Join& join);
   void OnIneligible(const Header& header, const Join& join);
   void Begin(const JobSpec& spec);
   void Welcome(const Node& added);
-  // Of an agent that was in this run before, for a rendezvous that has forgotten it.
+  // Takes the run id from an agent, if the rendezvous has none.
   void TakeUpRun(const Join& join);
   void RefuseSecond(const Node& first, Node& second);
   void WarnIfArgumentsDiffer(const Node& first, const Node& added);
 
-  // ---- who goes ----
+  // ---- leaving and loss ----
   void OnLeave(Node& node, const Leave& leave);
   void OnStreamBroken(const StreamBroken& broken);
   void OnAgentGone(const AgentGone& gone);
-  // It waits for the next forming.
+  // The node has no workers, and waits for the next forming.
   void Free(Node& node);
-  // The same for one that was not in this generation when it joined.
+  // Free() for a member that never started its workers of this generation.
   void FreeUnstarted(Node& node);
-  // It is not in the job any more.
+  // Removes the node from the job.
   void Erase(Node& node);
-  // `node` is out: its workers are gone, or no longer ours.
+  // The node is lost or has left: its workers are gone, or no longer count.
   void Lose(Node& node, HowLost how, const std::string& why);
-  // For those who wait for this host meanwhile.
+  // Remembers the loss for the texts of waiting agents.
   void NoteLost(const std::string& host, const std::string& why);
 
-  // ---- what operators and schedulers ask for: job_machine_operators.cc ----
+  // ---- requests of operators and schedulers: job_machine_operators.cc ----
   void OnStopAsked(const StopAsked& asked);
   void OnDrainAsked(const DrainAsked& asked);
   void OnStacksAsked(const StacksAsked& asked);
   void OnPreempted(Node& node, const Preempted& preempted);
   void StartPlan(Plan plan);
-  void AddToPlan(Plan plan);  // or makes it the plan
+  void AddToPlan(Plan plan);  // or begins a plan
   void CarryOnPlan();
   void CarryOut(const Plan& plan);
-  // `saved`: they leave a checkpoint behind.
+  // `saved`: a checkpoint was made before.
   void RemoveMarkedNodes(bool saved);
   void Remove(Node& node, bool saved);
 
-  // ---- what time does: job_machine_time.cc ----
+  // ---- timed work: job_machine_time.cc ----
   void OnTick();
-  // What those who have joined wait for.
+  // Tells waiting agents what they wait for.
   void ReportWait();
   void LoseSilent();
   void LoseUnacknowledged();
   void ConcludeStacks();
   void OnStacksJudged(const StacksJudged& judged);
 
-  // ---- from one state to the next: job_machine_transitions.cc ----
-  // Takes every transition whose condition holds by now.
+  // ---- transitions: job_machine_transitions.cc ----
+  // Takes the transition whose condition holds now.
   void Advance();
   void AdvanceGathering();
   void AdvanceForming();
   void AdvanceRunning();
   void AdvanceStopping();
   void ConsiderGrowth();
-  // So many of those that wait can be taken in while the job runs; 0: none, or not now.
+  // Nodes that can join the running job; 0: none, or not now.
   int Newcomers() const;
-  // `deadline`: when it ends, unless something else happens first.
+  // `deadline`: the latest end of the new state.
   void Enter(JobState next, std::optional<TimePoint> deadline = {});
   void Gather();
-  // Now, or once no disk that has yet to answer may hold a newer state than is known.
+  // Forms the group now, or later if a disk that has not answered may hold a newer state than the
+  // known ones.
   void FormWithAllStates();
   void Form();
-  // Of the generation that is being formed.
+  // Sets the restore plan of the generation that forms.
   void PlanRestore(const StateJudge& judge);
-  // Nobody has started: everybody waits for the next forming.
+  // Gives up a generation before its workers start: all nodes wait for the next forming.
   void AbandonForming(const std::string& why);
   void StopGeneration(const std::string& reason);
   void OnGenerationEnded();
-  // Those that this cause has brought into quarantine are to go. False: too few remain, for good,
-  // and the job has ended.
+  // Excludes the nodes that this cause brings into quarantine. False: for good too few nodes
+  // remain, and the job has ended.
   bool Exclude(const RootCause& cause);
-  // A rank of this host hung; empty: no host is to blame. Left out only where another node takes
-  // its place, so the job never ends for it.
+  // A rank on this host hung; "": no host is to blame. The host is excluded only if another node
+  // can take its place, so this never ends the job.
   void ExcludeForHangs(const std::string& host);
-  // Its nodes are to go.
+  // Marks the nodes of an excluded host for removal.
   void RemoveExcluded(const std::string& host);
-  // False: the job has ended for it.
+  // False: the job cannot continue without the host, and has ended.
   bool CanDoWithout(const Exclusion& exclusion);
-  // Which ranks entered collectives that do not match; "": it is not known.
+  // Which ranks entered collectives that do not match; "": not known.
   std::string WhyMismatch(const WorkerExited& exit) const;
   void RecordCause();  // of the current generation, if something failed in it
-  // Tells every agent; the causes of the generations that have ended go with it.
+  // Ends the job and tells every agent.
   void Finish(JobEnd end);
-  // Who serves torch's store.
+  // A worker looks for torch's store where an agent cannot serve it.
   void OnStoreElsewhere(const Node& node, const StoreElsewhere& elsewhere);
-  // The next generation's store is rank 0's worker's; tells every node why.
+  // From the next generation on, rank 0's worker serves the store; every node is told why.
   void LeaveStoreToWorker(const std::string& why);
-  // Another life of the whole job begins: everybody of the old one is out.
+  // Begins another life of the whole job: all agents of the old one are out.
   void Supersede(std::uint32_t requeue_number);
 
   JobView View() const;
-  // That any agent has been in.
+  // The newest generation that any agent was in.
   Generation newest_generation() const { return std::max(generation_.number, highest_claimed_); }
-  // Until then nobody gets the ranks of a node that was heard at `heard`, and is silent.
+  // The end of the lease of a node that was last heard at `heard`. Until then no other node gets
+  // its ranks.
   TimePoint LeaseEnd(TimePoint heard) const {
     return std::max(heard, options_.leases_from) + life_.spec->lease;
   }
-  // Nothing is formed until then.
+  // No group forms before `end`.
   void HoldUntil(TimePoint end) {
     life_.hold_until = std::max(life_.hold_until.value_or(end), end);
   }
@@ -228,20 +233,21 @@ class JobMachine {
   bool gathering() const {
     return state() == JobState::kGathering || state() == JobState::kLastCall;
   }
-  void SaveRecord();  // what is so far, before what is said from now on
+  void SaveRecord();  // makes the state durable before later messages leave
 
   const std::string job_;
   const JobMachineOptions options_;
 
   JobLife life_;
   GenerationState generation_;
-  Generation highest_claimed_{-1};  // that an agent was in, in any life: the next one is above it
+  // Claimed by any agent, in any life; the next generation is above it.
+  Generation highest_claimed_{-1};
   Roster roster_;
-  Timeline timeline_;  // of the generations that may have started, in any life
+  Timeline timeline_;  // of all lives
   std::optional<Finished> finished_;
   TimePoint now_;  // of the Step in progress
 
-  // Its parts. They share what is above.
+  // The parts of the machine. They use the members above.
   const JobNumbers numbers_{options_.seed, &job_, &life_};
   JobOutbox out_{&job_, &life_, &generation_};
   StateSurvey survey_{&numbers_, &life_, &roster_, &out_};

@@ -1,4 +1,4 @@
-// JobMachine: who joins, and who comes back.
+// JobMachine: nodes that join, and nodes that come back.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -12,7 +12,7 @@
 namespace ddprun {
 namespace {
 
-// "" for a generation that an agent can have been in.
+// "": an agent can have been in this generation.
 std::string WhyClaimIsRefused(Generation claimed) {
   if (claimed.value <= kMaxClaimedGeneration) return "";
   return absl::StrCat("this agent says that it was in generation ", claimed.value,
@@ -27,8 +27,8 @@ void JobMachine::OnJoin(const Header& header, const Join& join) {
     return;
   }
   if (life_.spec && roster_.empty() && !WhyJobDiffers(*life_.spec, join.job).empty()) {
-    Supersede(life_.requeue_number);  // nobody of it is left, and somebody began it anew, with
-                                      // other settings
+    // No node is left, and the job was started again with other settings.
+    Supersede(life_.requeue_number);
   }
   std::string why_refused = WhyJoinIsRefused(View(), options_.max_agents, join);
   if (why_refused.empty()) why_refused = WhyClaimIsRefused(header.generation);
@@ -45,8 +45,8 @@ void JobMachine::OnJoin(const Header& header, const Join& join) {
   const bool was_here = join.returning || header.generation.value >= 0;
   if (was_here && generation_.number.value < 0 && options_.leases && gathering() &&
       now_ < LeaseEnd(life_.begun_at)) {
-    // There was a rendezvous before this one, and it left no record. Whoever has not come back may
-    // have workers for as long as their lease lasts.
+    // An earlier rendezvous had this job and left no record. Agents that have not come back may
+    // have workers until their lease ends.
     HoldUntil(LeaseEnd(life_.begun_at));
     if (state() == JobState::kLastCall) Gather();
   }
@@ -55,7 +55,7 @@ void JobMachine::OnJoin(const Header& header, const Join& join) {
   }
   highest_claimed_ = std::max(highest_claimed_, header.generation);
   if (join.workers_running) {
-    // Of a generation that this rendezvous never knew, or has given up.
+    // Workers of a generation that this rendezvous does not know, or has given up.
     out_.Reply(header, Fenced{"the rendezvous does not count on this agent's workers"});
     return;
   }
@@ -82,7 +82,8 @@ void JobMachine::OnJoin(const Header& header, const Join& join) {
 void JobMachine::TakeUpRun(const Join& join) {
   life_.has_checkpoint_folder = life_.has_checkpoint_folder || join.has_checkpoint_folder;
   if (life_.run_id == RunId{}) life_.run_id = join.run_id;
-  // Who came late took what the job has made for what was there before it.
+  // With --start-anew, an agent that joins late takes states of this job for older ones: it must
+  // look again.
   const bool came_late = life_.spec->start_anew && join.run_id != life_.run_id;
   if (came_late && !survey_.has_lost_sight()) survey_.LoseSight(now_);
 }
@@ -94,13 +95,13 @@ void JobMachine::Begin(const JobSpec& spec) {
   life_.quarantine.emplace(life_.spec->quarantine, life_.spec->quarantine_window);
   Gather();
   if (life_.requeue_number > 0 || highest_claimed_.value >= 0)
-    SaveRecord();  // so that no earlier one ever comes back
+    SaveRecord();  // the record of an earlier life must not come back
 }
 
-// Tells a node that has joined what it waits for.
+// Tells a node that has joined why it waits.
 void JobMachine::Welcome(const Node& added) {
   const NodeSpec& spec = added.spec;
-  if (added.held_back.is_stuck()) return;  // told already
+  if (added.held_back.is_stuck()) return;  // TakeStuck() has told it
   if (added.held_back.until) {
     const std::string why =
         absl::StrCat(spec.host, " (", spec.address, ") is admitted in ",
@@ -109,7 +110,7 @@ void JobMachine::Welcome(const Node& added) {
     out_.SendTo(added, Waiting{why});
     return;
   }
-  if (gathering()) {  // told what it waits for if that takes long
+  if (gathering()) {  // ReportWait() tells it if the wait is long
     out_.Log(absl::StrCat(spec.host, " joined with ", spec.worker_count, " workers"));
     return;
   }
@@ -118,7 +119,7 @@ void JobMachine::Welcome(const Node& added) {
   out_.SendTo(added, Waiting{std::move(waiting)});
 }
 
-// `first` hears it once, of whichever node: a command may have something of its node in it.
+// `first` is warned only once: a command may legitimately differ per node.
 void JobMachine::WarnIfArgumentsDiffer(const Node& first, const Node& added) {
   const auto argument = FirstOtherArgument(first.program, added.program);
   if (!argument) return;
@@ -133,7 +134,7 @@ void JobMachine::WarnIfArgumentsDiffer(const Node& first, const Node& added) {
   if (!std::exchange(life_.warned_of_arguments, true)) warn(first, added);
 }
 
-// Where nodes come and go it may come again, and be fit then.
+// If the number of nodes is not fixed, the node may join again when it is fit.
 void JobMachine::OnIneligible(const Header& header, const Join& join) {
   const std::string& host = join.node.host;
   const std::string why = absl::StrCat(host, " stays out: ", join.why_ineligible);
@@ -149,7 +150,8 @@ void JobMachine::OnIneligible(const Header& header, const Join& join) {
   out_.Reply(header, FinishedForOne(life_, {Outcome::kLeft, kExitUnavailable, why}));
 }
 
-// `first`, who had the rank of `second`, was cut off meanwhile, and is back.
+// `first` was cut off and is back: it keeps its rank, and `second`, which asks for the same rank,
+// must go.
 void JobMachine::RefuseSecond(const Node& first, Node& second) {
   const std::string why = WhyRankIsTaken(*second.spec.requested_rank, first.spec.host);
   out_.SendTo(second, Refused{why});
@@ -158,7 +160,7 @@ void JobMachine::RefuseSecond(const Node& first, Node& second) {
   Erase(second);
 }
 
-// The session of an agent was replaced: it repeats what it said, and so do we.
+// An agent has a new session. It repeats its messages, and so does the rendezvous.
 void JobMachine::OnRejoin(Node& node, const Header& header, const Join& join) {
   roster_.Heard(node, now_);
   TakeUpRun(join);
@@ -184,7 +186,7 @@ void JobMachine::OnRejoin(Node& node, const Header& header, const Join& join) {
     return;
   }
   if (header.generation > generation_.number) {
-    // The record that this rendezvous began with was older than the job: this generation is over.
+    // The record of this rendezvous was older than the job: its generation is over.
     highest_claimed_ =
         std::max(highest_claimed_, std::min(header.generation, Generation{kMaxClaimedGeneration}));
     Free(node);
@@ -196,7 +198,7 @@ void JobMachine::OnRejoin(Node& node, const Header& header, const Join& join) {
     }
     return;
   }
-  if (!here && state() != JobState::kStopping) {  // it never heard of this generation
+  if (!here && state() != JobState::kStopping) {  // the agent does not know this generation
     roster_.SetPhase(node, Phase::kAssigned);
     out_.SendTo(node, AssignmentOf(View(), node));
     return;
@@ -215,7 +217,7 @@ void JobMachine::OnRejoin(Node& node, const Header& header, const Join& join) {
         FreeUnstarted(node);
       }
       break;
-    default:  // Forming: it knows, and says AssignmentAck once more
+    default:  // Forming: the agent repeats AssignmentAck
       break;
   }
 }

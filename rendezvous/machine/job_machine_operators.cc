@@ -1,4 +1,4 @@
-// JobMachine: what operators ask for, and schedulers.
+// JobMachine: requests of operators and schedulers.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -52,7 +52,7 @@ void JobMachine::OnDrainAsked(const DrainAsked& asked) {
     out_.Add(Answer{asked.ticket, accepted, std::move(text)});
   };
   std::vector<Node*> drained;
-  int others = 0;  // that are free, or will be
+  int others = 0;  // nodes that are free now or after this generation
   for (Node& node : roster_.nodes()) {
     if (node.spec.host == asked.host || node.spec.address == asked.host) {
       drained.push_back(&node);
@@ -114,13 +114,14 @@ void JobMachine::OnStacksAsked(const StacksAsked& asked) {
   stacks_.AskFor(asked.ticket, now_);
 }
 
-// Several nodes that are taken away at once are one save: the first asks for it, and each may turn
-// it from a new forming into the job's end. None of it is kept: agents repeat it on each session.
+// If several nodes are preempted at once, one save serves all: the first requests it, and each
+// later one may turn the plan from a new forming into the job's end. Not persisted: agents repeat
+// Preempted on each session.
 void JobMachine::OnPreempted(Node& node, const Preempted& preempted) {
-  if (node.removed) return;  // repeated on a new session
+  if (node.removed) return;  // a repetition on a new session
   roster_.SetRemoved(node);
   node.why_removed = absl::StrCat("preempted: ", preempted.reason);
-  // Also those that lost contact, while their lease runs: after a restart of the rendezvous all
+  // Counts nodes that lost contact while their lease runs: after a restart of the rendezvous all
   // have.
   const int others = roster_.candidates();
   Plan plan{.stop = others < life_.spec->min_nodes,
@@ -144,7 +145,7 @@ void JobMachine::OnPreempted(Node& node, const Preempted& preempted) {
   }
 }
 
-// ---- the plan that follows ----
+// ---- plans ----
 
 void JobMachine::StartPlan(Plan plan) {
   AddToPlan(std::move(plan));
@@ -174,7 +175,7 @@ void JobMachine::CarryOnPlan() {
   }
 }
 
-// Whatever ended, ended because of the plan.
+// Every end in this generation counts as planned.
 void JobMachine::CarryOut(const Plan& plan) {
   if (plan.stop) {
     Finish(EndAsPlanned(View(), plan));

@@ -1,4 +1,4 @@
-// JobMachine: what of it outlives its process, written and read.
+// JobMachine: writing and reading its JobRecord.
 #include <utility>
 
 #include "rendezvous/machine/job_machine.h"
@@ -6,11 +6,12 @@
 namespace ddprun {
 
 JobRecord JobMachine::Record() const {
-  JobRecord record{life_, generation_};  // what of them is persisted as it is
+  JobRecord record{life_, generation_};  // their persisted base classes
   record.spec = *life_.spec;
   record.generation = generation_.number;
   for (const Node* const node : roster_.members()) {
-    // Also one whose workers are gone by now: it says so again to the rendezvous that reads this.
+    // Includes members whose workers are gone: they repeat Stopped to the rendezvous that reads
+    // this.
     if (node != nullptr) record.members.push_back(*node);
   }
   record.governor = life_.governor->Record(now_);
@@ -42,7 +43,7 @@ JobMachine::JobMachine(std::string job, const JobRecord& record, TimePoint now,
       timeline_(record.timeline),
       finished_(record.finished) {
   now_ = now;
-  survey_.LoseSight(now_);  // whatever agents looked at, they did so for another rendezvous
+  survey_.LoseSight(now_);  // earlier looks answered another rendezvous
   static_cast<LifeRecord&>(life_) = record;
   static_cast<GenerationRecord&>(generation_) = record;
   life_.stage = {JobState::kRunning, now};
@@ -61,8 +62,8 @@ JobMachine::JobMachine(std::string job, const JobRecord& record, TimePoint now,
   if (record.restore) {
     timeline_.Resume({record.requeue_number, record.generation, record.restore->step()});
   }
-  // The workers may have been told to start: it is treated as if they were, and whoever was not is
-  // told when he comes back.
+  // The workers may have been told to start, so they count as started. A node that was not told
+  // gets Start when it comes back.
   for (const NodeRecord& member : record.members) {
     generation_.tally.world_size += member.spec.worker_count;
     roster_.RestoreMember(NodeOf(member), now);
@@ -72,7 +73,7 @@ JobMachine::JobMachine(std::string job, const JobRecord& record, TimePoint now,
     life_.stage.state = succeeded ? JobState::kSucceeded : JobState::kFailed;
   } else if (record.members.empty()) {  // recorded before a first forming, or all are lost
     life_.stage = {JobState::kGathering, now, now + life_.spec->join_timeout};
-    // Workers of the life before may live as long as any that this rendezvous has not heard of.
+    // Workers of the earlier life may run until the lease of an agent heard just now would end.
     if (options_.leases) HoldUntil(LeaseEnd(now));
   }
 }

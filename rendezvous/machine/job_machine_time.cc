@@ -1,4 +1,4 @@
-// JobMachine: what time does to it.
+// JobMachine: timed work.
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -25,7 +25,7 @@ void JobMachine::OnTick() {
   if (stacks_.late(now_)) ConcludeStacks();
   if (life_.hold_until && now_ >= *life_.hold_until) {
     life_.hold_until.reset();
-    survey_.LoseSight(now_);  // until now such workers may have written
+    survey_.LoseSight(now_);  // until now workers of another life may have written
   }
   std::optional<TimePoint>& deadline = life_.stage.deadline;
   if (!deadline || now_ < *deadline) return;
@@ -35,7 +35,7 @@ void JobMachine::OnTick() {
       Finish(EndForLackOfNodes(View()));
       break;
     case JobState::kLastCall:
-      // Some may have been lost just above; then Advance goes back to Gathering.
+      // If LoseSilent() removed nodes, Advance() goes back to Gathering.
       if (roster_.free() >= life_.spec->min_nodes) FormWithAllStates();
       break;
     case JobState::kForming:
@@ -72,7 +72,7 @@ void JobMachine::LoseSilent() {
        !finished_ && node != nullptr && now_ >= LeaseEnd(node->heard);
        node = roster_.MostSilent()) {
     if (running() && node->done()) {
-      // Its part is finished; it is missed only if the group re-forms.
+      // Its workers are done: the node matters only if the group forms again.
       roster_.SetSuspect(*node, true);
       roster_.EndLease(*node);
     } else {

@@ -1,4 +1,4 @@
-// JobMachine: from one state to the next.
+// JobMachine: transitions between states.
 #include <algorithm>
 #include <utility>
 
@@ -45,7 +45,7 @@ void JobMachine::Advance() {
 }
 
 void JobMachine::AdvanceGathering() {
-  // All have been heard, so that what is wrong everywhere is no reason to try other nodes.
+  // Waits for all agents: if every node is unfit, trying other nodes is useless.
   if (!generation_.absences.ineligible_host.empty() &&
       life_.agents_joined >= life_.spec->all_nodes) {
     const auto step = roster_.empty() ? std::nullopt : DurableStep(View());
@@ -57,7 +57,7 @@ void JobMachine::AdvanceGathering() {
   if (life_.hold_until) return;
   const int free = roster_.free();
   const bool reforming = generation_.number.value >= 0;
-  const bool closed = reforming || survey_.waits();  // no last call is held any more
+  const bool closed = reforming || survey_.waits();  // no last call
   if (free >= life_.spec->max_nodes || (closed && free >= life_.spec->min_nodes)) {
     FormWithAllStates();
   } else if (free >= life_.spec->min_nodes && state() == JobState::kGathering) {
@@ -84,7 +84,7 @@ void JobMachine::AdvanceForming() {
     roster_.SetPhase(*node, Phase::kStarted);
     if (!std::exchange(node->stay.has_started, true)) node->stay.since = now_;
     node->stay.taken_in = false;
-    out_.SendTo(*node, start);  // one whose session broke hears it when it is back
+    out_.SendTo(*node, start);  // a node without a session gets it when it is back
   }
 }
 
@@ -97,7 +97,7 @@ void JobMachine::AdvanceRunning() {
       if (generation_.plan->saved || generation_.tally.cannot_save >= roster_.member_count())
         StopGeneration(generation_.plan->reason);
     } else if (generation_.plan) {
-      CarryOnPlan();  // of before a restart of the rendezvous
+      CarryOnPlan();  // a plan from before the rendezvous restarted
     } else {
       if (roster_.free() == 0) generation_.growth.reset();
       if (!life_.reports_checkpoints) ConsiderGrowth();
@@ -112,8 +112,8 @@ void JobMachine::AdvanceRunning() {
   StopGeneration(Describe(*generation_.incidents.FindRootCause()));
 }
 
-// Takes in who came while the job runs: after a checkpoint, so that no work is lost. Where the
-// workers report none, at the end of a last call, or at once when the job has all its nodes then.
+// Lets nodes join the running job: after a checkpoint, so that no work is lost. If workers report
+// no checkpoints: after a last call, or at once if the job is then complete.
 void JobMachine::ConsiderGrowth() {
   const int newcomers = Newcomers();
   if (newcomers == 0) return;
@@ -151,7 +151,7 @@ void JobMachine::StopGeneration(const std::string& reason) {
   for (Node* const node : roster_.members()) {
     if (node == nullptr) continue;
     if (node->suspect && node->done()) {
-      gone.push_back(node);  // it finished its part and went: no workers to wait for
+      gone.push_back(node);  // its workers are done and its agent is gone: nothing to wait for
     } else if (node->phase == Phase::kStarted) {
       const bool hung =
           cause && cause->kind == RootCause::Kind::kHung && cause->failure.node_rank == node->rank;
@@ -161,13 +161,13 @@ void JobMachine::StopGeneration(const std::string& reason) {
         out_.SendTo(*node, stop);
       }
     } else {
-      FreeUnstarted(*node);  // back after a break
+      FreeUnstarted(*node);  // back after a broken session
     }
   }
   for (Node* const node : gone) Lose(*node, HowLost::kSilent, "its connection broke");
 }
 
-// No worker of the generation can be alive any more: what ended it, and does the job go on?
+// No worker of the generation runs any more. Decides whether the job continues.
 void JobMachine::OnGenerationEnded() {
   const std::optional<Plan> plan = std::exchange(generation_.plan, std::nullopt);
   if (generation_.planned_end) {
@@ -313,7 +313,7 @@ void JobMachine::FormWithAllStates() {
 void JobMachine::Form() {
   Enter(JobState::kForming, now_ + options_.forming_timeout);
   life_.gathering = {};
-  const StateJudge judge = View().judge();  // of what the last generation left
+  const StateJudge judge = View().judge();  // judged against the last generation
   stacks_.Drop("its workers have ended");
   generation_ = GenerationState(Generation{newest_generation().value + 1});
   if (life_.run_id == RunId{}) life_.run_id = numbers_.DrawRunId(roster_);
@@ -339,7 +339,7 @@ void JobMachine::Form() {
     out_.SendTo(*member, AssignmentOf(view, *member));
 }
 
-// Of two ranks both are known, also where the program does not tell of its collectives.
+// With two ranks both are known, even if the program does not report its collectives.
 std::string JobMachine::WhyMismatch(const WorkerExited& exit) const {
   if (auto calls = generation_.calls.Mismatch()) return *std::move(calls);
   const bool both_known = generation_.tally.world_size == 2 && IsMismatchOfSizes(exit);
@@ -352,7 +352,7 @@ void JobMachine::RecordCause() {
     if (MayBeOfAMismatch(*cause)) cause->reason = WhyMismatch(cause->failure.exit);
     life_.causes.push_back(*std::move(cause));
   }
-  // The first failure is often the one that explains the others.
+  // Keeps the first cause: it often explains the others.
   if (life_.causes.size() > kMaxEarlierCauses) life_.causes.erase(life_.causes.begin() + 1);
 }
 
@@ -362,7 +362,7 @@ void JobMachine::Finish(JobEnd end) {
   stacks_.Drop("the job is over");
   Enter(outcome == Outcome::kSucceeded ? JobState::kSucceeded : JobState::kFailed);
   const Finished finished = FinishedForAll(life_, std::move(end));
-  // What else there was of them need not be kept as long as the job's end is.
+  // The other causes need not be kept as long as the job's end.
   if (life_.causes.size() > 1) life_.causes.erase(life_.causes.begin(), life_.causes.end() - 1);
   out_.Log(absl::StrCat(outcome == Outcome::kSucceeded ? "succeeded: " : "ended: ",
                         finished.root_cause ? Describe(*finished.root_cause) + "; " : "",
@@ -393,7 +393,7 @@ void JobMachine::Lose(Node& node, HowLost how, const std::string& why) {
   const AgentId agent_id = node.agent_id;
   const std::string host = node.spec.host;
   const NodeRank rank = node.rank;
-  // It has cost the others a restart, or will.
+  // The loss costs the other nodes a restart, now or soon.
   if (needed || node.stay.taken_in) {
     life_.late_admission.OnLost(node.spec, now_ - node.stay.since);
   }
@@ -403,7 +403,7 @@ void JobMachine::Lose(Node& node, HowLost how, const std::string& why) {
   out_.Emit(
       {.kind = left ? JobEvent::Kind::kLeft : JobEvent::Kind::kLost, .host = host, .reason = why});
   NoteLost(host, why);
-  // One that was silent may come back.
+  // A silent node may come back.
   if (how == HowLost::kSilent) generation_.absences.lost_silently = true;
   life_.abandoned = !generation_.absences.lost_silently;
   if (!needed) return;
@@ -412,12 +412,12 @@ void JobMachine::Lose(Node& node, HowLost how, const std::string& why) {
   } else {
     generation_.incidents.AddNode(
         agent_id, left ? RootCause::Kind::kNodeLeft : RootCause::Kind::kNodeLost, host, rank,
-        why);  // Advance stops the generation
+        why);  // Advance() stops the generation
   }
 }
 
 void JobMachine::Supersede(std::uint32_t requeue_number) {
-  JobLife next(requeue_number, now_);  // the Join that is being handled brings its JobSpec
+  JobLife next(requeue_number, now_);  // OnJoin() then sets its JobSpec
   next.hold_until = life_.hold_until;
   if (life_.spec) {
     const std::string reason =
@@ -440,7 +440,7 @@ void JobMachine::Supersede(std::uint32_t requeue_number) {
   life_ = std::move(next);
   generation_ = GenerationState{};
   survey_.LoseSight(now_);
-  // timeline_ stays: states of the life before are still found on disks.
+  // timeline_ stays: disks still hold states of the earlier life.
 }
 
 }  // namespace ddprun

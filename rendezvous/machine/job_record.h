@@ -1,9 +1,10 @@
-// What of a job must outlive the process of its rendezvous. Plain values.
+// The part of a job that must outlive the process of its rendezvous. Plain values.
 //
-// Little is enough: after a restart the agents come back and repeat what they said in the current
-// generation. What only the rendezvous knows is here: that the generation was formed and of whom,
-// so that its number and its ranks are not given to others, and what the budget of restarts has
-// left. JobLife, GenerationState, Node and RestartGovernor have their parts of it as they are.
+// Little is enough: after a restart of the rendezvous the agents come back and repeat their
+// messages of the current generation. The record holds what only the rendezvous knows: that the
+// generation was formed and from which nodes, so that its number and ranks are not reused, and the
+// used restarts. JobLife, GenerationState and Node inherit their parts of it; RestartGovernor
+// contains its part.
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_JOB_RECORD_H_
 #define DDPRUN_RENDEZVOUS_MACHINE_JOB_RECORD_H_
 
@@ -26,9 +27,9 @@ namespace ddprun {
 struct JobRecord : LifeRecord, GenerationRecord {
   JobSpec spec{};
   Generation generation{};            // the newest one formed
-  std::vector<NodeRecord> members{};  // of it, by rank
+  std::vector<NodeRecord> members{};  // of that generation, by node rank
   GovernorRecord governor{};
-  std::vector<ResumePoint> timeline{};  // of those that ran before it
+  std::vector<ResumePoint> timeline{};  // of earlier generations
   FailureRecord failed_checkpoints{};
   QuarantineRecord quarantine{};
   std::map<std::string, Duration> longest_intervals{};  // PhaseIntervals

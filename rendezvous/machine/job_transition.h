@@ -1,4 +1,4 @@
-// Which state of a job may follow which: the edges of the diagram in job_machine.h.
+// The allowed transitions between the states of a job. job_machine.h draws the main ones.
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_JOB_TRANSITION_H_
 #define DDPRUN_RENDEZVOUS_MACHINE_JOB_TRANSITION_H_
 

@@ -12,7 +12,7 @@
 namespace ddprun {
 namespace {
 
-// So many names fit into a line that a person reads.
+// Names shown in one line.
 constexpr std::size_t kNamesShown = 8;
 
 std::string Names(const std::vector<std::string>& shown, int all) {
@@ -30,7 +30,7 @@ std::string FreeHosts(const JobView& view) {
   return shown.empty() ? "none" : Names(shown, view.roster.free());
 }
 
-// As they are by now.
+// The node's stuck processes, with times as of now.
 StuckProcesses StuckOf(const JobView& view, const Node& node) {
   return node.held_back.stuck.After(view.now - node.held_back.stuck_told_at);
 }
@@ -39,7 +39,8 @@ std::string WhyHeldBack(const JobView& view, const Node& node) {
   return node.held_back.is_stuck() ? Describe(StuckOf(view, node)) : node.held_back.why;
 }
 
-// Those with stuck processes, or the others, after `title`; empty: there is none.
+// Held-back hosts with their reasons, after `title`; "": none. `stuck`: those with stuck processes,
+// else the others.
 std::string HeldBackHosts(const JobView& view, const char* title, bool stuck) {
   std::vector<std::string> shown;
   int all = 0;
@@ -51,7 +52,7 @@ std::string HeldBackHosts(const JobView& view, const char* title, bool stuck) {
   return all == 0 ? "" : absl::StrCat(title, Names(shown, all));
 }
 
-// What becomes of a job that lacks nodes while the processes of one are stuck; else empty.
+// When the job ends for lack of nodes, if a node has stuck processes; else "".
 std::string WhatIfTheyStay(const JobView& view) {
   const auto& nodes = view.roster.nodes();
   const bool stuck = std::any_of(nodes.begin(), nodes.end(),
@@ -61,7 +62,7 @@ std::string WhatIfTheyStay(const JobView& view) {
   return absl::StrCat("; without enough nodes the job ends in ", TenthsOfSeconds(left));
 }
 
-// There is a group of as many as the job may have, and this one is not of it.
+// True if the group is as large as allowed and does not include this node.
 bool IsSpare(const JobView& view, const Node& node) {
   const auto& members = view.roster.members();
   const bool grouped =
@@ -260,7 +261,7 @@ JobStatus::Measured MeasuredOf(const JobView& view) {
   if (times.snapshot) measured.snapshot_age = view.now - *times.snapshot;
   for (const Node* const node : view.roster.members()) {
     if (node == nullptr || !view.running() || !node->usage.stragglers) continue;
-    measured.stragglers = node->usage.stragglers;  // rank 0's alone tells
+    measured.stragglers = node->usage.stragglers;  // only the node of rank 0 reports them
     measured.straggler_ranks = node->usage.straggler_ranks;
   }
   measured.counters = view.life.counters;

@@ -1,4 +1,4 @@
-// JobView: what there is to know of a job, and what is said of it. Pure functions of what they see.
+// JobView: a read-only view of a job, and the texts and values derived from it. Pure functions.
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_JOB_VIEW_H_
 #define DDPRUN_RENDEZVOUS_MACHINE_JOB_VIEW_H_
 
@@ -16,13 +16,13 @@
 
 namespace ddprun {
 
-// Belongs to a JobMachine, and lasts as long as nothing changes there.
+// Refers to members of a JobMachine. Valid until they change.
 struct JobView {
   const std::string& job;
   TimePoint now;
   const JobLife& life;
   const GenerationState& generation;
-  Generation newest;  // that any agent has been in
+  Generation newest;  // the newest one that any agent was in
   const Roster& roster;
   const Timeline& timeline;
   const std::optional<Finished>& finished;
@@ -33,24 +33,24 @@ struct JobView {
   StateJudge judge() const { return {timeline, life.requeue_number, newest}; }
 };
 
-// Who is missing, as far as it can be known: by the ranks that nobody has asked for, by who was
-// here.
+// The missing nodes, as far as known: from the ranks that no node asks for, or from the hosts that
+// were here before.
 std::string MissingNodes(const JobView& view);
-// The free nodes whose disk has yet to answer; a few names.
+// The free nodes whose disk has not answered; a few names.
 std::string HostsWithPendingStates(const JobView& view);
-// What those who have joined wait for. The job has its JobSpec.
+// Why the joined nodes wait. The job must have a JobSpec.
 std::string WhyItWaits(const JobView& view);
-// What a node that has joined waits for, in a job that does not gather.
+// Why a node that joins waits, in a job that is not gathering.
 std::string WhyNewcomerWaits(const JobView& view, const Node& newcomer);
-// Why the job is in this state; empty where there is nothing to say.
+// Why the job is in this state; "": nothing to say.
 std::string StateReason(const JobView& view);
-// Who is missing at an agent's store; nullopt: nobody, or nobody has come, or it is not known.
+// The ranks missing at an agent's store; nullopt: none is missing, none has come, or not known.
 std::optional<JobStatus::Arrivals> ArrivalsOf(const GenerationState& generation,
                                               const Roster& roster);
 JobStatus::Measured MeasuredOf(const JobView& view);
 enum class StatusDetail { kAll, kWithoutNodes };
 JobStatus StatusOf(const JobView& view, StatusDetail detail = StatusDetail::kAll);
-// What a member is told of its place in the generation.
+// The assignment of a member: its place in the generation.
 Assignment AssignmentOf(const JobView& view, const Node& node);
 
 }  // namespace ddprun

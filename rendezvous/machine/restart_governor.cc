@@ -113,13 +113,13 @@ bool RestartGovernor::IsCrashLoop(const Facts& facts) {
   if (facts.start) so_far_.start = facts.start;
   const Duration soon =
       so_far_.start ? kStarts * std::max(*so_far_.start, kShortestStart) : kLongEnough;
-  const bool further = facts.step > so_far_.furthest_step;  // nothing is less than any step
+  const bool further = facts.step > so_far_.furthest_step;  // nullopt is less than any step
   so_far_.furthest_step = std::max(so_far_.furthest_step, facts.step);
   if (further || facts.new_state || facts.ran >= soon) {
     so_far_.crashes = so_far_.stepless = 0;
     return false;
   }
-  // What came from outside says nothing about the job, for good or ill.
+  // An outside cause says nothing about the job itself.
   if (!MadeByWorker(facts.cause)) return false;
   ++so_far_.crashes;
   so_far_.stepless = facts.step ? 0 : so_far_.stepless + 1;
@@ -138,7 +138,7 @@ Duration RestartGovernor::NextDelay() {
   Duration delay = kFirstDelay;
   for (int i = 1; i < so_far_.crashes && delay < kMaxDelay; ++i) delay *= 2;
   delay = std::min(delay, kMaxDelay);
-  // From half to all of it, so that many jobs that died together do not come back together.
+  // A random factor from 1/2 to 1, so that many jobs that died together do not restart together.
   const double factor = 0.5 + 0.5 * static_cast<double>(NextRandom() >> 11) / 9007199254740992.0;
   return std::chrono::duration_cast<Duration>(delay * factor);
 }

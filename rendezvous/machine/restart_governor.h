@@ -17,7 +17,7 @@
 
 namespace ddprun {
 
-// The part of the governor that JobRecord keeps as it is.
+// The part of the governor that JobRecord keeps unchanged.
 struct CrashRecord {
   std::optional<std::int64_t> furthest_step{};  // the highest step of all generations so far
   std::optional<Duration> start{};              // the newest measured start
@@ -48,7 +48,7 @@ struct RestartPolicy {
 };
 RestartPolicy PolicyOf(const JobSpec& spec);
 
-// Counts occurrences: all of them, or those within the window.
+// Counts occurrences: all, or those within the window.
 class WindowedCount {
  public:
   explicit WindowedCount(std::optional<Duration> window) : window_(window) {}
@@ -58,7 +58,7 @@ class WindowedCount {
   void Add(TimePoint now);
   int At(TimePoint now) const;
   int total() const { return total_; }
-  // The ages of those within the window at the last Add.
+  // The ages of the occurrences that were within the window at the last Add().
   std::vector<Duration> RecentAges(TimePoint now) const;
 
  private:
@@ -84,9 +84,9 @@ class RestartGovernor {
   };
 
   // Only a crash loop is delayed: a worker ended by its own doing (MadeByWorker) soon after the
-  // start, and no rank had got further than in earlier generations. The first restart is immediate.
-  // With each crash in a row the delay doubles, from kFirstDelay to kMaxDelay, times a random
-  // factor of 1/2 to 1.
+  // start, no rank got further than in earlier generations, and no node has a newer state. The
+  // first restart is immediate. With each crash in a row the delay doubles, from kFirstDelay to
+  // kMaxDelay, times a random factor from 1/2 to 1.
   static constexpr Duration kFirstDelay = std::chrono::milliseconds(100);
   static constexpr Duration kMaxDelay = std::chrono::seconds(60);
   // A job that has reported steps is given up after this many crashes in a row without a step.

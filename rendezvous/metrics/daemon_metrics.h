@@ -1,7 +1,7 @@
-// The metrics of a rendezvous and its jobs, as Prometheus reads them. Pure.
+// The metrics of a rendezvous and its jobs, in Prometheus' text format. Pure.
 //
-// Made from what `ddprun status --json` is made from, so the two never disagree. A job that is
-// forgotten has no series any more.
+// Made from the same data as `ddprun status --json`, so the two never disagree. A forgotten job has
+// no series.
 #ifndef DDPRUN_RENDEZVOUS_METRICS_DAEMON_METRICS_H_
 #define DDPRUN_RENDEZVOUS_METRICS_DAEMON_METRICS_H_
 
@@ -18,25 +18,25 @@
 
 namespace ddprun::metrics {
 
-// Room on a file system.
+// Space on a file system.
 struct DiskSpace {
   std::int64_t free_bytes = 0;  // for users other than root
   std::int64_t size_bytes = 0;
 };
 
-// What a rendezvous counts beside its DaemonStatus.
+// Measurements of a rendezvous that DaemonStatus does not contain.
 struct DaemonMeasures {
   std::int64_t started_unix_ms = 0;
-  std::int64_t messages_received = 0;  // in sessions
+  std::int64_t messages_received = 0;  // from agents, in sessions
   std::int64_t messages_sent = 0;
-  std::optional<Histogram> commits{};  // of the durable state; nullopt: there is none
+  std::optional<Histogram> commits{};  // of the durable state; nullopt: no durable state
   std::optional<DiskSpace> state_disk{};
-  std::map<std::string, std::int64_t> certificates_expire_unix_s{};  // by what they are used for
+  std::map<std::string, std::int64_t> certificates_expire_unix_s{};  // by use
   Duration cpu{};
   std::int64_t resident_bytes = 0;
 };
 
-// Whether hosts have their names; else they are "node 1", "node 2" in each job.
+// kNamed: hosts by name. kNumbered: "node 1", "node 2" in each job.
 enum class Hosts { kNamed, kNumbered };
 
 std::string DaemonMetrics(const DaemonStatus& daemon, const DaemonMeasures& measures,

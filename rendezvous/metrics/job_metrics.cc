@@ -17,7 +17,7 @@ namespace {
 
 Labels Of(const JobStatus& job) { return Labels().With("job", job.job); }
 
-// A metric with one sample of each job, and none where there is no value.
+// Writes one sample for each job that has a value.
 template <class Value>
 void AddEach(Name name, const std::vector<JobStatus>& jobs, MetricWriter* writer, Value value) {
   writer->Begin(name);
@@ -30,6 +30,10 @@ void AddStates(const std::vector<JobStatus>& jobs, MetricWriter* writer) {
     for (const JobState state : kJobStates) {
       writer->Add(Of(job).With("state", ToString(state)), job.state == state ? 1 : 0);
     }
+  }
+  writer->Begin("ddprun_job_outcome");
+  for (const JobStatus& job : jobs) {
+    if (job.finished) writer->Add(Of(job).With("outcome", ToString(job.finished->outcome)), 1);
   }
   AddEach("ddprun_job_state_seconds", jobs, writer, [](const auto& job) { return job.since; });
   AddEach("ddprun_job_generation", jobs, writer,
@@ -64,7 +68,6 @@ void AddProgress(const std::vector<JobStatus>& jobs, MetricWriter* writer) {
           [](const auto& job) { return job.measured.stragglers; });
 }
 
-// What ends a generation.
 constexpr RootCause::Kind kCauses[] = {
     RootCause::Kind::kWorkerFailed, RootCause::Kind::kWorkerLeftEarly, RootCause::Kind::kNodeLost,
     RootCause::Kind::kNodeLeft, RootCause::Kind::kHung};
@@ -73,7 +76,7 @@ void AddRestarts(const std::vector<JobStatus>& jobs, MetricWriter* writer) {
   writer->Begin("ddprun_job_restarts_total");
   for (const JobStatus& job : jobs) {
     const auto& restarts = job.measured.counters.restarts;
-    // All causes from the start: increase() does not count what a series begins with.
+    // Every cause has a series from the start: increase() ignores the first value of a series.
     const auto add = [&](std::string_view cause) {
       const auto found = restarts.find(cause);
       writer->Add(Of(job).With("cause", cause), found == restarts.end() ? 0 : found->second);
@@ -108,7 +111,7 @@ void AddStatesOfTheTraining(const std::vector<JobStatus>& jobs, MetricWriter* wr
           [](const auto& job) { return job.measured.snapshot_age; });
 }
 
-// A node, and the labels that its five series share.
+// A node and the labels of its five series.
 struct LabelledNode {
   const NodeStatus* node;
   const JobStatus* job;

@@ -1,7 +1,7 @@
-// Every metric of ddprun: its name, kind, labels and help. The daemon's and the agents' texts are
-// written from this table alone, and docs/metrics.md is compared with it by a test. Pure.
+// Every metric of ddprun: name, kind, labels and help. Daemon and agents write their texts from
+// this table alone, and a test compares docs/metrics.md with it. Pure.
 //
-// Names follow Prometheus: base units, `_total` for what only grows, nothing unbounded in a label.
+// Names follow Prometheus: base units, `_total` for counters, nothing unbounded in a label.
 #ifndef DDPRUN_RENDEZVOUS_METRICS_METRIC_TABLE_H_
 #define DDPRUN_RENDEZVOUS_METRICS_METRIC_TABLE_H_
 
@@ -10,13 +10,13 @@
 namespace ddprun::metrics {
 
 enum class Kind { kCounter, kGauge, kHistogram };
-enum class Place { kDaemon, kAgent };  // whose endpoint has it
+enum class Place { kDaemon, kAgent };  // the endpoint that has the metric
 
 struct Metric {
   std::string_view name;
   Kind kind;
   Place place;
-  std::string_view labels;  // separated by blanks
+  std::string_view labels;  // separated by spaces
   std::string_view help;
 };
 
@@ -63,6 +63,8 @@ inline constexpr Metric kMetrics[] = {
     // ---- a job ----
     {"ddprun_job_state", Kind::kGauge, Place::kDaemon, "job state",
      "1 for the state that the job is in, 0 for the others."},
+    {"ddprun_job_outcome", Kind::kGauge, Place::kDaemon, "job outcome",
+     "1, with how the job ended. Only of jobs that have ended."},
     {"ddprun_job_state_seconds", Kind::kGauge, Place::kDaemon, "job", "Time in this state."},
     {"ddprun_job_generation", Kind::kGauge, Place::kDaemon, "job",
      "Generation; -1 before the first forming."},
@@ -174,7 +176,7 @@ inline constexpr Metric kMetrics[] = {
      "Number of the last XID error; 0: none."},
 };
 
-// A metric of the table, found by the compiler: a name that is not there does not compile.
+// A metric of the table, looked up at compile time: an unknown name does not compile.
 class Name {
  public:
   consteval Name(const char* name) : metric_(Find(name)) {}

@@ -70,7 +70,7 @@ void MetricWriter::Add(const Labels& labels, double value) {
   text_ += '\n';
 }
 
-// Microseconds are exact enough, and shorter.
+// Rounded to microseconds, to keep the text short.
 void MetricWriter::Add(const Labels& labels, Duration value) {
   const auto us = std::chrono::duration_cast<std::chrono::microseconds>(value).count();
   Add(labels, static_cast<double>(us) / 1e6);

@@ -5,7 +5,7 @@
 //     writer.Add(Labels().With("state", "Running"), 3);
 //     writer.Take();   // # HELP ddprun_jobs ... # TYPE ... ddprun_jobs{state="Running"} 3
 //
-// All samples of a metric follow one Begin(). A metric without samples leaves nothing behind.
+// All samples of a metric follow one Begin(). A metric without samples writes nothing.
 #ifndef DDPRUN_RENDEZVOUS_METRICS_METRIC_WRITER_H_
 #define DDPRUN_RENDEZVOUS_METRICS_METRIC_WRITER_H_
 
@@ -22,10 +22,10 @@
 
 namespace ddprun::metrics {
 
-// What the response says its body is.
+// The Content-Type of the response.
 inline constexpr char kContentType[] = "text/plain; version=0.0.4; charset=utf-8";
 
-// As the text has them, without the braces. Values are UTF-8, as strings of messages are.
+// Labels in the text format, without the braces. Values are UTF-8, like all strings of messages.
 class Labels {
  public:
   Labels() = default;
@@ -46,7 +46,7 @@ class MetricWriter {
   void Add(const Labels& labels, double value);
   void Add(const Labels& labels, Duration value);  // in seconds
   void Add(const Labels& labels, const Histogram& histogram);
-  // Nothing, where there is no value.
+  // Adds nothing if there is no value.
   template <class Value>
   void Add(const Labels& labels, const std::optional<Value>& value) {
     if (value) Add(labels, *value);
@@ -58,7 +58,7 @@ class MetricWriter {
     Add(Labels(), value);
   }
 
-  // All that was written.
+  // Returns the text.
   std::string Take() { return std::move(text_); }
 
  private:
@@ -68,7 +68,7 @@ class MetricWriter {
 
   std::string text_;
   const Metric* metric_ = nullptr;
-  bool described_ = false;  // HELP and TYPE of metric_ stand in the text
+  bool described_ = false;  // HELP and TYPE of metric_ are written
 };
 
 }  // namespace ddprun::metrics

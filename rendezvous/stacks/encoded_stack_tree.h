@@ -1,5 +1,5 @@
-// The words of stacks: a frame, what keeps a rank from being seen whole, a tree as it travels.
-// Plain values; stack_tree.h makes and checks them.
+// Plain values for stacks: a frame, a note about a rank, an encoded tree. stack_tree.h makes and
+// checks them.
 #ifndef DDPRUN_RENDEZVOUS_STACKS_ENCODED_STACK_TREE_H_
 #define DDPRUN_RENDEZVOUS_STACKS_ENCODED_STACK_TREE_H_
 
@@ -16,7 +16,8 @@ inline constexpr std::size_t kMaxStackFrames = 64;          // of one thread
 inline constexpr std::size_t kMaxStackNameBytes = 512;      // of a function, file or image
 inline constexpr std::size_t kMaxStackNotes = 4096;         // of one tree
 inline constexpr std::size_t kMaxStackTreeBytes = 1 << 20;  // of one tree, by WireBytes()
-// Of a tree that is to fit into a message of 1 MiB: WireBytes() is an estimate.
+// Limit for a tree that must fit into a message of 1 MiB; lower, because WireBytes() is an
+// estimate.
 inline constexpr std::size_t kMaxSentStackTreeBytes = kMaxStackTreeBytes / 8 * 7;
 
 struct StackFrame {
@@ -29,18 +30,18 @@ struct StackFrame {
   friend auto operator<=>(const StackFrame&, const StackFrame&) = default;
 };
 
-// Main threads make a tree of their own: their frames tell what a rank does.
+// Main threads form a tree of their own: they show what a rank does.
 enum class ThreadKind : std::uint8_t { kMain, kOther };
 inline constexpr std::size_t kThreadKinds = 2;
 
-// What keeps a rank from moving, or its stacks from being seen whole.
+// Why a rank does not move, or why its stacks are missing or incomplete.
 enum class RankTrouble : std::uint8_t {
-  kStopped,       // by a signal, SIGSTOP for one
+  kStopped,       // by a signal, such as SIGSTOP
   kTraced,        // by a debugger
   kDiskWait,      // a thread is in an uninterruptible wait (D)
   kInCall,        // a thread waits in a system call on a file
   kNotPermitted,  // ddprun may not trace it
-  kGone,          // it ended
+  kGone,          // the process has ended
   kIncomplete,    // some of its frames or threads are missing
   kNoAnswer,      // a TCP peer does not answer
 };
@@ -55,19 +56,20 @@ struct RankNote {
   friend auto operator<=>(const RankNote&, const RankNote&) = default;
 };
 
-// A tree as it travels. Every number is checked by StackTree::Decode().
+// A tree in the form that is sent. StackTree::Decode() checks every number.
 struct EncodedStackTree {
   struct Frame {
-    std::uint32_t function = 0;  // all three: an index of `names`
+    std::uint32_t function = 0;  // index in `names`, like file and image
     std::uint32_t file = 0;
     std::uint32_t image = 0;
     std::uint32_t line = 0;
     friend auto operator<=>(const Frame&, const Frame&) = default;
   };
   struct Node {
-    std::uint32_t parent = 0;  // an index of `nodes` below its own, plus kThreadKinds; below that
-                               // the kind of thread that it is the outermost frame of
-    std::uint32_t frame = 0;   // an index of `frames`
+    // Below kThreadKinds: this is an outermost frame of a thread of that ThreadKind. Else:
+    // kThreadKinds + the index of the parent, which comes before this node.
+    std::uint32_t parent = 0;
+    std::uint32_t frame = 0;  // index in `frames`
     std::vector<RankRange> ranks;
     friend auto operator<=>(const Node&, const Node&) = default;
   };
@@ -75,7 +77,8 @@ struct EncodedStackTree {
   std::vector<Frame> frames;
   std::vector<Node> nodes;
   std::vector<RankNote> notes;
-  std::uint64_t left_out = 0;  // nodes that did not fit, here or in a tree merged into it
+  // Nodes that did not fit into this tree, or into trees merged into it.
+  std::uint64_t left_out = 0;
 
   friend auto operator<=>(const EncodedStackTree&, const EncodedStackTree&) = default;
 };

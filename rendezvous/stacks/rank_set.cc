@@ -9,12 +9,14 @@
 namespace ddprun {
 namespace {
 
-// Whether `next`, which does not begin before `range`, overlaps it or follows it without a gap.
+// True if `next` overlaps `range` or follows it without a gap. `next` does not begin before
+// `range`.
 bool Touches(const RankRange& range, const RankRange& next) {
   return range.last == std::numeric_limits<std::uint32_t>::max() || next.first <= range.last + 1;
 }
 
-// Above so many ranges one walk through both sets is cheaper than a search for each.
+// Above this number of ranges, one pass over both sets is cheaper than a binary search for each
+// range.
 constexpr std::size_t kFewRanges = 8;
 
 }  // namespace
@@ -37,7 +39,7 @@ bool RankSet::AreASet(const std::vector<RankRange>& ranges) {
 }
 
 void RankSet::Add(RankRange range) {
-  // The first one that ends at `range` or later, or right before it.
+  // The first range that overlaps or touches `range`, or comes after it.
   auto from = std::lower_bound(ranges_.begin(), ranges_.end(), range,
                                [](const RankRange& have, const RankRange& added) {
                                  return have.last < added.first && !Touches(have, added);

@@ -1,4 +1,4 @@
-// A set of ranks as ranges: the ranks of a job that do the same are mostly neighbours. Pure.
+// A set of ranks, stored as ranges: ranks that do the same are mostly neighbours. Pure.
 #ifndef DDPRUN_RENDEZVOUS_STACKS_RANK_SET_H_
 #define DDPRUN_RENDEZVOUS_STACKS_RANK_SET_H_
 
@@ -9,7 +9,7 @@
 
 namespace ddprun {
 
-// Both ends belong to it.
+// Includes both ends.
 struct RankRange {
   std::uint32_t first = 0;
   std::uint32_t last = 0;
@@ -17,7 +17,7 @@ struct RankRange {
   friend auto operator<=>(const RankRange&, const RankRange&) = default;
 };
 
-// Whether every rank of `inner` is in `outer`. Both are sets (RankSet::AreASet).
+// True if `outer` contains every rank of `inner`. Both satisfy RankSet::AreASet().
 bool Covers(const std::vector<RankRange>& outer, const std::vector<RankRange>& inner);
 
 class RankSet {
@@ -25,14 +25,14 @@ class RankSet {
   RankSet() = default;
   explicit RankSet(std::uint32_t rank) : ranges_{{rank, rank}} {}
 
-  // Whether the ranges ascend, and neither overlap nor touch: then equal sets have equal ranges.
-  // For what comes from elsewhere.
+  // True if the ranges ascend without overlapping or touching, so that equal sets have equal
+  // ranges. Checks untrusted input.
   static bool AreASet(const std::vector<RankRange>& ranges);
 
   void Add(std::uint32_t rank) { Add(RankRange{rank, rank}); }
   void Add(RankRange range);
   void Add(const RankSet& other) { AddRanges(other.ranges_); }
-  // `set` is one, by AreASet().
+  // `set` satisfies AreASet().
   void AddRanges(const std::vector<RankRange>& set);
   RankSet Minus(const RankSet& other) const;
 

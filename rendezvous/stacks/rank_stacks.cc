@@ -10,8 +10,8 @@ constexpr std::uint32_t kMainRoot = static_cast<std::uint32_t>(ThreadKind::kMain
 
 RankSet Both(const RankSet& a, const RankSet& b) { return a.Minus(a.Minus(b)); }
 
-// Adds the stacks of `rank` that go through `node`, whose callers are in `frames`. A stack that is
-// the beginning of another one is in it.
+// Adds the stacks of `rank` below `node`; `frames` are the callers. A stack that is a prefix of
+// another one is part of it.
 void AddStacksOf(const StackTree& tree, std::uint32_t rank, ThreadKind kind, std::uint32_t node,
                  std::vector<StackFrame>* frames, StackTree* to) {
   bool goes_on = false;
@@ -49,7 +49,7 @@ RankSet RanksWithFrame(const StackTree& tree, const std::function<bool(const Sta
     next.pop_back();
     for (const std::uint32_t child : node.children) {
       if (is(tree.frame(tree.node(child).frame))) {
-        ranks.Add(tree.node(child).ranks);  // and so all below it
+        ranks.Add(tree.node(child).ranks);  // the ranks of its children are a subset
       } else {
         next.push_back(child);
       }

@@ -1,4 +1,4 @@
-// What a tree says of some of its ranks. Pure.
+// Reads the stacks of single ranks from a tree. Pure.
 #ifndef DDPRUN_RENDEZVOUS_STACKS_RANK_STACKS_H_
 #define DDPRUN_RENDEZVOUS_STACKS_RANK_STACKS_H_
 
@@ -11,13 +11,13 @@
 
 namespace ddprun {
 
-// The main thread of a rank, the outermost frame first; empty where the tree has none.
+// The stack of the rank's main thread, outermost frame first; empty: the tree has none.
 std::vector<StackFrame> MainStackOf(const StackTree& tree, std::uint32_t rank);
 
-// The ranks whose main thread has such a frame.
+// The ranks whose main thread has a frame for which `is` returns true.
 RankSet RanksWithFrame(const StackTree& tree, const std::function<bool(const StackFrame&)>& is);
 
-// The tree of these ranks alone, with their notes. Its left_out() is 0.
+// The part of the tree about `ranks`, with their notes. Its left_out() is 0.
 StackTree OnlyRanks(const StackTree& tree, const RankSet& ranks);
 
 }  // namespace ddprun

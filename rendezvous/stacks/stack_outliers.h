@@ -1,4 +1,5 @@
-// Which ranks do something else than most: the part of a culprit that stacks alone can tell. Pure.
+// Which ranks do something else than the majority: what stacks alone can tell about a culprit.
+// Pure.
 #ifndef DDPRUN_RENDEZVOUS_STACKS_STACK_OUTLIERS_H_
 #define DDPRUN_RENDEZVOUS_STACKS_STACK_OUTLIERS_H_
 
@@ -10,21 +11,22 @@
 
 namespace ddprun {
 
-// Ranks that leave the stack of the majority at one place.
+// Ranks whose stack leaves the majority's stack at the same frame.
 struct StackOutliers {
   RankSet ranks;
-  std::uint32_t depth = 0;                // so many frames they share with the majority
-  std::vector<StackFrame> majority_next;  // one frame, or none where the majority's stack ends
+  std::uint32_t depth = 0;  // number of outer frames shared with the majority
+  // The next frame of the majority; empty: its stack ends here.
+  std::vector<StackFrame> majority_next;
 };
 
-// The main threads of more than half of all ranks go the same way, function by function, up to some
-// frame (which line of a function they are at does not count). Those who leave this way, the ones
-// that leave it furthest out first: a rank that waits elsewhere than the others leaves early, one
-// that merely polls at another moment leaves late. Empty where no majority exists (of two ranks,
-// one is none) or all agree. Only ranks in `among` count, all where it is empty.
+// More than half of all main threads share a path of functions, from the outermost frame on; lines
+// within a function do not count. Returns the ranks that leave this path, those that leave it
+// furthest out first: a rank that waits elsewhere leaves it early, a rank that only polls at
+// another moment leaves it late. Empty: no majority exists (one of two ranks is none), or all
+// agree. `among`: the ranks that count; empty: all.
 std::vector<StackOutliers> OutliersOf(const StackTree& tree, const RankSet& among = {});
 
-// The ranks of the first of these, or none.
+// The ranks of the first entry of OutliersOf(); empty: none.
 RankSet UnlikeTheMajority(const StackTree& tree, const RankSet& among = {});
 
 }  // namespace ddprun

@@ -22,7 +22,7 @@ constexpr std::size_t kMostRanges = 8;
 constexpr absl::string_view kArrow = " → ";
 constexpr absl::string_view kGap = "…";
 
-// A name comes from a file that anybody may have made: nothing of it may move a cursor.
+// Names come from untrusted files: control characters must not reach a terminal.
 std::string OneLine(absl::string_view text) {
   std::string clean(text);
   for (char& c : clean) {
@@ -48,7 +48,7 @@ std::string PlaceText(const StackFrame& frame) {
   return frame.line == 0 ? file : absl::StrCat(file, ":", frame.line);
 }
 
-// A line of the text, before it is one: frames that the same ranks have, and what these do then.
+// A branch of the text: frames that the same ranks share, and the branches below.
 struct Branch {
   RankSet ranks;
   std::vector<std::string> frames;
@@ -60,7 +60,7 @@ class Branches {
   explicit Branches(const StackTree& tree) : tree_(tree) {}
 
   std::vector<Branch> Of(std::uint32_t node) const {
-    // The same function at several lines becomes one branch with a branch for each line.
+    // A function at several lines becomes one branch, with a branch per line below it.
     std::map<std::pair<std::string, std::string>, std::vector<std::uint32_t>> functions;
     for (const std::uint32_t child : tree_.node(node).children) {
       const StackFrame frame = tree_.frame(tree_.node(child).frame);
@@ -90,7 +90,7 @@ class Branches {
     if (!ranks.empty()) branches->push_back({std::move(ranks), {"(here)"}, {}});
   }
 
-  // As long as all ranks go the same way, it is one line.
+  // Extends the line as long as all ranks go the same way.
   static Branch Joined(Branch branch) {
     if (branch.inner.size() != 1 || branch.inner.front().ranks != branch.ranks) return branch;
     Branch only = std::move(branch.inner.front());
@@ -134,7 +134,8 @@ class TextWriter {
   TextWriter(const StackTextOptions& options, RankSet all)
       : options_(options), all_(std::move(all)) {}
 
-  // `before` stands at the start of each line of `branches`; the outermost have no lines drawn.
+  // `before`: the start of each line of `branches`. The outermost branches have no connecting
+  // lines.
   void Write(const std::vector<Branch>& branches, const std::string& before, bool outermost) {
     std::size_t width = 0;
     for (const Branch& branch : branches) {
@@ -179,7 +180,7 @@ Json RangesJson(const RankSet& ranks) {
   return json;
 }
 
-// No deeper than kMaxStackFrames.
+// Recursion is at most kMaxStackFrames deep.
 Json FramesJson(const StackTree& tree, std::uint32_t node, const std::string& ranks_name) {
   std::vector<std::uint32_t> children = tree.node(node).children;
   std::sort(children.begin(), children.end(), [&](std::uint32_t a, std::uint32_t b) {
@@ -199,11 +200,11 @@ Json FramesJson(const StackTree& tree, std::uint32_t node, const std::string& ra
   return frames;
 }
 
-// Where the group that `text` begins with ends: "<...>" or "(...)", whatever is nested in it.
+// The end of the group at the start of `text`: "<...>" or "(...)", with nested groups.
 std::size_t EndOfGroup(absl::string_view text, char open, char close) {
   int depth = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    // The arrow of a trailing return type or of operator-> closes nothing.
+    // The '>' of "->" closes nothing.
     if (text[i] == close && (close != '>' || i == 0 || text[i - 1] != '-')) --depth;
     if (text[i] == open) ++depth;
     if (depth == 0) return i + 1;
@@ -228,14 +229,14 @@ std::string ShortFunction(absl::string_view demangled) {
       i += kAnonymous.size() + 2;
     } else if (absl::StartsWith(rest, kOperator) &&
                (name.empty() || name.back() == ':' || name.back() == ' ')) {
-      // The rest is the operator, with its brackets, and then the parameters.
+      // The rest: the operator's name, which may contain brackets, then the parameters.
       const auto parameters = rest.find('(', kOperator.size() + 1);
       return absl::StrCat(name.substr(name.rfind(' ') + 1), rest.substr(0, parameters));
     } else if (rest.front() == '<' && !name.empty()) {
       i += EndOfGroup(rest, '<', '>');
     } else if (rest.front() == '(' && !name.empty()) {
       const absl::string_view after = rest.substr(EndOfGroup(rest, '(', ')'));
-      // What is local to a function: "main::{lambda()#1}" has it in front.
+      // A name that is local to a function keeps the function's name: "main::{lambda()#1}".
       const auto inner = after.find("::");
       const bool local =
           inner == 0 || (inner != absl::string_view::npos && absl::StartsWith(after, " const::"));
@@ -246,7 +247,7 @@ std::string ShortFunction(absl::string_view demangled) {
       absl::StrAppend(&name, absl::StartsWith(rest, "{lambda") ? "lambda" : rest.substr(0, end));
       i += end;
     } else if (rest.front() == ' ') {
-      // What stood before it was the return type, unless the rest is a remark of the compiler.
+      // The text before the space was the return type, unless the rest is a remark of the compiler.
       if (absl::StartsWith(rest, " [") || absl::StartsWith(rest, " const")) break;
       name.clear();
       ++i;

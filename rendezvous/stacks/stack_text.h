@@ -1,12 +1,13 @@
-// A tree of stacks as a person reads it, and as a program does. Pure.
+// A tree of stacks as text for people, and as JSON. Pure.
 //
 //     16 main trainer.cc:210 → Trainer::Step
 //     ├ 15 [0-4,6-15] trainer.cc:151 → … → ProcessGroupGloo work wait
 //     └  1 [5] trainer.cc:140 → Dataset::Get dataset.cc:88 → read
 //
-// How many ranks, which ones, and the frames that they have in common, the outermost first. Frames
-// stand in one line as long as no rank leaves them. A function whose ranks are at different lines
-// of it stands once, and the lines below it. The ranks are left out where all are meant.
+// Each line has the number of ranks, the ranks, and their common frames, outermost first. Frames
+// share a line as long as all its ranks go the same way. If ranks are at different lines of one
+// function, the function is printed once, with the lines below it. The ranks are left out if all
+// are meant.
 #ifndef DDPRUN_RENDEZVOUS_STACKS_STACK_TEXT_H_
 #define DDPRUN_RENDEZVOUS_STACKS_STACK_TEXT_H_
 
@@ -20,9 +21,10 @@
 namespace ddprun {
 
 struct StackTextOptions {
-  absl::string_view label = "rank";  // what the numbers are: "rank", or "pid"
-  std::size_t most_in_line = 8;      // frames; of a longer line the middle is "…". 0: all
-  bool other_threads = true;         // all but the main ones
+  absl::string_view label = "rank";  // what the numbers mean: "rank" or "pid"
+  // Frames per line; "…" replaces the middle of a longer one; 0: no limit.
+  std::size_t most_in_line = 8;
+  bool other_threads = true;  // also print threads other than main threads
 };
 
 // First a line for each note ("rank 5: stopped by a signal"), then the main threads, then the
@@ -31,14 +33,14 @@ std::string ToText(const StackTree& tree, const StackTextOptions& options);
 
 // {"ranks": [[0, 15]], "notes": [{"rank": 5, "trouble": "stopped", "text": ...}],
 //  "main": [{"function", "file", "line", "image", "count", "ranks", "frames": [...]}], "other":
-//  ..., "left_out": 0}. `label` as above: "pids" and "pid" where that is what the numbers are.
+//  ..., "left_out": 0}. `label` as in StackTextOptions; with "pid" the keys are "pids" and "pid".
 nlohmann::ordered_json ToJson(const StackTree& tree, absl::string_view label);
-// The same; null for one that is not well formed.
+// Null if `tree` is malformed.
 nlohmann::ordered_json ToJson(const EncodedStackTree& tree, absl::string_view label);
-// {"function", "file", "line", "image"}; what is not known is null.
+// {"function", "file", "line", "image"}; unknown values are null.
 nlohmann::ordered_json ToJson(const StackFrame& frame);
 
-// "Dataset::Get dataset.cc:88"; "?? in libfoo.so" where the function has no name.
+// "Dataset::Get dataset.cc:88"; "?? in libfoo.so" if the function has no name.
 std::string FrameText(const StackFrame& frame);
 
 // A demangled name without parameters, template arguments, return type and anonymous namespaces:

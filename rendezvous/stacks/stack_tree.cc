@@ -13,7 +13,8 @@ namespace ddprun {
 namespace {
 
 constexpr std::uint32_t kRoots = kThreadKinds;
-// Of a stack that is too deep: what is shared stands outside, what tells most is inside.
+// The number of outer and inner frames kept of a stack that is too deep. Outer frames are shared by
+// ranks; inner frames show most.
 constexpr std::size_t kOuterFramesKept = 20;
 constexpr std::size_t kFrameBytes = 16;
 constexpr std::size_t kNodeBytes = 12;
@@ -24,7 +25,7 @@ constexpr std::size_t kNoteBytes = 12;
 std::string Cut(std::string name) {
   if (name.size() > kMaxStackNameBytes) {
     name.resize(kMaxStackNameBytes - 3);
-    // Not in the middle of a character.
+    // Does not cut within a UTF-8 character.
     while (!name.empty() && (static_cast<unsigned char>(name.back()) & 0xC0) == 0x80) {
       name.pop_back();
     }
@@ -238,7 +239,7 @@ std::size_t StackTree::wire_bytes() const {
   return bytes;
 }
 
-// For each frame its place in an order that does not depend on when it came.
+// The position of each frame in an order that does not depend on insertion.
 std::vector<std::uint32_t> StackTree::FrameOrder() const {
   std::vector<std::uint32_t> sorted(frames_.size());
   std::iota(sorted.begin(), sorted.end(), 0);
@@ -262,7 +263,7 @@ std::vector<std::uint32_t> StackTree::SortedChildren(
   return children;
 }
 
-// How many notes are encoded: those of the lowest ranks, in at most half of the room.
+// The number of notes to encode: the lowest ranks' notes, in at most half of the bytes.
 std::size_t StackTree::FittingNotes(std::size_t most, std::size_t* bytes) const {
   std::size_t count = 0;
   for (const RankNote& note : notes_) {
@@ -274,8 +275,8 @@ std::size_t StackTree::FittingNotes(std::size_t most, std::size_t* bytes) const 
   return count;
 }
 
-// All nodes but the roots: main threads first, then outer frames, then those of many ranks. A
-// parent, which has at least its child's ranks, comes before it.
+// All nodes except the roots, most important first: main threads, then outer frames, then frames of
+// many ranks. A parent has at least its child's ranks, so it comes before the child.
 std::vector<std::uint32_t> StackTree::ByWeight() const {
   std::vector<std::uint32_t> nodes(nodes_.size() - kRoots);
   std::iota(nodes.begin(), nodes.end(), kRoots);
@@ -297,7 +298,7 @@ std::vector<std::uint32_t> StackTree::ByWeight() const {
   return nodes;
 }
 
-// Which nodes are encoded.
+// For each node: whether it is encoded.
 std::vector<bool> StackTree::Fitting(std::size_t most) const {
   std::size_t bytes = 0;
   FittingNotes(most, &bytes);
@@ -324,7 +325,7 @@ std::vector<bool> StackTree::Fitting(std::size_t most) const {
 
 namespace {
 
-// Numbers names and frames in the order in which nodes use them.
+// Numbers names and frames in the order of their first use by nodes.
 class Numbering {
  public:
   Numbering(EncodedStackTree* to, const std::vector<std::string>& names,
@@ -367,7 +368,7 @@ EncodedStackTree StackTree::Encode(std::size_t most) const {
       left_out_ + static_cast<std::uint64_t>(std::count(kept.begin(), kept.end(), false));
   struct Visit {
     std::uint32_t node;
-    std::uint32_t parent;  // as it is encoded
+    std::uint32_t parent;  // in the encoded form
   };
   std::vector<Visit> next;
   const auto add_children = [&](std::uint32_t node, std::uint32_t as) {

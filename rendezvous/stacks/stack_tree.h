@@ -1,9 +1,9 @@
-// The stacks of many ranks as one tree: frames that ranks have in common, from the outermost one
-// on, stand once, with the set of these ranks. An agent makes one of its workers' stacks; the
-// rendezvous merges the agents' trees. Pure: no I/O, no clock.
+// The stacks of many ranks as one tree. Ranks with common outer frames share these nodes, and each
+// node has the set of its ranks. An agent makes a tree of its workers; the rendezvous merges the
+// agents' trees. Pure: no I/O, no clock.
 //
-// Not thread-safe. Merging is associative and commutative: equal stacks give equal Encode(), in
-// whatever order they came. Only names, files and lines are in it, never a value from memory.
+// Not thread-safe. Merging is associative and commutative: equal stacks give an equal Encode() in
+// any order. The tree holds names, files and lines only, never a value from memory.
 #ifndef DDPRUN_RENDEZVOUS_STACKS_STACK_TREE_H_
 #define DDPRUN_RENDEZVOUS_STACKS_STACK_TREE_H_
 
@@ -22,57 +22,57 @@
 
 namespace ddprun {
 
-// About as many bytes as it takes on the wire.
+// Estimated size on the wire, in bytes.
 std::size_t WireBytes(const EncodedStackTree& tree);
-// The ranks that have a thread in `tree`, or a note.
+// The ranks with a thread or a note in `tree`.
 RankSet RanksOf(const EncodedStackTree& tree);
 
-// At most kMaxStackFrames: of a deeper stack the middle is left out, and a frame named "..." says
-// so.
+// Cuts a stack to kMaxStackFrames frames: a frame named "..." replaces the middle.
 std::vector<StackFrame> WithoutMiddle(std::vector<StackFrame> outermost_first);
 
 class StackTree {
  public:
   struct Node {
-    std::uint32_t frame = 0;  // an index for frame()
+    std::uint32_t frame = 0;  // index for frame()
     std::uint32_t parent = 0;
-    std::uint32_t depth = 0;  // 1 for an outermost frame
+    std::uint32_t depth = 0;  // outermost frame: 1
     RankSet ranks;
-    std::vector<std::uint32_t> children;  // in no order; indices for node()
+    std::vector<std::uint32_t> children;  // indices for node(), unordered
   };
 
   StackTree();
 
-  // One thread of `rank`. Names are cut at kMaxStackNameBytes, the stack by WithoutMiddle().
+  // Adds one thread of `rank`. Cuts names to kMaxStackNameBytes, and the stack with
+  // WithoutMiddle().
   void Add(std::uint32_t rank, ThreadKind kind, const std::vector<StackFrame>& outermost_first);
 
-  // Beyond kMaxStackNotes the notes of the highest ranks are forgotten.
+  // Beyond kMaxStackNotes, drops the notes of the highest ranks.
   void Add(RankNote note);
 
   void Merge(const StackTree& other);
-  // `other` is one that Check() accepts.
+  // Check() must accept `other`.
   void Merge(const EncodedStackTree& other);
 
-  // Equal trees give equal results. To fit into `most` bytes, it drops frames: those of other
-  // threads before those of main threads, inner before outer ones, those of few ranks before those
-  // of many. Notes get at most half of the bytes; those of the highest ranks are dropped.
+  // Equal trees give equal results. To fit into `most` bytes, drops frames of other threads before
+  // those of main threads, inner frames before outer ones, frames of few ranks before those of
+  // many. Notes get at most half of the bytes; notes of the highest ranks are dropped first.
   EncodedStackTree Encode(std::size_t most = kMaxStackTreeBytes) const;
 
-  // InvalidArgument for what Encode() never makes: an index out of range, a child without its
-  // parent's ranks, something twice, too many frames, names or notes, more than `most` bytes.
+  // InvalidArgument for a tree that Encode() never makes: an index out of range, a child with ranks
+  // that its parent lacks, a duplicate, too many frames, names or notes, or more than `most` bytes.
   static absl::Status Check(const EncodedStackTree& tree, std::size_t most = kMaxStackTreeBytes);
-  // Error: that of Check().
+  // Fails with the status of Check().
   static absl::StatusOr<StackTree> Decode(const EncodedStackTree& tree,
                                           std::size_t most = kMaxStackTreeBytes);
 
-  // The nodes of a kind's outermost frames are the children of its root.
+  // The node of a thread kind. Its children are the outermost frames.
   static std::uint32_t Root(ThreadKind kind) { return static_cast<std::uint32_t>(kind); }
   const Node& node(std::uint32_t index) const { return nodes_[index]; }
   StackFrame frame(std::uint32_t index) const;
   const std::set<RankNote>& notes() const { return notes_; }
   std::uint64_t left_out() const { return left_out_; }
-  RankSet Ranks() const;  // that have a thread in it, or a note
-  // WireBytes() of all of it.
+  RankSet Ranks() const;  // ranks with a thread or a note
+  // WireBytes() of the whole tree.
   std::size_t wire_bytes() const;
 
  private:
@@ -95,7 +95,7 @@ class StackTree {
   absl::flat_hash_map<std::string, std::uint32_t> name_indices_;
   std::vector<Frame> frames_;
   absl::flat_hash_map<FrameKey, std::uint32_t> frame_indices_;
-  std::vector<Node> nodes_;  // a parent before its children; the first ones are the roots
+  std::vector<Node> nodes_;  // roots first; a parent comes before its children
   absl::flat_hash_map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> children_;
   std::set<RankNote> notes_;
   std::uint64_t left_out_ = 0;

@@ -1,4 +1,4 @@
-// Batches that wait for a store. Internal to stores. Pure.
+// Helpers for batches that wait for a store. Internal to stores. Pure.
 #ifndef DDPRUN_RENDEZVOUS_STORE_BATCHES_H_
 #define DDPRUN_RENDEZVOUS_STORE_BATCHES_H_
 
@@ -9,10 +9,10 @@
 
 namespace ddprun {
 
-// Of its keys and values, in memory.
+// Size of the batch's keys and values in memory.
 std::size_t BytesOf(const Store::Batch& batch);
 
-// One batch with the same effect as all of them, in their order; they are left empty.
+// Makes one batch with the same effect as all batches in their order. Leaves `batches` empty.
 Store::Batch Merge(std::vector<Store::Batch>& batches);
 
 }  // namespace ddprun

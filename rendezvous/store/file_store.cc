@@ -25,9 +25,10 @@ struct FileStore::State {
   State(Options options, Log log, std::shared_ptr<FileSystem> files)
       : options(std::move(options)), files(std::move(files)), log(std::move(log)) {}
 
-  // Until nothing is queued.
+  // Writes until the queue is empty.
   void WriteQueued();
-  // Tries until it is clear: kKept or kLostRight. kFailed: told to stop, and the last try failed.
+  // Retries until the outcome is kKept or kLostRight. kFailed: told to stop, and the last try
+  // failed.
   Outcome WriteUntilClear(const std::vector<Done>& dones);
   void Compact();
   void LogLine(std::string_view text);
@@ -36,12 +37,12 @@ struct FileStore::State {
   const Options options;
   const std::shared_ptr<FileSystem> files;
 
-  // The caller's of Load until it has returned; then the thread's.
+  // Used by the caller of Load until Load has returned, then by the thread only.
   std::unique_ptr<JournalWriter> writer;
   bool compaction_fails = false;
   bool lost_right = false;
 
-  // Held while the owner is called back, and to end that: taken before `mutex`, never after it.
+  // Held during callbacks to the owner, and to stop them. Lock order: before `mutex`.
   std::mutex callback_mutex;
   Log log;              // guarded by callback_mutex
   bool silent = false;  // guarded by callback_mutex
@@ -51,7 +52,7 @@ struct FileStore::State {
   // Guarded by mutex.
   Group queue;
   std::size_t merge_above = 0;
-  bool scheduled = false;  // a task writes what is queued
+  bool scheduled = false;  // a task will write the queue
   bool stop = false;
 };
 
@@ -72,7 +73,7 @@ FileStore::~FileStore() {
     state_->stop = true;
     state_->stopped.notify_all();
   }
-  tasks_.Post([state = state_] { state->writer.reset(); });  // gives the folder's lock back
+  tasks_.Post([state = state_] { state->writer.reset(); });  // releases the folder's lock
   tasks_.CloseWithin(state_->options.close_grace);
 }
 
@@ -100,7 +101,7 @@ void FileStore::Commit(Batch batch, Done done) {
     Batch merged = Merge(queue.batches);
     queue.bytes = BytesOf(merged);
     queue.batches.push_back(std::move(merged));
-    // Twice as much until the next time: merging stays cheap for whoever commits.
+    // Merge again only when the queue has doubled, so that merging stays cheap for committers.
     state_->merge_above = std::max(state_->options.merge_above_bytes, 2 * queue.bytes);
   }
   if (std::exchange(state_->scheduled, true)) return;
@@ -178,7 +179,7 @@ Store::Outcome FileStore::State::WriteUntilClear(const std::vector<Done>& dones)
 void FileStore::State::Compact() {
   const absl::Status status = writer->Compact();
   if (!status.ok() && !compaction_fails) {
-    LogLine(absl::StrCat("cannot compact the journal, which goes on growing: ", status.message()));
+    LogLine(absl::StrCat("cannot compact the journal, which keeps growing: ", status.message()));
   } else if (status.ok() && compaction_fails) {
     LogLine(absl::StrCat(writer->path(), ": compacted at last"));
   }

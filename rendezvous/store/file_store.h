@@ -1,21 +1,21 @@
-// FileStore: keys and values in a journal in a folder of this host (docs/internals/journal.md).
+// FileStore: a Store in a journal in a local folder (docs/internals/journal.md).
 //
-// One thread does all the writing. What is committed while it waits for the disk is
-// written together, with one sync, when the disk has answered: so a slow disk makes the groups
-// larger, and not the queue longer.
+// One thread does all the writing. Batches committed while it waits for the disk are written
+// together afterwards, with one sync. So a slow disk makes the groups larger, not the queue longer.
 //
-// A disk that hangs, or takes nothing, stops the calls of `done`, and nothing else: Commit still
-// returns at once. What waits takes memory in proportion to the keys that were written, not to the
-// number of commits, because past `merge_above_bytes` the waiting batches become one; to that come
-// the `done`s, so a caller should not commit without end while none comes back.
+// If the disk hangs or is full, only the calls of `done` stop: Commit still returns at once. Above
+// `merge_above_bytes` the waiting batches are merged into one, so their memory depends on the
+// number of keys, not of commits. The callbacks are not merged, so a caller should not commit
+// without end while no `done` comes.
 //
-// A folder that another process has taken over meanwhile, though we have locked it (somebody has
-// removed the lock's file), is left alone from then on: Outcome::kLostRight.
+// If another process has taken over the folder despite the lock (somebody removed the lock's file),
+// FileStore stops writing: Outcome::kLostRight.
 //
-// Refuses a folder that another process uses (AlreadyExists, with its process id), a journal that
-// is damaged (DataLoss, with the file and offset) and one of another version (FailedPrecondition).
+// Refuses a folder that another process uses (AlreadyExists, with its process id), a damaged
+// journal (DataLoss, with the file and offset) and a journal of another version
+// (FailedPrecondition).
 //
-// The owner makes it and calls it from one thread.
+// All calls come from one thread, its owner's.
 #ifndef DDPRUN_RENDEZVOUS_STORE_FILE_STORE_H_
 #define DDPRUN_RENDEZVOUS_STORE_FILE_STORE_H_
 
@@ -37,34 +37,34 @@ namespace ddprun {
 
 class FileStore final : public Store {
  public:
-  // For people. From Load, on its caller's thread; later from the store's thread, so it must only
-  // enqueue. Not called once the destructor has begun.
+  // Gets messages for people. Called from Load, on its caller's thread; later from the store's
+  // thread, so it must only enqueue. Not called once the destructor has begun.
   using Log = std::function<void(std::string_view text)>;
 
   struct Options {
-    JournalWriter::Options journal;  // its folder, and when it is compacted
+    JournalWriter::Options journal;  // the folder, and when to compact
     std::size_t merge_above_bytes = 16 << 20;
-    // Between two tries of a write that failed; doubles from the one to the other.
+    // Delay between retries of a failed write; doubles from the first to the last.
     std::chrono::milliseconds first_retry{100};
     std::chrono::milliseconds last_retry{5000};
-    // The destructor waits this long for what was committed. A thread that still hangs in a write
-    // then is left behind, with the lock of the folder, to end with the process.
+    // The destructor waits this long for committed batches. If the thread still hangs in a write
+    // then, it is left behind with the folder's lock, and ends with the process.
     std::chrono::milliseconds close_grace{2000};
   };
 
-  // Without `files`: those of this host. Touches nothing yet.
+  // `files` null: the real file system. Does not touch the disk yet.
   FileStore(Options options, Log log, std::shared_ptr<FileSystem> files = nullptr);
-  // Writes what was committed, if the disk lets it, and calls no `done` any more.
+  // Writes the committed batches if the disk allows, and calls no `done`.
   ~FileStore() override;
   FileStore(const FileStore&) = delete;
   FileStore& operator=(const FileStore&) = delete;
 
-  // Makes the folder (0700) and the journal (0600) where they are missing.
+  // Creates the folder (mode 0700) and the journal (0600) if missing.
   absl::StatusOr<std::map<std::string, std::string>> Load() override;
   void Commit(Batch batch, Done done) override;
 
-  // Bytes of keys and values that wait for the disk, without those that it is writing. For tests:
-  // nothing else shows that they are bounded.
+  // Bytes of keys and values that wait for the disk, without those being written. For tests:
+  // nothing else shows the bound.
   std::size_t QueuedBytes() const;
 
  private:

@@ -1,8 +1,8 @@
-// What a journal asks of the operating system, behind an interface so that tests can let each of it
-// fail, stop half way, or be the last thing before a power loss.
+// FileSystem: the operating system's functions that a journal needs. Through this interface tests
+// let each call fail, stop half way, or be the last before a power loss.
 //
-// One thread at a time. Every call may block on the disk. Errors name the path; ResourceExhausted
-// means that there is no room.
+// Called by one thread at a time. Every call may block on the disk. Errors name the path;
+// ResourceExhausted: the disk is full.
 #ifndef DDPRUN_RENDEZVOUS_STORE_FILE_SYSTEM_H_
 #define DDPRUN_RENDEZVOUS_STORE_FILE_SYSTEM_H_
 
@@ -16,42 +16,42 @@
 
 namespace ddprun {
 
-// A file that is open for appending. Keeps its file when another takes over the name.
+// A file open for appending. It stays the same file if another file takes its name.
 class JournalFile {
  public:
   virtual ~JournalFile() = default;
-  // After an error some of `bytes`, from their beginning, may be in the file.
+  // After an error, a prefix of `bytes` may be in the file.
   virtual absl::Status Append(std::string_view bytes) = 0;
-  // All that was appended is on disk. After an error any of it may be, or not.
+  // Makes all appended bytes durable. After an error, any part of them may be durable.
   virtual absl::Status Sync() = 0;
   virtual absl::Status Truncate(std::uint64_t size) = 0;
 };
 
-// Held until it is destroyed, or until the process ends, however it ends.
+// A lock held until this object is destroyed or the process ends in any way.
 class DirectoryLock {
  public:
   virtual ~DirectoryLock() = default;
-  // It keeps nobody out any more: somebody has put another file in its place, as a process does
-  // that finds none. False where that cannot be told.
+  // True: the lock no longer protects the folder, because another lock file is in its place. A
+  // process that finds no lock file makes one. False also if that cannot be determined.
   virtual bool IsReplaced() const { return false; }
 };
 
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
-  // Makes it, and the folders above that are missing, for this user only.
+  // Creates the folder and missing parents, for this user only.
   virtual absl::Status MakeDirectory(const std::string& path) = 0;
-  // AlreadyExists when another process, which it names if it can, has it.
+  // AlreadyExists: another process has the lock. The error names the process if known.
   virtual absl::StatusOr<std::unique_ptr<DirectoryLock>> Lock(const std::string& directory) = 0;
-  // Names that were made, renamed or removed in it are so on disk.
+  // Makes created, renamed and removed names in the folder durable.
   virtual absl::Status SyncDirectory(const std::string& path) = 0;
-  // NotFound when there is none.
+  // Error NotFound: there is no such file.
   virtual absl::StatusOr<std::string> Read(const std::string& path) = 0;
-  // A new, empty file, for this user only, in place of one that is there.
+  // Creates an empty file, for this user only; replaces an existing one.
   virtual absl::StatusOr<std::unique_ptr<JournalFile>> Create(const std::string& path) = 0;
   virtual absl::StatusOr<std::unique_ptr<JournalFile>> Open(const std::string& path) = 0;
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
-  // OK when there is none.
+  // OK also if there is no such file.
   virtual absl::Status Remove(const std::string& path) = 0;
 };
 

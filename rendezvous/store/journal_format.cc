@@ -11,11 +11,11 @@ namespace ddprun::journal {
 namespace {
 
 constexpr std::string_view kMagic("ddprunJ\n", 8);
-constexpr std::uint32_t kErased = 0xFFFFFFFF;  // in place of a value's length
+constexpr std::uint32_t kErased = 0xFFFFFFFF;  // replaces a value's length
 constexpr std::size_t kCountBytes = 4;
 constexpr std::size_t kLengthsBytes = 8;
 
-// Little-endian, whatever the machine.
+// Little-endian on every machine.
 template <class Number>
 void Put(Number number, std::string* out) {
   for (std::size_t i = 0; i < sizeof(Number); ++i) {
@@ -90,7 +90,8 @@ std::size_t PaddedBytes(std::size_t body_bytes) {
   return (body_bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-// Not the seed of headers: a checksum followed by a body of a header's size would be one.
+// Seeded differently from headers: otherwise a checksum followed by a body of a header's size would
+// look like a header.
 std::uint64_t BodyChecksum(std::uint64_t file_id, std::string_view padded_body) {
   return Checksum(~file_id, padded_body);
 }
@@ -106,7 +107,7 @@ void AppendBatch(std::uint64_t file_id, std::uint64_t sequence, std::uint64_t sy
     body_bytes += EncodedBytes(write.key, write.value ? write.value->size() : 0);
   }
   DDPRUN_CHECK(body_bytes <= kMaxBodyBytes, "a batch of 4 GiB");
-  // The body first, behind the place of its header.
+  // Writes the body first, after room for its header.
   const std::size_t start = out->size();
   out->append(kRecordHeaderBytes, '\0');
   Put<std::uint32_t>(static_cast<std::uint32_t>(batch.size()), out);

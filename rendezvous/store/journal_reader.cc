@@ -66,7 +66,7 @@ class Reader {
     return absl::OkStatus();
   }
 
-  // nullptr: the record's bytes are all there.
+  // nullptr: the record is complete.
   const char* WhyBroken(const std::optional<RecordHeader>& record) const {
     if (!record) {
       return Rest().size() < kRecordHeaderBytes ? "the record's header is cut off"
@@ -81,12 +81,13 @@ class Reader {
     return nullptr;
   }
 
-  // OK when nothing says that the record at offset_ was ever whole on disk.
+  // OK if nothing proves that the record at offset_ was ever complete on disk.
   absl::Status RefuseUnlessTorn(const char* broken) const {
     if (offset_ < header_.named_bytes) {
       return Damaged(absl::StrCat(broken, ", and it was whole when the file was begun"));
     }
-    // Headers only, so that a scan stays linear; random file ids keep values from looking like one.
+    // Looks at headers only, so that the scan stays linear. Random file ids keep values from
+    // looking like headers.
     for (std::uint64_t later = offset_ + kAlignment; later + kRecordHeaderBytes <= file_.size();
          later += kAlignment) {
       const auto record = DecodeRecordHeader(header_.file_id, file_.substr(later));
@@ -144,7 +145,7 @@ class Reader {
   }
 
   const std::string_view file_;
-  const std::string& path_;  // the caller's; outlives the reader
+  const std::string& path_;  // not owned; outlives the reader
   FileHeader header_;
   std::uint64_t offset_ = 0;
   Contents contents_;

@@ -1,4 +1,4 @@
-// Reads a journal: what it holds, where its good part ends, or why it is not to be trusted.
+// Reads a journal: its entries and the end of its valid part, or why it cannot be trusted.
 //
 // Pure: bytes in, contents or an error out; any thread.
 #ifndef DDPRUN_RENDEZVOUS_STORE_JOURNAL_READER_H_
@@ -18,19 +18,18 @@ struct Contents {
   std::uint64_t file_id = 0;
   std::uint64_t next_sequence = 1;
   std::uint64_t batches = 0;
-  std::uint64_t valid_bytes = 0;  // what is behind them is the torn tail, to be cut off
+  std::uint64_t valid_bytes = 0;  // all after them is the torn tail, to be cut off
   std::uint64_t torn_bytes = 0;
 };
 
-// `file` is all of the journal; `path` names it in errors.
+// `file`: the complete journal. `path`: its name for errors.
 //
-// A record that is not whole is the torn tail of an interrupted write, and ends the journal, unless
-// something says that it was on disk once: then the file was damaged later. What says so is the
-// file's header (named_bytes) or any record behind it (synced). docs/internals/journal.md has the
-// reasons.
+// An incomplete record is the torn tail of an interrupted write, and ends the journal. But if the
+// file's header (named_bytes) or a later record (synced) shows that the record was once complete on
+// disk, the file was damaged later. docs/internals/journal.md has the reasons.
 //
-// Errors name the file and the offset, and say what to do. DataLoss: damaged. FailedPrecondition:
-// written by another version.
+// Errors name the file, the offset and the remedy. DataLoss: damaged. FailedPrecondition: written
+// by another version.
 absl::StatusOr<Contents> Read(std::string_view file, const std::string& path);
 
 }  // namespace ddprun::journal

@@ -11,7 +11,7 @@ namespace ddprun {
 namespace {
 
 constexpr std::uint64_t kSnapshotRecordBytes = 1 << 20;
-// The first failures of a write are answered by trying the same file again.
+// After this many failed writes to the same file, a new file is tried.
 constexpr int kTriesInTheSameFile = 2;
 
 }  // namespace
@@ -51,7 +51,8 @@ absl::Status JournalWriter::Begin() {
   if (contents->torn_bytes > 0) {
     if (absl::Status cut = file_->Truncate(contents->valid_bytes); !cut.ok()) return cut;
   }
-  // A process that was killed leaves records that nobody has synced. Who reads them acts on them.
+  // A killed process may leave records that were never synced. They must be durable before anybody
+  // acts on them.
   if (absl::Status synced = file_->Sync(); !synced.ok()) return synced;
   if (absl::Status synced = SyncName(); !synced.ok()) return synced;
 
@@ -90,7 +91,7 @@ void JournalWriter::Add(const Store::Batch& batch) {
 absl::Status JournalWriter::CheckLock() const {
   if (!lock_->IsReplaced()) return absl::OkStatus();
   return absl::AbortedError(absl::StrCat(
-      options_.directory, " belongs to another rendezvous by now: its lock is not ours"));
+      options_.directory, " now belongs to another rendezvous: its lock was replaced"));
 }
 
 absl::Status JournalWriter::Write() {
@@ -99,7 +100,7 @@ absl::Status JournalWriter::Write() {
     if (absl::Status synced = SyncName(); !synced.ok()) return synced;
   }
   absl::Status status = Append();
-  // A file that takes nothing any more is left for a new one; a full disk has no room for that.
+  // A file that accepts no writes is replaced by a new one. A full disk has no room for a new file.
   if (!status.ok() && !absl::IsResourceExhausted(status) && ++failures_ >= kTriesInTheSameFile &&
       BeginNewFile().ok()) {
     status = SyncName();
@@ -152,7 +153,7 @@ bool JournalWriter::WorthCompacting() const {
 absl::Status JournalWriter::Compact() {
   absl::Status status = CheckLock();
   if (status.ok()) status = BeginNewFile();
-  if (status.ok()) status = SyncName();  // else the next Write does
+  if (status.ok()) status = SyncName();  // if it fails, the next Write does it
   compact_above_ = status.ok() ? options_.compact_above_bytes : size_ + size_ / 4;
   return status;
 }
@@ -189,8 +190,8 @@ absl::Status JournalWriter::BeginNewFile() {
     files_->Remove(temporary_path_).IgnoreError();
     return status;
   }
-  // From here on the old file has no name, and after a power loss it may be the journal all the
-  // same, until the folder is synced.
+  // From here on the old file has no name. But until the folder is synced, the old file may be the
+  // journal again after a power loss.
   file_ = *std::move(file);
   file_id_ = file_id;
   next_sequence_ = sequence;

@@ -1,8 +1,8 @@
-// Keeps a journal in a folder: begins or reads it, appends to it, repairs what a failed write left,
-// and compacts it.
+// JournalWriter: keeps a journal in a folder. It creates or reads the journal, appends to it,
+// repairs it after a failed write, and compacts it.
 //
-// One owner; one thread at a time; every call may block on the disk. It never waits or tries again
-// by itself: FileStore does. It refuses a folder that another process has, and a damaged journal.
+// One owner; one thread at a time. Every call may block on the disk. It does not retry: FileStore
+// does. It refuses a folder in use by another process, and a damaged journal.
 #ifndef DDPRUN_RENDEZVOUS_STORE_JOURNAL_WRITER_H_
 #define DDPRUN_RENDEZVOUS_STORE_JOURNAL_WRITER_H_
 
@@ -22,37 +22,36 @@ class JournalWriter {
  public:
   struct Options {
     std::string directory;
-    // The journal is written anew when it is larger than this, and than `compact_ratio` times what
-    // its entries take.
+    // The journal is compacted when it is larger than this, and larger than `compact_ratio` times
+    // its entries.
     std::uint64_t compact_above_bytes = 1 << 20;
     double compact_ratio = 2;
   };
 
-  // Makes and locks the folder, removes what an interrupted compaction left, reads the journal,
-  // cuts its torn tail off, and makes sure that all that was read is on disk. `files` must outlive
-  // it.
+  // Creates and locks the folder, removes the remains of an interrupted compaction, reads the
+  // journal, cuts its torn tail off, and syncs the rest. `files` must outlive this object.
   static absl::StatusOr<std::unique_ptr<JournalWriter>> Open(FileSystem* files, Options options);
   JournalWriter(const JournalWriter&) = delete;
   JournalWriter& operator=(const JournalWriter&) = delete;
 
   const std::map<std::string, std::string>& entries() const { return entries_; }
-  std::uint64_t torn_bytes() const { return torn_bytes_; }  // what Open cut off
+  std::uint64_t torn_bytes() const { return torn_bytes_; }  // bytes that Open cut off
   const std::string& path() const { return path_; }
 
-  // Adds to what the next Write writes.
+  // Queues a batch for the next Write.
   void Add(const Store::Batch& batch);
-  // One try to make everything that was added durable, in one write. After an error nothing is
-  // certain: the same is tried by the next call, which first removes what this one left. Aborted:
-  // the folder is another process's by now, and nothing is ever written to it again.
+  // Tries once to make all added batches durable, in one write. After an error nothing is certain:
+  // the next call first removes the remains of this one, then tries again. Aborted: the folder now
+  // belongs to another process, and nothing is written to it again.
   absl::Status Write();
 
-  // After a Write that succeeded, when nothing else is to be written now: notes in the journal that
-  // what it holds is on disk, so that damage to its end can be told from an interrupted write.
+  // Call it after a successful Write, when nothing else waits. Notes in the journal that its
+  // content is on disk, so that later damage to its end can be told from an interrupted write.
   void Mark();
-  // The journal has grown enough to be written anew.
+  // The journal has grown enough for a compaction.
   bool WorthCompacting() const;
-  // After a Write that succeeded. An error is for people: the journal is as good as before, and is
-  // worth compacting again when it has grown more.
+  // Call it after a successful Write. The error is for people: the journal is still valid, and is
+  // compacted again when it has grown more.
   absl::Status Compact();
 
  private:
@@ -60,9 +59,9 @@ class JournalWriter {
 
   absl::Status Begin();
   absl::Status CheckLock() const;
-  absl::Status Append();  // what is pending
+  absl::Status Append();  // appends pending_
   absl::Status SyncName();
-  // The entries as a new file, in place of the journal.
+  // Replaces the journal by a new file with all entries.
   absl::Status BeginNewFile();
   std::uint64_t NewFileId();
 
@@ -73,18 +72,18 @@ class JournalWriter {
   std::unique_ptr<DirectoryLock> lock_;
   std::uint64_t torn_bytes_ = 0;
 
-  std::map<std::string, std::string> entries_;  // with what was added
-  std::uint64_t entries_bytes_ = 0;             // as they would be written
+  std::map<std::string, std::string> entries_;  // includes added batches
+  std::uint64_t entries_bytes_ = 0;             // size when written
   std::uint64_t next_sequence_ = 1;
-  std::string pending_;  // records that were added
+  std::string pending_;  // encoded records of added batches
 
   std::unique_ptr<JournalFile> file_;
   std::uint64_t file_id_ = 0;
-  std::uint64_t synced_bytes_ = 0;  // the file's beginning that is on disk
-  std::uint64_t size_ = 0;          // with a mark, which nobody waits for
-  bool dirty_ = false;              // a write failed: anything may be behind synced_bytes_
-  bool name_synced_ = true;         // the file's name is on disk
-  int failures_ = 0;                // of Write, in a row
+  std::uint64_t synced_bytes_ = 0;  // size of the durable beginning of the file
+  std::uint64_t size_ = 0;          // includes a mark that is not synced
+  bool dirty_ = false;              // a write failed: the bytes after synced_bytes_ are undefined
+  bool name_synced_ = true;         // the file's name is durable
+  int failures_ = 0;                // consecutive failures of Write
   std::uint64_t compact_above_ = 0;
 };
 

@@ -50,7 +50,7 @@ class PosixJournalFile final : public JournalFile {
     return absl::OkStatus();
   }
 
-  // The size is synced with the data; the times are not, and nobody needs them.
+  // fdatasync also syncs the size. It does not sync the times, which are not needed.
   absl::Status Sync() override {
     return ::fdatasync(fd_.get()) == 0 ? absl::OkStatus() : Failed("sync", path_);
   }
@@ -68,7 +68,7 @@ class PosixJournalFile final : public JournalFile {
   const std::string path_;
 };
 
-// Whether the file at `path` is the open one; nullopt: there is none, or it cannot be told.
+// Whether `fd` is the file at `path`; nullopt: there is no such file, or stat failed.
 std::optional<bool> IsTheOneAt(const std::string& path, int fd) {
   struct stat ours;
   struct stat there;
@@ -87,7 +87,7 @@ class PosixDirectoryLock final : public DirectoryLock {
   const std::string path_;
 };
 
-// "", or what the owner of the lock wrote into it.
+// The text that the lock's owner wrote into the lock file, or "".
 std::string OwnerOf(int fd) {
   char text[32];
   const ssize_t count = ::pread(fd, text, sizeof text, 0);
@@ -103,14 +103,14 @@ absl::Status PosixFileSystem::MakeDirectory(const std::string& path) {
     end = path.find('/', end + 1);
     const std::string part = path.substr(0, end);
     if (::mkdir(part.c_str(), kDirectoryMode) == 0) {
-      // Or a power loss would take the new folder, with all that is in it.
+      // Otherwise a power loss could remove the new folder with its content.
       const std::size_t slash = part.rfind('/');
       const std::string parent = slash == 0 ? "/" : part.substr(0, slash);
       absl::Status synced = SyncDirectory(slash == std::string::npos ? "." : parent);
       if (!synced.ok()) return synced;
       continue;
     }
-    const int error = errno;  // EACCES or EROFS too, for a folder above that is there
+    const int error = errno;  // for an existing parent also EACCES or EROFS
     struct stat info;
     if (::stat(part.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) continue;
     return absl::ErrnoToStatus(error, absl::StrCat("cannot make the folder ", part));
@@ -125,13 +125,14 @@ absl::StatusOr<std::unique_ptr<DirectoryLock>> PosixFileSystem::Lock(const std::
     if (fd.get() < 0) return Failed("open", path);
     if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
       if (errno != EWOULDBLOCK) return Failed("lock", path);
-      return absl::AlreadyExistsError(
-          absl::StrCat(directory, " is in use by another rendezvous", OwnerOf(fd.get()),
-                       ": stop that one, or give this one another folder"));
+      return absl::AlreadyExistsError(absl::StrCat(directory, " is in use by another rendezvous",
+                                                   OwnerOf(fd.get()),
+                                                   ": stop that process, or use another folder"));
     }
-    // Its last owner may have removed it after we opened it: then it keeps nobody out.
+    // The last owner may have removed the file after it was opened here. Then this lock protects
+    // nothing.
     if (!IsTheOneAt(path, fd.get()).value_or(false)) continue;
-    // For people; the lock holds without it, on a full disk too.
+    // For people only. The lock works without it, even on a full disk.
     const std::string pid = absl::StrCat(::getpid(), "\n");
     if (::ftruncate(fd.get(), 0) == 0) {
       [[maybe_unused]] const ssize_t written = ::pwrite(fd.get(), pid.data(), pid.size(), 0);
@@ -147,7 +148,7 @@ absl::Status PosixFileSystem::SyncDirectory(const std::string& path) {
 }
 
 absl::StatusOr<std::string> PosixFileSystem::Read(const std::string& path) {
-  const UniqueFd fd = OpenFile(path, O_RDONLY | O_NONBLOCK);  // no waiting at a FIFO
+  const UniqueFd fd = OpenFile(path, O_RDONLY | O_NONBLOCK);  // opening a FIFO would block
   if (fd.get() < 0) return Failed("read", path);
   struct stat info;
   if (::fstat(fd.get(), &info) != 0) return Failed("read", path);

@@ -1,7 +1,7 @@
-// Store: what a rendezvous must not forget when it is killed, as keys and values.
+// Store: keys and values that survive the death of the rendezvous.
 //
-// Narrow on purpose: a file on this host today, a network store later. The keys and values are the
-// service's (rendezvous/wire); a store does not look into them.
+// The interface is narrow, so that it fits a local file (FileStore) and etcd (rendezvous/etcd). The
+// service defines keys and values (rendezvous/wire); a store does not interpret them.
 //
 // One owner calls it, from one thread.
 #ifndef DDPRUN_RENDEZVOUS_STORE_STORE_H_
@@ -21,34 +21,35 @@ class Store {
  public:
   struct Write {
     std::string key;
-    std::optional<std::string> value;  // nullopt: the key is erased
+    std::optional<std::string> value;  // nullopt: erases the key
     bool operator==(const Write&) const = default;
   };
   using Batch = std::vector<Write>;
 
-  // What became of a batch.
+  // The outcome of a batch.
   enum class Outcome {
-    kKept,       // it is durable
-    kFailed,     // it is not yet: a disk is full, or broken; the store tries on, and tells again
-    kLostRight,  // it never will be, nor any later one: another process writes in our place
+    kKept,    // the batch is durable
+    kFailed,  // not durable yet: a disk is full or broken; the store retries and reports again
+    // This and all later batches will never be durable: another process has the right to write.
+    kLostRight,
   };
   using Done = std::function<void(Outcome)>;
 
   virtual ~Store() = default;
 
-  // Everything that is stored. Once, before the first Commit. Blocks. Errors: DataLoss for what
-  // cannot be trusted, with the file and the offset; others when it cannot be read at all.
+  // Returns all entries. Once, before the first Commit. Blocks. Errors: DataLoss for a damaged
+  // store, with the file and the offset; others if it cannot be read.
   virtual absl::StatusOr<std::map<std::string, std::string>> Load() = 0;
 
-  // Makes all of the batch durable, or, if the machine dies meanwhile, none of it; batches in the
-  // order of the calls. Never blocks. `done` is called with kFailed at most once, and then with one
-  // of the others, for the last time: on the caller's thread before Commit returns, or later on a
-  // thread of the store; it must only enqueue. A store that cannot write now says why in its log,
-  // as one that may write no more does. Nothing comes when the store is destroyed before.
+  // Makes the whole batch durable, or none of it if the machine dies meanwhile; batches in the
+  // order of the calls. Never blocks. `done` is called at most once with kFailed, then once with
+  // one of the others: on the caller's thread before Commit returns, or later on a thread of the
+  // store. It must only enqueue. If the store cannot write, its log says why. `done` is not called
+  // if the store is destroyed first.
   virtual void Commit(Batch batch, Done done) = 0;
 };
 
-// Forgets everything with its process.
+// A store without persistence.
 class MemoryStore final : public Store {
  public:
   absl::StatusOr<std::map<std::string, std::string>> Load() override {

@@ -17,8 +17,8 @@ namespace ddprun::wire {
 
 inline constexpr std::int64_t kMaxInt32 = INT32_MAX;
 
-// Takes fields one by one and remembers the first that is out of bounds. A value that it returns is
-// in bounds as long as status() is ok.
+// Checks fields one by one and stores the first error. Returned values are within bounds as long as
+// status() is OK.
 class FieldChecker {
  public:
   int Number(absl::string_view field, std::int64_t value, std::int64_t min, std::int64_t max) {
@@ -29,7 +29,7 @@ class FieldChecker {
     return static_cast<int>(value);
   }
 
-  // A name: not empty, and printable, since it goes into logs and paths.
+  // A name: not empty, and printable, because it is used in logs and paths.
   std::string Name(absl::string_view field, const std::string& value, std::size_t max_bytes) {
     if (value.empty()) Fail(absl::StrCat(field, " is empty"));
     const bool printable = std::none_of(value.begin(), value.end(), [](char c) {

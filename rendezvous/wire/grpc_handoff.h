@@ -1,7 +1,6 @@
-// Tells ThreadSanitizer what gRPC does: a reactor or a tag is handed to gRPC by one thread, and
-// what becomes of it is told on others, after it. The order is made inside of a library that is not
-// instrumented, so ThreadSanitizer cannot see it by itself. Without ThreadSanitizer this is
-// nothing.
+// Tells ThreadSanitizer about gRPC's synchronization. One thread hands a reactor or a tag to gRPC;
+// later, other threads get its results. gRPC orders the two, but it is not instrumented, so
+// ThreadSanitizer cannot see that. Without ThreadSanitizer, these functions do nothing.
 #ifndef DDPRUN_RENDEZVOUS_WIRE_GRPC_HANDOFF_H_
 #define DDPRUN_RENDEZVOUS_WIRE_GRPC_HANDOFF_H_
 
@@ -11,14 +10,14 @@
 
 namespace ddprun::wire {
 
-// Before an operation is started with `handed`.
+// Call it before an operation with `handed` is started.
 inline void HandToGrpc([[maybe_unused]] void* handed) {
 #ifdef __SANITIZE_THREAD__
   __tsan_release(handed);
 #endif
 }
 
-// First in each callback of `handed`, or when it comes out of a queue.
+// Call it first in each callback of `handed`, or when `handed` comes out of a queue.
 inline void TakeFromGrpc([[maybe_unused]] void* handed) {
 #ifdef __SANITIZE_THREAD__
   __tsan_acquire(handed);

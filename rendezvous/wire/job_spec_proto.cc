@@ -1,6 +1,5 @@
-// JobSpec and its wire form, by the description of its fields: each is found in v1::JobSpec by its
-// name, and has the type that goes with the member's (bool and int: uint32, Duration: int64 in
-// milliseconds).
+// Translates JobSpec by the description of its fields. Each member's field in v1::JobSpec has the
+// same name and the matching type (bool and int: uint32, Duration: int64 in milliseconds).
 #include <chrono>
 #include <cstdint>
 #include <optional>

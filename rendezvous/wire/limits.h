@@ -1,6 +1,6 @@
-// Bounds of what travels between agents and the rendezvous, beside those of a job's settings
-// (rendezvous/core/limits.h); proto/ddprun/v1/rendezvous.proto states them to its readers. Whoever
-// receives more refuses it.
+// Bounds of messages between agents and the rendezvous. Those of a job's settings are in
+// rendezvous/core/limits.h. proto/ddprun/v1/rendezvous.proto states them all. The receiver refuses
+// larger values.
 #ifndef DDPRUN_RENDEZVOUS_WIRE_LIMITS_H_
 #define DDPRUN_RENDEZVOUS_WIRE_LIMITS_H_
 
@@ -22,20 +22,22 @@ inline constexpr std::size_t kMaxTextBytes = 4096;
 inline constexpr std::size_t kSecretBytes = 32;
 inline constexpr int kMaxPhases = 32;
 inline constexpr std::size_t kMaxWaitsForBytes = 512;
-// Of a collective; its group too.
+// Of a collective's operation and group.
 inline constexpr std::size_t kMaxOperationBytes = kProgressNameBytes;
 inline constexpr std::size_t kMaxTailLines = 64;
 inline constexpr std::size_t kMaxTailBytes = 16384;  // of all lines together
 
-inline constexpr std::size_t kMaxStreamsPerAddress = 20000;  // a bench's agents share one
-inline constexpr std::chrono::seconds kMaxTimeToJoin{10};    // from a session's begin
+// All agents of a benchmark share one address.
+inline constexpr std::size_t kMaxStreamsPerAddress = 20000;
+inline constexpr std::chrono::seconds kMaxTimeToJoin{10};  // from the start of a session
 
 inline constexpr std::int64_t kMaxWorldSize = kMaxNodes * kMaxWorkersPerNode;
 inline constexpr std::int64_t kMaxSignal = 64;
-// Of a job: what so many agents can tell of.
+// Of a whole job: kMaxAgents agents, each with the maximum.
 inline constexpr std::int64_t kMaxFailedCheckpoints =
     kMaxCheckpointFailures * static_cast<std::int64_t>(FailureTally::kMaxAgents);
-// Each forming takes one number: no job gets here, but one number that is made up would use up all.
+// No job forms this often. The bound refuses a made-up number close to the end of the range, after
+// which no generation could follow.
 inline constexpr std::int64_t kMaxGeneration = 1'000'000'000;
 
 }  // namespace ddprun::wire

@@ -1,4 +1,4 @@
-// Reading log files from afar (rendezvous/core/messages/logs.h), and its wire form.
+// Translates the messages about log files (rendezvous/core/messages/logs.h).
 #include <variant>
 
 #include "absl/strings/str_cat.h"

@@ -1,5 +1,5 @@
-// The parts that several wire messages share. Internal to this folder; translate.h and record.h are
-// the ways in.
+// Translates the parts that several wire messages share. Internal to this folder; callers use
+// translate.h and record.h.
 #ifndef DDPRUN_RENDEZVOUS_WIRE_PARTS_H_
 #define DDPRUN_RENDEZVOUS_WIRE_PARTS_H_
 
@@ -25,7 +25,6 @@ RootCause ReadRootCause(const v1::RootCause& from, FieldChecker& check);
 Finished ReadFinished(const v1::Finished& from, FieldChecker& check);
 std::vector<SavedState> ReadStates(const google::protobuf::RepeatedPtrField<v1::SavedState>& from,
                                    FieldChecker& check);
-// What one agent tells of, or the sum of many.
 std::vector<std::string> ReadExcluded(const google::protobuf::RepeatedPtrField<std::string>& from,
                                       FieldChecker& check);
 FailedCheckpoints ReadFailed(const v1::FailedCheckpoints& from, std::int64_t max_count,
@@ -62,7 +61,7 @@ void Fill(const HangStacks& from, v1::HangStacks* to);
 void Fill(const LogOrder& from, v1::LogOrder* to);
 void Fill(const LogPiece& from, v1::LogPiece* to);
 void Fill(const StackFrame& from, v1::StackFrame* to);
-// Into a message that may have some.
+// Sets the field only if there is something to report.
 template <class Proto>
 void FillIfAny(const FailedCheckpoints& from, Proto* to) {
   if (from.count > 0) Fill(from, to->mutable_failed_checkpoints());
@@ -72,7 +71,7 @@ void FillIfAny(const StuckProcesses& from, Proto* to) {
   if (from.report > 0) Fill(from, to->mutable_stuck());
 }
 
-// In ms, between 0 and what a receiver takes.
+// In ms, clamped to the receiver's bounds.
 inline std::int64_t Bounded(Duration duration) {
   const auto ms = std::chrono::floor<std::chrono::milliseconds>(duration);
   return std::clamp<std::int64_t>(ms.count(), 0, kMaxTimeout.count());

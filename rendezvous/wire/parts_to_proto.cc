@@ -36,7 +36,7 @@ v1::Outcome OutcomeToProto(Outcome outcome) {
     case Outcome::kStateUnreadable:
       return v1::OUTCOME_STATE_UNREADABLE;
     case Outcome::kRefused:
-      break;  // an agent comes to it by itself
+      break;  // set by the agent itself, never sent
   }
   return v1::OUTCOME_UNSPECIFIED;
 }

@@ -1,4 +1,4 @@
-// What an agent sees of its processes (rendezvous/core/progress.h), and its wire form.
+// Translates an agent's observations of its processes (rendezvous/core/progress.h).
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -26,7 +26,7 @@ v1::ProcessState StateToProto(ProcessState state) {
   return v1::PROCESS_STATE_RUNNABLE;
 }
 
-// One that a later version has added is none that this one knows of.
+// An unknown value, from a later version, becomes kRunnable.
 ProcessState ReadState(v1::ProcessState state) {
   switch (state) {
     case v1::PROCESS_STATE_STOPPED:

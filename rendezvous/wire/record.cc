@@ -19,7 +19,7 @@ std::int64_t WholeMilliseconds(Duration duration) {
   return std::chrono::floor<std::chrono::milliseconds>(duration).count();
 }
 
-// `rank` and `first_rank` are what they must be at this place.
+// `rank`, `first_rank`: the lowest valid values at this place.
 NodeRecord ReadNode(const v1::NodeRecord& from, int rank, int first_rank, int max_nodes,
                     FieldChecker& check) {
   NodeRecord to;
@@ -27,7 +27,7 @@ NodeRecord ReadNode(const v1::NodeRecord& from, int rank, int first_rank, int ma
   if (from.incarnation() == 0) check.Fail("NodeRecord.incarnation is 0");
   to.spec = ReadNodeSpec(from.spec(), max_nodes, check);
   to.offered_port = check.Number("NodeRecord.offered_port", from.offered_port(), 1, kMaxPort);
-  // Ranks have holes where a node was lost while the record was made.
+  // Node ranks have gaps if a node was lost before the record was made.
   to.rank.value = check.Number("NodeRecord.node_rank", from.node_rank(), rank, max_nodes - 1);
   to.first_rank.value =
       check.Number("NodeRecord.first_rank", from.first_rank(), first_rank, kMaxWorldSize - 1);

@@ -1,4 +1,4 @@
-// core/job_record.h to and from the values of a Store (proto/ddprun/v1/journal.proto).
+// Translates JobRecord to and from the values of a Store (proto/ddprun/v1/journal.proto).
 //
 // Thread-safe: plain functions without state.
 #ifndef DDPRUN_RENDEZVOUS_WIRE_RECORD_H_
@@ -12,18 +12,18 @@
 
 namespace ddprun::wire {
 
-// The key of a job's record, and the job's name from a key; nullopt for a key of something else.
+// The key of a job's record, and the job's name from such a key; nullopt: another kind of key.
 std::string JobKey(const std::string& job);
 std::optional<std::string> JobOfKey(const std::string& key);
 
 struct OwnedRecord {
-  std::string owner;  // the principal of the job's first Join; empty: nobody was asked who he is
+  std::string owner;  // the principal of the job's first Join; empty: no credentials were asked for
   JobRecord record;
 };
 
 std::string EncodeRecord(const std::string& owner, const JobRecord& record);
 
-// Checks every field, as if it came from a stranger. Error: DataLoss that names the field.
+// Checks every field. Error: DataLoss that names the field.
 absl::StatusOr<OwnedRecord> DecodeRecord(const std::string& bytes);
 
 }  // namespace ddprun::wire

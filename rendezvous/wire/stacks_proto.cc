@@ -1,5 +1,5 @@
-// Trees of stacks and their wire form. What makes a tree valid, StackTree::Decode() checks: here
-// its sizes are, so that nothing large is made of what is refused then.
+// Translates stack trees. Only sizes are checked here, so that a refused tree costs no memory.
+// StackTree::Decode() checks the rest.
 #include <google/protobuf/arena.h>
 
 #include <memory>
@@ -155,7 +155,7 @@ absl::StatusOr<EncodedStackTree> FromProto(const v1::StackTree& tree) {
 std::string PackTree(const EncodedStackTree& tree) { return ToProto(tree).SerializeAsString(); }
 
 absl::StatusOr<EncodedStackTree> UnpackTree(const std::string& packed) {
-  google::protobuf::Arena arena;  // it has hundreds of small parts
+  google::protobuf::Arena arena;  // a tree has hundreds of small parts
   auto* const tree = google::protobuf::Arena::CreateMessage<v1::StackTree>(&arena);
   if (!tree->ParseFromString(packed)) {
     return absl::InvalidArgumentError("StacksTaken.tree is no StackTree");

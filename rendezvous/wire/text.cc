@@ -9,8 +9,8 @@ namespace {
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 constexpr std::string_view kEllipsis = "\xE2\x80\xA6";     // U+2026
 
-// Length of the well-formed character that `text` begins with, or 0. Follows table 3-7 of the
-// Unicode standard: no overlong forms, no surrogates, nothing past U+10FFFF.
+// Length of the well-formed character at the beginning of `text`, or 0. Follows table 3-7 of the
+// Unicode standard: no overlong forms, no surrogates, nothing above U+10FFFF.
 std::size_t CharacterLength(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
   const std::uint8_t first = byte(0);

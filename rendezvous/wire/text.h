@@ -1,4 +1,4 @@
-// Text that is fit for a protobuf string.
+// Makes any text valid for a protobuf string.
 #ifndef DDPRUN_RENDEZVOUS_WIRE_TEXT_H_
 #define DDPRUN_RENDEZVOUS_WIRE_TEXT_H_
 
@@ -8,8 +8,8 @@
 
 namespace ddprun::wire {
 
-// `text` as UTF-8: every byte that is not part of a well-formed character becomes U+FFFD, and what
-// goes past `max_bytes` is cut between two characters, with "…" in its place. `max_bytes` ≥ 3.
+// Returns `text` as UTF-8. Every byte that is not part of a well-formed character becomes U+FFFD. A
+// text longer than `max_bytes` is cut between two characters and ends with "…". `max_bytes` ≥ 3.
 std::string CleanText(std::string_view text, std::size_t max_bytes);
 
 }  // namespace ddprun::wire

@@ -13,8 +13,8 @@ namespace ddprun {
 void SendAgainSteadily(int fd) {
   const int on = 1;
   constexpr char kReno[] = "reno";
-  // Linux takes a stream for thin only once it has a slow-start threshold, which BBR never sets.
-  // What a session sends needs no congestion control at all.
+  // Linux treats a stream as thin only once it has a slow-start threshold, which BBR never sets. A
+  // session sends too little to need congestion control.
   if (setsockopt(fd, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &on, sizeof on) == 0) {
     setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, kReno, sizeof kReno - 1);
   }

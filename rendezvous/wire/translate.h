@@ -1,4 +1,4 @@
-// core/messages.h to and from the wire messages of proto/ddprun/v1/rendezvous.proto.
+// Translates rendezvous/core/messages to and from the messages of proto/ddprun/v1/rendezvous.proto.
 //
 // Thread-safe: plain functions without state.
 #ifndef DDPRUN_RENDEZVOUS_WIRE_TRANSLATE_H_
@@ -20,22 +20,22 @@ struct FromRendezvous {
   RendezvousMessage message;
 };
 
-// Text for people is made valid UTF-8 and cut to its bound, and of the stderr tail the newest lines
-// that fit are kept: a report must arrive, whatever a worker printed. Names and numbers are passed
-// on as they are; the other side refuses them if they are out of bounds.
+// Text for people is made valid UTF-8 and cut to its bound; of the stderr tail the newest lines
+// that fit are kept. So a report arrives, whatever a worker printed. Names and numbers are passed
+// on unchanged; the receiver refuses them if they are out of bounds.
 v1::AgentMessage ToProto(const Header& header, const AgentMessage& message);
 v1::GoneReport ToGoneReport(const Header& header);
 v1::RendezvousMessage ToProto(const Header& header, const RendezvousMessage& message);
 v1::StackTree ToProto(const EncodedStackTree& tree);
 
 // Checks every field against its bounds (limits.h). Error: InvalidArgument that names the first
-// field that is out of them, as "NodeSpec.worker_count is 0, expected 1 to 4096".
+// field out of bounds, such as "NodeSpec.worker_count is 0, expected 1 to 4096".
 absl::StatusOr<FromAgent> FromProto(const v1::AgentMessage& message);
 absl::StatusOr<Header> FromProto(const v1::GoneReport& report);
 absl::StatusOr<FromRendezvous> FromProto(const v1::RendezvousMessage& message);
-// Its sizes alone are checked: StackTree::Decode() takes nothing that is not well formed.
+// Checks sizes only: StackTree::Decode() refuses malformed trees.
 absl::StatusOr<EncodedStackTree> FromProto(const v1::StackTree& tree);
-// The same as bytes: StacksTaken::packed. InvalidArgument: they are no tree.
+// The same as bytes (StacksTaken::packed). InvalidArgument: not a serialized tree.
 std::string PackTree(const EncodedStackTree& tree);
 absl::StatusOr<EncodedStackTree> UnpackTree(const std::string& packed);
 

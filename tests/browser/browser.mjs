@@ -23,9 +23,9 @@ export async function open(browser, url, {width = 1200, height = 900, dark = fal
   return page;
 }
 
-// What may take `ms` on a machine that does nothing else. Where others use it, fifty times that.
+// What may take `ms` on a machine that does nothing else. Where others use it, twenty times that.
 export function most(ms) {
-  return loadavg()[0] > cpus().length / 2 ? 50 * ms : ms;
+  return loadavg()[0] > cpus().length / 2 ? 20 * ms : ms;
 }
 
 // Waits until the text of `selector` contains `text`, and returns it.

@@ -38,7 +38,8 @@ import time
 
 import slices
 from campaign_hosts import read, wait_until
-from hang_job import AUTO, GIVEN, JOB_LIMIT, ROOT, Disk, Job, equal, undisturbed
+from hang_job import (
+    AUTO, GIVEN, JOB_LIMIT, LEARNED_LIMIT, LIMIT, ROOT, STARTUP_LIMIT, Disk, Job, equal, undisturbed)
 from hang_plan import OF_CHECKPOINTERS, OF_LOADERS, WORKERS, draw, is_restarted
 
 MISSING = 77  # the exit code that CTest takes for "skipped"
@@ -80,11 +81,24 @@ def has_function(plan, job, frames, verdict):
     return plan["fault"] in frames or (plan["fault"] == "WriteFrozen" and "disk wait" in verdict)
 
 
+def described(rank, verdict):
+    """The line with the frames of this rank; "" where there is none."""
+    found = re.search(rf"^(?:ddprun \S+ \w )?  rank {rank}: .*$", verdict, re.M)
+    return found.group() if found else ""
+
+
+def judge_limit(limits, limit):
+    """What is wrong with a limit that a verdict names. The time of the verdict is judged by it."""
+    expected = (LEARNED_LIMIT if limits == "auto" else LIMIT, STARTUP_LIMIT)
+    return {} if limit in expected else {"limit": f"{limit} s, expected one of {expected}"}
+
+
 def judge_hang(job, plan, told_after):
     """What is wrong with the verdict, by what was seen of it: ({what: text}, {what: value})."""
     verdict, action = verdict_of(read(job.path("err0")))
     age, limit = map(float, re.search(r"no rank has moved for ([\d.]+) s \(limit ([\d.]+) s\)", verdict).groups())
-    wrong, seen = {}, {"noticed": age, "limit": limit, "told": told_after, "action": action}
+    wrong, seen = judge_limit(plan["limits"], limit), {
+        "noticed": age, "limit": limit, "told": told_after, "action": action}
     if age > limit + MAY_BE_LATER:
         wrong["noticed"] = f"after {age} s, limit {limit} s"
     if told_after is None or told_after > limit + MAY_BE_LATER + STACKS_LIMIT:
@@ -93,13 +107,14 @@ def judge_hang(job, plan, told_after):
         wrong["action"] = f"{action or 'nothing is said of it'}, limits {plan['limits']}"
     cause = first_cause(job) if action != LEFT_ALONE else None
     named = {cause["rank"]} if cause else set()
-    frames = " ".join(frame["function"] or "" for frame in cause.get("frames", [])[:5]) if cause else verdict
+    frames = " ".join(frame["function"] or "" for frame in cause.get("frames", [])[:5]) if cause else (
+        described(plan["rank"], verdict))
     if plan["fault"] == "MismatchedSize":  # every rank is in a collective: no function is expected
         named.update(ranks_in(verdict))
     else:
         named = named or set(ranks_in(verdict)[:1])
         if not has_function(plan, job, frames, verdict):
-            wrong["function"] = f"frames {frames if cause else verdict}"
+            wrong["function"] = f"frames {frames or verdict}"
     if plan["rank"] not in named:
         wrong["rank"] = f"ranks {sorted(named)} are named: {verdict.splitlines()[1:3]}"
     return wrong, seen
@@ -114,8 +129,8 @@ def judge_death(plan, cause):
              *map(int, re.findall(r"\branks \d+ and (\d+)", text))}
     seen = {"both_named": plan["rank"] in named and len(named) > 1}
     peer_is_unknown = plan["program"] != "cpp" and plan["nodes"] * WORKERS > 2
-    if plan["rank"] in named or (
-            peer_is_unknown and "a peer entered a collective with different sizes" in text):
+    if seen["both_named"] or (peer_is_unknown and (
+            plan["rank"] in named or "a peer entered a collective with different sizes" in text)):
         return {}, seen
     return {"rank": f"rank {cause['rank']} is named: {text}"}, seen
 
@@ -207,7 +222,7 @@ def show(records, _):
         late = sorted(record[what] - record["limit"] for record in hung)
         if late:
             print(f"{what}: median {late[len(late) // 2]:.2f} s after the limit, last {late[-1]:.2f} s")
-    return not (wrong["noticed"] or wrong["told"] or wrong["ended"] or wrong["action"] or wrong["rank"] > 0.01 * total
+    return not (wrong["limit"] or wrong["noticed"] or wrong["told"] or wrong["ended"] or wrong["action"] or wrong["rank"] > 0.01 * total
                 or wrong["function"] > 0.05 * with_function)
 
 

@@ -10,6 +10,7 @@ from hang_plan import WORKERS
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LIMIT = 5.0  # s, --hang-timeout
+LEARNED_LIMIT = 30.0  # s, the floor of the learned limit: no interval is longer than a fifth of it
 STARTUP_LIMIT = 15.0  # until the first step; loading torch on a busy machine must fit
 JOB_LIMIT = 180.0
 # As flags. Without --on-hang and with no limit but for the start: what holds where nothing is given.

@@ -71,6 +71,29 @@ class VerdictTest(unittest.TestCase):
             "3 of 4 ranks are in init(); missing 1 on n1: rank 1 (pid 4242) started 15.0 s ago"), [1])
 
 
+    def test_only_the_line_of_a_rank_describes_it(self):
+        verdict = hang_campaign.verdict_of(VERDICT)[0]
+        self.assertIn("WriteFrozen trainer.cc:88", hang_campaign.described(3, verdict))
+        self.assertEqual(hang_campaign.described(4, verdict), "")
+
+    def test_a_limit_that_nobody_has_set_is_wrong(self):
+        self.assertEqual(hang_campaign.judge_limit("given", 5.0), {})
+        self.assertEqual(hang_campaign.judge_limit("auto", 30.0), {})
+        self.assertEqual(hang_campaign.judge_limit("auto", 15.0), {})
+        self.assertIn("limit", hang_campaign.judge_limit("given", 30.0))
+        self.assertIn("limit", hang_campaign.judge_limit("auto", 62.5))
+
+    def test_a_mismatch_that_ends_as_a_death_names_both_ranks(self):
+        def wrong(text, program="cpp", nodes=1):
+            plan = {"fault": "MismatchedSize", "rank": 1, "program": program, "nodes": nodes}
+            return hang_campaign.judge_death(plan, {"rank": 1, "description": text})[0]
+        self.assertEqual(wrong("rank 1 and rank 0 entered different collectives"), {})
+        self.assertIn("rank", wrong("rank 1 on n1: exit code 1"))
+        unknown = "rank 1 on n1: a peer entered a collective with different sizes"
+        self.assertEqual(wrong(unknown, "module", nodes=2), {})
+        self.assertIn("rank", wrong(unknown, "cpp", nodes=2))
+
+
 class NaiveRuleTest(unittest.TestCase):
     @staticmethod
     def says(*seconds, began=None):

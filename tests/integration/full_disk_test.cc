@@ -60,7 +60,8 @@ TEST_F(FullDiskTest, WhatIsDroppedIsCountedInTheLogAndTheWorkerGoesOn) {
   Start("drop");
   disk_->Fill();
   Raise("flood");
-  ASSERT_TRUE(agent().WaitForErr("No space left on device; it is tried again until there is room"));
+  ASSERT_TRUE(
+      agent().WaitForErr("No space left on device; the write is tried again until there is room"));
   ASSERT_TRUE(WaitForChange(folder_.path(), [this] { return flooded(); })) << agent().err();
   disk_->MakeRoom();
   ASSERT_TRUE(agent().WaitForErr("there is room again for log file "));
@@ -106,7 +107,7 @@ TEST_F(FullDiskTest, WithWaitTheWorkerWaitsAndNothingIsMissing) {
   Start("wait");
   disk_->Fill();
   Raise("flood");
-  ASSERT_TRUE(agent().WaitForErr("beyond 4 MiB until then makes its worker wait"));
+  ASSERT_TRUE(agent().WaitForErr("beyond 4 MiB makes its worker wait"));
   disk_->MakeRoom();
   ASSERT_TRUE(WaitForChange(folder_.path(), [this] { return flooded(); })) << agent().err();
   Raise("end");

@@ -127,8 +127,8 @@ TEST_F(HangTest, StepsOfAProcessThatDescendsFromNoWorkerAreToldOnce) {
   job_ = std::make_unique<Job>(folder_.path());
   Program& node = job_->AddNode({folder_ / "far.py"});
   EXPECT_EQ(node.ExitCode(), 0) << err();
-  EXPECT_THAT(err(), ContainsRegex("process [0-9]+ \\(.*\\) tells its steps and descends from no "
-                                   "worker: such steps do not count"));
+  EXPECT_THAT(err(), ContainsRegex("process [0-9]+ \\(.*\\) reports steps and is not a descendant "
+                                   "of any worker: such steps do not count"));
 }
 
 TEST_F(HangTest, WithReportTheWorkersAreLeftAloneAndGoOnWhereTheyCan) {

@@ -138,7 +138,7 @@ TEST_F(SecurityTest, ATokenLetsAgentsIn) {
   ExpectRefused(daemon, {}, "or one with credentials of its own, give --token-file");
   ExpectRefused(daemon, {"--insecure"}, "asks for a token (--token-file)");
   ExpectRefused(daemon, {"--token-file", Token("wrong", "another secret 16")},
-                "does not know our token");
+                "does not know this token");
 }
 
 // Without any file of TLS.
@@ -150,7 +150,7 @@ TEST_F(SecurityTest, BeyondLoopbackATokenTravelsOverTls) {
   ExpectAJobRuns(daemon, {"--token-file", token});
   ExpectRefused(daemon, {}, "give --token-file");
   ExpectRefused(daemon, {"--token-file", Token("wrong", "another secret 16")},
-                "does not know our token");
+                "does not know this token");
   Program status(
       {DdprunPath(), "status", "--rdzv-endpoint", daemon.endpoint(), "--token-file", token});
   EXPECT_EQ(status.ExitCode(), 0) << status.err();
@@ -167,7 +167,7 @@ TEST_F(SecurityTest, CertificatesLetAgentsIn) {
   auto flags = Certificates("theirs", "node");
   ExpectRefused(daemon, flags, "not of the authority in --tls-ca");
   flags[1] = folder_ / "ours/ca.crt";
-  ExpectRefused(daemon, flags, "our certificate (--tls-cert) is missing, has expired");
+  ExpectRefused(daemon, flags, "the certificate of this side (--tls-cert) is missing, has expired");
 }
 
 TEST_F(SecurityTest, MungeLetsAgentsInAndKnowsTheirUser) {
@@ -312,7 +312,7 @@ TEST_F(SecurityTest, ADaemonOnLoopbackTakesItsOwnUserAloneAndNeedsNoFlag) {
   EXPECT_EQ(status.ExitCode(), 0) << status.err();
   // Who does not look for the token, as a stranger cannot.
   ExpectRefused(daemon, {"--insecure"}, "asks for a token (--token-file)");
-  ExpectRefused(daemon, {"--token-file", Token("guess", kSecret)}, "does not know our token");
+  ExpectRefused(daemon, {"--token-file", Token("guess", kSecret)}, "does not know this token");
   Program stranger(
       {DdprunPath(), "stop", "job", "--insecure", "--rdzv-endpoint", daemon.endpoint()});
   EXPECT_EQ(stranger.ExitCode(), 77) << stranger.err();

@@ -259,7 +259,7 @@ TEST_F(StandbysTest, NoneIsLeftWhenTheAgentIsKilled) {
   agent().Signal(SIGKILL);
   agent().ExitCode();
   // The guardian, which has no mark of its own, says its last word when all are gone.
-  EXPECT_TRUE(agent().WaitForErr("was killed; its 4 workers and what they started are ended"));
+  EXPECT_TRUE(agent().WaitForErr("was killed; its 4 workers and all their processes were killed"));
   EXPECT_THAT(job_->Survivors(), IsEmpty());
 }
 

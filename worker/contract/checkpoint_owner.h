@@ -4,12 +4,12 @@
 //     run=RUN host=HOST pid=PID started=TICKS machine=BOOT/PIDNS slurm=SLURM_JOB
 //     state=held|released
 //
-// A node that was cut off from the others may continue to train beside its successor and reach the
-// same folder; so may a training that was started there by mistake. So every process that adds or
-// removes a checkpoint holds the lock of the owner file meanwhile, and has read there that it still
-// owns the folder. Rank 0 claims the folder before it searches for a state, and updates the time of
-// the file every 10 s (worker/src/storage/folder_owner.h). For a requeued job an agent claims it
-// before it looks at the states, and no process holds it then: state=released.
+// A node that was cut off may continue to train beside its successor and reach the same folder; so
+// may a training started there by mistake. So every process that adds or removes a checkpoint holds
+// the lock of the owner file meanwhile, and has checked under the lock that it still owns the
+// folder. Rank 0 claims the folder before it searches for a state, and updates the time of the file
+// every 10 s (worker/src/storage/folder_owner.h). For a requeued job, an agent claims the folder
+// before it looks at the states; no process holds it then: state=released.
 //
 // Earlier versions write and read only the first line.
 //
@@ -57,13 +57,13 @@ struct CheckpointOwner {
   bool released = false;  // no process holds the folder: anyone may take it
 };
 
-// One is a later or earlier life of the other, as when Slurm requeues a job. The name alone is not
-// enough, because another job may have the same name.
+// True if one is a later or earlier life of the other, for example after Slurm requeued the job.
+// The name alone is not enough, because another job may have the same name.
 inline bool IsSameJob(const CheckpointOwner& a, const CheckpointOwner& b) {
   return a.job == b.job && (a.slurm == b.slurm || a.slurm.empty() || b.slurm.empty());
 }
 
-// The same job, started again later.
+// True if `later` is the same job, started again after `earlier`.
 inline bool Succeeds(const CheckpointOwner& later, const CheckpointOwner& earlier) {
   return later.job == earlier.job && std::tie(later.requeue_number, later.generation) >
                                          std::tie(earlier.requeue_number, earlier.generation);

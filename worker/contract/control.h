@@ -49,11 +49,11 @@ inline constexpr char kTells[] = "TELLS";
 // agent serves it. Any process of the job may send it.
 inline constexpr char kStore[] = "STORE";
 // STRAGGLER=rank time others host: that rank keeps the others waiting. In each step it takes `time`
-// µs until its first gradients are ready, other ranks take `others` µs. Repeated every so many
-// steps. STRAGGLER=rank: no longer.
+// µs until its first gradients are ready, while other ranks take `others` µs. Repeated every so
+// many steps. STRAGGLER=rank: the rank is no longer a straggler.
 inline constexpr char kStraggler[] = "STRAGGLER";
-// COMPARES=1: this worker, of rank 0, compares how long the ranks' steps take, and tells STRAGGLER
-// where one keeps the others waiting.
+// COMPARES=1, from rank 0: this worker compares the ranks' step times, and sends STRAGGLER if a
+// rank keeps the others waiting.
 inline constexpr char kCompares[] = "COMPARES";
 inline constexpr char kError[] = "ERROR";  // ERROR=kind text, just before it exits
 inline constexpr char kBye[] = "BYE";      // BYE=1: about to exit 0
@@ -79,7 +79,7 @@ inline constexpr char kForked[] = "FORKED";
 // PHASE=init: ddp::init() has begun. After a restart the agent measures how long each phase takes,
 // from one PHASE, or READY, to the next, until the first STEP.
 inline constexpr char kPhaseInit[] = "init";
-// PHASE=restore: ddp::Checkpointer looks for a state; PHASE=first_step: it is done.
+// PHASE=restore: ddp::Checkpointer searches and loads a state; PHASE=first_step: it has finished.
 inline constexpr char kPhaseRestore[] = "restore";
 inline constexpr char kPhaseFirstStep[] = "first_step";
 // The phases of the C++ library. Any other phase is the program's own.

@@ -1,5 +1,6 @@
-// How much can still be written to a file system in memory: its free space, limited by every memory
-// limit above this process, because its files count as memory of their cgroups (version 2).
+// The number of bytes that can still be written to a file system in memory: its free space, limited
+// by the memory limits of all cgroups (version 2) above this process, because the files count as
+// their memory.
 //
 // Standard library only, header only: shared by the launcher and the worker library.
 #ifndef DDPRUN_WORKER_CONTRACT_MEMORY_ROOM_H_

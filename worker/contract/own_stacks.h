@@ -11,7 +11,7 @@
 //   kPythonStacksFile   text, by Python's faulthandler: the Python frames of all threads. The
 //                       signal goes to the main thread.
 //
-// One reader at a time: it holds flock(2) on the memfd. It empties the file when it has read it.
+// One reader at a time: the reader holds flock(2) on the memfd, and empties the file after reading.
 //
 // POSIX only, header only, C++17: shared by the launcher and the worker library.
 #ifndef DDPRUN_WORKER_CONTRACT_OWN_STACKS_H_

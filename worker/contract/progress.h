@@ -25,7 +25,7 @@ inline constexpr std::size_t kProgressRecent = 4;
 inline constexpr std::size_t kProgressOwnPhases = 8;
 
 enum class ProgressPhase : std::uint32_t {
-  kStart,      // nothing was told yet
+  kStart,      // nothing reported yet
   kInit,       // joining the group
   kRestore,    // searching and loading a state
   kFirstStep,  // in the group, no step finished
@@ -34,7 +34,7 @@ enum class ProgressPhase : std::uint32_t {
   kCheckpoint,
   kEvaluation,
   kNamed,  // the program's own phase
-  kEnd,    // the worker has said that it ends
+  kEnd,    // the worker has sent BYE
 };
 inline constexpr std::array<const char*, 10> kProgressPhaseNames = {
     "start", "init",       "restore",    "first_step", "step",

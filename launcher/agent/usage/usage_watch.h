@@ -1,5 +1,5 @@
-// UsageWatch: has the workers of this node looked at, off the loop, and tells the rendezvous, and
-// whoever reads the NodeBoard, what they use.
+// UsageWatch: measures the resource use of this node's workers, off the loop, and reports it to the
+// rendezvous and to the NodeBoard.
 //
 // Belongs to the agent and its loop's thread.
 #ifndef DDPRUN_LAUNCHER_AGENT_USAGE_USAGE_WATCH_H_
@@ -31,9 +31,9 @@ class UsageWatch {
   UsageWatch(const UsageWatch&) = delete;
   UsageWatch& operator=(const UsageWatch&) = delete;
 
-  // For a heartbeat that is sent now: as it was looked at last.
+  // The last measurement, for a heartbeat that is sent now.
   NodeUsage Tell(Duration round_trip);
-  // A worker has saved a state. For the board.
+  // A worker has saved a state. Recorded on the board.
   void OnSaved(const SavedMsg& saved);
 
  private:

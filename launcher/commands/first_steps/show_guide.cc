@@ -14,7 +14,7 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kMostFiles = 200;  // that are looked at
+constexpr std::size_t kMostFiles = 200;  // files examined
 
 // Names of the YAML files here, sorted.
 std::vector<std::string> YamlFiles() {
@@ -32,7 +32,7 @@ std::vector<std::string> YamlFiles() {
   return names;
 }
 
-// Those with a command at the top level, whatever else is in them: other YAML is not ours.
+// Files with a key `command` at the top level. Other YAML files are no job files.
 std::vector<FoundJob> JobFiles(const Host& host) {
   std::vector<FoundJob> found;
   for (const std::string& name : YamlFiles()) {

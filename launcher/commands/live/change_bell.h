@@ -1,5 +1,5 @@
-// Rings when something happens to the jobs of a rendezvous. Reads a stream of events on a thread of
-// its own, for what only wants to know that one came.
+// ChangeBell: signals that something has happened to the jobs of a rendezvous. Reads a stream of
+// events on a thread of its own and drops their content.
 #ifndef DDPRUN_LAUNCHER_COMMANDS_LIVE_CHANGE_BELL_H_
 #define DDPRUN_LAUNCHER_COMMANDS_LIVE_CHANGE_BELL_H_
 
@@ -23,11 +23,11 @@ class ChangeBell {
   ChangeBell(const ChangeBell&) = delete;
   ChangeBell& operator=(const ChangeBell&) = delete;
 
-  // kEnd: the stream has ended, for good. kNothing: the deadline has passed, or Silence was called.
+  // kEnd: the stream has ended, for good. kNothing: the deadline is over, or Silence was called.
   enum class Heard { kChange, kNothing, kEnd };
   Heard WaitUntil(Clock::time_point deadline);
 
-  // From any thread: WaitUntil returns at once, from now on.
+  // Any thread. From now on WaitUntil returns at once.
   void Silence();
 
  private:

@@ -51,7 +51,7 @@ absl::StatusOr<std::string> LogText(OperatorClient& client, const Request& reque
                     text.back() == '\n' ? "" : "\n");
   }
   if (all.empty()) return std::string("nothing was written");
-  all.pop_back();  // the last line has no other one after it
+  all.pop_back();  // the newline after the last line
   return all;
 }
 

@@ -1,4 +1,5 @@
-// Errand: what a key of `ddprun top` asks the rendezvous for, on a thread of its own: keys go on.
+// Errand: a request that a key of `ddprun top` sends to the rendezvous, on a thread of its own, so
+// that the keys keep working.
 #ifndef DDPRUN_LAUNCHER_COMMANDS_LIVE_ERRAND_H_
 #define DDPRUN_LAUNCHER_COMMANDS_LIVE_ERRAND_H_
 
@@ -12,7 +13,7 @@
 
 namespace ddprun::top {
 
-// The answer fills the screen (stacks, a log); else it is one line.
+// True: the answer fills the screen (stacks, a log). False: it is one line.
 bool BringsText(const Request& request);
 
 class Errand {
@@ -21,7 +22,7 @@ class Errand {
   using Done = std::function<void(absl::StatusOr<std::string> answer)>;
 
   Errand(OperatorClient::Options options, Request request, Done done);
-  // Waits for the answer: at most options.timeout, twice where credentials ask for a handshake.
+  // Waits for the answer: at most options.timeout, or twice that with a handshake.
   ~Errand() { thread_.join(); }
   Errand(const Errand&) = delete;
   Errand& operator=(const Errand&) = delete;

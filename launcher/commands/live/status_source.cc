@@ -55,7 +55,7 @@ void StatusSource::Run() {
   } while (Pause(Clock::now() + kRetryRendezvous));
 }
 
-// Until the stream of events ends.
+// Runs until the stream of events ends.
 absl::Status StatusSource::Follow(OperatorClient& client) {
   auto events = client.Follow({job_, /*follow=*/true, 0, /*only_new=*/true});
   if (!events.ok()) return events.status();
@@ -71,7 +71,7 @@ absl::Status StatusSource::Follow(OperatorClient& client) {
     const auto shown = Clock::now();
     handler_(*std::move(status));
     heard = bell.WaitUntil(shown + kLatest);
-    // What comes together is shown together.
+    // Changes within this time are shown together.
     if (!Pause(shown + kSoonest)) break;
   }
   SetBell(nullptr);

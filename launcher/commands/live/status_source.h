@@ -1,5 +1,5 @@
-// Asks a rendezvous for its status again and again, on a thread of its own: soon after something
-// has happened, else once a second. A rendezvous that goes away is asked until it is back.
+// StatusSource: polls the status of a rendezvous on a thread of its own: soon after an event, else
+// once a second. If the rendezvous goes away, it retries until the rendezvous is back.
 #ifndef DDPRUN_LAUNCHER_COMMANDS_LIVE_STATUS_SOURCE_H_
 #define DDPRUN_LAUNCHER_COMMANDS_LIVE_STATUS_SOURCE_H_
 
@@ -17,12 +17,12 @@ namespace ddprun::top {
 
 class StatusSource {
  public:
-  // Called on the source's thread, with each status and each failure.
+  // Called on the source's thread, with each status and each error.
   using Handler = std::function<void(absl::StatusOr<std::string>)>;
 
   // `job` empty: of all jobs.
   StatusSource(OperatorClient::Options options, std::string job, Handler handler);
-  // Waits for the answer that is under way, at most options.timeout.
+  // Waits for the pending answer, at most options.timeout.
   ~StatusSource();
   StatusSource(const StatusSource&) = delete;
   StatusSource& operator=(const StatusSource&) = delete;
@@ -41,7 +41,7 @@ class StatusSource {
   std::mutex mutex_;
   std::condition_variable stopped_;
   bool stop_ = false;
-  ChangeBell* bell_ = nullptr;  // the one that is waited for; the source's thread owns it
+  ChangeBell* bell_ = nullptr;  // the bell being waited for; owned by the source's thread
   std::thread thread_;
 };
 

@@ -16,7 +16,7 @@ Terminal::Terminal() {
   raw.c_iflag &= ~static_cast<tcflag_t>(IXON | ICRNL);
   raw.c_cc[VMIN] = 1;
   raw.c_cc[VTIME] = 0;
-  // Ctrl-Z would leave the shell with a screen that is not its own.
+  // Ctrl-Z would leave this screen to the shell.
   raw.c_cc[VSUSP] = _POSIX_VDISABLE;
   tcsetattr(STDIN_FILENO, TCSADRAIN, &raw);
   Write(Screen::Begin());

@@ -1,5 +1,5 @@
-// The terminal on stdin and stdout while a program has its whole screen: keys come one by one and
-// are not shown. Puts everything back. On the main thread.
+// Terminal: the terminal on stdin and stdout, in full-screen mode: keys come one by one without
+// echo. The destructor restores the terminal. Main thread only.
 #ifndef DDPRUN_LAUNCHER_COMMANDS_LIVE_TERMINAL_H_
 #define DDPRUN_LAUNCHER_COMMANDS_LIVE_TERMINAL_H_
 
@@ -14,7 +14,7 @@ namespace ddprun::top {
 
 class Terminal {
  public:
-  // Both are terminals.
+  // True: stdin and stdout are terminals.
   static bool IsOne();
 
   Terminal();
@@ -24,10 +24,10 @@ class Terminal {
 
   Size size() const;
 
-  // What has been typed. Waits for nothing that poll has announced. "": the terminal is gone.
+  // Typed bytes. Does not block after poll() has reported input. "": the terminal is gone.
   std::string Read();
 
-  // Waits until the terminal has taken it. False: the terminal is gone.
+  // Blocks until the terminal has taken the text. False: the terminal is gone.
   bool Write(absl::string_view text);
 
  private:

@@ -27,7 +27,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kEscapePause{50};  // after ESC alone
 
-// SIGWINCH, as a descriptor. Made before other threads are: they inherit that it is blocked.
+// SIGWINCH as a descriptor. Made before other threads, which inherit the blocked signal.
 UniqueFd Resizes() {
   sigset_t set;
   sigemptyset(&set);
@@ -36,7 +36,7 @@ UniqueFd Resizes() {
   return UniqueFd(CheckSyscall(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), "signalfd"));
 }
 
-// Everything that happens, on the loop's thread.
+// Handles all events, on the loop's thread.
 class Top {
  public:
   Top(const OperatorCommand& command, OperatorClient::Options options)
@@ -55,7 +55,7 @@ class Top {
         loop_.Post([this, status = std::move(status)] { TakeStatus(status); });
       });
       loop_.Run();
-      // First of all: what is still under way may take as long as an answer may.
+      // First, because ending a pending request may take as long as its answer.
       CloseTerminal();
       errand_.reset();
     }
@@ -70,7 +70,7 @@ class Top {
     loop_.Quit();
   }
 
-  // Before there was a first status there is no screen either: the command fails like others.
+  // No screen before the first status: until then the command fails like the others.
   void TakeStatus(const absl::StatusOr<std::string>& status) {
     absl::Status problem = status.status();
     if (status.ok() && terminal_ == nullptr) problem = CheckThatJobExists(command_, *status);
@@ -101,7 +101,7 @@ class Top {
 
   void ReadKeys() {
     const std::string typed = terminal_->Read();
-    if (typed.empty()) return End(0);  // nobody is there any more
+    if (typed.empty()) return End(0);  // the terminal is gone
     TakeKeys(keys_.Take(typed));
     if (keys_.waiting()) {
       loop_.SetDeadline(EventLoop::Clock::now() + kEscapePause,
@@ -114,7 +114,7 @@ class Top {
       const std::optional<Request> request = model_.TakeKey(key);
       if (model_.quits()) return End(0);
       if (!request) continue;
-      errand_.reset();  // waits for the one before, whose answer would come in between
+      errand_.reset();  // waits for the previous request, so that answers do not mix
       model_.TakeAnswer("asking the rendezvous...");
       errand_ = std::make_unique<Errand>(
           options_, *request,
@@ -149,13 +149,13 @@ class Top {
   Model model_;
   KeyReader keys_;
   Screen screen_;
-  std::unique_ptr<Terminal> terminal_;  // null until there is something to show
+  std::unique_ptr<Terminal> terminal_;  // null until the first status
   std::unique_ptr<Errand> errand_;
   absl::Status failure_;
   int exit_code_ = 0;
 };
 
-// For a pipe or a file: what the first screen would show, without an end.
+// For a pipe or a file: prints the content of the first screen in full.
 int PrintOnce(const OperatorCommand& command, const OperatorClient::Options& options) {
   OperatorClient client(options);
   const auto status = client.Status(command.job);

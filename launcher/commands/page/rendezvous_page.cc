@@ -15,7 +15,7 @@
 namespace ddprun {
 namespace {
 
-// What waits for one viewer: the state of a large job, and its history before that.
+// Unsent data for one viewer: the state of a large job after its history.
 constexpr std::size_t kMostUnsentBytes = 4 << 20;
 
 http::LogService LogsOf(JobLoop* loop) {
@@ -77,7 +77,7 @@ std::string RendezvousPage::url() const {
 
 PageLink RendezvousPage::Open(const std::string& owner) {
   PageLink link;
-  // The name that browsers know it by, where one was given.
+  // A configured name comes first: browsers know the page by it.
   link.host = !config_.names.empty()         ? config_.names.front()
               : IsEveryAddress(config_.host) ? ""
                                              : config_.host;

@@ -1,4 +1,4 @@
-// RendezvousPage: the page of `ddprun rendezvous --http`, from its flags to its end.
+// RendezvousPage: the page of `ddprun rendezvous --http`, with its server.
 #ifndef DDPRUN_LAUNCHER_COMMANDS_PAGE_RENDEZVOUS_PAGE_H_
 #define DDPRUN_LAUNCHER_COMMANDS_PAGE_RENDEZVOUS_PAGE_H_
 
@@ -18,8 +18,8 @@ namespace ddprun {
 
 class RendezvousPage {
  public:
-  // Serves when it returns. `server` outlives it; /metrics tells of `files`. Errors:
-  // InvalidArgument for what a flag names, Unavailable where it cannot listen.
+  // Serves once it has returned. `server` must outlive this object; /metrics includes `files`.
+  // Errors: InvalidArgument for the value of a flag, Unavailable if it cannot listen.
   static absl::StatusOr<std::unique_ptr<RendezvousPage>> Start(const HttpConfig& config,
                                                                RendezvousServer* server,
                                                                std::shared_ptr<EventLog> events,
@@ -31,7 +31,7 @@ class RendezvousPage {
   // A link that signs in whoever may see the jobs of `owner`. Any thread.
   PageLink Open(const std::string& owner);
 
-  // Before that of the RendezvousServer.
+  // Call it before the RendezvousServer's Shutdown.
   void Shutdown();
 
  private:

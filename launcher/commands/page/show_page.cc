@@ -10,7 +10,7 @@
 namespace ddprun {
 namespace {
 
-// Where the rendezvous is reached, its page is too, if it listens at every address.
+// A page that listens on every address is reached by the same host as the rendezvous.
 std::string HostOfEndpoint(const std::string& endpoint) {
   const auto parsed = ParseEndpoint(endpoint, 1, std::nullopt);
   return parsed.has_value() ? parsed->host : "127.0.0.1";  // a Unix socket

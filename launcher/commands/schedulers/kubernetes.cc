@@ -43,7 +43,8 @@ absl::StatusOr<std::string> NewToken() {
   return absl::UnavailableError("the kernel gives no random numbers for a token");
 }
 
-// What the job file names; else a new token, where the pods are to run their own rendezvous.
+// Reads the secrets that the job file names. If it names none and the pods run their own
+// rendezvous, makes a new token.
 absl::Status FindSecrets(KubernetesJob* job) {
   const CredentialsConfig& credentials = job->draft.config.rendezvous.credentials;
   const std::pair<const char*, const std::string*> files[] = {{"token", &credentials.token_file},

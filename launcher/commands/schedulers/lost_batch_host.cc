@@ -15,8 +15,8 @@
 namespace ddprun {
 namespace {
 
-// A batch host that is not among the job's nodes any more. Every agent that is left asks; the first
-// to requeue raises the restart count.
+// Waits until the batch host is no longer among the job's nodes, then requeues. Every remaining
+// agent runs it; the first one to requeue raises the restart count.
 constexpr char kScript[] = R"SH(
 set -f
 pause=5
@@ -53,7 +53,7 @@ bool RequeueWithoutBatchHost() {
   const int error = ::posix_spawn(&pid, "/bin/sh", nullptr, &attributes, argv, environ);
   ::posix_spawnattr_destroy(&attributes);
   if (error != 0) return false;
-  // Slurm's signals are blocked in an agent. After one there is nothing to wait for any more.
+  // An agent blocks Slurm's signals. After one of them, waiting is useless.
   sigset_t end;
   ::sigemptyset(&end);
   ::sigaddset(&end, SIGTERM);

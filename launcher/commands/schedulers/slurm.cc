@@ -36,7 +36,7 @@ int Fail(int exit_code, absl::string_view what) {
   return exit_code;
 }
 
-// A copy that only its owner may read.
+// Makes a copy that only its owner may read.
 absl::Status CopyInto(const std::string& folder, const std::string& from, const char* name) {
   const mode_t mask = umask(0077);
   std::error_code error;
@@ -48,7 +48,7 @@ absl::Status CopyInto(const std::string& folder, const std::string& from, const 
   return absl::UnavailableError(absl::StrCat("cannot copy ", from, ": ", error.message()));
 }
 
-// Of this job alone, mode 0700, below the job's log_dir: every node has to see it.
+// Makes a folder for this job alone, mode 0700, in the job's log_dir, which every node can see.
 absl::StatusOr<std::string> MakeFolder(const fs::path& log_dir, const std::string& name) {
   std::error_code error;
   fs::create_directories(log_dir, error);
@@ -80,7 +80,7 @@ absl::Status FillFolder(const SlurmCommand& command, const SlurmJob& job) {
   return WriteFileAtomic(job.folder + "/job.sbatch", SlurmScript(job));
 }
 
-// Between keys that are right each for itself; or "".
+// A contradiction between keys that are valid one by one, or "".
 std::string Contradiction(const JobDraft& draft) {
   const JobConfig& config = draft.config;
   if (draft.origins.count("report") != 0) {

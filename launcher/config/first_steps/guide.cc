@@ -17,7 +17,7 @@ constexpr std::size_t kMostNamed = 10;
 constexpr absl::string_view kNoCommand =
     "COMMAND: expected the program that a worker runs (found none)";
 
-// A word as a shell needs it, for a person to read and to paste.
+// Quotes a word for a shell if needed, for a person to read and paste.
 std::string ShellWord(absl::string_view word) {
   const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
     return absl::ascii_isalnum(c) || absl::StrContains("-_./:=,+@%", c);

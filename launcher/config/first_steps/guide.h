@@ -1,4 +1,5 @@
-// What a person reads who has a job file and no command line yet: what it runs, and how. Pure.
+// The text for a person who has a job file but no command line yet: what the job runs, and how to
+// start it. Pure.
 #ifndef DDPRUN_LAUNCHER_CONFIG_FIRST_STEPS_GUIDE_H_
 #define DDPRUN_LAUNCHER_CONFIG_FIRST_STEPS_GUIDE_H_
 
@@ -10,15 +11,15 @@
 namespace ddprun {
 
 struct FoundJob {
-  std::string path{};  // of the job file, as a person would type it
+  std::string path{};  // the job file's, as a person would type it
   JobDraft draft{};
-  std::string errors{};  // one a line; "": the file has none
+  std::string errors{};  // one per line; "": none
 };
 
-// What the job of a file runs, and the command lines that start it, each under its comment.
+// The program of a file's job, and the command lines that start it, each with a comment.
 std::string JobGuide(const std::string& path, const JobDraft& draft);
 
-// What `ddprun` alone says, with the job files of the current folder.
+// The output of `ddprun` without arguments, with the job files of the current folder.
 std::string Guide(const std::vector<FoundJob>& found);
 
 }  // namespace ddprun

@@ -30,13 +30,13 @@ bool IsGiven(const JobDraft& draft, absl::string_view key) {
   return draft.origins.count(std::string(key)) != 0;
 }
 
-// The value of a scalar key as YAML, where a whole number stays one.
+// The value of a scalar key as YAML. A whole number is written without quotes.
 std::string YamlValue(const JobDraft& draft, absl::string_view key) {
   const std::string text = FormatValue(*FindJobKey(key), draft);
   return ParseWholeNumber(text) ? text : YamlWord(text);
 }
 
-// "KEY: VALUE", as a comment where the draft does not have it: the value that it has without.
+// "KEY: VALUE". If the draft does not set the key: a comment with the default.
 std::string KeyLine(const JobDraft& draft, absl::string_view key) {
   return absl::StrCat(IsGiven(draft, key) ? "" : "# ", key, ": ", YamlValue(draft, key), "\n");
 }
@@ -46,7 +46,7 @@ std::string CommandLines(const JobDraft& draft) {
   return absl::StrCat("command: [", absl::StrJoin(draft.config.command, ", ", append), "]\n");
 }
 
-// Nothing where one node needs nothing.
+// "" if a single node needs no rendezvous.
 std::string RendezvousLines(const JobDraft& draft) {
   if (IsGiven(draft, "rendezvous.endpoint")) {
     return absl::StrCat("\n# Where the nodes meet.\nrendezvous:\n  endpoint: ",
@@ -99,7 +99,7 @@ std::string NewJobDialog::Answer(absl::string_view answer) {
   const absl::string_view key = kInitQuestions[next_].key;
   answer = absl::StripAsciiWhitespace(answer);
   const std::string text = answer.empty() ? Default() : std::string(answer);
-  // What a job has anyway is left open: Slurm and Kubernetes know better.
+  // Defaults are left open, because Slurm and Kubernetes may set better values.
   const bool is_open =
       answer.empty() && key != "command" && text == FormatValue(*FindJobKey(key), JobDraft());
   if (!is_open) {

@@ -1,5 +1,5 @@
-// The job file that `ddprun init` writes, and the questions that it asks for it. Pure: the caller
-// prints, reads and writes.
+// The job file that `ddprun init` writes, and its questions. Pure: the caller prints, reads and
+// writes.
 #ifndef DDPRUN_LAUNCHER_CONFIG_FIRST_STEPS_NEW_JOB_H_
 #define DDPRUN_LAUNCHER_CONFIG_FIRST_STEPS_NEW_JOB_H_
 
@@ -13,19 +13,20 @@
 
 namespace ddprun {
 
-// Asks for the command, the nodes and the workers of a node, but not for what `draft` has already.
-// Where `draft` has the command, nothing is asked: what is missing gets its default.
+// Asks for the command, the nodes and the workers per node, except for what `draft` already has. If
+// `draft` has the command, it asks nothing and uses the defaults.
 class NewJobDialog {
  public:
   NewJobDialog(JobDraft draft, const Host& host);
 
-  // The next question, with the value of an empty answer in brackets; nullopt: there is none.
+  // The next question, with the default in brackets; nullopt: none left.
   std::optional<std::string> Question() const;
 
-  // Takes the answer to it. Returns "", or why the answer cannot be taken: it is asked again.
+  // Takes the answer to Question(). Returns "", or why the answer is invalid: then the question
+  // comes again.
   std::string Answer(absl::string_view answer);
 
-  // The whole job, once there is no question left.
+  // The complete job, once no question is left.
   const JobDraft& draft() const { return draft_; }
 
  private:
@@ -33,13 +34,13 @@ class NewJobDialog {
   void SkipAnswered();
 
   JobDraft draft_;
-  const std::string default_workers_;  // gpu where this host has GPUs
+  const std::string default_workers_;  // "gpu" if this host has GPUs
   std::size_t next_ = 0;               // into the table of questions
 };
 
-// The text of a job file with all that `draft` has. It loads to the same settings, but that it has
-// restarts where `draft` says nothing of them. What else a first job may need is a comment. `draft`
-// may have the keys that the questions and InitFlags() set.
+// The text of a job file with all settings of `draft`. It loads to the same settings, except that
+// it sets restarts if `draft` does not. Other settings for a first job are comments. `draft` may
+// have the keys of the questions and of InitFlags().
 std::string NewJobFile(const JobDraft& draft);
 
 }  // namespace ddprun

@@ -27,6 +27,8 @@ constexpr absl::string_view kRunUsage =
     "host\n"
     "  ddprun stacks JOB | --pid PID                  where ranks, or processes here, are in their "
     "code\n"
+    "  ddprun top [JOB]                               jobs, nodes and ranks live, with keys for "
+    "orders\n"
     "  ddprun page [JOB]                              print a link to the page of the rendezvous\n"
     "  ddprun slurm job.yaml [--dry-run]              write the batch script and submit it\n"
     "  ddprun kubernetes job.yaml [--jobset]          print the manifest, for kubectl apply\n"
@@ -61,11 +63,11 @@ Command ParseVersion(const Arguments& arguments, const Host&) {
 
 Command ParseHelp(const Arguments& arguments, const Host& host);
 
-// A word that is a subcommand when it is the very first argument.
+// A subcommand: recognized only as the first argument.
 struct Subcommand {
   absl::string_view name;
-  Command (*parse)(const Arguments&, const Host&);  // what follows the name
-  HelpCommand (*help)();                            // nullptr: it has none
+  Command (*parse)(const Arguments&, const Host&);  // takes the arguments after the name
+  HelpCommand (*help)();                            // nullptr: no help
 };
 
 constexpr Subcommand kSubcommands[] = {

@@ -29,24 +29,24 @@ struct RunCommand {
   JobConfig config;
   bool dry_run = false;  // print `config` and start nothing
   bool json = false;     // print as JSON
-  // What was accepted but has no effect, one line each; for verbosity 1 and above.
+  // Accepted settings without effect, one line each; shown at verbosity 1 and above.
   std::vector<std::string> notes;
 };
 
-// Where the rendezvous serves its page, and to whom.
+// Address of the rendezvous's page, and who may see it.
 struct HttpConfig {
-  std::string host;              // without the brackets of an IPv6 address; empty: it serves none
+  std::string host;              // without the brackets of an IPv6 address; empty: no page
   int port = 0;                  // 0: any free one
-  std::string certificate_file;  // absolute, as are the others; empty: none
+  std::string certificate_file;  // absolute, like the others; empty: none
   std::string key_file;
   std::string read_token_file;
-  std::vector<std::string> names;  // that Host headers may have
-  bool is_private = false;         // nobody sees anything without a session
+  std::vector<std::string> names;  // accepted in Host headers
+  bool is_private = false;         // nothing is visible without a session
 };
 
-// The etcd that several rendezvous share, and what this one says there of itself.
+// The etcd that several rendezvous share, and this rendezvous's own entry there.
 struct EtcdConfig {
-  std::vector<std::string> endpoints;  // HOST:PORT of members; empty: the rendezvous is alone
+  std::vector<std::string> endpoints;  // HOST:PORT of members; empty: not one of several
   std::string prefix = "/ddprun";      // of all keys
   // Absolute; empty: none.
   std::string ca_file;
@@ -55,7 +55,7 @@ struct EtcdConfig {
   std::string user;
   std::string password_file;
   std::chrono::milliseconds leader_validity = std::chrono::seconds(5);
-  std::string advertised_host;  // where agents reach this one; empty: where it listens
+  std::string advertised_host;  // where agents reach this rendezvous; empty: where it listens
   int advertised_port = 0;      // 0: where it listens
 
   bool tls() const { return !ca_file.empty() || !certificate_file.empty(); }
@@ -63,7 +63,7 @@ struct EtcdConfig {
 
 // ddprun rendezvous --listen HOST:PORT
 struct RendezvousCommand {
-  std::string socket;       // absolute, of a Unix socket; empty: host and port say where it listens
+  std::string socket;       // absolute path of a Unix socket; empty: listens on host and port
   std::string host;         // without the brackets of an IPv6 address
   int port = 0;             // 0: any free one
   std::string port_file;    // absolute; empty: none
@@ -72,12 +72,14 @@ struct RendezvousCommand {
   HttpConfig http;
   EtcdConfig etcd;
   CredentialsConfig credentials;
-  std::string state_dir;  // absolute; empty: without `starter` the jobs end with the process
-  bool insecure = false;  // asks nobody who calls
-  // End when the last job is over, or after this long without one; nullopt: serve until a signal.
+  std::string state_dir;  // absolute; empty: the jobs end with the process, except with `starter`
+  bool insecure = false;  // asks for no credentials
+  // Ends when the last job is over, or after this time without a job; nullopt: serves until a
+  // signal.
   std::optional<std::chrono::milliseconds> until_idle;
-  // With until_idle: the agent that started us. Once it has ended, do not wait for a first job; and
-  // without `state_dir` the jobs are kept in the folder of the endpoint (connection/state_home.h).
+  // With until_idle: pid of the agent that started this rendezvous. Once the agent has ended, the
+  // rendezvous does not wait for a first job. Without `state_dir` the jobs are stored in the
+  // endpoint's folder (connection/state_home.h).
   std::optional<int> starter;
   int verbosity = 0;  // -1 quiet, 0 normal, 1 verbose
 };
@@ -92,11 +94,11 @@ struct ValidateCommand {
 // ddprun init [OPTIONS] [COMMAND...]
 struct InitCommand {
   std::string path = "job.yaml";  // as given
-  bool replace = false;           // a file that is there
-  JobDraft draft;                 // what the flags say, and COMMAND
+  bool replace = false;           // replace an existing file
+  JobDraft draft;                 // settings of the flags, and COMMAND
 };
 
-// ddprun alone: what could be run here?
+// ddprun without arguments
 struct GuideCommand {};
 
 // ddprun certs DIR
@@ -117,25 +119,25 @@ struct PythonModuleCommand {
 // page [JOB], top [JOB]
 struct OperatorCommand {
   enum class Kind { kStatus, kStop, kDrain, kEvents, kStacks, kLogs, kPage, kTop };
-  // kLogs: which files, and what of them.
+  // kLogs: which files, and which part of them.
   struct Logs {
     std::vector<int> ranks{};  // none: all
     std::optional<int> generation{};
     bool out = true;
     bool err = true;
-    std::optional<std::int64_t> tail{};  // of each file, how many of the last lines
+    std::optional<std::int64_t> tail{};  // number of last lines of each file
     std::string grep{};                  // a regular expression; empty: all lines
   };
   Kind kind = Kind::kStatus;
-  std::string endpoint;  // HOST:PORT; several, with commas; or unix:/PATH
+  std::string endpoint;  // HOST:PORT, several of them with commas, or unix:/PATH
   std::chrono::milliseconds timeout = kDefaultAnswerTimeout;
   CredentialsConfig credentials;
-  bool insecure = false;                           // that of a rendezvous on loopback
+  bool insecure = false;                           // the rendezvous on loopback has no credentials
   std::string job;                                 // empty: all
   std::string node;                                // kDrain
   bool json = false;                               // kStatus, kStacks
-  bool full = false;                               // kStacks: all frames of a line
-  std::optional<int> rank;                         // kStacks: this one alone
+  bool full = false;                               // kStacks: show all frames
+  std::optional<int> rank;                         // kStacks: only this rank
   bool watch = false;                              // kStatus
   bool save = false;                               // kStop
   bool wait = true;                                // kStop: until the job has ended
@@ -161,8 +163,9 @@ struct KubernetesCommand {
 
 // ddprun doctor [OPTIONS OF A JOB] [--etcd HOST:PORT,...] [COMMAND...]
 struct DoctorCommand {
-  JobConfig config;  // of the job that is to run here; its command is empty where none was given
-  EtcdConfig etcd;   // to be checked, too
+  // Of the job to check for; `command` is empty if none was given.
+  JobConfig config;
+  EtcdConfig etcd;  // an etcd to check, too
   bool json = false;
 };
 
@@ -170,7 +173,7 @@ struct DoctorCommand {
 struct StacksCommand {
   std::vector<int> pids;  // at least one, each once
   bool json = false;
-  bool full = false;  // all frames of a line
+  bool full = false;  // show all frames
   std::chrono::milliseconds timeout = kDefaultAnswerTimeout;
 };
 
@@ -188,7 +191,7 @@ struct HelpCommand {
   std::string text;
 };
 
-// Print `message` (one error a line, no newline at the end) to stderr, exit with `exit_code`.
+// Print `message` (one error per line, without a final newline) to stderr, exit with `exit_code`.
 struct CommandLineError {
   int exit_code = kExitUsage;
   std::string message;

@@ -13,7 +13,7 @@
 namespace ddprun {
 namespace {
 
-// The values that can be listed: of "N|auto|gpu|cpu", the three words.
+// The values that can be completed: for "N|auto|gpu|cpu" the three words.
 std::vector<absl::string_view> Words(absl::string_view value) {
   std::vector<absl::string_view> words;
   if (!absl::StrContains(value, '|')) return words;
@@ -35,7 +35,7 @@ std::string Pattern(const FlagSpec& flag) {
 
 // ---- bash ----
 
-// The lines of `case "$subcommand"` that set `flags`, and those that complete a value.
+// Appends two lines of `case "$subcommand"`: one sets `flags`, the other completes a value.
 void AddBash(absl::string_view subcommand, absl::Span<const FlagSpec> flags, std::string* flag_rows,
              std::string* value_rows) {
   std::vector<std::string> names;
@@ -64,7 +64,7 @@ void AddBash(absl::string_view subcommand, absl::Span<const FlagSpec> flags, std
   };
   add(files, "-f");
   add(folders, "-d");
-  add(others, "-W ''");  // a value that nobody can guess
+  add(others, "-W ''");  // a value that cannot be completed
   absl::StrAppend(flag_rows, "    ", subcommand, ") flags='", absl::StrJoin(names, " "), "' ;;\n");
   absl::StrAppend(value_rows, "    ", subcommand, ")\n      case $1 in\n", values,
                   "        *) return 1 ;;\n      esac ;;\n");
@@ -90,8 +90,8 @@ absl::string_view BashArgument(CompletedArgument argument) {
   return "-W ''";
 }
 
-// Both shells have it. The status is one line of JSON. A name with any other character than these
-// is left out: bash would expand it, and anybody may call his job $(reboot).
+// For both shells. The status is one line of JSON. Names with other characters than these are left
+// out: bash would expand them, and anybody may name a job $(reboot).
 constexpr absl::string_view kAsk =
     R"sh(# What the rendezvous of the command line knows: `jobs`, `nodes`, or `ranks` of the job named there,
 # else of all. Nothing where none answers within a second.
@@ -194,7 +194,7 @@ _ddprun() {
 complete -F _ddprun ddprun
 )sh";
 
-// COMP_WORDS has HOST:PORT in three words.
+// bash splits HOST:PORT into three words of COMP_WORDS.
 constexpr absl::string_view kBashLine =
     R"sh(  local program=${COMP_WORDS[0]} job=${COMP_WORDS[2]-}
   read -ra line <<<"${COMP_LINE-}")sh";
@@ -222,7 +222,7 @@ std::string Bash() {
 
 // ---- zsh ----
 
-// For inside of '...', in a place where _arguments gives a meaning to brackets and colons.
+// Escapes text inside '...' where _arguments interprets brackets and colons.
 std::string ZshText(absl::string_view text) {
   return absl::StrReplaceAll(
       text, {{"'", "'\\''"}, {"[", "\\["}, {"]", "\\]"}, {":", "\\:"}, {"\\", "\\\\"}});
@@ -319,7 +319,6 @@ else
 fi
 )sh";
 
-// The words without the program.
 constexpr absl::string_view kZshLine =
     R"sh(  local program=$_ddprun_program job=$words[2]
   line=("${words[@]}"))sh";

@@ -1,5 +1,5 @@
-// What a shell needs to complete a command line of ddprun: `ddprun completion bash|zsh`. Made from
-// the tables of flags, so that a new flag is completed without a word here. Pure.
+// The completion scripts of `ddprun completion bash|zsh`. Made from the tables of flags, so a new
+// flag needs no change here. Pure.
 #ifndef DDPRUN_LAUNCHER_CONFIG_FLAGS_COMPLETION_H_
 #define DDPRUN_LAUNCHER_CONFIG_FLAGS_COMPLETION_H_
 
@@ -12,8 +12,8 @@
 
 namespace ddprun {
 
-// What comes after the flags of a subcommand.
-// kJob, kNodeAndJob: the shell asks the rendezvous for them.
+// The argument after the flags of a subcommand. kJob, kNodeAndJob: the shell asks the rendezvous
+// for values.
 enum class CompletedArgument { kNone, kFile, kFolder, kShell, kSubcommand, kJob, kNodeAndJob };
 
 struct CompletedSubcommand {
@@ -23,10 +23,10 @@ struct CompletedSubcommand {
   absl::Span<const FlagSpec> flags;
 };
 
-// Every subcommand that this version has, `ddprun [OPTIONS] COMMAND` not among them.
+// Every subcommand, without `ddprun [OPTIONS] COMMAND`.
 absl::Span<const CompletedSubcommand> CompletedSubcommands();
 
-// The whole script, for a file that the shell reads.
+// The complete script, for a file that the shell sources.
 std::string CompletionScript(CompletionCommand::Shell shell);
 
 }  // namespace ddprun

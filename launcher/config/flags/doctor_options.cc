@@ -29,7 +29,7 @@ constexpr absl::string_view kDoctorUsage =
 
 HelpCommand DoctorHelp() { return HelpFor(kDoctorUsage, DoctorFlags()); }
 
-// As for a job, but that a command is not needed.
+// As for a job, but the command is optional.
 Command ParseDoctor(const std::vector<std::string>& arguments, const Host& host) {
   FlagReading reading = ReadFlags(DoctorFlags(), arguments, Positionals::kEndOptions, host);
   if (auto end = EarlyEnd(reading, DoctorHelp)) return *std::move(end);

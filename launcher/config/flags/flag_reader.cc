@@ -1,4 +1,4 @@
-// ReadFlags(): the only file that knows CLI11, whose exceptions end here.
+// ReadFlags(). Only this file uses CLI11, and catches its exceptions.
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -19,7 +19,7 @@
 namespace ddprun {
 namespace {
 
-// A name as it is in the tables: dashes only.
+// A name as in the tables: with dashes only.
 std::string WithDashes(absl::string_view name) { return absl::StrReplaceAll(name, {{"_", "-"}}); }
 
 std::string WithUnderscores(absl::string_view name) {
@@ -40,7 +40,7 @@ const FlagSpec* FlagInArgument(absl::Span<const FlagSpec> flags, absl::string_vi
   return FindFlag(flags, argument.substr(0, argument.find('=')));
 }
 
-// What CLI11 calls a flag: "-c,--log-dir,--log_dir".
+// CLI11's name for a flag: "-c,--log-dir,--log_dir".
 std::string CliName(const FlagSpec& flag) {
   std::string name = absl::StrCat("--", flag.name);
   const std::string other = WithUnderscores(flag.name);
@@ -49,8 +49,8 @@ std::string CliName(const FlagSpec& flag) {
   return name;
 }
 
-// CLI11 takes "--role=" for "--role" and swallows the argument after it. So an empty value is
-// marked on the way in, and the mark taken off on the way out.
+// CLI11 reads "--role=" like "--role" and takes the next argument as its value. So an empty value
+// is replaced by a mark before parsing, and the mark is removed afterwards.
 constexpr char kEmptyValue[] = "\x1f";
 
 std::string Marked(const std::string& argument) {
@@ -72,7 +72,7 @@ class FlagReader {
 
   FlagReading Read(const std::vector<std::string>& arguments) {
     CLI::App app;
-    app.set_help_flag();  // ours is a row of the table
+    app.set_help_flag();  // --help is a row of the table
     app.allow_extras();
     app.prefix_command(positionals_ == Positionals::kEndOptions);
     std::map<const FlagSpec*, CLI::Option*> options;
@@ -81,7 +81,7 @@ class FlagReader {
                                                   : app.add_option(CliName(flag))->expected(1);
       if (flag.effect == FlagEffect::kList) {
         option->expected(1, CLI::detail::expected_max_vector_size)
-            ->allow_extra_args(false);  // one value each time
+            ->allow_extra_args(false);  // one value per flag
       } else {
         option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
       }
@@ -123,7 +123,7 @@ class FlagReader {
   }
 
  private:
-  // CLI11 leaves what it does not know in order: unknown flags, "--", arguments.
+  // CLI11 returns unknown arguments in their order: unknown flags, "--", arguments.
   void TakeRest(const std::vector<std::string>& remaining) {
     auto it = remaining.begin();
     for (; it != remaining.end() && *it != "--"; ++it) {
@@ -176,7 +176,7 @@ class FlagReader {
     } else if (is_switch && !on.has_value()) {
       AddError(origin, absl::StrCat("expected true or false (found ", Quoted(value), ")"));
     } else if (is_switch && !*on) {
-      return;  // as if it were not there
+      return;  // as if not given
     } else if (flag.effect == FlagEffect::kRefused) {
       AddError(origin, absl::StrCat("not supported yet by this version; ", flag.help));
     } else if (flag.name == "help") {

@@ -23,13 +23,13 @@ constexpr FlagSpec Sets(absl::string_view name, char letter, absl::string_view v
   return {name, letter, value, FlagEffect::kSetsKey, key, "", help};
 }
 
-// Takes none and sets `key` to `fixed`.
+// Takes no value and sets `key` to `fixed`.
 constexpr FlagSpec SetsTo(absl::string_view name, absl::string_view key, absl::string_view fixed,
                           absl::string_view help) {
   return {name, 0, "", FlagEffect::kSetsKey, key, fixed, help};
 }
 
-// May be given a value, as --name=VALUE, and sets `key` to `fixed` without.
+// Takes an optional value (--name=VALUE). Without one it sets `key` to `fixed`.
 constexpr FlagSpec MaySet(absl::string_view name, absl::string_view value, absl::string_view key,
                           absl::string_view fixed, absl::string_view help) {
   return {name, 0, value, FlagEffect::kMaySetKey, key, fixed, help};
@@ -54,7 +54,7 @@ constexpr FlagSpec Refused(absl::string_view name, char letter, absl::string_vie
   return {name, letter, value, FlagEffect::kRefused, "", "", reason};
 }
 
-// What everybody uses.
+// The flags that most users need.
 constexpr FlagSpec kEverydayFlags[] = {
     Option("config", 'c', "FILE", "read the job from this YAML file; flags win over it"),
     Sets("nnodes", 0, "N|MIN:MAX", "nodes", "nodes of the job (default {})"),
@@ -324,7 +324,7 @@ absl::Span<const FlagSpec> RunFlags() {
   return *flags;
 }
 absl::Span<const FlagSpec> RendezvousFlags() { return kRendezvousFlags; }
-// Those of a job, and those by which a rendezvous finds its etcd.
+// The flags of a job, and the rendezvous's flags about etcd.
 absl::Span<const FlagSpec> DoctorFlags() {
   static const auto* const flags = new std::vector<FlagSpec>([] {
     std::vector<FlagSpec> all(RunFlags().begin(), RunFlags().end());

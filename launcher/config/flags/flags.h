@@ -1,5 +1,5 @@
-// The tables of flags, and how flags and variables of the environment are read. A new flag is one
-// row in flags.cc. CLI11 stops in flag_reader.cc.
+// The tables of flags, and the reader of flags and environment variables. A new flag is one row in
+// flags.cc. Only flag_reader.cc uses CLI11.
 #ifndef DDPRUN_LAUNCHER_CONFIG_FLAGS_FLAGS_H_
 #define DDPRUN_LAUNCHER_CONFIG_FLAGS_FLAGS_H_
 
@@ -15,27 +15,27 @@ namespace ddprun {
 
 enum class FlagEffect {
   kSetsKey,      // its value, or `fixed` for a switch, becomes the value of a key of the job
-  kMaySetKey,    // as kSetsKey, and its value may be left out (--name, --name=VALUE): then it is
+  kMaySetKey,    // as kSetsKey, with an optional value (--name, --name=VALUE); without one it is
                  // `fixed`
-  kSetsSeconds,  // the same for a duration; a bare number is seconds, as torchrun has it
+  kSetsSeconds,  // kSetsKey for a duration; a bare number is seconds, as under torchrun
   kOption,       // read under its name by the subcommand
-  kList,         // the same, and may be given several times
-  kImmediate,    // --help and --version: not read from the environment
-  kRefused,      // torchrun's or planned, and not there yet; `help` says why, or what instead
+  kList,         // as kOption, and may be repeated
+  kImmediate,    // --help and --version; not read from the environment
+  kRefused,      // a flag of torchrun or planned, not supported; `help` says why or what to use
 };
 
 struct FlagSpec {
-  absl::string_view name;   // with dashes; underscores are taken as well
+  absl::string_view name;   // with dashes; underscores are accepted, too
   char letter;              // the short form, or 0
-  absl::string_view value;  // how help calls its value; empty: a switch
+  absl::string_view value;  // name of the value in --help; empty: a switch
   FlagEffect effect;
   absl::string_view key;    // kSetsKey, kSetsSeconds: the path of the key
   absl::string_view fixed;  // kSetsKey, a switch, and kMaySetKey: the value
-  // "{}" in it stands for the default of the key, "{port}" and the like for constants: HelpOf().
+  // "{}" is replaced by the key's default, "{port}" and the like by constants: HelpOf().
   absl::string_view help;
-  absl::string_view group = "";  // the heading that it stands under in --help
+  absl::string_view group = "";  // its heading in --help
 
-  // May stand without a value.
+  // May be given without a value.
   bool IsSwitch() const { return value.empty() || effect == FlagEffect::kMaySetKey; }
 };
 
@@ -49,34 +49,34 @@ absl::Span<const FlagSpec> PythonModuleFlags();
 absl::Span<const FlagSpec> SlurmFlags();
 absl::Span<const FlagSpec> KubernetesFlags();
 
-// What --help says of the flag: its `help`, with the defaults.
+// The flag's text in --help: `help` with the defaults.
 std::string HelpOf(const FlagSpec& flag);
 
-// One line for each flag, the groups under their headings, and the refused ones by name at the end.
+// One line for each flag, with the groups' headings; refused flags by name at the end.
 std::string DescribeFlags(absl::Span<const FlagSpec> flags);
 
-// A setting that was given.
+// A setting from the command line or the environment.
 struct GivenFlag {
-  const FlagSpec* spec;  // a row of the table, which lives for ever
-  std::string value;     // of a switch: what ParseSwitch() takes
+  const FlagSpec* spec;  // a row of the table; never destroyed
+  std::string value;     // for a switch: a value that ParseSwitch() accepts
   Origin origin;
 };
 
 struct FlagReading {
   std::vector<GivenFlag> given;     // the environment's before the command line's
-  std::vector<std::string> rest;    // what follows the options
-  std::vector<std::string> errors;  // "--name: what was expected"; empty when all is well
+  std::vector<std::string> rest;    // arguments after the options
+  std::vector<std::string> errors;  // "--name: what was expected"; empty: none
   bool immediate_help = false;      // --help
   bool immediate_version = false;   // --version
 
-  // nullptr when the flag was given nowhere.
+  // nullptr: the flag was not given.
   const GivenFlag* Find(absl::string_view name) const;
   std::vector<std::string> FindAll(absl::string_view name) const;  // the values, in order
-  bool IsOn(absl::string_view name) const;  // a switch that was given and is on
+  bool IsOn(absl::string_view name) const;                         // a given switch that is on
 };
 
 enum class Positionals {
-  kEndOptions,  // the first argument that is no option starts `rest`
+  kEndOptions,  // the first argument that is not an option starts `rest`
   kAnywhere,    // options may follow
 };
 

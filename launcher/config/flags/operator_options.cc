@@ -181,7 +181,7 @@ const KindRow& RowOf(Kind kind) {  // table
   return kRows[static_cast<int>(kind)];
 }
 
-// "0,4-7": false where it is none, or of more ranks than can be asked for.
+// Parses "0,4-7". False: malformed, or too many ranks.
 bool ParseRanks(absl::string_view text, std::vector<int>* ranks) {
   for (const absl::string_view part : absl::StrSplit(text, ',')) {
     const std::pair<absl::string_view, absl::string_view> ends =
@@ -227,7 +227,7 @@ class OperatorOptions {
     command_.follow = reading_.IsOn("follow");
     command_.trace = reading_.IsOn("trace");
     if (command_.trace && command_.follow) {
-      errors_.push_back("--trace is of what has happened: it cannot be given with --follow");
+      errors_.push_back("--trace shows past events: it cannot be given with --follow");
     }
     if (!errors_.empty()) return UsageError(errors_);
     command_.save = reading_.IsOn("save");
@@ -311,7 +311,7 @@ class OperatorOptions {
     }
     if (const GivenFlag* const given = reading_.Find("since"); given != nullptr) {
       command_.since = ParseDuration(given->value);
-      // As `kubectl logs --since=10m` and journalctl have it: a person types this.
+      // Accepts "10m", as kubectl logs and journalctl do: people type this.
       if (!command_.since.has_value() && absl::EndsWith(given->value, "m")) {
         command_.since = ParseDuration(absl::StrCat(given->value, "in"));
       }

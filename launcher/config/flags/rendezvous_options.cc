@@ -73,7 +73,7 @@ class RendezvousOptions {
     }
   }
 
-  // --http and what goes with it. The files are taken by TakeFiles.
+  // --http and related flags. TakeFiles takes the files.
   void TakeHttp() {
     HttpConfig& http = command_.http;
     const GivenFlag* const given = reading_.Find("http");
@@ -99,7 +99,7 @@ class RendezvousOptions {
     http.is_private = reading_.IsOn("http-private");
   }
 
-  // What one of several cannot be.
+  // Refuses flags that do not go with --etcd.
   void CheckSeveral() {
     for (const char* name : {"state-dir", "until-idle"}) {
       if (reading_.Find(name) == nullptr) continue;
@@ -136,7 +136,7 @@ class RendezvousOptions {
     command_.http.read_token_file = Path("http-read-token-file");
     command_.log_file = Path("log-file");
     command_.events_file = Path("events-file");
-    // A rendezvous that ends with its job leaves nothing behind.
+    // A rendezvous that ends with its job leaves no file behind.
     if (command_.events_file.empty() && !command_.state_dir.empty() && !command_.until_idle) {
       command_.events_file = command_.state_dir + "/events.jsonl";
     }

@@ -28,7 +28,7 @@
 namespace ddprun {
 namespace {
 
-// What torchrun calls a setting in --rdzv-conf, and the key it sets.
+// torchrun's name of a setting in --rdzv-conf, and the key that it sets.
 struct RendezvousSetting {
   absl::string_view name;
   absl::string_view key;
@@ -43,7 +43,7 @@ constexpr RendezvousSetting kRendezvousSettings[] = {
     {"lease", "rendezvous.lease"},
 };
 
-// A duration of torchrun's, where a bare number is seconds.
+// A duration in torchrun's syntax: a bare number is seconds.
 std::string WithUnit(absl::string_view text) {
   return absl::StrCat(text, ParseWholeNumber(text).has_value() ? "s" : "");
 }
@@ -75,7 +75,7 @@ class RunOptions {
   void AddError(const Origin& origin, absl::string_view what) {
     errors_.push_back(absl::StrCat(origin.place, ": ", what));
   }
-  // Where `status` is one.
+  // Does nothing if `status` is OK.
   void AddError(const absl::Status& status) {
     if (!status.ok()) errors_.emplace_back(status.message());
   }
@@ -86,10 +86,10 @@ class RunOptions {
       absl::string_view text = spec.value.empty() ? spec.fixed : flag.value;
       if (spec.name == "rdzv-endpoint" && absl::EndsWith(text, ":0") &&
           !absl::StrContains(text, ',')) {
-        any_port_ = &flag;  // torchrun's way to say: this node alone, on any port
+        any_port_ = &flag;  // in torchrun: only this node, on any port
         text = "";
       } else if (spec.name == "master-addr" && absl::ConsumePrefix(&text, "[")) {
-        absl::ConsumeSuffix(&text, "]");  // torchrun writes IPv6 addresses so
+        absl::ConsumeSuffix(&text, "]");  // torchrun writes IPv6 addresses in brackets
       }
       SetKey(spec.key, text, flag.origin);
     } else if (spec.effect == FlagEffect::kMaySetKey) {
@@ -191,7 +191,8 @@ class RunOptions {
                 ", all of which are ddprun's own rendezvous");
   }
 
-  // All that can be listed is handled anyway. Another name would be silently ignored.
+  // The listed signals are always handled. Other names are refused instead of being silently
+  // ignored.
   void CheckSignals() {
     const GivenFlag* const flag = reading_.Find("signals-to-handle");
     if (flag == nullptr) return;
@@ -205,8 +206,8 @@ class RunOptions {
     }
   }
 
-  // Who starts the rendezvous, and in static mode who has which rank: torchrun's rules, where the
-  // backend is static unless it is named.
+  // Decides who starts the rendezvous and, in static mode, which rank this node asks for. As under
+  // torchrun, a node rank or a master without a named backend means static mode.
   void ResolveBackend() {
     RendezvousConfig& rendezvous = draft_.config.rendezvous;
     JobSpec& spec = draft_.config.spec;
@@ -233,7 +234,7 @@ class RunOptions {
     }
     if (is_static && !rendezvous.endpoint.empty()) TakeMasterOfEndpoint();
     const bool no_endpoint = rendezvous.endpoint.empty();
-    // A port alone can go with ranks that a rendezvous gives, an address cannot.
+    // A port alone is compatible with ranks given by a rendezvous; an address is not.
     const bool has_master = !spec.master_addr.empty() || (spec.master_port != 0 && no_endpoint);
     if (!is_static && !has_master && node_rank == nullptr) return;
     if (backend == nullptr) rendezvous.autostart = "true";
@@ -260,7 +261,7 @@ class RunOptions {
     draft_.config.rendezvous.node_rank = static_cast<int>(*rank);
   }
 
-  // torchrun's static backend: what the endpoint names is where the workers meet.
+  // torchrun's static backend: the endpoint is where the workers meet.
   void TakeMasterOfEndpoint() {
     RendezvousConfig& rendezvous = draft_.config.rendezvous;
     Note("master-addr", "with --rdzv-backend=static the endpoint is the master");
@@ -273,14 +274,14 @@ class RunOptions {
     draft_.origins["rendezvous.master_port"] = std::move(origin.mapped());
   }
 
-  // torchrun's defaults, and the endpoint of a job that names none: the port after MASTER_PORT,
+  // Sets torchrun's defaults. If the job has no endpoint, sets it to the port after MASTER_PORT,
   // which the workers need for themselves.
   void TakeMaster(bool no_endpoint, bool is_static) {
     JobSpec& spec = draft_.config.spec;
     if (spec.master_addr.empty() && no_endpoint) spec.master_addr = "127.0.0.1";
     if (spec.master_port == 0) spec.master_port = kDefaultMasterPort;
     if (!no_endpoint || draft_.config.nodes.max == 1) return;
-    if (draft_.origins.count("rendezvous.endpoint") != 0) return;  // --standalone: said so
+    if (draft_.origins.count("rendezvous.endpoint") != 0) return;  // set by --standalone
     if (spec.master_port == kMaxPort) {
       AddError(draft_.origins["rendezvous.master_port"],
                absl::StrCat(kMaxPort, " has no next port for the rendezvous; give ",
@@ -290,7 +291,7 @@ class RunOptions {
     draft_.config.rendezvous.endpoint = FormatEndpoint({spec.master_addr, spec.master_port + 1});
   }
 
-  // A Slurm step in a pod is Slurm's.
+  // In a pod, a Slurm step takes precedence.
   void TakeLaunchPlace() {
     const bool insecure = reading_.IsOn("insecure");
     const auto step = FindSlurmStep(host_);
@@ -344,7 +345,7 @@ class RunOptions {
   const FlagReading& reading_;
   const Host& host_;
   JobDraft draft_;
-  const GivenFlag* any_port_ = nullptr;  // the endpoint, where its port is 0
+  const GivenFlag* any_port_ = nullptr;  // the endpoint's flag if its port is 0
   std::vector<std::string> errors_;
   std::vector<std::string> notes_;
 };

@@ -1,5 +1,5 @@
-// From the flags of a run to its job: the part of the command line that is about jobs.
-// Internal to this folder; cli.h is the way in.
+// Makes the job of a run from its flags: the part of the command line about jobs. Internal to this
+// folder; callers use cli.h.
 #ifndef DDPRUN_LAUNCHER_CONFIG_FLAGS_RUN_OPTIONS_H_
 #define DDPRUN_LAUNCHER_CONFIG_FLAGS_RUN_OPTIONS_H_
 
@@ -9,11 +9,11 @@
 
 namespace ddprun {
 
-// `reading` has no errors; what follows its options is the command. A RunCommand or a
+// `reading` must have no errors; its `rest` is the command. Returns a RunCommand or a
 // CommandLineError.
 Command MakeRunCommand(const FlagReading& reading, const Host& host);
 
-// -1, 0 or 1 from -q and -v; 0 when both are given, which is for the caller to refuse.
+// −1, 0 or 1 from -q and -v. 0 if both are given; the caller must refuse that.
 int Verbosity(const FlagReading& reading);
 
 // The error for -v together with -q, or "".

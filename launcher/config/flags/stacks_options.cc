@@ -1,4 +1,4 @@
-// The command line of `ddprun stacks --pid`. That of `ddprun stacks JOB` is an operator's.
+// The command line of `ddprun stacks --pid`. `ddprun stacks JOB` is in operator_options.cc.
 #include <algorithm>
 #include <limits>
 

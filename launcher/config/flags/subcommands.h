@@ -1,5 +1,5 @@
-// The subcommands' command lines, each in a file of its own, and what these files share. Internal
-// to this folder; cli.h is the way in.
+// The subcommands' command lines, each in its own file, and functions that these files share.
+// Internal to this folder; callers use cli.h.
 #ifndef DDPRUN_LAUNCHER_CONFIG_FLAGS_SUBCOMMANDS_H_
 #define DDPRUN_LAUNCHER_CONFIG_FLAGS_SUBCOMMANDS_H_
 
@@ -15,7 +15,7 @@
 
 namespace ddprun {
 
-// From what follows the subcommand's name to a command that is ready to run, or an error.
+// Parse the arguments after the subcommand's name to a command that is ready to run, or an error.
 Command ParseRendezvous(const std::vector<std::string>& arguments, const Host& host);
 Command ParseValidate(const std::vector<std::string>& arguments, const Host& host);
 Command ParseInit(const std::vector<std::string>& arguments, const Host& host);
@@ -34,7 +34,7 @@ Command ParsePage(const std::vector<std::string>& arguments, const Host& host);
 Command ParseTop(const std::vector<std::string>& arguments, const Host& host);
 Command ParseCompletion(const std::vector<std::string>& arguments, const Host& host);
 
-// What `ddprun SUBCOMMAND --help` prints.
+// The output of `ddprun SUBCOMMAND --help`.
 HelpCommand RendezvousHelp();
 HelpCommand ValidateHelp();
 HelpCommand InitHelp();
@@ -59,7 +59,7 @@ Command StacksOfProcesses(const FlagReading& reading);
 HelpCommand HelpFor(absl::string_view usage, absl::Span<const FlagSpec> flags);
 CommandLineError UsageError(const std::vector<std::string>& errors);
 
-// What --help, --version and misread flags lead to, whatever the subcommand.
+// The result of --help, --version and invalid flags, for any subcommand.
 std::optional<Command> EarlyEnd(const FlagReading& reading, HelpCommand (*help)());
 
 // The flags about credentials, with absolute paths.

@@ -9,9 +9,9 @@
 
 namespace ddprun {
 
-// The candidate nearest to `word`: one that `word` abbreviates, or one at most a third of its
-// letters away (a letter added, dropped, changed, or two neighbours swapped, counts as one).
-// Empty when none is near.
+// The candidate nearest to `word`: either `word` abbreviates it, or at most a third of its letters
+// differ (a letter added, dropped or changed, or two neighbours swapped, count as one). "": none is
+// near.
 std::string NearestName(absl::string_view word, const std::vector<std::string>& candidates);
 
 // "; did you mean NAME?" for that candidate, or "".

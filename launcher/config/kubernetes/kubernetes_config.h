@@ -1,4 +1,4 @@
-// What `ddprun kubernetes` asks Kubernetes for: the section `kubernetes` of a job file.
+// KubernetesConfig: the section `kubernetes` of a job file, for `ddprun kubernetes`.
 #ifndef DDPRUN_LAUNCHER_CONFIG_KUBERNETES_KUBERNETES_CONFIG_H_
 #define DDPRUN_LAUNCHER_CONFIG_KUBERNETES_KUBERNETES_CONFIG_H_
 
@@ -7,25 +7,25 @@
 
 namespace ddprun {
 
-// Empty, 0: not in the manifest.
+// Empty or 0: not in the manifest.
 struct KubernetesConfig {
-  std::string name{};  // of all objects; empty: that of the file
+  std::string name{};  // of all objects; empty: the file's name
   std::string name_space{};
   std::string image{};
-  std::string cpu{};     // of each pod, as Kubernetes writes quantities: 8, 500m
+  std::string cpu{};     // of each pod, in Kubernetes' syntax: 8, 500m
   std::string memory{};  // the same: 64Gi
   int gpus_per_node = 0;
   std::string gpu_resource = "nvidia.com/gpu";
   std::string shm_size{};      // of /dev/shm; empty: as much as the pod's memory allows
   std::string volume_claim{};  // a PersistentVolumeClaim for the checkpoints
-  std::string volume_path{};   // where it is mounted; empty: at checkpoint_dir
+  std::string volume_path{};   // its mount point; empty: checkpoint_dir
   std::string service_account{};
   std::string priority_class{};
   std::string queue{};                       // of Kueue
   int run_as = 0;                            // user and group; 0: the image's user
   std::chrono::milliseconds grace{120'000};  // from SIGTERM to SIGKILL of a pod
-  int pod_failures = 6;                      // pods that may be killed, beyond evictions
-  int requeues = 3;                          // of a JobSet, after that
+  int pod_failures = 6;                      // how many pods may fail, evictions not counted
+  int requeues = 3;                          // restarts of a JobSet after that
   bool stacks = false;                       // the capability SYS_PTRACE
 };
 

@@ -113,7 +113,7 @@ class ManifestWriter {
     return absl::StrCat(meta, "  labels:\n", Labels(4));
   }
 
-  // Of the Job or JobSet: Kueue's webhook reads the label of the queue there.
+  // Metadata of the Job or JobSet: Kueue's webhook reads the queue's label there.
   std::string MetaWithQueue() const {
     if (wanted_.queue.empty()) return Meta();
     return absl::StrCat(Meta(), "    kueue.x-k8s.io/queue-name: ", YamlWord(wanted_.queue), "\n");
@@ -130,7 +130,7 @@ class ManifestWriter {
     return text;
   }
 
-  // A Job has no scale, so Kubernetes takes minAvailable alone.
+  // For a Job, which has no scale, Kubernetes accepts only minAvailable.
   std::string Budget() const {
     const int least = Elastic() ? config_.nodes.min : config_.nodes.max - 1;
     return absl::StrReplaceAll(

@@ -12,22 +12,22 @@
 namespace ddprun {
 
 struct KubernetesJob {
-  JobDraft draft;        // what the job file says
+  JobDraft draft;        // settings of the job file
   std::string name;      // of every object: kubernetes.name, else KubernetesName()
-  std::string job_file;  // its text
-  // What the pods prove who they are with, by the name of the file: token, ca.crt, node.crt,
-  // node.key. Empty: the job file names a rendezvous that asks nobody.
+  std::string job_file;  // text of the job file
+  // The pods' credentials, by file name: token, ca.crt, node.crt, node.key. Empty: the job file
+  // names a rendezvous without credentials.
   std::map<std::string, std::string> secrets;
   bool jobset = false;  // a JobSet instead of a Job
 };
 
-// What a file's name without its extension is as the name of an object: My_job → my-job.
+// Makes an object's name from a file's name without its extension: My_job → my-job.
 std::string KubernetesName(absl::string_view stem);
 
-// What is wrong with the section `kubernetes` and what goes with it, one line each, with its place;
-// `path` is the job file's. The manifest is for a job without any.
+// Errors of the section `kubernetes` and of related keys, one line each, with their places. `path`:
+// the job file's. KubernetesManifest() requires a job without errors.
 std::vector<std::string> KubernetesProblems(const KubernetesJob& job, const std::string& path);
-// The same of what is not wrong, and may not be meant.
+// Warnings, in the same form.
 std::vector<std::string> KubernetesWarnings(const KubernetesJob& job);
 
 std::string KubernetesManifest(const KubernetesJob& job);

@@ -63,7 +63,7 @@ void ReadJobSet(const std::string& jobset, KubernetesPod* pod) {
   pod->first_host = absl::StrCat(group->first, "-0-0");
 }
 
-// What a manifest that `ddprun kubernetes` has not written lacks. `pod` may have no set.
+// The stanza that a handwritten manifest lacks. `pod.set` may be empty.
 std::string Stanza(const KubernetesPod& pod) {
   const std::string set = pod.set.empty() ? "train" : pod.set;
   const std::string first = pod.first_host.empty() ? "train-0" : pod.first_host;
@@ -119,7 +119,7 @@ class PodDefaults {
  private:
   bool Given(const char* key) const { return draft_->origins.count(key) != 0; }
 
-  // Another JobSet of the same name begins its restart attempts at 0 again.
+  // The uid is added because another JobSet of the same name counts its attempts from 0 again.
   void Name() {
     std::string& id = config_.rendezvous.id;
     if (!Given("rendezvous.id") && !pod_.set.empty()) id = pod_.set;
@@ -136,7 +136,7 @@ class PodDefaults {
     if (!Given("rendezvous.daemon_grace")) rendezvous.daemon_grace = kPodWait;
   }
 
-  // Pods meet at index 0, where the agent starts the rendezvous.
+  // The rendezvous runs at index 0; that pod's agent starts it.
   absl::Status Meet() {
     RendezvousConfig& rendezvous = config_.rendezvous;
     const std::string whole = absl::StrCat(pod_.first_host, ".", pod_.domain);
@@ -148,24 +148,25 @@ class PodDefaults {
       }
       rendezvous.endpoint = FormatEndpoint({whole, kDefaultPort});
     } else if (rendezvous.several()) {
-      return absl::OkStatus();  // they run elsewhere
+      return absl::OkStatus();  // several rendezvous run elsewhere
     } else {
       const Endpoint given = *ParseEndpoint(rendezvous.endpoint, 1, kDefaultPort);
       const absl::string_view first = absl::string_view(given.host).substr(0, given.host.find('.'));
       if (pod_.first_host.empty() || first != pod_.first_host) return absl::OkStatus();
-      // The whole name is in index 0's own /etc/hosts, before any name server has it.
+      // Index 0's own /etc/hosts has the full name before any name server does.
       if (!pod_.domain.empty() && absl::StartsWith(whole, absl::StrCat(given.host, "."))) {
         rendezvous.endpoint = FormatEndpoint({whole, given.port});
       }
     }
-    // The other pods wait for index 0, whose name may not be known yet.
+    // The other pods wait for index 0, even while its name is unknown.
     if (rendezvous.autostart != "false") {
       rendezvous.autostart = pod_.name == pod_.first_host ? "true" : "false";
     }
     return CheckCredentials();
   }
 
-  // Else index 0 would refuse to start the rendezvous, and the others would wait for it.
+  // Without this check, index 0 would refuse to start the rendezvous, and the others would wait for
+  // it.
   absl::Status CheckCredentials() const {
     const CredentialsConfig& credentials = config_.rendezvous.credentials;
     const bool shown = !credentials.token_file.empty() || !credentials.tls_ca.empty() ||
@@ -195,7 +196,7 @@ absl::StatusOr<std::optional<KubernetesPod>> FindKubernetesPod(const Host& host)
   ReadHostsFile(host.HostsFile(), &pod);
   const auto named = SplitIndex(pod.name);
   if (completion_index.empty()) {
-    // A StatefulSet's pods have an index in their names alone, and the name of its service.
+    // Pods of a StatefulSet have the index only in their names, and have a service.
     if (!named || pod.domain.empty()) return std::nullopt;
     pod.index = named->second;
   } else {

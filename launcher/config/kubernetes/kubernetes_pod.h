@@ -1,5 +1,5 @@
-// What Kubernetes tells a pod of an Indexed Job, a JobSet or a StatefulSet about itself, and the
-// settings of a job that follow from it: in such a pod `ddprun ./train` needs no flag. Pure.
+// Facts about the pod of an Indexed Job, a JobSet or a StatefulSet, and the job settings that
+// follow from them. In such a pod `ddprun ./train` needs no flag. Pure.
 #ifndef DDPRUN_LAUNCHER_CONFIG_KUBERNETES_KUBERNETES_POD_H_
 #define DDPRUN_LAUNCHER_CONFIG_KUBERNETES_KUBERNETES_POD_H_
 
@@ -14,38 +14,38 @@
 
 namespace ddprun {
 
-// Kubernetes kills what is left of a pod 30 s after its SIGTERM (terminationGracePeriodSeconds)
-// unless the manifest says otherwise: a checkpoint and the workers' end have to fit.
+// Kubernetes kills a pod 30 s after SIGTERM unless the manifest sets another
+// terminationGracePeriodSeconds. The checkpoint and the workers' end have to fit into that time.
 inline constexpr std::chrono::milliseconds kPodSaveTimeout = std::chrono::seconds(20);
 inline constexpr std::chrono::milliseconds kPodStopGrace = std::chrono::seconds(5);
-// Until the pod with the rendezvous is there, or there again: it may have to be scheduled, and its
-// image pulled.
+// How long to wait until the pod with the rendezvous runs (again): it may have to be scheduled, and
+// its image pulled.
 inline constexpr std::chrono::milliseconds kPodWait = std::chrono::minutes(10);
 
 struct KubernetesPod {
   std::string name;        // its host name: train-2
-  std::string set;         // what its siblings' names begin with: train; "": the name has no index
-  std::string first_host;  // the host name of index 0: train-0; "" where `set` is
-  // Not asked for as a node rank: ranks follow the host names, which end in it, and whoever asks is
-  // refused where its predecessor still holds it, or where other pods (spares, a JobSet's further
-  // Jobs) ask for none.
+  std::string set;         // common prefix of the pods' names: train; "": the name has no index
+  std::string first_host;  // host name of index 0: train-0; "" if `set` is ""
+  // Not used as a requested node rank: ranks follow the host names, which end in the index. Asking
+  // for a rank is refused while the predecessor still holds it, or if other pods (spares, a
+  // JobSet's further Jobs) ask for none.
   int index = 0;
   // The names of the headless service's pods end with this: "train.default.svc.cluster.local".
   // "": no service names the pod.
   std::string domain;
   std::string address;       // of this pod; "": kubelet has not written it into /etc/hosts
-  std::string jobset_uid;    // another one for each JobSet of the same name; "": not known
-  bool is_requeued = false;  // JobSet numbers the lives of this job
+  std::string jobset_uid;    // unique among JobSets of the same name; "": not known
+  bool is_requeued = false;  // JobSet restarts this job and numbers the attempts
 };
 
-// The pod that this process is in; nullopt elsewhere, and in a pod without an index. The error
-// names the variable that is not what Kubernetes would set.
+// The pod of this process; nullopt: not in a pod, or in a pod without an index. The error names a
+// variable with an unexpected value.
 absl::StatusOr<std::optional<KubernetesPod>> FindKubernetesPod(const Host& host);
 
-// Sets in `draft` what its user has left open: the rendezvous on index 0, its id, this pod's
-// address, the workers, and the times that fit in a pod's 30 s between SIGTERM and SIGKILL. The
-// error is for the user, with what to add to the manifest. With --standalone, --master-addr and
-// --node-rank nothing but the workers is set.
+// Sets in `draft` what the user left open: the rendezvous on index 0, its id, this pod's address,
+// the workers, and the times that fit into a pod's 30 s between SIGTERM and SIGKILL. The error is
+// for the user, with the lines to add to the manifest. With --standalone, --master-addr or
+// --node-rank it sets only the workers.
 absl::Status ApplyKubernetes(const KubernetesPod& pod, const Host& host, bool insecure,
                              JobDraft* draft);
 

@@ -11,7 +11,7 @@
 namespace ddprun {
 namespace {
 
-constexpr int kSecretGroup = 65'532;  // of pods whose user the image chooses
+constexpr int kSecretGroup = 65'532;  // for pods whose user comes from the image
 constexpr absl::string_view kJobFolder = "/etc/ddprun/job";
 constexpr absl::string_view kSecretFolder = "/etc/ddprun/secret";
 constexpr absl::string_view kScratchFolder = "/var/lib/ddprun";
@@ -26,7 +26,7 @@ constexpr absl::string_view kJobSetVariables =
     valueFrom: {fieldRef: {fieldPath: "metadata.labels['jobset.sigs.k8s.io/restart-attempt']"}}
 )Y";
 
-// The file of a secret and the variable that names it to ddprun.
+// A secret's file, and the variable that gives ddprun its path.
 constexpr struct {
   absl::string_view file;
   absl::string_view variable;

@@ -10,10 +10,10 @@
 namespace ddprun {
 
 inline constexpr absl::string_view kContainer = "ddprun";
-inline constexpr absl::string_view kReplicatedJob = "node";  // of a JobSet: its pods' names have it
+inline constexpr absl::string_view kReplicatedJob = "node";  // of a JobSet; part of its pods' names
 inline constexpr absl::string_view kJobFileKey = "job.yaml";  // in the ConfigMap
 
-// Where the volume of the checkpoints is mounted; "" without one.
+// Mount point of the checkpoints' volume; "": no volume.
 std::string VolumePath(const KubernetesConfig& wanted, const JobConfig& config);
 
 // The `spec` of a pod template, not indented.

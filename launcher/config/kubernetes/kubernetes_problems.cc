@@ -1,4 +1,4 @@
-// What is wrong with the section `kubernetes` of a job file, and what goes with it.
+// Checks the section `kubernetes` of a job file and related keys.
 #include <algorithm>
 
 #include "absl/algorithm/container.h"
@@ -13,7 +13,7 @@
 namespace ddprun {
 namespace {
 
-// A pod's host name has 63 characters, and "-node-0-4095" at its end in a JobSet.
+// A pod's host name has at most 63 characters, and in a JobSet it ends with "-node-0-4095".
 constexpr std::size_t kLongestObjectName = 40;
 
 bool IsLabel(absl::string_view text, std::size_t longest) {

@@ -19,9 +19,9 @@
 namespace ddprun {
 namespace {
 
-constexpr int kMostCpus = 1 << 20;  // more than any kernel has: a bound for what a file may claim
+constexpr int kMostCpus = 1 << 20;  // more than any kernel supports; bounds what a file can claim
 
-// A file of sysfs without the white space around its value; "" where it cannot be read.
+// The value in a sysfs file, without white space around it; "": unreadable.
 std::string ValueAt(const std::string& path) {
   std::ifstream file(path);
   const std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -39,14 +39,14 @@ std::map<int, int> NodeOfCpus(const std::string& root) {
   return nodes;
 }
 
-// The lowest of a list in a file; nullopt where there is none.
+// The lowest number of a list in a file; nullopt: none.
 std::optional<int> LowestAt(const std::string& path) {
   const CpuList cpus = ParseCpuList(ValueAt(path));
   if (cpus.empty()) return std::nullopt;
   return cpus.front();
 }
 
-// The lowest CPU that shares the data cache of the highest level. `folder` is the CPU's.
+// The lowest CPU that shares the last-level data cache. `folder`: the CPU's in sysfs.
 std::optional<int> CacheOf(const std::string& folder) {
   int highest = -1;
   std::optional<int> cache;
@@ -107,7 +107,7 @@ CpuList AllowedCpus() {
 
 std::vector<Cpu> ReadCpus(const std::string& root, const CpuList& allowed) {
   const std::map<int, int> nodes = NodeOfCpus(root);
-  std::map<int, int> cache_of_node;  // where sysfs does not know caches
+  std::map<int, int> cache_of_node;  // if sysfs has no caches
   std::vector<Cpu> cpus;
   for (const int number : allowed) {
     const std::string folder = absl::StrCat(root, "/sys/devices/system/cpu/cpu", number);

@@ -1,4 +1,4 @@
-// The CPUs that this process may use, and where each of them is in the machine, as sysfs tells.
+// The CPUs that this process may use, and their places in the machine, from sysfs.
 #ifndef DDPRUN_LAUNCHER_CONFIG_MACHINE_CPUS_H_
 #define DDPRUN_LAUNCHER_CONFIG_MACHINE_CPUS_H_
 
@@ -9,7 +9,7 @@
 
 namespace ddprun {
 
-using CpuList = std::vector<int>;  // numbers as the kernel gives them, in order, each once
+using CpuList = std::vector<int>;  // the kernel's numbers, ascending, unique
 
 // One logical CPU.
 struct Cpu {
@@ -20,16 +20,16 @@ struct Cpu {
   int cache = 0;   // the lowest number of a CPU that shares the last-level data cache
 };
 
-// The kernel's list format, "0-3,8". What is no number, and no range, is skipped.
+// The kernel's list format, "0-3,8". Skips parts that are neither a number nor a range.
 CpuList ParseCpuList(absl::string_view text);
 std::string FormatCpuList(const CpuList& cpus);
 
-// The affinity mask of the calling thread; empty where the kernel does not tell it.
+// The affinity mask of the calling thread; empty: the kernel does not tell it.
 CpuList AllowedCpus();
 
-// Where each of `allowed` is, in that order. `root` is put before /sys: a folder in tests, else "".
-// What sysfs does not say (in some containers and VMs) counts as node 0, socket 0, a core of its
-// own, and one cache for each node.
+// The places of the CPUs in `allowed`, in that order. `root` is put before /sys: a folder in tests,
+// else "". If sysfs lacks facts (some containers and VMs), they count as node 0, socket 0, one core
+// per CPU, and one cache per node.
 std::vector<Cpu> ReadCpus(const std::string& root, const CpuList& allowed);
 
 }  // namespace ddprun

@@ -23,7 +23,7 @@ namespace {
 constexpr char kGpu[] = "GPU-";
 constexpr char kInstance[] = "MIG-";
 
-// The value of the line "NAME: value" in a file of the driver; "" if there is none.
+// The value of the line "NAME: value" in a file of the driver; "": no such line.
 std::string ValueIn(const std::string& path, absl::string_view name) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -36,14 +36,14 @@ std::string ValueIn(const std::string& path, absl::string_view name) {
   return "";
 }
 
-// The whole number in a file, which may be negative; -1 where there is none.
+// The whole number in a file, which may be negative; −1: none.
 int NumaNodeAt(const std::string& path) {
   std::ifstream file(path);
   int node = -1;
   return file >> node ? node : -1;
 }
 
-// What the driver and the kernel know, by the number of the device file.
+// GPUs that the driver and the kernel list, by the number of the device file.
 std::map<int, Gpu> KnownGpus(const std::string& root) {
   std::map<int, Gpu> gpus;
   std::error_code error;
@@ -62,7 +62,7 @@ std::map<int, Gpu> KnownGpus(const std::string& root) {
   return gpus;
 }
 
-// A domain has four digits or more.
+// A PCI domain has four or more digits.
 void SortByPciAddress(std::vector<Gpu>* gpus) {
   if (std::any_of(gpus->begin(), gpus->end(), [](const Gpu& gpu) { return gpu.pci.empty(); })) {
     return;
@@ -72,10 +72,10 @@ void SortByPciAddress(std::vector<Gpu>* gpus) {
   });
 }
 
-// The kernel looks at the file's mode and at the device limits of the control group.
+// The kernel checks the file's mode and the cgroup's device limits.
 bool MayOpen(const std::string& path, int mode) { return access(path.c_str(), mode) == 0; }
 
-// Whether the capability that the driver describes in `folder`/access is this process's.
+// Whether this process has the capability that `folder`/access describes.
 bool HasCapability(const std::string& root, const std::string& folder) {
   const auto minor = NumberOf(ValueIn(absl::StrCat(folder, "/access"), "DeviceFileMinor"));
   return minor && MayOpen(absl::StrCat(root, "/dev/nvidia-caps/nvidia-cap", *minor), R_OK);
@@ -93,9 +93,9 @@ void ReadInstances(const std::string& root, int minor, Gpu* gpu) {
   }
 }
 
-// What an entry of CUDA_VISIBLE_DEVICES names.
+// The device that an entry of CUDA_VISIBLE_DEVICES names.
 struct Device {
-  std::string name;  // the same for the same device
+  std::string name;  // identical for the same device
   std::optional<std::size_t> owner{};
 };
 
@@ -104,7 +104,7 @@ Device OfNumber(const std::vector<Gpu>& gpus, int number) {
   return {absl::StrCat(number), gpus.empty() ? std::nullopt : std::optional(index)};
 }
 
-// Not set if the entry names none.
+// nullopt: the entry names no device.
 std::optional<Device> DeviceOf(const std::vector<Gpu>& gpus, absl::string_view entry) {
   const bool knows_uuids =
       std::any_of(gpus.begin(), gpus.end(), [](const Gpu& gpu) { return !gpu.uuid.empty(); });

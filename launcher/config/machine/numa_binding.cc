@@ -28,10 +28,10 @@ std::vector<Cpu> OnNode(const std::vector<Cpu>& cpus, int node) {
   return found;
 }
 
-// All on the nodes of the socket where `node` is. A node's socket is that of its first CPU, as in
+// All CPUs on the nodes of `node`'s socket. A node's socket is that of its first CPU, as in
 // torchrun.
 CpuList OfSocket(const std::vector<Cpu>& cpus, int node) {
-  std::map<int, int> sockets;  // of the nodes
+  std::map<int, int> sockets;  // socket of each node
   for (const Cpu& cpu : cpus) sockets.emplace(cpu.node, cpu.socket);
   std::vector<Cpu> found;
   std::copy_if(cpus.begin(), cpus.end(), std::back_inserter(found),
@@ -39,7 +39,7 @@ CpuList OfSocket(const std::vector<Cpu>& cpus, int node) {
   return NumbersOf(found);
 }
 
-// CPUs with the same `key`, in the order of its values.
+// Groups CPUs by `key`, in the order of its values.
 std::vector<CpuList> GroupBy(const std::vector<Cpu>& cpus, int Cpu::*key) {
   std::map<int, std::vector<Cpu>> groups;
   for (const Cpu& cpu : cpus) groups[cpu.*key].push_back(cpu);
@@ -48,7 +48,7 @@ std::vector<CpuList> GroupBy(const std::vector<Cpu>& cpus, int Cpu::*key) {
   return lists;
 }
 
-// The share of place `index`, of `count` on a node with these cores.
+// The cores of place `index` out of `count` places on a node with these cores.
 CpuList ShareOf(const std::vector<CpuList>& cores, std::size_t index, std::size_t count) {
   const std::size_t each = cores.size() / count;
   const std::size_t extra = cores.size() % count;
@@ -69,7 +69,7 @@ CpuList ComplexOf(const std::vector<Cpu>& cpus, std::size_t index) {
   return groups[index % groups.size()];
 }
 
-// The NUMA nodes of `workers` without GPUs: equally many on each, neighbours together.
+// NUMA nodes for workers without GPUs: evenly spread, consecutive workers together.
 std::vector<int> SpreadOver(const std::vector<Cpu>& cpus, int workers) {
   std::set<int> found;
   for (const Cpu& cpu : cpus) found.insert(cpu.node);
@@ -95,16 +95,16 @@ absl::StatusOr<std::vector<int>> NodesOfGpus(const std::string& mode, const std:
   for (const auto& owner : visible.owners) {
     if (!owner && all.size() > 1) {
       return Unable(mode,
-                    absl::StrCat("the driver does not tell which GPU entry ", nodes.size() + 1,
-                                 " of CUDA_VISIBLE_DEVICES belongs to; list GPUs by number"));
+                    absl::StrCat("the driver does not report the GPU of entry ", nodes.size() + 1,
+                                 " of CUDA_VISIBLE_DEVICES; list GPUs by number"));
     }
     nodes.push_back(owner ? gpus[*owner].numa_node : *all.begin());
   }
   return nodes;
 }
 
-// Takes node 0 where the kernel tells none, as torchrun does. On a machine with several nodes that
-// may be the wrong one.
+// Uses node 0 if the kernel tells none, as torchrun does. On a machine with several nodes that may
+// be wrong.
 void TakeNodeZero(const std::vector<Cpu>& cpus, NumaBinding* binding, std::vector<int>* nodes) {
   const bool is_certain = std::all_of(
       cpus.begin(), cpus.end(), [&](const Cpu& cpu) { return cpu.node == cpus.front().node; });
@@ -129,7 +129,7 @@ std::optional<std::string> VisibleToWorkers(const JobConfig& config, const Host&
 absl::StatusOr<std::vector<CpuList>> DivideCpus(const std::string& mode,
                                                 const std::vector<Cpu>& cpus,
                                                 const std::vector<int>& nodes, int workers) {
-  std::map<int, std::size_t> given;  // places of a node that have theirs
+  std::map<int, std::size_t> given;  // how many places of each node are served
   std::vector<CpuList> lists;
   for (std::size_t rank = 0; rank < static_cast<std::size_t>(workers); ++rank) {
     const int node = nodes[rank];

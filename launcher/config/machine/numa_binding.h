@@ -18,16 +18,15 @@ namespace ddprun {
 
 inline constexpr char kNoBinding[] = "off";
 
-// Pure. The CPUs of each worker, of `cpus`, by local rank. Each worker has a place, and there may
-// be more places than workers: a place is a visible GPU, or the worker itself where there are no
-// GPUs. `nodes` has the NUMA node of each place.
-//   node          all of the place's NUMA node
-//   socket        all of the NUMA nodes on the same socket
+// Distributes `cpus` to the workers; the result is by local rank. Each worker has a place: a
+// visible GPU, or without GPUs the worker itself. There may be more places than workers. `nodes`:
+// the NUMA node of each place.
+//   node          all CPUs of the place's NUMA node
+//   socket        all CPUs of the NUMA nodes on the same socket
 //   exclusive     the node's physical cores, divided among its places; the first ones get one more
-//   core-complex  the CPUs that share one last-level cache. The node's caches are given out in
-//   turn,
-//                 first the one with the most CPUs
-// FailedPrecondition: the text is for the user, and names the node.
+//   core-complex  the CPUs of one last-level cache; a node's caches are assigned in turn, beginning
+//                 with the one that has the most CPUs
+// FailedPrecondition: a text for the user that names the node. Pure.
 absl::StatusOr<std::vector<CpuList>> DivideCpus(const std::string& mode,
                                                 const std::vector<Cpu>& cpus,
                                                 const std::vector<int>& nodes, int workers);
@@ -37,8 +36,8 @@ struct NumaBinding {
   std::vector<std::string> warnings;  // for people
 };
 
-// What `config` asks for, on the machine that `host` is. FailedPrecondition, with a text for the
-// user: this machine cannot bind the workers so.
+// The binding that `config` asks for, on the machine `host`. FailedPrecondition, with a text for
+// the user: this machine cannot bind the workers that way.
 absl::StatusOr<NumaBinding> BindWorkers(const JobConfig& config, const Host& host);
 
 }  // namespace ddprun

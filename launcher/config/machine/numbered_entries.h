@@ -1,4 +1,4 @@
-// Entries of a folder whose names are a word and a number, as the kernel and drivers name them:
+// Finds entries of a folder that are named by a word and a number, as kernel and drivers do:
 // nvidia0, node1, index3.
 #ifndef DDPRUN_LAUNCHER_CONFIG_MACHINE_NUMBERED_ENTRIES_H_
 #define DDPRUN_LAUNCHER_CONFIG_MACHINE_NUMBERED_ENTRIES_H_
@@ -11,10 +11,10 @@
 
 namespace ddprun {
 
-// Decimal digits alone, of a number that fits.
+// Parses decimal digits. nullopt: anything else, or too large.
 std::optional<int> NumberOf(absl::string_view text);
 
-// The numbers N of the entries `prefix`N in `folder`, in order; empty where there is no folder.
+// The numbers N of the entries `prefix`N in `folder`, ascending; empty if there is no folder.
 std::vector<int> Numbered(const std::string& folder, absl::string_view prefix);
 
 }  // namespace ddprun

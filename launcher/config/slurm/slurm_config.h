@@ -1,4 +1,4 @@
-// What `ddprun slurm` asks Slurm for: the section `slurm` of a job file.
+// SlurmConfig: the section `slurm` of a job file, for `ddprun slurm`.
 #ifndef DDPRUN_LAUNCHER_CONFIG_SLURM_SLURM_CONFIG_H_
 #define DDPRUN_LAUNCHER_CONFIG_SLURM_SLURM_CONFIG_H_
 
@@ -8,16 +8,16 @@
 
 namespace ddprun {
 
-// Empty, 0: not asked for; Slurm has its own defaults.
+// Empty or 0: not requested; Slurm's default applies.
 struct SlurmConfig {
-  int nodes = 0;        // that train; 0: as the job's `nodes` says, else 1
-  int spare_nodes = 0;  // beyond these, to take the place of one that fails
+  int nodes = 0;        // nodes that train; 0: from the job's `nodes`, else 1
+  int spare_nodes = 0;  // further nodes that replace failed ones
   std::string job_name{};
   std::string partition{};
   std::string account{};
   std::string qos{};
   std::string constraint{};
-  std::string time{};  // the limit, as Slurm writes it: minutes, or days-hours:minutes:seconds
+  std::string time{};  // the time limit in Slurm's syntax: minutes, or days-hours:minutes:seconds
   std::string mem{};
   int gpus_per_node = 0;
   int cpus_per_task = 0;

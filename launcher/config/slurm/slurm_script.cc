@@ -206,7 +206,7 @@ std::string BashWord(absl::string_view text) {
 }
 
 std::string SbatchWord(absl::string_view text) {
-  // sbatch ends a word at white space even behind a backslash, unless there are quotes around it.
+  // sbatch ends an unquoted word at white space, even after a backslash.
   std::string word;
   bool quotes = text.empty();
   for (const char c : text) {
@@ -229,7 +229,7 @@ std::optional<std::chrono::seconds> ParseSlurmTime(absl::string_view text) {
   }
   if (numbers.size() > 3) return std::nullopt;
   const bool days = halves.size() == 2;
-  // The unit of the first number depends on what else there is.
+  // The unit of the first number depends on the other parts.
   const std::size_t before = days ? 0 : numbers.size() == 3 ? 0 : 1;
   std::int64_t total = 0;
   for (std::size_t i = 0; i < 3; ++i) {

@@ -1,4 +1,4 @@
-// The batch script that `ddprun slurm` submits, and the words of Slurm and bash in it. Pure.
+// The batch script that `ddprun slurm` submits, and the quoting of its words. Pure.
 #ifndef DDPRUN_LAUNCHER_CONFIG_SLURM_SLURM_SCRIPT_H_
 #define DDPRUN_LAUNCHER_CONFIG_SLURM_SLURM_SCRIPT_H_
 
@@ -13,27 +13,27 @@
 namespace ddprun {
 
 struct SlurmJob {
-  JobDraft draft;         // what the job file says
-  std::string name;       // of the job, where the file gives none
+  JobDraft draft;         // settings of the job file
+  std::string name;       // the job's name if the file sets none
   std::string directory;  // absolute; where the job runs
-  std::string folder;     // absolute, of this job alone: job.yaml, and copies of its credentials
-  std::string ddprun;     // absolute
+  std::string folder;  // absolute; for this job alone: has job.yaml and copies of its credentials
+  std::string ddprun;  // absolute
 };
 
-// One word for bash, whatever is in it.
+// Quotes any text as one word for bash.
 std::string BashWord(absl::string_view text);
-// One word on an #SBATCH line, whatever is in it but line breaks.
+// Quotes any text without line breaks as one word on an #SBATCH line.
 std::string SbatchWord(absl::string_view text);
 
-// Of --time: minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM or D-HH:MM:SS. nullopt: without a limit, or no
-// time that we can read; sbatch judges it.
+// Parses --time: minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM or D-HH:MM:SS. nullopt: no limit, or not
+// readable here; sbatch judges it.
 std::optional<std::chrono::seconds> ParseSlurmTime(absl::string_view text);
 
 std::string SlurmScript(const SlurmJob& job);
 // The command that the script runs on every node.
 std::string SlurmCommandLine(const SlurmJob& job);
-// What --dry-run prints: the script, that command, and a line for each worker with what its
-// environment says, as far as it is known before the start.
+// The output of --dry-run: the script, the command line, and one line per worker with its
+// environment, as far as known before the start.
 std::string SlurmDryRun(const SlurmJob& job);
 
 }  // namespace ddprun

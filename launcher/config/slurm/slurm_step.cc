@@ -74,7 +74,7 @@ absl::StatusOr<std::optional<SlurmStep>> FindSlurmStep(const Host& host) {
 std::string FirstHost(absl::string_view hosts) {
   std::string first;
   bool in_brackets = false;
-  bool taken = false;  // the first number of these brackets
+  bool taken = false;  // the first number in these brackets was taken
   for (const char c : hosts) {
     if (c == '[') {
       in_brackets = true;
@@ -102,7 +102,7 @@ int SlurmPort(absl::string_view job_id) {
 
 namespace {
 
-// Every node of a step can show who it is by MUNGE, which Slurm itself needs.
+// Every node of a step has MUNGE, because Slurm needs it.
 void UseMunge(bool insecure, JobDraft* draft) {
   CredentialsConfig& credentials = draft->config.rendezvous.credentials;
   const bool shown_otherwise = !credentials.token_file.empty() || !credentials.tls_ca.empty() ||
@@ -111,7 +111,7 @@ void UseMunge(bool insecure, JobDraft* draft) {
   if (!shown_otherwise && !insecure) credentials.munge = true;
 }
 
-// A batch script that was written for torchrun: it names the endpoint, on one of the step's nodes.
+// For batch scripts written for torchrun, which name an endpoint on one of the step's nodes.
 void CompleteNamedEndpoint(const SlurmStep& step, bool insecure, JobDraft* draft) {
   JobConfig& config = draft->config;
   if (config.rendezvous.autostart != "true" || step.nodes == 1 || config.nodes.max == 1) return;
@@ -146,7 +146,8 @@ absl::Status ApplySlurm(const SlurmStep& step, const Host& host, bool insecure, 
         step.nodes == 1 ? " node" : " nodes", ", as in a heterogeneous job: ask for all nodes in ",
         "one part, or give --rdzv-endpoint, --rdzv-id and --nnodes"));
   }
-  // A name that is given would be used by the next submission, whose restart count is 0 again.
+  // The job id is appended to a given name: the next submission uses the same name, with restart
+  // count 0 again.
   rendezvous.id =
       given("rendezvous.id") ? absl::StrCat(rendezvous.id, ".", step.job_id) : step.job_id;
   if (!given("save_timeout")) config.spec.save_timeout = kSlurmSaveTimeout;
@@ -173,7 +174,7 @@ absl::Status ApplySlurm(const SlurmStep& step, const Host& host, bool insecure, 
   rendezvous.endpoint = FormatEndpoint({step.first_host, SlurmPort(step.job_id)});
   rendezvous.spare_ports = kSlurmSparePorts;
   rendezvous.autostart = "true";
-  // With nodes to spare any of them may get any rank; host names decide, as for Slurm.
+  // With spare nodes any node may get any rank: ranks follow the host names, as in Slurm.
   const bool all_take_part = config.nodes.min == step.nodes && config.nodes.max == step.nodes;
   if (all_take_part) rendezvous.node_rank = step.node_id;
   UseMunge(insecure, draft);

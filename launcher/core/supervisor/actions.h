@@ -1,4 +1,4 @@
-// What a Supervisor decides: the actions for the agent. Plain values.
+// The decisions of a Supervisor: actions for the agent. Plain values.
 #ifndef DDPRUN_LAUNCHER_CORE_SUPERVISOR_ACTIONS_H_
 #define DDPRUN_LAUNCHER_CORE_SUPERVISOR_ACTIONS_H_
 

@@ -10,7 +10,7 @@
 namespace ddprun {
 namespace {
 
-// How long an agent waits for the first word of the rendezvous before it says so.
+// How long an agent waits for the first message of the rendezvous before it logs that.
 constexpr std::chrono::seconds kQuietWait{1};
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Contact: what an agent knows of its rendezvous over all sessions, and what follows from it: when
-// its lease is over, when it says that it waits, when it gives up. Pure. docs/internals/leases.md
-// has the rule of the lease.
+// Contact: an agent's knowledge of its rendezvous, over all sessions. From it follow the end of the
+// lease, the log line about waiting, and the time to give up. Pure. docs/internals/leases.md
+// explains the lease.
 #ifndef DDPRUN_LAUNCHER_CORE_SUPERVISOR_CONTACT_H_
 #define DDPRUN_LAUNCHER_CORE_SUPERVISOR_CONTACT_H_
 
@@ -15,74 +15,75 @@
 
 namespace ddprun {
 
-// With the rendezvous. Replaced whole when one is opened or lost.
+// The session with the rendezvous. Replaced as a whole when a session is opened or lost.
 struct Session {
   bool open = false;
   bool joined = false;    // Join was sent on it
-  bool heard = false;     // something came on it
-  bool outdated = false;  // nothing but words of a rendezvous that leads no more
+  bool heard = false;     // a message came on it
+  bool outdated = false;  // only messages of a former leader came on it
   TimePoint joined_at;    // when its first Join was sent
   TimePoint next_heartbeat;
-  std::int64_t told_failures = 0;  // of checkpoints
+  std::int64_t told_failures = 0;  // failed checkpoints already reported on it
 };
 
 class Contact {
  public:
   explicit Contact(SupervisorOptions options) : options_(std::move(options)) {}
 
-  // The agent begins to connect.
+  // The agent starts connecting.
   void Begin(TimePoint now) { lost_since_ = now; }
-  // It is certain that the rendezvous, should it live, counts our lease from `at` or later.
+  // It is certain that the rendezvous, if alive, counts this agent's lease from `at` or later.
   void Had(TimePoint at, TimePoint now);
-  // A heartbeat that was sent at `sent_at` was answered.
+  // The heartbeat sent at `sent_at` was answered.
   void Answered(TimePoint sent_at, TimePoint now);
-  // A message came. Returns what a person is to be told of it; "": nothing.
+  // A message came. Returns a log line about it, or "".
   std::string Heard();
   // The session, or an attempt to open one, failed.
   void Failed(const std::string& why) { why_lost_ = why; }
-  // A session on which something was heard is over.
+  // A session with at least one message is over.
   void Lost(TimePoint now) { lost_since_ = now; }
 
-  // What a message under a term is.
+  // How a message's term compares with this agent's.
   enum class Standing {
-    kPresent,       // of the rendezvous that this agent obeys
-    kLater,         // of one that has taken over: Adopt
-    kPast,          // of one that leads no more, or was never one of several
-    kOtherCluster,  // not to be compared: etcd is another cluster than before
+    kPresent,       // the term that this agent obeys
+    kLater,         // of a rendezvous that has taken over: call Adopt
+    kPast,          // of a former leader, or of a rendezvous without a term
+    kOtherCluster,  // not comparable: from another etcd cluster
   };
   Standing StandingOf(const Term& term) const;
   void Adopt(const Term& term);
-  // The highest that was adopted; none: the rendezvous is alone, as far as is known.
+  // The highest adopted term; none: as far as known, the rendezvous is not one of several.
   const Term& term() const { return term_; }
-  // A refused connection tells nothing then: another rendezvous may lead.
+  // If true, a refused connection proves nothing: another rendezvous may lead.
   bool several() const { return options_.several || !term_.none(); }
-  // Whether kPast is worth a line in the log: once in a term.
+  // True once in each term: kPast is worth a log line.
   bool TellsOfPast() { return !std::exchange(past_told_, true); }
 
   bool ever() const { return ever_; }
   TimePoint last() const { return last_; }
-  // Of the last heartbeat that was answered; 0: none was.
+  // Of the last answered heartbeat; 0: none was answered.
   Duration round_trip() const { return round_trip_; }
-  // Until then others may count on this node.
+  // Until then the rendezvous counts on this node.
   TimePoint LeaseEnd() const { return last_ + options_.spec.lease; }
   TimePoint FenceAt() const;
-  // When the guardian kills, where the agent did not.
+  // When the guardian kills the workers, if the agent has not.
   TimePoint BackstopAt() const;
 
-  // While there is no session: when this agent gives up.
+  // Without a session: when this agent gives up.
   TimePoint GiveUpAt() const;
   std::string WhyGivenUp(TimePoint now) const;
-  // Likewise: when to log that nothing was heard yet. nullopt: something was, or it is logged.
+  // Without a session: when to log that no message has come yet. nullopt: a message has come, or it
+  // is logged.
   std::optional<TimePoint> WaitingNoteAt() const;
   std::string TakeWaitingNote();
 
  private:
   const SupervisorOptions options_;
-  bool ever_ = false;  // something was heard
+  bool ever_ = false;  // a message has come
   bool waiting_noted_ = false;
-  TimePoint lost_since_;  // the agent's start, or when the last session with a word ended
+  TimePoint lost_since_;  // the agent's start, or the end of the last session with a message
   std::string why_lost_;
-  TimePoint last_{};  // the newest time that Had() was told
+  TimePoint last_{};  // the newest time given to Had()
   Duration round_trip_{};
   Term term_;
   bool past_told_ = false;

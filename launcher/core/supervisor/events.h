@@ -1,4 +1,4 @@
-// What happens to the workers of a node: the events of its Supervisor. Plain values.
+// The events of a Supervisor. Plain values.
 #ifndef DDPRUN_LAUNCHER_CORE_SUPERVISOR_EVENTS_H_
 #define DDPRUN_LAUNCHER_CORE_SUPERVISOR_EVENTS_H_
 

@@ -22,7 +22,7 @@ struct NodeWork {
     bool speaks = false;    // it uses the control socket for more than progress
     bool stays = false;     // it can leave the generation without ending
     std::optional<std::int64_t> step;
-    std::int64_t checkpoint_failures = 0;  // the highest count that it told
+    std::int64_t checkpoint_failures = 0;  // the highest count that it reported
     std::string error_kind;
     std::string error_text;
     // It has ended, and its error file is not read yet.
@@ -44,7 +44,7 @@ struct NodeWork {
   std::string why_no_store;                // kFailed
   std::string store_elsewhere;             // where a worker looks for the store; empty: none does
   std::vector<Worker> workers;             // by local rank
-  bool tells = false;                      // a worker has told its progress
+  bool tells = false;                      // a worker has reported progress
   std::optional<std::int64_t> checkpoint;  // the newest that a worker reported
   std::int64_t last_ended_ms = 0;          // wall clock time of the last worker's end
   std::optional<Duration> start;           // StartMeasured

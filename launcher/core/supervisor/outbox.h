@@ -29,8 +29,8 @@ class SupervisorOutbox : private SupervisorActions {
     asked_ = asked;
     if (run_id != RunId{}) run_id_ = run_id;
   }
-  // No worker runs: scans for states, whatever was found before. The rendezvous waits for the
-  // result.
+  // No worker runs: scans for states, even if an earlier scan found some. The rendezvous waits for
+  // the result.
   void ScanAgain();
   // Workers start: the node will need clearing, and the last scan becomes outdated.
   void WorkersStart();
@@ -70,7 +70,7 @@ class SupervisorOutbox : private SupervisorActions {
   bool owes_states_ = false;  // a message called them pending, or they were requested
   bool again_ = false;        // the scan in progress began too early
   LookId asked_;              // the rendezvous's newest request
-  RunId run_id_;              // as told with asked_
+  RunId run_id_;              // received with asked_
   LookId scan_look_;
   LookId found_look_;
   bool clear_needed_ = false;

@@ -86,7 +86,7 @@ struct ConsoleWriter::State {
   // Guarded by mutex.
   TerminalScreen screen;  // its state once all of `pending` is written
   std::string pending;
-  std::size_t queued = 0;     // pending, and what is being written
+  std::size_t queued = 0;     // bytes pending and being written
   std::uint64_t dropped = 0;  // lines, not yet reported on the console
   std::uint64_t all_dropped = 0;
   bool broken = false;

@@ -1,4 +1,5 @@
-// Totals of the workers' output over an agent's life: written, not shown, not kept.
+// Totals of the workers' output over an agent's life: bytes written, lines not shown, bytes not
+// stored.
 #ifndef DDPRUN_LAUNCHER_OS_OUTPUT_LOG_TOTALS_H_
 #define DDPRUN_LAUNCHER_OS_OUTPUT_LOG_TOTALS_H_
 

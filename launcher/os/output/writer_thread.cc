@@ -83,10 +83,9 @@ struct WriterThread::State {
 
   void RetryFull(FileId id, File* file, const absl::Status& status) {
     if (file->retries == 0) {
-      PostError(absl::ResourceExhaustedError(
-          absl::StrCat(status.message(), "; it is tried again until there is room, and what comes ",
-                       drops ? "beyond 4 MiB until then will be missing"
-                             : "beyond 4 MiB until then makes its worker wait")));
+      PostError(absl::ResourceExhaustedError(absl::StrCat(
+          status.message(), "; the write is tried again until there is room; until then output ",
+          drops ? "beyond 4 MiB is lost" : "beyond 4 MiB makes its worker wait")));
     }
     if (drops && std::exchange(file->over, false)) PostRoom(id);  // nobody has to wait for the disk
     PostRetry(id, std::min(kLastRetry, kFirstRetry * (1 << std::min(file->retries, 10))));

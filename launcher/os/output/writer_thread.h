@@ -5,12 +5,12 @@
 // that floods it, through that worker's pipe.
 //
 // On a full disk a write is retried with doubling delays (0.1 to 5 s) until there is room.
-// Meanwhile the queue fills up to its bound. Then further bytes are dropped, and the file tells at
-// that place how many are missing (kDrop), or the worker waits (kWait). A closed file is retried
-// for about 40 s more.
+// Meanwhile the queue fills up to its bound. Then further bytes are dropped, and a note in the file
+// at that place says how many are missing (kDrop), or the worker waits (kWait). A closed file is
+// retried for about 40 s more.
 //
 // A file that cannot be opened or written for another reason (no permission) is given up with one
-// error. Its later bytes are dropped, and the job goes on. Files may have a maximum size:
+// error. Its later bytes are dropped, and the job continues. Files may have a maximum size:
 // log_file.h.
 //
 // The loop's thread makes it and calls all functions; all callbacks run there.

@@ -30,7 +30,7 @@ void ResetSignals() {
   static constexpr std::uint64_t kDefaultAction[8] = {};
   static constexpr std::uint64_t kNoSignals = 0;
   for (int signo = 1; signo <= kSignals; ++signo) {
-    // Fails for SIGKILL and SIGSTOP, whose action cannot differ anyway.
+    // Fails for SIGKILL and SIGSTOP, which always have their default action.
     ::syscall(SYS_rt_sigaction, signo, kDefaultAction, nullptr, sizeof(kNoSignals));
   }
   ::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &kNoSignals, nullptr, sizeof(kNoSignals));

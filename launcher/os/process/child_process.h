@@ -1,4 +1,4 @@
-// What a new worker process does until it executes its program, and how its parent learns the
+// The code of a new worker process until it executes its program, and the way its parent learns the
 // outcome. For posix_process_runner.cc only.
 //
 // All disk access happens here, in the child. It may wait for a file server; no other process waits

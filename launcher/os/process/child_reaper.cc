@@ -56,8 +56,8 @@ void ForEachNumber(const char* folder, const std::function<void(const char*)>& v
   ::closedir(directory);
 }
 
-// Kills a child. If it has left our session, all processes of its group are our descendants, so the
-// whole group is killed at once: no member can fork in between.
+// Kills a child. If it has left this process's session, all processes of its group are descendants
+// of this process, so the whole group is killed at once: no member can fork in between.
 void Kill(pid_t pid, const std::set<pid_t>& spared) {
   const pid_t group = ::getpgid(pid);
   if (group > 1 && ::getsid(pid) != ::getsid(0) && !spared.contains(group)) {

@@ -4,7 +4,7 @@
 // hung simply does not move the time.
 //
 // It is a timerfd on CLOCK_BOOTTIME. The agent's clock, CLOCK_MONOTONIC, stops while the machine is
-// suspended, but the rendezvous's clock goes on: after the suspension the agent would believe that
+// suspended, but the rendezvous's clock does not: after the suspension the agent would believe that
 // its lease still holds. This timer has expired by then.
 #ifndef DDPRUN_LAUNCHER_OS_PROCESS_FENCE_TIMER_H_
 #define DDPRUN_LAUNCHER_OS_PROCESS_FENCE_TIMER_H_

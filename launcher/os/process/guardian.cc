@@ -56,7 +56,7 @@ void TryToSay(const std::string& text) {
   [[maybe_unused]] const ssize_t size = ::write(STDERR_FILENO, text.data(), text.size());
 }
 
-// For a guardian that goes on: a separate thread waits for stderr.
+// For a guardian that continues: a separate thread waits for stderr.
 void SayBeside(std::string text) {
 #ifdef __SANITIZE_THREAD__
   TryToSay(text);  // TSan: a forked process cannot start threads
@@ -230,7 +230,7 @@ void RunGuardian(UniqueFd socket, int fence, pid_t agent, const GuardianOptions&
   TryToSay(absl::StrCat(
       "ddprun: the agent (pid ", agent, ") was killed; ",
       left.empty()
-          ? absl::StrCat("its ", workers, " workers and what they started are ended")
+          ? absl::StrCat("its ", workers, " workers and all their processes were killed")
           : absl::StrCat("these processes could not be ended: ", absl::StrJoin(left, ", ")),
       "\n"));
   ::_exit(0);

@@ -2,13 +2,13 @@
 //
 //     ddprun (the agent) ── socket ── guardian ──┬── worker ── its children
 //                                                ├── worker
-//                                                └── what ended workers left behind
+//                                                └── orphans of ended workers
 //
 // It starts and reaps the workers as the agent asks (guardian_protocol.h). It never waits for a
 // disk: a new worker accesses disks itself. It is a subreaper: a worker's daemon that has left its
 // parent, group and session becomes a child of the guardian. If the agent is gone without a request
-// to end, the guardian kills all processes below it. docs/internals/guardian.md tells what happens
-// when either of the two is killed.
+// to end, the guardian kills all processes below it. docs/internals/guardian.md describes what
+// happens when the agent or the guardian is killed.
 //
 // When the agent's fence is reached, the guardian kills the workers and all processes below them.
 // The agent may still reap the workers: fence_timer.h.

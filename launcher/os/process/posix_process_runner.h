@@ -6,7 +6,7 @@
 //     (guardian.h). The kernel clears this for set-user-ID programs; and a worker's own children do
 //     not inherit it;
 //   - has /dev/null as stdin, the pipes as stdout and stderr, and no other descriptor;
-//   - has no blocked and no ignored signals, whatever the agent has.
+//   - has no blocked and no ignored signals, even if the agent has some.
 //
 // Spawn() returns as soon as the child exists. The child finds and executes the program
 // (child_process.h), so a slow disk delays only the child.

@@ -4,11 +4,11 @@
 // workers, by PosixProcessRunner. A runner is passive: it watches nothing. Its caller watches
 // `pidfd` on its loop, and does this when it becomes readable:
 //
-//     runner->SignalGroup(pid, SIGKILL);    // grandchildren; the zombie keeps the pid ours
-//     control_socket->ReadToEnd(pid);       // what it said just before
-//     log_pump.ReadToEnd();                 // what it wrote just before
+//     runner->SignalGroup(pid, SIGKILL);    // grandchildren; the zombie reserves the pid
+//     control_socket->ReadToEnd(pid);       // its last messages
+//     log_pump.ReadToEnd();                 // its last output
 //     loop->Unwatch(pidfd);
-//     StatusOr<ExitStatus> status = runner->Reap(pidfd);   // from here on the pid may be anyone's
+//     StatusOr<ExitStatus> status = runner->Reap(pidfd);   // from here on the pid may be reused
 //
 // One thread. The kernel kills a worker when its parent, the guardian, ends (PR_SET_PDEATHSIG).
 //

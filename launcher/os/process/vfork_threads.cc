@@ -40,7 +40,7 @@ struct VforkThreads::Thread {
     child->become([child] { child->may_allocate = true; });
     ::_exit(127);
   }
-  // The child has told it already, unless a tool turned vfork into fork.
+  // The child has called Exists already, unless a tool turned vfork into fork.
   child->Exists(pid > 0 ? pid : -errno);
 }
 

@@ -23,12 +23,12 @@ namespace ddprun {
 // children at one time that had not executed a program yet.
 class VforkThreads {
  public:
-  // What a child does. It ends by execve or _exit.
+  // The code of a child. It ends by execve or _exit.
   //
   // It runs in the memory of the caller's process, beside the other threads, and can be killed at
-  // any instruction; what it holds then is never released. So it must not allocate before it has
-  // called `may_allocate`. After that call the thread is not reused, because it may hold a lock of
-  // the allocator.
+  // any instruction; resources that it holds then are never released. So it must not allocate
+  // before it has called `may_allocate`. After that call the thread is not reused, because it may
+  // hold a lock of the allocator.
   using Become = std::function<void(const std::function<void()>& may_allocate)>;
 
   // Makes a child, with every signal blocked, that calls `become`. Returns its pid as soon as it

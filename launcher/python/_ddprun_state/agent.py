@@ -1,5 +1,5 @@
-"""What a Checkpointer and ddprun's agent on this node say to each other
-(worker/contract/control.h). Without ddprun nothing is said."""
+"""The messages between a Checkpointer and ddprun's agent on this node
+(worker/contract/control.h). Without ddprun nothing is sent."""
 import sys
 
 
@@ -14,17 +14,17 @@ def say(key, value):
 
 
 def saved(tier, seconds):
-    """After CHECKPOINT or SNAPSHOT: the time since the state was copied."""
+    """Sent after CHECKPOINT or SNAPSHOT: the time since the state was copied."""
     say("SAVED", "%s %d" % (tier, seconds * 1e6))
 
 
 def phase(name):
-    """As PHASE of the C++ library: ddprun measures restarts by them."""
+    """Sends the PHASE of the C++ library: ddprun measures restarts by these phases."""
     _module()._tell_library_phase(name)
 
 
 def saving():
-    """A context: what a file takes is not what a step takes."""
+    """A context. The time of a save does not count as the time of a step."""
     return _module().phase("checkpoint")
 
 
@@ -33,7 +33,7 @@ def step(number):
 
 
 def save_requests():
-    """How often the agent has asked for a checkpoint, so far."""
+    """The number of the agent's requests for a checkpoint so far."""
     return _module()._save_requests()
 
 

@@ -1,16 +1,16 @@
-"""One thread that does one thing at a time, while the training goes on."""
+"""A thread that runs one action at a time while the training continues."""
 from concurrent.futures import ThreadPoolExecutor
 
 
 class Background:
-    """The interpreter waits at its exit until what was posted is done."""
+    """At its exit the interpreter waits until all posted actions are done."""
 
     def __init__(self, name):
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
         self._last = None
 
     def post(self, action):
-        """Waits first until what was posted before is done. `action` must not raise."""
+        """Waits first until the previously posted action is done. `action` must not raise."""
         self.wait()
         self._last = self._executor.submit(action)
 

@@ -18,25 +18,26 @@ _SHARDED = ("ZeroRedundancyOptimizer", "FullyShardedDataParallel", "DTensor")
 
 
 class Checkpointer:
-    """Keeps the states of a training, so that it goes on from the newest one after a restart.
+    """Saves the states of a training, so that it continues from the newest one after a restart.
 
         checkpointer = ddprun.Checkpointer(model, optimizer, scheduler, sampler)
         checkpointer.load_latest()                # before the first step
         ...
         checkpointer.step()                       # after each optimizer step
 
-    `model`: a DistributedDataParallel, or a module that is alike on all ranks. `directory`: for
-    files; without it $DDPRUN_CHECKPOINT_DIR (--checkpoint-dir); where that is missing, too, or it is
-    "", there are states in memory alone.
-    step() writes a file each `save_every` steps, and when ddprun asks for one (a preemption, `ddprun
-    stop --save`); of its run's files the newest `keep_last` stay, and those of each `keep_every`-th
-    step. `when_busy`: what a save does that finds the last one unfinished: "wait" or "skip". Under
-    ddprun step() also makes snapshots in the memory of each node: each `snapshot_every` steps, or
-    `snapshot_interval` seconds, or as often as they cost less than 1 % of the time;
-    `snapshots=False`: never.
+    `model`: a DistributedDataParallel, or a module that is equal on all ranks. `directory`: for
+    the files; default: $DDPRUN_CHECKPOINT_DIR (--checkpoint-dir). If that is not set, or
+    `directory` is "", states are kept in memory only.
+    step() writes a file every `save_every` steps, and when ddprun requests one (a preemption,
+    `ddprun stop --save`). Of the files of its run it keeps the newest `keep_last`, and those of
+    every `keep_every`-th step. `when_busy`: what a save does if the previous one is unfinished:
+    "wait" or "skip". Under ddprun step() also makes snapshots in the memory of each node: every
+    `snapshot_every` steps, or every `snapshot_interval` seconds, or as often as they cost less
+    than 1 % of the time; `snapshots=False`: never.
 
-    save(), step(), flush(), close() and load_latest() are collectives: all ranks call them, in the
-    same order, from one thread at a time. torch.distributed is initialized before, if at all.
+    save(), step(), flush(), close() and load_latest() are collectives: all ranks call them, in
+    the same order, from one thread at a time. Initialize torch.distributed before, if you use
+    it.
     """
 
     def __init__(self, model, optimizer, scheduler=None, sampler=None, *, directory=None, keep_last=2,
@@ -49,7 +50,7 @@ class Checkpointer:
         if directory is None:
             directory = environ.get("DDPRUN_CHECKPOINT_DIR", "")
         self._refuse_shards(model, optimizer)
-        # ddprun looks for its files from another working directory.
+        # Absolute, because ddprun reads it from another working directory.
         self._directory = os.path.abspath(directory) if directory else ""
         self._save_every, self._when_busy = save_every, when_busy
         self._ranks = Ranks()
@@ -61,7 +62,7 @@ class Checkpointer:
         self._writer = CheckpointWriter(self._directory, keep_last, keep_every, own)
         self._loader = Loader(self._ranks, self._directory, environ, self._lineage.run)
         self._claimed = False
-        self._known = SaveStatus()  # what rank 0 said last
+        self._known = SaveStatus()  # rank 0's last report
         self._steps = Steps(self._ranks, snapshots, snapshot_every, snapshot_interval,
                             self._lineage.run)
 
@@ -80,7 +81,8 @@ class Checkpointer:
 
     @staticmethod
     def _refuse_shards(model, optimizer):
-        """Rank 0's is not all of the state where each rank has a part of it."""
+        """Refuses models and optimizers of which each rank has a part: rank 0 does not have the
+        whole state."""
         things = [optimizer, *model.modules(), *optimizer_state.parameters_of(optimizer)]
         for thing in things:
             name = type(thing).__name__
@@ -90,18 +92,18 @@ class Checkpointer:
 
     @property
     def state(self):
-        """The place in the training: of the state that was loaded, then of the last step."""
+        """The place in the training: of the loaded state, later of the last step."""
         return self._state
 
     def load_latest(self):
-        """Fills model, optimizer, scheduler and sampler, on every rank, from the newest state that is
-        whole, sets torch's generators back, and returns its State; None, changing nothing, where
-        there is none.
+        """Loads the newest valid state into model, optimizer, scheduler and sampler, on every
+        rank, restores torch's generators, and returns the State. Returns None, and changes
+        nothing, if there is no state.
 
-        The first call follows ddprun's restore plan, where there is one: the state may come from any
-        rank's node, from memory or disk. Else it is the newest file in rank 0's directory. Raises
-        StateUnreadableError where a state is there and cannot be loaded, AgreedError where it does
-        not fit.
+        The first call follows ddprun's restore plan, if there is one: the state may come from
+        any rank's node, from memory or disk. Otherwise it is the newest file in rank 0's
+        directory. Raises StateUnreadableError if a state exists and cannot be loaded,
+        AgreedError if it does not fit.
         """
         agent.phase("restore")
         self._writer.wait()
@@ -128,16 +130,18 @@ class Checkpointer:
 
         restore()
         if self._parts.sampler is not None:
-            # A DataLoader draws a number when its iteration begins, which it has done before.
+            # Restores again at the first sample: a DataLoader draws a random number when its
+            # iteration begins.
             self._parts.sampler.at_first_sample(restore)
 
     def _tell_error(self, kind, error):
-        """One rank is named as the cause; the others are its victims."""
+        """Reports one rank as the cause; the others are its victims."""
         kind = kind if error.failing_rank == self._ranks.rank else "collective"
         agent.say("ERROR", "%s %s" % (kind, error))
 
     def _claim(self):
-        """Before the folder is read or written first. Short collectives: rank 0 may wait for long."""
+        """Called before the first read or write of the folder. Made of short collectives,
+        because rank 0 may wait for long."""
         if self._claimed or not self._directory:
             return
         self._claimed = True
@@ -161,12 +165,12 @@ class Checkpointer:
             return "" if self._writer.try_claim() else "wait"
         except owner.FolderTaken as error:
             return str(error)
-        except CheckpointError as error:  # each save tries again, and says so
+        except CheckpointError as error:  # each save retries and reports
             agent.warn(0, "the checkpoint folder is not claimed: %s" % error)
             return ""
 
     def _moved_on(self, step, epoch, batch, user):
-        """The place after a step: counted on, but for what is given."""
+        """The place after a step: counted on, except for given values."""
         sampler, last = self._parts.sampler, self._state
         if epoch is None:
             epoch = last.epoch if sampler is None else sampler.epoch
@@ -178,13 +182,13 @@ class Checkpointer:
         return State(last.step + 1 if step is None else step, epoch, batch, user, self._ranks.size)
 
     def step(self, step=None, *, epoch=None, batch=None, user=None):
-        """To be called when an optimizer step is finished, the scheduler's too where it steps with it:
-        tells ddprun of it, makes a snapshot and a file where one is due, and a file, at the same step
-        on all ranks, when ddprun has asked for one.
+        """Call it when an optimizer step is finished, and the scheduler's step, if it steps with
+        the optimizer. Reports the step to ddprun, and makes a snapshot and a file if they are
+        due. If ddprun has requested a file, makes it at the same step on all ranks.
 
-        `step`, `epoch`, `batch`: the place after it, as in State. Without them step and batch are
-        counted on, and the epoch is the sampler's. `user`: texts to be had back from load_latest().
-        Raises what save() does.
+        `step`, `epoch`, `batch`: the place after the step, as in State. By default step and
+        batch are counted on, and the epoch is the sampler's. `user`: texts that load_latest()
+        returns. Raises the errors of save().
         """
         if self._parts.sampler is not None:
             self._parts.sampler.finish_step()
@@ -199,10 +203,10 @@ class Checkpointer:
         self._steps.end()
 
     def save(self, *, user=None):
-        """Begins a file of the place of the last step(), or of what load_latest() has loaded. Returns
-        its path, or "", on all ranks alike, where it was skipped (when_busy). Rank 0 is held up for
-        one copy of the state. Raises AgreedError for what will not be better the next time; never for
-        a disk: status() and flush() know."""
+        """Starts a file with the place of the last step(), or of the state that load_latest()
+        loaded. Returns its path on all ranks, or "" if it was skipped (when_busy). Rank 0 is
+        delayed by one copy of the state. Raises AgreedError for errors that will not go away by
+        themselves; never for disk errors: status() and flush() report those."""
         if user is not None:
             last = self._state
             self._state = self._moved_on(last.step, last.epoch, last.batch, user)
@@ -241,23 +245,24 @@ class Checkpointer:
         return os.path.join(self._directory, checkpoint_name(step))
 
     def flush(self):
-        """Returns when the last file is on disk, or has failed, and what became of it and of those
-        before it: a SaveStatus, the same on all ranks."""
+        """Waits until the last file is on disk or has failed. Returns the results of this and
+        earlier saves: a SaveStatus, the same on all ranks."""
         with agent.saving():
             self._writer.wait()
             self._known = self._ranks.broadcast_object(self._writer.status(), 0)
         return self.status()
 
     def status(self):
-        """What is known without asking: on rank 0 how things are now, elsewhere how they were at the
-        last flush(). No collective."""
+        """The known results, without waiting: on rank 0 the current ones, on other ranks those
+        of the last flush(). Not a collective."""
         status = self._writer.status() if self._ranks.rank == 0 else self._known
         status.snapshot_step = self._steps.newest_snapshot()
         return status
 
     def close(self):
-        """The training has ended well: waits for what is being written, and releases the directory for
-        whoever comes next. Without it, ddprun releases it when the job has ended."""
+        """Call it when the training has ended well: waits for the file being written, and
+        releases the directory for the next training. Without it, ddprun releases the directory
+        at the end of the job."""
         with agent.saving():
             self._steps.finish()
             if self._ranks.rank == 0:

@@ -1,4 +1,4 @@
-"""A file that is there whole or not at all, whatever dies in between."""
+"""Files that are complete or absent, even if a process or the machine dies in between."""
 import errno
 import os
 import re
@@ -9,10 +9,10 @@ from .errors import CheckpointError
 
 _TEMPORARY = ".tmp"
 _ABANDONED_AFTER_S = 24 * 3600
-_WRITE_BYTES = 1 << 20  # at once: for more the kernel takes memory in large blocks
+_WRITE_BYTES = 1 << 20  # per write: for larger writes the kernel allocates large blocks
 _NO_SUCH_CALL = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM)
 
-_in_progress = set()  # paths of this process
+_in_progress = set()  # temporary files of this process
 
 
 def fail(what, path, error):
@@ -39,7 +39,7 @@ def sync_folder(folder):
 
 
 def make_folder(folder):
-    """With its parents; the entry of each is synced where its parent may be read."""
+    """Makes a folder and its parents. Syncs the entry of each if its parent may be read."""
     if not folder or os.path.isdir(folder):
         return
     parent = os.path.dirname(folder)
@@ -82,12 +82,12 @@ def _is_same_file(one, other):
 
 
 def move_to_free(temporary, path):
-    """False: there is a file of that name, and it is as it was. Atomic where the file system has
-    link(2), as NFS has; where it has not, the caller sees to it that nobody else makes files."""
+    """False: a file of that name exists; it is unchanged. Atomic on file systems with link(2),
+    such as NFS. On others the caller must ensure that nobody else makes files."""
     try:
         os.link(temporary, path)
     except OSError as error:
-        # A server that was asked twice may say EEXIST of what it has done itself.
+        # A server that got the request twice may answer EEXIST for its own success.
         if error.errno == errno.EEXIST and not _is_same_file(temporary, path):
             return False
         if error.errno in _NO_SUCH_CALL:
@@ -102,8 +102,8 @@ def move_to_free(temporary, path):
 
 
 def write_durably(folder, name, pieces, publish):
-    """Writes under a temporary name, syncs it, has `publish(temporary, path)` give it its name, and
-    syncs the folder. Raises CheckpointError; the temporary is removed then."""
+    """Writes and syncs a temporary file, calls `publish(temporary, path)` to rename it, and
+    syncs the folder. Raises CheckpointError; then the temporary file is removed."""
     make_folder(folder)
     path = os.path.join(folder, name)
     temporary = "%s.%s%d%s" % (path, _pid_scope(), os.getpid(), _TEMPORARY)
@@ -118,7 +118,7 @@ def write_durably(folder, name, pieces, publish):
         try:
             os.unlink(temporary)
         except OSError:
-            pass  # it has been moved, or was never there
+            pass  # it was moved, or never existed
         _in_progress.discard(temporary)
 
 
@@ -136,7 +136,8 @@ def _is_abandoned(path):
 
 
 def remove_abandoned(folder, prefix):
-    """Removes temporaries that nobody is writing any more, as far as can be told from here."""
+    """Removes temporary files that no process is writing any more, as far as this process can
+    tell."""
     try:
         names = os.listdir(folder)
     except OSError:

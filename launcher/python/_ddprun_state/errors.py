@@ -1,4 +1,4 @@
-"""What ddprun.Checkpointer raises."""
+"""The exceptions of ddprun.Checkpointer."""
 import re
 
 
@@ -16,40 +16,40 @@ class AgreedError(CheckpointError):
 
 
 class FolderTakenError(AgreedError):
-    """The checkpoint folder belongs to another training that lives, or to a later generation."""
+    """The checkpoint folder belongs to another live training, or to a later generation."""
 
 
 class StateUnreadableError(AgreedError):
-    """A state is there and cannot be loaded; training does not begin at step 0 beside it."""
+    """A state exists and cannot be loaded. Training does not start at step 0 in this case."""
 
 
 class FormatError(Exception):
-    """A file that cannot be loaded. The text says why, without the path."""
+    """A file cannot be loaded. The text says why, without the path."""
 
 
 class DamagedError(FormatError):
-    """A file that is not whole any more."""
+    """A file is damaged."""
 
 
 class UnavailableError(FormatError):
-    """The system does not give the file out; it may be whole all the same. `code`: the errno. `offset`,
-    `size`: of the bytes; none where the file does not open."""
+    """The system does not return the file, which may be intact. `code`: the errno. `offset`,
+    `size`: of the bytes; None if the file does not open."""
 
     def __init__(self, text, code, offset=0, size=0):
         super().__init__(text)
         self.code, self.offset, self.size = code, offset, size
 
-    def __reduce__(self):  # it goes from rank to rank
+    def __reduce__(self):  # it is sent from rank to rank
         return UnavailableError, (str(self), self.code, self.offset, self.size)
 
 
 def printable(text):
-    """Text that another user may have written, fit for one line of a terminal
+    """Makes text of another user safe for one line of a terminal
     (worker/contract/without_controls.h)."""
     return re.sub("[\x00-\x1f\x7f-\x9f]", "?", text)
 
 
 def quoted(text):
-    """Text of a file, fit for a message."""
+    """Makes text of a file safe for a message."""
     shown = ascii(text)
     return shown if len(shown) <= 102 else shown[:100] + "...'"

@@ -1,4 +1,4 @@
-"""The files of a checkpoint folder: what they are called, how one is saved, which are too old
+"""The files of a checkpoint folder: their names, saving, and retention
 (worker/src/storage/checkpoint_folder.h)."""
 import errno
 import os
@@ -20,8 +20,8 @@ def checkpoint_name(step):
 
 
 def list_folder(folder):
-    """[(step, path)], highest step first, and the paths of damaged ones that were renamed. A folder
-    that is not there is an empty one. Raises UnavailableError."""
+    """Returns [(step, path)], highest step first, and the paths of renamed damaged files. A
+    missing folder counts as empty. Raises UnavailableError."""
     try:
         names = os.listdir(folder)
     except OSError as error:
@@ -35,8 +35,8 @@ def list_folder(folder):
 
 
 def set_aside_path(path, run):
-    """Where the damaged file `path` is to be renamed to. The name has `run`, the id of this run, where
-    the file's header says that this run made it."""
+    """The new name of the damaged file `path`. It contains `run`, the id of this run, if the
+    file's header says that this run made it."""
     if re.fullmatch("[0-9A-Za-z]{2,}", run):
         metadata = header_metadata(path)
         if metadata is not None and metadata.get("ddprun_run") == run:
@@ -48,8 +48,9 @@ def set_aside_path(path, run):
 
 
 def remove_old_set_aside(folder, run):
-    """Of the damaged files of this run, which it has renamed, the two newest stay. Others are nobody's
-    to remove. The caller sees to it that nobody else changes the folder."""
+    """Keeps the two newest of the damaged files that this run made and renamed, and removes
+    older ones. Files of other runs are never removed. The caller must ensure that nobody else
+    changes the folder."""
     try:
         names = os.listdir(folder)
     except OSError:
@@ -67,7 +68,7 @@ def remove_old_set_aside(folder, run):
 
 
 def _check_replaceable(path, lineage):
-    """Raises CheckpointError unless the file, whose name is wanted, is one of this run."""
+    """Raises CheckpointError unless the file of this name is of this run."""
     metadata = read_metadata(path)
     run = metadata.get("ddprun_run", "") if metadata else ""
     if run and run == lineage.run:
@@ -78,10 +79,10 @@ def _check_replaceable(path, lineage):
 
 
 def save_checkpoint(folder, image, owner, lineage):
-    """Returns the path of the file when it is on disk. Raises CheckpointError; there is no new file
-    then, and the older ones are as they were. `image`: Image; `owner`: FolderOwner."""
+    """Returns the path of the file once it is on disk. Raises CheckpointError: then there is no
+    new file, and older ones are unchanged. `image`: Image; `owner`: FolderOwner."""
     header = build_header(image.tensors, image.metadata)
-    durable_file.remove_abandoned(folder, _PREFIX)  # first: they may take the space we need
+    durable_file.remove_abandoned(folder, _PREFIX)  # first: they may occupy the needed space
 
     def publish(temporary, path):
         with owner.guard():
@@ -95,8 +96,9 @@ def save_checkpoint(folder, image, owner, lineage):
 
 
 def remove_old(folder, saved_step, keep_last, keep_every, lineage):
-    """Keeps the file of `saved_step`, the keep_last - 1 next older ones, and those of keep_every.
-    What cannot be read, and what `lineage` does not let go, does not count and stays."""
+    """Keeps the file of `saved_step`, the keep_last - 1 next older ones, and those of
+    keep_every. Unreadable files, and files that `lineage` does not release, do not count and
+    stay."""
     kept = 1
     for step, path in list_folder(folder)[0]:
         if step >= saved_step:

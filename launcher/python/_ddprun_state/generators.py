@@ -1,4 +1,4 @@
-"""torch's default generators of all ranks, as the text that a state has of them: in hex, by rank."""
+"""torch's default generators of all ranks as text for a state: in hex, by rank."""
 import torch
 
 from .errors import CheckpointError
@@ -13,7 +13,7 @@ def _gathered(ranks, state):
 
 
 def export_generators(ranks, device):
-    """Metadata. A collective. `device`: of the model."""
+    """Metadata. A collective. `device`: the model's."""
     texts = {_CPU: _gathered(ranks, torch.get_rng_state())}
     if device.type == "cuda":
         texts[_GPU] = _gathered(ranks, torch.cuda.get_rng_state(device))
@@ -21,7 +21,7 @@ def export_generators(ranks, device):
 
 
 def _own(ranks, metadata, key):
-    """None where the state has none of this rank."""
+    """None if the state has no generators of this rank."""
     states = metadata.get(key, "").split(",")
     if ranks.rank >= len(states) or not states[ranks.rank]:
         return None
@@ -32,7 +32,7 @@ def _own(ranks, metadata, key):
 
 
 def restore_generators(ranks, metadata, device):
-    """Ranks that the state knows nothing of keep theirs."""
+    """Ranks without generators in the state keep theirs."""
     state = _own(ranks, metadata, _CPU)
     if state is not None:
         torch.set_rng_state(state)

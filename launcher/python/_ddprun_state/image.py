@@ -1,12 +1,12 @@
-"""A copy of a state in memory of its own, while the training goes on: what is written to files."""
+"""A copy of a state in separate memory, which is written to files while the training continues."""
 import torch
 
 from .safetensors import file_order
 
 
 class Image:
-    """`tensors`: [(name, tensor)] in the order of a file, on the CPU and contiguous; `metadata`: all
-    of it but hashes and version."""
+    """`tensors`: [(name, tensor)] in the order of a file, on the CPU and contiguous; `metadata`:
+    all of it except hashes and version."""
 
     def __init__(self, step, tensors, metadata):
         self.step, self.tensors, self.metadata = step, tensors, metadata
@@ -16,14 +16,14 @@ class Image:
 
 
 class Staging:
-    """Memory for one copy, kept from one to the next: what is touched for the first time costs far
-    more than the copy. On a GPU's behalf it is pinned."""
+    """Memory for one copy, reused for the next: touching memory for the first time costs far
+    more than the copy. Pinned if the model is on a GPU."""
 
     def __init__(self):
         self._held = {}
 
     def copy(self, step, tensors, metadata):
-        """An Image of the values of now; the one before it is no more."""
+        """An Image of the current values. It invalidates the previous Image."""
         copies = []
         for name, tensor in file_order(tensors):
             held = self._held.get(name)

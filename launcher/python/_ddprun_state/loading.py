@@ -1,4 +1,4 @@
-"""Puts the newest state that may be loaded into the parts of a training, on all ranks."""
+"""Loads the newest valid state into the parts of a training, on all ranks."""
 import collections
 
 import torch
@@ -21,11 +21,11 @@ class Loader:
         self._ranks, self._directory, self._environ, self._run = ranks, directory, environ, run
         self._followed_order = False
         self._loaded_step = None
-        self._rejected = []  # what was found and could not be loaded
+        self._rejected = []  # states that were found but could not be loaded
 
     def load(self, parts, saved_steps):
-        """A collective. Returns a Found, or None where there is no state. `saved_steps`: the steps that
-        this process has itself written to files. Raises StateUnreadableError."""
+        """A collective. Returns a Found, or None if there is no state. `saved_steps`: the steps
+        that this process itself has saved to files. Raises StateUnreadableError."""
         self._rejected = []
         where = WhereToLook([self._directory] if self._directory else [],
                             plan.state_timeout_s(self._environ), self._run)
@@ -49,8 +49,8 @@ class Loader:
 
     def _load_by_order(self, order, where, parts):
         if order.from_the_start:
-            # ddprun knows of no state that is to be loaded. It is not told of damaged files, nor of what
-            # is in a folder that cannot be listed: training does not begin beside those.
+            # ddprun knows no state to load. But it does not see damaged files, nor the content of
+            # folders that cannot be listed. Training must not start from scratch beside those.
             where.allows = lambda metadata: False
             where.looks_everywhere = True
             return self._load(where, parts)
@@ -64,7 +64,7 @@ class Loader:
             where.source = 0
             found = self._load(where, parts)
         if found is None and not self._rejected and not order.of_this_run:
-            # Of another training, which has gone on until this one took the folder.
+            # States of another training, which wrote until this one took the folder.
             where.highest_step, where.allows = plan.MAX_STEP, lambda metadata: True
             found = self._load(where, parts)
         if found is None and not self._rejected:
@@ -101,7 +101,7 @@ class Loader:
                 search.set_aside(str(fault))
 
     def _refuse_to_begin_anew(self, order):
-        """Raises: there is a state, and it is not to be forgotten in silence."""
+        """Raises: a state exists, and must not be ignored silently."""
         text = "there are checkpoints, and none of them can be loaded"
         if order and not order.from_the_start:
             text = ("the state of step %d, with which all ranks were to begin, cannot be loaded, and "
@@ -116,7 +116,7 @@ class Loader:
 
 
 def _plan(parts, path, metadata, tensors):
-    """The Restore, and where the bytes go. Raises CheckpointError."""
+    """Returns the Restore and the places of the bytes. Raises CheckpointError."""
     try:
         missing = [key for key in _PLACE if key not in metadata]
         if missing:

@@ -1,4 +1,4 @@
-"""How much may still be put into a file system in memory (worker/contract/memory_room.h)."""
+"""The free space in a file system in memory (worker/contract/memory_room.h)."""
 import os
 
 
@@ -22,7 +22,8 @@ def _own_cgroup():
 
 
 def memory_room(folder):
-    """In bytes: what the file system has, and what each memory limit above this process leaves."""
+    """In bytes: the minimum of the file system's free space and the rest of each memory limit
+    above this process."""
     facts = os.statvfs(folder)
     room = facts.f_bavail * facts.f_frsize
     group = _own_cgroup()

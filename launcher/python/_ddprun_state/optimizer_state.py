@@ -1,9 +1,9 @@
-"""The state of an optimizer as named tensors, and back.
+"""Converts the state of an optimizer to named tensors and back.
 
-Names are `<index of the parameter, over all groups>.<field>`, for example `0.exp_avg`, as the C++
-library has them. Counts are int64 and numbers float64 tensors without dimensions; the tensors of a
-list are `<field>.0` and so on. What Python had in their place is in the metadata as `optim_kinds`: a
-JSON object of fields. A file of the C++ library has none of them, and needs none.
+Names are `<index of the parameter, over all groups>.<field>`, for example `0.exp_avg`, as in the
+C++ library. Counts are int64 tensors and numbers float64 tensors, without dimensions; the
+tensors of a list are `<field>.0` and so on. The metadata `optim_kinds`, a JSON object by field,
+has their Python types. Files of the C++ library lack it and do not need it.
 """
 import collections
 import json
@@ -13,11 +13,11 @@ import torch
 from .errors import CheckpointError
 
 KINDS = "optim_kinds"
-# Of the C++ library's optimizers; theirs and torch.optim's are named alike.
+# Fields of the C++ library's optimizers; torch.optim uses the same names.
 _COMMON_KINDS = {"step": "step", "func_evals": "int", "n_iter": "int", "t": "float",
                  "prev_loss": "float", "old_dirs": "list", "old_stps": "list", "ro": "list"}
-_SCRATCH = ("al",)  # LBFGS's, within a step
-# Whose state has, for each parameter, tensors like the parameter.
+_SCRATCH = ("al",)  # LBFGS uses it within a step only
+# Optimizers whose state has, for each parameter, tensors of its shape.
 _LIKE_PARAMETERS = (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop,
                     torch.optim.Adagrad)
 
@@ -27,7 +27,7 @@ def parameters_of(optimizer):
 
 
 def _kind(name, value):
-    """None for what cannot be saved."""
+    """None: it cannot be saved."""
     if name == "step" and torch.is_tensor(value) and value.dim() == 0:
         return "step" if float(value).is_integer() else "tensor"
     if torch.is_tensor(value):
@@ -53,7 +53,7 @@ def _tensors_of(name, kind, value):
 
 def export_state(optimizer):
     """([(name, tensor)], metadata). The tensors share memory with the optimizer's. Raises
-    CheckpointError for what no file can hold."""
+    CheckpointError for values that a file cannot hold."""
     tensors, kinds = [], {}
     for index, parameter in enumerate(parameters_of(optimizer)):
         for name, value in optimizer.state.get(parameter, {}).items():
@@ -70,21 +70,22 @@ def export_state(optimizer):
 
 
 class OptimizerRestore:
-    """What is to be done to put a state into an optimizer; made before anything is changed.
+    """The plan to put a state into an optimizer; made before anything is changed.
 
-    `stored`: {name: (shape, dtype)}. Raises CheckpointError if that is not this optimizer's."""
+    `stored`: {name: (shape, dtype)}. Raises CheckpointError if it does not fit this optimizer.
+    """
 
     def __init__(self, optimizer, stored, metadata):
         self._optimizer = optimizer
         self._parameters = parameters_of(optimizer)
         self._kinds = {**_COMMON_KINDS, **json.loads(metadata.get(KINDS, "{}"))}
         self._stored = stored
-        self._places = {}  # by name: the tensor that gets the bytes
+        self._places = {}  # by name: the tensor that receives the bytes
         for name, (shape, dtype) in stored.items():
             self._check(name, shape, dtype)
 
     def _split(self, name):
-        """The parameter's index, the field, and the place in a list."""
+        """Returns the parameter's index, the field, and the index in a list."""
         index, _, field = name.partition(".")
         field, _, place = field.partition(".")
         return int(index) if index.isdecimal() else -1, field, place
@@ -105,7 +106,8 @@ class OptimizerRestore:
         return self._kinds.get(field, "tensor")
 
     def places(self):
-        """{name: tensor} that get the bytes. What the optimizer has already is used again."""
+        """{name: tensor}: the tensors that receive the bytes. Existing tensors of the optimizer
+        are reused."""
         have = dict(export_state(self._optimizer)[0])
         for name, (shape, dtype) in self._stored.items():
             index, field, _ = self._split(name)
@@ -118,7 +120,7 @@ class OptimizerRestore:
         return self._places
 
     def finish(self):
-        """When the bytes are there."""
+        """Call it once the bytes are there."""
         state = {}
         for name, tensor in self._places.items():
             index, field, place = self._split(name)
@@ -134,8 +136,8 @@ class OptimizerRestore:
             for field, value in fields.items():
                 if self._of(field) == "list":
                     fields[field] = [value[i] for i in range(len(value))]
-        # As a pickled optimizer is restored: each class makes of a step that is a number what this
-        # version of torch wants.
+        # Restores like unpickling does: each class converts a numeric step to the form that this
+        # version of torch needs.
         self._optimizer.__setstate__({"state": collections.defaultdict(dict, state),
                                       "param_groups": self._optimizer.param_groups})
 

@@ -1,5 +1,5 @@
-"""Whose a folder of checkpoints is: its file `owner` (worker/contract/checkpoint_owner.h has the
-text, worker/src/storage/folder_owner.h the rules). It keeps two trainings, and two generations of
+"""The owner of a checkpoint folder: its file `owner` (worker/contract/checkpoint_owner.h has the
+text, worker/src/storage/folder_owner.h the rules). It keeps two trainings, or two generations of
 one, from writing into one folder."""
 import contextlib
 import errno
@@ -14,24 +14,24 @@ from .durable_file import make_folder
 from .errors import CheckpointError, printable
 
 _FILE = "owner"
-_FILE_BYTES = 4096  # that are read
+_FILE_BYTES = 4096  # bytes read at most
 _REFRESH_S = 10.0
 _SILENCE_S = 30.0
 _LOCK_S = 10.0
-LOOK_S = 0.5  # how often who waits looks
+LOOK_S = 0.5  # seconds between a waiter's looks
 
 
 def _name_of_job(job):
-    """In a sentence (worker/contract/job_name.h)."""
+    """The job's name in a sentence (worker/contract/job_name.h)."""
     return "the job" if job == "none" else "job " + job
 
 
 class FolderTaken(CheckpointError):
-    """The folder is another training's, or a later generation's."""
+    """The folder belongs to another training, or to a later generation."""
 
 
 class Owner:
-    """What the file says."""
+    """The content of the file."""
 
     def __init__(self, job, requeue_number, generation):
         self.job, self.requeue_number, self.generation = job, requeue_number, generation
@@ -41,7 +41,7 @@ class Owner:
 
     @classmethod
     def of_process(cls, environ):
-        """None where no launcher has said who this is: then nobody is asked."""
+        """None if no launcher has set the owner's variables: then claims are not checked."""
         names = ("TORCHELASTIC_RUN_ID", "DDPRUN_EPOCH", "DDPRUN_GENERATION", "DDPRUN_JOB_RUN_ID")
         if not all(name in environ for name in names):
             return None
@@ -57,7 +57,7 @@ class Owner:
 
     @classmethod
     def parse(cls, text):
-        """None where the first line is not whole. Words that are not known are of later versions."""
+        """None if the first line is incomplete. Unknown words are from later versions."""
         first, newline, rest = text.partition("\n")
         words = first.split(" ", 2)
         if not newline or len(words) != 3 or not (words[0].isdigit() and words[1].isdigit()):
@@ -84,7 +84,8 @@ class Owner:
         return self.run == other.run and self.life() == other.life()
 
     def __str__(self):
-        """For people. Another user may have written the file: without control characters."""
+        """For people. Without control characters, because another user may have written the
+        file."""
         text = "requeue number %d, generation %d, of %s" % (self.requeue_number, self.generation,
                                                             _name_of_job(self.job))
         if self.run:
@@ -93,8 +94,8 @@ class Owner:
 
 
 def judge_claim(own, owner, silent_s, gone, take_folder):
-    """"take", "wait" or "refuse". Pure. `silent_s`: since when the owner was not heard; `gone`: it
-    ran on this machine, and there is no such process any more."""
+    """"take", "wait" or "refuse". Pure. `silent_s`: how long the owner has been silent; `gone`:
+    the owner ran on this machine, and its process no longer exists."""
     if owner is None:
         return "take"
     if owner.run == own.run:
@@ -124,7 +125,7 @@ class _OwnerFile:
                 return
             except OSError as error:
                 if error.errno in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
-                    return  # a file system without locks lets everybody pass
+                    return  # without locks in the file system, everybody passes
                 if error.errno != errno.EWOULDBLOCK:
                     raise
                 if time.monotonic() >= until:
@@ -143,7 +144,7 @@ class _OwnerFile:
         return Owner.parse(os.pread(self.file, _FILE_BYTES, 0).decode(errors="replace"))
 
     def write(self, owner, released=False):
-        """In place, for the lock is on the file."""
+        """Writes in place, because the lock is on the file."""
         text = owner.text(released).encode()
         os.pwrite(self.file, text, 0)
         os.ftruncate(self.file, len(text))
@@ -156,21 +157,22 @@ class _OwnerFile:
         os.utime(self.file)
 
     def close(self):
-        # A process that was forked meanwhile has this file open as well, and would keep the lock.
+        # Unlocks explicitly: a process forked meanwhile also has this file open, and would keep the
+        # lock.
         with contextlib.suppress(OSError):
             fcntl.flock(self.file, fcntl.LOCK_UN)
         os.close(self.file)
 
 
 class FolderOwner:
-    """This process's claim on a folder. One thread at a time; one more of its own says every 10 s
-    that the owner lives."""
+    """This process's claim on a folder. Used by one thread at a time. A thread of its own
+    refreshes the owner file every 10 s."""
 
     def __init__(self, folder, own, take_folder):
         self._folder, self._own, self._take_folder = folder, own, take_folder
         self._claimed = False
-        self._heard = None  # when the owner was heard for whom we wait
-        self._stop = None  # an Event that ends the other thread, where there is one
+        self._heard = None  # when the owner that is waited for was last heard
+        self._stop = None  # an Event that ends the refreshing thread; None: no thread
 
     @contextlib.contextmanager
     def _locked(self):
@@ -184,14 +186,14 @@ class FolderOwner:
             file.close()
 
     def try_claim(self):
-        """Makes the folder this process's. False: its owner may still live, which is said on stderr;
-        to be called again after LOOK_S. Raises FolderTaken."""
+        """Claims the folder for this process. False: its owner may still be alive, which is
+        reported on stderr; call it again after LOOK_S. Raises FolderTaken."""
         if self._own is None or self._claimed:
             return True
         make_folder(self._folder)
         with self._locked() as file:
             owner, heard = file.read(), file.heard()
-            os.utime(self._folder)  # by the clock that gives files here their times
+            os.utime(self._folder)  # the file system's own clock: it also sets the files' times
             silent = os.stat(self._folder).st_mtime - heard
             verdict = judge_claim(self._own, owner, silent, self._is_gone(owner),
                                   self._take_folder)
@@ -230,7 +232,8 @@ class FolderOwner:
 
     @contextlib.contextmanager
     def guard(self):
-        """While nobody else may change the folder. Raises FolderTaken where it is somebody else's."""
+        """A context in which nobody else may change the folder. Raises FolderTaken if it belongs
+        to somebody else."""
         if self._own is None:
             yield
             return
@@ -241,11 +244,11 @@ class FolderOwner:
             if owner is not None and not owner.is_same_life(self._own):
                 self._refuse(owner, ", and this is what is left of %s" % self._own)
             if owner is None or owner.released:
-                self._take(file)  # the folder was made anew
+                self._take(file)  # the folder was recreated
             yield
 
     def release(self):
-        """The training has ended well: whoever comes next need not wait. A save after it claims the
+        """The training has ended well: the next owner need not wait. A later save claims the
         folder again."""
         if not self._claimed:
             return
@@ -261,7 +264,7 @@ class FolderOwner:
             sys.stderr.write("[rank 0] warning: the checkpoint folder is not released: %s\n" % error)
 
     def _refresh(self, stop):
-        """Without the lock, for a time that is too new harms nobody."""
+        """Works without the lock: a time that is too new does no harm."""
         while not stop.wait(_REFRESH_S):
             try:
                 file = _OwnerFile(self._folder, os.O_RDONLY)
@@ -272,4 +275,4 @@ class FolderOwner:
                 finally:
                     file.close()
             except (CheckpointError, OSError):
-                pass  # the next save sees it
+                pass  # the next save reports it

@@ -1,4 +1,4 @@
-"""What a state is made of, and gives back: the objects of a training, as named tensors and texts."""
+"""The parts of a state: the objects of a training as named tensors and texts."""
 import json
 
 import torch
@@ -9,7 +9,7 @@ from .safetensors import DTYPES, dtype_name
 
 _MODEL = "model."
 _OPTIMIZER = "optim."
-_WRAPPER = "module."  # put there by DistributedDataParallel
+_WRAPPER = "module."  # added by DistributedDataParallel
 _EXTRA_STATE = "_extra_state"
 
 
@@ -53,7 +53,7 @@ class Parts:
         return torch.device("cpu")
 
     def texts(self):
-        """Metadata: all but the tensors, the place in the training and the generators."""
+        """Metadata: everything except the tensors, the place in the training and the generators."""
         texts = {"lr": json.dumps(optimizer_state.learning_rates(self.optimizer))}
         texts.update(optimizer_state.export_state(self.optimizer)[1])
         if self.scheduler is not None:
@@ -64,12 +64,12 @@ class Parts:
 
 
 class Restore:
-    """What is to be done to put a state into the parts; made before anything is changed. `stored`: the
-    StoredTensors. Raises CheckpointError where the state does not fit."""
+    """The plan to put a state into the parts; made before anything is changed. `stored`: the
+    StoredTensors. Raises CheckpointError if the state does not fit."""
 
     def __init__(self, parts, stored, metadata):
         self._parts, self._metadata = parts, metadata
-        self._model = {}  # by the state's name of it
+        self._model = {}  # by name in the state
         self._stored = stored
         wanted = dict(parts._model_tensors())
         optimizer = {}
@@ -113,14 +113,13 @@ class Restore:
                 raise CheckpointError(str(error)) from None
 
     def places(self):
-        """Where the bytes of each of the stored tensors go, in their order; None: nobody wants
-        them."""
+        """The destination of each stored tensor's bytes, in their order; None: not needed."""
         optimizer = self._optimizer.places()
         return [optimizer[tensor.name[len(_OPTIMIZER):]] if tensor.name.startswith(_OPTIMIZER)
                 else self._model.get(tensor.name) for tensor in self._stored]
 
     def finish(self):
-        """When the bytes are there: the rest."""
+        """Call it once the bytes are there: restores the rest."""
         parts = self._parts
         self._optimizer.finish()
         optimizer_state.set_learning_rates(parts.optimizer, self._rates)

@@ -1,12 +1,12 @@
-"""What the launcher says of states: which one this generation begins with, and who makes those of
-now; and which runs a state descends from."""
+"""The launcher's data about states: which one this generation begins with, and the maker of new
+ones. Also which runs a state descends from."""
 import os
 
 MAX_STEP = 2**63 - 1
 _MAX_ANCESTORS = 256
 _STATE_TIMEOUT_MS = 120000
 _LONGEST_TIMEOUT_MS = 31622400000  # 366 days
-_drawn = os.urandom(8).hex()  # of this process alone, where no launcher has drawn any
+_drawn = os.urandom(8).hex()  # of this process only, if no launcher has drawn one
 
 
 def _number(environ, name, end):
@@ -42,13 +42,13 @@ class RestoreOrder:
         self.requeue_number = _maker(environ, "DDPRUN_RESTORE_EPOCH")
         self.generation = _maker(environ, "DDPRUN_RESTORE_GENERATION")
         self._job = environ.get("TORCHELASTIC_RUN_ID")
-        # Made by a generation of this run: no folder has a newer state that is not known of.
+        # The state is of this run, so no folder has a newer one that the rendezvous does not know.
         self.of_this_run = (self.generation >= 0 and _maker(environ, "DDPRUN_GENERATION") > 0
                             and _maker(environ, "DDPRUN_EPOCH") == self.requeue_number)
 
     def allows(self, metadata):
-        """Whether a file may be loaded: the state itself, or, should that be damaged, an older one
-        that is of no later generation: a later one went on from elsewhere."""
+        """Whether a file may be loaded: the state itself or, if that is damaged, an older one
+        that is not from a later generation, which continued from another state."""
         if self.generation < 0:
             return True
         maker = (-1, -1)
@@ -59,7 +59,7 @@ class RestoreOrder:
 
 
 def read_order(environ, world_size):
-    """None where the launcher gave none. Raises ValueError for what is malformed."""
+    """None if the launcher set none. Raises ValueError for malformed values."""
     return RestoreOrder(environ, world_size) if "DDPRUN_RESTORE_TIER" in environ else None
 
 
@@ -68,14 +68,14 @@ def begins_anew(environ):
 
 
 def state_timeout_s(environ):
-    """How long a state that is not given out is tried again."""
+    """How long reading an unavailable state is retried."""
     if "DDPRUN_STATE_TIMEOUT_MS" not in environ:
         return _STATE_TIMEOUT_MS / 1000
     return _number(environ, "DDPRUN_STATE_TIMEOUT_MS", _LONGEST_TIMEOUT_MS + 1) / 1000
 
 
 def maker(environ):
-    """Metadata: who makes a state, where the launcher said so."""
+    """Metadata: the maker of a state, if the launcher set it."""
     names = {"ddprun_job": "TORCHELASTIC_RUN_ID", "ddprun_epoch": "DDPRUN_EPOCH",
              "ddprun_generation": "DDPRUN_GENERATION"}
     if not all(name in environ for name in names.values()):
@@ -84,15 +84,15 @@ def maker(environ):
 
 
 class Lineage:
-    """Which run makes a state, and from which runs that state descends, the nearest first. It says
-    which files retention may remove."""
+    """The run that makes a state, and the runs from which the state descends, nearest first. It
+    decides which files retention may remove."""
 
     def __init__(self, environ):
         self.run = environ.get("DDPRUN_JOB_RUN_ID", _drawn)
         self._ancestors = []
 
     def loaded(self, metadata):
-        """This run goes on from a state with this metadata."""
+        """This run continues from a state with this metadata."""
         ancestors = [run for run in metadata.get("ddprun_descends_from", "").split(",") if run]
         run = metadata.get("ddprun_run", "")
         if run and run != self.run:
@@ -106,6 +106,7 @@ class Lineage:
         return entries
 
     def may_remove(self, metadata):
-        """This run's, or of the run from whose state it went on; never one that names no run."""
+        """True for files of this run, or of the run from whose state it continued; never for a
+        file without a run."""
         run = metadata.get("ddprun_run", "")
         return run != "" and run in [self.run, *self._ancestors[:1]]

@@ -1,4 +1,4 @@
-"""Which process this is, in words that another process, later or elsewhere, can check."""
+"""Identifies this process in a form that another process, later or elsewhere, can check."""
 import errno
 import os
 import re
@@ -12,7 +12,8 @@ def host_name():
 
 
 def pid_namespace():
-    """Its number; "" where it is not known. Containers of one host may share its name, not pids."""
+    """The number of the pid namespace; "": unknown. Containers of one host may share the host's
+    name, but not pids."""
     try:
         return re.sub(r"\D", "", os.readlink("/proc/self/ns/pid"))
     except OSError:
@@ -20,7 +21,7 @@ def pid_namespace():
 
 
 def machine():
-    """Where a pid means the same process as here, until the machine is started again."""
+    """Identifies where a pid means the same process as here, until the machine is rebooted."""
     try:
         with open("/proc/sys/kernel/random/boot_id") as file:
             boot = file.readline().strip()
@@ -31,7 +32,8 @@ def machine():
 
 
 def _stat_of(pid):
-    """When it started, in clock ticks, and whether it has ended unnoticed; ("", False): unknown."""
+    """The start time in clock ticks, and whether the process has ended unnoticed; ("", False):
+    unknown."""
     try:
         with open("/proc/%d/stat" % pid) as file:
             fields = file.read().rpartition(")")[2].split()
@@ -48,12 +50,12 @@ def start_time_of(pid):
 
 
 def lock_holder(path):
-    """Who on this host has the lock (flock) of a file, for people; "" where that is not known:
-    /proc/locks has only those of this kernel."""
+    """The process on this host that holds the lock (flock) of a file, for people; "": unknown.
+    /proc/locks shows only locks of this kernel."""
     try:
         facts = os.stat(path)
         with open("/proc/locks") as file:
-            locks = [line.split() for line in file if "->" not in line]  # not those that wait
+            locks = [line.split() for line in file if "->" not in line]  # without waiting ones
     except OSError:
         return ""
     where = "%02x:%02x:%d" % (os.major(facts.st_dev), os.minor(facts.st_dev), facts.st_ino)
@@ -79,7 +81,8 @@ def exists(pid):
 
 
 def is_gone(pid, started):
-    """Whether the process of this machine that started then has ended, as far as can be told."""
+    """Whether the process of this machine with that start time has ended, as far as can be
+    known."""
     if not exists(pid):
         return True
     now, dead = _stat_of(pid)

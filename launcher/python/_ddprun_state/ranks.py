@@ -1,5 +1,5 @@
-"""The ranks of this training, and what they say to each other: through torch.distributed, and one
-rank alone where that is not initialized."""
+"""Communication between the ranks of this training: through torch.distributed, or for a single
+rank if that is not initialized."""
 import os
 
 import torch
@@ -17,14 +17,15 @@ class Ranks:
         self._group = None
 
     def group(self):
-        """One of Gloo, for what is said lies in the CPU's memory. A collective, the first time."""
+        """A process group with Gloo, because the messages are in CPU memory. The first call is a
+        collective."""
         if self._group is None:
             default = dist.group.WORLD
             self._group = default if dist.get_backend() == "gloo" else dist.new_group(backend="gloo")
         return self._group
 
     def broadcast(self, tensor, source):
-        """Fills a tensor of the CPU with that of `source`."""
+        """Fills a CPU tensor with that of `source`."""
         if self.size > 1:
             dist.broadcast(tensor, src=source, group=self.group())
 
@@ -36,7 +37,7 @@ class Ranks:
         return box[0]
 
     def gather_objects(self, value):
-        """Of all ranks, by rank."""
+        """The objects of all ranks, by rank."""
         if self.size == 1:
             return [value]
         everybody = [None] * self.size
@@ -44,7 +45,7 @@ class Ranks:
         return everybody
 
     def together(self, what, action):
-        """Calls `action`; what it raises on any rank becomes AgreedError on all of them."""
+        """Calls `action`. An exception on any rank becomes AgreedError on all ranks."""
         problem, result = "", None
         try:
             result = action()
@@ -56,7 +57,7 @@ class Ranks:
         return result
 
     def gather_bytes(self, tensor):
-        """The tensors of bytes of all ranks, by rank; all of one length."""
+        """The byte tensors of all ranks, by rank; all have the same length."""
         if self.size == 1:
             return [tensor]
         everybody = [torch.empty_like(tensor) for _ in range(self.size)]
@@ -65,16 +66,16 @@ class Ranks:
 
 
 class StepAgreement:
-    """What the ranks agree on from step to step, without waiting for each other: each says something
-    at the end of a step, and learns at the end of the next what the largest of all was."""
+    """Agreement between the ranks from step to step, without waiting. Each rank gives a value at
+    the end of a step, and gets the maximum of all ranks' values at the end of the next step."""
 
     def __init__(self, ranks):
         self._ranks = ranks
         self._values = self._work = None
 
     def exchange(self, mine):
-        """The element-wise maximum of what all gave in the call before this one; at first zeros. One
-        rank alone gets `mine` at once."""
+        """The element-wise maximum of all ranks' values in the previous call; zeros in the
+        first. A single rank gets `mine` at once."""
         if self._ranks.size == 1:
             return mine
         agreed = self.finish() or [0] * len(mine)
@@ -84,7 +85,7 @@ class StepAgreement:
         return agreed
 
     def finish(self):
-        """Waits for what is under way; None where nothing is."""
+        """Waits for the pending exchange; None if there is none."""
         if self._work is None:
             return None
         self._work.wait()

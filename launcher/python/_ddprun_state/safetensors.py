@@ -1,5 +1,5 @@
-"""The files of states: safetensors (https://github.com/huggingface/safetensors) with a hash of each
-tensor and of the header in the metadata, as worker/src/formats/safetensors.h writes them."""
+"""The files of states: safetensors (https://github.com/huggingface/safetensors) with hashes of
+each tensor and of the header in the metadata, as in worker/src/formats/safetensors.h."""
 import collections
 import ctypes
 import errno
@@ -20,7 +20,7 @@ _HEADER_HASH = "header_xxh3"
 _PREFIX_BYTES = 8
 _MAX_HEADER_BYTES = 100000000  # the format's own limit
 
-# By the format's name of a dtype. A version of torch need not have all of them.
+# dtypes by their name in the format. Older versions of torch lack some.
 DTYPES = {name: getattr(torch, dtype) for name, dtype in (
     ("F64", "float64"), ("F32", "float32"), ("F16", "float16"), ("BF16", "bfloat16"),
     ("I64", "int64"), ("I32", "int32"), ("I16", "int16"), ("I8", "int8"), ("U8", "uint8"),
@@ -28,7 +28,7 @@ DTYPES = {name: getattr(torch, dtype) for name, dtype in (
     ("F8_E4M3", "float8_e4m3fn"), ("F8_E5M2", "float8_e5m2")) if hasattr(torch, dtype)}
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
-# One tensor of a file. `offset`: of its bytes, behind the header.
+# One tensor of a file. `offset`: of its bytes, from the end of the header.
 StoredTensor = collections.namedtuple("StoredTensor", "name dtype shape hash offset size")
 
 
@@ -37,18 +37,18 @@ def element_size(dtype):
 
 
 def dtype_name(tensor):
-    """The format's name of its dtype; None where it has none."""
+    """The format's name of the tensor's dtype; None: it has none."""
     return _NAMES.get(tensor.dtype)
 
 
 def memory_of(tensor):
-    """The bytes of a tensor, which must be contiguous, on the CPU, and outlive what is returned."""
+    """The bytes of a tensor. The tensor must be contiguous, on the CPU, and outlive the result."""
     size = tensor.numel() * tensor.element_size()
     return (ctypes.c_char * size).from_address(tensor.data_ptr() if size else id(tensor))
 
 
 def _dump(value):
-    """As nlohmann::json does it: the hash of a header is that of this text."""
+    """Formats JSON exactly like nlohmann::json: a header's hash is computed over this text."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -58,13 +58,14 @@ def _header_hash(header):
 
 
 def file_order(tensors):
-    """[(name, tensor)] in the order of their bytes: large elements first, so that all are aligned."""
+    """[(name, tensor)] in the order of their bytes: large elements first, so that all are
+    aligned."""
     return sorted(tensors, key=lambda item: (-item[1].element_size(), item[0].encode()))
 
 
 def build_header(tensors, metadata):
-    """All that stands in front of the bytes of `tensors`, [(name, tensor)] in file_order(), whose
-    memory is that of memory_of()."""
+    """The bytes of a file before those of `tensors`, [(name, tensor)] in file_order(), whose
+    memory is memory_of()."""
     header, hashes, offset = {}, {}, 0
     for name, tensor in tensors:
         memory = memory_of(tensor)
@@ -86,7 +87,7 @@ def _object(pairs):
     return result
 
 
-# What a header that is no header raises when it is read.
+# Errors that reading a malformed header raises.
 _UNREADABLE = (AttributeError, KeyError, TypeError, ValueError, RecursionError, FormatError)
 
 
@@ -95,7 +96,7 @@ def _is_size(value):
 
 
 def _check_tensor(name, entry):
-    """Raises FormatError unless `entry` is a tensor, as the format has it."""
+    """Raises FormatError unless `entry` is a tensor in the format's sense."""
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
         raise FormatError("tensor %s lacks dtype, shape or data_offsets, or has more"
                           % quoted(name))
@@ -111,7 +112,7 @@ def _check_tensor(name, entry):
 
 def _open(path):
     try:
-        # O_NONBLOCK: a FIFO without a writer is refused, not waited for.
+        # O_NONBLOCK: opening a FIFO without a writer would block.
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         raise UnavailableError("cannot open it: " + error.strerror, error.errno) from None
@@ -132,7 +133,7 @@ def _read_all(file, offset, memory):
 
 
 def read_again(path, offset, size):
-    """Whether these bytes, which the system did not give out, can be read now. Raises what they raise."""
+    """Whether bytes that were unavailable can be read now. Raises the errors of reading."""
     file = _open(path)
     try:
         _read_all(file, offset, memoryview(bytearray(size)))
@@ -141,7 +142,8 @@ def read_again(path, offset, size):
 
 
 class StateFile:
-    """A file whose header has been read and checked; its tensors' hashes are not."""
+    """A file whose header has been read and checked. The hashes of its tensors have not been
+    checked."""
 
     def __init__(self, path):
         self.path = path
@@ -178,7 +180,8 @@ class StateFile:
                                "header" % (self.size, facts.st_size - self._data))
 
     def _header(self, text):
-        """Whatever cannot be read, or has a wrong hash, is damaged: a header of ours has neither."""
+        """A header that cannot be read, or has a wrong hash, means a damaged file: headers
+        written by ddprun have neither problem."""
         try:
             header = json.loads(text, object_pairs_hook=_object)
             metadata = header[_METADATA]
@@ -221,7 +224,7 @@ class StateFile:
         try:
             _read_all(self._file, offset, memory)
         except UnavailableError as error:
-            # A file server that was started again may know it by its name.
+            # After a restart, a file server may know the file only by its name.
             if error.code != errno.ESTALE or self._reopened:
                 raise
             self._reopened = True
@@ -230,13 +233,13 @@ class StateFile:
             _read_all(self._file, offset, memory)
 
     def read(self, offset, memory):
-        """Fills an array of ctypes with the bytes at `offset` behind the header."""
+        """Fills an array of ctypes with the bytes at `offset` from the end of the header."""
         if len(memory):
             self._read(self._data + offset, memoryview(memory).cast("B"))
 
 
 def read_metadata(path):
-    """None where it cannot be read."""
+    """None: it cannot be read."""
     try:
         file = StateFile(path)
     except FormatError:
@@ -246,8 +249,8 @@ def read_metadata(path):
 
 
 def header_metadata(path):
-    """Of a file whose header has its hash, whether or not what follows is whole; None where it has not,
-    or cannot be read."""
+    """The metadata of a file whose header matches its hash, even if the rest is damaged. None:
+    the header does not match, or cannot be read."""
     try:
         with open(path, "rb") as file:
             size = int.from_bytes(file.read(_PREFIX_BYTES), "little")

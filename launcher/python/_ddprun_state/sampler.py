@@ -1,4 +1,4 @@
-"""ddprun.DistributedSampler: PyTorch's, which can go on in the middle of an epoch."""
+"""ddprun.DistributedSampler: PyTorch's, but able to continue in the middle of an epoch."""
 import re
 import sys
 
@@ -11,8 +11,8 @@ _DEPTH = 8  # frames between a DataLoader's code and the first sample
 
 
 class SamplerState:
-    """A place in an epoch, the same on all ranks whatever their number: of the epoch's one order of
-    the whole dataset, all ranks together have used the first `consumed` samples."""
+    """A place in an epoch, the same on all ranks for any number of ranks. An epoch has one order
+    of the whole dataset, and all ranks together have used the first `consumed` samples."""
 
     def __init__(self, epoch, seed, dataset_size, shuffle, consumed):
         self.epoch, self.seed, self.dataset_size = epoch, seed, dataset_size
@@ -33,13 +33,13 @@ class SamplerState:
 
 
 class DistributedSampler(_Base):
-    """Gives the samples that torch.utils.data.DistributedSampler gives, in the same order; and goes on
-    from a state, which may come from a job of another world size: what the epoch has left is dealt
-    out to the ranks of now, each sample once, but for the tail.
+    """Gives the same samples in the same order as torch.utils.data.DistributedSampler, and can
+    continue from a state, also of a job with another world size. The rest of the epoch is then
+    distributed over the present ranks, each sample once, except for the tail.
 
-    `samples_per_step`: how many samples of this rank a step uses; to be given where they are fetched
-    before they are used, as a DataLoader with workers does. Without it, what was fetched counts as
-    used. Where torch.distributed is not initialized there is one rank.
+    `samples_per_step`: how many samples of this rank a step uses. Set it if samples are fetched
+    before they are used, as by a DataLoader with workers. Without it, fetched samples count as
+    used. If torch.distributed is not initialized there is one rank.
     """
 
     def __init__(self, dataset, num_replicas=None, rank=None, shuffle=True, seed=0, drop_last=False,
@@ -49,7 +49,7 @@ class DistributedSampler(_Base):
             rank = 0 if rank is None else rank
         super().__init__(dataset, num_replicas, rank, shuffle, seed, drop_last)
         self._samples_per_step = samples_per_step
-        self._resumed = False  # and nothing has happened since
+        self._resumed = False  # and not used since
         self._at_first_sample = None
         self._begin(0)
 
@@ -64,8 +64,8 @@ class DistributedSampler(_Base):
         self._fetches_ahead = False
 
     def set_epoch(self, epoch):
-        """Chooses the shuffle of an epoch, from its first sample on; right after resume() in this
-        epoch it changes nothing."""
+        """Chooses the shuffle of an epoch, and starts at its first sample. Right after resume()
+        in this epoch it changes nothing."""
         if not (self._resumed and epoch == self.epoch):
             self._resumed = False
             super().set_epoch(epoch)
@@ -84,7 +84,7 @@ class DistributedSampler(_Base):
             action()
         self._fetches_ahead = _a_loader_fetches_ahead()
         order = self._order()
-        # Behind the end, the padding: the order again from its front, as often as needed.
+        # After the end comes padding: the order from its beginning, repeated as needed.
         for i in range(self._used + self.rank, self._used + self.total_size, self.num_replicas):
             self._fetched += 1
             yield order[i % len(order)]
@@ -98,26 +98,26 @@ class DistributedSampler(_Base):
         return torch.randperm(size, generator=generator).tolist()
 
     def finish_step(self):
-        """The samples of one more step are used. For Checkpointer.step()."""
+        """Marks the samples of one more step as used. Called by Checkpointer.step()."""
         if self._samples_per_step is None:
             self._finished = self._fetched
         else:
             self._finished = min(self._finished + self._samples_per_step, self.num_samples)
 
     def state(self):
-        """The place after the last step that finish_step() was told of."""
+        """The place after the last finish_step()."""
         if self._fetches_ahead and self._samples_per_step is None:
             raise ValueError("ddprun.DistributedSampler: the DataLoader has workers, which fetch "
                              "samples before they are used; give samples_per_step")
-        # The last round of an epoch may hold padding, and a tail that was dropped counts as used.
+        # The end of an epoch may have padding or a dropped tail; both count as used.
         consumed = self._used + self._finished * self.num_replicas
         if self._finished == self.num_samples:
             consumed = len(self.dataset)
         return SamplerState(self.epoch, self.seed, len(self.dataset), self.shuffle, consumed)
 
     def check(self, state):
-        """`state`: a SamplerState or its text. Raises ValueError unless this sampler can go on from
-        it."""
+        """`state`: a SamplerState or its text. Raises ValueError unless this sampler can
+        continue from it."""
         if isinstance(state, str):
             state = SamplerState.from_string(state)
         own = self.state_of_start()
@@ -134,21 +134,21 @@ class DistributedSampler(_Base):
         return SamplerState(self.epoch, self.seed, len(self.dataset), self.shuffle, 0)
 
     def resume(self, state):
-        """Goes on from a SamplerState or its text: the next iteration begins there, and len() is what
-        is left for this rank. Raises ValueError where the dataset's size, the seed or shuffle was
-        another."""
+        """Continues from a SamplerState or its text: the next iteration begins there, and len()
+        is the rest for this rank. Raises ValueError if the dataset's size, the seed or shuffle
+        differs."""
         state = self.check(state)
         self.epoch = state.epoch
         self._begin(state.consumed)
         self._resumed = True
 
     def at_first_sample(self, action):
-        """Has the next iteration call `action` when its first sample is asked for."""
+        """The next iteration calls `action` when its first sample is requested."""
         self._at_first_sample = action
 
 
 def _a_loader_fetches_ahead():
-    """Whether the samples are asked for by a DataLoader that hands them to its workers."""
+    """Whether a DataLoader with workers requests the samples."""
     frame = sys._getframe(1)
     for _ in range(_DEPTH):
         if frame is None:

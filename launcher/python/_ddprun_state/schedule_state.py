@@ -1,9 +1,9 @@
-"""The state of a learning rate scheduler as texts, and back.
+"""Converts the state of a learning rate scheduler to texts and back.
 
-`lr_steps`, the count of its steps, is what the C++ library has too. What else a scheduler of Python
-remembers is in `lr_python`, a JSON object; what JSON cannot hold, or changes (functions, tuples, keys
-that are no text), is taken for a setting, which the program gives again. `lr_momentum` are the
-momenta of the parameter groups, where the scheduler changes these too.
+`lr_steps`, the number of its steps, is the same as in the C++ library. `lr_python`, a JSON
+object, has the other values of a Python scheduler. Values that JSON cannot hold or would change
+(functions, tuples, keys that are not text) count as settings, which the program sets again.
+`lr_momentum` has the momenta of the parameter groups, if the scheduler changes them.
 """
 import json
 
@@ -16,7 +16,7 @@ _MOMENTA = ("momentum", "betas")  # in a parameter group
 
 
 def _plain(value):
-    """The part of a state that JSON holds as it is."""
+    """The part of a state that JSON can hold unchanged."""
     if isinstance(value, dict):
         return {key: _plain(entry) for key, entry in value.items()
                 if isinstance(key, str) and _is_kept(entry)}
@@ -46,7 +46,7 @@ def export_schedule(scheduler):
 
 
 def check_schedule(metadata):
-    """Raises CheckpointError unless a scheduler can go on from it."""
+    """Raises CheckpointError unless the scheduler can continue from it."""
     if STEPS not in metadata:
         raise CheckpointError("it holds no steps of a learning rate scheduler")
     if not metadata[STEPS].isdecimal():
@@ -54,7 +54,7 @@ def check_schedule(metadata):
 
 
 def _overlaid(own, saved):
-    """A scheduler's own state with what was saved of it."""
+    """A scheduler's own state, overwritten by the saved values."""
     if isinstance(own, dict) and isinstance(saved, dict):
         return {**own, **{key: _overlaid(own.get(key), entry) for key, entry in saved.items()}}
     if isinstance(own, list) and isinstance(saved, list) and len(own) == len(saved):
@@ -63,7 +63,7 @@ def _overlaid(own, saved):
 
 
 def restore_schedule(scheduler, metadata, rates):
-    """`rates`: the learning rates of now."""
+    """`rates`: the current learning rates."""
     momenta = json.loads(metadata.get(_MOMENTUM, "[]"))
     for group, saved in zip(scheduler.optimizer.param_groups, momenta):
         group.update({name: type(group[name])(value) for name, value in saved.items()})
@@ -72,5 +72,5 @@ def restore_schedule(scheduler, metadata, rates):
         return
     steps = int(metadata[STEPS])
     scheduler.last_epoch = steps
-    scheduler._step_count = steps + 1  # the first one is made when a scheduler is
+    scheduler._step_count = steps + 1  # a new scheduler makes one step itself
     scheduler._last_lr = list(rates)

@@ -1,4 +1,4 @@
-"""Finds the state that a training is to go on from: the same for all ranks
+"""Finds the state from which a training continues, the same for all ranks
 (worker/src/restore/state_search.h)."""
 import errno
 import os
@@ -15,19 +15,20 @@ _LONGEST_PAUSE_S = 2.0
 
 
 class CheckpointSearch:
-    """The source's: goes through the files of some folders, highest step first. What cannot be read is
-    not damaged: it ends the search, since it may be newer than all that follow. Except EIO, which a disk
-    gives for ever where it has lost a block: such a file is put off, and is damaged once an older one of
-    its folder was read whole while it still gives EIO. It is never renamed."""
+    """Runs on the source. Visits the files of some folders, highest step first. An unreadable
+    file is not damaged: it ends the search, because it may be newer than the remaining ones.
+    Exception: EIO, which a disk returns permanently for a lost block. Such a file is put off. It
+    counts as damaged if it still returns EIO after an older file of its folder was read
+    completely. It is never renamed."""
 
     def __init__(self, rank, folders, highest_step, folders_count, run="", renames=True):
-        """`folders_count`: a folder that cannot be listed may hold the newest state; else it counts
-        only where nothing else is found. `run`: the id of this run; its own damaged files have it in
-        their new names. `renames`: damaged files; else they stay as they are."""
+        """`folders_count`: a folder that cannot be listed may hold the newest state; otherwise
+        it counts only if nothing else is found. `run`: the id of this run, which goes into the
+        new names of its damaged files. `renames`: rename damaged files; otherwise they stay."""
         self._rank, self._folders, self._run, self._renames = rank, folders, run, renames
         self._highest_step, self._folders_count = highest_step, folders_count
         self._warned_of = set()
-        self.file = None  # of the last next()
+        self.file = None  # opened by the last next()
         self.restart()
 
     def restart(self):
@@ -35,7 +36,7 @@ class CheckpointSearch:
         self._files = None
         self._unlisted = None  # (path, error)
         self._put_off = []  # (step, path, error)
-        self._pending = None  # (path, error) that the next next() raises
+        self._pending = None  # (path, error): raised by the next call of next()
         self.rejected = []
 
     def close(self):
@@ -56,7 +57,7 @@ class CheckpointSearch:
         self._files.sort(key=lambda file: -file[0])  # stable: the folder named first comes first
 
     def next(self):
-        """Opens the next file whose structure is good: self.file, or None where there are no more.
+        """Opens the next file with a valid structure: self.file, or None if there are no more.
         Raises UnavailableError with the path in front; then only restart() helps."""
         if self._files is None:
             self._list()
@@ -89,7 +90,7 @@ class CheckpointSearch:
                 raise FormatError("it holds step %s, not the one that its name says" % quoted(held))
             return True
         except UnavailableError as error:
-            if not is_gone(error):  # else it was removed since it was listed
+            if not is_gone(error):  # if gone: removed since the listing
                 self._put_it_off(step, path, error)
         except DamagedError as error:
             self._rename(step, path, str(error))
@@ -98,7 +99,7 @@ class CheckpointSearch:
         return False
 
     def put_off(self, error):
-        """The last file did not give out some of its bytes, though its header could be read."""
+        """Some bytes of the last file could not be read, though its header could."""
         self._put_it_off(number_in(self.file.metadata, "step"), self.file.path, error)
 
     def _put_it_off(self, step, path, error):
@@ -115,12 +116,13 @@ class CheckpointSearch:
         return bool(self._put_off)
 
     def accept(self):
-        """The last file was read whole. Reads again what those that were put off did not give out. False:
-        one of them is not damaged, and next() has to be asked again."""
+        """The last file was read completely. Reads the failed bytes of the files that were put
+        off again. False: one of them is not damaged, and next() must be called again."""
         good = self.file.path
         for _, path, error in self._put_off:
             if os.path.dirname(path) != os.path.dirname(good):
-                self._pending = path, error  # nothing is known of a disk that gave out no file
+                # A folder without a readable file says nothing about its disk.
+                self._pending = path, error
                 return False
             if not self._is_still_lost(path, error):
                 return False
@@ -140,12 +142,12 @@ class CheckpointSearch:
             self._pending = path, now
             return False
         except FormatError:
-            pass  # of another length by now: to be judged anew
+            pass  # its length has changed: judge it again
         self.restart()
         return False
 
     def set_aside(self, reason):
-        """The last file is not what its hashes say."""
+        """The last file does not match its hashes."""
         self._rename(number_in(self.file.metadata, "step"), self.file.path, reason)
 
     def _rename(self, step, path, reason):
@@ -180,7 +182,7 @@ def _raise_with_path(path, error):
 
 
 class WhereToLook:
-    """On the source; the others need to know nothing but who that is, and list their own folders."""
+    """Set on the source. Other ranks only need to know the source, and list their own folders."""
 
     def __init__(self, folders, patience_s, run):
         self.source = 0
@@ -189,15 +191,15 @@ class WhereToLook:
         self.highest_step = MAX_STEP
         self.allows = lambda metadata: True
         self.folders_count = True
-        # Where nothing is found, and training would begin at step 0: damaged files of the other nodes
-        # count as well.
+        # If nothing is found and training would start at step 0, damaged files of other nodes count
+        # as well.
         self.looks_everywhere = False
 
 
 class StateSearch:
-    """All functions, the constructor too, are collectives. What may hold a newer state than any other
-    and is unavailable is tried again, with pauses, for the patience; EACCES and EPERM are not. Then
-    StateUnreadableError is raised on all ranks."""
+    """All functions, also the constructor, are collectives. If a state that may be newer than
+    all others is unavailable, reading is retried with pauses until the patience is over, but not
+    for EACCES and EPERM. Then all ranks raise StateUnreadableError."""
 
     def __init__(self, ranks, where):
         self._ranks, self._where = ranks, where
@@ -205,19 +207,20 @@ class StateSearch:
         self._waits_since = None
         self._pause_s = _FIRST_PAUSE_S
         self.rejected = []
-        self.provisional = False  # newer files than the last one were put off: accept()
+        self.provisional = False  # files newer than the last one were put off: see accept()
         self._files = CheckpointSearch(ranks.rank, where.folders, where.highest_step,
                                        where.folders_count, where.run)
         if where.folders_count:
             self._ask_nodes(self._list_folders)
 
     def file(self):
-        """The source's, open; None elsewhere."""
+        """The open file on the source; None on other ranks."""
         return self._files.file if self._leads else None
 
     def _ask_nodes(self, look):
-        """Calls `look` on the source, and on each node's local rank 0, until nobody has to wait. Returns
-        what each rank said. `look` may raise UnavailableError, with the path in front."""
+        """Calls `look` on the source, and on each node's local rank 0, until no node has to
+        wait. Returns each rank's answer. `look` may raise UnavailableError, with the path in
+        front."""
         while True:
             said = None
             if self._ranks.local_rank == 0 or self._leads:
@@ -233,7 +236,7 @@ class StateSearch:
                 return everybody
 
     def _list_folders(self):
-        """Any node's may hold the newest state."""
+        """The folder of any node may hold the newest state."""
         for folder in self._where.folders:
             try:
                 list_folder(folder)
@@ -241,9 +244,9 @@ class StateSearch:
                 _raise_with_path(folder, error)
 
     def _look_for_damaged(self):
-        """On a node without the source: its damaged files, where none is whole."""
+        """On nodes without the source: their damaged files, if they have no valid one."""
         if self._leads:
-            return None  # it has looked
+            return None  # the source has looked already
         files = CheckpointSearch(self._ranks.rank, self._where.folders, self._where.highest_step,
                                  self._where.folders_count, renames=False)
         try:
@@ -254,7 +257,7 @@ class StateSearch:
         return ["rank %d: %s" % (self._ranks.rank, file) for file in files.rejected]
 
     def _postpone(self, text, code):
-        """Waits, and returns "wait"; or why it is over."""
+        """Waits, and returns "wait"; or returns why the search is over."""
         text = "rank %d: %s (errno %d, user id %d)" % (self._ranks.rank, text, code, os.geteuid())
         hopeless = code in (errno.EACCES, errno.EPERM)
         now = time.monotonic()
@@ -276,7 +279,7 @@ class StateSearch:
         return "wait"
 
     def _propose(self):
-        """(what happened, what all ranks are to know of it), on the source."""
+        """Returns (result, data for all ranks), on the source."""
         try:
             file = self._files.next()
             while file is not None and not self._where.allows(file.metadata):
@@ -290,8 +293,8 @@ class StateSearch:
         return "found", (self._files.has_put_off(), (file.path, file.metadata, tensors))
 
     def next(self):
-        """(path, metadata, tensors) of the newest state that is allowed and has not been returned yet;
-        None where there is none: then `rejected` says what is there and cannot be loaded."""
+        """(path, metadata, tensors) of the newest allowed state that was not returned yet. None:
+        there is none; then `rejected` lists the states that exist and cannot be loaded."""
         while True:
             what, said = self._ranks.broadcast_object(self._propose() if self._leads else None,
                                                       self._where.source)
@@ -308,13 +311,13 @@ class StateSearch:
                 return found
 
     def put_off(self, error):
-        """Some of the last one's bytes could not be read."""
+        """Some bytes of the last state could not be read."""
         if self._leads:
             self._files.put_off(error)
 
     def accept(self):
-        """The last one was read whole by all. False: a newer one that was put off is not damaged; to be
-        asked where the state is provisional."""
+        """All ranks have read the last state completely. False: a newer one that was put off is
+        not damaged. Call it if the state is provisional."""
         accepted = self._files.accept() if self._leads else None
         return self._ranks.broadcast_object(accepted, self._where.source)
 

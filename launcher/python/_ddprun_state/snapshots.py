@@ -1,10 +1,10 @@
-"""States in memory: two files in DDPRUN_SNAPSHOT_DIR. While one is written the other holds a whole
-state (worker/src/storage/snapshot_slots.h).
+"""States in memory: two files in DDPRUN_SNAPSHOT_DIR. While one is written, the other holds a
+complete state (worker/src/storage/snapshot_slots.h).
 
-While a file is whole it has a checkpoint's name; from the moment it is written to until it is whole
-again, slot-<n>.tmp. So whoever is killed when, a file under a checkpoint's name is whole. Both outlive
-the process, and its successor goes on with them: memory that is touched for the first time costs far
-more than the copy.
+A complete file has a checkpoint's name. From the first write until it is complete again, it is
+named slot-<n>.tmp. So whichever process is killed at any time, a file with a checkpoint's name
+is complete. Both files outlive the process, and its successor reuses them: touching memory for
+the first time costs far more than the copy.
 """
 import math
 import os
@@ -18,9 +18,9 @@ from .image import Staging
 from .memory_room import memory_room
 from .safetensors import build_header, memory_of
 
-_SPARE_BYTES = 64 << 20  # what must be left for everything else
+_SPARE_BYTES = 64 << 20  # memory reserved for everything else
 _HEADER_BYTES = 64 << 10
-_SHARE = 0.01  # of the time of training, what snapshots may take
+_SHARE = 0.01  # share of the training time that snapshots may take
 _MEMORY = 16  # steps
 
 
@@ -28,22 +28,23 @@ class SnapshotSlots:
     """One thread at a time."""
 
     def __init__(self, folder, keep_step):
-        """`keep_step`: what this process resumed from, or None. The state of that step in `folder`, or,
-        where another node had it, the newest one before, is not written over until there is a newer
-        one."""
+        """`keep_step`: the step from which this process resumed, or None. The state of that step
+        in `folder`, or, if another node had it, the newest older one, is not overwritten until
+        there is a newer one."""
         self._folder = folder
         self._temporaries = [os.path.join(folder, "slot-%d.tmp" % i) for i in range(2)]
-        self._paths = list(self._temporaries)  # of now
+        self._paths = list(self._temporaries)  # current paths of the two slots
         self._newest = 1
         found = [os.path.join(folder, name) for name in os.listdir(folder)
                  if name.endswith(".safetensors")]
         if keep_step is not None:
             last = os.path.join(folder, checkpoint_name(keep_step))
-            kept = max((path for path in found if path <= last), default=None)  # of equal length
+            # Paths have equal lengths, so they sort by step.
+            kept = max((path for path in found if path <= last), default=None)
             if kept is not None:
                 self._paths[self._newest] = kept
                 found.remove(kept)
-        for path in found:  # superseded, or of no use
+        for path in found:  # superseded or unusable
             free = [i for i in range(2) if self._paths[i] == self._temporaries[i]
                     and not os.path.exists(self._temporaries[i])]
             if free:
@@ -52,7 +53,7 @@ class SnapshotSlots:
                 os.unlink(path)
 
     def check_room(self, size):
-        """Raises CheckpointError, which says what is missing, where two states do not fit."""
+        """Raises CheckpointError with the missing amount if two states do not fit."""
         needed = _SPARE_BYTES
         for path in self._paths:
             there = os.stat(path).st_blocks * 512 if os.path.exists(path) else 0
@@ -72,7 +73,8 @@ class SnapshotSlots:
             if self._paths[older] != temporary:
                 os.rename(self._paths[older], temporary)
                 self._paths[older] = temporary
-            # Not cut first: its memory is to be written over, not given back and taken anew.
+            # Not truncated first: overwriting reuses its memory, truncating would free and allocate
+            # it again.
             file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 header = build_header(image.tensors, image.metadata)
@@ -92,22 +94,22 @@ class SnapshotSlots:
 
 
 class SnapshotSchedule:
-    """How often a snapshot may be made so that nobody notices. One rank's; the ranks take the longest
-    of what theirs say."""
+    """How often a snapshot may be made without a noticeable cost. Each rank has its own; the
+    ranks use the longest interval of all."""
 
     def __init__(self, every_steps, every_s):
         self._every_steps, self._every_s = every_steps, every_s
         self._step_s = self._cost_s = 0.0
 
     def step_took(self, seconds):
-        """Without what snapshots took of it."""
+        """The duration of a step without its snapshot."""
         self._step_s += seconds if self._step_s == 0 else (seconds - self._step_s) / _MEMORY
 
     def snapshot_took(self, stall_s, background_s):
         self._cost_s = stall_s + background_s
 
     def steps(self):
-        """From one snapshot to the next; at least 1."""
+        """Steps from one snapshot to the next; at least 1."""
         if self._every_steps > 0:
             return self._every_steps
         wanted = self._every_s if self._every_s > 0 else self._cost_s / _SHARE
@@ -115,8 +117,8 @@ class SnapshotSchedule:
 
 
 class SnapshotWriter:
-    """Makes snapshots behind the training's back. Whatever goes wrong is said once and ends the
-    snapshots of this process, never the training. Both functions are called on its thread."""
+    """Makes snapshots in the background. An error is reported once and ends the snapshots of
+    this process, never the training. Both functions are called on the training's thread."""
 
     def __init__(self, on_published, on_failed):
         self._on_published, self._on_failed = on_published, on_failed
@@ -139,7 +141,7 @@ class SnapshotWriter:
         self._background.post(lambda: self._try(action))
 
     def publish(self, step, tensors, metadata):
-        """Returns when the values of now are copied."""
+        """Returns once the current values are copied."""
         self._background.wait()
         image = self._staging.copy(step, tensors, metadata)
         self._background.post(lambda: self._try(lambda: self._write(image)))

@@ -1,5 +1,5 @@
-"""What Checkpointer.step() does beside files: it agrees with the other ranks, and makes this node's
-snapshots."""
+"""The parts of Checkpointer.step() other than files: agreement with the other ranks, and this
+node's snapshots."""
 import collections
 import os
 import time
@@ -18,7 +18,7 @@ Wishes = collections.namedtuple("Wishes", "save snapshot")
 
 
 class Steps:
-    """What step() does beside files: agrees with the other ranks, and makes this node's snapshots."""
+    """Agrees with the other ranks at each step, and makes this node's snapshots."""
 
     def __init__(self, ranks, snapshots, every_steps, every_s, run):
         """`run`: the id of this run."""
@@ -26,10 +26,10 @@ class Steps:
         self._folder = os.environ.get("DDPRUN_SNAPSHOT_DIR", "") if snapshots else ""
         self._agreement = StepAgreement(ranks)
         self._schedule = SnapshotSchedule(every_steps, every_s)
-        self._writer = None  # a local rank 0's, from the first step on
+        self._writer = None  # on local rank 0, from the first step on
         self._last = None  # when the last step ended
         self._since_snapshot = 0
-        self._saves_done = 0  # requests of the agent that are seen to
+        self._saves_done = 0  # handled SAVE requests of the agent
         self.resumed_step = None
 
     def _prepare(self, parts):
@@ -40,7 +40,7 @@ class Steps:
             agent.warn(self._ranks.rank, "no snapshots in memory any more on this node: %s. Training "
                        "goes on; a restart resumes from a checkpoint or from another node" % reason)
 
-        remove_old_set_aside(self._folder, self._run)  # nobody else has this folder
+        remove_old_set_aside(self._folder, self._run)  # only this process uses the folder
         self._writer = SnapshotWriter(self._published, failed)
         self._writer.prepare(self._folder, self.resumed_step, sum(tensor.numel() * tensor.element_size()
                                                                   for _, tensor in parts.tensors()))
@@ -51,7 +51,7 @@ class Steps:
         agent.saved("memory", took)
 
     def begin(self, parts):
-        """What is to be done after this step: the same on all ranks."""
+        """What to do after this step: the same on all ranks."""
         now = time.monotonic()
         if self._last is None:
             self._prepare(parts)
@@ -77,7 +77,7 @@ class Steps:
                                      self._writer.background_s if self._writer else 0.0)
 
     def _with_buffers_of_rank_0(self, parts):
-        """Every node's snapshot has the same bytes."""
+        """So that the snapshots of all nodes have the same bytes."""
         names = parts.buffer_names()
         tensors = parts.tensors()
         if self._ranks.size == 1 or not names:

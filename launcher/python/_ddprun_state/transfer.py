@@ -1,4 +1,4 @@
-"""Carries the bytes of a state from the rank that has it into the tensors of all ranks."""
+"""Carries the bytes of a state from the rank that has it to the tensors of all ranks."""
 import torch
 
 from .errors import AgreedError, DamagedError, UnavailableError
@@ -8,14 +8,14 @@ _CHUNK_BYTES = 16 << 20
 
 
 class _Sink:
-    """Where the bytes of a state go on one rank. They come in order."""
+    """The destination of a state's bytes on one rank. They come in order."""
 
     def __init__(self, tensors, places):
         """`tensors`: StoredTensors in the order of their bytes; `places`: a tensor for each, or None."""
         self._tensors, self._places = tensors, places
         self._next = 0
-        self._bytes = None  # of the tensor that gets some now: flat, on the CPU
-        self.damaged = ""  # the first tensor that is not what its hash says
+        self._bytes = None  # bytes of the current tensor: flat, on the CPU
+        self.damaged = ""  # the first tensor with a wrong hash
 
     def take(self, offset, chunk):
         """`chunk`: a tensor of bytes that begins at `offset`."""
@@ -49,9 +49,9 @@ class _Sink:
 
 
 def transfer(ranks, source, file, tensors, places):
-    """A collective. `file`: the source's StateFile; elsewhere None. Returns None, on all ranks, where
-    each has what the hashes say; else the FormatError of the file. Where the file is good and yet a
-    rank has something else, raises AgreedError."""
+    """A collective. `file`: the source's StateFile; None on other ranks. Returns None on all
+    ranks if every rank's bytes match the hashes; else the FormatError of the file. Raises
+    AgreedError if the file is valid but a rank received other bytes."""
     size = sum(tensor.size for tensor in tensors)
     sink = _Sink(tensors, places)
     fault = None
@@ -62,7 +62,7 @@ def transfer(ranks, source, file, tensors, places):
             try:
                 file.read(offset, memory_of(part))
             except (DamagedError, UnavailableError) as error:
-                fault = error  # the others wait for the rest: its hashes will be wrong
+                fault = error  # the others still expect the rest; its hashes will be wrong
         if len(part):
             ranks.broadcast(part, source)
         sink.take(offset, part)

@@ -1,5 +1,5 @@
-"""Puts checkpoints on disk, one at a time, behind the training's back. What goes wrong there costs a
-checkpoint, never the training: it is said on stderr, counted, and told to the agent."""
+"""Writes checkpoints to disk in the background, one at a time. An error costs a checkpoint,
+never the training: it is reported on stderr and to the agent, and counted."""
 import copy
 import os
 import time
@@ -11,9 +11,9 @@ from .image import Staging
 
 
 class SaveStatus:
-    """How many checkpoints are `saved`, `failed` and `skipped`; whether one is being written
-    (`writing`); the newest that is on disk (`durable_step`, `durable_path`); the newest in this
-    node's memory (`snapshot_step`), and why the last one failed (`error`, or "")."""
+    """The number of checkpoints `saved`, `failed` and `skipped`; whether one is being written
+    (`writing`); the newest on disk (`durable_step`, `durable_path`); the newest in this node's
+    memory (`snapshot_step`); and why the last one failed (`error`, or "")."""
 
     def __init__(self):
         self.saved = self.failed = self.skipped = 0
@@ -23,7 +23,7 @@ class SaveStatus:
 
 
 class CheckpointWriter:
-    """Rank 0's."""
+    """Used by rank 0."""
 
     def __init__(self, directory, keep_last, keep_every, owner):
         self._directory, self._owner = directory, owner
@@ -48,11 +48,12 @@ class CheckpointWriter:
         self._status.skipped += 1
 
     def start(self, step, tensors, metadata, lineage):
-        """Returns when the values of now are copied; waits first if another one is not finished."""
+        """Returns once the current values are copied. If another save is unfinished, waits for
+        it first."""
         self.wait()
         try:
             image = self._staging.copy(step, tensors, metadata)
-        except RuntimeError as error:  # no memory
+        except RuntimeError as error:  # out of memory
             self._fail(step, str(error))
             return
         self._background.post(lambda: self._write(image, lineage))
@@ -93,7 +94,7 @@ class CheckpointWriter:
         agent.say("CHECKPOINT_FAILED", "%d %d %s" % (step, self._status.failed, reason))
 
     def try_claim(self):
-        """False: to be asked again after owner.LOOK_S."""
+        """False: call it again after owner.LOOK_S."""
         self.wait()
         try:
             return self._owner.try_claim()

@@ -1,7 +1,7 @@
 """XXH3-64 (https://xxhash.com) with seed 0: the hash of the files.
 
-By libxxhash, which apt and rpm bring to nearly every machine, or by the Python package `xxhash`.
-Where neither is there, by xxh3_torch.py, at some 100 MiB a second.
+Uses libxxhash, which apt and rpm install on nearly every machine, or the Python package
+`xxhash`. If neither is present, xxh3_torch.py, at some 100 MiB per second.
 """
 import ctypes
 

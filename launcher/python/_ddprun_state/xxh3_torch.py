@@ -22,7 +22,7 @@ _SECRET = bytes.fromhex(
     "2b16be587d47a1fc8ff8b8d17ad031ce45cb3a8f95160428afd7fbcabb4b407e")
 
 _STRIPE = 64
-_STRIPES = (len(_SECRET) - _STRIPE) // 8  # of a block
+_STRIPES = (len(_SECRET) - _STRIPE) // 8  # stripes of a block
 _BLOCK = _STRIPE * _STRIPES
 _BLOCKS_AT_ONCE = 1024  # 1 MiB
 
@@ -50,7 +50,7 @@ def _avalanche_xxh64(h):
 
 
 def _fold(a, b):
-    """The halves of the product of 128 bits, one upon the other."""
+    """XOR of the halves of the 128-bit product."""
     product = a * b
     return (product ^ product >> 64) & _MASK
 
@@ -107,7 +107,7 @@ def _secret_words(at):
 
 
 def _contributions(stripes, keys):
-    """What each stripe adds to the eight sums. Both have eight words in each row."""
+    """The contribution of each stripe to the eight sums. Both have eight words in each row."""
     keyed = stripes ^ keys
     low = keyed & 0xFFFFFFFF
     high = keyed >> 32 & 0xFFFFFFFF
@@ -115,7 +115,7 @@ def _contributions(stripes, keys):
 
 
 def _rows(data, begin, count):
-    """`count` stripes of `data` as words of 64 bits."""
+    """`count` stripes of `data` as 64-bit words."""
     part = torch.frombuffer(data, dtype=torch.uint8, offset=begin, count=count * _STRIPE)
     return part.clone().view(torch.int64).reshape(count, 8)  # a copy is aligned
 

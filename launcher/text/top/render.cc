@@ -62,7 +62,7 @@ Line LastLine(const Look& look) {
 
 Line FirstLine(const std::string& endpoint, const Look& look, const Snapshot& snapshot) {
   if (!look.trouble.empty()) {
-    return {absl::StrCat("no contact: ", look.trouble, "; what you see is from before"),
+    return {absl::StrCat("no contact: ", look.trouble, "; the screen shows the last known state"),
             Style::kBad};
   }
   return {absl::StrCat("rendezvous ", endpoint, ": version ", snapshot.version, ", up ",

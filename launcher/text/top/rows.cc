@@ -24,7 +24,7 @@ std::string OrDash(const std::optional<std::int64_t>& number) {
   return number ? absl::StrCat(*number) : "-";
 }
 
-// A rank of the row keeps the others waiting.
+// True: a rank of the row keeps the others waiting.
 bool Straggles(const Row& row) {
   if (!row.node->first_rank) return false;
   const int first = row.rank >= 0 ? row.rank : *row.node->first_rank;
@@ -33,7 +33,7 @@ bool Straggles(const Row& row) {
                      [&](int rank) { return rank >= first && rank < first + many; });
 }
 
-// What a node lags behind, and whether others wait for one of its ranks.
+// How far a node lags behind, and whether others wait for one of its ranks.
 std::string LagText(const Row& row) {
   const std::int64_t lag = LagOf(row);
   std::vector<std::string> parts;
@@ -97,7 +97,7 @@ void SortNodes(absl::string_view order, std::vector<Row>* rows) {
     if (order == "name") return a.node->host < b.node->host;
     if (order == "step") return a.node->step.value_or(-1) < b.node->step.value_or(-1);
     if (order == "heard") return a.node->heard_ms > b.node->heard_ms;
-    return false;  // by rank, as they are
+    return false;  // keeps the order by rank
   });
 }
 

@@ -1,4 +1,4 @@
-// What `ddprun top` knows of a rendezvous: its status document, as values. Pure.
+// Snapshot: the status document of a rendezvous as values, for `ddprun top`. Pure.
 #ifndef DDPRUN_LAUNCHER_TEXT_TOP_SNAPSHOT_H_
 #define DDPRUN_LAUNCHER_TEXT_TOP_SNAPSHOT_H_
 
@@ -41,17 +41,18 @@ struct JobRow {
   struct Progress {
     double still_ms = 0;
     std::optional<double> limit_ms;
-    std::string hang;  // empty: there is none
+    // Empty: no hang.
+    std::string hang;
   };
   std::optional<Progress> progress;
-  // What a person should know of its ranks.
+  // Notes about the ranks, for a person.
   struct Notes {
-    std::string init;             // which are missing in init(); empty: none is
-    std::string not_judged;       // why a hang is not noticed; empty: it is
-    std::vector<int> stragglers;  // that keep the others waiting; the lowest
+    std::string init;             // ranks missing in init(); empty: none
+    std::string not_judged;       // why hangs are not detected; empty: they are
+    std::vector<int> stragglers;  // the lowest ranks that keep the others waiting
   };
   Notes notes;
-  std::string outcome;  // empty: it is not over
+  std::string outcome;  // empty: the job is not over
   int exit_code = 0;
   struct Cause {
     std::string text;  // empty: nothing has failed
@@ -70,7 +71,7 @@ struct Snapshot {
   std::vector<JobRow> jobs;
 };
 
-// Error: Internal, when `json` is no status of a rendezvous.
+// Error: Internal if `json` is not a status document.
 absl::StatusOr<Snapshot> ParseSnapshot(const std::string& json);
 
 }  // namespace ddprun::top

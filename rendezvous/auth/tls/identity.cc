@@ -35,7 +35,8 @@ TlsIdentity::Stamps TlsIdentity::StampsOf(const TlsPaths& paths) {
 
 absl::StatusOr<std::shared_ptr<TlsIdentity>> TlsIdentity::Load(const TlsPaths& paths,
                                                                WallTime now) {
-  const Stamps stamps = StampsOf(paths);  // before they are read: what changes then is seen later
+  // Taken before the files are read: the next Refresh sees a later change.
+  const Stamps stamps = StampsOf(paths);
   auto pem = LoadTlsFiles(paths, now);
   if (!pem.ok()) return pem.status();
   auto identity = std::make_shared<TlsIdentity>(*std::move(pem));
@@ -49,7 +50,8 @@ absl::StatusOr<bool> TlsIdentity::Refresh(WallTime now) {
   const Stamps stamps = StampsOf(paths_);
   if (stamps == stamps_) return false;
   auto pem = LoadTlsFiles(paths_, now);
-  if (!pem.ok()) return pem.status();  // and looks again: the other file may follow
+  // The stamps stay old, so the next call tries again: the matching file may follow.
+  if (!pem.ok()) return pem.status();
   Replace(*std::move(pem));
   stamps_ = stamps;
   return true;
@@ -70,7 +72,7 @@ void TlsIdentity::Replace(TlsPem pem) {
   const std::string sha256 = CertificateSha256(next->cert);
   const std::lock_guard lock(mutex_);
   current_ = std::move(next);
-  if (sha256.empty()) return;  // a client that trusts an authority and shows nothing
+  if (sha256.empty()) return;  // a client without a certificate of its own
   shown_.erase(std::remove(shown_.begin(), shown_.end(), sha256), shown_.end());
   shown_.insert(shown_.begin(), sha256);
   if (shown_.size() > kMaxServerCertificates) shown_.pop_back();

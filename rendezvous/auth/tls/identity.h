@@ -1,5 +1,5 @@
-// TlsIdentity: the certificate and key with which this process speaks TLS, and the authority that
-// it trusts. It may come from files, which are read again when they have changed.
+// TlsIdentity: the certificate and key of this process for TLS, and the authority that it trusts.
+// If they come from files, Refresh reads changed files again.
 //
 // Thread-safe.
 #ifndef DDPRUN_RENDEZVOUS_AUTH_TLS_IDENTITY_H_
@@ -29,22 +29,22 @@ class TlsIdentity {
   // Blocks on the disk. Errors as of LoadTlsFiles.
   static absl::StatusOr<std::shared_ptr<TlsIdentity>> Load(const TlsPaths& paths, WallTime now);
 
-  // Takes up the files of Load where one of them is another one now, or has other content. True: it
-  // has; false: they are as they were. Error: they are no good, and what was there goes on. Blocks
-  // on the disk.
+  // Reads the files of Load again if one of them was replaced or changed. True: the new content is
+  // in use. False: no file changed. Error: the new files are invalid, and the old content stays in
+  // use. Blocks on the disk.
   absl::StatusOr<bool> Refresh(WallTime now);
 
-  // What the next connection is made with.
+  // The content for the next connection.
   std::shared_ptr<const TlsPem> current() const;
 
-  // SHA-256 of its certificate, and of those before it, the newest first: older connections live on
-  // with what they were made with. At most kMaxServerCertificates (transcript.h).
+  // SHA-256 of the current certificate and of earlier ones, newest first: open connections still
+  // use earlier ones. At most kMaxServerCertificates (transcript.h).
   std::vector<std::string> shown() const;
 
   void Replace(TlsPem pem);
 
  private:
-  // By which a file is known to be the same: no content changes without one of them.
+  // Identifies a file's content: no content changes without a change of one of these.
   struct Stamp {
     dev_t device = 0;
     ino_t inode = 0;
@@ -56,12 +56,12 @@ class TlsIdentity {
   using Stamps = std::array<Stamp, 3>;
   static Stamps StampsOf(const TlsPaths& paths);
 
-  std::mutex refresh_mutex_;  // held while files are read; guards these two
+  std::mutex refresh_mutex_;  // held while files are read; guards paths_ and stamps_
   TlsPaths paths_;
   Stamps stamps_{};
 
   mutable std::mutex mutex_;
-  std::shared_ptr<const TlsPem> current_;  // guarded by mutex_, and so is what follows
+  std::shared_ptr<const TlsPem> current_;  // guarded by mutex_
   std::vector<std::string> shown_;
 };
 

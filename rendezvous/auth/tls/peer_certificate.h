@@ -1,4 +1,4 @@
-// By what a certificate is known in proofs: the SHA-256 of its DER. Any thread; no state.
+// Proofs identify a certificate by the SHA-256 of its DER. Any thread; no state.
 #ifndef DDPRUN_RENDEZVOUS_AUTH_TLS_PEER_CERTIFICATE_H_
 #define DDPRUN_RENDEZVOUS_AUTH_TLS_PEER_CERTIFICATE_H_
 
@@ -11,11 +11,11 @@ class ClientContext;
 
 namespace ddprun::auth {
 
-// Of the first certificate in `pem`: 32 bytes; "" where there is none.
+// The hash of the first certificate in `pem`: 32 bytes; "" if there is none.
 std::string CertificateSha256(std::string_view pem);
 
-// Of the certificate that the server has shown on the connection that carried `call`, which has
-// ended well; "" where that did not speak TLS.
+// The hash of the server's certificate on the connection of `call`, which must have ended with OK;
+// "" without TLS.
 std::string ServerCertificateOf(const grpc::ClientContext& call);
 
 }  // namespace ddprun::auth

@@ -18,8 +18,8 @@
 namespace ddprun::auth {
 namespace {
 
-// Takes the first certificate that it sees, and then no other: a channel may connect again between
-// a Handshake and the call that carries its proof.
+// Accepts the first certificate that it sees, and then no other. A channel may reconnect between a
+// Handshake and the call that carries the proof, and the proof covers one certificate.
 class FirstCertificate final : public grpc::experimental::ExternalCertificateVerifier {
  public:
   bool Verify(grpc::experimental::TlsCustomVerificationCheckRequest* request,
@@ -40,8 +40,8 @@ class FirstCertificate final : public grpc::experimental::ExternalCertificateVer
   std::string first_;  // guarded by mutex_
 };
 
-// gRPC asks for what it shows each time somebody connects. Its credentials of C++ do not offer
-// that.
+// Makes gRPC ask for the certificate at each new connection. gRPC's C++ credentials do not offer
+// that, its C API does.
 class ReloadingServerCredentials final : public grpc::ServerCredentials {
  public:
   explicit ReloadingServerCredentials(std::shared_ptr<const TlsIdentity> identity)
@@ -64,14 +64,14 @@ class ReloadingServerCredentials final : public grpc::ServerCredentials {
     return grpc_server_add_http2_port(server, address.c_str(), credentials_);
   }
 
-  // gRPC calls it under a lock of the port's.
+  // gRPC calls it with a lock of the port held.
   static grpc_ssl_certificate_config_reload_status Fetch(
       void* self, grpc_ssl_server_certificate_config** config) {
     auto& credentials = *static_cast<ReloadingServerCredentials*>(self);
     auto next = credentials.identity_->current();
     if (next == credentials.given_) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
     const grpc_ssl_pem_key_cert_pair pair{next->key.c_str(), next->cert.c_str()};
-    // It wants an authority also where no client is asked for a certificate.
+    // gRPC requires an authority even if no client certificate is asked for.
     const std::string& authority = next->ca.empty() ? next->cert : next->ca;
     *config = grpc_ssl_server_certificate_config_create(authority.c_str(), &pair, 1);
     credentials.given_ = std::move(next);
@@ -80,7 +80,7 @@ class ReloadingServerCredentials final : public grpc::ServerCredentials {
 
   const std::shared_ptr<const TlsIdentity> identity_;
   grpc_server_credentials* credentials_ = nullptr;
-  std::shared_ptr<const TlsPem> given_;  // what gRPC has; Fetch's
+  std::shared_ptr<const TlsPem> given_;  // the content that gRPC has; only Fetch uses it
 };
 
 }  // namespace
@@ -94,7 +94,7 @@ std::shared_ptr<grpc::ChannelCredentials> VerifiedTls(const TlsPem& pem) {
 }
 
 std::shared_ptr<grpc::ChannelCredentials> UnverifiedTls() {
-  // Without an authority gRPC would read all of the system's, and fail where there are none.
+  // Without an authority, gRPC would read the system's, and fail if there are none.
   static const std::string& nobodys_authority = *new std::string(MakeSelfSigned("nobody").cert);
   grpc::experimental::TlsChannelCredentialsOptions options;
   options.set_certificate_provider(

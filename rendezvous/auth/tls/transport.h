@@ -1,4 +1,4 @@
-// gRPC's credentials for connections that speak TLS.
+// gRPC credentials for connections with TLS.
 #ifndef DDPRUN_RENDEZVOUS_AUTH_TLS_TRANSPORT_H_
 #define DDPRUN_RENDEZVOUS_AUTH_TLS_TRANSPORT_H_
 
@@ -12,20 +12,20 @@
 
 namespace ddprun::auth {
 
-// Of a refused connection, in gRPC's error text.
+// In gRPC's error text for a connection that was refused for this reason.
 inline constexpr char kCertificateChanged[] = "shows another certificate than before";
 
-// For one channel, with these files: the server's certificate must be of the authority, and for the
-// host that the channel names.
+// For one channel. The server's certificate must be signed by the authority in `pem` and be valid
+// for the channel's host.
 std::shared_ptr<grpc::ChannelCredentials> VerifiedTls(const TlsPem& pem);
 
-// For one channel to a server whose certificate nobody vouches for: any is taken, and then only
-// that one for as long as the channel lives. Whose it is, the proofs of a Handshake must show,
-// which cover it.
+// For one channel to a server with a self-signed certificate. The channel accepts any certificate
+// first, and later only the same one. The proofs of a Handshake cover the certificate and must show
+// to whom it belongs.
 std::shared_ptr<grpc::ChannelCredentials> UnverifiedTls();
 
-// For one server, which it must outlive. Each new connection gets what `identity` has then. Where
-// that has an authority, every client must show a certificate of it.
+// For one server; must outlive the server. Each new connection gets the current content of
+// `identity`. If that has an authority, every client must show a certificate signed by it.
 std::shared_ptr<grpc::ServerCredentials> TlsServer(std::shared_ptr<const TlsIdentity> identity);
 
 }  // namespace ddprun::auth

@@ -18,12 +18,12 @@ struct TlsWatch::State {
   const std::shared_ptr<TlsIdentity> identity;
   const Log log;
   const std::chrono::milliseconds interval;
-  std::mutex mutex{};  // guards what follows, and is held while `log` is called
+  std::mutex mutex{};  // guards the members below; held while `log` is called
   std::condition_variable changed{};
   bool stop = false;
-  bool ended = false;     // the thread does nothing more
-  std::string trouble{};  // what the last look has found, if it was no good
-  bool told = false;      // of that trouble
+  bool ended = false;     // the thread has ended
+  std::string trouble{};  // error of the last look, or ""
+  bool told = false;      // `log` was told of `trouble`
 
   void Run() {
     std::unique_lock lock(mutex);
@@ -43,17 +43,18 @@ struct TlsWatch::State {
       if (!*taken_up) return;
       const std::string until = identity->current()->until;
       log(true,
-          absl::StrCat("the TLS files have changed: they count for every new connection",
-                       until.empty() ? "" : absl::StrCat("; our certificate ends on ", until)));
+          absl::StrCat("the TLS files have changed: new connections use them",
+                       until.empty() ? "" : absl::StrCat("; the certificate expires on ", until)));
       return;
     }
-    // Files that are replaced one after the other do not fit together for a moment.
+    // Files that are replaced one after the other do not match for a moment. So an error is logged
+    // only when two looks in a row find it.
     const std::string why(taken_up.status().message());
     told = told && why == trouble;
     if (why == trouble && !told) {
       told = true;
       log(false, absl::StrCat("the TLS files have changed, and cannot be used: ", why,
-                              "; the ones from before count on"));
+                              "; the old ones stay in use"));
     }
     trouble = why;
   }
@@ -62,7 +63,7 @@ struct TlsWatch::State {
 TlsWatch::TlsWatch(std::shared_ptr<TlsIdentity> identity, Log log,
                    std::chrono::milliseconds interval)
     : state_(new State{std::move(identity), std::move(log), interval}) {
-  // Detached: it may hang in a disk.
+  // Detached: the thread may hang on a disk.
   std::thread([state = state_] { state->Run(); }).detach();
 }
 

@@ -1,5 +1,5 @@
-// TlsWatch: has a TlsIdentity follow its files. It looks at them every second, on a thread of its
-// own: a disk that hangs delays nobody else.
+// TlsWatch: calls TlsIdentity::Refresh every second, on a thread of its own. So a disk that hangs
+// delays no other thread.
 #ifndef DDPRUN_RENDEZVOUS_AUTH_TLS_WATCH_H_
 #define DDPRUN_RENDEZVOUS_AUTH_TLS_WATCH_H_
 
@@ -14,13 +14,13 @@ namespace ddprun::auth {
 
 class TlsWatch {
  public:
-  // `text`: what was taken up, or (not `ok`) why not. On the watch's thread, one call at a time;
-  // must not block.
+  // `text`: which files are now in use, or, if not `ok`, why the new ones are not. Called on the
+  // watch's thread, one call at a time; must not block.
   using Log = std::function<void(bool ok, const std::string& text)>;
 
   TlsWatch(std::shared_ptr<TlsIdentity> identity, Log log,
            std::chrono::milliseconds interval = std::chrono::seconds(1));
-  // `log` is not called any more when it returns. A disk that hangs is waited for for a second.
+  // Once it returns, `log` is not called again. Waits at most a second for a disk that hangs.
   ~TlsWatch();
   TlsWatch(const TlsWatch&) = delete;
   TlsWatch& operator=(const TlsWatch&) = delete;

@@ -1,4 +1,4 @@
-// Histogram: how often something took how long, in seconds. A value; std only.
+// Histogram of durations in seconds. A value; standard library only.
 #ifndef DDPRUN_RENDEZVOUS_CORE_MEASURES_HISTOGRAM_H_
 #define DDPRUN_RENDEZVOUS_CORE_MEASURES_HISTOGRAM_H_
 
@@ -27,7 +27,7 @@ class Histogram {
 
   std::uint64_t count() const { return count_; }
   double sum() const { return sum_; }
-  // How many took at most kBounds[bucket].
+  // The number of durations up to kBounds[bucket].
   std::uint64_t CountUpTo(std::size_t bucket) const {
     std::uint64_t count = 0;
     for (std::size_t i = 0; i <= bucket; ++i) count += counts_[i];

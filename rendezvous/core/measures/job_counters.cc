@@ -9,7 +9,7 @@
 namespace ddprun {
 namespace {
 
-// Of RestartClock and the library. A program may name any number of its own.
+// The phases of RestartClock and of the worker library. A program may name any others.
 constexpr std::string_view kPhases[] = {"stop",          "round", "spawn",   "load",
                                         "process_group", "setup", "restore", "first_step"};
 

@@ -1,5 +1,5 @@
-// JobCounters: what happened to a job since its rendezvous knows it. Forgotten when the rendezvous
-// is started again: whoever reads counters expects that they may begin anew. A value.
+// JobCounters: counts of a job's events since its rendezvous started. A restart of the rendezvous
+// resets them, which readers of counters expect. A value.
 #ifndef DDPRUN_RENDEZVOUS_CORE_MEASURES_JOB_COUNTERS_H_
 #define DDPRUN_RENDEZVOUS_CORE_MEASURES_JOB_COUNTERS_H_
 
@@ -13,17 +13,19 @@
 namespace ddprun {
 
 struct JobCounters {
-  // By what ended the generation before: NameOf(RootCause::Kind), or kPlanned. Static texts.
+  // By the reason for the end of the earlier generation: NameOf(RootCause::Kind), or kPlanned. Keys
+  // are static texts.
   std::map<std::string_view, std::int64_t> restarts{};
   std::int64_t nodes_lost = 0;  // killed, or silent for longer than their lease
-  // Of each node in each restart, by phase. Phases that only the program names are together kOther.
+  // Durations per node and restart, by phase. Phases that only the program names are counted
+  // together, as kOther.
   std::map<std::string_view, Histogram> recovery{};
 
-  static constexpr std::string_view kPlanned = "planned";  // nodes came, went, or were drained
+  static constexpr std::string_view kPlanned = "planned";  // nodes joined, left or were drained
   static constexpr std::string_view kOther = "other";
 
   void AddRestart(std::string_view cause) { ++restarts[cause]; }
-  // How long it took on one node.
+  // Adds the durations of one restart on one node.
   void AddRecovery(const RestartTimes& times);
 
   bool operator==(const JobCounters&) const = default;

@@ -1,4 +1,4 @@
-// Whether a rendezvous of several leads, for `ddprun status` and metrics. Plain values.
+// The role of one rendezvous among several, for `ddprun status` and metrics. Plain values.
 #ifndef DDPRUN_RENDEZVOUS_CORE_MEASURES_LEADERSHIP_STATUS_H_
 #define DDPRUN_RENDEZVOUS_CORE_MEASURES_LEADERSHIP_STATUS_H_
 
@@ -11,12 +11,12 @@
 namespace ddprun {
 
 struct LeadershipStatus {
-  bool leads = false;         // else it stands by
-  Term term{};                // of the leader that it knows of, perhaps itself
-  std::string leader;         // where that one is reached; "": not known
-  Duration valid_for{};       // how long it may still acknowledge without etcd; 0 where it may not
-  std::uint64_t changes = 0;  // of the leader that this process has seen
-  bool reached = false;       // etcd has answered lately
+  bool leads = false;         // false: it stands by
+  Term term{};                // of the leader that it knows, possibly itself
+  std::string leader;         // address of that leader; "": not known
+  Duration valid_for{};       // how long it may still lead without etcd (validity.h); 0: not at all
+  std::uint64_t changes = 0;  // changes of leader seen by this process
+  bool reached = false;       // etcd has answered recently
 };
 
 }  // namespace ddprun

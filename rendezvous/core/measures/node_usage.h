@@ -1,5 +1,5 @@
-// What a node's workers use, and how far away its rendezvous is: told with each heartbeat, for
-// people and metrics. Nothing is decided by it.
+// Resource usage of a node's workers, and the round trip to the rendezvous. Sent with each
+// heartbeat, for people and metrics. No decision uses it.
 #ifndef DDPRUN_RENDEZVOUS_CORE_MEASURES_NODE_USAGE_H_
 #define DDPRUN_RENDEZVOUS_CORE_MEASURES_NODE_USAGE_H_
 
@@ -14,15 +14,15 @@
 namespace ddprun {
 
 struct NodeUsage {
-  // By workers and the processes that they started, the ended ones included; only grows in an
-  // agent's life.
+  // CPU time of the workers and the processes that they started, including ended ones. Only grows
+  // in an agent's life.
   std::chrono::milliseconds cpu{};
   std::int64_t resident_bytes = 0;  // of the running workers
-  Duration round_trip{};            // of the last heartbeat that was answered; 0: none was
-  // Ranks of the whole job that keep the others waiting. Of rank 0's node, where its program
-  // compares the ranks; nullopt: nobody does here.
+  Duration round_trip{};            // of the last answered heartbeat; 0: none yet
+  // The number of ranks of the whole job that keep the others waiting. Set on rank 0's node, if its
+  // program compares the ranks; else nullopt.
   std::optional<int> stragglers{};
-  std::vector<Rank> straggler_ranks{};  // the lowest of them; at most kMostNamed
+  std::vector<Rank> straggler_ranks{};  // the lowest ones; at most kMostNamed
 
   static constexpr std::size_t kMostNamed = 16;
 

@@ -1,5 +1,5 @@
-// The phases of a restart that ddprun itself names. A program may name any number of its own, in
-// words of its own: these are no labels, and no text for strangers. Pure.
+// The phases of a restart that ddprun itself names. A program's own phase names are arbitrary
+// texts: do not use them as metric labels. Pure.
 #ifndef DDPRUN_RENDEZVOUS_CORE_MEASURES_RESTART_PHASES_H_
 #define DDPRUN_RENDEZVOUS_CORE_MEASURES_RESTART_PHASES_H_
 
@@ -7,7 +7,7 @@
 
 namespace ddprun {
 
-// `name`, or JobCounters::kOther where only the program names such a phase. A static text.
+// `name`, or JobCounters::kOther for a name that only a program uses. A static text.
 std::string_view KnownPhase(std::string_view name);
 
 }  // namespace ddprun

@@ -1,4 +1,4 @@
-// How long a restart took on one node, phase by phase.
+// Durations of the phases of a restart on one node.
 #ifndef DDPRUN_RENDEZVOUS_CORE_MEASURES_RESTART_TIMES_H_
 #define DDPRUN_RENDEZVOUS_CORE_MEASURES_RESTART_TIMES_H_
 
@@ -18,11 +18,12 @@ struct PhaseTime {
 };
 
 struct RestartTimes {
-  Generation generation;      // the one that was started
-  int warm_workers = 0;       // of this node: how many had been warm standbys
-  bool to_first_step = true;  // false: it ended, or the job, before every worker had made a step
-  // One after the other, from the end of the generation before. The slowest worker of the node
-  // decides when a phase ends.
+  Generation generation;  // the started generation
+  int warm_workers = 0;   // workers of this node that were warm standbys
+  // False: the generation or the job ended before every worker made a step.
+  bool to_first_step = true;
+  // In sequence, from the end of the previous generation. The slowest worker of the node decides
+  // when a phase ends.
   std::vector<PhaseTime> phases;
 
   std::int64_t total_microseconds() const {

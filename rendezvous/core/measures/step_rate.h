@@ -1,5 +1,5 @@
-// StepRate: how many steps a second a generation makes now, averaged over the last 15 to 30 s. A
-// standstill lowers it at once. A value; the time comes in.
+// StepRate: the steps per second of a generation, averaged over the last 15 to 30 s. A standstill
+// lowers it at once. A value; the time is an argument.
 #ifndef DDPRUN_RENDEZVOUS_CORE_MEASURES_STEP_RATE_H_
 #define DDPRUN_RENDEZVOUS_CORE_MEASURES_STEP_RATE_H_
 
@@ -14,9 +14,9 @@ namespace ddprun {
 class StepRate {
  public:
   static constexpr Duration kWindow = std::chrono::seconds(15);
-  static constexpr Duration kLeast = std::chrono::seconds(1);  // less says nothing
+  static constexpr Duration kLeast = std::chrono::seconds(1);  // a shorter time gives no rate
 
-  // The newest step of all ranks, as known at `now`. Never lower than before.
+  // Takes the highest step of all ranks, known at `now`. Never lower than before.
   void Take(std::int64_t step, TimePoint now) {
     const Mark mark{step, now};
     if (!from_) from_ = next_ = mark;
@@ -27,7 +27,7 @@ class StepRate {
     step_ = step;
   }
 
-  // nullopt: no step was told yet, or only a moment ago.
+  // nullopt: no step was reported, or the average would cover less than kLeast.
   std::optional<double> At(TimePoint now) const {
     if (!from_ || now - from_->at < kLeast) return std::nullopt;
     const double seconds = std::chrono::duration<double>(now - from_->at).count();
@@ -40,7 +40,7 @@ class StepRate {
     TimePoint at{};
   };
   std::optional<Mark> from_;  // the average begins here
-  Mark next_;                 // and here, once the window after it is over
+  Mark next_;                 // the next begin of the average, kWindow after the first
   std::int64_t step_ = 0;
 };
 

@@ -13,7 +13,7 @@
 
 namespace ddprun {
 
-// A worker ended by itself, with whatever result. Workers that the agent ended are not reported.
+// A worker ended by itself, with any result. Workers that the agent ended are not reported.
 struct WorkerExited {
   Rank rank;
   LocalRank local_rank;
@@ -21,15 +21,16 @@ struct WorkerExited {
   ExitStatus status;
   std::optional<std::int64_t> step;  // last STEP it reported
   std::string error_kind;            // of its ERROR report (worker/contract/control.h), or empty
-  std::string error_text;            // of that, of its error file, or why it did not start
-  std::vector<std::string> stderr_tail;  // its last lines, oldest first
-  std::int64_t ended_at_ms = 0;          // by its node's wall clock, Unix time; for people only
-  bool oom_killed = false;               // by the kernel, for want of memory
+  // Text of that report, of its error file, or why the worker did not start.
+  std::string error_text;
+  std::vector<std::string> stderr_tail;  // last lines of its stderr, oldest first
+  std::int64_t ended_at_ms = 0;          // Unix time by the node's clock; for people only
+  bool oom_killed = false;               // killed by the kernel's OOM killer
 
   bool operator==(const WorkerExited&) const = default;
 };
 
-// A worker's end, with where it happened.
+// A worker's end, and where it happened.
 struct WorkerFailure {
   std::string host;
   NodeRank node_rank;
@@ -39,27 +40,27 @@ struct WorkerFailure {
   bool operator==(const WorkerFailure&) const = default;
 };
 
-// What ended a generation. There is exactly one for each that did not succeed.
+// What ended a generation. A generation that failed has exactly one.
 struct RootCause {
   enum class Kind {
     kWorkerFailed,     // a worker died, or could not be started
     kWorkerLeftEarly,  // a worker exited 0 while its peers still needed it
-    kNodeLost,         // an agent was killed, or was not heard for the length of the lease
-    kNodeLeft,         // an agent was told to end
-    kHung,             // no rank moved, and a worker was what the others waited for
+    kNodeLost,         // an agent was killed, or was silent for its lease
+    kNodeLeft,         // an agent left on purpose
+    kHung,             // no rank moved, and the others waited for a worker
   };
   Kind kind = Kind::kWorkerFailed;
-  WorkerFailure failure;  // for a node: its host, rank and generation, and no worker
-  // Why: for a node, or a worker that hung. For one that failed: which collectives did not match.
+  WorkerFailure failure;  // for a node: only host, node rank and generation
+  // For a node or a hang: why. For a failed worker: which collectives did not match.
   std::string reason;
-  // Workers that failed because of it, in the order in which the rendezvous heard of them; the
-  // first 64, without their stderr_tail.
+  // Workers that failed because of this cause, in the order in which the rendezvous heard of them;
+  // at most kMaxVictims, without stderr_tail.
   std::vector<WorkerFailure> victims;
-  // Where the main thread of a worker that hung was, the innermost frame first; at most
-  // kMaxCauseFrames, with names of at most kMaxCauseNameBytes.
+  // kHung: the frames of the worker's main thread, innermost first; at most kMaxCauseFrames, with
+  // names of at most kMaxCauseNameBytes.
   std::vector<StackFrame> frames{};
-  std::string phase{};  // that it was in, as its program names it; empty: training
-  Duration still{};     // since it moved last
+  std::string phase{};  // kHung: the worker's phase, as the program names it; empty: training
+  Duration still{};     // kHung: since the worker moved last
 
   bool operator==(const RootCause&) const = default;
 };

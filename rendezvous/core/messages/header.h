@@ -1,4 +1,4 @@
-// Header: what every message begins with.
+// Header: the first part of every message.
 #ifndef DDPRUN_RENDEZVOUS_CORE_MESSAGES_HEADER_H_
 #define DDPRUN_RENDEZVOUS_CORE_MESSAGES_HEADER_H_
 
@@ -10,14 +10,14 @@
 
 namespace ddprun {
 
-// On every message, both ways. A receiver drops what does not fit its own, once, on entry.
+// On every message, in both directions. A receiver checks it once, on entry, and drops a message
+// that does not fit.
 struct Header {
   std::string job;                   // --rdzv-id
   std::uint32_t requeue_number = 0;  // 0, or Slurm's restart count
-  Generation generation;             // the one the sender acts in
-  AgentId agent_id;                  // the agent's, whichever way the message goes
-  // Of the rendezvous that sends it, where it is one of several; messages of agents mean nothing
-  // by it.
+  Generation generation;             // the sender's
+  AgentId agent_id;                  // the agent's, in both directions
+  // The term of the sending rendezvous, if several rendezvous exist. Unused in messages of agents.
   Term term{};
 
   bool operator==(const Header&) const = default;

@@ -1,7 +1,7 @@
-// Reading the workers' log files from afar: what the rendezvous orders, what an agent answers.
+// Reading the workers' log files remotely: orders of the rendezvous, answers of an agent.
 //
-// Neither the JobMachine nor the Supervisor takes part: who serves the job and who runs the agent
-// handle these messages themselves. They carry a generation of their own, that of the file.
+// Neither the JobMachine nor the Supervisor handles these messages: JobLoop and the agent's loop
+// do. They name the generation of a file, which may be an old one.
 #ifndef DDPRUN_RENDEZVOUS_CORE_MESSAGES_LOGS_H_
 #define DDPRUN_RENDEZVOUS_CORE_MESSAGES_LOGS_H_
 
@@ -18,7 +18,7 @@ namespace ddprun {
 enum class LogStream { kStdout, kStderr };
 enum class LogStreams { kBoth, kStdout, kStderr };
 
-// One file: what a worker of a generation wrote to one of its streams.
+// One file: the output of one worker of one generation on one stream.
 struct LogSource {
   Generation generation;
   Rank rank;
@@ -27,11 +27,12 @@ struct LogSource {
   auto operator<=>(const LogSource&) const = default;
 };
 
-// How far back a reading begins. Of several bounds the one that leaves least counts.
+// How far back a reading begins. With several bounds, the shortest part counts.
 struct LogSpan {
   std::optional<std::int64_t> lines{};  // at most this many of the last lines
-  std::optional<std::int64_t> bytes{};  // so many of the last bytes, from the next line on
-  std::optional<Duration> since{};      // what was written in the last so long, or a little longer
+  // At most this many of the last bytes, from a line's start on.
+  std::optional<std::int64_t> bytes{};
+  std::optional<Duration> since{};  // the output of at least this last time, or slightly more
 
   bool operator==(const LogSpan&) const = default;
 };
@@ -45,11 +46,11 @@ inline constexpr int kMaxLogReadings = 32;                   // of one agent, at
 inline constexpr std::size_t kMaxLogNoteBytes = 512;
 inline constexpr std::size_t kMaxLogFolderBytes = 1024;
 
-// A reading of one file by one agent. The rendezvous numbers them from 1; an agent forgets them
-// with its session.
+// One reading of one file by one agent. The rendezvous numbers them from 1; an agent forgets them
+// at the end of its session.
 using LogReadingId = StrongNumber<struct LogReadingIdTag, std::uint64_t>;
 
-// Open the file, and send it in LogPieces: at most `window` bytes before the first MoreLog.
+// Opens the file and sends it in LogPieces: at most `window` bytes before the first MoreLog.
 struct ReadLog {
   Generation generation;
   LocalRank local_rank;
@@ -60,13 +61,13 @@ struct ReadLog {
 
   bool operator==(const ReadLog&) const = default;
 };
-// The reader has had so many bytes: send as many more.
+// The reader has consumed `bytes`: send that many more.
 struct MoreLog {
   std::size_t bytes = 0;
 
   bool operator==(const MoreLog&) const = default;
 };
-// Nobody wants more. A last LogPiece answers it all the same.
+// Ends the reading. A last LogPiece still answers it.
 struct EndLog {
   bool operator==(const EndLog&) const = default;
 };
@@ -84,7 +85,8 @@ struct LogPiece {
   LogReadingId reading;
   std::string text{};  // any bytes; at most kMaxLogPieceBytes
   bool last = false;
-  std::string note{};  // of the last: why there is no more, for people; empty: that was all
+  // Of the last piece, for people: why the text is incomplete; "": it is complete.
+  std::string note{};
 
   bool operator==(const LogPiece&) const = default;
 };

@@ -1,4 +1,4 @@
-// What agents say to the rendezvous.
+// The messages of agents to the rendezvous.
 #ifndef DDPRUN_RENDEZVOUS_CORE_MESSAGES_TO_RENDEZVOUS_H_
 #define DDPRUN_RENDEZVOUS_CORE_MESSAGES_TO_RENDEZVOUS_H_
 
@@ -22,22 +22,22 @@
 
 namespace ddprun {
 
-// The agent's loop is alive. Answer: HeartbeatAck.
+// The agent is alive. Answer: HeartbeatAck.
 struct Heartbeat {
-  std::int64_t sent_at = 0;                // by the agent's own clock; comes back as it is
-  std::optional<std::int64_t> step;        // the newest that its workers reported in the generation
-  std::vector<SavedState> states{};        // as in Join, where it has changed; empty: as it was
-  FailedCheckpoints failed_checkpoints{};  // as in Join, where there are more; none: as it was
-  std::optional<NodeProgress> progress{};  // of the workers of the generation; not set: none run
+  std::int64_t sent_at = 0;          // by the agent's clock; HeartbeatAck returns it unchanged
+  std::optional<std::int64_t> step;  // highest step that its workers reported
+  std::vector<SavedState> states{};  // as in Join, if changed; empty: unchanged
+  FailedCheckpoints failed_checkpoints{};  // as in Join, if increased; 0: unchanged
+  std::optional<NodeProgress> progress{};  // of the generation's workers; nullopt: none runs
   StuckProcesses stuck{};                  // as in Join
-  // By the agent that serves the store of the generation; not set: nobody has come, or all have.
+  // From the agent that serves the generation's store; nullopt: no rank has connected, or all have.
   std::optional<StoreArrivals> arrivals{};
-  std::optional<NodeUsage> usage{};  // not set: of an earlier version
+  std::optional<NodeUsage> usage{};  // nullopt: an earlier version
 
   bool operator==(const Heartbeat&) const = default;
 };
 
-// The assignment was received and everything but the spawn is done.
+// The agent has its assignment, and everything except the start of workers is ready.
 struct AssignmentAck {
   bool operator==(const AssignmentAck&) const = default;
 };
@@ -49,7 +49,7 @@ struct Checkpointed {
   bool operator==(const Checkpointed&) const = default;
 };
 
-// A checkpoint of this step is on a disk and not whole. For people; no answer.
+// A checkpoint file of this step is damaged. For people; no answer.
 struct CheckpointDamaged {
   std::int64_t step = 0;
   std::string reason;  // which file, and why; at most kMaxFailureReasonBytes
@@ -57,36 +57,35 @@ struct CheckpointDamaged {
   bool operator==(const CheckpointDamaged&) const = default;
 };
 
-// Answers a Save where no worker of the node speaks the control socket.
+// Answers Save: no worker of the node can make a checkpoint on request.
 struct CannotSave {
   bool operator==(const CannotSave&) const = default;
 };
 
-// No worker of the generation is left on this node, but for those in `stuck`; the agent waits for
-// the next assignment.
+// No worker of the generation is left on this node, except those in `stuck`. The agent waits for
+// its next assignment.
 struct Stopped {
   int offered_port = 0;
-  std::optional<std::int64_t> last_step;  // the newest that its workers reported in the generation
-  // By its node's wall clock, Unix time: when the agent had ended its workers because it was cut
-  // off from the rendezvous. 0: they ended otherwise.
+  std::optional<std::int64_t> last_step;  // highest step that its workers reported
+  // Unix time by the node's clock when the agent ended its workers because it was cut off from the
+  // rendezvous. 0: they ended otherwise.
   std::int64_t fenced_at_ms = 0;
-  std::vector<SavedState> states{};        // as in Join: what the next generation can begin with
+  std::vector<SavedState> states{};        // as in Join
   FailedCheckpoints failed_checkpoints{};  // as in Join
-  // How long the start took here: from the spawn until every worker was at work. Not set: that was
-  // not seen.
+  // Duration of the start here: from the spawn until every worker was at work. nullopt: not
+  // observed.
   std::optional<Duration> start{};
   bool states_pending = false;  // as in Join
   LookId look{};                // as in Join
   StuckProcesses stuck{};       // as in Join
-  // The last collectives of its workers, as far as they have told; at most
-  // EnteredCall::kMaxOfANode.
+  // The last collectives that its workers reported; at most EnteredCall::kMaxOfANode.
   std::vector<EnteredCall> calls{};
 
   bool operator==(const Stopped&) const = default;
 };
 
-// What this node holds, now that its disk has answered; after a Join or Stopped with
-// states_pending, and after LookAgain. No answer.
+// The states on this node, now that its disk has answered. Follows a Join or Stopped with
+// states_pending, and answers LookAgain. No answer.
 struct HeldStates {
   std::vector<SavedState> states{};  // as in Join
   LookId look{};                     // as in Join
@@ -94,35 +93,35 @@ struct HeldStates {
   bool operator==(const HeldStates&) const = default;
 };
 
-// This node is being taken away: its scheduler has sent the agent SIGTERM. Asks for a checkpoint
-// and then to be let go: with a Stop and a Finished. Repeated on each session.
+// The scheduler takes this node away: it has sent the agent SIGTERM. Requests a checkpoint, and
+// then a Stop and a Finished. Repeated on each session.
 struct Preempted {
   std::string reason;  // "n3 got SIGTERM"
 
   bool operator==(const Preempted&) const = default;
 };
 
-// A worker of the generation looks for torch's store at another address than MASTER_PORT, where
-// nobody listens as long as an agent serves the store. Repeated on each session. No answer.
+// A worker of the generation looks for torch's store at another address than MASTER_PORT. While an
+// agent serves the store, nobody listens there. Repeated on each session. No answer.
 struct StoreElsewhere {
   std::string where;  // "localhost:29501"
 
   bool operator==(const StoreElsewhere&) const = default;
 };
 
-// The restart into the header's generation is over on this node. No answer.
+// The restart into the header's generation has ended on this node. No answer.
 struct RestartTimed {
   RestartTimes times;  // its generation is the header's
 
   bool operator==(const RestartTimed&) const = default;
 };
 
-// The stacks of this node's workers, by global rank. Answers TakeStacks. No answer.
+// Answers TakeStacks: the stacks of this node's workers, by global rank.
 struct StacksTaken {
   StackRequestId request;
   std::shared_ptr<const EncodedStackTree> tree =
       std::make_shared<EncodedStackTree>();  // never null
-  // Instead of `tree`, as it has come: whoever merges it unpacks it. Null: `tree` it is.
+  // If not null: the packed tree as received, instead of `tree`. StackMerge's thread unpacks it.
   std::shared_ptr<const std::string> packed{};
 
   bool operator==(const StacksTaken& other) const {
@@ -131,10 +130,10 @@ struct StacksTaken {
   }
 };
 
-// The agent is going away on purpose and its workers are gone.
+// The agent leaves on purpose, and its workers are gone.
 struct Leave {
   std::string reason;  // "SIGTERM"
-  int exit_code = 0;   // what this agent will exit with
+  int exit_code = 0;   // the exit code of this agent
 
   bool operator==(const Leave&) const = default;
 };

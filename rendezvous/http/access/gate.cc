@@ -37,7 +37,7 @@ std::string CookieOf(const Request& request, absl::string_view name) {
   return "";
 }
 
-// A proxy on this host passes on what others ask; it may name whom it asks for.
+// A proxy on this host forwards requests of others. Some proxies say for whom.
 bool IsForSomebodyElse(const Request& request) {
   for (const char* name : {"forwarded", "x-forwarded-for", "x-real-ip", "via"}) {
     if (!request.Header(name).empty()) return true;
@@ -58,7 +58,8 @@ SessionBy SessionByOf(const Request& request) {
 
 bool IsCrossSite(const Request& request) {
   const std::string site = request.Header("sec-fetch-site");
-  if (site == "cross-site" || site == "same-site") return true;  // of another port, for one
+  // Same-site: for example another port.
+  if (site == "cross-site" || site == "same-site") return true;
   const std::string origin = request.Header("origin");
   if (origin.empty()) return false;
   const std::string ours = absl::StrCat(request.tls ? "https://" : "http://",
@@ -122,7 +123,7 @@ Viewer Gate::Identify(const Request& request, TimePoint now) const {
     return {Viewer::Kind::kSignedIn, session->owner, session->until, session->csrf};
   }
   if (const auth::Token* const reader = FindReader(BearerOf(request))) {
-    // A token without a name of its own may read the metrics of all jobs.
+    // A token without a name may read the metrics of all jobs.
     const bool of_all = reader->name == auth::Token().name;
     return {Viewer::Kind::kScraper, of_all ? "" : absl::StrCat("token:", reader->name)};
   }
@@ -134,7 +135,8 @@ absl::Status Gate::CheckAction(const Request& request, TimePoint now) const {
   if (IsCrossSite(request)) {
     return absl::PermissionDeniedError("this request comes from the page of another site");
   }
-  if (SessionByOf(request) == SessionBy::kBearer) return absl::OkStatus();  // shown by script
+  // Only the page's script can send it.
+  if (SessionByOf(request) == SessionBy::kBearer) return absl::OkStatus();
   const auto session = FindSession(request, now);
   if (session && auth::EqualInConstantTime(session->csrf, request.Header(kCsrfHeader))) {
     return absl::OkStatus();

@@ -1,13 +1,14 @@
-// Gate: who may look at the page and act on it.
+// Gate: decides who may see the page and act on it.
 //
-// Whoever runs an operator's command asks for a code (`ddprun page`), over gRPC and with the
-// credentials of all commands. The code opens one session within a minute. A session's secret
-// travels as the connection allows:
+// An operator's command (`ddprun page`) asks for a code, over gRPC and with the usual credentials.
+// The code opens one session, within a minute. How a session's secret travels depends on the
+// connection:
 //
-//     off loopback, over TLS    a cookie __Host-ddprun: no other site, no script and no other host
-//                               gets it; what acts must show the CSRF token as well
-//     on loopback               Authorization: Bearer. A cookie there would go to every port of the
-//                               host: cookies know none
+//     off loopback, over TLS    a cookie __Host-ddprun, which the browser hides from scripts and
+//                               sends to no other site or host; actions must also show the CSRF
+//                               token
+//     on loopback               Authorization: Bearer. Browsers send a loopback cookie to every
+//                               port of the host
 //
 // Thread-safe. Time and randomness come in as arguments.
 #ifndef DDPRUN_RENDEZVOUS_HTTP_ACCESS_GATE_H_
@@ -29,11 +30,11 @@
 
 namespace ddprun::http {
 
-// How the secret of a session travels on the connection of a request.
+// How the connection of a request carries the session's secret.
 enum class SessionBy { kBearer, kCookie };
 SessionBy SessionByOf(const Request& request);
 
-// Whether another site's page has made the request, as far as the browser tells.
+// Whether another site's page made the request, according to the browser's headers.
 bool IsCrossSite(const Request& request);
 
 class Gate {
@@ -44,22 +45,22 @@ class Gate {
   static constexpr const char* kCsrfHeader = "x-ddprun-csrf";
 
   struct Options {
-    bool is_private = false;           // neighbours are strangers
-    std::vector<auth::Token> readers;  // of metrics
+    bool is_private = false;           // callers on this host count as strangers
+    std::vector<auth::Token> readers;  // tokens that may read metrics
     std::chrono::seconds session_lifetime = kSessionLifetime;
-    // So many random bytes. Any thread.
+    // Returns this many random bytes. Called from any thread.
     std::function<std::string(std::size_t)> random;
   };
   explicit Gate(Options options);
 
-  // For a link: good once, for kCodeLifetime.
+  // A code for a link: good once, within kCodeLifetime.
   std::string NewCode(const std::string& owner, TimePoint now);
 
   struct Session {
     std::string secret;
     std::string csrf;
   };
-  // Nothing for a code that is none of ours, was used, or has expired.
+  // nullopt: the code is unknown, was used, or has expired.
   std::optional<Session> SignIn(const std::string& code, TimePoint now);
   // Ends the session of this request, on all its connections.
   void SignOut(const Request& request, TimePoint now);

@@ -1,9 +1,9 @@
-// Grants: secrets that were given out, each with what it allows and until when. One object for the
-// one-time codes of links, one for sessions.
+// Grants: secrets that were given out, each with its permission and its end. One object holds the
+// one-time codes of links, another the sessions.
 //
-// It keeps the SHA-256 of a secret, not the secret. Bounded: an owner who has too many loses his
-// oldest one, and nobody else's; where all have too many, the oldest of all goes. Time and
-// randomness come in as arguments. Not thread-safe.
+// It stores the SHA-256 of a secret, not the secret. Bounded: if an owner has too many, the oldest
+// of that owner is dropped; if there are too many in all, the oldest of all. Time and randomness
+// come in as arguments. Not thread-safe.
 #ifndef DDPRUN_RENDEZVOUS_HTTP_ACCESS_GRANTS_H_
 #define DDPRUN_RENDEZVOUS_HTTP_ACCESS_GRANTS_H_
 
@@ -19,8 +19,8 @@
 namespace ddprun::http {
 
 struct Grant {
-  std::string owner{};  // whose jobs; empty: everybody's
-  std::string csrf{};   // of a session; what its cookie alone does not show
+  std::string owner{};  // owner of the visible jobs; empty: all jobs
+  std::string csrf{};   // the session's CSRF token
   SessionEnd until{};
 };
 
@@ -30,9 +30,9 @@ class Grants {
       : most_of_owner_(most_of_owner), most_(most) {}
 
   void Add(const std::string& secret, Grant grant, TimePoint now);
-  // What it allows, where it is one of ours and its time is not over.
+  // The grant of this secret; nullopt if the secret is unknown or the grant is over.
   std::optional<Grant> Find(const std::string& secret, TimePoint now) const;
-  // The same, and it is used up.
+  // The same, and removes the grant.
   std::optional<Grant> Take(const std::string& secret, TimePoint now);
 
   std::size_t size() const { return oldest_first_.size(); }

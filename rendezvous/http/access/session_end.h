@@ -1,5 +1,5 @@
-// SessionEnd: when a session ends: its time is over, or whoever has it signs out. Copies are of the
-// same session. Any thread.
+// SessionEnd: the end of a session, by time or by signing out. Copies share the same session. Any
+// thread.
 #ifndef DDPRUN_RENDEZVOUS_HTTP_ACCESS_SESSION_END_H_
 #define DDPRUN_RENDEZVOUS_HTTP_ACCESS_SESSION_END_H_
 

@@ -1,4 +1,4 @@
-// Who looks at the page, and what that allows. Pure.
+// Viewer: who requests a page, and what the viewer may see. Pure.
 #ifndef DDPRUN_RENDEZVOUS_HTTP_ACCESS_VIEWER_H_
 #define DDPRUN_RENDEZVOUS_HTTP_ACCESS_VIEWER_H_
 
@@ -10,26 +10,26 @@ namespace ddprun::http {
 
 struct Viewer {
   enum class Kind {
-    kStranger,   // has shown nothing, and is elsewhere; or the page is private
-    kNeighbour,  // has shown nothing, and is on this host
+    kStranger,   // no credential, from another host; or the page is private
+    kNeighbour,  // no credential, from this host
     kScraper,    // has a token to read metrics
     kSignedIn,   // has a session
   };
   Kind kind = Kind::kStranger;
-  std::string owner{};  // of kScraper and kSignedIn: whose jobs he sees; empty: everybody's
+  std::string owner{};  // of kScraper and kSignedIn: owner of the visible jobs; empty: all jobs
   SessionEnd until{};   // when the session ends
   std::string csrf{};   // of the session
 
   bool signed_in() const { return kind == Kind::kSignedIn; }
-  // Sees states, without a host name, a command, a reason or a line of a worker.
+  // Sees states, without host names, commands, reasons and workers' output.
   bool redacted() const { return kind == Kind::kNeighbour; }
 };
 
-// What a route asks for.
+// The access that a route requires.
 enum class Needs {
-  kNothing,  // the page itself, whether the daemon is there
-  kStates,   // of jobs; redacted for a neighbour
-  kMetrics,  // the same, and for scrapers
+  kNothing,  // the page itself, health and readiness
+  kStates,   // states of jobs; redacted for a neighbour
+  kMetrics,  // the same, also for scrapers
   kOwner,    // logs, stacks, actions
 };
 

@@ -15,7 +15,7 @@ Response JsonAnswer(const nlohmann::ordered_json& json);
 
 // {"error": text}
 Response ErrorAnswer(int status, const std::string& text);
-// The same of what the rendezvous says, with a status of HTTP that fits.
+// The same for an error of the rendezvous, with the matching HTTP status.
 Response ErrorAnswer(const absl::Status& why);
 
 }  // namespace ddprun::http

@@ -1,4 +1,4 @@
-// The clock of the page's code that takes the time as an argument.
+// The clock for those parts of the page that take the time as an argument.
 #ifndef DDPRUN_RENDEZVOUS_HTTP_PAGE_CLOCK_H_
 #define DDPRUN_RENDEZVOUS_HTTP_PAGE_CLOCK_H_
 

@@ -56,7 +56,7 @@ GenerationHistory::Entry& GenerationHistory::EntryOf(std::int64_t requeue_number
 void GenerationHistory::Note(const std::string& event, const Json& line, std::int64_t unix_ms,
                              Entry* entry) {
   if (event == "formed") {
-    // A job that begins anew under its name counts from 0 again.
+    // A new job of the same name counts its generations from 0 again.
     if (entry->formed_ms) {
       entries_.clear();
       last_hang_.reset();

@@ -1,5 +1,5 @@
-// GenerationHistory: when the generations of a job were formed, started and ended, and why, from
-// its lines of history. Pure.
+// GenerationHistory: when the generations of a job formed, started and ended, and why. Computed
+// from the job's events. Pure.
 #ifndef DDPRUN_RENDEZVOUS_HTTP_PAGE_GENERATION_HISTORY_H_
 #define DDPRUN_RENDEZVOUS_HTTP_PAGE_GENERATION_HISTORY_H_
 
@@ -16,18 +16,18 @@ class GenerationHistory {
  public:
   static constexpr std::size_t kKept = 64;
 
-  // A line of the job, in their order; `unix_ms`: its time.
+  // Takes the job's events, one JSON line each, in order. `unix_ms`: the event's time.
   void OnLine(const nlohmann::ordered_json& line, std::int64_t unix_ms);
 
-  // Oldest first; what has not happened is null. `redacted`: without reasons.
+  // Oldest first; null for what has not happened yet. `redacted`: without reasons.
   nlohmann::ordered_json ToJson(std::int64_t now_unix_ms, bool redacted) const;
 
   struct Hang {
     std::int64_t generation = 0;
-    std::string stacks;  // where all ranks were, as text
+    std::string stacks;  // the stacks of all ranks, as text
   };
-  // The newest one that was called, and whose stacks came. It stays when the job has started again:
-  // that is when people look.
+  // The newest reported hang that has stacks. Kept after the job has restarted, because people look
+  // then.
   const std::optional<Hang>& last_hang() const { return last_hang_; }
 
  private:

@@ -17,7 +17,8 @@ namespace {
 constexpr std::int64_t kMostLines = 100'000;
 constexpr std::int64_t kDefaultLines = 1'000;
 
-// `*number` as it was where nothing is given. Error: the value is no number of this range.
+// Keeps `*number` if the query has no such parameter. Error: the value is not a number in this
+// range.
 absl::Status TakeNumber(const Request& request, const char* name, std::int64_t most,
                         std::optional<std::int64_t>* number) {
   const std::string text = request.Query(name);
@@ -81,9 +82,9 @@ void LogView::SetId(LogReadId id) {
   const bool over = over_;
   lock.unlock();
   if (over) {
-    service_->cancel(id);  // the viewer has gone; where all was read, there is nothing to cancel
+    service_->cancel(id);  // the viewer has left; after OnEnd this does nothing
   } else {
-    OnSent();  // of what came before
+    OnSent();  // for text that came before the id was known
   }
 }
 

@@ -1,8 +1,7 @@
-// LogView: a worker's log as server-sent events, for one viewer. What the browser has not read is
-// not acknowledged, so the agent sends no more than that.
+// LogView: a worker's log as server-sent events, for one viewer. Text that the browser has not read
+// is not acknowledged, so the agent sends no more.
 //
-// Thread-safe. Owned by whoever serves the reading, and by the stream's callbacks, until both are
-// over.
+// Thread-safe. Owned by the log service and by the stream's callbacks until both are done.
 #ifndef DDPRUN_RENDEZVOUS_HTTP_PAGE_LOG_VIEW_H_
 #define DDPRUN_RENDEZVOUS_HTTP_PAGE_LOG_VIEW_H_
 
@@ -23,7 +22,7 @@
 
 namespace ddprun::http {
 
-// Who serves it: ReadLogs, AcknowledgeLogs and CancelLogs of the JobLoop (log_request.h).
+// The log service: ReadLogs, AcknowledgeLogs and CancelLogs of the JobLoop (log_request.h).
 struct LogService {
   std::function<LogReadId(std::string owner, LogRequest request, std::shared_ptr<LogReader> reader)>
       read;
@@ -31,22 +30,22 @@ struct LogService {
   std::function<void(LogReadId id)> cancel;
 };
 
-// Of "?job=J&rank=R&generation=G&stream=stdout|stderr&tail=N&follow=1". Error: InvalidArgument, for
-// people.
+// Parses "?job=J&rank=R&generation=G&stream=stdout|stderr&tail=N&follow=1". Error: InvalidArgument,
+// for people.
 absl::StatusOr<LogRequest> LogRequestOf(const Request& request);
 
 class LogView final : public LogReader, public std::enable_shared_from_this<LogView> {
  public:
   // Answers with a stream. `service` outlives it.
   static std::shared_ptr<LogView> Make(const LogService* service, Responder* responder);
-  // Begins to read. Once.
+  // Starts reading. Once.
   void Read(const std::string& owner, LogRequest request);
 
   // Ends the reading, and tells the viewer why.
   void End(const std::string& why);
-  // The same at once, for a viewer who does not read.
+  // The same at once, for a viewer who does not read: nothing more is sent.
   void Cut();
-  // The reading has ended, or the viewer has gone.
+  // The reading has ended, or the viewer has left.
   bool is_over();
   bool IsTooSlow(TimePoint now);
 
@@ -59,7 +58,7 @@ class LogView final : public LogReader, public std::enable_shared_from_this<LogV
 
  private:
   void SetId(LogReadId id);
-  // False: it is over already.
+  // False: it was over already.
   bool Cancel();
   // The last event.
   void Say(const std::string& end);
@@ -71,9 +70,9 @@ class LogView final : public LogReader, public std::enable_shared_from_this<LogV
 
   std::mutex mutex_;
   // Guarded by mutex_.
-  std::optional<LogReadId> id_;  // from ReadLogs' return on
+  std::optional<LogReadId> id_;  // set once ReadLogs has returned
   std::size_t unacknowledged_ = 0;
-  std::string notes_;  // of the files that have ended
+  std::string notes_;  // notes of the ended files
   Pace pace_;
   bool over_ = false;  // OnEnd or OnClose has come
 };

@@ -1,8 +1,7 @@
-// LogViews: the logs that are open on the page, whose they are, and for how long. One owner has so
-// many at most, so that others find a place too; one ends with its session, and one whose reader
-// does not keep up is ended.
+// LogViews: the open log views of the page, with their owners. It limits the views of one owner, so
+// that others get their share. A view ends with its session, or when its reader is too slow.
 //
-// Thread-safe. Time as an argument.
+// Thread-safe. Time comes in as an argument.
 #ifndef DDPRUN_RENDEZVOUS_HTTP_PAGE_LOG_VIEWS_H_
 #define DDPRUN_RENDEZVOUS_HTTP_PAGE_LOG_VIEWS_H_
 
@@ -20,7 +19,7 @@ namespace ddprun::http {
 
 class LogViews {
  public:
-  // Of the kMaxLogReaders that all share.
+  // The limit for one owner; all owners share kMaxLogReaders.
   static constexpr std::size_t kMostOfOwner = 32;
 
   explicit LogViews(LogService service) : service_(std::move(service)) {}
@@ -29,18 +28,20 @@ class LogViews {
 
   bool exist() const { return service_.read != nullptr; }
 
-  // Begins to read, and answers; 503 for one too many. Ends with the session.
+  // Starts a view and answers the request; 503 if the owner has too many. The view ends with the
+  // session.
   void Begin(const std::string& owner, SessionEnd until, LogRequest request,
              const std::shared_ptr<Responder>& responder);
 
-  // Ends those whose session is over and those who do not keep up. To be called every few seconds.
+  // Ends the views whose session is over or whose reader is too slow. To be called every few
+  // seconds.
   void EndOverdue(TimePoint now);
 
  private:
   struct Open {
     std::string owner;
     SessionEnd until;
-    std::weak_ptr<LogView> view;  // gone: it has ended
+    std::weak_ptr<LogView> view;  // expired: the view has ended
   };
 
   const LogService service_;

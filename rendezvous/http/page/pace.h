@@ -1,5 +1,5 @@
-// Pace: whether the reader of a stream keeps up. One who takes a few bytes now and then would else
-// hold his place for ever. A value; time as an argument.
+// Pace: tells whether the reader of a stream is fast enough. Without it, a reader who takes a few
+// bytes now and then would hold a place for ever. A value; time comes in as an argument.
 #ifndef DDPRUN_RENDEZVOUS_HTTP_PAGE_PACE_H_
 #define DDPRUN_RENDEZVOUS_HTTP_PAGE_PACE_H_
 
@@ -12,12 +12,12 @@ namespace ddprun::http {
 
 class Pace {
  public:
-  // In so much time a reader takes so many bytes, or all that there are.
+  // Within kSpan a reader must take kBytes, or all that was written.
   static constexpr std::chrono::seconds kSpan{60};
   static constexpr std::size_t kBytes = 64 << 10;
 
   void Wrote(std::size_t bytes) { written_ += bytes; }
-  // `unsent` bytes of what was written wait for the reader.
+  // `unsent`: the written bytes that the reader has not taken.
   bool IsTooSlow(std::size_t unsent, TimePoint now) {
     const std::size_t sent = written_ > unsent ? written_ - unsent : 0;
     if (unsent == 0 || sent >= sent_then_ + kBytes || then_ == TimePoint()) {

@@ -26,7 +26,7 @@ Json OrNull(const std::optional<std::int64_t>& number) {
   return number ? Json(*number) : Json(nullptr);
 }
 
-// Three places are enough for a graph, and shorter.
+// Three decimal places are enough for a graph.
 double Rounded(double per_second) { return std::round(per_second * 1000) / 1000; }
 
 Json RateOf(const JobStatus& job) {

@@ -1,4 +1,5 @@
-// What the page is told of jobs, as JSON: the list, and one job. Pure. docs/page.md has the fields.
+// The JSON that the page receives: the list of jobs, and one job. Pure. docs/page.md lists the
+// fields.
 #ifndef DDPRUN_RENDEZVOUS_HTTP_PAGE_PAGE_JSON_H_
 #define DDPRUN_RENDEZVOUS_HTTP_PAGE_PAGE_JSON_H_
 
@@ -15,12 +16,12 @@
 
 namespace ddprun::http {
 
-// What the page knows of a job beside its state.
+// A job's past, which JobStatus does not contain.
 struct JobPast {
-  std::string owner;  // of its newest line of history
+  std::string owner;  // from its newest event
   StepRates rates;
   GenerationHistory generations;
-  int absences = 0;  // samples in a row in which there was no such job
+  int absences = 0;  // consecutive samples without this job
 };
 
 struct PageTime {
@@ -30,13 +31,14 @@ struct PageTime {
 
 nlohmann::ordered_json DaemonJson(const DaemonStatus& daemon);
 
-// One entry of the list. `job` needs no nodes; `nodes`: how many there are.
+// One entry of the list. `job` may lack its nodes; `nodes`: their number.
 nlohmann::ordered_json ListedJob(const JobStatus& job, int nodes, const JobPast& past);
 
-// The whole job; its nodes as columns, so that 16,384 of them take less than 1 MiB.
+// One job in full. Nodes are stored as columns, so that 16,384 of them take less than 1 MiB.
 nlohmann::ordered_json WholeJob(JobStatus job, const JobPast& past, PageTime time, bool redacted);
 
-// Without what changes by the mere passing of time: two that are equal need not both be sent.
+// Removes the values that change with time alone: if two results are equal, the second need not be
+// sent.
 nlohmann::ordered_json WithoutAges(nlohmann::ordered_json json);
 
 }  // namespace ddprun::http

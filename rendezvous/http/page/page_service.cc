@@ -134,17 +134,23 @@ void PageService::Serve(Request request, std::shared_ptr<Responder> responder) {
     return responder->Send(is_path ? ErrorAnswer(405, "this path takes another method")
                                    : ErrorAnswer(404, "there is no such page"));
   }
-  // Only the page itself may be come to by a link on another site.
+  // A link on another site may lead to the page itself, and to nothing else.
   if (found->path != std::string("/") && IsCrossSite(request)) {
     return responder->Send(ErrorAnswer(403, "this request comes from the page of another site"));
   }
   const Viewer viewer = gate_.Identify(request, Now());
+  // A scraper whose token was changed must not go on as a neighbour: all its series would change.
+  if (found->needs == Needs::kMetrics && viewer.kind == Viewer::Kind::kNeighbour &&
+      !request.Header("authorization").empty()) {
+    return responder->Send(
+        ErrorAnswer(401, "Authorization: Bearer TOKEN is that of no session and no reader"));
+  }
   if (!MayUse(viewer, found->needs)) {
     return responder->Send(
         ErrorAnswer(403, "sign in first: `ddprun page` prints a link that does"));
   }
   if (method == "POST") {
-    // What a form of another site cannot send.
+    // A form on another site cannot send this content type.
     if (!absl::StartsWith(request.Header("content-type"), "application/json")) {
       return responder->Send(ErrorAnswer(415, "expected a body of type application/json"));
     }
@@ -159,7 +165,7 @@ void PageService::Serve(Request request, std::shared_ptr<Responder> responder) {
 
 // ---- for everybody ----
 
-// One of several that does not lead has no job to show.
+// A standby has no job to show.
 void PageService::ShowLeader(Call& call, const std::string& leader) {
   call.responder->Send(
       {.status = 503,
@@ -187,7 +193,7 @@ void PageService::Page(Call& call) {
 
 void PageService::Health(Call& call) { call.responder->Send({.body = "ok\n"}); }
 
-// One of several that stands by is ready while etcd answers: then it can take over.
+// A standby is ready while etcd answers: then it can take over.
 void PageService::Ready(Call& call) {
   const auto answer = [responder = call.responder](const absl::Status& status) {
     if (status.ok()) return responder->Send({.body = "ok\n"});
@@ -234,7 +240,7 @@ void PageService::LogOut(Call& call) {
     answer.headers.push_back(Cookie("", std::chrono::seconds(0)));
   }
   call.responder->Send(std::move(answer));
-  feed_.Run([] {});  // its turn ends the streams of the session
+  feed_.Run([] {});  // the feed's next turn ends the streams of the session
 }
 
 void PageService::Session(Call& call) {

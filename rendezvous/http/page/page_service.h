@@ -1,6 +1,6 @@
 // PageService: the routes of the daemon's page. docs/page.md lists them.
 //
-// Every request passes the Gate here first, and nowhere else.
+// Every request passes the Gate here, and only here.
 #ifndef DDPRUN_RENDEZVOUS_HTTP_PAGE_PAGE_SERVICE_H_
 #define DDPRUN_RENDEZVOUS_HTTP_PAGE_PAGE_SERVICE_H_
 
@@ -21,13 +21,14 @@ namespace ddprun::http {
 
 class PageService {
  public:
-  // Makes the text for Prometheus: of the jobs of `owner` (empty: all), or for nobody in
-  // particular, who sees no host names. Any thread; must not block; `done` from any thread.
+  // Makes the text for Prometheus, with the jobs of `owner`; empty: all jobs. nullopt: the caller
+  // has no credential, and gets all jobs without host names. Called from any thread; must not
+  // block; calls `done` from any thread.
   using Metrics =
       std::function<void(std::optional<std::string> owner, std::function<void(std::string)> done)>;
 
   struct Options {
-    JobLoop* loop;  // outlives this, and ends before it
+    JobLoop* loop;  // not owned; outlives this object; shut down after it
     std::shared_ptr<EventLog> events;
     std::function<DaemonStatus()> daemon;  // any thread
     Gate::Options gate;
@@ -41,10 +42,11 @@ class PageService {
   // The HttpServer's handler.
   void Serve(Request request, std::shared_ptr<Responder> responder);
 
-  // A code for a link, of an operator who has shown who he is. Any thread.
+  // A code for a link, for an authenticated operator. Any thread.
   std::string NewCode(const std::string& owner);
 
-  // Says goodbye to the viewers. Before the HttpServer's end, and that before the JobLoop's.
+  // Tells the viewers that the feed ends. Call it before the HttpServer's shutdown, and that before
+  // the JobLoop's.
   void Shutdown() { feed_.Shutdown(); }
 
  private:
@@ -78,8 +80,8 @@ class PageService {
   Gate gate_;
   LogViews logs_;
   StateFeed feed_;
-  SharedAnswers states_;   // of the feed
-  SharedAnswers metrics_;  // their keys have no job
+  SharedAnswers states_;   // JSON made by feed_
+  SharedAnswers metrics_;  // keys without a job
 };
 
 }  // namespace ddprun::http

@@ -1,4 +1,4 @@
-// The page: rendezvous/http/page/page.html, as it was when this was built.
+// The page: rendezvous/http/page/page.html, compiled in.
 #ifndef DDPRUN_RENDEZVOUS_HTTP_PAGE_PAGE_SOURCE_H_
 #define DDPRUN_RENDEZVOUS_HTTP_PAGE_PAGE_SOURCE_H_
 

@@ -42,7 +42,7 @@ void Redact(JobStatus* job) {
   if (job->progress && !job->progress->hang.empty()) job->progress->hang = "it hangs";
   if (job->not_judged) job->not_judged = JobStatus::NotJudged{};
   if (job->arrivals) job->arrivals->missing.clear();
-  std::size_t number = 1;  // as in the metrics
+  std::size_t number = 1;  // numbered as in the metrics
   for (NodeStatus& node : job->nodes) {
     node.host = absl::StrCat("node ", number++);
     node.address.clear();

@@ -10,7 +10,7 @@ namespace ddprun::http {
 struct SharedAnswers::State {
   struct Entry {
     Answer answer;
-    TimePoint until{};  // the answer is fresh
+    TimePoint until{};  // `answer` is fresh until then
     bool in_making = false;
     std::vector<Done> waiting;
   };
@@ -27,7 +27,7 @@ struct SharedAnswers::State {
       entry.in_making = false;
       entry.answer = answer;
       entry.until = clock() + kFresh;
-      if (answer == nullptr) entries.erase(key);  // names that nothing has are without number
+      if (answer == nullptr) entries.erase(key);  // the number of unknown names is unbounded
     }
     for (const Done& done : waiting) done(answer);
   }

@@ -23,7 +23,7 @@ std::uint32_t FieldNumber(const Json& object, const char* name) {
   return found != object.end() && found->is_number_unsigned() ? found->get<std::uint32_t>() : 0;
 }
 
-// The tree that ToJson() has written. What is of another shape is left out.
+// Reads the tree that ToJson() wrote. Parts with another structure are left out.
 class TreeReader {
  public:
   void Add(const Json& stacks, const char* name, ThreadKind kind) {

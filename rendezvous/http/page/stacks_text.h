@@ -1,4 +1,4 @@
-// The stacks of a hang, as a line of history has them, as text. Pure.
+// Converts a hang event's stacks from JSON to text. Pure.
 #ifndef DDPRUN_RENDEZVOUS_HTTP_PAGE_STACKS_TEXT_H_
 #define DDPRUN_RENDEZVOUS_HTTP_PAGE_STACKS_TEXT_H_
 
@@ -7,8 +7,8 @@
 
 namespace ddprun::http {
 
-// `stacks`: what ToJson of rendezvous/stacks/stack_text.h makes of ranks. Gives what ToText there
-// makes of the same tree; "" for what is no such tree.
+// `stacks`: written by ToJson of rendezvous/stacks/stack_text.h. Returns the text that ToText of
+// the same header makes of this tree; "" for other JSON.
 std::string StacksText(const nlohmann::ordered_json& stacks);
 
 }  // namespace ddprun::http

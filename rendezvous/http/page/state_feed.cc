@@ -34,7 +34,7 @@ std::string ShownLine(const EventLog::Line& line, bool redacted) {
   return Dump(RedactedLine(Json::parse(line.json, nullptr, false)), -1);
 }
 
-// A rendezvous that may not answer shows nothing.
+// While the rendezvous may not answer, viewers see no jobs.
 template <class Found>
 Found OrNone(absl::StatusOr<Found> found) {
   return std::move(found).value_or(Found());
@@ -51,7 +51,7 @@ StateFeed::StateFeed(Options options) : options_(std::move(options)) {
   follower_ = options_.events->Follow([this] {
     if (!log_has_more_.exchange(true)) Run([this] { ReadLog(); });
   });
-  Run([this] { ReadLog(); });  // what is kept from before
+  Run([this] { ReadLog(); });  // events from before the start
 }
 
 void StateFeed::Shutdown() {
@@ -89,7 +89,7 @@ void StateFeed::Watch(ViewKey key, SessionEnd until, std::shared_ptr<Responder> 
     }
     Watched& watched = views_[key];
     watched.newcomers.push_back({until, responder});
-    // Where there is nothing fresh, it is due: the turn of this thread ends with that.
+    // If nothing is fresh, the view is due, and the end of this turn makes it.
     if (const Stream::Piece state = watched.view.Fresh(Now())) AdmitNewcomers(key, state, &watched);
   });
 }
@@ -122,7 +122,7 @@ std::string StateFeed::HistoryOf(const ViewKey& key) const {
   filter.job = key.job;
   std::uint64_t place = options_.events->Oldest();
   std::shared_ptr<const EventLog::Line> line;
-  // What comes after place_ follows as an event of its own.
+  // Lines from place_ on are sent later, by OnLine.
   while (options_.events->Next(filter, &place, &line).ok() && line != nullptr && place <= place_) {
     lines.push_back(ShownLine(*line, key.redacted));
     bytes += lines.back().size();
@@ -204,7 +204,7 @@ void StateFeed::ReadLog() {
   for (;;) {
     const absl::Status status = options_.events->Next({}, &place_, &line);
     if (absl::IsOutOfRange(status)) {
-      place_ = options_.events->Oldest();  // viewers see the states; some lines are lost to them
+      place_ = options_.events->Oldest();  // viewers still see the states, but miss some lines
       continue;
     }
     if (!status.ok() || line == nullptr) return;
@@ -214,7 +214,7 @@ void StateFeed::ReadLog() {
 
 void StateFeed::OnLine(const EventLog::Line& line) {
   JobPast& past = pasts_[line.job];
-  if (past.owner != line.owner) past = {line.owner, {}, {}};  // another job of this name
+  if (past.owner != line.owner) past = {line.owner, {}, {}};  // a new job of this name
   past.generations.OnLine(Json::parse(line.json, nullptr, false), line.unix_ms);
   Stream::Piece whole;
   Stream::Piece redacted;
@@ -235,7 +235,7 @@ void StateFeed::TakeSample(const std::vector<JobLoop::Summary>& jobs) {
     past.absences = 0;
     if (!job.finished) past.rates.Add(job.measured.steps_per_second, now);
   }
-  // A job may have begun after this sample was taken: it will be in the next one.
+  // A job may have begun after this sample: then the next sample has it.
   for (auto entry = pasts_.begin(); entry != pasts_.end();) {
     entry = entry->second.absences > 1 ? pasts_.erase(entry) : std::next(entry);
   }

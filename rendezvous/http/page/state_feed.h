@@ -1,12 +1,12 @@
-// StateFeed: what viewers of the page see of the jobs, made once for all who see the same.
+// StateFeed: makes what viewers of the page see, once for all viewers who see the same.
 //
-// A view is what one owner sees of one job, or of the list. It is made when somebody asks, and
-// while somebody watches once a second where it has changed; less often where it is so large, or
-// has so many viewers, that it would cost more than a few per cent of a core or 16 MiB a second.
-// Lines of history go to their viewers at once.
+// A view is what one owner sees of one job, or of the list. It is made on request. While somebody
+// watches, it is made once a second and sent if it has changed; less often if it is so large, or
+// has so many viewers, that it would cost more than a few percent of a core or 16 MiB a second.
+// Viewers get events at once.
 //
-// It has a thread of its own, which asks the JobLoop, makes the JSON, and hears the EventLog. All
-// its members are called from any thread, and return at once.
+// It has a thread of its own, which asks the JobLoop, makes the JSON, and follows the EventLog. All
+// members may be called from any thread and return at once.
 #ifndef DDPRUN_RENDEZVOUS_HTTP_PAGE_STATE_FEED_H_
 #define DDPRUN_RENDEZVOUS_HTTP_PAGE_STATE_FEED_H_
 
@@ -34,11 +34,11 @@ namespace ddprun::http {
 class StateFeed {
  public:
   static constexpr std::size_t kMostViewers = 256;
-  // Of them, for those who have signed in.
+  // Of these, reserved for signed-in viewers.
   static constexpr std::size_t kReserved = 64;
 
   struct Options {
-    JobLoop* loop;  // outlives this
+    JobLoop* loop;  // not owned; outlives this object
     std::shared_ptr<EventLog> events;
     std::function<DaemonStatus()> daemon;
     // Called on the feed's thread, at least every StepRates::kInterval; must not block.
@@ -49,17 +49,18 @@ class StateFeed {
   StateFeed(const StateFeed&) = delete;
   StateFeed& operator=(const StateFeed&) = delete;
 
-  // `done` gets the JSON; of a job that the viewer does not have, nothing. On the feed's thread.
+  // `done` gets the JSON, or nullopt for a job that the viewer may not see. Called on the feed's
+  // thread.
   void Get(ViewKey key, std::function<void(std::optional<std::string>)> done);
 
-  // Answers with server-sent events until the viewer goes, his session is over (`until`), or the
-  // feed ends. 404 for a job that he does not have, 503 for one viewer too many.
+  // Answers with server-sent events until the viewer leaves, the session is over (`until`), or the
+  // feed ends. 404 for a job that the viewer may not see, 503 if there are too many viewers.
   void Watch(ViewKey key, SessionEnd until, std::shared_ptr<Responder> responder);
 
-  // Runs on the feed's thread: for answers that take a while to make.
+  // Runs `task` on the feed's thread: for answers that take a while to make.
   void Run(std::function<void()> task);
 
-  // Says goodbye to the viewers. Idempotent; before the JobLoop's end.
+  // Tells the viewers that the feed ends. Idempotent; call it before the JobLoop's shutdown.
   void Shutdown();
 
  private:
@@ -74,9 +75,9 @@ class StateFeed {
    private:
     StateFeed* const feed_;
   };
-  // What the JobLoop has said; null: there is no such job.
+  // Gets the JSON of the JobLoop's answer; null: there is no such job.
   using Made = std::function<void(const nlohmann::ordered_json& json)>;
-  // Who is to watch a view once it is made.
+  // A viewer who waits for the first version of a view.
   struct Newcomer {
     SessionEnd until;
     std::shared_ptr<Responder> responder;
@@ -88,10 +89,10 @@ class StateFeed {
   };
 
   void Make(const ViewKey& key, Made made);
-  // These use up `jobs`. The one of a job is null where there is none.
+  // Both consume `jobs`. JobOf returns null if there is no such job.
   nlohmann::ordered_json ListOf(const ViewKey& key, std::vector<JobLoop::Summary>* jobs);
   nlohmann::ordered_json JobOf(const ViewKey& key, std::vector<JobStatus>* jobs);
-  // `state` is the first that they are told.
+  // `state`: the first version that the newcomers get.
   void AdmitNewcomers(const ViewKey& key, const Stream::Piece& state, Watched* watched);
   std::string HistoryOf(const ViewKey& key) const;
   void Refresh(const ViewKey& key, View* view, TimePoint now);
@@ -104,8 +105,8 @@ class StateFeed {
   const Options options_;
   std::uint64_t follower_ = 0;
   std::atomic<bool> log_has_more_{false};
-  // Of the feed's thread.
-  std::uint64_t place_ = 0;  // in the log
+  // Used by the feed's thread only.
+  std::uint64_t place_ = 0;  // in the EventLog
   std::map<std::string, JobPast> pasts_;
   std::map<ViewKey, Watched> views_;
   std::uint64_t newest_viewer_ = 0;

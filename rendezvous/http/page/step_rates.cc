@@ -4,7 +4,7 @@ namespace ddprun::http {
 
 void StepRates::Add(std::optional<double> per_second, TimePoint now) {
   if (points_.empty() && !per_second) return;
-  // A timer that comes a little early is no reason to leave one out.
+  // Tolerates a timer that fires a little early.
   if (!points_.empty() && now - points_.back().at < Duration(kInterval) * 9 / 10) return;
   points_.push_back({now, per_second.value_or(0)});
   if (points_.size() > kKept) points_.pop_front();

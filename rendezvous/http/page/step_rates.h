@@ -1,5 +1,5 @@
-// StepRates: how fast a job's steps have followed each other in the last half hour, as the status
-// of the job said at each moment. Pure: time as an argument.
+// StepRates: a job's steps per second over the last half hour, sampled from its status. Pure: time
+// comes in as an argument.
 #ifndef DDPRUN_RENDEZVOUS_HTTP_PAGE_STEP_RATES_H_
 #define DDPRUN_RENDEZVOUS_HTTP_PAGE_STEP_RATES_H_
 
@@ -22,8 +22,9 @@ class StepRates {
     double per_second = 0;
   };
 
-  // JobStatus::Measured::steps_per_second. Where it is not known, nobody trains: 0, but nothing
-  // before the first that is. One that comes sooner than kInterval after the last is left out.
+  // `per_second`: JobStatus::Measured::steps_per_second. Unknown counts as 0, since no rank trains;
+  // before the first known value it adds nothing. A value sooner than kInterval after the last is
+  // left out.
   void Add(std::optional<double> per_second, TimePoint now);
 
   // Oldest first.

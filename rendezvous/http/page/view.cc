@@ -11,7 +11,7 @@
 namespace ddprun::http {
 namespace {
 
-constexpr std::size_t kBytesPerSecond = 16 << 20;  // of one view, to all its viewers
+constexpr std::size_t kBytesPerSecond = 16 << 20;  // one view, to all its viewers together
 constexpr int kCostFactor = 25;                    // 4 % of a core
 constexpr std::chrono::seconds kLongest{30};
 constexpr absl::string_view kData = "\ndata: ";

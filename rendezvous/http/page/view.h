@@ -1,5 +1,5 @@
-// View: one thing that several viewers look at, and when it is to be sent anew. Time as an
-// argument; of one thread.
+// View: what several viewers watch, and when it is made and sent again. Time comes in as an
+// argument. Used by one thread.
 #ifndef DDPRUN_RENDEZVOUS_HTTP_PAGE_VIEW_H_
 #define DDPRUN_RENDEZVOUS_HTTP_PAGE_VIEW_H_
 
@@ -20,9 +20,9 @@
 
 namespace ddprun::http {
 
-// Who sees what.
+// Identifies a view.
 struct ViewKey {
-  std::string owner;  // whose jobs; empty: everybody's
+  std::string owner;  // owner of the visible jobs; empty: all jobs
   std::string job;    // empty: the list
   bool redacted = false;
 
@@ -35,26 +35,26 @@ Stream::Piece SseEvent(const std::string& name, const std::string& data);
 class View {
  public:
   static constexpr std::chrono::seconds kInterval{1};
-  // With nothing but its ages changed.
+  // If only ages have changed.
   static constexpr std::chrono::seconds kIdleInterval{5};
 
-  // `id`: another one for each viewer.
+  // `id`: unique for each viewer.
   void Add(std::uint64_t id, std::shared_ptr<Stream> stream, SessionEnd until);
   void Drop(std::uint64_t id);
-  // Drops those who read too slowly, and ends those whose session is over.
+  // Drops the viewers who read too slowly, and ends those whose session is over.
   void DropEnded(TimePoint now);
   std::size_t size() const { return viewers_.size(); }
 
-  // It is time to make it.
+  // The view must be made now.
   bool due(TimePoint now) const { return !asked_ && now >= next_; }
   TimePoint next() const { return asked_ ? TimePoint::max() : next_; }
   void SetAsked() { asked_ = true; }
-  // As it was made last, where that is no older than its interval; else null.
+  // The last version if it is no older than its interval; else null.
   Stream::Piece Fresh(TimePoint now) const { return now < next_ ? newest_ : nullptr; }
-  // The same as it was before it became an event.
+  // The same, as the JSON before it became an event.
   std::optional<std::string> FreshJson(TimePoint now) const;
 
-  // What was made, in `cost` since it was asked for. Sends it where it has changed.
+  // Takes a new version. `cost`: the time that making it took. Sends it if it has changed.
   void Take(const std::string& event, const nlohmann::ordered_json& json, Duration cost,
             TimePoint now);
   void Send(const Stream::Piece& piece);
@@ -71,9 +71,9 @@ class View {
 
   std::vector<Viewer> viewers_;
   Stream::Piece newest_;
-  std::string sent_;  // without its ages
+  std::string sent_;  // as sent last, without ages
   TimePoint sent_at_{};
-  TimePoint next_{};  // by the interval, and by what it costs
+  TimePoint next_{};  // from the interval and the cost
   bool asked_ = false;
 };
 

@@ -19,7 +19,7 @@ std::int64_t UnixSeconds() {
 
 using Address = boost::asio::ip::address;
 
-// ::ffff:127.0.0.1, as a socket of both versions has it, is 127.0.0.1.
+// Converts ::ffff:127.0.0.1, as a dual-stack socket reports it, to 127.0.0.1.
 Address WithoutMapping(const Address& address) {
   if (!address.is_v6() || !address.to_v6().is_v4_mapped()) return address;
   return boost::asio::ip::make_address_v4(boost::asio::ip::v4_mapped, address.to_v6());
@@ -59,7 +59,7 @@ std::optional<Connection::Clock::time_point> Connection::waiting_since() const {
   return since_;
 }
 
-// ---- what the client says ----
+// ---- input ----
 
 void Connection::AwaitRequest() {
   phase_ = Phase::kReading;
@@ -91,7 +91,7 @@ void Connection::OnRead(bool ok, std::string_view data) {
     case Phase::kWriting:
       if (!reader_.Keep(data)) return End();
       break;
-    default:  // a stream has nothing to hear, and one that lingers is over
+    default:  // streaming or lingering: input is ignored
       break;
   }
   Read();
@@ -140,7 +140,7 @@ void Connection::Refuse(int status, const std::string& text) {
   Answer({.status = status, .body = text + "\n"});
 }
 
-// ---- what it hears ----
+// ---- output ----
 
 void Connection::Answer(const Response& response) {
   if (phase_ != Phase::kHandling) return;
@@ -246,7 +246,7 @@ void Connection::End() {
 void Connection::Arm(Timer* timer, std::chrono::milliseconds limit) {
   timer->expires_after(limit);
   timer->async_wait([self = shared_from_this(), timer](Transport::Error error) {
-    // It may have been set anew, or disarmed, when this was already on its way.
+    // The timer may have been set again or disarmed after this call was queued.
     if (!error && timer->expiry() <= Clock::now()) self->OnLate(timer);
   });
 }

@@ -4,11 +4,11 @@
 //                     ▲                 └─▶ Streaming┘
 //                     └──────────────────────┘ (the client wants to send another request)
 //
-// While a request is handled it reads on, to hear that the client has gone. Lingering gives the
-// client a second to read what was sent: a socket that is closed with bytes unread tells the kernel
-// to drop the answer.
+// While a request is handled, the connection continues to read, to notice that the client has left.
+// Lingering gives the client a second to read the answer: the kernel drops the unsent rest of a
+// socket that is closed with unread input.
 //
-// Of the server's thread. Pending operations keep it alive.
+// Used by the server's thread only. Pending operations keep the object alive.
 #ifndef DDPRUN_RENDEZVOUS_HTTP_SERVER_CONNECTION_H_
 #define DDPRUN_RENDEZVOUS_HTTP_SERVER_CONNECTION_H_
 
@@ -34,13 +34,13 @@ namespace ddprun::http {
 
 class Connection;
 
-// What all connections of a server share; outlives them.
+// State that all connections of a server share. Outlives them.
 struct Site {
   ServerOptions options;
   Handler handler;
   HostNames hosts;
   std::shared_ptr<Mailbox> mailbox;
-  std::function<void(Connection*)> ended;  // the last that is heard of it
+  std::function<void(Connection*)> ended;  // the last call for a connection
   bool closing = false;
 };
 
@@ -51,10 +51,10 @@ class Connection final : public Answerable, public std::enable_shared_from_this<
   Connection(const Site* site, boost::asio::io_context* io, std::unique_ptr<Transport> transport);
 
   void Start();
-  // Ends it once what is being written is sent; at once where nothing is.
+  // Ends the connection once its pending output is sent; at once if there is none.
   void Finish();
 
-  // Since when it waits for a request that is not complete; nothing while one is answered.
+  // Since when it waits for a complete request; nullopt while one is being answered.
   std::optional<Clock::time_point> waiting_since() const;
 
   void Answer(const Response& response) override;
@@ -70,17 +70,17 @@ class Connection final : public Answerable, public std::enable_shared_from_this<
   void AwaitRequest();
   void Read();
   void OnRead(bool ok, std::string_view data);
-  void OnEnd();  // of what the client sends
+  void OnEnd();  // end of the client's input
   void Judge(RequestReader::State state);
   void Dispatch();
-  // An answer of our own, after which the connection ends.
+  // Answers without the handler, then ends the connection.
   void Refuse(int status, const std::string& text);
   void WriteNext();
   void OnWritten(bool ok, std::size_t bytes);
   void OnAllWritten();
   void Linger();
   void End();
-  // Calls OnLate after `limit`, unless the timer is set anew or disarmed before.
+  // Calls OnLate after `limit`, unless the timer is set again or disarmed before.
   void Arm(Timer* timer, std::chrono::milliseconds limit);
   static void Disarm(Timer* timer);
   void OnLate(const Timer* timer);
@@ -92,17 +92,18 @@ class Connection final : public Answerable, public std::enable_shared_from_this<
   RequestReader reader_;
   std::array<char, 8192> input_{};
   Phase phase_ = Phase::kHandshake;
-  Clock::time_point since_;  // in kHandshake or kReading
-  Timer deadline_;           // of the phase
+  // Start of kHandshake or kReading.
+  Clock::time_point since_;
+  Timer deadline_;  // limit of the phase
   Timer write_deadline_;
-  bool keep_alive_ = false;    // after the answer
+  bool keep_alive_ = false;    // read another request after the answer
   bool without_body_ = false;  // the request was HEAD
   bool reading_ = false;       // an operation is under way
   bool half_closed_ = false;   // by the client, which may still read
   std::deque<Stream::Piece> outbox_;
-  std::size_t written_ = 0;  // of outbox_'s first piece
+  std::size_t written_ = 0;  // bytes of outbox_'s first piece
   bool writing_ = false;     // an operation is under way
-  bool last_piece_ = false;  // nothing follows what is in outbox_
+  bool last_piece_ = false;  // nothing follows after outbox_
   std::shared_ptr<OpenStream> stream_;
 };
 

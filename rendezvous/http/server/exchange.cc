@@ -86,7 +86,7 @@ void OpenStream::Ended() {
   if (closed) closed();
 }
 
-Exchange::~Exchange() { Send({.status = 500, .body = "nobody has answered this request\n"}); }
+Exchange::~Exchange() { Send({.status = 500, .body = "this request was not answered\n"}); }
 
 void Exchange::Send(Response response) {
   if (answered_.exchange(true)) return;

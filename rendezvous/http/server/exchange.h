@@ -16,7 +16,8 @@ namespace ddprun::http {
 
 class OpenStream;
 
-// What a connection does for those who answer its request. On the server's thread.
+// The connection, as seen by the Responder and the Stream that answer its request. Called on the
+// server's thread.
 class Answerable {
  public:
   virtual void Answer(const Response& response) = 0;
@@ -42,8 +43,8 @@ class OpenStream final : public Stream, public std::enable_shared_from_this<Open
   void OnSent(std::function<void()> sent) override;
   std::size_t unsent() const override;
 
-  // From the connection: so many bytes of the head wait, too; the kernel has taken so many; the
-  // connection has ended.
+  // Called by the connection. HeadWaits: this many bytes of the head are unsent, too. Sent: the
+  // kernel has taken this many bytes. Ended: the connection has ended.
   void HeadWaits(std::size_t bytes);
   void Sent(std::size_t bytes);
   void Ended();
@@ -56,8 +57,8 @@ class OpenStream final : public Stream, public std::enable_shared_from_this<Open
   mutable std::mutex mutex_;
   // Guarded by mutex_.
   std::size_t unsent_ = 0;
-  bool closed_ = false;  // takes nothing any more
-  bool ended_ = false;   // its connection has
+  bool closed_ = false;  // no further writes
+  bool ended_ = false;   // its connection has ended
   std::function<void()> on_close_;
   std::function<void()> on_sent_;
 };

@@ -25,7 +25,7 @@ std::string HostOf(std::string_view header) {
   if (!port.empty()) port.remove_prefix(1);
   if (!std::all_of(port.begin(), port.end(), absl::ascii_isdigit)) return "";
   std::string name = absl::AsciiStrToLower(std::string(host));
-  if (!name.empty() && name.back() == '.') name.pop_back();  // a name from the root on
+  if (!name.empty() && name.back() == '.') name.pop_back();  // a fully qualified name
   return name;
 }
 

@@ -1,8 +1,8 @@
-// Which Host headers a server takes for its own.
+// Which Host headers a server accepts.
 //
-// A page of another site may give its own name our address (DNS rebinding), and its script is then
-// of the same origin as ours. The browser still sends that name, and we refuse it. An address is no
-// name: no DNS server can give it another meaning. Pure.
+// Another site may point its own name at this server's address (DNS rebinding). Its script then has
+// the same origin as this server's page. The browser still sends the other site's name as Host, and
+// the server refuses it. IP addresses are always accepted: DNS cannot redirect them. Pure.
 #ifndef DDPRUN_RENDEZVOUS_HTTP_SERVER_HOST_NAMES_H_
 #define DDPRUN_RENDEZVOUS_HTTP_SERVER_HOST_NAMES_H_
 
@@ -13,22 +13,22 @@
 
 namespace ddprun::http {
 
-// "Head:8080" → "head", "[::1]:80" → "::1". "" for what cannot be one.
+// "Head:8080" → "head", "[::1]:80" → "::1". "" if the header is malformed.
 std::string HostOf(std::string_view header);
 
-// An IPv4 or IPv6 address, without brackets.
+// True for an IPv4 or IPv6 address, without brackets.
 bool IsAddress(const std::string& host);
 
-// localhost, 127.x.y.z or ::1.
+// True for localhost, 127.x.y.z and ::1.
 bool IsLoopbackName(const std::string& host);
 
 class HostNames {
  public:
-  // Names without ports. Addresses and localhost need not be among them.
+  // `names`: without ports. Addresses and localhost are accepted anyway.
   explicit HostNames(const std::vector<std::string>& names);
 
-  // `header`: the value of a Host header, which may have a port, of any number: a tunnel has
-  // another one than we.
+  // `header`: the value of a Host header. Its port may be any: through a tunnel it differs from the
+  // server's.
   bool Accepts(std::string_view header) const;
 
  private:

@@ -30,7 +30,7 @@ namespace {
 using Tcp = boost::asio::ip::tcp;
 using Error = boost::system::error_code;
 
-constexpr std::chrono::milliseconds kAcceptRetry(100);  // while there are no descriptors
+constexpr std::chrono::milliseconds kAcceptRetry(100);  // when descriptors have run out
 constexpr std::chrono::seconds kShutdownGrace(1);
 
 absl::Status CannotListen(const std::string& listen, const std::string& why) {
@@ -49,17 +49,17 @@ std::string MachineName() {
   return gethostname(name, sizeof name - 1) == 0 ? name : "";
 }
 
-// Other parts of the process need most of the descriptors.
+// An eighth of the descriptors: other parts of the process need the rest.
 std::size_t MostConnections(std::size_t wanted) {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return wanted;
   return std::min<std::size_t>(wanted, std::max<rlim_t>(limit.rlim_cur / 8, 16));
 }
 
-// Asio makes descriptors that a program executed by this process would inherit.
+// Asio opens descriptors without O_CLOEXEC.
 void CloseOnExec(int fd) { fcntl(fd, F_SETFD, FD_CLOEXEC); }
 
-// A thread that takes no signals: they are for the main thread.
+// Starts a thread with all signals blocked: signals belong to the main thread.
 template <class Function>
 std::thread StartThread(Function run) {
   sigset_t all;
@@ -92,7 +92,7 @@ class HttpServer::Core {
   void Accept();
   void OnAccepted(Tcp::socket socket);
   bool MakeRoom();
-  // With the certificate as it is now; null without TLS.
+  // With the current certificate; null without TLS.
   std::shared_ptr<TlsContext> CurrentTls();
   void BeginShutdown();
 
@@ -102,12 +102,12 @@ class HttpServer::Core {
   boost::asio::steady_timer retry_{io_};
   boost::asio::steady_timer grace_{io_};
   int port_ = 0;
-  bool loopback_ = false;  // it listens there alone
+  bool loopback_ = false;  // it listens only on loopback
   std::shared_ptr<auth::TlsIdentity> identity_;
   std::unique_ptr<auth::TlsWatch> watch_;
-  // Of the server's thread.
+  // Used by the server's thread only.
   std::unordered_map<Connection*, std::shared_ptr<Connection>> connections_;
-  std::shared_ptr<const auth::TlsPem> pem_;  // of tls_context_
+  std::shared_ptr<const auth::TlsPem> pem_;  // the content of tls_context_
   std::shared_ptr<TlsContext> tls_context_;
   std::mutex shutdown_mutex_;  // held while thread_ is joined
   std::thread thread_;
@@ -140,7 +140,8 @@ absl::Status HttpServer::Core::Listen() {
   if (error || found.empty()) return CannotListen(site_.options.listen, error.message());
   Tcp::endpoint endpoint = found.begin()->endpoint();
   for (const auto& entry : found) {
-    if (entry.endpoint().address().is_v4()) endpoint = entry.endpoint();  // localhost is both
+    // Localhost may have both kinds; IPv4 is preferred.
+    if (entry.endpoint().address().is_v4()) endpoint = entry.endpoint();
   }
   acceptor_.open(endpoint.protocol(), error);
   if (!error) CloseOnExec(acceptor_.native_handle());
@@ -236,7 +237,7 @@ std::shared_ptr<TlsContext> HttpServer::Core::CurrentTls() {
     tls_context_ = *std::move(context);
   } else if (site_.options.log) {
     site_.options.log(
-        absl::StrCat("http: ", context.status().message(), "; the one before goes on"));
+        absl::StrCat("http: ", context.status().message(), "; the old certificate stays in use"));
   }
   return tls_context_;
 }
@@ -248,7 +249,7 @@ void HttpServer::Core::Shutdown() {
     thread_.join();
   }
   site_.mailbox->Close();
-  // Those that did not end in time; their streams hear of it.
+  // Connections that did not end in time. Their streams are told.
   while (!connections_.empty()) connections_.begin()->first->Abort();
   watch_.reset();
 }
@@ -261,7 +262,7 @@ void HttpServer::Core::BeginShutdown() {
   if (connections_.empty()) return io_.stop();
   grace_.expires_after(kShutdownGrace);
   grace_.async_wait([this](Error) { io_.stop(); });
-  const auto open = connections_;  // Finish takes them out
+  const auto open = connections_;  // a copy, since Finish erases connections
   for (const auto& [connection, owned] : open) connection->Finish();
 }
 

@@ -14,7 +14,7 @@ namespace beast_http = boost::beast::http;
 
 struct RequestReader::Parser {
   explicit Parser(Limits limits) {
-    parser.eager(true);  // the body, too
+    parser.eager(true);  // parse the body, too
     parser.header_limit(static_cast<std::uint32_t>(limits.header));
     parser.body_limit(limits.body);
   }
@@ -50,7 +50,7 @@ RequestReader::State RequestReader::Judge() {
   const auto& message = parser_->parser.get();
   const boost::beast::string_view text = message.target();
   auto target = ParseTarget({text.data(), text.size()});
-  if (!target) return Bad(400, "the target of this request cannot be one of ours");
+  if (!target) return Bad(400, "this server has no such target");
   if (message.count(beast_http::field::host) != 1) {
     return Bad(400, "a request has one Host header");
   }

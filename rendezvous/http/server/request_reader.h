@@ -1,6 +1,6 @@
 // RequestReader: bytes of a connection in, requests out. HTTP/1.1 and 1.0, by Boost.Beast. Pure.
 //
-// Bounded: it keeps no more than a request's head and body and the bytes that came with its end.
+// Bounded: it stores at most one request's head and body, and the bytes that arrived with its end.
 #ifndef DDPRUN_RENDEZVOUS_HTTP_SERVER_REQUEST_READER_H_
 #define DDPRUN_RENDEZVOUS_HTTP_SERVER_REQUEST_READER_H_
 
@@ -16,7 +16,7 @@ namespace ddprun::http {
 class RequestReader {
  public:
   struct Limits {
-    std::size_t header = 0;  // bytes, with the request line
+    std::size_t header = 0;  // bytes, including the request line
     std::size_t body = 0;
   };
   explicit RequestReader(Limits limits);
@@ -26,17 +26,17 @@ class RequestReader {
 
   enum class State { kMore, kDone, kBad };
 
-  // Takes what came next; "" to go on with what is kept. After kDone, Release comes first; after
-  // kBad there is nothing more.
+  // Takes the next bytes; "": continues with stored bytes. After kDone, Release must come first;
+  // after kBad it must not be called again.
   State Take(std::string_view data);
-  // Keeps what comes while the request that is done has not been answered. False: too much.
+  // Stores bytes that arrive while the last request is being answered. False: too many.
   bool Keep(std::string_view data);
 
-  // A part of the next request has come.
+  // A part of the next request has arrived.
   bool begun() const { return begun_ || !kept_.empty(); }
 
-  // After kDone: the request, without what only its connection knows; and whether its client wants
-  // to send another.
+  // After kDone: the request, without the fields that only the connection knows. Sets
+  // `*keep_alive`: the client wants to send another request.
   Request Release(bool* keep_alive);
 
   // After kBad: an HTTP status, and a sentence for a person.
@@ -51,8 +51,8 @@ class RequestReader {
 
   const Limits limits_;
   std::unique_ptr<Parser> parser_;
-  std::string kept_;    // came, and was not taken by the parser yet
-  bool begun_ = false;  // the parser has taken something
+  std::string kept_;    // bytes that the parser has not taken yet
+  bool begun_ = false;  // the parser has taken a part of a request
   Request request_;     // after kDone
   int bad_status_ = 400;
   std::string bad_text_;

@@ -40,14 +40,14 @@ std::string_view NameOf(int status) {
   return "Other";
 }
 
-// A value cannot begin another header.
+// Removes line breaks, so that a value cannot begin another header.
 std::string OneLine(std::string value) {
   std::replace_if(value.begin(), value.end(), absl::ascii_iscntrl, ' ');
   return value;
 }
 
-// Of every answer: nothing of ours is shown in somebody else's page, kept by a cache, or taken for
-// another type than it has.
+// Headers of every answer. They keep browsers from showing it inside another site's page, from
+// caching it, and from treating it as another type.
 constexpr std::string_view kOfAll =
     "X-Content-Type-Options: nosniff\r\n"
     "X-Frame-Options: DENY\r\n"

@@ -11,11 +11,11 @@ namespace ddprun::http {
 
 enum class BodyEnd {
   kLength,  // the whole body is here
-  kClose,   // it goes on until the connection ends
+  kClose,   // the body ends with the connection
 };
 
 struct ResponseForm {
-  bool keep_alive = true;     // with kLength only
+  bool keep_alive = true;     // only with kLength
   bool without_body = false;  // HEAD
   BodyEnd end = BodyEnd::kLength;
 };

@@ -14,9 +14,9 @@ struct Target {
   std::map<std::string, std::string> query{};
 };
 
-// Nothing for what no page of ours has: a target that does not begin with '/' (a proxy's), a '%'
-// that two hexadecimal digits do not follow, a control character, or a path with "." or ".." as a
-// part, however it is written.
+// nullopt for targets that no page here has: one that does not begin with '/' (a proxy's), a '%'
+// without two hexadecimal digits after it, a control character, or a path with a part "." or "..",
+// in any encoding.
 std::optional<Target> ParseTarget(std::string_view text);
 
 }  // namespace ddprun::http

@@ -93,7 +93,8 @@ absl::StatusOr<std::shared_ptr<TlsContext>> MakeTlsContext(const auth::TlsPem& p
 std::unique_ptr<Transport> MakeTransport(Tcp::socket socket, std::shared_ptr<TlsContext> tls) {
   Error ignored;
   socket.set_option(Tcp::no_delay(true), ignored);
-  // A phone that is gone without a word: what was sent to it is not acknowledged any more.
+  // Ends the connection to a peer that has vanished, such as a phone out of range: it no longer
+  // acknowledges data.
   setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_USER_TIMEOUT, &kUnacknowledgedMs,
              sizeof kUnacknowledgedMs);
   if (tls == nullptr) return std::make_unique<PlainTransport>(std::move(socket));

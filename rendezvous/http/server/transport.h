@@ -1,6 +1,6 @@
 // Transport: a connected socket, with TLS or without. Boost.Asio. Internal to this folder.
 //
-// Of the server's thread. Operations hold it alive by what their handlers hold.
+// Used by the server's thread only. The handlers of pending operations keep it alive.
 #ifndef DDPRUN_RENDEZVOUS_HTTP_SERVER_TRANSPORT_H_
 #define DDPRUN_RENDEZVOUS_HTTP_SERVER_TRANSPORT_H_
 
@@ -25,13 +25,13 @@ class Transport {
   virtual ~Transport() = default;
 
   virtual void Handshake(std::function<void(Error)> done) = 0;
-  // One of each kind at a time; the bytes stay where they are until it is done.
+  // At most one Read and one Write at a time. The caller keeps the bytes in place until `done`.
   virtual void Read(char* data, std::size_t size, Done done) = 0;
-  virtual void Write(std::string_view data, Done done) = 0;  // all of it
-  // Tells the other side that nothing more comes. Once, after the last write; `done` is called at
-  // the latest after Close.
+  virtual void Write(std::string_view data, Done done) = 0;  // writes all of `data`
+  // Tells the peer that no more data comes. Once, after the last write. `done` is called at the
+  // latest after Close.
   virtual void EndWriting(std::function<void()> done) = 0;
-  // Operations that go on end with an error. Idempotent.
+  // Pending operations end with an error. Idempotent.
   virtual void Close() = 0;
 
   virtual const boost::asio::ip::tcp::socket& socket() const = 0;
@@ -40,10 +40,10 @@ class Transport {
 
 using TlsContext = boost::asio::ssl::context;
 
-// For connections from now on. TLS 1.2 or newer.
+// For new connections. TLS 1.2 or newer.
 absl::StatusOr<std::shared_ptr<TlsContext>> MakeTlsContext(const auth::TlsPem& pem);
 
-// `tls` null: without. The context lives as long as the transport.
+// `tls`: null for no TLS. The context lives as long as the transport.
 std::unique_ptr<Transport> MakeTransport(boost::asio::ip::tcp::socket socket,
                                          std::shared_ptr<TlsContext> tls);
 

@@ -19,10 +19,11 @@
 namespace ddprun {
 namespace {
 
-// A tree of stacks that is cut to less shows nothing.
+// A smaller tree of stacks shows nothing useful.
 constexpr std::size_t kMinShownStackBytes = 16 << 10;
-constexpr std::size_t kEndedRanksNamed = 8;  // ranges of them
-// In one generation. All ranks of an overloaded node are excused; `status` has one at any time.
+constexpr std::size_t kEndedRanksNamed = 8;  // ranges of ranks
+// Per generation. On an overloaded node all ranks are excused; `status` shows one excuse at any
+// time.
 constexpr std::size_t kToldExcuses = 8;
 
 // "n1, n2 and 5 more"
@@ -82,7 +83,7 @@ void HangJudge::TellLongExcuse(const Node& node, const HangExcuse& excuse, TimeP
 Duration HangJudge::Limit() const {
   const HangPolicy policy = PolicyOfHangs(*job_.life->spec);
   const Duration limit = job_.generation->hang.Limit(policy, job_.life->progress.intervals);
-  // A rank that has finished its part leaves the others with what takes as long as it takes.
+  // Once a rank has finished, the others may do a last task of any length.
   const bool tail = job_.generation->tally.workers_succeeded > 0 || job_.generation->hang.leaves();
   return tail ? std::max(limit, policy.startup_limit) : limit;
 }
@@ -105,8 +106,8 @@ bool HangJudge::Judges() const {
   return hang.judges() || hang.leaves() || (job_.life->progress.any && hang.all_silent());
 }
 
-// It came after the limit, or its time would not count: it holds up the verdict, and is not why the
-// ranks stand still.
+// A debugger that holds a rank delays the verdict. If it had attached before the limit, its time
+// would be excused; so it is not the reason for the standstill.
 bool HangJudge::DebuggerHoldsOne() const {
   const auto one_is_held = [](const std::vector<StillWorker>& workers) {
     return std::any_of(workers.begin(), workers.end(), [](const StillWorker& worker) {
@@ -133,12 +134,12 @@ std::optional<TimePoint> HangJudge::Deadline(JobState state) const {
 }
 
 bool HangJudge::IsAtWork(TimePoint now) const {
-  // A debugger that came after the verdict moves last_moved(), and so this time.
+  // A debugger that attaches after the verdict moves last_moved(), and with it this time.
   const TimePoint until =
       job_.generation->hang.last_moved() + job_.life->spec->hang_startup_timeout;
   if (!suspicion().at_work || now >= until) return false;
   for (const StillNode& node : StillNodes()) {
-    // It may seem to do nothing, because a debugger has it or it gets no CPU.
+    // The busy rank may look idle because a debugger holds it or it gets no CPU.
     if (node.told->excused || node.told->silent_excused) return true;
     for (const auto* const workers : {&node.told->still_workers, &node.told->silent_workers}) {
       for (const StillWorker& worker : *workers) {
@@ -151,7 +152,7 @@ bool HangJudge::IsAtWork(TimePoint now) const {
   return false;
 }
 
-// Every node that tells of its workers was heard a moment ago: their ranks do not move now.
+// True if every node that reports was heard a moment ago, so its report is still valid.
 bool HangJudge::KnowsEveryRank(TimePoint now) const {
   const Duration fresh = 2 * job_.life->spec->heartbeat + std::chrono::milliseconds(500);
   const std::vector<const Node*> unheard = job_.roster->Unheard(now - fresh);
@@ -163,7 +164,7 @@ bool HangJudge::KnowsEveryRank(TimePoint now) const {
 void HangJudge::Consider(JobState state, TimePoint now) {
   const auto deadline = Deadline(state);
   if (!deadline || now < *deadline) return;
-  if (job_.stacks->for_verdict()) return;  // Decide comes
+  if (job_.stacks->for_verdict()) return;  // StacksJudged will call Decide()
   if (IsAtWork(now) || DebuggerHoldsOne() || !KnowsEveryRank(now)) {
     suspicion().again = now + job_.life->spec->heartbeat;
     return;
@@ -190,7 +191,7 @@ std::vector<StillNode> HangJudge::StillNodes() const {
 
 StackQuestion HangJudge::Question() const {
   StackQuestion question;
-  // All ranks make steps: one that is silent after another one's step never tells anything.
+  // All ranks make the same steps: a rank that is still silent after the first step never reports.
   const HangWatch& hang = job_.generation->hang;
   question.culprit = {StillNodes(), !hang.step_seen(), hang.leaves()};
   question.sent_bytes = ShownStackBytes();
@@ -215,8 +216,7 @@ std::string HangJudge::WhoHasEnded(TimePoint now) const {
 
 void HangJudge::Decide(StackFindings::Culprit found, std::vector<std::string> missing,
                        JobState state, TimePoint now) {
-  // A rank has moved meanwhile or ended, a worker has failed, or the job is about to stop: no hang
-  // any more.
+  // No hang any more: a rank has moved or ended, a worker has failed, or the job is about to stop.
   const auto deadline = Deadline(state);
   if (!deadline || now < *deadline) return;
   if (DebuggerHoldsOne() || !KnowsEveryRank(now)) {
@@ -232,7 +232,7 @@ void HangJudge::Decide(StackFindings::Culprit found, std::vector<std::string> mi
       DescribeStandstill(now - job_.generation->hang.last_moved(), Limit(),
                          job_.generation->furthest_step, job_.generation->hang.step_seen());
   const auto [restart, next] = AfterHang(verdict, again, now);
-  if (restart && !verdict.culprit) {  // the next heartbeats say which
+  if (restart && !verdict.culprit) {  // retry: the next heartbeats name the ranks
     suspicion().again = now + job_.life->spec->heartbeat;
     return;
   }
@@ -241,7 +241,7 @@ void HangJudge::Decide(StackFindings::Culprit found, std::vector<std::string> mi
   if (!restart) return;
   if (verdict.blames) job_.generation->hung_host = verdict.culprit->host;
   job_.generation->incidents.AddHang(CauseOf(found, standstill, job_.generation->number));
-  // Advance stops the generation.
+  // Advance() stops the generation.
 }
 
 void HangJudge::Call(const StackFindings::Culprit& found, const std::string& standstill,
@@ -305,7 +305,7 @@ std::size_t HangJudge::ShownStackBytes() const {
                     kMaxSentStackTreeBytes);
 }
 
-// Whether the workers are started again, and what a person reads of it.
+// Returns whether the workers are restarted, and the line that says so.
 std::pair<bool, std::string> HangJudge::AfterHang(const HangVerdict& verdict, bool again,
                                                   TimePoint now) {
   const JobSpec& spec = *job_.life->spec;

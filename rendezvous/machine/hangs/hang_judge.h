@@ -1,7 +1,7 @@
-// HangJudge: whether a job hangs, what is said of it, and whether its workers are started again.
+// HangJudge: decides whether a job hangs, what is reported, and whether its workers are restarted.
 //
-// Fed with what nodes tell of their workers; asks for stacks before it decides. A hang that is to
-// end the generation becomes an incident of it. Owned by the JobMachine.
+// Takes the nodes' reports, and requests stacks before it decides. A hang that ends the generation
+// becomes one of its incidents. Owned by the JobMachine.
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_HANGS_HANG_JUDGE_H_
 #define DDPRUN_RENDEZVOUS_MACHINE_HANGS_HANG_JUDGE_H_
 
@@ -40,40 +40,42 @@ class HangJudge {
   HangJudge(const HangJudge&) = delete;
   HangJudge& operator=(const HangJudge&) = delete;
 
-  // What a node tells of its workers.
+  // Takes a node's report about its workers.
   void Take(const Node& node, const NodeProgress& progress, TimePoint now);
-  // When to look; nullopt: nothing is judged.
+  // When to call Consider(); nullopt: nothing to judge.
   std::optional<TimePoint> Deadline(JobState state) const;
-  // Asks for stacks where it is time.
+  // Requests stacks once the limit is over and nothing excuses the standstill.
   void Consider(JobState state, TimePoint now);
-  // What is asked about the stacks.
+  // The question about the stacks: StackRequests::Conclude().
   StackQuestion Question() const;
-  // With the stacks that were asked for, and the hosts that sent none.
+  // Decides from the findings. `missing`: hosts that sent no stacks.
   void Decide(StackFindings::Culprit found, std::vector<std::string> missing, JobState state,
               TimePoint now);
-  // While the workers run: how far they are, or why nobody judges that.
+  // For a job whose workers run: adds how long no rank has moved, or why nobody would notice a
+  // hang.
   void AddProgress(JobStatus* status, TimePoint now) const;
 
  private:
   bool Judges() const;
-  // No rank moves, and somebody must see to why the time does not count: says it, once.
+  // If no rank moves and `excuse` has lasted for the limit: warns all nodes, once per excuse.
   void TellLongExcuse(const Node& node, const HangExcuse& excuse, TimePoint now);
   bool DebuggerHoldsOne() const;
-  // For how long no rank may move, as things are now.
+  // How long a standstill may last now.
   Duration Limit() const;
   bool KnowsEveryRank(TimePoint now) const;
-  // No rank has moved since the stacks were taken.
+  // The kept findings are still valid: no rank has moved since the stacks were taken.
   bool HasFound() const;
-  // The rank that the verdict named may still be at work, and has time left for that.
+  // The busy rank of the last verdict may still work, and its time is not over.
   bool IsAtWork(TimePoint now) const;
   std::vector<StillNode> StillNodes() const;
-  // "; rank 1 has ended with 0 40.1 s ago": the others may wait for it. Empty: none has.
+  // "; rank 1 has ended with 0 40.1 s ago": the others may wait for that rank. "": no rank has
+  // ended.
   std::string WhoHasEnded(TimePoint now) const;
   void Call(const StackFindings::Culprit& found, const std::string& standstill,
             const std::string& next, std::vector<std::string> missing);
-  // Where the ranks are, to every node.
+  // Sends the verdict to every node, with the tree of stacks if the node gets one.
   void SendStacks(HangStacks stacks);
-  std::size_t ShownStackBytes() const;  // to one node, at most
+  std::size_t ShownStackBytes() const;  // bytes of the tree that one node gets, at most
   std::pair<bool, std::string> AfterHang(const HangVerdict& verdict, bool again, TimePoint now);
   std::string LeaveAtWork(const HangVerdict& verdict, TimePoint now);
   HangSuspicion& suspicion() { return job_.generation->suspicion; }

@@ -11,7 +11,7 @@ namespace {
 
 using NotJudged = JobStatus::NotJudged;
 
-// Of all nodes.
+// The longest excuse of all members.
 std::optional<NotJudged::Excuse> LongestExcuse(const HangWatch& hang, const Roster& roster,
                                                TimePoint now) {
   std::optional<NotJudged::Excuse> longest;
@@ -53,7 +53,7 @@ std::optional<NotJudged> WhyNotJudged(const JobLife& life, const GenerationState
         "no worker has told a step (Python: --auto-step, or ddprun.step(n) in the script; other "
         "programs: STEP=n)"};
   }
-  // While ranks move, an excuse holds up nothing.
+  // While ranks move, an excuse delays nothing.
   if (now - hang.really_moved() < NodeProgress::kDetailsAfter) return std::nullopt;
   auto excuse = LongestExcuse(hang, roster, now);
   if (!excuse) return std::nullopt;

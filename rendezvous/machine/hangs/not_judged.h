@@ -1,5 +1,5 @@
-// Why nobody would notice now that a job hangs: for `ddprun status`, and for who watches the job.
-// Pure functions of what the job's nodes told.
+// Why a hang of the job would not be noticed now: for `ddprun status` and for events. Pure
+// functions of what the nodes reported.
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_HANGS_NOT_JUDGED_H_
 #define DDPRUN_RENDEZVOUS_MACHINE_HANGS_NOT_JUDGED_H_
 
@@ -15,14 +15,14 @@
 
 namespace ddprun {
 
-// What this node tells, with the names that the job knows.
+// The excuse that a node reported, with its host and global rank.
 JobStatus::NotJudged::Excuse ExcuseOf(const Node& node, const HangExcuse& told);
 // "rank 5 on n2 (pid 4242) is held by gdb (pid 77)"
 std::string WhoIsExcused(const JobStatus::NotJudged::Excuse& excuse);
-// The same, and " since 600.0 s".
+// WhoIsExcused() and " since 600.0 s".
 std::string Describe(const JobStatus::NotJudged::Excuse& excuse);
 
-// Of a job whose workers run; nullopt: hangs of it are noticed, or all of its workers have ended.
+// Call it for a job whose workers run. nullopt: its hangs are noticed.
 std::optional<JobStatus::NotJudged> WhyNotJudged(const JobLife& life,
                                                  const GenerationState& generation,
                                                  const Roster& roster, TimePoint now);

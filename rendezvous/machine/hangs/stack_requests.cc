@@ -43,7 +43,7 @@ void StackRequests::AskMore(TimePoint now) {
   if (!current_ || current_->concluding()) return;
   for (const AgentId agent_id : current_->TakeToAsk(now)) {
     const Node* const node = roster_->Find(agent_id);
-    if (node != nullptr && !node->suspect) AskAgain(*node);  // else when it is back
+    if (node != nullptr && !node->suspect) AskAgain(*node);  // otherwise when the node is back
   }
 }
 
@@ -52,7 +52,7 @@ void StackRequests::AskAgain(const Node& node) {
   out_->SendTo(node, TakeStacks{current_->request()});
 }
 
-// One that answers an earlier request, or comes too late, is nobody's any more.
+// Ignores an answer to an earlier request, and a late one.
 void StackRequests::OnTaken(const Node& node, const StacksTaken& taken) {
   if (!current_ || current_->request() != taken.request) return;
   if (current_->concluding() || !current_->Awaits(node.agent_id)) return;

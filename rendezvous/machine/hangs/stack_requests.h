@@ -1,4 +1,4 @@
-// StackRequests: asks the nodes of a job for the stacks of their ranks, and has them merged.
+// StackRequests: requests the stacks of a job's ranks from its nodes, and has them merged.
 //
 // One request at a time: for operators, for a verdict on a hang, or for both. Owned by the
 // JobMachine.
@@ -30,37 +30,38 @@ class StackRequests {
   StackRequests(const StackRequests&) = delete;
   StackRequests& operator=(const StackRequests&) = delete;
 
-  // Asks every node with workers; the verdict on a hang waits for it. Takes the place of a request
-  // that is going on.
+  // Begins a request to every node with workers, for a verdict. Replaces a running request; its
+  // operators get the new result.
   void AskForVerdict(TimePoint now);
-  // For an operator. Joins a request that is going on.
+  // For an operator: joins the running request, or begins one.
   void AskFor(std::uint64_t ticket, TimePoint now);
-  // The next nodes, where it is time for them.
+  // Asks the next nodes, if their turn has come (StackPace).
   void AskMore(TimePoint now);
-  // This node again, on a new session.
+  // Repeats the request to a node on its new session.
   void AskAgain(const Node& node);
   void OnTaken(const Node& node, const StacksTaken& taken);
   void OnMerged(const job_input::StacksMerged& merged);
-  // The node will not answer: it has no workers, or is gone.
+  // The node will not answer: it has no workers any more, or is gone.
   void GiveUp(const Node& node);
 
   bool for_verdict() const { return current_ && current_->for_verdict(); }
   // Every node has answered.
   bool complete() const { return current_ && current_->complete(); }
-  // The time for answers is over.
+  // stacks_timeout is over.
   bool late(TimePoint now) const { return current_ && now >= current_->deadline(); }
   // nullopt: nothing is timed.
   std::optional<TimePoint> NextDeadline(TimePoint now) const;
 
-  // Nobody is waited for any more: asks what the stacks say. Only where one of the above is true.
+  // Ends the wait for answers and asks `question`. Call it only if complete() or late().
   bool concluding() const { return current_->concluding(); }
   void Conclude(StackQuestion question);
-  // The answer to that ends the request; nullopt: it is for another one.
+  // The answer to Conclude() ends the request and returns it; nullopt: the answer is for another
+  // request.
   std::optional<StackCollection> OnJudged(const job_input::StacksJudged& judged);
-  // To the operators who asked.
+  // Sends the tree to the operators who asked.
   void Show(const StackCollection& ended, const EncodedStackTree& tree);
 
-  // Nobody waits any more: the generation is over.
+  // Drops the request, because the generation is over. Operators get `why`.
   void Drop(const std::string& why);
 
  private:

@@ -27,7 +27,7 @@ std::string Text(const std::optional<Duration>& duration) { return Seconds(*dura
 std::string Text(const std::string& text) { return text; }
 std::string Text(const std::vector<int>& numbers) { return absl::StrJoin(numbers, ","); }
 
-// All fields with this label: "2:4" of --nnodes.
+// The values of all fields with this label: "2:4" for --nnodes.
 std::string TextOf(const JobSpec& spec, absl::string_view label) {
   std::vector<std::string> texts;
   ForEachField([&](auto member, const JobSpecField& field) {
@@ -144,8 +144,8 @@ std::string WhyExcluded(const JobLife& life, const std::string& host) {
                       Seconds(life.spec->quarantine_window));
 }
 
-// A spare waits for each of its nodes. Those of the generation that has ended are all free by now,
-// but for who has stuck processes.
+// True if the other free nodes can fill the group. Call it after the generation has ended: then its
+// nodes are free, except those with stuck processes.
 bool IsReplaceable(const Roster& roster, const std::string& host) {
   const auto& nodes = roster.nodes();
   const auto others = std::count_if(nodes.begin(), nodes.end(), [&](const Node& node) {

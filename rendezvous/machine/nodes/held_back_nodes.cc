@@ -36,13 +36,14 @@ void HeldBackNodes::TakeStuck(Node& node, const StuckProcesses& stuck, TimePoint
         absl::StrCat(host, " is left out of the job until its processes are gone: ", why);
     out_->Log(text);
     out_->SendTo(node, Waiting{text});
-    survey_->LoseSight(
-        now);  // the group may form without it, and it alone may know what it has told
+    // The group may form without this node. It may be the only one that has seen the newest
+    // checkpoint in a shared folder, so the others must look again.
+    survey_->LoseSight(now);
     return;
   }
   out_->Emit({.kind = JobEvent::Kind::kAdmitted, .host = host});
   out_->Log(absl::StrCat(host, " is admitted again: its processes are gone"));
-  survey_->LoseSight(now);  // until now they may have written
+  survey_->LoseSight(now);  // until now its stuck processes may have written
 }
 
 void HeldBackNodes::Admit(TimePoint now) {

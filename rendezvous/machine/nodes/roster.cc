@@ -22,7 +22,7 @@ bool NaturalLess(const std::string& a, const std::string& b) {
       ++j;
       continue;
     }
-    // Two numbers: the longer one is greater, without its leading zeros.
+    // Compares two numbers: without leading zeros, the longer one is greater.
     while (i < a.size() && a[i] == '0') ++i;
     while (j < b.size() && b[j] == '0') ++j;
     std::size_t i_end = i;
@@ -36,7 +36,7 @@ bool NaturalLess(const std::string& a, const std::string& b) {
     j = j_end;
   }
   if ((i < a.size()) != (j < b.size())) return j < b.size();
-  return a < b;  // they differ in leading zeros at most
+  return a < b;  // equal, or different only in leading zeros
 }
 
 Node* Roster::Find(AgentId agent_id) {
@@ -194,7 +194,7 @@ std::vector<Node*> Roster::NextMembers(int max_nodes) {
   for (Node& node : nodes_) {
     if (node.free()) chosen.push_back(&node);
   }
-  // Nodes with a rank first, then newcomers; where ranks are asked for, these decide.
+  // Requested ranks decide first; then nodes with a rank come before newcomers.
   std::stable_sort(chosen.begin(), chosen.end(), [](const Node* a, const Node* b) {
     if (a->spec.requested_rank != b->spec.requested_rank) {
       return a->spec.requested_rank < b->spec.requested_rank;
@@ -240,7 +240,7 @@ int Roster::AssignRanks(int max_nodes) {
   return world_size;
 }
 
-// As torchelastic does: by node rank, whatever other roles are between.
+// Like torchelastic: in the order of node ranks; workers of other roles between them do not count.
 void Roster::AssignRoleRanks() {
   std::unordered_map<std::string, int> workers;  // by role, so far
   for (Node* const node : members_) {

@@ -22,7 +22,7 @@ namespace ddprun {
 
 // How far an agent is in the current generation.
 enum class Phase {
-  kWaiting,       // joined, or its workers have stopped: free to be assigned; no worker of it runs
+  kWaiting,       // joined, or its workers have stopped: none runs, and it can be assigned
   kAssigned,      // got its assignment
   kAcknowledged,  // answered it
   kStarted,       // was told to start; its workers may run
@@ -33,7 +33,7 @@ struct HeldBack {
   std::optional<TimePoint> until;  // LateAdmission
   std::string why;                 // the reason of `until`, for people
   StuckProcesses stuck;            // processes that SIGKILL has not ended, until they are gone
-  TimePoint stuck_told_at;         // when the agent last told of `stuck`
+  TimePoint stuck_told_at;         // when the agent last reported `stuck`
 
   bool is_stuck() const { return !stuck.processes.empty(); }
   bool any() const { return until.has_value() || is_stuck(); }
@@ -46,10 +46,10 @@ struct Stay {
   bool taken_in = false;     // the others were stopped to take it in; false once its workers start
 };
 
-// The states of the training that a node holds, as its agent told last.
+// The states that a node holds, by its agent's last report.
 struct Holdings {
   std::vector<SavedState> states{};
-  bool pending = false;   // the answer of its disk is awaited
+  bool pending = false;   // its disk has not answered yet
   bool answered = false;  // its disk has answered since the agent joined
   bool has_worked =
       false;  // set by Roster: workers of the job have run here since the agent joined
@@ -58,7 +58,8 @@ struct Holdings {
   LookId asked;   // of the newest LookAgain in this session
 };
 
-// What the workers of a node have told in a generation. Roster::AssignRanks replaces it whole.
+// What the workers of a node have reported in a generation. Roster::AssignRanks() replaces it
+// whole.
 struct ToldByWorkers {
   std::set<LocalRank> succeeded{};     // exited with 0
   std::set<LocalRank> ended{};         // exited, with any result

@@ -5,15 +5,15 @@
 namespace ddprun {
 
 std::optional<std::int64_t> DurableStep(const JobView& view) {
-  if (view.life.checkpoint) return view.life.checkpoint;  // of this life, and so the newest
+  if (view.life.checkpoint) return view.life.checkpoint;  // made in this life, so the newest
   const auto& restore = view.generation.restore;
   if (restore && restore->state && restore->state->tier == Tier::kDurable) return restore->step();
   return NewestDurable(view.roster, view.judge());
 }
 
-// Nobody has made a later step, or told of a later checkpoint, in the generation that has ended:
-// its members make their steps together, and one of them is here and has told its own. Of a node
-// that was lost in it and has joined again nobody knows how far it got.
+// The members of a generation make their steps together. If one of them is here and has reported
+// its last step, no state is newer than the furthest reported step or checkpoint. Not known if a
+// node was lost in the generation and has joined again: nobody knows how far its workers got.
 std::optional<std::int64_t> FurthestPossibleStep(const JobView& view) {
   const GenerationState& generation = view.generation;
   if (generation.started_at == TimePoint{} || !generation.furthest_step) return std::nullopt;

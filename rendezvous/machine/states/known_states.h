@@ -1,4 +1,4 @@
-// What the rendezvous knows of the states that the nodes of a job hold. Pure functions.
+// What the rendezvous knows about the states on the nodes of a job. Pure functions.
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_STATES_KNOWN_STATES_H_
 #define DDPRUN_RENDEZVOUS_MACHINE_STATES_KNOWN_STATES_H_
 
@@ -9,11 +9,11 @@
 
 namespace ddprun {
 
-// The step of the newest durable state, with which a later run of the job would begin.
+// The step of the newest durable state: a later run of the job would begin there.
 std::optional<std::int64_t> DurableStep(const JobView& view);
 // The highest step of which a state can exist; nullopt: not known.
 std::optional<std::int64_t> FurthestPossibleStep(const JobView& view);
-// Some node holds a newer state than the one with which the generation began.
+// True if a node holds a newer state than the one with which the generation began.
 bool HasNewState(const JobView& view);
 
 }  // namespace ddprun

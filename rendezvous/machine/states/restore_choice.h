@@ -1,4 +1,4 @@
-// Which state a generation begins with, and who gives it to the others. Pure functions.
+// Which state a generation begins with, and which rank sends it to the others. Pure functions.
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_STATES_RESTORE_CHOICE_H_
 #define DDPRUN_RENDEZVOUS_MACHINE_STATES_RESTORE_CHOICE_H_
 
@@ -14,31 +14,31 @@
 
 namespace ddprun {
 
-// Against what a state is judged: `newest` is the last generation that there was in this life.
+// What a state is compared with. `newest`: the newest generation of this life.
 struct StateJudge {
   const Timeline& timeline;
   std::uint32_t requeue_number;
   Generation newest;
 
-  // No later generation has resumed before it.
+  // True if no later generation resumed from an earlier step.
   bool IsAlive(const SavedState& state) const {
     return timeline.Holds(state, requeue_number, newest);
   }
 };
 
-// The newest living state that this node holds; nullptr: none. Of the same step in both tiers the
-// one in memory.
+// The newest living state of this node; nullptr: none. If both tiers have the same step: the one in
+// memory.
 const SavedState* NewestOf(const Node& node, const StateJudge& judge);
 
-// The step of the newest living one on the disk of any node.
+// The step of the newest living durable state of all nodes.
 std::optional<std::int64_t> NewestDurable(const Roster& roster, const StateJudge& judge);
 
-// The step of the newest living one that a free node has told of; −1: none has.
+// The step of the newest living state that a free node has reported; −1: none.
 std::int64_t NewestKnownStep(const Roster& roster, const StateJudge& judge);
 
-// One of `members` may hold a newer state than all of them have told of: its disk has yet to
-// answer. `furthest`: no state of a later step can exist; nullopt: that is not known. What other
-// nodes hold does not count, because only members begin with a state and pass it on.
+// True if a member may hold a newer state than all members have reported, because its disk has not
+// answered. `furthest`: no state of a later step can exist; nullopt: not known. States of other
+// nodes do not count: only members begin with a state and send it.
 bool MayHoldNewer(const std::vector<Node*>& members, std::optional<std::int64_t> furthest,
                   const StateJudge& judge);
 
@@ -46,8 +46,8 @@ struct RestoreChoice {
   RestorePlan plan;
   std::vector<std::string> discarded;  // states of dead timelines, a few, for people
 };
-// Of the members. Rank 0 is the source unless another node holds a newer state; of several that do,
-// the first by node rank.
+// Chooses among the members' states. Rank 0 is the source unless another node holds a newer state;
+// of several such nodes, the first by node rank.
 RestoreChoice ChooseRestore(const Roster& roster, const StateJudge& judge);
 
 }  // namespace ddprun

@@ -12,7 +12,7 @@ void StateSurvey::Take(Node& node, const Join& join) {
   node.held.answered = node.held.answered || !join.states_pending;
   node.held.can_look_again = join.can_look_again;
   node.held.looked = join.look;
-  node.held.asked = LookId{};  // what was said on another session may be lost
+  node.held.asked = LookId{};  // a LookAgain on an earlier session may be lost
   Take(node, join.states);
 }
 
@@ -24,8 +24,8 @@ void StateSurvey::Take(Node& node, const Stopped& stopped) {
 }
 
 void StateSurvey::Take(Node& node, const HeldStates& held, const StateJudge& judge) {
-  if (node.phase == Phase::kStarted) return;  // too late: what its workers tell is newer
-  // An earlier look, overtaken by a later one.
+  if (node.phase == Phase::kStarted) return;  // too late: its workers' reports are newer
+  // This answer is older than one already taken.
   if (held.look != look_ && node.held.looked == look_) return;
   node.held.looked = held.look;
   node.held.answered = true;
@@ -55,8 +55,9 @@ void StateSurvey::AskToLookAgain(const JobView& view) {
 }
 
 void StateSurvey::AskToLookAgain(Node& node) {
-  if (node.member() || node.suspect) return;  // said with Stop, or when it is back
-  if (node.held_back.is_stuck()) return;      // its disk may not answer; when it is admitted
+  // Stop carries the look; a suspect node is asked when it is back.
+  if (node.member() || node.suspect) return;
+  if (node.held_back.is_stuck()) return;  // its disk may not answer; asked when it is admitted
   if (!node.held.can_look_again || node.held.looked == look_) return;
   roster_->SetStatesPending(node, true);
   if (std::exchange(node.held.asked, look_) == look_) return;
@@ -78,8 +79,8 @@ bool StateSurvey::Awaits(const JobView& view) {
       return false;
     }
   } else {
-    // The disk of a member is pending where there are more of them than nodes to spare. So who the
-    // members are is looked up seldom.
+    // If more disks are pending than nodes are spare, a future member's disk is pending. So the
+    // members rarely need to be computed.
     const bool fewer = std::exchange(wait()->pending, pending) != pending;
     const bool news = std::exchange(wait()->news, false);
     const int spare = roster_->free() - view.life.spec->max_nodes;

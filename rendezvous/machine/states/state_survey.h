@@ -1,8 +1,8 @@
-// StateSurvey: learns what the nodes of a job hold of the training before a group forms.
+// StateSurvey: collects which states the nodes of a job hold, before a group forms.
 //
-// A plan that leaves out the newest state loses work for good: later generations discard it. So a
-// disk that has yet to answer is waited for, and one that was looked at too early is looked at
-// again. Owned by the JobMachine.
+// A restore plan without the newest state loses work for good: later generations discard that
+// state. So the survey waits for a disk that has not answered, and asks again if a disk was read
+// too early. Owned by the JobMachine.
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_STATES_STATE_SURVEY_H_
 #define DDPRUN_RENDEZVOUS_MACHINE_STATES_STATE_SURVEY_H_
 
@@ -29,44 +29,43 @@ class StateSurvey {
   StateSurvey(const StateSurvey&) = delete;
   StateSurvey& operator=(const StateSurvey&) = delete;
 
-  // ---- what a node says that it holds ----
+  // ---- reports of states ----
   void Take(Node& node, const Join& join);
   void Take(Node& node, const Stopped& stopped);
   void Take(Node& node, const HeldStates& held, const StateJudge& judge);
   void Take(Node& node, const std::vector<SavedState>& states);
 
   // ---- looks ----
-  // Whoever looked at a disk by now may have looked too early: workers that nobody will tell of may
-  // have written there last. For when a node is gone, or out of reach.
+  // Makes all earlier looks invalid: workers that nobody observes any more may have written after
+  // them. Call it when a node is gone or out of reach.
   void LoseSight(TimePoint now);
   bool has_lost_sight() const { return look_ != LookId{}; }
   LookId look() const { return look_; }
-  // AskToLookAgain() has something to do.
+  // The next AskToLookAgain() has nodes to ask.
   void SetToAsk() { to_ask_ = true; }
-  // Those that LoseSight() is about. O(nodes), and so once in each step at most.
+  // Asks the nodes whose look is invalid. O(nodes), so at most once per step.
   void AskToLookAgain(const JobView& view);
   void AskToLookAgain(Node& node);
 
   // ---- the wait ----
-  // The disk of a member-to-be has yet to answer, and is waited for. Begins the wait; the group
-  // could form.
+  // True while the group could form but must wait for the disk of a future member. Begins the wait.
   bool Awaits(const JobView& view);
   bool waits() const { return wait().has_value(); }
   std::optional<TimePoint> NextDeadline() const;
 
  private:
-  // Ends with the gathering that it is part of.
+  // Part of the gathering, and ends with it.
   std::optional<StatesWait>& wait() { return life_->gathering.states_wait; }
   const std::optional<StatesWait>& wait() const { return life_->gathering.states_wait; }
-  // The members to be have told of the newest state, or all of their disks have answered.
+  // True if the future members have reported the newest state, or all their disks have answered.
   bool HaveReported(const JobView& view) const;
 
   const JobNumbers* const numbers_;
   JobLife* const life_;
   Roster* const roster_;
   JobOutbox* const out_;
-  LookId look_;          // of LoseSight(); 0: never called
-  bool to_ask_ = false;  // in this step
+  LookId look_;          // drawn by the last LoseSight(); 0: never called
+  bool to_ask_ = false;  // SetToAsk() or LoseSight() in this step
 };
 
 }  // namespace ddprun

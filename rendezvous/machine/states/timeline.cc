@@ -6,7 +6,7 @@
 namespace ddprun {
 namespace {
 
-// Made by a generation that this run of the job has had.
+// True if a generation of this run made the state.
 bool IsOurs(const SavedState& state, std::uint32_t requeue_number, Generation newest) {
   return state.generation.value >= 0 &&
          std::tie(state.requeue_number, state.generation) <= std::tie(requeue_number, newest);
@@ -29,7 +29,7 @@ void Timeline::Resume(const ResumePoint& point) {
 bool Timeline::Holds(const SavedState& state, std::uint32_t requeue_number,
                      Generation newest) const {
   const bool ours = IsOurs(state, requeue_number, newest);
-  // The first later generation is the one that went back furthest.
+  // Steps increase, so the first later generation went back furthest.
   const auto later =
       std::partition_point(points_.begin(), points_.end(), [&](const ResumePoint& point) {
         return ours && std::tie(point.requeue_number, point.generation) <=

@@ -1,4 +1,5 @@
-// Timeline: at which step each generation resumed, and so which states are still of this training.
+// Timeline: the step at which each generation resumed, and which states therefore belong to the
+// training.
 //
 //     generation 0   0 ───────────▶ 500 ─ ─ ─ ▶ 560
 //     generation 1                   └──────────────────▶ 900 ─ ─ ▶ 930

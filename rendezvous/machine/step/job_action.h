@@ -1,4 +1,5 @@
-// What a JobMachine decides in a step: the actions for JobLoop. JobMachine has the same names.
+// The actions that a step of the JobMachine returns; JobLoop carries them out. JobMachine has
+// aliases for these types.
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_STEP_JOB_ACTION_H_
 #define DDPRUN_RENDEZVOUS_MACHINE_STEP_JOB_ACTION_H_
 
@@ -42,7 +43,7 @@ struct SendToMany {
     return header == other.header && to == other.to && *message == *other.message;
   }
 };
-// Answer the operator who asked.
+// Answer an operator's request.
 struct Answer {
   std::uint64_t ticket = 0;
   bool accepted = false;
@@ -56,9 +57,9 @@ struct ShowStacks {
   std::vector<std::string> missing;  // hosts that did not answer in time, sorted
   bool operator==(const ShowStacks&) const = default;
 };
-// The next three take long in a large job (StackMerge): MergeStacks adds one node's answer to its
-// request, and the first one begins the request; JudgeStacks ends it, answer: StacksJudged;
-// ForgetStacks drops it.
+// The next three take long in a large job, so JobLoop runs them on another thread (StackMerge).
+// MergeStacks adds one node's answer to its request; the first one begins the request. JudgeStacks
+// ends it; its answer is StacksJudged. ForgetStacks drops it.
 struct MergeStacks {
   StackRequestId request;
   std::string host;
@@ -76,12 +77,12 @@ struct ForgetStacks {
   StackRequestId request;
   bool operator==(const ForgetStacks&) const = default;
 };
-// Add this to the history of the job.
+// Add an event to the job's history.
 struct Happened {
   JobEvent event;
   bool operator==(const Happened&) const = default;
 };
-// A line of the log, with its reason.
+// Write a line to the log.
 struct Note {
   std::string text;
   bool operator==(const Note&) const = default;

@@ -1,4 +1,4 @@
-// What has happened to a job: the events of a JobMachine. JobMachine has the same names.
+// The events of a JobMachine. JobMachine has aliases for these types.
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_STEP_JOB_INPUT_H_
 #define DDPRUN_RENDEZVOUS_MACHINE_STEP_JOB_INPUT_H_
 
@@ -21,11 +21,12 @@ struct Received {
 struct StreamBroken {
   AgentId agent_id;
 };
-// The agent was killed, and no worker of it is left.
+// The agent was killed, and none of its workers is left.
 struct AgentGone {
   AgentId agent_id;
 };
-// An operator ends the job, or removes a node from it. `save`: after a checkpoint.
+// An operator ends the job (StopAsked) or removes a node (DrainAsked). `save`: make a checkpoint
+// first.
 struct StopAsked {
   bool save = false;
   std::uint64_t ticket = 0;  // comes back in the Answer
@@ -34,11 +35,11 @@ struct DrainAsked {
   std::string host;  // every agent with this host name or address
   std::uint64_t ticket = 0;
 };
-// An operator wants to see the stacks of all ranks.
+// An operator requests the stacks of all ranks.
 struct StacksAsked {
   std::uint64_t ticket = 0;  // comes back in the ShowStacks, or in an Answer that refuses
 };
-// So many more trees are merged. Several MergeStacks may have one common answer.
+// `trees` more trees are merged. One StacksMerged may answer several MergeStacks.
 struct StacksMerged {
   StackRequestId request;
   std::size_t trees = 0;

@@ -1,4 +1,4 @@
-// What a rendezvous settles for the JobMachines of all its jobs.
+// Options of a rendezvous for the JobMachines of all its jobs.
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_STEP_JOB_MACHINE_OPTIONS_H_
 #define DDPRUN_RENDEZVOUS_MACHINE_STEP_JOB_MACHINE_OPTIONS_H_
 
@@ -13,27 +13,30 @@
 namespace ddprun {
 
 struct JobMachineOptions {
-  // False: a node whose session breaks is lost at once, and silence means nothing. For a rendezvous
-  // that lives and stops (Ctrl-Z) in the same process as its only agent. Else JobSpec::lease holds.
+  // False: a node is lost as soon as its session breaks, and silence has no effect. For a
+  // rendezvous in the same process as its only agent: both are stopped together (Ctrl-Z). True:
+  // JobSpec::lease counts.
   bool leases = true;
-  // No lease ends before `leases_from` + JobSpec::lease, whatever was heard. Until `leases_from` a
-  // rendezvous that this one takes the place of may acknowledge heartbeats; it forms nothing.
+  // No lease ends before `leases_from` + JobSpec::lease, whatever was heard. Until `leases_from`
+  // the predecessor of this rendezvous may acknowledge heartbeats; it forms no groups.
   TimePoint leases_from = TimePoint::min();
   // An agent that does not prepare its assignment for this long is lost.
   Duration forming_timeout = std::chrono::seconds(30);
-  // A worker failed because a peer did, and the peer is not known: so long its own failure is
-  // waited for, before everybody is stopped.
+  // If only victims are known, the stop waits this long for the failure of the peer that caused
+  // them.
   Duration victim_grace = std::chrono::seconds(1);
-  // Agents that wait are told what for when they have waited so long; then after twice that, ...
+  // Waiting agents are told why after this time, then after twice that time, and so on, up to every
+  // minute.
   Duration tell_after = std::chrono::seconds(1);
-  // For the stacks of all ranks: a node that has not answered by then is named and not waited for.
+  // How long a request for stacks waits for the nodes.
   Duration stacks_timeout = std::chrono::seconds(5);
   StackPace stacks_pace{};
-  // The stacks at a hang go to every node, or to the first ones where this would be more.
+  // At a hang the tree of stacks goes to every node, or only to the first ones if all copies
+  // together would exceed this.
   std::size_t hang_bytes_of_all_nodes = 64 << 20;
   int max_agents = kMaxNodes;  // of one job, spares included
-  // Random, and another one for each rendezvous: the ids of runs are made of it. The same seed and
-  // the same events give the same ids.
+  // Random, different for each rendezvous: run ids and request ids derive from it. Equal seeds and
+  // events give equal ids.
   std::uint64_t seed = 0;
 };
 

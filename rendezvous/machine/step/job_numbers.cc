@@ -5,7 +5,7 @@
 namespace ddprun {
 namespace {
 
-// The finalizer of SplitMix64, which leaves no pattern of its input.
+// The finalizer of SplitMix64: each input bit affects all output bits.
 std::uint64_t Mix(std::uint64_t z) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
   z = (z ^ (z >> 27)) * 0x94d049bb133111eb;

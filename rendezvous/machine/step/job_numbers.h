@@ -1,5 +1,5 @@
-// JobNumbers: the numbers that a JobMachine draws. They look random, and follow from the seed of
-// the rendezvous, the job and the time alone: the same events at the same times give the same ones.
+// JobNumbers: the random-looking numbers of a JobMachine. They depend only on the seed of the
+// rendezvous, the job, and the time: equal events at equal times give equal numbers.
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_STEP_JOB_NUMBERS_H_
 #define DDPRUN_RENDEZVOUS_MACHINE_STEP_JOB_NUMBERS_H_
 
@@ -14,15 +14,16 @@ namespace ddprun {
 
 class JobNumbers {
  public:
-  // `seed` is the rendezvous'. The job's name and its life outlive it.
+  // `seed`: of the rendezvous. `job` and `life` outlive this object.
   JobNumbers(std::uint64_t seed, const std::string* job, const JobLife* life)
       : seed_(seed), job_(job), life_(life) {}
 
-  // Of the job and its requeue number, whichever rendezvous it has: for the jitter of its restarts.
+  // Depends only on the job and its requeue number, not on the rendezvous: seeds the jitter of
+  // restarts.
   std::uint64_t OfJob() const;
-  // For a request; another one than `last`.
+  // An id for a request, different from `last`.
   std::uint64_t Draw(std::uint64_t last, TimePoint now) const;
-  // Also of what these agents have drawn for themselves.
+  // Depends also on the random ids of the agents.
   RunId DrawRunId(const Roster& roster) const;
 
  private:

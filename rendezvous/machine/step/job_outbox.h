@@ -1,6 +1,6 @@
-// JobOutbox: what a JobMachine says in one step, in the order in which it says it.
+// JobOutbox: the actions of one step of a JobMachine, in their order.
 //
-// Owned by the JobMachine; its parts write to it.
+// Owned by the JobMachine; its parts add actions.
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_STEP_JOB_OUTBOX_H_
 #define DDPRUN_RENDEZVOUS_MACHINE_STEP_JOB_OUTBOX_H_
 
@@ -20,29 +20,29 @@ namespace ddprun {
 
 class JobOutbox {
  public:
-  // Headers and events are of the life and the generation of the moment. All three outlive it.
+  // Headers and events get the current requeue number and generation. All three outlive this
+  // object.
   JobOutbox(const std::string* job, const JobLife* life, const GenerationState* generation)
       : job_(job), life_(life), generation_(generation) {}
   JobOutbox(const JobOutbox&) = delete;
   JobOutbox& operator=(const JobOutbox&) = delete;
 
   void SendTo(const Node& node, RendezvousMessage message);
-  // A message for many nodes. Those to which it goes one after the other are
-  // one action.
+  // A message for many nodes. Consecutive sends of one message become one action.
   using Shared = std::shared_ptr<const RendezvousMessage>;
   static Shared Share(RendezvousMessage message) {
     return std::make_shared<const RendezvousMessage>(std::move(message));
   }
   void SendTo(const Node& node, const Shared& message);
-  // To who sent the message with this header.
+  // Answers the sender of a message with this header.
   void Reply(const Header& header, RendezvousMessage message);
   void Emit(JobEvent event);
   void Log(std::string text);
-  // To the log, and to a person on each node.
+  // Writes `text` to the log, and sends it to each node as a Warning.
   void WarnAll(const Roster& roster, const std::string& text);
   void Add(job_action::Any action) { actions_.push_back(std::move(action)); }
 
-  // What the step has said. The next one begins.
+  // Returns the actions of the step, and begins the next one.
   std::vector<job_action::Any> Take() { return std::exchange(actions_, {}); }
 
  private:

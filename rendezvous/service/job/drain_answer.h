@@ -1,5 +1,5 @@
-// DrainAnswer: the operator's answer to DrainNode. Of a node that is in one job, what that job
-// says; of one that is in several, what all of them say.
+// DrainAnswer: the answer to an operator's DrainNode. It combines the answers of all jobs that are
+// asked.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_JOB_DRAIN_ANSWER_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_JOB_DRAIN_ANSWER_H_
 
@@ -19,7 +19,7 @@ class DrainAnswer {
  public:
   using AnswerCallback = std::function<void(absl::StatusOr<std::string>)>;
 
-  // So many jobs are asked. `not_there`: what is said where the node is in none of them.
+  // `jobs`: how many jobs are asked. `not_there`: the error if no job has the node.
   DrainAnswer(std::size_t jobs, std::string not_there, AnswerCallback done)
       : left_(jobs), not_there_(std::move(not_there)), done_(std::move(done)) {
     if (left_ == 0) Conclude();

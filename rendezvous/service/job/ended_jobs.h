@@ -1,7 +1,7 @@
-// EndedJobs: the jobs that are over, and how long they stay known: for `ddprun status`, and for
-// agents that were cut off and come back to hear how it ended.
+// EndedJobs: the finished jobs, and how long they stay known: for `ddprun status`, and for agents
+// that were cut off and return to learn the outcome.
 //
-// Owned by JobLoop; from within it only, by one thread at a time.
+// Owned by JobLoop, and called only from within it, by one thread at a time.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_JOB_ENDED_JOBS_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_JOB_ENDED_JOBS_H_
 
@@ -18,7 +18,8 @@ namespace ddprun {
 
 class EndedJobs {
  public:
-  // A job is known so long, while there are so many of them, with so many agents in all.
+  // A finished job is known until it is older than `time`, or until there are more than `jobs` of
+  // them or more than `agents` agents in them.
   struct Limits {
     Duration time = std::chrono::hours(24);
     std::size_t jobs = 256;
@@ -29,23 +30,23 @@ class EndedJobs {
 
   void Add(const JobPtr& job, TimePoint now);
 
-  // Takes out the oldest if it is over a limit; nullptr: none is.
+  // Removes and returns the oldest job if a limit is exceeded; else nullptr.
   JobPtr TakeSurplus(TimePoint now);
-  // When the next one is.
+  // When the next job exceeds `time`.
   std::optional<TimePoint> NextDeadline() const;
 
-  // Agents that have yet to hear that their job is over, as far as is known.
+  // Agents not yet told that their job is over, as far as known.
   std::size_t AwaitedAgents() const;
 
  private:
   struct Entry {
     TimePoint at;
-    std::weak_ptr<ServedJob> job;  // expires when its name is used again
+    std::weak_ptr<ServedJob> job;  // expires when the job's name is used again
     std::size_t agents;
   };
 
   const Limits limits_;
-  std::deque<Entry> entries_;  // the oldest first
+  std::deque<Entry> entries_;  // oldest first
   std::size_t agents_ = 0;     // of entries_
 };
 

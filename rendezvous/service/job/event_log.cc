@@ -16,14 +16,14 @@
 namespace ddprun {
 namespace {
 
-// Of a line in memory beside its text.
+// Memory of a line besides its texts, in bytes.
 constexpr std::size_t kOverhead = 160;
 
 std::size_t Cost(const EventLog::Line& line) {
   return kOverhead + line.job.size() + line.owner.size() + line.json.size();
 }
 
-// A line of the file, which an earlier process, an administrator's editor or a torn disk wrote.
+// Parses a line of the file. An earlier process, an administrator's editor or a torn write made it.
 bool Parse(std::string text, EventLog::Line* line) {
   const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return false;
@@ -79,12 +79,12 @@ void EventLog::Load(const std::string& path) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored)) return;
   std::ifstream stream(path, std::ios::binary | std::ios::ate);
-  if (!stream) return;  // may be written to, but not read
+  if (!stream) return;  // the file may be writable only
   const std::streamoff size = stream.tellg();
   const auto most = static_cast<std::streamoff>(options_.max_bytes);
   stream.seekg(size > most ? size - most : 0);
   std::string text;
-  if (size > most) std::getline(stream, text);  // the end of a line
+  if (size > most) std::getline(stream, text);  // skip the rest of a line
   const std::lock_guard lock(mutex_);
   while (std::getline(stream, text)) {
     Line line;

@@ -36,14 +36,14 @@ JobLoop::JobLoop(JobLoopOptions options, const std::vector<RecordedJob>& recorde
 
 JobLoop::~JobLoop() {
   Shutdown();
-  stack_worker_.Wait();  // it uses the executor, which is destroyed first
+  stack_worker_.Wait();  // its thread uses the executor, which is destroyed first
 }
 
 // ---- from other threads ----
 
 void JobLoop::OnOpen(std::shared_ptr<AgentStream> stream) {
-  // There is nothing to do until its first message comes, or the time for that is over; but who
-  // stands by says so at once.
+  // Nothing happens until the first message or its deadline, so no thread is woken. But a standby
+  // closes the stream at once.
   const bool may_stand_by = options_.validity != nullptr;
   if (!executor_.Post(Opened{stream},
                       may_stand_by ? Executor::By::kCaller : Executor::By::kWhoeverIsNext)) {
@@ -52,7 +52,8 @@ void JobLoop::OnOpen(std::shared_ptr<AgentStream> stream) {
 }
 
 void JobLoop::OnMessage(std::shared_ptr<AgentStream> stream, Header header, AgentMessage message) {
-  // Agents join together: while they are taken in, the caller reads the next one's message.
+  // Many agents join at once: while the executor's thread handles a Join, the caller reads the next
+  // message.
   const bool joins = std::holds_alternative<Join>(message);
   executor_.Post(Message{std::move(stream), std::move(header), std::move(message)},
                  joins ? Executor::By::kThread : Executor::By::kCaller);
@@ -131,7 +132,7 @@ void JobLoop::Handle(Opened& event) {
 
 void JobLoop::Handle(Message& event) {
   Session* const session = sessions_.Find(event.stream.get());
-  if (session == nullptr) return;  // closed by us while the message was on its way
+  if (session == nullptr) return;  // the loop closed the session meanwhile
   ++counted_.received;
   if (session->job == nullptr) {
     if (!std::holds_alternative<Join>(event.message)) {
@@ -143,8 +144,8 @@ void JobLoop::Handle(Message& event) {
   }
   if (event.header.job != session->job->name || event.header.agent_id != session->agent_id) {
     Refuse(event.stream, refusal::kMalformed,
-           absl::InvalidArgumentError("Header.job and Header.incarnation must stay what they were "
-                                      "in the Join of the session"));
+           absl::InvalidArgumentError("Header.job and Header.incarnation must be the same in all "
+                                      "messages of a session"));
     return;
   }
   if (auto* const piece = std::get_if<LogPiece>(&event.message)) {
@@ -161,13 +162,13 @@ void JobLoop::Handle(Message& event) {
 bool JobLoop::Admit(Session& session, const Header& header, const Join& join) {
   JobPtr job;
   if (const auto found = jobs_.find(header.job); found != jobs_.end()) job = found->second;
-  // Also of a job that is over: its name is its owner's until it is forgotten.
+  // Also for a finished job: its name belongs to its owner until the job is forgotten.
   if (job != nullptr && !auth::MayAct(session.stream->Principal(), job->owner)) {
     Refuse(session.stream, refusal::kOtherOwner, OthersJob(header.job));
     return false;
   }
   if (job != nullptr && job->machine.BeginsAnother(header, join)) {
-    Forget(header.job);  // its name is used again
+    Forget(header.job);  // the new job takes its name
     job = nullptr;
   }
   const auto most = static_cast<std::size_t>(options_.machine.max_agents);
@@ -230,9 +231,9 @@ void JobLoop::CloseRefused() {
   while (!refused_.empty()) {
     const auto [stream, reason] = std::move(refused_.back());
     refused_.pop_back();
-    if (sessions_.Find(stream.get()) == nullptr) continue;  // refused twice
+    if (sessions_.Find(stream.get()) == nullptr) continue;  // it was refused twice
     stream->CountRefusal(refusal::kNotInThisJob, absl::FailedPreconditionError(reason));
-    Ended end{stream, absl::OkStatus()};  // the agent knows why, and the log as well
+    Ended end{stream, absl::OkStatus()};  // the agent got the reason, and it is logged
     Handle(end);
   }
 }
@@ -255,7 +256,8 @@ void JobLoop::Handle(Ended& event) {
 
 void JobLoop::Handle(Written& event) {
   if (event.outcome == Store::Outcome::kLostRight) return LoseRight();
-  if (event.outcome == Store::Outcome::kFailed) return;  // the store tries on: all that waits waits
+  // The store retries; held actions stay held.
+  if (event.outcome == Store::Outcome::kFailed) return;
   output_.SetDurable(event.batch);
   while (const JobPtr job = output_.NextReleased()) {
     std::size_t messages = 0;
@@ -280,7 +282,7 @@ void JobLoop::EndAll(const absl::Status& why) {
 }
 
 void JobLoop::Tick() {
-  if (reign_.lost()) return;  // what the Rounds decide now, another rendezvous decides
+  if (reign_.lost()) return;  // another rendezvous decides now
   while (const std::shared_ptr<AgentStream> stream = sessions_.FindSilent(now_)) {
     Refuse(stream, refusal::kNoJoin, absl::DeadlineExceededError("no Join came in time"));
   }
@@ -301,7 +303,7 @@ void JobLoop::Tick() {
 TimePoint JobLoop::NextDeadline() const {
   if (!reign_.serves()) return TimePoint::max();
   if (outboxes_.ready()) return now_;
-  // At the latest when a session that opens meanwhile must have joined.
+  // A session that opens meanwhile must join by then.
   TimePoint next = now_ + options_.time_to_join;
   if (!deadlines_.empty()) next = std::min(next, deadlines_.begin()->first);
   next = std::min(next, ended_.NextDeadline().value_or(next));
@@ -327,7 +329,7 @@ void JobLoop::SetDeadline(ServedJob& job, std::optional<TimePoint> deadline) {
 
 void JobLoop::Step(const JobPtr& job, const JobMachine::Event& event) {
   const bool was_finished = job->machine.finished();
-  std::optional<OutputCommit::Batch> batch;  // what the following actions wait for
+  std::optional<OutputCommit::Batch> batch;  // the batch that later actions wait for
   std::vector<JobMachine::Action> actions = job->machine.Step(event, now_);
   std::size_t messages = 0;
   for (const JobMachine::Action& action : actions) messages += Outboxes::MessagesOf(action);
@@ -347,7 +349,7 @@ void JobLoop::Step(const JobPtr& job, const JobMachine::Event& event) {
   }
   SetDeadline(*job, job->machine.NextDeadline());
   if (!job->machine.begun() && job->streams.size() <= 1 && IsCurrent(*job)) {
-    // Its first Join was refused: there never was such a job.
+    // The first Join was refused: the job never existed.
     jobs_.erase(job->name);
     live_jobs_.Remove(*job);
     --counted_.jobs_begun;
@@ -364,7 +366,7 @@ void JobLoop::Send(ServedJob& job, const Header& header, const RendezvousMessage
   }
 }
 
-// What was said under an earlier term of the same reign is sent under the newest.
+// Messages that an earlier term of the same reign held back are sent with the newest term.
 void JobLoop::SendUnderTerm(AgentStream& stream, const Header& header,
                             const RendezvousMessage& message) {
   if (reign_.term().none()) return stream.Send(header, message);
@@ -409,7 +411,7 @@ void JobLoop::Perform(ServedJob& job, JobMachine::Action& action) {
   }
 }
 
-// The same for every agent, whenever it asks, and kept nowhere.
+// Derived from the key: the same for every agent at any time, and stored nowhere.
 std::string JobLoop::SecretOf(const ServedJob& job, const Header& header) const {
   if (options_.secret_key.empty() || job.owner.empty()) return "";
   return auth::HmacSha256(options_.secret_key,
@@ -419,7 +421,7 @@ std::string JobLoop::SecretOf(const ServedJob& job, const Header& header) const 
 
 void JobLoop::Forget(const std::string& name) {
   const auto found = jobs_.find(name);
-  const JobPtr job = found->second;  // `name` may be its own
+  const JobPtr job = found->second;  // `name` may be a reference to job->name
   SetDeadline(*job, std::nullopt);
   jobs_.erase(found);
   output_.Erase(job->name);

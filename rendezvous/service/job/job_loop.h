@@ -1,30 +1,29 @@
-// JobLoop: owns the JobMachine of every job, and passes events to it and its messages on.
+// JobLoop: owns the JobMachine of every job, passes events to it, and sends its messages.
 //
-// It composes six parts: the SerialExecutor decides which thread handles an event, the
-// SessionRegistry knows who is connected, OutputCommit keeps back what a JobMachine says until the
-// state that it rests on is durable, the Outboxes send to thousands in portions, EndedJobs tells
-// how long a finished job stays known, the LogRelay carries log files to their readers.
+// Its parts: SerialExecutor decides which thread handles an event. SessionRegistry knows the open
+// sessions. OutputCommit holds a JobMachine's actions until the state behind them is durable.
+// Outboxes send to thousands of agents in portions. EndedJobs decides how long a finished job stays
+// known. LogRelay carries log files to their readers. StackWorker merges the stacks of large jobs.
 //
-// The thread that handles an event also sends the JobMachine's messages. This is mostly the thread
+// The thread that handles an event also sends the JobMachine's messages. Mostly this is the thread
 // of the agent's call, so that no other thread has to wake. The executor's own thread handles
-// deadlines, and Joins, since many come at once. A Tick sees every event that was queued before its
-// time, so a busy loop does not take an agent for silent whose message is queued. A message that
-// was not read from the network yet does not count.
+// deadlines, and Joins, because many come at once. A Tick sees every event that was queued before
+// the Tick's time. So even if the loop is busy, an agent whose message is queued is not taken for
+// silent. A message that was not yet read from the network does not count.
 //
-// Two things take long in large jobs. To send to thousands of agents is done in portions of a
-// millisecond, and what other agents have sent is handled between them; a job's own messages keep
-// their order. The stacks of thousands of nodes are merged by the StackWorker.
+// Sending to thousands of agents is done in portions of a millisecond. Between two portions the
+// loop handles other events; a job's own messages keep their order.
 //
-// A job begins with the first Join that names it. A Join of an agent that a finished job does not
-// know begins a new job of that name, while the streams of the old one are left to their agents to
-// close.
+// A job begins with the first Join that names it. If an agent unknown to a finished job joins, a
+// new job of that name begins. The old job's streams stay open until their agents close them.
 //
-// Where the Store says that another process may write in our place, nobody is acknowledged any
-// more: every session ends with Unavailable, none is taken, and the owner is told.
+// If the Store reports that another process now has the right to write, the loop stops
+// acknowledging: every session ends with Unavailable, new ones are refused, and
+// JobLoopOptions::lost_right is called.
 //
-// One of several (JobLoopOptions::validity) has no job and takes no session until it leads. Then it
-// speaks while its validity holds. Meanwhile heartbeats are not acknowledged, and whatever else the
-// JobMachines say is kept back in its order.
+// One of several rendezvous (JobLoopOptions::validity) has no jobs and takes no sessions until it
+// leads. Then it sends only while its validity holds. While the validity does not hold,
+// HeartbeatAcks are dropped, and all other actions wait in their order.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_JOB_JOB_LOOP_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_JOB_JOB_LOOP_H_
 
@@ -70,23 +69,23 @@
 
 namespace ddprun {
 
-// Takes what a person may want to read about a job; `job` is empty while a session has not named
-// one. As all that JobLoop calls: by one thread at a time, from within it; must not block.
+// Takes log messages about a job; `job` is empty until a session has named one. Like all callbacks
+// of JobLoop: called from within the loop, by one thread at a time; must not block.
 using JobLog = std::function<void(std::string_view job, std::string_view text)>;
 
-// What is open now. Called whenever it has changed; must not block.
+// The load of the rendezvous. LoadObserver is called whenever it has changed; must not block.
 struct JobLoopLoad {
   std::size_t sessions = 0;
-  std::size_t jobs = 0;        // that are not over
+  std::size_t jobs = 0;        // unfinished jobs
   std::size_t jobs_begun = 0;  // since the start
-  // Agents of jobs that are over, which have yet to hear of it: as far as is known, and while there
-  // are no sessions and no other jobs.
+  // Agents of finished jobs that were not yet told of the end, as far as known. Counted only while
+  // there are no sessions and no unfinished jobs.
   std::size_t awaited = 0;
   bool operator==(const JobLoopLoad&) const = default;
 };
 using LoadObserver = std::function<void(const JobLoopLoad&)>;
 
-// Takes the history of the jobs, event by event. `owner` may see it. Must not block.
+// Takes the jobs' events, one by one. `owner` may see the event. Must not block.
 using EventSink = std::function<void(std::string_view job, std::string_view owner,
                                      std::uint32_t requeue_number, const JobEvent& event)>;
 
@@ -96,85 +95,86 @@ struct JobLoopOptions {
   LoadObserver load{};     // may be empty
   EventSink events{};      // may be empty
   Store* store = nullptr;  // nullptr: in memory. Not owned; outlives the loop.
-  // Not null: the rendezvous is one of several, and stands by until Lead. Not owned; outlives the
-  // loop.
+  // Not null: the rendezvous is one of several, and is a standby until Lead. Not owned; outlives
+  // the loop.
   const Validity* validity = nullptr;
   // The Store has lost the right to write. Called once; must not block. May be empty.
   std::function<void()> lost_right{};
-  std::size_t max_jobs = 10'000;          // that are not over
-  std::size_t max_jobs_of_owner = 1'000;  // the same, where callers show who they are
-  // Random, of this process: what the secrets of generations are made from. Empty: there are none.
-  // A job whose agents are not asked who they are has none either.
+  std::size_t max_jobs = 10'000;  // unfinished jobs
+  // Unfinished jobs of one owner, if callers are authenticated.
+  std::size_t max_jobs_of_owner = 1'000;
+  // Random key of this process, from which the generations' secrets are derived. Empty: no secrets.
+  // A job without an owner has no secrets either.
   std::string secret_key{};
-  Duration time_to_join = wire::kMaxTimeToJoin;     // a session that says nothing is ended then
-  Duration portion = std::chrono::milliseconds(1);  // of sending
-  Duration slow_commit = std::chrono::seconds(5);   // longer, and the disk of the store hangs
+  Duration time_to_join = wire::kMaxTimeToJoin;     // a session without a Join is ended then
+  Duration portion = std::chrono::milliseconds(1);  // of sending, before other events are handled
+  // A longer commit means that the store's disk hangs.
+  Duration slow_commit = std::chrono::seconds(5);
   EndedJobs::Limits ended{};
-  // Of the log files of workers that generations ended for, in all jobs; 0: none is kept.
+  // Memory for the kept ends of failed workers' log files, in all jobs; 0: none are kept.
   std::size_t kept_log_bytes = 32 << 20;
 };
 
 class JobLoop final {
  public:
-  // Takes up what an earlier process has recorded, and starts the thread. One of several is given
-  // that by Lead.
+  // Continues the jobs that an earlier process recorded, and starts the thread. One of several gets
+  // the recorded jobs by Lead instead.
   explicit JobLoop(JobLoopOptions options, const std::vector<RecordedJob>& recorded = {});
   // Shuts down.
   ~JobLoop();
   JobLoop(const JobLoop&) = delete;
   JobLoop& operator=(const JobLoop&) = delete;
 
-  // Events of a stream, from any thread that holds nothing which the streams need: it may have to
-  // handle the event itself. The loop shares the ownership of `stream` from OnOpen until it has
-  // closed it. For each stream: one OnOpen, then an OnMessage for
-  // each RequestMessage until one OnEnd. After Shutdown a new stream is closed by OnOpen itself.
+  // Events of a stream, from any thread. The caller may have to handle the event itself, so it must
+  // hold no lock that a stream needs. The loop shares the ownership of `stream` from OnOpen until
+  // it has closed it. For each stream: one OnOpen, then one OnMessage for each RequestMessage,
+  // until one OnEnd. After Shutdown, OnOpen closes a new stream itself.
   void OnOpen(std::shared_ptr<AgentStream> stream);
   void OnMessage(std::shared_ptr<AgentStream> stream, Header header, AgentMessage message);
-  // `why`: OK when the agent closed its half or is gone, else what is wrong with it.
+  // `why`: OK if the agent closed its half or is gone, else the stream's error.
   void OnEnd(std::shared_ptr<AgentStream> stream, absl::Status why);
 
-  // From any thread: the agent was killed, and no process of it is left. Ignored when there is no
-  // such job or agent. `done` is called once, from within the loop, and must not block; with
-  // PermissionDenied if the job is not `principal`'s, with Unavailable as operators are.
+  // From any thread: the agent was killed, and none of its processes is left. Ignored if there is
+  // no such job or agent. `done` is called once, from within the loop, and must not block. It gets
+  // PermissionDenied if the job is not `principal`'s, and Unavailable in the same cases as
+  // operators.
   void OnAgentGone(Header header, std::string principal, std::function<void(absl::Status)> done);
 
   // For operators, from any thread. `done` is called once, from within the loop, and must not
-  // block; with Unavailable, or with nothing, where the loop stands by, must not speak now, or has
-  // lost the right to write, and after Shutdown at once.
+  // block. It gets Unavailable, or an empty result, while the loop is a standby, may not send now,
+  // or has lost the right to write, and at once after Shutdown.
   //
   // Whether agents are answered. Unavailable, for people: the rendezvous ends, another process has
-  // taken its jobs, or the disk of the durable state does not take a change.
+  // its jobs, or the disk of the durable state does not accept a change.
   void CheckReady(std::function<void(absl::Status)> done);
-  //
-  // The jobs whose owner is `owner`, or all of them where that is empty; of one name only, unless
-  // `name` is empty.
+  // The jobs of `owner`, or all jobs if it is empty; only the job `name`, unless that is empty.
   void GetStatus(std::string owner, std::string name,
                  std::function<void(absl::StatusOr<std::vector<JobStatus>>)> done);
-  // The same for all jobs, without their nodes: cheap enough to be asked for each second.
+  // The same for all names, without the nodes: cheap enough to ask every second.
   struct Summary {
     JobStatus job;
-    int nodes = 0;  // that there are
+    int nodes = 0;  // number of nodes
   };
   void GetSummaries(std::string owner,
                     std::function<void(absl::StatusOr<std::vector<Summary>>)> done);
-  // The same of all jobs of the owner, with what the loop itself has counted.
+  // All jobs of the owner, and the loop's own counters.
   struct Counted {
     std::size_t jobs_begun = 0;          // since the start
     std::int64_t received = 0;           // messages of agents
-    std::int64_t sent = 0;               // messages to agents, those to nobody not counted
-    std::optional<Histogram> commits{};  // of the durable state; nullopt: there is none
+    std::int64_t sent = 0;               // messages to agents that have a session
+    std::optional<Histogram> commits{};  // of the durable state; nullopt: no durable state
   };
   void GetMeasured(std::string owner,
                    std::function<void(std::vector<JobStatus>, const Counted&)> done);
-  // Whether operators are answered now; for what does not come from the loop.
+  // Whether operators are answered now. For answers that do not come from the loop.
   void MayAnswer(std::function<void(absl::Status)> done);
   // The answer is a sentence for the operator. Errors: NotFound, FailedPrecondition.
   using AnswerCallback = std::function<void(absl::StatusOr<std::string>)>;
   void StopJob(std::string owner, std::string name, bool save, AnswerCallback done);
-  // `name` may be empty: then the node is drained from every job that it is in.
+  // `name` empty: the node is drained from every job that has it.
   void DrainNode(std::string owner, std::string name, std::string host, AnswerCallback done);
 
-  // Where the ranks of a job are in their code.
+  // The stacks of all ranks of a job.
   struct Stacks {
     EncodedStackTree tree;
     std::vector<std::string> missing;  // hosts whose agents did not answer in time
@@ -182,34 +182,34 @@ class JobLoop final {
   using StacksCallback = std::function<void(absl::StatusOr<Stacks>)>;
   void GetStacks(std::string owner, std::string name, StacksCallback done);
 
-  // The workers' log files, as log_request.h says. From any thread; they never block. `id` is a new
-  // one, of NewLogReadId. The reader's OnEnd may come before ReadLogs has returned: NotFound where
-  // the owner has no such job; InvalidArgument and FailedPrecondition: it cannot be read, and why;
-  // ResourceExhausted: too many read at once; Unavailable: the rendezvous ends.
+  // The workers' log files (log_request.h). From any thread; never blocks. `id`: from NewLogReadId.
+  // The reader's OnEnd may come before ReadLogs has returned. Errors in OnEnd: NotFound, the owner
+  // has no such job; InvalidArgument and FailedPrecondition, the logs cannot be read, with the
+  // reason; ResourceExhausted, too many readers; Unavailable, the rendezvous ends.
   LogReadId NewLogReadId() { return logs_.NewId(); }
   void ReadLogs(LogReadId id, std::string owner, LogRequest request,
                 std::shared_ptr<LogReader> reader);
-  // So many bytes more of what OnText has brought were passed on.
+  // The reader has passed on this many more bytes of OnText.
   void AcknowledgeLogs(LogReadId id, std::size_t bytes);
-  // The reader is called a few times more at most, and not with OnEnd.
+  // After it the reader gets at most a few more calls, and no OnEnd.
   void CancelLogs(LogReadId id);
 
   // ---- one of several: job_loop_several.cc. From any thread; they return at once. ----
 
-  // Takes up what the leader before has recorded, and takes sessions from now on. Once. No lease
-  // ends before `leases_from` + the job's lease. Every message to an agent carries the term.
+  // Continues the jobs that the previous leader recorded, and takes sessions from now on. Once. No
+  // lease ends before `leases_from` + the job's lease. Every message to an agent carries the term.
   void Lead(const Term& term, TimePoint leases_from, std::vector<RecordedJob> recorded);
   void ChangeTerm(const Term& term);
-  // Validity holds again: what was kept back is sent.
+  // Validity holds again: sends what was held back.
   void OnValidity();
-  // Where another one leads, "HOST:PORT", for those that are refused; "": not known.
+  // The other leader's "HOST:PORT", for refused callers; "": not known.
   void SetLeader(std::string endpoint);
 
-  // Closed while many messages are written; who hears that a write is done passes it.
+  // Closed while many messages are written; threads that complete a write pass it.
   CompletionBarrier& completions() { return completions_; }
 
-  // Handles what is queued, closes every stream with Unavailable, and ends the thread. What was
-  // sent before is still written. Idempotent; not from within the loop.
+  // Handles the queued events, closes every stream with Unavailable, and ends the thread. Messages
+  // sent before are still written. Idempotent; not from within the loop.
   void Shutdown();
 
  private:
@@ -229,19 +229,19 @@ class JobLoop final {
     OutputCommit::Batch batch;
     Store::Outcome outcome;
   };
-  // Something that somebody asked for; he is told where there is no answer, and why.
+  // A question or an order. `refuse` is called with the reason if it is not run.
   using RefuseCallback = std::function<void(const absl::Status& why)>;
   struct Asked {
     std::function<void()> run;
-    RefuseCallback refuse;  // empty: it is run in any case
+    RefuseCallback refuse;  // empty: always run
   };
-  // What operators have asked, and wait for, by ticket.
+  // Callbacks of operators who wait for an answer, by ticket.
   struct Tickets {
     std::uint64_t last_ticket = 0;
     std::unordered_map<std::uint64_t, AnswerCallback> answers{};
     std::unordered_map<std::uint64_t, StacksCallback> stacks{};
   };
-  // The StackWorker has done something for this job.
+  // A result of the StackWorker for this job.
   struct OfStacks {
     std::string job;
     JobMachine::Event event;
@@ -250,7 +250,7 @@ class JobLoop final {
   using Executor = SerialExecutor<Event>;
   using Session = SessionRegistry::Session;
 
-  // The executor's calls: below them, everything is of the thread that handles.
+  // Receives the executor's calls. All members used below them belong to the handling thread.
   class Handler final : public Executor::Handler, public Outboxes::Actor, public LogRelay::Actor {
    public:
     explicit Handler(JobLoop* loop) : loop_(loop) {}
@@ -271,9 +271,8 @@ class JobLoop final {
   };
 
   static absl::Status ShutDownStatus();
-  // Runs it, or refuses it.
   void Ask(std::function<void()> run, RefuseCallback refuse);
-  // Runs it, but after the end.
+  // Runs it on the handling thread; not after Shutdown.
   void Tell(std::function<void()> run) { executor_.Post(Asked{std::move(run), {}}); }
 
   void TakeUp(const RecordedJob& recorded);
@@ -284,21 +283,21 @@ class JobLoop final {
   void Handle(Written& event);
   void Handle(Asked& event);
   void Handle(OfStacks& event);
-  // Takes the session into its job, which begins if there is none, on its first message. False, and
-  // the session is closed, when it cannot.
+  // Assigns the session to its job at its first message, and begins the job if there is none.
+  // False: the session was refused and closed.
   bool Admit(Session& session, const Header& header, const Join& join);
-  // Nothing where one more job of this owner may begin; else why not, with its counter.
+  // nullopt: one more job of this owner may begin. Else the refusal and its counter.
   std::optional<std::pair<const char*, absl::Status>> WhyNoMoreJobs(const std::string& owner) const;
   JobPtr BeginJob(const std::string& name, const Session& session, std::uint32_t requeue_number);
-  // Ends a session for what its agent sent.
+  // Ends a session because of a message of its agent.
   void Refuse(const std::shared_ptr<AgentStream>& stream, const char* counter, absl::Status why);
-  // Ends the sessions whose agents the JobMachine has refused: their agents have no more to say.
+  // Ends the sessions of agents that JobMachines have refused.
   void CloseRefused();
   void LoseRight();
-  // Ends all that goes on.
+  // Ends all sessions, questions and readings.
   void EndAll(const absl::Status& why);
 
-  // What it is time for.
+  // Handles what is due now.
   void Tick();
   TimePoint NextDeadline() const;
   void ReportLoad();
@@ -311,30 +310,31 @@ class JobLoop final {
   void Answer(JobMachine::Answer& answer);
   void SetDeadline(ServedJob& job, std::optional<TimePoint> deadline);
   void Forget(const std::string& name);
-  // Whether the job is the one of its name: it may have been used again.
+  // False: a newer job has taken this job's name.
   bool IsCurrent(const ServedJob& job) const;
-  // What the workers of this generation share; "" where there is none.
+  // The secret that this generation's workers share; "": none.
   std::string SecretOf(const ServedJob& job, const Header& header) const;
   JobPtr FindOwned(const std::string& owner, const std::string& name) const;
-  // Of this owner, or all where that is empty; of one name only, unless `name` is empty.
+  // As for GetStatus.
   std::vector<JobStatus> StatusOf(const std::string& owner, const std::string& name) const;
 
-  JobLoopOptions options_;  // but for machine.leases_from, which Lead sets, as they were given
+  JobLoopOptions options_;  // constant but for machine.leases_from, which Lead sets
   CompletionBarrier completions_;
 
-  // Of the thread that handles.
-  TimePoint now_;     // when the events in progress were taken out of the queue
-  JobLoopLoad load_;  // as it was told last
-  Counted counted_;   // `commits` is OutputCommit's
+  // Used by the handling thread only.
+  TimePoint now_;     // when the current events were taken from the queue
+  JobLoopLoad load_;  // as last reported
+  Counted counted_;   // without `commits`, which OutputCommit has
   LiveJobs live_jobs_;
   std::map<std::string, JobPtr> jobs_;
-  std::set<std::pair<TimePoint, ServedJob*>> deadlines_;  // of jobs_
+  std::set<std::pair<TimePoint, ServedJob*>> deadlines_;  // deadlines of jobs_
   EndedJobs ended_;
   SessionRegistry sessions_;
   OutputCommit output_;
   Handler handler_{this};
   Outboxes outboxes_{&handler_, &completions_, options_.validity};
-  std::vector<std::pair<std::shared_ptr<AgentStream>, std::string>> refused_;  // to be closed; why
+  // To be closed, with the reason.
+  std::vector<std::pair<std::shared_ptr<AgentStream>, std::string>> refused_;
   Tickets asked_;
   LogRelay logs_{&handler_, options_.kept_log_bytes};
   Reign reign_{options_.validity};

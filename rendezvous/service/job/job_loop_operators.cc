@@ -1,4 +1,4 @@
-// JobLoop: what operators ask and order.
+// JobLoop: questions and orders of operators.
 #include <chrono>
 #include <memory>
 #include <utility>

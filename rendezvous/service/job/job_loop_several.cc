@@ -1,4 +1,4 @@
-// JobLoop: the part of a rendezvous that is one of several.
+// JobLoop: functions for a rendezvous that is one of several.
 #include <utility>
 #include <vector>
 
@@ -18,7 +18,7 @@ void JobLoop::ChangeTerm(const Term& term) {
   Tell([this, term] { reign_.Change(term); });
 }
 
-// The handler works off what waits, after any event.
+// An empty event is enough: after any event the handler sends what waits.
 void JobLoop::OnValidity() {
   Tell([] {});
 }

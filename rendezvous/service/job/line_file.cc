@@ -39,7 +39,7 @@ int AppendWhole(int fd, std::string_view text) {
   return 0;
 }
 
-// The size of the regular file that `fd` is; 0 of anything else.
+// The size if `fd` is a regular file; else 0.
 std::size_t SizeOf(int fd) {
   struct stat status {};
   const bool regular = fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
@@ -62,25 +62,25 @@ std::string LineFile::RenamedPath(const std::string& path, int age) {
 struct LineFile::State {
   explicit State(Options options) : options(std::move(options)) {}
 
-  // Until nothing is queued.
+  // Writes until the queue is empty.
   void Write();
   void OpenAnew();
-  // Where `bytes` more are too many for the file.
+  // Rotates if `bytes` more would exceed the file's limit.
   void RotateIfFull(std::size_t bytes);
 
   const Options options;
-  // The thread's own, once Open has returned.
+  // Used by the thread only, once Open has returned.
   UniqueFd fd;
-  bool cannot_rename = false;  // and that was said
+  bool cannot_rename = false;  // a failed rename was logged
 
   std::mutex mutex;
   // Guarded by mutex.
   std::vector<std::string> queue;
-  std::size_t queued_bytes = 0;  // of queue, and of what is being written
+  std::size_t queued_bytes = 0;  // of the queue and of lines being written
   bool reopen = false;
-  bool scheduled = false;   // a task writes what is queued
+  bool scheduled = false;   // a task will write the queue
   std::size_t dropped = 0;  // since the start
-  std::size_t missing = 0;  // since the last line that was written
+  std::size_t missing = 0;  // dropped since the last written line
 };
 
 LineFile::LineFile(Options options) : state_(std::make_shared<State>(std::move(options))) {}
@@ -135,7 +135,7 @@ void LineFile::State::OpenAnew() {
   if (fresh.valid()) {
     fd = std::move(fresh);
   } else {
-    options.log(absl::StrCat("cannot open ", options.path, " anew, the old file goes on: ",
+    options.log(absl::StrCat("cannot open ", options.path, " again, the old file stays in use: ",
                              std::generic_category().message(errno)));
   }
 }
@@ -146,7 +146,7 @@ void LineFile::State::RotateIfFull(std::size_t bytes) {
   int error = 0;
   if (IsAt(options.path, fd.get())) {
     for (int age = options.kept; age > 1; --age) {
-      // The oldest is replaced; there may be fewer.
+      // Replaces the oldest. Fails harmlessly if there are fewer files.
       (void)!rename(RenamedPath(options.path, age - 1).c_str(),
                     RenamedPath(options.path, age).c_str());
     }

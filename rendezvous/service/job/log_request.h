@@ -1,15 +1,15 @@
-// What somebody wants to read of the workers' log files, and who takes it.
+// LogRequest: a request to read workers' log files. LogReader: takes the text.
 //
-// JobLoop::ReadLogs answers one LogRequest: it asks the agents, which read their own files, and
-// passes on what comes. A request names a job, a generation, ranks and streams, never a path.
+// JobLoop::ReadLogs serves one LogRequest: it orders the text from the agents, which read their own
+// files, and passes it on. A request names a job, a generation, ranks and streams, never a path.
 //
 //     const LogReadId id = loop.NewLogReadId();
 //     loop.ReadLogs(id, owner, request, reader);   // calls reader->OnText, ...
 //     loop.AcknowledgeLogs(id, bytes);             // whenever the reader has passed some on
 //     loop.CancelLogs(id);
 //
-// Nothing here waits for a slow reader. At most kMaxUnreadLogBytes of one request are on their way
-// between the disks and its LogReader; an agent sends more only when the reader has acknowledged.
+// Nothing here waits for a slow reader. At most kMaxUnreadLogBytes of one request are in flight
+// between the disks and the LogReader. An agent sends more only after the reader has acknowledged.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_JOB_LOG_REQUEST_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_JOB_LOG_REQUEST_H_
 
@@ -25,40 +25,41 @@
 
 namespace ddprun {
 
-inline constexpr std::size_t kMaxLogReaders = 128;            // at once, of all jobs
+// At once, for all jobs together.
+inline constexpr std::size_t kMaxLogReaders = 128;
 inline constexpr std::size_t kMaxUnreadLogBytes = 256 << 10;  // of one request
 
 struct LogRequest {
   std::string job;
-  // Empty: all ranks of a job that has at most kMaxLogRanks. Of a finished job: the root cause and
+  // Empty: all ranks, if the job has at most kMaxLogRanks; of a finished job, the root cause and
   // its victims.
   std::vector<Rank> ranks{};
-  // Not set: the newest generation that has started. With `follow` the reading goes on into later
-  // ones.
+  // Not set: the newest generation that has started. With `follow`, reading continues in later
+  // generations.
   std::optional<Generation> generation{};
   LogStreams streams = LogStreams::kBoth;
-  LogSpan span{};       // how far back: the last lines, or what was written since
-  bool follow = false;  // go on with what is written from now on, until the workers have ended
+  LogSpan span{};       // where to begin: the last lines, or a time
+  bool follow = false;  // continue with new text until the workers have ended
 };
 
-// Takes what was asked for. Called by one thread at a time, from within the loop: it must not
+// Takes the text of a LogRequest. Called from within the loop, by one thread at a time: it must not
 // block, and must not call the JobLoop.
 class LogReader {
  public:
   virtual ~LogReader() = default;
 
-  // The next bytes of one file, at most 16 KiB, any bytes. They end with a line where there is an
-  // end of one; several files come in turns. Must be answered with JobLoop::AcknowledgeLogs once
-  // the reader has passed them on.
+  // The next bytes of one file, at most 16 KiB, any bytes. They end at a line's end if they contain
+  // one. Several files alternate. Must be answered with JobLoop::AcknowledgeLogs once the reader
+  // has passed the text on.
   virtual void OnText(const LogSource& source, std::string text) = 0;
-  // Nothing more comes of this file. `note` is for people, and empty where the file was read to its
-  // end: "the agent on n2 has lost contact: ...".
+  // The end of one file. `note`: for people, empty if the file was read to its end: "the agent on
+  // n2 has lost contact: ...".
   virtual void OnSourceEnd(const LogSource& source, std::string note) = 0;
-  // The last call. OK: all was read, or the workers that were followed have ended.
+  // The last call. OK: everything was read, or the followed workers have ended.
   virtual void OnEnd(absl::Status why) = 0;
 };
 
-// Names a request until its OnEnd; never 0.
+// Identifies a request until its OnEnd; never 0.
 using LogReadId = StrongNumber<struct LogReadIdTag, std::uint64_t>;
 
 }  // namespace ddprun

@@ -1,9 +1,9 @@
-// Outboxes: performs at once what JobMachines say, or in portions where it is for thousands.
+// Outboxes: perform the JobMachines' actions, at once or, for thousands of messages, in portions.
 //
-// A job's actions keep their order; a HeartbeatAck goes past those that wait. Of JobLoop, whose
-// other events are handled between two portions.
+// A job's actions keep their order, except that a HeartbeatAck overtakes waiting ones. Owned by
+// JobLoop, which handles other events between two portions.
 //
-// While Validity does not hold, nothing is performed: a HeartbeatAck is dropped, all else waits.
+// While Validity does not hold, nothing is performed: HeartbeatAcks are dropped, all else waits.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_JOB_OUTBOXES_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_JOB_OUTBOXES_H_
 
@@ -24,30 +24,30 @@ class Outboxes {
   class Actor {
    public:
     virtual void Send(ServedJob& job, const Header& header, const RendezvousMessage& message) = 0;
-    // Of any other kind than SendToMany.
+    // Any action but SendToMany.
     virtual void Perform(ServedJob& job, JobMachine::Action& action) = 0;
 
    protected:
     ~Actor() = default;
   };
 
-  // All outlive it. Without `validity` it always holds.
+  // All arguments outlive this object. Without `validity`, sending is always allowed.
   Outboxes(Actor* actor, CompletionBarrier* completions, const Validity* validity = nullptr)
       : actor_(actor), completions_(completions), validity_(validity) {}
   Outboxes(const Outboxes&) = delete;
   Outboxes& operator=(const Outboxes&) = delete;
 
-  // So many messages are too many to be sent at once.
+  // Whether this many messages are sent in portions.
   static bool AreMany(std::size_t messages) { return messages > kMostAtOnce; }
-  // That an action stands for.
+  // How many messages an action sends.
   static std::size_t MessagesOf(const JobMachine::Action& action);
 
-  // Performs it now. It goes to the end of the job's outbox instead if that is not empty, if it is
-  // one of `many`, or while validity does not hold; never a HeartbeatAck.
+  // Performs the action now. Appends it to the job's outbox instead if that is not empty, if the
+  // action is one of `many`, or while validity does not hold; never a HeartbeatAck.
   void Deliver(const JobPtr& job, JobMachine::Action& action, bool many);
-  // What is next of one job, for so long.
+  // Performs waiting actions of one job, for the time `portion`.
   void WorkOff(Duration portion);
-  // Something waits that may be performed now.
+  // An action waits that may be performed now.
   bool ready() const { return !waiting_.empty() && MaySpeak(); }
   void Clear();
 
@@ -56,13 +56,13 @@ class Outboxes {
 
   bool MaySpeak() const { return validity_ == nullptr || validity_->Holds(); }
   void Perform(ServedJob& job, JobMachine::Action& action);
-  // The first in the outbox; of a SendToMany, one message.
+  // Performs the outbox's first action; of a SendToMany, one message.
   void PerformNext(ServedJob& job);
 
   Actor* const actor_;
   CompletionBarrier* const completions_;
   const Validity* const validity_;
-  std::deque<JobPtr> waiting_;  // whose outboxes are not empty
+  std::deque<JobPtr> waiting_;  // jobs whose outboxes are not empty
 };
 
 }  // namespace ddprun

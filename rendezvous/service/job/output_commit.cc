@@ -15,7 +15,7 @@ bool IsHeartbeatAck(const JobMachine::Action& action) {
 
 std::optional<OutputCommit::Batch> OutputCommit::Persist(const ServedJob& job,
                                                          const JobRecord& record) {
-  if (store_ == nullptr) return std::nullopt;  // to encode 16,384 nodes takes a while
+  if (store_ == nullptr) return std::nullopt;  // saves encoding the record: slow for 16,384 nodes
   return Commit({{wire::JobKey(job.name), wire::EncodeRecord(job.owner, record)}});
 }
 
@@ -26,7 +26,7 @@ void OutputCommit::Erase(const std::string& job) {
 OutputCommit::Batch OutputCommit::Commit(Store::Batch batch) {
   const Batch number = ++committed_;
   committed_at_.push_back(std::chrono::steady_clock::now());
-  // A store that is done at once calls from here: that is heard of next, as from its own thread.
+  // A store may call back from within Commit; on_outcome_ only enqueues, so that is safe.
   store_->Commit(std::move(batch),
                  [this, number](Store::Outcome outcome) { on_outcome_(number, outcome); });
   return number;

@@ -1,8 +1,7 @@
-// OutputCommit: nothing that a JobMachine says leaves the rendezvous before the state that it rests
-// on is durable. It writes that state to the Store, and keeps back what was said after it, until
-// the Store has it. Never waits itself.
+// OutputCommit: holds a JobMachine's actions back until the state behind them is durable. It writes
+// that state to the Store, and releases the later actions once the Store has it. Never blocks.
 //
-// Owned by JobLoop; from within it only, by one thread at a time.
+// Owned by JobLoop, and called only from within it, by one thread at a time.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_JOB_OUTPUT_COMMIT_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_JOB_OUTPUT_COMMIT_H_
 
@@ -22,39 +21,39 @@
 
 namespace ddprun {
 
-// A HeartbeatAck depends on no state of the job, so it is never held back.
+// A HeartbeatAck depends on no durable state, so it is never held back.
 bool IsHeartbeatAck(const JobMachine::Action& action);
 
 class OutputCommit {
  public:
   using Batch = std::uint64_t;  // the first is 1
-  // What became of a batch, from any thread: must only enqueue (Store::Commit).
+  // The result of a batch. Called from any thread; must only enqueue (Store::Commit).
   using OnOutcome = std::function<void(Batch batch, Store::Outcome outcome)>;
 
-  // `store` may be null: everything is durable at once. Not owned; outlives this object.
+  // `store` null: everything counts as durable at once. Not owned; outlives this object.
   OutputCommit(Store* store, OnOutcome on_outcome)
       : store_(store), on_outcome_(std::move(on_outcome)) {}
 
-  // Writes the job's record. Returns the batch that what the job says next has to wait for, if any.
+  // Writes the job's record. Returns the batch that the job's next actions have to wait for, if
+  // any.
   std::optional<Batch> Persist(const ServedJob& job, const JobRecord& record);
   void Erase(const std::string& job);
 
-  // Keeps `action` back if it has to wait: for `batch`, or behind others of its job. False: it is
-  // to be performed now.
+  // Holds `action` back if it has to wait: for `batch`, or behind other actions of its job. False:
+  // perform it now.
   bool Hold(const JobPtr& job, std::optional<Batch> batch, JobMachine::Action& action);
 
   // This batch and all before it are durable.
   void SetDurable(Batch batch);
-  // How long batches took until they were; nullopt: nothing is written.
+  // How long commits took; nullopt: no store.
   std::optional<Histogram> times() const {
     return store_ == nullptr ? std::nullopt : std::optional(times_);
   }
-  // When the oldest batch that is not durable yet went to the store; nullopt: all are.
+  // When the oldest batch that is not yet durable went to the store; nullopt: all are durable.
   std::optional<TimePoint> waits_since() const {
     return committed_at_.empty() ? std::nullopt : std::optional(committed_at_.front());
   }
-  // A job of which something was kept back that may be performed now, with TakeReleased; nullptr:
-  // none.
+  // A job with held actions that may be performed now, with TakeReleased; nullptr: none.
   JobPtr NextReleased();
   std::optional<JobMachine::Action> TakeReleased(ServedJob& job) const;
 
@@ -63,11 +62,11 @@ class OutputCommit {
 
   Store* const store_;
   const OnOutcome on_outcome_;
-  Batch committed_ = 0;                 // the last that went to the store
-  Batch durable_ = 0;                   // the last of these that is
+  Batch committed_ = 0;                 // the last batch that went to the store
+  Batch durable_ = 0;                   // the last durable batch
   std::deque<TimePoint> committed_at_;  // of the batches after durable_
   Histogram times_;
-  std::deque<std::pair<Batch, JobPtr>> waiting_;  // jobs of which something waits, by batch
+  std::deque<std::pair<Batch, JobPtr>> waiting_;  // jobs with held actions, by batch
 };
 
 }  // namespace ddprun

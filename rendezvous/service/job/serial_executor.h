@@ -1,11 +1,11 @@
-// SerialExecutor: hands queued events to a handler, one thread at a time.
+// SerialExecutor: passes queued events to a handler, from one thread at a time.
 //
-// The thread that brings an event handles it, with all else that is queued, so that most events
-// wake no other thread; where one is at it already, that one goes on, or the executor's own thread,
-// which also comes when it is time for something. A thread that handles sees every event that was
-// queued before the time that it is told.
+// The thread that posts an event handles it and all other queued events, so that most events wake
+// no other thread. If another thread is handling already, the executor's own thread, or the next
+// thread that posts, handles the event afterwards. The executor's own thread also handles
+// deadlines. The handler sees every event that was queued before the time that it gets.
 //
-// Thread-safe. Owned by the owner of the handler.
+// Thread-safe. Owned by the handler's owner.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_JOB_SERIAL_EXECUTOR_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_JOB_SERIAL_EXECUTOR_H_
 
@@ -23,24 +23,24 @@ namespace ddprun {
 template <class Event>
 class SerialExecutor {
  public:
-  // Called by one thread at a time, each of which sees what the one before has done. It may post.
+  // Called by one thread at a time, with a happens-before between the calls. It may post.
   class Handler {
    public:
-    // Handles these events, in their order, and then what it is time for at `now`. Returns when it
-    // is to be called again though nothing comes.
+    // Handles these events in order, then what is due at `now`. Returns the time of the next call
+    // if no event comes.
     virtual TimePoint Handle(std::vector<Event>& events, TimePoint now) = 0;
-    // The last call, on the executor's own thread, with what was queued before Shutdown.
+    // The last call, on the executor's own thread, with the events queued before Shutdown.
     virtual void HandleLast(std::vector<Event>& events, TimePoint now) = 0;
 
    protected:
     ~Handler() = default;
   };
 
-  // Who handles an event.
+  // Which thread handles an event.
   enum class By {
-    kWhoeverIsNext,  // it has time: nobody is woken for it
-    kThread,         // the executor's own
-    kCaller,         // it and all else that is queued, unless another thread is at it
+    kWhoeverIsNext,  // the next thread that handles anything: none is woken
+    kThread,         // the executor's own thread
+    kCaller,         // the caller, with all queued events, unless another thread handles already
   };
 
   // `handler` outlives the executor's thread.
@@ -49,15 +49,15 @@ class SerialExecutor {
   SerialExecutor(const SerialExecutor&) = delete;
   SerialExecutor& operator=(const SerialExecutor&) = delete;
 
-  // Starts the thread, which calls the handler at `first` if nothing comes before. Once, before the
-  // others.
+  // Starts the thread, which calls the handler at `first` if no event comes before. Once, before
+  // the other functions.
   void Start(TimePoint first) {
     next_deadline_ = first;
     thread_ = std::thread([this] { Run(); });
   }
 
-  // From any thread that holds nothing which the handler needs. Returns false, and the event is
-  // gone, after Shutdown.
+  // From any thread that holds no lock the handler needs. False: after Shutdown; the event is
+  // dropped.
   bool Post(Event event, By by = By::kThread) {
     std::unique_lock lock(mutex_);
     if (shutdown_) return false;
@@ -70,7 +70,7 @@ class SerialExecutor {
     return true;
   }
 
-  // Has the last events handled, and ends the thread. Idempotent; not from within the handler.
+  // Handles the last events, and ends the thread. Idempotent; not from within the handler.
   void Shutdown() {
     {
       const std::lock_guard lock(mutex_);
@@ -88,16 +88,16 @@ class SerialExecutor {
     wake_.wait(lock, [this] { return !handling_; });
     const TimePoint now = std::chrono::steady_clock::now();
     events_.swap(queue_);
-    lock.unlock();  // nobody else handles anything after Shutdown
+    lock.unlock();  // no other thread handles events after Shutdown
     handler_->HandleLast(events_, now);
   }
 
-  // Waits until there is something for the thread, and nobody is at it. False: it is to end. With
-  // mutex_ held before and after.
+  // Waits until there is work for this thread and no other thread is handling. False: the thread is
+  // to end. With mutex_ held before and after.
   bool AwaitWork(std::unique_lock<std::mutex>& lock) {
     while (!shutdown_ && (handling_ || !woken_)) {
       if (woken_) {
-        wake_.wait(lock);  // for who handles what there was
+        wake_.wait(lock);  // until the other thread has finished
         continue;
       }
       const TimePoint until = sleeps_until_ = next_deadline_;
@@ -107,8 +107,8 @@ class SerialExecutor {
     return !shutdown_;
   }
 
-  // Handles what is queued, and leaves what comes meanwhile to the thread. With mutex_ held before
-  // and after.
+  // Handles the queued events; the executor's thread handles those that come meanwhile. With mutex_
+  // held before and after.
   void HandleQueue(std::unique_lock<std::mutex>& lock) {
     handling_ = true;
     woken_ = false;
@@ -127,16 +127,16 @@ class SerialExecutor {
   Handler* const handler_;
 
   std::mutex mutex_;
-  std::condition_variable wake_;  // the thread's
+  std::condition_variable wake_;  // the executor's thread waits on it
   // Guarded by mutex_.
   std::vector<Event> queue_;
-  bool handling_ = false;  // a thread is at events_
-  bool woken_ = false;     // there is something for the thread
+  bool handling_ = false;  // a thread is handling events_
+  bool woken_ = false;     // the executor's thread has work
   bool shutdown_ = false;
-  TimePoint next_deadline_;  // when there is something to do though nothing comes
-  TimePoint sleeps_until_;   // the thread; at the latest
+  TimePoint next_deadline_;  // time of the next call if no event comes
+  TimePoint sleeps_until_;   // the executor's thread wakes by then
 
-  std::vector<Event> events_;  // in progress; of who has set handling_
+  std::vector<Event> events_;  // being handled; used by the thread that set handling_
 
   std::mutex join_mutex_;  // held while thread_ is joined
   std::thread thread_;

@@ -1,6 +1,6 @@
-// ServedJob: a job as JobLoop has it: its JobMachine, and what JobLoop's parts keep for it.
+// ServedJob: a job in JobLoop: its JobMachine, and the data of JobLoop's parts about it.
 //
-// From within JobLoop only, by one thread at a time.
+// Used only from within JobLoop, by one thread at a time.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_JOB_SERVED_JOB_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_JOB_SERVED_JOB_H_
 
@@ -41,29 +41,29 @@ struct ServedJob : std::enable_shared_from_this<ServedJob> {
         machine(recorded.name, recorded.record, now, options) {}
 
   const std::string name;
-  const std::string owner;  // the principal of its first Join; empty: nobody was asked who he is
+  const std::string owner;  // the principal of its first Join; empty: no credentials were asked for
   JobMachine machine;
   // JobLoop's.
-  std::optional<TimePoint> deadline;  // as it is in its order of deadlines
+  std::optional<TimePoint> deadline;  // this job's entry in JobLoop's deadlines_
 
   // The Outboxes'.
-  std::deque<JobMachine::Action> outbox;  // in the order in which the JobMachine said it
-  std::size_t outbox_sent = 0;            // messages of its first action
+  std::deque<JobMachine::Action> outbox;  // in the JobMachine's order
+  std::size_t outbox_sent = 0;            // messages sent of its first action
 
-  // The SessionRegistry's: by agent_id; it shares their ownership.
+  // The SessionRegistry's, by AgentId. It shares the ownership of the streams.
   std::unordered_map<std::uint64_t, AgentStream*> streams;
 
   // The LogRelay's.
   LogPlaces log_places;
   KeptLogs kept_logs;
 
-  // The OutputCommit's: what waits for a batch, in the order in which the JobMachine said it.
+  // The OutputCommit's: actions that wait for a batch, in the JobMachine's order.
   std::deque<std::pair<std::uint64_t, JobMachine::Action>> held;
 };
-// Outlives the job's place among those of its name while sessions of it are open.
+// Open sessions keep a job alive after another job has taken its name.
 using JobPtr = std::shared_ptr<ServedJob>;
 
-// How many jobs are not over, in all and of each owner.
+// Counts the unfinished jobs, in all and by owner.
 class LiveJobs {
  public:
   std::size_t all() const { return all_; }
@@ -83,7 +83,7 @@ class LiveJobs {
 
  private:
   std::size_t all_ = 0;
-  std::unordered_map<std::string, std::size_t> by_owner_;  // but for those who have none
+  std::unordered_map<std::string, std::size_t> by_owner_;  // owners with at least one such job
 };
 
 }  // namespace ddprun

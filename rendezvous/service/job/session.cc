@@ -44,7 +44,7 @@ void Session::Send(const Header& header, const RendezvousMessage& message) {
   if (writing_.broken || end_ || ended_) return;
   if (writing_.queue.size() >= kMaxQueuedMessages) {
     writing_.broken = true;
-    call_->context.TryCancel();  // the read fails, and the loop hears OnEnd
+    call_->context.TryCancel();  // the read fails, and the loop gets OnEnd
     return;
   }
   writing_.queue.push_back(wire::ToProto(header, message));
@@ -90,7 +90,7 @@ void Session::OnRead(bool ok) {
     loop_->OnEnd(shared_from_this(), absl::OkStatus());
   } else {
     absl::StatusOr<wire::FromAgent> message = wire::FromProto(reading_.message);
-    reading_.message.Clear();  // the stacks of a node are large, and the next message may take long
+    reading_.message.Clear();  // frees memory now: a node's stacks are large
     if (message.ok()) {
       loop_->OnMessage(shared_from_this(), std::move(message->header), std::move(message->message));
       another = true;
@@ -122,7 +122,7 @@ void Session::OnFinished(bool) { Done(std::unique_lock(mutex_)); }
 void Session::Done(std::unique_lock<std::mutex> lock) {
   if (--pending_ > 0 || !ended_) return;
   slot_.Leave();
-  // Not with the lock, which may go with the last owner.
+  // Released after the lock: the last owner destroys mutex_.
   const std::shared_ptr<Session> self = std::move(self_);
   const std::unique_ptr<SessionCall> call = std::move(call_);
   lock.unlock();

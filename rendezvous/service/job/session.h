@@ -1,4 +1,5 @@
-// One Session call of proto/ddprun/v1/rendezvous.proto on the server: an AgentStream over gRPC.
+// Session: one Session call of proto/ddprun/v1/rendezvous.proto on the server, an AgentStream over
+// gRPC.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_JOB_SESSION_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_JOB_SESSION_H_
 
@@ -22,12 +23,12 @@ namespace ddprun {
 using SessionCall =
     ServerCall<grpc::ServerAsyncReaderWriter<v1::RendezvousMessage, v1::AgentMessage>>;
 
-// Owned by itself while an operation of gRPC is pending and until the call has ended, and by the
-// JobLoop until it has closed it. The thread of the call's queue translates a message and brings
-// it to the loop.
+// Owns itself while a gRPC operation is pending and until the call has ended. The JobLoop shares
+// the ownership until it has closed the session. The thread of the call's queue parses a message
+// and brings it to the loop.
 class Session final : public AgentStream, public std::enable_shared_from_this<Session> {
  public:
-  // Begins to serve the call, which `slot` was given to.
+  // Starts serving the call. `slot`: the call's slot of AccessControl.
   static void Begin(std::shared_ptr<JobLoop> loop, AccessControl::Slot slot,
                     std::unique_ptr<SessionCall> call);
 
@@ -40,11 +41,12 @@ class Session final : public AgentStream, public std::enable_shared_from_this<Se
   void CountRefusal(const char* reason, const absl::Status& why) override;
 
  private:
-  // So many messages may wait for a slow agent; a healthy one has a handful in a generation.
+  // Bound of the messages that wait for a slow agent; a healthy agent gets a handful in a
+  // generation.
   static constexpr std::size_t kMaxQueuedMessages = 256;
 
-  // So many messages may be on their way to the loop, which asks for each of them: where it is
-  // busy, reading goes on without it.
+  // Bound of the messages in flight to the loop. The loop requests each message; while it is busy,
+  // reading continues up to this bound.
   static constexpr int kMaxUnhandledMessages = 4;
 
   Session(std::shared_ptr<JobLoop> loop, AccessControl::Slot slot,
@@ -55,13 +57,13 @@ class Session final : public AgentStream, public std::enable_shared_from_this<Se
   void OnWritten(bool ok);
   void OnFinished(bool ok);
 
-  // Counts an operation that is about to be started, and returns the tag for it. With mutex_ held.
+  // Counts an operation that will be started, and returns its tag. With mutex_ held.
   void* Begin(Operation<Session>& operation);
-  // Starts the next read if there may be one. With mutex_ held.
+  // Starts the next read if one is allowed. With mutex_ held.
   void Read();
-  // Starts what is next: a write, or the end after the last one. With mutex_ held.
+  // Starts the next write or, after the last one, Finish. With mutex_ held.
   void Continue();
-  // An operation is done, and nothing follows from it any more: the last one ends the session.
+  // An operation is done and starts no other. The last one ends the session.
   void Done(std::unique_lock<std::mutex> lock);
 
   const std::shared_ptr<JobLoop> loop_;
@@ -73,19 +75,19 @@ class Session final : public AgentStream, public std::enable_shared_from_this<Se
   Operation<Session> finish_{this, &Session::OnFinished};
 
   struct Reading {
-    v1::AgentMessage message;  // gRPC's while `active`, else OnRead's
+    v1::AgentMessage message;  // used by gRPC while `active`, else by OnRead
     bool active = false;
-    int allowed = kMaxUnhandledMessages - 1;  // the loop's first request makes it complete
+    int allowed = kMaxUnhandledMessages - 1;  // one more comes with the loop's first request
   };
   struct Writing {
-    std::deque<v1::RendezvousMessage> queue;  // the front one is gRPC's while `active`
+    std::deque<v1::RendezvousMessage> queue;  // gRPC uses the front one while `active`
     bool active = false;
     bool broken = false;  // a write failed or the queue was full: nothing more is sent
   };
 
-  std::mutex mutex_;                   // guards what follows
+  std::mutex mutex_;                   // guards the members below
   std::unique_ptr<SessionCall> call_;  // until the session has ended
-  int pending_ = 0;                    // operations
+  int pending_ = 0;                    // pending operations
   Reading reading_;
   Writing writing_;
   std::optional<grpc::Status> end_;  // set by Close

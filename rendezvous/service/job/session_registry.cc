@@ -24,7 +24,7 @@ void SessionRegistry::Close(AgentStream* stream, const absl::Status& why) {
   const Session& session = node.mapped();
   if (session.job != nullptr) {
     const auto place = session.job->streams.find(session.agent_id.value);
-    // It may belong to the agent's newer session by now.
+    // The entry may already belong to the agent's newer session.
     if (place != session.job->streams.end() && place->second == stream) {
       session.job->streams.erase(place);
     }

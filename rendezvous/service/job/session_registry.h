@@ -1,7 +1,7 @@
-// SessionRegistry: the sessions that are open, and which agent of which job each of them speaks
-// for, once its Join has said so. Knows which have not said it in time.
+// SessionRegistry: the open sessions, and each one's job and agent once it has joined. Finds the
+// sessions that have not joined in time.
 //
-// Owned by JobLoop; from within it only, by one thread at a time.
+// Owned by JobLoop, and called only from within it, by one thread at a time.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_JOB_SESSION_REGISTRY_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_JOB_SESSION_REGISTRY_H_
 
@@ -27,29 +27,30 @@ class SessionRegistry {
     AgentId agent_id;
   };
 
-  // `join_by`: no earlier than that of the one before.
+  // `join_by`: not earlier than that of the previous session.
   void Add(std::shared_ptr<AgentStream> stream, TimePoint join_by);
 
-  // nullptr: it was closed by us. Valid until the session is closed.
+  // nullptr: the session was closed. The pointer is valid until the session is closed.
   Session* Find(AgentStream* stream);
 
-  // The session speaks for this agent from now on. Returns the older one's stream, if there is one.
+  // Assigns the session to this agent. Returns the stream of the agent's older session, if there is
+  // one.
   AgentStream* Assign(Session& session, JobPtr job, AgentId agent_id);
 
   // Forgets the session, and closes its stream.
   void Close(AgentStream* stream, const absl::Status& why);
   void CloseAll(const absl::Status& why);
 
-  // A session that has not joined by now, though it should have; nullptr: none. To be closed.
+  // A session whose time to join is over, to be closed; nullptr: none.
   std::shared_ptr<AgentStream> FindSilent(TimePoint now);
-  // When to look for one.
+  // When to call FindSilent next.
   std::optional<TimePoint> NextDeadline() const;
 
   std::size_t size() const { return sessions_.size(); }
 
  private:
   std::unordered_map<AgentStream*, Session> sessions_;
-  // When a session must have joined its job; in the order in which they came.
+  // By when each session must join, in the order of arrival.
   std::deque<std::pair<TimePoint, std::weak_ptr<AgentStream>>> unjoined_;
 };
 

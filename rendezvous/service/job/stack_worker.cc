@@ -1,29 +1,15 @@
 #include "rendezvous/service/job/stack_worker.h"
 
-#include <sched.h>
-#include <sys/resource.h>
-
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "rendezvous/service/low_priority.h"
 #include "rendezvous/wire/translate.h"
 
 namespace ddprun {
 namespace {
 
-constexpr int kNice = 10;
-constexpr std::size_t kTellAfter = 64;  // trees that are merged
-
-// Of the calling thread; that is what Linux makes of PRIO_PROCESS and of 0. SCHED_BATCH: when it
-// wakes, it takes the CPU from nobody. Not SCHED_IDLE: beside ranks that compute there would be no
-// verdict.
-void LowerPriority() {
-  if (sched_getscheduler(0) == SCHED_OTHER) {
-    const sched_param none{};
-    sched_setscheduler(0, SCHED_BATCH, &none);
-  }
-  if (getpriority(PRIO_PROCESS, 0) < kNice) setpriority(PRIO_PROCESS, 0, kNice);
-}
+constexpr std::size_t kTellAfter = 64;  // trees merged
 
 void TakeAnswer(const JobMachine::MergeStacks& merge, StackMerge* to) {
   if (!merge.packed) return to->Take(merge.host, merge.ranks, *merge.tree);

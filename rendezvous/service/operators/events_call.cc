@@ -19,8 +19,8 @@ void EventsCall::Begin(std::unique_ptr<EventsCall> owned, std::shared_ptr<EventL
   call->filter_.owner = std::move(owner);
   call->filter_.job = call->request.job();
   call->filter_.since_ms = call->request.since_ms();
-  // Before the place is taken: a line that comes between is at the place, and one that comes after
-  // it wakes us.
+  // Follow comes before the place is taken: a line added between is at the place or after it, and a
+  // later one wakes this call.
   std::uint64_t follower = 0;
   if (follow) {
     follower = call->log_->Follow([call] {
@@ -104,7 +104,7 @@ void EventsCall::End(const absl::Status& status) {
 void EventsCall::Leave(std::unique_lock<std::mutex> lock) {
   if (--pending_ > 0 || !ended_) return;
   lock.unlock();
-  if (follower_ != 0) log_->Unfollow(follower_);  // it may be calling us, which does nothing now
+  if (follower_ != 0) log_->Unfollow(follower_);  // its wake may still run, but does nothing now
   delete this;
 }
 

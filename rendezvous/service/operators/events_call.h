@@ -1,5 +1,4 @@
-// EventsCall: one Events call of proto/ddprun/v1/operator.proto, which writes lines of the
-// EventLog.
+// EventsCall: one Events call of proto/ddprun/v1/operator.proto, which sends lines of the EventLog.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_OPERATORS_EVENTS_CALL_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_OPERATORS_EVENTS_CALL_H_
 
@@ -17,13 +16,13 @@
 
 namespace ddprun {
 
-// Owned by itself from Begin or Refuse on, until gRPC is done with it.
+// Owns itself from Begin or Refuse until gRPC has finished with it.
 class EventsCall final : public WriterCall<v1::EventsRequest, v1::EventLine> {
  public:
   explicit EventsCall(CallQueues& queues);
 
-  // Writes the lines that were asked for and that `owner` may see. From any thread. `refused` hears
-  // of one that would follow and cannot.
+  // Sends the requested lines that `owner` may see. From any thread. `refused` is called if there
+  // are too many followers.
   using Refused = std::function<void(const grpc::ServerContextBase& context, const char* counter,
                                      const absl::Status& why)>;
   static void Begin(std::unique_ptr<EventsCall> call, std::shared_ptr<EventLog> log,
@@ -50,11 +49,11 @@ class EventsCall final : public WriterCall<v1::EventsRequest, v1::EventLine> {
 
   std::shared_ptr<EventLog> log_;
   EventLog::Filter filter_;
-  std::uint64_t follower_ = 0;  // 0: it does not follow
+  std::uint64_t follower_ = 0;  // 0: not following
 
   std::mutex mutex_;
   // Guarded by mutex_.
-  int pending_ = 1;  // operations; of done_, gRPC tells however the call ends
+  int pending_ = 1;  // pending operations; done_ completes however the call ends
   std::uint64_t place_ = 0;
   bool ready_ = false;
   bool writing_ = false;

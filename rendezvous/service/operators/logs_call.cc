@@ -79,7 +79,7 @@ void LogsCall::Begin(std::unique_ptr<LogsCall> owned, std::shared_ptr<JobLoop> l
   }
   loop->ReadLogs(call->id_, std::move(owner), std::move(request), call);
   const std::lock_guard lock(call->mutex_);
-  if (call->cancelled_) loop->CancelLogs(call->id_);  // before the loop knew of it
+  if (call->cancelled_) loop->CancelLogs(call->id_);  // it was cancelled before the loop knew it
 }
 
 void LogsCall::Refuse(std::unique_ptr<LogsCall> owned, const absl::Status& why) {

@@ -1,6 +1,6 @@
-// LogsCall: one Logs call of proto/ddprun/v1/operator.proto, which writes the pieces of a
-// LogRequest as they come, one after the other, and acknowledges each once gRPC has taken it: so
-// gRPC's own flow control is what a slow reader slows down.
+// LogsCall: one Logs call of proto/ddprun/v1/operator.proto. It writes the pieces of a LogRequest
+// one after the other, and acknowledges each once gRPC has taken it. So gRPC's own flow control
+// slows the reading down to the reader's speed.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_OPERATORS_LOGS_CALL_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_OPERATORS_LOGS_CALL_H_
 
@@ -23,16 +23,17 @@
 
 namespace ddprun {
 
-// What was asked for; InvalidArgument names the field that is out of bounds.
+// Parses a request. InvalidArgument names the field that is out of bounds.
 absl::StatusOr<LogRequest> ToLogRequest(const v1::LogsRequest& request);
 
-// Owned by itself from Begin or Refuse on, until gRPC is done with it, and by the JobLoop until it
-// has called it for the last time.
+// Owns itself from Begin or Refuse until gRPC has finished with it. The JobLoop shares the
+// ownership until its last call.
 class LogsCall final : public WriterCall<v1::LogsRequest, v1::LogsPiece>, public LogReader {
  public:
   explicit LogsCall(CallQueues& queues);
 
-  // Serves the request of `owner`. From any thread. `refused` hears where there are too many.
+  // Serves the request of `owner`. From any thread. `refused` is called if there are too many
+  // readers.
   using Refused = std::function<void(const grpc::ServerContextBase& context, const char* counter,
                                      const absl::Status& why)>;
   static void Begin(std::unique_ptr<LogsCall> call, std::shared_ptr<JobLoop> loop,
@@ -51,11 +52,11 @@ class LogsCall final : public WriterCall<v1::LogsRequest, v1::LogsPiece>, public
   void OnDone(bool ok);
 
   void Queue(v1::LogsPiece piece);
-  // Writes the next piece, if there is one and nothing is being written, or ends the call after the
-  // last one. With mutex_ held.
+  // Writes the next piece if no write is pending, or ends the call after the last one. With mutex_
+  // held.
   void Continue();
   void End(const absl::Status& status);
-  // An operation is done: the last one lets go of the call.
+  // An operation is done: the last one releases the call.
   void Leave(std::unique_lock<std::mutex> lock);
 
   Operation<LogsCall> metadata_{this, &LogsCall::OnMetadataSent};
@@ -70,13 +71,13 @@ class LogsCall final : public WriterCall<v1::LogsRequest, v1::LogsPiece>, public
 
   std::mutex mutex_;
   // Guarded by mutex_.
-  std::shared_ptr<LogsCall> self_;   // until no operation is left
-  int pending_ = 1;                  // operations; of done_, gRPC tells however the call ends
+  std::shared_ptr<LogsCall> self_;   // until no operation is pending
+  int pending_ = 1;                  // pending operations; done_ completes however the call ends
   std::deque<v1::LogsPiece> queue_;  // bounded by the request's windows
-  bool writing_ = false;             // the front one
+  bool writing_ = false;             // the front one is being written
   bool cancelled_ = false;
   bool ended_ = false;
-  std::optional<absl::Status> why_;  // OnEnd's
+  std::optional<absl::Status> why_;  // from OnEnd
 };
 
 }  // namespace ddprun

@@ -12,6 +12,7 @@
 
 #include "rendezvous/auth/tls_files.h"
 #include "rendezvous/metrics/daemon_metrics.h"
+#include "rendezvous/service/low_priority.h"
 
 namespace ddprun {
 namespace {
@@ -70,8 +71,9 @@ void MetricsSource::Get(const std::optional<std::string>& owner,
   loop_->GetMeasured(owner.value_or(""), [this, hosts, done = std::move(done)](
                                              std::vector<JobStatus> jobs,
                                              const JobLoop::Counted& counted) {
-    // Nothing of this object is used on the thread: it may be left behind.
+    // The task uses no member: the thread may outlive this object.
     tasks_.Post([jobs = std::move(jobs), counted, daemon = daemon_(), files = files_, hosts, done] {
+      LowerPriority();
       done(metrics::DaemonMetrics(daemon, Measure(counted, daemon, files), jobs, hosts));
     });
   });

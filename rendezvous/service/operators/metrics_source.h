@@ -1,6 +1,5 @@
-// MetricsSource: the text of /metrics of a rendezvous. Whoever asks waits for nobody but its own
-// thread, which reads the disk's size and writes the text: neither the job loop nor a heartbeat
-// waits for either.
+// MetricsSource: makes the text of /metrics of a rendezvous. A thread of its own reads the disk's
+// size and writes the text, so neither the job loop nor a heartbeat waits for it.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_OPERATORS_METRICS_SOURCE_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_OPERATORS_METRICS_SOURCE_H_
 
@@ -20,22 +19,23 @@ namespace ddprun {
 class MetricsSource {
  public:
   struct Files {
-    std::string state_dir{};  // of the durable state; empty: there is none
-    // Certificates of the rendezvous, PEM, by what they are used for; an empty path: none.
+    std::string state_dir{};  // of the durable state; empty: no durable state
+    // PEM files with the rendezvous's certificates, by use; an empty path: none.
     std::map<std::string, std::string> certificates{};
   };
 
   // `loop` outlives this object; `daemon` is called from within it, and must not block.
   MetricsSource(JobLoop* loop, std::function<DaemonStatus()> daemon, Files files)
       : loop_(loop), daemon_(std::move(daemon)), files_(std::move(files)) {}
-  // Leaves behind what hangs on a disk.
+  // Leaves a thread behind if it hangs on a disk.
   ~MetricsSource();
   MetricsSource(const MetricsSource&) = delete;
   MetricsSource& operator=(const MetricsSource&) = delete;
 
-  // With the jobs of `owner`; empty: all jobs. nullopt: the caller has shown no credential, and
-  // gets all jobs without host names. Any thread; once the loop has shut down the text has no job.
-  // `done` is called once, on another thread, unless this object is gone before.
+  // Makes the text with the jobs of `owner`; empty: all jobs. nullopt: the caller has no
+  // credential, and gets all jobs without host names. Any thread. Once the loop has shut down, the
+  // text has no jobs. `done` is called once, on another thread, unless this object is destroyed
+  // first.
   void Get(const std::optional<std::string>& owner, std::function<void(std::string)> done);
 
  private:

@@ -22,7 +22,7 @@ std::int64_t UnixMs() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
 }
 
-// Writes the answer of a Status call, in pieces. Owned by itself until gRPC is done with it.
+// Writes the answer of a Status call, in pieces. Owns itself until gRPC has finished with it.
 class StatusWriter {
  public:
   using Call = WriterCall<v1::StatusRequest, v1::StatusPiece>;
@@ -59,7 +59,7 @@ class StatusWriter {
   Operation<StatusWriter> finish_{this, &StatusWriter::OnFinished};
 };
 
-// The end of a call that the loop answers with a sentence.
+// A callback that ends a call with the loop's answer.
 template <class Call>
 JobLoop::AnswerCallback AnswerTo(std::unique_ptr<Call> owned) {
   return [released = owned.release()](const absl::StatusOr<std::string>& result) {  // called once

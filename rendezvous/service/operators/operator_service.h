@@ -1,7 +1,7 @@
-// The Operator service of proto/ddprun/v1/operator.proto.
+// OperatorService: the Operator service of proto/ddprun/v1/operator.proto.
 //
-// Its calls ask the JobLoop and read the EventLog, on threads of a TaskQueue: who asks may have
-// to be looked up, and the JSON of a status with 16,384 nodes takes longer than others may wait.
+// Its calls ask the JobLoop and read the EventLog, on threads of a TaskQueue: authentication may
+// block, and the JSON for 16,384 nodes takes longer than other calls may wait.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_OPERATORS_OPERATOR_SERVICE_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_OPERATORS_OPERATOR_SERVICE_H_
 
@@ -32,28 +32,28 @@ class OperatorService {
   struct Options {
     std::shared_ptr<JobLoop> loop;
     std::shared_ptr<EventLog> events;
-    // Of the rendezvous itself; any thread.
+    // Status of the rendezvous itself; any thread.
     std::function<DaemonStatus()> daemon;
-    // Who makes this call, or why it is refused: the one place where operators are let in. An empty
-    // name is somebody who may see all jobs. May wait.
+    // Returns the caller's principal, or why the call is refused. The only place where operators
+    // are authenticated. Empty: a caller who may see all jobs. May block.
     std::function<absl::StatusOr<std::string>(const grpc::ServerContextBase& context,
                                               std::string_view method)>
         authorize;
-    // Of a call that is refused for what it asks: counts that. Any thread.
+    // Counts a call that is refused for its content. Any thread.
     std::function<void(const grpc::ServerContextBase& context, const char* counter,
                        const absl::Status& why)>
         refused;
-    // A link that signs in `owner`; empty where there is no page. Any thread.
+    // Makes a link that signs in `owner`; empty: there is no page. Any thread.
     std::function<PageLink(const std::string& owner)> open_page{};
   };
 
   explicit OperatorService(Options options) : options_(std::move(options)) {}
 
-  // To be registered with the server.
+  // For registration with the server.
   grpc::Service* service() { return &service_; }
 
-  // Takes calls until the server shuts down. Once it runs; `queues`, `tasks` and `slow` must live
-  // until queues and tasks are shut down, and so must this.
+  // Takes calls until the server shuts down. Call it once the server runs. This object, `queues`,
+  // `tasks` and `slow` must live until queues and tasks are shut down.
   void Serve(CallQueues* queues, TaskQueue* tasks, SlowCalls* slow);
 
  private:
@@ -63,7 +63,7 @@ class OperatorService {
   using OpenPageCall = UnaryCall<v1::OpenPageRequest, v1::OpenPageAnswer>;
   using StacksCall = UnaryCall<v1::StacksRequest, v1::StacksAnswer>;
 
-  // Counts it unless the field has so many bytes, which its error says.
+  // Refuses and counts the call unless the field has `least` to `most` bytes. The error says so.
   absl::Status CheckLength(const grpc::ServerContextBase& context, const char* field,
                            const std::string& text, std::size_t least, std::size_t most) const;
   void Status(std::unique_ptr<StatusCall> call);
@@ -76,7 +76,7 @@ class OperatorService {
 
   const Options options_;
   v1::Operator::AsyncService service_;
-  TaskQueue* tasks_ = nullptr;  // since Serve
+  TaskQueue* tasks_ = nullptr;  // set by Serve
 };
 
 }  // namespace ddprun

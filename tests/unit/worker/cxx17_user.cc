@@ -1,4 +1,4 @@
-// A user's program in C++17: only has to compile.
+// A user's program in C++17. It only has to compile.
 #include <ddp/ddp.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/schedulers/step_lr.h>

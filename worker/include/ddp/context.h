@@ -24,40 +24,40 @@ struct Options {
   // else gloo.
   std::string backend = "auto";
 
-  // Becomes Context::device(): "cpu", "cuda", or "auto": cuda with nccl, cpu with gloo. "cuda" with
-  // gloo is for ranks that share a GPU, which NCCL refuses: the ranks get the node's devices in
-  // turn, and gradients travel through the host's memory. The same on all ranks.
+  // Context::device(): "cpu", "cuda", or "auto": cuda with nccl, cpu with gloo. "cuda" with gloo is
+  // for ranks that share a GPU, which NCCL refuses: the ranks get the node's devices in turn, and
+  // gradients go through the host's memory. The same on all ranks.
   std::string device = "auto";
 
-  // How long one collective may take before it fails. Not set: 30 minutes, PyTorch's default
-  // (torch/distributed/constants.py: default_pg_timeout). If ddprun watches for hangs, twice the
-  // longer of --hang-startup-timeout and --hang-timeout, if that is more than 30 minutes: so ddprun
-  // reports first, because it knows the rank to blame.
+  // The time limit of one collective. Not set: 30 minutes, PyTorch's default
+  // (torch/distributed/constants.py: default_pg_timeout). If ddprun watches for hangs: at least
+  // twice the longer of --hang-startup-timeout and --hang-timeout, so that ddprun reports first,
+  // because it knows the rank to blame.
   std::optional<std::chrono::milliseconds> timeout;
 
-  // How long init() tries to connect, and waits for missing ranks. Not set: 5 minutes. If ddprun
-  // watches for hangs, init() waits for ranks a minute longer than ddprun does, if that is more
-  // than 5 minutes: so ddprun reports first.
+  // The time limit of init() for connecting and for missing ranks. Not set: 5 minutes. If ddprun
+  // watches for hangs, init() waits for missing ranks at least a minute longer than ddprun's limit,
+  // so that ddprun reports first.
   std::optional<std::chrono::milliseconds> init_timeout;
 
-  // Makes the C library keep freed memory for the next allocations, instead of returning it to the
-  // kernel at each training step. Has no effect if the environment has MALLOC_ variables for this.
-  // Holds for the whole process, for good. It also asks the kernel for large pages for the first
-  // 256 MiB of the heap.
+  // Makes the C library keep freed memory for later allocations, instead of returning it to the
+  // kernel at each training step, and asks for large pages for the first 256 MiB of the heap.
+  // Applies to the whole process, until it ends. No effect if the environment has MALLOC_ variables
+  // for this.
   bool keep_freed_memory = true;
 
-  // A warm standby (`ddprun --warm`) makes its CUDA context while it waits, so that a restart need
-  // not. Takes some hundred MB of each GPU, beside the worker that runs there. No effect without a
-  // GPU.
+  // A warm standby (`ddprun --warm`) creates its CUDA context while it waits, so that a restart
+  // need not. Takes some hundred MB of each GPU, besides the worker that runs there. No effect
+  // without a GPU.
   bool warm_device = false;
 
-  // Bytes of memory that a warm standby takes from the kernel while it waits, so that the restart
-  // need not take them page by page. Only with keep_freed_memory.
+  // Bytes of memory that a warm standby faults in while it waits, so that a restart need not do it
+  // page by page. Only with keep_freed_memory.
   std::size_t warm_memory = std::size_t{64} << 20;
 };
 
-// Made by ddp::init(), one per process. Movable, not copyable. It must outlive every object that
-// has a reference to it (DistributedDataParallel, Checkpointer).
+// A worker's membership in its job. Made by ddp::init(), one per process. Movable, not copyable. It
+// must outlive every object that refers to it (DistributedDataParallel, Checkpointer).
 //
 // Any thread may call the accessors and the report_ functions. The thread that called init() must
 // call the destructor.
@@ -66,9 +66,9 @@ class Context {
   Context(Context&&) noexcept;
   Context& operator=(Context&&) = delete;
 
-  // Leaves the group and tells the agent. Waits for no peer, but with nccl for the pending work of
-  // this rank's GPU. While an exception unwinds the stack, the process group is abandoned and not
-  // destroyed, because its destructor would wait for collectives that cannot finish any more.
+  // Leaves the group and tells the agent. Waits for no peer; with nccl it waits for the pending
+  // work on this rank's GPU. While an exception unwinds the stack, the process group is abandoned
+  // and not destroyed, because its destructor would wait for collectives that can never finish.
   ~Context();
 
   int rank() const;              // in the job, 0 <= rank() < world_size()
@@ -86,30 +86,30 @@ class Context {
 
   std::chrono::milliseconds timeout() const;  // Options::timeout
 
-  // For collectives that this library does not wrap: of tensors on device(), and of tensors on the
-  // CPU if carries_cpu_tensors(). Never null.
+  // For collectives that this library does not wrap. Takes tensors on device(), and on the CPU if
+  // carries_cpu_tensors(). Never null.
   c10::intrusive_ptr<c10d::ProcessGroup> process_group() const;
 
-  // Whether process_group() takes tensors on the CPU too: always with gloo. With nccl the group
-  // uses Gloo for them, except in libtorch 1.13, which has groups of one kind only.
+  // True if process_group() also takes CPU tensors: always with gloo. With nccl the group uses Gloo
+  // for them, except in libtorch 1.13, whose groups have one backend only.
   bool carries_cpu_tensors() const;
 
-  // The key-value store that all ranks of this generation share, for small values. Keys that begin
-  // with "ddp/" are this library's. Never null.
+  // The key-value store of all ranks of this generation, for small values. Keys that
+  // begin with "ddp/" are reserved. Never null.
   c10::intrusive_ptr<c10d::Store> store() const;
 
-  // Messages to the agent over DDPRUN_CONTROL_SOCKET. They never throw and never block. Without an
-  // agent they do nothing.
+  // Send messages to the agent over DDPRUN_CONTROL_SOCKET. They never throw and never block.
+  // Without an agent they do nothing.
   void report_step(std::int64_t step) const;  // training step `step` is finished
   void report_checkpoint(std::int64_t step, const std::string& path) const;  // durable on disk
-  // A checkpoint was not saved, and training continues. `failures`: how many so far in this
+  // A checkpoint was not saved, and training continues. `failures`: the number so far in this
   // process.
   void report_checkpoint_failed(std::int64_t step, std::int64_t failures,
                                 const std::string& reason) const;
-  // What the program does from now on, until the next report_phase() or report_step(). ddp::Phase
-  // is better for a phase that ends.
+  // The phase of the program, until the next report_phase() or report_step(). Prefer ddp::Phase for
+  // a phase that ends.
   void report_phase(const std::string& name) const;
-  // `kind`: user, collective, bind or checkpoint. Only needed without ddp::run().
+  // `kind`: user, collective, bind, checkpoint, folder or state. Needed only without ddp::run().
   void report_error(const std::string& kind, const std::string& text) const;
 
  private:
@@ -122,10 +122,9 @@ class Context {
 };
 
 // While this object lives, the program is in the phase `name`, for example "evaluation". A phase is
-// no training step and may take longer than one. ddprun shows it, and learns for each phase apart
-// how long no rank moves in it before it reports a hang; an evaluation without a name looks like a
-// step that does not end. The library names its own phases: init, restore, first_step, step, data,
-// checkpoint.
+// not a training step and may take longer than a step. ddprun shows the phase, and learns for each
+// phase how long a standstill may last in it. An evaluation without a phase looks like a step that
+// never ends. The library sets its own phases: init, restore, first_step, step, data, checkpoint.
 //
 //     {
 //       const ddp::Phase phase(ctx, "evaluation");
@@ -146,8 +145,8 @@ class Phase {
   std::unique_ptr<Scope> scope_;
 };
 
-// While this object lives, the parameters change: a state taken now may be half of two steps. Put
-// it around optimizer.step(). Costs less than a microsecond.
+// While this object lives, the parameters change: a state taken now may mix two steps. Put it
+// around optimizer.step(). Costs less than a microsecond.
 class OptimizerStep {
  public:
   explicit OptimizerStep(const Context& ctx);
@@ -162,30 +161,30 @@ class OptimizerStep {
 // only RANK=0 and WORLD_SIZE=1, this process is a job of one.
 //
 // In a warm standby (DDPRUN_STANDBY=1; `ddprun --warm`) this call first waits until the agent needs
-// a worker. Then it replaces the environment, stdout and stderr by the worker's. So what a program
-// reads of them before init(), above all ranks, is missing or not its own.
+// a worker. Then it replaces the environment, stdout and stderr by the worker's. So environment
+// variables read before init(), above all ranks, are missing or belong to no worker.
 //
-// Rank 0 listens on MASTER_PORT, unless the agent serves the store there, and the other ranks
-// connect. Returns on every rank when all are connected, after it has sent READY to the agent.
+// Rank 0 listens on MASTER_PORT, unless the agent serves the store there; the other ranks connect.
+// Returns on every rank once all ranks are connected and READY was sent to the agent.
 //
-// SIGTERM ends a process that waits in a collective at once: init() installs no handler for it.
-// Exception: under Slurm and ddprun together, a SIGTERM that is not the agent's is left to the
-// agent. In a job of several ranks SIGPIPE is ignored from then on, as in every Python program,
-// unless the program has a handler: Gloo writes to ranks that may be gone, and that must become a
-// CollectiveError.
+// SIGTERM ends a process at once, even in a collective: init() installs no handler for it.
+// Exception: under Slurm and ddprun together, a SIGTERM from another process than the agent is
+// ignored, and the agent handles it. In a job of several ranks SIGPIPE is ignored from then on, as
+// in every Python program, unless the program has a handler: Gloo writes to ranks that may be gone,
+// and that must become a CollectiveError.
 //
-// Each rank also keeps a connection to a free port of rank 0, at MASTER_ADDR. Without a failure it
-// is silent. When a collective fails, or a rank dies during or after a restore, it tells which rank
-// is missing, and why. If it cannot be made, errors say less, and everything else works. A restore
-// makes its own connections between the nodes while it runs: docs/internals/restore.md.
+// Each rank also keeps a connection to a free port of rank 0, at MASTER_ADDR. It carries no traffic
+// until a failure. When a collective fails, or a rank dies during or after a restore, it tells
+// which rank is missing, and why. Without it errors say less, and everything else works. A restore
+// makes its own temporary connections between nodes: docs/internals/restore.md.
 //
 // With nccl, collectives do not fail by themselves when another rank ends: they wait on the GPU.
-// Then this connection reports the lost rank at once. From libtorch 2.x on, this rank aborts the
-// collectives after a second, and the next call of this library that depends on them throws
-// CollectiveError. A process that has not thrown 10 s later is ended with that error. init() also
-// sets the variables of NCCL's watchdog that the environment does not set: docs/gpu.md.
+// Then this connection reports the lost rank at once. With libtorch 2.x, this rank aborts the
+// collectives after a second, and the next dependent call of this library throws CollectiveError. A
+// process that has not thrown 10 s later is ended with that error. init() also sets the variables
+// of NCCL's watchdog that the environment does not set: docs/gpu.md.
 //
-// Gloo uses the local address that routes to MASTER_ADDR, so the host's name need not resolve.
+// Gloo uses the local address of the route to MASTER_ADDR, so the host's name need not resolve.
 // GLOO_SOCKET_IFNAME (interface names, separated by commas) overrides it.
 //
 // Throws ConfigError (environment or options; ranks contradict each other in RANK, WORLD_SIZE or

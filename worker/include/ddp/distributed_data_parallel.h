@@ -1,9 +1,10 @@
-// DistributedDataParallel for any torch::nn::Module, as torch.nn.parallel.DistributedDataParallel.
+// DistributedDataParallel for any torch::nn::Module, like
+// torch.nn.parallel.DistributedDataParallel.
 //
-// Each rank holds a copy of the module and runs it on its own part of the data; backward() leaves
-// in every parameter's gradient the mean over all ranks, so equal optimizers keep the copies equal.
-// The work is done by c10d::Reducer, the engine of PyTorch's own class: gradients are gathered
-// into buckets and each bucket is all-reduced as soon as it is full, while backward goes on.
+// Each rank has a copy of the module and runs it on its own part of the data. backward() leaves the
+// mean over all ranks in every parameter's gradient, so equal optimizers keep the copies equal. The
+// work is done by c10d::Reducer, the engine of PyTorch's own class: it collects gradients in
+// buckets, and all-reduces each bucket as soon as it is full, while backward continues.
 #ifndef DDP_DISTRIBUTED_DATA_PARALLEL_H_
 #define DDP_DISTRIBUTED_DATA_PARALLEL_H_
 
@@ -28,7 +29,7 @@ namespace ddp {
 
 class CheckpointParts;
 
-// While one of these objects lives, gradients are not synchronized:
+// While an object of this class lives, gradients are not synchronized:
 // DistributedDataParallel::no_sync().
 class [[nodiscard]] NoSync {
  public:
@@ -40,13 +41,14 @@ class [[nodiscard]] NoSync {
   NoSync& operator=(const NoSync&) = delete;
 
  private:
-  bool* const synchronize_;  // of the model, which outlives this
+  bool* const synchronize_;  // the model's flag; the model outlives this object
   const bool before_;
 };
 
 namespace detail {
 
-// The part that does not depend on the module's type. One thread, as DistributedDataParallel.
+// The part of DistributedDataParallel that does not depend on the module's type. One thread, like
+// DistributedDataParallel.
 class GradientReducer {
  public:
   // Calls a visitor for each tensor of forward's result.
@@ -70,19 +72,20 @@ class GradientReducer {
   const StragglerSummary& stragglers() const;
   std::vector<std::size_t> bucket_sizes() const;
 
-  // Which parameters are in which bucket, as text for a checkpoint. Empty if this is not known yet
-  // or never changes. The same text on all ranks. A collective, between steps: an order that the
-  // first step has found is used from now on, and not only from the next forward() on.
+  // Which parameters are in which bucket, as text for a checkpoint, equal on all ranks. Empty if
+  // not known yet, or if the order never changes. A collective, between steps. An order found by
+  // the first step takes effect in this call, not only in the next forward().
   std::string bucket_order();
-  // Uses that order from the next step on. Does nothing if the text is empty, of another model or
-  // of other bucket sizes, or if an order is in use already. The same on all ranks; between steps.
+  // Uses that order from the next step on. No effect if the text is empty or of another model or
+  // bucket size, or if an order is in use already. Call it on all ranks with the same text, between
+  // steps.
   void set_bucket_order(const std::string& text);
 
  private:
-  // For join(). Collectives; a rank without more inputs makes them in the same order.
+  // For join(). Collectives; a rank without inputs calls them in the same order.
   void tell_joined();                     // in each forward
-  void tell_whether_gradients_follow();   // the same
-  void shadow_step();                     // the collectives of a step of the others
+  void tell_whether_gradients_follow();   // in each forward
+  void shadow_step();                     // the collectives of the other ranks' step
   int highest_rank(bool eligible) const;  // the highest rank that is eligible
   void sync_buffers_from(int root);
   void send_all_from(int root);  // parameters, and buffers if they are sent at all
@@ -93,42 +96,43 @@ class GradientReducer {
 
 }  // namespace detail
 
-// `Module` derives from torch::nn::Module and has a forward() with arguments and result of any
-// type. Not copyable. One thread at a time. All ranks must reach the collectives inside
-// (constructor, forward, backward) in the same order.
+// `Module` derives from torch::nn::Module and has a forward() with any argument and result types.
+// Not copyable. One thread at a time. Constructor, forward and backward contain collectives: all
+// ranks must reach them in the same order.
 template <typename Module>
 class DistributedDataParallel {
  public:
-  // `module` must be on ctx.device() already. After that, none of its parameters and buffers may be
-  // replaced by another tensor (Python looks buffers up anew). Parameters that require no gradient
-  // now are never averaged. `ctx` must outlive this object, and this object must outlive every
-  // backward() from its results.
+  // `module` must be on ctx.device() already. After this call, none of its parameters and buffers
+  // may be replaced by another tensor (Python looks buffers up in each step). Parameters that
+  // require no gradient at this time are never averaged. `ctx` must outlive this object, and this
+  // object must outlive every backward() from its results.
   //
-  // Compares the parameters and buffers (number, names, shapes, dtypes, strides) with rank 0's,
-  // then gives every rank the values of rank 0. A difference throws AgreedError on every rank; its
-  // text names the first tensor that differs, and the rank.
+  // Compares parameters and buffers (number, names, shapes, dtypes, strides) with rank 0's, then
+  // gives every rank the values of rank 0. A difference throws AgreedError on every rank; its text
+  // names the first tensor that differs, and the rank. Throws ConfigError for invalid options, and
+  // if no parameter requires a gradient.
   //
-  // A tensor that is registered more than once counts once, under the first of its names in the
-  // order of named_parameters(): a module's own before its children's, each as registered. The
-  // weights of torch::nn::Embedding and EmbeddingBag with sparse(true) get sparse gradients.
+  // A tensor registered several times counts once, under its first name in the order of
+  // named_parameters(): a module's own before its children's, each in the order of registration.
+  // The weights of torch::nn::Embedding and EmbeddingBag with sparse(true) get sparse gradients.
   DistributedDataParallel(const Context& ctx, std::shared_ptr<Module> module,
                           const DataParallelOptions& options = DataParallelOptions())
       : ctx_(ctx), module_(std::move(module)), reducer_(ctx, *module_, options) {}
 
-  // The same for a holder made by TORCH_MODULE(Net): DistributedDataParallel<NetImpl>(ctx, net).
+  // For a holder made by TORCH_MODULE(Net): DistributedDataParallel<NetImpl>(ctx, net).
   DistributedDataParallel(const Context& ctx, const torch::nn::ModuleHolder<Module>& holder,
                           const DataParallelOptions& options = DataParallelOptions())
       : DistributedDataParallel(ctx, holder.ptr(), options) {}
 
-  // Runs module->forward(args...). With gradients enabled, what follows must reach every parameter
-  // exactly once, unless find_unused_parameters or static_graph is on: one backward() from the
-  // result; or one from the results of several forwards; or one from each of several tensors of the
-  // result that share no parameter. Otherwise libtorch throws; with TORCH_DISTRIBUTED_DEBUG=INFO
-  // its message names the parameter. A result may be ignored, except the first one of a static
-  // graph on libtorch 1.13: there the next backward() throws.
+  // Runs module->forward(args...). With gradients enabled, the backward that follows must reach
+  // every parameter exactly once, unless find_unused_parameters or static_graph is on. It may be
+  // one backward() from the result; one from the results of several forwards; or one from each of
+  // several tensors of the result that share no parameter. Otherwise libtorch throws; with
+  // TORCH_DISTRIBUTED_DEBUG=INFO its message names the parameter. A result may be ignored, except
+  // the first one of a static graph on libtorch 1.13: there the next backward() throws.
   //
   // If a peer died, or did not come within Options::timeout, backward() throws libtorch's own
-  // exception. ddp::run() recognizes it and names the missing rank.
+  // exception. ddp::run() and ddp::explain() name the missing rank.
   template <typename... Args>
   auto forward(Args&&... args) {
     using Result = decltype(module_->forward(std::forward<Args>(args)...));
@@ -148,8 +152,8 @@ class DistributedDataParallel {
     return forward(std::forward<Args>(args)...);
   }
 
-  // Forwards made while the result lives are not synchronized: their backward() adds to the local
-  // gradients only. The first step after that averages the sum over all ranks. Nests.
+  // Forwards are not synchronized while the returned object lives: their backward() adds to the
+  // local gradients only. The first step after that averages the sum over all ranks. Nests.
   //
   //   {
   //     const auto no_sync = model.no_sync();
@@ -159,44 +163,44 @@ class DistributedDataParallel {
   //   optimizer.step();
   NoSync no_sync() { return NoSync(reducer_.synchronize()); }
 
-  // `hook` communicates the gradients instead of an all-reduce: <ddp/comm_hooks.h>. The same on all
-  // ranks, before the first step, once (ConfigError).
+  // Replaces the all-reduce of gradients by `hook`: <ddp/comm_hooks.h>. Call it once, with the same
+  // hook on all ranks, before the first step (ConfigError).
   void register_comm_hook(CommHook hook) { reducer_.register_comm_hook(std::move(hook)); }
 
-  // For ranks with different numbers of inputs. Runs `train`, this rank's loop over its inputs.
-  // When it returns, this rank takes part in the collectives of the others' steps, with gradients
-  // of zero, until all ranks have finished. Then all ranks get the parameters and buffers of the
-  // highest rank among those that finished last. A collective.
+  // For ranks with different numbers of inputs. A collective. Runs `train`, this rank's loop over
+  // its inputs. When `train` returns, this rank takes part in the collectives of the others' steps,
+  // with zero gradients, until all ranks have finished. Then all ranks get the parameters and
+  // buffers of the highest rank among those that finished last.
   //
   //   model.join([&] {
   //     for (auto& batch : *loader) train_one(model, optimizer, batch);
   //   });
   //
-  // As Python's torch.distributed.algorithms.Join, for one model. Your own collectives in `train`
-  // have no counterpart on the other ranks and would wait for ever. So would a Checkpointer, and
-  // SyncBatchNorm without throw_on_early_termination. Each forward in it, with gradients or
-  // without, makes up to four more small collectives. An exception of `train` leaves at once; the
-  // other ranks then fail as if this one had died. With throw_on_early_termination every rank
-  // throws AgreedError, which names a rank without inputs.
+  // Like Python's torch.distributed.algorithms.Join, for one model. Do not use these in `train`,
+  // because ranks that have finished do not take part: own collectives, a Checkpointer, and
+  // SyncBatchNorm without throw_on_early_termination; they would wait for ever. Each forward in
+  // `train`, with or without gradients, makes up to four more small collectives. An exception of
+  // `train` leaves at once; the other ranks then fail as if this rank had died. With
+  // throw_on_early_termination every rank throws AgreedError, which names a rank without inputs.
   template <typename Train>
   void join(Train&& train, const JoinOptions& options = JoinOptions()) {
     reducer_.join(std::function<void()>(std::ref(train)), options);
   }
 
-  // The wrapped module. Running it directly does not communicate: use it for evaluation.
+  // The wrapped module. Running it directly communicates nothing: use it for evaluation.
   Module& module() { return *module_; }
   const Module& module() const { return *module_; }
   Module* operator->() { return module_.get(); }
 
-  // All parameters of the module, each once, in the order of named_parameters(): give these to the
-  // optimizer, as in Python. C++'s Module::parameters() has a tensor with two names twice, and an
-  // optimizer would take two steps on it.
+  // All parameters of the module, each once, in the order of named_parameters(). Give these to the
+  // optimizer, as in Python: C++'s Module::parameters() has a tensor with two names twice, so an
+  // optimizer would update it twice.
   std::vector<torch::Tensor> parameters() const { return reducer_.parameters(); }
 
-  // Clears the gradients of all parameters. With false it fills them with zeros in place, as
-  // PyTorch did before 2.0; then optimizers see a gradient of zero for a parameter that the next
-  // step does not use. Both work with and without gradient_as_bucket_view. With it, zeros in place
-  // are cheaper, but a resumed training may differ from an undisturbed one in the last bits
+  // Clears the gradients of all parameters. `set_to_none` false: fills them with zeros in place, as
+  // PyTorch did before 2.0; optimizers then see a zero gradient for a parameter that the next step
+  // does not use. Both work with and without gradient_as_bucket_view. With it, zeros in place are
+  // cheaper, but a resumed training may differ from an undisturbed one in the last bits
   // (docs/worker-library.md).
   void zero_grad(bool set_to_none = true) { reducer_.zero_grad(set_to_none); }
 
@@ -204,38 +208,39 @@ class DistributedDataParallel {
   // statistics differ between ranks after a training step. A collective.
   void sync_buffers() { reducer_.sync_buffers(); }
 
-  // Returns if all ranks have the same parameters to the last bit, else throws AgreedError on every
-  // rank: <ddp/verify.h>. A collective, between steps.
+  // Throws AgreedError on every rank unless the parameters are equal on all ranks to the last bit:
+  // <ddp/verify.h>. A collective; call it between steps.
   void verify_replicas(const VerifyOptions& options = VerifyOptions()) const {
     ddp::verify_replicas(ctx_, *module_, options);
   }
 
-  // Where the time goes. Not a collective: each rank's own.
+  // Where this rank's time goes. Not a collective.
   DataParallelStatistics statistics() const { return reducer_.statistics(); }
 
-  // Which ranks keep the others waiting, in the newest complete window of straggler_every steps. A
-  // window is complete one step after its last step. The same on all ranks; not a collective.
+  // The ranks that keep the others waiting, in the newest complete window of straggler_every steps.
+  // A window is complete one step after its last step. Equal on all ranks; not a collective.
   //
   // Each rank measures how long it computes on its own in each step: from the end of one backward's
   // communication to its first gradient bucket of the next. This includes the optimizer, loading
   // data, steps under no_sync(), and forward; it excludes this library's collectives. Only
   // averaging backwards count as steps, and none within join(). A rank is a straggler if its quick
   // steps (the first quartile) take 1.25 times as long as the others' quick steps and longer than
-  // their median, by at least 1 ms, in three windows in a row. Three windows below 1.15 end that.
+  // their median step, by at least 1 ms, in three windows in a row. It stops being one after three
+  // windows below 1.15.
   //
-  // Rank 0 writes a line for each straggler to stderr at the end of each window, one line when it
-  // is over, and tells the agent. On CUDA the GPU's time is measured. There only the collectives of
-  // this class are excluded: your own, or SyncBatchNorm's, between two steps' gradients make the
-  // ranks' times equal.
+  // At the end of each window rank 0 writes a line per straggler to stderr, and one line when a
+  // rank stops being one; it also tells the agent. On CUDA the GPU's time is measured. There only
+  // the collectives of this class are excluded: other collectives between two steps' gradients,
+  // also SyncBatchNorm's, make the ranks' times equal.
   const StragglerSummary& stragglers() const { return reducer_.stragglers(); }
 
   // Bytes of each gradient bucket, in the order of reduction.
   std::vector<std::size_t> bucket_sizes() const { return reducer_.bucket_sizes(); }
 
  private:
-  friend class CheckpointParts;  // the order of the buckets
+  friend class CheckpointParts;  // for the order of the buckets
 
-  const Context& ctx_;  // the user's; outlives this
+  const Context& ctx_;  // owned by the user; outlives this object
   std::shared_ptr<Module> module_;
   detail::GradientReducer reducer_;
 };

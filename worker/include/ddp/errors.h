@@ -1,5 +1,5 @@
-// What this library throws. Every type derives from ddp::Error, and that from std::runtime_error;
-// what() is one or more complete sentences for the person who reads the log of the job.
+// The exceptions of this library. Every type derives from ddp::Error, which derives from
+// std::runtime_error. what() is one or more complete sentences for the reader of the job's log.
 //
 // Standard library only.
 #ifndef DDP_ERRORS_H_
@@ -18,7 +18,7 @@ class Error : public std::runtime_error {
 };
 
 // The launcher's environment variables, or options, are missing, malformed or contradict each
-// other. what() names each of them.
+// other. what() names them.
 class ConfigError : public Error {
  public:
   using Error::Error;
@@ -30,9 +30,9 @@ class BindError : public Error {
   using Error::Error;
 };
 
-// A collective, or the forming of the process group, failed or timed out. Most often a peer has
-// ended: this rank is then a victim and not the cause. The process group is not usable any more:
-// end the process.
+// A collective, or the setup of the process group, failed or timed out. Mostly a peer has ended,
+// and this rank is a victim and not the cause. The process group is not usable any more: end the
+// process.
 class CollectiveError : public Error {
  public:
   using Error::Error;
@@ -45,7 +45,7 @@ class CheckpointError : public Error {
 };
 
 // A state_dict does not fit a model. what() names at most some dozens of tensors of each kind; the
-// lists have all. See ddp::load_into().
+// lists are complete. See ddp::load_into().
 class StateDictMismatch : public CheckpointError {
  public:
   StateDictMismatch(const std::string& text, std::vector<std::string> missing,
@@ -55,8 +55,10 @@ class StateDictMismatch : public CheckpointError {
         unexpected_(std::move(unexpected)),
         wrong_shape_(std::move(wrong_shape)) {}
 
-  const std::vector<std::string>& missing() const { return missing_; }        // the model has them
-  const std::vector<std::string>& unexpected() const { return unexpected_; }  // the model has not
+  // In the model, not in the dict.
+  const std::vector<std::string>& missing() const { return missing_; }
+  // In the dict, not in the model.
+  const std::vector<std::string>& unexpected() const { return unexpected_; }
   const std::vector<std::string>& wrong_shape() const { return wrong_shape_; }
 
  private:
@@ -81,9 +83,9 @@ class AgreedError : public Error {
   bool failed_here_;
 };
 
-// The checkpoint folder belongs to another living training, or to a later generation of this one.
-// All ranks stop before they read or write there. what() names its host and process. Under ddprun
-// the job ends with exit code 77 and is not started again.
+// The checkpoint folder belongs to another running training, or to a later generation of this one.
+// All ranks stop before they read or write there. what() names the owner's host and process. Under
+// ddprun the job ends with exit code 77 and is not restarted.
 class FolderTakenError : public AgreedError {
  public:
   using AgreedError::AgreedError;
@@ -91,7 +93,7 @@ class FolderTakenError : public AgreedError {
 
 // A state of the training exists and cannot be loaded: its folder or file cannot be read, or no
 // file is whole. what() has the path, the reason, and what to do. Training does not begin at step 0
-// beside a state. If this error leaves ddp::run(), ddprun ends the job and does not start it again.
+// in this case. If this error leaves ddp::run(), ddprun ends the job and does not restart it.
 class StateUnreadableError : public AgreedError {
  public:
   using AgreedError::AgreedError;

@@ -1,12 +1,11 @@
-// Collectives that gather values which differ between ranks, or scatter them. As in collectives.h:
-// all ranks must call the same function, in the same order; each blocks until its result is there,
-// runs on one thread at a time, and throws CollectiveError if a peer is gone or the timeout is
-// over.
+// Collectives that gather or scatter values that differ between ranks. As in collectives.h: all
+// ranks must call the same function, in the same order, one thread at a time; each blocks until its
+// result is there, and throws CollectiveError if a peer is gone or the timeout is over.
 //
-// Tensors are dense, of any dtype, on the CPU or on Context::device(). They may have different
-// lengths in their first dimension (0 too); dtype and all other dimensions must be the same on
-// every rank. Otherwise every rank throws the same ConfigError, which names the ranks. Results are
-// new tensors without gradient, each of its own shape. Names and meaning are those of
+// Tensors are dense, of any dtype, on the CPU or on Context::device(). Their lengths in the first
+// dimension may differ (also 0); dtype and all other dimensions must be equal on all ranks,
+// otherwise every rank throws the same ConfigError, which names the ranks. Results are new tensors
+// without gradient, each with its own shape. Names and semantics are those of
 // torch/distributed/distributed_c10d.py, which needs equal shapes.
 #ifndef DDP_GATHER_H_
 #define DDP_GATHER_H_
@@ -22,38 +21,39 @@
 
 namespace ddp {
 
-// The tensors of all ranks, in the order of the ranks, on the device of `tensor`.
+// Returns the tensors of all ranks, in the order of ranks, on the device of `tensor`.
 std::vector<torch::Tensor> all_gather(const Context& ctx, const torch::Tensor& tensor);
 
-// The same on rank `root`; elsewhere the result is empty.
+// Like all_gather, on rank `root` only; on other ranks the result is empty.
 std::vector<torch::Tensor> gather(const Context& ctx, const torch::Tensor& tensor, int root = 0);
 
-// Rank r gets element r of rank `root`'s `tensors`; the argument of other ranks is ignored. The
-// result is on Context::device(). Wrong tensors at `root` (not one for each rank, or not alike)
-// throw AgreedError on every rank.
+// Rank r gets element r of rank `root`'s `tensors`; other ranks' arguments are ignored. The result
+// is on Context::device(). Invalid tensors at `root` (not one per rank, or not alike) throw
+// AgreedError on every rank.
 torch::Tensor scatter(const Context& ctx, const std::vector<torch::Tensor>& tensors, int root = 0);
 
-// The values of all ranks, in the order of the ranks; they may be of any size. Texts, which may
-// hold any bytes:
+// Returns the values of all ranks, in the order of ranks; they may be of any size. Texts may
+// contain any bytes:
 std::vector<std::string> all_gather_object(const Context& ctx, const std::string& text);
 std::vector<std::string> all_gather_object(const Context& ctx, const char* text);
 
-// Anything that torch::pickle_save() can write: numbers, tensors, lists, dictionaries, tuples.
-// Tensors arrive on the device they were on, so give CPU tensors where devices differ. A value that
-// cannot be written throws AgreedError on every rank. Unpickling trusts the peers of the job.
+// Any value that torch::pickle_save() can write: numbers, tensors, lists, dictionaries, tuples.
+// Tensors arrive on the kind of device that they came from, so give CPU tensors if devices differ.
+// A value that cannot be written throws AgreedError on every rank. Unpickling trusts the other
+// ranks.
 std::vector<c10::IValue> all_gather_object(const Context& ctx, const c10::IValue& value);
 
-// The texts of all ranks on rank `root`; elsewhere the result is empty.
+// Returns the texts of all ranks on rank `root`; on other ranks the result is empty.
 std::vector<std::string> gather_object(const Context& ctx, const std::string& text, int root = 0);
 
 namespace detail {
-// Throws AgreedError on every rank if `error` is not empty on one.
+// Throws AgreedError on every rank if `error` is not empty on some rank.
 std::vector<std::string> all_gather_text(const Context& ctx, const std::string& text,
                                          const std::string& error);
 }  // namespace detail
 
-// JSON: any type with `std::string dump() const` and `static Json parse(std::string)`, such as
-// nlohmann::json. A value that cannot be dumped throws AgreedError on every rank.
+// For JSON values: any type with `std::string dump() const` and `static Json parse(std::string)`,
+// such as nlohmann::json. A value that cannot be dumped throws AgreedError on every rank.
 template <typename Json, typename = decltype(std::string(std::declval<const Json&>().dump())),
           typename = decltype(Json::parse(std::string()))>
 std::vector<Json> all_gather_object(const Context& ctx, const Json& value) {

@@ -19,26 +19,26 @@ enum class Main {
 
 // Runs `body` on every rank, first on the main rank. The other ranks begin when the main rank has
 // finished, and find its files. With Main::kNode they begin when the main ranks of all nodes have
-// finished. A collective; `body` must not contain one. The wait is bound by Options::timeout.
+// finished. A collective; `body` must not contain one. Each wait is limited by Options::timeout.
 //
-// If the main rank throws, no other rank runs `body`: the main rank gets its own exception back,
-// and every other rank gets AgreedError with the main rank's text.
+// If a main rank throws, the ranks that are not main do not run `body`. That main rank gets its own
+// exception back; every other rank gets AgreedError with the text of the lowest failing rank.
 void main_first(const Context& ctx, const std::function<void()>& body, Main main = Main::kJob);
 
-// The same as a section of code:
+// main_first() as a section of code:
 //
 //   {
 //     ddp::MainFirst section(ctx);  // here the others wait
 //     dataset = open_or_download();
 //   }                               // here the main rank lets them go
 //
-// The constructor and the destructor of one object together are one collective. If the main rank
-// leaves the section by an exception, the others get AgreedError from the constructor: prefer
-// main_first(), whose error has the text.
+// Constructor and destructor of one object are one collective. If the main rank leaves the section
+// by an exception, the others get AgreedError from the constructor, without its text: prefer
+// main_first().
 class MainFirst {
  public:
   explicit MainFirst(const Context& ctx, Main main = Main::kJob);
-  // Throws CollectiveError on the main rank, unless an exception is already on its way.
+  // On the main rank it may throw CollectiveError, unless an exception is already in flight.
   ~MainFirst() noexcept(false);
   MainFirst(const MainFirst&) = delete;
   MainFirst& operator=(const MainFirst&) = delete;
@@ -49,12 +49,12 @@ class MainFirst {
   const int exceptions_at_start_;
 };
 
-// Writes `text` and a newline to stderr on rank 0, in one write; does nothing elsewhere. Not a
+// On rank 0, writes `text` and a newline to stderr in one write. No effect on other ranks. Not a
 // collective; any thread.
 void log_rank0(const Context& ctx, const std::string& text);
 
-// `out` on rank 0, elsewhere a stream that drops everything: `ddp::on_rank0(ctx, std::cout) <<
-// loss`. Not a collective; what is dropped may come from any thread.
+// Returns `out` on rank 0, and a stream that drops everything on other ranks: `ddp::on_rank0(ctx,
+// std::cout) << loss`. Not a collective; any thread may write to the dropping stream.
 std::ostream& on_rank0(const Context& ctx, std::ostream& out);
 
 }  // namespace ddp

@@ -1,12 +1,12 @@
-// Finds the tensors in what a module's forward() returned.
+// Finds the tensors in the result of a module's forward().
 //
 // DistributedDataParallel needs them to search for parameters that a step does not use
-// (find_unused_parameters, static_graph). It looks into tensors, IValues, std::optional, pair,
-// tuple, array, variant, smart pointers, and any container with begin() and end() (of a map: the
-// values), nested in any way. PyTorch's _find_tensors (torch/nn/parallel/distributed.py) knows
-// list, tuple and dict.
+// (find_unused_parameters, static_graph). It searches tensors, IValues, std::optional, pair, tuple,
+// array, variant, smart pointers, and any container with begin() and end() (of a map: the values),
+// in any nesting. PyTorch's _find_tensors (torch/nn/parallel/distributed.py) searches list, tuple
+// and dict.
 //
-// A type of your own says where its tensors are:
+// For other types, specialize OutputTensors:
 //
 //   struct Output { torch::Tensor logits; std::vector<torch::Tensor> hidden; };
 //
@@ -35,7 +35,7 @@
 
 namespace ddp {
 
-// Specialize it for your own types: see above.
+// Specialize it for other types: see above.
 template <typename T, typename Enable = void>
 struct OutputTensors;
 
@@ -43,12 +43,12 @@ namespace detail {
 
 using TensorVisitor = std::function<void(torch::Tensor&)>;
 
-// Calls `visit` for each tensor in `value` and stores the result. Lists, tuples and dicts are
-// rebuilt, so other holders of them do not see the change. Throws ConfigError for objects of
-// TorchScript classes, into which this does not look.
+// Calls `visit` for each tensor in `value` and stores the result. Rebuilds lists, tuples and dicts,
+// so other holders of them do not see the change. Throws ConfigError for objects of TorchScript
+// classes, which it does not search.
 void VisitIValue(c10::IValue& value, const TensorVisitor& visit);
 
-// Throws the ConfigError that says how to make `type` known.
+// Throws ConfigError, whose text says how to specialize OutputTensors for `type`.
 [[noreturn]] void ThrowUnknownOutput(const std::type_info& type);
 
 template <typename T, typename = void>
@@ -89,7 +89,7 @@ struct IsVariant : std::false_type {};
 template <typename... Options>
 struct IsVariant<std::variant<Options...>> : std::true_type {};
 
-// What can hold no tensor.
+// Types that can hold no tensor.
 template <typename T>
 struct IsPlain
     : std::bool_constant<std::is_arithmetic_v<T> || std::is_enum_v<T> ||
@@ -104,7 +104,7 @@ void ForEachTensorInRange(T& range, const TensorVisitor& visit) {
   using Iterator = decltype(std::begin(range));
   if constexpr (std::is_lvalue_reference_v<decltype(*std::declval<Iterator&>())>) {
     for (auto& item : range) ForEachTensor(item, visit);
-  } else {  // std::vector<bool>, c10::List: what they give stands for an item
+  } else {  // std::vector<bool>, c10::List: they return proxies
     using Item = typename std::iterator_traits<Iterator>::value_type;
     if constexpr (!IsPlain<Item>::value) {
       for (auto&& item : range) {
@@ -120,7 +120,7 @@ template <typename T>
 void ForEachTensor(T& value, const TensorVisitor& visit) {
   using Value = std::remove_const_t<T>;
   if constexpr (std::is_same_v<T, const torch::Tensor>) {
-    ThrowUnknownOutput(typeid(T));  // what is searched for is put into the tensors
+    ThrowUnknownOutput(typeid(T));  // the search replaces the tensors, so they must not be const
   } else if constexpr (std::is_same_v<Value, torch::Tensor>) {
     visit(value);
   } else if constexpr (IsSpecialized<Value>::value) {

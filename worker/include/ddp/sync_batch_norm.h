@@ -1,5 +1,5 @@
-// Batch normalization over the batches of all ranks, as torch.nn.SyncBatchNorm of PyTorch 1.13
-// (torch/nn/modules/batchnorm.py and _functions.py), for small batches per rank.
+// Batch normalization over the batches of all ranks, for small batches per rank. Semantics of
+// torch.nn.SyncBatchNorm of PyTorch 1.13 (torch/nn/modules/batchnorm.py and _functions.py).
 //
 //   auto net = torch::nn::Sequential(torch::nn::Conv2d(3, 16, 3), torch::nn::BatchNorm2d(16), ...);
 //   ddp::convert_sync_batchnorm(ctx, net.ptr());
@@ -31,32 +31,32 @@
 namespace ddp {
 
 // Parameters, buffers, options and their defaults are those of torch::nn::BatchNorm1d, 2d and 3d:
-// the state_dicts of the four fit each other. Input: [batch, num_features, ...] of two dimensions
-// or more, float or double, or half or bfloat16, whose statistics are computed in float. Only
-// num_features must be the same on all ranks: a rank's batch may be larger, smaller, or empty.
+// the state_dicts of all four are interchangeable. Input: [batch, num_features, ...] of two or more
+// dimensions, float or double, or half or bfloat16, whose statistics are computed in float. Only
+// num_features must be equal on all ranks: batches may have different sizes, also 0.
 //
 // While training, in a job of two and more ranks, forward() and backward() are collectives:
 //   forward    gathers each rank's mean, variance and count (2 * num_features + 1 doubles), and
-//              normalizes with those of all values of all ranks
+//              normalizes with the mean and variance of all ranks' values
 //   backward   sums two values for each feature over the ranks, if the input needs a gradient.
 //              The gradients of weight and bias are this rank's own part, which
 //              DistributedDataParallel averages with all others
 // So all ranks must reach the same layers in the same order, and must agree on whether a layer's
-// input needs a gradient. With find_unused_parameters, they must also use the same parameters: this
+// input needs a gradient. With find_unused_parameters they must also use the same parameters: this
 // layer's collectives and those of the gradients share one process group, whose order is fixed.
 //
-// Running statistics are equal on all ranks, bit for bit. The variance is the unbiased one of all
-// ranks together; the average moves by momentum or, without one, is that of all batches. If all
-// batches are empty, they do not change. If all ranks together have only one value for each
-// feature, its variance is 0 (PyTorch 1.13 makes the running one NaN). The ranks exchange
-// variances; PyTorch sends 1 / sqrt(variance + eps) and computes the variance back: the same
-// formulas, with fewer digits lost here.
+// Running statistics are equal on all ranks, bit for bit. The running variance is the unbiased
+// variance over all ranks. It moves by momentum; without momentum it is the average over all
+// batches. If all batches are empty, the statistics do not change. If all ranks together have only
+// one value per feature, its variance is 0 (PyTorch 1.13 makes the running variance NaN). The ranks
+// exchange variances, while PyTorch sends 1 / sqrt(variance + eps) and computes the variance back:
+// the formulas are equal, and fewer digits are lost here.
 //
-// In evaluation mode, with one rank, and without a Context it is plain batch normalization, to the
+// In evaluation mode, with one rank, or without a Context it is plain batch normalization, to the
 // last bit.
 //
-// One thread at a time. Throws CollectiveError if a peer is gone. A gradient of the gradient
-// (create_graph) that would need another collective is refused with ddp::Error.
+// One thread at a time. Throws CollectiveError if a peer is gone. Throws ddp::Error for a gradient
+// of the gradient (create_graph) that would need another collective.
 class SyncBatchNormImpl
     : public torch::nn::NormImplBase<1, SyncBatchNormImpl, torch::nn::BatchNormOptions> {
  public:
@@ -65,7 +65,8 @@ class SyncBatchNormImpl
   // `ctx` must outlive this module and every backward() from its results.
   SyncBatchNormImpl(const Context& ctx, const torch::nn::BatchNormOptions& options);
 
-  // With the parameters of `plain`, buffers that share memory with its own, its training flag.
+  // Takes the parameters of `plain`, shares the memory of its buffers, and copies its training
+  // flag.
   template <std::size_t D, typename Derived>
   SyncBatchNormImpl(const Context& ctx,
                     const torch::nn::NormImplBase<D, Derived, torch::nn::BatchNormOptions>& plain)
@@ -84,8 +85,8 @@ class SyncBatchNormImpl
 
   torch::Tensor forward(const torch::Tensor& input);
 
-  // From now on over all ranks of `ctx`, which must outlive this module and its results. Not a
-  // collective.
+  // From now on normalizes over all ranks of `ctx`, which must outlive this module and its results.
+  // Not a collective.
   void synchronize(const Context& ctx) { ctx_ = &ctx; }
   const Context* context() const { return ctx_; }  // null: plain batch normalization
 
@@ -108,20 +109,19 @@ TORCH_MODULE(SyncBatchNorm);
 
 // Replaces every BatchNorm1d, 2d and 3d in the tree of `module` by a SyncBatchNorm over all ranks
 // of `ctx`, and gives `ctx` to each SyncBatchNorm without a Context. Parameters are the same
-// tensors, buffers share their memory, and all have the same names in the same order: state_dicts,
-// optimizers and checkpoints do not change. A module that is registered several times is replaced
-// by one. Returns `module`, or its replacement if it is a batch normalization itself. As Python's
-// torch.nn.SyncBatchNorm.convert_sync_batchnorm. Call it before or after the module is moved to its
-// device, and before its first forward(). Not a collective, but the same on all ranks.
+// tensors, buffers share their memory, and names and order do not change: state_dicts, optimizers
+// and checkpoints stay valid. A module registered several times is replaced by one. Returns
+// `module`, or its replacement if it is a batch normalization itself. Like Python's
+// torch.nn.SyncBatchNorm.convert_sync_batchnorm. Call it on all ranks, before or after the module
+// is moved to its device, and before its first forward(). Not a collective.
 //
-// C++ has no forward() in a base class. So a module can be replaced only if its owner calls it
+// In C++ forward() is not in a base class. So a module can be replaced only if its owner calls it
 // without knowing its type: in a torch::nn::Sequential, or a class derived from it, at any depth,
 // also as a member. Any other owner (a member such as `torch::nn::BatchNorm2d norm`, an item of a
-// ModuleList or ModuleDict, an AnyModule that is a member) keeps calling the module that it holds,
-// whatever is registered instead. Such modules throw ConfigError, which names all of them, and
-// nothing changes: declare them as `ddp::SyncBatchNorm`, or put them into a Sequential. (A second
-// handle to a BatchNorm of a Sequential, through which the program calls it directly, cannot be
-// seen.)
+// ModuleList or ModuleDict, a member AnyModule) keeps calling the old module. For such modules it
+// throws ConfigError, which names all of them, and changes nothing: declare them as
+// `ddp::SyncBatchNorm`, or put them into a Sequential. A second handle to a BatchNorm of a
+// Sequential, through which the program calls it directly, is not detected.
 //
 // `ctx` must outlive the modules and every backward() from their results.
 std::shared_ptr<torch::nn::Module> convert_sync_batchnorm(

@@ -1,6 +1,6 @@
-// Checks that the replicas are still equal. DistributedDataParallel keeps them equal bit by bit. A
-// bug (an optimizer step on one rank only, a parameter changed outside of backward()) or broken
-// hardware makes them differ, and without a check nobody notices.
+// Checks that the replicas of a model are equal. DistributedDataParallel keeps them equal bit by
+// bit. A bug (an optimizer step on one rank only, a parameter changed outside of backward()) or
+// broken hardware makes them differ, and nothing else detects it.
 #ifndef DDP_VERIFY_H_
 #define DDP_VERIFY_H_
 
@@ -13,7 +13,7 @@
 namespace ddp {
 
 struct VerifyOptions {
-  // Buffers too. BatchNorm's statistics differ by design until DistributedDataParallel's
+  // Also compares buffers. BatchNorm's statistics differ by design until DistributedDataParallel's
   // sync_buffers(), or the next forward, makes them equal.
   bool buffers = false;
 };
@@ -25,19 +25,20 @@ struct ReplicaDifference {
   bool from_majority = false;  // `ranks` differ from the majority; else from rank 0
 };
 
-// All differences, in the module's order; the same on every rank. A collective: each rank hashes
-// each tensor's bytes (XXH3-64; a CUDA tensor is copied to the host for it) and all ranks gather
-// the hashes, 8 bytes for each tensor and rank. Call it between steps.
+// Returns all differences, in the module's order; equal on every rank. A collective: each rank
+// hashes each tensor's bytes (XXH3-64; a CUDA tensor is first copied to the host), and all ranks
+// gather the hashes, 8 bytes per tensor and rank. Call it between steps.
 //
-// The cost is that of reading the parameters once: docs/internals/benchmarks.md has figures.
+// Costs about one read of the parameters: docs/internals/benchmarks.md has figures.
 //
 // Throws AgreedError if the ranks' modules do not have the same number of tensors.
 std::vector<ReplicaDifference> find_replica_differences(
     const Context& ctx, const torch::nn::Module& module,
     const VerifyOptions& options = VerifyOptions());
 
-// The same as an error: returns if there is no difference, else throws AgreedError on every rank.
-// failing_rank() is the lowest rank that differs, and the text names tensors and ranks:
+// find_replica_differences() as an error: returns if there is no difference, else throws
+// AgreedError on every rank. failing_rank() is the lowest rank that differs, and the text names
+// tensors and ranks:
 //   the replicas differ: parameter 'layer.weight' on rank 2 differs from the majority
 void verify_replicas(const Context& ctx, const torch::nn::Module& module,
                      const VerifyOptions& options = VerifyOptions());

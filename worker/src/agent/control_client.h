@@ -16,8 +16,9 @@
 
 namespace ddp::internal {
 
-// Sends messages to the agent. Send() never throws, blocks, or raises SIGPIPE: training must go on
-// when the agent is slow, gone, or was never there. What cannot be sent at once is dropped.
+// Sends messages to the agent. Send() never throws, blocks, or raises SIGPIPE: training must
+// continue when the agent is slow, gone, or was never there. A message that cannot be sent at once
+// is dropped.
 //
 // Any thread.
 class ControlClient {
@@ -31,13 +32,13 @@ class ControlClient {
   // cut to keep the packet within control::kMaxPacketBytes.
   void Send(std::string_view key, std::string_view value);
 
-  // How often the agent has sent SAVE=1 in this generation. Reads pending messages; does not wait.
+  // The number of SAVE=1 messages in this generation. Reads pending messages; does not wait.
   std::int64_t SaveRequests();
 
   // Sends STAYS=1: this process can leave its generation.
   void SendStays();
   bool stays() const { return stays_; }
-  // The agent has sent LEAVE=1 in this generation, and it was read.
+  // True if LEAVE=1 was read in this generation.
   bool leaves() const { return leaves_; }
   // `on_leave` is called once when LEAVE=1 is read, or now if it was read before; on any thread,
   // and it must not call this object. Null: removes it; after that it is not running.
@@ -53,7 +54,7 @@ class ControlClient {
   int AgentPid();
 
   // For a warm standby: sends STANDBY=waiting, waits for GO=1, and returns the descriptors that
-  // come with it. Ends the process with exit code 0 if the agent goes away. Throws
+  // come with GO. Ends the process with exit code 0 if the agent goes away. Throws
   // std::runtime_error if the agent cannot be reached. Blocks; no other thread may read meanwhile.
   std::vector<ddprun::UniqueFd> WaitForGo();
 
@@ -61,7 +62,7 @@ class ControlClient {
   // std::runtime_error if none comes within `patience`. Blocks.
   std::string AskForSecret(std::chrono::milliseconds patience);
 
-  // The descriptor of the progress page from the agent (control.h: PROGRESS), if it has our
+  // The descriptor of the progress page from the agent (control.h: PROGRESS), if the page has our
   // version; returned once. Waits at most for `patience`; not valid: none has come.
   ddprun::UniqueFd TakeProgressPage(std::chrono::milliseconds patience);
 

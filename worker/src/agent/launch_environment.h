@@ -33,8 +33,8 @@ LaunchEnvironment ReadLaunchEnvironment(const Getenv& getenv);
 // The default of ddp::Options::timeout. Throws ddp::ConfigError.
 std::chrono::milliseconds DefaultTimeout(const Getenv& getenv);
 
-// How long NCCL's watchdog may stand still before it ends the process. Longer than ddprun waits
-// before it calls a hang, because ddprun's report knows more. Throws ddp::ConfigError.
+// How long NCCL's watchdog may stand still before it ends the process. Longer than ddprun's limit
+// for a hang, because ddprun's report says more. Throws ddp::ConfigError.
 std::chrono::seconds WatchdogTimeout(const Getenv& getenv);
 
 // ddp::Options::init_timeout, which is `given`, or its default: for connecting to a silent host.

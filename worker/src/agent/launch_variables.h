@@ -1,8 +1,8 @@
 // The launcher's environment variables for the present generation of this process.
 //
-// At first they are the process's own environment. A process that stays while the group forms anew
-// gets the values of the next generation with GO=1. Its own environment does not change, because
-// other threads of the program may be reading it.
+// At first these are the process's own environment. A process that stays while the group forms
+// again gets the values of the next generation with GO=1. Its own environment does not change,
+// because other threads of the program may be reading it.
 #ifndef DDPRUN_WORKER_SRC_AGENT_LAUNCH_VARIABLES_H_
 #define DDPRUN_WORKER_SRC_AGENT_LAUNCH_VARIABLES_H_
 

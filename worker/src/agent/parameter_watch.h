@@ -1,4 +1,4 @@
-// Tells whether the parameters of this process are still those of its last finished step.
+// Whether the parameters of this process are still those of its last finished step.
 #ifndef DDPRUN_WORKER_SRC_AGENT_PARAMETER_WATCH_H_
 #define DDPRUN_WORKER_SRC_AGENT_PARAMETER_WATCH_H_
 
@@ -23,7 +23,7 @@ class ParameterWatch {
     whole_ = false;
   }
   void StepIsFinished() { whole_ = true; }
-  // Another model may follow.
+  // Call it when another model may follow.
   void Forget() { whole_ = false; }
 
   // False: the parameters may be partly those of the next step.

@@ -22,8 +22,8 @@ namespace ddp::internal {
 using ddprun::ProgressOperation;
 using ddprun::ProgressPhase;
 
-// Writes to a page of its own until the agent has sent one, and then to that one. So callers need
-// not ask whether there is an agent. Any thread, unless a function says otherwise.
+// Writes to a page of its own until the agent has sent a page, and then to the agent's. So callers
+// need not ask whether there is an agent. Any thread, unless a function says otherwise.
 //
 // The phase is that of the innermost Scope. Outside of all scopes it is the stage of the training;
 // within its steps it is kData from the time the sampler gives out a batch until the batch is used.

@@ -12,9 +12,9 @@ namespace ddp::internal {
 // This process is a warm standby (DDPRUN_STANDBY=1) and has no place in the job yet.
 bool IsStandby();
 
-// Sends STANDBY=waiting and waits for GO=1 without limit. Then this process is a worker: its
-// environment is replaced by the one that came with GO=1, and stdout and stderr are the worker's
-// log files. Earlier output, including the buffers of stdio and iostreams, stays in the standby's
+// Sends STANDBY=waiting and waits for GO=1 without limit. Then this process is a worker: the
+// environment that came with GO=1 replaces its own, and stdout and stderr are the worker's log
+// files. Earlier output, including the buffers of stdio and iostreams, stays in the standby's
 // files.
 //
 // Ends the process with exit code 0 if the agent goes away meanwhile. Throws std::runtime_error if

@@ -1,11 +1,11 @@
 // Keeps the newest finished step of a process that runs in place, so that the state in its memory
 // outlives the generation: the process makes a snapshot of it while it leaves (ddp/run.h).
 //
-// By then every rank is somewhere in the next step. Parameters and optimizer state are still those
-// of the finished step, unless ParameterWatch says otherwise; generators and buffers are not. So
-// each rank writes its generator and buffers to node memory (RankSlots) before it averages a bucket
-// of gradients: they no longer change in that step. If any rank has finished the step, all ranks
-// have written them.
+// At that time every rank is in the middle of the next step. Parameters and optimizer state are
+// still those of the finished step, unless ParameterWatch says otherwise; generators and buffers
+// are not. So each rank writes its generator and buffers to node memory (RankSlots) before it
+// averages a bucket of gradients: they no longer change in that step. If any rank has finished the
+// step, all ranks have written them.
 #ifndef DDPRUN_WORKER_SRC_CHECKPOINT_LIVE_STATE_H_
 #define DDPRUN_WORKER_SRC_CHECKPOINT_LIVE_STATE_H_
 

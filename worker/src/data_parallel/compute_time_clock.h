@@ -25,8 +25,8 @@ class ComputeTimeClock {
   explicit ComputeTimeClock(c10::Device device);
 
   // The communication of a step has ended, and the next step begins. Returns the time of a step: on
-  // the CPU of the step that ended, on a GPU of an earlier one, so that nobody waits for the GPU.
-  // nullopt: that step was not measured completely.
+  // the CPU of the step that ended; on a GPU of an earlier step, so that no thread waits for the
+  // GPU. nullopt: that step was not measured completely.
   std::optional<std::chrono::nanoseconds> CommunicationEnded();
 
   // A gradient of the first bucket is ready. The last call of a step counts.

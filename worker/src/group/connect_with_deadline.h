@@ -1,4 +1,4 @@
-// Connects the ranks, with a deadline: libtorch may wait for ever for a rank that has ended.
+// Connects the ranks with a deadline, because libtorch may wait for ever for a rank that has ended.
 #ifndef DDPRUN_WORKER_SRC_GROUP_CONNECT_WITH_DEADLINE_H_
 #define DDPRUN_WORKER_SRC_GROUP_CONNECT_WITH_DEADLINE_H_
 

@@ -31,7 +31,8 @@ std::string Cause();
 Failure Describe(const std::exception_ptr& error, int rank);
 Failure Describe(const std::exception& error, int rank);
 
-// Another rank is to blame: a collective failed, or that rank has reported a failure. Asks nobody.
+// True if another rank is to blame: a collective failed, or that rank has reported a failure. Asks
+// no other rank.
 bool IsVictim(const std::exception_ptr& error);
 
 // This process's rank for messages; 0 if it is not set or malformed, because the environment may be

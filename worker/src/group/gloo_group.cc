@@ -42,7 +42,7 @@ void EndCollectives(const GlooDevices& devices) {
   for (const auto& device : devices) device->Abort();
 }
 
-std::string AddressKey(int rank) { return "address/" + std::to_string(rank); }
+std::string AddressKey(int rank) { return "ddp/address/" + std::to_string(rank); }
 
 // Gloo writes "tcp, pci=, iface=eth0, speed=0, addr=[10.0.0.3]". A link-local address also needs
 // the interface.
@@ -61,7 +61,7 @@ c10::intrusive_ptr<c10d::ProcessGroup> ConnectGloo(const LaunchEnvironment& env,
                                                    const GlooDevices& devices,
                                                    const c10::intrusive_ptr<c10d::Store>& store) {
   const std::string address = AddressOf(devices);
-  const auto own_store = c10::make_intrusive<c10d::PrefixStore>("gloo", store);
+  const auto own_store = c10::make_intrusive<c10d::PrefixStore>("ddp/gloo", store);
   const auto group_options = c10d::ProcessGroupGloo::Options::create(*options.timeout);
   group_options->devices.assign(devices.begin(), devices.end());
   group_options->threads = 2 * static_cast<int>(devices.size());

@@ -33,14 +33,14 @@ constexpr int kMissingRanksNamed = 16;
 // The wait for other ranks is JoinTimeout().
 constexpr std::chrono::seconds kStoreTimeout(30);
 
-constexpr char kAll[] = "joined/all";  // kWell once all have joined, or why a rank cannot join
+constexpr char kAll[] = "ddp/joined/all";  // kWell once all have joined, or why a rank cannot join
 constexpr char kWell[] = "well";
-constexpr char kInformed[] = "joined/informed";  // how many ranks know that one cannot join
+constexpr char kInformed[] = "ddp/joined/informed";  // how many ranks know that one cannot join
 constexpr std::chrono::seconds kLongestFarewell(10);
 
 bool HostsStore(const LaunchEnvironment& env) { return env.rank == 0 && !env.agent_hosts_store; }
 
-std::string JoinedKey(int rank) { return "joined/" + std::to_string(rank); }
+std::string JoinedKey(int rank) { return "ddp/joined/" + std::to_string(rank); }
 
 // c10d could not listen, rather than not connect to itself.
 bool IsListenError(const std::string& reason) {
@@ -97,7 +97,7 @@ void Join(const LaunchEnvironment& env, const std::string& transport, c10d::Stor
   const std::string backend_key = "backend/" + transport;
   store->add(size_key, 1);
   store->add(backend_key, 1);
-  const std::int64_t joined = store->add("joined/count", 1);
+  const std::int64_t joined = store->add("ddp/joined/count", 1);
   if (store->add(size_key, 0) < joined) {
     Contradiction(env,
                   "it has WORLD_SIZE=" + std::to_string(env.world_size) +

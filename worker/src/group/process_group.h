@@ -29,7 +29,7 @@ c10::Device ChooseDevice(const std::string& wanted, const std::string& backend,
 // Throws BindError on rank 0, CollectiveError on other ranks.
 c10::intrusive_ptr<c10d::Store> MakeStore(const LaunchEnvironment& env, const Options& options);
 
-// One group can use NCCL for GPU tensors and Gloo for CPU tensors. False in 1.13.
+// True if one group can use NCCL for GPU tensors and Gloo for CPU tensors. False in 1.13.
 bool GroupsCarryBoth();
 
 // The interface for Gloo: GLOO_SOCKET_IFNAME, else the address towards rank 0. Throws ConfigError.
@@ -52,7 +52,8 @@ struct Group {
   // Ends collectives that do not fail by themselves when a rank is lost. Null: all fail by
   // themselves, or none can be ended. May throw and take long.
   std::function<void()> abort;
-  // A collective has failed and nobody was told; null: such a failure ends the process.
+  // Returns true if a collective has failed without an exception; null: such a failure ends the
+  // process.
   std::function<bool()> failed;
   // Call it before the group is destroyed, if nothing has failed; may throw. Null: not needed.
   std::function<void()> leave;

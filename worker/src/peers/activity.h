@@ -1,5 +1,5 @@
-// The present activity of this process, in words. The other ranks get it when a collective fails,
-// so that the error can say which ranks did not enter it and where they are instead.
+// The present activity of this process, as text. The other ranks get it when a collective fails, so
+// that the error can say which ranks did not enter the collective and what they do instead.
 #ifndef DDPRUN_WORKER_SRC_PEERS_ACTIVITY_H_
 #define DDPRUN_WORKER_SRC_PEERS_ACTIVITY_H_
 
@@ -11,7 +11,7 @@ namespace ddp::internal {
 
 struct Activity {
   std::string what;                  // continues "rank 1 …": "is in backward of step 3"
-  std::chrono::milliseconds age{0};  // how long it has done that
+  std::chrono::milliseconds age{0};  // for how long
 };
 
 // The activity of this process. Any thread; each function costs about 50 ns.

@@ -1,9 +1,11 @@
-// Ends this process's collectives, or the process, when a rank is lost and they do not notice.
+// Ends this process's collectives, or the process, if a rank is lost and the collectives do not
+// fail.
 //
-// Gloo's collectives fail by themselves then. NCCL's do not: a kernel waits for the lost rank for
-// ever, and nothing throws. So they are aborted. That ends the kernels and leaves arbitrary values
-// in their tensors; code that would use such a tensor asks GroupIsLost() first. If an abort does
-// not help either, for example because a thread is stuck in the driver, the process is ended.
+// Gloo's collectives fail by themselves when a rank is lost. NCCL's do not: a kernel waits for the
+// lost rank for ever, and nothing throws. So they are aborted. An abort ends the kernels and leaves
+// arbitrary values in their tensors; code that would use such a tensor calls GroupIsLost() first.
+// If an abort does not help, for example because a thread is stuck in the driver, the process is
+// ended.
 #ifndef DDPRUN_WORKER_SRC_PEERS_LOST_GROUP_H_
 #define DDPRUN_WORKER_SRC_PEERS_LOST_GROUP_H_
 
@@ -23,7 +25,7 @@ struct LossPlan {
   std::chrono::milliseconds patience{10000};
 };
 
-// A new group begins, and nothing is lost in it.
+// A new group begins. No rank of it is lost.
 void NoteNewGroup();
 
 // From now on the group also counts as lost if `failed` returns true. NoteEnd() destroys `failed`.

@@ -21,9 +21,9 @@ struct PeerReport {
   std::chrono::milliseconds age{0};
 };
 
-// One or more sentences: first the ranks that failed, ended, left or do not answer, and the ranks
-// that are elsewhere than `asking_rank`, whose collective failed; then how many ranks are where
-// `asking_rank` is.
+// Returns one or more sentences: first the ranks that failed, ended, left or do not answer; then
+// the ranks in another place than `asking_rank`, whose collective failed; then the number of ranks
+// in the same place as `asking_rank`.
 std::string NameTheCause(const std::vector<PeerReport>& ranks, int asking_rank);
 
 }  // namespace ddp::internal

@@ -1,10 +1,10 @@
-// Finds out which rank failed, and why, when a collective fails. Collectives do not tell, so the
-// ranks have extra connections for it.
+// Finds out which rank failed, and why, when a collective fails. A failed collective does not name
+// the rank, so the ranks have extra connections for it.
 //
-// Rank 0 listens, and every other rank keeps one connection to it. While all is well, nothing is
-// sent. A rank whose collective failed asks; rank 0 asks every rank what it is doing, sees whose
-// connection has ended, and sends all ranks the same answer. Best effort: if ranks cannot connect
-// here, the job still trains, and its errors name fewer causes.
+// Rank 0 listens, and every other rank keeps one connection to it. Without a failure nothing is
+// sent. A rank whose collective failed asks rank 0. Rank 0 asks every rank what it is doing, sees
+// which connections have ended, and sends all ranks the same answer. Best effort: if ranks cannot
+// connect here, the job still trains, and its errors name fewer causes.
 //
 //   rank → 0   HELLO <token> <rank>      first line; with a secret + " <number> <proof>"
 //              ASK                       a collective failed here

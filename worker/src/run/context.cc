@@ -173,7 +173,7 @@ OptimizerStep::~OptimizerStep() { Progress::Process().SetInOptimizerStep(false);
 
 namespace {
 
-constexpr char kPeersKey[] = "peers";
+constexpr char kPeersKey[] = "ddp/peers";
 
 // Ignores SIGPIPE, unless the program has set its own action.
 void IgnoreBrokenPipes() {

@@ -1,9 +1,10 @@
 // Keeps two trainings, or two generations of one, from writing into one checkpoint folder.
 // worker/contract/checkpoint_owner.h describes the file that names the owner.
 //
-// In one run, a process of a higher requeue number or generation takes the folder at once, and
-// earlier ones are refused from then on. Another run waits: the owner may have died unnoticed, or
-// be cut off. Times come from the file server, so no two clocks are compared.
+// Within one run, a process with a higher requeue number or generation takes the folder at once,
+// and earlier ones are refused from then on. A process of another run waits: the owner may have
+// died unnoticed, or be cut off. Times come from the file server, so clocks of two hosts are never
+// compared.
 #ifndef DDPRUN_WORKER_SRC_STORAGE_FOLDER_OWNER_H_
 #define DDPRUN_WORKER_SRC_STORAGE_FOLDER_OWNER_H_
 
@@ -33,7 +34,7 @@ class FolderTaken : public CheckpointError {
 };
 
 struct FolderOwnerOptions {
-  bool take_folder = false;  // also from another training that is using it
+  bool take_folder = false;  // take the folder also from a running training
   std::chrono::milliseconds refresh = ddprun::kOwnerRefresh;
   std::chrono::milliseconds silence = ddprun::kOwnerSilence;
   std::chrono::milliseconds look = ddprun::kOwnerLook;
@@ -45,13 +46,13 @@ struct OwnerSeen {
   std::optional<ddprun::CheckpointOwner> owner;  // nullopt: nobody owns it
   std::chrono::nanoseconds heard{0};             // time of its last sign of life
   std::chrono::milliseconds silent{0};           // time since `heard`
-  bool gone = false;  // it ran on this machine, and its process has ended
+  bool gone = false;  // the owner ran on this machine, and its process has ended
 };
 
 enum class ClaimVerdict {
-  kTake,    // it is free, or of an earlier generation of this run
-  kWait,    // until its owner is silent
-  kRefuse,  // for good: a later generation or a later life owns it
+  kTake,    // the folder is free, or of an earlier generation of this run
+  kWait,    // wait until the owner is silent
+  kRefuse,  // for good: a later generation or life owns it
 };
 
 // Pure.

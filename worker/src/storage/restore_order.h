@@ -23,9 +23,9 @@ struct RestoreOrder {
   std::int64_t requeue_number = -1;
   std::int64_t generation = -1;
 
-  // A file on the source may be loaded: the ordered state or, should that be damaged, an older one
-  // of no later generation, because a later generation continued from elsewhere. If the maker is
-  // not known, as when the agent could not read the state, all older files may be loaded.
+  // True if a file on the source may be loaded: the ordered state or, if that is damaged, an older
+  // one of no later generation, because a later generation continued from another state. If the
+  // maker is not known, as when the agent could not read the state, all older files may be loaded.
   bool Allows(const Getenv& getenv, const Metadata& metadata) const;
 };
 
@@ -33,7 +33,7 @@ struct RestoreOrder {
 // `world_size`: of the job.
 std::optional<RestoreOrder> ReadRestoreOrder(const Getenv& getenv, int world_size);
 
-// A generation of this run of the job made the state. Then no folder holds a newer state that the
+// True if a generation of this run made the state. Then no folder holds a newer state that the
 // launcher does not know.
 bool IsOfThisRun(const Getenv& getenv, const RestoreOrder& order);
 

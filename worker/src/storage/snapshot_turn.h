@@ -1,6 +1,6 @@
-// Decides which process of a node makes snapshots in its folder (DDPRUN_SNAPSHOT_DIR), because only
-// one process at a time may use SnapshotSlots. It is local rank 0; when a generation ends, local
-// rank 0 may be dead or behind another rank.
+// Decides which process of a node makes snapshots in its folder (DDPRUN_SNAPSHOT_DIR): only one
+// process at a time may use SnapshotSlots. Mostly it is local rank 0; but when a generation ends,
+// local rank 0 may be dead or behind another rank.
 #ifndef DDPRUN_WORKER_SRC_STORAGE_SNAPSHOT_TURN_H_
 #define DDPRUN_WORKER_SRC_STORAGE_SNAPSHOT_TURN_H_
 

@@ -1,4 +1,4 @@
-// Lines of steps per second: one in a row of the list, a large one for a job. Drawn as SVG.
+// Graphs of steps per second, as SVG: a small one in each row of the list, a large one for a job.
 
 // Points of a polyline in a box of width × height, with the newest at its right edge.
 function polyline(values, width, height, top) {
@@ -19,7 +19,7 @@ function updateSparkline(svg, values) {
   setAttribute(svg.firstElementChild, "points", values.length > 1 ? polyline(values, 90, 20, top) : "");
 }
 
-// Steps per second over the time that the rendezvous remembers.
+// Steps per second over the time that the rendezvous stores.
 class RateChart {
   constructor() {
     this.line = graphic("polyline", {points: ""});

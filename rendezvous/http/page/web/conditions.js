@@ -1,7 +1,8 @@
-// How each node and each rank of a job is: from the states, steps and stragglers that the rendezvous
-// tells. Pure.
+// The condition of each node and rank of a job, computed from the states, steps and stragglers that
+// the rendezvous sends. Pure.
 
-const kConditions = ["running", "behind", "straggler", "waiting", "draining", "lost"];  // the later the worse
+// From best to worst.
+const kConditions = ["running", "behind", "straggler", "waiting", "draining", "lost"];
 const kLagSteps = 2;  // steps come with heartbeats, so nodes differ by one or two
 
 class Conditions {
@@ -11,7 +12,7 @@ class Conditions {
     this.stragglers = new Set(stragglers);
     this.newest = newestStep(nodes);
     this.ofNodes = nodes.hosts.map((_, i) => kConditions.indexOf(this.stateOf(i)));
-    // The nodes of the stragglers, and the running one that is most steps behind.
+    // The stragglers' nodes, and the running node that is most steps behind.
     this.last = this.mostBehind();
     for (const rank of this.stragglers) {
       const node = this.nodeOf(rank);
@@ -27,7 +28,7 @@ class Conditions {
     return this.lagOf(i) > kLagSteps ? "behind" : "running";
   }
 
-  // Of the rank with this place on the node.
+  // The condition of the rank at this place on the node.
   ofRank(node, local) {
     const first = this.nodes.first_ranks[node];
     if (first !== null && this.stragglers.has(first + local)) return this.ofNodes[node];
@@ -52,7 +53,7 @@ class Conditions {
     return last;
   }
 
-  // "Rank 9 on n2 keeps the others waiting. n7 is 39 steps behind." Of none, nothing.
+  // "Rank 9 on n2 keeps the others waiting. n7 is 39 steps behind." Empty if neither is so.
   words() {
     const said = [];
     const named = [...this.stragglers].slice(0, 4).map((rank) => {

@@ -1,4 +1,4 @@
-// Elements. All text goes in as text: nothing here, and nothing on this page, parses HTML.
+// Makes elements. All text is inserted as text: nothing on this page parses HTML.
 
 // element("td", {class: "step", onclick: f}, "7", child, ...)
 function element(name, attributes = {}, ...children) {
@@ -19,7 +19,8 @@ function graphic(name, attributes = {}, ...children) {
   return made;
 }
 
-// Changes the page only where the text is another: a screen reader says each change of a live region.
+// Changes the page only if the text differs: a screen reader announces each change of a live
+// region.
 function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
@@ -32,8 +33,8 @@ function setClass(node, value) {
   setAttribute(node, "class", value);
 }
 
-// Makes the children of `parent` those of `items`, in this order. Children whose key stays are kept,
-// with their focus.
+// Replaces the children of `parent` by those of `items`, in this order. Children with an unchanged
+// key are kept, with their focus.
 function syncChildren(parent, items, keyOf, make, update) {
   const old = new Map();
   for (const child of parent.children) old.set(child.dataset.key, child);
@@ -53,7 +54,7 @@ function syncChildren(parent, items, keyOf, make, update) {
   for (const gone of old.values()) gone.remove();
 }
 
-// Said by a screen reader when it has said what it says now.
+// A screen reader announces it after its current announcement.
 function announce(text) {
   setText(document.getElementById("announcer"), text);
 }

@@ -1,10 +1,11 @@
-// Server-sent events by fetch: EventSource can send no bearer token. A feed comes back by itself.
+// Server-sent events by fetch, because EventSource cannot send a bearer token. A feed reconnects by
+// itself.
 
 const kRetryFirstMs = 500;
 const kRetryMostMs = 5000;
-const kSilenceMs = 15000;  // after that the rendezvous is asked whether it is still there
+const kSilenceMs = 15000;  // after this silence the rendezvous is asked whether it is alive
 
-// Bytes in pieces -> events {name, data}. Takes what a server may send: CRLF, comments, several data lines.
+// Pieces of bytes -> events {name, data}. Accepts CRLF, comments, and several data lines.
 class EventParser {
   constructor() {
     this.rest = "";
@@ -77,7 +78,7 @@ class Feed {
     return this.ended.signal.aborted;
   }
 
-  // Now, rather than when the pause is over.
+  // Reconnects now instead of after the pause.
   retry() {
     this.wake();
   }
@@ -99,7 +100,7 @@ class Feed {
     }
   }
 
-  // Returns why it ended.
+  // Returns why the stream ended.
   async readOnce(onLife) {
     const attempt = new AbortController();
     const stop = () => attempt.abort();
@@ -129,7 +130,7 @@ class Feed {
     }
   }
 
-  // A connection whose other end vanished stays open for minutes.
+  // Without this check, a connection whose other end vanished would stay open for minutes.
   async askIfSilent(attempt) {
     if (performance.now() - this.heard < kSilenceMs) return;
     try {

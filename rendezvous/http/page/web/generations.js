@@ -1,4 +1,5 @@
-// The generations of a job: a strip over time, and a table of why each ended and what its start took.
+// The generations of a job: a strip over time, and a table with each generation's end and the
+// phases of its start.
 
 const kMostGenerations = 50;
 const kStripParts = ["forming", "running", "saving", "stopping"];
@@ -53,7 +54,7 @@ class Generations {
       (rect, part) => {
         setAttribute(rect, "class", part.kind);
         setAttribute(rect, "x", part.from.toFixed(1));
-        // A stop of a second in a day is still to be seen.
+        // A stop of one second in a day must still be visible.
         setAttribute(rect, "width", Math.max(part.kind === "running" ? 0 : 2, part.to - part.from).toFixed(1));
         setText(rect.firstElementChild, `generation ${part.one.generation}: ${part.kind}`);
       });
@@ -108,7 +109,7 @@ function seconds(ms) {
   return ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(2)} s`;
 }
 
-// With end_ms_ago: since when its workers no longer run, null while they do.
+// Adds end_ms_ago: how long ago its workers ended; null while they run.
 function laterGeneration(one, next, job, ms) {
   const add = (ago) => (ago === null || ago === undefined ? null : ago + ms);
   const end = one.stopping_ms_ago ?? one.ended_ms_ago ?? next?.formed_ms_ago ?? null;

@@ -1,5 +1,4 @@
-// Nodes × ranks as coloured cells on a canvas. Where a cell stands for several nodes it shows the worst
-// of them.
+// Nodes × ranks as coloured cells on a canvas. A cell for several nodes shows the worst one.
 
 class Grid {
   // onPick(first node, number of nodes)
@@ -86,7 +85,8 @@ class Grid {
     return worst;
   }
 
-  // Of the ranks that keep the others waiting; of the node that is most steps behind, its first rank.
+  // Marks the ranks that keep the others waiting, and the first rank of the node that is most steps
+  // behind.
   stragglerCells() {
     const cells = this.conditions.last < 0 ? [] : [this.plan.cellOf(this.conditions.last)];
     for (const rank of this.conditions.stragglers) {
@@ -102,7 +102,7 @@ class Grid {
     context.fillStyle = colours[name];
     context.fillRect(x, y, side, side);
     if (condition === 0 || side < 5) return;
-    // Not by colour alone.
+    // Marks are visible without colours, too.
     context.strokeStyle = colours.mark;
     context.lineWidth = Math.max(1, side / 9);
     context.beginPath();

@@ -1,11 +1,11 @@
-// Where the cells of the grid are. Nodes are rows and their ranks columns; of more nodes than fit below
-// each other several stand side by side. Where there is no room for a cell for each rank a cell is a
-// node, and of very many nodes several. Pure.
+// The layout of the grid. Nodes are rows, their ranks columns. If there are more nodes than fit
+// below each other, several stand side by side. If there is no room for one cell per rank, a cell
+// is a node, or, for very many nodes, several nodes. Pure.
 
 const kGridMostHeight = 420;  // CSS pixels
 const kRankSizes = [22, 18, 14, 11, 9, 7];
 const kNodeSizes = [28, 22, 18, 14, 11, 9, 7, 6, 5];
-const kNameWidth = 130;  // at most
+const kNameWidth = 130;  // maximum
 const kLetterWidth = 7.5;
 const kLeastNamedSize = 14;
 
@@ -15,7 +15,7 @@ function planGrid(nodes, width) {
   return planRows(nodes, most, width) ?? planRanks(many, most, width) ?? planNodes(many, width);
 }
 
-// A row for each node, with its name.
+// One row per node, with its name.
 function planRows(nodes, most, width) {
   const many = nodes.hosts.length;
   const left = Math.min(kNameWidth, Math.ceil(kLetterWidth * Math.max(...nodes.hosts.map((host) => host.length))) + 12);
@@ -23,7 +23,7 @@ function planRows(nodes, most, width) {
   return size && new GridPlan({size, each: 1, ranks: most, nodes: many, across: 1, left, columns: most, lines: 1, gap: 0});
 }
 
-// Blocks of a node's ranks, several in a row.
+// Blocks of a node's ranks, several blocks in a row.
 function planRanks(nodes, most, width) {
   for (const size of kRankSizes) {
     const gap = Math.ceil(size / 3);
@@ -47,8 +47,8 @@ function planNodes(nodes, width) {
 }
 
 class GridPlan {
-  // A cell is a rank (`ranks` of each node) or, with `ranks` 0, `each` nodes. `across`: nodes side by
-  // side; `columns` and `lines`: of the ranks of a node.
+  // A cell is a rank (`ranks` per node) or, if `ranks` is 0, `each` nodes. `across`: nodes side by
+  // side. `columns`, `lines`: of a node's ranks.
   constructor(plan) {
     Object.assign(this, plan);
     this.per = Math.max(1, this.ranks);
@@ -59,7 +59,7 @@ class GridPlan {
     this.height = Math.ceil(this.blocks / this.across) * this.blockHeight;
   }
 
-  // The nodes of a cell, and the place of its rank on its node.
+  // The nodes of a cell, and its rank's place on the node.
   first(cell) { return Math.floor(cell / this.per) * this.each; }
   last(cell) { return Math.min(this.first(cell) + this.each, this.nodes) - 1; }
   local(cell) { return cell % this.per; }
@@ -75,7 +75,7 @@ class GridPlan {
             y: Math.floor(block / this.across) * this.blockHeight + Math.floor(local / this.columns) * this.size};
   }
 
-  // −1: no cell is there.
+  // −1: no cell.
   at(x, y) {
     const across = Math.floor((x - this.left) / this.blockWidth);
     const block = Math.floor(y / this.blockHeight) * this.across + across;

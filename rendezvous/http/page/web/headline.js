@@ -30,7 +30,7 @@ class Headline {
       (child, [, value]) => setText(child.lastElementChild, value));
   }
 
-  // Only what changes the story, not each second's ages.
+  // Only fields that change the story, not the ages.
   say(job) {
     const key = `${stateWord(job)} ${job.generation}`;
     if (this.said !== null && this.said !== key) {
@@ -80,7 +80,7 @@ function rateOf(job) {
   return points.length > 0 ? points[points.length - 1][1] : null;
 }
 
-// The worker that failed first, with its last lines; its victims apart.
+// The root cause with its last lines of output; its victims are listed apart.
 class CausePanel {
   constructor() {
     this.facts = element("p");

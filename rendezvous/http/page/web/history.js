@@ -1,9 +1,9 @@
-// What has happened, newest first, and as it comes.
+// The events, newest first, updated live.
 
 const kMostEvents = 1000;
 const kEventsShown = 100;
 
-// One line of history as a sentence.
+// An event as a sentence.
 function eventText(line) {
   const parts = [];
   if (line.host) parts.push(line.host);
@@ -71,7 +71,7 @@ class History {
   }
 }
 
-// Where every rank is in its code: of the last hang, and on demand.
+// The stacks of all ranks: of the last hang, and on demand.
 class Stacks {
   constructor(session, job) {
     this.session = session;
@@ -87,7 +87,8 @@ class Stacks {
   update(job) {
     this.take.hidden = !this.session.signedIn || Boolean(job.outcome);
     const hang = job.hang_stacks ? printable(job.hang_stacks) : "";
-    if (hang !== "" && hang !== this.hang) this.own = false;  // a new hang is worth more than what was asked for
+    // A new hang replaces stacks that were requested.
+    if (hang !== "" && hang !== this.hang) this.own = false;
     this.hang = hang;
     if (!this.own) {
       setText(this.text, hang);

@@ -1,4 +1,4 @@
-// One job, from what matters most to what explains it.
+// One job: the most important facts first, then the details.
 
 class JobView {
   constructor(session, name) {
@@ -38,14 +38,14 @@ class JobView {
     this.conditions = nodes && nodes.hosts.length > 0 ? new Conditions(nodes, job.straggler_ranks ?? []) : null;
   }
 
-  // What the rendezvous says instead of a state: that there is no such job.
+  // Shows an answer instead of a state: that there is no such job.
   refuse(why) {
     if (this.job === null) setText(this.waiting, `${capital(why)}.`);
   }
 
   draw(elapsed) {
     if (this.job === null) return;
-    // Without a session the rendezvous leaves out whatever may name a host.
+    // Without a session the rendezvous leaves out all texts that may name a host.
     const job = {...later(this.job, elapsed), redacted: !this.session.signedIn};
     this.waiting.hidden = true;
     this.parts.hidden = false;

@@ -1,4 +1,4 @@
-// All jobs. Jobs that a person must look at come first.
+// All jobs. Jobs that need attention come first.
 
 const kListColumns = ["Job", "State", "Nodes", "Step", "Steps/s", "Last move", "Restarts", "Last minutes"];
 

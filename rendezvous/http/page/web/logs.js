@@ -1,10 +1,10 @@
-// What a rank prints, live, with search. Only so many lines are kept.
+// The output of a rank, live, with search. Keeps a limited number of lines.
 
 const kMostLogLines = 5000;
 const kTailLines = 500;
 const kDrawEveryMs = 150;
 
-// Text in pieces -> lines; the last one may still go on.
+// Pieces of text -> lines. The last line may be incomplete.
 class LineBuffer {
   constructor() {
     this.rest = "";
@@ -65,7 +65,7 @@ class Logs {
     this.buffer = new LineBuffer();
     this.lines = [];
     this.fresh = [];
-    this.chunks = [];  // {node, lines}: what is on the page
+    this.chunks = [];  // {node, lines}: the text on the page
     this.text.replaceChildren();
     this.tail = document.createTextNode("");
     this.text.append(this.tail);
@@ -88,7 +88,7 @@ class Logs {
       (generation === "" ? "the newest generation" : `generation ${generation}`);
     const query = new URLSearchParams({job: this.job, rank: this.rank.value, stream: this.stream.value,
                                        tail: kTailLines, follow: 1});
-    // Without one the rendezvous goes on with the next generation when the job starts again.
+    // Without a generation, the rendezvous continues with the next generation after a restart.
     if (generation !== "") query.set("generation", generation);
     setText(this.note, `Reading ${what}…`);
     let ending = "the rendezvous closed the connection";
@@ -140,7 +140,7 @@ class Logs {
     this.text.hidden = this.lines.length === 0 && rest === "";
   }
 
-  // After another text is to be found.
+  // Called when the search text has changed.
   drawAll() {
     for (const chunk of this.chunks) chunk.node.remove();
     this.chunks = [];

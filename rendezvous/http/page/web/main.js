@@ -1,4 +1,4 @@
-// Which view is shown, whether the rendezvous answers, and who looks.
+// Chooses the view, and handles the contact to the rendezvous and the session.
 
 class Page {
   constructor() {
@@ -10,8 +10,8 @@ class Page {
     this.signOutButton = document.getElementById("sign-out");
     this.view = null;
     this.feed = null;
-    this.lost = null;      // what the feed says of a connection that is lost
-    this.trouble = "";     // of signing in
+    this.lost = null;      // the feed's report of a lost connection
+    this.trouble = "";     // error of signing in
     this.received = 0;     // when the last state came
     this.session.onEnd = () => {
       this.trouble = "Your session is over: run `ddprun page JOB` and open its link.";
@@ -41,7 +41,7 @@ class Page {
       const failure = await this.session.signIn();
       if (failure !== "") this.trouble = failure;
     } catch (error) {
-      // The feed below says when the rendezvous does not answer, and goes on trying.
+      // If the rendezvous does not answer, the feed below reports it and retries.
       if (error.status !== 0) this.trouble = `${capital(error.message)}.`;
     }
   }
@@ -53,10 +53,10 @@ class Page {
     } catch (error) {
       this.trouble = `Not signed out: ${error.message}.`;
     }
-    this.show();  // with nothing of what was seen
+    this.show();  // removes everything that was visible
   }
 
-  // Somebody opens a link of `ddprun page` in a tab that shows the page already.
+  // A link of `ddprun page` was opened in a tab that shows the page already.
   async onAddress() {
     if (new URLSearchParams(location.hash.slice(1)).has("code")) await this.signIn();
     this.show();
@@ -92,14 +92,14 @@ class Page {
     const back = contact.live && this.lost !== null;
     this.lost = contact.live ? null : contact;
     if (!contact.live) this.view.refuse?.(contact.why);
-    // It may be another daemon now, which knows nothing of this session.
+    // It may be another daemon now, which does not know this session.
     if (back) this.session.refresh().catch(() => {}).then(() => this.draw());
     if (back || !contact.live) this.draw();
   }
 
   draw() {
     this.drawContact();
-    // Without contact nobody knows whether time goes on for the job.
+    // Without contact it is unknown whether the job still runs.
     const until = this.lost === null ? performance.now() : this.received;
     this.view?.draw(Math.max(0, until - this.received));
     document.title = (this.lost === null ? "" : "no contact · ") + (this.view?.title() ?? "ddprun");

@@ -1,10 +1,10 @@
-// The nodes as a table, of which only the rows in sight exist: it scrolls as well with 16,384.
+// The nodes as a table. Only the visible rows exist, so it scrolls equally well with 16,384 nodes.
 
 const kRowHeight = 32;  // CSS pixels, as in the style sheet
 const kNodeColumns = ["Node", "State", "Ranks", "Step", "Heard", ""];
 
 class NodeTable {
-  // onRank(rank): its log; onDrain(host)
+  // onRank(rank): shows the rank's log; onDrain(host)
   constructor(onRank, onDrain) {
     this.onRank = onRank;
     this.onDrain = onDrain;
@@ -45,7 +45,7 @@ class NodeTable {
     }
   }
 
-  // Shows these nodes alone, until something is written into the filter.
+  // Shows only these nodes, until the user edits the filter.
   show(first, many) {
     this.picked = [first, first + many];
     this.filter.value = "";
@@ -61,7 +61,7 @@ class NodeTable {
       if (this.picked && (i < this.picked[0] || i >= this.picked[1])) continue;
       if (wanted === "" || this.matches(i, wanted)) this.rows.push(i);
     }
-    // Those that are not like most come first.
+    // Nodes in an unusual state come first.
     if (!this.picked) this.rows.sort((a, b) => this.badness[b] - this.badness[a] || a - b);
     const all = this.nodes.hosts.length;
     setText(this.found, this.rows.length === all ? count(all, "node") : `${number(this.rows.length)} of ${count(all, "node")}`);

@@ -1,4 +1,4 @@
-// Stop, save and stop, drain: each is asked for once more, with what it does, before it is sent.
+// Stop, save and stop, drain: each asks for a confirmation that explains the effect.
 
 class Orders {
   constructor(session, job) {

@@ -1,6 +1,6 @@
-// Who looks: the one-time code of `ddprun page` is exchanged for a session, and every request carries it.
-// On loopback the session is a bearer token, kept for this tab alone. Elsewhere it is a cookie that
-// scripts cannot read, and orders carry a CSRF token.
+// The viewer's session. The one-time code of `ddprun page` is exchanged for a session, and every
+// request carries it. On loopback the session is a bearer token, stored for this tab only.
+// Elsewhere it is a cookie that scripts cannot read, and orders carry a CSRF token.
 
 const kTokenKey = "ddprun.token";
 const kCsrfKey = "ddprun.csrf";
@@ -26,7 +26,7 @@ class Session {
     return {...(token ? {Authorization: `Bearer ${token}`} : {}), ...(csrf ? {"X-Ddprun-Csrf": csrf} : {})};
   }
 
-  // Takes the code out of the address, so that no history and no screenshot keeps it.
+  // Removes the code from the address, so that no history or screenshot shows it.
   async signIn() {
     const fragment = new URLSearchParams(location.hash.slice(1));
     const code = fragment.get("code");
@@ -51,7 +51,7 @@ class Session {
     }
   }
 
-  // Ends the session at the rendezvous, too: also that of other tabs that share it.
+  // Ends the session at the rendezvous, also for other tabs that share it.
   async signOut() {
     await this.post("/api/logout", {});
     this.signedIn = this.mayAct = false;
@@ -77,7 +77,7 @@ class Session {
     return this.answerOf(await this.fetch(path, {method: "POST", body: JSON.stringify(body)}));
   }
 
-  // The response to a request that was accepted. `signal` ends it.
+  // The response of an accepted request. `signal` aborts it.
   async fetch(path, {method = "GET", body = undefined, signal = undefined} = {}) {
     let response;
     try {
@@ -91,7 +91,7 @@ class Session {
     }
     if (response.ok) return response;
     const text = await response.text();
-    // A session that is over is refused like none.
+    // An expired session is refused like a missing one.
     if (response.status === 403 && this.signedIn && path !== "/api/session") await this.refresh();
     throw new RequestError(response.status, errorOf(text) || `the rendezvous answered ${response.status}`);
   }
@@ -104,7 +104,7 @@ class Session {
     }
   }
 
-  // The session is over: 12 h have passed, or the rendezvous was started again.
+  // The session is over: 12 h have passed, or the rendezvous was restarted.
   end() {
     sessionStorage.removeItem(kTokenKey);
     sessionStorage.removeItem(kCsrfKey);

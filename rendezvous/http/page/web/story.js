@@ -1,6 +1,7 @@
-// What a tired person asks first: how is the job, why, and what happens next. From the JSON of a job.
+// The first answers about a job: its state, the reason, and what happens next. From the JSON of a
+// job.
 
-// "bad": somebody should look. "busy": it is on its way. "good": it trains. "over": it has ended well.
+// "bad": needs attention. "busy": in transition. "good": trains. "over": ended well.
 function moodOf(job) {
   if (job.outcome === "succeeded" || job.outcome === "left") return "over";
   if (job.outcome === "preempted") return "busy";
@@ -14,7 +15,7 @@ function isHung(job) {
   return Boolean(job.progress && job.progress.hang) && !job.outcome;
 }
 
-// Half of the time after which it counts as a hang is over.
+// True: half of the hang limit has passed.
 function isStill(job) {
   const progress = job.progress;
   return Boolean(progress && progress.limit_ms && progress.still_ms > progress.limit_ms / 2);
@@ -25,7 +26,7 @@ function stateWord(job) {
   return isHung(job) ? "Hung" : job.state;
 }
 
-// Jobs that need somebody come first.
+// Jobs that need attention come first.
 function urgency(job) {
   if (isHung(job)) return 0;
   if (moodOf(job) === "bad") return 1;
@@ -47,7 +48,7 @@ function progressText(job) {
   return `a rank moved ${wholeAge(progress.still_ms)} ago${limit}`;
 }
 
-// Now: the state, since when, and what it waits for.
+// Now: the state, since when, and the reason for waiting.
 function nowText(job) {
   const since = job.outcome ? `${wholeAge(job.since_ms_ago)} ago` : `for ${wholeAge(job.since_ms_ago)}`;
   const code = job.outcome && job.exit_code !== null ? `, exit code ${job.exit_code}` : "";
@@ -59,7 +60,7 @@ function nowText(job) {
   return parts.join("; ");
 }
 
-// Whether nobody would notice a hang, and why. Without a session the reason is not told.
+// Whether hangs are not detected, and why. Without a session the reason is not sent.
 function notJudgedText(job) {
   if (!job.not_judged || job.outcome) return "";
   return `hangs are not noticed: ${printable(job.not_judged.why) || kAfterSigningIn}`;
@@ -67,7 +68,7 @@ function notJudgedText(job) {
 
 const kAfterSigningIn = "shown after signing in";
 
-// Cause: of the hang that is, else of the last failure.
+// Cause: of the present hang, else of the last failure.
 function causeText(job) {
   if (isHung(job)) return printable(job.progress.hang);
   const cause = job.last_root_cause;
@@ -105,7 +106,7 @@ function nextText(job) {
   return `${kNext[job.state] ?? "it goes on by itself"}; ${restartsText(job)}`;
 }
 
-// Ages grow while no message comes: this is the job as it is `ms` later.
+// The job as it would be `ms` later: ages grow while no message comes.
 function later(job, ms) {
   if (ms <= 0 || !job) return job;
   const aged = {...job, since_ms_ago: job.since_ms_ago + ms};

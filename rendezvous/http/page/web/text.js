@@ -1,6 +1,6 @@
-// Text for people: ages, counts, names. And text from workers, made fit for a page.
+// Text for people: ages, counts, names; and workers' text, made safe for a page.
 
-// "3 d 4 h", "2 h 13 min", "45 s", "0.4 s": of the two largest units, as `ddprun status` writes it.
+// "3 d 4 h", "2 h 13 min", "45 s", "0.4 s": the two largest units, like `ddprun status`.
 function age(milliseconds) {
   const ms = Math.max(0, milliseconds);
   if (ms < 10000) return `${(ms / 1000).toFixed(1)} s`;
@@ -13,7 +13,7 @@ function age(milliseconds) {
   return `${Math.floor(hours / 24)} d ${hours % 24} h`;
 }
 
-// Without tenths, so that a page that is drawn once a second does not flicker.
+// Without tenths, so that a page drawn once a second does not flicker.
 function wholeAge(milliseconds) {
   const ms = Math.max(0, milliseconds);
   return ms < 10000 ? `${Math.floor(ms / 1000)} s` : age(ms);
@@ -33,7 +33,7 @@ function rate(value) {
   return value >= 100 ? value.toFixed(0) : value.toPrecision(3);
 }
 
-// A job in a sentence; "none" stands for a job that nobody has named.
+// A job's name in a sentence; "none" is the id of a job without a name.
 function nameOf(job) {
   return job === "none" ? "the job" : `job ${job}`;
 }
@@ -45,13 +45,14 @@ function capital(text) {
 const kColours = /\u001b\[[0-9;]*m/g;
 const kUnprintable = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
-// Colours of terminals go; every other control character, and those that turn the direction of
-// text around, become visible.
+// Removes terminal colours. Makes all other control characters visible, and those that change the
+// direction of text.
 function printable(text) {
   return String(text).replace(kColours, "").replace(kUnprintable, "\ufffd");
 }
 
-// What a line leaves on a terminal: a progress bar writes over itself with carriage returns.
+// The text that a line leaves on a terminal: a progress bar overwrites itself with carriage
+// returns.
 function lastDrawn(line) {
   const trimmed = line.replace(/\r+$/, "");
   return trimmed.slice(trimmed.lastIndexOf("\r") + 1);

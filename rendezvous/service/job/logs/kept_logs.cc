@@ -25,7 +25,7 @@ const std::vector<Rank>& KeptLogs::Begin(const RootCause& cause) {
 }
 
 void KeptLogs::Add(const LogSource& source, std::string_view text) {
-  if (source.generation != generation_) return;  // a later one has ended meanwhile
+  if (source.generation != generation_) return;  // a later generation has ended meanwhile
   std::string& kept = texts_[source];
   bytes_ -= kept.size();
   kept.append(text);

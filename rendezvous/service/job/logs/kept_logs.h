@@ -1,7 +1,7 @@
-// KeptLogs: the ends of log files that outlive their agents: of the workers that a generation ended
-// for, so that they can be read when the job is over and its agents are gone.
+// KeptLogs: copies of the ends of failed workers' log files, so that they can be read after the job
+// is over and its agents are gone.
 //
-// A value that belongs to a ServedJob; from within JobLoop only, by one thread at a time.
+// A value that belongs to a ServedJob. Used only from within JobLoop, by one thread at a time.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_JOB_LOGS_KEPT_LOGS_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_JOB_LOGS_KEPT_LOGS_H_
 
@@ -22,16 +22,16 @@ class KeptLogs {
   static constexpr std::size_t kMaxBytes = 64 << 10;  // of each file
   static constexpr std::size_t kMaxRanks = 16;        // the root cause, and the first victims
 
-  // A generation has ended for this: what was kept of an earlier one goes. Returns the ranks whose
-  // files are to be kept.
+  // A generation has ended because of `cause`: discards the logs of earlier generations. Returns
+  // the ranks whose files are to be kept.
   const std::vector<Rank>& Begin(const RootCause& cause);
-  // Text that follows what came of the file before.
+  // Appends text of a file.
   void Add(const LogSource& source, std::string_view text);
 
   std::optional<Generation> generation() const { return generation_; }
   // The root cause first.
   const std::vector<Rank>& ranks() const { return ranks_; }
-  // nullptr: nothing is kept of it.
+  // nullptr: nothing of this file is kept.
   const std::string* Find(const LogSource& source) const;
   std::size_t bytes() const { return bytes_; }
   void Clear() { *this = KeptLogs(); }

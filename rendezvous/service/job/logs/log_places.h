@@ -1,7 +1,7 @@
-// LogPlaces: which agent of a job had which ranks in which generation, and where its log files lie.
-// Bounded: of the newest generations alone.
+// LogPlaces: which agent of a job had which ranks in which generation, and the folder of the
+// agent's log files. Bounded: only the newest generations.
 //
-// A value that belongs to a ServedJob; from within JobLoop only, by one thread at a time.
+// A value that belongs to a ServedJob. Used only from within JobLoop, by one thread at a time.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_JOB_LOGS_LOG_PLACES_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_JOB_LOGS_LOG_PLACES_H_
 
@@ -22,29 +22,29 @@ namespace ddprun {
 class LogPlaces {
  public:
   static constexpr std::size_t kMaxGenerations = 16;
-  static constexpr std::size_t kMaxPlaces = 65'536;  // of all generations but the newest
+  static constexpr std::size_t kMaxPlaces = 65'536;  // in all generations but the newest
 
-  // Where a rank was.
+  // A rank's agent and log folder.
   struct Place {
     AgentId agent_id;
     std::string host;
-    std::string folder;  // of the run on that host; empty: it is not known
+    std::string folder;  // the run's folder on that host; empty: not known
     LocalRank local_rank;
   };
 
   void OnJoin(AgentId agent_id, std::string folder);
   void OnGone(AgentId agent_id);
-  // Once or several times for a generation; the members by rank.
+  // May be called again for the same generation. `members`: in the order of their ranks.
   void OnFormed(Generation generation, const std::vector<NodeRecord>& members);
   void OnStarted(Generation generation);
 
-  // The newest whose workers were started; nullopt: none was.
+  // The newest generation whose workers were started; nullopt: none.
   std::optional<Generation> newest_started() const { return started_; }
   // nullopt: not known.
   std::optional<Generation> oldest() const;
-  // How many ranks it had; nullopt: it is not known, or was not started.
+  // nullopt: the generation is not known, or was not started.
   std::optional<int> WorldSize(Generation generation) const;
-  // nullopt: that generation had no such rank, or is not known.
+  // nullopt: the generation is not known, or has no such rank.
   std::optional<Place> Find(Generation generation, Rank rank) const;
 
  private:
@@ -61,17 +61,18 @@ class LogPlaces {
   struct Agent {
     std::string folder;
     bool here = false;
-    int generations = 0;  // of formed_
+    int generations = 0;  // that use it, in formed_
   };
 
   const Formed* Of(Generation generation) const;
   void ForgetOldest();
   void EraseIfUnused(AgentId agent_id);
 
-  std::deque<Formed> formed_;  // the oldest first
+  std::deque<Formed> formed_;  // oldest first
   std::size_t places_ = 0;     // in formed_
   std::optional<Generation> started_;
-  std::unordered_map<std::uint64_t, Agent> agents_;  // here, or in formed_
+  // Agents that are here or used in formed_; by AgentId.
+  std::unordered_map<std::uint64_t, Agent> agents_;
 };
 
 // "n2:/logs/job_x/attempt_3/0/stderr.log"; for people.

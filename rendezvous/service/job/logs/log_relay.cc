@@ -28,7 +28,7 @@ std::string Cut(std::string note) {
 
 }  // namespace
 
-// Keeps what it reads. It takes everything at once, so it has nothing to acknowledge.
+// Stores what it reads in KeptLogs. Its text counts as acknowledged at once.
 class LogRelay::Keeper final : public LogReader {
  public:
   explicit Keeper(std::weak_ptr<ServedJob> job) : job_(std::move(job)) {}
@@ -37,7 +37,7 @@ class LogRelay::Keeper final : public LogReader {
     if (const JobPtr job = job_.lock()) job->kept_logs.Add(source, text);
   }
   void OnSourceEnd(const LogSource& source, std::string note) override {
-    if (note.empty()) OnText(source, "");  // it was read: also one without a byte
+    if (note.empty()) OnText(source, "");  // the file was read, even if it is empty
   }
   void OnEnd(absl::Status) override {}
 
@@ -65,7 +65,7 @@ void LogRelay::Read(LogReadId id, const JobPtr& job, LogRequest request,
 void LogRelay::Begin(LogReadId id, Reading reading) {
   ServedJob& job = *reading.job;
   LogRequest& request = reading.request;
-  if (job.machine.finished() && !reading.internal) request.follow = false;  // nothing is written
+  if (job.machine.finished() && !reading.internal) request.follow = false;  // no worker runs
   const bool of_kept =
       job.machine.finished() && request.ranks.empty() && !job.kept_logs.ranks().empty();
   if (of_kept && (!request.generation || request.generation == job.kept_logs.generation())) {
@@ -106,9 +106,9 @@ absl::Status LogRelay::Choose(Reading& reading, Generation generation) {
     for (int rank = 0; rank < *world_size; ++rank) ranks.push_back(Rank{rank});
   }
   if (ranks.empty() || ranks.size() > kMaxLogRanks) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the logs of at most ", kMaxLogRanks, " ranks can be read at once; ", name,
-                     " has ", *world_size, ": name those that you want (--rank)"));
+    return absl::InvalidArgumentError(absl::StrCat("the logs of at most ", kMaxLogRanks,
+                                                   " ranks can be read at once; ", name, " has ",
+                                                   *world_size, ": choose some with --rank"));
   }
   for (const Rank rank : ranks) {
     if (rank.value < 0 || rank.value >= *world_size) {
@@ -130,7 +130,7 @@ void LogRelay::GoOn(LogReadId id) {
   const auto found = readings_.find(id);
   if (found == readings_.end()) return;
   Reading& reading = found->second;
-  // One file after the other, so that they can be read as one text; but all that are followed.
+  // Opens one file after the other, so that the text is readable; with `follow`, all files at once.
   while (!reading.to_open.empty() &&
          (reading.request.follow || (reading.open.empty() && reading.unread.empty()))) {
     const LogSource source = reading.to_open.front();
@@ -143,7 +143,7 @@ void LogRelay::GoOn(LogReadId id) {
 
 void LogRelay::Open(LogReadId id, Reading& reading, const LogSource& source) {
   const auto place = reading.job->log_places.Find(source.generation, source.rank);
-  if (!place) return reading.reader->OnSourceEnd(source, "nobody knows where it ran");
+  if (!place) return reading.reader->OnSourceEnd(source, "its node is not known");
   std::set<LogReadingId>& at_agent = at_agents_[place->agent_id.value];
   if (at_agent.size() >= kMaxLogReadings) {
     return reading.reader->OnSourceEnd(
@@ -153,7 +153,7 @@ void LogRelay::Open(LogReadId id, Reading& reading, const LogSource& source) {
   const LogReadingId number{++last_reading_};
   const ReadLog read{source.generation,    place->local_rank,      source.stream,
                      reading.request.span, reading.request.follow, reading.window};
-  // An agent that has told no folder is of a version that takes no orders.
+  // An agent without a folder is of a version that takes no orders.
   if (place->folder.empty() ||
       !actor_->Order(*reading.job, place->agent_id, LogOrder{number, read})) {
     if (at_agent.empty()) at_agents_.erase(place->agent_id.value);
@@ -203,7 +203,7 @@ void LogRelay::Acknowledge(LogReadId id, std::size_t bytes) {
 
 void LogRelay::GiveCredit(LogReadingId number, std::size_t bytes) {
   const auto found = files_.find(number.value);
-  if (found == files_.end()) return;  // it was read to its end, or was kept
+  if (found == files_.end()) return;  // the file was read to its end, or came from KeptLogs
   File& file = found->second;
   file.owed += bytes;
   const auto reading = readings_.find(file.id);
@@ -253,10 +253,10 @@ void LogRelay::OnPiece(AgentId agent_id, LogPiece piece) {
 void LogRelay::Pass(LogReadingId number, std::string text) {
   File& file = files_.at(number.value);
   const auto found = readings_.find(file.id);
-  if (found == readings_.end()) return;  // on its way when it was cancelled
+  if (found == readings_.end()) return;  // in flight when the reading was cancelled
   Reading& reading = found->second;
   const std::size_t size = text.size();
-  if (size > file.allowed) {  // it does not keep to its window
+  if (size > file.allowed) {  // the agent exceeds its window
     reading.open.erase(number);
     reading.reader->OnSourceEnd(
         file.source, absl::StrCat(file.place.host, ": its agent sent more than it was asked for"));
@@ -309,7 +309,7 @@ void LogRelay::OnRecord(ServedJob& job, const JobRecord& record) {
 
 void LogRelay::OnTakenUp(ServedJob& job, const JobRecord& record) {
   OnRecord(job, record);
-  // Its workers may have been started before this process was.
+  // The workers may have been started before this process.
   if (!record.members.empty()) job.log_places.OnStarted(record.generation);
 }
 
@@ -344,7 +344,7 @@ void LogRelay::Keep(const JobPtr& job, const RootCause& cause) {
   if (request.ranks.empty()) return;
   request.generation = cause.failure.generation;
   request.span.bytes = static_cast<std::int64_t>(KeptLogs::kMaxBytes);
-  request.follow = true;  // until the agents have written all that their workers wrote
+  request.follow = true;  // until the agents have written all output of the workers
   BoundKept(job);
   Reading reading;
   reading.job = job;
@@ -360,7 +360,7 @@ void LogRelay::BoundKept(const JobPtr& newest) {
     return job == nullptr || job == newest;
   });
   keeping_.push_back(newest);
-  std::size_t bytes = 2 * KeptLogs::kMaxRanks * KeptLogs::kMaxBytes;  // what may come of it
+  std::size_t bytes = 2 * KeptLogs::kMaxRanks * KeptLogs::kMaxBytes;  // upper bound of this keeping
   for (const std::weak_ptr<ServedJob>& of : keeping_) bytes += of.lock()->kept_logs.bytes();
   while (bytes > kept_bytes_ && keeping_.size() > 1) {
     const JobPtr oldest = keeping_.front().lock();

@@ -1,14 +1,15 @@
-// LogRelay: carries the workers' log files from the agents, which read them, to those who asked.
+// LogRelay: carries the workers' log files from the agents, which read them, to the readers.
 //
-// A reader that is slow holds up nobody: each file has a window of bytes that its agent may send
-// before the reader has acknowledged any, and the windows of one request add up to
-// kMaxUnreadLogBytes. An agent has at most kMaxLogReadings open, counted until it has said that one
-// is over: so its session never has more than a few orders waiting, whatever readers do.
+// A slow reader delays nobody else. Each file has a window: the bytes that its agent may send
+// before the reader acknowledges. The windows of one request add up to kMaxUnreadLogBytes. An agent
+// has at most kMaxLogReadings open files; a file counts until the agent reports its end. So only a
+// few orders ever wait in its session.
 //
-// A file whose agent is lost ends with a note. When a generation ends for a worker, the ends of its
-// files and of its victims' are fetched and kept (KeptLogs), for when their agents are gone.
+// If an agent is lost, its files end with a note. When a worker ends a generation, the ends of its
+// files and of its victims' files are fetched and kept (KeptLogs), so that they can be read after
+// the agents are gone.
 //
-// Owned by JobLoop; from within it only, by one thread at a time, but for NewId.
+// Owned by JobLoop, and called only from within it, by one thread at a time, except NewId.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_JOB_LOGS_LOG_RELAY_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_JOB_LOGS_LOG_RELAY_H_
 
@@ -45,7 +46,8 @@ class LogRelay {
     ~Actor() = default;
   };
 
-  // `kept_bytes`: of all jobs; 0: nothing is kept. `actor` outlives this object.
+  // `kept_bytes`: limit of the kept logs of all jobs; 0: nothing is kept. `actor` outlives this
+  // object.
   LogRelay(Actor* actor, std::size_t kept_bytes) : actor_(actor), kept_bytes_(kept_bytes) {}
   LogRelay(const LogRelay&) = delete;
   LogRelay& operator=(const LogRelay&) = delete;
@@ -53,19 +55,19 @@ class LogRelay {
   // Any thread.
   LogReadId NewId() { return LogReadId{++last_id_}; }
 
-  // Serves the request from now on, or tells the reader at once why not.
+  // Serves the request, or tells the reader at once why not.
   void Read(LogReadId id, const JobPtr& job, LogRequest request, std::shared_ptr<LogReader> reader);
   void Acknowledge(LogReadId id, std::size_t bytes);
   void Cancel(LogReadId id);
 
-  // What happens to the jobs.
+  // Events of the jobs.
   void OnJoin(ServedJob& job, AgentId agent_id, const Join& join);
   void OnRecord(ServedJob& job, const JobRecord& record);
   void OnTakenUp(ServedJob& job, const JobRecord& record);
   void OnEvent(ServedJob& job, const JobEvent& event);
   void OnPiece(AgentId agent_id, LogPiece piece);
   void OnSessionLost(ServedJob& job, AgentId agent_id);
-  // Every reader is told.
+  // Ends every reading with `why`.
   void EndAll(const absl::Status& why);
 
  private:
@@ -76,43 +78,43 @@ class LogRelay {
     JobPtr job;
     LogRequest request;
     std::shared_ptr<LogReader> reader;
-    bool internal = false;          // a Keeper's, which takes everything at once
-    std::size_t window = 0;         // of each file
-    std::deque<LogSource> to_open;  // the next one first
+    bool internal = false;          // of a Keeper, which acknowledges at once
+    std::size_t window = 0;         // of each file, in bytes
+    std::deque<LogSource> to_open;  // next first
     std::set<LogReadingId> open;
-    // What the reader has not acknowledged, the oldest first.
+    // Bytes that the reader has not acknowledged, oldest first.
     std::deque<std::pair<LogReadingId, std::size_t>> unread;
 
-    // Files of a later generation may follow.
+    // The reading continues in later generations.
     bool stays() const { return request.follow && !request.generation; }
   };
-  // One file that an agent reads. Stays until the agent has said that it is over.
+  // A file that an agent reads. Kept until the agent reports its end.
   struct File {
-    LogReadId id;  // of the reading; 0: nobody wants it any more
+    LogReadId id;  // of the reading; 0: the reading is over
     JobPtr job;
     LogSource source;
     LogPlaces::Place place;
-    std::size_t allowed = 0;  // bytes that may still come
-    std::size_t owed = 0;     // acknowledged, and the agent was not told yet
+    std::size_t allowed = 0;  // bytes that the agent may still send
+    std::size_t owed = 0;     // acknowledged bytes not yet reported to the agent
   };
 
   void Begin(LogReadId id, Reading reading);
-  // What files of this generation the request is about; the error is for its reader.
+  // Chooses the request's files of this generation. The error is for the reader.
   static absl::Status Choose(Reading& reading, Generation generation);
-  // Opens what may be opened now; ends the reading when nothing is left.
+  // Opens the files that may be opened now; ends the reading if none are left.
   void GoOn(LogReadId id);
   void Open(LogReadId id, Reading& reading, const LogSource& source);
-  // What there is of a file that cannot be read.
+  // Passes on the kept part of a file that cannot be read, and the reason.
   static void ShowKept(Reading& reading, const LogSource& source, const LogPlaces::Place& place,
                        std::string why);
   void Pass(LogReadingId number, std::string text);
   void Close(LogReadingId number, std::string note);
   void GiveCredit(LogReadingId number, std::size_t bytes);
-  // Nobody wants this file any more.
+  // Tells the agent to stop reading this file.
   void Abandon(LogReadingId number);
   void End(LogReadId id, const absl::Status& why);
   std::vector<LogReadId> ReadingsOf(const ServedJob& job) const;
-  // The end of what a worker wrote that a generation ended for.
+  // Fetches the ends of the log files of the workers in `cause`.
   void Keep(const JobPtr& job, const RootCause& cause);
   void BoundKept(const JobPtr& newest);
 
@@ -121,11 +123,11 @@ class LogRelay {
   std::atomic<std::uint64_t> last_id_ = 0;
 
   std::map<LogReadId, Reading> readings_;
-  std::size_t readers_ = 0;  // of readings_, without the internal ones
+  std::size_t readers_ = 0;  // size of readings_ without internal ones
   std::uint64_t last_reading_ = 0;
   std::unordered_map<std::uint64_t, File> files_;                        // by LogReadingId
-  std::unordered_map<std::uint64_t, std::set<LogReadingId>> at_agents_;  // that an agent has open
-  std::deque<std::weak_ptr<ServedJob>> keeping_;  // jobs of which something is kept, oldest first
+  std::unordered_map<std::uint64_t, std::set<LogReadingId>> at_agents_;  // open files of each agent
+  std::deque<std::weak_ptr<ServedJob>> keeping_;  // jobs with kept logs, oldest first
 };
 
 }  // namespace ddprun

@@ -54,7 +54,7 @@ TEST(StatusTableTest, OneOfSeveralSaysWhoLeadsAndHowLongItGoesOnWithoutEtcd) {
     return StatusTable(StatusToJson(daemon, {}, 0), {"h1:29400", false}).value_or("");
   };
   EXPECT_THAT(table(),
-              HasSubstr("it leads at h1:29400, term 123; without etcd it goes on for 4.6 s"));
+              HasSubstr("it leads at h1:29400, term 123; without etcd it leads for another 4.6 s"));
   daemon.leadership->valid_for = {};
   EXPECT_THAT(table(), HasSubstr("it acknowledges nothing, and workers end by their leases"));
   daemon.leadership->leads = false;

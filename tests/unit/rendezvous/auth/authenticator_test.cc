@@ -210,10 +210,10 @@ class BindingTest : public testing::Test {
 TEST_F(BindingTest, BothMustHaveSeenTheSameCertificate) {
   const std::string ours = identity_->shown().front();
   EXPECT_EQ(Try(*authenticator_, ours), "");
-  EXPECT_THAT(Try(*authenticator_, std::string(32, 'x')), HasSubstr("passes our messages on"));
-  EXPECT_THAT(Try(*authenticator_, ""), HasSubstr("passes our messages on"));
+  EXPECT_THAT(Try(*authenticator_, std::string(32, 'x')), HasSubstr("relays the messages"));
+  EXPECT_THAT(Try(*authenticator_, ""), HasSubstr("relays the messages"));
   EXPECT_EQ(Try(*without_tls_, ""), "");
-  EXPECT_THAT(Try(*without_tls_, ours), HasSubstr("passes our messages on"));
+  EXPECT_THAT(Try(*without_tls_, ours), HasSubstr("relays the messages"));
 }
 
 TEST_F(BindingTest, AListThatWasChangedOnTheWayIsNotTheOneThatWasProven) {
@@ -222,7 +222,7 @@ TEST_F(BindingTest, AListThatWasChangedOnTheWayIsNotTheOneThatWasProven) {
   const std::string theirs(32, 'x');
   reply.add_server_certificates(theirs);
   EXPECT_THAT(std::string(client_->Prove(request, reply, "Session", theirs).status().message()),
-              HasSubstr("does not know our token"));
+              HasSubstr("does not know this token"));
   reply.clear_server_certificates();
   reply.add_server_certificates("short");
   EXPECT_THAT(std::string(client_->Prove(request, reply, "Session", theirs).status().message()),

@@ -134,8 +134,8 @@ TEST_F(TlsIdentityTest, TheWatchSaysWhatItTakesUpAndWhatItCannotUseOnce) {
   EXPECT_THAT(heard.Line(0), StartsWith("warning: the TLS files have changed, and cannot be used: "
                                         "--tls-key"));
   Take("second", ".key");
-  EXPECT_THAT(heard.Line(1), StartsWith("ok: the TLS files have changed: they count for every new "
-                                        "connection; our certificate ends on 20"));
+  EXPECT_THAT(heard.Line(1), StartsWith("ok: the TLS files have changed: new connections use "
+                                        "them; the certificate expires on 20"));
 }
 
 }  // namespace tls_identity_test

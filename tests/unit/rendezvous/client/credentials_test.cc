@@ -161,7 +161,7 @@ TEST_F(CredentialsTest, AnAgentWithTheTokenIsInTheJob) {
 
 TEST_F(CredentialsTest, AnAgentWithAnotherTokenSeesThatTheRendezvousDoesNotKnowIt) {
   Serve(Token("server", kSecret));
-  EXPECT_THAT(Refusal(Token("client", "fedcba9876543210")), HasSubstr("does not know our token"));
+  EXPECT_THAT(Refusal(Token("client", "fedcba9876543210")), HasSubstr("does not know this token"));
 }
 
 TEST_F(CredentialsTest, AnAgentWithoutATokenIsToldWhatIsAskedFor) {
@@ -191,7 +191,7 @@ TEST_F(CredentialsTest, NamesOfTokensSeparateTheJobs) {
   EXPECT_EQ(Refused("other_owner"), 2u);
   Join(bob, "another", 1)->inbox.Expect<Assignment>();
   EXPECT_THAT(Refusal(Token("eve", "eve: 0123456789abcdef1")),
-              HasSubstr("does not know our token"));
+              HasSubstr("does not know this token"));
 }
 
 TEST_F(CredentialsTest, ReportGoneNeedsTheTokenToo) {
@@ -281,7 +281,8 @@ TEST_F(CredentialsTest, AnAgentOfAnotherAuthorityIsRefusedAndCounted) {
   Serve(Certificates("ours", "head"));
   auto options = Certificates("theirs", "node");
   options.tls_ca = folder_ / "ours/ca.crt";
-  EXPECT_THAT(Refusal(options), HasSubstr("our certificate (--tls-cert) is missing, has expired"));
+  EXPECT_THAT(Refusal(options),
+              HasSubstr("the certificate of this side (--tls-cert) is missing, has expired"));
   EXPECT_GE(Refused("tls_handshake"), 1u);
 }
 
@@ -289,7 +290,7 @@ TEST_F(CredentialsTest, AnAgentWithoutACertificateIsRefused) {
   Serve(Certificates("ours", "head"));
   CredentialOptions options;
   options.tls_ca = folder_ / "ours/ca.crt";
-  EXPECT_THAT(Refusal(options), HasSubstr("our certificate (--tls-cert) is missing"));
+  EXPECT_THAT(Refusal(options), HasSubstr("the certificate of this side (--tls-cert) is missing"));
 }
 
 TEST_F(CredentialsTest, AnAgentWithoutTlsIsToldThatItMayBeAskedFor) {

@@ -152,7 +152,7 @@ TEST_F(RelayTest, ARelayIsNotTrusted) {
   Serve(Token(true));
   const Relay relay(endpoint_, Relay::Speaks::kTls);
   const auto lost = Join(relay.endpoint(), Load(Token(true)))->inbox.TakeLost();
-  EXPECT_THAT(lost.reason, HasSubstr("somebody in between passes our messages on"));
+  EXPECT_THAT(lost.reason, HasSubstr("somebody in between relays the messages"));
   EXPECT_TRUE(lost.denied);
   EXPECT_FALSE(
       ReportGone({{relay.endpoint(), Load(Token(true))}}, HeaderOf("job", 1), kLimit).ok());
@@ -164,7 +164,7 @@ TEST_F(RelayTest, ARelayThatTakesTlsAwayIsNotTrusted) {
   const Relay relay(endpoint_, Relay::Speaks::kPlain);
   // By loopback, where an agent would do without TLS.
   const auto lost = Join(relay.endpoint(), Load(Token(false)))->inbox.TakeLost();
-  EXPECT_THAT(lost.reason, HasSubstr("somebody in between passes our messages on"));
+  EXPECT_THAT(lost.reason, HasSubstr("somebody in between relays the messages"));
   EXPECT_EQ(relay.heard(), 0);
 }
 

@@ -1,4 +1,5 @@
-// Collectives with one number that do not match, and the death of a worker because of it.
+// Tests collective calls that have one number and do not match, and the death of a worker because
+// of such a mismatch.
 #include "rendezvous/hangs/collective_calls.h"
 
 #include <gmock/gmock.h>
@@ -37,7 +38,8 @@ TEST(CollectiveCallTest, OnlyTheSameNumberOfTheSameGroupCanFailToMatch) {
   EXPECT_TRUE(Match(Call(5, 8), of_another_group));
 }
 
-// Only the root of a scatter gives anything. Seen red where sizes of every operation were compared.
+// Only the root of a scatter contributes bytes. Seen red when the sizes of every operation were
+// compared.
 TEST(CollectiveCallTest, SomeOperationsTakeAnotherSizeOnEachRank) {
   EXPECT_TRUE(Match(Call(5, 8, "scatter"), Call(5, 0, "scatter")));
   EXPECT_TRUE(Match(Call(5, 8, "all_to_all"), Call(5, 16, "all_to_all")));
@@ -80,8 +82,8 @@ TEST(EnteredCallsTest, IsBounded) {
   EXPECT_EQ(calls.Mismatch(), std::nullopt) << "there was no room left for them";
 }
 
-// Nodes a and b with two ranks each. Rank 2 is ended by its collective; then all ranks tell in
-// which one they were.
+// Nodes a and b with two ranks each. A collective ends rank 2; then all ranks report their last
+// calls.
 class MismatchTest : public testing::Test {
  protected:
   void Run(int nodes, int workers) {
@@ -114,7 +116,7 @@ class MismatchTest : public testing::Test {
   std::optional<JobMachineDriver> job_;
 };
 
-// Seen red where the cause was taken as it was when the worker died.
+// Seen red when the cause was recorded at the worker's death, before the calls were known.
 TEST_F(MismatchTest, TheCauseNamesBothRanksAndTheirCalls) {
   Run(2, 2);
   Die('b', 2, 0, kAborted, kWordsOfGloo);
@@ -144,7 +146,7 @@ TEST_F(MismatchTest, AWorkerThatIsKilledIsNoMismatch) {
   EXPECT_THAT(Cause(), Not(HasSubstr("do not match")));
 }
 
-// A Python program does not tell of its collectives.
+// A Python program does not report its collectives.
 TEST_F(MismatchTest, OfTwoRanksBothAreKnown) {
   Run(1, 2);
   Die('a', 1, 1, kAborted, kWordsOfGloo);
@@ -159,7 +161,7 @@ TEST_F(MismatchTest, OfMoreRanksThePeerIsNotKnown) {
   EXPECT_THAT(Cause(), HasSubstr("it and a peer entered a collective with different sizes"));
 }
 
-// The calls of one generation say nothing about the next one.
+// The calls of one generation do not count in the next one.
 TEST_F(MismatchTest, ANewGenerationBeginsWithoutCalls) {
   Run(1, 3);
   Die('a', 1, 1, kAborted, kWordsOfGloo);

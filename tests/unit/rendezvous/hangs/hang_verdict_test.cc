@@ -1,4 +1,4 @@
-// Which rank is named where no rank moves.
+// Tests FindCulprit(): which rank a hang is blamed on.
 #include "rendezvous/hangs/hang_verdict.h"
 
 #include <gmock/gmock.h>
@@ -16,7 +16,7 @@ CollectiveCall AllReduce(std::int64_t sequence, std::int64_t bytes = 12'100'000)
   return {"default", sequence, "all_reduce", bytes};
 }
 
-// Four ranks on two nodes, all in the same place.
+// Four ranks on two nodes, all in the same call.
 std::vector<StillRank> Ranks(std::optional<CollectiveCall> inside = std::nullopt) {
   std::vector<StillRank> ranks;
   for (int i = 0; i < 4; ++i) {
@@ -36,7 +36,8 @@ TEST(FindCulpritTest, ARankThatIsStoppedComesFirst) {
   EXPECT_THAT(verdict.why, HasSubstr("rank 3 on n2 (pid 103) is stopped by a signal"));
 }
 
-// Seen red where it was not said: whoever continues pid 103, a shell, changes nothing.
+// Seen red when the pid of the stopped process was not named: to continue pid 103, a shell, has no
+// effect.
 TEST(FindCulpritTest, TheProcessOfARankThatIsStoppedIsNamed) {
   auto ranks = Ranks(AllReduce(7));
   ranks[3].worker.state = ProcessState::kStopped;
@@ -77,14 +78,14 @@ TEST(FindCulpritTest, ARankThatHasNotEnteredTheCollectiveOfTheOthersIsNamed) {
   EXPECT_THAT(FindCulprit(ranks, StackTree()).why, HasSubstr("it is still in all_reduce 9630"));
 }
 
-// A gather: rank 0 waits in it for rank 2, the others are a call further. Seen red where the first
-// rank that is not in the newest call was named.
+// As in a gather: rank 0 waits for rank 2 in a call; the others have gone on to the next call. Seen
+// red when the first rank that is not in the newest call was named.
 TEST(FindCulpritTest, ARankOutsideComesBeforeOneInAnEarlierCall) {
   auto ranks = Ranks(AllReduce(6));
   ranks[0].worker.inside = AllReduce(5);
   ranks[2].worker.inside.reset();
   EXPECT_EQ(FindCulprit(ranks, StackTree()).culprit->rank, Rank{2});
-  // Seen red where the newest call was named, in which rank 0 does not wait.
+  // Seen red when the newest call was named, although rank 0 does not wait in it.
   EXPECT_THAT(FindCulprit(ranks, StackTree()).why,
               HasSubstr("(pid 102) has not entered all_reduce 5 (12.1 MB); 3 ranks wait in it or a "
                         "later one since"));
@@ -109,14 +110,14 @@ TEST(FindCulpritTest, CallsThatDoNotMatchAreBothNamed) {
   EXPECT_THAT(verdict.why, HasSubstr("entered all_reduce 5 (12100000 bytes)"));
 }
 
-// Four ranks that average three buckets at once, the calls 58 to 60.
+// Four ranks that average three buckets at the same time, in the calls 58 to 60.
 std::vector<StillRank> RanksInBuckets() {
   auto ranks = Ranks(AllReduce(60));
   for (StillRank& rank : ranks) rank.worker.earlier = {AllReduce(58), AllReduce(59)};
   return ranks;
 }
 
-// Seen red where only the newest call of each rank was compared.
+// Seen red when only the newest call of each rank was compared.
 TEST(FindCulpritTest, AMismatchIsNotHiddenByLaterCallsThatMatch) {
   auto ranks = RanksInBuckets();
   ranks[1].worker.earlier[0] = AllReduce(58, 12'000);
@@ -128,7 +129,7 @@ TEST(FindCulpritTest, AMismatchIsNotHiddenByLaterCallsThatMatch) {
   EXPECT_FALSE(verdict.blames);
 }
 
-// Rank 1 waits in a broadcast, and the others go on from an all_reduce that nobody else completes.
+// Rank 1 waits in a broadcast, while the others wait in an all_reduce with the same number.
 TEST(FindCulpritTest, ARankIsNotBehindWhereTheCallThatItWaitsInDoesNotMatch) {
   auto ranks = RanksInBuckets();
   ranks[1].worker.inside = CollectiveCall{"default", 58, "broadcast", 400};
@@ -149,8 +150,8 @@ TEST(FindCulpritTest, TheFirstCallThatARankHasNotEnteredIsShown) {
               HasSubstr("has not entered all_reduce 58 (12.1 MB); 3 ranks wait in it or a later"));
 }
 
-// Of two buckets the second one may be over first. Seen red where a rank was as far as the call
-// that it waits in.
+// A later bucket may complete before an earlier one. Seen red when a rank's place was the call that
+// it waits in.
 TEST(FindCulpritTest, ARankThatHasCompletedLaterCallsIsNotBehind) {
   auto ranks = RanksInBuckets();
   ranks[2].worker.inside = AllReduce(58);
@@ -184,7 +185,7 @@ TEST(FindCulpritTest, WhereAllWaitInOneCollectiveItIsTheNetworkOrTheLibrary) {
 
 // ---- by stacks ----
 
-// Each frame is FUNCTION, or FUNCTION@FILE of Python.
+// Each frame is FUNCTION, or FUNCTION@FILE for a Python frame.
 void AddStack(std::uint32_t rank, const std::vector<std::string>& functions, StackTree* tree) {
   std::vector<StackFrame> frames;
   for (const std::string& function : functions) {
@@ -252,7 +253,7 @@ TEST(CulpritByStacksTest, HowALibraryWaitsInACollectiveSaysNothing) {
             "all ranks wait in c10d::Reducer::finalize_backward: network or library");
 }
 
-// A cable that is cut. Seen red where no address was told.
+// A cut cable. Seen red when no address was named.
 TEST(CulpritByStacksTest, WhereAllWaitThePeersThatDoNotAnswerAreTold) {
   StackTree tree;
   for (const std::uint32_t rank : {0, 1, 2, 3}) {
@@ -299,9 +300,9 @@ TEST(CulpritByStacksTest, RanksThatAreNotJudgedAreNotNamed) {
   EXPECT_THAT(FindCulprit(Ranks(), tree).why, HasSubstr("all ranks wait in"));
 }
 
-// ---- ranks that have told nothing ----
+// ---- silent ranks ----
 
-// Of four ranks those in `silent` have told nothing, the others are in `phase`.
+// Four ranks: those in `silent` have reported nothing, the others are in `phase`.
 std::vector<StillRank> RanksBeforeAStep(const std::string& phase, const std::vector<int>& silent) {
   auto ranks = Ranks();
   for (StillRank& rank : ranks) {
@@ -359,7 +360,7 @@ TEST(SilentCulpritTest, ASilentRankThatIsStoppedIsNamedForThat) {
               HasSubstr("rank 3 on n2 (pid 103) is stopped by a signal"));
 }
 
-// One rank may tell for all: where the others wait in a collective, stacks know better.
+// One rank may report for all. If the others wait in a collective, their stacks decide.
 TEST(SilentCulpritTest, WhereNobodyIsInInitStacksComeFirst) {
   StackTree tree;
   for (const std::uint32_t rank : {1, 2, 3}) AddStack(rank, kWaits, &tree);
@@ -375,7 +376,7 @@ TEST(SilentCulpritTest, WhereStacksSayNothingTheSilentRankIsNamed) {
             "of 4 ranks have told how far they are");
 }
 
-// Only rank 0 tells its steps: `if rank == 0`. Seen red where the others were not looked at.
+// Only rank 0 reports its steps: `if rank == 0`. Seen red when the other ranks were ignored.
 TEST(SilentCulpritTest, OneOfAProgramThatNeverTellsIsNamedWhereASignalStopsIt) {
   auto ranks = RanksBeforeAStep("", {1, 2, 3});
   ranks[0].worker.step = 7;
@@ -385,7 +386,7 @@ TEST(SilentCulpritTest, OneOfAProgramThatNeverTellsIsNamedWhereASignalStopsIt) {
       << "since when, nobody knows";
 }
 
-// Seen red where rank 0, which alone has a step, counted as ahead of the others.
+// Seen red when rank 0, the only rank with a step, counted as ahead of the others.
 TEST(SilentCulpritTest, OneOfAProgramThatNeverTellsIsNamedByItsStack) {
   auto ranks = RanksBeforeAStep("", {1, 2, 3});
   ranks[0].worker.step = 7;
@@ -403,7 +404,7 @@ TEST(SilentCulpritTest, OneOfAProgramThatNeverTellsIsNamedByItsStack) {
   EXPECT_THAT(FindCulprit(ranks, ahead, /*silent_tell=*/false).why, HasSubstr("rank 0 on n1 (pid"));
 }
 
-// A server of parameters is never in a collective.
+// A parameter server is never in a collective.
 TEST(SilentCulpritTest, ARankThatTellsComesBeforeOneOfAProgramThatNeverDoes) {
   StackTree tree;
   for (const std::uint32_t rank : {2, 3}) AddStack(rank, kWaits, &tree);
@@ -448,7 +449,8 @@ TEST(DescribeStackTest, HasTheInnermostFramesAndWhatTheKernelSays) {
   EXPECT_EQ(DescribeStack(Ranks()[0], tree), "");
 }
 
-// A Python with symbols. Seen red where the innermost three were shown, whatever they were.
+// A Python with symbols. Seen red when the innermost three frames were shown, even frames of the
+// interpreter.
 TEST(DescribeStackTest, FramesOfTheInterpreterDoNotPushTheProgramsOut) {
   StackTree tree;
   tree.Add(1, ThreadKind::kMain,

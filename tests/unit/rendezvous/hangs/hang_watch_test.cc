@@ -1,4 +1,4 @@
-// What counts as a hang, and for how long no rank may move.
+// Tests HangWatch: when a standstill begins, and how long it may last.
 #include "rendezvous/hangs/hang_watch.h"
 
 #include <gmock/gmock.h>
@@ -18,13 +18,13 @@ class HangWatchTest : public testing::Test {
  protected:
   HangWatchTest() { watch_.Begin(now_); }
 
-  // `still`: for how long no rank of the only node has moved.
+  // `still`: how long no rank of the only node has moved.
   bool Tell(Duration still, std::vector<std::string> phases = {""}, bool excused = false) {
     NodeProgress progress{2, still, std::move(phases), excused};
     return Tell(std::move(progress));
   }
   bool Tell(NodeProgress progress) { return watch_.Take(AgentId{1}, progress, now_, &intervals_); }
-  // A second of training, in which the ranks move all the time.
+  // A second of training, with moves of the ranks all the time.
   void Train() {
     now_ += seconds(1);
     watch_.StepSeen();
@@ -45,7 +45,7 @@ TEST_F(HangWatchTest, ANodeThatTellsNothingIsNotJudged) {
   EXPECT_FALSE(watch_.judges());
   Tell(Duration{});
   EXPECT_TRUE(watch_.judges());
-  Tell(NodeProgress{});  // all of its workers have ended
+  Tell(NodeProgress{});  // all workers of the node have ended
   EXPECT_FALSE(watch_.judges());
 }
 
@@ -73,7 +73,8 @@ TEST_F(HangWatchTest, AnExcusedSilentRankStopsTheClockUntilTheFirstStep) {
   EXPECT_EQ(watch_.last_moved(), now_ - seconds(50)) << "it is a program that never tells";
 }
 
-// The verdict would name it. Seen red where a silent rank excused nothing after the first step.
+// Otherwise the verdict would name the rank. Seen red when a silent rank excused nothing after the
+// first step.
 TEST_F(HangWatchTest, ADebuggerOfASilentRankStopsTheClockAtAnyTime) {
   for (int i = 0; i < 3; ++i) Train();
   NodeProgress debugged{2, seconds(50), {""}};
@@ -124,13 +125,13 @@ TEST_F(HangWatchTest, APhaseThatWasNeverSeenHasTheLimitOfTheStart) {
   now_ += seconds(50);
   Tell(seconds(50), {"evaluation"});
   EXPECT_EQ(Limit(), minutes(10));
-  Tell(Duration{}, {""});  // it is over
+  Tell(Duration{}, {""});  // the standstill is over
   EXPECT_EQ(Limit(), seconds(30)) << "the evaluation says nothing about training";
   Tell(Duration{}, {"evaluation"});
   EXPECT_GE(Limit(), seconds(245));
 }
 
-// Seen red where only phases that a heartbeat found were seen.
+// Seen red when only phases present at a heartbeat counted as seen.
 TEST_F(HangWatchTest, APhaseThatBeganAndEndedBetweenTwoHeartbeatsWasSeen) {
   for (int i = 0; i < 3; ++i) Train();
   NodeProgress passed{2, Duration{}, {""}};
@@ -142,7 +143,7 @@ TEST_F(HangWatchTest, APhaseThatBeganAndEndedBetweenTwoHeartbeatsWasSeen) {
   EXPECT_EQ(Limit(), seconds(30));
 }
 
-// Each node tells of its own; a move of another one came a moment before.
+// Each node reports its own phases; another node moved a moment before.
 TEST_F(HangWatchTest, APhaseThatPassedOnOneNodeOfManyWasSeen) {
   for (int i = 0; i < 3; ++i) Train();
   NodeProgress passed{2, Duration{}, {""}};
@@ -174,7 +175,7 @@ TEST_F(HangWatchTest, WhereOneRankDoesSomethingElseTheOthersWaitForItAndAreNotSl
   EXPECT_EQ(intervals_.Longest("checkpoint"), seconds(100));
 }
 
-// Each of these is longer than what was seen, and none of it is the program's own pace.
+// Each standstill below is longer than the longest seen one, and none shows the program's own pace.
 TEST_F(HangWatchTest, AnIntervalThatDidNotEndByItselfIsNotLearned) {
   for (int i = 0; i < 3; ++i) Train();
   now_ += seconds(20);
@@ -198,7 +199,7 @@ TEST_F(HangWatchTest, AnIntervalThatDidNotEndByItselfIsNotLearned) {
   EXPECT_FALSE(watch_.called());
 }
 
-// A starved rank: it had a CPU for 40 s of the 100.
+// A starved rank: it had a CPU for 40 of 100 s.
 TEST_F(HangWatchTest, OfTimeThatIsExcusedTheRestCountsAndIsNotLearned) {
   for (int i = 0; i < 3; ++i) Train();
   now_ += seconds(100);
@@ -209,7 +210,7 @@ TEST_F(HangWatchTest, OfTimeThatIsExcusedTheRestCountsAndIsNotLearned) {
   EXPECT_EQ(Limit(), seconds(30));
 }
 
-// Seen red where every `last_moved` that is newer was a move.
+// Seen red when every newer `last_moved` counted as a move.
 TEST_F(HangWatchTest, AHangThatWasCalledIsNotOverBecauseARankIsStarved) {
   for (int i = 0; i < 3; ++i) Train();
   now_ += seconds(100);
@@ -223,7 +224,7 @@ TEST_F(HangWatchTest, AHangThatWasCalledIsNotOverBecauseARankIsStarved) {
   EXPECT_TRUE(Tell(Duration{}));
 }
 
-// The rendezvous is busy. Seen red where `still` alone said that a rank has moved.
+// The rendezvous is busy. Seen red when `still` alone counted as a move.
 TEST_F(HangWatchTest, AHeartbeatThatIsHandledLateTellsOfNoMove) {
   for (int i = 0; i < 3; ++i) Train();
   const auto tell = [&](Duration still, std::uint64_t moves) {
@@ -255,7 +256,8 @@ TEST_F(HangWatchTest, TheRankThatMovedLastCounts) {
   EXPECT_EQ(watch_.last_moved(), now_ - seconds(1));
 }
 
-// Seen red where the first 64 stayed for ever: each later phase had the limit of the start.
+// Seen red when the first 64 phases were kept for ever: each later phase had the limit of the
+// start.
 TEST(PhaseIntervalsTest, OfTooManyPhasesTheOneThatWasLearnedLongestAgoIsForgotten) {
   std::map<std::string, Duration> record;
   for (int i = 0; i < 64; ++i) record["phase " + std::to_string(i)] = seconds(2);

@@ -1,4 +1,4 @@
-// What comes of a request for stacks: who is asked, and who has answered.
+// Tests StackCollection: which nodes are asked for stacks, and which have answered.
 #include "rendezvous/hangs/stack_collection.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ using testing::SizeIs;
 constexpr TimePoint kStart{std::chrono::hours(1)};
 constexpr Duration kPause = std::chrono::milliseconds(10);
 
-// Node `i` of two ranks, on host "ni".
+// Node `i`, with two ranks, on host "ni".
 StackCollection Asked(std::uint32_t nodes) {
   StackCollection stacks(StackRequestId{7}, kStart + std::chrono::seconds(5),
                          {.at_once = 2, .pause = kPause, .most_waiting = 3});
@@ -57,7 +57,8 @@ TEST(StackCollectionTest, AsksAFewAtATime) {
   EXPECT_EQ(stacks.NextDeadline(), stacks.deadline());
 }
 
-// Seen red where the pace alone decides: memory would grow by what the merging cannot keep up with.
+// Seen red when only the pace limited the requests: memory grew with the answers that were not
+// merged yet.
 TEST(StackCollectionTest, AsksNobodyWhileManyAnswersWaitToBeMerged) {
   StackCollection stacks = Asked(6);
   stacks.TakeToAsk(kStart);

@@ -1,4 +1,4 @@
-// What comes of the answers to a request for stacks: what is merged, what is refused, what is kept.
+// Tests StackMerge: which answers to a request for stacks are merged, refused and kept.
 #include "rendezvous/hangs/stack_findings.h"
 
 #include <gmock/gmock.h>
@@ -26,12 +26,12 @@ EncodedStackTree TreeOf(std::uint32_t rank, const std::string& function) {
   return tree.Encode();
 }
 
-// Node `i` of two ranks, on host "ni".
+// Node `i`, with two ranks, on host "ni".
 void Take(StackMerge* merge, std::uint32_t node, const EncodedStackTree& tree) {
   merge->Take(absl::StrCat("n", node), {2 * node - 2, 2 * node - 1}, tree);
 }
 
-// All that it has kept.
+// Everything that the merge has kept.
 StackTree Conclude(StackMerge* merge) {
   constexpr std::size_t kAll = 1 << 30;
   const StackFindings findings =
@@ -62,7 +62,7 @@ TEST(StackMergeTest, WhatIsNotWellFormedOrOfOtherRanksIsRefused) {
   EXPECT_FALSE(findings.culprit);
 }
 
-// A rank that tells nothing may be the culprit only where that is asked for.
+// A silent rank may be the culprit only if the question allows it.
 TEST(StackMergeTest, JudgesTheRanksOfAllNodes) {
   NodeProgress told;
   told.workers = 1;
@@ -86,7 +86,7 @@ TEST(StackMergeTest, JudgesTheRanksOfAllNodes) {
 // Names that make a tree large.
 std::string Long(const std::string& name) { return name + std::string(480, 'x'); }
 
-// Each node sends as much as fits, and nothing that another one sends.
+// Each node sends a tree of maximum size, with nothing in common with the other nodes.
 TEST(StackMergeTest, KeepsABoundedTreeHoweverMuchTheNodesSend) {
   constexpr std::uint32_t kNodes = 40;
   StackMerge merge;
@@ -104,7 +104,8 @@ TEST(StackMergeTest, KeepsABoundedTreeHoweverMuchTheNodesSend) {
   EXPECT_GT(kept.left_out(), 0u);
 }
 
-// The same frames from all, in an order that leaves holes between the ranks: all of it is kept.
+// All nodes send the same frames, in an order that leaves gaps between the ranks: everything is
+// kept.
 TEST(StackMergeTest, LosesNothingOfAJobWhoseRanksAreAlike) {
   constexpr std::uint32_t kNodes = 2'000;
   StackMerge merge;

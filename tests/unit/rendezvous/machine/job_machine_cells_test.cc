@@ -1,4 +1,4 @@
-// Every state × event cell of JobMachine, written down in tests/data/cells/job_machine.txt.
+// Checks every state × event cell of JobMachine against tests/data/cells/job_machine.txt.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ struct Event {
   std::function<void(JobMachineDriver&)> send;
 };
 
-// SIGKILL did not end a worker; nullopt: it is gone.
+// A worker that SIGKILL did not end; nullopt: it is gone.
 StuckProcesses Stuck(std::optional<int> pid) {
   if (!pid) return {2, {}};
   return {1, {{Rank{0}, *pid, ProcessState::kDiskWait, "a disk"}}};
@@ -46,7 +46,7 @@ void BeatStuck(JobMachineDriver& job, char agent, std::optional<int> pid) {
   job.Receive(agent, heartbeat);
 }
 
-// Two agents of two workers; agent 'a' is in every state but the first.
+// Two agents with two workers each; agent 'a' is in every state except the first.
 const std::vector<State>& States() {
   static const auto* states = new std::vector<State>{
       {"Gathering, empty", [](JobMachineDriver&) {}},
@@ -340,7 +340,7 @@ const std::vector<Event>& Rows() {
   return *rows;
 }
 
-// And a row for each event and message that has none yet.
+// A row for each event and message without one.
 std::vector<Event> Events() {
   std::vector<Event> events = Rows();
   ForEachWithoutRow(JobMachine::Event(), Rows(), {"Received"},
@@ -353,7 +353,7 @@ std::vector<Event> Events() {
   return events;
 }
 
-// What operators, agents and the log are told of an event in a state.
+// All texts to operators, agents and the log for an event in a state.
 std::vector<std::string> Sentences(const State& state, const Event& event, const char* job_name) {
   JobMachineDriver job(JobMachineDriver::Spec(2, 3, 2), JobMachineOptions{.leases = false}, kEpoch,
                        job_name);

@@ -1,5 +1,5 @@
-// Drives a JobMachine with a fake clock and named agents, and writes down what it says in one line
-// each; of its events only checkpoint_failed.
+// Drives a JobMachine with a fake clock and named agents, and records its actions, one line each.
+// Of the events it records only checkpoint_failed.
 #ifndef DDPRUN_TESTS_UNIT_RENDEZVOUS_MACHINE_JOB_MACHINE_DRIVER_H_
 #define DDPRUN_TESTS_UNIT_RENDEZVOUS_MACHINE_JOB_MACHINE_DRIVER_H_
 
@@ -41,7 +41,7 @@ class JobMachineDriver {
 
   // Agents are named by one letter; 'a' has agent_id 'a', host "a" and address "10.0.0.a".
   void Join(char agent) { Join(agent, workers_); }
-  // One that was in a generation of a run before.
+  // Joins as an agent that was in `generation` of the run `run_id`.
   void JoinWithRun(char agent, RunId run_id, int generation) {
     ddprun::Join join{spec_, NodeOf(agent, workers_), NextPort()};
     join.returning = true;
@@ -62,19 +62,19 @@ class JobMachineDriver {
   void Drain(char agent, std::optional<std::int64_t> last_step = {}) {
     Receive(agent, Stopped{NextPort(), last_step});
   }
-  // It has lived through so many failed checkpoints, the last one of `step`.
+  // A heartbeat of an agent with `count` failed checkpoints in its life, the last one of `step`.
   void BeatWithFailures(char agent, std::int64_t count, std::int64_t step = 5) {
     Heartbeat heartbeat;
     heartbeat.failed_checkpoints = {count, step, "disk full"};
     Receive(agent, heartbeat);
   }
   void Beat(char agent) { Receive(agent, Heartbeat{}); }
-  // On a new session; `generation` is the one the agent is in.
+  // Joins on a new session; `generation`: the generation that the agent is in.
   void Rejoin(char agent, int generation, bool workers_running) {
     ddprun::Join join{spec_, NodeOf(agent, workers_), NextPort(), workers_running};
     Receive(agent, join, Generation{generation});
   }
-  // From another life of the job.
+  // A Join from another life of the job.
   void JoinOfEpoch(char agent, std::uint32_t requeue_number) {
     const std::uint32_t ours = std::exchange(requeue_number_, requeue_number);
     Receive(agent, ddprun::Join{spec_, NodeOf(agent, workers_), NextPort()}, Generation{-1});
@@ -97,9 +97,9 @@ class JobMachineDriver {
     exit.error_kind = kind;
     Receive(agent, exit);
   }
-  // TakeStacks is answered at once, unless the test does it.
+  // From now on the test answers TakeStacks. Otherwise the driver answers at once.
   void HoldStacks() { answers_stacks_ = false; }
-  // Of the newest request: a main thread in each function, by rank.
+  // Answers the newest request: a main thread per rank, in the given functions.
   void SendStacks(char agent, const std::map<int, std::string>& functions) {
     AnswerStacks(agent, last_request(), functions);
   }
@@ -112,7 +112,7 @@ class JobMachineDriver {
     }
     Receive(agent, StacksTaken{request, std::make_shared<EncodedStackTree>(tree.Encode())});
   }
-  // What is merged and judged is told at once, unless the test does it.
+  // From now on the test reports merged and judged stacks. Otherwise the driver does, at once.
   void HoldFindings() { tells_findings_ = false; }
   void TellFindings() {
     for (const JobMachine::Event& event : std::exchange(findings_, {})) Step(event);
@@ -157,7 +157,7 @@ class JobMachineDriver {
                   assignments_.push_back(*assignment);
                 }
               },
-              [](const JobMachine::SendToMany&) {},  // one by one
+              [](const JobMachine::SendToMany&) {},  // SendTo() has recorded each message
               [&](const JobMachine::Persist& persist) { record_ = persist.record; },
               [&](const JobMachine::Answer& answer) {
                 log_.push_back(absl::StrCat(answer.accepted ? "yes: " : "no: ", answer.text));
@@ -201,7 +201,7 @@ class JobMachineDriver {
     Clear();
   }
 
-  // What the JobMachine said since the last call, oldest first; notes only where asked for.
+  // The actions since the last call, oldest first; notes only if requested.
   std::vector<std::string> Take() { return std::exchange(log_, {}); }
   std::string TakeText() { return absl::StrJoin(Take(), "; "); }
   void Clear() { log_.clear(); }
@@ -213,12 +213,12 @@ class JobMachineDriver {
   std::vector<Assignment> TakeAssignments() { return std::exchange(assignments_, {}); }
   JobMachine& machine() { return *machine_; }
   const std::optional<JobRecord>& record() const { return record_; }
-  // The daemon is killed, and another one reads its journal: everybody's session is broken.
+  // The daemon is killed, and another one reads its journal: all sessions are broken.
   void RestartDaemon(Duration away) {
     now_ += away;
     machine_ = std::make_unique<JobMachine>(name_, record_.value(), now_, options_);
   }
-  // Another one takes over, while the one before may acknowledge heartbeats for so long.
+  // Another daemon takes over, while its predecessor may acknowledge heartbeats for `hold`.
   void TakeOver(Duration hold) {
     options_.leases_from = now_ + hold;
     RestartDaemon({});
@@ -234,13 +234,13 @@ class JobMachineDriver {
   }
   int NextPort() { return ++port_; }
 
-  // The ranks that are in it.
+  // The ranks in the tree.
   static std::string DescribeTree(const EncodedStackTree& tree) {
     const auto decoded = StackTree::Decode(tree);
     return decoded.ok() ? absl::StrCat("[", decoded->Ranks().ToString(), "]") : "malformed";
   }
 
-  // " rank 3", " early rank 3", " lost b" or " left b", and the ranks of the victims.
+  // " rank 3", " early rank 3", " lost b" or " left b", followed by the ranks of the victims.
   static std::string Cause(const RootCause& cause) {
     std::string text;
     switch (cause.kind) {
@@ -321,8 +321,9 @@ class JobMachineDriver {
   bool answers_stacks_ = true;
   StacksAtOnce stacks_;
   bool tells_findings_ = true;
-  std::vector<JobMachine::Event> findings_;             // that are not told yet
-  std::vector<std::pair<char, StackRequestId>> asked_;  // for stacks, and not answered at once
+  std::vector<JobMachine::Event> findings_;  // findings not reported yet
+  // Requests for stacks that the test answers itself.
+  std::vector<std::pair<char, StackRequestId>> asked_;
 };
 
 }  // namespace ddprun

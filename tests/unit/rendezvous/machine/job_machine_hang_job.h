@@ -1,4 +1,4 @@
-// A job of two nodes whose ranks do not move, told to a JobMachine: for tests of what follows.
+// A job of two nodes whose ranks do not move: the fixture of hang tests of JobMachine.
 #ifndef DDPRUN_TESTS_UNIT_RENDEZVOUS_MACHINE_JOB_MACHINE_HANG_JOB_H_
 #define DDPRUN_TESTS_UNIT_RENDEZVOUS_MACHINE_JOB_MACHINE_HANG_JOB_H_
 
@@ -17,7 +17,7 @@ namespace ddprun {
 
 class JobMachineHangTest : public testing::Test {
  protected:
-  // Two nodes of two workers that have made steps. `phase`: what the program has named.
+  // Two nodes with two workers each, which have made steps. `phase`: named by the program.
   void Run(int on_hang, const std::string& phase = "", bool checkpoint = false) {
     JobSpec spec = JobMachineDriver::Spec(2, 2, 3);
     spec.hang_timeout = std::chrono::seconds(10);
@@ -35,7 +35,7 @@ class JobMachineHangTest : public testing::Test {
     if (checkpoint) job_->Checkpoint('a', 3);
     job_->Clear();
   }
-  // A heartbeat of both nodes, a second later.
+  // Both nodes send a heartbeat, a second later.
   void Second(bool moves) {
     still_ = moves ? Duration{} : still_ + std::chrono::seconds(1);
     ++step_;
@@ -58,7 +58,7 @@ class JobMachineHangTest : public testing::Test {
       job_->Receive(node, heartbeat);
     }
   }
-  // All ranks have said BYE, and of those of b one does not end.
+  // All ranks have sent BYE, and one rank on b does not end.
   NodeProgress Leaving(char node) const {
     NodeProgress progress;
     if (node == 'b') progress.leaving_workers = {{LocalRank{1}, 201, still_}};
@@ -90,14 +90,14 @@ class JobMachineHangTest : public testing::Test {
   std::int64_t step_ = 0;
   ProcessState culprit_ = ProcessState::kStopped;
   bool busy_ = false;
-  bool collectives_ = true;  // are told
+  bool collectives_ = true;  // the ranks report collectives
   bool debugged_ = false;
-  std::optional<HangExcuse> excuse_;  // of b
+  std::optional<HangExcuse> excuse_;  // excuse of node b
   bool tells_steps_ = true;
-  bool steps_ = true;      // are made
+  bool steps_ = true;      // the ranks make steps
   bool said_bye_ = false;  // Leaving()
   char silent_ = 0;
-  bool spare_ = false;  // c waits for a place
+  bool spare_ = false;  // node c waits as a spare
 };
 
 }  // namespace ddprun

@@ -1,4 +1,4 @@
-// What JobMachine does where no rank moves: whom it names, and whether it starts again.
+// Tests JobMachine in a hang: which rank it names, and whether it restarts the job.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -73,7 +73,7 @@ TEST_F(JobMachineHangTest, OneThatNamesItsPhasesAndHasSavedStartsAgain) {
   Run(JobSpec::kChooseOnHang, "restore", /*checkpoint=*/true);
   EXPECT_THAT(StandStill(12), Contains(HasSubstr("Stop")));
 }
-// Nothing is lost. Seen red where only a saved state spoke for a restart.
+// A restart loses nothing. Seen red when a restart needed a saved state.
 TEST_F(JobMachineHangTest, OneThatNamesItsPhasesAndHasMadeNoStepYetStartsAgain) {
   JobSpec spec = JobMachineDriver::Spec(2, 2, 3);
   spec.hang_startup_timeout = seconds(10);
@@ -95,7 +95,7 @@ TEST_F(JobMachineHangTest, ABusyCulpritIsReportedFirstAndEndedMuchLater) {
                                     Not(Contains(HasSubstr("Stop")))));
   EXPECT_THAT(StandStill(15), Contains(HasSubstr("Stop")));
 }
-// It computed before it locked twice. Seen red where the time of the end was fixed at the verdict.
+// The culprit computed before it stopped. Seen red when the verdict fixed the time of its end.
 TEST_F(JobMachineHangTest, ABusyCulpritIsEndedOnceItDoesNothingAnyMore) {
   Run(JobSpec::kChooseOnHang, "restore", /*checkpoint=*/true);
   culprit_ = ProcessState::kRunnable;
@@ -107,7 +107,7 @@ TEST_F(JobMachineHangTest, ABusyCulpritIsEndedOnceItDoesNothingAnyMore) {
   debugged_ = false;
   EXPECT_THAT(StandStill(3), Contains(HasSubstr("Stop")));
 }
-// Seen red where the time of the end was that of the verdict.
+// Seen red when the time of the end was that of the verdict.
 TEST_F(JobMachineHangTest, ABusyCulpritThatADebuggerHoldsIsNotEnded) {
   Run(JobSpec::kChooseOnHang, "restore", /*checkpoint=*/true);
   culprit_ = ProcessState::kRunnable;
@@ -119,7 +119,7 @@ TEST_F(JobMachineHangTest, ABusyCulpritThatADebuggerHoldsIsNotEnded) {
   EXPECT_THAT(StandStill(90), Not(Contains(HasSubstr("Stop"))));
   EXPECT_THAT(StandStill(15), Contains(HasSubstr("Stop")));
 }
-// Seen red where only a number of a step was one.
+// Seen red when only a reported step number counted as a step.
 TEST_F(JobMachineHangTest, AProgramThatReportsNoStepsAndHasSavedNothingIsOnlyReported) {
   tells_steps_ = false;
   Run(JobSpec::kChooseOnHang, "restore");
@@ -135,7 +135,8 @@ TEST_F(JobMachineHangTest, AfterARankHasEndedTheOthersAreLeftAlone) {
               AllOf(Contains(HasSubstr("hangs")), Not(Contains(HasSubstr("Stop")))));
 }
 
-// It skipped what the others wait in. Seen red where the verdict did not know of it.
+// The ended rank skipped the collective in which the others wait. Seen red when the verdict did not
+// mention it.
 TEST_F(JobMachineHangTest, ARankThatHasEndedIsInTheVerdictOnTheOthers) {
   Run(JobSpec::kRestartHang);
   culprit_ = ProcessState::kRunnable;
@@ -162,7 +163,7 @@ TEST_F(JobMachineHangTest, WhereHangsAreNotWatchedNothingIsSaid) {
   EXPECT_THAT(StandStill(1000), Not(Contains(HasSubstr("hangs"))));
 }
 
-// A node that is not heard may move all the time.
+// The ranks of a node that is not heard may move.
 TEST_F(JobMachineHangTest, AHangIsNotCalledWhileANodeIsSilent) {
   JobSpec spec = JobMachineDriver::Spec(2, 2, 3);
   spec.hang_timeout = seconds(10);
@@ -176,10 +177,10 @@ TEST_F(JobMachineHangTest, AHangIsNotCalledWhileANodeIsSilent) {
   EXPECT_THAT(StandStill(2), Contains(HasSubstr("hangs")));
 }
 
-// ---- ranks that have told nothing ----
+// ---- silent ranks ----
 
-// Two nodes of two workers. Nobody has made a step. Ranks in `silent_` have told nothing, and the
-// others are in init().
+// Two nodes with two workers each. No rank has made a step. Ranks in `silent_` have reported
+// nothing; the others are in init().
 class JobMachineSilentTest : public testing::Test {
  protected:
   JobMachineSilentTest() : job_(Spec()) { job_.RunTwoNodes(); }
@@ -257,8 +258,7 @@ TEST_F(JobMachineSilentTest, WhereNobodyTellsAnythingNothingIsJudged) {
   EXPECT_THAT(Wait(1000), Not(Contains(HasSubstr("hangs"))));
 }
 
-// The file server for which they waited is still away. Seen red where only ranks that tell were
-// judged.
+// All ranks still wait for the same file server. Seen red when only reporting ranks were judged.
 TEST_F(JobMachineSilentTest, RanksThatHaveToldBeforeARestartAreExpectedToTellAgain) {
   EXPECT_THAT(Wait(21), Contains(HasSubstr("Stop")));
   job_.Drain('a');
@@ -273,7 +273,7 @@ TEST_F(JobMachineSilentTest, RanksThatHaveToldBeforeARestartAreExpectedToTellAga
   EXPECT_THAT(Wait(3), AllOf(Contains(HasSubstr("hangs")), Contains(HasSubstr("Stop"))));
 }
 
-// Its program never tells anything, and yet the others make steps.
+// The silent rank's program never reports, while the others make steps.
 TEST_F(JobMachineSilentTest, OnceAStepWasToldSilentRanksAreNotNamed) {
   step_ = 7;
   EXPECT_THAT(Wait(21),
@@ -305,7 +305,7 @@ class JobMachineHangQuarantineTest : public JobMachineHangTest {
     job_->Join('c');
     spare_ = true;
   }
-  // Rank 3, on b, hangs, and the group forms anew.
+  // Rank 3, on b, hangs, and the group forms again.
   void Hang() {
     StandStill(12);
     job_->Drain('a');
@@ -366,7 +366,7 @@ TEST_F(JobMachineHangQuarantineTest, ZeroLeavesNobodyOut) {
 TEST_F(JobMachineHangQuarantineTest, WhereAllRanksWaitNoNodeIsToBlame) {
   Begin(1);
   JoinSpare();
-  culprit_ = ProcessState::kRunnable;  // and in the collective of the others
+  culprit_ = ProcessState::kRunnable;  // and in the same collective as the others
   Hang();
   EXPECT_EQ(job_->machine().Status({}).last_cause->kind, RootCause::Kind::kHung);
   EXPECT_THAT(job_->machine().Record().quarantine.hosts, testing::IsEmpty());

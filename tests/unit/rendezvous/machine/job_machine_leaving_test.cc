@@ -1,4 +1,4 @@
-// What JobMachine does where workers have said BYE and do not end.
+// Tests JobMachine with workers that have sent BYE and do not end.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ using testing::Not;
 
 class JobMachineLeavingTest : public JobMachineHangTest {};
 
-// Its static destructors hang. Seen red where nobody was judged who had said BYE.
+// Static destructors of the worker hang. Seen red when a worker was no longer judged after its BYE.
 TEST_F(JobMachineLeavingTest, ARankThatDoesNotEndAfterItsByeIsReportedOnce) {
   Run(JobSpec::kRestartHang);
   said_bye_ = true;

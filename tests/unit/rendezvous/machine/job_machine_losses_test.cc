@@ -1,4 +1,4 @@
-// What JobMachine does when nodes fall silent, leave or are gone.
+// Tests JobMachine with nodes that fall silent, leave or are gone.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -66,7 +66,7 @@ TEST(JobMachineTest, ANodeLostWhileFormingAbandonsTheFormingAndUsesUpItsNumber) 
   job.Clear();
   job.Gone('b');
   EXPECT_THAT(job.Take(), ElementsAre(HasSubstr("a<-g1 Assignment node 0/1")));
-  job.Receive('a', AssignmentAck{}, Generation{0});  // crossed ours on the way
+  job.Receive('a', AssignmentAck{}, Generation{0});  // crossed a message of the rendezvous
   EXPECT_THAT(job.Take(), IsEmpty());
   job.Prepare('a');
   EXPECT_THAT(job.Take(), ElementsAre("a<-g1 Start"));
@@ -135,7 +135,7 @@ JobStatus::Measured MeasuredOf(JobMachineDriver& job) {
   return job.machine().Status(job.now()).measured;
 }
 
-// So many seconds with a heartbeat each.
+// `beats` seconds, each with a heartbeat of `a`.
 void Live(JobMachineDriver* job, int beats) {
   for (int i = 0; i < beats; ++i) {
     job->Advance(seconds(1));
@@ -184,7 +184,7 @@ TEST(JobMachineTest, AJobThatDoesNotSaveIsNotWithoutACheckpoint) {
   job.Prepare('a');
   Live(&job, 40);
   EXPECT_FALSE(MeasuredOf(job).without_checkpoint);
-  job.BeatWithFailures('a', 1);  // so it does
+  job.BeatWithFailures('a', 1);  // so the job saves checkpoints
   EXPECT_EQ(MeasuredOf(job).without_checkpoint, seconds(40));
 }
 

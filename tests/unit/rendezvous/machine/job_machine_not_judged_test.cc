@@ -1,4 +1,4 @@
-// What a job says where nobody would notice that it hangs.
+// Tests what JobMachine reports if a hang would not be noticed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ class JobMachineNotJudgedTest : public JobMachineHangTest {
   JobStatus Status() { return job_->machine().Status(job_->now()); }
 };
 
-// A forgotten debugger puts the verdict off for ever. Seen red where nobody was told.
+// A forgotten debugger delays the verdict for ever. Seen red when nobody was told.
 TEST_F(JobMachineNotJudgedTest, AnExcuseThatLastsForALimitIsToldOnceToEveryNode) {
   Run(JobSpec::kRestartHang);
   EXPECT_THAT(Debug(8), Not(Contains(HasSubstr("not judged"))));
@@ -103,7 +103,8 @@ TEST_F(JobMachineNotJudgedTest, WorkersThatHaveEndedAreNotMissed) {
   EXPECT_FALSE(Status().not_judged);
 }
 
-// It came to look at the hang. Seen red where the verdict named the rank that it held.
+// The debugger was attached because of the hang. Seen red when the verdict named the rank that the
+// debugger held.
 TEST_F(JobMachineNotJudgedTest, AVerdictWaitsUntilADebuggerHasLetGo) {
   Run(JobSpec::kRestartHang);
   culprit_ = ProcessState::kTraced;

@@ -1,4 +1,4 @@
-// Rules that are easy to get wrong: each of these went wrong once.
+// Rules of JobMachine that are easy to get wrong: each of them was broken once.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -39,8 +39,8 @@ TEST(JobMachineGenerationTest, AMadeUpGenerationIsRefused) {
   EXPECT_THAT(job.Take(), ElementsAre(HasSubstr("x<-g1000000000 Refused")));
 }
 
-// Break: consider generation_.growth whatever has become of the newcomers. The rendezvous would
-// step this job all the time.
+// Break: NextDeadline() includes generation_.growth even if no newcomer is left. Then the
+// rendezvous would step this job all the time.
 TEST(JobMachineGrowthTest, NobodyIsCalledForATimeThatIsOver) {
   JobMachineDriver job(JobMachineDriver::Spec(1, 4), JobMachineOptions{.leases = false});
   job.Join('a');
@@ -50,7 +50,7 @@ TEST(JobMachineGrowthTest, NobodyIsCalledForATimeThatIsOver) {
   job.Prepare('b');
   job.Join('c');
   ASSERT_EQ(job.machine().NextDeadline(), job.now() + seconds(5)) << "the last call for newcomers";
-  job.Exit('a', 0, 0, {});  // the others are not stopped for a newcomer any more
+  job.Exit('a', 0, 0, {});  // from now on the others are not stopped for a newcomer
   job.Advance(seconds(5));
   EXPECT_EQ(job.machine().NextDeadline(), std::nullopt);
 }
@@ -168,7 +168,7 @@ TEST(JobMachineGrowthTest, ItIsAtOnceWhenTheJobHasAllItsNodesThen) {
 TEST(JobMachineForgottenTest, ASpareOfALostDaemonIsNotFormedWhileMembersMayLive) {
   JobMachineDriver job(JobMachineDriver::Spec(1, 1));
   Join spare{job.spec(), {"s", "10.0.0.s", 2}, 1};
-  spare.returning = true;  // there was a rendezvous before this one
+  spare.returning = true;  // an earlier rendezvous had answered it
   job.Receive('s', spare, Generation{-1});
   EXPECT_THAT(job.Take(), Not(Contains(HasSubstr("Assignment"))));
   job.Advance(milliseconds(2999));

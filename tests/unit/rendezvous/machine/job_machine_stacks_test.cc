@@ -1,4 +1,4 @@
-// The stacks that JobMachine asks for before it calls a hang, and for operators.
+// Tests the stacks that JobMachine requests, before it calls a hang and for operators.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ using testing::Not;
 
 class JobMachineStacksTest : public JobMachineHangTest {
  protected:
-  // Every node is asked, and none has answered.
+  // Every node was asked, and none has answered.
   void Ask(int on_hang = JobSpec::kRestartHang) {
     Run(on_hang);
     job_->HoldStacks();
@@ -110,7 +110,7 @@ TEST_F(JobMachineStacksTest, ManyNodesAreAskedInPortions) {
   EXPECT_THAT(job_->Take(), testing::ElementsAre("stacks: [0,2]"));
 }
 
-// Seen red where every node gets them: 268 MB for 16,384 nodes, while other jobs wait.
+// Seen red when every node got the stacks: 268 MB for 16,384 nodes, while other jobs waited.
 TEST_F(JobMachineStacksTest, InAVeryLargeJobTheFirstNodesAloneGetThem) {
   options_.hang_bytes_of_all_nodes = 16 << 10;  // the least that a node gets
   Ask();
@@ -206,8 +206,8 @@ TEST_F(JobMachineStacksTest, ANodeThatComesBackIsAskedAgain) {
   EXPECT_TRUE(HasCalled(job_->Take()));
 }
 
-// Its heartbeat is late. Seen red where all stacks were taken again, and again where it was late
-// again; and where that happened only 5 s later.
+// A node's heartbeat is late. Seen red when all stacks were taken again each time it was late, and
+// when the verdict came only 5 s later.
 TEST_F(JobMachineStacksTest, AreNotTakenAgainBecauseANodeIsHeardLate) {
   JobSpec spec = JobMachineDriver::Spec(2, 2, 3);
   spec.hang_timeout = seconds(10);

@@ -1,4 +1,4 @@
-// Who serves torch's store: an agent, until a program shows that it needs the store of rank 0's
+// Tests who serves torch's store: an agent, until a program turns out to need the store of rank 0's
 // worker.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -76,7 +76,7 @@ TEST(JobMachineStoreTest, SoDoesOneThatLooksForTheStoreElsewhere) {
   EXPECT_EQ(job.machine().restarts_used(), 0);
 }
 
-// The agents of the next daemon's generations must agree with those of the last one's.
+// Agents of generations under the next daemon must agree with earlier agents.
 TEST(JobMachineStoreTest, ARendezvousThatIsStartedAgainKnowsIt) {
   JobMachineDriver job(Spec());
   job.RunTwoNodes();

@@ -1,4 +1,5 @@
-// JobMachine: a node on which SIGKILL did not end a process is left out until it is gone.
+// Tests JobMachine with a node on which SIGKILL did not end a process: the node is held back until
+// the process is gone.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -160,7 +161,7 @@ TEST(JobMachineStuckTest, AnOlderReportChangesNothing) {
   JobMachineDriver job(Spec(2, 2));
   job.RunTwoNodes();
   StickB(job);
-  Beat(job, 'b', StuckProcesses{});  // of before, and late
+  Beat(job, 'b', StuckProcesses{});  // an old heartbeat, late
   EXPECT_EQ(job.machine().state(), JobState::kGathering);
   Beat(job, 'b', Gone());
   Beat(job, 'b', Stuck());
@@ -179,7 +180,7 @@ TEST(JobMachineStuckTest, TheStatusHasEachProcessAsItIsNow) {
   EXPECT_THAT(b->stuck, ElementsAre(Stuck().After(seconds(5)).processes.front()));
 }
 
-// The agent says so again: a journal does not hold it.
+// The agent reports the process again, because the journal does not contain it.
 TEST(JobMachineStuckTest, ARestartedRendezvousHearsOfItAgain) {
   JobMachineDriver job(Spec(1, 2));
   job.RunTwoNodes();
@@ -212,8 +213,8 @@ TEST(JobMachineStuckTest, ARendezvousThatHasForgottenTheJobHearsOfItWithTheJoin)
   EXPECT_EQ(StateOf(job, "b"), absl::StrCat("held back: ", kWhy));
 }
 
-// What the stuck node saved last it alone has told, and the group forms without it. Seen red in the
-// simulation (seed 44978): the state was lost.
+// Only the stuck node has reported its last save, and the group forms without the node. Seen red in
+// the simulation (seed 44978): the state was lost.
 TEST(JobMachineStuckTest, WhoTakesItsPlaceLooksAtTheDiskOnceMore) {
   JobMachineDriver job(Spec(1, 1));
   job.Join('b');
@@ -226,7 +227,7 @@ TEST(JobMachineStuckTest, WhoTakesItsPlaceLooksAtTheDiskOnceMore) {
   EXPECT_THAT(job.Take(), Contains(HasSubstr("LookAgain")));
 }
 
-// Until then the process may have written.
+// Until the process is gone, it may write.
 TEST(JobMachineStuckTest, ItsDiskIsLookedAtOnceMoreWhenTheyAreGone) {
   JobMachineDriver job(Spec(1, 2));
   Join join{job.spec(), {"b", "10.0.0.b", 2}, 1000};
@@ -244,7 +245,7 @@ TEST(JobMachineStuckTest, ItsDiskIsLookedAtOnceMoreWhenTheyAreGone) {
 TEST(JobMachineStuckTest, AMemberIsLeftOutOfTheNextGeneration) {
   JobMachineDriver job(Spec(1, 2));
   job.RunTwoNodes();
-  Beat(job, 'b', Stuck());  // of an earlier generation, that an older rendezvous did not mind
+  Beat(job, 'b', Stuck());  // an older rendezvous had assigned ranks to a stuck node
   EXPECT_EQ(job.machine().state(), JobState::kRunning);
   EXPECT_EQ(StateOf(job, "b"), "running");
   job.Exit('a', 1, 1, {3, 0, false});

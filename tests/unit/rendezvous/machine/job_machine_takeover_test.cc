@@ -1,4 +1,5 @@
-// A JobMachine that begins while another rendezvous may still acknowledge heartbeats: leases_from.
+// Tests a JobMachine that begins while another rendezvous may still acknowledge heartbeats:
+// leases_from.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,13 +19,13 @@ using testing::IsEmpty;
 constexpr milliseconds kHold{5500};
 constexpr ExitStatus kCode3{3, 0, false};
 
-// Two nodes run generation 0, and the lease is 3 s; of one node the job can do without the other.
+// Two nodes run generation 0, and the lease is 3 s. The job can continue with one of them.
 class JobMachineTakeoverTest : public testing::Test {
  protected:
   JobMachineTakeoverTest() { job.RunTwoNodes(); }
 
   void TakeOver() { job.TakeOver(kHold); }
-  // `a` is heard again and again, until so long after the takeover.
+  // `a` sends heartbeats until this time after the takeover.
   void LiveUntil(Duration since_takeover) {
     for (; passed + seconds(1) < since_takeover; passed += seconds(1)) {
       job.Advance(seconds(1));
@@ -39,7 +40,7 @@ class JobMachineTakeoverTest : public testing::Test {
   Duration passed{};
 };
 
-// Seen red with LoseSilent() that counts from `heard` alone.
+// Seen red with a LoseSilent() that counts from `heard` alone.
 TEST_F(JobMachineTakeoverTest, ASilentMemberKeepsItsRanksForTheHoldAndOneLease) {
   TakeOver();
   job.Rejoin('a', 0, true);
@@ -56,7 +57,7 @@ TEST_F(JobMachineTakeoverTest, AMemberThatCameBackAndIsSilentAgainIsHeldToo) {
   TakeOver();
   job.Rejoin('a', 0, true);
   job.Rejoin('b', 0, true);
-  job.Break('b');  // perhaps to the rendezvous before
+  job.Break('b');  // its session may move to the earlier rendezvous
   EXPECT_THAT(job.TakeNotes(), Contains(HasSubstr("it has 8.5 s to come back")));
   job.Clear();
   LiveUntil(kHold + seconds(3) - milliseconds(1));
@@ -108,9 +109,9 @@ TEST_F(JobMachineTakeoverTest, WhereNobodyIsRecordedNothingFormsBeforeTheHoldAnd
   EXPECT_EQ(machine.NextDeadline(), job.now() + kHold + seconds(3));
 }
 
-// The forming of generation 0 was recorded, and nobody had heard of it when the leader changed. `b`
-// may have gone back to the rendezvous before, and have been started there.
-// Seen red with a FreeUnstarted() that only frees.
+// The forming of generation 0 was recorded, but no agent had its assignment when the leader
+// changed. `b` may have gone back to the earlier rendezvous, which may have started its workers.
+// Seen red with a FreeUnstarted() that only calls Free().
 TEST(JobMachineTakeoverFormingTest, WhoHadNotHeardOfTheGenerationIsHeldWhereItEnds) {
   JobMachineDriver job(JobMachineDriver::Spec(1, 2, 3));
   job.Join('a');

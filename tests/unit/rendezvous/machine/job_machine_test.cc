@@ -47,7 +47,7 @@ TEST(JobMachineTest, SucceedsWhenEveryWorkerOfEveryNodeExitedWithZero) {
   JobMachineDriver job(JobMachineDriver::Spec(2, 2));
   job.RunTwoNodes();
   job.Exit('a', 0, 0, kOk);
-  job.Exit('a', 0, 0, kOk);  // said twice, counted once
+  job.Exit('a', 0, 0, kOk);  // reported twice, counted once
   job.Exit('b', 2, 0, kOk);
   job.Exit('b', 3, 1, kOk);
   EXPECT_THAT(job.Take(), IsEmpty());
@@ -199,7 +199,7 @@ TEST(JobMachineTest, ACommandThatCannotBeExecutedIsNotTriedAgain) {
   EXPECT_THAT(job.Take(), ElementsAre("a<-g0 Stop", "a<-g0 Finished 127 rank 0"));
 }
 
-// Else each of the restarts would wait for 30 s, and be refused as the first one was.
+// Otherwise each restart would wait 30 s and be refused like the first one.
 TEST(JobMachineTest, AFolderOfAnotherTrainingIsNoReasonToStartAgain) {
   JobMachineDriver job(JobMachineDriver::Spec(1, 1, 3));
   job.Join('a');
@@ -338,7 +338,7 @@ TEST(JobMachineTest, OfMoreCausesThanAreKeptTheFirstOneStays) {
   EXPECT_EQ(finished.root_cause->failure.generation, Generation{restarts});
 }
 
-// The first failure's last words are often the ones that matter.
+// The first failure often explains the others.
 TEST(JobMachineTest, EachEarlierCauseKeepsTheLastKibibyteOfItsStderr) {
   JobMachineDriver job(JobMachineDriver::Spec(2, 2, /*max_restarts=*/1));
   job.RunTwoNodes();

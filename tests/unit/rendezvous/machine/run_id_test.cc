@@ -1,4 +1,4 @@
-// Which run of a job a generation belongs to.
+// Tests run ids: which run of a job a generation belongs to.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ using std::chrono::seconds;
 
 constexpr ExitStatus kKilled{0, SIGKILL, false};
 
-// The run of all assignments that were sent since the last call; there is one, and it is not 0.
+// The run id of all assignments since the last call; all have the same one, and it is not 0.
 RunId TakeRun(JobMachineDriver& job) {
   const auto assignments = job.TakeAssignments();
   EXPECT_FALSE(assignments.empty());
@@ -56,8 +56,8 @@ TEST(RunIdTest, AllGenerationsOfARunHaveItAlsoAfterARestartOfTheRendezvous) {
   EXPECT_EQ(TakeRun(job), run);
 }
 
-// With --start-anew an agent takes all files that it finds at first for older ones. One that comes
-// when the job has run hears whose are not.
+// With --start-anew an agent takes all files that it finds at first for older ones. An agent that
+// joins late learns the run id, and so which files are the job's own.
 TEST(RunIdTest, AnAgentThatComesLateLooksAgainKnowingTheRun) {
   for (const bool start_anew : {false, true}) {
     JobSpec spec = JobMachineDriver::Spec(1, 2);
@@ -106,12 +106,13 @@ TEST(RunIdTest, OtherAgentsAreAnotherRun) {
   EXPECT_NE(TakeRun(one), TakeRun(another));
 }
 
-// Whoever comes first. Seen red without the take-up: its checkpoints were another training's.
+// Independent of which agent comes first. Seen red without TakeUpRun(): the job's own checkpoints
+// counted as another training's.
 TEST(RunIdTest, ARendezvousThatHasForgottenTheJobTakesItUpFromItsAgents) {
   JobMachineDriver job(JobMachineDriver::Spec(2, 2, 9), WithSeed(1));
-  job.Join('c');  // a newcomer, who knows of no run
+  job.Join('c');  // a newcomer without a run id
   job.JoinWithRun('a', RunId{77}, 4);
-  for (int i = 0; i < 5; ++i) {  // the leases of the run before
+  for (int i = 0; i < 5; ++i) {  // the leases of the earlier run
     job.Advance(seconds(1));
     job.Beat('a');
     job.Beat('c');

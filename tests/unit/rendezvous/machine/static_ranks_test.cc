@@ -1,4 +1,4 @@
-// Jobs whose agents ask for their node rank, and whose master is given (torchrun's static mode).
+// Tests jobs whose agents request node ranks, with a given master (torchrun's static mode).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ class StaticRanksTest : public testing::Test {
     spec.master_port = 29500;
     return spec;
   }
-  // As agent `agent`, which asks for `rank`.
+  // Joins as `agent`, which requests `rank`.
   void Join(char agent, std::optional<int> rank, const JobSpec& spec = Spec()) {
     ddprun::Join join;
     join.job = spec;
@@ -115,7 +115,7 @@ TEST_F(StaticRanksTest, TheSuccessorOfALostNodeTakesItsRank) {
   EXPECT_THAT(text, HasSubstr("a<-g1 Assignment node 1/2 first 2"));
 }
 
-// As torchelastic counts them: by node rank, whatever other roles are between.
+// Like torchelastic: in the order of node ranks, independent of other roles between them.
 TEST(RoleRanksTest, AreCountedWithinARoleInTheOrderOfNodeRanks) {
   JobMachineDriver job(JobMachineDriver::Spec(3, 3));
   job.set_workers(2);

@@ -111,6 +111,7 @@ TEST(DaemonMetricsTest, WhatIsNotKnownHasNoSeries) {
   EXPECT_THAT(text, Not(HasSubstr("progress_age")));
   EXPECT_THAT(text, Not(HasSubstr("ddprun_store_commit_seconds")));
   EXPECT_THAT(text, Not(HasSubstr("ddprun_leader")));
+  EXPECT_THAT(text, Not(HasSubstr("ddprun_job_outcome")));
   EXPECT_THAT(text, HasSubstr("ddprun_job_hung{job=\"new\"} 0"));
 }
 
@@ -120,6 +121,17 @@ std::string Line(const std::string& text, const std::string& begin) {
     if (line.rfind(begin, 0) == 0) return line;
   }
   return "";
+}
+
+// The state Failed does not tell a job that was stopped from one that has failed.
+TEST(DaemonMetricsTest, AJobThatHasEndedHasItsOutcome) {
+  JobStatus job;
+  job.job = "over";
+  job.state = JobState::kFailed;
+  job.finished.emplace().outcome = Outcome::kLeft;
+  const std::string text = DaemonMetrics({}, {}, {job}, Hosts::kNamed);
+  EXPECT_THAT(text, HasSubstr("ddprun_job_state{job=\"over\",state=\"Failed\"} 1"));
+  EXPECT_THAT(text, HasSubstr("ddprun_job_outcome{job=\"over\",outcome=\"left\"} 1"));
 }
 
 // increase() does not count the value that a series begins with.

@@ -366,7 +366,7 @@ TEST_F(FileStoreFaultsTest, ACompactionThatFailsIsReportedOnceAndNothingIsLost) 
     listener_.WaitForLines(1);
   }
   EXPECT_THAT(listener_.lines(),
-              ElementsAre("cannot compact the journal, which goes on growing: cannot make "
+              ElementsAre("cannot compact the journal, which keeps growing: cannot make "
                           "state/journal.tmp: no space"));
   FileStore store(options, nullptr, files_);
   EXPECT_EQ(MustLoad(store), (Entries{{"key", std::string(100, 'v')}}));

@@ -15,7 +15,7 @@
 namespace ddp::internal {
 namespace control_client_test {
 
-// The agent's end, for one worker.
+// The agent's end of the control socket, for one worker.
 class Agent {
  public:
   explicit Agent(const std::string& path)

@@ -124,7 +124,7 @@ TEST(LaunchEnvironmentTest, ACollectiveWaitsLongerThanTheJudgeOfHangs) {
   EXPECT_EQ(TimeoutWith({{"DDPRUN_HANG_LIMIT_MS", "3600000"}}), std::chrono::hours(2));
 }
 
-// Seen red where it was 480 s at any time: the judge waits 600 s for the first step.
+// Seen red when the timeout was always 480 s: ddprun waits 600 s for the first step.
 TEST(LaunchEnvironmentTest, TheWatchdogOfNcclWaitsLongerThanTheJudgeOfHangs) {
   const auto with = [](const char* limit) {
     return WatchdogTimeout([&](const char* name) {
@@ -136,8 +136,8 @@ TEST(LaunchEnvironmentTest, TheWatchdogOfNcclWaitsLongerThanTheJudgeOfHangs) {
   EXPECT_EQ(with("600001"), std::chrono::seconds(661));
 }
 
-// Seen red where it was 5 minutes: ranks that waited threw before ddprun had named the one that did
-// not come.
+// Seen red when the limit was 5 minutes: waiting ranks threw before ddprun had named the missing
+// rank.
 TEST(LaunchEnvironmentTest, InitWaitsForRanksLongerThanTheJudgeOfHangs) {
   const auto with = [](std::optional<std::chrono::milliseconds> given, const char* limit) {
     return JoinTimeout(given, [&](const char* name) {

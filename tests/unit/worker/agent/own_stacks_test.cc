@@ -25,7 +25,7 @@ using ddprun::StackRecord;
 
 constexpr std::uint64_t kRequest = 7 * ddprun::kStackSlots + 2;
 
-// The handler's memfd in this process; −1: there is none.
+// The handler's memfd in this process; −1: none.
 int StacksFd() {
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     std::error_code error;
@@ -50,7 +50,7 @@ void Ask(std::uint64_t request, int code = SI_QUEUE) {
   ::syscall(SYS_rt_tgsigqueueinfo, ::getpid(), ::gettid(), kStackSignal, &info);
 }
 
-// Each test in a process of its own: the handler is installed once, and stays.
+// Each test runs in a process of its own, because the handler is installed once and stays.
 void InChild(const std::function<void()>& test) {
   const auto run = [&] {
     test();
@@ -119,7 +119,7 @@ TEST(OwnStacksTest, AFileThatHasGotItsDescriptorIsNotWrittenTo) {
   });
 }
 
-// Seen red without the look at the limit: SIGXFSZ ends the process.
+// Seen red without the check of the limit: SIGXFSZ ended the process.
 TEST(OwnStacksTest, ALimitOfTheProgramForFilesEndsNothing) {
   InChild([] {
     WriteOwnStacksOnSignal();

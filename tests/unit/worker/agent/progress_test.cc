@@ -69,7 +69,7 @@ class Agent {
   UniqueFd connection_;
 };
 
-// What the agent reads in the page that it has sent.
+// The page as the agent reads it.
 std::optional<ddprun::ProgressSnapshot> Read(const UniqueFd& fd) {
   void* const page = mmap(nullptr, ddprun::kProgressFileBytes, PROT_READ, MAP_SHARED, fd.get(), 0);
   const auto read = ddprun::ReadProgress(page, ddprun::kProgressFileBytes);
@@ -77,7 +77,7 @@ std::optional<ddprun::ProgressSnapshot> Read(const UniqueFd& fd) {
   return read;
 }
 
-// What a page is sent with.
+// The message that carries a page.
 std::string Message(std::uint64_t version = ddprun::kProgressVersion) {
   return "PROGRESS=" + std::to_string(version);
 }
@@ -95,7 +95,7 @@ TEST_F(ProgressTest, GoesOnInTheAgentsPageWithWhatItHadBefore) {
   progress.BeginGeneration(2);
   progress.FinishStep(41);
   progress.Enter(progress.NewGroup(), ProgressOperation::kAllReduce, 8);
-  progress.TakePage(&client, kNow);  // none has come
+  progress.TakePage(&client, kNow);  // no page has come
   const UniqueFd page = Page(kSeals);
   agent.Send(Message(), page);
   progress.TakePage(&client, kLong);
@@ -119,7 +119,7 @@ TEST_F(ProgressTest, LeavesAloneAPageThatIsNotSealedOrOfAnotherVersion) {
   progress.FinishStep(1);
   EXPECT_FALSE(Read(open_page));
   EXPECT_FALSE(Read(later));
-  EXPECT_EQ(progress.Read().step, 1);  // in its own
+  EXPECT_EQ(progress.Read().step, 1);  // in its own page
   const UniqueFd page = Page(kSeals);
   agent.Send(Message(), page);
   progress.TakePage(&client, kLong);
@@ -169,7 +169,7 @@ TEST_F(ProgressTest, ABatchIsBeingLoadedUntilItIsUsed) {
   progress.DataIsThere();
   EXPECT_EQ(progress.Read().phase, ProgressPhase::kStep);
   progress.AwaitData();
-  progress.Enter(0, ProgressOperation::kAllReduce, 1);  // who is in a collective has it, too
+  progress.Enter(0, ProgressOperation::kAllReduce, 1);  // a rank in a collective has its data
   EXPECT_EQ(progress.Read().phase, ProgressPhase::kStep);
   progress.AwaitData();
   const std::uint64_t moves = progress.Read().moves;

@@ -11,7 +11,7 @@
 namespace ddp::internal {
 namespace standby_test {
 
-// In a process of its own: the environment is everybody's.
+// Runs in a process of its own, because it changes the environment.
 [[noreturn]] void Check(bool ok) { std::_Exit(ok ? 0 : 1); }
 
 TEST(StandbyDeathTest, TheEnvironmentIsWhatCameAndNothingElse) {

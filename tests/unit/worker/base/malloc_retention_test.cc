@@ -1,4 +1,4 @@
-// Where freed memory stays, and who decides.
+// Tests RetainFreedMemory(): whether freed memory stays in the process, and which settings decide.
 #include "worker/src/base/malloc_retention.h"
 
 #include <gtest/gtest.h>
@@ -18,12 +18,12 @@ long PageFaults() {
   return usage.ru_minflt;
 }
 
-// What a training step does with a gradient of 64 MiB.
+// Allocates and frees like a training step with a gradient of 64 MiB.
 void AllocateAndFree() {
   constexpr std::size_t kBytes = std::size_t{64} << 20;
   void* const memory = std::malloc(kBytes);
   std::memset(memory, 1, kBytes);
-  asm volatile("" : : "r"(memory) : "memory");  // it is used
+  asm volatile("" : : "r"(memory) : "memory");  // uses the memory
   std::free(memory);
 }
 

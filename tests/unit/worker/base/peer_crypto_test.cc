@@ -18,7 +18,7 @@ std::vector<std::byte> Sealed(Seal* seal, const std::string& text) {
   return piece;
 }
 
-// "refused" where the piece does not open.
+// "refused" if the piece does not open.
 std::string Opened(Seal* seal, const std::vector<std::byte>& piece) {
   std::string text(piece.size() - Seal::kTagBytes, '\0');
   return seal->Open(piece.data(), text.size(), reinterpret_cast<std::byte*>(text.data()))

@@ -9,7 +9,7 @@
 namespace ddp::internal {
 namespace streaming_copy_test {
 
-// Every size and place around the lines of the cache, and not a byte beside.
+// Every size and offset around cache lines, and no byte outside of the target.
 TEST(StreamingCopyTest, CopiesWhatItIsToldAndNoMore) {
   constexpr std::size_t kRoom = 512;
   std::vector<unsigned char> from(kRoom);

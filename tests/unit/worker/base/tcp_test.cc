@@ -26,7 +26,7 @@ TEST(WaitForListenerTest, NoticesALateListenerWithinMilliseconds) {
     WaitForListener("127.0.0.1", static_cast<std::uint16_t>(port.port()), milliseconds(60000));
     noticed = steady_clock::now();
   });
-  // Until it has tried in vain, and so must try again.
+  // Waits until the client has failed once and must retry.
   while (test::RefusedConnections() == refused_before) std::this_thread::yield();
   const auto listening = steady_clock::now();
   port.Listen();
@@ -46,7 +46,7 @@ TEST(WaitForListenerTest, NamesAddressAndTimeWhenNobodyListens) {
   }
 }
 
-// Seen red where being refused and silence had one limit.
+// Seen red when a refusal and silence had the same limit.
 TEST(WaitForListenerTest, WhereTheHostRefusesRank0MayStillCome) {
   test::HeldPort port;
   const long refused_before = test::RefusedConnections();

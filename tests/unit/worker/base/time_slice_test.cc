@@ -1,4 +1,4 @@
-// Which threads get a short slice of the processor.
+// Tests ShortestTimeSlice: which threads get a short time slice.
 #include "worker/src/base/time_slice.h"
 
 #include <gtest/gtest.h>

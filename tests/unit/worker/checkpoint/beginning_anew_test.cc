@@ -1,4 +1,5 @@
-// Where nothing can be loaded: when a training may begin at step 0, and when it must not.
+// Tests load_latest() without a loadable state: when a training may begin at step 0, and when it
+// must not.
 #include <ddp/checkpointer.h>
 #include <ddp/context.h>
 #include <ddp/errors.h>
@@ -27,12 +28,12 @@ using ::testing::HasSubstr;
 
 constexpr char kStep4[] = "step-000000000004.safetensors";
 
-// Each rank's own folder, as on nodes without a shared disk.
+// A folder per rank, as on nodes without a shared disk.
 std::string OwnFolder(const Context& ctx) {
   return std::string(std::getenv("DDP_TEST_FOLDER")) + "/rank" + std::to_string(ctx.rank());
 }
 
-// As a crash of its machine leaves a file.
+// A file as left by a crash of its machine.
 void LeaveShortFile(const std::string& folder) {
   fs::create_directories(folder);
   std::ofstream(folder + "/" + kStep4) << "short";
@@ -59,8 +60,8 @@ class CheckpointsBeginningAnewTest : public ::testing::Test {
   ddprun::TempDir folder_;
 };
 
-// A later generation: its launcher looks for whole files alone, and finds none. Seen red with the
-// folder only listed.
+// A later generation: its launcher counts whole files only, and finds none. Seen red when the
+// folder was only listed.
 TEST_F(CheckpointsBeginningAnewTest, APlanWithoutAStateDoesNotLeadToStep0BesideADamagedFile) {
   if (Started(2)) return;
   const Context ctx = init();
@@ -71,7 +72,7 @@ TEST_F(CheckpointsBeginningAnewTest, APlanWithoutAStateDoesNotLeadToStep0BesideA
                                 HasSubstr("Training does not begin at step 0 beside them")));
 }
 
-// Of a timeline that is dead: the launcher knows it, and has discarded it.
+// A state of a dead timeline: the launcher knows and has discarded it.
 TEST_F(CheckpointsBeginningAnewTest, APlanWithoutAStateLeadsToStep0BesideAWholeFile) {
   if (Started(1)) return;
   const Context ctx = init();
@@ -86,8 +87,8 @@ TEST_F(CheckpointsBeginningAnewTest, APlanWithoutAStateLeadsToStep0BesideAWholeF
   EXPECT_THAT(test::FilesIn(OwnFolder(ctx)), ElementsAre("step-000000000000.safetensors"));
 }
 
-// Each rank on a node of its own. Without a plan the state is looked for on rank 0's. Seen red with
-// the others only listing theirs.
+// Each rank is on a node of its own. Without a plan, rank 0's node is searched. Seen red when the
+// other nodes only listed their files.
 TEST_F(CheckpointsBeginningAnewTest, DamagedFilesOfAnotherNodeAreNamedAndStayAsTheyAre) {
   if (Started(2)) return;
   setenv("LOCAL_RANK", "0", 1);
@@ -106,7 +107,7 @@ TEST_F(CheckpointsBeginningAnewTest, DamagedFilesOfAnotherNodeAreNamedAndStayAsT
   }
 }
 
-// A file server of one node that is away for longer than is waited for.
+// The file server of one node is away for longer than the retries.
 TEST_F(CheckpointsBeginningAnewTest, AFileOfAnotherNodeThatCannotBeReadCounts) {
   if (Started(2)) return;
   setenv("LOCAL_RANK", "0", 1);

@@ -1,5 +1,5 @@
-// What a checkpoint holds beside model, optimizer and generators: the schedule, the place in the
-// epoch, the order of the gradient buckets. Each part of a job runs in processes of its own.
+// Tests the parts of a checkpoint besides model, optimizer and generators: the schedule, the place
+// in the epoch, the order of the gradient buckets. Each part of a job runs in processes of its own.
 #include <ddp/ddp.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -70,8 +70,8 @@ std::vector<DataParallelOptions> KindsOfReducers() {
 void TrainAndWrite(const Context& ctx, const std::string& part) {
   int kind = 0;
   for (const DataParallelOptions& options : KindsOfReducers()) {
-    // A save right after the step that finds the order out comes before the order is in use. A
-    // static graph's is the second; a checkpoint of its first step has no order.
+    // A save right after the step that finds the order comes before the order is in use. With a
+    // static graph that is the second step; a checkpoint of its first step has no order.
     for (const int first_part : {options.static_graph ? 2 : 1, 3}) {
       seed_everything(1);
       const auto net = std::make_shared<Net>();
@@ -108,9 +108,9 @@ void TrainAndWrite(const Context& ctx, const std::string& part) {
   }
 }
 
-// At three ranks the order of the buckets decides in which order the ranks are added up. Seen red
-// without set_bucket_order() (four of six), and with an order only where it was rebuilt at the time
-// of the save (`.1` and `2.2`).
+// With three ranks, the order of the buckets decides the order in which the ranks' values are
+// added. Seen red without set_bucket_order() (four of six), and when an order was saved only after
+// the rebuild (`.1` and `2.2`).
 TEST_F(CheckpointPartsTest, ThreeRanksThatStopAndResumeEndEqualToTheLastBit) {
   if (test::InRank()) {
     TrainAndWrite(init(), Env("DDP_TEST_PART"));
@@ -182,7 +182,7 @@ TEST_F(CheckpointPartsTest, AScheduleGoesOnAsIfItHadNeverStopped) {
   torch::optim::StepLR continued(*resumed, 3, 0.1);
   ASSERT_TRUE(checkpointer.load_latest(CheckpointParts(other, *resumed).with(continued)));
   for (int i = 0; i < 5; ++i) {
-    EXPECT_EQ(Rates(*resumed), Rates(*optimizer)) << i;  // the very same doubles
+    EXPECT_EQ(Rates(*resumed), Rates(*optimizer)) << i;  // bit for bit
     schedule.step();
     continued.step();
   }
@@ -259,7 +259,7 @@ TEST_F(CheckpointPartsTest, TheSamplerGoesOnWithTheNextBatchInAnotherWorldSize) 
   EXPECT_THAT(used, UnorderedElementsAreArray(all)) << "each sample exactly once";
 }
 
-// The history of LBFGS grows step by step; a resumed one must have the very same.
+// The history of LBFGS grows with each step; a resumed training must have an identical one.
 TEST_F(CheckpointPartsTest, LbfgsGoesOnBitForBit) {
   if (Started(2)) return;
   const Context ctx = init();
@@ -305,7 +305,7 @@ TEST_F(CheckpointPartsTest, LbfgsGoesOnBitForBit) {
   }
 }
 
-// One that libtorch does not have.
+// An optimizer that libtorch does not have.
 class OwnOptimizer : public torch::optim::Optimizer {
  public:
   explicit OwnOptimizer(std::vector<torch::Tensor> parameters)

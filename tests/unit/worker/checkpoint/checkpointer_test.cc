@@ -47,7 +47,7 @@ TEST_F(CheckpointerTest, ResumedTrainingGoesOnBitForBitWithEveryOptimizer) {
     EXPECT_EQ(state->world_size, 2);
     EXPECT_THAT(state->path, HasSubstr("rank0/" + std::to_string(i) + "/step-000000000003.safe"));
     EXPECT_TRUE(Equal(resumed.Values(), saved)) << i;
-    resumed.Steps(3);  // the generators went back too, each rank's to its own state
+    resumed.Steps(3);  // the generators are restored too, each rank's own
     EXPECT_TRUE(Equal(resumed.Values(), original.Values())) << i;
     if (ctx.rank() == 0) {
       EXPECT_EQ(path, state->path);
@@ -89,7 +89,8 @@ TEST_F(CheckpointerTest, ADamagedNewestFileIsReportedAndTheOlderOneTakenOnAllRan
     EXPECT_EQ(state->step, 1);
     EXPECT_TRUE(Equal(resumed.Values(), older));
 
-    // Where none is left, training does not begin anew beside them, also not the next time.
+    // If no file is left, training does not begin at step 0 beside the damaged ones, also not the
+    // next time.
     if (ctx.rank() == 0) fs::resize_file(OwnFolder(ctx) + "/step-000000000001.safetensors", 100);
     for (const char* reason : {"too short", "found damaged before"}) {
       EXPECT_THAT(WhyUnreadable(checkpointer, resumed),
@@ -116,7 +117,7 @@ TEST_F(CheckpointerTest, KeepsTheNewestFilesAndRemovesWhatAKilledWriterLeft) {
     checkpointer.save(At(step), *training.net, *training.optimizer);
   }
   checkpointer.flush();
-  // The name of this very process: a job that is started again in a container has the old pid.
+  // The temporary name of this process: a job restarted in a container has the old pid.
   std::ofstream(internal::TemporaryPath(OwnFolder(ctx) + "/step-000000000030.safetensors"))
       << "half";
   const std::string other_job = "step-000000000031.safetensors.elsewhere-1-1.tmp";
@@ -134,7 +135,7 @@ TEST_F(CheckpointerTest, KeepsTheNewestFilesAndRemovesWhatAKilledWriterLeft) {
   EXPECT_THROW(Checkpointer(ctx, "x", options), ConfigError);
 }
 
-// The job starts afresh below them: what it saves must be there when it is started again.
+// The job begins below the damaged files: its saves must be found at the next start.
 TEST_F(CheckpointerTest, UnreadableNewerFilesDoNotCostTheFilesJustSaved) {
   if (Started(1)) return;
   const Context ctx = init();
@@ -145,7 +146,7 @@ TEST_F(CheckpointerTest, UnreadableNewerFilesDoNotCostTheFilesJustSaved) {
     checkpointer.flush();
     fs::resize_file(path, 100);
   }
-  // Without load_latest(), nobody has looked at them.
+  // Without load_latest(), no search has seen these files.
   checkpointer.save(At(1), *training.net, *training.optimizer);
   checkpointer.save(At(2), *training.net, *training.optimizer);
   const auto state = checkpointer.load_latest(*training.net, *training.optimizer);
@@ -164,7 +165,7 @@ TEST_F(CheckpointerTest, AnErrorOfRank0IsRaisedOnEveryRank) {
   const Context ctx = init();
   Training training(ctx, 1, kSgd);
   setenv("DDPRUN_STATE_TIMEOUT_MS", "0", 1);
-  // A file where the folder should be; only rank 0 sees it.
+  // A file in the place of the folder; only rank 0 sees it.
   if (ctx.rank() == 0) std::ofstream(OwnFolder(ctx)) << "in the way";
   Checkpointer checkpointer(ctx, OwnFolder(ctx));
   try {
@@ -206,7 +207,7 @@ TEST_F(CheckpointerTest, TrainingGoesOnWhereTheDiskFailsAndEveryRankKnows) {
   if (Started(2)) return;
   const Context ctx = init();
   Training training(ctx, 1, kSgd);
-  test::WatchedDisk disk(OwnFolder(ctx));  // only rank 0 writes to its own
+  test::WatchedDisk disk(OwnFolder(ctx));  // only rank 0 writes to its folder
   Checkpointer checkpointer(ctx, OwnFolder(ctx));
   checkpointer.save(At(1), *training.net, *training.optimizer);
   EXPECT_EQ(checkpointer.flush().error, "");
@@ -230,7 +231,7 @@ TEST_F(CheckpointerTest, TrainingGoesOnWhereTheDiskFailsAndEveryRankKnows) {
   EXPECT_EQ(checkpointer.status().durable_step, 4);
 }
 
-// Seen red when the file was written from the tensors themselves.
+// Seen red when the file was written directly from the tensors.
 TEST_F(CheckpointerTest, TheFileHasTheStateOfTheSaveThoughTrainingGoesOn) {
   if (Started(2)) return;
   const Context ctx = init();
@@ -274,7 +275,7 @@ TEST_F(CheckpointerTest, ASaveThatFindsTheLastOneUnfinishedIsSkippedOnEveryRankI
   EXPECT_EQ(status.durable_step, 4);
 }
 
-// The copy of the second may only be made when the file of the first is written.
+// The copy for the second save may begin only when the first file is written.
 TEST_F(CheckpointerTest, ASaveThatFindsTheLastOneUnfinishedWaitsIfSoChosen) {
   if (Started(1)) return;
   const Context ctx = init();

@@ -1,4 +1,4 @@
-// A training whose states the tests of the Checkpointer save and load.
+// A small training for tests of the Checkpointer.
 #ifndef DDPRUN_TESTS_UNIT_WORKER_CHECKPOINT_CHECKPOINTER_TRAINING_H_
 #define DDPRUN_TESTS_UNIT_WORKER_CHECKPOINT_CHECKPOINTER_TRAINING_H_
 
@@ -63,7 +63,7 @@ inline const std::vector<MakeOptimizer> kOptimizers = {
 inline constexpr MakeOptimizer kSgd = &Make<torch::optim::SGD, torch::optim::SGDOptions>;
 inline constexpr MakeOptimizer kAdam = &Make<torch::optim::Adam, torch::optim::AdamOptions>;
 
-// A model in training, with different dropout on each rank.
+// A model in training; dropout differs between ranks.
 class Training {
  public:
   Training(const Context& ctx, std::uint64_t seed, MakeOptimizer make, std::int64_t width = 5)
@@ -99,7 +99,7 @@ inline bool Equal(const std::vector<torch::Tensor>& a, const std::vector<torch::
   return true;
 }
 
-// Each rank's own folder, as on nodes without a shared disk: rank 1's never exists.
+// A folder per rank, as on nodes without a shared disk: rank 1's never exists.
 inline std::string OwnFolder(const Context& ctx) {
   return std::string(std::getenv("DDP_TEST_FOLDER")) + "/rank" + std::to_string(ctx.rank());
 }
@@ -113,7 +113,7 @@ inline State At(std::int64_t step) {
   return state;
 }
 
-// What StateUnreadableError says; all ranks must throw it.
+// The text of StateUnreadableError; all ranks must throw it.
 inline std::string WhyUnreadable(Checkpointer& checkpointer, const Training& training) {
   try {
     checkpointer.load_latest(*training.net, *training.optimizer);

@@ -1,5 +1,5 @@
-// Snapshots in memory, what a restart makes of them, and checkpoints that the agent asks for. Each
-// part of a job runs in processes of its own; nodes are made of ranks by LOCAL_RANK.
+// Tests snapshots in memory, restarts from them, and checkpoints requested by the agent. Each part
+// of a job runs in processes of its own; LOCAL_RANK divides the ranks into nodes.
 #include <ddp/ddp.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -39,8 +39,8 @@ std::string Env(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// More than a chunk, tensors of several dtypes, an empty one, one whose memory is in another order,
-// buffers that differ between ranks, dropout.
+// A state larger than a chunk, with several dtypes, an empty tensor, a tensor with another memory
+// order, buffers that differ between ranks, and dropout.
 struct Net : torch::nn::Module {
   Net()
       : layer(register_module("layer", torch::nn::Linear(300, 4001))),
@@ -70,7 +70,7 @@ std::string Folder(const std::string& kind, int node) {
   return Env("DDP_TEST_FOLDER") + "/" + kind + std::to_string(node);
 }
 
-// This rank is one of a node of two, which has its own folder for snapshots.
+// This rank is on a node with two ranks and a snapshot folder of its own.
 Context InitOnANode() {
   const int rank = std::stoi(Env("RANK"));
   setenv("LOCAL_RANK", std::to_string(rank % kRanksPerNode).c_str(), 1);
@@ -101,7 +101,7 @@ class Training {
     ++state.step;
   }
 
-  // Differs if one bit of a parameter, a buffer, or this rank's generator does.
+  // Changes with any bit of a parameter, a buffer, or this rank's generator.
   std::string Fingerprint() const {
     std::string bytes;
     const auto add = [&](const torch::Tensor& tensor) {
@@ -131,7 +131,7 @@ CheckpointerOptions SnapshotInEachStep() {
   return options;
 }
 
-// Trains until each node has a snapshot, of a step after the checkpoint's, and some steps on.
+// Trains until each node has a snapshot of a step after the checkpoint's, and some steps further.
 void Train(const Context& ctx, Training* training, Checkpointer* checkpointer) {
   const auto step = [&] {
     training->Step();
@@ -191,7 +191,7 @@ class SnapshotTest : public ::testing::Test {
     return results;
   }
 
-  // What is left of a job that has died, and how one ends that has not: made once for all tests.
+  // The remains of a killed job, and the result of an undisturbed one: made once for all tests.
   struct FirstPart {
     ddprun::TempDir folder;
     std::vector<std::int64_t> steps;  // of the snapshots, newest first
@@ -222,7 +222,7 @@ class SnapshotTest : public ::testing::Test {
     fs::copy(first.folder.path(), folder_.path(), fs::copy_options::recursive);
   }
 
-  // Of the files in a folder, the newest first.
+  // The steps of the files in a folder, newest first.
   static std::vector<std::int64_t> Steps(const std::string& folder) {
     std::vector<std::int64_t> steps;
     internal::CheckpointSearch search(0, {folder});
@@ -233,7 +233,7 @@ class SnapshotTest : public ::testing::Test {
   }
   std::int64_t newest() const { return steps_.front(); }
 
-  // What the launcher says of the state, and the step to train to.
+  // The launcher's restore plan, and the step to train to.
   test::Environment Order(const std::string& tier, std::int64_t step, int rank) const {
     return {{"DDPRUN_RESTORE_TIER", tier},
             {"DDPRUN_RESTORE_STEP", std::to_string(step)},
@@ -252,7 +252,7 @@ class SnapshotTest : public ::testing::Test {
     return texts;
   }
 
-  // Resumes, and checks that all ranks did from `from`, and end as if nothing had happened.
+  // Resumes, and checks that all ranks resume from `from` and end like an undisturbed training.
   std::vector<RankResult> ExpectResumed(const test::Environment& order, const std::string& from) {
     auto results = RunPart("resume", order);
     EXPECT_THAT(Written("from"), ::testing::Each(from));
@@ -267,7 +267,7 @@ class SnapshotTest : public ::testing::Test {
   }
 
   ddprun::TempDir folder_;
-  std::vector<std::int64_t> steps_;  // the first part's
+  std::vector<std::int64_t> steps_;  // of the first part of the job
   std::vector<std::string> undisturbed_;
 };
 
@@ -335,11 +335,11 @@ TEST_F(SnapshotTest, AFileThatCannotBeReadDoesNotCountWhereItIsOlderThanTheState
   RunFirstPart();
   const std::string loop = Path("durable", 0) + "/" + internal::CheckpointName(kDurableStep);
   fs::remove(loop);
-  fs::create_symlink(loop, loop);  // which nobody can open, not even root
+  fs::create_symlink(loop, loop);  // not even root can open it
   ExpectResumed(Order("memory", newest(), 0), std::to_string(newest()) + " memory0");
 }
 
-// Any node may have been rank 0's.
+// Any node may have had rank 0.
 TEST_F(SnapshotTest, AFolderOfAnyNodeThatCannotBeListedMayHoldTheNewestState) {
   if (test::InRank()) exit(RunRank());
   RunFirstPart();
@@ -366,7 +366,7 @@ TEST_F(SnapshotTest, AnOrderForTheDiskIsFollowed) {
 TEST_F(SnapshotTest, WithoutRoomTrainingGoesOnAndEachNodeSaysSoOnce) {
   if (test::InRank()) {
     exit(run([] {
-      const Context ctx = InitOnANode();  // whose folder is not there
+      const Context ctx = InitOnANode();  // its folder is missing
       Training training(ctx);
       Checkpointer checkpointer(ctx, "", SnapshotInEachStep());
       for (int i = 0; i < 5; ++i) {
@@ -381,7 +381,7 @@ TEST_F(SnapshotTest, WithoutRoomTrainingGoesOnAndEachNodeSaysSoOnce) {
   EXPECT_THAT(ranks[2].err, HasSubstr("[rank 2] warning: no snapshots"));
 }
 
-// ---- checkpoints that the agent asks for ----
+// ---- checkpoints requested by the agent ----
 
 // The agent's end of this rank's control socket.
 class Agent {
@@ -416,7 +416,7 @@ TEST_F(SnapshotTest, WhenTheAgentAsksForASaveAllRanksMakeOneOfTheSameStep) {
       std::vector<std::int64_t> saved;
       for (int i = 1; i <= 12; ++i) {
         training.Step();
-        // One request reaches the ranks at different times; then there is another one.
+        // One request reaches the ranks at different times; then another one follows.
         if (i == 3 + ctx.rank() % 2 || i == 9) agent.AskForASave();
         checkpointer.step(training.state, training.parts);
         const SaveStatus status = checkpointer.flush();

@@ -83,7 +83,7 @@ std::string Reason(const std::string& path) {
 
 class StateDictTest : public ::testing::Test {
  protected:
-  // All dtypes, and shapes that are easily lost.
+  // All dtypes, and unusual shapes.
   static StateDict Everything() {
     const torch::Tensor base = torch::arange(24, torch::kFloat32).reshape({4, 6});
     StateDict dict;
@@ -131,7 +131,7 @@ TEST_F(StateDictTest, BothFormatsReadBackWhatWasWritten) {
 TEST_F(StateDictTest, TensorsThatSharedStorageInAPyTorchFileShareItAgain) {
   save_state_dict(Everything(), folder_ / "a.pt");
   const StateDict loaded = load_state_dict(folder_ / "a.pt");
-  loaded["transposed"].fill_(-1);  // they are writable
+  loaded["transposed"].fill_(-1);  // the loaded tensors are writable
   EXPECT_TRUE(torch::equal(loaded["row"], torch::full({6}, -1.0)));
   EXPECT_EQ(loaded["transposed"].strides(), (std::vector<std::int64_t>{1, 6}));
 }
@@ -161,7 +161,7 @@ TEST_F(StateDictTest, LoadsTorchSaveOfCpp) {
   EXPECT_TRUE(torch::equal(load_state_dict(folder_ / "dict.pt")["x"], torch::ones({2})));
 }
 
-// What a machine of the other byte order writes.
+// Bytes written by a machine of the other byte order.
 TEST_F(StateDictTest, SwapsTheBytesOfABigEndianFile) {
   const std::string floats("\x3f\xc0\0\0\xc0\0\0\0", 8);   // 1.5, -2
   const std::string complex("\x3f\x80\0\0\x40\0\0\0", 8);  // 1 + 2i
@@ -231,7 +231,7 @@ TEST_F(StateDictTest, KeepsThePrefixWhereItBelongsToTheModel) {
   same({"my_module"});
   same({"module"});
   same({"module", "my_module"});
-  // Wrapped, and with a child that has the wrapper's name.
+  // Names with the wrapper's prefix, and a child with the wrapper's name.
   const auto wrapped = Named({"module", "other"});
   const auto into = Named({"module", "other"});
   load_into(*into, With("module.", state_dict(*wrapped)));
@@ -340,8 +340,8 @@ TEST_F(StateDictTest, AnErrorNamesTheFile) {
   EXPECT_THAT(Reason(folder_ / "empty"), HasSubstr("neither"));
 }
 
-// A block that the disk has lost, in the middle of the tensors. Seen red with the file mapped,
-// which ends the process with SIGBUS on a real disk, and reads past the errors of this one.
+// A lost disk block in the middle of the tensors. Seen red when the file was mapped: a real disk
+// then ends the process with SIGBUS, and this fake disk's errors are bypassed.
 TEST_F(StateDictTest, AnErrorOfTheDiskIsAnErrorThatNamesTheBytes) {
   const StateDict dict = {{"weight", torch::arange(100'000, torch::kFloat32)}};
   for (const std::string name : {"a.pt", "a.safetensors"}) {

@@ -1,4 +1,4 @@
-// Checkpoints that are there and cannot be read.
+// Tests checkpoints that exist and cannot be read.
 #include <ddp/checkpointer.h>
 #include <ddp/collectives.h>
 #include <ddp/errors.h>
@@ -25,7 +25,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Seen red when what could not be opened was skipped: step 1 was loaded.
+// Seen red when files that cannot be opened were skipped: step 1 was loaded.
 TEST_F(CheckpointerTest, AFileThatThisUserMayNotReadEndsTheTrainingAtOnceOnAllRanks) {
   if (Started(2)) return;
   const Context ctx = init();
@@ -34,7 +34,7 @@ TEST_F(CheckpointerTest, AFileThatThisUserMayNotReadEndsTheTrainingAtOnceOnAllRa
   barrier(ctx);
   fs::permissions(std::getenv("DDP_TEST_FOLDER"), fs::perms::all);
   const uid_t user = geteuid();
-  if (user == 0) {  // who may read everything
+  if (user == 0) {  // root may read everything
     ASSERT_EQ(seteuid(65534), 0);
   }
   Training resumed(ctx, 2, kSgd);
@@ -48,7 +48,7 @@ TEST_F(CheckpointerTest, AFileThatThisUserMayNotReadEndsTheTrainingAtOnceOnAllRa
   ASSERT_EQ(seteuid(user), 0);
 }
 
-// As a file server that is away for a while.
+// Like a file server that is away for a while.
 TEST_F(CheckpointerTest, AFileThatIsUnavailableForAWhileIsWaitedFor) {
   if (test::InRank()) {
     const Context ctx = init();
@@ -56,7 +56,7 @@ TEST_F(CheckpointerTest, AFileThatIsUnavailableForAWhileIsWaitedFor) {
     const test::WatchedDisk disk(OwnFolder(ctx));
     if (ctx.rank() == 0) {
       const auto last = fs::file_size(OwnFolder(ctx) + "/" + kStep2) - 1;
-      disk.FailReads(kStep2, ETIMEDOUT, last, 2);  // while all ranks are about it
+      disk.FailReads(kStep2, ETIMEDOUT, last, 2);  // while all ranks load the state
     }
     Training resumed(ctx, 2, kSgd);
     Checkpointer checkpointer(ctx, OwnFolder(ctx));
@@ -85,8 +85,8 @@ TEST_F(CheckpointerTest, AFileThatStaysUnavailableEndsTheTrainingAfterTheStateTi
               AllOf(HasSubstr("Host is down (errno 112, user id "), HasSubstr(", for 0.3 s")));
 }
 
-// A block that the disk has lost, in the middle of a tensor. Seen red without the second look of
-// CheckpointSearch::Accept(): nobody was told.
+// A lost disk block in the middle of a tensor. Seen red without the second read of
+// CheckpointSearch::Accept(): no error was reported.
 TEST_F(CheckpointerTest, AnInputErrorInTheNewestFileLeadsToTheOlderOneOnAllRanks) {
   if (test::InRank()) {
     const Context ctx = init();

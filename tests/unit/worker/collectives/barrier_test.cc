@@ -1,4 +1,4 @@
-// Who waits for whom: barriers, and sections that one rank enters first.
+// Tests barriers, and sections that one rank enters first.
 #include "worker/src/collectives/barrier.h"
 
 #include <ddp/ddp.h>
@@ -51,7 +51,7 @@ std::string Wait(const Context& ctx, BarrierWay way, milliseconds timeout) {
   return "passed";
 }
 
-// Ends a rank whose group is not usable any more.
+// Ends a rank whose group is no longer usable.
 [[noreturn]] void End() {
   std::cout << std::flush;
   _exit(::testing::Test::HasFailure() ? 1 : 0);
@@ -74,7 +74,7 @@ std::vector<std::int64_t> PidsOfAll(const Context& ctx) {
   return pids;
 }
 
-// A number that all ranks count together.
+// A counter shared by all ranks.
 std::int64_t Count(const Context& ctx, std::int64_t more) {
   return ctx.store()->add("count", more);
 }
@@ -93,7 +93,7 @@ TEST(BarrierTest, NobodyPassesBeforeAllHaveCome) {
   barrier(ctx);
 }
 
-// The rank that hosts the store must not end before the others know that they may go.
+// The rank that hosts the store must not end before the others have passed the barrier.
 TEST(BarrierTest, EveryRankMayEndRightAfterIt) {
   for (int round = 0; round < (InRank() ? 1 : 3); ++round) {
     if (StartedRanks(4)) continue;
@@ -119,8 +119,8 @@ TEST(BarrierTest, TheStoreKeepsNothingOfBarriersThatAreOver) {
   barrier(ctx);
 }
 
-// Rank 3 comes when the others have given up and ended. Rank 0 hosts the store, so what another
-// rank can say depends on whether rank 0 is still there: rank 0 gives up first.
+// Rank 3 arrives after the others have given up and ended. Rank 0 hosts the store, so the other
+// ranks' texts depend on whether rank 0 still runs: rank 0 gives up first.
 void ARankThatDoesNotCome(BarrierWay way) {
   const Context ctx = init();
   const std::vector<std::int64_t> pids = PidsOfAll(ctx);
@@ -130,7 +130,7 @@ void ARankThatDoesNotCome(BarrierWay way) {
     EXPECT_NE(Wait(ctx, way, milliseconds(20'000)), "passed");
     End();
   }
-  for (const char* other : {"1", "2"}) {  // their second barrier
+  for (const char* other : {"1", "2"}) {  // the other ranks' second barrier
     const std::string key = std::string("ddp/barrier/arrivals/") + other;
     while (ctx.rank() == 0 && ctx.store()->add(key, 0) < 2) std::this_thread::yield();
   }
@@ -141,8 +141,8 @@ void ARankThatDoesNotCome(BarrierWay way) {
     EXPECT_THAT(text, ::testing::StartsWith(
                           "barrier: rank 3 has not come within 0.5 s; ranks 0, 1, 2 wait"));
   } else {
-    // Rank 0 has ended, and with it the store; this rank sees that at once, or its own time is
-    // over.
+    // Rank 0 has ended, and with it the store. This rank notices that at once, or reaches its own
+    // timeout.
     EXPECT_THAT(text, HasSubstr("who is missing is not known, because rank 0"));
   }
   End();
@@ -169,7 +169,7 @@ TEST(BarrierTest, AMissingRank0IsNamedToo) {
     if (ctx.rank() == 0) {
       WaitForEndOf({pids[1], pids[2]});
     } else {
-      // With the group, the first to give up ends the wait of the other as well.
+      // With kGroup, the first rank that gives up also ends the wait of the other.
       EXPECT_THAT(Wait(ctx, way, milliseconds(500)),
                   MatchesRegex("barrier:? \\(?(rank 0 has|ranks 0, [12] have) not come within .*"));
     }

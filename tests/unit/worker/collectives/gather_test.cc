@@ -1,4 +1,4 @@
-// Collectives that collect and deal out, each rank with data of its own.
+// Tests gathering and scattering, with different data on each rank.
 #include <ddp/collectives.h>
 #include <ddp/errors.h>
 #include <ddp/gather.h>
@@ -30,7 +30,7 @@ std::string TextOfError(const Function& function) {
   return "no error";
 }
 
-// What rank `rank` contributes: rows that say whose they are.
+// The contribution of rank `rank`: rows that contain its number.
 Tensor Rows(int rank, std::int64_t count, at::ScalarType dtype = torch::kFloat) {
   return torch::full({count, 3}, 10 + rank).to(dtype);
 }
@@ -60,7 +60,7 @@ TEST(GatherTest, AllGatherTakesTensorsOfDifferentLengthsAndEveryDtype) {
   barrier(ctx);
 }
 
-// Padded to the longest they would be ten times as much.
+// Padded to the longest row they would be ten times as large.
 TEST(GatherTest, AllGatherOfOneLongAndManyShortTensors) {
   if (StartedRanks(3)) return;
   const Context ctx = init();

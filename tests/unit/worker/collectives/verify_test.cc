@@ -1,4 +1,4 @@
-// Replicas that are not equal any more are found, and named.
+// Tests verify_replicas(): replicas that differ are found and named.
 #include <ddp/ddp.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -86,7 +86,7 @@ TEST(VerifyTest, ReplicasThatTrainStayEqualAndABitIsEnoughToBeFound) {
   EXPECT_THAT(found[0].ranks, ElementsAre(0));
   EXPECT_TRUE(found[0].from_majority);
 
-  // The statistics of BatchNorm are each rank's own after a training step.
+  // BatchNorm's statistics differ between ranks after a training step.
   VerifyOptions with_buffers;
   with_buffers.buffers = true;
   model.sync_buffers();

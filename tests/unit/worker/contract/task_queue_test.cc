@@ -15,7 +15,7 @@ namespace ddprun {
 namespace task_queue_test {
 
 constexpr std::chrono::seconds kHang(60);
-constexpr std::chrono::milliseconds kAWhile(20);  // to see that something does not happen
+constexpr std::chrono::milliseconds kAWhile(20);  // waits to see that something does not happen
 
 std::chrono::steady_clock::time_point In(std::chrono::milliseconds time) {
   return std::chrono::steady_clock::now() + time;

@@ -1,5 +1,5 @@
-// Communication hooks, and join(), where Python has nothing to compare with: parity_cases.json has
-// the rest.
+// Tests communication hooks and join() in cases without an equivalent in Python; parity_cases.json
+// has the other cases.
 #include <ddp/ddp.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -84,7 +84,7 @@ TEST(CommHooksTest, AUsersHookGetsEachBucketAndItsResultIsTheGradient) {
     std::vector<torch::Tensor> tensors = {bucket.getBuffer()};
     return ctx.process_group()->allreduce(tensors)->getFuture();  // the sum, not the mean
   });
-  GradientOf(model, Input(ctx.rank(), 5));  // makes the buckets anew
+  GradientOf(model, Input(ctx.rank(), 5));  // rebuilds the buckets
   sizes.clear();
   const torch::Tensor gradient = GradientOf(model, Input(ctx.rank(), 5));
   EXPECT_TRUE(torch::equal(gradient, Input(0, 5) + Input(1, 5))) << gradient;

@@ -26,7 +26,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using torch::nn::BatchNormOptions;
 
-// As libtorch wants it: the forward() of a Sequential in a Sequential must not be a template.
+// Required by libtorch: the forward() of a Sequential in a Sequential must not be a template.
 struct BranchImpl : torch::nn::SequentialImpl {
   using SequentialImpl::SequentialImpl;
   Tensor forward(const Tensor& x) { return SequentialImpl::forward(x); }
@@ -82,7 +82,7 @@ TEST(ConvertSyncBatchNormTest, ReplacesThoseOfASequentialAndKeepsTensorsNamesAnd
                                 Not(HasSubstr("torch::nn::BatchNorm"))));
 }
 
-// What a Sequential calls is what was put there, not only what is registered.
+// The Sequential calls the replacement; it is not only registered.
 TEST(ConvertSyncBatchNormTest, ForwardOfASequentialIsSynchronized) {
   if (StartedRanks(2)) return;
   const Context ctx = init();

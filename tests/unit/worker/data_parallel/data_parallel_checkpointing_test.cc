@@ -1,6 +1,6 @@
-// Activation checkpointing: a part of the module keeps none of its intermediate results and runs
-// again inside of backward, by a backward of its own. libtorch has this for Python only; in C++ it
-// is a few lines.
+// Tests activation checkpointing: a part of the module keeps no intermediate results, and runs
+// again inside of backward, with a backward of its own. libtorch supports this for Python only; in
+// C++ it takes a few lines.
 #include <ddp/collectives.h>
 #include <ddp/distributed_data_parallel.h>
 #include <gmock/gmock.h>
@@ -62,7 +62,7 @@ struct Checkpointed : torch::nn::Module {
   const bool tied;  // the layers share their weight
 };
 
-// The gradients of three steps are the mean over the ranks; else, the error.
+// Checks that the gradients of three steps are the mean over the ranks; returns the error, if any.
 std::string Train(const Context& ctx, const std::shared_ptr<Checkpointed>& net,
                   const DataParallelOptions& options) {
   DistributedDataParallel<Checkpointed> model(ctx, net, options);
@@ -117,7 +117,8 @@ TEST(ActivationCheckpointingTest, WithoutOneItIsAllowedOnceAndWithNothingUnused)
     EXPECT_EQ(Train(ctx, all_used(1), options), "");
     const auto twice = HasSubstr("Expected to mark a variable ready only once");
     EXPECT_THAT(Train(ctx, all_used(2), options), twice);
-    // The search cannot see the parameters of the part that runs again. 2.x says so in other words.
+    // The search does not find the parameters of the part that runs again. 2.x words the error
+    // differently.
     options.find_unused_parameters = true;
     EXPECT_THAT(Train(ctx, all_used(1), options),
                 AnyOf(twice, HasSubstr("gradient which is undefined, but still allreduced")));

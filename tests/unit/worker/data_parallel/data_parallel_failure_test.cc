@@ -1,5 +1,5 @@
-// How a job of DistributedDataParallel ends when a rank fails: every rank, within a bound, with a
-// message that names the rank and the cause.
+// Tests how a DistributedDataParallel job ends when a rank fails: every rank ends, within a bound,
+// with a message that names the rank and the cause.
 #include <ddp/ddp.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -77,9 +77,9 @@ int TrainForever(const Context& ctx, const Hook& before_backward, const Hook& in
 
 void Nothing(int) {}
 
-constexpr seconds kBound(15);  // of a test, start of the processes included, on a busy machine
+constexpr seconds kBound(15);  // of a test, including the start of its processes, on a busy machine
 
-// Seen red with Cause() returning only the hint: no rank is named then.
+// Seen red with a Cause() that returns only the hint: no rank is named.
 TEST(DataParallelFailureTest, ARankThatNeverCallsBackwardIsNamedByAllWithinTheTimeout) {
   if (InRank()) {
     exit(run([] {
@@ -105,7 +105,7 @@ TEST(DataParallelFailureTest, ARankThatNeverCallsBackwardIsNamedByAllWithinTheTi
   EXPECT_THAT(ranks[0].err, HasSubstr("is in backward of step 3 (for"));
 }
 
-// Of three ranks, the last of which kills itself.
+// The results of three ranks; the last rank kills itself.
 void ExpectThatTheDeathOfRank2IsNamed() {
   const auto start = steady_clock::now();
   const auto ranks = RunRanks({3, {}, {}});
@@ -130,7 +130,7 @@ TEST(DataParallelFailureTest, ARankThatDiesInAnAllReduceIsNamedByTheOthers) {
   ExpectThatTheDeathOfRank2IsNamed();
 }
 
-// With most of 64 MiB still on the way.
+// While most of 64 MiB is not sent yet.
 TEST(DataParallelFailureTest, ARankThatDiesInTheMiddleOfATransferIsNamedByTheOthers) {
   if (InRank()) {
     exit(run([]() -> int {
@@ -246,7 +246,7 @@ TEST(DataParallelFailureTest, SigtermEndsARankInsideBackwardAtOnce) {
         ctx,
         [&](int step) {
           if (ctx.rank() == 0 || step < 3) return;
-          // By now, or soon, rank 0 waits in the all-reduce that this rank does not enter.
+          // Now or soon rank 0 waits in the all-reduce that this rank does not enter.
           kill(rank0.pid(), SIGTERM);
           rank0.WaitForEnd();
           _exit(0);

@@ -1,5 +1,5 @@
-// Steps that c10d::Reducer cannot average: each is an error on every rank that says what is wrong,
-// neither a hang nor gradients that are not the mean.
+// Tests steps that c10d::Reducer cannot average: each must be a clear error on every rank, neither
+// a hang nor wrong gradients.
 #include <ddp/distributed_data_parallel.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ struct Switched : Heads {
   }
 };
 
-// The error comes with the next forward: only then is it clear that nothing more will come.
+// The error comes with the next forward: only then it is certain that no more gradients come.
 TEST(MisuseTest, AParameterWithoutGradientIsAnErrorUnlessItIsSearchedFor) {
   if (StartedRanks(2)) return;
   const Context ctx = init();

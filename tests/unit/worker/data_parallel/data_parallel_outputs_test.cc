@@ -1,5 +1,5 @@
-// In which results DistributedDataParallel finds the tensors, and so the parameters that a step
-// does not use.
+// Tests in which result types DistributedDataParallel finds tensors, and so the parameters that a
+// step does not use.
 #include <ddp/collectives.h>
 #include <ddp/distributed_data_parallel.h>
 #include <ddp/errors.h>
@@ -64,7 +64,7 @@ DataParallelOptions FindUnused() {
   return options;
 }
 
-// Returns what Make makes of the outputs of both heads.
+// Returns the result of `Make` for the outputs of both heads.
 template <typename Make>
 struct Returning : Heads {
   explicit Returning(Make make) : make(std::move(make)) {}
@@ -75,8 +75,8 @@ struct Returning : Heads {
   Make make;
 };
 
-// Trains with a result of some type, of which `use_left` takes the left head's tensor; the right
-// head is in the result, or not in the graph at all, and gets no gradient either way.
+// Trains with a result of one type. `use_left` takes the left head's tensor from it. The right head
+// is in the result, or not in the graph at all; it gets no gradient in both cases.
 template <typename Make, typename UseLeft>
 void ExpectUnusedHeadIsFound(const Context& ctx, Make make, UseLeft use_left) {
   seed_everything(3);
@@ -203,9 +203,9 @@ TEST(UnusedParametersTest, AResultIntoWhichNobodyCanLookIsRefusedByTypeName) {
       EXPECT_THAT(e.what(), AllOf(HasSubstr("Opaque"), HasSubstr("ddp::OutputTensors")));
     }
     const torch::NoGradGuard no_grad;
-    EXPECT_TRUE(model(torch::ones({1, 3})).left.defined());  // nothing is searched for
+    EXPECT_TRUE(model(torch::ones({1, 3})).left.defined());  // no search
   }
-  // Without the search any type will do, none at all included.
+  // Without a search every result type works, also void.
   struct Silent : Heads {
     void forward(const torch::Tensor& x) { seen = (left(trunk(x)) + right(trunk(x))).sum(); }
     torch::Tensor seen;

@@ -1,5 +1,5 @@
-// What DistributedDataParallel promises beyond plain averaging: accumulation, shared parameters,
-// static graphs, sparse gradients, buckets, statistics.
+// Tests the semantics of DistributedDataParallel beyond plain averaging: accumulation, shared
+// parameters, static graphs, sparse gradients, buckets, statistics.
 #include <ddp/collectives.h>
 #include <ddp/distributed_data_parallel.h>
 #include <ddp/errors.h>
@@ -88,7 +88,7 @@ TEST(NoSyncTest, AccumulatesLocallyAndAveragesTheSumInTheFirstStepAfterIt) {
   }
 }
 
-// `weight` is registered twice, and a whole module too.
+// `weight` is registered twice, and so is a whole module.
 struct Tied : torch::nn::Module {
   explicit Tied(bool tie = true)
       : embedding(register_module("embedding", torch::nn::Embedding(5, 3))),
@@ -117,12 +117,12 @@ TEST(SharedParametersTest, CountOnceUnderTheirFirstName) {
   model(x).sum().backward();
   EXPECT_TRUE(torch::allclose(net->embedding->weight.grad(), expected));
 
-  // Python's optimizers get each once too; Module::parameters() has the shared ones again.
+  // Python's optimizers also get each tensor once; Module::parameters() has the shared ones twice.
   EXPECT_EQ(net->parameters().size(), 6u);
   EXPECT_EQ(model.parameters().size(), 3u);
   EXPECT_TRUE(model.parameters()[0].is_same(net->tied));
 
-  // One rank that does not share is a difference. A module's own tensors come first.
+  // A rank that does not share its tensors differs. A module's own tensors come first.
   const auto other = std::make_shared<Tied>(ctx.rank() == 0);
   try {
     DistributedDataParallel<Tied> wrong(ctx, other);
@@ -296,7 +296,7 @@ TEST(ZeroGradTest, ForgetsOrFillsWithAndWithoutViews) {
   }
 }
 
-// Registered in another order than that in which backward reaches them.
+// Registered in another order than backward reaches them.
 struct Crossed : torch::nn::Module {
   Crossed()
       : last(register_module("last", Linear(torch::nn::LinearOptions(64, 1).bias(false)))),
@@ -340,7 +340,7 @@ TEST(StatisticsTest, SayWhereTheTimeOfAStepGoes) {
   for (int step = 0; step < 21; ++step) {
     model(torch::ones({512, 8})).sum().backward();
     const torch::NoGradGuard no_grad;
-    model(torch::ones({1, 8}));  // is no step
+    model(torch::ones({1, 8}));  // not a step
   }
   const std::chrono::nanoseconds per_step = (std::chrono::steady_clock::now() - start) / 21;
   const DataParallelStatistics statistics = model.statistics();

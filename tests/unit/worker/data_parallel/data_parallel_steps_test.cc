@@ -1,5 +1,5 @@
-// In which order forward and backward may follow each other, and what else a module may do between
-// them: what programs written for Python's class rely on.
+// Tests the order of forwards and backwards, and other uses of a module between them, that programs
+// written for Python's class rely on.
 #include <ddp/collectives.h>
 #include <ddp/distributed_data_parallel.h>
 #include <gtest/gtest.h>
@@ -76,7 +76,7 @@ TEST(StepsTest, AResultMayBeIgnored) {
     options.find_unused_parameters = search;
     const auto net = std::make_shared<BothHeads>();
     DistributedDataParallel<BothHeads> model(ctx, net, options);
-    // Before the first backward() there is no collective in it: one rank may evaluate alone.
+    // Before the first backward() a forward has no collective: one rank may evaluate alone.
     for (int step = 0; step < 4 + 3 * ctx.rank(); ++step) model(Input(step, ctx.rank()));
     for (int step = 0; step < 4; ++step) {
       const torch::Tensor x = Input(step, ctx.rank());
@@ -104,7 +104,7 @@ TEST(StepsTest, TheFirstResultOfAStaticGraphMayBeIgnoredOrIsAnError) {
   model(Input(9, ctx.rank()));
   for (int step = 0; step < 4; ++step) {
     const torch::Tensor loss = Sum(model(Input(step, ctx.rank())));
-    if (!compat::kNewerPythonClass) {  // 1.13, as its Python class: the graph has changed
+    if (!compat::kNewerPythonClass) {  // 1.13, like its Python class: the graph has changed
       EXPECT_THROW(loss.backward(), std::exception);
       return;
     }
@@ -118,7 +118,7 @@ TEST(StepsTest, TheFirstResultOfAStaticGraphMayBeIgnoredOrIsAnError) {
 TEST(StepsTest, OneForwardMayBeFollowedByABackwardFromEachOfItsResults) {
   if (StartedRanks(2)) return;
   const Context ctx = init();
-  // Without a trunk, which would get a gradient twice: see MisuseTest.
+  // Without a trunk, because a trunk would get its gradient twice: see MisuseTest.
   struct Apart : Heads {
     std::pair<torch::Tensor, torch::Tensor> forward(const torch::Tensor& x) {
       return {left(x), right(trunk(x.narrow(1, 0, 3)))};
@@ -150,7 +150,7 @@ struct Normed : torch::nn::Module {
   torch::nn::BatchNorm1d norm;
 };
 
-// As the discriminator of a GAN is used. Seen red with buffers broadcast into the tensors that
+// Like the discriminator of a GAN. Seen red when buffers were broadcast into the tensors that
 // autograd watches: "modified by an inplace operation".
 TEST(StepsTest, TwoForwardsMayShareOneBackwardAlsoWithBuffers) {
   if (StartedRanks(2)) return;
@@ -208,9 +208,9 @@ TEST(StepsTest, TheWrapperMayBeMadeAnew) {
       model.zero_grad();
     }
     const torch::Tensor x = Input(life, ctx.rank());
-    if (life == 1) Sum(model(x));  // its last forward was ignored
+    if (life == 1) Sum(model(x));  // the result of its last forward is ignored
   }
-  net->forward(Input(0, ctx.rank())).first.sum().backward();  // nobody's hooks are left
+  net->forward(Input(0, ctx.rank())).first.sum().backward();  // no hooks are left
 }
 
 TEST(StepsTest, AResultMayHaveTensorsThatNeedNoGradientAndNewOnes) {

@@ -46,7 +46,7 @@ std::shared_ptr<Net> MakeNet() {
   return std::make_shared<Net>();
 }
 
-// The loss of `net` on what `rank` sees at `step`: different data on each rank.
+// The loss of `net` on the data of `rank` at `step`; different data on each rank.
 template <typename Model>
 torch::Tensor Loss(Model&& net, int step, int rank) {
   at::Generator generator =
@@ -88,7 +88,7 @@ torch::Tensor TrainWithDdp(const Context& ctx, const DataParallelOptions& option
   return Flat(*net);
 }
 
-// What averaging means: one parameter after the other, all-reduce and divide.
+// The definition of averaging: for each parameter, all-reduce and divide.
 torch::Tensor TrainByHand(const Context& ctx, bool average) {
   const std::shared_ptr<Net> net = MakeNet();
   torch::optim::SGD optimizer = MakeOptimizer(*net);
@@ -113,7 +113,7 @@ TEST(DistributedDataParallelTest, TwoRanksEqualTheAveragedLoopToTheLastBit) {
   const torch::Tensor expected = TrainByHand(ctx, true);
   EXPECT_TRUE(torch::equal(TrainWithDdp(ctx, SmallBuckets(false)), expected));
   EXPECT_TRUE(torch::equal(TrainWithDdp(ctx, SmallBuckets(true)), expected));
-  // What the test would not notice otherwise: averaging does make a difference here.
+  // Checks the test itself: averaging makes a difference here.
   const torch::Tensor alone = TrainByHand(ctx, false);
   EXPECT_GT((alone - expected).norm().item<double>(), 1e-2 * expected.norm().item<double>());
 }
@@ -179,7 +179,7 @@ TEST(DistributedDataParallelTest, ADtypeAndANumberThatDifferAreRaisedOnEveryRank
                                     HasSubstr("buffer 'yours' float [2]")));
 }
 
-// Records what its buffer was during forward.
+// Records the value of its buffer during forward.
 struct BufferNet : torch::nn::Module {
   BufferNet()
       : layer(register_module("layer", torch::nn::Linear(1, 1))),
@@ -212,7 +212,7 @@ TEST(DistributedDataParallelTest, BuffersAreThoseOfRank0BeforeEachForwardUnlessS
   }
 }
 
-// Buffers of every kind are in one message.
+// Buffers of all dtypes travel in one message.
 struct ManyBuffersNet : torch::nn::Module {
   ManyBuffersNet() : layer(register_module("layer", torch::nn::Linear(1, 1))) {
     for (const torch::Dtype dtype : {torch::kFloat, torch::kBool, torch::kDouble, torch::kLong,
@@ -229,7 +229,7 @@ struct ManyBuffersNet : torch::nn::Module {
   torch::nn::Linear layer;
 };
 
-// Seen red while each dtype was sent as such: Gloo refuses bool.
+// Seen red when each dtype was sent as it is: Gloo refuses bool.
 TEST(DistributedDataParallelTest, BuffersOfAllDtypesAndShapesAreRank0s) {
   if (StartedRanks(2)) return;
   const Context ctx = init();

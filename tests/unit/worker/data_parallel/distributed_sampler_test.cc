@@ -28,7 +28,7 @@ SamplerOptions InOrder(bool drop_last) {
   return options;
 }
 
-// All batches of what is left of the epoch.
+// All remaining batches of the epoch.
 std::vector<Indices> Drain(DistributedSampler& sampler, std::size_t batch_size) {
   std::vector<Indices> batches;
   while (auto batch = sampler.next(batch_size)) batches.push_back(*batch);
@@ -53,7 +53,7 @@ TEST(DistributedSamplerTest, PublishedExampleDropsTheTail) {
   }
 }
 
-// The data was made by Python's class: tests/python/make_sampler_data.py.
+// Python's class made the data: tests/python/make_sampler_data.py.
 TEST(DistributedSamplerTest, EqualsPythonsIndices) {
   std::ifstream file(DDP_TEST_DATA "/sampler/distributed_sampler.json");
   const auto data = nlohmann::json::parse(file);
@@ -130,7 +130,7 @@ TEST(DistributedSamplerTest, WorksAsSamplerOfADataLoader) {
   EXPECT_EQ(seen, (std::vector<std::int64_t>{5, 7, 9}));
 }
 
-// The loader works on a copy, which nobody else can reach.
+// The loader works on a copy that the test cannot reach.
 TEST(DistributedSamplerTest, ALoadersCopyFollowsTheEpoch) {
   struct Numbers : torch::data::Dataset<Numbers> {
     torch::data::Example<> get(std::size_t index) override {
@@ -170,8 +170,8 @@ TEST(DistributedSamplerTest, ItsStateSurvivesAnArchive) {
   EXPECT_EQ(Drain(restored, 5), Drain(sampler, 5));
 }
 
-// How often each sample was given, by all ranks of one job that goes on from `state` until each
-// rank has used `samples` more of them (at most; SIZE_MAX: to the end), and the state it leaves.
+// Runs one job from `state` until each rank has used `samples` more samples (SIZE_MAX: to the end).
+// Returns how often all ranks together used each sample, and the state at the end.
 SamplerState Use(std::size_t dataset_size, int replicas, const SamplerOptions& options,
                  const SamplerState& state, std::size_t samples, std::vector<int>& given) {
   SamplerState left;
@@ -208,7 +208,7 @@ TEST(SamplerResumeTest, EachSampleOfAnEpochIsUsedExactlyOnceWhateverTheWorldSize
     std::vector<int> given(size);
     std::ostringstream story;
     story << "round " << round << ", " << size << " samples, drop_last " << options.drop_last;
-    // Jobs that stop before the end of the epoch, then one that runs to it.
+    // Some jobs stop before the end of the epoch; the last one runs to the end.
     int replicas = 1;
     for (std::size_t cuts = below(4); cuts > 0; --cuts) {
       replicas = static_cast<int>(1 + below(8));
@@ -234,7 +234,7 @@ TEST(SamplerResumeTest, EachSampleOfAnEpochIsUsedExactlyOnceWhateverTheWorldSize
       ASSERT_EQ(static_cast<std::size_t>(missing), tail) << story.str();
       ASSERT_LE(*std::max_element(given.begin(), given.end()), 1) << story.str();
     } else {
-      // The padding is the front of the order, which one rank alone shows.
+      // The padding is the front of the order; a job of one rank shows that order.
       DistributedSampler whole(size, 1, 0, options);
       whole.set_epoch(state.epoch);
       std::vector<int> expected(size, 1);

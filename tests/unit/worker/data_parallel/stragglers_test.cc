@@ -1,5 +1,5 @@
-// Which rank keeps the others waiting: real ranks, whose computing is a sleep, so that what they
-// take does not depend on what else the machine does.
+// Tests stragglers with real ranks. Their computation is a sleep, so that its length does not
+// depend on the load of the machine.
 #include <ddp/collectives.h>
 #include <ddp/distributed_data_parallel.h>
 #include <ddp/errors.h>
@@ -29,7 +29,7 @@ constexpr int kWindow = 12;
 
 struct Sleeper : torch::nn::Module {
   explicit Sleeper(bool buffer) : layer(register_module("layer", torch::nn::Linear(4, 4))) {
-    // Its broadcast, in each forward, waits for the slowest rank.
+    // The buffer's broadcast in each forward waits for the slowest rank.
     if (buffer) register_buffer("buffer", torch::zeros(4));
   }
   torch::Tensor forward(const torch::Tensor& x, milliseconds sleep) {
@@ -69,7 +69,7 @@ TEST(StragglersTest, OneThatIsSlowedByHalfIsNamedOnAllRanksAndNoneOnceItIsNot) {
     EXPECT_EQ(model.stragglers().step, 0);
     const milliseconds slow(ctx.rank() == 1 ? 15 : 10);
     for (int step = 0; step < 3 * kWindow; ++step) Step(model, slow);
-    EXPECT_THAT(Ranks(model.stragglers()), IsEmpty());  // of two windows only
+    EXPECT_THAT(Ranks(model.stragglers()), IsEmpty());  // after two windows only
     EXPECT_EQ(model.stragglers().step, 2 * kWindow);
     Step(model, slow);
     ASSERT_THAT(Ranks(model.stragglers()), ElementsAre(1));
@@ -97,8 +97,8 @@ TEST(StragglersTest, AnEvenJobNamesNoneInTwentyRuns) {
   }
 }
 
-// The time is spent where a training spends it: between the steps, in steps under no_sync(), and
-// beside collectives that wait for the slow rank.
+// The slow rank spends its time between the steps, in steps under no_sync(), and next to
+// collectives that wait for it.
 TEST(StragglersTest, CountsAllThatARankDoesOnItsOwn) {
   if (StartedRanks(2)) return;
   const Context ctx = init();
@@ -131,13 +131,14 @@ TEST(StragglersTest, CountsAllThatARankDoesOnItsOwn) {
       },
   };
   for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
-    Model model = MakeModel(ctx, /*buffer=*/kind == 0);  // whose broadcast comes after the sleep
+    // The buffer's broadcast comes after the sleep.
+    Model model = MakeModel(ctx, /*buffer=*/kind == 0);
     for (int step = 0; step < 3 * kWindow + 1; ++step) kinds[kind](model);
     EXPECT_THAT(Ranks(model.stragglers()), ElementsAre(1)) << "kind " << kind;
   }
 }
 
-// Each of two models has the other one's communication in its steps.
+// Two models: each has the other's communication in its steps.
 TEST(StragglersTest, ModelsThatTakeTurnsSeeTheSameStraggler) {
   if (StartedRanks(2)) return;
   const Context ctx = init();
@@ -151,8 +152,8 @@ TEST(StragglersTest, ModelsThatTakeTurnsSeeTheSameStraggler) {
   EXPECT_THAT(Ranks(second.stragglers()), ElementsAre(1));
 }
 
-// Forwards that only one rank makes, results that nobody uses, and ranks that have no more inputs
-// put no rank's exchange before another's.
+// Forwards of one rank only, unused results, and ranks without more inputs must not change the
+// order of the exchanges.
 TEST(StragglersTest, OnlyStepsThatAllRanksMakeCount) {
   if (StartedRanks(3)) return;
   const Context ctx = init();

@@ -19,7 +19,8 @@ namespace sync_batch_norm_test {
 using torch::Tensor;
 
 inline constexpr std::int64_t kFeatures = 5;
-// Against one pass over the whole batch, of values around 1: only the order of sums differs.
+// Tolerance against one pass over the whole batch, for values around 1: only the order of sums
+// differs.
 inline constexpr double kDoubleBound = 1e-13;
 inline constexpr double kFloatBound = 1e-5;
 
@@ -32,7 +33,7 @@ inline void ExpectNear(const Tensor& actual, const Tensor& expected, double boun
   ASSERT_EQ(actual.sizes(), expected.sizes()) << what;
   ASSERT_EQ(actual.scalar_type(), expected.scalar_type()) << what;
   if (actual.numel() == 0) return;
-  // Not "at most": a NaN is not.
+  // Not "<=": a comparison with NaN is false.
   const double distance = (actual - expected).abs().max().item<double>();
   EXPECT_TRUE(distance <= bound) << what << " differs by " << distance;
 }
@@ -41,7 +42,7 @@ inline bool SameBits(const Tensor& a, const Tensor& b) {
   return a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type() && a.equal(b);
 }
 
-// A batch of the sizes of all ranks, the same on every rank. Each feature has a mean of its own.
+// The batch of all ranks together, equal on every rank. Each feature has a mean of its own.
 inline Tensor WholeBatch(const std::vector<std::int64_t>& sizes, std::vector<std::int64_t> rest,
                          at::ScalarType dtype, std::uint64_t seed) {
   std::int64_t batch = 0;

@@ -23,7 +23,8 @@ using test::StartedRanks;
 using ::testing::HasSubstr;
 using torch::nn::BatchNormOptions;
 
-// torch::nn's own, whatever the number of dimensions: [n, features, ...] as [n, features, rest].
+// torch::nn's own layer, for any number of dimensions: [n, features, ...] becomes [n, features,
+// rest].
 Tensor Plain(torch::nn::BatchNorm1d& norm, const Tensor& x) {
   return x.dim() <= 3 ? norm(x) : norm(x.flatten(2)).view_as(x);
 }
@@ -88,7 +89,8 @@ void ExpectTheWholeBatch(const Context& ctx, const Case& c,
     ExpectNear(y.detach(), PartOf(expected.detach(), sizes, ctx.rank()), bound, where + "output");
     ExpectNear(x.grad(), PartOf(all.grad(), sizes, ctx.rank()), bound, where + "input's gradient");
     if (c.options.affine()) {
-      // Local: all ranks' together are the whole batch's. Sums of dozens of values.
+      // These gradients are local: their sum over all ranks is that of the whole batch. Sums of
+      // dozens of values.
       Tensor weight = norm->weight.grad().clone();
       Tensor bias = norm->bias.grad().clone();
       all_reduce_sum(ctx, weight);
@@ -131,7 +133,7 @@ TEST(SyncBatchNormTest, FourRanksOneWithAnEmptyBatchToo) {
   ExpectTheWholeBatch({2, 0, 5, 1});
 }
 
-// In float, a variance that is taken as the difference of two squares has no digit left here.
+// In float, a variance computed as the difference of two squares has no correct digit here.
 TEST(SyncBatchNormTest, MeansFarFromZeroCostNoMoreThanAloneInFloat) {
   if (StartedRanks(2)) return;
   const Context ctx = init();
@@ -220,7 +222,7 @@ TEST(SyncBatchNormTest, EvaluationAndNoContextArePlainNormalizationToTheLastBit)
   if (StartedRanks(2)) return;
   const Context ctx = init();
   ExpectBitsOfPlain(SyncBatchNorm(ctx, BatchNormOptions(kFeatures)), false);
-  if (ctx.rank() == 0) return;  // no collective: nobody waits for rank 0
+  if (ctx.rank() == 0) return;  // no collective: no rank waits for rank 0
   ExpectBitsOfPlain(SyncBatchNorm(kFeatures), true);
   ExpectBitsOfPlain(SyncBatchNorm(ctx, BatchNormOptions(kFeatures)), false);
 }
@@ -251,8 +253,8 @@ TEST(SyncBatchNormTest, AnInputOfAnotherShapeIsNamed) {
 
 // ---- with DistributedDataParallel ----
 
-// The mean of the ranks' gradients is that of the mean loss over the whole batch, where batches are
-// equally large. Against one process that has the whole batch.
+// With batches of equal size, the mean of the ranks' gradients is the gradient of the mean loss
+// over the whole batch. Compares with one process that has the whole batch.
 TEST(SyncBatchNormTest, TrainsUnderDistributedDataParallelAsOneProcessWithTheWholeBatch) {
   if (StartedRanks(3)) return;
   const Context ctx = init();
@@ -288,8 +290,8 @@ TEST(SyncBatchNormTest, TrainsUnderDistributedDataParallelAsOneProcessWithTheWho
   model.verify_replicas({/*buffers=*/true});  // without sync_buffers()
 }
 
-// A rank that has joined the end makes no collectives of SyncBatchNorm: the others must have
-// stopped before their next forward gets there.
+// A rank that has finished in join() makes no collectives of SyncBatchNorm: the others must stop
+// before their next forward reaches one.
 TEST(SyncBatchNormTest, GoesWithJoinWhereAllStopWithTheFirstThatHasNoMoreInputs) {
   if (StartedRanks(3)) return;
   const Context ctx = init();

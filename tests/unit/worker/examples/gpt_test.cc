@@ -1,4 +1,4 @@
-// The other example program: a small transformer on the shipped text.
+// Tests gpt_ddp, the second example program: a small transformer on the shipped text.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -53,9 +53,9 @@ std::vector<double> Losses(const std::string& folder, int rank) {
   return losses;
 }
 
-// docs/gpt.md names this loss. Who knows how often each character occurs has 3.02, who also knows
-// the character before it 2.25. Seen red, with 2.30, when attention saw nothing but the first
-// character.
+// docs/gpt.md names this loss. A model that knows only the frequency of each character reaches
+// 3.02; with the previous character also known, 2.25. Seen red, with 2.30, when attention saw only
+// the first character.
 TEST(GptTest, LearnsMoreThanPairsOfCharactersInTwoHundredSteps) {
   const auto ranks = Gpt(2, {"--lr", "0.005", "--max-steps", "200", "--sample", "50"});
   ExpectSuccess(ranks);
@@ -80,7 +80,7 @@ TEST(GptTest, AccumulatedBatchesAreOneLargeBatch) {
   };
   train("one", {"--batch-size", "10"});
   train("four", {"--batch-size", "3", "--accumulate", "4"});
-  // 12 windows against 10: not the same, or this test would see nothing.
+  // 12 windows against 10 must differ; otherwise this test would detect nothing.
   train("same", {"--batch-size", "12"});
   for (int rank = 0; rank < 2; ++rank) {
     const std::vector<double> four = Losses(folder / "four", rank);

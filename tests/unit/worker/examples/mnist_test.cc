@@ -1,4 +1,4 @@
-// The example program, with a small part of the shipped data.
+// Tests mnist_ddp, the example program, with a small part of the shipped data.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -65,7 +65,7 @@ std::vector<std::string> Steps(const std::string& folder, int rank) {
 
 class MnistTest : public ::testing::Test {
  protected:
-  // A copy of the shipped data, to be damaged.
+  // A copy of the shipped data, which the test damages.
   std::string CopyOfData(const std::string& name) const {
     fs::copy(kData, folder_ / name);
     return folder_ / name;
@@ -81,7 +81,7 @@ TEST_F(MnistTest, EndsWithTheAccuracy) {
   EXPECT_EQ(ranks[1].out, "");
 }
 
-// 320 images on each rank are 5 steps an epoch: 7 is in the middle of the second.
+// 320 images per rank are 5 steps per epoch: step 7 is in the middle of the second.
 TEST_F(MnistTest, AResumedTrainingEqualsOneThatWasNeverStopped) {
   const std::vector<std::string> common = {"--limit-train", "640", "--epochs", "10"};
   const auto with = [&](std::vector<std::string> flags) {
@@ -109,7 +109,8 @@ TEST_F(MnistTest, AResumedTrainingEqualsOneThatWasNeverStopped) {
 }
 
 // Three steps of 64 images on each of two ranks leave 256 of 640: two steps of 100 on each. Seen
-// red when the place was counted in batches: it then went back to the last whole one.
+// red when the place was counted in batches: the resumed job then went back to the last whole
+// batch.
 TEST_F(MnistTest, ANewBatchSizeGoesOnWithTheImagesThatAreLeft) {
   const std::vector<std::string> common = {
       "--limit-train",         "640",        "--epochs", "2", "--checkpoint-dir",
@@ -174,7 +175,7 @@ TEST_F(MnistTest, AUsageErrorNamesTheFlag) {
     const RankResult rank = Mnist(1, flags)[0];
     EXPECT_EQ(rank.exit_code, 64) << flags[0];
     EXPECT_THAT(rank.err, HasSubstr(flags[0].substr(0, flags[0].find('=')))) << flags[0];
-    EXPECT_LT(rank.err.size(), 120u) << rank.err;  // for a person, not a page of digits
+    EXPECT_LT(rank.err.size(), 120u) << rank.err;  // a short text, not a page of digits
     EXPECT_EQ(rank.out, "");
   }
 }

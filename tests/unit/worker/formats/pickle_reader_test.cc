@@ -136,7 +136,7 @@ long PeakKib() {
   return usage.ru_maxrss;
 }
 
-// Each of them says in a few bytes that it needs more memory than there is.
+// Each of these asks for more memory than there is, in a few bytes.
 TEST(PickleReaderTest, AllocatesNothingBecauseOfAClaim) {
   const long before = PeakKib();
   EXPECT_THAT(Reason("\x80\x02X\xff\xff\xff\xff"
@@ -158,7 +158,7 @@ TEST(PickleReaderTest, RefusesMoreThanAnyStateDictNeeds) {
   EXPECT_THAT(reason('N'), HasSubstr("more memory"));  // the stack
   EXPECT_THAT(reason('('), HasSubstr("more memory"));
   EXPECT_THAT(reason(']'), HasSubstr("more memory"));
-  // A list that holds a list that ...: no recursion takes it apart.
+  // A list in a list in a list ...: its destruction must not recurse.
   EXPECT_THAT(
       Reason("\x80\x02" + std::string(1 << 19, ']') + std::string((1 << 19) - 1, 'a') + "."),
       HasSubstr("it is fine"));

@@ -24,7 +24,7 @@ using ::testing::AnyOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// With all hashes.
+// Reads the file and checks all hashes.
 SafetensorsFile OpenAndVerify(const std::string& path) {
   SafetensorsFile file = SafetensorsFile::Open(path);
   test::Verify(file);
@@ -101,7 +101,7 @@ TEST_F(SafetensorsTest, ReadsBackWhatWasWritten) {
   }
 }
 
-// Seen red: the empty one was taken for one that overlaps the next.
+// Seen red when an empty tensor counted as overlapping the next one.
 TEST_F(SafetensorsTest, ReadsAnEmptyTensorInFrontOfOneWhoseNameComesBeforeItsOwn) {
   std::vector<TensorBytes> tensors = {{{"b", "F32", {1}}, floats_, 4},
                                       {{"c", "F32", {0}}, floats_, 0},
@@ -144,7 +144,7 @@ TEST_F(SafetensorsTest, TheCheckOfTheStructureDoesNotReadTheTensors) {
 
 TEST_F(SafetensorsTest, RefusesEveryFlippedBit) {
   for (std::size_t i = 0; i < whole_.size(); ++i) {
-    // Spaces behind the header are not worth protecting.
+    // Spaces after the header are not protected by a hash.
     if (whole_[i] == ' ' && whole_.find_first_not_of(' ', i) > whole_.find('}', i)) continue;
     std::string damaged = whole_;
     damaged[i] ^= 1;
@@ -158,7 +158,7 @@ TEST_F(SafetensorsTest, RefusesBytesBehindTheEnd) {
   EXPECT_THAT(Reason(), HasSubstr("but the file has"));
 }
 
-// Whoever wrote it can read it: it must not be taken for damaged.
+// The program that wrote the file can read it: it must not count as damaged.
 TEST_F(SafetensorsTest, RefusesAnotherFormatVersionWhichIsNoDamage) {
   std::string other = whole_;
   const std::string key = std::string("\"") + kFormatKey + "\":\"";

@@ -189,7 +189,7 @@ TEST(TorchArchiveTest, RefusesWhatIsNoStateDict) {
   EXPECT_THAT(Reason(WithTensor("ctorch._utils\nexec\n)R")), HasSubstr("'torch._utils.exec'"));
 }
 
-// A few bytes that stand for 2^60 tensors, or for themselves.
+// A few bytes that stand for 2^60 tensors, or contain themselves.
 TEST(TorchArchiveTest, RefusesThingsInsideOfThemselves) {
   std::string bomb = "\x80\x02](" + Tensor(Storage(), 0, {1}, {1}) + "eq" + std::string(1, '\0');
   for (char i = 0; i < 60; ++i) {
@@ -203,7 +203,7 @@ TEST(TorchArchiveTest, RefusesThingsInsideOfThemselves) {
               HasSubstr("nested too deep"));
 }
 
-// A thousand names of a dict that has a thousand names of one tensor.
+// A dict with a thousand names for a dict with a thousand names for one tensor.
 TEST(TorchArchiveTest, RefusesAFewBytesThatStandForAMillionTensors) {
   const auto number = [](int i) { return Text(std::to_string(i)); };
   std::string inner = "}(";

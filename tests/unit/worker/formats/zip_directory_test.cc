@@ -59,10 +59,10 @@ TEST(ZipDirectoryTest, RefusesEveryTruncation) {
 
 TEST(ZipDirectoryTest, RefusesEntriesThatOverlap) {
   std::vector<ZipItem> items = Two();
-  items[0].extra_size = 4;  // into the next one's header
+  items[0].extra_size = 4;  // reaches into the header of the next entry
   items[0].flags = 8;
   EXPECT_THAT(Reason(MakeZip(items)), HasSubstr("overlap"));
-  // The shape of a zip bomb: an entry with all of another one, its header too, for its content.
+  // The shape of a zip bomb: an entry whose content includes another whole entry with its header.
   const std::string inner = MakeZip({{"a/y", "content", 0, 0, 0, 0, ""}});
   const std::string stored = inner.substr(0, inner.find("PK\1\2"));
   items = {{"a/x", stored, 0, 0, 0, 0, ""}, {"a/y", "content", 0, 0, 0, 0, ""}};
@@ -80,7 +80,7 @@ TEST(ZipDirectoryTest, RefusesSizesAndOffsetsThatAreNotThere) {
   items[1].extra_size = -1;  // 2^64 - 1
   EXPECT_THAT(Reason(MakeZip(items, zip64)), HasSubstr("outside of the file"));
   items = Two();
-  items[0].extra_size = 1;  // the local header knows better
+  items[0].extra_size = 1;  // contradicts the local header
   EXPECT_THAT(Reason(MakeZip(items)), HasSubstr("do not agree on the size"));
   items = Two();
   items[1].extra_offset = 1 << 20;
@@ -116,7 +116,7 @@ TEST(ZipDirectoryTest, RefusesWhatIsEncryptedOrNamedTwice) {
   EXPECT_THAT(Reason(MakeZip(items)), HasSubstr("do not agree"));
 }
 
-// Nothing is ever decompressed, so no entry can become larger than it is.
+// Nothing is decompressed, so an entry cannot become larger than its bytes.
 TEST(ZipDirectoryTest, RefusesToReadWhatIsCompressed) {
   std::vector<ZipItem> items = Two();
   items[1].method = 8;

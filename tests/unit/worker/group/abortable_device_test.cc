@@ -34,9 +34,9 @@ using ::testing::Not;
 using Buffer = std::unique_ptr<gloo::transport::UnboundBuffer>;
 
 constexpr std::uint64_t kSlot = 7;
-// Of Gloo's waits: "Timed out waiting" is what a test sees that nobody has woken.
+// The timeout of Gloo's waits. A test sees "Timed out waiting" if nobody wakes the waiter.
 constexpr std::chrono::seconds kTimeout(30);
-// After which a thread that has not come back is taken to wait.
+// After this time, a thread that has not returned counts as waiting.
 constexpr std::chrono::milliseconds kMoment(20);
 constexpr char kAborted[] = "the rank leaves the group";
 constexpr std::size_t kPart = std::size_t{1} << 20;
@@ -57,8 +57,8 @@ std::future<std::string> LaterErrorOf(Operation operation) {
   return std::async(std::launch::async, [operation] { return ErrorOf(operation); });
 }
 
-// Memory that can be accessed only up to a place. Where a message goes further, the connection ends
-// in the middle of it: the kernel gives EFAULT for what comes then.
+// Memory that is accessible only up to some byte. If a message goes further, the kernel returns
+// EFAULT, and the connection ends in the middle of the message.
 class Memory {
  public:
   Memory(std::size_t accessible, std::size_t size)
@@ -98,7 +98,7 @@ class AbortableDeviceTest : public ::testing::Test {
   }
 
   AbortableDeviceTest() {
-    std::signal(SIGPIPE, SIG_IGN);  // as init() does
+    std::signal(SIGPIPE, SIG_IGN);  // like init()
     std::array<std::vector<char>, 2> addresses;
     for (const int rank : {0, 1}) {
       const auto device = std::make_shared<AbortableDevice>(
@@ -112,7 +112,7 @@ class AbortableDeviceTest : public ::testing::Test {
     one.join();
   }
 
-  // Returns once rank 0 knows what rank 1 has begun to receive.
+  // Returns once rank 0 knows that rank 1 has begun to receive.
   void TellRankZero() {
     std::vector<char> sent(1);
     std::vector<char> received(1);
@@ -164,7 +164,7 @@ TEST_F(AbortableDeviceTest, WakesWhoWaitsForAMessageThatNobodySends) {
   EXPECT_THAT(error.get(), AnyOf(HasSubstr(kAborted), HasSubstr("Connection closed")));
 }
 
-// Once Gloo has read the beginning, it tells nobody that the connection has ended.
+// Once Gloo has read the beginning of a message, it tells no waiter that the connection has ended.
 TEST_F(AbortableDeviceTest, WakesWhoWaitsForTheRestOfAMessage) {
   Memory sent(kPart, 2 * kPart);
   Memory received(2 * kPart, 2 * kPart);
@@ -179,7 +179,7 @@ TEST_F(AbortableDeviceTest, WakesWhoWaitsForTheRestOfAMessage) {
   EXPECT_THAT(error.get(), AllOf(Not("none"), Not(HasSubstr("Timed out"))));
 }
 
-// Nor does it once it has written the beginning.
+// Gloo tells no waiter either once it has written the beginning of a message.
 TEST_F(AbortableDeviceTest, WakesWhoWaitsToSendTheRestOfAMessage) {
   Memory sent(kMoreThanSocketsHold, kMoreThanSocketsHold);
   Memory received(kPart, kMoreThanSocketsHold);
@@ -228,7 +228,7 @@ TEST_F(AbortableDeviceTest, BuffersMayComeAndGoMeanwhile) {
         if (buffers == 100) ++begun;
         const Buffer buffer = ranks_[1].NewBuffer(&memory);
         buffer->abortWaitRecv();
-        buffer->waitRecv();  // comes back at once, until it throws
+        buffer->waitRecv();  // returns at once, until it throws
       }
     }));
   }

@@ -1,4 +1,4 @@
-// What a job sees when a rank fails: how each process ends, what it prints and reports.
+// Tests what happens when a rank fails: how each process ends, and what it prints and reports.
 #include <ddp/ddp.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ void WaitForEndOf(pid_t pid) {
   if (pidfd >= 0) poll(&ended, 1, -1);
 }
 
-// The agent's control socket, of which the test reads the packets after the job has ended.
+// The agent's control socket. The test reads its packets after the job has ended.
 class Agent {
  public:
   explicit Agent(const std::string& path) : fd_(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
@@ -75,7 +75,7 @@ class Agent {
     return packets;
   }
 
-  // What the worker that connected next said after the three messages of init().
+  // The messages of the worker that connected next, after the three messages of init().
   std::vector<std::string> PacketsAfterInit() {
     std::vector<std::string> packets = Packets();
     const std::vector<std::string> init = {"PHASE=init", "READY=1", "STANDBY=able"};
@@ -214,11 +214,12 @@ TEST(FailureTest, AnAgreedErrorIsPrintedByTheFailingRankAlone) {
   EXPECT_EQ(ranks[0].err + ranks[2].err, "");
 }
 
-// Else a launcher may name a rank whose stderr is empty.
+// Otherwise a launcher could name a rank whose stderr is empty.
 TEST(FailureTest, OfSeveralRanksThatFailOnlyTheOneThatPrintsReportsItselfAsTheCause) {
   if (InRank()) {
     const std::string socket = std::string(std::getenv("DDPRUN_CONTROL_SOCKET"));
-    setenv("DDPRUN_CONTROL_SOCKET", (socket + std::getenv("RANK")).c_str(), 1);  // one for each
+    // One socket per rank.
+    setenv("DDPRUN_CONTROL_SOCKET", (socket + std::getenv("RANK")).c_str(), 1);
     exit(run([] {
       const Context ctx = init();
       throw_if_any_failed(ctx, ctx.rank() == 0 ? "" : "my disk is gone");
@@ -290,7 +291,7 @@ TEST(FailureTest, AnErrorWhileACollectiveIsPendingDoesNotHang) {
         const auto pending = ctx.process_group()->allreduce(tensors);
         throw std::runtime_error("something else");
       }
-      WaitForEndOf(rank0);  // never enters the collective
+      WaitForEndOf(rank0);  // this rank never enters the collective
       return 0;
     }));
   }

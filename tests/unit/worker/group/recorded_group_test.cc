@@ -73,7 +73,8 @@ TEST(RecordedGroupTest, AllRanksCountTheReducersCollectivesAlike) {
     model.forward(torch::ones({2, 4})).sum().backward();
     ctx.report_step(step);
   }
-  EXPECT_GE(Now().entered->number, before + 3 * 2);  // gradients, and which are unused
+  // The gradients, and the search for unused parameters.
+  EXPECT_GE(Now().entered->number, before + 3 * 2);
   EXPECT_EQ(Now().unfinished(), 0u);
   const ddprun::ProgressSnapshot read = Progress::Process().Read();
   EXPECT_GT(read.moves, moves);
@@ -83,7 +84,7 @@ TEST(RecordedGroupTest, AllRanksCountTheReducersCollectivesAlike) {
   EXPECT_EQ(broadcast(ctx, number), number);
 }
 
-// As where rank 1 hangs before it.
+// As if rank 1 hung before the collective.
 TEST(RecordedGroupTest, TellsWhoHasEnteredWhatAnotherRankHasNot) {
   if (StartedRanks(2)) return;
   const Context ctx = init();
@@ -115,7 +116,7 @@ TEST(RecordedGroupTest, WhatIsRefusedIsNotWaitedFor) {
   EXPECT_EQ(Now().unfinished(), 0u);
 }
 
-// Of a group whose works do not tell when they complete, as NCCL's.
+// Works that do not report their completion, like NCCL's.
 class SilentWork final : public CollectiveRecord::WorkPtr::element_type {
  public:
   bool isCompleted() override {
@@ -168,8 +169,8 @@ class SilentWorkTest : public testing::Test {
   CollectiveRecord record_{/*is_nccl=*/true, std::chrono::milliseconds(2)};
 };
 
-// A rank that loops outside of collectives. Seen red where works were looked at when the next
-// collective began, and not before.
+// A rank that loops outside of collectives. Seen red when works were polled only when the next
+// collective began.
 TEST_F(SilentWorkTest, ItsEndIsSeenThoughNoOtherCollectiveBegins) {
   const auto work = Begin();
   work->WaitUntilAsked();
@@ -197,7 +198,7 @@ TEST_F(SilentWorkTest, TheNextCollectiveLooksAtOnce) {
   EXPECT_EQ(Now().finished, 1u);
 }
 
-// Buckets of one parameter each, from the second step on.
+// From the second step on each bucket has one parameter.
 TEST(RecordedGroupTest, TellsWhichBucketOfGradientsIsAveraged) {
   if (StartedRanks(2)) return;
   const Context ctx = init();

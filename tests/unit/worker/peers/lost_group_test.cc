@@ -1,6 +1,5 @@
-// What becomes of a job whose collectives do not fail when a rank is lost, as NCCL's do not: they
-// are aborted, and nothing that could have come out of them is used. Here the group is Gloo's; its
-// "abort" only counts.
+// Tests a job whose collectives do not fail when a rank is lost, like NCCL's: they are aborted, and
+// their results are not used. Here the group is Gloo's, and "abort" only counts its calls.
 #include "worker/src/peers/lost_group.h"
 
 #include <ddp/ddp.h>
@@ -42,7 +41,7 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 using ::testing::ThrowsMessage;
 
-// Of a rank whose only peer is lost: the peer has ended by the time that `body` runs.
+// Runs `body` on a rank whose only peer has ended before.
 int RunSurvivor(const std::function<int(const Context&)>& body) {
   return run([&] {
     const Context ctx = init();
@@ -62,7 +61,7 @@ std::vector<RankResult> RunBoth() {
 
 constexpr std::chrono::milliseconds kLong = std::chrono::minutes(10);
 
-// A plan whose abort tells that it was called, and whose end must not come.
+// A plan whose abort signals its call, and whose end must not be called.
 struct Plan : internal::LossPlan {
   explicit Plan(std::chrono::milliseconds own_grace) {
     abort = [this] { aborted.set_value(internal::GroupIsLost()); };
@@ -106,14 +105,14 @@ TEST(LostGroupTest, AfterTheAbortNothingGoesOnFromWhatTheGpuHas) {
                                       "GPU were aborted. Rank 1 has ended without a word"));
 }
 
-// Before it begins to abort, the process has a while to throw by itself.
+// The process first gets some time to throw by itself, before the abort.
 TEST(LostGroupTest, WhoThrowsInTimeIsNotAborted) {
   if (test::InRank()) {
     exit(RunSurvivor([](const Context& ctx) {
       auto plan = std::make_shared<Plan>(kLong);
       plan->abort = [] { std::_Exit(98); };
       internal::ActWhenLost(internal::ProcessFailureDetector().get(), *plan);
-      barrier(ctx);  // over Gloo, which notices
+      barrier(ctx);  // over Gloo, which notices the loss
       return 97;
     }));
   }
@@ -122,7 +121,7 @@ TEST(LostGroupTest, WhoThrowsInTimeIsNotAborted) {
   EXPECT_THAT(ranks[0].err, HasSubstr("Rank 1 has ended without a word"));
 }
 
-// What was caught before the loss, and explained, tells nothing of it.
+// An error that was caught and explained before the loss is no report of the loss.
 TEST(LostGroupTest, AnErrorThatWasExplainedBeforeDoesNotUndoThePlan) {
   if (test::InRank()) {
     exit(RunSurvivor([](const Context& ctx) {
@@ -142,7 +141,7 @@ TEST(LostGroupTest, AnErrorThatWasExplainedBeforeDoesNotUndoThePlan) {
   EXPECT_THAT(ranks[0].err, HasSubstr("the collectives of the GPU were aborted"));
 }
 
-// A thread that is in the driver for good, and an abort that throws, or does not come back either.
+// A thread that stays in the driver, and an abort that throws or never returns.
 TEST(LostGroupTest, WhoDoesNotComeBackIsEndedWithTheCause) {
   if (test::InRank()) {
     exit(RunSurvivor([](const Context&) {
@@ -178,7 +177,7 @@ TEST(LostGroupTest, ARankThatLeavesIsNotLost) {
   const Context ctx = init();
   internal::ActWhenLost(internal::ProcessFailureDetector().get(), plan);
   barrier(ctx);
-}  // each leaves when it comes here
+}  // each process ends here
 
 TEST(LostGroupTest, WithoutPeersOrAnythingToAbortThereIsNoPlan) {
   internal::NoteNewGroup();
@@ -193,7 +192,7 @@ TEST(LostGroupTest, WithoutPeersOrAnythingToAbortThereIsNoPlan) {
   EXPECT_FALSE(internal::GroupIsLost());
 }
 
-// libtorch's watchdog says that a collective has failed, and nobody else does.
+// Only libtorch's watchdog reports that a collective has failed.
 TEST(LostGroupTest, AFailureThatTheGroupReportsIsALoss) {
   internal::NoteNewGroup();
   bool failed = false;
@@ -264,7 +263,7 @@ TEST_F(NcclSettingsTest, WhoAsksForADumpGetsTheTimeForIt) {
   EXPECT_EQ(Get("TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC"), "");
 }
 
-// An error of NCCL must not end a process that can go on without the group.
+// An NCCL error must not end a process that can continue without the group.
 TEST_F(NcclSettingsTest, AGroupThatCanBeLeftDoesNotEndTheProcess) {
   for (const std::string value : {"1", "2", "0", "3"}) {
     setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", value.c_str(), 1);
@@ -290,7 +289,7 @@ TEST_F(NcclSettingsTest, OlderNamesCount) {
   EXPECT_EQ(Get("TORCH_NCCL_BLOCKING_WAIT"), "");
 }
 
-// As torchrun and ddprun set it; 0 and 2 are somebody's own will.
+// 1 is set by torchrun and ddprun; 0 and 2 are a user's choice.
 TEST_F(NcclSettingsTest, AnAbortBeforeTheEndIsNotWanted) {
   for (const std::string value : {"1", "2", "0", "3"}) {
     setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", value.c_str(), 1);
@@ -300,7 +299,8 @@ TEST_F(NcclSettingsTest, AnAbortBeforeTheEndIsNotWanted) {
   }
 }
 
-// As MakeGroup makes one of NCCL, with Gloo in NCCL's place for tensors that are not tried.
+// Like MakeGroup() for NCCL, with Gloo in the place of NCCL, for tensors that the test does not
+// use.
 template <typename Group>
 void ExpectThatItCarriesTheCpuToo(const Context& ctx, Group& gloo) {
   if constexpr (compat::kHasBackends<Group>) {
@@ -316,7 +316,7 @@ void ExpectThatItCarriesTheCpuToo(const Context& ctx, Group& gloo) {
   }
 }
 
-// How a group of NCCL gets Gloo for tensors on the CPU. libtorch 1.13 has groups of one kind only.
+// How an NCCL group gets Gloo for CPU tensors. A group of libtorch 1.13 has one backend only.
 TEST(GroupTest, ADeviceCanBeCarriedByAnotherBackend) {
   const Context ctx = init();
   EXPECT_TRUE(ctx.carries_cpu_tensors());
@@ -332,7 +332,7 @@ TEST(GroupTest, ADeviceCanBeCarriedByAnotherBackend) {
   ExpectThatItCarriesTheCpuToo(ctx, *group.group);
 }
 
-// The copy of the CPU's tensors is there at once; by way of other memory, when it is awaited.
+// The copy of CPU tensors is complete at once; through other memory, when it is awaited.
 TEST(StateImageTest, CopiesByWayOfOtherMemoryWhenItIsAwaited) {
   const torch::Tensor tensor = torch::arange(6, torch::kFloat32).view({2, 3}).t();
   const internal::StateImage image({{"x", tensor, false}});
@@ -349,7 +349,7 @@ TEST(StateImageTest, CopiesByWayOfOtherMemoryWhenItIsAwaited) {
   memory.assign(6, -1);
   const internal::CheckpointImage by_way = image.CopyTo(at(memory), at(between));
   EXPECT_EQ(by_way.tensors.at(0).data, memory.data());
-  tensor.zero_();  // training goes on
+  tensor.zero_();  // training continues
   EXPECT_TRUE(by_way.await());
   EXPECT_EQ(memory, expected);
 }

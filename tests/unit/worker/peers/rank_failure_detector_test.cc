@@ -120,7 +120,7 @@ TEST(RankFailureDetectorTest, KnowsWhoLeft) {
   EXPECT_EQ(other.peers[1]->Ask(), "Rank 0 has finished and left.");
 }
 
-// A rank that says who it is and then nothing more: stopped, or dead when its socket closes.
+// A rank that sends HELLO and then nothing more: stopped, or dead when its socket closes.
 class Mute {
  public:
   explicit Mute(const std::string& contact, const std::string& hello = "")
@@ -193,18 +193,18 @@ TEST(RankFailureDetectorTest, AMemberWhoseRankZeroIsGoneSaysSo) {
   EXPECT_EQ(rank1.Ask(), "Rank 0 has ended, or can no longer be reached.");
 }
 
-// One that loss is told to.
+// Waits for the call of on_loss.
 struct Watcher {
   explicit Watcher(RankFailureDetector& peers) {
     peers.WatchForLoss([this] { told.set_value(); });
   }
   bool IsTold() { return future.wait_for(std::chrono::seconds(10)) == std::future_status::ready; }
   bool IsToldSoFar() { return future.wait_for(milliseconds(0)) == std::future_status::ready; }
-  std::promise<void> told;  // a second time would throw
+  std::promise<void> told;  // a second call would throw
   std::future<void> future = told.get_future();
 };
 
-// As a restore in a job with NCCL does, whose collectives are still to be aborted afterwards.
+// Like a restore in a job with NCCL, whose collectives are aborted afterwards.
 TEST(RankFailureDetectorTest, AWatchWithoutACallKeepsTheOneThatIsThere) {
   RankFailureDetector hub(2, [] { return Activity{}; });
   auto rank1 = std::make_unique<Mute>(hub.contact());
@@ -215,7 +215,7 @@ TEST(RankFailureDetectorTest, AWatchWithoutACallKeepsTheOneThatIsThere) {
   EXPECT_TRUE(of_hub.IsTold());
 }
 
-// Seen red without LookForLoss(): then nobody is told before one asks.
+// Seen red without LookForLoss(): then a rank learns of the loss only when it asks.
 TEST(RankFailureDetectorTest, WhoWatchesIsToldAtOnceThatARankHasEnded) {
   RankFailureDetector hub(3, [] { return Activity{"is in backward of step 3", {}}; });
   auto rank1 = std::make_unique<Mute>(hub.contact());
@@ -261,7 +261,7 @@ TEST(RankFailureDetectorTest, WhoWatchesIsToldOfTheEndOfRankZeroUnlessItLeft) {
   EXPECT_TRUE(of_the_failed.IsTold());
 }
 
-// That one rank asked, because of something of its own, is no loss; what comes after it may be one.
+// A question of one rank, with a cause of its own, is no loss; a later end may be one.
 TEST(RankFailureDetectorTest, WhoWatchesIsToldOfALossThatComesAfterAnAnswer) {
   RankFailureDetector hub(3, [] { return Activity{"is in barrier", {}}; });
   auto rank1 = std::make_unique<Mute>(hub.contact());
@@ -278,7 +278,7 @@ TEST(RankFailureDetectorTest, WhoWatchesIsToldOfALossThatComesAfterAnAnswer) {
 }
 
 TEST(RankFailureDetectorTest, ConnectionsNoticeAHostThatIsGoneWithoutAWord) {
-  // The sockets of this process that are connected and kept alive, before and with a job of two.
+  // The connected sockets of this process with keepalive, before and with a job of two.
   const auto kept_alive = [] {
     int count = 0;
     for (int fd = 0; fd < 256; ++fd) {
@@ -315,7 +315,7 @@ TEST(RankFailureDetectorTest, WhoWatchesLateIsToldOfWhatWasBefore) {
     Mute rank1(other.contact());
     EXPECT_EQ(rank1.ReadLine(), "WELCOME");
   }
-  Watcher of_other(other);  // whether its thread has seen the end by now or not
+  Watcher of_other(other);  // independent of whether its thread has seen the end
   EXPECT_TRUE(of_other.IsTold());
 }
 
@@ -332,12 +332,12 @@ TEST(RankFailureDetectorTest, StrangersAreCutOff) {
                std::runtime_error);
 }
 
-// Seen red when nobody was ever cut off.
+// Seen red when no stranger was ever disconnected.
 TEST(RankFailureDetectorTest, StrangersWhoSayNothingTimeOutAndRanksStay) {
   Job job(2);
   const std::string& contact = job.peers[0]->contact();
   const auto start = steady_clock::now();
-  // One byte is no line, and a line that is never ended none either.
+  // One byte is no line, and a line without an end is none either.
   Mute slow(contact, "H");
   Mute slower(contact, "HELLO ");
   EXPECT_TRUE(slow.IsClosed());
@@ -356,7 +356,7 @@ TEST(RankFailureDetectorTest, WithASecretOnlyWhoKnowsItIsHeard) {
   EXPECT_THROW(RankFailureDetector("127.0.0.1", hub.contact(), 1, 3, where, "another"),
                std::runtime_error);
   RankFailureDetector one("127.0.0.1", hub.contact(), 1, 3, where, "secret");
-  // What an eavesdropper could repeat, were the number not used already: the rank is there.
+  // An eavesdropper could repeat this, if the number were not used already: the rank is connected.
   const std::string number(32, '0');
   Mute again(hub.contact(), "HELLO " + token + " 1 " + number + " " +
                                 Proof("secret", "hello " + token + " 1 " + number) + "\n");
@@ -382,7 +382,7 @@ TEST(ActivityTest, SaysWhereTheProcessIs) {
   EXPECT_EQ(CurrentActivity().what, "is outside of collectives, after barrier");
   EnterForward(4);
   EXPECT_EQ(CurrentActivity().what, "is in forward of step 4");
-  EnterBackward();  // of something else
+  EnterBackward();  // backward of another model
   EXPECT_EQ(CurrentActivity().what, "is in forward of step 4");
   LeaveForward();
   EXPECT_EQ(CurrentActivity().what, "has not begun backward of step 4 since its forward ended");

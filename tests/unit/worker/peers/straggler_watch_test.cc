@@ -1,4 +1,4 @@
-// Who is named a straggler, from the ranks' times alone.
+// Tests StragglerWatch: which ranks are stragglers, from their times alone.
 #include "worker/src/peers/straggler_watch.h"
 
 #include <gmock/gmock.h>
@@ -33,7 +33,7 @@ std::vector<int> Ranks(const StragglerWatch::Verdict& verdict) {
   return ranks;
 }
 
-// What comes of three windows with these times.
+// The verdict after three windows with these times.
 StragglerWatch::Verdict Thrice(StragglerWatch& watch, const std::vector<RankTimes>& times) {
   for (int window = 1; window < 3; ++window) watch.Judge(times);
   return watch.Judge(times);
@@ -73,8 +73,8 @@ TEST(StragglerWatchTest, EndsAfterThreeWindowsAndSaysSoOnce) {
   EXPECT_THAT(Ranks(Thrice(watch, Times({10, 15}))), ElementsAre(1));
   for (int window = 0; window < 2; ++window) {
     const auto verdict = watch.Judge(Times({10, 10}));
-    EXPECT_THAT(Ranks(verdict), IsEmpty());  // it did not keep them waiting
-    EXPECT_THAT(verdict.ended, IsEmpty());   // and it may again
+    EXPECT_THAT(Ranks(verdict), IsEmpty());  // the rank did not keep the others waiting
+    EXPECT_THAT(verdict.ended, IsEmpty());   // it can become a straggler again
   }
   EXPECT_THAT(Ranks(watch.Judge(Times({10, 15}))), ElementsAre(1));
   EXPECT_THAT(Thrice(watch, Times({10, 10})).ended, ElementsAre(1));
@@ -90,17 +90,17 @@ TEST(StragglerWatchTest, AStragglerStaysOneJustBelowTheLimitAtWhichItBecameOne) 
   EXPECT_THAT(Thrice(watch, Times({10, 11.4})).ended, ElementsAre(1));
 }
 
-// What delays most of a rank's steps, but not all: that is not the rank's own speed.
+// A delay of most steps of a rank, but not of all, is not the rank's own speed.
 TEST(StragglerWatchTest, ItsQuickStepsCount) {
   StragglerWatch watch;
   EXPECT_THAT(Ranks(Thrice(watch, {Even(10), {milliseconds(12), milliseconds(20)}})), IsEmpty());
-  // And its typical ones are told.
+  // The summary has its typical steps.
   const auto verdict = Thrice(watch, {Even(10), {milliseconds(14), milliseconds(20)}});
   ASSERT_THAT(Ranks(verdict), ElementsAre(1));
   EXPECT_EQ(verdict.stragglers[0].time, milliseconds(20));
 }
 
-// The others have other quick steps, but typically they do not wait for it.
+// The others' quick steps are shorter, but typically they do not wait for this rank.
 TEST(StragglerWatchTest, WhoIsNotSlowerThanTheOthersTypicalStepsIsNone) {
   StragglerWatch watch;
   const RankTimes uneven = {milliseconds(10), milliseconds(15)};

@@ -1,4 +1,4 @@
-// A rank that dies in the middle of a restore, in a job that no launcher watches.
+// Tests the death of a rank in the middle of a restore, in a job without a launcher.
 #include <ddp/checkpointer.h>
 #include <ddp/run.h>
 #include <gmock/gmock.h>
@@ -23,28 +23,29 @@ using test::RankResult;
 using ::testing::HasSubstr;
 
 constexpr int kRanksPerNode = 2;
-constexpr std::int64_t kNumbers = std::int64_t{4} << 20;  // 32 chunks, four times what a ring has
+// 32 chunks, four times the places of a ring.
+constexpr std::int64_t kNumbers = std::int64_t{4} << 20;
 
 struct Net : torch::nn::Module {
   Net() : weight(register_parameter("weight", torch::ones({kNumbers}))) {}
   torch::Tensor weight;
 };
 
-// From here on, to write there ends the process.
+// From here on a write ends the process.
 void MakeReadOnly(torch::Tensor* tensor) {
   void* const memory =
       mmap(nullptr, tensor->nbytes(), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   tensor->set_data(torch::from_blob(memory, tensor->sizes()));
 }
 
-// Two nodes of two ranks; rank 0's alone has the state, so that rank 2 takes it over the network
-// and gives it to rank 3 through memory that they share.
+// Two nodes with two ranks each. Only rank 0's node has the state: rank 2 gets it over the network
+// and passes it to rank 3 through shared memory.
 int Restore() {
   const int rank = std::stoi(std::getenv("RANK"));
   setenv("LOCAL_RANK", std::to_string(rank % kRanksPerNode).c_str(), 1);
   setenv("LOCAL_WORLD_SIZE", std::to_string(kRanksPerNode).c_str(), 1);
   return run([&] {
-    const Context ctx = init();  // whose collectives wait for half an hour
+    const Context ctx = init();  // its collectives wait for half an hour
     Net net;
     torch::optim::SGD optimizer(net.parameters(), 0.1);
     const CheckpointParts parts(net, optimizer);
@@ -59,8 +60,8 @@ int Restore() {
 
 class RestoreFailureTest : public ::testing::TestWithParam<int> {};
 
-// Seen red without ThrowIfAnotherFailed(): with rank 2 as the victim rank 3 stays, with rank 3
-// rank 2.
+// Seen red without ThrowIfAnotherFailed(): if rank 2 died, rank 3 stayed, and if rank 3 died, rank
+// 2.
 TEST_P(RestoreFailureTest, TheDeathOfARankEndsAllOthers) {
   if (test::InRank()) exit(Restore());
   const ddprun::TempDir folder;
@@ -83,7 +84,7 @@ TEST_P(RestoreFailureTest, TheDeathOfARankEndsAllOthers) {
   EXPECT_THAT(said, HasSubstr("Rank " + std::to_string(GetParam()) + " has ended without a word"));
 }
 
-// The source's neighbour, the leader of another node, and its follower.
+// The victims: the source's neighbour, the leader of another node, and its follower.
 INSTANTIATE_TEST_SUITE_P(Victims, RestoreFailureTest, ::testing::Values(1, 2, 3));
 
 }  // namespace restore_failure_test

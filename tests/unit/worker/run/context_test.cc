@@ -62,7 +62,7 @@ TEST(ContextTest, KnowsItsPlaceInTheJob) {
   barrier(ctx);  // a rank that leaves at once may break the other's connecting
 }
 
-// Gloo writes to ranks that may be gone: that is to be an error, and not the end of the process.
+// Gloo writes to ranks that may be gone: that must be an error, not the end of the process.
 TEST(ContextTest, BrokenPipesAreErrorsUnlessTheProgramHandlesThem) {
   if (StartedRanks(2)) return;
   const bool handles = std::string(getenv("RANK")) == "1";
@@ -87,11 +87,11 @@ TEST(ContextTest, WithoutALauncherIsAloneAndEverythingWorks) {
   barrier(ctx);
 }
 
-// libtorch 1.13's own client needs more than 1000 ms if it comes before rank 0 listens.
+// libtorch 1.13's own client needs more than 1000 ms if it connects before rank 0 listens.
 TEST(ContextTest, ARankThatComesFirstNeedNotWaitASecond) {
   if (StartedRanks(2)) return;
   if (std::string(getenv("RANK")) == "0") {
-    // Until rank 1 has tried in vain, and so must try again.
+    // Waits until rank 1 has failed once and must retry.
     const long refused_before = test::RefusedConnections();
     while (test::RefusedConnections() == refused_before) std::this_thread::yield();
     barrier(init());  // a rank that leaves at once may break the other's connecting
@@ -106,7 +106,7 @@ TEST(ContextTest, ARankThatComesFirstNeedNotWaitASecond) {
 TEST(ContextTest, GloosThreadsInterruptThoseThatComputeAndTheProgramsOwnAreAsBefore) {
   if (StartedRanks(2)) return;
   const std::uint64_t usual = internal::TimeSliceOf();
-  if (usual == 0) return;  // this kernel has no slices of threads' own
+  if (usual == 0) return;  // this kernel has no time slices per thread
   const auto threads = [] {
     std::set<std::string> names;
     for (const auto& one : std::filesystem::directory_iterator("/proc/self/task")) {
@@ -231,7 +231,7 @@ TEST(CollectivesTest, ABarrierThatAPeerDoesNotReachTimesOut) {
     EXPECT_THROW(barrier(ctx, milliseconds(100)), CollectiveError);
     _exit(::testing::Test::HasFailure() ? 1 : 0);  // the group is not usable any more
   }
-  // Comes only when rank 0 has gone.
+  // Joins only after rank 0 has ended.
   try {
     std::vector<torch::Tensor> none;
     while (true) broadcast(ctx, std::string("x"), 1), barrier(ctx);

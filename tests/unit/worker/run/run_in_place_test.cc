@@ -32,7 +32,7 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Ends the rank with this code, past gtest: it is not to say anything.
+// Ends the rank with this code without gtest, which would print.
 [[noreturn]] void End(int code) {
   std::cout.flush();
   std::_Exit(code);
@@ -74,7 +74,8 @@ TEST(RunInPlaceTest, SurvivorsOfAKilledRankGoOnInTheNextGeneration) {
       const bool dies = std::string(std::getenv("RANK")) == std::getenv("DDP_TEST_VICTIM");
       const std::string rank = std::getenv("RANK");
       End(run_in_place([&](Context& ctx) {
-        if (getpid() != self || std::getenv("RANK") != rank) return 3;  // both are the program's
+        // Pid and environment stay the program's.
+        if (getpid() != self || std::getenv("RANK") != rank) return 3;
         return TrainOn(ctx, [&](int step) {
           if (dies && step == 5) raise(SIGKILL);
         });
@@ -103,7 +104,7 @@ TEST(RunInPlaceTest, SurvivorsOfAKilledRankGoOnInTheNextGeneration) {
 TEST(RunInPlaceTest, NobodyWaitsForARankThatIsElsewhere) {
   if (InRank()) {
     End(run_in_place([&](Context& ctx) {
-      // Rank 2 is not in a collective when LEAVE comes, and finds out in its next one.
+      // Rank 2 is in no collective when LEAVE comes, and notices in its next one.
       return TrainOn(ctx, [&](int step) {
         if (ctx.generation() == 0 && step == 5 && ctx.rank() == 1) raise(SIGKILL);
         if (ctx.generation() == 0 && step == 5 && ctx.rank() == 2) usleep(300'000);
@@ -129,7 +130,7 @@ TEST(RunInPlaceTest, AnErrorOfTheProgramEndsIt) {
   const ddprun::TempDir folder;
   RegroupingAgent agent({.world_size = 2, .output = folder / "later"});
   const std::vector<RankResult> ranks = RunRanks({2, {}, agent.environment()});
-  EXPECT_EQ(ranks[0].exit_code, 0);  // alone, and goes on
+  EXPECT_EQ(ranks[0].exit_code, 0);  // continues alone
   EXPECT_EQ(ranks[1].exit_code, 1);
   EXPECT_THAT(ranks[1].err, HasSubstr("[rank 1] error: the data is wrong"));
   EXPECT_THAT(agent.heard(), Contains("ERROR=user the data is wrong"));
@@ -143,7 +144,7 @@ TEST(RunInPlaceTest, AVictimThatNobodyAsksToLeaveEnds) {
       });
     }));
   }
-  // Only one generation: the agent says nothing.
+  // Only one generation: the agent sends nothing.
   RegroupingAgent agent({.world_size = 2, .generations = 1, .output = ""});
   const std::vector<RankResult> ranks = RunRanks({2, {}, agent.environment()});
   EXPECT_EQ(ranks[0].exit_code, 1);
@@ -175,7 +176,7 @@ long MappedKib() {
 std::ptrdiff_t OpenSockets() {
   std::ptrdiff_t count = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    std::error_code error;  // one is the iterator's own
+    std::error_code error;  // one descriptor is the iterator's own
     const auto target = std::filesystem::read_symlink(entry.path(), error);
     if (target.native().starts_with("socket:")) ++count;
   }
@@ -196,8 +197,8 @@ struct Held {
 constexpr int kSettled = 10;
 constexpr long kSlackKib = 4096;
 
-// DDP_TEST_REGROUPINGS=1000 for more of them. With a waiter that nobody wakes in one of 50, which
-// is what shutting the connections down alone gives, this test hangs.
+// DDP_TEST_REGROUPINGS=1000 repeats it more often. This test hangs if a waiter stays asleep in one
+// of 50 regroupings, as happens when connections are only shut down.
 TEST(RunInPlaceTest, ManyGenerationsLeaveNothingBehind) {
   const char* const wanted = std::getenv("DDP_TEST_REGROUPINGS");
   const int generations = wanted != nullptr ? std::atoi(wanted) : 100;

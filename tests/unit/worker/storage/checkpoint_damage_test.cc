@@ -1,5 +1,5 @@
-// What power failures, bit flips, truncations and mixed-up files can do to a folder of checkpoints.
-// Everything is seeded; a failure prints what makes it happen again.
+// Tests the effects of power failures, bit flips, truncations and mixed-up files on a checkpoint
+// folder. Everything is seeded; a failure prints how to repeat it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ using test::WatchedDisk;
 using ::testing::HasSubstr;
 using Kind = DiskCall::Kind;
 
-// Thousands of small files: in memory, where there is some.
+// Thousands of small files: in memory if possible.
 void WorkInMemory() {
   if (fs::is_directory("/dev/shm")) setenv("TMPDIR", "/dev/shm", 1);
 }
@@ -74,7 +74,7 @@ CheckpointWriter::Events NoEvents() {
           }};
 }
 
-// The step of the newest checkpoint that can be loaded, or -1; what was said is in `*said`.
+// The step of the newest loadable checkpoint, or -1; `*said` gets the warnings.
 std::int64_t NewestStep(const std::string& folder, std::string* said) {
   ::testing::internal::CaptureStderr();
   const auto newest = test::FindNewest(folder);
@@ -90,7 +90,7 @@ constexpr Survivors kSurvivors[] = {Survivors::kAll,
                                     Survivors::kAnyOfThem,
                                     Survivors::kAnyOfThem};
 
-// One save into a folder that has some checkpoints, cut off everywhere.
+// One save into a folder with some checkpoints, cut off at every point.
 class PowerFailure {
  public:
   PowerFailure(std::uint64_t seed, std::string work) : random_(seed), work_(std::move(work)) {}
@@ -109,7 +109,7 @@ class PowerFailure {
       Save(writer, most_bytes);
     }
     new_step_ = old_step_ + 10;
-    if (Below(&random_, 2) == 0) {  // what a killed writer has left
+    if (Below(&random_, 2) == 0) {  // the file of a killed writer
       test::WriteFolder(
           folder, {{fs::path(TemporaryPath(folder + "/step-000000000005.safetensors")).filename(),
                     "half"}});
@@ -144,7 +144,7 @@ class PowerFailure {
     writer.Wait();
   }
 
-  // Whether the new checkpoint has to be there: its folder was synced after the rename.
+  // True if the new checkpoint must exist: the folder was synced after the rename.
   bool IsSafe(std::size_t count) const {
     bool renamed = false;
     for (std::size_t i = 0; i < count; ++i) {
@@ -168,7 +168,7 @@ class PowerFailure {
           << static_cast<int>(survivors) << "\n"
           << said;
       if (survivors != Survivors::kAnyOfThem) continue;
-      // And the next job can save there.
+      // The next job can save there.
       const WatchedDisk no_waiting(folder);
       CheckpointWriter writer(folder, {1, 0}, NoEvents());
       const Sample sample(new_step_ + 10, 100, &random_);
@@ -186,8 +186,8 @@ class PowerFailure {
   std::vector<DiskCall> calls_;
 };
 
-// Seen red without the sync of the file, without that of the folder, and with old files removed
-// before it: "step -1 instead of 10 or 20".
+// Seen red without the sync of the file, without the sync of the folder, and when old files were
+// removed before the sync: "step -1 instead of 10 or 20".
 TEST(PowerFailureTest, TheNewestCheckpointIsTheOldOrTheNewOneWhereverASaveIsCutOff) {
   WorkInMemory();
   std::size_t cuts = 0;
@@ -205,7 +205,8 @@ TEST(PowerFailureTest, TheNewestCheckpointIsTheOldOrTheNewOneWhereverASaveIsCutO
 
 enum class Damage { kBitFlip, kCut, kLonger, kZeros, kSwapped, kMixed, kOlderContents, kCount };
 
-// `good`: the newest file's bytes; `other`: those of an older one. What is left of the newest.
+// Returns the damaged bytes of the newest file. `good`: its bytes; `other`: the bytes of an older
+// file.
 std::string Damaged(Damage damage, const std::string& good, const std::string& other,
                     std::mt19937_64* random) {
   std::string bad = good;

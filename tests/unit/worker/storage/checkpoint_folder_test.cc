@@ -49,7 +49,8 @@ class CheckpointFolderTest : public ::testing::Test {
     Rewrite(step, key + kFormatVersion, key + "9");
   }
 
-  // Opens the newest and returns the name of its file; what is said to stderr is in warnings_.
+  // Opens the newest checkpoint and returns the name of its file; warnings_ gets the output on
+  // stderr.
   std::string Newest() {
     ::testing::internal::CaptureStderr();
     const auto newest = test::FindNewest(folder_.path());
@@ -57,7 +58,7 @@ class CheckpointFolderTest : public ::testing::Test {
     return newest == nullptr ? "none" : fs::path(newest->path()).filename().string();
   }
 
-  // After a save of this run.
+  // Removes old files like a save of this run.
   void RemoveOld(std::int64_t saved_step, const Retention& retention) const {
     RemoveOldCheckpoints(folder_.path(), saved_step, retention, Ours());
   }
@@ -143,7 +144,7 @@ TEST_F(CheckpointFolderTest, AFileOfANewerFormatIsSkippedAndLeftAlone) {
                                    ": its format version is 9, expected 1. It is left as it is"));
 }
 
-// ---- what cannot be read ----
+// ---- unreadable files ----
 
 using Result = CheckpointSearch::Result;
 
@@ -174,7 +175,7 @@ TEST_F(CheckpointFolderTest, AFileThatHasGoneMeanwhileIsPassedOver) {
   EXPECT_EQ(search.path(), Path(1));
 }
 
-// A disk that has lost a block.
+// A disk with a lost block.
 TEST_F(CheckpointFolderTest, AnInputErrorIsDamageOnceAnOlderFileOfTheFolderWasReadWhole) {
   Save(1);
   Save(2);
@@ -266,7 +267,7 @@ TEST_F(CheckpointFolderTest, OnlyTheNewestUpToTheOneJustSavedAreKept) {
   EXPECT_THAT(Files(), ElementsAre(CheckpointName(40)));
 }
 
-// Seen red when milestones were removed once they were not among the newest.
+// Seen red when files kept by keep_every were removed once they were not among the newest.
 TEST_F(CheckpointFolderTest, MilestonesAreKeptForGood) {
   for (const std::int64_t step : {50, 100, 150, 200, 230, 240}) Save(step);
   RemoveOld(240, {2, 100});
@@ -274,8 +275,8 @@ TEST_F(CheckpointFolderTest, MilestonesAreKeptForGood) {
                                    CheckpointName(240)));
 }
 
-// It is whole: only its name is wrong. Seen red without the check, step 2's state was loaded as
-// step 9's; and with the file renamed as a damaged one.
+// The file is whole; only its name is wrong. Seen red without the check, when step 2's state was
+// loaded as step 9's; and when the file was renamed as damaged.
 TEST_F(CheckpointFolderTest, AFileUnderTheNameOfAnotherStepIsSkippedAndLeftAlone) {
   Save(1);
   Save(2);
@@ -303,8 +304,8 @@ TEST_F(CheckpointFolderTest, UnreadableFilesAreNeitherCountedNorRemoved) {
                                    CheckpointName(55), CheckpointName(60)));
 }
 
-// Seen red with every file that can be read counted and removed, as it was before runs had ids: the
-// files of a training that somebody had started in this folder were gone.
+// Seen red when every readable file was counted and removed, as before runs had ids: the files of
+// another training in this folder were removed.
 TEST_F(CheckpointFolderTest, OnlyFilesOfThisRunAndOfTheOneItWentOnFromAreRemoved) {
   Save(10, "");  // of an older version
   Save(20, "grandparent");
@@ -335,7 +336,7 @@ TEST_F(CheckpointFolderTest, FilesOfOtherRunsDoNotCount) {
 
 class PublishTest : public CheckpointFolderTest {
  protected:
-  // "saved", or why not. The file holds "new".
+  // Returns "saved", or the error. The file contains "new".
   std::string Publish(std::int64_t step) {
     CheckpointImage image{step, {{{"model.x", "U8", {3}}, "new", 3}}, {{"ddprun_run", "ours"}}};
     FolderOwner owner(folder_.path(), std::nullopt);
@@ -349,7 +350,7 @@ class PublishTest : public CheckpointFolderTest {
   bool HasNew(std::int64_t step) const { return test::ReadFile(Path(step)).ends_with("new"); }
 };
 
-// Seen red with rename(2) alone, which replaces whatever there is.
+// Seen red with rename(2) alone, which replaces an existing file.
 TEST_F(PublishTest, ReplacesAFileOfItsOwnRunAndNoOther) {
   Save(10);
   Save(20, "stranger");
@@ -357,7 +358,7 @@ TEST_F(PublishTest, ReplacesAFileOfItsOwnRunAndNoOther) {
   Save(40);
   fs::resize_file(Path(40), 20);
   const std::string kept = "; it is kept";
-  // As on a disk, and as where the file system has no RENAME_NOREPLACE, or no link(2) either.
+  // On a disk, on a file system without RENAME_NOREPLACE, and on one without link(2) either.
   for (const bool has_rename : {true, false}) {
     for (const bool has_link : {true, false}) {
       test::WatchedDisk disk(folder_.path());

@@ -47,7 +47,7 @@ class CheckpointWriterTest : public ::testing::Test {
             }};
   }
 
-  // Saves, waits, and returns what was said on stderr.
+  // Saves, waits, and returns the output on stderr.
   std::string Save(CheckpointWriter& writer, std::int64_t step) {
     ::testing::internal::CaptureStderr();
     writer.Start(Image(step));
@@ -76,7 +76,7 @@ TEST_F(CheckpointWriterTest, SaysWhenACheckpointIsOnDisk) {
   EXPECT_NE(test::FindNewest(folder_.path()), nullptr);
 }
 
-// As a GPU does, that copies the tensors while training goes on.
+// Like a GPU that copies the tensors while training continues.
 TEST_F(CheckpointWriterTest, WaitsForBytesThatAreStillOnTheirWay) {
   CheckpointWriter writer(folder_.path(), {2, 0}, Events());
   std::string bytes = "???";
@@ -118,8 +118,8 @@ TEST_F(CheckpointWriterTest, BytesThatAreWorthNothingAreNotSaved) {
   EXPECT_EQ(writer.status().saved, 1);
 }
 
-// Whatever the disk says: training goes on, the file before is as it was, and nothing is left of
-// the one that failed. Seen red when the writer's thread let the error out (std::terminate).
+// With every error of the disk, training continues, the earlier file is unchanged, and nothing is
+// left of the failed one. Seen red when the exception left the writer's thread (std::terminate).
 TEST_F(CheckpointWriterTest, ADiskThatFailsCostsACheckpointAndNoMore) {
   CheckpointWriter writer(folder_.path(), {1, 0}, Events());
   Save(writer, 1);
@@ -146,8 +146,8 @@ TEST_F(CheckpointWriterTest, ADiskThatFailsCostsACheckpointAndNoMore) {
     EXPECT_EQ(writer.status().failed, failures);
     EXPECT_THAT(writer.status().error, HasSubstr(std::strerror(error)));
     std::vector<std::string> left = {CheckpointName(1)};
-    // A folder that cannot be synced has the new file; what it would be after a power failure is
-    // not known, so the old one stays.
+    // A folder that cannot be synced has the new file, but its state after a power failure is not
+    // known, so the old file stays.
     if (kind == Kind::kSyncFolder) left.push_back(CheckpointName(step));
     EXPECT_EQ(test::FilesIn(folder_.path()), left) << std::strerror(error);
   }
@@ -182,7 +182,7 @@ TEST_F(CheckpointWriterTest, ANewFolderIsSyncedInItsParent) {
   EXPECT_THAT(calls, ElementsAre("make a", "sync ", "make a/b", "sync a", "sync a/b"));
 }
 
-// The disk is slow as long as the test wants: `durable` is told on the writer's thread.
+// The disk is slow until the test lets go. `durable` is called on the writer's thread.
 TEST_F(CheckpointWriterTest, IsBusyUntilDoneAndTheNextStartWaits) {
   std::promise<void> may_end;
   std::promise<void> is_there;
@@ -215,7 +215,7 @@ TEST_F(CheckpointWriterTest, TheDestructorWaits) {
   { const CheckpointWriter unused(folder_.path(), {2, 0}, Events()); }
 }
 
-// What cannot be known to be on disk must not cost what is: see the header of checkpoint_folder.h.
+// A file that may not be on disk must not cost one that is: see the header of checkpoint_folder.h.
 TEST_F(CheckpointWriterTest, OldFilesAreRemovedOnlyAfterTheFolderIsSynced) {
   CheckpointWriter writer(folder_.path(), {1, 0}, Events());
   Save(writer, 1);

@@ -26,7 +26,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
-// What WriteDurably() throws.
+// The text that WriteDurably() throws.
 std::string ErrorOfWriting(const std::string& folder, const std::string& content,
                            const std::string& name = "name") {
   try {
@@ -37,7 +37,7 @@ std::string ErrorOfWriting(const std::string& folder, const std::string& content
   return "none";
 }
 
-// Files of this process become smaller than `bytes`, as long as this lives.
+// While this lives, files of this process cannot grow to `bytes` bytes.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) : handler_(signal(SIGXFSZ, SIG_IGN)) {
@@ -67,7 +67,7 @@ pid_t EndedProcess() {
   return pid;
 }
 
-// The name that process `pid` would choose for folder/step-1.
+// The temporary name of process `pid` for folder/step-1.
 std::string TemporaryOf(const std::string& folder, pid_t pid) {
   const std::string mine = TemporaryPath(folder + "/step-1");
   const std::string end = std::to_string(getpid()) + ".tmp";
@@ -113,13 +113,13 @@ TEST(AbandonedTemporariesTest, AreThoseOfProcessesThatHaveEnded) {
   const ddprun::TempDir folder;
   const std::string ended = TemporaryOf(folder.path(), EndedProcess());
   Write(ended);
-  Write(TemporaryOf(folder.path(), getppid()));  // runs
+  Write(TemporaryOf(folder.path(), getppid()));  // its process runs
   EXPECT_THAT(AbandonedTemporaries(folder.path(), "step-"), ElementsAre(ended));
   EXPECT_THAT(AbandonedTemporaries(folder.path(), "other-"), IsEmpty());
   EXPECT_THAT(AbandonedTemporaries(folder / "none", "step-"), IsEmpty());
 }
 
-// Its pid says nothing here.
+// The pid of another PID namespace means nothing here.
 TEST(AbandonedTemporariesTest, ThatOfAnotherHostIsOneWhenNobodyWroteToItForADay) {
   const ddprun::TempDir folder;
   const std::string other =
@@ -133,8 +133,8 @@ TEST(AbandonedTemporariesTest, ThatOfAnotherHostIsOneWhenNobodyWroteToItForADay)
   EXPECT_THAT(AbandonedTemporaries(folder.path(), "step-"), ElementsAre(other));
 }
 
-// Another Checkpointer of this process may be looking for abandoned files meanwhile. Seen red when
-// all files with the own pid were taken for those of a process before us.
+// Another Checkpointer of this process may search for abandoned files meanwhile. Seen red when all
+// files with the own pid counted as files of an earlier process.
 TEST(AbandonedTemporariesTest, WhatThisProcessIsWritingIsNone) {
   const ddprun::TempDir folder;
   WriteDurably(folder.path(), "step-1", [&](const Sink& sink) {

@@ -33,7 +33,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// ---- who may have the folder ----
+// ---- JudgeClaim ----
 
 CheckpointOwner Self() {
   CheckpointOwner self{"17", 1, 4};
@@ -65,7 +65,7 @@ CheckpointOwner OfAnotherRun(std::int64_t requeue_number = 1) {
 
 TEST(JudgeClaimTest, WhatNobodyHasIsFree) { EXPECT_EQ(Judge({}), ClaimVerdict::kTake); }
 
-// Seen red with the generations not compared: a zombie took the folder back.
+// Seen red when generations were not compared: a zombie took the folder back.
 TEST(JudgeClaimTest, OfOneRunTheLaterGenerationHasItAtOnceAndTheEarlierOneNever) {
   for (const bool take_folder : {false, true}) {
     EXPECT_EQ(Judge(Seen(OfThisRun(1, 3)), take_folder), ClaimVerdict::kTake);
@@ -80,7 +80,7 @@ TEST(JudgeClaimTest, OfOneRunTheLaterGenerationHasItAtOnceAndTheEarlierOneNever)
   }
 }
 
-// Two that nobody named are both job "none", of attempt 0.
+// Two unnamed jobs are both job "none", with requeue number 0.
 TEST(JudgeClaimTest, AnotherRunWaitsUntilItsOwnerIsSilent) {
   OwnerSeen seen = Seen(OfAnotherRun());
   EXPECT_EQ(Judge(seen), ClaimVerdict::kWait);
@@ -103,11 +103,11 @@ TEST(JudgeClaimTest, AnotherRunDoesNotWaitForOneThatIsGoneHasReleasedItOrIsOverr
 TEST(JudgeClaimTest, ARequeuedJobTakesItFromItsEarlierLifeAndThatOneNeverBack) {
   EXPECT_EQ(Judge(Seen(OfAnotherRun(0))), ClaimVerdict::kTake);
   OwnerSeen later = Seen(OfAnotherRun(2));
-  later.owner->released = true;  // its agent's claim
+  later.owner->released = true;  // claimed by its agent
   EXPECT_EQ(Judge(later, /*take_folder=*/true), ClaimVerdict::kRefuse);
 }
 
-// Somebody gave another job of Slurm the same --rdzv-id.
+// Another Slurm job has the same --rdzv-id.
 TEST(JudgeClaimTest, AnotherJobOfSlurmWithThisNameIsNoLifeOfThisJob) {
   for (const std::int64_t requeue_number : {0, 2}) {
     OwnerSeen seen = Seen(OfAnotherRun(requeue_number));
@@ -118,7 +118,7 @@ TEST(JudgeClaimTest, AnotherJobOfSlurmWithThisNameIsNoLifeOfThisJob) {
   }
 }
 
-// It never says that it lives, and what it wrote is the time of its first save.
+// An older version never updates the file, so its time is that of the first save.
 TEST(JudgeClaimTest, AnOwnerOfAnOlderVersionIsAnotherRun) {
   OwnerSeen seen = Seen(CheckpointOwner{"17", 1, 4});
   EXPECT_EQ(Judge(seen), ClaimVerdict::kWait);
@@ -126,7 +126,7 @@ TEST(JudgeClaimTest, AnOwnerOfAnOlderVersionIsAnotherRun) {
   EXPECT_EQ(Judge(seen), ClaimVerdict::kTake);
 }
 
-// Its file is one that other users may write. Seen red with the text as it is.
+// Other users may write the file. Seen red with the text unchanged.
 TEST(CheckpointOwnerTest, ADescriptionHasNoControlCharacters) {
   const auto owner = ddprun::ParseOwner(
       "0 2 j\x1b[2J\xc2\x9b"
@@ -167,7 +167,7 @@ class FolderOwnerTest : public ::testing::Test {
   FolderOwner Process(const std::string& run, int generation, bool take_folder = false) const {
     return {folder_.path(), Identity(run, generation), Options(take_folder)};
   }
-  // "saved", or why not.
+  // Returns "saved", or the error.
   static std::string Save(FolderOwner& process) {
     bool called = false;
     try {
@@ -177,7 +177,7 @@ class FolderOwnerTest : public ::testing::Test {
     }
     return called ? "saved" : "not called";
   }
-  // "claimed", or why it was refused; what else goes wrong is thrown.
+  // Returns "claimed", or the refusal; throws other errors.
   static std::string Claim(FolderOwner& process) {
     try {
       process.Claim();
@@ -192,12 +192,12 @@ class FolderOwnerTest : public ::testing::Test {
                        (owner->released ? " released" : "")
                  : "nobody";
   }
-  // As if the owner had not been heard for so long.
+  // As if the owner had been silent for this time.
   void Age(seconds by) const {
     const fs::path file = folder_ / ddprun::kOwnerFile;
     fs::last_write_time(file, fs::last_write_time(file) - by);
   }
-  // Leaves an owner in the folder that does nothing more.
+  // Leaves an owner in the folder that never updates it.
   void SetOwner(const CheckpointOwner& owner) const {
     ddprun::OwnerFile(folder_.path(), ddprun::OwnerFile::For::kClaiming).Write(owner);
   }
@@ -205,7 +205,7 @@ class FolderOwnerTest : public ::testing::Test {
   ddprun::TempDir folder_;
 };
 
-// Seen red when a claimed folder was not compared: the zombie saved.
+// Seen red when the owner was not compared after a claim: the zombie saved.
 TEST_F(FolderOwnerTest, AZombieOfAnEarlierGenerationCannotTakeTheFolderBack) {
   FolderOwner zombie = Process("a", 3);
   FolderOwner successor = Process("a", 4);
@@ -220,15 +220,15 @@ TEST_F(FolderOwnerTest, AZombieOfAnEarlierGenerationCannotTakeTheFolderBack) {
   }
   EXPECT_EQ(Owner(), "a 4");
   EXPECT_EQ(Save(successor), "saved");
-  // Also where its first save comes late, and the successor has gone.
+  // Also if its first save comes late, and the successor has ended.
   successor.Release();
   EXPECT_EQ(Owner(), "a 4 released");
   FolderOwner late = Process("a", 2);
   EXPECT_THAT(Save(late), HasSubstr("generation 4"));
 }
 
-// Two trainings that somebody started in one folder. Seen red without the refresh: the second took
-// the folder after the silence.
+// Two trainings started in one folder. Seen red without the refresh: the second one took the folder
+// after the silence.
 TEST_F(FolderOwnerTest, AnotherRunIsRefusedWithHostAndPidWhileTheOwnerIsHeard) {
   FolderOwner first = Process("a", 0);
   FolderOwner second = Process("b", 0);
@@ -245,14 +245,14 @@ TEST_F(FolderOwnerTest, AnotherRunIsRefusedWithHostAndPidWhileTheOwnerIsHeard) {
 TEST_F(FolderOwnerTest, AnotherRunHasTheFolderOnceTheOwnerWasSilent) {
   CheckpointOwner elsewhere = Identity("a", 0);
   elsewhere.machine = "another/1";
-  elsewhere.pid = 0x3fffffff;  // there is no such process here, which says nothing
+  elsewhere.pid = 0x3fffffff;  // no such process here, which proves nothing
   SetOwner(elsewhere);
   FolderOwner second = Process("b", 0);
   const auto start = std::chrono::steady_clock::now();
   EXPECT_EQ(Claim(second), "claimed");
   EXPECT_GE(std::chrono::steady_clock::now() - start, milliseconds(700));
   EXPECT_EQ(Owner(), "b 0");
-  // One that was silent before anybody asked is not waited for.
+  // An owner that was silent before is not waited for.
   SetOwner(elsewhere);
   Age(seconds(2));
   FolderOwnerOptions patient = Options();
@@ -305,7 +305,7 @@ TEST_F(FolderOwnerTest, WhatAnotherRunHasIsNotReleased) {
   EXPECT_EQ(Owner(), "b 0");
 }
 
-// Seen red with the process not looked for: the claim waited for an hour.
+// Seen red when the owner's process was not checked: the claim waited for an hour.
 TEST_F(FolderOwnerTest, AnOwnerOfThisMachineThatWasKilledIsReplacedAtOnce) {
   int ready[2];
   ASSERT_EQ(pipe(ready), 0);
@@ -326,7 +326,7 @@ TEST_F(FolderOwnerTest, AnOwnerOfThisMachineThatWasKilledIsReplacedAtOnce) {
   const auto owner = ddprun::ReadOwner(folder_.path());
   EXPECT_FALSE(IsGone(child, owner->started));
   ASSERT_EQ(kill(child, SIGKILL), 0);
-  // Also before anybody has waited for it.
+  // Also before any wait.
   siginfo_t info = {};
   ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
   EXPECT_EQ(Claim(second), "claimed");

@@ -57,7 +57,7 @@ TEST(LineageTest, WithoutALauncherEachProcessIsARun) {
   EXPECT_EQ(one.run(), Lineage::OfProcess(none).run());
 }
 
-// A header must not grow without end.
+// A header must not grow without limit.
 TEST(LineageTest, TheOldestAncestorsAreForgotten) {
   Lineage lineage = OfRun("0");
   for (int i = 1; i <= 1000; ++i) {

@@ -36,7 +36,7 @@ TEST(OwnStateTest, RanksOfThisNodeHaveThoseOfTheStep) {
             (Generators{{"new 0", "new 1", "old 2"}}));
 }
 
-// An older one is not that of the step: the rank has made steps here since.
+// An older generator is not that of the step: the rank has made steps here since.
 TEST(OwnStateTest, ARankOfThisNodeThatHasNotLeftTheStepHasNone) {
   EXPECT_EQ(Of({{0, {"new 0", true}}, {1, {std::nullopt, true}}}, {"old 0", "old 1", "old 2"}),
             std::nullopt);

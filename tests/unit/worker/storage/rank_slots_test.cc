@@ -32,8 +32,8 @@ TEST(RankSlotsTest, TheLastThreeStepsAreThere) {
   EXPECT_EQ(view.Find({1, 14}), std::nullopt);
 }
 
-// One rank may have finished step 10 while another, which needs it for step 11 alone, dies in its
-// write for step 12.
+// One rank may have finished step 10 while another rank dies in its write for step 12: only step 11
+// needs both.
 TEST(RankSlotsTest, AHalfWrittenStepLeavesTheTwoBefore) {
   std::vector<std::byte> memory(RankPlaces::BytesFor(16));
   RankPlaces places(memory.data(), memory.size());

@@ -34,7 +34,7 @@ class SetAsideTest : public ::testing::Test {
   }
   std::vector<std::string> Files() const { return test::FilesIn(folder_.path()); }
 
-  // Whole. `run`: that made it; none: an older version.
+  // Makes a whole file. `run`: its maker; "": an older version.
   void Save(std::int64_t step, const std::string& run) const {
     Metadata metadata = {{"step", std::to_string(step)}};
     if (!run.empty()) metadata["ddprun_run"] = run;
@@ -43,7 +43,7 @@ class SetAsideTest : public ::testing::Test {
   }
   void Cut(std::int64_t step) const { fs::resize_file(Path(step), fs::file_size(Path(step)) - 1); }
 
-  // Goes through all files, as on a host whose memory makes each hash wrong. Returns what was said.
+  // Sets all files aside, as on a host whose memory makes each hash wrong. Returns the warnings.
   std::string FindAllDamaged(DamagedFiles damaged) const {
     CheckpointSearch search(0, {folder_.path()}, 1'000, CheckpointSearch::FolderErrors::kCount,
                             std::move(damaged));
@@ -55,7 +55,7 @@ class SetAsideTest : public ::testing::Test {
   ddprun::TempDir folder_;
 };
 
-// Seen red with the third and each further file removed, whosever it was.
+// Seen red when the third and each later file were removed, independent of their run.
 TEST_F(SetAsideTest, OfAnotherRunAllStayAndOnlyThisRunsNameIt) {
   for (const std::int64_t step : {1, 2, 3, 4}) Save(step, "stranger");
   Save(5, "");
@@ -68,7 +68,7 @@ TEST_F(SetAsideTest, OfAnotherRunAllStayAndOnlyThisRunsNameIt) {
   EXPECT_EQ(Files().size(), 7U);
 }
 
-// Seen red with the run taken from files that are whole alone.
+// Seen red when the run was taken only from whole files.
 TEST_F(SetAsideTest, AFileIsOfThisRunAsLongAsItsHeaderIsWhole) {
   Save(1, kOurs);
   Cut(1);
@@ -126,8 +126,8 @@ TEST_F(SetAsideTest, AllKindsOfNamesAreKnown) {
   }
 }
 
-// Each restart is another process, and finds two more. Seen red with those counted that this
-// process has renamed itself.
+// Each restart is a new process and finds two more files. Seen red when only files renamed by this
+// process were counted.
 TEST_F(SetAsideTest, ASaveLeavesTheTwoNewestOfItsRunWhoeverRenamedThem) {
   for (const std::int64_t step : {1, 2, 3, 30}) std::ofstream(folder_ / Aside(step)) << "ours";
   for (const std::int64_t step : {1, 2, 3}) {

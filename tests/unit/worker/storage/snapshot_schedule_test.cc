@@ -25,7 +25,7 @@ TEST(SnapshotScheduleTest, TheCostStaysBelowOnePercent) {
         schedule.StepTook(milliseconds(step));
         schedule.SnapshotTook(milliseconds(stall), milliseconds(background));
         EXPECT_LE((stall + background) * 100, step * schedule.steps());
-        if (schedule.steps() > 1) {  // and no rarer than that
+        if (schedule.steps() > 1) {  // not rarer than necessary
           EXPECT_GT((stall + background) * 100, step * (schedule.steps() - 1));
         }
       }

@@ -22,7 +22,7 @@ using ::testing::IsEmpty;
 
 class SnapshotSlotsTest : public ::testing::Test {
  protected:
-  // A snapshot of `bytes` bytes that all are `fill`.
+  // Makes a snapshot of `bytes` bytes with the value `fill`.
   static void Make(SnapshotSlots* slots, std::int64_t step, std::size_t bytes, char fill,
                    const std::string& text = "") {
     std::byte* const memory = slots->Begin(bytes);
@@ -38,7 +38,7 @@ class SnapshotSlotsTest : public ::testing::Test {
     return image;
   }
   std::vector<std::string> Files() const { return test::FilesIn(folder_.path()); }
-  // What the newest whole one holds, "<step> <its bytes>", or "nothing".
+  // The newest whole snapshot, "<step> <its bytes>", or "nothing".
   std::string Newest() const {
     CheckpointSearch search(0, {folder_.path()});
     if (search.Next() != CheckpointSearch::Result::kFound) return "nothing";
@@ -120,8 +120,8 @@ TEST_F(SnapshotSlotsTest, WhatIsNewerThanTheKeptOneIsOfADeadTimeline) {
   EXPECT_EQ(Newest(), "2 bbbb");
 }
 
-// Another node had what this process resumed from. The launcher counts on what is here, should that
-// node be lost.
+// Another node had the state from which this process resumed. If that node is lost, the launcher
+// relies on the snapshot here.
 TEST_F(SnapshotSlotsTest, WhereAnotherNodeHadTheStateTheNewestBeforeIsKept) {
   {
     SnapshotSlots slots(folder_.path(), std::nullopt);

@@ -27,7 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 using Kind = DiskCall::Kind;
 
-// The C library's own.
+// The functions of the C library.
 template <typename Function>
 Function* Real(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
@@ -38,7 +38,7 @@ struct Fault {
   std::size_t from = 0;
   int times = -1;
 
-  // The errno of a call that reaches byte `end`; 0: it is made.
+  // The errno for a call that reaches byte `end`; 0: the call is made.
   int Take(std::size_t end) {
     if (error == 0 || end <= from || times == 0) return 0;
     if (times > 0) --times;
@@ -73,8 +73,8 @@ std::optional<std::string> Inside(const char* path) {
   return text.substr(watch->folder.size() + 1);
 }
 
-// Makes a call, unless it is to fail, and notes it if it succeeded. `call`: nothing if the call is
-// on no file of ours. `lock`: of Mutex().
+// Makes a call, unless it must fail, and records it if it succeeded. `call`: empty if the call is
+// on no watched file. `lock`: of Mutex().
 template <typename Make>
 auto Watched(std::unique_lock<std::mutex>* lock, std::optional<DiskCall> call, const Make& make)
     -> decltype(make()) {
@@ -241,7 +241,7 @@ Files AfterPowerFailure(const Files& before, const std::vector<DiskCall>& calls,
 
 }  // namespace ddp::test
 
-// ---- in front of the C library ----
+// ---- functions that replace those of the C library ----
 
 using ddp::test::DiskCall;
 using Kind = ddp::test::DiskCall::Kind;
@@ -332,7 +332,7 @@ int rename(const char* from, const char* to) noexcept {
   return ddp::test::Watched(&lock, call, [&] { return real(from, to); });
 }
 
-// With absolute paths, as the code under test calls it.
+// Only for absolute paths, which the code under test uses.
 int renameat2(int from_folder, const char* from, int to_folder, const char* to,
               unsigned int flags) noexcept {
   static auto* const real =
@@ -376,7 +376,7 @@ int unlink(const char* path) noexcept {
   return RemoveWith(real, path);
 }
 
-int remove(const char* path) noexcept {  // of std::filesystem
+int remove(const char* path) noexcept {  // called by std::filesystem
   static auto* const real = ddp::test::Real<int(const char*)>("remove");
   return RemoveWith(real, path);
 }

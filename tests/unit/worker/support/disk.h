@@ -1,8 +1,8 @@
-// What this test program does to the files of one folder: seen, made to fail, and cut off by a
-// power failure that never happens.
+// Watches the file operations of this test program in one folder, makes them fail, and simulates a
+// power failure at any point.
 //
-// The program's own open, pread, write, fsync, rename, renameat2, link, unlink, remove and mkdir
-// stand in front of the C library's (disk.cc), so that the code under test is the real one.
+// The functions open, pread, write, fsync, rename, renameat2, link, unlink, remove and mkdir of
+// disk.cc replace the C library's, so that the code under test is the real one.
 #ifndef DDPRUN_TESTS_UNIT_WORKER_SUPPORT_DISK_H_
 #define DDPRUN_TESTS_UNIT_WORKER_SUPPORT_DISK_H_
 
@@ -14,16 +14,16 @@
 
 namespace ddp::test {
 
-// One call that changed something on disk, or made a change durable. Paths are relative to the
-// folder; the folder itself is "".
+// One call that changed the disk, or made a change durable. Paths are relative to the folder; "" is
+// the folder itself.
 struct DiskCall {
   enum class Kind {
     kCreate,
     kWrite,
     kSyncFile,
     kSyncFolder,
-    kRename,        // one to a free name too
-    kRenameToFree,  // never noted, only made to fail
+    kRename,        // also to a free name
+    kRenameToFree,  // never recorded, only made to fail
     kLink,          // likewise
     kRemove,
     kMakeFolder
@@ -34,8 +34,8 @@ struct DiskCall {
   std::string bytes = {};  // of kWrite
 };
 
-// Watches while it lives; one at a time. Any thread may make the calls. Nothing is really synced
-// meanwhile, so that a thousand saves take no time.
+// Watches while it lives; one object at a time. Any thread may make the calls. Nothing is really
+// synced meanwhile, so that a thousand saves take no time.
 class WatchedDisk {
  public:
   explicit WatchedDisk(std::string folder);
@@ -46,14 +46,14 @@ class WatchedDisk {
   // From now on calls of this kind fail with that error, and change nothing; 0: no longer.
   void Fail(DiskCall::Kind kind, int error);
 
-  // From now on reads that reach byte `from` of this file fail with that error, `times` times; -1:
-  // for ever. 0: no longer. `path`: relative to the folder. Files that were open before are not
+  // From now on reads of this file that reach byte `from` fail with that error, `times` times; -1:
+  // always. Error 0: no longer. `path`: relative to the folder. Files opened before are not
   // watched.
   void FailReads(const std::string& path, int error, std::size_t from = 0, int times = -1) const;
-  // The same of its opening. Files that std::filesystem opens are not watched.
+  // From now on opening the file fails. Files opened by std::filesystem are not watched.
   void FailOpening(const std::string& path, int error, int times = -1) const;
 
-  // From now on calls of this kind wait; until Release(), or this object's end.
+  // From now on calls of this kind wait until Release(), or until this object ends.
   void Hold(DiskCall::Kind kind);
   void Release();
 
@@ -62,22 +62,23 @@ class WatchedDisk {
 
 using Files = std::map<std::string, std::string>;  // name to content
 
-// The files that are in `folder`, itself without folders.
+// The files in `folder`, which has no subfolders.
 Files ReadFolder(const std::string& folder);
 void WriteFolder(const std::string& folder, const Files& files);
 
-// What a power failure leaves of what was not synced.
+// The remains of unsynced changes after a power failure.
 enum class Survivors {
   kAll,
-  kNothing,            // of contents and of names
-  kNamesWithoutBytes,  // files are there and empty
-  kNamesWithZeros,     // files are there with their size, full of zeros
+  kNothing,            // neither contents nor names
+  kNamesWithoutBytes,  // files exist and are empty
+  kNamesWithZeros,     // files exist with their size, full of zeros
   kNamesCutShort,
-  kAnyOfThem,  // each name and each 512 bytes by themselves
+  kAnyOfThem,  // each name and each 512 bytes independently
 };
 
-// The files after a power failure, when `before` were on disk and then `count` of `calls` were
-// made, and of one more write its first `part` bytes. Only calls on files of one folder.
+// The files after a power failure. `before`: the files on disk at the start. Then `count` of
+// `calls` were made, and the first `part` bytes of one more write. Only for calls on files of one
+// folder.
 Files AfterPowerFailure(const Files& before, const std::vector<DiskCall>& calls, std::size_t count,
                         std::size_t part, Survivors survivors, std::mt19937_64* random);
 

@@ -1,4 +1,4 @@
-// Makes files for the readers of tensors byte by byte, wrong ones as well.
+// Makes files for the readers of tensors, byte by byte, also invalid ones.
 #ifndef DDPRUN_TESTS_UNIT_WORKER_SUPPORT_FILE_MAKERS_H_
 #define DDPRUN_TESTS_UNIT_WORKER_SUPPORT_FILE_MAKERS_H_
 
@@ -19,17 +19,17 @@ inline std::string Little(std::uint64_t value, int size) {
 struct ZipItem {
   std::string name;
   std::string content;
-  // What the directory says, where it lies.
+  // Lies of the directory about this entry.
   std::uint64_t method = 0;
   std::uint64_t flags = 0;
-  std::int64_t extra_size = 0;    // added to the size that is said
-  std::int64_t extra_offset = 0;  // added to the offset that is said
+  std::int64_t extra_size = 0;    // added to the stated size
+  std::int64_t extra_offset = 0;  // added to the stated offset
   std::string local_name;         // if not `name`
 };
 
 struct ZipOptions {
   bool zip64 = false;
-  std::int64_t extra_entries = 0;  // added to the number of entries that is said
+  std::int64_t extra_entries = 0;  // added to the stated number of entries
   std::int64_t extra_directory_offset = 0;
   std::string comment;
 };

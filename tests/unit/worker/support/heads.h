@@ -7,7 +7,7 @@
 
 namespace ddp::test {
 
-// Which heads a step uses is up to the forward() of who derives from it.
+// The forward() of a derived class decides which heads a step uses.
 struct Heads : torch::nn::Module {
   Heads()
       : trunk(register_module("trunk", torch::nn::Linear(3, 4))),

@@ -30,8 +30,8 @@ extern char** environ;
 namespace ddp::test {
 namespace {
 
-// Newer versions of Gloo tell about every connection, "[./gloo/...:243] INFO Rank 0 is ...", and
-// cannot be told not to. Those lines are not ours; its warnings and errors stay.
+// Newer versions of Gloo log every connection, "[./gloo/...:243] INFO Rank 0 is ...", and this
+// cannot be switched off. These lines are removed; Gloo's warnings and errors stay.
 std::string WithoutGlooInfo(const std::string& err) {
   std::istringstream lines(err);
   std::string kept;
@@ -80,7 +80,7 @@ Environment RankEnvironment(const Job& job, int rank, int port) {
   return result;
 }
 
-// This process's, with `changes`.
+// The environment of this process, with `changes`.
 std::vector<std::string> Changed(const Environment& changes) {
   std::vector<std::string> environment;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -117,7 +117,7 @@ pid_t StartRank(const Job& job, int rank, int port, const std::string& output) {
   return pid;
 }
 
-// Waits until `deadline`, then kills.
+// Waits until `deadline`, then kills the process.
 RankResult WaitFor(pid_t pid, steady_clock::time_point deadline, const std::string& output) {
   RankResult result;
   if (pid < 0) return result;

@@ -8,8 +8,8 @@
 //     EXPECT_EQ(...);
 //   }
 //
-// Ranks are executed, or forks of the RankServer, never of the test: a child of a process in which
-// libtorch has started threads must not use libtorch.
+// Ranks are executed, or forked by the RankServer, never forked by the test: a child of a process
+// in which libtorch has started threads must not use libtorch.
 #ifndef DDPRUN_TESTS_UNIT_WORKER_SUPPORT_MULTI_RANK_H_
 #define DDPRUN_TESTS_UNIT_WORKER_SUPPORT_MULTI_RANK_H_
 
@@ -24,7 +24,7 @@ namespace ddp::test {
 using Environment = std::map<std::string, std::string>;
 
 struct RankResult {
-  int exit_code = -1;  // -1 if it was ended by a signal
+  int exit_code = -1;  // -1: a signal ended it
   int signal = 0;
   std::string out;
   std::string err;
@@ -32,14 +32,14 @@ struct RankResult {
 
 struct Job {
   int world_size = 1;
-  // The command of a rank; by default, the test that is running.
+  // The command of a rank; default: the running test.
   std::function<std::vector<std::string>(int rank)> command;
   Environment environment;  // of every rank, besides what a launcher sets
-  // A hang is a failure: the ranks are killed then, and report signal 9.
+  // The time limit. After it the ranks are killed, and report signal 9: a hang is a failure.
   std::chrono::seconds limit{60};
 };
 
-// Runs all ranks to their end on 127.0.0.1, with a port that is free.
+// Runs all ranks to their end on 127.0.0.1, with a free port.
 std::vector<RankResult> RunRanks(const Job& job);
 
 // In a rank: false. Otherwise runs the current test once for each rank, adds a failure (with the
@@ -56,7 +56,7 @@ class HeldPort {
   HeldPort(const HeldPort&) = delete;
   HeldPort& operator=(const HeldPort&) = delete;
 
-  void Listen();  // from now on nobody else can
+  void Listen();  // from now on no other process can listen there
   int port() const { return port_; }
   std::string text() const { return std::to_string(port_); }
 
@@ -74,7 +74,7 @@ std::string ReadFile(const std::string& path);
 // The names in `folder`, sorted.
 std::vector<std::string> FilesIn(const std::string& folder);
 
-// How many times `text` occurs in what all ranks wrote to stderr.
+// The number of occurrences of `text` in the stderr of all ranks.
 int CountInErr(const std::vector<RankResult>& ranks, const std::string& text);
 
 }  // namespace ddp::test

@@ -1,4 +1,4 @@
-// The checkpoint that a training would go on from.
+// Finds the checkpoint from which a training would continue.
 #ifndef DDPRUN_TESTS_UNIT_WORKER_SUPPORT_NEWEST_CHECKPOINT_H_
 #define DDPRUN_TESTS_UNIT_WORKER_SUPPORT_NEWEST_CHECKPOINT_H_
 
@@ -20,7 +20,7 @@ inline std::string Content(const internal::SafetensorsFile& file,
   return bytes;
 }
 
-// Throws DamagedError unless all tensors of `file` have the hashes that its header gives them.
+// Throws DamagedError unless all tensors of `file` match the hashes in its header.
 inline void Verify(const internal::SafetensorsFile& file) {
   for (const internal::StoredTensor& tensor : file.tensors()) {
     const std::string bytes = Content(file, tensor);
@@ -29,8 +29,8 @@ inline void Verify(const internal::SafetensorsFile& file) {
   }
 }
 
-// A search that stands at the newest file of `folder` whose hashes are right; null if there is
-// none. Others are set aside.
+// A search positioned at the newest file of `folder` with correct hashes; null: none. Sets damaged
+// files aside.
 inline std::unique_ptr<internal::CheckpointSearch> FindNewest(const std::string& folder) {
   auto search = std::make_unique<internal::CheckpointSearch>(0, std::vector<std::string>{folder});
   while (search->Next() == internal::CheckpointSearch::Result::kFound) {

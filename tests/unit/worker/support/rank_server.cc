@@ -63,7 +63,8 @@ void BecomeRank(const Request& request) {
   }
 }
 
-// A child of the test, which is a subreaper: its parent here ends at once. In the rank: 0.
+// Makes a child of the test, which is a subreaper, because the child's parent ends at once. Returns
+// 0 in the rank.
 pid_t ForkRank(pid_t* shared) {
   const pid_t parent = fork();
   if (parent == 0) {
@@ -105,7 +106,7 @@ std::string Serve(int socket) {
 void StartServer() {
   std::array<int, 2> ends{};
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) return;
-  // Libraries read these when they are loaded; OpenBLAS starts threads then.
+  // Libraries read these variables when they are loaded; OpenBLAS then starts threads.
   std::vector<std::string> environment = {"OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1",
                                           std::string(kSocket) + "=3"};
   for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);

@@ -1,7 +1,7 @@
-// The process whose forks are the ranks of a test.
+// RankServer: a process whose forks are the ranks of a test.
 //
-// A rank that is executed loads libtorch, which takes longer than what most tests do with it. The
-// server loads it once, has one thread, and does nothing else with it, so its forks may use it.
+// An executed rank must load libtorch, which takes longer than most tests' work. The server loads
+// libtorch once, has one thread and does nothing else with it, so its forks may use it.
 #ifndef DDP_TESTS_UNIT_WORKER_SUPPORT_RANK_SERVER_H_
 #define DDP_TESTS_UNIT_WORKER_SUPPORT_RANK_SERVER_H_
 
@@ -12,19 +12,19 @@
 
 namespace ddp::test {
 
-// What main() of a test program is.
+// The main() of a test program.
 class RankServer {
  public:
-  // Runs all tests. `argv` is main's. From here on RunRanks uses a server, which ends with this
+  // Runs all tests. `argv`: of main(). From here on RunRanks() uses a server, which ends with this
   // process.
   static int RunTests(int argc, char** argv);
 
-  // Whether RunTests was called.
+  // True once RunTests() was called.
   static bool available();
 
-  // Starts a rank that runs the tests of `filter`, with this environment (NAME=value) and no other,
-  // and with stdout and stderr in the files output.out and output.err. A child of this process;
-  // −1 where it cannot be started.
+  // Starts a rank that runs the tests of `filter`, with exactly this environment (NAME=value), and
+  // with stdout and stderr in output.out and output.err. Returns its pid, a child of this process;
+  // −1: it cannot be started.
   static pid_t StartRank(const std::string& filter, const std::vector<std::string>& environment,
                          const std::string& output);
 };

@@ -1,5 +1,5 @@
-// The agent of a job whose ranks run in place, as far as they can tell: it hears that they stay,
-// ends generations, and gives the ranks that have left their places in the next one.
+// RegroupingAgent: the agent of a job whose ranks run in place, as the ranks see it. It reads
+// STAYS, ends generations, and gives ranks that have left their places in the next generation.
 #ifndef DDPRUN_TESTS_UNIT_WORKER_SUPPORT_REGROUPING_AGENT_H_
 #define DDPRUN_TESTS_UNIT_WORKER_SUPPORT_REGROUPING_AGENT_H_
 
@@ -17,16 +17,16 @@
 
 namespace ddp::test {
 
-// A thread of the test's own process. It ends with the ranks: when all have hung up.
+// Runs on a thread of the test's process. Ends when all ranks have closed their connections.
 class RegroupingAgent {
  public:
   struct Options {
-    int world_size = 2;  // of the first generation; rank r is the r-th to connect of none other
+    int world_size = 2;  // of the first generation; rank r is the r-th process that connects
     int generations = 2;
-    // Whether a generation is ended as soon as all of its ranks are in the group. Else it is when a
-    // rank has hung up.
+    // True: ends a generation as soon as all of its ranks are in the group. False: when a rank has
+    // closed its connection.
     bool ends_them = false;
-    std::string output;  // gets what survivors write from the second generation on
+    std::string output;  // gets the output of survivors from the second generation on
   };
 
   explicit RegroupingAgent(Options options);
@@ -34,10 +34,11 @@ class RegroupingAgent {
   RegroupingAgent(const RegroupingAgent&) = delete;
   RegroupingAgent& operator=(const RegroupingAgent&) = delete;
 
-  // For the ranks' environment.
+  // The variables for the ranks.
   Environment environment() const;
 
-  // What all have said, in the order of arrival, without what comes with each step. After the end.
+  // All messages, in the order of arrival, without those that come with each step. Call it after
+  // the end.
   const std::vector<std::string>& heard();
 
  private:
@@ -45,7 +46,7 @@ class RegroupingAgent {
     ddprun::UniqueFd socket;
     bool stays = false;
     bool waits = false;
-    bool trains = false;  // it has said a step
+    bool trains = false;  // it has reported a step
   };
 
   void Run();

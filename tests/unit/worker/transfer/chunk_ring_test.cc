@@ -26,7 +26,7 @@ class ChunkRingTest : public ::testing::Test {
 
 std::byte Of(std::size_t chunk) { return static_cast<std::byte>(chunk * 7 + 1); }
 
-// In a process of its own: whether all chunks are as they should be.
+// Runs in a process of its own. Returns whether all chunks are correct.
 int Follow(const std::string& path, const ChunkRing::Shape& shape, std::size_t number,
            std::size_t chunks) {
   ChunkRing ring = ChunkRing::Open(path, shape, number);

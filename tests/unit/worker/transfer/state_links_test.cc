@@ -37,7 +37,7 @@ std::string PortOf(const StateLinks& links) {
   return links.contact().substr(0, links.contact().find(' '));
 }
 
-// More than the kernel keeps of a connection, in chunks that are not all alike.
+// More than the kernel buffers for a connection, in chunks of several sizes.
 constexpr std::size_t kBytes = (std::size_t{48} << 20) + 12'345;
 constexpr std::size_t kChunk = std::size_t{1} << 19;
 std::byte At(std::size_t i) { return static_cast<std::byte>(i * 31 / 7); }
@@ -79,7 +79,8 @@ TEST(StateLinksTest, EveryRankGetsEveryByteThroughTheTree) {
 TEST(StateLinksTest, WhoDoesNotKnowTheTokenIsTurnedAway) {
   StateLinks root(0, {1});
   StateLinks child(1, {});
-  // They are before the child in the queue: one says nothing, one too much, one the wrong thing.
+  // Strangers are before the child in the queue: one sends nothing, one too much, one the wrong
+  // text.
   const ddprun::UniqueFd silent = ConnectTo(kHost, PortOf(root));
   const ddprun::UniqueFd noisy = ConnectTo(kHost, PortOf(root));
   const std::string noise(1000, 'x');
@@ -87,9 +88,9 @@ TEST(StateLinksTest, WhoDoesNotKnowTheTokenIsTurnedAway) {
   const ddprun::UniqueFd wrong = ConnectTo(kHost, PortOf(root));
   const std::string hello = MakeToken() + " 1\n";
   ASSERT_GT(send(wrong.get(), hello.data(), hello.size(), MSG_NOSIGNAL), 0);
-  std::vector<ddprun::UniqueFd> many;  // more than are heard at a time
+  std::vector<ddprun::UniqueFd> many;  // more than are served at a time
   for (int i = 0; i < 100; ++i) many.push_back(ConnectTo(kHost, PortOf(root)));
-  // Another rank than those that are waited for.
+  // A rank that is not expected.
   StateLinks other(2, {});
   other.Connect(ParentOf(0, root), {kLong, kLong});
 
@@ -156,7 +157,7 @@ TEST(StateLinksTest, WhoDoesNotKnowTheSecretIsTurnedAway) {
               ThrowsMessage<std::runtime_error>(HasSubstr("lost rank 0")));
 }
 
-// Seen red with an Open() whose result nobody looks at.
+// Seen red when the result of Open() was ignored.
 TEST(StateLinksTest, AParentThatDoesNotKnowTheSecretIsNotBelieved) {
   int port = 0;
   const ddprun::UniqueFd listener = ListenEverywhere(&port);

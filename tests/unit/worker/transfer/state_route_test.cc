@@ -11,7 +11,7 @@ namespace state_route_test {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// `per_node` ranks on each node; those of the source's node have the file.
+// `per_node` ranks on each node; the ranks of the source's node have the file.
 std::vector<RankPlace> Nodes(int nodes, int per_node, int source) {
   std::vector<RankPlace> ranks;
   for (int node = 0; node < nodes; ++node) {
@@ -60,8 +60,8 @@ TEST(StateRouteTest, ARankOfTheSourcesNodeThatCannotReadTheFileGetsItToo) {
   EXPECT_EQ(MakeStateRoute(ranks, 0, 2).parent, 0);
 }
 
-// Whatever the shape of the job: everybody gets the state exactly once, parents and children know
-// each other, and nobody sends more than two copies.
+// For every shape of the job: each rank gets the state exactly once, parents and children know each
+// other, and no rank sends more than two copies.
 TEST(StateRouteTest, ReachesEveryRankOnce) {
   for (int nodes = 1; nodes <= 9; ++nodes) {
     for (int per_node = 1; per_node <= 3; ++per_node) {

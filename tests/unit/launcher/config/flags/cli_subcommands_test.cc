@@ -6,11 +6,14 @@
 #include <string>
 #include <variant>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "tests/unit/launcher/config/parse_command.h"
 
 namespace ddprun {
 namespace cli_subcommands_test {
 
+using testing::ContainsRegex;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -91,6 +94,20 @@ TEST(CliHelpTest, IsThereForEachSubcommand) {
             ParseAs<HelpCommand>({"drain", "--help"}).text);
   EXPECT_THAT(ErrorOf({"help", "zebra"}),
               StartsWith("help: expected nothing, rendezvous, validate,"));
+}
+
+// Its error for another word names all subcommands that have a help.
+TEST(CliHelpTest, NamesEachSubcommand) {
+  const std::string error = ErrorOf({"help", "zebra"});
+  const std::string help = ParseAs<HelpCommand>({"help"}).text;
+  const std::string names(error.substr(0, error.find(" (found")));
+  int count = 0;
+  for (const auto word : absl::StrSplit(names, absl::ByAnyChar(" ,:"), absl::SkipEmpty())) {
+    if (word == "help" || word == "expected" || word == "nothing" || word == "or") continue;
+    EXPECT_THAT(help, ContainsRegex(absl::StrCat("\n  ddprun ([^\n]*\\| )?", word, " "))) << word;
+    ++count;
+  }
+  EXPECT_GT(count, 15);
 }
 
 TEST(CliHelpTest, IsGivenEvenIfOtherFlagsAreWrong) {

@@ -167,8 +167,8 @@ TEST_F(BindWorkersTest, AListedInstanceIsOfTheOnlyNodeWithGpusOrNotKnown) {
   EXPECT_THAT(Bind("node", 2), ElementsAre("8-11,24-27", "8-11,24-27"));
   host_.gpu_nodes = {2, 1};
   EXPECT_THAT(Bind("node", 2),
-              ElementsAre("--numa-binding node: the driver does not tell which GPU entry 1 of "
-                          "CUDA_VISIBLE_DEVICES belongs to; list GPUs by number"));
+              ElementsAre("--numa-binding node: the driver does not report the GPU of entry 1 of "
+                          "CUDA_VISIBLE_DEVICES; list GPUs by number"));
 }
 
 TEST_F(BindWorkersTest, AKernelThatTellsNoCpusIsAnError) {

@@ -349,6 +349,9 @@ TEST_F(PageServiceTest, MetricsAreThoseOfWhoAsks) {
   StartWith(std::move(options));
   EXPECT_THAT(Ask(port(), Get("/metrics")), EndsWith("\r\n\r\nredacted\n"));
   EXPECT_THAT(Ask(port(), Get("/metrics", SignIn("ann"))), EndsWith("owner=ann\n"));
+  // Not "redacted": where the token has changed the scraper is to notice.
+  EXPECT_THAT(Ask(port(), Get("/metrics", "Authorization: Bearer an-old-token\r\n")),
+              StartsWith("HTTP/1.1 401 "));
   const std::string answer =
       Ask(port(), Get("/metrics", "Authorization: Bearer a-token-that-reads\r\n"));
   EXPECT_THAT(answer, EndsWith("owner=token:prom\n"));

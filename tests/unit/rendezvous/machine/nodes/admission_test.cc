@@ -22,7 +22,8 @@ void Change(std::optional<Duration>* value) { value->emplace(1); }
 void Change(std::vector<int>* value) { value->push_back(3); }
 void Change(std::string* value) { value->push_back('x'); }
 
-// A value for any member; std::optional takes it in two ways, and so needs one of its own.
+// Converts to a value for any member. std::optional would accept it in two ways, so it has an
+// overload of its own.
 struct AnyValue {
   template <class T>
   operator T() const;
@@ -32,7 +33,7 @@ struct AnyOptional {
   operator std::optional<T>() const;
 };
 
-// How many members a struct has: so many values can it be made of.
+// The number of a struct's members: the largest number of values from which it can be made.
 template <class T, class... Values>
 constexpr int Members() {
   if constexpr (requires { T{Values{}..., AnyValue{}}; }) {
@@ -77,7 +78,7 @@ TEST(JobSpecTest, WhatIsShownTogetherIsToldTogether) {
               StartsWith("--restart-window is 3600 s here, but the job began with not set:"));
 }
 
-// As an agent that was started outside of the Slurm step, or by an older ddprun.
+// Like an agent started outside of the Slurm step, or by an older ddprun.
 TEST(JobSpecTest, WhoDoesNotKnowTheNumberOfNodesAgreesWithAll) {
   JobSpec ours;
   JobSpec theirs;

@@ -61,7 +61,7 @@ TEST(LateAdmissionTest, WhatItRemembersIsBounded) {
 
 // ---- in a job ----
 
-// b joins, the group starts with it, and b is killed. a goes on alone.
+// b joins, the group starts with it, and b is killed. a continues alone.
 void LoseB(JobMachineDriver& job, Duration after) {
   job.Join('b');
   job.Drain('a');
@@ -134,7 +134,7 @@ TEST_F(LateAdmissionJobTest, ANodeThatStayedIsAdmittedAtOnce) {
   EXPECT_EQ(job_.machine().state(), JobState::kStopping) << "to take it in";
 }
 
-// The others are stopped for it all the same.
+// The others are stopped for the newcomer anyway.
 TEST_F(LateAdmissionJobTest, ANewcomerThatIsGoneBeforeTheGroupFormsIsAdmittedLaterToo) {
   for (int i = 0; i < 2; ++i) {
     job_.Join('b');

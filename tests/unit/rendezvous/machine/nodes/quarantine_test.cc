@@ -89,8 +89,7 @@ JobSpec Spec(int min, int max, int all_nodes) {
   return spec;
 }
 
-// A worker of `agent`, which has the ranks from `rank` on, fails, and all nodes that are there
-// drain.
+// A worker of `agent`, whose first rank is `rank`, fails, and all present nodes stop.
 void Fail(JobMachineDriver& job, char agent, int rank, const std::string& agents) {
   job.Exit(agent, rank, 0, {3, 0, false});
   for (const char other : agents) job.Drain(other, 4);
@@ -113,7 +112,7 @@ TEST(JobMachineQuarantineTest, TheNodeIsDismissedWithTheReasonAndASpareTakesItsP
       "b was left out: its workers were the root cause 2 times within 3600 s; the job goes on "
       "without it");
   EXPECT_THAT(job.last_finished().excluded, ElementsAre("b"));
-  // It stays out, whoever starts its agent again.
+  // The host stays out, also with a new agent.
   job.Clear();
   job.Join('b');
   EXPECT_THAT(job.TakeText(), HasSubstr("Refused"));
@@ -158,7 +157,7 @@ TEST(JobMachineQuarantineTest, WhereOthersMayComeTheJobWaitsForThem) {
   EXPECT_EQ(job.machine().state(), JobState::kGathering);
 }
 
-// ---- nodes that say that they must stay out ----
+// ---- unfit nodes ----
 
 void JoinUnfit(JobMachineDriver& job, char agent, std::vector<SavedState> states = {}) {
   Join join{job.spec(), {std::string(1, agent), "10.0.0.9", 2}, 1};
@@ -167,7 +166,7 @@ void JoinUnfit(JobMachineDriver& job, char agent, std::vector<SavedState> states
   job.Receive(agent, join, Generation{-1});
 }
 
-// What is recorded for an unfit node, between two generations, must not be a job of nobody.
+// The record about an unfit node, made between two generations, must not be a job without members.
 TEST(JobMachineUnfitTest, ARendezvousThatRestartsAfterALateOneGoesOnWithTheJob) {
   JobMachineDriver job(Spec(2, 2, 3));
   job.RunTwoNodes();
@@ -178,7 +177,7 @@ TEST(JobMachineUnfitTest, ARendezvousThatRestartsAfterALateOneGoesOnWithTheJob) 
   job.RestartDaemon(std::chrono::seconds(1));
   job.Rejoin('a', 0, false);
   EXPECT_FALSE(job.machine().finished()) << job.TakeText();
-  job.Drain('a', 5);  // for a cause that others might still tell of
+  job.Drain('a', 5);  // for a cause that others may still report
   job.Advance(std::chrono::seconds(2));
   EXPECT_FALSE(job.machine().finished()) << job.TakeText();
   job.Clear();
@@ -224,7 +223,7 @@ TEST(JobMachineUnfitTest, AJobThatCanBeginWithAStateIsToBeRunAgainElsewhere) {
   EXPECT_THAT(job.last_finished().excluded, ElementsAre("b"));
 }
 
-// Other nodes would be no better, and the next ones neither.
+// Other nodes would not be fit either.
 TEST(JobMachineUnfitTest, WhereNoNodeIsFitTheJobHasFailed) {
   const SavedState state{0, Generation{0}, 40, Tier::kDurable};
   JobMachineDriver job(Spec(2, 2, 2), {}, 1);
@@ -235,7 +234,7 @@ TEST(JobMachineUnfitTest, WhereNoNodeIsFitTheJobHasFailed) {
   EXPECT_NE(job.last_finished().outcome, Outcome::kPreempted);
 }
 
-// A node that Slurm does not know to be gone.
+// Slurm does not know that the node is gone.
 TEST(JobMachineLateTest, WhoWaitedInVainIsToBeRunAgainWhereThereIsAState) {
   for (const int all_nodes : {0, 2}) {
     JobMachineOptions options;
@@ -274,7 +273,7 @@ TEST(JobMachineUnfitTest, WhereNodesComeAndGoItMayComeAgain) {
   EXPECT_EQ(job.machine().state(), JobState::kForming);
 }
 
-// A short job may be over before its slowest spare has come.
+// A short job may end before its slowest spare joins.
 TEST(JobMachineLateTest, AnAgentThatComesTooLateToAJobThatKnowsItsNodesHearsOfItsEnd) {
   JobMachineDriver job(Spec(2, 2, 3));
   job.RunTwoNodes();

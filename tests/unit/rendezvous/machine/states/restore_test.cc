@@ -1,4 +1,5 @@
-// Which state a generation begins with, and from whom. The stories are in tests/scenario/restore_*.
+// Tests the restore plan: which state a generation begins with, and which rank sends it.
+// tests/scenario/restore_* has whole stories.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +31,8 @@ class RestoreTest : public testing::Test {
  protected:
   RestoreTest() : job_(JobMachineDriver::Spec(2, 2, 9)) { job_.RunTwoNodes(); }
 
-  // Generation 0 fails; a and b hold this when generation 1 is formed. In words.
+  // Generation 0 fails; a and b hold these states when generation 1 forms. Returns the plan as
+  // text.
   std::string PlanFor(std::vector<SavedState> a, std::vector<SavedState> b) {
     job_.Exit('b', 3, 1, kCode3);
     job_.Receive('a', Stopped{2000, {}, 0, std::move(a)});
@@ -136,7 +138,7 @@ TEST_F(RestoreTest, AStateOfADeadTimelineIsDiscardedAndNamed) {
   EXPECT_THAT(job_.TakeNotes(), Contains(HasSubstr("step 140 of generation 0 on b (memory)")));
 }
 
-// It had resumed at 100, and nobody had started when it was given up.
+// The generation would have resumed at 100, but was given up before any worker started.
 TEST_F(RestoreTest, AFormingThatWasGivenUpKillsNoTimeline) {
   PlanFor({Memory(0, 100)}, {});
   job_.Gone('b');
@@ -152,8 +154,8 @@ TEST_F(RestoreTest, ANodeThatWaitsAsASpareIsNoSource) {
 TEST_F(RestoreTest, TheRecordHasThePlanAndTheTimeline) {
   PlanFor({Memory(0, 100)}, {});
   EXPECT_EQ(job_.record()->restore->state, Memory(0, 100));
-  EXPECT_THAT(job_.record()->timeline, testing::IsEmpty());  // nobody has started in it
-  job_.RestartDaemon(seconds(1));                            // but may have, when it is read
+  EXPECT_THAT(job_.record()->timeline, testing::IsEmpty());  // no worker of it has started
+  job_.RestartDaemon(seconds(1));  // but may have started by the time of reading
   job_.Rejoin('a', 1, true);
   job_.Rejoin('b', 1, true);
   job_.Exit('b', 3, 1, kCode3);

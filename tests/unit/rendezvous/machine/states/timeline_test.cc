@@ -46,7 +46,7 @@ TEST(TimelineTest, AnEarlierEpochIsBeforeEveryGenerationOfALaterOne) {
   EXPECT_FALSE(timeline.Holds(State(6, 301, 0), 1, Generation{0}));
 }
 
-// Of an earlier run under the same name, or of a file that does not say who made it.
+// A state of an earlier run of the same name, or of a file without a maker.
 TEST(TimelineTest, AGenerationThatThisRunHasNotHadIsBeforeAll) {
   Timeline timeline;
   EXPECT_TRUE(timeline.Holds(State(8, 100), 0, Generation{-1}));
@@ -68,7 +68,7 @@ TEST(TimelineTest, ToSayItAgainChangesNothing) {
   EXPECT_EQ(Timeline(once).points(), once);
 }
 
-// Against a twin that remembers every point and looks at each.
+// Compares with a simple version that keeps every point and checks each.
 TEST(TimelineTest, AgreesWithOneThatForgetsNothing) {
   std::mt19937 random(1);
   const auto draw = [&](int to) { return static_cast<int>(random() % to); };

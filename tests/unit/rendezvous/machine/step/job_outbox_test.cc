@@ -32,7 +32,7 @@ class JobOutboxTest : public testing::Test {
   JobOutbox out_{&job_, &life_, &generation_};
 };
 
-// The agents of a message to many, or of one message.
+// The receivers of a SendToMany or of a Send.
 std::vector<std::uint64_t> AddresseesOf(const job_action::Any& action) {
   if (const auto* const one = std::get_if<Send>(&action)) return {one->header.agent_id.value};
   std::vector<std::uint64_t> agents;
@@ -56,7 +56,8 @@ TEST_F(JobOutboxTest, WhatComesBetweenStaysBetween) {
   out_.SendTo(NodeOf(2), stop);
   out_.SendTo(NodeOf(3), Stop{"why", {}, {LocalRank{0}}});
   out_.SendTo(NodeOf(4), stop);
-  out_.SendTo(NodeOf(5), JobOutbox::Share(Stop{"why"}));  // another one, whatever it says
+  // Another message, even with equal contents.
+  out_.SendTo(NodeOf(5), JobOutbox::Share(Stop{"why"}));
   const auto actions = out_.Take();
   ASSERT_THAT(actions, SizeIs(4));
   EXPECT_THAT(AddresseesOf(actions[0]), ElementsAre(1, 2));

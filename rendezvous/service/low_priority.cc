@@ -1,0 +1,18 @@
+#include "rendezvous/service/low_priority.h"
+
+#include <sched.h>
+#include <sys/resource.h>
+
+namespace ddprun {
+
+void LowerPriority() {
+  constexpr int kNice = 10;
+  if (sched_getscheduler(0) == SCHED_OTHER) {
+    const sched_param none{};
+    sched_setscheduler(0, SCHED_BATCH, &none);
+  }
+  // Linux takes PRIO_PROCESS with 0 for the calling thread.
+  if (getpriority(PRIO_PROCESS, 0) < kNice) setpriority(PRIO_PROCESS, 0, kNice);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,14 @@
+// LowerPriority(): for threads of the rendezvous whose work can wait while heartbeats cannot.
+#ifndef DDPRUN_RENDEZVOUS_SERVICE_LOW_PRIORITY_H_
+#define DDPRUN_RENDEZVOUS_SERVICE_LOW_PRIORITY_H_
+
+namespace ddprun {
+
+// Of the calling thread: nice 10, and SCHED_BATCH, so that a thread that wakes takes the CPU from
+// no other. Not SCHED_IDLE: beside ranks that compute the thread would not run. May be called
+// again.
+void LowerPriority();
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_RENDEZVOUS_SERVICE_LOW_PRIORITY_H_
