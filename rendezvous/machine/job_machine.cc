@@ -327,6 +327,8 @@ void JobMachine::OnAgentGone(const AgentGone& gone) {
 void JobMachine::Free(Node& node) {
   stacks_.GiveUp(node);  // the node has no workers
   roster_.SetPhase(node, Phase::kWaiting);
+  // As where the session of a node breaks that waits.
+  if (node.suspect && node.held.has_worked) survey_.LoseSight(now_);
   survey_.AskToLookAgain(node);
 }
 

@@ -291,7 +291,9 @@ void JobMachine::Gather() {
 
 void JobMachine::AbandonForming(const std::string& why) {
   out_.Log(absl::StrCat("generation ", generation_.number.value, " is not started: ", why));
-  for (Node& node : roster_.nodes()) roster_.SetPhase(node, Phase::kWaiting);
+  for (Node& node : roster_.nodes()) {
+    if (node.member()) Free(node);
+  }
   survey_.SetToAsk();
   Gather();
 }

@@ -67,9 +67,8 @@ bool IsSpare(const JobView& view, const Node& node) {
   const auto& members = view.roster.members();
   const bool grouped =
       view.running() || view.state() == JobState::kForming || view.state() == JobState::kStopping;
-  if (!grouped || static_cast<int>(members.size()) < view.life.spec->max_nodes) return false;
-  const auto rank = static_cast<std::size_t>(node.rank.value);  // may be from an earlier generation
-  return node.rank.value < 0 || rank >= members.size() || members[rank] != &node;
+  const bool full = static_cast<int>(members.size()) >= view.life.spec->max_nodes;
+  return grouped && full && node.rank.value < 0;
 }
 
 NodeStatus StatusOf(const JobView& view, const Node& node) {

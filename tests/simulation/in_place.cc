@@ -134,6 +134,9 @@ void InPlace::StartWith(const Worker& worker, const WholeState& state) {
     }
     if (own) self.state.generator = DigestOf(own->generator);
   }
+  if (state.generation.value >= 0 && memory.HasPlacesOf(rank)) {
+    memory.PlacesOf(rank).Keep({state.generation.value, state.step});
+  }
   self.older = state.generators;
   StepRecord& record = worker.group->records[state.step];
   record.buffers = state.buffers;

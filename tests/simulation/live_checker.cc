@@ -1,5 +1,6 @@
 #include "tests/simulation/live_checker.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 
@@ -72,9 +73,13 @@ void LiveChecker::OnBegan(const Worker& worker, const RankState& state) {
     world_->Violation(absl::StrCat("wrong parameters: ", where));
   }
   if (state.buffers != truth.buffers) world_->Violation(absl::StrCat("wrong buffers: ", where));
-  // Lost with a node; then it has an older one.
+  // Lost with a node, or no longer kept; then it has an older one.
+  const std::pair maker_of_planned(planned.requeue_number, planned.generation);
+  auto& newest = began_with_[{worker.agent->id(), worker.rank.value}];
+  newest = std::max(newest, maker_of_planned);
   const auto agent = maker->agents.find(worker.rank.value);
   if (agent == maker->agents.end() || agent->second != worker.agent) return;
+  if (newest > maker_of_planned) return;
   if (state.generator != truth.generators.at(worker.rank.value)) {
     world_->Violation(absl::StrCat("wrong generator: ", where));
   }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "rendezvous/core/saved_state.h"
@@ -42,6 +43,8 @@ class LiveChecker {
 
   World* const world_;  // outlives this
   std::map<const Group*, std::optional<int>> sources_;
+  // By agent and rank: the newest requeue number and generation with whose state it has begun.
+  std::map<std::pair<int, int>, std::pair<std::uint32_t, Generation>> began_with_;
   std::map<int, SavedState> kept_;  // by agent
 };
 

@@ -77,6 +77,14 @@ TEST(SimulationTest, EverythingHoldsWithSeveralRendezvous) {
   EXPECT_GT(succeeded, static_cast<int>(kRunsOfSeveral) * 2 / 3);
 }
 
+// What they found is rarer than one in `kRuns`.
+TEST(SimulationTest, SeedsThatFoundABugHold) {
+  EXPECT_EQ(Simulate(56979).violation, "") << "a forming was given up without who had written";
+  EXPECT_EQ(Simulate(181052).violation, "") << "a node took the place of a member by an old rank";
+  EXPECT_EQ(Simulate(68193, Bug::kNone, nullptr, Rendezvous::kSeveral).violation, "")
+      << "training began twice with the last step of a generation";
+}
+
 TEST(SimulationTest, ASeedReplaysToTheSameTrace) {
   for (const Rendezvous rendezvous : {Rendezvous::kAlone, Rendezvous::kSeveral}) {
     for (std::uint64_t seed = 0; seed < 40; ++seed) {

@@ -43,7 +43,7 @@ struct RankState {
 // What a snapshot or a checkpoint holds.
 struct WholeState {
   std::uint32_t requeue_number = 0;
-  Generation generation;
+  Generation generation{-1};  // -1: a training that begins has no state
   std::int64_t step = 0;
   Digest parameters = 1;
   Digest buffers = 0;                // rank 0's

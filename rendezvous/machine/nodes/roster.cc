@@ -108,10 +108,7 @@ void Roster::Erase(Node& node) {
   --counts_[static_cast<int>(node.phase)];
   Count(node, -1);
   removed_ -= node.removed;
-  const auto rank = static_cast<std::size_t>(node.rank.value);
-  if (node.rank.value >= 0 && rank < members_.size() && members_[rank] == &node) {
-    members_[rank] = nullptr;
-  }
+  if (node.rank.value >= 0) members_[static_cast<std::size_t>(node.rank.value)] = nullptr;
   Unclaim(node);
   const auto entry = entries_.find(node.agent_id.value);
   const auto place = entry->second.node;
@@ -235,6 +232,9 @@ int Roster::AssignRanks(int max_nodes) {
     node.told = ToldByWorkers{};
     SetPhase(node, Phase::kAssigned);
     world_size += node.spec.worker_count;
+  }
+  for (Node& node : nodes_) {
+    if (!node.member()) node.rank = NodeRank{-1};
   }
   AssignRoleRanks();
   return world_size;

@@ -72,7 +72,7 @@ struct NodeRecord {
   AgentId agent_id;
   NodeSpec spec;
   int offered_port = 0;
-  NodeRank rank{-1};  // −1: never assigned; kept from one generation to the next
+  NodeRank rank{-1};  // in the newest generation that was formed; −1: the node is not in it
   Rank first_rank;
   bool removed = false;  // set by Roster::SetRemoved: stays out of the next generation
   RolePlace role{};      // set by Roster::AssignRanks: its place among the workers of its role
@@ -160,7 +160,8 @@ class Roster {
   // to kAssigned. Returns the world size. Nodes that ask for a rank are ordered by it. Other nodes
   // keep the rank of the last generation if it is below the number of nodes. Nodes with higher
   // ranks, then newcomers by host name and arrival, fill the holes. So ranks do not depend on which
-  // node booted first, and a node that stays keeps its rank.
+  // node booted first, and a node that stays keeps its rank. A node that is left out loses its
+  // rank: it must not take the place of a node of the group later.
   int AssignRanks(int max_nodes);
   // Adds a member of a generation that an earlier process of the rendezvous formed.
   void RestoreMember(Node node, TimePoint now);

@@ -411,6 +411,7 @@ std::optional<State> Checkpointer::Impl::Load(const internal::WhereToLook& where
     if (const char* const memory = internal::LaunchVariable(ddprun::env::kSnapshotDir)) {
       internal::LiveState::RestoreGenerator(ctx, memory, state.step, found->metadata);
     }
+    if (live) live->Keep(state.step, found->metadata);
     if (live) live->Begin(state.step, parts, found->metadata["rng"]);
     run.lineage.Loaded(found->metadata);
     return state;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "worker/contract/checkpoint_file.h"
+#include "worker/contract/control.h"
 #include "worker/src/agent/control_client.h"
 #include "worker/src/agent/parameter_watch.h"
 #include "worker/src/group/gradient_buckets.h"
@@ -30,6 +31,14 @@ std::string BytesOf(const std::vector<torch::Tensor>& tensors) {
   return bytes;
 }
 
+// The generation that made a state with this metadata, and its step; nullopt: it does not say.
+std::optional<StampedStep> StampOf(std::int64_t step, const Metadata& metadata) {
+  const auto found = metadata.find(ddprun::checkpoint_file::kGeneration);
+  if (found == metadata.end()) return std::nullopt;
+  const auto generation = ddprun::control::ParseNumber(found->second);
+  return generation ? std::optional(StampedStep{*generation, step}) : std::nullopt;
+}
+
 }  // namespace
 
 bool LiveState::IsFor(const Context& ctx) {
@@ -43,6 +52,10 @@ LiveState::LiveState(const Context& ctx, std::string folder)
 }
 
 LiveState::~LiveState() { GradientBuckets::Process().OnAverage(nullptr); }
+
+void LiveState::Keep(std::int64_t step, const Metadata& metadata) {
+  if (const auto state = StampOf(step, metadata)) Write([&] { slots_.Keep(*state); });
+}
 
 void LiveState::Begin(std::int64_t step, const CheckpointParts& parts, std::string generators) {
   step_ = step;
@@ -64,10 +77,16 @@ void LiveState::Finish(std::int64_t step, const CheckpointParts& parts, Metadata
 }
 
 void LiveState::PutOwnState() {
-  if (!usable_) return;
-  try {
+  Write([this] {
     slots_.Put({ctx_.generation(), step_ + 1},
                OwnState{OwnRngState(), BytesOf(own_buffers_)}.Packed());
+  });
+}
+
+void LiveState::Write(const std::function<void()>& write) {
+  if (!usable_) return;
+  try {
+    write();
   } catch (const CheckpointError& e) {
     usable_ = false;
     Warn(ctx_.rank(),
@@ -118,10 +137,9 @@ bool LiveState::TakeBuffers(std::int64_t step, std::vector<NamedTensor>* tensors
 
 void LiveState::RestoreGenerator(const Context& ctx, const std::string& folder, std::int64_t step,
                                  const Metadata& metadata) {
-  const auto generation = metadata.find(ddprun::checkpoint_file::kGeneration);
-  if (metadata.count(kMadeAtTheEnd) == 0 || generation == metadata.end()) return;
-  const auto own = OwnState::Unpack(
-      RankSlots::View(folder, ctx.rank()).Find({std::stoll(generation->second), step}));
+  const auto state = StampOf(step, metadata);
+  if (metadata.count(kMadeAtTheEnd) == 0 || !state) return;
+  const auto own = OwnState::Unpack(RankSlots::View(folder, ctx.rank()).Find(*state));
   if (own) SetOwnRngState(own->generator);
 }
 

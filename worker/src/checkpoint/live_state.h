@@ -13,6 +13,7 @@
 #include <ddp/context.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,6 +38,9 @@ class LiveState {
   LiveState(const LiveState&) = delete;
   LiveState& operator=(const LiveState&) = delete;
 
+  // Training begins with a state of step `step` that was loaded; `metadata`: of its file. Keeps
+  // what this rank put for it, because the next generation may begin with it again.
+  void Keep(std::int64_t step, const Metadata& metadata);
   // Training continues from step `step`, which needs no snapshot. `generators`: of all ranks, as in
   // a file; empty: not known.
   void Begin(std::int64_t step, const CheckpointParts& parts, std::string generators);
@@ -61,6 +65,8 @@ class LiveState {
 
  private:
   void PutOwnState();
+  // `write` fails: this makes no snapshot any more.
+  void Write(const std::function<void()>& write);
   std::optional<std::string> AllGenerators(std::int64_t step) const;
   bool TakeBuffers(std::int64_t step, std::vector<NamedTensor>* tensors) const;
 

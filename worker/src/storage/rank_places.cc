@@ -7,8 +7,10 @@
 namespace ddp::internal {
 namespace {
 
-constexpr std::size_t kPlaces = 3;
-constexpr std::uint64_t kWhole = 0x31746F6C732D7264;
+constexpr std::size_t kInTurns = 3;
+constexpr std::size_t kKept = 2;
+constexpr std::size_t kPlaces = kInTurns + kKept;
+constexpr std::uint64_t kWhole = 0x32746F6C732D7264;
 
 std::size_t Rounded(std::size_t bytes) {
   constexpr std::size_t kUnit = 64;
@@ -23,6 +25,25 @@ struct RankPlaces::Place {
   std::int64_t generation;
   std::int64_t step;
   std::uint64_t size;  // used bytes
+
+  // First: a process that dies in the middle leaves a place that is not whole.
+  void Begin(const StampedStep& stamp) {
+    whole.exchange(0, std::memory_order_acq_rel);
+    generation = stamp.generation;
+    step = stamp.step;
+  }
+  void Write(const StampedStep& stamp, std::string_view bytes) {
+    Begin(stamp);
+    size = bytes.size();
+    std::memcpy(reinterpret_cast<char*>(this + 1), bytes.data(), bytes.size());
+    whole.store(kWhole, std::memory_order_release);
+  }
+  // nullopt: it does not hold the whole of that step.
+  std::optional<std::string_view> Find(const StampedStep& stamp, std::size_t room) const {
+    const bool is_whole = whole.load(std::memory_order_acquire) == kWhole;
+    if (!is_whole || size > room || stamp != StampedStep{generation, step}) return std::nullopt;
+    return std::string_view(reinterpret_cast<const char*>(this + 1), size);
+  }
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
@@ -33,40 +54,43 @@ std::size_t RankPlaces::BytesFor(std::size_t room) {
 RankPlaces::RankPlaces(std::byte* memory, std::size_t bytes)
     : memory_(memory), room_(bytes / kPlaces - sizeof(Place)) {}
 
-RankPlaces::Place* RankPlaces::PlaceOf(std::int64_t step) const {
-  const std::size_t number = static_cast<std::size_t>(step) % kPlaces;
+RankPlaces::Place* RankPlaces::At(std::size_t number) const {
   return reinterpret_cast<Place*>(memory_ + number * (sizeof(Place) + room_));
 }
 
-void RankPlaces::Begin(const StampedStep& step) {
-  Place* const place = PlaceOf(step.step);
-  // First: a process that dies in the middle leaves a place that is not whole.
-  place->whole.exchange(0, std::memory_order_acq_rel);
-  place->generation = step.generation;
-  place->step = step.step;
+RankPlaces::Place* RankPlaces::PlaceOf(std::int64_t step) const {
+  return At(static_cast<std::size_t>(step) % kInTurns);
 }
 
+RankPlaces::Place* RankPlaces::KeptPlaceOf(std::int64_t step) const {
+  return At(kInTurns + static_cast<std::size_t>(step) % kKept);
+}
+
+void RankPlaces::Begin(const StampedStep& step) { PlaceOf(step.step)->Begin(step); }
+
 void RankPlaces::Put(const StampedStep& step, std::string_view bytes) {
-  Begin(step);
-  Place* const place = PlaceOf(step.step);
-  place->size = bytes.size();
-  std::memcpy(reinterpret_cast<char*>(place + 1), bytes.data(), bytes.size());
-  place->whole.store(kWhole, std::memory_order_release);
+  PlaceOf(step.step)->Write(step, bytes);
+}
+
+void RankPlaces::Keep(const StampedStep& state) {
+  for (const std::int64_t number : {state.step - 1, state.step}) {
+    const StampedStep step{state.generation, number};
+    const auto bytes = PlaceOf(number)->Find(step, room_);
+    if (bytes) KeptPlaceOf(number)->Write(step, *bytes);
+  }
 }
 
 std::optional<std::string> RankPlaces::Find(const StampedStep& step) const {
-  const Place* const place = PlaceOf(step.step);
-  const bool whole = place->whole.load(std::memory_order_acquire) == kWhole;
-  if (!whole || place->size > room_ || step != StampedStep{place->generation, place->step}) {
-    return std::nullopt;
+  for (const Place* const place : {PlaceOf(step.step), KeptPlaceOf(step.step)}) {
+    if (const auto bytes = place->Find(step, room_)) return std::string(*bytes);
   }
-  return std::string(reinterpret_cast<const char*>(place + 1), place->size);
+  return std::nullopt;
 }
 
 // A place that was never written belongs to generation 0, because the memory is zero at first.
 bool RankPlaces::HasAnyOf(std::int64_t generation) const {
-  for (std::size_t i = 0; i < kPlaces; ++i) {
-    if (PlaceOf(static_cast<std::int64_t>(i))->generation == generation) return true;
+  for (std::size_t i = 0; i < kInTurns; ++i) {
+    if (At(i)->generation == generation) return true;
   }
   return false;
 }

@@ -5,6 +5,15 @@
 // places in turns. Three are enough: if any rank has finished step k, no rank is beyond the last
 // collective of step k + 2, because the one of step k + 1 needs all ranks. So a rank holds at most
 // the steps k, k + 1 and k + 2, and the last one may be half written.
+//
+// A generation may end before there is a newer state than the one it began with. The next one then
+// begins with that state again, after its places were used for later steps. So there are two places
+// more, for the state with which training began and for the step before: another node may hold that
+// one, and it is resumed if the node that held the newer one is lost.
+//
+//     generation 4   ... 15  16 ✗        places 15 16 17
+//     generation 5       16 → 17 18 19 ✗        18 19 17, kept 15 16
+//     generation 6       16 → ...
 #ifndef DDPRUN_WORKER_SRC_STORAGE_RANK_PLACES_H_
 #define DDPRUN_WORKER_SRC_STORAGE_RANK_PLACES_H_
 
@@ -39,14 +48,21 @@ class RankPlaces {
   // Writes the place. `bytes` must fit.
   void Put(const StampedStep& step, std::string_view bytes);
 
+  // Training begins with `state`: keeps what was put for that step and for the one before it in the
+  // generation that made the state, until training begins with a state of another generation.
+  // Called before the first Put() of a generation.
+  void Keep(const StampedStep& state);
+
   // The bytes that were put for that step, if whole.
   std::optional<std::string> Find(const StampedStep& step) const;
-  // Something was put for any step of the generation.
+  // Something was put for any step of the generation, which is the newest one of this rank here.
   bool HasAnyOf(std::int64_t generation) const;
 
  private:
   struct Place;
   Place* PlaceOf(std::int64_t step) const;
+  Place* KeptPlaceOf(std::int64_t step) const;
+  Place* At(std::size_t number) const;
 
   std::byte* const memory_;
   const std::size_t room_;

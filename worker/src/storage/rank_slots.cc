@@ -42,6 +42,23 @@ void RankSlots::Open(std::size_t bytes) {
     }
     if (rename(temporary.c_str(), path_.c_str()) != 0) ThrowErrno("rename", temporary);
   }
+  Map();
+}
+
+// False: there is none.
+bool RankSlots::OpenAsItIs() {
+  Close();
+  file_.reset(open(path_.c_str(), O_RDWR | O_CLOEXEC));
+  if (!file_.valid() && errno == ENOENT) return false;
+  struct stat status = {};
+  if (!file_.valid() || fstat(file_.get(), &status) != 0) ThrowErrno("open", path_);
+  size_ = static_cast<std::size_t>(status.st_size);
+  if (size_ < RankPlaces::BytesFor(0)) return false;
+  Map();
+  return true;
+}
+
+void RankSlots::Map() {
   void* const map = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED, file_.get(), 0);
   if (map == MAP_FAILED) ThrowErrno("map", path_);
   map_ = static_cast<std::byte*>(map);
@@ -50,6 +67,10 @@ void RankSlots::Open(std::size_t bytes) {
 void RankSlots::Put(const StampedStep& step, std::string_view bytes) {
   if (map_ == nullptr || bytes.size() > RankPlaces(map_, size_).room()) Open(bytes.size());
   RankPlaces(map_, size_).Put(step, bytes);
+}
+
+void RankSlots::Keep(const StampedStep& state) {
+  if (map_ != nullptr || OpenAsItIs()) RankPlaces(map_, size_).Keep(state);
 }
 
 RankSlots::View::View(const std::string& folder, int rank) {

@@ -2,7 +2,8 @@
 // a folder in memory (DDPRUN_SNAPSHOT_DIR). It outlives the rank, so that the successor of a dead
 // rank continues with the rank's own state.
 //
-// Each rank has a file of three places and writes them in turns; RankPlaces explains why.
+// Each rank has a file, in which it writes three places in turns and keeps two; RankPlaces explains
+// why.
 #ifndef DDPRUN_WORKER_SRC_STORAGE_RANK_SLOTS_H_
 #define DDPRUN_WORKER_SRC_STORAGE_RANK_SLOTS_H_
 
@@ -28,6 +29,9 @@ class RankSlots {
   // Writes the place of this step. If `bytes` do not fit, replaces the file and loses the other
   // places. Throws CheckpointError.
   void Put(const StampedStep& step, std::string_view bytes);
+  // Training begins with `state`, before the first Put(): RankPlaces::Keep(), if the rank has a
+  // file. Throws CheckpointError.
+  void Keep(const StampedStep& state);
 
   // A reader's view of the file of a rank.
   class View {
@@ -50,6 +54,8 @@ class RankSlots {
  private:
   static std::string PathOf(const std::string& folder, int rank);
   void Open(std::size_t bytes);
+  bool OpenAsItIs();
+  void Map();
   void Close();
 
   const std::string path_;
