@@ -1,5 +1,5 @@
-"""A reader of README.md and docs/first-job.md: types their commands, word for word, in a folder that looks like the top
-of the repository, and compares what is printed with what the pages show."""
+"""A reader of README.md: types its commands, word for word, in a folder that looks like the top
+of the repository, and compares what is printed with what the page shows."""
 
 import os
 import pathlib
@@ -101,12 +101,12 @@ class ReaderTest(unittest.TestCase):
         self.environment |= {"PATH": f"{programs}:{os.environ['PATH']}", "DDPRUN_STATE_HOME": str(self.folder / "state"),
                              "GLOO_SOCKET_IFNAME": "lo", "PYTHON_EXEC": "/usr/bin/python3"}
 
-    def type(self, command, more=""):
+    def type(self, command):
         """Starts a shown command. The page's port, hosts and folder become those of this test."""
         self.assertEqual(shown_commands.RUNS.get(command), self.runner, command)
         self.typed.add(command)
-        here = re.sub(r"\b(head|node1):", "127.0.0.1:", command.replace("29400", self.port))
-        return self.start(here.replace("/ckpt", str(self.folder / "ckpt")) + more)
+        here = re.sub(r"\bhead:", "127.0.0.1:", command.replace("29400", self.port))
+        return self.start(here.replace("/ckpt", str(self.folder / "ckpt")))
 
     def start(self, command):
         terminal = Terminal(command, self.folder, self.environment, len(self.terminals))

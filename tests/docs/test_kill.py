@@ -1,4 +1,4 @@
-"""The kill of a worker as README.md and docs/first-job.md show it: MNIST trains on one node, and goes on."""
+"""The kill of a worker as README.md shows it: MNIST trains on one node, and goes on."""
 import re
 import unittest
 
@@ -10,9 +10,9 @@ class KillTest(reader.ReaderTest):
     runner = shown_commands.KILL
 
     def test_a_killed_worker_costs_no_finished_step(self):
-        node = self.type("build/bin/ddprun -c configs/mnist_local.yaml")
+        node = self.start("build/bin/ddprun -c configs/mnist_local.yaml")
         self.expect(r"^\[default0\]:step \d+ ", node)
-        self.expect_end(self.type("pkill -KILL -n mnist_ddp", self.among_workers_of(node)))
+        self.expect_end(self.start("pkill -KILL -n mnist_ddp" + self.among_workers_of(node)))
         self.expect(r"^\[default0\]:resumed from step \d+ .*(\n.*)*^\[default0\]:step \d+ ", node)
         self.expect_shown(node)
         said = node.said()
