@@ -69,7 +69,9 @@ TEST_F(JobMachineHangTest, OneThatHasSavedNothingIsOnlyReported) {
   EXPECT_THAT(StandStill(150), AllOf(Contains(HasSubstr("no state was saved yet")),
                                      Not(Contains(HasSubstr("Stop")))));
 }
+// The culprit runs no more than a stopped one: it is idle.
 TEST_F(JobMachineHangTest, OneThatNamesItsPhasesAndHasSavedStartsAgain) {
+  culprit_ = ProcessState::kRunnable;
   Run(JobSpec::kChooseOnHang, "restore", /*checkpoint=*/true);
   EXPECT_THAT(StandStill(12), Contains(HasSubstr("Stop")));
 }
