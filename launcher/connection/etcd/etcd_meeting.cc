@@ -161,8 +161,8 @@ void EtcdMeeting::OnFound(const Found& found) {
   }
   const auto next = search_.OnSeen(found.seen, process_.running(), EventLoop::Clock::now());
   GoTo(found);
-  if (next == LeaderSearch::Next::kClaim) Claim();
-  if (next == LeaderSearch::Next::kStart) Start();
+  if (next == MeetingSearch::Next::kClaim) Claim();
+  if (next == MeetingSearch::Next::kStart) Start();
 }
 
 void EtcdMeeting::GoTo(const Found& found) {

@@ -2,7 +2,7 @@
 // rendezvous that etcd names, or at one that an agent starts.
 //
 // That process is `ddprun rendezvous --etcd --until-idle` on a free port of the agent's host. It is
-// detached, takes over where nobody leads, and ends by itself after the job (LeaderSearch says who
+// detached, takes over where nobody leads, and ends by itself after the job (MeetingSearch says who
 // starts it, and when).
 //
 // The loop's thread only; etcd is asked on another one.
@@ -17,8 +17,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "launcher/config/job_config.h"
-#include "launcher/connection/etcd/leader_search.h"
 #include "launcher/connection/etcd/meeting_keys.h"
+#include "launcher/connection/etcd/meeting_search.h"
 #include "launcher/os/event_loop.h"
 #include "launcher/os/off_loop.h"
 #include "launcher/os/process/detached_process.h"
@@ -32,7 +32,7 @@ class EtcdMeeting {
   // Called when etcd names another rendezvous than before, with a reason for people.
   using OnMoved = std::function<void(const std::string& reason)>;
 
-  // `node_address`: of this host for the others. `claimant` as of LeaderSearch. `log_file`: of a
+  // `node_address`: of this host for the others. `claimant` as of MeetingSearch. `log_file`: of a
   // rendezvous that is started. `loop` must outlive the result. May block on a name server. Errors,
   // for people: FailedPrecondition for an etcd that others could write, and for a rendezvous here
   // that would be open to them.
@@ -61,7 +61,7 @@ class EtcdMeeting {
   // What is read on the other thread.
   struct Found {
     absl::Status status{};
-    LeaderSearch::Seen seen{};
+    MeetingSearch::Seen seen{};
     std::shared_ptr<const auth::ClientCredentials> credentials{};  // where the endpoint is new
   };
 
@@ -83,7 +83,7 @@ class EtcdMeeting {
   const std::vector<std::string> arguments_;  // of a rendezvous that is started
   const std::string log_file_;
   EventLoop* const loop_;
-  LeaderSearch search_;
+  MeetingSearch search_;
   OnMoved on_moved_;
   std::string endpoint_;     // where the next attempt goes; "": nowhere
   std::string why_nowhere_;  // for people

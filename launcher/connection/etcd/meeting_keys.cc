@@ -18,10 +18,10 @@ MeetingKeys::MeetingKeys(std::unique_ptr<etcd::Client> client, const std::string
       leader_key_(etcd::StateMap(prefix).leader_key()),
       start_key_(absl::StrCat(prefix, "/start")) {}
 
-absl::StatusOr<LeaderSearch::Seen> MeetingKeys::Read() const {
+absl::StatusOr<MeetingSearch::Seen> MeetingKeys::Read() const {
   const auto answer = client_->Transact({}, {}, {leader_key_, start_key_}, kLimit);
   if (!answer.ok()) return answer.status();
-  LeaderSearch::Seen seen;
+  MeetingSearch::Seen seen;
   for (const etcd::KeyValue& found : answer->found) {
     if (found.key == start_key_) {
       seen.claim_revision = found.mod_revision;

@@ -14,7 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "launcher/config/etcd_access.h"
-#include "launcher/connection/etcd/leader_search.h"
+#include "launcher/connection/etcd/meeting_search.h"
 #include "rendezvous/etcd/etcd_client.h"
 
 namespace ddprun {
@@ -29,7 +29,7 @@ class MeetingKeys {
   MeetingKeys(std::unique_ptr<etcd::Client> client, const std::string& prefix);
 
   // A linearizable read. The error says why etcd did not answer.
-  absl::StatusOr<LeaderSearch::Seen> Read() const;
+  absl::StatusOr<MeetingSearch::Seen> Read() const;
   // Writes the start key if it still has this revision. What came of it, the next read shows.
   absl::Status Claim(std::uint64_t revision, const std::string& claimant) const;
 

@@ -1,16 +1,16 @@
-#include "launcher/connection/etcd/leader_search.h"
+#include "launcher/connection/etcd/meeting_search.h"
 
 #include <algorithm>
 
 namespace ddprun {
 
-TimePoint LeaderSearch::NextRead() const {
+TimePoint MeetingSearch::NextRead() const {
   if (hears_) return std::max(silent_since_ + kSilence, last_read_ + kReadOften);
   const bool often = last_read_ < silent_since_ + kOften;
   return last_read_ + (often ? Duration(kReadOften) : Duration(kReadSeldom));
 }
 
-LeaderSearch::Next LeaderSearch::OnSeen(const Seen& seen, bool running, TimePoint now) {
+MeetingSearch::Next MeetingSearch::OnSeen(const Seen& seen, bool running, TimePoint now) {
   if (seen.endpoint != seen_.endpoint) {
     hears_ = heard_leader_ = refused_ = false;
     silent_since_ = now;
@@ -26,18 +26,18 @@ LeaderSearch::Next LeaderSearch::OnSeen(const Seen& seen, bool running, TimePoin
   return holds && now < claim_seen_at_ + kClaimLasts ? Next::kWait : Next::kClaim;
 }
 
-bool LeaderSearch::IsMissing(TimePoint now) const {
+bool MeetingSearch::IsMissing(TimePoint now) const {
   if (seen_.endpoint.empty() || refused_) return true;
   return now >= silent_since_ + (heard_leader_ ? kSilence : kFirstWord);
 }
 
-void LeaderSearch::OnHeard(TimePoint now) {
+void MeetingSearch::OnHeard(TimePoint now) {
   hears_ = heard_leader_ = true;
   refused_ = false;
   silent_since_ = now;
 }
 
-void LeaderSearch::OnLost(bool refused, TimePoint now) {
+void MeetingSearch::OnLost(bool refused, TimePoint now) {
   if (std::exchange(hears_, false)) silent_since_ = now;
   refused_ = refused;
 }

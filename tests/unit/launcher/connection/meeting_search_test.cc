@@ -1,18 +1,18 @@
-#include "launcher/connection/etcd/leader_search.h"
+#include "launcher/connection/etcd/meeting_search.h"
 
 #include <gtest/gtest.h>
 
 namespace ddprun {
-namespace leader_search_test {
+namespace meeting_search_test {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-using Next = LeaderSearch::Next;
-using Seen = LeaderSearch::Seen;
+using Next = MeetingSearch::Next;
+using Seen = MeetingSearch::Seen;
 
 constexpr TimePoint kBegin{Duration(seconds(1000))};
 
-class LeaderSearchTest : public testing::Test {
+class MeetingSearchTest : public testing::Test {
  protected:
   Next See(const Seen& seen, bool running = false) {
     search_.OnReadBegan(now_);
@@ -20,43 +20,43 @@ class LeaderSearchTest : public testing::Test {
   }
 
   TimePoint now_ = kBegin;
-  LeaderSearch search_{"me", /*may_start=*/true, kBegin};
+  MeetingSearch search_{"me", /*may_start=*/true, kBegin};
 };
 
-TEST_F(LeaderSearchTest, WhereNobodyLeadsTheOneWhoseClaimIsTakenStarts) {
+TEST_F(MeetingSearchTest, WhereNobodyLeadsTheOneWhoseClaimIsTakenStarts) {
   EXPECT_EQ(See({}), Next::kClaim);
   EXPECT_EQ(See({0, "", 7, "me"}), Next::kStart);
   EXPECT_EQ(See({0, "", 7, "me"}), Next::kWait) << "once for each claim";
 }
 
-TEST_F(LeaderSearchTest, TheOthersWaitForTheRendezvousOfTheClaimant) {
+TEST_F(MeetingSearchTest, TheOthersWaitForTheRendezvousOfTheClaimant) {
   const Seen claimed{0, "", 7, "another"};
   EXPECT_EQ(See(claimed), Next::kWait);
-  now_ += LeaderSearch::kClaimLasts - milliseconds(1);
+  now_ += MeetingSearch::kClaimLasts - milliseconds(1);
   EXPECT_EQ(See(claimed), Next::kWait);
   now_ += milliseconds(1);
   EXPECT_EQ(See(claimed), Next::kClaim) << "it has died meanwhile";
   EXPECT_EQ(See({0, "", 9, "a third"}), Next::kWait) << "who was faster";
 }
 
-TEST_F(LeaderSearchTest, AClaimThatALeaderFollowedIsOver) {
+TEST_F(MeetingSearchTest, AClaimThatALeaderFollowedIsOver) {
   EXPECT_EQ(See({8, "", 7, "another"}), Next::kClaim) << "it has resigned";
   EXPECT_EQ(See({8, "", 9, "me"}), Next::kStart);
 }
 
-TEST_F(LeaderSearchTest, OneStartedHereIsWaitedFor) {
+TEST_F(MeetingSearchTest, OneStartedHereIsWaitedFor) {
   EXPECT_EQ(See({}, /*running=*/true), Next::kWait);
   now_ += seconds(60);
   EXPECT_EQ(See({0, "", 7, "me"}, /*running=*/true), Next::kWait);
 }
 
-TEST_F(LeaderSearchTest, WhoMayNotStartNeverClaims) {
-  LeaderSearch search("me", /*may_start=*/false, kBegin);
+TEST_F(MeetingSearchTest, WhoMayNotStartNeverClaims) {
+  MeetingSearch search("me", /*may_start=*/false, kBegin);
   EXPECT_EQ(search.OnSeen({}, false, kBegin), Next::kWait);
   EXPECT_EQ(search.OnSeen({0, "", 7, "me"}, false, kBegin + seconds(60)), Next::kWait);
 }
 
-TEST_F(LeaderSearchTest, ALeaderThatRefusesIsMissingAtOnce) {
+TEST_F(MeetingSearchTest, ALeaderThatRefusesIsMissingAtOnce) {
   const Seen seen{8, "h:1", 7, "another"};
   EXPECT_EQ(See(seen), Next::kWait);
   search_.OnHeard(now_);
@@ -66,12 +66,12 @@ TEST_F(LeaderSearchTest, ALeaderThatRefusesIsMissingAtOnce) {
   EXPECT_EQ(See(seen), Next::kClaim);
 }
 
-TEST_F(LeaderSearchTest, ALeaderThatFallsSilentIsMissingAfterASecond) {
+TEST_F(MeetingSearchTest, ALeaderThatFallsSilentIsMissingAfterASecond) {
   const Seen seen{8, "h:1", 7, "another"};
   EXPECT_EQ(See(seen), Next::kWait);
   search_.OnHeard(now_);
-  EXPECT_EQ(search_.NextRead(), now_ + LeaderSearch::kSilence);
-  now_ += LeaderSearch::kSilence - milliseconds(1);
+  EXPECT_EQ(search_.NextRead(), now_ + MeetingSearch::kSilence);
+  now_ += MeetingSearch::kSilence - milliseconds(1);
   EXPECT_EQ(See(seen), Next::kWait);
   now_ += milliseconds(1);
   EXPECT_EQ(See(seen), Next::kClaim);
@@ -79,35 +79,35 @@ TEST_F(LeaderSearchTest, ALeaderThatFallsSilentIsMissingAfterASecond) {
   EXPECT_EQ(See(seen), Next::kWait) << "it is back";
 }
 
-TEST_F(LeaderSearchTest, ALeaderThatWasNotHeardYetHasLonger) {
+TEST_F(MeetingSearchTest, ALeaderThatWasNotHeardYetHasLonger) {
   const Seen seen{8, "h:1", 7, "another"};
   EXPECT_EQ(See(seen), Next::kWait);
-  now_ += LeaderSearch::kFirstWord - milliseconds(1);
+  now_ += MeetingSearch::kFirstWord - milliseconds(1);
   search_.OnLost(/*refused=*/false, now_);
   EXPECT_EQ(See(seen), Next::kWait);
   now_ += milliseconds(1);
   EXPECT_EQ(See(seen), Next::kClaim);
 }
 
-TEST_F(LeaderSearchTest, WhatIsKnownOfALeaderIsNotHeldAgainstTheNext) {
+TEST_F(MeetingSearchTest, WhatIsKnownOfALeaderIsNotHeldAgainstTheNext) {
   EXPECT_EQ(See({8, "h:1", 7, "another"}), Next::kWait);
   search_.OnHeard(now_);
   search_.OnLost(/*refused=*/true, now_);
   EXPECT_EQ(See({9, "h:2", 7, "another"}), Next::kWait);
-  now_ += LeaderSearch::kSilence;
+  now_ += MeetingSearch::kSilence;
   EXPECT_EQ(See({9, "h:2", 7, "another"}), Next::kWait) << "nobody was told yet that it is there";
 }
 
-TEST_F(LeaderSearchTest, EtcdIsReadOftenAtFirstAndSeldomLater) {
+TEST_F(MeetingSearchTest, EtcdIsReadOftenAtFirstAndSeldomLater) {
   See({});
-  EXPECT_EQ(search_.NextRead(), now_ + LeaderSearch::kReadOften);
-  now_ += LeaderSearch::kOften;
+  EXPECT_EQ(search_.NextRead(), now_ + MeetingSearch::kReadOften);
+  now_ += MeetingSearch::kOften;
   See({});
-  EXPECT_EQ(search_.NextRead(), now_ + LeaderSearch::kReadSeldom);
+  EXPECT_EQ(search_.NextRead(), now_ + MeetingSearch::kReadSeldom);
   search_.OnHeard(now_);
   search_.OnLost(/*refused=*/false, now_);
-  EXPECT_EQ(search_.NextRead(), now_ + LeaderSearch::kReadOften);
+  EXPECT_EQ(search_.NextRead(), now_ + MeetingSearch::kReadOften);
 }
 
-}  // namespace leader_search_test
+}  // namespace meeting_search_test
 }  // namespace ddprun

@@ -1,4 +1,4 @@
-// LeaderSearch: how an agent finds the rendezvous that leads by what etcd has of it, and when it
+// MeetingSearch: how an agent finds the rendezvous that leads by what etcd has of it, and when it
 // starts one. Pure.
 //
 // While the agent hears the rendezvous, it does not ask etcd. Else it reads two keys again and
@@ -8,8 +8,8 @@
 // holds for kClaimLasts: so long the others wait for the rendezvous of its author.
 //
 // A start that was not needed does no harm: that rendezvous stands by, and ends.
-#ifndef DDPRUN_LAUNCHER_CONNECTION_ETCD_LEADER_SEARCH_H_
-#define DDPRUN_LAUNCHER_CONNECTION_ETCD_LEADER_SEARCH_H_
+#ifndef DDPRUN_LAUNCHER_CONNECTION_ETCD_MEETING_SEARCH_H_
+#define DDPRUN_LAUNCHER_CONNECTION_ETCD_MEETING_SEARCH_H_
 
 #include <chrono>
 #include <cstdint>
@@ -20,7 +20,7 @@
 
 namespace ddprun {
 
-class LeaderSearch {
+class MeetingSearch {
  public:
   // What etcd has, at one moment.
   struct Seen {
@@ -48,7 +48,7 @@ class LeaderSearch {
   static constexpr std::chrono::seconds kOften{3};
 
   // `claimant`: this agent, as no other one is called. Without `may_start` it never claims.
-  LeaderSearch(std::string claimant, bool may_start, TimePoint now)
+  MeetingSearch(std::string claimant, bool may_start, TimePoint now)
       : claimant_(std::move(claimant)), may_start_(may_start), silent_since_(now) {}
 
   // When the keys are to be read next, unless something else happens.
@@ -84,4 +84,4 @@ class LeaderSearch {
 
 }  // namespace ddprun
 
-#endif  // DDPRUN_LAUNCHER_CONNECTION_ETCD_LEADER_SEARCH_H_
+#endif  // DDPRUN_LAUNCHER_CONNECTION_ETCD_MEETING_SEARCH_H_
