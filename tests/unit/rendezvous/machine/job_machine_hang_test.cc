@@ -317,14 +317,20 @@ TEST_F(JobMachineInitWaitTest, WhoIsMissingIsSaidOnceAfterAMinute) {
   EXPECT_THAT(Wait(400), Not(Contains(HasSubstr("missing"))));
 }
 
-TEST_F(JobMachineInitWaitTest, NobodyIsMissingWhereAllAreInInitOrNoneIsOrAStepWasMade) {
+TEST_F(JobMachineInitWaitTest, NobodyIsMissingWhereAllAreInInit) {
   silent_.clear();
   EXPECT_THAT(Wait(120), Not(Contains(HasSubstr("missing"))));
+}
+
+TEST_F(JobMachineInitWaitTest, NobodyIsMissingWhereNobodyWaits) {
   silent_ = {0, 1, 2, 3};
   EXPECT_THAT(Wait(120), Not(Contains(HasSubstr("missing"))));
-  silent_ = {3};
+}
+
+TEST_F(JobMachineInitWaitTest, OnceAStepWasToldNobodyIsMissing) {
   step_ = 7;
   EXPECT_THAT(Wait(120), Not(Contains(HasSubstr("missing"))));
+  EXPECT_EQ(job_.machine().Status({}).arrivals, std::nullopt);
 }
 
 // ---- hang.quarantine ----
