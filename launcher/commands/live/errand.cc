@@ -55,7 +55,14 @@ absl::StatusOr<std::string> LogText(OperatorClient& client, const Request& reque
   return all;
 }
 
-absl::StatusOr<std::string> Ask(OperatorClient& client, const Request& request) {
+}  // namespace
+
+bool BringsText(const Request& request) {
+  return request.kind == Request::Kind::kStacks || request.kind == Request::Kind::kLog;
+}
+
+absl::StatusOr<std::string> Ask(const OperatorClient::Options& options, const Request& request) {
+  OperatorClient client(options);
   switch (request.kind) {
     case Request::Kind::kStop:
       return client.StopJob(request.job, /*save=*/false);
@@ -70,17 +77,5 @@ absl::StatusOr<std::string> Ask(OperatorClient& client, const Request& request) 
   }
   return StacksText(client, request.job);
 }
-
-}  // namespace
-
-bool BringsText(const Request& request) {
-  return request.kind == Request::Kind::kStacks || request.kind == Request::Kind::kLog;
-}
-
-Errand::Errand(OperatorClient::Options options, Request request, Done done)
-    : thread_([options = std::move(options), request = std::move(request), done = std::move(done)] {
-        OperatorClient client(options);
-        done(Ask(client, request));
-      }) {}
 
 }  // namespace ddprun::top
