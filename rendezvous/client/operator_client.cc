@@ -210,6 +210,7 @@ class OperatorClient::LogStreamOfCall final : public OperatorClient::Logs {
     part->source.stream =
         piece.stream() == v1::LOG_STREAM_STDERR ? LogStream::kStderr : LogStream::kStdout;
     part->text = piece.text();
+    part->about = piece.about();
     part->end = piece.has_end();
     part->note = piece.end();
     return true;

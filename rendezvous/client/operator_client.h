@@ -97,10 +97,11 @@ class OperatorClient {
     bool follow = false;
     bool soon = false;  // Finish says Unavailable if the answer is incomplete after the timeout
   };
-  // The next bytes of one file, or its end.
+  // The next bytes of one file, its end, or what follows of this and other files.
   struct LogPart {
     LogSource source;
     std::string text{};
+    std::string about{};  // for people
     bool end = false;
     std::string note{};  // with `end`: why the file is incomplete; empty: it is complete
   };

@@ -40,7 +40,9 @@ absl::StatusOr<std::string> LogText(OperatorClient& client, const Request& reque
     std::string& text = texts[part.source];
     text += part.text;
     if (text.size() > kMostLogBytes) text.erase(0, text.size() - kMostLogBytes);
-    if (!part.note.empty()) absl::StrAppend(&text, "(", part.note, ")\n");
+    for (const std::string& note : {part.about, part.note}) {
+      if (!note.empty()) absl::StrAppend(&text, "(", note, ")\n");
+    }
   }
   if (const absl::Status status = (*logs)->Finish(); !status.ok()) return status;
   std::string all;
