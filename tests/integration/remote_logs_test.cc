@@ -211,8 +211,9 @@ TEST_F(RemoteLogsTest, TheHistoryIsATrace) {
     EXPECT_EQ(job_.node(static_cast<std::size_t>(node)).ExitCode(), 0);
   Program program({DdprunPath(), "events", "train", "--trace"}, environment_);
   EXPECT_EQ(program.ExitCode(), 0) << program.err();
-  EXPECT_THAT(program.out(), AllOf(HasSubstr("\"traceEvents\":[{"), HasSubstr("generation 0"),
-                                   HasSubstr("job train")));
+  EXPECT_THAT(program.out(),
+              AllOf(HasSubstr("\"traceEvents\":[{"), HasSubstr("generation 0"),
+                    HasSubstr("job train"), HasSubstr("#2 (job train)"), HasSubstr("\"rank 3\"")));
 }
 
 // With a token, a job belongs to the token's holders.
