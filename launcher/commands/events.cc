@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "launcher/commands/operator.h"
 #include "launcher/text/event_position.h"
 #include "launcher/text/event_trace.h"
@@ -36,7 +37,7 @@ class EventPrinter {
     return true;
   }
   std::int64_t since_ms() const { return position_.since_ms(); }
-  std::string Trace() { return trace_.Finish(); }
+  std::string Trace() { return trace_.Finish(absl::Now()); }
 
  private:
   const OperatorCommand& command_;

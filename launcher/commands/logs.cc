@@ -66,6 +66,7 @@ class LogPrinter {
       Note(command_, absl::StrCat("generation ", generation.value));
     }
     generation_ = generation;
+    if (!part.about.empty()) Note(command_, part.about);
     if (!part.end) return Write(lines_->Add(part.source, part.text));
     const bool read = Write(lines_->End(part.source));
     if (part.note.empty()) return read;

@@ -1,9 +1,10 @@
 #include "launcher/text/event_trace.h"
 
+#include <algorithm>
 #include <initializer_list>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
 #include "rendezvous/json/dump.h"
 #include "worker/contract/job_name.h"
 
@@ -18,6 +19,9 @@ constexpr int kSaves = 2;
 constexpr int kNode = 1;
 constexpr int kRestarts = 2;
 constexpr int kFirstRank = 10;
+// Whatever a line says.
+constexpr std::int64_t kMostRanks = 256;  // with a thread each
+constexpr std::int64_t kHighestRank = 1 << 24;
 
 std::string TextOf(const OrderedJson& json, const char* field) {
   const auto found = json.find(field);
@@ -38,6 +42,16 @@ OrderedJson Details(const OrderedJson& event, std::initializer_list<const char*>
   return details;
 }
 
+// The elements of an array of objects; none if it is something else.
+std::vector<OrderedJson> ObjectsOf(const OrderedJson& json, const char* field) {
+  std::vector<OrderedJson> objects;
+  const auto found = json.find(field);
+  if (found == json.end() || !found->is_array()) return objects;
+  std::copy_if(found->begin(), found->end(), std::back_inserter(objects),
+               [](const OrderedJson& element) { return element.is_object(); });
+  return objects;
+}
+
 std::string GenerationText(const OrderedJson& event) {
   return absl::StrCat("generation ", NumberOf(event, "generation", -1));
 }
@@ -55,10 +69,13 @@ void EventTrace::Add(std::string_view line) {
     return;
   }
   now_ = absl::ToUnixMicros(time);
+  Job& job = jobs_[TextOf(event, "job")];
+  if (kind == "joined" && job.over) job = Job();
   AddOfJob(kind, event);
   if (!TextOf(event, "host").empty()) AddOfNode(kind, event);
   if (kind == "resumed") AddPhases(event);
   if (kind == "failed" || kind == "hung") AddCause(event);
+  AddRanks(kind, event);
 }
 
 void EventTrace::AddOfJob(const std::string& kind, const Json& event) {
@@ -69,7 +86,7 @@ void EventTrace::AddOfJob(const std::string& kind, const Json& event) {
           Details(event, {"nodes", "workers", "restore"}));
   } else if (kind == "started") {
     Begin(generations, GenerationText(event), Details(event, {"nodes", "workers"}));
-    started_[TextOf(event, "job")] = now_;
+    jobs_[TextOf(event, "job")].started = now_;
   } else if (kind == "saving") {
     Begin(saves, "saving", Details(event, {"reason"}));
   } else if (kind == "checkpointed") {
@@ -92,7 +109,8 @@ void EventTrace::AddOfJob(const std::string& kind, const Json& event) {
 }
 
 void EventTrace::AddOfNode(const std::string& kind, const Json& event) {
-  const Track node = TrackOf(event, TextOf(event, "host"), kNode, "node");
+  const std::string name = NodeOf(event, event);
+  const Track node = TrackOf(event, name, kNode, "node");
   if (kind == "joined") {
     Begin(node, "in the job", Details(event, {"workers"}));
   } else if (kind == "disconnected") {
@@ -102,6 +120,7 @@ void EventTrace::AddOfNode(const std::string& kind, const Json& event) {
   } else if (kind == "lost" || kind == "left") {
     End(node, Details(event, {"reason"}));
     Mark(node, kind, Details(event, {"reason"}));
+    ForgetNode(event);
   } else if (kind != "resumed" && kind != "failed") {
     Mark(node, kind, Details(event, {"reason", "step", "node_time"}));
   }
@@ -111,7 +130,7 @@ void EventTrace::AddOfNode(const std::string& kind, const Json& event) {
 void EventTrace::AddPhases(const Json& event) {
   const auto phases = event.find("phases_ms");
   if (phases == event.end() || !phases->is_object()) return;
-  const Track track = TrackOf(event, TextOf(event, "host"), kRestarts, "restarts");
+  const Track track = TrackOf(event, NodeOf(event, event), kRestarts, "restarts");
   std::int64_t until = now_;
   for (auto phase = phases->rbegin(); phase != phases->rend(); ++phase) {
     if (!phase->is_number()) continue;
@@ -125,41 +144,111 @@ void EventTrace::AddCause(const Json& event) {
   const auto cause = event.find("cause");
   if (cause == event.end() || !cause->is_object()) return;
   AddWorker(*cause, event, TextOf(event, "event").c_str());
-  const auto victims = cause->find("victims");
-  if (victims == cause->end() || !victims->is_array()) return;
-  for (const Json& victim : *victims) {
-    if (victim.is_object()) AddWorker(victim, event, "victim");
-  }
+  for (const Json& victim : ObjectsOf(*cause, "victims")) AddWorker(victim, event, "victim");
 }
 
 void EventTrace::AddWorker(const Json& worker, const Json& event, const char* what) {
   const std::int64_t rank = NumberOf(worker, "rank", -1);
   const std::string host = TextOf(worker, "host");
-  if (rank < 0 || host.empty()) return;
-  const Track track =
-      TrackOf(event, host, kFirstRank + static_cast<int>(rank), absl::StrCat("rank ", rank));
+  if (rank < 0 || rank > kHighestRank || host.empty()) return;
+  const Job& job = jobs_[TextOf(event, "job")];
+  const auto of = std::find_if(job.ranks.begin(), job.ranks.end(), [&](const Ranks& ranks) {
+    return rank >= ranks.first && rank - ranks.first < ranks.count;
+  });
+  const Track track = RankOf(event, of == job.ranks.end() ? host : of->node, rank);
   const Json details = Details(
       worker, {"description", "pid", "exit_code", "signal", "step", "error", "why", "stderr_tail"});
-  const auto since = started_.find(TextOf(event, "job"));
-  if (since != started_.end() && TextOf(event, "event") == "failed") {
-    AddSlice(track, {GenerationText(event), since->second, details}, now_);
+  if (TextOf(event, "event") == "failed") {
+    if (!open_.contains(track) && job.started >= 0) {
+      open_[track] = {GenerationText(event), job.started, Json::object()};
+    }
+    End(track, details);
   }
   Mark(track, what, details);
 }
 
-int EventTrace::ProcessOf(const std::string& job, const std::string& host) {
+// Known only of a generation whose event `formed` places its nodes.
+void EventTrace::AddRanks(const std::string& kind, const Json& event) {
+  std::vector<Ranks>& ranks = jobs_[TextOf(event, "job")].ranks;
+  const bool over = kind == "restarted" || kind == "finished" || kind == "superseded";
+  if (over || kind == "formed") EndRanks(event);
+  if (kind == "formed") {
+    std::int64_t left = kMostRanks;
+    for (const Json& node : ObjectsOf(event, "placed")) {
+      const std::int64_t first = NumberOf(node, "first_rank", -1);
+      const std::int64_t count = std::min(NumberOf(node, "workers", 0), left);
+      if (first < 0 || first > kHighestRank || count <= 0) continue;
+      left -= count;
+      ranks.push_back({NodeOf(event, node), first, count});
+    }
+  } else if (kind == "started") {
+    for (const Ranks& node : ranks) {
+      for (std::int64_t rank = node.first; rank < node.first + node.count; ++rank) {
+        Begin(RankOf(event, node.node, rank), GenerationText(event));
+      }
+    }
+  }
+  if (kind != "finished") return;
+  // Nothing of the job goes on.
+  const std::string job = TextOf(event, "job");
+  for (auto of = processes_.lower_bound({job, ""});
+       of != processes_.end() && of->first.first == job; ++of) {
+    for (auto open = open_.lower_bound({of->second, 0});
+         open != open_.end() && open->first.process == of->second;) {
+      End((open++)->first);
+    }
+  }
+  jobs_[job].over = true;
+}
+
+void EventTrace::EndRanks(const Json& event) {
+  std::vector<Ranks>& ranks = jobs_[TextOf(event, "job")].ranks;
+  for (const Ranks& node : ranks) {
+    for (std::int64_t rank = node.first; rank < node.first + node.count; ++rank) {
+      End(RankOf(event, node.node, rank));
+    }
+  }
+  ranks.clear();
+}
+
+std::string EventTrace::NodeOf(const Json& event, const Json& node) {
+  const std::string host = TextOf(node, "host");
+  const std::string agent = TextOf(node, "agent");
+  if (agent.empty()) return host;
+  Job& job = jobs_[TextOf(event, "job")];
+  std::string& name = job.agents[agent];
+  if (!name.empty()) return name;
+  name = host;
+  for (int number = 2; !job.nodes.insert(name).second; ++number) {
+    name = absl::StrCat(host, "#", number);
+  }
+  return name;
+}
+
+void EventTrace::ForgetNode(const Json& event) {
+  Job& job = jobs_[TextOf(event, "job")];
+  const auto known = job.agents.extract(TextOf(event, "agent"));
+  if (!known.empty()) job.nodes.erase(known.mapped());
+}
+
+EventTrace::Track EventTrace::RankOf(const Json& event, const std::string& node,
+                                     std::int64_t rank) {
+  return TrackOf(event, node, kFirstRank + static_cast<int>(rank), absl::StrCat("rank ", rank));
+}
+
+int EventTrace::ProcessOf(const std::string& job, const std::string& node) {
   const auto [found, is_new] =
-      processes_.try_emplace({job, host}, static_cast<int>(processes_.size()) + 1);
+      processes_.try_emplace({job, node}, static_cast<int>(processes_.size()) + 1);
   if (is_new) {
     Name("process_name", {found->second, 0},
-         host.empty() ? NameOfJob(job) : absl::StrCat(host, " (", NameOfJob(job), ")"));
+         node.empty() ? NameOfJob(job) : absl::StrCat(node, " (", NameOfJob(job), ")"));
   }
   return found->second;
 }
 
-EventTrace::Track EventTrace::TrackOf(const Json& event, const std::string& host, int thread,
+EventTrace::Track EventTrace::TrackOf(const Json& event, const std::string& node, int thread,
                                       const std::string& name) {
-  const Track track{ProcessOf(TextOf(event, "job"), host), thread};
+  const Track track{ProcessOf(TextOf(event, "job"), node), thread};
   if (threads_.try_emplace(track, name).second) Name("thread_name", track, name);
   return track;
 }
@@ -205,7 +294,8 @@ void EventTrace::Mark(Track track, const std::string& name, Json details) {
                      {"args", std::move(details)}});
 }
 
-std::string EventTrace::Finish() {
+std::string EventTrace::Finish(absl::Time now) {
+  now_ = std::max(now_, absl::ToUnixMicros(now));
   while (!open_.empty()) End(open_.begin()->first);
   const Json trace = {{"displayTimeUnit", "ms"}, {"traceEvents", std::exchange(events_, {})}};
   return Dump(trace, -1);

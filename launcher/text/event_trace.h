@@ -2,7 +2,8 @@
 // Pure.
 //
 // A job is a process with its generations, saves and restarts. Each node is a process with its time
-// in the job and the phases of its restarts; a rank that failed or hung is a thread there. Other
+// in the job and the phases of its restarts; a second agent on the same host is one of its own, as
+// host#2. Ranks are threads of their nodes; of a large job only those that failed or hung. Other
 // lines are skipped.
 #ifndef DDPRUN_LAUNCHER_TEXT_EVENT_TRACE_H_
 #define DDPRUN_LAUNCHER_TEXT_EVENT_TRACE_H_
@@ -11,9 +12,13 @@
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
 
 namespace ddprun {
 
@@ -21,8 +26,9 @@ class EventTrace {
  public:
   // The next line of the history, oldest first.
   void Add(std::string_view line);
-  // The whole trace, one JSON document. Slices without an end last until the last line's time.
-  std::string Finish();
+  // The whole trace, one JSON document. Slices without an end last until `now`, and at least until
+  // the last line's time.
+  std::string Finish(absl::Time now);
 
  private:
   using Json = nlohmann::ordered_json;
@@ -38,16 +44,36 @@ class EventTrace {
     std::int64_t since = 0;  // microseconds
     Json details = Json::object();
   };
+  // The ranks of a node in the newest generation.
+  struct Ranks {
+    std::string node;
+    std::int64_t first = 0;
+    std::int64_t count = 0;
+  };
+  struct Job {
+    std::int64_t started = -1;                  // the newest generation; -1: not known
+    std::set<std::string> nodes;                // the values of agents
+    std::map<std::string, std::string> agents;  // the node's name, by agent
+    std::vector<Ranks> ranks;
+    bool over = false;  // agents that join now begin anew
+  };
 
   void AddOfJob(const std::string& kind, const Json& event);
+  void AddRanks(const std::string& kind, const Json& event);
+  void EndRanks(const Json& event);
   void AddOfNode(const std::string& kind, const Json& event);
   void AddCause(const Json& event);
   void AddWorker(const Json& worker, const Json& event, const char* what);
   void AddPhases(const Json& event);
 
+  // The name of the node of an event, or of a node in it: its host, or "host#2" where another agent
+  // of the host is in the job.
+  std::string NodeOf(const Json& event, const Json& node);
+  void ForgetNode(const Json& event);
   // The process of a job or node; a new one gets its name.
-  int ProcessOf(const std::string& job, const std::string& host);
-  Track TrackOf(const Json& event, const std::string& host, int thread, const std::string& name);
+  int ProcessOf(const std::string& job, const std::string& node);
+  Track TrackOf(const Json& event, const std::string& node, int thread, const std::string& name);
+  Track RankOf(const Json& event, const std::string& node, std::int64_t rank);
   void Begin(Track track, std::string name, Json details = Json::object());
   void End(Track track, Json details = Json::object());
   void Mark(Track track, const std::string& name, Json details);
@@ -56,10 +82,10 @@ class EventTrace {
 
   std::int64_t now_ = 0;  // of the current line, microseconds
   Json events_ = Json::array();
-  std::map<std::pair<std::string, std::string>, int> processes_;  // job, host
+  std::map<std::pair<std::string, std::string>, int> processes_;  // job, node
   std::map<Track, std::string> threads_;
   std::map<Track, Slice> open_;
-  std::map<std::string, std::int64_t> started_;  // the newest generation of a job
+  std::map<std::string, Job> jobs_;
 };
 
 }  // namespace ddprun

@@ -206,11 +206,13 @@ absl::StatusOr<std::string> ClientCredentials::Prove(const v1::HandshakeRequest&
 
 absl::Status ClientCredentials::Authorize(v1::Rendezvous::Stub& stub, const std::string& method,
                                           std::chrono::system_clock::time_point deadline,
-                                          grpc::ClientContext* call) const {
+                                          grpc::ClientContext* call,
+                                          const std::stop_token& stop) const {
   if (!handshakes()) return absl::OkStatus();
   grpc::ClientContext context;
   context.set_wait_for_ready(true);
   context.set_deadline(deadline);
+  const std::stop_callback cancel(stop, [&context] { context.TryCancel(); });
   const v1::HandshakeRequest request = NewHandshake();
   v1::HandshakeReply reply;
   const grpc::Status status = stub.Handshake(&context, request, &reply);

@@ -13,6 +13,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 
 #include "absl/status/status.h"
@@ -84,11 +85,11 @@ class ClientCredentials {
                                     const std::string& certificate) const;
 
   // All of the above, for a caller that may block until `deadline`. Makes the Handshake and adds
-  // its result to `call`, the context of a coming call to `method` on the same stub. Does nothing
-  // without handshakes().
+  // its result to `call`, the context of a coming call to `method` on the same stub. `stop` ends
+  // the Handshake early. Does nothing without handshakes().
   absl::Status Authorize(v1::Rendezvous::Stub& stub, const std::string& method,
-                         std::chrono::system_clock::time_point deadline,
-                         grpc::ClientContext* call) const;
+                         std::chrono::system_clock::time_point deadline, grpc::ClientContext* call,
+                         const std::stop_token& stop = {}) const;
 
  private:
   ClientCredentials() = default;

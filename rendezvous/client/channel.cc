@@ -67,22 +67,25 @@ void RenewableChannel::Renew() {
   stub_ = v1::Rendezvous::NewStub(channel_);
 }
 
-grpc::Status RenewableChannel::Ask(std::chrono::system_clock::time_point deadline) {
+grpc::Status RenewableChannel::Ask(std::chrono::system_clock::time_point deadline,
+                                   const std::stop_token& stop) {
   // A Handshake without a scheme only asks whether a rendezvous is there. Unlike a Handshake with
   // credentials, it does not wait for a connection.
   grpc::ClientContext context;
   context.set_deadline(deadline);
+  const std::stop_callback cancel(stop, [&context] { context.TryCancel(); });
   v1::HandshakeReply reply;
   return stub_->Handshake(&context, {}, &reply);
 }
 
-grpc::Status RenewableChannel::Reach(std::chrono::system_clock::time_point deadline) {
-  const grpc::Status status = Ask(deadline);
+grpc::Status RenewableChannel::Reach(std::chrono::system_clock::time_point deadline,
+                                     const std::stop_token& stop) {
+  const grpc::Status status = Ask(deadline, stop);
   if (status.error_code() != grpc::StatusCode::UNAVAILABLE) return status;
   const bool again = TriesAnotherTransport(credentials_.get(), tls_, status) ||
                      absl::StrContains(status.error_message(), auth::kCertificateChanged);
   Renew();  // TLS files may have changed, too
-  return again ? Ask(deadline) : status;
+  return again ? Ask(deadline, stop) : status;
 }
 
 }  // namespace ddprun

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <memory>
+#include <stop_token>
 #include <string>
 
 #include "ddprun/v1/rendezvous.grpc.pb.h"
@@ -38,15 +39,16 @@ class RenewableChannel {
                    std::shared_ptr<const auth::ClientCredentials> credentials);
 
   // Asks whether a rendezvous is there, unless that is known. UNAVAILABLE or DEADLINE_EXCEEDED if
-  // not.
-  grpc::Status Reach(std::chrono::system_clock::time_point deadline);
+  // not. `stop` ends the question early.
+  grpc::Status Reach(std::chrono::system_clock::time_point deadline,
+                     const std::stop_token& stop = {});
 
   // From the last Reach.
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
   v1::Rendezvous::Stub& stub() { return *stub_; }
 
  private:
-  grpc::Status Ask(std::chrono::system_clock::time_point deadline);
+  grpc::Status Ask(std::chrono::system_clock::time_point deadline, const std::stop_token& stop);
   void Renew();
 
   const std::string endpoint_;

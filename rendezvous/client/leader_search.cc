@@ -24,7 +24,12 @@ class LeaderSearch {
     for (std::size_t place = 0; place < sources_.size(); ++place) Begin(place);
   }
 
-  LeaderFound Run(Clock::time_point deadline) {
+  LeaderFound Run(Clock::time_point deadline, const std::stop_token& stop) {
+    const std::stop_callback end(stop, [this] {
+      const std::lock_guard lock(mutex_);
+      stopped_ = true;
+      changed_.notify_all();
+    });
     for (;;) {
       std::vector<std::size_t> again;
       {
@@ -59,7 +64,7 @@ class LeaderSearch {
 
   // This function and all below: with mutex_ held.
   bool IsDecided() const {
-    return Best(Follower::Role::kLeads).has_value() ||
+    return stopped_ || Best(Follower::Role::kLeads).has_value() ||
            std::all_of(last_.begin(), last_.end(), [](const Event& event) {
              return event && std::holds_alternative<Follower::Ended>(*event);
            });
@@ -107,6 +112,7 @@ class LeaderSearch {
   const std::vector<std::shared_ptr<ChannelSource>>& sources_;
   std::mutex mutex_;
   std::condition_variable changed_;
+  bool stopped_ = false;            // guarded by mutex_
   std::vector<Event> last_;         // by place; guarded by mutex_
   std::vector<std::size_t> again_;  // places to follow once more; guarded by mutex_
   std::vector<std::unique_ptr<Follower>> followers_;  // they call Take until they are destroyed
@@ -115,8 +121,8 @@ class LeaderSearch {
 }  // namespace
 
 LeaderFound FindLeader(const std::vector<std::shared_ptr<ChannelSource>>& sources,
-                       std::chrono::milliseconds limit) {
-  return LeaderSearch(sources).Run(Clock::now() + limit);
+                       std::chrono::milliseconds limit, const std::stop_token& stop) {
+  return LeaderSearch(sources).Run(Clock::now() + limit, stop);
 }
 
 }  // namespace ddprun

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -20,9 +21,9 @@ struct LeaderFound {
 
 // Follows all places at once. Returns when one says that it leads or that it is not one of several,
 // or when all calls have ended. Else it waits until `limit`, because a standby may be about to take
-// over.
+// over. `stop` ends the search early.
 LeaderFound FindLeader(const std::vector<std::shared_ptr<ChannelSource>>& sources,
-                       std::chrono::milliseconds limit);
+                       std::chrono::milliseconds limit, const std::stop_token& stop = {});
 
 }  // namespace ddprun
 

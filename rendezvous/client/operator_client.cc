@@ -3,6 +3,8 @@
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
+#include <functional>
+#include <stop_token>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -54,6 +56,16 @@ absl::Status FromGrpc(const std::string& endpoint, const grpc::Status& status) {
 
 }  // namespace
 
+// While it lives, a request to stop cancels the call of `context`.
+class OperatorClient::CancelOnStop {
+ public:
+  CancelOnStop(const std::stop_token& stop, grpc::ClientContext* context)
+      : callback_(stop, [context] { context->TryCancel(); }) {}
+
+ private:
+  const std::stop_callback<std::function<void()>> callback_;
+};
+
 struct OperatorClient::Grpc {
   explicit Grpc(const Options& options)
       : alone(options.places.front().endpoint, options.places.front().credentials) {
@@ -69,7 +81,8 @@ struct OperatorClient::Grpc {
                        std::chrono::system_clock::time_point deadline,
                        grpc::ClientContext* context) {
     if (!several.empty()) {
-      const LeaderFound found = FindLeader(several, std::min(options.timeout, kForTakeover));
+      const LeaderFound found =
+          FindLeader(several, std::min(options.timeout, kForTakeover), options.stop);
       if (!found.place) {
         return absl::UnavailableError(
             absl::StrCat("no rendezvous leads (--rdzv-endpoint): ", found.said));
@@ -77,19 +90,20 @@ struct OperatorClient::Grpc {
       place = *found.place;
       channel = several[place]->Get().channel;
     } else {
-      const grpc::Status reached = alone.Reach(deadline);
+      const grpc::Status reached = alone.Reach(deadline, options.stop);
       if (reached.error_code() == grpc::StatusCode::UNAVAILABLE ||
           reached.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
         return FromGrpc(options.places[place].endpoint, reached);
       }
       channel = alone.channel();
     }
+    if (options.stop.stop_requested()) return absl::CancelledError();
     stub = v1::Operator::NewStub(channel);
     const RendezvousPlace& asked = options.places[place];
     if (asked.credentials == nullptr) return absl::OkStatus();
     const auto rendezvous = v1::Rendezvous::NewStub(channel);
     const absl::Status status =
-        asked.credentials->Authorize(*rendezvous, method, deadline, context);
+        asked.credentials->Authorize(*rendezvous, method, deadline, context, options.stop);
     if (status.ok()) return status;
     return FromGrpc(asked.endpoint,
                     {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())});
@@ -103,6 +117,7 @@ struct OperatorClient::Grpc {
     for (bool again = !several.empty();; again = false) {
       grpc::ClientContext context;
       context.set_deadline(deadline);
+      const CancelOnStop cancel(options.stop, &context);
       absl::Status status = Prepare(options, method, deadline, &context);
       if (status.ok()) status = FromGrpc(options.places[place].endpoint, make(context));
       if (!absl::IsUnavailable(status) || !again) return status;
@@ -144,6 +159,7 @@ struct OperatorClient::Grpc {
 
 class OperatorClient::EventStream final : public OperatorClient::Events {
  public:
+  explicit EventStream(const std::stop_token& stop) : cancel_(stop, &context_) {}
   ~EventStream() override {
     if (reader_ == nullptr || finished_) return;
     context_.TryCancel();
@@ -172,12 +188,14 @@ class OperatorClient::EventStream final : public OperatorClient::Events {
  private:
   std::string endpoint_;  // from Begin
   grpc::ClientContext context_;
+  const CancelOnStop cancel_;
   std::unique_ptr<grpc::ClientReader<v1::EventLine>> reader_;
   bool finished_ = false;
 };
 
 class OperatorClient::LogStreamOfCall final : public OperatorClient::Logs {
  public:
+  explicit LogStreamOfCall(const std::stop_token& stop) : cancel_(stop, &context_) {}
   ~LogStreamOfCall() override {
     if (reader_ == nullptr || finished_) return;
     context_.TryCancel();
@@ -192,6 +210,7 @@ class OperatorClient::LogStreamOfCall final : public OperatorClient::Logs {
     part->source.stream =
         piece.stream() == v1::LOG_STREAM_STDERR ? LogStream::kStderr : LogStream::kStdout;
     part->text = piece.text();
+    part->about = piece.about();
     part->end = piece.has_end();
     part->note = piece.end();
     return true;
@@ -210,6 +229,7 @@ class OperatorClient::LogStreamOfCall final : public OperatorClient::Logs {
  private:
   std::string endpoint_;  // from Begin
   grpc::ClientContext context_;
+  const CancelOnStop cancel_;
   std::unique_ptr<grpc::ClientReader<v1::LogsPiece>> reader_;
   bool finished_ = false;
 };
@@ -280,7 +300,7 @@ absl::StatusOr<std::unique_ptr<OperatorClient::Events>> OperatorClient::Follow(
     const EventsWanted& wanted) {
   const auto deadline = std::chrono::system_clock::now() + options_.timeout;
   // No deadline: the call may stay open for months.
-  auto stream = std::make_unique<EventStream>();
+  auto stream = std::make_unique<EventStream>(options_.stop);
   const absl::Status allowed = grpc_->Prepare(options_, "Events", deadline, &stream->context());
   if (!allowed.ok()) return allowed;
   v1::EventsRequest request;
@@ -295,7 +315,7 @@ absl::StatusOr<std::unique_ptr<OperatorClient::Events>> OperatorClient::Follow(
 absl::StatusOr<std::unique_ptr<OperatorClient::Logs>> OperatorClient::ReadLogs(
     const LogsWanted& wanted) {
   const auto deadline = std::chrono::system_clock::now() + options_.timeout;
-  auto stream = std::make_unique<LogStreamOfCall>();
+  auto stream = std::make_unique<LogStreamOfCall>(options_.stop);
   // Without `soon`, no deadline: files are large, and may be followed for months.
   if (wanted.soon) stream->context().set_deadline(deadline);
   const absl::Status allowed = grpc_->Prepare(options_, "Logs", deadline, &stream->context());

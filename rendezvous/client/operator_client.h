@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,8 @@ class OperatorClient {
   struct Options {
     std::vector<RendezvousPlace> places;  // one, or several that stand for one another
     std::chrono::milliseconds timeout = kDefaultAnswerTimeout;  // for each answer
+    // When it is requested, pending and later questions and streams end at once, with Cancelled.
+    std::stop_token stop{};
   };
 
   explicit OperatorClient(Options options);
@@ -94,10 +97,11 @@ class OperatorClient {
     bool follow = false;
     bool soon = false;  // Finish says Unavailable if the answer is incomplete after the timeout
   };
-  // The next bytes of one file, or its end.
+  // The next bytes of one file, its end, or what follows of this and other files.
   struct LogPart {
     LogSource source;
     std::string text{};
+    std::string about{};  // for people
     bool end = false;
     std::string note{};  // with `end`: why the file is incomplete; empty: it is complete
   };
@@ -115,6 +119,7 @@ class OperatorClient {
   absl::StatusOr<std::unique_ptr<Logs>> ReadLogs(const LogsWanted& wanted);
 
  private:
+  class CancelOnStop;
   struct Grpc;
   class EventStream;
   class LogStreamOfCall;

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "rendezvous/core/messages.h"
 #include "rendezvous/core/types.h"
@@ -15,6 +16,17 @@
 namespace ddprun {
 
 struct JobEvent {
+  // A node of a generation: global ranks first_rank to first_rank + workers - 1.
+  struct Placed {
+    std::string host;
+    AgentId agent_id;
+    Rank first_rank;
+    int workers = 0;
+
+    bool operator==(const Placed&) const = default;
+  };
+  static constexpr int kMaxPlacedRanks = 256;
+
   enum class Kind {
     kJoined,             // an agent joined: `host`
     kDisconnected,       // an agent's session broke; its lease runs
@@ -24,7 +36,8 @@ struct JobEvent {
     kLeft,               // a node left on purpose, or was removed: `reason`
     kStuck,              // SIGKILL did not end processes of a node, so it is held back: `reason`
     kAdmitted,           // the processes of kStuck are gone
-    kFormed,             // a generation formed: `nodes`, `workers`, `restore` if it has a plan
+    kFormed,             // a generation formed: `nodes`, `workers`, `restore` if it has a plan;
+                         // `placed` if it has at most kMaxPlacedRanks workers
     kStarted,            // the workers of the generation were told to start
     kSaving,             // a checkpoint was requested: `reason`
     kCheckpointed,       // a requested checkpoint is durable: `step`
@@ -45,6 +58,7 @@ struct JobEvent {
   std::uint32_t requeue_number = 0;
   Generation generation{};
   std::string host{};
+  AgentId agent_id{};  // of the agent on `host`; 0: not said
   std::string reason{};
   int nodes = 0;
   int workers = 0;
@@ -57,6 +71,7 @@ struct JobEvent {
   std::optional<Outcome> outcome{};
   int exit_code = 0;
   std::optional<RestorePlan> restore{};
+  std::vector<Placed> placed{};
   std::int64_t failed_checkpoints = 0;  // total of the job so far
 
   bool operator==(const JobEvent&) const = default;

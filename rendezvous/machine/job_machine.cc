@@ -122,36 +122,38 @@ void JobMachine::OnMemberMessage(Node& node, const Received& received) {
   }
   // A message about another generation crossed one of ours, and has no meaning any more.
   if (header.generation != generation_.number && !IsAboutTheAgent(received.message)) return;
-  std::visit(
-      Overloaded{
-          [](const Join&) {},  // handled above
-          [&](const Heartbeat& heartbeat) { OnHeartbeat(node, header, heartbeat); },
-          [&](const AssignmentAck&) { OnAssignmentAck(node); },
-          [&](const WorkerExited& exit) { OnWorkerExited(node, exit); },
-          [&](const Checkpointed& checkpointed) { OnCheckpointed(node, checkpointed); },
-          [&](const CheckpointDamaged& damaged) {
-            out_.Emit({.kind = JobEvent::Kind::kCheckpointDamaged,
-                       .host = node.spec.host,
-                       .reason = damaged.reason,
-                       .step = damaged.step});
-          },
-          [&](const CannotSave&) { OnCannotSave(node); },
-          [&](const Preempted& preempted) { OnPreempted(node, preempted); },
-          [&](const Stopped& stopped) { OnStopped(node, stopped); },
-          [&](const Leave& leave) { OnLeave(node, leave); },
-          [&](const HeldStates& held) { survey_.Take(node, held, View().judge()); },
-          [&](const StacksTaken& taken) { stacks_.OnTaken(node, taken); },
-          [&](const StoreElsewhere& elsewhere) { OnStoreElsewhere(node, elsewhere); },
-          [](const LogPiece&) {},  // JobLoop's LogRelay handles it
-          [&](const RestartTimed& restart) {
-            // Its generation ended early: the root cause says why.
-            if (!restart.times.to_first_step) return;
-            life_.counters.AddRecovery(restart.times);
-            out_.Emit(
-                {.kind = JobEvent::Kind::kResumed, .host = node.spec.host, .times = restart.times});
-          },
-      },
-      received.message);
+  std::visit(Overloaded{
+                 [](const Join&) {},  // handled above
+                 [&](const Heartbeat& heartbeat) { OnHeartbeat(node, header, heartbeat); },
+                 [&](const AssignmentAck&) { OnAssignmentAck(node); },
+                 [&](const WorkerExited& exit) { OnWorkerExited(node, exit); },
+                 [&](const Checkpointed& checkpointed) { OnCheckpointed(node, checkpointed); },
+                 [&](const CheckpointDamaged& damaged) {
+                   out_.Emit({.kind = JobEvent::Kind::kCheckpointDamaged,
+                              .host = node.spec.host,
+                              .agent_id = node.agent_id,
+                              .reason = damaged.reason,
+                              .step = damaged.step});
+                 },
+                 [&](const CannotSave&) { OnCannotSave(node); },
+                 [&](const Preempted& preempted) { OnPreempted(node, preempted); },
+                 [&](const Stopped& stopped) { OnStopped(node, stopped); },
+                 [&](const Leave& leave) { OnLeave(node, leave); },
+                 [&](const HeldStates& held) { survey_.Take(node, held, View().judge()); },
+                 [&](const StacksTaken& taken) { stacks_.OnTaken(node, taken); },
+                 [&](const StoreElsewhere& elsewhere) { OnStoreElsewhere(node, elsewhere); },
+                 [](const LogPiece&) {},  // JobLoop's LogRelay handles it
+                 [&](const RestartTimed& restart) {
+                   // Its generation ended early: the root cause says why.
+                   if (!restart.times.to_first_step) return;
+                   life_.counters.AddRecovery(restart.times);
+                   out_.Emit({.kind = JobEvent::Kind::kResumed,
+                              .host = node.spec.host,
+                              .agent_id = node.agent_id,
+                              .times = restart.times});
+                 },
+             },
+             received.message);
 }
 
 void JobMachine::OnHeartbeat(Node& node, const Header& header, const Heartbeat& heartbeat) {
@@ -179,6 +181,7 @@ void JobMachine::TakeFailures(const Node& node, const FailedCheckpoints& failed)
   if (life_.failures.Take(node.agent_id, node.spec.host, failed) == 0) return;
   out_.Emit({.kind = JobEvent::Kind::kCheckpointFailed,
              .host = node.spec.host,
+             .agent_id = node.agent_id,
              .reason = failed.last_reason,
              .step = failed.last_step,
              .failed_checkpoints = life_.failures.total().count});
@@ -223,8 +226,10 @@ void JobMachine::OnCheckpointed(const Node& node, const Checkpointed& checkpoint
   if (saved) generation_.plan->saved = true;
   if (first || saved) SaveRecord();
   if (saved) {
-    out_.Emit(
-        {.kind = JobEvent::Kind::kCheckpointed, .host = node.spec.host, .step = life_.checkpoint});
+    out_.Emit({.kind = JobEvent::Kind::kCheckpointed,
+               .host = node.spec.host,
+               .agent_id = node.agent_id,
+               .step = life_.checkpoint});
   } else {
     ConsiderGrowth();
   }
@@ -274,7 +279,8 @@ void JobMachine::OnStopped(Node& node, const Stopped& stopped) {
 void JobMachine::EmitFence(Node& node, const Header& header, const Stopped& stopped) {
   if (stopped.fenced_at_ms == std::exchange(node.fenced_at_ms, stopped.fenced_at_ms)) return;
   if (stopped.fenced_at_ms == 0) return;
-  JobEvent event{.kind = JobEvent::Kind::kFenced, .host = node.spec.host};
+  JobEvent event{
+      .kind = JobEvent::Kind::kFenced, .host = node.spec.host, .agent_id = node.agent_id};
   event.requeue_number = header.requeue_number;
   event.generation = header.generation;
   event.node_time_ms = stopped.fenced_at_ms;
@@ -307,7 +313,8 @@ void JobMachine::OnStreamBroken(const StreamBroken& broken) {
   if (running() && node->member() && !node->done()) {
     generation_.incidents.AddSuspicion(node->agent_id, node->spec.host, node->rank);
   }
-  out_.Emit({.kind = JobEvent::Kind::kDisconnected, .host = node->spec.host});
+  out_.Emit(
+      {.kind = JobEvent::Kind::kDisconnected, .host = node->spec.host, .agent_id = node->agent_id});
   out_.Log(absl::StrCat("lost the connection to ", node->spec.host, "; it has ",
                         Seconds(LeaseEnd(node->heard) - now_), " to come back"));
 }

@@ -69,8 +69,10 @@ void JobMachine::OnJoin(const Header& header, const Join& join) {
   Node& added = roster_.Add(std::move(node), now_);
   survey_.Take(added, join);
   ++life_.agents_joined;
-  out_.Emit(
-      {.kind = JobEvent::Kind::kJoined, .host = join.node.host, .workers = join.node.worker_count});
+  out_.Emit({.kind = JobEvent::Kind::kJoined,
+             .host = join.node.host,
+             .agent_id = added.agent_id,
+             .workers = join.node.worker_count});
   TakeFailures(added, join.failed_checkpoints);
   held_back_.OnJoined(added, now_);
   held_back_.TakeStuck(added, join.stuck, now_);
@@ -155,7 +157,10 @@ void JobMachine::OnIneligible(const Header& header, const Join& join) {
 void JobMachine::RefuseSecond(const Node& first, Node& second) {
   const std::string why = WhyRankIsTaken(*second.spec.requested_rank, first.spec.host);
   out_.SendTo(second, Refused{why});
-  out_.Emit({.kind = JobEvent::Kind::kLeft, .host = second.spec.host, .reason = why});
+  out_.Emit({.kind = JobEvent::Kind::kLeft,
+             .host = second.spec.host,
+             .agent_id = second.agent_id,
+             .reason = why});
   out_.Log(absl::StrCat(second.spec.host, " has to go: ", why));
   Erase(second);
 }
@@ -170,7 +175,8 @@ void JobMachine::OnRejoin(Node& node, const Header& header, const Join& join) {
     for (Node* const second : roster_.WaitingForRankOf(node)) RefuseSecond(node, *second);
     roster_.SetSuspect(node, false);
     generation_.incidents.ClearSuspicion(node.agent_id);
-    out_.Emit({.kind = JobEvent::Kind::kRejoined, .host = node.spec.host});
+    out_.Emit(
+        {.kind = JobEvent::Kind::kRejoined, .host = node.spec.host, .agent_id = node.agent_id});
     out_.Log(absl::StrCat(node.spec.host, " is back within its lease"));
   }
   TakeFailures(node, join.failed_checkpoints);

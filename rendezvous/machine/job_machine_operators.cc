@@ -204,7 +204,10 @@ void JobMachine::Remove(Node& node, bool saved) {
                    saved ? absl::StrCat(", from step ", *life_.checkpoint) : "");
   out_.SendTo(node, FinishedForOne(life_, {saved ? Outcome::kPreempted : Outcome::kLeft,
                                            saved ? kExitPreempted : kExitTerminated, reason}));
-  out_.Emit({.kind = JobEvent::Kind::kLeft, .host = node.spec.host, .reason = node.why_removed});
+  out_.Emit({.kind = JobEvent::Kind::kLeft,
+             .host = node.spec.host,
+             .agent_id = node.agent_id,
+             .reason = node.why_removed});
   out_.Log(reason);
   Erase(node);
 }

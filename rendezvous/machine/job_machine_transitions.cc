@@ -329,11 +329,19 @@ void JobMachine::Form() {
                         " workers, master ", generation_.master_addr, ":", generation_.master_port,
                         generation_.restore ? "; " + Describe(*generation_.restore) : ""));
   SaveRecord();
+  std::vector<JobEvent::Placed> placed;
+  if (generation_.tally.world_size <= JobEvent::kMaxPlacedRanks) {
+    for (const Node* const member : roster_.members()) {
+      placed.push_back(
+          {member->spec.host, member->agent_id, member->first_rank, member->spec.worker_count});
+    }
+  }
   out_.Emit({.kind = JobEvent::Kind::kFormed,
              .nodes = roster_.member_count(),
              .workers = generation_.tally.world_size,
              .restarts = restarts_used(),
-             .restore = generation_.restore});
+             .restore = generation_.restore,
+             .placed = std::move(placed)});
   const JobView view = View();
   for (const Node* const member : roster_.members())
     out_.SendTo(*member, AssignmentOf(view, *member));
@@ -400,8 +408,10 @@ void JobMachine::Lose(Node& node, HowLost how, const std::string& why) {
   Erase(node);
   if (!left) ++life_.counters.nodes_lost;
   out_.Log(absl::StrCat(left ? "" : "lost ", host, left ? " left: " : ": ", why));
-  out_.Emit(
-      {.kind = left ? JobEvent::Kind::kLeft : JobEvent::Kind::kLost, .host = host, .reason = why});
+  out_.Emit({.kind = left ? JobEvent::Kind::kLeft : JobEvent::Kind::kLost,
+             .host = host,
+             .agent_id = agent_id,
+             .reason = why});
   NoteLost(host, why);
   // A silent node may come back.
   if (how == HowLost::kSilent) generation_.absences.lost_silently = true;

@@ -135,7 +135,8 @@ TEST_F(RemoteLogsTest, FollowingGoesOnIntoTheNextGenerationUntilTheJobEnds) {
 
 TEST_F(RemoteLogsTest, WhatAJobEndedForCanBeReadWhenItsAgentsAreGone) {
   Start(
-      "echo rank $RANK begins; hold end; test $RANK != 2 || { echo Traceback >&2; exit 3; }; "
+      "echo rank $RANK begins; hold end; test $RANK != 2 || { echo Traceback >&2; echo say no "
+      "more; exit 3; }; "
       "exec sleep 1000",
       {"--max-restarts", "0"});
   AwaitLine(0, "begins");
@@ -145,7 +146,14 @@ TEST_F(RemoteLogsTest, WhatAJobEndedForCanBeReadWhenItsAgentsAreGone) {
     EXPECT_EQ(job_.node(static_cast<std::size_t>(node)).ExitCode(), 3);
   const Result ended = Read({});
   EXPECT_EQ(ended.code, 0) << ended.err;
-  EXPECT_EQ(ended.out, "[2]:rank 2 begins\n[2 stderr]:Traceback\n");
+  EXPECT_EQ(ended.out, "[2]:rank 2 begins\n[2]:say no more\n[2 stderr]:Traceback\n");
+  EXPECT_THAT(ended.err, HasSubstr("generation 0: what the rendezvous has kept of rank 2; other "
+                                   "ranks: --rank"));
+  EXPECT_EQ(Read({"--rank", "2", "--stdout", "--tail", "1"}).out, "say no more\n");
+  const Result since = Read({"--rank", "2", "--stdout", "--since", "1s"});
+  EXPECT_EQ(since.code, 0) << since.err;
+  EXPECT_EQ(since.out, "rank 2 begins\nsay no more\n");
+  EXPECT_THAT(since.err, HasSubstr("--since does not shorten them"));
 }
 
 TEST_F(RemoteLogsTest, AnAgentThatIsLostEndsItsFilesAndTheOthersGoOn) {
@@ -203,8 +211,9 @@ TEST_F(RemoteLogsTest, TheHistoryIsATrace) {
     EXPECT_EQ(job_.node(static_cast<std::size_t>(node)).ExitCode(), 0);
   Program program({DdprunPath(), "events", "train", "--trace"}, environment_);
   EXPECT_EQ(program.ExitCode(), 0) << program.err();
-  EXPECT_THAT(program.out(), AllOf(HasSubstr("\"traceEvents\":[{"), HasSubstr("generation 0"),
-                                   HasSubstr("job train")));
+  EXPECT_THAT(program.out(),
+              AllOf(HasSubstr("\"traceEvents\":[{"), HasSubstr("generation 0"),
+                    HasSubstr("job train"), HasSubstr("#2 (job train)"), HasSubstr("\"rank 3\"")));
 }
 
 // With a token, a job belongs to the token's holders.

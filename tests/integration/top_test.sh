@@ -10,7 +10,7 @@ terminal() { tmux -L "ddprun-top-$$" -f /dev/null "$@"; }
 pids=()
 finish() {
   terminal kill-server 2>/dev/null
-  ((${#pids[@]})) && kill "${pids[@]}" 2>/dev/null
+  ((${#pids[@]})) && kill "${pids[@]}" 2>/dev/null && kill -CONT "${pids[0]}"
   wait
   rm -rf "$folder"
 }
@@ -33,11 +33,12 @@ shows() { # regular expression; waits until the screen has it
 press() { terminal send-keys "$@"; }
 
 "$ddprun" rendezvous --listen 127.0.0.1:0 --port-file "$folder/port" 2>"$folder/daemon.log" &
-pids+=($!)
+daemon=$!
+pids+=("$daemon")
 until [[ -s $folder/port ]]; do sleep 0.02; done
 export DDPRUN_RDZV_ENDPOINT=127.0.0.1:$(<"$folder/port")
-node() { # number
-  "$ddprun" --nnodes 2 --rdzv-id train --nproc-per-node 2 --local-addr "127.0.0.$1" --log-dir "$folder/$1" \
+node() { # number [job [--nnodes]]
+  "$ddprun" --nnodes "${3:-2}" --rdzv-id "${2:-train}" --rdzv-conf last_call_timeout=0 --nproc-per-node 2 --local-addr "127.0.0.$1" --log-dir "$folder/$1" \
     --max-restarts 3 --stop-grace 1s --no-python \
     /bin/sh -c 'echo $$ >'"$folder"'/pid.$DDPRUN_GENERATION.$RANK; echo I am rank $RANK; echo trouble >&2; exec sleep 1000' >"$folder/node$1.log" 2>&1 &
   pids+=($!)
@@ -101,6 +102,27 @@ press x
 shows "Stop job train now\?"
 press y
 shows "job train: Left"
+
+# One of two agents on a host is drained; then the rest is to save and stop.
+node 3 more 1:2
+press Escape
+shows "more +Running"
+node 4 more 1:2
+press / more Enter Enter
+shows "job more: Running"
+shows "of 2, by trouble"
+shows "  2 of .* nodes; 4 workers"
+press d
+shows "Drain 127.0.0.[34]\? .*y: yes"
+press y
+shows "job more forms anew without 127.0.0.[34] after a checkpoint"
+shows "  1 of .* nodes?; 2 workers"
+shows "job more: Running"
+press w
+shows "Save and stop job more\? y: yes"
+press y
+shows "job more: Left"
+
 press q
 shows "ended with 0"
 
@@ -110,4 +132,16 @@ grep -q "job train: Left" "$folder/plain" || fail "plain text lacks the job: $(<
 grep -q $'\x1b' "$folder/plain" && fail "plain text has escape sequences"
 "$ddprun" top nothing >"$folder/plain" 2>&1
 [[ $? == 1 ]] || fail "a job that is not there: expected exit code 1"
+# A rendezvous that does not answer holds up neither the keys nor the end.
+node 5 last 1
+terminal respawn-window -k "$ddprun top last --timeout 10m; echo ended with \$?; sleep 1000"
+shows "job last: Running"
+kill -STOP "$daemon"
+press t
+shows "asking the rendezvous"
+press x
+shows "Stop job last now\?"
+press y q
+shows "has not answered the order: stop job last"
+shows "ended with 0"
 echo "top_test.sh: done"

@@ -26,15 +26,9 @@ ChangeBell::~ChangeBell() {
 
 ChangeBell::Heard ChangeBell::WaitUntil(Clock::time_point deadline) {
   std::unique_lock lock(mutex_);
-  changed_.wait_until(lock, deadline, [this] { return rang_ || ended_ || silenced_; });
+  changed_.wait_until(lock, deadline, [this] { return rang_ || ended_; });
   if (std::exchange(rang_, false)) return Heard::kChange;
   return ended_ ? Heard::kEnd : Heard::kNothing;
-}
-
-void ChangeBell::Silence() {
-  const std::lock_guard lock(mutex_);
-  silenced_ = true;
-  changed_.notify_all();
 }
 
 }  // namespace ddprun

@@ -23,12 +23,9 @@ class ChangeBell {
   ChangeBell(const ChangeBell&) = delete;
   ChangeBell& operator=(const ChangeBell&) = delete;
 
-  // kEnd: the stream has ended, for good. kNothing: the deadline is over, or Silence was called.
+  // kEnd: the stream has ended, for good. kNothing: the deadline is over.
   enum class Heard { kChange, kNothing, kEnd };
   Heard WaitUntil(Clock::time_point deadline);
-
-  // Any thread. From now on WaitUntil returns at once.
-  void Silence();
 
  private:
   const std::unique_ptr<OperatorClient::Events> events_;
@@ -36,7 +33,6 @@ class ChangeBell {
   std::condition_variable changed_;
   bool rang_ = false;
   bool ended_ = false;
-  bool silenced_ = false;
   std::thread thread_;
 };
 

@@ -40,7 +40,9 @@ absl::StatusOr<std::string> LogText(OperatorClient& client, const Request& reque
     std::string& text = texts[part.source];
     text += part.text;
     if (text.size() > kMostLogBytes) text.erase(0, text.size() - kMostLogBytes);
-    if (!part.note.empty()) absl::StrAppend(&text, "(", part.note, ")\n");
+    for (const std::string& note : {part.about, part.note}) {
+      if (!note.empty()) absl::StrAppend(&text, "(", note, ")\n");
+    }
   }
   if (const absl::Status status = (*logs)->Finish(); !status.ok()) return status;
   std::string all;
@@ -55,7 +57,14 @@ absl::StatusOr<std::string> LogText(OperatorClient& client, const Request& reque
   return all;
 }
 
-absl::StatusOr<std::string> Ask(OperatorClient& client, const Request& request) {
+}  // namespace
+
+bool BringsText(const Request& request) {
+  return request.kind == Request::Kind::kStacks || request.kind == Request::Kind::kLog;
+}
+
+absl::StatusOr<std::string> Ask(const OperatorClient::Options& options, const Request& request) {
+  OperatorClient client(options);
   switch (request.kind) {
     case Request::Kind::kStop:
       return client.StopJob(request.job, /*save=*/false);
@@ -70,17 +79,5 @@ absl::StatusOr<std::string> Ask(OperatorClient& client, const Request& request) 
   }
   return StacksText(client, request.job);
 }
-
-}  // namespace
-
-bool BringsText(const Request& request) {
-  return request.kind == Request::Kind::kStacks || request.kind == Request::Kind::kLog;
-}
-
-Errand::Errand(OperatorClient::Options options, Request request, Done done)
-    : thread_([options = std::move(options), request = std::move(request), done = std::move(done)] {
-        OperatorClient client(options);
-        done(Ask(client, request));
-      }) {}
 
 }  // namespace ddprun::top

@@ -1,11 +1,8 @@
-// Errand: a request that a key of `ddprun top` sends to the rendezvous, on a thread of its own, so
-// that the keys keep working.
+// An errand: a request that a key of `ddprun top` sends to the rendezvous.
 #ifndef DDPRUN_LAUNCHER_COMMANDS_LIVE_ERRAND_H_
 #define DDPRUN_LAUNCHER_COMMANDS_LIVE_ERRAND_H_
 
-#include <functional>
 #include <string>
-#include <thread>
 
 #include "absl/status/statusor.h"
 #include "launcher/text/top/look.h"
@@ -13,23 +10,12 @@
 
 namespace ddprun::top {
 
-// True: the answer fills the screen (stacks, a log). False: it is one line.
+// True: the answer fills the screen (stacks, a log). False: an order; the answer is one line.
 bool BringsText(const Request& request);
 
-class Errand {
- public:
-  // `done` is called once, on the errand's thread.
-  using Done = std::function<void(absl::StatusOr<std::string> answer)>;
-
-  Errand(OperatorClient::Options options, Request request, Done done);
-  // Waits for the answer: at most options.timeout, or twice that with a handshake.
-  ~Errand() { thread_.join(); }
-  Errand(const Errand&) = delete;
-  Errand& operator=(const Errand&) = delete;
-
- private:
-  std::thread thread_;
-};
+// Blocks until the answer comes or options.stop is requested: at most options.timeout, or twice
+// that with a handshake.
+absl::StatusOr<std::string> Ask(const OperatorClient::Options& options, const Request& request);
 
 }  // namespace ddprun::top
 

@@ -12,39 +12,28 @@ using Clock = ChangeBell::Clock;
 constexpr std::chrono::milliseconds kSoonest{200};
 constexpr std::chrono::milliseconds kLatest{1000};
 
+OperatorClient::Options With(std::stop_token stop, OperatorClient::Options options) {
+  options.stop = std::move(stop);
+  return options;
+}
+
 }  // namespace
 
 StatusSource::StatusSource(OperatorClient::Options options, std::string job, Handler handler)
-    : options_(std::move(options)),
+    : options_(With(stop_.get_token(), std::move(options))),
       job_(std::move(job)),
       handler_(std::move(handler)),
       thread_([this] { Run(); }) {}
 
 StatusSource::~StatusSource() {
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
-    if (bell_ != nullptr) bell_->Silence();
-  }
-  stopped_.notify_all();
+  stop_.request_stop();
   thread_.join();
-}
-
-bool StatusSource::stopping() {
-  const std::lock_guard lock(mutex_);
-  return stop_;
-}
-
-void StatusSource::SetBell(ChangeBell* bell) {
-  const std::lock_guard lock(mutex_);
-  bell_ = bell;
-  if (stop_ && bell != nullptr) bell->Silence();
 }
 
 bool StatusSource::Pause(Clock::time_point until) {
   std::unique_lock lock(mutex_);
-  stopped_.wait_until(lock, until, [this] { return stop_; });
-  return !stop_;
+  stopped_.wait_until(lock, stop_.get_token(), until, [] { return false; });
+  return !stop_.stop_requested();
 }
 
 void StatusSource::Run() {
@@ -60,9 +49,8 @@ absl::Status StatusSource::Follow(OperatorClient& client) {
   auto events = client.Follow({job_, /*follow=*/true, 0, /*only_new=*/true});
   if (!events.ok()) return events.status();
   ChangeBell bell(*std::move(events));
-  SetBell(&bell);
   absl::Status end;
-  for (auto heard = ChangeBell::Heard::kChange; heard != ChangeBell::Heard::kEnd && !stopping();) {
+  for (auto heard = ChangeBell::Heard::kChange; heard != ChangeBell::Heard::kEnd;) {
     auto status = client.Status(job_);
     if (!status.ok()) {
       end = status.status();
@@ -74,7 +62,6 @@ absl::Status StatusSource::Follow(OperatorClient& client) {
     // Changes within this time are shown together.
     if (!Pause(shown + kSoonest)) break;
   }
-  SetBell(nullptr);
   return end;
 }
 

@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <stop_token>
 #include <string>
 #include <thread>
 
@@ -22,7 +23,7 @@ class StatusSource {
 
   // `job` empty: of all jobs.
   StatusSource(OperatorClient::Options options, std::string job, Handler handler);
-  // Waits for the pending answer, at most options.timeout.
+  // Cancels the pending question.
   ~StatusSource();
   StatusSource(const StatusSource&) = delete;
   StatusSource& operator=(const StatusSource&) = delete;
@@ -32,16 +33,13 @@ class StatusSource {
   absl::Status Follow(OperatorClient& client);
   // False: this object is to end.
   bool Pause(ChangeBell::Clock::time_point until);
-  void SetBell(ChangeBell* bell);
-  bool stopping();
 
-  const OperatorClient::Options options_;
+  std::stop_source stop_;
+  const OperatorClient::Options options_;  // with the token of stop_
   const std::string job_;
   const Handler handler_;
   std::mutex mutex_;
-  std::condition_variable stopped_;
-  bool stop_ = false;
-  ChangeBell* bell_ = nullptr;  // the bell being waited for; owned by the source's thread
+  std::condition_variable_any stopped_;
   std::thread thread_;
 };
 

@@ -5,18 +5,22 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "launcher/commands/live/errand.h"
+#include "launcher/commands/live/errands.h"
 #include "launcher/commands/live/status_source.h"
 #include "launcher/commands/live/terminal.h"
 #include "launcher/commands/operator.h"
 #include "launcher/os/check.h"
 #include "launcher/os/event_loop.h"
 #include "launcher/os/signal_source.h"
+#include "launcher/text/printable.h"
 #include "launcher/text/top/model.h"
 #include "rendezvous/core/exit_codes.h"
 #include "worker/contract/unique_fd.h"
@@ -26,6 +30,8 @@ namespace top {
 namespace {
 
 constexpr std::chrono::milliseconds kEscapePause{50};  // after ESC alone
+// How long an order that was just given may take when the command ends.
+constexpr std::chrono::milliseconds kForOrders{1000};
 
 // SIGWINCH as a descriptor. Made before other threads, which inherit the blocked signal.
 UniqueFd Resizes() {
@@ -36,11 +42,28 @@ UniqueFd Resizes() {
   return UniqueFd(CheckSyscall(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), "signalfd"));
 }
 
+void SayThatNoAnswerCame(const Request& order) {
+  const std::string what = order.kind == Request::Kind::kDrain ? absl::StrCat("drain ", order.host)
+                           : order.kind == Request::Kind::kSaveAndStop
+                               ? absl::StrCat("save and stop job ", order.job)
+                               : absl::StrCat("stop job ", order.job);
+  std::fprintf(stderr,
+               "ddprun top: the rendezvous has not answered the order: %s; `ddprun status` says "
+               "whether it was carried out\n",
+               Printable(what).c_str());
+}
+
 // Handles all events, on the loop's thread.
 class Top {
  public:
   Top(const OperatorCommand& command, OperatorClient::Options options)
-      : command_(command), options_(std::move(options)), model_(command.endpoint, command.job) {}
+      : command_(command),
+        options_(std::move(options)),
+        model_(command.endpoint, command.job),
+        errands_(&loop_, options_,
+                 [this](const Request& request, const absl::StatusOr<std::string>& answer) {
+                   TakeAnswer(request, answer);
+                 }) {}
 
   int Run() {
     const UniqueFd resizes = Resizes();
@@ -55,9 +78,8 @@ class Top {
         loop_.Post([this, status = std::move(status)] { TakeStatus(status); });
       });
       loop_.Run();
-      // First, because ending a pending request may take as long as its answer.
       CloseTerminal();
-      errand_.reset();
+      for (const Request& order : errands_.End(kForOrders)) SayThatNoAnswerCame(order);
     }
     loop_.Unwatch(resizes.get());
     if (!failure_.ok()) return FailOperator(command_, failure_);
@@ -114,13 +136,8 @@ class Top {
       const std::optional<Request> request = model_.TakeKey(key);
       if (model_.quits()) return End(0);
       if (!request) continue;
-      errand_.reset();  // waits for the previous request, so that answers do not mix
       model_.TakeAnswer("asking the rendezvous...");
-      errand_ = std::make_unique<Errand>(
-          options_, *request,
-          [this, request = *request](const absl::StatusOr<std::string>& answer) {
-            loop_.Post([this, request, answer] { TakeAnswer(request, answer); });
-          });
+      errands_.Begin(*request);
     }
     Draw();
   }
@@ -150,7 +167,7 @@ class Top {
   KeyReader keys_;
   Screen screen_;
   std::unique_ptr<Terminal> terminal_;  // null until the first status
-  std::unique_ptr<Errand> errand_;
+  Errands errands_;
   absl::Status failure_;
   int exit_code_ = 0;
 };

@@ -15,6 +15,12 @@ constexpr std::size_t kMostFilter = 64;  // bytes
 
 using Name = Key::Name;
 
+// The host; its address if another node of the job is on the same host.
+std::string NameToDrain(const JobRow& job, const NodeRow& node) {
+  const auto same = [&](const NodeRow& other) { return other.host == node.host; };
+  return std::count_if(job.nodes.begin(), job.nodes.end(), same) > 1 ? node.address : node.host;
+}
+
 }  // namespace
 
 Model::Model(std::string endpoint, const std::string& job) : endpoint_(std::move(endpoint)) {
@@ -121,7 +127,7 @@ std::optional<Request> Model::Order(char letter) {
   if (letter == 'x') look_.asked = Request{Request::Kind::kStop, job};
   if (letter == 'w') look_.asked = Request{Request::Kind::kSaveAndStop, job};
   if (letter == 'd' && look_.view == View::kNodes && selected.node != nullptr) {
-    look_.asked = Request{Request::Kind::kDrain, job, selected.node->host};
+    look_.asked = Request{Request::Kind::kDrain, job, NameToDrain(*selected.job, *selected.node)};
   }
   return std::nullopt;
 }

@@ -100,6 +100,10 @@ void LogView::OnText(const LogSource&, std::string text) {
   stream_->Write(piece);
 }
 
+void LogView::OnAbout(const LogSource& source, std::string about) {
+  OnSourceEnd(source, std::move(about));  // the page has one place for both
+}
+
 void LogView::OnSourceEnd(const LogSource&, std::string note) {
   if (note.empty()) return;
   const std::lock_guard lock(mutex_);

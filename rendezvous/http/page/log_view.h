@@ -53,6 +53,7 @@ class LogView final : public LogReader, public std::enable_shared_from_this<LogV
       : service_(service), stream_(std::move(stream)) {}
 
   void OnText(const LogSource& source, std::string text) override;
+  void OnAbout(const LogSource& source, std::string about) override;
   void OnSourceEnd(const LogSource& source, std::string note) override;
   void OnEnd(absl::Status why) override;
 

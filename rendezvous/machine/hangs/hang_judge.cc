@@ -64,7 +64,10 @@ void HangJudge::Take(const Node& node, const NodeProgress& progress, TimePoint n
   suspicion() = HangSuspicion{};
   const std::string text =
       absl::StrCat(NameOfJob(*job_.name), " moves again, after ", Seconds(still));
-  job_.out->Emit({.kind = JobEvent::Kind::kMovedAgain, .host = node.spec.host, .reason = text});
+  job_.out->Emit({.kind = JobEvent::Kind::kMovedAgain,
+                  .host = node.spec.host,
+                  .agent_id = node.agent_id,
+                  .reason = text});
   job_.out->WarnAll(*job_.roster, text);
 }
 
@@ -78,7 +81,10 @@ void HangJudge::TellLongExcuse(const Node& node, const HangExcuse& excuse, TimeP
   if (told.size() == kToldExcuses || std::find(told.begin(), told.end(), who) != told.end()) return;
   told.push_back(std::move(who));
   const std::string text = absl::StrCat("not judged: ", Describe(known));
-  job_.out->Emit({.kind = JobEvent::Kind::kNotJudged, .host = node.spec.host, .reason = text});
+  job_.out->Emit({.kind = JobEvent::Kind::kNotJudged,
+                  .host = node.spec.host,
+                  .agent_id = node.agent_id,
+                  .reason = text});
   job_.out->WarnAll(*job_.roster, absl::StrCat(NameOfJob(*job_.name), " is ", text));
 }
 

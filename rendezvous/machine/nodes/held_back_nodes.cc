@@ -31,7 +31,8 @@ void HeldBackNodes::TakeStuck(Node& node, const StuckProcesses& stuck, TimePoint
   const std::string& host = node.spec.host;
   if (!was_stuck) {
     const std::string why = Describe(stuck);
-    out_->Emit({.kind = JobEvent::Kind::kStuck, .host = host, .reason = why});
+    out_->Emit(
+        {.kind = JobEvent::Kind::kStuck, .host = host, .agent_id = node.agent_id, .reason = why});
     const std::string text =
         absl::StrCat(host, " is left out of the job until its processes are gone: ", why);
     out_->Log(text);
@@ -41,7 +42,7 @@ void HeldBackNodes::TakeStuck(Node& node, const StuckProcesses& stuck, TimePoint
     survey_->LoseSight(now);
     return;
   }
-  out_->Emit({.kind = JobEvent::Kind::kAdmitted, .host = host});
+  out_->Emit({.kind = JobEvent::Kind::kAdmitted, .host = host, .agent_id = node.agent_id});
   out_->Log(absl::StrCat(host, " is admitted again: its processes are gone"));
   survey_->LoseSight(now);  // until now its stuck processes may have written
 }

@@ -52,6 +52,8 @@ class LogReader {
   // one. Several files alternate. Must be answered with JobLoop::AcknowledgeLogs once the reader
   // has passed the text on.
   virtual void OnText(const LogSource& source, std::string text) = 0;
+  // Before the text of this and perhaps other files: what it is, for people.
+  virtual void OnAbout(const LogSource& source, std::string about) = 0;
   // The end of one file. `note`: for people, empty if the file was read to its end: "the agent on
   // n2 has lost contact: ...".
   virtual void OnSourceEnd(const LogSource& source, std::string note) = 0;

@@ -95,6 +95,12 @@ void LogsCall::OnText(const LogSource& source, std::string text) {
   Queue(std::move(piece));
 }
 
+void LogsCall::OnAbout(const LogSource& source, std::string about) {
+  v1::LogsPiece piece = PieceOf(source);
+  piece.set_about(std::move(about));
+  Queue(std::move(piece));
+}
+
 void LogsCall::OnSourceEnd(const LogSource& source, std::string note) {
   v1::LogsPiece piece = PieceOf(source);
   piece.set_end(std::move(note));

@@ -42,6 +42,7 @@ class LogsCall final : public WriterCall<v1::LogsRequest, v1::LogsPiece>, public
 
   // LogReader, from within the loop.
   void OnText(const LogSource& source, std::string text) override;
+  void OnAbout(const LogSource& source, std::string about) override;
   void OnSourceEnd(const LogSource& source, std::string note) override;
   void OnEnd(absl::Status why) override;
 

@@ -10,6 +10,16 @@ bool IsOfAWorker(const RootCause& cause) {
          cause.kind == RootCause::Kind::kWorkerLeftEarly || cause.kind == RootCause::Kind::kHung;
 }
 
+// An unfinished line at the end is a line.
+std::size_t StartOfLastLines(std::string_view text, std::int64_t lines) {
+  std::size_t start = text.size();
+  for (; lines > 0 && start > 0; --lines) {
+    const std::size_t before = start < 2 ? std::string_view::npos : text.rfind('\n', start - 2);
+    start = before == std::string_view::npos ? 0 : before + 1;
+  }
+  return start;
+}
+
 }  // namespace
 
 const std::vector<Rank>& KeptLogs::Begin(const RootCause& cause) {
@@ -33,9 +43,12 @@ void KeptLogs::Add(const LogSource& source, std::string_view text) {
   bytes_ += kept.size();
 }
 
-const std::string* KeptLogs::Find(const LogSource& source) const {
+std::optional<KeptLogs::Part> KeptLogs::Find(const LogSource& source, const LogSpan& span) const {
   const auto found = texts_.find(source);
-  return found == texts_.end() ? nullptr : &found->second;
+  if (found == texts_.end()) return std::nullopt;
+  const std::string_view text = found->second;
+  const std::size_t start = span.lines ? StartOfLastLines(text, *span.lines) : 0;
+  return Part{text.substr(start), start > 0 || text.size() < kMaxBytes};
 }
 
 }  // namespace ddprun

@@ -31,8 +31,15 @@ class KeptLogs {
   std::optional<Generation> generation() const { return generation_; }
   // The root cause first.
   const std::vector<Rank>& ranks() const { return ranks_; }
-  // nullptr: nothing of this file is kept.
-  const std::string* Find(const LogSource& source) const;
+  // The end of a file, as far back as `span.lines` says. Times are not known, so `span.since` does
+  // not shorten it.
+  struct Part {
+    std::string_view text;
+    bool whole = false;  // nothing that was asked for is missing
+  };
+  // nullopt: nothing of this file is kept.
+  std::optional<Part> Find(const LogSource& source, const LogSpan& span) const;
+  bool empty() const { return texts_.empty(); }
   std::size_t bytes() const { return bytes_; }
   void Clear() { *this = KeptLogs(); }
 

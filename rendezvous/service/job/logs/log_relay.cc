@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "worker/contract/job_name.h"
 
 namespace ddprun {
@@ -36,6 +37,7 @@ class LogRelay::Keeper final : public LogReader {
   void OnText(const LogSource& source, std::string text) override {
     if (const JobPtr job = job_.lock()) job->kept_logs.Add(source, text);
   }
+  void OnAbout(const LogSource&, std::string) override {}
   void OnSourceEnd(const LogSource& source, std::string note) override {
     if (note.empty()) OnText(source, "");  // the file was read, even if it is empty
   }
@@ -66,12 +68,7 @@ void LogRelay::Begin(LogReadId id, Reading reading) {
   ServedJob& job = *reading.job;
   LogRequest& request = reading.request;
   if (job.machine.finished() && !reading.internal) request.follow = false;  // no worker runs
-  const bool of_kept =
-      job.machine.finished() && request.ranks.empty() && !job.kept_logs.ranks().empty();
-  if (of_kept && (!request.generation || request.generation == job.kept_logs.generation())) {
-    request.generation = job.kept_logs.generation();
-    request.ranks = job.kept_logs.ranks();
-  }
+  if (job.machine.finished() && request.ranks.empty()) ChooseKept(reading);
   const auto generation = request.generation ? request.generation : job.log_places.newest_started();
   absl::Status status;
   if (generation) {
@@ -87,6 +84,29 @@ void LogRelay::Begin(LogReadId id, Reading reading) {
   if (!reading.internal) ++readers_;
   readings_.emplace(id, std::move(reading));
   GoOn(id);
+}
+
+void LogRelay::ChooseKept(Reading& reading) {
+  const KeptLogs& kept = reading.job->kept_logs;
+  LogRequest& request = reading.request;
+  const auto newest = reading.job->log_places.newest_started();
+  if (kept.ranks().empty()) return;
+  // Where nothing could be fetched, at least the newest generation's files are named.
+  if (!request.generation && kept.empty() && kept.generation() != newest) return;
+  if (request.generation && request.generation != kept.generation()) return;
+  request.generation = kept.generation();
+  request.ranks = kept.ranks();
+  std::string about = absl::StrCat(
+      "generation ", request.generation->value, ": what the rendezvous has kept of rank",
+      request.ranks.size() == 1 ? " " : "s ",
+      absl::StrJoin(request.ranks, ", ",
+                    [](std::string* out, Rank rank) { absl::StrAppend(out, rank.value); }),
+      "; other ranks: --rank");
+  if (newest && newest != request.generation) {
+    absl::StrAppend(&about, "; the newest generation: --generation ", newest->value);
+  }
+  reading.reader->OnAbout({*request.generation, request.ranks.front(), LogStream::kStdout},
+                          std::move(about));
 }
 
 absl::Status LogRelay::Choose(Reading& reading, Generation generation) {
@@ -167,19 +187,23 @@ void LogRelay::Open(LogReadId id, Reading& reading, const LogSource& source) {
 
 void LogRelay::ShowKept(Reading& reading, const LogSource& source, const LogPlaces::Place& place,
                         std::string why) {
-  const std::string* const kept = reading.job->kept_logs.Find(source);
+  const auto kept = reading.job->kept_logs.Find(source, reading.request.span);
   const std::string where = WhereText(place, source);
-  if (kept == nullptr) {
+  if (!kept) {
     return reading.reader->OnSourceEnd(source, Cut(absl::StrCat(why, "; the file is ", where)));
   }
-  for (std::size_t at = 0; at < kept->size(); at += kMaxLogPieceBytes) {
-    std::string text = kept->substr(at, kMaxLogPieceBytes);
+  if (reading.request.span.since) {
+    reading.reader->OnAbout(source, absl::StrCat("rank ", source.rank.value,
+                                                 ": the rendezvous has kept no times of these "
+                                                 "lines, so --since does not shorten them"));
+  }
+  for (std::size_t at = 0; at < kept->text.size(); at += kMaxLogPieceBytes) {
+    std::string text(kept->text.substr(at, kMaxLogPieceBytes));
     reading.unread.emplace_back(LogReadingId{}, text.size());
     reading.reader->OnText(source, std::move(text));
   }
-  const bool whole = kept->size() < KeptLogs::kMaxBytes;
   reading.reader->OnSourceEnd(
-      source, whole
+      source, kept->whole
                   ? ""
                   : Cut(absl::StrCat(why, "; these are the last ", KeptLogs::kMaxBytes >> 10,
                                      " KiB, which the rendezvous has kept; the file is ", where)));

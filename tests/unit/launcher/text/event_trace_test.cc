@@ -8,13 +8,16 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/civil_time.h"
+#include "absl/time/time.h"
 
 namespace ddprun {
 namespace event_trace_test {
 
 using ::testing::Contains;
 using ::testing::ElementsAre;
-using ::testing::IsEmpty;
+using ::testing::HasSubstr;
+using ::testing::Not;
 using Json = nlohmann::json;
 
 // At so many seconds of the first minute of a day; `more` begins with a comma or is empty.
@@ -25,11 +28,16 @@ std::string Line(int second, const std::string& kind, int generation,
                       R"(,"event":")", kind, "\"", more, "}");
 }
 
+absl::Time TimeAt(int second) {
+  return absl::FromCivil(absl::CivilSecond(2026, 11, 21, 8, 54, second), absl::UTCTimeZone()) +
+         absl::Milliseconds(500);
+}
+
 // "job train/generations: generation 0 2+3": what, when (seconds) and how long.
-std::vector<std::string> Slices(const std::vector<std::string>& lines) {
+std::vector<std::string> Slices(const std::vector<std::string>& lines, int now = 0) {
   EventTrace trace;
   for (const std::string& line : lines) trace.Add(line);
-  const Json json = Json::parse(trace.Finish());
+  const Json json = Json::parse(trace.Finish(TimeAt(now)));
   std::map<std::pair<int, int>, std::string> names;
   std::vector<std::string> slices;
   for (const Json& event : json.at("traceEvents")) {
@@ -63,6 +71,46 @@ TEST(EventTraceTest, GenerationsOfAJobFollowOneAnother) {
                   "job train/generations: restarted at 9",
                   "job train/generations: forming generation 1 10+2",
                   "job train/generations: finished at 12", "n1 (job train)/node: in the job 0+12"));
+}
+
+// Two agents on n1, and a generation that still runs.
+const char kPlaced[] = R"(,"placed":[{"host":"n1","agent":"a","first_rank":0,"workers":2},)"
+                       R"({"host":"n1","agent":"b","first_rank":2,"workers":1}])";
+
+TEST(EventTraceTest, WhatStillRunsLastsUntilNow) {
+  const auto slices = Slices({Line(0, "joined", -1, R"(,"host":"n1","agent":"a")"),
+                              Line(1, "formed", 0, kPlaced), Line(2, "started", 0)},
+                             /*now=*/42);
+  EXPECT_THAT(slices, Contains("job train/generations: generation 0 2+40"));
+  EXPECT_THAT(slices, Contains("n1 (job train)/node: in the job 0+42"));
+  EXPECT_THAT(slices, Contains("n1 (job train)/rank 1: generation 0 2+40"));
+}
+
+TEST(EventTraceTest, RanksAreThreadsOfTheirNodesUntilTheirGenerationEnds) {
+  const auto slices = Slices(
+      {Line(1, "formed", 0, kPlaced), Line(2, "started", 0),
+       Line(6, "failed", 0, R"(,"cause":{"host":"n1","rank":2,"description":"rank 2: SIGKILL"})"),
+       Line(8, "restarted", 0), Line(9, "formed", 1, kPlaced), Line(10, "started", 1),
+       Line(12, "finished", 1)},
+      /*now=*/42);
+  EXPECT_THAT(slices, Contains("n1 (job train)/rank 0: generation 0 2+6"));
+  EXPECT_THAT(slices, Contains("n1 (job train)/rank 1: generation 1 10+2"));
+  EXPECT_THAT(slices, Contains("n1#2 (job train)/rank 2: generation 0 2+4"));
+  EXPECT_THAT(slices, Contains("n1#2 (job train)/rank 2: failed at 6"));
+  EXPECT_THAT(slices, Not(Contains(HasSubstr("+30")))) << "nothing lasts longer than the job";
+}
+
+TEST(EventTraceTest, TwoAgentsOnOneHostAreTwoProcesses) {
+  EXPECT_THAT(
+      Slices({Line(0, "joined", -1, R"(,"host":"n1","agent":"a")"),
+              Line(1, "joined", -1, R"(,"host":"n1","agent":"b")"),
+              Line(3, "lost", 0, R"(,"host":"n1","agent":"b")"),
+              Line(4, "joined", 0, R"(,"host":"n1","agent":"c")"),
+              Line(6, "left", 0, R"(,"host":"n1","agent":"a")"), Line(7, "finished", 0)},
+             /*now=*/42),
+      ElementsAre("n1#2 (job train)/node: in the job 1+2", "n1#2 (job train)/node: lost at 3",
+                  "n1 (job train)/node: in the job 0+6", "n1 (job train)/node: left at 6",
+                  "job train/generations: finished at 7", "n1#2 (job train)/node: in the job 4+3"));
 }
 
 TEST(EventTraceTest, TheRankThatFailedAndItsVictimsAreThreadsOfTheirNodes) {

@@ -224,6 +224,19 @@ TEST(EventJsonTest, AGenerationSaysWhatItBeginsWith) {
             Json({{"step", 0}, {"tier", "none"}}));
 }
 
+TEST(EventJsonTest, NodesAreToldApartByTheirAgents) {
+  JobEvent event;
+  event.kind = JobEvent::Kind::kFormed;
+  event.placed = {{"n1", AgentId{10}, Rank{0}, 2}, {"n1", AgentId{11}, Rank{2}, 2}};
+  const Json formed = Json::parse(EventToJson(0, "train", "", 0, event));
+  EXPECT_FALSE(formed.contains("agent"));
+  EXPECT_EQ(
+      formed["placed"][1],
+      Json({{"host", "n1"}, {"agent", "000000000000000b"}, {"first_rank", 2}, {"workers", 2}}));
+  event = {.kind = JobEvent::Kind::kLost, .host = "n1", .agent_id = AgentId{11}};
+  EXPECT_EQ(Json::parse(EventToJson(0, "train", "", 0, event))["agent"], "000000000000000b");
+}
+
 TEST(EventJsonTest, AFailedCheckpointHasTheSumOfTheJob) {
   JobEvent event;
   event.kind = JobEvent::Kind::kCheckpointFailed;

@@ -135,6 +135,16 @@ TEST_F(TopModelTest, OrdersAreSentOnlyAfterYes) {
   EXPECT_EQ(Type("t"), (Request{Request::Kind::kStacks, "a"}));
 }
 
+TEST_F(TopModelTest, OneOfTwoNodesOnAHostIsDrainedByItsAddress) {
+  JobStatus job = RunningJob("a", 2);
+  job.nodes[1].host = job.nodes[0].host;
+  job.nodes[1].address = "10.0.0.77";
+  Take({job});
+  Press(Name::kEnter);
+  Press(Name::kDown);
+  EXPECT_EQ(Type("dy"), (Request{Request::Kind::kDrain, "a", "10.0.0.77"}));
+}
+
 TEST_F(TopModelTest, AnOrderNeverGoesToAJobThatTheFilterHides) {
   Take({RunningJob("a", 2)});
   Press(Name::kEnter);

@@ -44,11 +44,13 @@ TEST(KeptLogsTest, TheLastBytesOfAFileAreKept) {
   kept.Begin(CauseOf(3, 7));
   kept.Add(Stderr(3, 7), std::string(KeptLogs::kMaxBytes, 'a'));
   kept.Add(Stderr(3, 7), "end");
-  ASSERT_NE(kept.Find(Stderr(3, 7)), nullptr);
-  EXPECT_EQ(kept.Find(Stderr(3, 7))->size(), KeptLogs::kMaxBytes);
-  EXPECT_TRUE(kept.Find(Stderr(3, 7))->ends_with("aend"));
+  const auto found = kept.Find(Stderr(3, 7), {});
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->text.size(), KeptLogs::kMaxBytes);
+  EXPECT_TRUE(found->text.ends_with("aend"));
+  EXPECT_FALSE(found->whole);
   EXPECT_EQ(kept.bytes(), KeptLogs::kMaxBytes);
-  EXPECT_EQ(kept.Find(Stderr(3, 8)), nullptr);
+  EXPECT_EQ(kept.Find(Stderr(3, 8), {}), std::nullopt);
 }
 
 TEST(KeptLogsTest, ALaterGenerationTakesThePlace) {
@@ -58,7 +60,33 @@ TEST(KeptLogsTest, ALaterGenerationTakesThePlace) {
   kept.Begin(CauseOf(4, 1));
   kept.Add(Stderr(3, 7), "late");
   EXPECT_EQ(kept.bytes(), 0u);
-  EXPECT_EQ(kept.Find(Stderr(3, 7)), nullptr);
+  EXPECT_EQ(kept.Find(Stderr(3, 7), {}), std::nullopt);
+}
+
+TEST(KeptLogsTest, AsManyLinesAreShownAsAreWanted) {
+  KeptLogs kept;
+  kept.Begin(CauseOf(3, 7));
+  kept.Add(Stderr(3, 7), "\none\n\ntwo\nunfinished");
+  const auto last = [&](std::int64_t lines) {
+    return std::string(kept.Find(Stderr(3, 7), {.lines = lines})->text);
+  };
+  EXPECT_EQ(last(0), "");
+  EXPECT_EQ(last(1), "unfinished");
+  EXPECT_EQ(last(2), "two\nunfinished");
+  EXPECT_EQ(last(3), "\ntwo\nunfinished");
+  EXPECT_EQ(last(4), "one\n\ntwo\nunfinished");
+  EXPECT_EQ(last(5), "\none\n\ntwo\nunfinished");
+  EXPECT_EQ(last(6), "\none\n\ntwo\nunfinished");
+}
+
+// A line that begins in what is kept is whole, however long the file was.
+TEST(KeptLogsTest, LinesThatAreKeptAreNotMissed) {
+  KeptLogs kept;
+  kept.Begin(CauseOf(3, 7));
+  kept.Add(Stderr(3, 7), std::string(KeptLogs::kMaxBytes, 'a') + "\nend\n");
+  EXPECT_TRUE(kept.Find(Stderr(3, 7), {.lines = 1})->whole);
+  EXPECT_EQ(kept.Find(Stderr(3, 7), {.lines = 1})->text, "end\n");
+  EXPECT_FALSE(kept.Find(Stderr(3, 7), {.lines = 2})->whole);
 }
 
 }  // namespace kept_logs_test

@@ -17,10 +17,12 @@ namespace ddprun {
 namespace log_relay_test {
 
 using ::testing::AllOf;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
+using ::testing::StartsWith;
 
 // Writes down what it hears.
 class Listener final : public LogReader {
@@ -28,6 +30,9 @@ class Listener final : public LogReader {
   void OnText(const LogSource& source, std::string text) override {
     heard.push_back(absl::StrCat(NameOf(source), " ", text));
     bytes += text.size();
+  }
+  void OnAbout(const LogSource& source, std::string about) override {
+    heard.push_back(absl::StrCat(NameOf(source), " about: ", about));
   }
   void OnSourceEnd(const LogSource& source, std::string note) override {
     heard.push_back(absl::StrCat(NameOf(source), note.empty() ? " end" : " end: ", note));
@@ -316,8 +321,49 @@ TEST_F(LogRelayTest, OfAJobThatIsOverThoseThatItEndedForAreRead) {
   job->kept_logs.Begin(cause);
   job->kept_logs.Add({Generation{0}, Rank{1}, LogStream::kStdout}, "last words\n");
   Read(job, Of({}, true));
-  EXPECT_THAT(listener_->heard, ElementsAre("g0.1o last words\n", "g0.1o end"));
+  EXPECT_THAT(listener_->heard,
+              ElementsAre("g0.1o about: generation 0: what the rendezvous has kept of rank 1; "
+                          "other ranks: --rank",
+                          "g0.1o last words\n", "g0.1o end"));
   EXPECT_EQ(listener_->end, absl::OkStatus()) << "there is nothing to follow";
+}
+
+TEST_F(LogRelayTest, WhatIsKeptIsAsMuchAsIsWanted) {
+  const JobPtr job = MakeJob(/*finished=*/true);
+  relay_.OnTakenUp(*job, RecordOf(0));
+  job->kept_logs.Begin({});
+  job->kept_logs.Add({Generation{0}, Rank{0}, LogStream::kStdout}, "one\ntwo\nthree\n");
+  LogRequest tail = Of({Rank{0}});
+  tail.span.lines = 2;
+  Read(job, tail);
+  EXPECT_THAT(std::exchange(listener_->heard, {}), ElementsAre("g0.0o two\nthree\n", "g0.0o end"));
+  LogRequest recent = Of({Rank{0}});
+  recent.span.since = std::chrono::minutes(10);
+  Read(job, recent);
+  EXPECT_THAT(listener_->heard,
+              ElementsAre(HasSubstr("no times of these lines, so --since does not shorten them"),
+                          "g0.0o one\ntwo\nthree\n", "g0.0o end"));
+}
+
+TEST_F(LogRelayTest, OfAnOlderGenerationWhatIsKeptIsReadOnlyIfThereIsSomeAndIsSaid) {
+  const JobPtr job = MakeJob(/*finished=*/true);
+  relay_.OnTakenUp(*job, RecordOf(0));
+  relay_.OnTakenUp(*job, RecordOf(1));
+  RootCause cause;
+  cause.failure.exit.rank = Rank{1};
+  job->kept_logs.Begin(cause);
+  LogRequest all = Of({});
+  Read(job, all);
+  EXPECT_THAT(std::exchange(listener_->heard, {}), Each(StartsWith("g1.")));
+  job->kept_logs.Add({Generation{0}, Rank{1}, LogStream::kStdout}, "last words\n");
+  Read(job, all);
+  EXPECT_THAT(std::exchange(listener_->heard, {}),
+              ElementsAre("g0.1o about: generation 0: what the rendezvous has kept of rank 1; "
+                          "other ranks: --rank; the newest generation: --generation 1",
+                          "g0.1o last words\n", "g0.1o end"));
+  all.generation = Generation{1};
+  Read(job, all);
+  EXPECT_THAT(listener_->heard, Each(StartsWith("g1.")));
 }
 
 TEST_F(LogRelayTest, TheOldestKeptLogsGoFirst) {
