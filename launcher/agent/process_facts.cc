@@ -147,6 +147,16 @@ void AddUse(pid_t pid, const std::string& stat, ProcessFacts* facts) {
   }
 }
 
+// A socket that several processes have open counts once.
+void AddTcpBytesOf(pid_t pid, const TcpBytes& node, TcpBytes* bytes) {
+  if (node.empty()) return;
+  for (const std::string& text : stacks::SocketsOf(pid)) {
+    std::uint64_t inode = 0;
+    if (!absl::SimpleAtoi(text, &inode)) continue;
+    if (const auto found = node.find(inode); found != node.end()) bytes->insert(*found);
+  }
+}
+
 // A rank is stopped if one of its processes is. Names the process to continue: it helps more than
 // the kernel's function.
 void AddStopped(pid_t pid, const std::string& name, pid_t worker, ProcessFacts* facts) {
@@ -164,7 +174,7 @@ void AddDiskWait(pid_t pid, const std::string& name, ProcessFacts* facts) {
 
 }  // namespace
 
-ProcessFacts ReadProcessFacts(pid_t worker, pid_t speaker, const stacks::TcpBytes* tcp) {
+ProcessFacts ReadProcessFacts(pid_t worker, pid_t speaker, const TcpBytes* tcp) {
   ProcessFacts facts;
   if (tcp != nullptr) facts.tcp_bytes.emplace();
   const std::vector<pid_t> all = ProcessesOf(speaker, worker, kMostProcesses);
@@ -174,7 +184,7 @@ ProcessFacts ReadProcessFacts(pid_t worker, pid_t speaker, const stacks::TcpByte
   for (const pid_t each : all) {
     const std::string stat = stacks::ReadProc(absl::StrCat("/proc/", each, "/stat"));
     AddUse(each, stat, &facts);
-    if (tcp != nullptr) stacks::AddTcpBytesOf(each, *tcp, &*facts.tcp_bytes);
+    if (tcp != nullptr) AddTcpBytesOf(each, *tcp, &*facts.tcp_bytes);
     const std::optional<ProcessStat> parsed = ParseProcessStat(stat);
     if (!parsed) continue;
     if (parsed->state == 'T' && !std::exchange(found_stopped, true)) {

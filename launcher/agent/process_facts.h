@@ -11,7 +11,7 @@
 #include <sys/types.h>
 
 #include "launcher/core/still_watch.h"
-#include "launcher/stacks/tcp_bytes.h"
+#include "launcher/os/tcp_bytes.h"
 
 namespace ddprun {
 
@@ -20,7 +20,7 @@ namespace ddprun {
 // the descendants of both; the first 64 are read. `state` and `waits_for` are of the speaker's
 // first thread, but a rank with a stopped process is stopped. `waited` and `disk` are of the
 // speaker's first 512 threads; if none of them has `disk`, it is of another process.
-ProcessFacts ReadProcessFacts(pid_t worker, pid_t speaker, const stacks::TcpBytes* tcp = nullptr);
+ProcessFacts ReadProcessFacts(pid_t worker, pid_t speaker, const TcpBytes* tcp = nullptr);
 inline ProcessFacts ReadProcessFacts(pid_t pid) { return ReadProcessFacts(pid, pid); }
 
 // The facts of a process that SIGKILL has not ended: `state` and `waits_for` are of a thread that

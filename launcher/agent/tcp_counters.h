@@ -10,7 +10,7 @@
 
 #include "launcher/os/event_loop.h"
 #include "launcher/os/off_loop.h"
-#include "launcher/stacks/tcp_bytes.h"
+#include "launcher/os/tcp_bytes.h"
 
 namespace ddprun {
 
@@ -24,7 +24,7 @@ class TcpCounters {
   }
 
   // The newest numbers; nullptr: none yet. The first call of a look begins to read newer ones.
-  const stacks::TcpBytes* Ask() {
+  const TcpBytes* Ask() {
     if (!std::exchange(asked_, true)) Read();
     return newest_ ? &*newest_ : nullptr;
   }
@@ -32,8 +32,8 @@ class TcpCounters {
  private:
   void Read() {
     if (std::exchange(reading_, true)) return;
-    reader_.Run([] { return stacks::ReadTcpBytes(); },
-                [this](const stacks::TcpBytes& bytes) {
+    reader_.Run([] { return ReadTcpBytes(); },
+                [this](const TcpBytes& bytes) {
                   reading_ = false;
                   newest_ = bytes;
                 });
@@ -41,7 +41,7 @@ class TcpCounters {
 
   bool asked_ = false;  // in this look
   bool reading_ = false;
-  std::optional<stacks::TcpBytes> newest_;
+  std::optional<TcpBytes> newest_;
   OffLoop reader_;
 };
 

@@ -88,6 +88,13 @@ struct HangSuspicion {
   std::optional<Found> found;
 };
 
+// What the consoles have been told besides verdicts.
+struct HangNotices {
+  std::vector<std::string> excuses;    // the history has them too
+  std::optional<TimePoint> init_look;  // the next look for ranks missing in init()
+  bool init_wait = false;              // there were such ranks
+};
+
 struct GenerationState : GenerationRecord {
   GenerationState() = default;
   explicit GenerationState(Generation its_number) : number(its_number), incidents(its_number) {}
@@ -103,12 +110,10 @@ struct GenerationState : GenerationRecord {
   EnteredCalls calls;  // the last collectives of ranks that ended
   HangWatch hang;
   HangSuspicion suspicion;
-  std::vector<std::string> told_excuses;  // excuses that the log and the history have
-  std::optional<TimePoint> init_look;     // the next look for ranks missing in init()
-  bool told_init_wait = false;            // the consoles have such ranks
-  std::string hang_report;                // of the newest hang; empty: none was called
-  std::string hung_host;                  // the host to blame for the hang; empty: none
-  bool planned_end = false;               // its plan ends it, not a failure
+  HangNotices notices;
+  std::string hang_report;   // of the newest hang; empty: none was called
+  std::string hung_host;     // the host to blame for the hang; empty: none
+  bool planned_end = false;  // its plan ends it, not a failure
   std::string stop_reason;
   std::optional<StoreArrivals> arrivals;  // until all ranks have connected to an agent's store
   std::optional<TimePoint> victim_grace;  // only victims are known: until then the cause is awaited

@@ -76,7 +76,7 @@ void HangJudge::TellLongExcuse(const Node& node, const HangExcuse& excuse, TimeP
   const Duration stands = now - job_.generation->hang.really_moved();
   if (std::min(excuse.lasts, stands) < Limit()) return;
   const JobStatus::NotJudged::Excuse known = ExcuseOf(node, excuse);
-  std::vector<std::string>& told = job_.generation->told_excuses;
+  std::vector<std::string>& told = job_.generation->notices.excuses;
   std::string who = WhoIsExcused(known);
   if (told.size() == kToldExcuses || std::find(told.begin(), told.end(), who) != told.end()) return;
   told.push_back(std::move(who));
@@ -91,14 +91,14 @@ void HangJudge::TellLongExcuse(const Node& node, const HangExcuse& excuse, TimeP
 void HangJudge::TellInitWait(TimePoint now) {
   constexpr std::chrono::seconds kBetweenLooks{5};
   const HangWatch& hang = job_.generation->hang;
-  std::optional<TimePoint>& look = job_.generation->init_look;
+  std::optional<TimePoint>& look = job_.generation->notices.init_look;
   if (!PolicyOfHangs(*job_.life->spec).watches || hang.step_seen() || hang.called()) return;
   if (!look) look = now + InitWait::kTold;
-  if (job_.generation->told_init_wait || now < *look) return;
+  if (job_.generation->notices.init_wait || now < *look) return;
   look = now + kBetweenLooks;
   const std::optional<InitWait> wait = InitWaitOf(StillNodes());
   if (!wait || wait->longest < InitWait::kTold) return;
-  job_.generation->told_init_wait = true;
+  job_.generation->notices.init_wait = true;
   job_.out->WarnAll(*job_.roster, absl::StrCat(NameOfJob(*job_.name), ": ",
                                                Describe(*wait, job_.generation->tally.world_size)));
 }

@@ -45,9 +45,9 @@ TEST(ProcessFactsTest, WhatItsSocketsHaveCarriedIsKnownOnceTheNodesCountersAre) 
   struct stat info;
   ASSERT_EQ(::fstat(socket, &info), 0);
   EXPECT_EQ(ReadProcessFacts(::getpid()).tcp_bytes, std::nullopt);
-  const stacks::TcpBytes node = {{info.st_ino, 300}, {1, 70'000}};
+  const TcpBytes node = {{info.st_ino, 300}, {1, 70'000}};
   EXPECT_EQ(ReadProcessFacts(::getpid(), ::getpid(), &node).tcp_bytes,
-            (stacks::TcpBytes{{info.st_ino, 300}}));
+            (TcpBytes{{info.st_ino, 300}}));
   ::close(socket);
 }
 

@@ -1,4 +1,4 @@
-#include "launcher/stacks/tcp_bytes.h"
+#include "launcher/os/tcp_bytes.h"
 
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
@@ -12,14 +12,11 @@
 #include <cstddef>
 #include <cstring>
 #include <optional>
-#include <string>
 #include <vector>
 
-#include "absl/strings/numbers.h"
-#include "launcher/stacks/process_facts.h"
 #include "worker/contract/unique_fd.h"
 
-namespace ddprun::stacks {
+namespace ddprun {
 namespace {
 
 constexpr std::size_t kMostConnections = std::size_t{1} << 16;
@@ -107,13 +104,4 @@ TcpBytes ReadTcpBytes() {
   return bytes;
 }
 
-void AddTcpBytesOf(pid_t pid, const TcpBytes& all, TcpBytes* bytes) {
-  if (all.empty()) return;
-  for (const std::string& text : SocketsOf(pid)) {
-    std::uint64_t inode = 0;
-    if (!absl::SimpleAtoi(text, &inode)) continue;
-    if (const auto found = all.find(inode); found != all.end()) bytes->insert(*found);
-  }
-}
-
-}  // namespace ddprun::stacks
+}  // namespace ddprun

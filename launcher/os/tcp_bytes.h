@@ -1,14 +1,12 @@
 // How many bytes TCP has carried, by socket. /proc/PID/io does not have them: the kernel counts
 // read() and write() of a socket there, but not recv() and send().
-#ifndef DDPRUN_LAUNCHER_STACKS_TCP_BYTES_H_
-#define DDPRUN_LAUNCHER_STACKS_TCP_BYTES_H_
-
-#include <sys/types.h>
+#ifndef DDPRUN_LAUNCHER_OS_TCP_BYTES_H_
+#define DDPRUN_LAUNCHER_OS_TCP_BYTES_H_
 
 #include <cstdint>
 #include <map>
 
-namespace ddprun::stacks {
+namespace ddprun {
 
 // By the socket's inode: the bytes that the peer has acknowledged, plus those that the process has
 // taken out of the socket.
@@ -19,10 +17,6 @@ using TcpBytes = std::map<std::uint64_t, std::int64_t>;
 // the kernel may load a module from the disk.
 TcpBytes ReadTcpBytes();
 
-// Adds those of `all` that process `pid` has open. Reads procfs only. A socket that several
-// processes have open counts once. Nothing if ddprun may not see the descriptors of the process.
-void AddTcpBytesOf(pid_t pid, const TcpBytes& all, TcpBytes* bytes);
+}  // namespace ddprun
 
-}  // namespace ddprun::stacks
-
-#endif  // DDPRUN_LAUNCHER_STACKS_TCP_BYTES_H_
+#endif  // DDPRUN_LAUNCHER_OS_TCP_BYTES_H_
