@@ -69,7 +69,7 @@ DaemonStatus Daemon() {
   daemon.descriptors = 40;
   daemon.descriptor_limit = 1000;
   daemon.refused = {{"wrong_proof", 7}};
-  daemon.leadership = LeadershipStatus{true, {5, 123}, "h1:29400", milliseconds(4500), 2, true};
+  daemon.leadership = LeadershipStatus{true, {5, 123}, "h1:29400", milliseconds(4500), 2, true, ""};
   return daemon;
 }
 
