@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/config/etcd_access.h"
+#include "launcher/config/etcd/etcd_access.h"
 #include "launcher/config/kubernetes/kubernetes_config.h"
 #include "launcher/config/launch_place.h"
 #include "launcher/config/log_options.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "launcher/config/etcd_access.h"
+#include "launcher/config/etcd/etcd_access.h"
 #include "rendezvous/etcd/etcd_client.h"
 
 namespace ddprun {

@@ -11,7 +11,6 @@
 #include "rendezvous/client/channel.h"
 #include "rendezvous/core/check.h"
 #include "rendezvous/wire/grpc_handoff.h"
-#include "rendezvous/wire/session_metadata.h"
 #include "rendezvous/wire/thin_stream.h"
 #include "rendezvous/wire/translate.h"
 

@@ -126,6 +126,8 @@ class JobMachine {
   // ---- joining: job_machine_join.cc ----
   void OnJoin(const Header& header, const Join& join);
   void OnRejoin(Node& node, const Header& header, const Join& join);
+  // To a member that is back. `here`: its agent knows this generation.
+  void RepeatLastOrder(Node& node, bool here);
   void OnIneligible(const Header& header, const Join& join);
   void Begin(const JobSpec& spec);
   void Welcome(const Node& added);

@@ -209,6 +209,10 @@ void JobMachine::OnRejoin(Node& node, const Header& header, const Join& join) {
     out_.SendTo(node, AssignmentOf(View(), node));
     return;
   }
+  RepeatLastOrder(node, here);
+}
+
+void JobMachine::RepeatLastOrder(Node& node, bool here) {
   switch (state()) {
     case JobState::kRunning:
     case JobState::kSaving:

@@ -10,6 +10,10 @@
 
 namespace ddprun::wire {
 
+// Metadata of the call Session: it waits at a rendezvous that stands by.
+inline constexpr char kWaitsMetadata[] = "ddprun-waits";
+inline constexpr char kWaits[] = "1";
+
 struct FromAgent {
   Header header;
   AgentMessage message;

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "rendezvous/auth/tls/peer_certificate.h"
 #include "rendezvous/auth/transcript.h"
-#include "rendezvous/wire/session_metadata.h"
+#include "rendezvous/wire/translate.h"
 
 namespace ddprun {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
-#include "launcher/config/etcd_options.h"
+#include "launcher/config/etcd/etcd_options.h"
 #include "launcher/config/flags/run_options.h"
 #include "launcher/config/flags/subcommands.h"
 

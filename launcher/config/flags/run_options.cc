@@ -17,7 +17,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "launcher/config/flags/rendezvous_conf.h"
+#include "launcher/config/flags/rendezvous/rendezvous_conf.h"
 #include "launcher/config/flags/suggestion.h"
 #include "launcher/config/job_draft.h"
 #include "launcher/config/job_keys.h"

@@ -13,7 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "launcher/config/etcd_access.h"
+#include "launcher/config/etcd/etcd_access.h"
 #include "launcher/connection/etcd/meeting_search.h"
 #include "rendezvous/etcd/etcd_client.h"
 

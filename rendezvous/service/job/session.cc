@@ -4,7 +4,6 @@
 
 #include "absl/status/statusor.h"
 #include "rendezvous/auth/refusal_counters.h"
-#include "rendezvous/wire/session_metadata.h"
 #include "rendezvous/wire/translate.h"
 
 namespace ddprun {

@@ -1,4 +1,4 @@
-#include "launcher/config/etcd_options.h"
+#include "launcher/config/etcd/etcd_options.h"
 
 #include <chrono>
 #include <filesystem>
@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "launcher/config/etcd_access.h"
+#include "launcher/config/etcd/etcd_access.h"
 #include "launcher/config/values.h"
 
 namespace ddprun {

@@ -1,6 +1,6 @@
 // How an etcd is reached, and where in it our keys are.
-#ifndef DDPRUN_LAUNCHER_CONFIG_ETCD_ACCESS_H_
-#define DDPRUN_LAUNCHER_CONFIG_ETCD_ACCESS_H_
+#ifndef DDPRUN_LAUNCHER_CONFIG_ETCD_ETCD_ACCESS_H_
+#define DDPRUN_LAUNCHER_CONFIG_ETCD_ETCD_ACCESS_H_
 
 #include <string>
 #include <vector>
@@ -35,4 +35,4 @@ std::vector<std::string> ProblemsOf(const EtcdAccess& etcd);
 
 }  // namespace ddprun
 
-#endif  // DDPRUN_LAUNCHER_CONFIG_ETCD_ACCESS_H_
+#endif  // DDPRUN_LAUNCHER_CONFIG_ETCD_ETCD_ACCESS_H_

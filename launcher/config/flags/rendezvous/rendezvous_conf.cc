@@ -1,4 +1,4 @@
-#include "launcher/config/flags/rendezvous_conf.h"
+#include "launcher/config/flags/rendezvous/rendezvous_conf.h"
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"

@@ -1,13 +1,13 @@
 // What torchrun calls its settings in --rdzv-conf, and what `--rdzv-backend etcd` changes in the
 // flags of a job. Pure.
-#ifndef DDPRUN_LAUNCHER_CONFIG_FLAGS_RENDEZVOUS_CONF_H_
-#define DDPRUN_LAUNCHER_CONFIG_FLAGS_RENDEZVOUS_CONF_H_
+#ifndef DDPRUN_LAUNCHER_CONFIG_FLAGS_RENDEZVOUS_RENDEZVOUS_CONF_H_
+#define DDPRUN_LAUNCHER_CONFIG_FLAGS_RENDEZVOUS_RENDEZVOUS_CONF_H_
 
 #include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "launcher/config/etcd_access.h"
+#include "launcher/config/etcd/etcd_access.h"
 
 namespace ddprun {
 
@@ -35,4 +35,4 @@ std::string ProblemOfProtocol(absl::string_view protocol, const EtcdAccess& etcd
 
 }  // namespace ddprun
 
-#endif  // DDPRUN_LAUNCHER_CONFIG_FLAGS_RENDEZVOUS_CONF_H_
+#endif  // DDPRUN_LAUNCHER_CONFIG_FLAGS_RENDEZVOUS_RENDEZVOUS_CONF_H_

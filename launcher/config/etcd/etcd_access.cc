@@ -1,4 +1,4 @@
-#include "launcher/config/etcd_access.h"
+#include "launcher/config/etcd/etcd_access.h"
 
 #include <cstddef>
 

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "launcher/config/etcd_options.h"
+#include "launcher/config/etcd/etcd_options.h"
 #include "launcher/config/flags/run_options.h"
 #include "launcher/config/flags/subcommands.h"
 #include "launcher/config/values.h"

@@ -1,6 +1,6 @@
 // Makes an EtcdConfig from the flags about etcd.
-#ifndef DDPRUN_LAUNCHER_CONFIG_ETCD_OPTIONS_H_
-#define DDPRUN_LAUNCHER_CONFIG_ETCD_OPTIONS_H_
+#ifndef DDPRUN_LAUNCHER_CONFIG_ETCD_ETCD_OPTIONS_H_
+#define DDPRUN_LAUNCHER_CONFIG_ETCD_ETCD_OPTIONS_H_
 
 #include <string>
 #include <vector>
@@ -16,4 +16,4 @@ EtcdConfig TakeEtcd(const FlagReading& reading, const Host& host, std::vector<st
 
 }  // namespace ddprun
 
-#endif  // DDPRUN_LAUNCHER_CONFIG_ETCD_OPTIONS_H_
+#endif  // DDPRUN_LAUNCHER_CONFIG_ETCD_ETCD_OPTIONS_H_
