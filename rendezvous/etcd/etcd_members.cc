@@ -21,6 +21,9 @@ using Clock = std::chrono::steady_clock;
 // A member that has answered so lately is not asked again whether it is there. Longer than the
 // interval of a leader's renewals.
 constexpr std::chrono::milliseconds kFresh{600};
+// For a token, at least. etcd hashes the password slowly on purpose; a call that has waited in vain
+// leaves the token to the next one.
+constexpr std::chrono::seconds kTokenPatience{2};
 
 absl::Status CheckOptions(const Options& options) {
   if (options.endpoints.empty()) return absl::InvalidArgumentError("--etcd names no member");
@@ -134,12 +137,17 @@ absl::StatusOr<Members::ChannelPtr> Members::Connect(Member& member, Deadline de
 
 absl::StatusOr<std::string> Members::Token(Member& member, const ChannelPtr& channel,
                                            Deadline deadline) {
-  {
+  const auto known = [&]() -> std::optional<std::string> {
     const std::lock_guard lock(mutex_);
     if (user_.empty() || !token_.empty()) return token_;
-  }
+    return std::nullopt;
+  };
+  if (const auto token = known()) return *token;
+  // One at a time: more of them would only make etcd slower.
+  const std::lock_guard asks(token_mutex_);
+  if (const auto token = known()) return *token;
   grpc::ClientContext context;
-  context.set_deadline(ToGrpc(deadline));
+  context.set_deadline(ToGrpc(std::max(deadline, Clock::now() + kTokenPatience)));
   etcdserverpb::AuthenticateRequest request;
   request.set_name(user_);
   auto password = Password();

@@ -92,6 +92,7 @@ class Members {
   std::string user_;
   std::string password_file_;
 
+  std::mutex token_mutex_;  // held while a token is asked for; taken before mutex_
   mutable std::mutex mutex_;
   std::size_t preferred_ = 0;  // guarded by mutex_
   std::string token_;          // guarded by mutex_; "": none was given yet
