@@ -3,9 +3,9 @@
 //
 // One thread sends one transaction after the other. Batches committed meanwhile are written
 // together in the next one. If a transaction got no answer, the store first reads whether it was
-// kept; if not, it sends it again. A transaction that etcd refuses is retried. If writes fail for
-// longer than `patience`, the batches are reported as failed. The log says it once, and once more
-// when writing works again.
+// kept; if not, it sends it again. Any other failed transaction is retried too, unless its guards
+// show that the right to write is lost. If writes fail for longer than `patience`, the batches are
+// reported as failed. The log says it once, and once more when writing works again.
 //
 // Waiting batches take memory in proportion to the keys that were written, not to the number of
 // commits, because past `merge_above_bytes` they are merged into one. Of a batch with more than
