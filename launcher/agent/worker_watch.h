@@ -30,9 +30,10 @@ namespace ddprun {
 class WorkerWatch {
  public:
   struct Options {
-    Duration heartbeat;        // the job's; Look() is called this often
-    bool judges_hangs = true;  // false: workers without reports are no hang
-    bool is_python = false;    // importing the module ddprun announces steps
+    Duration heartbeat;  // the job's; Look() is called this often
+    // False: no warning that hangs are not noticed (silence_watch.h). Nothing else depends on it.
+    bool judges_hangs = true;
+    bool is_python = false;  // that warning comes after 15 s instead of 60 s
   };
 
   // Both pointers must outlive this object.
@@ -47,19 +48,23 @@ class WorkerWatch {
   // The last collectives of this generation's workers, also of dead ones. For Stopped.
   std::vector<EnteredCall> LastCalls(Generation generation);
 
-  // Finds the speaker of each of these ranks, and copies its stacks and those of the processes that
-  // it has started. Calls `done` however long it takes.
+  // Finds the process that does the work of each of these ranks, and copies its stacks and those of
+  // the rank's other processes. The limit for copying is 4 s. Always calls `done`, also when the
+  // copying takes longer.
   void TakeStacks(std::vector<RankProcess> ranks,
                   std::function<void(const EncodedStackTree&)> done);
 
   void OnStraggler(const StragglerMsg& straggler);
+  // Rank 0's worker is on this node and compares the ranks.
   void OnCompares() { stragglers_.Compare(); }
   // Adds the ranks that keep the others waiting, if a worker of this node reports them.
   void FillIn(NodeUsage* usage) const;
-  // A process that belongs to no worker reported a step. While workers run, this is logged once.
+  // A process that belongs to no worker reported a step. Logged once in the agent's life, and only
+  // while workers run.
   void OnStepOfNobody(const ProcessId& speaker);
 
  private:
+  // While stacks are copied, returns the earlier facts if there are any.
   ProcessFacts FactsOf(int pid);
   // The process that does the work of this worker's rank; the worker itself if no other is known.
   ProcessId SpeakerOf(pid_t worker) const;
@@ -77,7 +82,7 @@ class WorkerWatch {
   OffLoop stack_taker_;
   stacks::StackUrgency urgency_ = stacks::StackUrgency::kBesideTraining;
   int taking_stacks_ = 0;      // requests in progress
-  TimePoint copying_until_{};  // upper bound that FactsOf() assumes
+  TimePoint copying_until_{};  // FactsOf() assumes that copying has ended by then
 };
 
 }  // namespace ddprun

@@ -2,24 +2,37 @@
 //
 // A pure state machine. It does no I/O, reads no clock and owns no thread: an event and the time go
 // in, actions come out. Its owner (launcher/agent) carries them out on the agent's loop, in the
-// order in which they come, and feeds back what came of them.
+// order in which they come, and passes the results back as events.
 //
-//     Joining ──▶ Spawning ──▶ Running ──▶ Stopping ──▶ Joining (the next generation)
-//        │            │           │            ├──────▶ Done     (the rendezvous said: finished)
-//        └────────────┴───────────┴─▶ Leaving  ├──────▶ Failed   (no rendezvous, or refused)
-//                                        └─────┴──────▶ Failed   (128 + signal)
-//     Spawning, Running, Stopping ──▶ Fenced ──▶ Joining         (the lease is over)
-//     Running ──▶ Spawning   (no worker was left, and the rendezvous went on without hearing of it)
+//     from         to          when
+//     Joining      Spawning    Assignment
+//     Spawning     Spawning    a newer Assignment
+//                  Running     Start
+//                  Joining     Stop, or the lease is over: no worker was started
+//     Running      Stopping    a worker failed, or Stop
+//                  Fenced      the lease is over
+//                  Spawning    Assignment: no worker was left, and no report of that arrived
+//     Stopping     Joining     no worker is left: the next generation
+//                  Fenced      the lease is over
+//     Fenced       Joining     no worker is left
 //
-// docs/internals/architecture.md has the diagram with every event, docs/internals/leases.md the
-// rule of the lease.
+//     Joining, Spawning, Running ──▶ Stopping        a verdict: Finished, Refused, no rendezvous
+//     Stopping, Fenced ──▶ Done or Failed            no worker is left, and there is a verdict
+//     all five ──▶ Leaving ──▶ Failed                a signal ends this node's part of the job, the
+//                                                    job runs elsewhere, or the guardian is lost
+//
+// MayFollow (supervisor/state.cc) has the same edges. Done: the rendezvous sent Finished. After a
+// signal the exit code is 128 + signal; after SIGTERM it is 75 if there is a durable state.
+// docs/internals/leases.md has the rule of the lease.
 //
 // A session may break and be replaced at any time; workers run on meanwhile. On each session the
-// Supervisor sends Join first and then repeats what it had said in its generation; what it sends
-// while there is no session is lost, and that is all right.
+// Supervisor sends Join first and then repeats the messages of its generation. So a message that
+// is lost because there is no session does no harm. Two exceptions: while Fenced, Join waits until
+// the workers are gone; with a verdict, except in Leaving, no Join is sent.
 //
-// Where the rendezvous is one of several it obeys the highest term that it has heard of, and takes
-// nothing else for a word of its rendezvous.
+// A term is the time in which one of several rendezvous leads; a later term is higher. If there are
+// several rendezvous, the Supervisor obeys the highest term it has seen and ignores messages with
+// any other. supervisor_terms.cc has the case of terms that cannot be compared.
 #ifndef DDPRUN_LAUNCHER_CORE_SUPERVISOR_H_
 #define DDPRUN_LAUNCHER_CORE_SUPERVISOR_H_
 
@@ -49,8 +62,8 @@ class Supervisor : public SupervisorEvents, public SupervisorActions {
   // Where the lease is over by `now`, the workers are killed before anything else is considered.
   void Step(const Event& event, TimePoint now);
 
-  // What is to be done next; nullopt: nothing. Its owner does it, and asks again until there is
-  // nothing. What it has not asked for yet, an event may still drop.
+  // The next action; nullopt: none. The owner performs it, and asks again until there is none. An
+  // event may drop actions that were not taken yet.
   std::optional<Action> NextAction(TimePoint now);
 
   // When to call Step(Tick) next, or nullopt while nothing is timed.
@@ -60,24 +73,25 @@ class Supervisor : public SupervisorEvents, public SupervisorActions {
   bool ended() const {
     return state_ == SupervisorState::kDone || state_ == SupervisorState::kFailed;
   }
-  // Of what this node says now.
+  // The header of the messages that this node sends now.
   Header header() const;
-  // Of this node, since the agent's start.
+  // True once this agent has obeyed any message of a rendezvous, also a refusal.
   bool has_joined() const { return contact_.ever(); }
+  // Of this node, since the agent's start.
   FailedCheckpoints failed_checkpoints() const;
 
  private:
-  // Where the lease is over by now, that comes first.
+  // Dispatch(); fences first if the lease is over by now.
   void DispatchInTime(const Event& event, TimePoint now);
   void Dispatch(const Event& event, TimePoint now);
-  // After the last decision: only what is held back for an answer is yet to be done.
+  // After the last decision: only actions that wait for an answer are left.
   void DispatchAfterTheEnd(const Event& event, TimePoint now);
   void EndSession();
   void OnSessionOpened(TimePoint now);
   void OnSessionLost(const SessionLost& lost, TimePoint now);
   void OnReceived(const Received& received, TimePoint now);
   // ---- terms: supervisor_terms.cc ----
-  // False: a message under this term is nothing that the rendezvous of this job says.
+  // False: ignore messages with this term.
   bool Obeys(const Term& term, TimePoint now);
   void OnOtherCluster(const Term& term, TimePoint now);
   // ---- what the rendezvous says ----
@@ -86,17 +100,20 @@ class Supervisor : public SupervisorEvents, public SupervisorActions {
   void OnAssignment(const Header& header, const Assignment& assignment, TimePoint now);
   bool MayBeAssigned() const;
   void Take(Generation generation, const Assignment& assignment);
-  // Everything but the spawn is done.
+  // Sends AssignmentAck. Call it once the node's store is open or has failed; at once if the node
+  // serves no store. The workers' folders may not be ready yet.
   void Acknowledge();
   void OnStart(const Header& header, TimePoint now);
   void OnSave(const Header& header);
   void OnStop(const Header& header, const Stop& stop, TimePoint now);
-  // Asks workers that can stay in their process to leave the generation, and ends the others.
-  // Those in `hung` get hang_signal and a short grace.
+  // Ends the workers' part in the generation. A worker stays if its process can leave a generation
+  // and join the next one: it is asked to leave. Those in `hung` get hang_signal, and SIGKILL after
+  // hang_grace. The others get SIGTERM.
   void EndGeneration(const std::vector<LocalRank>& hung, TimePoint now);
-  // They have had in_place_timeout.
+  // in_place_timeout is over: sends SIGTERM to the workers that were asked to leave and did not.
   void EndThoseThatStay();
-  // They have had hang_grace. The others keep the rest of stop_grace, in which they may save.
+  // hang_grace is over: sends SIGKILL to the hung workers. The others keep the rest of stop_grace,
+  // in which they may save.
   void KillHung(TimePoint now);
   void OnLookAgain(const LookAgain& again);
   void OnTakeStacks(const Header& header, const TakeStacks& take);
@@ -126,26 +143,29 @@ class Supervisor : public SupervisorEvents, public SupervisorActions {
   void OnSignal(const SignalReceived& signal, TimePoint now);
   void OnSuperseded(const Superseded& superseded, TimePoint now);
   void OnWorkersLost(const WorkersLost& lost);
-  // Says so, and exits: what waited for the workers, or for what they left behind, is dropped.
+  // Sends Leave and exits; drops actions that waited for workers, or for their processes to end.
   void LeaveWithoutWorkers(const WorkersLost& lost, std::vector<WorkerExited> reports = {});
   void LeaveJob(int signo, TimePoint now);
-  // Its workers save when they are asked, and the rendezvous can have them asked.
+  // Workers save, and this agent has joined, so the rendezvous can order a save.
   bool CanBePreempted() const;
   void PushHeartbeat(TimePoint now);
-  // Before what may be the last word: whoever hears that has heard of all failures.
+  // Sends all failed checkpoints not yet reported. Call it before a message that may be the last
+  // one.
   void EmitFailures(TimePoint now);
   bool HasUntoldFailures() const { return failed_.count > session_.told_failures; }
-  // Where there is no lease only news are worth one: failures, and how far the workers are.
+  // Without leases a heartbeat is sent only with news: failed checkpoints, or progress while
+  // workers run and report it.
   bool SendsHeartbeats() const {
     const bool progress = work_.tells && state_ == SupervisorState::kRunning;
     return session_.joined && (options_.leases || progress || HasUntoldFailures());
   }
-  // The last actions wait for an answer: until they are done, the rendezvous counts on this node.
+  // While the last actions wait, heartbeats continue, because the rendezvous still counts on this
+  // node.
   bool HeartbeatsGoOn() const { return !outbox_.empty() && SendsHeartbeats(); }
   void OnTick(TimePoint now);
 
   // ---- the lease ----
-  // Something of this node may run, or is about to, that only a lease allows.
+  // A worker runs, or may start at once, and needs the lease.
   bool NeedsLease() const;
   std::optional<TimePoint> FenceAt() const;  // nullopt: not NeedsLease()
   std::optional<TimePoint> GiveUpAt() const;
@@ -153,13 +173,13 @@ class Supervisor : public SupervisorEvents, public SupervisorActions {
   void GiveUp(TimePoint now);
   void UpdateFence();
 
-  // Join, and all that was said in this generation.
+  // Sends Join, and repeats the messages of this generation.
   void Introduce(TimePoint now);
-  // To Joining. An agent that was fenced is no member any more: it has to join again, also on the
-  // session that it has.
+  // Enters Joining, and reports Stopped. `rejoin`: sends Join on the present session, because a
+  // fenced agent is no member any more.
   void GiveBackRanks(std::int64_t fenced_at_ms, bool rejoin, TimePoint now);
 
-  // Ends what runs with `signo`, then goes to Joining, or with a verdict to the end.
+  // Sends `signo` to all workers. When they are gone: to Joining, or with a verdict to the end.
   void StopWorkers(SupervisorState next, int signo, TimePoint now);
   void SettleIfGone(TimePoint now);
   // ---- stuck processes ----
@@ -168,13 +188,13 @@ class Supervisor : public SupervisorEvents, public SupervisorActions {
   void SetStuck(std::vector<StuckProcess> processes, TimePoint now);
   void End(SupervisorState next, Verdict verdict);
   void PushExit(Verdict verdict, std::optional<FolderClaim> claim = {});
-  // That nobody has a use for any more, should this be the verdict.
+  // The folder claim that nobody needs after this verdict; nullopt: none.
   std::optional<FolderClaim> ClaimToRelease(const Verdict& verdict) const;
   void Enter(SupervisorState next);
 
-  // Start was said, and the workers cannot start yet.
+  // Start was received, and the workers wait for their folders.
   bool AwaitsFolders() const { return state_ == SupervisorState::kRunning && !work_.folders.ready; }
-  // Alive, or started as soon as their folders are made: they hold this node's ranks.
+  // Workers live, or will start as soon as their folders are ready: they hold this node's ranks.
   bool HasWorkers() const { return AwaitsFolders() || !work_.Alive().empty(); }
   void SendUp(AgentMessage message);
   void SendReport(AgentMessage message, bool workers_running);
@@ -182,14 +202,14 @@ class Supervisor : public SupervisorEvents, public SupervisorActions {
 
   const SupervisorOptions options_;
 
-  // An assignment that came when the lease was over, until an answer says that it holds.
+  // An assignment that came when the lease was over. It waits for the answer to a heartbeat.
   struct Unconfirmed {
     Generation generation;
     Assignment assignment;
   };
-  // Of this node's workers.
+  // The end of this node's workers.
   struct Ending {
-    int signo = 0;                      // what they were sent last
+    int signo = 0;                      // the last signal to them
     std::optional<TimePoint> deadline;  // of Stopping, Leaving and Fenced
     TimePoint signalled_at;             // when Leaving began
   };
@@ -198,17 +218,18 @@ class Supervisor : public SupervisorEvents, public SupervisorActions {
   NodeWork work_;
   Session session_;
   Contact contact_;
-  std::optional<TimePoint> fence_;  // as SetFence said last
+  std::optional<TimePoint> fence_;  // of the last SetFence
   std::optional<Unconfirmed> unconfirmed_;
-  std::optional<Verdict> verdict_;  // what to end with when the workers are gone
-  bool job_is_over_ = false;        // for all nodes, as the rendezvous said
+  std::optional<Verdict> verdict_;  // how this agent ends when the workers are gone
+  bool job_is_over_ = false;        // for all nodes, by a Finished
   Ending ending_;
-  // Got SIGTERM, and told the rendezvous: until then it may save and let this node go.
+  // Set after SIGTERM and Preempted. Until this time the rendezvous may order a save and release
+  // this node.
   std::optional<TimePoint> preempted_until_;
 
   // Since the agent's start.
-  bool checkpoints_ = false;  // some worker told of a state
-  bool durable_ = false;      // there is a state to begin with, on some disk
+  bool checkpoints_ = false;  // a worker reported a state
+  bool durable_ = false;      // a durable state exists, on this node or another
   FailedCheckpoints failed_;
   StuckList stuck_;
   SupervisorOutbox outbox_;

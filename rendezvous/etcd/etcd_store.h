@@ -1,17 +1,17 @@
 // EtcdStore: keys and values in etcd, for the rendezvous that leads (docs/ha.md). state_map.h has
 // how they lie there, and why a delayed write never wins.
 //
-// One thread sends one transaction after the other. What is committed meanwhile is written together
-// in the next one. A transaction without an answer is looked for before anything else is written:
-// it was kept, or it is sent again. What etcd refuses, or does not answer, is tried on. Where that
-// lasts longer than `patience`, it has failed: that is said once in the log, as that it works
-// again.
+// One thread sends one transaction after the other. Batches committed meanwhile are written
+// together in the next one. If a transaction got no answer, the store first reads whether it was
+// kept; if not, it sends it again. Any other failed transaction is retried too, unless its guards
+// show that the right to write is lost. If writes fail for longer than `patience`, the batches are
+// reported as failed. The log says it once, and once more when writing works again.
 //
-// What waits takes memory in proportion to the keys that were written, not to the number of
-// commits, because past `merge_above_bytes` the waiting batches become one. Of a batch of more than
-// kMostKeys keys, each key is written whole, but not all of them at once.
+// Waiting batches take memory in proportion to the keys that were written, not to the number of
+// commits, because past `merge_above_bytes` they are merged into one. Of a batch with more than
+// kMostKeys keys, each key is written atomically, the batch is not.
 //
-// The owner makes it and calls it from one thread, but for Post and SetTerm.
+// All functions except Post and SetTerm: from one thread.
 //
 // PREFIX/leader is the leader key, whose mod_revision is the term; others write it (Post).
 #ifndef DDPRUN_RENDEZVOUS_ETCD_ETCD_STORE_H_
@@ -35,8 +35,8 @@ namespace ddprun::etcd {
 
 class EtcdStore final : public Store {
  public:
-  // For people. From Load, on its caller's thread; later from the store's thread, so it must only
-  // enqueue. Not called once the destructor has begun.
+  // For people. Called on the store's thread, so it must only enqueue. Not called once the
+  // destructor has begun.
   using Log = std::function<void(std::string_view text)>;
 
   struct Options {
@@ -45,40 +45,42 @@ class EtcdStore final : public Store {
     std::size_t merge_above_bytes = 16 << 20;
     std::chrono::milliseconds call_limit{2000};   // of one transaction
     std::chrono::milliseconds load_limit{30000};  // of Load
-    // Between two tries of a write that failed; doubles from the one to the other.
+    // The pause before a retry of a write begins with first_retry and doubles up to last_retry.
     std::chrono::milliseconds first_retry{20};
     std::chrono::milliseconds last_retry{1000};
-    // An election among etcd's members is over sooner.
+    // How long writes may fail before it is reported. Longer than an election in etcd.
     std::chrono::milliseconds patience{1000};
-    // The destructor waits this long for what was committed. A thread that still waits for etcd
-    // then is left behind, to end with the process.
+    // The destructor waits this long for committed batches. A thread that still waits for etcd then
+    // is left behind, to end with the process.
     std::chrono::milliseconds close_grace{2000};
-    // Why etcd takes no writes, when `patience` is over; "": it takes them again. Called as Log.
+    // Called with the reason when writes have failed for `patience`, and with "" when they work
+    // again. On the store's thread, like Log.
     std::function<void(const std::string& why)> on_trouble;
   };
 
   EtcdStore(Options options, Log log);
-  // Writes what was committed, if etcd lets it, and calls no `done` any more.
+  // Tries to write the committed batches within close_grace, and calls no `done` any more.
   ~EtcdStore() override;
   EtcdStore(const EtcdStore&) = delete;
   EtcdStore& operator=(const EtcdStore&) = delete;
 
-  // Has `task()` run between two transactions of the store, in the order of the calls; a write that
-  // is tried again and again is interrupted for it. Whoever writes the leader key does it in such a
-  // task, and knows what became of it, and has called SetTerm where it is ours, before the task
-  // ends: the store takes another term under the leader key for a lost right. Any thread.
+  // For writes of the leader key: if the store reads a term there that SetTerm has not told it, it
+  // takes the right to write for lost. So write the leader key only in a task given to Post; before
+  // the task ends, find out whether the write was kept, and call SetTerm if it was. `task()` runs
+  // on the store's thread between two transactions, in the order of the calls; a write that is
+  // being retried is interrupted for it. Any thread.
   void Post(std::function<void()> task);
-  // What we lead by, from the next transaction on. Any thread.
+  // The term under which we lead, from the next transaction on. Any thread.
   void SetTerm(const Term& term);
 
-  // After SetTerm. Parts that a leader left behind, which no value names, are removed from then on.
-  // Errors also: FailedPrecondition where the term is not ours, Unavailable where etcd has not
-  // answered within load_limit.
+  // Call it after SetTerm. From then on the store removes parts (pieces of large values,
+  // state_map.h) that no value refers to. Errors besides those of Store::Load: FailedPrecondition
+  // if the term is not ours, Unavailable if etcd has not answered within load_limit.
   absl::StatusOr<std::map<std::string, std::string>> Load() override;
   void Commit(Batch batch, Done done) override;
 
   // Bytes of keys and values that wait, without those that are being written. For tests: nothing
-  // else shows that they are bounded.
+  // else shows that this memory is bounded.
   std::size_t QueuedBytes() const;
 
  private:

@@ -21,9 +21,10 @@
 // acknowledging: every session ends with Unavailable, new ones are refused, and
 // JobLoopOptions::lost_right is called.
 //
-// One of several rendezvous (JobLoopOptions::validity) has no jobs and takes no sessions until it
-// leads. Then it sends only while its validity holds. While the validity does not hold,
-// HeartbeatAcks are dropped, and all other actions wait in their order.
+// One of several rendezvous (JobLoopOptions::validity) has no jobs until it leads, and takes only
+// sessions that wait for that (OnOpen). Its validity is the time for which it may act as the leader
+// (validity.h). While the validity does not hold, HeartbeatAcks are dropped, and all other actions
+// wait in their order. A LogOrder is sent all the same: it concerns log files only.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_JOB_JOB_LOOP_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_JOB_JOB_LOOP_H_
 
@@ -95,8 +96,8 @@ struct JobLoopOptions {
   LoadObserver load{};     // may be empty
   EventSink events{};      // may be empty
   Store* store = nullptr;  // nullptr: in memory. Not owned; outlives the loop.
-  // Not null: the rendezvous is one of several, and is a standby until Lead. Not owned; outlives
-  // the loop.
+  // Not null: the rendezvous is one of several, and does not lead before Lead is called. Not owned;
+  // outlives the loop.
   const Validity* validity = nullptr;
   // The Store has lost the right to write. Called once; must not block. May be empty.
   std::function<void()> lost_right{};
@@ -106,7 +107,9 @@ struct JobLoopOptions {
   // Random key of this process, from which the generations' secrets are derived. Empty: no secrets.
   // A job without an owner has no secrets either.
   std::string secret_key{};
-  Duration time_to_join = wire::kMaxTimeToJoin;     // a session without a Join is ended then
+  // A session without a Join is ended then. A session that waits (OnOpen) has this time from Lead
+  // on.
+  Duration time_to_join = wire::kMaxTimeToJoin;
   Duration portion = std::chrono::milliseconds(1);  // of sending, before other events are handled
   // A longer commit means that the store's disk hangs.
   Duration slow_commit = std::chrono::seconds(5);
@@ -129,7 +132,8 @@ class JobLoop final {
   // hold no lock that a stream needs. The loop shares the ownership of `stream` from OnOpen until
   // it has closed it. For each stream: one OnOpen, then one OnMessage for each RequestMessage,
   // until one OnEnd. After Shutdown, OnOpen closes a new stream itself.
-  // `waits`: a rendezvous that stands by keeps the stream until it leads. It closes any other one.
+  // `waits`: the agent waits until this rendezvous leads. While the rendezvous stands by (does not
+  // lead yet), it closes a stream with waits=false.
   void OnOpen(std::shared_ptr<AgentStream> stream, bool waits = false);
   void OnMessage(std::shared_ptr<AgentStream> stream, Header header, AgentMessage message);
   // `why`: OK if the agent closed its half or is gone, else the stream's error.
@@ -142,8 +146,8 @@ class JobLoop final {
   void OnAgentGone(Header header, std::string principal, std::function<void(absl::Status)> done);
 
   // For operators, from any thread. `done` is called once, from within the loop, and must not
-  // block. It gets Unavailable, or an empty result, while the loop is a standby, may not send now,
-  // or has lost the right to write, and at once after Shutdown.
+  // block. It gets Unavailable, or an empty result, while the loop stands by, may not send now, or
+  // has lost the right to write, and at once after Shutdown.
   //
   // Whether agents are answered. Unavailable, for people: the rendezvous ends, another process has
   // its jobs, or the disk of the durable state does not accept a change.
@@ -198,7 +202,8 @@ class JobLoop final {
   // ---- one of several: job_loop_several.cc. From any thread; they return at once. ----
 
   // Continues the jobs that the previous leader recorded, and takes sessions from now on. Once. No
-  // lease ends before `leases_from` + the job's lease. Every message to an agent carries the term.
+  // lease ends before `leases_from` + the job's lease. Every message to an agent carries the term,
+  // the number of this leadership.
   void Lead(const Term& term, TimePoint leases_from, std::vector<RecordedJob> recorded);
   void ChangeTerm(const Term& term);
   // Validity holds again: sends what was held back.
@@ -206,7 +211,7 @@ class JobLoop final {
   // The other leader's "HOST:PORT", for refused callers; "": not known.
   void SetLeader(std::string endpoint);
 
-  // Closed while many messages are written; threads that complete a write pass it.
+  // A barrier: threads that complete a write wait here while many messages are written.
   CompletionBarrier& completions() { return completions_; }
 
   // Handles the queued events, closes every stream with Unavailable, and ends the thread. Messages
@@ -339,7 +344,7 @@ class JobLoop final {
   std::vector<std::pair<std::shared_ptr<AgentStream>, std::string>> refused_;
   Tickets asked_;
   LogRelay logs_{&handler_, options_.kept_log_bytes};
-  Reign reign_{options_.validity};
+  Reign reign_{options_.validity};  // whether the loop serves jobs now, and under which term
 
   StackWorker stack_worker_;
 

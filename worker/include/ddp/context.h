@@ -30,9 +30,9 @@ struct Options {
   std::string device = "auto";
 
   // The time limit of one collective. Not set: 30 minutes, PyTorch's default
-  // (torch/distributed/constants.py: default_pg_timeout). If ddprun watches for hangs: at least
-  // twice the longer of --hang-startup-timeout and --hang-timeout, so that ddprun reports first,
-  // because it knows the rank to blame.
+  // (torch/distributed/constants.py: default_pg_timeout), or twice the longer of
+  // --hang-startup-timeout and --hang-timeout if that is more. So ddprun, which knows the rank to
+  // blame, reports a hang first.
   std::optional<std::chrono::milliseconds> timeout;
 
   // The time limit of init() for connecting and for missing ranks. Not set: 5 minutes. If ddprun
@@ -66,9 +66,10 @@ class Context {
   Context(Context&&) noexcept;
   Context& operator=(Context&&) = delete;
 
-  // Leaves the group and tells the agent. Waits for no peer; with nccl it waits for the pending
-  // work on this rank's GPU. While an exception unwinds the stack, the process group is abandoned
-  // and not destroyed, because its destructor would wait for collectives that can never finish.
+  // Leaves the group and tells the agent. With gloo it waits for no peer. With nccl it first waits
+  // until this rank's GPU has done its pending work, and so for the peers if pending collectives
+  // need them. While an exception unwinds the stack, the process group is abandoned and not
+  // destroyed, because its destructor would wait for collectives that can never finish.
   ~Context();
 
   int rank() const;              // in the job, 0 <= rank() < world_size()
@@ -102,8 +103,8 @@ class Context {
   // Without an agent they do nothing.
   void report_step(std::int64_t step) const;  // training step `step` is finished
   void report_checkpoint(std::int64_t step, const std::string& path) const;  // durable on disk
-  // A checkpoint was not saved, and training continues. `failures`: the number so far in this
-  // process.
+  // A checkpoint was not saved, and training continues. `failures`: the number so far, this one
+  // included. Each Checkpointer counts its own.
   void report_checkpoint_failed(std::int64_t step, std::int64_t failures,
                                 const std::string& reason) const;
   // The phase of the program, until the next report_phase() or report_step(). Prefer ddp::Phase for
@@ -161,8 +162,8 @@ class OptimizerStep {
 // only RANK=0 and WORLD_SIZE=1, this process is a job of one.
 //
 // In a warm standby (DDPRUN_STANDBY=1; `ddprun --warm`) this call first waits until the agent needs
-// a worker. Then it replaces the environment, stdout and stderr by the worker's. So environment
-// variables read before init(), above all ranks, are missing or belong to no worker.
+// a worker. Then it replaces the environment, stdout and stderr by the worker's. Do not read RANK
+// or other variables before init(): they are missing, or belong to no worker.
 //
 // Rank 0 listens on MASTER_PORT, unless the agent serves the store there; the other ranks connect.
 // Returns on every rank once all ranks are connected and READY was sent to the agent.

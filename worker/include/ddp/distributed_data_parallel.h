@@ -85,7 +85,7 @@ class GradientReducer {
   // For join(). Collectives; a rank without inputs calls them in the same order.
   void tell_joined();                     // in each forward
   void tell_whether_gradients_follow();   // in each forward
-  void shadow_step();                     // the collectives of the other ranks' step
+  void shadow_step();                     // the collectives of other ranks' step, without inputs
   int highest_rank(bool eligible) const;  // the highest rank that is eligible
   void sync_buffers_from(int root);
   void send_all_from(int root);  // parameters, and buffers if they are sent at all
@@ -126,10 +126,12 @@ class DistributedDataParallel {
 
   // Runs module->forward(args...). With gradients enabled, the backward that follows must reach
   // every parameter exactly once, unless find_unused_parameters or static_graph is on. It may be
-  // one backward() from the result; one from the results of several forwards; or one from each of
-  // several tensors of the result that share no parameter. Otherwise libtorch throws; with
-  // TORCH_DISTRIBUTED_DEBUG=INFO its message names the parameter. A result may be ignored, except
-  // the first one of a static graph on libtorch 1.13: there the next backward() throws.
+  //   (a) one backward() from the result,
+  //   (b) one backward() from the results of several forwards, or
+  //   (c) one backward() from each of several tensors of the result that share no parameter.
+  // Otherwise libtorch throws; with TORCH_DISTRIBUTED_DEBUG=INFO its message names the parameter. A
+  // result may be ignored, except the first one of a static graph on libtorch 1.13: there the next
+  // backward() throws.
   //
   // If a peer died, or did not come within Options::timeout, backward() throws libtorch's own
   // exception. ddp::run() and ddp::explain() name the missing rank.
@@ -176,12 +178,12 @@ class DistributedDataParallel {
   //     for (auto& batch : *loader) train_one(model, optimizer, batch);
   //   });
   //
-  // Like Python's torch.distributed.algorithms.Join, for one model. Do not use these in `train`,
-  // because ranks that have finished do not take part: own collectives, a Checkpointer, and
-  // SyncBatchNorm without throw_on_early_termination; they would wait for ever. Each forward in
-  // `train`, with or without gradients, makes up to four more small collectives. An exception of
-  // `train` leaves at once; the other ranks then fail as if this rank had died. With
-  // throw_on_early_termination every rank throws AgreedError, which names a rank without inputs.
+  // Like Python's torch.distributed.algorithms.Join, for one model. In `train`, use no collectives
+  // of your own, no Checkpointer, and SyncBatchNorm only with throw_on_early_termination: finished
+  // ranks do not take part, so the call would wait for ever. Each forward in `train`, with or
+  // without gradients, makes up to four more small collectives. An exception of `train` leaves at
+  // once; the other ranks then fail as if this rank had died. With throw_on_early_termination every
+  // rank throws AgreedError, which names a rank without inputs.
   template <typename Train>
   void join(Train&& train, const JoinOptions& options = JoinOptions()) {
     reducer_.join(std::function<void()>(std::ref(train)), options);
@@ -221,17 +223,23 @@ class DistributedDataParallel {
   // A window is complete one step after its last step. Equal on all ranks; not a collective.
   //
   // Each rank measures how long it computes on its own in each step: from the end of one backward's
-  // communication to its first gradient bucket of the next. This includes the optimizer, loading
-  // data, steps under no_sync(), and forward; it excludes this library's collectives. Only
-  // averaging backwards count as steps, and none within join(). A rank is a straggler if its quick
-  // steps (the first quartile) take 1.25 times as long as the others' quick steps and longer than
-  // their median step, by at least 1 ms, in three windows in a row. It stops being one after three
-  // windows below 1.15.
+  // communication until this rank's first bucket of the next backward is ready. This includes the
+  // optimizer, loading data, steps under no_sync(), and forward; it excludes this library's
+  // collectives. Only averaging backwards count as steps, and none within join().
   //
-  // At the end of each window rank 0 writes a line per straggler to stderr, and one line when a
-  // rank stops being one; it also tells the agent. On CUDA the GPU's time is measured. There only
-  // the collectives of this class are excluded: other collectives between two steps' gradients,
-  // also SyncBatchNorm's, make the ranks' times equal.
+  // The time of a rank's quick steps is the first quartile of its step times in a window. A rank is
+  // a straggler after three windows in a row in which its quick steps take
+  //   - more than 1.25 times as long as the others' quick steps,
+  //   - at least 1 ms longer than the others' quick steps, and
+  //   - longer than the others' median step.
+  // It stops being one after three windows in a row in which one of these is not true; for this
+  // 1.15 replaces 1.25.
+  //
+  // When a window is complete, rank 0 writes a line to stderr for each rank in `stragglers`, at
+  // most eight, and then "and N ranks more". It writes one line when a rank stops being a
+  // straggler. It tells the agent of each rank that it names. On CUDA the GPU's time is measured.
+  // There only the collectives of this class are excluded: other collectives between two steps'
+  // gradients, also SyncBatchNorm's, make the ranks' times equal.
   const StragglerSummary& stragglers() const { return reducer_.stragglers(); }
 
   // Bytes of each gradient bucket, in the order of reduction.
