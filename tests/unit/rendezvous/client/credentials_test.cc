@@ -344,7 +344,7 @@ TEST_F(CredentialsTest, ARendezvousShowsARenewedCertificateToNewConnectionsWitho
   const auto before = Join(Certificates("first", "node"), "before", 1, 2);
   Certificates("second", "head");
   PointTo("second");
-  EXPECT_THAT(renewal.taken_up.get(), HasSubstr("they count for every new connection"));
+  EXPECT_THAT(renewal.taken_up.get(), HasSubstr("new connections use them"));
   Join(Certificates("second", "node"))->inbox.Expect<Assignment>();
   EXPECT_THAT(Refusal(Certificates("first", "node2")), HasSubstr("not of the authority"));
   EXPECT_TRUE(before->inbox.empty()) << "the session from before lives on";
