@@ -16,8 +16,8 @@ namespace ddprun {
 
 class TakeoverPacing {
  public:
-  // So often takes over at once who was ousted; then it waits kFirstWait, and twice as long each
-  // time.
+  // A process that was ousted fewer times in a row takes over at once. Else it waits kFirstWait,
+  // and twice as long each further time.
   static constexpr int kFree = 2;
   static constexpr Duration kFirstWait = std::chrono::seconds(1);
   static constexpr Duration kMaxWait = std::chrono::seconds(30);
