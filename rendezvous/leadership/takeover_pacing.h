@@ -2,8 +2,9 @@
 //
 // Two rendezvous that reach etcd but not each other take each other for lost. Each would take the
 // term from the other, for ever. The loser knows: it was alive when it lost. So a process counts
-// how often in a row it was ousted, and waits longer each time. The leader of a host that is truly
-// lost comes back as a new process, that was never ousted. Pure: time comes in as an argument.
+// how often in a row it was ousted (lost the term while alive), and waits longer each time. The
+// leader of a host that is truly lost comes back as a new process, that was never ousted. Pure:
+// time comes in as an argument.
 #ifndef DDPRUN_RENDEZVOUS_LEADERSHIP_TAKEOVER_PACING_H_
 #define DDPRUN_RENDEZVOUS_LEADERSHIP_TAKEOVER_PACING_H_
 
