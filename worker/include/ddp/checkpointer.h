@@ -188,9 +188,9 @@ class Checkpointer {
   //
   // StateUnreadableError is also thrown for a folder that cannot be listed on any node, a folder
   // whose files are all damaged, and a restore plan that cannot be followed: training never begins
-  // at step 0 although a state exists. (Without a restore plan a whole file counts only on rank 0's
-  // node: if it is on another node, the result is nullopt.) The parts may have been written to by
-  // then. With DDPRUN_ANEW=1 (--start-anew) states from before this job are ignored.
+  // at step 0 although a state exists. The parts may have been written to by then. Two exceptions:
+  // without a restore plan a whole file on another node than rank 0's is not found; with
+  // DDPRUN_ANEW=1 (--start-anew) states from before this job are ignored.
   //
   // A whole file that does not fit the parts, or lacks the state of a given scheduler or sampler,
   // throws AgreedError: an older file, or none, would lose work silently. A leading `module.` in
