@@ -37,8 +37,8 @@ class PersistentRendezvousClient final : public RendezvousClient {
     std::function<std::unique_ptr<RendezvousClient>(int place)> make_waiting{};
     // Called before each attempt, and now and then while the rendezvous has said nothing.
     DaemonWatch::EnsureRunning ensure_running;
-    // The client that was made last, of this place, has shown credentials which are not good any
-    // more: that it is denied means nothing. May be empty.
+    // True: the client that was made last for this place used credentials that have since been
+    // replaced, so its denial is ignored. May be empty.
     std::function<bool(int place)> credentials_outdated{};
     int places = 1;  // where the rendezvous may be
     // A rendezvous runs at each place, and one of them leads: no place is waited for.
@@ -48,8 +48,8 @@ class PersistentRendezvousClient final : public RendezvousClient {
     // Called with a place whose rendezvous does not take our credentials, before the next one is
     // tried. May be empty.
     std::function<void(int place)> denied_at{};
-    // Called with each session that was lost and each attempt that failed, before Lost is. May be
-    // empty.
+    // Called before Lost for each session that was lost and each attempt that failed, but not for
+    // those that Lead() or Move() ends. May be empty.
     std::function<void(const Lost&)> lost{};
     ReconnectTiming::Options timing{};
   };
@@ -62,20 +62,20 @@ class PersistentRendezvousClient final : public RendezvousClient {
   void Send(const Header& header, const AgentMessage& message) override;
   void Close() override;
 
-  // Of several rendezvous the one at this place leads, as far as known; nullopt: none does. Where
-  // there is a session elsewhere it is lost, with this reason, and the next one is opened without a
-  // pause.
+  // Of several rendezvous the one at this place leads, as far as known; nullopt: none does. A
+  // session elsewhere is lost, with this reason, and the next one is opened without a pause.
   void Lead(std::optional<int> place, const std::string& reason);
   // The rendezvous at this place stands by: a session is to wait there.
   void StandBy(int place);
-  // make_client makes another client now, of the same place. As Lead, where that is another place.
+  // make_client now makes another client for the same place. Otherwise the same as Lead() to
+  // another place.
   void Move(const std::string& reason);
 
  private:
   void Connect();
   void Listen(RendezvousClient* client, int attempt);
   void Use(WaitingSessions::Session session);
-  // Loses what there is, and opens the next session without a pause.
+  // Loses the session or attempt, and opens the next session without a pause.
   void GoOnAtOnce(const std::string& reason);
   void OnEvent(int attempt, Event event);
   void OnLost(Lost* lost);

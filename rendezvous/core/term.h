@@ -1,4 +1,4 @@
-// Term: one reign of one rendezvous among several that share an etcd (docs/ha.md).
+// Term: names one takeover by one of several rendezvous that share an etcd (docs/ha.md).
 #ifndef DDPRUN_RENDEZVOUS_CORE_TERM_H_
 #define DDPRUN_RENDEZVOUS_CORE_TERM_H_
 
@@ -6,7 +6,7 @@
 
 namespace ddprun {
 
-// A higher revision is a later reign. Terms of different clusters cannot be compared: revisions
+// A higher revision is a later takeover. Terms of different clusters cannot be compared: revisions
 // start again where etcd was restored from a snapshot.
 struct Term {
   std::uint64_t cluster = 0;   // etcd's cluster id

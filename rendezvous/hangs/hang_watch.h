@@ -28,7 +28,8 @@ namespace ddprun {
 class PhaseIntervals {
  public:
   // Beyond this number the phase learned longest ago is forgotten. So a program that numbers its
-  // phases does not displace the phases that repeat.
+  // phases does not displace the phases that repeat. Phases from a record, after a restart of the
+  // rendezvous, count as learned in alphabetical order.
   static constexpr std::size_t kMaxPhases = 64;
 
   PhaseIntervals() = default;
@@ -66,10 +67,10 @@ class HangWatch {
   void Begin(TimePoint now) { last_moved_ = really_moved_ = now; }
 
   // Takes the report of a node. If it ends a standstill, learns its length for the current phases.
-  // Returns true if it ends a hang that was called.
+  // Returns true if it ends a hang that was reported.
   bool Take(AgentId node, const NodeProgress& progress, TimePoint now, PhaseIntervals* intervals);
-  // The node's last report; nullptr: none, or no worker in it. The report may list silent or
-  // leaving workers only.
+  // The node's last report. nullptr: no report, or a report without any worker, silent and leaving
+  // ones included.
   std::shared_ptr<const NodeProgress> Find(AgentId node) const;
   // A rank has reported the number of a step in this generation.
   void StepSeen() { step_seen_ = true; }
@@ -89,7 +90,7 @@ class HangWatch {
   // The limit for the phases that the ranks are in now.
   Duration Limit(const HangPolicy& policy, const PhaseIntervals& intervals) const;
 
-  // A hang is called once. The length of its standstill is not learned.
+  // The hang was reported. The length of its standstill is not learned.
   void Call() { called_ = true; }
   bool called() const { return called_; }
 

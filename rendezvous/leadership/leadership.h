@@ -44,8 +44,8 @@ class Leadership {
     Duration try_every = std::chrono::milliseconds(100);
     // A leader that hands over waits at most so long for another one to lead.
     Duration handover = std::chrono::seconds(1);
-    // So often in a row has this process lost a term to another one that was alive: StepDown.ousted
-    // of what it was before it executed itself again.
+    // How many times in a row this process lost the term although it was alive. Taken from
+    // StepDown.ousted before the re-exec.
     int ousted = 0;
   };
 
@@ -71,7 +71,7 @@ class Leadership {
     Term term{};          // taken: ours from now on
     TimePoint sent_at{};  // before its first byte was sent
   };
-  // It was not written, or nobody knows whether it was, or yet will be: the key is read.
+  // The write failed, or its result is unknown and it may still take effect: the key is read.
   struct PutUnanswered {};
   struct RenewAnswered {
     Term found;  // etcd's cluster id, and the key's mod_revision, by a linearizable read
@@ -79,11 +79,12 @@ class Leadership {
   };
   struct RenewUnanswered {};
   // The link to the process at `endpoint` (WatchPeer). Heard: it leads and may acknowledge (role 1
-  // of `Leading`). Whatever else it says counts as silence.
+  // of `Leading`), or it leads and reads the jobs (role 4). Roles 0 and 2 count as silence.
   struct PeerHeard {
     std::string endpoint;
   };
-  // Its process is gone: the connection ended or was refused, though its host answers.
+  // Its process is gone: its host refuses connections. A connection that ended is first tried again
+  // (PeerLink).
   struct PeerRefused {
     std::string endpoint;
   };
@@ -101,7 +102,7 @@ class Leadership {
 
   // ---- what is to be done; each is answered by its event ----
 
-  struct ReadLeader {  // → LeaderSeen; a read that fails is told by nothing: it is asked for again
+  struct ReadLeader {  // → LeaderSeen. A failed read has no event; Leadership asks again.
     bool operator==(const ReadLeader&) const = default;
   };
   // Keep a link to this process (Follow), in place of the one before; "": none is needed.
@@ -120,8 +121,8 @@ class Leadership {
     bool operator==(const Renew&) const = default;
   };
   // Load the durable state under this term, and serve. A rank that an earlier leader may have
-  // confirmed is given away no sooner than one lease after `leases_from`. Comes once; where the
-  // term changes later, as Vmax is lowered, ChangeTerm comes.
+  // confirmed is given away no sooner than one lease after `leases_from`. Comes once. If the term
+  // changes later, because longest_validity is lowered, ChangeTerm comes.
   struct Lead {
     Term term;
     TimePoint leases_from;

@@ -2,8 +2,9 @@
 //
 // Two rendezvous that reach etcd but not each other take each other for lost. Each would take the
 // term from the other, for ever. The loser knows: it was alive when it lost. So a process counts
-// how often in a row it was ousted, and waits longer each time. The leader of a host that is truly
-// lost comes back as a new process, that was never ousted. Pure: time comes in as an argument.
+// how often in a row it was ousted (lost the term while alive), and waits longer each time. The
+// leader of a host that is truly lost comes back as a new process, that was never ousted. Pure:
+// time comes in as an argument.
 #ifndef DDPRUN_RENDEZVOUS_LEADERSHIP_TAKEOVER_PACING_H_
 #define DDPRUN_RENDEZVOUS_LEADERSHIP_TAKEOVER_PACING_H_
 
@@ -16,8 +17,8 @@ namespace ddprun {
 
 class TakeoverPacing {
  public:
-  // So often takes over at once who was ousted; then it waits kFirstWait, and twice as long each
-  // time.
+  // A process that was ousted fewer times in a row takes over at once. Else it waits kFirstWait,
+  // and twice as long each further time.
   static constexpr int kFree = 2;
   static constexpr Duration kFirstWait = std::chrono::seconds(1);
   static constexpr Duration kMaxWait = std::chrono::seconds(30);

@@ -79,15 +79,16 @@ class JobMachine {
   JobMachine& operator=(const JobMachine&) = delete;
 
   // Handles one event and returns the actions. Never fails: an event that does not fit is dropped,
-  // or answered with Refused, and a Note says why.
+  // or answered with Refused or Fenced. A message about another generation is dropped without a
+  // Note.
   std::vector<Action> Step(const Event& event, TimePoint now);
 
   // When to call Step(Tick) next; nullopt: nothing is timed. O(1).
   std::optional<TimePoint> NextDeadline();
 
   JobState state() const { return life_.stage.state; }
-  // The job is over, and all agents were told. An agent that missed it and joins again is told
-  // again.
+  // The job is over; every connected agent was sent the result. An agent that missed it and joins
+  // again is sent it again.
   bool finished() const { return finished_.has_value(); }
   // True if the job is over and this Join begins a new job of the same name.
   bool BeginsAnother(const Header& header, const Join& join);
@@ -98,7 +99,8 @@ class JobMachine {
   bool HasHost(const std::string& host) const { return roster_.HasHost(host); }
   bool Knows(AgentId agent_id) { return roster_.Find(agent_id) != nullptr; }
   int agent_count() const { return roster_.size(); }
-  // Agents not yet told that the job ended; 0 if the number of nodes is not known.
+  // Agents that never joined the finished job, and so were not sent the result; 0 if the number of
+  // nodes is not known.
   int awaited() const {
     return finished_ && life_.spec ? std::max(0, life_.spec->all_nodes - life_.agents_joined) : 0;
   }
@@ -196,8 +198,8 @@ class JobMachine {
   void AbandonForming(const std::string& why);
   void StopGeneration(const std::string& reason);
   void OnGenerationEnded();
-  // Excludes the nodes that this cause brings into quarantine. False: for good too few nodes
-  // remain, and the job has ended.
+  // Excludes the nodes that this cause brings into quarantine. False: too few nodes remain for
+  // good, and the job has ended.
   bool Exclude(const RootCause& cause);
   // A rank on this host hung; "": no host is to blame. The host is excluded only if another node
   // can take its place, so this never ends the job.
@@ -230,7 +232,7 @@ class JobMachine {
   void HoldUntil(TimePoint end) {
     life_.hold_until = std::max(life_.hold_until.value_or(end), end);
   }
-  // A worker of a member may run.
+  // The workers run, and the generation is not being stopped. In kStopping some may still run.
   bool running() const { return state() == JobState::kRunning || state() == JobState::kSaving; }
   bool gathering() const {
     return state() == JobState::kGathering || state() == JobState::kLastCall;

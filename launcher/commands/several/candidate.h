@@ -1,8 +1,8 @@
 // Candidate: what `ddprun rendezvous --etcd` has beside its server: the connection to etcd, the
 // durable state there, and the loop that has it lead or stand by.
 //
-// It serves one reign. Then, unless it was asked to end, the process executes itself again and
-// stands by: no state of an earlier reign can be left over.
+// It leads at most once. Then, unless it was asked to end, the process executes itself again and
+// stands by: no state of the time in which it led can be left over.
 #ifndef DDPRUN_LAUNCHER_COMMANDS_SEVERAL_CANDIDATE_H_
 #define DDPRUN_LAUNCHER_COMMANDS_SEVERAL_CANDIDATE_H_
 

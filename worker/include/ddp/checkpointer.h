@@ -20,8 +20,8 @@
 //
 // A file gets its final name only when it is whole and on disk. It is written under a temporary
 // name (`<name>.<host>-<PID namespace>-<pid>.tmp`), synced and renamed; then the folder is synced.
-// If a writer is killed, the next save() on its host, or any save() after a day, removes the
-// temporary file; never that of a running writer. A file of another run, or of an older version
+// save() removes the temporary files of killed writers of its own host and PID namespace, and any
+// temporary file that was not written to for 24 h. A file of another run, or of an older version
 // without run ids, is never replaced.
 #ifndef DDP_CHECKPOINTER_H_
 #define DDP_CHECKPOINTER_H_
@@ -73,11 +73,11 @@ struct CheckpointerOptions {
   WhenBusy when_busy = WhenBusy::kWait;
 
   // For step(): saves after each step that is a multiple of this. 0: only when the launcher asks.
-  // Not negative, and 0 without a directory (ConfigError).
+  // Must not be negative. Must be 0 if there is no directory (ConfigError).
   std::int64_t save_every = 0;
 
   // For step(): the number of steps between two snapshots in memory. If 0: the time between them.
-  // If both are 0: as often as snapshots cost at most 1% of the training time. Neither negative
+  // If both are 0: as often as possible within 1% of the training time. Neither may be negative
   // (ConfigError).
   std::int64_t snapshot_every = 0;
   std::chrono::milliseconds snapshot_interval{0};
@@ -176,21 +176,25 @@ class Checkpointer {
   // plus one tensor if a tensor of the parts is not contiguous. At the end each rank has checked
   // the hashes of its tensors.
   //
-  // A file that is short, has a wrong hash, or is not of the step in its name is renamed: to
-  // `<name>.<run id>.corrupt` if its header says that this run made it, else to `<name>.corrupt`. A
-  // file of an unknown format version is left unchanged. The rank that has the file reports both on
-  // stderr, and the next older file is taken.
+  // A damaged file, which is short or has a wrong hash, is renamed: to `<name>.<run id>.corrupt` if
+  // its header says that this run made it, else to `<name>.corrupt`. A file of an unknown format
+  // version, or of another step than its name says, is left as it is. The rank that has the file
+  // reports either on stderr, and the next older file is taken.
   //
   // A file that cannot be read is not damaged, and may be the newest. EACCES and EPERM throw
   // StateUnreadableError at once, other errors after DDPRUN_STATE_TIMEOUT_MS (2 minutes) of
-  // retries. StateUnreadableError is also thrown for a folder that cannot be listed on any node, a
-  // folder whose files are all damaged, and a restore plan that cannot be followed: training never
-  // begins at step 0 although a state exists. The parts may have been written to by then. With
+  // retries. Exception: a file with EIO counts as damaged if it still gives EIO after an older file
+  // of its folder was read whole. It is left as it is.
+  //
+  // StateUnreadableError is also thrown for a folder that cannot be listed on any node, a folder
+  // whose files are all damaged, and a restore plan that cannot be followed: training never begins
+  // at step 0 although a state exists. The parts may have been written to by then. Two exceptions:
+  // without a restore plan a whole file on another node than rank 0's is not found; with
   // DDPRUN_ANEW=1 (--start-anew) states from before this job are ignored.
   //
   // A whole file that does not fit the parts, or lacks the state of a given scheduler or sampler,
   // throws AgreedError: an older file, or none, would lose work silently. A leading `module.` in
-  // its parameter names is dropped. load_latest() first waits for an unfinished save.
+  // the file's parameter names is dropped. load_latest() first waits for an unfinished save.
   std::optional<State> load_latest(const CheckpointParts& parts);
   std::optional<State> load_latest(torch::nn::Module& module, torch::optim::Optimizer& optimizer);
 

@@ -13,12 +13,12 @@ namespace ddp {
 
 // Calls `body` on this thread and returns its result, the exit code of the process.
 //
-// When `body` throws, run() does not return. It
+// When `body` throws, or returns after the group was lost (the collectives of the GPU were aborted
+// because a rank was lost), run() does not return. It
 //   - writes one line to stderr: `[rank 3] error: <what()>`. For an AgreedError only the lowest
 //     failing rank does, so that the job prints the error once;
-//   - tells the agent: `ERROR=kind text` on the control socket. Kinds: collective, bind,
-//   checkpoint,
-//     folder, state, user. For an AgreedError, all ranks except the lowest failing one send
+//   - tells the agent: `ERROR=kind text` on the control socket. Kinds: collective, bind, folder,
+//     checkpoint, state, user. For an AgreedError, all ranks except the lowest failing one send
 //     collective, the kind of a victim;
 //   - writes $TORCHELASTIC_ERROR_FILE, if set, in the format of torchrun
 //     (torch/distributed/elastic/multiprocessing/errors/error_handler.py);
@@ -54,23 +54,23 @@ int run(const std::function<int()>& body);
 // An exception that no peer caused ends the process like ddp::run(). So does a failed collective if
 // ddprun does not ask to leave within 5 s. If `body` does not return or throw in time
 // (`restart.in_place_timeout`, 2 s), ddprun ends the process and starts another one. Without
-// ddprun, and with nccl on a libtorch whose NCCL group does not report errors (before 2.7), this is
+// ddprun, or with nccl on a libtorch whose NCCL group does not report errors (before 2.7), this is
 // ddp::run() with a Context.
 //
 // Call it once, from the main thread. A warm standby waits inside of it.
 int run_in_place(const std::function<int(Context&)>& body, const Options& options = Options());
 
-// Returns the text that run() would print for `error`, for programs that end in their own way. If a
-// collective failed, the text has the cause, for which explain() asks the other ranks: the
-// exceptions of libtorch's backward() only say that a connection ended or that the time was over.
-// May take a second.
+// Returns the text that run() would print for `error`, without the prefix `[rank 3] error: `, for
+// programs that end in their own way. If a collective failed, the text has the cause, for which
+// explain() asks the other ranks: the exceptions of libtorch's backward() only say that a
+// connection ended or timed out. May take a second.
 //
 //   } catch (const std::exception& e) {
 //     std::cerr << ddp::explain(e) << std::endl;
 //     std::_Exit(1);  // a static destructor that waits for a peer that has died would hang
 //   }
 //
-// Call it while the Context lives, or after `error` has destroyed it.
+// Call it while the Context lives, or after the exception has unwound it.
 std::string explain(const std::exception& error);
 
 }  // namespace ddp
