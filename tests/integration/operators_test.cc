@@ -315,8 +315,10 @@ TEST(RendezvousFilesTest, SighupOpensLogAndEventsAnew) {
   ASSERT_TRUE(WaitForChange(folder.path(), [&] {
     return ReadFile(folder / "events").find("finished") != std::string::npos;
   }));
-  EXPECT_THAT(ReadFile(folder / "events"), AllOf(HasSubstr("second"), Not(HasSubstr("first"))));
-  EXPECT_THAT(ReadFile(folder / "events.1"), AllOf(HasSubstr("first"), Not(HasSubstr("second"))));
+  EXPECT_THAT(ReadFile(folder / "events"),
+              AllOf(HasSubstr("\"job\":\"second\""), Not(HasSubstr("\"job\":\"first\""))));
+  EXPECT_THAT(ReadFile(folder / "events.1"),
+              AllOf(HasSubstr("\"job\":\"first\""), Not(HasSubstr("\"job\":\"second\""))));
   EXPECT_THAT(ReadFile(folder / "log"), HasSubstr("job second"));
   EXPECT_THAT(ReadFile(folder / "log.1"), HasSubstr("job first"));
   daemon.Signal(SIGTERM);

@@ -13,7 +13,7 @@ constexpr std::uint64_t kRuns = 4000;
 // Of several rendezvous: these runs are longer.
 constexpr std::uint64_t kRunsOfSeveral = 1000;
 // A bug that is planted must show within so many.
-constexpr std::uint64_t kRunsForABug = 4000;
+constexpr std::uint64_t kRunsForABug = 12000;
 
 std::string Replay(std::uint64_t seed, Rendezvous rendezvous = Rendezvous::kAlone) {
   return "replay: simulate --trace " + std::to_string(seed) +

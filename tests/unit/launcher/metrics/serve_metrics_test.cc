@@ -41,7 +41,7 @@ TEST_F(ServeMetricsTest, APortThatIsTakenIsAWarning) {
   EXPECT_EQ(agent_.board, nullptr) << "nobody reads it";
   EXPECT_THAT(said, HasSubstr(taken));
   EXPECT_THAT(said, HasSubstr("in use"));
-  EXPECT_THAT(said, HasSubstr("goes on without"));
+  EXPECT_THAT(said, HasSubstr("runs without metrics"));
 }
 
 TEST_F(ServeMetricsTest, ScrapersMayAskForTheNameThatIsGiven) {

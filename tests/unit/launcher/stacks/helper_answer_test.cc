@@ -83,7 +83,7 @@ TEST(HelperAnswerTest, EachKindOfDamageHasItsName) {
   EXPECT_THAT(error(FormatAnswer({{1, std::vector<StackFrame>(1025), true, ""}})),
               HasSubstr("too many frames"));
   EXPECT_THAT(error(answer.substr(0, 4) + '\x09'), HasSubstr("an unknown record"));
-  EXPECT_THAT(error("no answer at all"), HasSubstr("nothing that can be read"));
+  EXPECT_THAT(error("no answer at all"), HasSubstr("no readable answer"));
 }
 
 TEST(HelperCopiesTest, ComeBackAndAreRefusedWhereTheyAreCut) {

@@ -191,7 +191,7 @@ TEST_F(RelayTest, TheRendezvousRefusesAProofThatWasMadeForARelay) {
     EXPECT_FALSE(session->Read(&message));
     const grpc::Status status = session->Finish();
     EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAUTHENTICATED);
-    EXPECT_THAT(status.error_message(), HasSubstr("passes your messages on"));
+    EXPECT_THAT(status.error_message(), HasSubstr("relays the messages"));
     EXPECT_EQ(relay.heard(), 0);
   }
   EXPECT_EQ(Refused("relayed"), 2u);
