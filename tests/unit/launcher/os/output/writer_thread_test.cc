@@ -149,8 +149,8 @@ TEST_F(WriterThreadTest, OnAFullDiskNobodyWaitsAndItIsTriedAgain) {
   EXPECT_FALSE(writer.Flush(Clock::now() + test::kPatience));
   EXPECT_EQ(test::ReadFile(dir_ / "good.log"), "kept");
   EXPECT_THAT(errors_, testing::ElementsAre(testing::StartsWith(
-                           "cannot write log file /dev/full: No space left on device; it is tried "
-                           "again until there is room")));
+                           "cannot write log file /dev/full: No space left on device; the write "
+                           "is tried again until there is room")));
 }
 
 TEST_F(WriterThreadTest, OnAFullDiskWhoMustLoseNothingWaits) {
