@@ -3,7 +3,7 @@
 // Quits the loop when no session and no job is left: at once if a job has ended, else after
 // `patience`. But if a job knows its node count and some nodes have not come yet, it waits up to 10
 // s for them, so that they learn of the job's end: a spare may be slower than a short job. An agent
-// that comes while this process ends is told so, and starts the next rendezvous.
+// that connects while this process ends is told about the end, and starts the next rendezvous.
 //
 // The loop's thread only.
 #ifndef DDPRUN_LAUNCHER_COMMANDS_IDLE_WATCH_H_

@@ -27,8 +27,8 @@ namespace ddprun {
 std::string HostOf(const std::string& endpoint);
 int PortOf(const std::string& endpoint);
 
-// The endpoints where the rendezvous may be, not standalone and not by etcd: those that stand for
-// one another, or one and its spare ports.
+// The endpoints where the rendezvous may be: several of equal rank, or one and its spare ports. Not
+// for standalone jobs, and not for jobs that find the rendezvous through etcd.
 std::vector<std::string> PlacesOf(const RendezvousConfig& config);
 
 // Of this node, for the others. May block on a name server.

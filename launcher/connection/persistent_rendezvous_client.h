@@ -48,8 +48,8 @@ class PersistentRendezvousClient final : public RendezvousClient {
     // Called with a place whose rendezvous does not take our credentials, before the next one is
     // tried. May be empty.
     std::function<void(int place)> denied_at{};
-    // Called before Lost for each session that was lost and each attempt that failed, but not for
-    // those that Lead() or Move() ends. May be empty.
+    // Called before Lost, for each lost session and each failed attempt. Not called if Lead() or
+    // Move() ended the session. May be empty.
     std::function<void(const Lost&)> lost{};
     ReconnectTiming::Options timing{};
   };

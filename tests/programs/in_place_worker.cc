@@ -1,4 +1,4 @@
-// A small training of ddp::run_in_place(), of which one rank dies where the test says.
+// A small training with ddp::run_in_place(). The test says which rank dies, and where.
 //
 //   in_place_worker FOLDER STEPS [RANK STEP POINT]
 //

@@ -1,11 +1,11 @@
-// MeetingSearch: how an agent finds the rendezvous that leads by what etcd has of it, and when it
-// starts one. Pure.
+// MeetingSearch: how an agent finds the leading rendezvous through etcd, and when it starts one.
+// Pure.
 //
-// While the agent hears the rendezvous, it does not ask etcd. Else it reads two keys again and
-// again: the leader key, which names the rendezvous, and the start key, by which one agent of all
-// starts the next rendezvous. Where nobody leads, or the one that leads does not answer, an agent
-// claims the start: a guarded write of the start key. A claim that is newer than the leader key
-// holds for kClaimLasts: so long the others wait for the rendezvous of its author.
+// While the agent hears the rendezvous, it does not ask etcd. Otherwise it reads two keys
+// repeatedly. The leader key names the rendezvous. The start key decides which agent starts the
+// next one: if nobody leads, or the leader does not answer, an agent claims the start by a guarded
+// write of that key. A claim that is newer than the leader key is valid for kClaimLasts. During
+// this time the other agents wait for the rendezvous that the claimant starts.
 //
 // A start that was not needed does no harm: that rendezvous stands by, and ends.
 #ifndef DDPRUN_LAUNCHER_CONNECTION_ETCD_MEETING_SEARCH_H_
@@ -37,7 +37,7 @@ class MeetingSearch {
     kStart,  // the claim is ours: start a rendezvous
   };
 
-  // The rendezvous answers every heartbeat: one that has been silent for so long may be gone.
+  // The rendezvous answers every heartbeat. After this much silence it may be gone.
   static constexpr std::chrono::seconds kSilence{1};
   // One that was not heard yet may have thousands of agents to welcome.
   static constexpr std::chrono::seconds kFirstWord{5};
