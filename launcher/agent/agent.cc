@@ -48,6 +48,14 @@ WriterThread::Options WriterOptions(const LogsConfig& logs, std::shared_ptr<Writ
   return options;
 }
 
+// NodeWorkers has acted on the first two; only the fork server sends the others.
+struct ForOthers {
+  void operator()(const ByeMsg& /*message*/) const {}
+  void operator()(const ProgressMsg& /*message*/) const {}
+  void operator()(const ForkServerMsg& /*message*/) const {}
+  void operator()(const ForkedMsg& /*message*/) const {}
+};
+
 }  // namespace
 
 Agent::Agent(Options options, EventLoop* loop, ProcessRunner* runner, RendezvousClient* client,
@@ -430,7 +438,6 @@ void Agent::OnControlMessage(const ControlPeer& peer, const ControlMessage& mess
             Feed(Supervisor::WorkerSpoke{local_rank});
           },
           [&](const ComparesMsg&) { watch_->OnCompares(); },
-          [](const ByeMsg&) {},
           [&](const StaysMsg&) { Feed(Supervisor::WorkerStays{local_rank}); },
           [&](const StoreElsewhereMsg& elsewhere) {
             Feed(Supervisor::StoreSoughtElsewhere{elsewhere.where});
@@ -439,8 +446,7 @@ void Agent::OnControlMessage(const ControlPeer& peer, const ControlMessage& mess
             if (!standby.waiting) return standbys_->Feed(StandbyPool::WorkerCanStandBy{});
             if (workers_->LetStay(local_rank, *standbys_)) Feed(Supervisor::WorkerLeft{local_rank});
           },
-          [](const ForkServerMsg&) {},
-          [](const ForkedMsg&) {},
+          ForOthers{},
       },
       message);
 }

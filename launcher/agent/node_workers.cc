@@ -167,7 +167,9 @@ void NodeWorkers::HandOverSecret(LocalRank local_rank) {
 void NodeWorkers::Hear(LocalRank local_rank, const ProcessId& speaker,
                        const ControlMessage& message, TimePoint now) {
   progress_.OnMessage(local_rank, message, now, speaker);
-  if (!std::holds_alternative<ReadyMsg>(message)) return;
+  const bool wants_page =
+      std::holds_alternative<ReadyMsg>(message) || std::holds_alternative<ProgressMsg>(message);
+  if (!wants_page) return;
   const auto pid = PidOf(local_rank);
   const int page = pid ? progress_.PageOf(local_rank) : -1;
   if (page < 0) return;

@@ -33,6 +33,22 @@ void SetPhase(ProgressPhase phase, const std::string& name, TimePoint now, Progr
   CountBegun(to);
 }
 
+// `told`: by messages.
+void Add(ProgressSnapshot& page, WorkerProgress* told) {
+  ProgressSnapshot& now = told->now;
+  page.moves += now.moves;
+  if (page.only_collectives) {
+    now.moves = page.moves;
+    now.groups = std::move(page.groups);
+    if (told->source == ProgressSource::kNone) told->source = ProgressSource::kMessages;
+    return;
+  }
+  told->source = ProgressSource::kPage;
+  now = std::move(page);
+  now.phase_name = Printable(now.phase_name);
+  for (ProgressBegun& begun : now.begun) begun.name = Printable(begun.name);
+}
+
 // Only the process that does the work can send these. Other processes may announce steps.
 bool IsOfTheWork(const ControlMessage& message) {
   return std::holds_alternative<StepMsg>(message) || std::holds_alternative<PhaseMsg>(message) ||
@@ -107,18 +123,12 @@ std::vector<WorkerProgress> ProgressWatch::Read(TimePoint now) {
   for (Worker& worker : workers_) {
     all.push_back(worker.told);
     WorkerProgress& progress = all.back();
-    if (auto page = worker.page ? worker.page->Read() : std::nullopt) {
-      const std::uint64_t told = progress.now.moves;
-      progress.source = ProgressSource::kPage;
-      progress.now = *std::move(page);
-      progress.now.moves += told;
-      progress.now.phase_name = Printable(progress.now.phase_name);
-      for (ProgressBegun& begun : progress.now.begun) begun.name = Printable(begun.name);
-    }
+    auto page = worker.page ? worker.page->Read() : std::nullopt;
+    if (page) Add(*page, &progress);
     if (progress.now.moves != worker.seen_moves) {
       worker.seen_moves = progress.now.moves;
       // A message sets moved_at by itself.
-      if (progress.source == ProgressSource::kPage) worker.told.moved_at = now;
+      if (page) worker.told.moved_at = now;
       progress.moved_at = worker.told.moved_at;
     }
   }

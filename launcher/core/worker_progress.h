@@ -9,7 +9,7 @@ namespace ddprun {
 
 enum class ProgressSource {
   kNone,      // the worker has told nothing
-  kMessages,  // READY, STEP, PHASE and others on the control socket, no collectives
+  kMessages,  // READY, STEP, PHASE and others on the control socket; collectives perhaps by a page
   kPage,      // its progress page
 };
 
@@ -19,7 +19,7 @@ struct WorkerProgress {
   bool said_bye = false;  // the worker is about to exit with 0
   // `moves` also counts the worker's messages, and never decreases within a generation. Times are
   // CLOCK_MONOTONIC of this host, like TimePoint. With kMessages only step, phase and moves are
-  // set.
+  // set, and with a page that has only collectives `groups`.
   ProgressSnapshot now;
   TimePoint moved_at{};  // the time of a message, or of the first look with this value of `moves`
 };

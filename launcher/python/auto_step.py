@@ -1,8 +1,10 @@
 # For --auto-step: reports a step to ddprun after each `optimizer.step()` of PyTorch, in an
-# unmodified script. docs/python.md says what is counted.
+# unmodified script, and records its collectives (ddprun.record_collectives()). docs/python.md says
+# what is counted.
 #
-# Does not import torch: it waits until the script has imported torch.optim. After an error of its
-# own it writes one line to stderr and switches itself off; the script continues.
+# Does not import torch: it waits until the script has imported torch.optim and torch.distributed.
+# After an error of its own it writes one line to stderr and switches itself off; the script
+# continues.
 import sys
 
 from _ddprun_after_import import after_import
@@ -117,24 +119,37 @@ def _stepped(optimizer):
         _give_up(error)
 
 
-def _teller():
+_own = None  # a separate copy of ddprun's module, if the program has another one of that name
+
+
+def _ours():
     """The module `ddprun` that the program uses, if it is ddprun's own; otherwise a separate
     copy."""
+    global _own
     import importlib.util
     import os
 
     used = sys.modules.get("ddprun")
     if hasattr(used, "_auto_step"):
-        return used._auto_step
+        return used
+    if _own is not None:
+        return _own
     ours = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ddprun.py")
     found = importlib.util.find_spec("ddprun") if used is None else None
     if found is not None and found.origin == ours:
         import ddprun
 
-        return ddprun._auto_step
+        return ddprun
     spec = importlib.util.spec_from_file_location("_ddprun", ours)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    _own = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(_own)
+    return _own
+
+
+def _teller():
+    module = _ours()
+    if module is not _own:
+        return module._auto_step
 
     def tell(n):
         return not getattr(sys.modules.get("ddprun"), "_steps_are_told", False) and (
@@ -143,4 +158,21 @@ def _teller():
     return tell
 
 
+def _record(distributed):
+    try:
+        if not _off and distributed.is_available():
+            from _ddprun_state import collectives
+
+            collectives.record(distributed, lambda: _ours()._agent)
+    except Exception as error:
+        _say_that_nothing_is_recorded(error)
+
+
+def _say_that_nothing_is_recorded(error):
+    """Steps are reported all the same."""
+    sys.stderr.write("ddprun: --auto-step records no collectives: %s: %s\n"
+                     % (type(error).__name__, error))
+
+
 after_import(_MODULE, _hook, _give_up)
+after_import("torch.distributed", _record, _say_that_nothing_is_recorded)

@@ -19,8 +19,9 @@ call. Only the worker process itself reports. Forked processes, children of `mul
 (such as the workers of a DataLoader) and programs that the worker starts are silent.
 
 `ddprun.Checkpointer` saves and restores the states of a training. `ddprun.DistributedSampler`
-can continue in the middle of an epoch. Their docstrings say more. Both need torch and the
-package `_ddprun_state` beside this file; these are imported at the first use.
+can continue in the middle of an epoch. `ddprun.record_collectives()` lets ddprun name both ranks
+if two ranks enter different collectives. Their docstrings say more. They need torch and the package
+`_ddprun_state` beside this file; these are imported at the first use.
 
 Requires Python 3.8 or newer and only the standard library.
 """
@@ -58,11 +59,14 @@ _SPEAKER = "DDPRUN_SPEAKER"
 _IN_PACKAGE = {
     "Checkpointer": "checkpointer", "State": "state", "SaveStatus": "writer",
     "DistributedSampler": "sampler", "SamplerState": "sampler", "CheckpointError": "errors",
-    "AgreedError": "errors", "FolderTakenError": "errors", "StateUnreadableError": "errors"}
+    "AgreedError": "errors", "FolderTakenError": "errors", "StateUnreadableError": "errors",
+    "record_collectives": "collectives"}
 
 # Bound of the packets that wait for a slow agent. Beyond it the oldest are dropped.
 _MAX_PACKETS = 100
 _MAX_PACKET_BYTES = 8192  # worker/contract/control.h
+
+_PAGE_COMES = b"PROGRESS=2"  # kProgressVersion of worker/contract/progress_page.h
 
 _STACK_SIGNAL = 61  # worker/contract/own_stacks.h
 
@@ -81,6 +85,7 @@ class _Agent:
         self.phase = None
         self.packets = []  # sent unchanged, before the three above
         self.save_requests = 0  # SAVE requests of the agent so far
+        self.page = None  # descriptor of the progress page, until somebody takes it
         self.tokens = float(_BURST)
         self.filled_at = time.monotonic()
         self.late = threading.Event()  # the thread has messages to send
@@ -130,12 +135,35 @@ class _Agent:
         with self.lock:
             while self.socket is not None:
                 try:
-                    packet = self.socket.recv(_MAX_PACKET_BYTES)
+                    packet, ancillary, _, _ = self.socket.recvmsg(
+                        _MAX_PACKET_BYTES, 64, _RECEIVE_FLAGS)
                 except OSError:
                     return  # no more input
                 if not packet:
                     return  # the agent is gone
-                self.save_requests += packet.split(b"\n").count(b"SAVE=1")
+                lines = packet.split(b"\n")
+                self.save_requests += lines.count(b"SAVE=1")
+                for descriptor in _descriptors(ancillary):
+                    if _PAGE_COMES in lines and self.page is None:
+                        self.page = descriptor
+                    else:
+                        os.close(descriptor)
+
+    def ask_for_page(self):
+        self.say(b"PROGRESS=1")
+
+    def take_page(self, patience):
+        """The descriptor of the progress page, which the caller closes. None: it did not come
+        within `patience` seconds."""
+        until = time.monotonic() + patience
+        while True:
+            self.hear()
+            with self.lock:
+                page, self.page = self.page, None
+            left = until - time.monotonic()
+            if page is not None or left <= 0 or self.socket is None:
+                return page
+            _await_input(self.socket, left)
 
     def send(self):
         """Sends all pending messages. False: not possible now."""
@@ -209,14 +237,15 @@ class _Agent:
             self.socket = None
 
 
-_FLAGS = 0  # flags of each send; set by the first connection
+_FLAGS = _RECEIVE_FLAGS = 0  # flags of each call; set by the first connection
 
 
 def _connect(path):
-    global _FLAGS
+    global _FLAGS, _RECEIVE_FLAGS
     import socket
 
     _FLAGS = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
+    _RECEIVE_FLAGS = socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC
     agent = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
         agent.setblocking(False)
@@ -225,6 +254,28 @@ def _connect(path):
         agent.close()
         raise
     return agent
+
+
+def _descriptors(ancillary):
+    """Those that came with a packet."""
+    import socket
+
+    found = []
+    for level, kind, data in ancillary:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            found += memoryview(data[:len(data) // 4 * 4]).cast("i").tolist()
+    return found
+
+
+def _await_input(connection, seconds):
+    import select
+
+    poll = select.poll()  # select() refuses descriptors above 1,023
+    try:
+        poll.register(connection, select.POLLIN)
+        poll.poll(max(1, 1000 * seconds))
+    except (OSError, TypeError, ValueError):
+        pass  # another thread has closed it
 
 
 def _path_for_this_process():

@@ -147,28 +147,26 @@ absl::StatusOr<ControlMessage> ParseForked(const control::Line& line) {
   return ForkedMsg{*number};
 }
 
+// The message of a key whose only value is 1; nullopt: it is none of these.
+std::optional<ControlMessage> WithoutValue(std::string_view key) {
+  if (key == control::kReady) return ReadyMsg{};
+  if (key == control::kBye) return ByeMsg{};
+  if (key == control::kSecret) return SecretMsg{};
+  if (key == control::kProgress) return ProgressMsg{};
+  if (key == control::kStays) return StaysMsg{};
+  if (key == control::kCompares) return ComparesMsg{};
+  return std::nullopt;
+}
+
 // nullopt: a key of a newer version.
 absl::StatusOr<std::optional<ControlMessage>> ParseLine(const control::Line& line) {
   const auto malformed = [&line](const std::string& expected) {
     return Malformed(ToText(line), expected);
   };
   if (line.key.empty()) return Malformed(std::string(line.value), "KEY=VALUE");
-  if (line.key == control::kReady) {
-    if (line.value != "1") return malformed("READY=1");
-    return ReadyMsg{};
-  }
-  if (line.key == control::kBye) {
-    if (line.value != "1") return malformed("BYE=1");
-    return ByeMsg{};
-  }
-  if (line.key == control::kSecret) {
-    if (line.value != "1") return malformed("SECRET=1");
-    return SecretMsg{};
-  }
-  if (line.key == control::kStays || line.key == control::kCompares) {
+  if (const auto message = WithoutValue(line.key)) {
     if (line.value != "1") return malformed(absl::StrCat(std::string(line.key), "=1"));
-    if (line.key == control::kStays) return StaysMsg{};
-    return ComparesMsg{};
+    return message;
   }
   if (line.key == control::kStep) {
     const std::optional<std::int64_t> step = control::ParseNumber(line.value);

@@ -81,6 +81,8 @@ struct ByeMsg {};  // the worker is about to exit 0
 
 struct SecretMsg {};  // the worker asks for the generation's secret
 
+struct ProgressMsg {};  // the worker asks for its progress page
+
 struct StandbyMsg {
   // True: it waits, as a standby or after it has left; false: it could be a standby.
   bool waiting = false;
@@ -103,8 +105,8 @@ struct ForkedMsg {
 using ControlMessage =
     std::variant<ReadyMsg, StepMsg, CheckpointMsg, CheckpointFailedMsg, CheckpointDamagedMsg,
                  SnapshotMsg, SavedMsg, PhaseMsg, TellsMsg, StragglerMsg, ComparesMsg, ErrorMsg,
-                 ByeMsg, SecretMsg, StandbyMsg, StaysMsg, StoreElsewhereMsg, ForkServerMsg,
-                 ForkedMsg>;
+                 ByeMsg, SecretMsg, ProgressMsg, StandbyMsg, StaysMsg, StoreElsewhereMsg,
+                 ForkServerMsg, ForkedMsg>;
 
 // The messages of one packet, in order. Unknown keys are skipped, so that a newer worker library
 // can talk to an older agent. InvalidArgument: the packet has a line without KEY=, or a value that

@@ -46,6 +46,7 @@ struct ToPacket {
   std::string operator()(const ByeMsg&) const { return "BYE=1"; }
   std::string operator()(const StoreElsewhereMsg& m) const { return "STORE=" + m.where; }
   std::string operator()(const SecretMsg&) const { return "SECRET=1"; }
+  std::string operator()(const ProgressMsg&) const { return "PROGRESS=1"; }
   std::string operator()(const StaysMsg&) const { return "STAYS=1"; }
   std::string operator()(const StandbyMsg& m) const {
     return m.waiting ? "STANDBY=waiting" : "STANDBY=able";

@@ -75,6 +75,7 @@ inline constexpr char kForkServerReady[] = "ready";
 inline constexpr char kUnfit[] = "unfit";
 // FORKED=n, from a process that was forked for FORK=n: like STANDBY=waiting.
 inline constexpr char kForked[] = "FORKED";
+// PROGRESS=1 asks for the progress page, without saying that the process group is up as READY does.
 
 // PHASE=init: ddp::init() has begun. After a restart the agent measures how long each phase takes,
 // from one PHASE, or READY, to the next, until the first STEP.
@@ -91,9 +92,9 @@ inline bool IsPhaseOfTheLibrary(std::string_view name) {
 // SAVE=1: a planned stop is coming; make a checkpoint. Not sent to workers that have sent only STEP
 // and phases of their own, because those need not listen. READY=1 tells that a worker listens.
 inline constexpr char kSave[] = "SAVE";
-// PROGRESS=version, after READY, with one descriptor (SCM_RIGHTS): the worker's progress page, a
-// memfd that nobody can resize. A worker that knows this version of the layout (progress_page.h)
-// maps it and reports there instead of with STEP and PHASE.
+// PROGRESS=version, after READY or PROGRESS=1, with one descriptor (SCM_RIGHTS): the worker's
+// progress page, a memfd that nobody can resize. A worker that knows this version of the layout
+// (progress_page.h) maps it and reports there instead of with STEP and PHASE.
 inline constexpr char kProgress[] = "PROGRESS";
 // LEAVE=1, to a worker that stays: the generation is over. Give up running collectives, close the
 // connections to other ranks, and send STANDBY=waiting.

@@ -117,6 +117,7 @@ struct ProgressSnapshot {
   std::int64_t phase_since_ns = 0;                  // like ProgressCollective::at_ns
   std::array<ProgressGroup, kProgressGroups> groups{};
   std::vector<ProgressBegun> begun{};
+  bool only_collectives = false;  // of the members above only `moves` and `groups` are reported
 };
 
 }  // namespace ddprun

@@ -72,6 +72,9 @@ struct ProgressPage {
   Word begun[kProgressPhaseNames.size()];  // how often each ProgressPhase has begun
   OwnPhase own[kProgressOwnPhases];
   Recent recent[kProgressGroups][kProgressRecent];  // by number modulo kProgressRecent
+  // 1: the worker writes only collectives here. It reports steps and phases by messages, and may
+  // make collectives that it does not report: launcher/python/_ddprun_state/collectives.py.
+  Word only_collectives;
 };
 // The size of the part that every worker writes.
 inline constexpr std::size_t kProgressFirstBytes = offsetof(ProgressPage, begun);
@@ -365,6 +368,7 @@ inline std::optional<ProgressSnapshot> ReadProgress(const void* page, std::size_
   snapshot.generation = static_cast<std::int64_t>(load(words.generation));
   snapshot.step = std::max<std::int64_t>(static_cast<std::int64_t>(load(words.steps) - 1), -1);
   snapshot.in_optimizer_step = load(words.in_optimizer_step) == 1;
+  snapshot.only_collectives = load(words.only_collectives) == 1;
   progress_page::ReadPhase(words, now, &snapshot);
   progress_page::ReadBegun(words, &snapshot);
   for (std::size_t i = 0; i < kProgressGroups; ++i) {

@@ -154,6 +154,30 @@ TEST(ProgressWatchTest, APageThatIsWrittenCountsMoreThanMessages) {
   EXPECT_EQ(a.moved_at, At(5));
 }
 
+// A Python program. Seen red when the page hid the told step.
+TEST(ProgressWatchTest, APageOfOnlyCollectivesLeavesStepAndPhaseToMessages) {
+  ProgressWatch watch(1);
+  const int fd = watch.PageOf(kA);
+  Worker worker(fd);
+  void* const page = mmap(nullptr, kProgressFileBytes, PROT_WRITE, MAP_SHARED, fd, 0);
+  static_cast<ProgressPage*>(page)->only_collectives = 1;
+  worker->Enter(0, ProgressOperation::kAllReduce, 64);
+  EXPECT_EQ(watch.Read(At(1))[0].source, ProgressSource::kMessages);
+  watch.OnMessage(kA, StepMsg{3}, At(2));
+  watch.OnMessage(kA, PhaseMsg{"eval"}, At(3));
+  const std::uint64_t moves = watch.Read(At(4))[0].now.moves;
+  worker->Enter(0, ProgressOperation::kBroadcast, 8);
+  const WorkerProgress a = watch.Read(At(5))[0];
+  EXPECT_EQ(a.source, ProgressSource::kMessages);
+  EXPECT_EQ(a.now.step, 3);
+  EXPECT_EQ(a.now.phase_name, "eval");
+  EXPECT_EQ(a.now.begun.size(), 2u);
+  EXPECT_EQ(a.now.groups[0].entered->operation, ProgressOperation::kBroadcast);
+  EXPECT_EQ(a.now.moves, moves + 1);
+  EXPECT_EQ(a.moved_at, At(5));
+  munmap(page, kProgressFileBytes);
+}
+
 TEST(ProgressWatchTest, KnowsSinceWhenNothingMoved) {
   ProgressWatch watch(1);
   Worker worker(watch.PageOf(kA));

@@ -47,6 +47,7 @@ std::string Show(const ControlMessage& message) {
       return "checkpoint damaged " + std::to_string(m.step) + " " + m.text;
     }
     std::string operator()(const SecretMsg&) const { return "secret"; }
+    std::string operator()(const ProgressMsg&) const { return "progress"; }
     std::string operator()(const SnapshotMsg& m) const {
       return "snapshot " + std::to_string(m.step);
     }

@@ -114,6 +114,23 @@ TEST(ProgressPageTest, ThePartThatEveryVersionWritesStaysAsItIs) {
   EXPECT_TRUE(w.Read().begun.empty());
 }
 
+// In words, as launcher/python/_ddprun_state/collectives.py has them.
+TEST(ProgressPageTest, APythonProgramFindsItsPlaces) {
+  constexpr std::size_t kWord = sizeof(ProgressPage::Word);
+  EXPECT_EQ(offsetof(ProgressPage, generation), 3 * kWord);
+  EXPECT_EQ(offsetof(ProgressPage, moves), 4 * kWord);
+  EXPECT_EQ(offsetof(ProgressPage, groups), 28 * kWord);
+  EXPECT_EQ(sizeof(ProgressPage::Group), 22 * kWord);
+  EXPECT_EQ(offsetof(ProgressPage, recent), 286 * kWord);
+  EXPECT_EQ(offsetof(ProgressPage, only_collectives), 382 * kWord);
+  EXPECT_EQ(kProgressFirstBytes, 1632u);
+  EXPECT_EQ(kProgressVersion, 2u);
+  Written w;
+  EXPECT_FALSE(w.Read().only_collectives);
+  w.page->only_collectives = 1;
+  EXPECT_TRUE(w.Read().only_collectives);
+}
+
 TEST(ProgressPageTest, CompletionsMayComeInAnyOrder) {
   Written w;
   const auto a = w.writer.Enter(1, ProgressOperation::kAllReduce, 1);

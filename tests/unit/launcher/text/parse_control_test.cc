@@ -24,6 +24,7 @@ TEST(ParseControlTest, UnderstandsEveryMessage) {
   ParseOne<ByeMsg>("BYE=1\n");
   EXPECT_EQ(ParseOne<StoreElsewhereMsg>("STORE=localhost:29501").where, "localhost:29501");
   ParseOne<SecretMsg>("SECRET=1\n");
+  ParseOne<ProgressMsg>("PROGRESS=1");
   EXPECT_EQ(ParseOne<StepMsg>("STEP=17").step, 17);
   EXPECT_EQ(ParseOne<StepMsg>("STEP=9223372036854775807").step, INT64_MAX);
   EXPECT_EQ(ParseOne<SnapshotMsg>("SNAPSHOT=90").step, 90);
