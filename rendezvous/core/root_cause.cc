@@ -154,8 +154,8 @@ bool IsMismatchOfSizes(const WorkerExited& exit) {
 
 bool MayBeOfAMismatch(const RootCause& cause) {
   const WorkerExited& exit = cause.failure.exit;
-  return cause.kind == RootCause::Kind::kWorkerFailed &&
-         (IsMismatchOfSizes(exit) || IsVictim(exit));
+  const bool by_itself = exit.status.signal == 0 || exit.status.signal == SIGABRT;
+  return cause.kind == RootCause::Kind::kWorkerFailed && by_itself && !exit.oom_killed;
 }
 
 void Incidents::AddExit(const std::string& host, NodeRank node_rank, const WorkerExited& exit) {

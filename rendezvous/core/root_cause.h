@@ -41,7 +41,8 @@ std::string WhyNoAgentStore(const RootCause& cause, int master_port);
 // of the two ranks entered it with a wrong size; Gloo does not name the peer.
 bool IsMismatchOfSizes(const WorkerExited& exit);
 
-// A collective ended the worker, so a mismatch of the ranks' calls may be the reason.
+// The worker ended by an error of its own, so a mismatch of the ranks' calls may be the reason:
+// what a library throws then differs between Gloo, NCCL and their versions.
 bool MayBeOfAMismatch(const RootCause& cause);
 
 // The failures of one generation, in the order in which the rendezvous heard of them. A value; the

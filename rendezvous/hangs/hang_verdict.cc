@@ -211,20 +211,25 @@ std::string WhoDoesNotAnswer(const StackTree& stacks) {
   return text;
 }
 
-// The verdict from the reported collectives. A rank of `telling` waits in `group`.
-HangVerdict ByCollectives(const std::vector<StillRank>& telling, const std::string& group,
-                          const StackTree& stacks) {
+// The verdict from the reported collectives. A rank of `telling` waits in `group`. nullopt: a rank
+// waits in a collective that its program does not report.
+std::optional<HangVerdict> ByCollectives(const std::vector<StillRank>& telling,
+                                         const std::string& group, const StackTree& stacks) {
   auto missing = OutsideTheCollective(telling, group);
   auto other = InAnotherCall(telling, group);
+  const bool is_inside = missing && missing->culprit->worker.inside;
+  // Python programs report what they call themselves, and not what c10d::Reducer calls for them.
+  const bool is_unreported = missing && !is_inside && IsInACollective(*missing->culprit, stacks);
   // If the rank that is behind waits in an earlier call and there is a mismatch, the mismatch is
   // why it is behind.
-  if (missing && !(other && missing->culprit->worker.inside)) return *std::move(missing);
+  if (missing && !is_unreported && !(other && is_inside)) return *std::move(missing);
   if (other) return *std::move(other);
+  if (is_unreported) return std::nullopt;
   const CollectiveCall oldest = FormOfMost(group, *NumbersIn(group, telling).begin(), telling);
-  return {telling.front(),
-          absl::StrCat("all ranks wait in ", Describe(oldest), ": network or library",
-                       WhoDoesNotAnswer(stacks)),
-          false, false};
+  return HangVerdict{telling.front(),
+                     absl::StrCat("all ranks wait in ", Describe(oldest), ": network or library",
+                                  WhoDoesNotAnswer(stacks)),
+                     false, false};
 }
 
 std::string PhaseName(const std::string& phase) { return phase.empty() ? "training" : phase; }
@@ -331,7 +336,9 @@ HangVerdict FindCulprit(const std::vector<StillRank>& ranks, const StackTree& st
   if (ranks.empty()) return {std::nullopt, "no node has said which rank", false};
   if (auto held = HeldByTheKernel(ranks)) return *std::move(held);
   const std::vector<StillRank> telling = silent_tell ? ranks : ThatTell(ranks);
-  if (const auto group = GroupOfMost(telling)) return ByCollectives(telling, *group, stacks);
+  if (const auto group = GroupOfMost(telling)) {
+    if (auto verdict = ByCollectives(telling, *group, stacks)) return *std::move(verdict);
+  }
   if (silent_tell) {
     if (auto missing = MissingInInit(ranks, stacks)) return *std::move(missing);
   }

@@ -45,7 +45,8 @@ struct HangVerdict {
 // The first rule that names a rank decides:
 //   1. a rank that a signal stopped, or that is in disk wait (D)
 //   2. if a rank waits in a collective: a rank that has not entered that collective; else a rank
-//      that entered another operation or size with the same number; else the network or the library
+//      that entered another operation or size with the same number; else the network or the
+//      library. Left to the stacks if the rank is in a collective that its program does not report
 //   3. a silent rank, while others are in ddp::init() (silent_culprit.h); only with `silent_tell`
 //   4. a rank whose stack differs from the others' (stack_culprit.h): first among the ranks that
 //      report, then among all

@@ -21,9 +21,15 @@ using Stack = std::vector<StackFrame>;  // the outermost frame first
 
 constexpr std::size_t kFramesInLine = 3;
 
-// A frame of the kernel, the C library or the interpreter: it does not say what the program does.
+// A frame of launcher/python/_ddprun_state/collectives.py, around a call of torch.distributed.
+bool IsOfOurRecorder(const StackFrame& frame) {
+  return frame.image == "python" && absl::EndsWith(frame.function, "ddprun_recorded");
+}
+
+// A frame of the kernel, the C library, the interpreter or ddprun: it does not say what the program
+// does.
 bool IsMachinery(const StackFrame& frame) {
-  return frame.function.empty() || frame.image == "kernel" ||
+  return frame.function.empty() || frame.image == "kernel" || IsOfOurRecorder(frame) ||
          absl::StartsWith(frame.image, "libc.so") || absl::StartsWith(frame.image, "libpthread") ||
          absl::StartsWith(frame.image, "python3") || absl::StartsWith(frame.image, "libpython3");
 }
@@ -189,6 +195,11 @@ std::string StateText(ProcessState state) {
 }
 
 }  // namespace
+
+bool IsInACollective(const StillRank& rank, const StackTree& tree) {
+  const Stack stack = MainStackOf(tree, rank.number());
+  return CollectiveAt(stack) < stack.size();
+}
 
 bool IsOfACollective(const StackFrame& frame) {
   if (frame.image == "python") return absl::EndsWith(frame.file, "distributed_c10d.py");

@@ -16,6 +16,9 @@ namespace ddprun {
 // torch.distributed.
 bool IsOfACollective(const StackFrame& frame);
 
+// True if the main thread is in a collective, also in one that the worker does not report.
+bool IsInACollective(const StillRank& rank, const StackTree& tree);
+
 // If some ranks are in a collective and some are not: names a rank that is in none; of several, one
 // whose stack differs from the others'.
 // If all ranks are in a collective, or none is: names a rank whose stack differs from the stack of

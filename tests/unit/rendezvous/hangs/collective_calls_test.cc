@@ -138,6 +138,16 @@ TEST_F(MismatchTest, AnErrorOutOfACollectiveMayBeOne) {
   EXPECT_THAT(Cause(), HasSubstr("entered all_reduce 3 (8 bytes)"));
 }
 
+// What a library throws then has many texts. Seen red when only lost connections counted.
+TEST_F(MismatchTest, SoMayAnyErrorOfTheProgram) {
+  Run(2, 1);
+  Die('b', 1, 0, ExitStatus{1, 0}, {"RuntimeError: invalid tensor size at index 0"});
+  Stop('a', {{LocalRank{0}, 1, Call(3, 8)}});
+  Stop('b', {{LocalRank{0}, 1, Call(3, 16)}});
+  EXPECT_THAT(Cause(), HasSubstr("entered all_reduce 3 (16 bytes)"));
+  EXPECT_THAT(Cause(), HasSubstr("entered all_reduce 3 (8 bytes)"));
+}
+
 TEST_F(MismatchTest, AWorkerThatIsKilledIsNoMismatch) {
   Run(2, 1);
   Die('b', 1, 0, ExitStatus{0, SIGKILL}, {});
@@ -146,7 +156,7 @@ TEST_F(MismatchTest, AWorkerThatIsKilledIsNoMismatch) {
   EXPECT_THAT(Cause(), Not(HasSubstr("do not match")));
 }
 
-// A Python program does not report its collectives.
+// A Python program reports no collectives by default.
 TEST_F(MismatchTest, OfTwoRanksBothAreKnown) {
   Run(1, 2);
   Die('a', 1, 1, kAborted, kWordsOfGloo);
