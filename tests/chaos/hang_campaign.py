@@ -9,16 +9,15 @@ hang_plan.py: each such cell comes once before one comes again. The rank, and on
 drawn. All run with --on-hang restart and a limit of 5 s, but for each fifth seed, which is given neither. Expected:
 
     noticed     at the limit + 2 s at the latest; it is told once the stacks are there, or 5 s later
-    rank        the verdict names the rank with the fault; where collectives do not match, among others
+    rank        the verdict names the rank with the fault; where collectives do not match, and another one
     function    the function in which it stays is among the innermost five that the verdict shows of it. Where it waits
                 for another process or thread, that one's function is in the stacks
     ended       the job goes on to its end, and its parameters are those of an undisturbed job: to the last bit with
                 ddp::, which keeps the order of its gradient buckets over a restart; in Python to 1e-5 of each value
     action      without --on-hang the workers are left alone where hang_plan.is_restarted() says so
 
-Where collectives do not match, Gloo may end a worker instead: no hang, but a failure with its root cause, which names
-both ranks. Of three and more ranks this needs a program that tells of its collectives, which Python programs do not:
-there the cause says that a peer had another size. Such runs are not judged by `rank`, and are counted apart.
+Where collectives do not match, Gloo may end a worker instead: no hang, but a failure with its root cause. Verdict and
+root cause must name both ranks, each with its operation and bytes; the sums count them apart.
 Each seed's result is one line of JSON in FILE; finished seeds are skipped. Exits 1 if something was not noticed in
 time, if a job did not end well, or if ranks (99 %) or functions (95 %) are wrong too often.
 
@@ -40,13 +39,14 @@ import slices
 from campaign_hosts import read, wait_until
 from hang_job import (
     AUTO, GIVEN, JOB_LIMIT, LEARNED_LIMIT, LIMIT, ROOT, STARTUP_LIMIT, Disk, Job, equal, undisturbed)
-from hang_plan import OF_CHECKPOINTERS, OF_LOADERS, WORKERS, draw, is_restarted
+from hang_plan import FAULTS, OF_CHECKPOINTERS, OF_LOADERS, WORKERS, draw, is_restarted
 
 MISSING = 77  # the exit code that CTest takes for "skipped"
 INSIDE = "DDPRUN_HANG_CAMPAIGN_INSIDE"
 
 MAY_BE_LATER = 2.0
 STACKS_LIMIT = 5.0  # s that a verdict waits for stacks at most
+OTHER_BYTES, COMMON_BYTES = 12000, 8000  # of the collective that does not match
 THAW_AFTER = 5.0  # s from the verdict
 # What the last line of a verdict says, and what is done then.
 ENDED, LEFT_ALONE, AT_WORK = "the workers are ended", "the workers are left alone", "it uses the CPU or does I/O"
@@ -110,14 +110,23 @@ def judge_hang(job, plan, told_after):
     frames = " ".join(frame["function"] or "" for frame in cause.get("frames", [])[:5]) if cause else (
         described(plan["rank"], verdict))
     if plan["fault"] == "MismatchedSize":  # every rank is in a collective: no function is expected
-        named.update(ranks_in(verdict))
-    else:
-        named = named or set(ranks_in(verdict)[:1])
-        if not has_function(plan, job, frames, verdict):
-            wrong["function"] = f"frames {frames or verdict}"
+        wrong_pair, of_pair = judge_mismatch(plan, verdict)
+        return {**wrong, **wrong_pair}, {**seen, **of_pair}
+    named = named or set(ranks_in(verdict)[:1])
+    if not has_function(plan, job, frames, verdict):
+        wrong["function"] = f"frames {frames or verdict}"
     if plan["rank"] not in named:
         wrong["rank"] = f"ranks {sorted(named)} are named: {verdict.splitlines()[1:3]}"
     return wrong, seen
+
+
+def judge_mismatch(plan, text):
+    """`text`: a verdict, or the description of a root cause. It must name the rank with the other size and a rank with
+    the common one."""
+    calls = {int(rank): int(size) for rank, size in re.findall(
+        r"rank (\d+) on \S+ (?:\(pid \d+\) |and \d+ other ranks? )?entered all_reduce \d+ \((\d+) bytes\)", text)}
+    is_right = calls.pop(plan["rank"], 0) == OTHER_BYTES and list(calls.values()) == [COMMON_BYTES]
+    return {} if is_right else {"rank": f"not both ranks are named: {text}"}, {"both_named": is_right}
 
 
 def judge_death(plan, cause):
@@ -125,14 +134,8 @@ def judge_death(plan, cause):
     text = cause["description"]
     if plan["fault"] != "MismatchedSize":
         return {"noticed": f"it ended otherwise: {text}"}, {}
-    named = {cause["rank"], *map(int, re.findall(r"\branks? (\d+)", text)),
-             *map(int, re.findall(r"\branks \d+ and (\d+)", text))}
-    seen = {"both_named": plan["rank"] in named and len(named) > 1}
-    peer_is_unknown = plan["program"] != "cpp" and plan["nodes"] * WORKERS > 2
-    if seen["both_named"] or (peer_is_unknown and (
-            plan["rank"] in named or "a peer entered a collective with different sizes" in text)):
-        return {}, seen
-    return {"rank": f"rank {cause['rank']} is named: {text}"}, seen
+    wrong, seen = judge_mismatch(plan, text)
+    return wrong, {**seen, "death": True}
 
 
 def judge(job, plan, told_after, expected, stopped):
@@ -215,9 +218,11 @@ def show(records, _):
     print(f"{total} hangs: {total - wrong['noticed']} noticed within the limit + {MAY_BE_LATER:g} s, rank right in "
           f"{total - wrong['rank']}, function in {with_function - wrong['function']} of {with_function}, "
           f"{total - wrong['ended']} ended as undisturbed, {total - wrong['action']} were dealt with as they should")
-    deaths = [record["both_named"] for record in records if "both_named" in record]
-    if deaths:
-        print(f"{len(deaths)} mismatches ended as a death, which named both ranks in {sum(deaths)}")
+    for how, is_death in (("verdict", False), ("death", True)):
+        named = [record["both_named"] for record in records
+                 if "both_named" in record and record.get("death", False) == is_death]
+        if named:
+            print(f"{len(named)} mismatches ended as a {how}, which named both ranks in {sum(named)}")
     for what in ("noticed", "told"):
         late = sorted(record[what] - record["limit"] for record in hung)
         if late:
@@ -236,9 +241,10 @@ def why_impossible():
     return f"CAP_SYS_ADMIN, for a disk that freezes: {probe.stderr.strip()}" if probe.returncode else ""
 
 
-def campaign(description, seeds, in_ci, run_one, show_all, needed, add_flags=lambda parser: None):
+def campaign(description, seeds, in_ci, run_one, show_all, needed, add_flags=lambda parser: None,
+             leaves_out=lambda seed, arguments: False):
     """The command line of a campaign; its exit code. `seeds`: by default. `in_ci`: those of slices.py. `needed`: files
-    of build/bin. `run_one` gets the seed, build/bin, and the arguments; `show_all` the records and the arguments."""
+    of build/bin. `run_one` gets the seed, build/bin, and the arguments; `show_all` the records and the arguments; `leaves_out` seed and arguments."""
     parser = argparse.ArgumentParser(description=description.split("\n", maxsplit=1)[0])
     parser.add_argument("--seeds", default=seeds, help="FIRST:LAST, or ci")
     parser.add_argument("--out", default="")
@@ -258,7 +264,7 @@ def campaign(description, seeds, in_ci, run_one, show_all, needed, add_flags=lam
     records = [json.loads(line) for line in read(arguments.out).splitlines()] if arguments.out else []
     done = {record["seed"] for record in records}
     for seed in slices.seeds(arguments.seeds, in_ci):
-        if seed in done:
+        if seed in done or leaves_out(seed, arguments):
             continue
         record = run_one(seed, os.path.abspath(arguments.bin), arguments)
         records.append(record)
@@ -270,4 +276,7 @@ def campaign(description, seeds, in_ci, run_one, show_all, needed, add_flags=lam
 
 
 if __name__ == "__main__":
-    sys.exit(campaign(__doc__, "1:200", slices.HANGS, run_seed, show, ("ddprun", "hang_trainer")))
+    sys.exit(campaign(
+        __doc__, "1:200", slices.HANGS, run_seed, show, ("ddprun", "hang_trainer"),
+        lambda parser: parser.add_argument("--fault", choices=FAULTS, help="only the seeds with this fault"),
+        lambda seed, arguments: arguments.fault not in (None, draw(seed)["fault"])))

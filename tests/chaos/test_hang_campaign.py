@@ -83,15 +83,21 @@ class VerdictTest(unittest.TestCase):
         self.assertIn("limit", hang_campaign.judge_limit("given", 30.0))
         self.assertIn("limit", hang_campaign.judge_limit("auto", 62.5))
 
-    def test_a_mismatch_that_ends_as_a_death_names_both_ranks(self):
-        def wrong(text, program="cpp", nodes=1):
-            plan = {"fault": "MismatchedSize", "rank": 1, "program": program, "nodes": nodes}
+    def test_a_mismatch_names_both_ranks_with_their_sizes(self):
+        def wrong(text):
+            plan = {"fault": "MismatchedSize", "rank": 1, "program": "module", "nodes": 2}
             return hang_campaign.judge_death(plan, {"rank": 1, "description": text})[0]
-        self.assertEqual(wrong("rank 1 and rank 0 entered different collectives"), {})
+        odd = "rank 1 on n1 entered all_reduce 33 (12000 bytes)"
+        self.assertEqual(wrong(f"rank 0 (pid 7) on n1: SIGABRT: {odd}; rank 0 on n1 and 2 other ranks entered "
+                               "all_reduce 33 (8000 bytes): their calls do not match"), {})
+        self.assertEqual(wrong("rank 1 on n1 (pid 4) entered all_reduce 3 (12000 bytes); rank 0 on n1 (pid 5) entered "
+                               "all_reduce 3 (8000 bytes)"), {})
         self.assertIn("rank", wrong("rank 1 on n1: exit code 1"))
-        unknown = "rank 1 on n1: a peer entered a collective with different sizes"
-        self.assertEqual(wrong(unknown, "module", nodes=2), {})
-        self.assertIn("rank", wrong(unknown, "cpp", nodes=2))
+        self.assertIn("rank", wrong("rank 1 on n1: a peer entered a collective with different sizes"))
+        self.assertIn("rank", wrong("ranks 0 and 1 entered a collective with different sizes"))
+        self.assertIn("rank", wrong(odd))
+        self.assertIn("rank", wrong("rank 2 on n1 entered all_reduce 3 (12000 bytes); rank 0 on n1 entered all_reduce 3 "
+                                    "(8000 bytes)"))
 
 
 class NaiveRuleTest(unittest.TestCase):

@@ -30,6 +30,8 @@ RANK = int(os.environ["RANK"])
 if PROGRAM != "unmodified":
     import ddprun
 
+    ddprun.record_collectives()
+
 
 def StopItself():
     os.kill(os.getpid(), signal.SIGSTOP)
