@@ -72,7 +72,9 @@ if(DDPRUN_STATIC)
 
   # Not position independent: 40,000 relocations at each start, and their pages copied for the
   # guardian, would cost more than the rest of the start.
-  target_link_options(ddprun_static_runtime INTERFACE -static-libstdc++ -static-libgcc -no-pie)
+  # Without what nothing refers to: fewer pages are read at each start.
+  target_link_options(ddprun_static_runtime INTERFACE
+    -static-libstdc++ -static-libgcc -no-pie LINKER:--gc-sections)
 else()
   find_package(absl REQUIRED CONFIG)
   target_link_libraries(ddprun_absl INTERFACE

@@ -419,17 +419,14 @@ void Agent::OnControlMessage(const ControlPeer& peer, const ControlMessage& mess
             Feed(Supervisor::CheckpointDamageReported{local_rank, damaged.step, damaged.text});
           },
           [&](const SnapshotMsg& snapshot) { OnSnapshot(local_rank, snapshot); },
+          [&](const SnapshotFailedMsg&) { usage_->OnSnapshotFailed(); },
           [&](const SavedMsg& saved) { usage_->OnSaved(saved); },
           [&](const ReadyMsg&) {
             history_.clock.PhaseBegan(local_rank, "ready", now);
             history_.start_watch->OnAtWork(local_rank);
             Feed(Supervisor::WorkerSpoke{local_rank});
           },
-          [&](const PhaseMsg& phase) {
-            history_.clock.PhaseBegan(local_rank, phase.name, now);
-            const bool hears = control::IsPhaseOfTheLibrary(phase.name);
-            Feed(Supervisor::WorkerSpoke{local_rank, phase.name == control::kPhaseRestore, hears});
-          },
+          [&](const PhaseMsg& phase) { OnPhase(local_rank, phase, now); },
           [&](const TellsMsg&) {
             Feed(Supervisor::WorkerSpoke{local_rank, false, false});
           },
@@ -449,6 +446,12 @@ void Agent::OnControlMessage(const ControlPeer& peer, const ControlMessage& mess
           ForOthers{},
       },
       message);
+}
+
+void Agent::OnPhase(LocalRank local_rank, const PhaseMsg& phase, TimePoint now) {
+  history_.clock.PhaseBegan(local_rank, phase.name, now);
+  const bool hears = control::IsPhaseOfTheLibrary(phase.name);
+  Feed(Supervisor::WorkerSpoke{local_rank, phase.name == control::kPhaseRestore, hears});
 }
 
 void Agent::OnCheckpoint(LocalRank local_rank, const CheckpointMsg& checkpoint) {

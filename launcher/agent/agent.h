@@ -113,6 +113,7 @@ class Agent {
   void OnControlMessage(const ControlPeer& peer, const ControlMessage& message);
   void OnCheckpoint(LocalRank local_rank, const CheckpointMsg& checkpoint);
   void OnSnapshot(LocalRank local_rank, const SnapshotMsg& snapshot);
+  void OnPhase(LocalRank local_rank, const PhaseMsg& phase, TimePoint now);
   void OnMessageOfAnother(const ControlPeer& peer, const ControlMessage& message);
   // The times of a restart that is complete, for the log and the report; nullopt: none is.
   std::optional<RestartTimes> TakeRestartTimes();

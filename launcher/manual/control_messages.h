@@ -29,6 +29,8 @@ inline constexpr ControlMessageRow kControlMessages[] = {
      "That checkpoint is there and not whole. An older one is looked for."},
     {Sender::kWorker, control::kSnapshot, "STEP",
      "The state of this step is whole in the folder DDPRUN_SNAPSHOT_DIR."},
+    {Sender::kWorker, control::kSnapshotFailed, "REASON",
+     "A snapshot could not be made, and training goes on."},
     {Sender::kWorker, control::kSaved, "TIER MICROSECONDS",
      "How long that took, after CHECKPOINT (TIER: durable) or SNAPSHOT (TIER: memory)."},
     {Sender::kWorker, control::kPhase, "NAME", "What the worker is doing."},

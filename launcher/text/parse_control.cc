@@ -63,6 +63,10 @@ absl::StatusOr<ControlMessage> ParseCheckpointFailed(const control::Line& line) 
                                  : Shown(rest.substr(second + 1), kMaxFailureReasonBytes)};
 }
 
+ControlMessage ParseSnapshotFailed(const control::Line& line) {
+  return SnapshotFailedMsg{Shown(line.value, kMaxFailureReasonBytes)};
+}
+
 absl::StatusOr<ControlMessage> ParseSnapshot(const control::Line& line) {
   const std::optional<std::int64_t> step = control::ParseNumber(line.value);
   if (!step) return Malformed(ToText(line), "SNAPSHOT=<number>, 0 or more");
@@ -199,6 +203,7 @@ absl::StatusOr<std::optional<ControlMessage>> ParseLine(const control::Line& lin
   if (line.key == control::kForked) return ParseForked(line);
   if (line.key == control::kCheckpoint) return ParseCheckpoint(line);
   if (line.key == control::kCheckpointFailed) return ParseCheckpointFailed(line);
+  if (line.key == control::kSnapshotFailed) return ParseSnapshotFailed(line);
   if (line.key == control::kCheckpointDamaged) return ParseCheckpointDamaged(line);
   if (line.key == control::kStraggler) return ParseStraggler(line);
   if (line.key == control::kError) return ParseError(line);

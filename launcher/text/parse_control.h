@@ -44,6 +44,11 @@ struct SnapshotMsg {
   std::int64_t step = 0;  // complete in memory
 };
 
+// A snapshot could not be made; the worker continues.
+struct SnapshotFailedMsg {
+  std::string reason;  // as CheckpointFailedMsg::reason
+};
+
 // The duration of saving a checkpoint or a snapshot.
 struct SavedMsg {
   bool durable = false;   // true: checkpoint; false: snapshot
@@ -104,9 +109,9 @@ struct ForkedMsg {
 
 using ControlMessage =
     std::variant<ReadyMsg, StepMsg, CheckpointMsg, CheckpointFailedMsg, CheckpointDamagedMsg,
-                 SnapshotMsg, SavedMsg, PhaseMsg, TellsMsg, StragglerMsg, ComparesMsg, ErrorMsg,
-                 ByeMsg, SecretMsg, ProgressMsg, StandbyMsg, StaysMsg, StoreElsewhereMsg,
-                 ForkServerMsg, ForkedMsg>;
+                 SnapshotMsg, SnapshotFailedMsg, SavedMsg, PhaseMsg, TellsMsg, StragglerMsg,
+                 ComparesMsg, ErrorMsg, ByeMsg, SecretMsg, ProgressMsg, StandbyMsg, StaysMsg,
+                 StoreElsewhereMsg, ForkServerMsg, ForkedMsg>;
 
 // The messages of one packet, in order. Unknown keys are skipped, so that a newer worker library
 // can talk to an older agent. InvalidArgument: the packet has a line without KEY=, or a value that

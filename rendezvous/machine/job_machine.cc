@@ -171,10 +171,17 @@ void JobMachine::OnHeartbeat(Node& node, const Header& header, const Heartbeat& 
   }
   if (may_change && heartbeat.progress) hang_judge_.Take(node, *heartbeat.progress, now_);
   if (may_change && node.first_rank == Rank{0}) generation_.arrivals = heartbeat.arrivals;
-  if (heartbeat.usage) node.usage = *heartbeat.usage;
+  if (heartbeat.usage) TakeUsage(node, *heartbeat.usage);
   TakeFailures(node, heartbeat.failed_checkpoints);
   held_back_.TakeStuck(node, heartbeat.stuck, now_);
   out_.Reply(header, HeartbeatAck{heartbeat.sent_at});
+}
+
+void JobMachine::TakeUsage(Node& node, const NodeUsage& usage) {
+  const std::int64_t counted = node.counted_snapshots.value_or(usage.failed_snapshots);
+  life_.counters.failed_snapshots += std::max<std::int64_t>(usage.failed_snapshots - counted, 0);
+  node.counted_snapshots = usage.failed_snapshots;
+  node.usage = usage;
 }
 
 void JobMachine::TakeFailures(const Node& node, const FailedCheckpoints& failed) {

@@ -122,6 +122,8 @@ class JobMachine {
   void OnCannotSave(Node& node);
   void OnStopped(Node& node, const Stopped& stopped);
   void EmitFence(Node& node, const Header& header, const Stopped& stopped);
+  // Counts the failed snapshots that a node reports.
+  void TakeUsage(Node& node, const NodeUsage& usage);
   // Counts the failed checkpoints that a node reports.
   void TakeFailures(const Node& node, const FailedCheckpoints& failed);
 

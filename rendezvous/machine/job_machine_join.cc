@@ -64,6 +64,7 @@ void JobMachine::OnJoin(const Header& header, const Join& join) {
   node.spec = join.node;
   node.offered_port = join.offered_port;
   node.program = join.program;
+  if (!join.returning) node.counted_snapshots = 0;
   node.stay.since = now_;
   const Node* const other = ComparableNode(roster_, join.program);
   Node& added = roster_.Add(std::move(node), now_);

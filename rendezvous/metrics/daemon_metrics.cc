@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 
+#include "rendezvous/core/measures/refusal_reasons.h"
 #include "rendezvous/metrics/job_metrics.h"
 #include "rendezvous/metrics/metric_writer.h"
 
@@ -25,8 +26,11 @@ void AddCalls(const DaemonStatus& daemon, const DaemonMeasures& measures, Metric
   writer->Add(Labels().With("direction", "received"), measures.messages_received);
   writer->Add(Labels().With("direction", "sent"), measures.messages_sent);
   writer->Begin("ddprun_refusals_total");
-  for (const auto& [reason, count] : daemon.refused) {
-    writer->Add(Labels().With("reason", reason), count);
+  // All from the start: a rate() misses the first increase of a series that was not there.
+  for (const char* reason : kRefusalReasons) {
+    const auto counted = daemon.refused.find(reason);
+    writer->Add(Labels().With("reason", reason),
+                counted == daemon.refused.end() ? 0 : counted->second);
   }
 }
 

@@ -106,6 +106,7 @@ void AddStatesOfTheTraining(const std::vector<JobStatus>& jobs, MetricWriter* wr
   writer->Begin("ddprun_job_checkpoint_failures_total");
   for (const JobStatus& job : jobs) {
     writer->Add(Of(job).With("tier", "durable"), job.failed_checkpoints.count);
+    writer->Add(Of(job).With("tier", "memory"), job.measured.counters.failed_snapshots);
   }
   AddEach("ddprun_job_snapshot_age_seconds", jobs, writer,
           [](const auto& job) { return job.measured.snapshot_age; });

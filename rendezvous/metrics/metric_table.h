@@ -38,7 +38,7 @@ inline constexpr Metric kMetrics[] = {
     {"ddprun_grpc_messages_total", Kind::kCounter, Place::kDaemon, "direction",
      "Messages of sessions with agents: received, sent."},
     {"ddprun_refusals_total", Kind::kCounter, Place::kDaemon, "reason",
-     "Calls and sessions that were refused."},
+     "Calls, sessions and requests of HTTP that were refused; the reasons: docs/security.md."},
     {"ddprun_event_lines_dropped_total", Kind::kCounter, Place::kDaemon, "",
      "Lines of history that the event file did not take."},
     {"ddprun_store_commit_seconds", Kind::kHistogram, Place::kDaemon, "",
@@ -101,7 +101,8 @@ inline constexpr Metric kMetrics[] = {
     {"ddprun_job_without_checkpoint_seconds", Kind::kGauge, Place::kDaemon, "job",
      "Time since the newest durable checkpoint; of a job that is to save and has none, its age."},
     {"ddprun_job_checkpoint_failures_total", Kind::kCounter, Place::kDaemon, "job tier",
-     "Checkpoints that could not be saved."},
+     "Checkpoints that could not be saved (durable), and snapshots that could not be made "
+     "(memory)."},
     {"ddprun_job_snapshot_age_seconds", Kind::kGauge, Place::kDaemon, "job",
      "Time since a node has told of a newer snapshot in memory."},
     // ---- a node of a job, as its rendezvous knows it ----

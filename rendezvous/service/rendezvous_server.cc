@@ -276,13 +276,17 @@ DaemonStatus RendezvousServer::Describe() const {
   status.refused = Refusals();
   if (options_.board != nullptr) status.leadership = options_.board->Describe();
   if (acceptor_->refused() > 0) {
-    status.refused["connections_without_descriptors"] = acceptor_->refused();
+    status.refused[refusal::kConnectionsWithoutDescriptors] = acceptor_->refused();
   }
   return status;
 }
 
 std::map<std::string, std::uint64_t> RendezvousServer::Refusals() const {
   return access_->refusals().Snapshot();
+}
+
+void RendezvousServer::CountRefusal(std::string_view reason, const std::string& detail) {
+  access_->refusals().Count(reason, detail);
 }
 
 RendezvousServer::~RendezvousServer() { Shutdown(); }

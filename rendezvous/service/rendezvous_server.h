@@ -15,6 +15,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -122,6 +123,8 @@ class RendezvousServer {
 
   // How often what was refused, since the start (rendezvous/auth/refusal_counters.h). Any thread.
   std::map<std::string, std::uint64_t> Refusals() const;
+  // Counts what somebody else refused for this rendezvous: its page. Any thread.
+  void CountRefusal(std::string_view reason, const std::string& detail);
 
   // Writes what the jobs have sent, ends every session, and returns when no thread of the server
   // runs any more: after at most about one second, when an agent does not read. Idempotent; not

@@ -73,6 +73,7 @@ NodeUsage ReadUsage(const v1::NodeUsage& from, FieldChecker& check) {
   NodeUsage to;
   to.cpu = std::chrono::milliseconds(check.Step("NodeUsage.cpu_ms", from.cpu_ms()));
   to.resident_bytes = check.Step("NodeUsage.resident_bytes", from.resident_bytes());
+  to.failed_snapshots = check.Step("NodeUsage.failed_snapshots", from.failed_snapshots());
   if (from.round_trip_us() < 0 || from.round_trip_us() > kLongest.count()) {
     check.Fail(absl::StrCat("NodeUsage.round_trip_us is ", from.round_trip_us(), ", expected 0 to ",
                             kLongest.count()));

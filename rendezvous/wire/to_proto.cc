@@ -28,6 +28,7 @@ void FillUsage(const NodeUsage& from, v1::NodeUsage* to) {
   for (const Rank rank : from.straggler_ranks) {
     to->add_straggler_ranks(static_cast<std::uint32_t>(rank.value));
   }
+  to->set_failed_snapshots(from.failed_snapshots);
 }
 
 // Sets the body of `to` from one alternative of AgentMessage.

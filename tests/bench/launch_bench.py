@@ -14,7 +14,9 @@ that ddprun --warm --preload torch keeps: what is its own, and with its share of
 with others (Pss).
 
 usage: tests/bench/launch_bench.py [--ddprun build/bin/ddprun] [--runs 10] [--starts 5] [--workers 8]
-Needs python3-torch for /usr/bin/torchrun.
+       tests/bench/launch_bench.py --before OTHER_DDPRUN [--ddprun ...] [--runs 200]
+Needs python3-torch for /usr/bin/torchrun. With --before it only compares the launch with that of another
+build, such as the one of the commit before a change: alternating pairs, medians, and their ratio.
 """
 import argparse
 import os
@@ -67,6 +69,25 @@ def measure_launches(arguments, logs):
         median = statistics.median(times)
         print(f"{name:34} {median:10.1f} {min(times):8.1f} {max(times):8.1f} {memory:6.1f} "
               f"{median / floor:9.1f}")
+
+
+def compare_launches(arguments, logs):
+    """Alternating, and which one is first alternates too: the one after finds warmer caches."""
+    argv = {name: [program, "--log-dir", logs, "--nproc-per-node", "2", "/bin/true"]
+            for name, program in (("before", arguments.before), ("now", arguments.ddprun))}
+    times = {name: [] for name in argv}
+    for i in range(arguments.runs):
+        for name in sorted(argv, reverse=i % 2 == 1):
+            times[name].append(run(argv[name])[0])
+    print(f"{'launch':10} {'median ms':>10} {'lowest tenth':>13} {'min':>8} {'max':>8}")
+    medians, tenths = {}, {}
+    for name in argv:
+        ordered = sorted(times[name])
+        medians[name] = statistics.median(ordered)
+        tenths[name] = ordered[len(ordered) // 10]
+        print(f"{name:10} {medians[name]:10.2f} {tenths[name]:13.2f} {ordered[0]:8.2f} {ordered[-1]:8.2f}")
+    print(f"now / before: {medians['now'] / medians['before']:.3f} of the medians, "
+          f"{tenths['now'] / tenths['before']:.3f} of the lowest tenths")
 
 
 def start(argv, folder, workers):
@@ -141,12 +162,16 @@ def main():
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--starts", type=int, default=5)
     parser.add_argument("--workers", type=int, default=8)
+    parser.add_argument("--before", help="another build's ddprun, to compare the launch with")
     arguments = parser.parse_args()
-    if not os.path.exists(arguments.torchrun):
+    if arguments.before is None and not os.path.exists(arguments.torchrun):
         sys.exit(f"{arguments.torchrun} is missing: apt-get install python3-torch")
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     os.environ["PYTHON_EXEC"] = "/usr/bin/python3"  # that torch is installed for
     with tempfile.TemporaryDirectory() as logs:
+        if arguments.before is not None:
+            compare_launches(arguments, logs)
+            return
         measure_launches(arguments, logs)
         measure_starts(arguments, logs)
         show_standby_memory(arguments, logs)

@@ -30,6 +30,7 @@ struct ToPacket {
   std::string operator()(const SnapshotMsg& m) const {
     return "SNAPSHOT=" + std::to_string(m.step);
   }
+  std::string operator()(const SnapshotFailedMsg& m) const { return "SNAPSHOT_FAILED=" + m.reason; }
   std::string operator()(const SavedMsg& m) const {
     return absl::StrCat("SAVED=", m.durable ? "durable " : "memory ", m.time);
   }

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -77,6 +78,39 @@ TEST_F(PageTest, ALinkSignsInOnceAndShowsTheJobAndItsRestart) {
       port, Post("/api/stop", R"({"job":"exp7"})", bearer + "Content-Type: application/json\r\n"));
   EXPECT_THAT(stop, StartsWith("HTTP/1.1 200 ")) << stop;
   EXPECT_TRUE(list.HearUntil(R"("event":"finished")"));
+}
+
+TEST_F(PageTest, WhatThePageRefusesIsAMetricOfTheRendezvous) {
+  const int port = PagePort();
+  EXPECT_THAT(Ask(port, "GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n"),
+              StartsWith("HTTP/1.1 421 "));
+  EXPECT_THAT(Ask(port, Get("/api/stacks?job=a")), StartsWith("HTTP/1.1 403 "));
+  const std::string metrics = Ask(port, Get("/metrics"));
+  EXPECT_THAT(metrics, HasSubstr("ddprun_refusals_total{reason=\"http_foreign_host\"} 1\n"));
+  EXPECT_THAT(metrics, HasSubstr("ddprun_refusals_total{reason=\"http_no_session\"} 1\n"));
+  EXPECT_THAT(metrics, HasSubstr("ddprun_refusals_total{reason=\"http_wrong_code\"} 0\n"));
+  EXPECT_TRUE(daemon_.program().WaitForErr("(http_foreign_host, number 1)"));
+}
+
+// Worker, agent, rendezvous, and the text for a scraper.
+TEST_F(PageTest, ASnapshotThatFailedIsAMetricOfTheJob) {
+  Job job(folder_.path());
+  job.AddNode({"--rdzv-endpoint", daemon_.endpoint(), "--rdzv-id", "exp7", "--nnodes", "1",
+               "--nproc-per-node", "1", "--no-python", "/usr/bin/python3", "-c",
+               "import os, socket, time\n"
+               "agent = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\n"
+               "agent.connect(os.environ['DDPRUN_CONTROL_SOCKET'])\n"
+               "agent.send(b'SNAPSHOT_FAILED=no room\\n')\n"
+               "time.sleep(600)\n"});
+  const std::string series = "ddprun_job_checkpoint_failures_total{job=\"exp7\",tier=\"memory\"} ";
+  const auto deadline = std::chrono::steady_clock::now() + kHang;
+  std::string metrics;
+  do {
+    metrics = Ask(PagePort(), Get("/metrics"));
+  } while (metrics.find(series + "1\n") == std::string::npos &&
+           std::chrono::steady_clock::now() < deadline);
+  EXPECT_THAT(metrics, HasSubstr(series + "1\n"));
+  EXPECT_THAT(metrics, HasSubstr("tier=\"durable\"} 0\n"));
 }
 
 TEST_F(PageTest, ARestartedRendezvousKnowsNoSessionOfBefore) {

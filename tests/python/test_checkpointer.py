@@ -467,6 +467,22 @@ class AgentTest(TemporaryFolder):
         self.assertIn("step-000000000002.safetensors",
                       os.listdir(os.path.join(self.folder, "memory")))
 
+    def test_a_snapshot_that_cannot_be_made_is_told_once(self):
+        settings = self.environment(DDPRUN_SNAPSHOT_DIR=os.path.join(self.folder, "missing"))
+        with FakeAgent() as agent:
+            with agent.start(
+                    self.SOURCE + "for _ in range(3):\n"
+                    "  checkpointer.step()\n"
+                    "  checkpointer._steps._writer._background.wait()\n"
+                    "checkpointer.close()\n", **settings) as worker:
+                err = worker.communicate()[1]
+            packets = agent.packets()[0]
+        self.assertEqual(worker.returncode, 0, err)
+        self.assertIn("no snapshots in memory any more", err)
+        failed = [line for line in packets if line.startswith("SNAPSHOT_FAILED=")]
+        self.assertEqual(len(failed), 1, packets)
+        self.assertIn("missing", failed[0])
+
     def test_what_waits_for_the_disk_is_a_phase_of_its_own(self):
         """Else the limit of a step holds for it, and ddprun calls a slow disk a hang."""
         with FakeAgent() as agent:

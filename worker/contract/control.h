@@ -36,6 +36,8 @@ inline constexpr char kCheckpointFailed[] = "CHECKPOINT_FAILED";
 // CHECKPOINT_DAMAGED=step text: that checkpoint exists but is damaged; an older one is tried.
 inline constexpr char kCheckpointDamaged[] = "CHECKPOINT_DAMAGED";
 inline constexpr char kSnapshot[] = "SNAPSHOT";  // SNAPSHOT=step: whole, in DDPRUN_SNAPSHOT_DIR
+// SNAPSHOT_FAILED=reason: a snapshot could not be made; training continues.
+inline constexpr char kSnapshotFailed[] = "SNAPSHOT_FAILED";
 // SAVED=tier time: `time` µs passed from the copy of the state until it was whole in that tier.
 // Sent after CHECKPOINT (`tier`: durable) or SNAPSHOT (memory).
 inline constexpr char kSaved[] = "SAVED";

@@ -21,7 +21,9 @@ NodeUsage UsageWatch::Tell(Duration round_trip) {
   facts_.heartbeat_at = now;
   LookIfDue(now);
   const Use use = meter_->last();
-  return {use.cpu, use.resident_bytes, round_trip};
+  NodeUsage usage{use.cpu, use.resident_bytes, round_trip};
+  usage.failed_snapshots = failed_snapshots_;
+  return usage;
 }
 
 void UsageWatch::OnSaved(const SavedMsg& saved) {

@@ -6,6 +6,7 @@
 #define DDPRUN_LAUNCHER_AGENT_USAGE_USAGE_WATCH_H_
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 
 #include "launcher/agent/node_workers.h"
@@ -35,6 +36,7 @@ class UsageWatch {
   NodeUsage Tell(Duration round_trip);
   // A worker has saved a state. Recorded on the board.
   void OnSaved(const SavedMsg& saved);
+  void OnSnapshotFailed() { ++failed_snapshots_; }
 
  private:
   void TellBoard();
@@ -48,6 +50,7 @@ class UsageWatch {
   EventLoop::TimerId timer_ = 0;
   OffLoop looker_;
   TimePoint next_look_{};
+  std::int64_t failed_snapshots_ = 0;  // in the agent's life
   bool looking_ = false;
 };
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -45,6 +46,9 @@ absl::StatusOr<std::unique_ptr<RendezvousPage>> RendezvousPage::Start(
     gate.readers = *std::move(tokens);
   }
   const auto describe = [server] { return server->Describe(); };
+  const auto refused = [server](std::string_view reason, const std::string& detail) {
+    server->CountRefusal(reason, detail);
+  };
   page->metrics_ = std::make_unique<MetricsSource>(&server->loop(), describe, std::move(files));
   page->service_ = std::make_unique<http::PageService>(http::PageService::Options{
       &server->loop(), std::move(events), describe, std::move(gate),
@@ -52,13 +56,14 @@ absl::StatusOr<std::unique_ptr<RendezvousPage>> RendezvousPage::Start(
                                        std::function<void(std::string)> done) {
         metrics->Get(owner, std::move(done));
       },
-      LogsOf(&server->loop())});
+      LogsOf(&server->loop()), refused});
   http::ServerOptions options;
   options.listen = FormatEndpoint({config.host, config.port});
   options.certificate_file = config.certificate_file;
   options.key_file = config.key_file;
   options.hosts = config.names;
   options.max_unsent = kMostUnsentBytes;
+  options.refused = refused;
   options.log = [](const std::string& text) { LogInfo(text); };
   auto started = http::HttpServer::Start(
       std::move(options), [service = page->service_.get()](

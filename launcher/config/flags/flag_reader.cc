@@ -3,6 +3,7 @@
 #include <iterator>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "CLI/CLI.hpp"
@@ -76,17 +77,7 @@ class FlagReader {
     app.allow_extras();
     app.prefix_command(positionals_ == Positionals::kEndOptions);
     std::map<const FlagSpec*, CLI::Option*> options;
-    for (const FlagSpec& flag : flags_) {
-      CLI::Option* const option = flag.IsSwitch() ? app.add_flag(CliName(flag))
-                                                  : app.add_option(CliName(flag))->expected(1);
-      if (flag.effect == FlagEffect::kList) {
-        option->expected(1, CLI::detail::expected_max_vector_size)
-            ->allow_extra_args(false);  // one value per flag
-      } else {
-        option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-      }
-      options[&flag] = option;
-    }
+    for (const FlagSpec* flag : NamedIn(arguments)) options[flag] = AddTo(&app, *flag);
     try {
       // CLI11 takes the arguments from the back.
       std::vector<std::string> reversed;
@@ -104,11 +95,12 @@ class FlagReader {
     TakeRest(remaining);
     std::vector<GivenFlag> from_arguments;
     for (const FlagSpec& flag : flags_) {
-      const CLI::Option& option = *options[&flag];
-      if (option.count() == 0) {
+      const auto named = options.find(&flag);
+      if (named == options.end() || named->second->count() == 0) {
         if (flag.effect != FlagEffect::kImmediate) TakeFromEnvironment(flag);
         continue;
       }
+      const CLI::Option& option = *named->second;
       const Origin origin{Source::kFlag, absl::StrCat("--", flag.name)};
       if (flag.effect == FlagEffect::kList) {
         for (const std::string& value : option.results()) {
@@ -123,6 +115,37 @@ class FlagReader {
   }
 
  private:
+  // The flags that `arguments` may give, in the order of the table: at least all that CLI11 would
+  // find there. CLI11 compares each new option with all earlier ones: the whole table took a third
+  // of the instructions of `ddprun --dry-run`.
+  std::vector<const FlagSpec*> NamedIn(const std::vector<std::string>& arguments) const {
+    std::set<absl::string_view> names;
+    std::string letters;
+    for (const std::string& argument : arguments) {
+      if (const FlagSpec* const flag = FlagInArgument(flags_, argument)) names.insert(flag->name);
+      const bool has_letters = argument.size() > 1 && argument[0] == '-' && argument[1] != '-';
+      if (has_letters) letters += argument.substr(1);  // "-vq", or "-cFILE" with its value
+    }
+    std::vector<const FlagSpec*> named;
+    for (const FlagSpec& flag : flags_) {
+      const bool by_letter = flag.letter != 0 && letters.find(flag.letter) != std::string::npos;
+      if (by_letter || names.count(flag.name) != 0) named.push_back(&flag);
+    }
+    return named;
+  }
+
+  static CLI::Option* AddTo(CLI::App* app, const FlagSpec& flag) {
+    CLI::Option* const option = flag.IsSwitch() ? app->add_flag(CliName(flag))
+                                                : app->add_option(CliName(flag))->expected(1);
+    if (flag.effect == FlagEffect::kList) {
+      option->expected(1, CLI::detail::expected_max_vector_size)
+          ->allow_extra_args(false);  // one value per flag
+    } else {
+      option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    }
+    return option;
+  }
+
   // CLI11 returns unknown arguments in their order: unknown flags, "--", arguments.
   void TakeRest(const std::vector<std::string>& remaining) {
     auto it = remaining.begin();

@@ -37,6 +37,7 @@ class Steps:
             return
 
         def failed(reason):
+            agent.say("SNAPSHOT_FAILED", reason)
             agent.warn(self._ranks.rank, "no snapshots in memory any more on this node: %s. Training "
                        "goes on; a restart resumes from a checkpoint or from another node" % reason)
 

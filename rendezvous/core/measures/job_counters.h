@@ -16,7 +16,8 @@ struct JobCounters {
   // By the reason for the end of the earlier generation: NameOf(RootCause::Kind), or kPlanned. Keys
   // are static texts.
   std::map<std::string_view, std::int64_t> restarts{};
-  std::int64_t nodes_lost = 0;  // killed, or silent for longer than their lease
+  std::int64_t nodes_lost = 0;        // killed, or silent for longer than their lease
+  std::int64_t failed_snapshots = 0;  // in memory
   // Durations per node and restart, by phase. Phases that only the program names are counted
   // together, as kOther.
   std::map<std::string_view, Histogram> recovery{};

@@ -23,6 +23,7 @@ struct NodeUsage {
   // program compares the ranks; else nullopt.
   std::optional<int> stragglers{};
   std::vector<Rank> straggler_ranks{};  // the lowest ones; at most kMostNamed
+  std::int64_t failed_snapshots = 0;    // of its workers; only grows in an agent's life
 
   static constexpr std::size_t kMostNamed = 16;
 

@@ -117,6 +117,7 @@ void LogView::OnEnd(absl::Status why) {
     if (std::exchange(over_, true)) return;
     text = why.ok() ? notes_ : std::string(why.message());
   }
+  if (absl::IsResourceExhausted(why) && service_->full) service_->full(text);
   Say(text);
 }
 

@@ -28,6 +28,8 @@ struct LogService {
       read;
   std::function<void(LogReadId id, std::size_t bytes)> acknowledge;
   std::function<void(LogReadId id)> cancel;
+  // Called when a log is not opened because too many are, with the reason. May be empty.
+  std::function<void(const std::string& why)> full{};
 };
 
 // Parses "?job=J&rank=R&generation=G&stream=stdout|stderr&tail=N&follow=1". Error: InvalidArgument,

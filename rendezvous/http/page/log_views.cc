@@ -25,10 +25,10 @@ void LogViews::Begin(const std::string& owner, SessionEnd until, LogRequest requ
     }
   }
   if (view == nullptr) {
-    responder->Send(ErrorAnswer(503, absl::StrCat("you have ", kMostOfOwner,
-                                                  " logs open, and no more are possible: close "
-                                                  "one of them")));
-    return;
+    const std::string why = absl::StrCat("you have ", kMostOfOwner,
+                                         " logs open, and no more are possible: close one of them");
+    if (service_.full) service_.full(why);
+    return responder->Send(ErrorAnswer(503, why));
   }
   view->Read(owner, std::move(request));
 }

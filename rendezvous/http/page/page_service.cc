@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "rendezvous/core/measures/refusal_reasons.h"
 #include "rendezvous/http/page/answers.h"
 #include "rendezvous/http/page/clock.h"
 #include "rendezvous/http/page/page_source.h"
@@ -43,12 +44,15 @@ bool IsName(const std::string& text, std::size_t most) {
   return !text.empty() && text.size() <= most;
 }
 
-Response NoSuchName(const char* field) {
-  return ErrorAnswer(400, absl::StrCat(field, ": expected a name"));
+// A session or a token, be it a good one or not.
+bool ShowsSecret(const Request& request) {
+  return !request.Header("authorization").empty() ||
+         absl::StrContains(request.Header("cookie"), Gate::kCookie);
 }
 
-Response TooManyWait() {
-  return ErrorAnswer(503, "too many requests wait for an answer: ask again in a second");
+LogService WithFull(LogService logs, std::function<void(const std::string& why)> full) {
+  logs.full = std::move(full);
+  return logs;
 }
 
 std::pair<std::string, std::string> Cookie(const std::string& secret, std::chrono::seconds age) {
@@ -83,6 +87,11 @@ struct PageService::Route {
   void (PageService::*serve)(Call& call);
 };
 
+struct PageService::Refusal {
+  const char* reason;
+  Response answer;
+};
+
 const PageService::Route PageService::kRoutes[] = {
     {"GET", "/", Needs::kNothing, &PageService::Page},
     {"GET", "/healthz", Needs::kNothing, &PageService::Health},
@@ -103,9 +112,12 @@ const PageService::Route PageService::kRoutes[] = {
 PageService::PageService(Options options)
     : options_(std::move(options)),
       gate_(options_.gate),
-      logs_(options_.logs),
+      logs_(WithFull(
+          options_.logs,
+          [this](const std::string& why) { CountRefusal(refusal::kHttpTooManyLogs, why); })),
       feed_({options_.loop, options_.events, options_.daemon,
-             [this](TimePoint now) { logs_.EndOverdue(now); }}),
+             [this](TimePoint now) { logs_.EndOverdue(now); },
+             [this](const std::string& why) { CountRefusal(refusal::kHttpTooManyViewers, why); }}),
       states_(
           [this](const ViewKey& key, const SharedAnswers::Done& done) {
             feed_.Get(key,
@@ -130,37 +142,72 @@ void PageService::Serve(Request request, std::shared_ptr<Responder> responder) {
     is_path = true;
     if (method == route.method) found = &route;
   }
-  if (found == nullptr) {
-    return responder->Send(is_path ? ErrorAnswer(405, "this path takes another method")
-                                   : ErrorAnswer(404, "there is no such page"));
-  }
-  // A link on another site may lead to the page itself, and to nothing else.
-  if (found->path != std::string("/") && IsCrossSite(request)) {
-    return responder->Send(ErrorAnswer(403, "this request comes from the page of another site"));
-  }
   const Viewer viewer = gate_.Identify(request, Now());
-  // A scraper whose token was changed must not go on as a neighbour: all its series would change.
-  if (found->needs == Needs::kMetrics && viewer.kind == Viewer::Kind::kNeighbour &&
-      !request.Header("authorization").empty()) {
-    return responder->Send(
-        ErrorAnswer(401, "Authorization: Bearer TOKEN is that of no session and no reader"));
-  }
-  if (!MayUse(viewer, found->needs)) {
-    return responder->Send(
-        ErrorAnswer(403, "sign in first: `ddprun page` prints a link that does"));
-  }
-  if (method == "POST") {
-    // A form on another site cannot send this content type.
-    if (!absl::StartsWith(request.Header("content-type"), "application/json")) {
-      return responder->Send(ErrorAnswer(415, "expected a body of type application/json"));
-    }
-    const bool acts = found->needs == Needs::kOwner;
-    if (const absl::Status allowed = gate_.CheckAction(request, Now()); acts && !allowed.ok()) {
-      return responder->Send(ErrorAnswer(allowed));
-    }
+  if (auto refusal = RefusalOf(request, viewer, found, is_path)) {
+    return Refuse(request, responder.get(), *std::move(refusal));
   }
   Call call{std::move(request), viewer, std::move(responder)};
   (this->*found->serve)(call);
+}
+
+std::optional<PageService::Refusal> PageService::RefusalOf(const Request& request,
+                                                           const Viewer& viewer, const Route* route,
+                                                           bool is_path) const {
+  if (route == nullptr) {
+    return Refusal{refusal::kHttpNoSuchPage,
+                   is_path ? ErrorAnswer(405, "this path takes another method")
+                           : ErrorAnswer(404, "there is no such page")};
+  }
+  // A link on another site may lead to the page itself, and to nothing else.
+  if (route->path != std::string("/") && IsCrossSite(request)) {
+    return Refusal{refusal::kHttpCrossSite,
+                   ErrorAnswer(403, "this request comes from the page of another site")};
+  }
+  // A scraper whose token was changed must not go on as a neighbour: all its series would change.
+  if (route->needs == Needs::kMetrics && viewer.kind == Viewer::Kind::kNeighbour &&
+      !request.Header("authorization").empty()) {
+    return Refusal{
+        refusal::kHttpWrongToken,
+        ErrorAnswer(401, "Authorization: Bearer TOKEN is that of no session and no reader")};
+  }
+  if (!MayUse(viewer, route->needs)) {
+    return Refusal{ShowsSecret(request) && viewer.kind != Viewer::Kind::kScraper
+                       ? refusal::kHttpWrongToken
+                       : refusal::kHttpNoSession,
+                   ErrorAnswer(403, "sign in first: `ddprun page` prints a link that does")};
+  }
+  if (route->method != std::string("POST")) return std::nullopt;
+  // A form on another site cannot send this content type.
+  if (!absl::StartsWith(request.Header("content-type"), "application/json")) {
+    return Refusal{refusal::kHttpContentType,
+                   ErrorAnswer(415, "expected a body of type application/json")};
+  }
+  if (route->needs != Needs::kOwner) return std::nullopt;
+  if (const absl::Status allowed = gate_.CheckAction(request, Now()); !allowed.ok()) {
+    return Refusal{refusal::kHttpCsrf, ErrorAnswer(allowed)};
+  }
+  return std::nullopt;
+}
+
+void PageService::Refuse(const Request& request, Responder* responder, Refusal refusal) const {
+  // Without the path: it is a stranger's text.
+  CountRefusal(refusal.reason, absl::StrCat(request.peer, ": ", refusal.answer.status));
+  responder->Send(std::move(refusal.answer));
+}
+
+void PageService::CountRefusal(const char* reason, const std::string& detail) const {
+  if (options_.refused) options_.refused(reason, absl::StrCat("http: ", detail));
+}
+
+void PageService::RefuseName(const Call& call, const char* field) const {
+  Refuse(call.request, call.responder.get(),
+         {refusal::kHttpMalformed, ErrorAnswer(400, absl::StrCat(field, ": expected a name"))});
+}
+
+void PageService::RefuseFull(const Call& call) const {
+  Refuse(call.request, call.responder.get(),
+         {refusal::kHttpTooManyWaiting,
+          ErrorAnswer(503, "too many requests wait for an answer: ask again in a second")});
 }
 
 // ---- for everybody ----
@@ -217,10 +264,11 @@ void PageService::Ready(Call& call) {
 void PageService::LogIn(Call& call) {
   const auto session = gate_.SignIn(Body(call.request).Text("code"), Now());
   if (!session) {
-    return call.responder->Send(
-        ErrorAnswer(403,
-                    "this link was used, or is older than a minute: `ddprun page` prints a "
-                    "new one"));
+    return Refuse(call.request, call.responder.get(),
+                  {refusal::kHttpWrongCode,
+                   ErrorAnswer(403,
+                               "this link was used, or is older than a minute: `ddprun page` "
+                               "prints a new one")});
   }
   Json json = {{"csrf", session->csrf},
                {"expires_ms", std::chrono::milliseconds(options_.gate.session_lifetime).count()}};
@@ -260,7 +308,7 @@ void PageService::ShowMetrics(Call& call) {
     responder->Send(
         {.status = 200, .content_type = "text/plain; version=0.0.4; charset=utf-8", .body = *text});
   });
-  if (!accepted) call.responder->Send(TooManyWait());
+  if (!accepted) RefuseFull(call);
 }
 
 void PageService::Jobs(Call& call) {
@@ -268,22 +316,22 @@ void PageService::Jobs(Call& call) {
       states_.Get(call.Key(""), [responder = call.responder](const SharedAnswers::Answer& json) {
         responder->Send(JsonAnswer(json == nullptr ? "{}" : *json));
       });
-  if (!accepted) call.responder->Send(TooManyWait());
+  if (!accepted) RefuseFull(call);
 }
 
 void PageService::Job(Call& call) {
   const std::string job = call.request.Query("job");
-  if (!IsName(job, wire::kMaxJobBytes)) return call.responder->Send(NoSuchName("job"));
+  if (!IsName(job, wire::kMaxJobBytes)) return RefuseName(call, "job");
   const bool accepted = states_.Get(call.Key(job), [responder = call.responder](
                                                        const SharedAnswers::Answer& json) {
     responder->Send(json == nullptr ? ErrorAnswer(404, "there is no such job") : JsonAnswer(*json));
   });
-  if (!accepted) call.responder->Send(TooManyWait());
+  if (!accepted) RefuseFull(call);
 }
 
 void PageService::Events(Call& call) {
   const std::string job = call.request.Query("job");
-  if (job.size() > wire::kMaxJobBytes) return call.responder->Send(NoSuchName("job"));
+  if (job.size() > wire::kMaxJobBytes) return RefuseName(call, "job");
   feed_.Watch(call.Key(job), call.viewer.until, call.responder);
 }
 
@@ -292,13 +340,16 @@ void PageService::Events(Call& call) {
 void PageService::Logs(Call& call) {
   if (!logs_.exist()) return call.responder->Send(ErrorAnswer(404, "there are no logs here"));
   auto wanted = LogRequestOf(call.request);
-  if (!wanted.ok()) return call.responder->Send(ErrorAnswer(wanted.status()));
+  if (!wanted.ok()) {
+    return Refuse(call.request, call.responder.get(),
+                  {refusal::kHttpMalformed, ErrorAnswer(wanted.status())});
+  }
   logs_.Begin(call.viewer.owner, call.viewer.until, *std::move(wanted), call.responder);
 }
 
 void PageService::Stacks(Call& call) {
   const std::string job = call.request.Query("job");
-  if (!IsName(job, wire::kMaxJobBytes)) return call.responder->Send(NoSuchName("job"));
+  if (!IsName(job, wire::kMaxJobBytes)) return RefuseName(call, "job");
   options_.loop->GetStacks(
       call.viewer.owner, job,
       [this, responder = call.responder](absl::StatusOr<JobLoop::Stacks> stacks) {
@@ -310,7 +361,7 @@ void PageService::Stacks(Call& call) {
 void PageService::Stop(Call& call) {
   const Body body(call.request);
   const std::string job = body.Text("job");
-  if (!IsName(job, wire::kMaxJobBytes)) return call.responder->Send(NoSuchName("job"));
+  if (!IsName(job, wire::kMaxJobBytes)) return RefuseName(call, "job");
   options_.loop->StopJob(call.viewer.owner, job, body.IsOn("save"), AnswerTo(call.responder));
 }
 
@@ -318,8 +369,8 @@ void PageService::Drain(Call& call) {
   const Body body(call.request);
   const std::string job = body.Text("job");
   const std::string host = body.Text("host");
-  if (!IsName(job, wire::kMaxJobBytes)) return call.responder->Send(NoSuchName("job"));
-  if (!IsName(host, wire::kMaxHostBytes)) return call.responder->Send(NoSuchName("host"));
+  if (!IsName(job, wire::kMaxJobBytes)) return RefuseName(call, "job");
+  if (!IsName(host, wire::kMaxHostBytes)) return RefuseName(call, "host");
   options_.loop->DrainNode(call.viewer.owner, job, host, AnswerTo(call.responder));
 }
 

@@ -32,8 +32,9 @@ class PageService {
     std::shared_ptr<EventLog> events;
     std::function<DaemonStatus()> daemon;  // any thread
     Gate::Options gate;
-    Metrics metrics{};  // empty: there is no /metrics
-    LogService logs{};  // empty: there is no /api/logs
+    Metrics metrics{};    // empty: there is no /metrics
+    LogService logs{};    // empty: there is no /api/logs
+    OnRefused refused{};  // of each request that is refused. Any thread; may be empty
   };
   explicit PageService(Options options);
   PageService(const PageService&) = delete;
@@ -58,7 +59,17 @@ class PageService {
     ViewKey Key(const std::string& job) const { return {viewer.owner, job, viewer.redacted()}; }
   };
   struct Route;
+  struct Refusal;
   static const Route kRoutes[];
+
+  // Why this request is refused; nullopt: it is not. `route`: null if there is none.
+  std::optional<Refusal> RefusalOf(const Request& request, const Viewer& viewer, const Route* route,
+                                   bool is_path) const;
+  // Answers, and counts it.
+  void Refuse(const Request& request, Responder* responder, Refusal refusal) const;
+  void RefuseName(const Call& call, const char* field) const;  // is no name
+  void RefuseFull(const Call& call) const;                     // too many wait for an answer
+  void CountRefusal(const char* reason, const std::string& detail) const;
 
   void Page(Call& call);
   void ShowLeader(Call& call, const std::string& leader);

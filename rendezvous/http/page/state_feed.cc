@@ -82,10 +82,11 @@ void StateFeed::Watch(ViewKey key, SessionEnd until, std::shared_ptr<Responder> 
       if (other.redacted) neighbours += watched.size();
     }
     if (viewers >= kMostViewers || (key.redacted && neighbours >= kMostViewers - kReserved)) {
-      responder->Send(ErrorAnswer(
-          503, absl::StrCat("the page has ", viewers, " viewers, and no more are possible",
-                            key.redacted ? " without a session" : "")));
-      return;
+      const std::string why =
+          absl::StrCat("the page has ", viewers, " viewers, and no more are possible",
+                       key.redacted ? " without a session" : "");
+      if (options_.on_full) options_.on_full(why);
+      return responder->Send(ErrorAnswer(503, why));
     }
     Watched& watched = views_[key];
     watched.newcomers.push_back({until, responder});

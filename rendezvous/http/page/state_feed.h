@@ -43,6 +43,8 @@ class StateFeed {
     std::function<DaemonStatus()> daemon;
     // Called on the feed's thread, at least every StepRates::kInterval; must not block.
     std::function<void(TimePoint now)> on_turn{};
+    // Called likewise, when a viewer is refused because there are too many. May be empty.
+    std::function<void(const std::string& why)> on_full{};
   };
   explicit StateFeed(Options options);
   ~StateFeed() { Shutdown(); }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "rendezvous/core/measures/refusal_reasons.h"
 #include "rendezvous/http/server/response_text.h"
 
 namespace ddprun::http {
@@ -48,7 +49,7 @@ void Connection::Start() {
   Arm(&deadline_, site_->options.header_timeout);
   transport_->Handshake([self = shared_from_this()](Transport::Error error) {
     if (self->phase_ != Phase::kHandshake) return;
-    if (error) return self->End();
+    if (error) return self->Abort(refusal::kHttpTlsHandshake, error.message());
     self->phase_ = Phase::kReading;
     self->Read();
   });
@@ -89,7 +90,7 @@ void Connection::OnRead(bool ok, std::string_view data) {
     }
     case Phase::kHandling:
     case Phase::kWriting:
-      if (!reader_.Keep(data)) return End();
+      if (!reader_.Keep(data)) return Abort(refusal::kHttpTooLarge, "too much beside a request");
       break;
     default:  // streaming or lingering: input is ignored
       break;
@@ -111,7 +112,9 @@ void Connection::Judge(RequestReader::State state) {
     case RequestReader::State::kDone:
       return Dispatch();
     case RequestReader::State::kBad:
-      return Refuse(reader_.bad_status(), reader_.bad_text());
+      return Refuse(reader_.bad_status(),
+                    reader_.too_large() ? refusal::kHttpTooLarge : refusal::kHttpMalformed,
+                    reader_.bad_text());
   }
 }
 
@@ -119,9 +122,10 @@ void Connection::Dispatch() {
   Request request = reader_.Release(&keep_alive_);
   without_body_ = request.method == "HEAD";
   if (!site_->hosts.Accepts(request.Header("host"))) {
-    return Refuse(421, "this server has no such name; --http-host adds one");
+    return Refuse(421, refusal::kHttpForeignHost,
+                  "this server has no such name; --http-host adds one");
   }
-  if (site_->closing) return Refuse(503, "shutting down");
+  if (site_->closing) return RefuseWith(503, "shutting down");
   Disarm(&deadline_);
   phase_ = Phase::kHandling;
   request.peer = peer_;
@@ -134,7 +138,12 @@ void Connection::Dispatch() {
   Read();
 }
 
-void Connection::Refuse(int status, const std::string& text) {
+void Connection::Refuse(int status, const char* reason, const std::string& text) {
+  CountRefusal(reason, text);
+  RefuseWith(status, text);
+}
+
+void Connection::RefuseWith(int status, const std::string& text) {
   keep_alive_ = false;
   phase_ = Phase::kHandling;
   Answer({.status = status, .body = text + "\n"});
@@ -218,6 +227,20 @@ void Connection::OnAllWritten() {
 
 // ---- its end ----
 
+void Connection::CountRefusal(const char* reason, std::string_view why) const {
+  if (site_->options.refused) {
+    site_->options.refused(reason, absl::StrCat("http: ", peer_, ": ", std::string(why)));
+  }
+}
+
+void Connection::Abort(const char* reason, std::string_view why) {
+  if (phase_ == Phase::kEnded) return;
+  CountRefusal(reason, why);
+  End();
+}
+
+void Connection::CutOff() { Abort(refusal::kHttpSlowReader, "it reads too slowly"); }
+
 void Connection::Finish() {
   const bool busy = phase_ == Phase::kHandling || !outbox_.empty() || phase_ == Phase::kLingering;
   if (!busy) return phase_ == Phase::kStreaming ? Linger() : End();
@@ -254,9 +277,12 @@ void Connection::Arm(Timer* timer, std::chrono::milliseconds limit) {
 void Connection::Disarm(Timer* timer) { timer->expires_at(Clock::time_point::max()); }
 
 void Connection::OnLate(const Timer* timer) {
-  if (timer == &write_deadline_ || phase_ != Phase::kReading || !reader_.begun()) return End();
-  Refuse(408, absl::StrCat("the request was not complete within ",
-                           site_->options.header_timeout.count(), " ms"));
+  if (timer == &write_deadline_) return CutOff();
+  if (phase_ == Phase::kHandshake) return Abort(refusal::kHttpTlsHandshake, "it takes too long");
+  if (phase_ != Phase::kReading || !reader_.begun()) return End();
+  Refuse(408, refusal::kHttpTooSlow,
+         absl::StrCat("the request was not complete within ", site_->options.header_timeout.count(),
+                      " ms"));
 }
 
 }  // namespace ddprun::http

@@ -61,7 +61,11 @@ class Connection final : public Answerable, public std::enable_shared_from_this<
   void Open(std::shared_ptr<OpenStream> stream, const Response& head) override;
   void Push(Stream::Piece piece) override;
   void EndStream() override;
-  void Abort() override { End(); }
+  void CutOff() override;
+  // Ends the connection at once.
+  void Abort() { End(); }
+  // The same, and counts it as refused, for this reason.
+  void Abort(const char* reason, std::string_view why);
 
  private:
   enum class Phase { kHandshake, kReading, kHandling, kWriting, kStreaming, kLingering, kEnded };
@@ -74,7 +78,9 @@ class Connection final : public Answerable, public std::enable_shared_from_this<
   void Judge(RequestReader::State state);
   void Dispatch();
   // Answers without the handler, then ends the connection.
-  void Refuse(int status, const std::string& text);
+  void Refuse(int status, const char* reason, const std::string& text);
+  void RefuseWith(int status, const std::string& text);  // without counting it
+  void CountRefusal(const char* reason, std::string_view why) const;
   void WriteNext();
   void OnWritten(bool ok, std::size_t bytes);
   void OnAllWritten();

@@ -17,7 +17,7 @@ bool OpenStream::Write(Piece piece) {
     const auto alive = connection.lock();
     if (alive == nullptr) return;
     if (cut) {
-      alive->Abort();
+      alive->CutOff();
     } else {
       alive->Push(piece);
     }
@@ -41,7 +41,7 @@ void OpenStream::Abort() {
     closed_ = true;
   }
   mailbox_->Post([connection = connection_] {
-    if (const auto alive = connection.lock()) alive->Abort();
+    if (const auto alive = connection.lock()) alive->CutOff();
   });
 }
 

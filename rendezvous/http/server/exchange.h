@@ -24,7 +24,7 @@ class Answerable {
   virtual void Open(std::shared_ptr<OpenStream> stream, const Response& head) = 0;
   virtual void Push(Stream::Piece piece) = 0;
   virtual void EndStream() = 0;
-  virtual void Abort() = 0;
+  virtual void CutOff() = 0;  // the client reads too slowly
 
  protected:
   ~Answerable() = default;

@@ -22,6 +22,7 @@
 #include "rendezvous/auth/certificates.h"
 #include "rendezvous/auth/tls/identity.h"
 #include "rendezvous/auth/tls/watch.h"
+#include "rendezvous/core/measures/refusal_reasons.h"
 #include "rendezvous/http/server/connection.h"
 
 namespace ddprun::http {
@@ -209,7 +210,12 @@ void HttpServer::Core::Accept() {
 
 void HttpServer::Core::OnAccepted(Tcp::socket socket) {
   CloseOnExec(socket.native_handle());
-  if (connections_.size() >= site_.options.max_connections && !MakeRoom()) return;
+  if (connections_.size() >= site_.options.max_connections && !MakeRoom()) {
+    if (site_.options.refused) {
+      site_.options.refused(refusal::kHttpTooManyConnections, "http: all connections are busy");
+    }
+    return;
+  }
   auto connection =
       std::make_shared<Connection>(&site_, &io_, MakeTransport(std::move(socket), CurrentTls()));
   connections_.emplace(connection.get(), connection);
@@ -223,7 +229,7 @@ bool HttpServer::Core::MakeRoom() {
     if (since && (oldest == nullptr || *since < *oldest->waiting_since())) oldest = connection;
   }
   if (oldest == nullptr) return false;
-  oldest->Abort();
+  oldest->Abort(refusal::kHttpTooManyConnections, "a new connection takes its place");
   return true;
 }
 

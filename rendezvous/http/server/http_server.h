@@ -22,6 +22,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -32,6 +33,10 @@ namespace ddprun::http {
 
 // Called on the server's thread; must not block. Any thread may answer, also later.
 using Handler = std::function<void(Request, std::shared_ptr<Responder>)>;
+
+// `reason`: one of kRefusalReasons (rendezvous/core/measures/refusal_reasons.h). `detail`: who and
+// why, for a log.
+using OnRefused = std::function<void(std::string_view reason, const std::string& detail)>;
 
 struct ServerOptions {
   std::string listen{};  // "HOST:PORT" or "[IPV6]:PORT"; port 0: any free one
@@ -56,6 +61,9 @@ struct ServerOptions {
   // Messages for people: a new certificate is in use, or cannot be used. Called from any thread;
   // must not block; may be empty.
   std::function<void(const std::string&)> log{};
+  // Called for each connection and request that the server refuses itself. On the server's thread;
+  // must not block; may be empty.
+  OnRefused refused{};
 };
 
 class HttpServer {

@@ -42,6 +42,7 @@ class RequestReader {
   // After kBad: an HTTP status, and a sentence for a person.
   int bad_status() const { return bad_status_; }
   const std::string& bad_text() const { return bad_text_; }
+  bool too_large() const { return bad_status_ == 413 || bad_status_ == 431; }
 
  private:
   struct Parser;  // keeps Beast out of this header

@@ -30,7 +30,8 @@ class Stream {
   }
   // Ends the stream once everything written is sent.
   virtual void Close() = 0;
-  // Ends the stream at once, and drops unsent bytes.
+  // Ends the stream at once, and drops unsent bytes: for a client that reads too slowly, and
+  // counted as such.
   virtual void Abort() = 0;
 
   // `closed` is called once, on the server's thread, when either side has ended the connection:

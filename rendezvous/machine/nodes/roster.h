@@ -93,6 +93,9 @@ struct Node : NodeRecord {
   Holdings held;                  // `pending` is set by Roster
   WorkerProgram program{};        // unknown until its next Join
   NodeUsage usage{};              // the newest
+  // The part of usage.failed_snapshots that is counted; nullopt: not known, of an agent that
+  // another rendezvous, or this one, knew before.
+  std::optional<std::int64_t> counted_snapshots{};
 
   bool done() const { return static_cast<int>(told.succeeded.size()) == spec.worker_count; }
   bool member() const { return phase != Phase::kWaiting; }

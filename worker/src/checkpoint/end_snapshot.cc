@@ -5,7 +5,9 @@
 #include <string>
 #include <utility>
 
+#include "worker/contract/control.h"
 #include "worker/contract/environment.h"
+#include "worker/src/agent/control_client.h"
 #include "worker/src/agent/launch_variables.h"
 #include "worker/src/checkpoint/save_reports.h"
 #include "worker/src/group/failure.h"
@@ -48,6 +50,7 @@ void MakeEndSnapshot(LiveState::State state, int rank, SnapshotTurn* turn,
     (*writer)->Publish(std::move(copy));
     (*writer)->Wait();
   } catch (const std::exception& e) {
+    ControlClient::Process().Send(ddprun::control::kSnapshotFailed, TextOf(e));
     Warn(rank,
          "there is no snapshot of the last step, " + std::to_string(state.step) + ": " + TextOf(e));
   }

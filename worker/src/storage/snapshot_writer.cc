@@ -8,6 +8,9 @@
 #include <string>
 #include <utility>
 
+#include "worker/contract/control.h"
+#include "worker/src/agent/control_client.h"
+
 namespace ddp::internal {
 namespace {
 
@@ -25,6 +28,7 @@ SnapshotWriter::SnapshotWriter(std::string folder, int rank, std::optional<std::
 
 void SnapshotWriter::GiveUp(const std::string& reason) {
   usable_ = false;
+  ControlClient::Process().Send(ddprun::control::kSnapshotFailed, reason);
   Warn(rank_, "no snapshots in memory any more on this node: " + reason +
                   ". Training goes on; a restart resumes from a checkpoint or from another node");
 }

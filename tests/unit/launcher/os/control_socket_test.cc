@@ -51,6 +51,9 @@ std::string Show(const ControlMessage& message) {
     std::string operator()(const SnapshotMsg& m) const {
       return "snapshot " + std::to_string(m.step);
     }
+    std::string operator()(const SnapshotFailedMsg& m) const {
+      return "snapshot failed " + m.reason;
+    }
     std::string operator()(const SavedMsg& m) const { return "saved " + std::to_string(m.time); }
     std::string operator()(const PhaseMsg& m) const { return "phase " + m.name; }
     std::string operator()(const TellsMsg& m) const { return m.tells ? "tells" : "tells not"; }

@@ -48,6 +48,8 @@ TEST(ParseControlTest, UnderstandsEveryMessage) {
   EXPECT_EQ(failed.failures, 2);
   EXPECT_EQ(failed.reason, "/ck: disk full");
   EXPECT_EQ(ParseOne<CheckpointFailedMsg>("CHECKPOINT_FAILED=300 2").reason, "");
+  EXPECT_EQ(ParseOne<SnapshotFailedMsg>("SNAPSHOT_FAILED=no room\x1b").reason, "no room?");
+  EXPECT_EQ(ParseOne<SnapshotFailedMsg>("SNAPSHOT_FAILED=").reason, "");
   const auto damaged = ParseOne<CheckpointDamagedMsg>("CHECKPOINT_DAMAGED=400 /ck: short\x1b[31m");
   EXPECT_EQ(damaged.step, 400);
   EXPECT_EQ(damaged.text, "/ck: short?[31m");

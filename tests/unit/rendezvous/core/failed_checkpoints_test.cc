@@ -261,5 +261,42 @@ TEST(JobMachineFailuresTest, ARestartedRendezvousCountsOnceWhatItsRecordLacks) {
   EXPECT_EQ(Total(job).count, 3);
 }
 
+// ---- snapshots in memory ----
+
+void BeatWithSnapshots(JobMachineDriver& job, char agent, std::int64_t failed) {
+  Heartbeat heartbeat;
+  heartbeat.usage.emplace().failed_snapshots = failed;
+  job.Receive(agent, heartbeat);
+}
+
+std::int64_t Snapshots(JobMachineDriver& job) {
+  return job.machine().Status(job.now()).measured.counters.failed_snapshots;
+}
+
+TEST(JobMachineSnapshotsTest, ThatFailedAreCountedOverAllNodes) {
+  JobMachineDriver job(JobMachineDriver::Spec(2, 2, 9));
+  job.RunTwoNodes();
+  EXPECT_EQ(Snapshots(job), 0);
+  BeatWithSnapshots(job, 'a', 1);
+  BeatWithSnapshots(job, 'b', 2);
+  BeatWithSnapshots(job, 'b', 2);
+  EXPECT_EQ(Snapshots(job), 3) << "an agent repeats what it has told";
+  BeatWithSnapshots(job, 'b', 5);
+  EXPECT_EQ(Snapshots(job), 6);
+}
+
+// A counter that begins with what was counted before would page somebody.
+TEST(JobMachineSnapshotsTest, OfARendezvousBeforeAreNotCountedAgain) {
+  JobMachineDriver job(JobMachineDriver::Spec(2, 2, 9));
+  job.RunTwoNodes();
+  BeatWithSnapshots(job, 'a', 4);
+  job.RestartDaemon(seconds(1));
+  job.Receive('a', Join{job.spec(), {"a", "10.0.0.a", 2}, 1000, true, true}, Generation{0});
+  BeatWithSnapshots(job, 'a', 4);
+  EXPECT_EQ(Snapshots(job), 0);
+  BeatWithSnapshots(job, 'a', 6);
+  EXPECT_EQ(Snapshots(job), 2);
+}
+
 }  // namespace failed_checkpoints_test
 }  // namespace ddprun

@@ -8,6 +8,7 @@
 #include <sstream>
 #include <string>
 
+#include "rendezvous/core/measures/refusal_reasons.h"
 #include "tests/support/golden.h"
 
 namespace ddprun::metrics {
@@ -49,6 +50,7 @@ JobStatus JobOf(const std::string& name, int nodes) {
   job.measured.straggler_ranks = {Rank{9}, Rank{15}};
   job.measured.counters.restarts = {{"worker_failed", 1}, {"node_lost", 1}};
   job.measured.counters.nodes_lost = 1;
+  job.measured.counters.failed_snapshots = 3;
   job.measured.counters.AddRecovery({Generation{4}, 0, true, {{"stop", 2100}, {"round", 800}}});
   for (int i = 0; i < nodes; ++i) {
     job.nodes.push_back(NodeOf("n" + std::to_string(i + 1), i == 2 ? "spare" : "running"));
@@ -132,6 +134,20 @@ TEST(DaemonMetricsTest, AJobThatHasEndedHasItsOutcome) {
   const std::string text = DaemonMetrics({}, {}, {job}, Hosts::kNamed);
   EXPECT_THAT(text, HasSubstr("ddprun_job_state{job=\"over\",state=\"Failed\"} 1"));
   EXPECT_THAT(text, HasSubstr("ddprun_job_outcome{job=\"over\",outcome=\"left\"} 1"));
+}
+
+TEST(DaemonMetricsTest, EachReasonOfARefusalIsThereFromTheStart) {
+  const std::string text = DaemonMetrics({}, {}, {}, Hosts::kNamed);
+  std::set<std::string> reasons;
+  for (const char* reason : kRefusalReasons) {
+    EXPECT_TRUE(reasons.insert(reason).second) << reason << " is there twice";
+    EXPECT_THAT(text,
+                HasSubstr(std::string("ddprun_refusals_total{reason=\"") + reason + "\"} 0\n"));
+  }
+  DaemonStatus daemon;
+  daemon.refused[refusal::kHttpForeignHost] = 3;
+  EXPECT_THAT(DaemonMetrics(daemon, {}, {}, Hosts::kNamed),
+              HasSubstr("ddprun_refusals_total{reason=\"http_foreign_host\"} 3\n"));
 }
 
 // increase() does not count the value that a series begins with.

@@ -41,8 +41,11 @@ Heartbeat HeartbeatWithProgress() {
   heartbeat.stuck = {8, {}};
   heartbeat.arrivals = StoreArrivals{61, {Rank{17}, Rank{(1 << 28) - 1}}};
   heartbeat.usage = NodeUsage{std::chrono::milliseconds(std::int64_t{1} << 62),
-                              std::int64_t{1} << 50, std::chrono::microseconds(750), 1 << 28,
-                              std::vector<Rank>(NodeUsage::kMostNamed, Rank{(1 << 28) - 1})};
+                              std::int64_t{1} << 50,
+                              std::chrono::microseconds(750),
+                              1 << 28,
+                              std::vector<Rank>(NodeUsage::kMostNamed, Rank{(1 << 28) - 1}),
+                              std::int64_t{1} << 62};
   return heartbeat;
 }
 

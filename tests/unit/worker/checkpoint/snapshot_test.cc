@@ -363,26 +363,6 @@ TEST_F(SnapshotTest, AnOrderForTheDiskIsFollowed) {
   ExpectResumed(Order("durable", kDurableStep, 0), std::to_string(kDurableStep) + " durable0");
 }
 
-TEST_F(SnapshotTest, WithoutRoomTrainingGoesOnAndEachNodeSaysSoOnce) {
-  if (test::InRank()) {
-    exit(run([] {
-      const Context ctx = InitOnANode();  // its folder is missing
-      Training training(ctx);
-      Checkpointer checkpointer(ctx, "", SnapshotInEachStep());
-      for (int i = 0; i < 5; ++i) {
-        training.Step();
-        checkpointer.step(training.state, training.parts);
-      }
-      return checkpointer.status().snapshot_step == -1 ? 0 : 2;
-    }));
-  }
-  const auto ranks = RunPart("");
-  EXPECT_EQ(test::CountInErr(ranks, "no snapshots in memory any more on this node"), 2);
-  EXPECT_THAT(ranks[2].err, HasSubstr("[rank 2] warning: no snapshots"));
-}
-
-// ---- checkpoints requested by the agent ----
-
 // The agent's end of this rank's control socket.
 class Agent {
  public:
@@ -397,14 +377,50 @@ class Agent {
   }
   // After init().
   void AskForASave() {
-    if (connection_ < 0) connection_ = accept(listener_, nullptr, nullptr);
+    Accept();
     if (send(connection_, "SAVE=1", 6, 0) != 6) abort();
+  }
+  // Waits for a message that begins like this. Without one the test ends by its own limit.
+  void Await(const std::string& begin) {
+    Accept();
+    char packet[8192];
+    for (;;) {
+      const ssize_t size = recv(connection_, packet, sizeof packet, 0);
+      if (size <= 0) abort();
+      if (std::string(packet, static_cast<std::size_t>(size)).rfind(begin, 0) == 0) return;
+    }
   }
 
  private:
+  void Accept() {
+    if (connection_ < 0) connection_ = accept(listener_, nullptr, nullptr);
+  }
+
   const int listener_;
   int connection_ = -1;
 };
+
+TEST_F(SnapshotTest, WithoutRoomTrainingGoesOnAndEachNodeSaysSoOnce) {
+  if (test::InRank()) {
+    exit(run([] {
+      Agent agent;
+      const Context ctx = InitOnANode();  // its folder is missing
+      Training training(ctx);
+      Checkpointer checkpointer(ctx, "", SnapshotInEachStep());
+      for (int i = 0; i < 5; ++i) {
+        training.Step();
+        checkpointer.step(training.state, training.parts);
+      }
+      if (ctx.local_rank() == 0) agent.Await("SNAPSHOT_FAILED=");
+      return checkpointer.status().snapshot_step == -1 ? 0 : 2;
+    }));
+  }
+  const auto ranks = RunPart("");
+  EXPECT_EQ(test::CountInErr(ranks, "no snapshots in memory any more on this node"), 2);
+  EXPECT_THAT(ranks[2].err, HasSubstr("[rank 2] warning: no snapshots"));
+}
+
+// ---- checkpoints requested by the agent ----
 
 TEST_F(SnapshotTest, WhenTheAgentAsksForASaveAllRanksMakeOneOfTheSameStep) {
   if (test::InRank()) {

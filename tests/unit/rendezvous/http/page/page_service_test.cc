@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -28,11 +29,49 @@ namespace ddprun::http {
 namespace page_service_test {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 using Json = nlohmann::json;
+
+// A reader of logs that a test plays.
+struct PlayedLogs {
+  LogService Service() {
+    return {[this](std::string owner, LogRequest request, std::shared_ptr<LogReader> reader) {
+              const std::lock_guard lock(mutex);
+              asked_owner = std::move(owner);
+              asked = std::move(request);
+              reading = std::move(reader);
+              changed.notify_all();
+              return LogReadId{7};
+            },
+            [this](LogReadId, std::size_t bytes) {
+              const std::lock_guard lock(mutex);
+              acknowledged += bytes;
+              changed.notify_all();
+            },
+            [this](LogReadId) {
+              const std::lock_guard lock(mutex);
+              cancelled = true;
+              changed.notify_all();
+            }};
+  }
+  template <class Condition>
+  bool Wait(Condition condition) {
+    std::unique_lock lock(mutex);
+    return changed.wait_for(lock, kTestDeadline, condition);
+  }
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::string asked_owner;
+  LogRequest asked;
+  std::shared_ptr<LogReader> reading;
+  std::size_t acknowledged = 0;
+  bool cancelled = false;
+};
 
 class PageServiceTest : public JobLoopTest {
  protected:
@@ -56,6 +95,10 @@ class PageServiceTest : public JobLoopTest {
       return status;
     };
     options.gate.random = &auth::RandomBytes;
+    options.refused = [this](std::string_view reason, const std::string&) {
+      const std::lock_guard lock(refused_mutex_);
+      refused_.emplace_back(reason);
+    };
     page_ = std::make_unique<PageService>(std::move(options));
     auto server = HttpServer::Start({.listen = "127.0.0.1:0", .max_unsent = 4 << 20},
                                     [this](Request request, std::shared_ptr<Responder> responder) {
@@ -90,6 +133,21 @@ class PageServiceTest : public JobLoopTest {
     return session + "Content-Type: application/json\r\n";
   }
 
+  // The reason for which the request was refused; "": it was not.
+  std::string Reason(const std::string& request) {
+    TakeRefused();
+    Ask(port(), request);
+    const std::vector<std::string> refused = TakeRefused();
+    EXPECT_LE(refused.size(), 1u);
+    return refused.empty() ? "" : refused.front();
+  }
+  std::vector<std::string> TakeRefused() {
+    const std::lock_guard lock(refused_mutex_);
+    return std::exchange(refused_, {});
+  }
+
+  std::mutex refused_mutex_;
+  std::vector<std::string> refused_;  // guarded by refused_mutex_
   DaemonStatus daemon_;
   const std::shared_ptr<EventLog> events_ = std::make_shared<EventLog>(EventLog::Options{});
   std::optional<LeadershipStatus> leadership_;  // not while a request is under way
@@ -236,6 +294,39 @@ TEST_F(PageServiceTest, AnotherSitesPageIsRefused) {
   EXPECT_THAT(Ask(port(), Get("/", "Sec-Fetch-Site: cross-site\r\n")), StartsWith("HTTP/1.1 200 "));
 }
 
+TEST_F(PageServiceTest, EachRefusalIsCountedByItsReason) {
+  PageService::Options options;
+  options.metrics = [](auto&&, const std::function<void(std::string)>& done) { done("text\n"); };
+  PlayedLogs logs;
+  options.logs = logs.Service();
+  options.gate.readers = {{"prom", "a-token-that-reads"}};
+  StartWith(std::move(options));
+  const std::string ann = SignIn("ann");
+  const std::string old = "Authorization: Bearer an-old-token\r\n";
+  const std::string stop = R"({"job":"a"})";
+  EXPECT_EQ(Reason(Get("/")), "");
+  EXPECT_EQ(Reason(Get("/metrics")), "");
+  EXPECT_EQ(Reason(Get("/metrics", "Authorization: Bearer a-token-that-reads\r\n")), "");
+  EXPECT_EQ(Reason(Get("/metrics", old)), "http_wrong_token");
+  EXPECT_EQ(Reason(Get("/api/stacks?job=a", old)), "http_wrong_token");
+  EXPECT_EQ(Reason(Get("/api/stacks?job=a", "Cookie: __Host-ddprun=x\r\n")), "http_wrong_token");
+  EXPECT_EQ(Reason(Get("/api/stacks?job=a")), "http_no_session");
+  EXPECT_EQ(Reason(Get("/api/stacks?job=a", "Authorization: Bearer a-token-that-reads\r\n")),
+            "http_no_session");
+  EXPECT_EQ(Reason(Get("/api/x")), "http_no_such_page");
+  EXPECT_EQ(Reason(Post("/api/jobs", "{}")), "http_no_such_page");
+  EXPECT_EQ(Reason(Get("/api/jobs", "Sec-Fetch-Site: cross-site\r\n")), "http_cross_site");
+  EXPECT_EQ(Reason(Post("/api/stop", stop, ann + "Content-Type: text/plain\r\n")),
+            "http_content_type");
+  EXPECT_EQ(Reason(Post("/api/stop", "[]", OrderHeaders(ann))), "http_malformed");
+  EXPECT_EQ(Reason(Get("/api/logs?job=a", ann)), "http_malformed");
+  const std::string code = page_->NewCode("");
+  EXPECT_EQ(Reason(Post("/api/login", CodeOf(code))), "");
+  EXPECT_EQ(Reason(Post("/api/login", CodeOf(code))), "http_wrong_code");
+  EXPECT_EQ(Reason(Post("/api/login", CodeOf("made-up"))), "http_wrong_code");
+  End();
+}
+
 TEST_F(PageServiceTest, StopAndDrainActOnTheOwnersJobsOnly) {
   const auto agent = Joined("ours", 1, 1, "ann");
   ASSERT_TRUE(agent->WaitFor<Assignment>());
@@ -320,6 +411,7 @@ TEST_F(PageServiceTest, OneViewerTooManyIsToldSo) {
     ASSERT_TRUE(watch(ann)) << i;
   }
   EXPECT_THAT(Ask(port(), Get("/api/events", ann)), StartsWith("HTTP/1.1 503 "));
+  EXPECT_THAT(TakeRefused(), ElementsAre("http_too_many_viewers", "http_too_many_viewers"));
   viewers.erase(viewers.begin());
   // There is room again, as soon as that is noticed.
   std::string answer;
@@ -375,43 +467,6 @@ TEST_F(PageServiceTest, WhoAsksOftenGetsTheSameAnswerForASecond) {
   EXPECT_LE(looks, 1 + std::chrono::duration_cast<std::chrono::seconds>(took).count());
   End();
 }
-
-// A reader of logs that a test plays.
-struct PlayedLogs {
-  LogService Service() {
-    return {[this](std::string owner, LogRequest request, std::shared_ptr<LogReader> reader) {
-              const std::lock_guard lock(mutex);
-              asked_owner = std::move(owner);
-              asked = std::move(request);
-              reading = std::move(reader);
-              changed.notify_all();
-              return LogReadId{7};
-            },
-            [this](LogReadId, std::size_t bytes) {
-              const std::lock_guard lock(mutex);
-              acknowledged += bytes;
-              changed.notify_all();
-            },
-            [this](LogReadId) {
-              const std::lock_guard lock(mutex);
-              cancelled = true;
-              changed.notify_all();
-            }};
-  }
-  template <class Condition>
-  bool Wait(Condition condition) {
-    std::unique_lock lock(mutex);
-    return changed.wait_for(lock, kTestDeadline, condition);
-  }
-
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::string asked_owner;
-  LogRequest asked;
-  std::shared_ptr<LogReader> reading;
-  std::size_t acknowledged = 0;
-  bool cancelled = false;
-};
 
 TEST_F(PageServiceTest, ALogIsPassedOnAndAcknowledgedOnceTheBrowserHasIt) {
   PlayedLogs logs;
@@ -480,6 +535,7 @@ TEST_F(PageServiceTest, OneOwnerLeavesPlacesForTheLogsOfOthers) {
     ASSERT_TRUE(viewers.back()->HearUntil("\r\n\r\n"));
     ASSERT_THAT(viewers.back()->heard(), StartsWith("HTTP/1.1 200 "));
   }
+  EXPECT_EQ(Reason(request), "http_too_many_logs");
   EXPECT_THAT(Ask(port(), request), StartsWith("HTTP/1.1 503 "));
   HttpClient bob(port());
   bob.Say(Get("/api/logs?job=his&rank=0&follow=1", SignIn("bob")));

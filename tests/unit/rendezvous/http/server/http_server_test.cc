@@ -11,6 +11,7 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,7 @@ namespace http_server_test {
 
 using namespace std::chrono_literals;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -34,6 +36,11 @@ class HttpServerTest : public testing::Test {
  protected:
   void Start(ServerOptions options, Handler handler) {
     if (options.listen.empty()) options.listen = "127.0.0.1:0";
+    refused_.clear();
+    options.refused = [this](std::string_view reason, const std::string& detail) {
+      EXPECT_THAT(detail, StartsWith("http: "));
+      refused_.emplace_back(reason);
+    };
     auto server = HttpServer::Start(std::move(options), std::move(handler));
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
@@ -45,6 +52,13 @@ class HttpServerTest : public testing::Test {
     });
   }
 
+  // The reasons of refusals so far. Ends the server.
+  std::vector<std::string> Refused() {
+    server_->Shutdown();
+    return refused_;
+  }
+
+  std::vector<std::string> refused_;  // used by the server's thread
   std::unique_ptr<HttpServer> server_;
 };
 
@@ -90,6 +104,19 @@ TEST_F(HttpServerTest, AForeignHostIsRefused) {
   EXPECT_THAT(asked("127.0.0.1"), StartsWith("HTTP/1.1 200 "));
 }
 
+TEST_F(HttpServerTest, CountsWhatItRefusesItself) {
+  Echo();
+  const std::string large(70'000, 'x');
+  Ask(server_->port(), "GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n");
+  Ask(server_->port(), "HELO there\r\n\r\n");
+  Ask(server_->port(), "GET /../../etc/passwd HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  Ask(server_->port(), Get("/", absl::StrCat("X: ", large, "\r\n")));
+  Ask(server_->port(), Post("/", large));
+  Ask(server_->port(), Get("/"));
+  EXPECT_THAT(Refused(), ElementsAre("http_foreign_host", "http_malformed", "http_malformed",
+                                     "http_too_large", "http_too_large"));
+}
+
 TEST_F(HttpServerTest, WhatIsTooLargeIsToldSoAlthoughItGoesOn) {
   Echo();
   HttpClient client(server_->port());
@@ -105,6 +132,7 @@ TEST_F(HttpServerTest, ARequestThatDoesNotComeInTimeIsToldSo) {
   HttpClient silent(server_->port());
   EXPECT_THAT(slow.HearAll(), StartsWith("HTTP/1.1 408 "));
   EXPECT_EQ(silent.HearAll(), "");
+  EXPECT_THAT(Refused(), ElementsAre("http_too_slow"));
 }
 
 TEST_F(HttpServerTest, AConnectionThatIsNotUsedIsClosed) {
@@ -135,6 +163,7 @@ TEST_F(HttpServerTest, WhereAllAreTakenTheOneThatWaitedLongestMakesRoom) {
   EXPECT_THAT(waiting.front()->HearAll(), EndsWith("now"));  // closed
   later->Send({.body = "at last"});
   EXPECT_THAT(busy.HearAll(), EndsWith("at last"));
+  EXPECT_THAT(Refused(), ElementsAre("http_too_many_connections"));
 }
 
 TEST_F(HttpServerTest, AnAnswerMayComeLaterFromAnotherThreadAndOnlyOnce) {
@@ -223,6 +252,7 @@ TEST_F(HttpServerTest, WhoReadsTooSlowlyIsCutOff) {
   int taken = 0;
   while (stream->Write(piece)) ASSERT_LT(++taken, 1000) << "nothing bounds what is unsent";
   closed.get_future().wait();
+  EXPECT_THAT(Refused(), ElementsAre("http_slow_reader"));
 }
 
 TEST_F(HttpServerTest, AClientThatReadsNothingIsCutOffAfterAWhile) {
@@ -237,6 +267,7 @@ TEST_F(HttpServerTest, AClientThatReadsNothingIsCutOffAfterAWhile) {
   stream->OnClose([&] { closed.set_value(); });
   stream->Write(std::string(64 << 20, 'x'));  // more than the kernel takes
   closed.get_future().wait();
+  EXPECT_THAT(Refused(), ElementsAre("http_slow_reader"));
 }
 
 TEST_F(HttpServerTest, ItsEndLetsStreamsFinishAndCallsNobodyAfterwards) {
@@ -269,6 +300,7 @@ TEST_F(HttpServerTest, OffLoopbackItSpeaksTlsUnlessItIsToldNotTo) {
   EXPECT_TRUE(server_->tls());
   EXPECT_EQ(server_->certificate_sha256().size(), 64u);
   EXPECT_THAT(Ask(server_->port(), Get("/")), Not(HasSubstr("200 OK")));
+  EXPECT_THAT(Refused(), ElementsAre("http_tls_handshake"));
   Echo({.listen = "0.0.0.0:0", .self_made_certificate = false});
   EXPECT_FALSE(server_->tls());
   EXPECT_THAT(Ask(server_->port(), Get("/")), HasSubstr("200 OK"));
