@@ -430,6 +430,9 @@ void Agent::OnControlMessage(const ControlPeer& peer, const ControlMessage& mess
           [&](const TellsMsg&) {
             Feed(Supervisor::WorkerSpoke{local_rank, false, false});
           },
+          [&](const SavesMsg& told) {
+            Feed(Supervisor::WorkerSaves{local_rank, told.saves});
+          },
           [&](const StragglerMsg& straggler) {
             watch_->OnStraggler(straggler);
             Feed(Supervisor::WorkerSpoke{local_rank});

@@ -47,6 +47,10 @@ void Supervisor::Dispatch(const Event& event, TimePoint now) {
           [&](const WorkerSpawned& spawned) { OnWorkerSpawned(spawned); },
           [&](const SpawnFailed& failed) { OnSpawnFailed(failed, now); },
           [&](const WorkerSpoke& spoke) { OnWorkerSpoke(spoke); },
+          [&](const WorkerSaves& told) {
+            NodeWork::Worker* worker = work_.Find(told.local_rank);
+            if (worker != nullptr) worker->saves = told.saves;
+          },
           [&](const WorkerStays& stays) { OnWorkerStays(stays); },
           [&](const WorkerLeft& left) { OnWorkerLeft(left, now); },
           [&](const CheckpointReported& report) { OnCheckpointReported(report); },
@@ -369,11 +373,11 @@ void Supervisor::OnStart(const Header& header, TimePoint now) {
 void Supervisor::OnSave(const Header& header) {
   // Not Running: no worker to ask; the rendezvous learns this from other messages.
   if (state_ != SupervisorState::kRunning || header.generation != work_.generation) return;
-  std::vector<LocalRank> speakers = work_.Speaking();
-  if (speakers.empty()) {
+  std::vector<LocalRank> able = work_.AbleToSave();
+  if (able.empty()) {
     SendUp(CannotSave{});
   } else {
-    outbox_.Push(AskWorkersToSave{std::move(speakers)});
+    outbox_.Push(AskWorkersToSave{std::move(able)});
   }
 }
 

@@ -127,7 +127,7 @@ void Supervisor::EndStore() {
 void Supervisor::OnCheckpointReported(const CheckpointReported& report) {
   NodeWork::Worker* worker = work_.Find(report.local_rank);
   if (worker == nullptr) return;
-  worker->speaks = checkpoints_ = durable_ = true;
+  worker->speaks = worker->saves = checkpoints_ = durable_ = true;
   if (work_.checkpoint == report.step) return;  // another rank of this node has told it
   work_.checkpoint = report.step;
   SendUp(Checkpointed{report.step});

@@ -37,6 +37,9 @@ inline constexpr ControlMessageRow kControlMessages[] = {
     {Sender::kWorker, control::kTells, "0|1",
      "1: steps will be told, so a hang before the first one is noticed. 0: they will not, after "
      "all."},
+    {Sender::kWorker, control::kSaves, "0|1",
+     "0: the worker cannot make a checkpoint, so nobody waits for one before a planned stop. 1: it "
+     "can, which is assumed of a worker that does not send SAVES."},
     {Sender::kWorker, control::kStore, "HOST:PORT",
      "This process looks for torch's store there, and not on MASTER_PORT."},
     {Sender::kWorker, control::kStraggler, "RANK [TIME OTHERS HOST]",

@@ -185,9 +185,12 @@ absl::StatusOr<std::optional<ControlMessage>> ParseLine(const control::Line& lin
     }
     return PhaseMsg{std::string(line.value)};
   }
-  if (line.key == control::kTells) {
-    if (line.value != "0" && line.value != "1") return malformed("TELLS=<0|1>");
-    return TellsMsg{line.value == "1"};
+  if (line.key == control::kTells || line.key == control::kSaves) {
+    if (line.value != "0" && line.value != "1") {
+      return malformed(absl::StrCat(std::string(line.key), "=<0|1>"));
+    }
+    if (line.key == control::kTells) return TellsMsg{line.value == "1"};
+    return SavesMsg{line.value == "1"};
   }
   if (line.key == control::kStandby) {
     if (line.value != control::kAble && line.value != control::kWaiting) {

@@ -63,6 +63,10 @@ struct TellsMsg {
   bool tells = false;  // the worker will report its steps
 };
 
+struct SavesMsg {
+  bool saves = false;  // the worker can make a checkpoint
+};
+
 // A rank of the job, on any node, keeps the others waiting; or no longer does.
 struct StragglerMsg {
   std::int64_t rank = 0;
@@ -109,9 +113,9 @@ struct ForkedMsg {
 
 using ControlMessage =
     std::variant<ReadyMsg, StepMsg, CheckpointMsg, CheckpointFailedMsg, CheckpointDamagedMsg,
-                 SnapshotMsg, SnapshotFailedMsg, SavedMsg, PhaseMsg, TellsMsg, StragglerMsg,
-                 ComparesMsg, ErrorMsg, ByeMsg, SecretMsg, ProgressMsg, StandbyMsg, StaysMsg,
-                 StoreElsewhereMsg, ForkServerMsg, ForkedMsg>;
+                 SnapshotMsg, SnapshotFailedMsg, SavedMsg, PhaseMsg, TellsMsg, SavesMsg,
+                 StragglerMsg, ComparesMsg, ErrorMsg, ByeMsg, SecretMsg, ProgressMsg, StandbyMsg,
+                 StaysMsg, StoreElsewhereMsg, ForkServerMsg, ForkedMsg>;
 
 // The messages of one packet, in order. Unknown keys are skipped, so that a newer worker library
 // can talk to an older agent. InvalidArgument: the packet has a line without KEY=, or a value that

@@ -36,6 +36,7 @@ struct ToPacket {
   }
   std::string operator()(const PhaseMsg& m) const { return "PHASE=" + m.name; }
   std::string operator()(const TellsMsg& m) const { return m.tells ? "TELLS=1" : "TELLS=0"; }
+  std::string operator()(const SavesMsg& m) const { return m.saves ? "SAVES=1" : "SAVES=0"; }
   std::string operator()(const StragglerMsg& m) const {
     if (m.ended) return absl::StrCat("STRAGGLER=", m.rank);
     return absl::StrCat("STRAGGLER=", m.rank, " ", m.time, " ", m.others, " ", m.host);

@@ -292,6 +292,20 @@ TEST_F(TrainTest, TwoNodesOfFourWorkersTrain) {
   for (int rank = 0; rank < 8; ++rank) EXPECT_EQ(ReadSteps(step_log(rank)).size(), 5u) << rank;
 }
 
+// Its state is in memory only, and lost with the job: no checkpoint is worth waiting for.
+TEST_F(TrainTest, SigtermWithoutACheckpointFolderDoesNotWaitForACheckpoint) {
+  const std::string steps = folder_ / "steps";
+  Program& node = job_.AddNode(
+      {"--nproc-per-node", "2", "--save-timeout", "30min", DDPRUN_BIN_DIR "/mnist_ddp", "--data",
+       SourceDir() + "/tests/data/mnist", "--step-log", steps, "--epochs", "10000"});
+  ASSERT_TRUE(WaitForChange(
+      steps, [&] { return ReadSteps(step_log(1)).size() >= 3; }, kTraining))
+      << node.err();
+  node.Signal(SIGTERM);
+  EXPECT_EQ(node.ExitCode(), 143) << node.err();
+  EXPECT_THAT(job_.Survivors(), IsEmpty());
+}
+
 TEST_F(TrainTest, ATruncatedDataFileEndsTheJobWithOneClearError) {
   CopyData("data0", true);
   CopyData("data1", true);

@@ -47,6 +47,8 @@ inline constexpr char kPhase[] = "PHASE";  // PHASE=name: what the worker is doi
 // TELLS=1: this program will report its steps. From now on it is judged for hangs, even before its
 // first step. TELLS=0: it will not report them after all.
 inline constexpr char kTells[] = "TELLS";
+// SAVES=0: this worker cannot make a checkpoint, so SAVE=1 is of no use to it; SAVES=1: it can.
+inline constexpr char kSaves[] = "SAVES";
 // STORE=host:port: this process looks for torch's store there, and not at MASTER_PORT, where an
 // agent serves it. Any process of the job may send it.
 inline constexpr char kStore[] = "STORE";

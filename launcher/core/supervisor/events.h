@@ -55,6 +55,11 @@ struct SupervisorEvents {
     bool checkpoints = false;  // the message was about a state: the worker can make a checkpoint
     bool listens = true;       // false: the worker may send only, and read nothing
   };
+  // The worker can make a checkpoint, or cannot: without a folder there is none to wait for.
+  struct WorkerSaves {
+    LocalRank local_rank;
+    bool saves = false;
+  };
   // The worker can leave this generation and continue in the next one: AskWorkersToLeave.
   struct WorkerStays {
     LocalRank local_rank;
@@ -157,12 +162,12 @@ struct SupervisorEvents {
   struct Tick {};
   using Event =
       std::variant<AgentStarted, SessionOpened, Received, SessionLost, FoldersReady, WorkerSpawned,
-                   SpawnFailed, WorkerSpoke, WorkerStays, WorkerLeft, CheckpointReported,
-                   CheckpointFailureReported, CheckpointDamageReported, StepReported, ErrorReported,
-                   WorkerEnded, ErrorFileRead, SignalReceived, Superseded, NodeCleared,
-                   StuckProcessEnded, StatesFound, PortOffered, StoreOpened, StoreFailed,
-                   StoreSoughtElsewhere, RestartMeasured, StartMeasured, WorkerStacksTaken,
-                   WorkersLost, Tick>;
+                   SpawnFailed, WorkerSpoke, WorkerSaves, WorkerStays, WorkerLeft,
+                   CheckpointReported, CheckpointFailureReported, CheckpointDamageReported,
+                   StepReported, ErrorReported, WorkerEnded, ErrorFileRead, SignalReceived,
+                   Superseded, NodeCleared, StuckProcessEnded, StatesFound, PortOffered,
+                   StoreOpened, StoreFailed, StoreSoughtElsewhere, RestartMeasured, StartMeasured,
+                   WorkerStacksTaken, WorkersLost, Tick>;
 };
 
 }  // namespace ddprun

@@ -37,11 +37,13 @@ std::vector<LocalRank> NodeWork::AliveOthers(bool that_stay) const {
   return alive;
 }
 
-std::vector<LocalRank> NodeWork::Speaking() const {
-  std::vector<LocalRank> speaking = Alive();
-  std::erase_if(speaking,
-                [this](LocalRank local_rank) { return !workers[local_rank.value].speaks; });
-  return speaking;
+std::vector<LocalRank> NodeWork::AbleToSave() const {
+  std::vector<LocalRank> able = Alive();
+  std::erase_if(able, [this](LocalRank local_rank) {
+    const Worker& worker = workers[local_rank.value];
+    return !worker.speaks || !worker.saves;
+  });
+  return able;
 }
 
 std::vector<LocalRank> NodeWork::WithProgram() const {

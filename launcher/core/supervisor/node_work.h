@@ -20,6 +20,7 @@ struct NodeWork {
     bool alive = false;     // true while it is being started, too
     bool starting = false;  // the agent has not answered SpawnWorkers for it
     bool speaks = false;    // it uses the control socket for more than progress
+    bool saves = true;      // false: it has said that it cannot make a checkpoint
     bool stays = false;     // it can leave the generation without ending
     std::optional<std::int64_t> step;
     std::int64_t checkpoint_failures = 0;  // the highest count that it reported
@@ -64,7 +65,7 @@ struct NodeWork {
   std::vector<LocalRank> Alive() const;                            // starting ones included
   std::vector<LocalRank> AliveHung() const;                        // of `hung`
   std::vector<LocalRank> AliveOthers(bool that_stay) const;        // not of `hung`
-  std::vector<LocalRank> Speaking() const;                         // speaks and alive
+  std::vector<LocalRank> AbleToSave() const;                       // speaks, saves, and is alive
   std::vector<LocalRank> WithProgram() const;                      // alive and not starting
   bool AnyStarts() const;                                          // any worker is starting
   std::string Describe(const std::vector<LocalRank>& some) const;  // for people, with pids

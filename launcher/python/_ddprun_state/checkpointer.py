@@ -53,6 +53,7 @@ class Checkpointer:
         # Absolute, because ddprun reads it from another working directory.
         self._directory = os.path.abspath(directory) if directory else ""
         self._save_every, self._when_busy = save_every, when_busy
+        agent.say("SAVES", "1" if self._directory else "0")
         self._ranks = Ranks()
         self._parts = Parts(model, optimizer, scheduler, sampler)
         self._state = State()

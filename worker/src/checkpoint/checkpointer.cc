@@ -131,6 +131,7 @@ struct Checkpointer::Impl {
     const char* const memory = internal::LaunchVariable(ddprun::env::kSnapshotDir);
     if (memory != nullptr && keeps_live()) live.emplace(ctx, memory);
     if (memory != nullptr) turn.In(memory);
+    if (saves()) internal::ControlClient::Process().Send(ddprun::control::kSaves, "1");
   }
 
   static constexpr char kWaits[] = "waits";

@@ -223,6 +223,7 @@ void BeginWithAgent(const Options& options) {
     internal::WaitAsStandby(&agent);
   }
   agent.Send(control::kPhase, control::kPhaseInit);
+  agent.Send(control::kSaves, "0");  // until there is a Checkpointer that does
   if (agent.AgentPid() == 0) return;
   internal::WriteOwnStacksOnSignal();
   if (std::getenv("SLURM_JOB_ID") != nullptr) internal::LeaveStraySigtermTo(agent.AgentPid());

@@ -237,6 +237,12 @@ const std::vector<Event>& Rows() {
          node.Step(Supervisor::WorkerSpoke{LocalRank{0}});
          node.Receive(0, Save{});
        }},
+      {"WorkerSpoke, WorkerSaves not, Save", false,
+       [](SupervisorDriver& node) {
+         node.Step(Supervisor::WorkerSpoke{LocalRank{0}});
+         node.Step(Supervisor::WorkerSaves{LocalRank{0}, false});
+         node.Receive(0, Save{});
+       }},
       {"WorkerStays, Stop", false,
        [](SupervisorDriver& node) {
          node.Step(Supervisor::WorkerStays{LocalRank{0}});

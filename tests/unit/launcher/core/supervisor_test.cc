@@ -330,6 +330,24 @@ TEST(SupervisorTest, AWorkerThatTellsOfStepsAloneIsNotAskedToSave) {
   EXPECT_THAT(node.Take(), ElementsAre("g0-> CannotSave"));
 }
 
+TEST(SupervisorTest, AWorkerWithoutAFolderIsNotAskedToSave) {
+  SupervisorDriver node;
+  node.Run();
+  for (const int worker : {0, 1}) {
+    node.Step(Supervisor::WorkerSpoke{LocalRank{worker}, true});
+    node.Step(Supervisor::WorkerSaves{LocalRank{worker}, false});
+  }
+  node.Receive(0, Save{});
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> CannotSave"));
+  node.Step(Supervisor::WorkerSaves{LocalRank{0}, true});
+  node.Receive(0, Save{});
+  EXPECT_THAT(node.Take(), ElementsAre("ask 0 to save"));
+  node.Step(Supervisor::CheckpointReported{LocalRank{1}, 5});
+  node.Take();
+  node.Receive(0, Save{});
+  EXPECT_THAT(node.Take(), ElementsAre("ask 0, 1 to save")) << "it has saved one";
+}
+
 TEST(SupervisorTest, EachCheckpointIsToldOncePerNode) {
   SupervisorDriver node;
   node.Run();

@@ -34,6 +34,8 @@ TEST(ParseControlTest, UnderstandsEveryMessage) {
   EXPECT_EQ(ParseOne<PhaseMsg>("PHASE=init").name, "init");
   EXPECT_TRUE(ParseOne<TellsMsg>("TELLS=1").tells);
   EXPECT_FALSE(ParseOne<TellsMsg>("TELLS=0").tells);
+  EXPECT_TRUE(ParseOne<SavesMsg>("SAVES=1").saves);
+  EXPECT_FALSE(ParseOne<SavesMsg>("SAVES=0").saves);
   EXPECT_FALSE(ParseOne<StandbyMsg>("STANDBY=able").waiting);
   EXPECT_TRUE(ParseOne<StandbyMsg>("STANDBY=waiting").waiting);
   ParseOne<StaysMsg>("STAYS=1");
@@ -92,6 +94,7 @@ TEST(ParseControlTest, RefusesWhatIsMalformedAndQuotesIt) {
                                     std::string("STEP=9223372036854775808"),
                                     std::string("READY=0"),
                                     std::string("TELLS=2"),
+                                    std::string("SAVES="),
                                     std::string("STANDBY=1"),
                                     std::string("FORKSERVER=1"),
                                     std::string("FORKSERVER=unfit"),
