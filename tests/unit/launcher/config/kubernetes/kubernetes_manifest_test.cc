@@ -4,10 +4,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <yaml-cpp/yaml.h>
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <vector>
 
 #include "launcher/config/yaml_config.h"
 #include "launcher/config/yaml_text.h"
@@ -64,6 +67,35 @@ TEST_P(KubernetesManifestTest, IsAsItIsWrittenDown) {
 INSTANTIATE_TEST_SUITE_P(Files, KubernetesManifestTest,
                          testing::Values("plain", "elastic", "single", "hostile"),
                          [](const auto& info) { return info.param; });
+
+// What Kubernetes does with a pod that ends with this code: the first rule that matches decides;
+// "Count" for backoffLimit if none does.
+std::string VerdictOn(int code, const YAML::Node& rules) {
+  for (const YAML::Node& rule : rules) {
+    const YAML::Node on = rule["onExitCodes"];
+    if (!on) continue;
+    const auto codes = on["values"].as<std::vector<int>>();
+    EXPECT_TRUE(std::is_sorted(codes.begin(), codes.end())) << "Kubernetes refuses the manifest";
+    const bool is_in = std::find(codes.begin(), codes.end(), code) != codes.end();
+    if (is_in == (on["operator"].as<std::string>() == "In")) return rule["action"].as<std::string>();
+  }
+  return "Count";
+}
+
+TEST(KubernetesManifestTest, EveryExitCodeOfAPodHasItsVerdict) {
+  const auto documents = YAML::LoadAll(KubernetesManifest(JobOf("plain")));
+  const YAML::Node rules = documents.back()["spec"]["podFailurePolicy"]["rules"];
+  for (int code = 1; code < 256; ++code) {
+    std::string expected = "FailJob";  // the workers' own
+    if (code == 75) expected = "Ignore";
+    // Of ddprun, of signals, and of the container runtime: a container that it could not start,
+    // and one whose end it did not see.
+    for (const int counted : {69, 70, 137, 143, 128, 255}) {
+      if (code == counted) expected = "Count";
+    }
+    EXPECT_EQ(VerdictOn(code, rules), expected) << code;
+  }
+}
 
 TEST(KubernetesManifestTest, SaveFitsInThePodsGrace) {
   KubernetesJob job = JobOf("plain");
