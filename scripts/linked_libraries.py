@@ -25,6 +25,17 @@ import uuid
 OWN = ("launcher/", "rendezvous/", "proto/")  # whose objects are in ddprun
 SYSTEM = {"libc6-dev", "linux-libc-dev"}  # whose library is not linked in
 
+# What the project of each source package declares for the part that gets into ddprun, as SPDX writes it. Debian's
+# names in the copyright files are others, and those of all files of the source.
+PUBLIC_DOMAIN = "LicenseRef-liblzma-public-domain"  # SPDX has no id for it
+LICENCES = {
+    "abseil": "Apache-2.0", "boost": "BSL-1.0", "bzip2": "bzip2-1.0.6", "c-ares": "MIT", "cli11": "BSD-3-Clause",
+    "elfutils": "LGPL-3.0-or-later OR GPL-2.0-or-later", "fmtlib": "MIT",
+    "gcc-": "GPL-3.0-or-later WITH GCC-exception-3.1", "grpc": "Apache-2.0", "libzstd": "BSD-3-Clause OR GPL-2.0-only",
+    "munge": "LGPL-3.0-or-later", "nlohmann-json3": "MIT", "openssl": "Apache-2.0", "protobuf": "BSD-3-Clause",
+    "re2": "BSD-3-Clause", "spdlog": "MIT", "xxhash": "BSD-2-Clause", "yaml-cpp": "MIT", "zlib": "Zlib",
+}
+
 
 def output_of(*command):
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
@@ -75,6 +86,18 @@ def licences_in(copyright_file):
     return sorted({match.strip() for match in re.findall(r"^License: *(\S.*)$", text, re.MULTILINE)})
 
 
+def declared(facts, static):
+    """The licence as an SPDX expression. Of what is linked in it has to be known."""
+    source = facts["source:Package"]
+    if source == "xz-utils":  # liblzma; under a licence since 5.6
+        old = tuple(map(int, facts["source:Version"].split(".")[:2])) < (5, 6)
+        return PUBLIC_DOMAIN if old else "0BSD"
+    found = LICENCES.get(re.sub(r"[0-9.]+$", "", source), LICENCES.get(source))
+    if found is None and static:
+        sys.exit(f"linked_libraries.py: {source} is linked into ddprun, and LICENCES does not have its licence")
+    return found or "NOASSERTION"
+
+
 def spdx_package(facts, licences, static):
     name, version = facts["Package"], facts["Version"]
     return {
@@ -84,7 +107,7 @@ def spdx_package(facts, licences, static):
         "downloadLocation": "NOASSERTION",
         "filesAnalyzed": False,
         "licenseConcluded": "NOASSERTION",
-        "licenseDeclared": "NOASSERTION",
+        "licenseDeclared": declared(facts, static),
         "licenseComments": "Debian's copyright file names: " + "; ".join(licences or ["see copyright/" + name]),
         "copyrightText": "NOASSERTION",
         "sourceInfo": f"{facts['source:Package']} {facts['source:Version']}; "
@@ -120,6 +143,8 @@ def main(build, output):
         "creationInfo": {"created": created.strftime("%Y-%m-%dT%H:%M:%SZ"),
                          "creators": ["Tool: scripts/linked_libraries.py"]},
         "packages": [own, *packages],
+        "hasExtractedLicensingInfos": [
+            {"licenseId": PUBLIC_DOMAIN, "extractedText": "liblzma is in the public domain."}],
         "relationships": [
             {"spdxElementId": "SPDXRef-DOCUMENT", "relationshipType": "DESCRIBES", "relatedSpdxElement": own["SPDXID"]},
             *({"spdxElementId": own["SPDXID"],
@@ -128,7 +153,21 @@ def main(build, output):
     }
     pathlib.Path(output, "ddprun.spdx.json").write_text(json.dumps(document, indent=1) + "\n")
     pathlib.Path(output, "SOURCES").write_text(sources_text(sources))
+    check(document)
     print(f"linked_libraries.py: {len(static)} packages linked statically, {len(every) - len(static)} of headers only")
+
+
+def check(document):
+    """What validators of SPDX refuse: an id that is not one, is there twice, or is not defined."""
+    ids = [document["SPDXID"], *(package["SPDXID"] for package in document["packages"])]
+    wrong = [name for name in ids if not re.fullmatch(r"SPDXRef-[A-Za-z0-9.-]+", name) or ids.count(name) > 1]
+    for relation in document["relationships"]:
+        wrong += {relation["spdxElementId"], relation["relatedSpdxElement"]} - set(ids)
+    known = {word for text in (*LICENCES.values(), "Apache-2.0 0BSD NOASSERTION", PUBLIC_DOMAIN) for word in text.split()}
+    for package in document["packages"]:
+        wrong += set(package["licenseDeclared"].split()) - known
+    if wrong:
+        sys.exit(f"linked_libraries.py: SPDX has no such ids: {', '.join(sorted(wrong))}")
 
 
 def sources_text(sources):

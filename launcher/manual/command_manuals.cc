@@ -3,14 +3,18 @@
 #include <utility>
 #include <variant>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "launcher/config/flags/cli.h"
 #include "launcher/config/flags/completion.h"
 #include "launcher/config/flags/flags.h"
+#include "launcher/manual/command_exit_codes.h"
 #include "launcher/manual/manuals.h"
 #include "rendezvous/core/exit_codes.h"
 
@@ -102,9 +106,35 @@ void AddFlags(absl::Span<const FlagSpec> flags, RoffPage* page) {
   }
 }
 
+// The variables that the flags are read from; flags that cannot be given so are left out.
+void AddEnvironment(absl::Span<const FlagSpec> flags, RoffPage* page) {
+  std::vector<std::string> variables;
+  for (const FlagSpec& flag : flags) {
+    if (flag.effect == FlagEffect::kRefused || flag.effect == FlagEffect::kImmediate) continue;
+    variables.push_back(absl::StrCat(
+        "`DDPRUN_", absl::AsciiStrToUpper(absl::StrReplaceAll(flag.name, {{"-", "_"}})), "`"));
+  }
+  if (variables.empty()) return;
+  page->Section("ENVIRONMENT");
+  page->Paragraph(absl::StrCat(
+      "An option that is not given is read from a variable of its name, if that is not empty: ",
+      absl::StrJoin(variables, ", "),
+      ". If there is none, `PET_` in place of `DDPRUN_` is tried, as torchrun has it."));
+}
+
 void AddExitStatus(RoffPage* page) {
   page->Section("EXIT STATUS");
   for (const ExitCode& row : kExitCodes) page->Item(row.code, "", absl::StrCat(row.what, "."));
+}
+
+void AddExitStatusOf(absl::string_view subcommand, RoffPage* page) {
+  page->Section("EXIT STATUS");
+  for (const CommandExitCode& row : kCommandExitCodes) {
+    const std::vector<absl::string_view> commands =
+        absl::StrSplit(row.commands, ' ', absl::SkipEmpty());
+    if (!commands.empty() && !absl::c_linear_search(commands, subcommand)) continue;
+    page->Item(row.code, "", absl::StrCat(row.what, "."));
+  }
 }
 
 std::string PageOf(absl::string_view subcommand) { return absl::StrCat("ddprun-", subcommand); }
@@ -115,6 +145,8 @@ Manual SubcommandManual(const CompletedSubcommand& subcommand, const std::vector
   RoffPage page({name, 1, std::string(subcommand.help), kVolume}, edition);
   AddUsage(usage, false, &page);
   AddFlags(subcommand.flags, &page);
+  AddEnvironment(subcommand.flags, &page);
+  AddExitStatusOf(subcommand.name, &page);
   page.SeeAlso({"ddprun(1)", "ddprun.yaml(5)", "ddprun-worker(7)"});
   page.Paragraph("Files named `docs/` lie in the folder of ddprun's documentation.");
   return {absl::StrCat(name, ".1"), page.text()};
@@ -140,6 +172,7 @@ std::vector<Manual> CommandManuals(const Edition& edition, const Host& host) {
   }
   others.insert(others.end(), {"ddprun.yaml(5)", "ddprun-worker(7)"});
   AddFlags(RunFlags(), &page);
+  AddEnvironment(RunFlags(), &page);
   AddExitStatus(&page);
   page.SeeAlso(others);
   page.Paragraph("Files named `docs/` lie in the folder of ddprun's documentation.");

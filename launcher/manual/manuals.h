@@ -16,7 +16,7 @@ struct Manual {
   std::string text;  // roff, in the macros of man(7)
 };
 
-// ddprun(1), and a page for each subcommand that has a --help.
+// ddprun(1), and a page for each subcommand.
 std::vector<Manual> CommandManuals(const Edition& edition, const Host& host);
 // ddprun.yaml(5), of job files.
 Manual JobFileManual(const Edition& edition);

@@ -62,6 +62,16 @@ class Page:
             raise Failure(f"the page has '{command}' where this test runs '{beginning}...'")
         return command
 
+    def expect_programs_in(self, install):
+        """The remaining commands use programs of the packages that `install` names, or of every Debian."""
+        words = {word for command in self._commands for word in re.findall(r"(?:^|[;&|(] *)([a-z][\w-]*)", command)}
+        if any(".py" in command for command in self._commands):
+            words.add("python3")
+        for program in sorted(words - {"ddprun"}):
+            path = shutil.which(program, path="/usr/sbin:/usr/bin:/sbin:/bin")  # Debian's
+            if path and not is_on_every_debian(path) and not package_of(path) & set(install.split()):
+                raise Failure(f"the page uses '{program}', and its first command does not install it")
+
     def expect_end(self):
         if self._commands:
             raise Failure(f"the page has commands that this test does not run: {self._commands}")
@@ -72,6 +82,22 @@ class Page:
             pattern = re.sub(r"\\-\w{6}/step", r"\\-\\w{6}/step", pattern)
             if not re.search(f"^{pattern}$", printed, re.M):
                 raise Failure(f"nothing like this line of the page was printed: {line}")
+
+
+def package_of(path):
+    """The names of the package that has this program; nothing where dpkg does not know it."""
+    for name in (path, path.removeprefix("/usr")):  # as the package has it, before /bin became a link
+        found = subprocess.run(["dpkg-query", "--search", name], capture_output=True, text=True)
+        if found.returncode == 0:
+            package = found.stdout.split(":")[0]
+            return {package, package.removesuffix("-minimal")}
+    return set()
+
+
+def is_on_every_debian(path):
+    shown = subprocess.run(["dpkg-query", "--show", "--showformat", "${Essential} ", *package_of(path)],
+                           capture_output=True, text=True)
+    return "yes" in shown.stdout
 
 
 class Terminal:
@@ -214,7 +240,7 @@ def main(programs):
         network.make()
         page = Page(PAGE.read_text())
         reader = Reader(network, folder, programs, page)
-        page.take("apt-get install")  # scripts/package_check.sh runs it
+        page.expect_programs_in(page.take("apt-get install"))  # scripts/package_check.sh installs ours
         for section in (one_node, own_program, two_nodes, two_machines):
             section(reader)
         page.expect_end()

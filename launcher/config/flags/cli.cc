@@ -36,8 +36,8 @@ constexpr absl::string_view kRunUsage =
     "  ddprun certs DIR [--host NAME]...              make a job CA and node certificates\n"
     "  ddprun python-module DIR                       write the Python module ddprun to DIR\n"
     "  ddprun completion bash|zsh                     print the completion for this shell\n"
-    "  ddprun version\n"
-    "  ddprun help [SUBCOMMAND]\n"
+    "  ddprun version                                 print the version\n"
+    "  ddprun help [SUBCOMMAND]                       print how a subcommand is used\n"
     "\n"
     "What follows COMMAND belongs to COMMAND. COMMAND runs under python3 (or $PYTHON_EXEC) if it\n"
     "is called *.py. Names take dashes or underscores. A flag wins over the environment, that\n"
@@ -55,11 +55,32 @@ Command ParseRun(const Arguments& arguments, const Host& host) {
   return MakeRunCommand(reading, host);
 }
 
+constexpr absl::string_view kVersionUsage =
+    "Prints the version of ddprun.\n"
+    "\n"
+    "  ddprun version\n"
+    "\n";
+
+constexpr absl::string_view kHelpUsage =
+    "Prints how ddprun, or a subcommand, is used. --help after the subcommand does the same.\n"
+    "\n"
+    "  ddprun help [SUBCOMMAND]\n"
+    "\n";
+
+bool IsHelpFlag(const Arguments& arguments) {
+  return arguments.size() == 1 && (arguments.front() == "--help" || arguments.front() == "-h");
+}
+
+HelpCommand VersionHelp() { return HelpFor(kVersionUsage, {}); }
+
 Command ParseVersion(const Arguments& arguments, const Host&) {
+  if (IsHelpFlag(arguments)) return VersionHelp();
   if (arguments.empty()) return VersionCommand{};
   return UsageError(
       {absl::StrCat("version: expected nothing after it (found ", Quoted(arguments.front()), ")")});
 }
+
+HelpCommand HelpHelp() { return HelpFor(kHelpUsage, {}); }
 
 Command ParseHelp(const Arguments& arguments, const Host& host);
 
@@ -67,7 +88,7 @@ Command ParseHelp(const Arguments& arguments, const Host& host);
 struct Subcommand {
   absl::string_view name;
   Command (*parse)(const Arguments&, const Host&);  // takes the arguments after the name
-  HelpCommand (*help)();                            // nullptr: no help
+  HelpCommand (*help)();
 };
 
 constexpr Subcommand kSubcommands[] = {
@@ -88,8 +109,8 @@ constexpr Subcommand kSubcommands[] = {
     {"page", ParsePage, PageHelp},
     {"top", ParseTop, TopHelp},
     {"completion", ParseCompletion, CompletionHelp},
-    {"version", ParseVersion, nullptr},
-    {"help", ParseHelp, nullptr},
+    {"version", ParseVersion, VersionHelp},
+    {"help", ParseHelp, HelpHelp},
 };
 
 const Subcommand* FindSubcommand(absl::string_view word) {
@@ -101,13 +122,14 @@ const Subcommand* FindSubcommand(absl::string_view word) {
 
 Command ParseHelp(const Arguments& arguments, const Host&) {
   if (arguments.empty()) return RunHelp();
+  if (IsHelpFlag(arguments)) return HelpHelp();
   const Subcommand* const topic =
       arguments.size() == 1 ? FindSubcommand(arguments.front()) : nullptr;
-  if (topic != nullptr && topic->help != nullptr) return topic->help();
+  if (topic != nullptr) return topic->help();
   return UsageError({absl::StrCat(
       "help: expected nothing, rendezvous, validate, init, slurm, kubernetes, doctor, "
-      "certs, python-module, status, stop, drain, events, logs, stacks, page, top or "
-      "completion (found ",
+      "certs, python-module, status, stop, drain, events, logs, stacks, page, top, completion, "
+      "version or help (found ",
       Quoted(absl::StrJoin(arguments, " ")), ")")});
 }
 

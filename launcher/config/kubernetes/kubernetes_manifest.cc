@@ -44,10 +44,11 @@ podFailurePolicy:
   # Ended on purpose, after a checkpoint to go on from.
   - action: Ignore
     onExitCodes: {containerName: ddprun, operator: In, values: [75]}
-  # The workers' own code, with no restart left. Pods that lose the rendezvous (69), fail by
-  # themselves (70), are killed (137) or end without a checkpoint (143) count for backoffLimit.
+  # The workers' own code, with no restart left. These pods count for backoffLimit, and are
+  # replaced: rendezvous lost (69), ddprun failed (70), container not started (128), killed (137),
+  # ended without a checkpoint (143), end not seen by the container runtime (255).
   - action: FailJob
-    onExitCodes: {containerName: ddprun, operator: NotIn, values: [69, 70, 137, 143]}
+    onExitCodes: {containerName: ddprun, operator: NotIn, values: [69, 70, 128, 137, 143, 255]}
 )Y";
 
 constexpr absl::string_view kJobSetHead = R"Y(apiVersion: jobset.x-k8s.io/v1alpha2

@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "launcher/config/kubernetes/kubernetes_stanza.h"
 #include "launcher/config/values.h"
 
 namespace ddprun {
@@ -55,43 +56,29 @@ void ReadHostsFile(absl::string_view text, KubernetesPod* pod) {
 }
 
 // The host names of a JobSet's pods are JOBSET-GROUP-JOB-INDEX; all Jobs of a group are one job.
+// A manifest that does not tell the JobSet's name (`jobset` is "") may still have it as the name of
+// the service, as JobSet does by default: then the pod is named as a JobSet's, for errors alone.
 void ReadJobSet(const std::string& jobset, KubernetesPod* pod) {
-  if (jobset.empty() || !absl::StartsWith(pod->set, absl::StrCat(jobset, "-"))) return;
   const auto group = SplitIndex(pod->set);
   if (!group) return;
+  const auto begins_with = [pod](absl::string_view name) {
+    return !name.empty() && absl::StartsWith(pod->set, absl::StrCat(name, "-"));
+  };
+  if (jobset.empty()) {
+    const std::string service = pod->domain.substr(0, pod->domain.find('.'));
+    if (begins_with(service)) pod->kind = KubernetesPod::Kind::kJobSet;
+    return;
+  }
+  pod->kind = KubernetesPod::Kind::kJobSet;
+  if (!begins_with(jobset)) return;
   pod->set = group->first;
   pod->first_host = absl::StrCat(group->first, "-0-0");
 }
 
-// The stanza that a handwritten manifest lacks. `pod.set` may be empty.
-std::string Stanza(const KubernetesPod& pod) {
-  const std::string set = pod.set.empty() ? "train" : pod.set;
-  const std::string first = pod.first_host.empty() ? "train-0" : pod.first_host;
-  const std::string service(pod.domain.substr(0, pod.domain.find('.')));
-  const std::string subdomain = service.empty() ? set : service;
-  return absl::StrCat(
-      "    spec:                        # of the pods\n"
-      "      subdomain: ",
-      subdomain,
-      "   # a Service with clusterIP: None and publishNotReadyAddresses: true that selects them\n"
-      "      containers:\n"
-      "      - env:\n"
-      "        - {name: DDPRUN_NNODES, value: \"4\"}   # how many pods are one job\n"
-      "        - {name: DDPRUN_RDZV_ENDPOINT, value: \"",
-      first, ".", subdomain, ":", kDefaultPort,
-      "\"}\n"
-      "        - {name: DDPRUN_TOKEN_FILE, value: /etc/ddprun/secret/token}\n"
-      "        volumeMounts:\n"
-      "        - {name: secret, mountPath: /etc/ddprun/secret}\n"
-      "      volumes:\n"
-      "      - {name: secret, secret: {secretName: ",
-      set, "}}   # kubectl create secret generic ", set,
-      " --from-literal=token=\"$(openssl rand -hex 32)\"\n"
-      "`ddprun kubernetes job.yaml` prints a whole manifest; docs/kubernetes.md");
-}
-
 absl::Status Lacking(const KubernetesPod& pod, absl::string_view what) {
-  return absl::InvalidArgumentError(absl::StrCat(what, ". The manifest lacks:\n", Stanza(pod)));
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, ". The manifest lacks:\n", KubernetesStanza(pod),
+                   "`ddprun kubernetes job.yaml` prints a whole manifest; docs/kubernetes.md"));
 }
 
 class PodDefaults {
@@ -198,6 +185,7 @@ absl::StatusOr<std::optional<KubernetesPod>> FindKubernetesPod(const Host& host)
   if (completion_index.empty()) {
     // Pods of a StatefulSet have the index only in their names, and have a service.
     if (!named || pod.domain.empty()) return std::nullopt;
+    pod.kind = KubernetesPod::Kind::kStatefulSet;
     pod.index = named->second;
   } else {
     const auto index = ParseIndex(completion_index);
@@ -213,7 +201,7 @@ absl::StatusOr<std::optional<KubernetesPod>> FindKubernetesPod(const Host& host)
     pod.set = named->first;
     pod.first_host = absl::StrCat(named->first, "-0");
   }
-  ReadJobSet(PodVariable(host, "JOBSET_NAME"), &pod);
+  if (!completion_index.empty()) ReadJobSet(PodVariable(host, "JOBSET_NAME"), &pod);
   pod.jobset_uid = PodVariable(host, "JOBSET_UID");
   pod.is_requeued = !PodVariable(host, "JOBSET_RESTART_ATTEMPT").empty();
   return pod;
@@ -223,7 +211,8 @@ absl::Status ApplyKubernetes(const KubernetesPod& pod, const Host& host, bool in
                              JobDraft* draft) {
   const auto given = [&](const char* key) { return draft->origins.count(key) != 0; };
   if (!given("nproc_per_node")) {
-    draft->nproc_per_node = absl::StrCat(std::max(VisibleGpusOf(host).count, 1));
+    // "gpu" is refused for several MIG instances: CUDA would show each worker the same one.
+    draft->nproc_per_node = VisibleGpusOf(host).count > 0 ? "gpu" : "1";
   }
   const RendezvousConfig& rendezvous = draft->config.rendezvous;
   const bool standalone = given("rendezvous.endpoint") && rendezvous.endpoint.empty();

@@ -23,6 +23,9 @@ inline constexpr std::chrono::milliseconds kPodStopGrace = std::chrono::seconds(
 inline constexpr std::chrono::milliseconds kPodWait = std::chrono::minutes(10);
 
 struct KubernetesPod {
+  enum class Kind { kJob, kJobSet, kStatefulSet };
+
+  Kind kind = Kind::kJob;  // kJobSet may be a guess; it chooses the lines of an error
   std::string name;        // its host name: train-2
   std::string set;         // common prefix of the pods' names: train; "": the name has no index
   std::string first_host;  // host name of index 0: train-0; "" if `set` is ""

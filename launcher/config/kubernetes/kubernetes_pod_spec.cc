@@ -2,8 +2,10 @@
 
 #include <chrono>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "launcher/config/kubernetes/kubernetes_pod.h"
+#include "launcher/config/kubernetes/kubernetes_stanza.h"
 #include "launcher/config/save_notice.h"
 #include "launcher/config/values.h"
 #include "launcher/config/yaml_text.h"
@@ -11,20 +13,12 @@
 namespace ddprun {
 namespace {
 
+constexpr absl::string_view kNvidia = "nvidia.com/";
+constexpr absl::string_view kNvidiaGpu = "nvidia.com/gpu";
 constexpr int kSecretGroup = 65'532;  // for pods whose user comes from the image
 constexpr absl::string_view kJobFolder = "/etc/ddprun/job";
 constexpr absl::string_view kSecretFolder = "/etc/ddprun/secret";
 constexpr absl::string_view kScratchFolder = "/var/lib/ddprun";
-
-constexpr absl::string_view kJobSetVariables =
-    R"Y(  # The JobSet, and how often it was restarted.
-  - name: JOBSET_NAME
-    valueFrom: {fieldRef: {fieldPath: "metadata.labels['jobset.sigs.k8s.io/jobset-name']"}}
-  - name: JOBSET_UID
-    valueFrom: {fieldRef: {fieldPath: "metadata.labels['jobset.sigs.k8s.io/jobset-uid']"}}
-  - name: JOBSET_RESTART_ATTEMPT
-    valueFrom: {fieldRef: {fieldPath: "metadata.labels['jobset.sigs.k8s.io/restart-attempt']"}}
-)Y";
 
 // A secret's file, and the variable that gives ddprun its path.
 constexpr struct {
@@ -58,7 +52,9 @@ class PodWriter {
     User();
     if (wanted_.gpus_per_node > 0) {
       Line("tolerations:");
-      Line("- {key: ", YamlWord(wanted_.gpu_resource), ", operator: Exists, effect: NoSchedule}");
+      Toleration(wanted_.gpu_resource);
+      // Nodes with MIG instances have the taint of whole GPUs.
+      if (IsMigResource(wanted_.gpu_resource)) Toleration(kNvidiaGpu);
     }
     Line("containers:");
     Line("- name: ", kContainer);
@@ -85,6 +81,10 @@ class PodWriter {
     Line("  - {name: ", name, ", value: ", YamlWord(value), "}");
   }
 
+  void Toleration(absl::string_view taint) {
+    Line("- {key: ", YamlWord(taint), ", operator: Exists, effect: NoSchedule}");
+  }
+
   void User() {
     Line("securityContext:");
     if (wanted_.run_as > 0) {
@@ -106,6 +106,11 @@ class PodWriter {
           job_.jobset ? absl::StrCat(job_.name, "-", kReplicatedJob, "-0-0") : job_.name + "-0";
       Variable("DDPRUN_RDZV_ENDPOINT", absl::StrCat(first, ".", job_.name, ":", kDefaultPort));
     }
+    // ddprun itself counts NVIDIA's GPUs alone.
+    if (wanted_.gpus_per_node > 0 && !Given("nproc_per_node") &&
+        !absl::StartsWith(wanted_.gpu_resource, kNvidia)) {
+      Variable("DDPRUN_NPROC_PER_NODE", absl::StrCat(wanted_.gpus_per_node));
+    }
     Line("  # Of the pod's grace, what the workers' end leaves.");
     Variable("DDPRUN_SAVE_TIMEOUT",
              FormatDuration(SaveTimeoutWithin(wanted_.grace, kPodStopGrace, job_.draft)));
@@ -115,7 +120,10 @@ class PodWriter {
     }
     if (OwnLogFolder()) Variable("DDPRUN_LOG_DIR", absl::StrCat(kScratchFolder, "/logs"));
     Line("  - {name: DDPRUN_LOCAL_ADDR, valueFrom: {fieldRef: {fieldPath: status.podIP}}}");
-    if (job_.jobset) absl::StrAppend(&text_, kJobSetVariables);
+    if (job_.jobset) {
+      Line("  # The JobSet, and how often it was restarted.");
+      absl::StrAppend(&text_, Indented(JobSetVariables(), 2));
+    }
   }
 
   void Resources() {
@@ -179,6 +187,10 @@ class PodWriter {
 };
 
 }  // namespace
+
+bool IsMigResource(absl::string_view resource) {
+  return absl::StartsWith(resource, absl::StrCat(kNvidia, "mig-"));
+}
 
 std::string VolumePath(const KubernetesConfig& wanted, const JobConfig& config) {
   if (wanted.volume_claim.empty()) return "";

@@ -13,6 +13,9 @@ inline constexpr absl::string_view kContainer = "ddprun";
 inline constexpr absl::string_view kReplicatedJob = "node";  // of a JobSet; part of its pods' names
 inline constexpr absl::string_view kJobFileKey = "job.yaml";  // in the ConfigMap
 
+// "nvidia.com/mig-1g.5gb": instances of divided GPUs.
+bool IsMigResource(absl::string_view resource);
+
 // Mount point of the checkpoints' volume; "": no volume.
 std::string VolumePath(const KubernetesConfig& wanted, const JobConfig& config);
 

@@ -41,6 +41,19 @@ bool IsQuantity(absl::string_view text) {
   return absl::c_linear_search(kUnits, text);
 }
 
+// nvidia.com/gpu: a domain and a name.
+bool IsResource(absl::string_view text) {
+  const auto is_part = [](absl::string_view part) {
+    return !part.empty() && absl::ascii_isalnum(part.front()) && absl::ascii_isalnum(part.back()) &&
+           absl::c_all_of(part, [](char c) {
+             return absl::ascii_isalnum(c) || c == '-' || c == '.' || c == '_';
+           });
+  };
+  const std::size_t slash = text.find('/');
+  return slash != absl::string_view::npos && is_part(text.substr(0, slash)) &&
+         is_part(text.substr(slash + 1));
+}
+
 class Checker {
  public:
   Checker(const KubernetesJob& job, const std::string& path)
@@ -61,6 +74,11 @@ class Checker {
     CheckQuantity("kubernetes.cpu", wanted_.cpu);
     CheckQuantity("kubernetes.memory", wanted_.memory);
     CheckQuantity("kubernetes.shm_size", wanted_.shm_size);
+    if (!IsResource(wanted_.gpu_resource)) {
+      Add("kubernetes.gpu_resource",
+          "expected a domain and a name, such as nvidia.com/gpu or nvidia.com/mig-1g.10gb",
+          wanted_.gpu_resource);
+    }
     CheckVolume();
     if (config_.rendezvous.credentials.munge) {
       Add("rendezvous.munge",
@@ -118,13 +136,22 @@ std::vector<std::string> KubernetesProblems(const KubernetesJob& job, const std:
 }
 
 std::vector<std::string> KubernetesWarnings(const KubernetesJob& job) {
+  const KubernetesConfig& wanted = job.draft.config.kubernetes;
+  std::vector<std::string> warnings;
   const auto folder = job.draft.origins.find("checkpoint_dir");
-  if (folder == job.draft.origins.end() || !job.draft.config.kubernetes.volume_claim.empty()) {
-    return {};
+  if (folder != job.draft.origins.end() && wanted.volume_claim.empty()) {
+    warnings.push_back(absl::StrCat(folder->second.place,
+                                    ": it is in no volume of the manifest, and is lost with its "
+                                    "pod: give kubernetes.volume_claim, or add a volume of yours"));
   }
-  return {absl::StrCat(folder->second.place,
-                       ": it is in no volume of the manifest, and is lost with its pod: give "
-                       "kubernetes.volume_claim, or add a volume of yours")};
+  const auto gpus = job.draft.origins.find("kubernetes.gpus_per_node");
+  if (gpus != job.draft.origins.end() && wanted.gpus_per_node > 1 &&
+      IsMigResource(wanted.gpu_resource) && job.draft.origins.count("nproc_per_node") == 0) {
+    warnings.push_back(absl::StrCat(gpus->second.place,
+                                    ": CUDA shows a process one MIG instance alone, and ddprun "
+                                    "will refuse to start: give 1, and more nodes"));
+  }
+  return warnings;
 }
 
 }  // namespace ddprun

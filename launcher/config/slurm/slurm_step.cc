@@ -127,8 +127,10 @@ absl::Status ApplySlurm(const SlurmStep& step, const Host& host, bool insecure, 
   JobConfig& config = draft->config;
   RendezvousConfig& rendezvous = config.rendezvous;
   if (!given("nproc_per_node")) {
-    const int gpus = step.gpus_on_node ? *step.gpus_on_node : VisibleGpusOf(host).count;
-    draft->nproc_per_node = absl::StrCat(std::max(gpus, 1));
+    const VisibleGpus visible = VisibleGpusOf(host);
+    const int gpus = step.gpus_on_node ? *step.gpus_on_node : visible.count;
+    // "gpu" is refused for several MIG instances: CUDA would show each worker the same one.
+    draft->nproc_per_node = visible.are_instances ? "gpu" : absl::StrCat(std::max(gpus, 1));
   }
   if (given("rendezvous.endpoint") || !config.spec.master_addr.empty() ||
       rendezvous.node_rank >= 0) {

@@ -19,6 +19,7 @@
 #include "launcher/config/flags/completion.h"
 #include "launcher/config/host.h"
 #include "launcher/config/job_keys.h"
+#include "launcher/manual/command_exit_codes.h"
 #include "launcher/manual/control_messages.h"
 #include "launcher/text/parse_control.h"
 #include "worker/contract/environment.h"
@@ -80,11 +81,57 @@ TEST(ManualsTest, EveryFlagOfHelpIsInItsPage) {
     EXPECT_THAT(pages.at("ddprun.1"), HasSubstr(absl::StrCat("\n", name, "\n")));
     const std::string of_subcommand = HelpOf({"ddprun", "help", name.c_str()});
     const auto page = pages.find(absl::StrCat("ddprun-", name, ".1"));
-    ASSERT_EQ(page != pages.end(), !of_subcommand.empty()) << name;
-    if (page == pages.end()) continue;
+    ASSERT_NE(page, pages.end()) << name;
     ExpectPage(page->second, of_subcommand);
     EXPECT_THAT(page->second, HasSubstr(absl::StrCat("SYNOPSIS\"\n.nf\nddprun ", name)));
     EXPECT_THAT(pages.at("ddprun.1"), HasSubstr(absl::StrCat("ddprun-", name, "(1)")));
+  }
+}
+
+// The text between the heading of a section and the next one; "": no such section.
+std::string SectionOf(const std::string& page, const std::string& title) {
+  const std::string heading = absl::StrCat("\n.SH \"", title, "\"\n");
+  const std::size_t begin = page.find(heading);
+  if (begin == std::string::npos) return "";
+  const std::size_t end = page.find("\n.SH ", begin + 1);
+  return page.substr(begin, end - begin);
+}
+
+TEST(ManualsTest, EveryCommandPageHasItsExitStatusAndItsVariables) {
+  for (const auto& [file, page] : CommandPages()) {
+    const std::string status = SectionOf(page, "EXIT STATUS");
+    EXPECT_THAT(status, HasSubstr("\n.TP\n0\n")) << file;
+    EXPECT_THAT(status, HasSubstr("\n.TP\n64\n")) << file;
+    const bool has_options = !SectionOf(page, "OPTIONS").empty();
+    const std::string variables = SectionOf(page, "ENVIRONMENT");
+    if (has_options && file != "ddprun-python-module.1" && file != "ddprun-completion.1") {
+      EXPECT_THAT(variables, HasSubstr("DDPRUN_")) << file;
+    }
+  }
+}
+
+TEST(ManualsTest, APageHasTheVariablesAndCodesOfItsCommandAlone) {
+  const auto pages = CommandPages();
+  const std::string of_run = SectionOf(pages.at("ddprun.1"), "ENVIRONMENT");
+  EXPECT_THAT(of_run, HasSubstr("DDPRUN_RDZV_ENDPOINT"));
+  EXPECT_THAT(of_run, Not(HasSubstr("DDPRUN_HELP")));
+  EXPECT_THAT(SectionOf(pages.at("ddprun-kubernetes.1"), "ENVIRONMENT"),
+              HasSubstr("DDPRUN_JOBSET"));
+  const std::string of_stop = SectionOf(pages.at("ddprun-stop.1"), "EXIT STATUS");
+  EXPECT_THAT(of_stop, HasSubstr("the rendezvous says no"));
+  EXPECT_THAT(of_stop, Not(HasSubstr("\n65\n")));
+  EXPECT_THAT(SectionOf(pages.at("ddprun-validate.1"), "EXIT STATUS"), HasSubstr("\n65\n"));
+}
+
+// A command that is misspelt in the table would be in no page.
+TEST(ManualsTest, TheTableOfExitCodesNamesSubcommands) {
+  std::set<std::string> names;
+  for (const CompletedSubcommand& subcommand : CompletedSubcommands()) {
+    names.emplace(subcommand.name);
+  }
+  for (const CommandExitCode& row : kCommandExitCodes) {
+    std::istringstream commands(row.commands);
+    for (std::string name; commands >> name;) EXPECT_EQ(names.count(name), 1U) << name;
   }
 }
 

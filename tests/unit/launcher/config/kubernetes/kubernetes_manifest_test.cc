@@ -4,10 +4,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <yaml-cpp/yaml.h>
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <vector>
 
 #include "launcher/config/yaml_config.h"
 #include "launcher/config/yaml_text.h"
@@ -65,6 +68,36 @@ INSTANTIATE_TEST_SUITE_P(Files, KubernetesManifestTest,
                          testing::Values("plain", "elastic", "single", "hostile"),
                          [](const auto& info) { return info.param; });
 
+// What Kubernetes does with a pod that ends with this code: the first rule that matches decides;
+// "Count" for backoffLimit if none does.
+std::string VerdictOn(int code, const YAML::Node& rules) {
+  for (const YAML::Node& rule : rules) {
+    const YAML::Node on = rule["onExitCodes"];
+    if (!on) continue;
+    const auto codes = on["values"].as<std::vector<int>>();
+    EXPECT_TRUE(std::is_sorted(codes.begin(), codes.end())) << "Kubernetes refuses the manifest";
+    const bool is_in = std::find(codes.begin(), codes.end(), code) != codes.end();
+    if (is_in == (on["operator"].as<std::string>() == "In"))
+      return rule["action"].as<std::string>();
+  }
+  return "Count";
+}
+
+TEST(KubernetesManifestTest, EveryExitCodeOfAPodHasItsVerdict) {
+  const auto documents = YAML::LoadAll(KubernetesManifest(JobOf("plain")));
+  const YAML::Node rules = documents.back()["spec"]["podFailurePolicy"]["rules"];
+  for (int code = 1; code < 256; ++code) {
+    std::string expected = "FailJob";  // the workers' own
+    if (code == 75) expected = "Ignore";
+    // Of ddprun, of signals, and of the container runtime: a container that it could not start,
+    // and one whose end it did not see.
+    for (const int counted : {69, 70, 137, 143, 128, 255}) {
+      if (code == counted) expected = "Count";
+    }
+    EXPECT_EQ(VerdictOn(code, rules), expected) << code;
+  }
+}
+
 TEST(KubernetesManifestTest, SaveFitsInThePodsGrace) {
   KubernetesJob job = JobOf("plain");
   EXPECT_THAT(KubernetesManifest(job), HasSubstr("{name: DDPRUN_SAVE_TIMEOUT, value: \"105s\"}"));
@@ -101,6 +134,7 @@ TEST(KubernetesManifestTest, EveryProblemHasItsPlace) {
       "  cpu: 8 cores\n"
       "  memory: 64GB\n"
       "  shm_size: 1.Gi\n"
+      "  gpu_resource: MIG 1g\n"
       "  volume_claim: c\n");
   EXPECT_THAT(all, StartsWith("job.yaml:1:1: kubernetes.image: expected the image of the pods"));
   for (const char* const part :
@@ -108,10 +142,41 @@ TEST(KubernetesManifestTest, EveryProblemHasItsPlace) {
         ".yaml:6:14: kubernetes.namespace: expected", ".yaml:7:8: kubernetes.cpu: expected",
         "(found \"8 cores\")", ".yaml:8:11: kubernetes.memory: expected",
         ".yaml:9:13: kubernetes.shm_size: expected",
+        ".yaml:10:17: kubernetes.gpu_resource: expected a domain and a name",
         ".yaml:2:17: checkpoint_dir: expected an absolute path",
         ".yaml:3:21: rendezvous.munge: expected no MUNGE"}) {
     EXPECT_THAT(all, HasSubstr(part));
   }
+}
+
+// ddprun counts NVIDIA's GPUs by itself, and no others.
+TEST(KubernetesManifestTest, PodsWithOtherGpusAreToldTheNumberOfWorkers) {
+  KubernetesJob job = JobOf("plain");
+  EXPECT_THAT(KubernetesManifest(job), Not(HasSubstr("DDPRUN_NPROC_PER_NODE")));
+  job.draft.config.kubernetes.gpu_resource = "amd.com/gpu";
+  EXPECT_THAT(KubernetesManifest(job), HasSubstr("{name: DDPRUN_NPROC_PER_NODE, value: \"8\"}"));
+  EXPECT_THAT(KubernetesManifest(job), HasSubstr("amd.com/gpu: 8\n"));
+  job.draft.origins["nproc_per_node"] = {};  // by the job file
+  EXPECT_THAT(KubernetesManifest(job), Not(HasSubstr("DDPRUN_NPROC_PER_NODE")));
+}
+
+TEST(KubernetesManifestTest, InstancesOfDividedGpusAreAskedForByTheirName) {
+  KubernetesJob job = JobOf("plain");
+  job.draft.config.kubernetes.gpu_resource = "nvidia.com/mig-1g.5gb";
+  const std::string text = KubernetesManifest(job);
+  EXPECT_THAT(text, HasSubstr("nvidia.com/mig-1g.5gb: 8\n"));
+  EXPECT_THAT(text, HasSubstr("- {key: nvidia.com/mig-1g.5gb, operator: Exists"));
+  EXPECT_THAT(text, HasSubstr("- {key: nvidia.com/gpu, operator: Exists"))
+      << "the taint of their nodes";
+  EXPECT_THAT(text, Not(HasSubstr("DDPRUN_NPROC_PER_NODE")));
+}
+
+TEST(KubernetesManifestTest, SeveralInstancesInAPodAreAWarning) {
+  const std::string head =
+      "{command: a, kubernetes: {image: a, gpu_resource: nvidia.com/mig-1g.5gb";
+  EXPECT_EQ(ProblemsOf(head + ", gpus_per_node: 1}}"), "");
+  EXPECT_THAT(ProblemsOf(head + ", gpus_per_node: 2}}"),
+              HasSubstr("CUDA shows a process one MIG instance alone"));
 }
 
 TEST(KubernetesManifestTest, CheckpointsInNoVolumeAreAWarning) {

@@ -119,6 +119,32 @@ TEST(KubernetesPodTest, AnotherManifestNeedsTheNumberOfPodsAndIsToldWhatToAdd) {
   EXPECT_EQ(config.local_addr, "10.244.1.7") << "from /etc/hosts";
 }
 
+// JobSet names its service like itself, and tells pods nothing more.
+TEST(KubernetesPodTest, AForeignJobSetIsToldWhatAJobSetLacks) {
+  FakeHost host = Pod("train-workers-0-1");
+  host.variables["JOB_COMPLETION_INDEX"] = "1";
+  const std::string error = ErrorOf({"./train"}, kExitUsage, host);
+  for (const char* const part :
+       {"# of the JobSet\n", "subdomain: train, publishNotReadyAddresses: true}",
+        "value: \"train-workers-0-0.train:29400\"}",
+        "\n        - name: JOBSET_NAME\n          valueFrom", "- name: JOBSET_UID\n",
+        "- name: JOBSET_RESTART_ATTEMPT\n",
+        "['jobset.sigs.k8s.io/restart-attempt']\"}}\n        volumeMounts:"}) {
+    EXPECT_THAT(error, HasSubstr(part));
+  }
+  EXPECT_THAT(error, Not(HasSubstr("clusterIP"))) << "JobSet makes the Service itself";
+}
+
+TEST(KubernetesPodTest, AForeignStatefulSetIsToldWhatAStatefulSetLacks) {
+  const std::string error = ErrorOf({"./train"}, kExitUsage, Pod("train-1", "trainers"));
+  for (const char* const part :
+       {"# of the StatefulSet\n      serviceName: trainers ", "podManagementPolicy: Parallel",
+        "clusterIP: None", "value: \"train-0.trainers:29400\"}", "secretName: train}"}) {
+    EXPECT_THAT(error, HasSubstr(part));
+  }
+  EXPECT_THAT(error, testing::AllOf(Not(HasSubstr("subdomain:")), Not(HasSubstr("JOBSET_"))));
+}
+
 TEST(KubernetesPodTest, AJobFileMaySayTheNumberOfPods) {
   const JobFile file("{command: a, nodes: 4, rendezvous: {id: mine}}");
   const JobConfig config = ConfigOf({"-c", file.path(), "--insecure"}, ForeignPod());
@@ -268,6 +294,15 @@ TEST(KubernetesPodTest, WorkersAreTheGpusThatThePodSees) {
   host.gpu_devices = 8;
   EXPECT_EQ(ConfigOf({"a"}, host).nproc_per_node, 8);
   EXPECT_EQ(ConfigOf({"--nproc-per-node=3", "a"}, host).nproc_per_node, 3);
+}
+
+// The device plugin lists no instance in CUDA_VISIBLE_DEVICES. Each worker would use the first one.
+TEST(KubernetesPodTest, SeveralInstancesOfADividedGpuAreRefusedInAPodToo) {
+  FakeHost host = PrintedPod();
+  host.instances = 1;
+  EXPECT_EQ(ConfigOf({"a"}, host).nproc_per_node, 1);
+  host.instances = 2;
+  EXPECT_THAT(ErrorOf({"a"}, kExitUsage, host), HasSubstr("2 instances of divided GPUs (MIG)"));
 }
 
 // A step of a Slurm whose nodes are pods.

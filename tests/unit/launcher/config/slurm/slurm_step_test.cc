@@ -115,6 +115,16 @@ TEST(SlurmStepTest, WorkersAreTheGpusOfTheStepElseThoseSeenElseOne) {
   EXPECT_EQ(RunOf({"--nproc-per-node=5", "a"}, host).config.nproc_per_node, 5);
 }
 
+TEST(SlurmStepTest, SeveralInstancesOfADividedGpuAreRefusedHereToo) {
+  FakeHost host = Task();
+  host.instances = 2;
+  EXPECT_THAT(ErrorOf({"a"}, kExitUsage, host), HasSubstr("instances of divided GPUs (MIG)"));
+  host.variables["SLURM_GPUS_ON_NODE"] = "2";
+  EXPECT_THAT(ErrorOf({"a"}, kExitUsage, host), HasSubstr("instances of divided GPUs (MIG)"));
+  host.instances = 1;
+  EXPECT_EQ(RunOf({"a"}, host).config.nproc_per_node, 1);
+}
+
 TEST(SlurmStepTest, OneNodeNeedsNoRendezvous) {
   FakeHost host = Task();
   host.variables["SLURM_STEP_NUM_NODES"] = "1";
