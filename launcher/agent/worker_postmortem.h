@@ -23,8 +23,8 @@ std::string ReadErrorFile(const std::string& path);
 
 // Tells whether the kernel's out-of-memory killer ended a worker. Two sources:
 //
-//  - The kernel's log names the process. Its word is final where this user may read it, it has lost
-//    no line since Begin(), and its pids are this process's (no PID namespace of a container).
+//  - The kernel's log names the process. It decides if this user may read it, it has lost no line
+//    since Begin(), and its pids are this process's (no PID namespace of a container).
 //  - Else a count of kills: of the cgroup, or of the host where the cgroup has none. It tells that
 //    a process was killed, not which one. The worker that ended within kRecent of it is blamed.
 //

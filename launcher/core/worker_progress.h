@@ -8,7 +8,7 @@
 namespace ddprun {
 
 enum class ProgressSource {
-  kNone,      // the worker has told nothing
+  kNone,      // the worker has reported nothing
   kMessages,  // READY, STEP, PHASE and others on the control socket, no collectives
   kPage,      // its progress page
 };

@@ -1,4 +1,4 @@
-// Leadership: of the one that writes the leader key, or has written it.
+// Leadership: the part of the process that writes, or has written, the leader key.
 #include <algorithm>
 #include <utility>
 
@@ -137,7 +137,8 @@ void Leadership::On(const RenewUnanswered&, TimePoint now) {
                    Milliseconds(std::max(valid_until_ - now, Duration{})), " ms"));
 }
 
-// The hold for those who led before is over: who comes next need not wait for them.
+// When the hold for earlier leaders is over, lowers the validity in the key: the next leader need
+// not wait for the earlier ones.
 void Leadership::LowerIfDue(TimePoint now) {
   if (put_ || renewals_.in_flight || now < hold_until_) return;
   if (leader_->longest_validity > options_.validity) Put(OwnRecord(options_.validity), now);
@@ -177,7 +178,7 @@ void Leadership::ResignIfDue(TimePoint now) {
     return;
   }
   if (put_ || (leader_ && leader_->resigned && leader_->id == options_.id)) return;
-  // Those who led before us may acknowledge as long as they may: our successor waits for them.
+  // Earlier leaders may still acknowledge until our hold ends, so the successor must wait for them.
   LeaderRecord record = OwnRecord(now < hold_until_ ? inherited_ : Duration{});
   record.resigned = true;
   Put(std::move(record), now);

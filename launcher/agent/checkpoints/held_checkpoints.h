@@ -28,7 +28,7 @@ class HeldCheckpoints {
   HeldCheckpoints(const JobConfig* config, EventLoop* loop) : config_(*config), loop_(loop) {}
 
   NodeStates& states() { return states_; }
-  // Workers of `generation` told of this state.
+  // Workers of `generation` reported this state.
   void OnSnapshot(Generation generation, std::int64_t step);
   void OnCheckpoint(Generation generation, std::int64_t step, const std::string& path);
 

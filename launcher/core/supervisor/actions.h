@@ -149,7 +149,7 @@ struct SupervisorActions {
     RunId run_id;
     bool operator==(const FolderClaim&) const = default;
   };
-  // The last action: no worker is left, or the Note before it names those that are.
+  // The last action: no worker is left, or the Note before it names the remaining ones.
   struct Exit {
     Verdict verdict;
     // Rank 0 of the job's last generation ran here: release its folder of checkpoints.

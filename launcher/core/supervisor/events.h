@@ -113,7 +113,7 @@ struct SupervisorEvents {
   };
   // The answers to ClearNode, ScanStates and OfferPort.
   struct NodeCleared {
-    std::vector<StuckProcess> stuck{};  // SIGKILL has not ended them; StuckProcessEnded tells later
+    std::vector<StuckProcess> stuck{};  // SIGKILL has not ended them; StuckProcessEnded follows
   };
   struct StatesFound {};
   struct PortOffered {
