@@ -109,8 +109,8 @@ def files():
     lines = ["# Files", "",
              "Made by `scripts/check_docs.py --write` from the first sentence of each file: do not edit it. Which scripts, tests,",
              "benchmarks and programs of tests are there? The folders of the product: [architecture.md](architecture.md#folders-are-layers).",
-             "The path of a test in `tests/unit` mirrors the path of its subject. `ctest -N` lists all tests; `ctest -R NAME` runs",
-             "those of a suite."]
+             "The path of a test in `tests/unit` mirrors the path of its subject. `ctest -N` lists all tests; `ctest -R NAME`",
+             "runs those of a suite."]
     for folder in LISTED:
         rows = sorted(path for path in listed_files() if path.startswith(folder + "/"))
         with_tests = any(tests_of(path) for path in rows)

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Builds the image of packaging/Containerfile with buildah, and tries it: it has at most 40 MiB, its user has no
-# privileges, and a job runs in it. usage: scripts/image_check.sh [--program FILE] [--root DIR]
+# privileges, and a job runs in it.
+# usage: scripts/image_check.sh [--program FILE] [--root DIR]
 #   --program FILE   a stripped release build of ddprun for Debian 12, taken in place of the first stage, which
 #                    compiles for minutes
 #   --root DIR       a bare Debian 12, which stands for debian:12-slim; made by scripts/make_chroot.sh where it is

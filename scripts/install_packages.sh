@@ -1,6 +1,6 @@
 #!/bin/bash
-# Installs the packages for building and testing, on Debian 12 or newer. Does nothing if all are installed. usage:
-# scripts/install_packages.sh [--no-worker | --worker-only | --worker-cuda] [--tests] [EXTRA_PACKAGE...]
+# Installs the packages for building and testing, on Debian 12 or newer. Does nothing if all are installed.
+# usage: scripts/install_packages.sh [--no-worker | --worker-only | --worker-cuda] [--tests] [EXTRA_PACKAGE...]
 #   --no-worker     no libtorch: for -DDDPRUN_WORKER=OFF
 #   --worker-only   the worker library and its examples: for -DDDPRUN_LAUNCHER=OFF
 #   --worker-cuda   the same with Debian's libtorch for CUDA (from trixie on, contrib and non-free)

@@ -1,5 +1,5 @@
-// What /metrics and the page cost a rendezvous: `ddprun rendezvous --http` in a process of its own,
-// simulated agents, a scraper and viewers in this one.
+// The cost of /metrics and the page for a rendezvous: `ddprun rendezvous --http` in a process of
+// its own, simulated agents, a scraper and viewers in this one.
 //
 //     build/bin/http_bench                          64 jobs of 64 nodes, 256 viewers
 //     build/bin/http_bench --jobs 4 --nodes 16 --seconds 2 --turns 2 --viewers 16

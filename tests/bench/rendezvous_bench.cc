@@ -1,4 +1,4 @@
-// What the rendezvous costs at scale: `ddprun rendezvous` in a process of its own, N simulated
+// The cost of the rendezvous at scale: `ddprun rendezvous` in a process of its own, N simulated
 // agents in this one, over gRPC on loopback; beside it, in the same run and in turn with it, the
 // floor: a bare gRPC server that does nothing but answer with messages of the same size.
 //

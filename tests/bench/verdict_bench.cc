@@ -1,4 +1,4 @@
-// What the stacks of a very large job cost the rendezvous, and the other jobs there.
+// The cost of the stacks of a very large job for the rendezvous, and for its other jobs.
 //
 // Three processes: `ddprun rendezvous`, the simulated agents of the large job, and those of another
 // job. No rank of the large job moves any more, so the rendezvous asks all its agents for stacks,

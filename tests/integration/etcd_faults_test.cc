@@ -1,5 +1,4 @@
-// What etcd itself meets: a restore from a snapshot, a full database, compaction, a disk that
-// hangs.
+// Faults of etcd itself: a restore from a snapshot, a full database, compaction, a hanging disk.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

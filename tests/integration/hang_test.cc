@@ -1,5 +1,5 @@
-// Workers that do not move: noticed, named, and started again or left alone. Real processes, which
-// tell their steps over the control socket.
+// Workers that do not move are noticed and named, and then restarted or left alone. Real processes,
+// which tell their steps over the control socket.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// The rendezvous of a Slurm step on another port than the one that follows from the job's id:
-// agents with the variables that Slurm sets, without Slurm.
+// The rendezvous of a Slurm step is not on the port computed from the job's id: agents with Slurm's
+// variables, without Slurm.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>

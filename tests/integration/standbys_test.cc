@@ -1,4 +1,4 @@
-// Warm standbys: real processes that wait, take a worker's place, die, and are left by nobody.
+// Warm standbys: real processes that wait, replace workers, die, and never outlive the job.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// Real training on real MNIST under ddprun: workers are killed and the job ends as if they had not
-// been.
+// Real training on real MNIST under ddprun: workers are killed, and the job ends like an
+// undisturbed one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

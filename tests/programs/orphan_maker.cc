@@ -1,4 +1,5 @@
-// A worker that leaves processes behind in the ways that programs do. Used by orphans_test.
+// A worker that leaves processes behind, in the ways in which real programs do. Used by
+// orphans_test.
 //
 //     orphan_maker KIND END
 //

@@ -1,4 +1,4 @@
-// The workers of launcher/os's tests, where a line of shell cannot say it. See kModes below.
+// The workers of launcher/os's tests that a line of shell cannot express. See kModes below.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>

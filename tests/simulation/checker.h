@@ -1,4 +1,5 @@
-// What must hold after every event of a simulated run. docs/internals/simulation.md has the list.
+// The rules that must hold after every event of a simulated run. docs/internals/simulation.md has
+// the list.
 #ifndef DDPRUN_TESTS_SIMULATION_CHECKER_H_
 #define DDPRUN_TESTS_SIMULATION_CHECKER_H_
 

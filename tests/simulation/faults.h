@@ -1,4 +1,4 @@
-// What goes wrong in a run, and when. All of it is drawn at the beginning.
+// The faults of a run, and their times. All of it is drawn at the beginning.
 #ifndef DDPRUN_TESTS_SIMULATION_FAULTS_H_
 #define DDPRUN_TESTS_SIMULATION_FAULTS_H_
 

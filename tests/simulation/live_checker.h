@@ -1,4 +1,4 @@
-// What must hold where workers stay over generations. docs/internals/simulation.md has the list.
+// The rules for workers that stay over generations. docs/internals/simulation.md has the list.
 #ifndef DDPRUN_TESTS_SIMULATION_LIVE_CHECKER_H_
 #define DDPRUN_TESTS_SIMULATION_LIVE_CHECKER_H_
 

@@ -1,4 +1,4 @@
-// What kind of run a seed makes: the job, the machines, the network, and which faults happen.
+// The plan of a run, from its seed: the job, the machines, the network, and the kinds of faults.
 #ifndef DDPRUN_TESTS_SIMULATION_PLAN_H_
 #define DDPRUN_TESTS_SIMULATION_PLAN_H_
 

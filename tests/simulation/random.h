@@ -1,4 +1,4 @@
-// The randomness of a simulation: one seed, and the same numbers on every machine and library.
+// The random numbers of a simulation: equal for equal seeds, on every machine and library.
 #ifndef DDPRUN_TESTS_SIMULATION_RANDOM_H_
 #define DDPRUN_TESTS_SIMULATION_RANDOM_H_
 

@@ -1,4 +1,4 @@
-// What happened in a run: a hash of every event, and on demand a line of text for each.
+// The record of a run: a hash of every event, and on demand a line of text for each.
 #ifndef DDPRUN_TESTS_SIMULATION_RECORDER_H_
 #define DDPRUN_TESTS_SIMULATION_RECORDER_H_
 

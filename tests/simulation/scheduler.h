@@ -1,4 +1,4 @@
-// The one clock of a simulation, and what is to happen when. No threads, no real time.
+// The one clock of a simulation, and its queue of timed events. No threads, no real time.
 #ifndef DDPRUN_TESTS_SIMULATION_SCHEDULER_H_
 #define DDPRUN_TESTS_SIMULATION_SCHEDULER_H_
 

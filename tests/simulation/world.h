@@ -1,4 +1,4 @@
-// Everything of one simulated run, and how its parts find each other.
+// All parts of one simulated run, and the links between them.
 #ifndef DDPRUN_TESTS_SIMULATION_WORLD_H_
 #define DDPRUN_TESTS_SIMULATION_WORLD_H_
 
