@@ -34,7 +34,7 @@ class Members {
   // Makes one call on this channel. May be called again with another channel.
   using Rpc = std::function<grpc::Status(const ChannelPtr& channel, grpc::ClientContext* context)>;
 
-  // Errors as of Client::Create.
+  // Errors: those of Client::Create.
   static absl::StatusOr<std::shared_ptr<Members>> Create(const Options& options);
   Members(const Members&) = delete;
   Members& operator=(const Members&) = delete;

@@ -6,7 +6,7 @@ namespace ddprun::sim {
 
 struct World;
 
-// Starts the others, and plans these faults. `world` outlives the run.
+// Starts the rendezvous other than the first, and plans these faults. `world` outlives the run.
 void PopulateSeveral(World* world);
 
 }  // namespace ddprun::sim

@@ -1,8 +1,8 @@
-// simulate --seeds FROM:TO [--etcd 1] [--bug NAME]   runs each seed once; 1 if something did not
-// hold simulate --trace SEED [--etcd 1] [--bug NAME]      one run, with a line for each event
+// simulate --seeds FROM:TO [--etcd 1] [--bug NAME]: runs each seed once.
+// simulate --trace SEED [--etcd 1] [--bug NAME]: one run, with a line for each event.
 //
-// --etcd 1: with several rendezvous; a bug of these implies it. A bug is planted, of those in
-// BugNamed(); then 0 means that it was found.
+// Exit code 1: a rule was violated. --etcd 1: with several rendezvous; a bug of several implies it.
+// --bug plants a bug (names: BugNamed()); exit code 0 then means that a run found it.
 #include <chrono>
 #include <csignal>
 #include <cstdio>

@@ -44,7 +44,7 @@ struct SupervisorEvents {
   };
   struct SpawnFailed {
     LocalRank local_rank;
-    int exit_code = 0;       // 126 or 127, as of a shell
+    int exit_code = 0;       // 126 or 127, like a shell's
     std::string reason;      // "./trian: no such file"
     bool permanent = false;  // trying again cannot help
   };
