@@ -55,7 +55,7 @@ class Checker {
   void CheckPlan(const JobRecord& record);
   // Checks the plan against the true contents of a member's disk.
   void CheckDisk(const NodeRecord& member, const RestorePlan& plan, const std::string& where);
-  // A failed checkpoint is counted at most once, and exactly once if no fault ended an agent.
+  // A failed checkpoint is counted at most once; in a benign run that succeeds, exactly once.
   void CheckFailures(const JobMachine& machine);
   // Whether the state is dead, from all generations that may have started.
   bool IsDead(const SavedState& state) const;

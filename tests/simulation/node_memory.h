@@ -23,7 +23,7 @@ class NodeMemory {
   // A process begins to make snapshots. The snapshot of `keep_step` stays, or else the newest one
   // before it; the process reuses the memory of the others.
   void TakeOver(std::int64_t keep_step);
-  // A complete snapshot replaces the older one.
+  // A complete snapshot replaces the older one of two.
   void Publish(WholeState state);
   // nullptr: there is none. The pointer is valid until the next Publish() or TakeOver().
   const WholeState* Find(std::uint32_t requeue_number, Generation generation,

@@ -19,7 +19,7 @@ using ddprun::sim::Bug;
 using ddprun::sim::Rendezvous;
 using ddprun::sim::Result;
 
-// A check of the cores failed: the seed is what it takes to see it again.
+// A check of the cores failed: prints the seed, which reproduces it.
 volatile std::uint64_t running_seed = 0;
 void OnAbort(int) {
   char line[64];

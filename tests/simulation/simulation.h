@@ -35,7 +35,7 @@ enum class Bug {
   kUnguardedWrite,     // the state is written without any guard
   kTwoLeadersFromOne,  // a takeover is written without the guard
   kStaleRenewal,       // a renewal is answered from the memory of one member of etcd
-  kDelayedDuplicate,   // the state is written with the leader's guard only
+  kDelayedDuplicate,   // the state is written with the guard of the leader key only
   kVmaxForgotten,      // a leader publishes only its own validity
 };
 enum class Rendezvous { kAlone, kSeveral };
