@@ -18,8 +18,7 @@ Plan MakePlan(Random& random) {
   JobSpec& spec = plan.spec;
   spec.min_nodes = random.Int(1, plan.hosts);
   spec.max_nodes = random.Int(spec.min_nodes, plan.hosts);
-  if (plan.benign)
-    spec.min_nodes = spec.max_nodes = plan.hosts;  // growth would restart the workers
+  if (plan.benign) spec.min_nodes = spec.max_nodes = plan.hosts;  // growth means a restart
   spec.max_restarts = random.Int(0, 6);
   spec.join_timeout = seconds(15);
   spec.last_call = milliseconds(random.Int(0, 2) * 500);
