@@ -32,9 +32,9 @@ class ProgressWatch {
   void OnMessage(LocalRank local_rank, const ControlMessage& message, TimePoint now,
                  const ProcessId& speaker = {});
 
-  // The process that does the rank's work: the one that reported the last step or phase, else the
-  // first one that reported anything. nullopt: no process reported anything, or that process has
-  // ended.
+  // The process that does the rank's work: the process that reported the last step or phase, else
+  // the first one that reported anything. nullopt: no process reported anything, or that process
+  // has ended.
   std::optional<ProcessId> SpeakerOf(LocalRank local_rank) const;
 
   // The descriptor of the worker's page; this object owns it. The first call makes the page. -1:

@@ -1,7 +1,7 @@
 // RestartClock: measures the phases of each restart on this node, from its owner's events.
 //
 //     stop           a worker has failed, or the rendezvous says Stop  →  no worker is left
-//     round          →  every node has come together again
+//     round          →  every node has joined again
 //     spawn          →  every worker was started, or a standby was handed its place
 //     load           →  ddp::init() has begun: libraries are loaded
 //     process_group  →  ddp::init() has ended

@@ -19,8 +19,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A member that has answered so lately is not asked again whether it is there. Longer than the
-// interval of a leader's renewals.
+// A member that answered within this time counts as reachable without a new check. It is longer
+// than the interval of a leader's renewals.
 constexpr std::chrono::milliseconds kFresh{600};
 // The least time limit of a token request, because etcd hashes the password slowly on purpose. If a
 // call times out meanwhile, the next call uses the token.

@@ -5,9 +5,9 @@
 // docs/internals/leases.md proves that two generations never run at once.
 //
 // The owner passes in the time: CLOCK_BOOTTIME, which goes on while the machine is suspended. It
-// carries out PutLeader, Renew and ReadLeader in the order in which they came, one after the other.
-// At most one PutLeader and one Renew are pending. The owner may skip a ReadLeader while another
-// one is pending. The first Tick is due at once.
+// carries out PutLeader, Renew and ReadLeader in their order, one after the other. At most one
+// PutLeader and one Renew are pending. The owner may skip a ReadLeader while another one is
+// pending. The first Tick is due at once.
 //
 // Events that do not belong to the role are ignored; a test walks every role × event.
 #ifndef DDPRUN_RENDEZVOUS_LEADERSHIP_LEADERSHIP_H_

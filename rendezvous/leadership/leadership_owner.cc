@@ -33,7 +33,8 @@ void Leadership::PutAgain(TimePoint now) {
 void Leadership::On(const PutAnswered& answer, TimePoint now) {
   if (!put_ || !put_->in_flight) return;
   if (!answer.taken) {
-    // Another one's write was first, or an earlier one of ours: the record's id tells.
+    // Another rendezvous' write was first, or an earlier write of this one: the record's id shows
+    // which.
     put_->in_flight = false;
     return;
   }
@@ -77,7 +78,7 @@ void Leadership::OnSeenByOwner(const LeaderSeen& seen, TimePoint now) {
   if (seen.cluster != term_.cluster) {
     LoseTo({seen.cluster, seen.revision}, "", now);
   } else if (seen.revision == 0) {
-    // From before our takeover, or the key was removed: the renewal tells.
+    // This was read before our takeover, or the key was removed. The renewal will show which.
     if (IsUnsettled()) {
       LoseTo({seen.cluster, 0}, "", now);
     } else {

@@ -44,8 +44,8 @@ class CallTag {
   ~CallTag() = default;
 };
 
-// Calls a member function of `owner` at the end of an operation. For a kind of operation of which
-// at most one is pending.
+// Calls a member function of `owner` at the end of an operation. At most one operation of its kind
+// may be pending.
 template <class Owner>
 struct Operation final : CallTag {
   using Handler = void (Owner::*)(bool ok);

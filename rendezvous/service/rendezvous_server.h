@@ -147,8 +147,7 @@ class RendezvousServer {
   mutable std::mutex load_mutex_;
   JobLoopLoad load_;  // guarded by load_mutex_
   std::shared_ptr<JobLoop> loop_;
-  // Ends first, once the loop asks it for nothing more: until then it tells the loop what is
-  // written.
+  // Ends first, after the loop's last request; until then it reports finished writes to the loop.
   std::shared_ptr<Store> store_;
   std::shared_ptr<AccessControl> access_;
   std::unique_ptr<AgentService> agent_service_;

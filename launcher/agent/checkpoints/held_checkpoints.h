@@ -1,5 +1,5 @@
 // HeldCheckpoints: the states of the training that this node holds, in memory and on disk. Workers
-// tell of them, and a scan of the checkpoint folder finds them.
+// report them, and a scan of the checkpoint folder finds them.
 //
 // Belongs to the agent and its loop's thread. Disks are read and written on other threads.
 #ifndef DDPRUN_LAUNCHER_AGENT_CHECKPOINTS_HELD_CHECKPOINTS_H_

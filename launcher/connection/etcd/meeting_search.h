@@ -1,11 +1,11 @@
 // MeetingSearch: how an agent finds the leading rendezvous through etcd, and when it starts one.
 // Pure.
 //
-// While the agent hears the rendezvous, it does not ask etcd. Otherwise it reads two keys
+// While the rendezvous answers the agent, the agent does not ask etcd. Otherwise it reads two keys
 // repeatedly. The leader key names the rendezvous. The start key decides which agent starts the
-// next one: if nobody leads, or the leader does not answer, an agent claims the start by a guarded
-// write of that key. A claim that is newer than the leader key is valid for kClaimLasts. During
-// this time the other agents wait for the rendezvous that the claimant starts.
+// next one: if there is no leader, or the leader does not answer, an agent claims the start by a
+// guarded write of that key. A claim that is newer than the leader key is valid for kClaimLasts.
+// During this time the other agents wait for the rendezvous that the claimant starts.
 //
 // A start that was not needed does no harm: that rendezvous stands by, and ends.
 #ifndef DDPRUN_LAUNCHER_CONNECTION_ETCD_MEETING_SEARCH_H_

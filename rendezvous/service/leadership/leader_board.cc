@@ -13,8 +13,8 @@ namespace {
 constexpr std::chrono::seconds kLately{3};
 
 // Whether followers without an interval (agents, operators' commands) get this change. They need
-// only know whether this rendezvous leads. They do not need to know which other one leads, or that
-// the jobs are being read: thousands of such messages would delay the one that they wait for.
+// only know whether this rendezvous leads, not which other one leads or that the jobs are being
+// read. Thousands of such messages would delay the message that they need.
 bool ConcernsAgents(const Leading& before, const Leading& after) {
   if (after.role == Leading::Role::kTakesUp) return false;
   return before.role != Leading::Role::kStandsBy || after.role != Leading::Role::kStandsBy;
