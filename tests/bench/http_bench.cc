@@ -86,7 +86,7 @@ class Jobs {
     }
   }
 
-  // The 99th percentile of the heartbeats of so long a time, in milliseconds.
+  // The 99th percentile of the heartbeats within this time, in milliseconds.
   double HeartbeatsP99(seconds length) {
     for (const auto& job : jobs_) job->TakeHeartbeatTimes();
     jobs_.front()->Idle(length);
@@ -201,7 +201,7 @@ class Bench {
 
   int Run() {
     std::printf("%d jobs, %d nodes, 1 heartbeat/s each\n", flags_.jobs, flags_.nodes);
-    jobs_.Idle(seconds(2));  // until every agent has told a step
+    jobs_.Idle(seconds(2));  // until every agent has reported a step
     Scrapes();
     Heartbeats();
     ViewersCpu();

@@ -50,7 +50,7 @@ constexpr char kReady[] = "ready";    // the other job runs
 constexpr int kKinds = 16;            // of nodes
 constexpr seconds kLease(120);        // long: a slow heartbeat loses no agent
 constexpr seconds kHangTimeout(20);
-constexpr seconds kSettle(7);  // all agents have told that they stand still
+constexpr seconds kSettle(7);  // all agents have reported a standstill
 constexpr seconds kIdle(10);
 
 struct Flags {

@@ -51,7 +51,7 @@ TEST_F(FailoverTest, SigtermHandsOver) {
   EndUndisturbed(workers);
 }
 
-// It wakes up in a term that is over, executes itself again, and is as good as a new one.
+// It wakes up after the end of its term, executes itself again, and works like a new one.
 TEST_F(FailoverTest, AFrozenLeaderIsReplacedAndStandsByAgain) {
   StartJob();
   const auto workers = Workers();

@@ -64,7 +64,7 @@ class InPlaceTest : public testing::Test {
     for (const Line& line : Log(rank)) pids.insert(line.pid);
     return pids;
   }
-  // Each step's sum as a job has it that nothing happens to.
+  // Each step's sum in a job without faults.
   std::map<int, std::string> Undisturbed(int workers) {
     const TempDir folder;
     const TempDir files;

@@ -265,7 +265,7 @@ TEST_F(KubernetesPodsTest, TheJobsOfAJobSetAreOneJob) {
   ExpectEnd(first, second);
 }
 
-// With it goes the rendezvous and what it has written down. The new one has another address.
+// The rendezvous and its journal are lost with the pod. The new pod has another address.
 TEST_F(KubernetesPodsTest, IndexZeroIsReplacedAndFoundByItsNameAgain) {
   StartBoth();
   pod(0).Kill();

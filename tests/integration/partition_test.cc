@@ -181,7 +181,7 @@ class PartitionTest : public testing::Test {
     return lives;
   }
 
-  // The history of the job, as `ddprun events` tells it and the file has it.
+  // The history of the job, from `ddprun events` and from the event file.
   std::vector<nlohmann::json> Events(const std::string& kind) {
     std::istringstream lines(ReadFile(folder_ / "state" + "/events.jsonl"));
     std::vector<nlohmann::json> events;

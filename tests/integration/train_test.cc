@@ -108,7 +108,7 @@ class TrainTest : public testing::Test {
     Program& b = AddNode(config, flags, command);
 
     // Between two checkpoints, some steps after the first one of the second epoch that is on disk:
-    // it is written while training goes on.
+    // it is written while training continues.
     ASSERT_TRUE(WaitForChange(
         steps,
         [&] {

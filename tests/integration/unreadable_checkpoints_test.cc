@@ -84,8 +84,8 @@ class UnreadableCheckpointsTest : public testing::Test {
   std::unique_ptr<Program> program_;
 };
 
-// The folder is shared by two users, and one of them has started the training anew by mistake.
-// Seen red with what cannot be opened skipped.
+// The folder is shared by two users, and one of them has started the training from step 0 by
+// mistake. Seen red when unreadable files were skipped.
 TEST_F(UnreadableCheckpointsTest, OfAnotherUserEndTheJobAndStayAsTheyAre) {
   DDPRUN_NEEDS(MissingForAnotherUser());
   ASSERT_EQ(Train(4).ExitCode(kTraining), 0) << program_->err();

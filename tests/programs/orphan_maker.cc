@@ -32,7 +32,7 @@ bool MayLive() {
   return time(nullptr) < g_end && (lock == nullptr || access(lock, F_OK) == 0);
 }
 
-// Becomes the process that should not survive; `life` is what it does. Tells `ready` that it is up.
+// Becomes the process that must not survive, and runs `life`. Reports through `ready` that it runs.
 [[noreturn]] void BecomeStray(const char* life, int ready, bool with_environment) {
   const std::string name = std::string("stray-of-") + std::getenv("DDPRUN_TEST_MARK");
   const std::string fd = std::to_string(ready);
@@ -83,7 +83,7 @@ const std::map<std::string, void (*)(int)> kKinds = {
     {"grandchild", Grandchild}, {"daemon", Daemon},  // of a session of its own
     {"nameless", Nameless},  // the same, without environment and open files, deaf to signals
     {"hydra", Hydra},        // two processes, of which each starts the other again when it dies
-    {"relay", Relay},        // forks and ends, again and again: another pid each time
+    {"relay", Relay},        // forks and ends repeatedly: another pid each time
 };
 
 void LiveAsHydra() {

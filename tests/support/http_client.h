@@ -40,7 +40,7 @@ class HttpClient {
   }
   void SayNoMore() const { shutdown(fd_.get(), SHUT_WR); }
 
-  // Reads until `text` has come; false: the connection ended before.
+  // Reads until `text` has arrived; false: the connection ended before.
   bool HearUntil(const std::string& text) {
     while (heard_.find(text) == std::string::npos) {
       if (!HearMore()) return false;
