@@ -306,7 +306,7 @@ void PretendTwoNodes() {
   setenv("LOCAL_WORLD_SIZE", "1", 1);
 }
 
-// Of a job under the ddprun beside this program, with these flags; adds what it took to `times`.
+// Measures a job under the ddprun beside this program, with these flags; adds its times to `times`.
 int RunRestore(const Flags& flags, const std::string& program, const std::string& nodes,
                const std::string& ddprun_flags, std::vector<double>* times) {
   const std::string ddprun = std::filesystem::path(program).parent_path() / "ddprun";

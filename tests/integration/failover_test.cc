@@ -86,7 +86,8 @@ TEST_F(FailoverTest, OneLostMemberOfEtcdDisturbsNothing) {
   EXPECT_THAT(leader().err(), Not(HasSubstr("has not reached etcd")));
 }
 
-// Training goes on for the validity, then workers end by their leases. With etcd, all comes back.
+// Training continues for the validity, then workers end by their leases. When etcd is back, so is
+// the job.
 TEST_F(FailoverTest, AQuorumThatIsLostEndsWorkersAfterTheValidityAndComesBack) {
   StartJob(1);
   const auto workers = Workers();

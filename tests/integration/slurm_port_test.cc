@@ -94,8 +94,8 @@ class SlurmPortTest : public testing::Test {
   UniqueFd taken_;
 };
 
-// Were it told elsewhere, the others would wait for the end of the lease, which is longer than this
-// test may take. Seen red with a guardian that tells the endpoint.
+// If the guardian reported to another address, the others would wait for the end of the lease,
+// which is longer than this test may take. Seen red with a guardian that reports to the endpoint.
 TEST_F(SlurmPortTest, TheGuardianTellsTheRendezvousWhereItIs) {
   // There the second agent finds the first one's rendezvous in no time that a test may take.
   if (kUnderSanitizer) GTEST_SKIP() << "left out under sanitizers: too slow to find the port";

@@ -58,7 +58,8 @@ class StandbysTest : public testing::Test {
       }
       return pids.size() >= count;
     })) << agent().err();
-    // It has written that it is about to; the agent says when it has heard it.
+    // The standby has printed that it is about to wait; the agent's log shows when its message
+    // arrived.
     for (const pid_t pid : pids) {
       EXPECT_TRUE(agent().WaitForErr("(pid " + std::to_string(pid) + ") waits"));
     }

@@ -137,8 +137,8 @@ class TrainTest : public testing::Test {
   }
 
   // Steps of each generation follow each other; the second one goes back at most `checkpoint_every`
-  // steps, and repeats the same batches. A victim may have told nothing of its last step: where the
-  // others have finished it, nobody repeats it.
+  // steps, and repeats the same batches. A victim may not have reported its last step: if the
+  // others have finished that step, it is not repeated.
   void ExpectNoStepSkipped(int rank, bool is_victim, int checkpoint_every) {
     const auto steps = ReadSteps(step_log(rank));
     ASSERT_FALSE(steps.empty());

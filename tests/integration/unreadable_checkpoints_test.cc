@@ -119,8 +119,8 @@ TEST_F(UnreadableCheckpointsTest, WithStartAnewTrainingBeginsAtStep0AndDeletesNo
   EXPECT_EQ(Report()["restore"]["tier"], "none");
 }
 
-// A real disk, which is read-only from then on: training goes on without saving. A mapping of such
-// a file ends its reader with SIGBUS.
+// A real disk, which becomes read-only: training continues without saving. A mapping of such a file
+// ends its reader with SIGBUS.
 TEST_F(UnreadableCheckpointsTest, LostBlocksLeadToTheOlderFileAndNothingIsRenamed) {
   DDPRUN_NEEDS(MissingForMounts());
   ASSERT_EQ(Train(4).ExitCode(kTraining), 0) << program_->err();

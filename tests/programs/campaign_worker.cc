@@ -195,9 +195,9 @@ std::string SlotPath(std::int64_t generation, std::int64_t step) {
          std::to_string(step);
 }
 
-// "" or what failed. A file of that name was made by an earlier generation, and is replaced. Who is
-// killed in here while the disk is frozen gets its name only if there is none: link(2) goes on when
-// the disk does.
+// "" or what failed. A file of that name was made by an earlier generation, and is replaced. If the
+// process is killed here while the disk is frozen, the file gets its name only if the name is free:
+// link(2) continues when the disk does.
 std::string Publish(const std::string& path, const std::string& content) {
   const std::string temporary = path + "." + std::to_string(getpid());
   const auto failed = [&](const char* what) {
@@ -261,8 +261,8 @@ class Saver {
   bool busy_ = false;                   // under the mutex
 };
 
-// The local rank 0's states in memory. The newest two are there: the agent counts on the one told
-// last.
+// The states of local rank 0 in memory. It keeps the newest two, because the agent relies on the
+// last reported one.
 void Snapshot(std::int64_t step) {
   static std::vector<std::string> slots;
   const std::string path = SlotPath(Number(env::kGeneration), step);

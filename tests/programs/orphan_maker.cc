@@ -3,11 +3,11 @@
 //
 //     orphan_maker KIND END
 //
-// KIND says what it starts (see kKinds), END what the worker does then: "stay", "exit" or "crash".
-// Before that it prints "ready". What it starts has DDPRUN_TEST_MARK in its command line, some of
-// it not in its environment; and it holds a lock on $ORPHAN_LOCK, unless it closes all files, so
-// that it can be seen also when it is never the same process for long. Should ddprun fail to end
-// it, it ends by itself soon: the machine is not only ours.
+// KIND: the processes that it starts (see kKinds). END: the worker's action after that: "stay",
+// "exit" or "crash". Before that it prints "ready". All these processes have
+// DDPRUN_TEST_MARK in the command line, and most also in the environment. They hold a lock on
+// $ORPHAN_LOCK, unless they close all files, so a test sees them even if the pid changes all the
+// time. If ddprun fails to end them, they end soon by themselves, as the machine has other users.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>

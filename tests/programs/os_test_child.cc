@@ -110,7 +110,7 @@ int Agent(const Arguments& arguments) {
 }
 
 // fenced MILLISECONDS: starts a worker and a daemon of it under a guardian, sets the fence, prints
-// their pids, and stops itself as by SIGSTOP. When it goes on it prints how the worker ended.
+// their pids, and stops itself by SIGSTOP. After SIGCONT it prints how the worker ended.
 int Fenced(const Arguments& arguments) {
   auto runner = ddprun::GuardedProcessRunner::Start({});
   if (!runner.ok()) return 6;
