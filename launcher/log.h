@@ -1,9 +1,9 @@
-// What ddprun itself says: lines on stderr, with the time, that never make the agent wait.
+// ddprun's own log: lines on stderr, with the time. Logging never blocks the agent.
 //
-// Each is one line: control characters in what other machines and workers said become '?'.
+// Each message is one line: control characters in texts from other machines and workers become '?'.
 //
-// spdlog formats and filters; the lines go through the same ConsoleWriter as the workers' lines, so
-// that a terminal that is stopped cannot stop the agent, and lines never tear each other.
+// spdlog formats and filters. The lines go through the same ConsoleWriter as the workers' lines, so
+// a stopped terminal cannot stop the agent, and lines do not mix.
 //
 // After InitLog, LogInfo and the others may be called from any thread.
 #ifndef DDPRUN_LAUNCHER_LOG_H_

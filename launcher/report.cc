@@ -22,7 +22,7 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-// What an outcome in a report that all nodes share tells of the job.
+// How much an outcome says about the whole job, in a report that all nodes share.
 constexpr int kNothing = 0;
 constexpr int kOfANode = 1;
 constexpr int kPreempted = 2;  // by whoever heard it first
@@ -44,7 +44,7 @@ int Weight(Outcome outcome) {
   return kOfTheJob;
 }
 
-// What the report that is there tells of this job and requeue number.
+// The weight of the existing report, if it is of this job and requeue number.
 int WeightIn(const std::string& path, const ReportContext& context) {
   std::ifstream file(path);
   const OrderedJson json = OrderedJson::parse(file, nullptr, /*allow_exceptions=*/false);

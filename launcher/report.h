@@ -16,25 +16,25 @@ struct ReportContext {
   std::string host;
   std::string run_dir;  // where the logs are
   std::uint32_t requeue_number = 0;
-  bool once = false;  // nothing else is ever called so: Slurm has chosen job and requeue number
+  bool once = false;  // job and requeue number are unique: Slurm has chosen them
 };
 
-// Lines for the terminal: what broke, where, and the last words of the worker that broke. Empty
+// Lines for the terminal: the root cause, its place, and the last lines of the failed worker. Empty
 // for a job that succeeded without a restart.
 std::vector<std::string> DescribeVerdict(const Verdict& verdict, const ReportContext& context);
 
 // The JSON of --report; the fields are documented in docs/exit-codes.md.
 std::string VerdictToJson(const Verdict& verdict, const ReportContext& context);
 
-// Gives the file `path` that JSON, all of it at once. The nodes of a Slurm job name the same file.
-// In it the job's end counts more than "preempted", and that more than what only one node came to
-// ("left", "refused", "unreachable", or what kept it from starting): what counts less does not take
-// the place of what is there of the same job and requeue number.
+// Writes that JSON to `path`, atomically. The nodes of a Slurm job may name the same file. Then a
+// report does not replace a more important one of the same job and requeue number. The job's end is
+// most important, then "preempted", then the end of one node alone ("left", "refused",
+// "unreachable", or a failed start).
 absl::Status WriteReport(const std::string& path, const Verdict& verdict,
                          const ReportContext& context);
 
-// Copies what the root cause left in its error file to `path`, the launcher's own error file: for
-// whoever started ddprun as torchrun is started (torchx, @record). Nothing where it left nothing.
+// Copies the root cause's error file to `path`, the launcher's own error file, for programs that
+// start ddprun like torchrun (torchx, @record). Does nothing if the root cause has no error file.
 absl::Status CopyErrorFile(const std::string& path, const Verdict& verdict);
 
 }  // namespace ddprun

@@ -1,5 +1,5 @@
 #!/bin/bash
-# What a reviewer should not have to look for. Names every finding; exits 1 if there is one.
+# Checks what a reviewer should not have to check. Names every finding; exits 1 if there is one.
 #   format     clang-format agrees with every C++ file
 #   includes   none runs upwards: none breaks the arrows of docs/internals/architecture.md
 #   layers     what stops in one folder is nowhere else, and nothing pure asks for the time
@@ -101,20 +101,20 @@ while IFS= read -r line; do
   finding layers "$line: yaml-cpp and CLI11 stop in launcher/config"
 done < <(sources launcher rendezvous | grep -v '^launcher/config/' |
   xargs -r grep -HnE '#include *<(yaml-cpp|CLI)/' || true)
-# Nothing clocks or draws random numbers inside a core, nor in the other folders that docs/internals/architecture.md calls pure.
+# No core, and no other folder that docs/internals/architecture.md calls pure, reads a clock or draws random numbers.
 while IFS= read -r line; do
   finding layers "$line: a core gets time and randomness as arguments"
 done < <(sources rendezvous/core rendezvous/hangs rendezvous/machine rendezvous/metrics rendezvous/stacks rendezvous/json \
   rendezvous/leadership rendezvous/http/access launcher/core launcher/text launcher/torch_store launcher/manual |
   xargs -r grep -HnE '_clock::now|random_device|std::rand\b|getenv' || true)
 
-# Boost takes longer to parse than all else: one source has it.
+# Boost takes longest to parse, so only one source includes it.
 while IFS= read -r line; do
   finding layers "$line: Boost stops in rendezvous/http/server"
 done < <(sources launcher rendezvous | grep -v '^rendezvous/http/server/' |
   xargs -r grep -HnE '#include *<boost/' || true)
 
-# elfutils reads files that anybody may have made: only the helper process does that.
+# elfutils reads files of unknown origin, so only the helper process uses it.
 while IFS= read -r line; do
   finding layers "$line: elfutils stops in launcher/stacks/images and unwinder"
 done < <(sources launcher rendezvous | grep -vE '^launcher/stacks/(images|unwinder)\.(h|cc)$' |

@@ -43,7 +43,7 @@ def pages():
 # ---- checks: each takes a page and its text, and yields findings ----
 
 def anchors_of(text):
-    """The anchors that GitHub gives the headings."""
+    """The anchors that GitHub makes from the headings."""
     found, seen, fenced = set(), {}, False
     for line in text.split("\n"):
         if line.startswith("```"):
@@ -198,7 +198,7 @@ def difference(page, kind, documented, existing):
 
 
 def check_tables():
-    """Whatever exists is documented, and tables have no row too many."""
+    """Everything that exists is documented, and no table has a superfluous row."""
     yield from difference("docs/jobs.md", "event", first_column("docs/jobs.md", "### Events") - {"event", "---"},
                           {*events(), "dropped"})  # that one is only in the file
     rows = set(re.findall(r"^\| `(ddprun_\w+)` \|", read("docs/metrics.md"), re.M))

@@ -1,6 +1,7 @@
 #!/bin/bash
-# Checks packaging/ddprun-rendezvous.service, and what packaging/ha adds to it and to Debian's etcd, with systemd's own
-# tools: no directive is unknown, and what the service could do if it was taken over is little. Needs no running systemd.
+# Checks packaging/ddprun-rendezvous.service, and the additions of packaging/ha to it and to Debian's etcd, with
+# systemd's own tools: every directive is known, and a service that an attacker has taken over could do little. Needs no
+# running systemd.
 # usage: scripts/check_unit.sh [DDPRUN]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -13,7 +14,7 @@ sed "s|/usr/bin/ddprun|$ddprun|; /^Documentation=/d" packaging/ddprun-rendezvous
   >"$folder/ddprun-rendezvous.service"
 verify() { # unit
   local complaints
-  # What systemd says about units of this machine is not ours to judge.
+  # Leaves out what systemd says about other units of this machine.
   complaints=$(systemd-analyze verify --man=no "$folder/$1.service" 2>&1 | grep -F "$1" || true)
   if [[ -n $complaints ]]; then
     echo "check_unit.sh: $complaints" >&2
@@ -35,7 +36,7 @@ sed "s|/usr/bin/ddprun|$ddprun|" packaging/ha/ddprun-rendezvous.conf \
   >"$folder/ddprun-rendezvous.service.d/ha.conf"
 verify ddprun-rendezvous
 
-# Debian's unit of etcd is there where the tests' packages are.
+# Debian's unit of etcd exists if the tests' packages are installed.
 if [[ -e /lib/systemd/system/etcd.service ]]; then
   cp /lib/systemd/system/etcd.service "$folder"
   mkdir "$folder/etcd.service.d"

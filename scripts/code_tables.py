@@ -1,4 +1,4 @@
-"""What the sources say of themselves, read without a build: flags, keys of job files, variables, control messages,
+"""Reads the tables in the sources without a build: flags, keys of job files, variables, control messages,
 events, metrics, exit codes, tests. For scripts/check_docs.py."""
 
 import functools

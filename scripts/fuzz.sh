@@ -3,8 +3,8 @@
 # usage: scripts/fuzz.sh [SECONDS] [TARGET...]
 #   SECONDS   for each target; 60 by default
 #   TARGET    control, http, journal, safetensors, torch_archive, torch_store, wire, yaml; all by default
-# What they find lies in build/fuzz/found, and the exit code is 1. The inputs that reached new code
-# are kept in build/fuzz/corpus, where the next run begins.
+# Failing inputs are kept in build/fuzz/found, and the exit code is 1. Inputs that reached new code are kept in
+# build/fuzz/corpus; the next run begins with them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -34,9 +34,8 @@ has_fuzzer || scripts/install_packages.sh --no-worker clang libclang-rt-dev
 cmake --preset fuzz >/dev/null
 cmake --build --preset fuzz
 
-# Leaks: looking for them after each input takes longer than the input, and the unit tests run under
-# asan look too. The deadline: libFuzzer's report of an input that takes all memory may hang where
-# ptrace is not allowed.
+# No leak check: after each input it takes longer than the input, and the unit tests under asan check for leaks too. The
+# deadline: libFuzzer's report of an input that takes all memory may hang where ptrace is not allowed.
 export ASAN_OPTIONS=detect_leaks=0
 failed=0
 found=build/fuzz/found

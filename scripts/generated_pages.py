@@ -70,8 +70,8 @@ def reference():
 
 # ---- docs/internals/files.md ----
 
-# What a person starts or reads by itself. The product's folders are in docs/internals/architecture.md, and a test in
-# tests/unit lies as what it tests lies in the product.
+# Files that a person starts or reads directly. The product's folders are in docs/internals/architecture.md, and the
+# path of a test in tests/unit mirrors the path of its subject.
 LISTED = ("configs", "scripts", "packaging", "tests/integration", "tests/chaos", "tests/slurm", "tests/python", "tests/docs",
           "tests/install", "tests/kubernetes", "tests/metrics", "tests/browser", "tests/scenario", "tests/simulation",
           "tests/fuzz", "tests/bench", "tests/programs", "tests/support")
@@ -87,7 +87,7 @@ def listed_files():
 
 
 def first_sentence(path):
-    """What a file says of itself at its beginning; "" if it says nothing."""
+    """The first sentence of the comment at a file's beginning; "": there is none."""
     lines = []
     for line in read(path).split("\n"):
         if line.startswith("#!") or line.startswith("# yaml-language-server") or line == "#" and not lines:
@@ -109,8 +109,8 @@ def files():
     lines = ["# Files", "",
              "Made by `scripts/check_docs.py --write` from the first sentence of each file: do not edit it. Which scripts, tests,",
              "benchmarks and programs of tests are there? The folders of the product: [architecture.md](architecture.md#folders-are-layers).",
-             "A test in `tests/unit` lies as what it tests lies in the product. `ctest -N` lists all tests; `ctest -R NAME` runs",
-             "those of a suite."]
+             "The path of a test in `tests/unit` mirrors the path of its subject. `ctest -N` lists all tests; `ctest -R NAME`",
+             "runs those of a suite."]
     for folder in LISTED:
         rows = sorted(path for path in listed_files() if path.startswith(folder + "/"))
         with_tests = any(tests_of(path) for path in rows)

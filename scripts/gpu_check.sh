@@ -1,6 +1,6 @@
 #!/bin/bash
-# What can only be shown on a GPU: builds worker/ against the torch that is there and tries it out.
-# Needs no network. docs/internals/gpu-check.md says what each check does and how to run this.
+# Tests on a GPU what no CPU can show: builds worker/ against the installed torch and tries it. Needs no network.
+# docs/internals/gpu-check.md says what each check does and how to run this.
 # usage: scripts/gpu_check.sh --ddprun PATH [OPTION...]
 #        scripts/gpu_check.sh --pack DIR [--gloo DIR]
 #   --ddprun PATH    a static ddprun, built elsewhere
@@ -148,8 +148,8 @@ bin=$(realpath "$bin")
 
 # ---- jobs ----
 limit=900  # seconds, for one job: a collective that hangs is a check that failed
-# NCCL refuses two ranks of one host on one GPU. So where there is only one, each rank says that it
-# is on a host of its own, and they talk over TCP, as ranks of two hosts do.
+# NCCL refuses two ranks of one host on one GPU. So with one GPU, each rank claims to be on a host of its own, and the
+# ranks talk over TCP, like ranks of two hosts.
 shares_gpu() { [[ $2 == nccl ]] && (($1 > gpus)); }  # ranks, backend
 # Starts ddprun in a folder of its own, $work/NAME: out, err, steps/rank<R>.log, checkpoints/.
 #   start NAME RANKS BACKEND DEVICE DDPRUN_OPTION... -- PROGRAM ARGUMENT...
@@ -211,7 +211,7 @@ print(f"{max(abs(a[step] - b[step]) for step in a):.3g}")
 EOF
 }
 
-# How far two checkpoints' models are apart, as a share of the way from a third one to the first.
+# The distance between two checkpoints' models, as a share of the distance from a third model to the first.
 distance() { # file, file, where the way began
   "$python" - "$@" <<'EOF'
 import json, struct, sys, torch
@@ -283,7 +283,7 @@ check_gpt() {
   fi
 }
 
-# Of a job of $3 ranks, one is killed by -9, and it goes on from what it had kept.
+# One rank of a job of $3 ranks is killed by -9, and the job continues from its newest saved state.
 check_kill() { # check, name, ranks, backend, device
   local check=$1 name=$2 ranks=$3 through=$4 on=$5 victim other='' died step first difference
   local killed again stayed=
@@ -330,7 +330,7 @@ undisturbed job's"
   fi
 }
 
-# Without a launcher that would end it, the rank that is left says who is gone, and soon.
+# Without a launcher to end it, the remaining rank soon reports which rank is gone.
 check_lost_peer() { # check, name, backend, device
   local check=$1 name=$2 through=$3 on=$4 rank port seconds code=0 processes=() line apart=()
   port=$("$python" -c '
@@ -369,8 +369,8 @@ ${line:-nothing about it}; wanted is an error that names rank 1 within 10 s"
   fi
 }
 
-# Two ranks save; a second job of two loads that and gives it to both; in the end, it has the model
-# of a job that was not interrupted. On a GPU it may be as far from it as another such job is, twice.
+# Two ranks save. A second job of two ranks loads the checkpoint on both. At its end it has the model of an
+# uninterrupted job. On a GPU the distance may be twice the distance between two uninterrupted jobs.
 check_restore() { # check, name, backend, device
   local check=$1 name=$2 through=$3 on=$4 step away natural=0 bound
   local last=step-000000000080.safetensors arguments=(--data "$data" --checkpoint-every 20)

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Builds the image of packaging/Containerfile with buildah, and tries it: at most 40 MiB, a user without privileges,
-# and a job that runs in it.
+# Builds the image of packaging/Containerfile with buildah, and tries it: it has at most 40 MiB, its user has no
+# privileges, and a job runs in it.
 # usage: scripts/image_check.sh [--program FILE] [--root DIR]
 #   --program FILE   a stripped release build of ddprun for Debian 12, taken in place of the first stage, which
 #                    compiles for minutes

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Installs what building and testing need, on Debian 12 or newer. Does nothing where it is all there.
+# Installs the packages for building and testing, on Debian 12 or newer. Does nothing if all are installed.
 # usage: scripts/install_packages.sh [--no-worker | --worker-only | --worker-cuda] [--tests] [EXTRA_PACKAGE...]
 #   --no-worker     no libtorch: for -DDDPRUN_WORKER=OFF
 #   --worker-only   the worker library and its examples: for -DDDPRUN_LAUNCHER=OFF
@@ -14,7 +14,7 @@ launcher=(libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
   libboost-dev libmunge-dev libdw-dev libelf-dev liblzma-dev libbz2-dev)
 launcher_tests=(munge systemd python3 python3-torch iproute2 nftables zsh slurmctld slurmd
   slurm-client shellcheck prometheus tmux mandoc groff-base etcd-server etcd-client procps openssl)
-# libtorch takes whatever BLAS is there: without OpenBLAS a training step takes eight times as long.
+# libtorch uses the installed BLAS: without OpenBLAS a training step takes eight times as long.
 worker=(libtorch-dev libgloo-dev libopenblas0-pthread)
 worker_cuda=(libtorch-cuda-dev libgloo-cuda-dev libopenblas0-pthread libnccl-dev
   nvidia-cuda-toolkit nvidia-cuda-dev)
@@ -53,8 +53,8 @@ done
 
 as_root=()
 [[ $(id -u) == 0 ]] || as_root=(sudo)
-# A bare chroot has no hosts file: there torchrun does not find this machine by its name, and Slurm's
-# tests have no file to add their nodes to.
+# A bare chroot has no hosts file. Without it torchrun cannot resolve this machine's name, and Slurm's tests have no
+# file to which they can add their nodes.
 if ((tested)) && [[ ! -e /etc/hosts ]]; then
   printf '127.0.0.1 localhost\n::1 localhost\n127.0.1.1 %s\n' "$(uname -n)" |
     "${as_root[@]}" tee /etc/hosts >/dev/null

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Lists what of other projects is in the one-file ddprun, from dpkg's data.
+"""Lists the code of other projects in the one-file ddprun, from dpkg's data.
 
 usage: scripts/linked_libraries.py BUILD_FOLDER OUTPUT_FOLDER
 

@@ -50,7 +50,7 @@ mkdir "$root/packages"
 cp "$packages"/*.deb "$root/packages/"
 cp -r tests/install/outside "$root/packages/"
 
-# What runs in it: $1 whether it is the launcher alone, $2 whether it is quick.
+# Runs in the chroot: $1 tells whether to check the launcher alone, $2 whether to be quick.
 inside=$(cat <<'INSIDE'
 set -euo pipefail
 launcher_only=$1 quick=$2

@@ -3,8 +3,7 @@
 # usage: scripts/test.sh [PRESET] [CTEST_OPTION...]
 #   PRESET   release (default) | dev | debug | asan | tsan; asan and tsan build agent and rendezvous
 #            only; all but release take a warning for an error
-# A test that this machine cannot run, for want of a capability, is left out, and listed at the end.
-# With DDPRUN_TESTS=all it has failed.
+# A test for which this machine lacks a capability is skipped, and listed at the end. With DDPRUN_TESTS=all it fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,7 +19,7 @@ scripts/install_packages.sh --tests
 cmake --preset "$preset" -DDDPRUN_TESTS=ON >/dev/null
 cmake --build --preset "$preset"
 
-# What a sanitizer finds in any process, a daemon in the background too, fails the test that runs it.
+# A sanitizer's finding in any process, also in a background daemon, fails the test that started the process.
 export ASAN_OPTIONS=${ASAN_OPTIONS:-exitcode=99:detect_leaks=1}
 export LSAN_OPTIONS=${LSAN_OPTIONS:-print_suppressions=0 suppressions=$PWD/tests/lsan.supp}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
@@ -37,8 +36,8 @@ ctest --preset "$preset" --no-tests=error --parallel $((2 * $(nproc))) "$@" || c
 left_out=$(awk '/^[0-9]+\/[0-9]+ Testing: / { sub(/^[0-9]+\/[0-9]+ Testing: /, ""); name = $0 }
   /left out, it needs / { sub(/.*left out, it needs /, ""); print "  " name ": " $0 }' "$logs/LastTest.log")
 if ((code)) && [[ -s $logs/LastTestsFailed.log ]]; then
-  # Most tests start real processes, and a machine that does other work can starve one: a failure
-  # counts when it repeats with nothing beside it.
+  # Most tests start real processes, and a busy machine can starve one. So a failure counts only if it repeats when the
+  # test runs alone.
   echo "What failed runs again, one test at a time."
   code=0
   ctest --preset "$preset" --no-tests=error --rerun-failed --parallel 1 --repeat until-pass:2 || code=$?

@@ -64,8 +64,8 @@ class NodeWorkers {
   NodeWorkers(const NodeWorkers&) = delete;
   NodeWorkers& operator=(const NodeWorkers&) = delete;
 
-  // Begins to start all workers, from standbys where there are any. Each gets an event, now or
-  // later. Each turn of the loop starts only a few, so that heartbeats go on.
+  // Begins to start all workers, from standbys if there are any. Each worker gets an event, now or
+  // later. Each turn of the loop starts only a few workers, so that heartbeats continue.
   void StartAll(Start start, Standbys* standbys);
   // The generation is over. Calls not_started for each worker that StartAll has not reached.
   void StopStarting();

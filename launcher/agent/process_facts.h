@@ -1,4 +1,4 @@
-// What /proc tells about a rank: its state, its use of resources, and what it waits for.
+// The facts about a rank from /proc: its state, its use of resources, and what it waits for.
 //
 // Reads a few small files of procfs, which never wait for a disk. Any thread. A fact keeps its
 // default if it cannot be read, because the process is gone or belongs to another user.

@@ -81,7 +81,7 @@ void ProgressWatch::OnMessage(LocalRank local_rank, const ControlMessage& messag
   if (told.source == ProgressSource::kNone) told.source = ProgressSource::kMessages;
   if (const auto* step = std::get_if<StepMsg>(&message)) {
     told.now.step = step->step;
-    // The end of a step ends the phase that PHASE told.
+    // The end of a step ends the phase of the last PHASE message.
     if (told.now.phase != ProgressPhase::kStep)
       SetPhase(ProgressPhase::kStep, "step", now, &told.now);
   } else if (const auto* phase = std::get_if<PhaseMsg>(&message)) {

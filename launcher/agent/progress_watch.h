@@ -21,8 +21,8 @@ class ProgressWatch {
   explicit ProgressWatch(int workers) : workers_(workers) { BeginGeneration(Generation{0}); }
 
   // The workers of `generation` are about to start. Forgets the progress of all earlier workers,
-  // which is kept until now also for dead ones. `will_tell`: all workers will tell their steps, as
-  // if each had said TELLS=1.
+  // which is kept until now also for dead ones. `will_tell`: all workers will report their steps,
+  // as if each had sent TELLS=1.
   void BeginGeneration(Generation generation, bool will_tell = false);
 
   Generation generation() const { return generation_; }
@@ -32,8 +32,9 @@ class ProgressWatch {
   void OnMessage(LocalRank local_rank, const ControlMessage& message, TimePoint now,
                  const ProcessId& speaker = {});
 
-  // The process that does the rank's work: it told the last step or phase, else it was the first to
-  // tell anything. nullopt: no process told anything, or that process has ended.
+  // The process that does the rank's work: the process that reported the last step or phase, else
+  // the first one that reported anything. nullopt: no process reported anything, or that process
+  // has ended.
   std::optional<ProcessId> SpeakerOf(LocalRank local_rank) const;
 
   // The descriptor of the worker's page; this object owns it. The first call makes the page. -1:

@@ -1,8 +1,8 @@
 // StartWatch: measures how long the workers of this node take until they are at work, for any
 // program. So a crash during the start can be told from a crash during the work.
 //
-// A start is over when every worker has told so (a step, ddp::init() is done), when this host has
-// as many open connections to MASTER_PORT as workers, or when the workers have used as much CPU
+// A start is over when every worker has reported it (a step, ddp::init() is done), when this host
+// has as many open connections to MASTER_PORT as workers, or when the workers have used as much CPU
 // time as in the last start. The last two are polled at intervals that grow with the time, so the
 // result is at most a quarter too long.
 //

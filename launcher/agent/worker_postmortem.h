@@ -23,9 +23,9 @@ std::string ReadErrorFile(const std::string& path);
 
 // Tells whether the kernel's out-of-memory killer ended a worker. Two sources:
 //
-//  - The kernel's log names the process. Its word is final where this user may read it, it has lost
-//    no line since Begin(), and its pids are this process's (no PID namespace of a container).
-//  - Else a count of kills: of the cgroup, or of the host where the cgroup has none. It tells that
+//  - The kernel's log names the process. It decides if this user may read it, it has lost no line
+//    since Begin(), and its pids are this process's (no PID namespace of a container).
+//  - Else a count of kills: of the cgroup, or of the host if the cgroup has no count. It shows that
 //    a process was killed, not which one. The worker that ended within kRecent of it is blamed.
 //
 // The caller passes the time. Never waits: it reads only files of the kernel, none on a disk.

@@ -27,7 +27,7 @@ class WorkerPrograms {
 
   SpawnRequest RequestFor(const SupervisorActions::SpawnWorkers& spawn, LocalRank local_rank) const;
   Standbys::Options StandbyOptions() const;
-  // True with --auto-step, which tells the workers' steps: hangs are judged from the start on.
+  // True with --auto-step, which reports the workers' steps: hangs are judged from the start on.
   bool WillTellSteps() const;
 
  private:

@@ -23,7 +23,7 @@ class Host {
   // Number of CPUs in this process's affinity mask, at least 1.
   virtual int CpuCount() const = 0;
 
-  // The same CPUs with their places; empty: the kernel does not tell.
+  // The same CPUs with their places; empty: the kernel does not report them.
   virtual std::vector<Cpu> Cpus() const = 0;
 
   // GPUs that this process may open.

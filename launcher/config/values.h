@@ -49,7 +49,7 @@ std::optional<Endpoint> ParseEndpoint(absl::string_view text, int min_port,
                                       std::optional<int> default_port);
 std::string FormatEndpoint(const Endpoint& endpoint);
 
-// How many rendezvous may stand for one another.
+// How many rendezvous may share an etcd.
 inline constexpr std::size_t kMaxEndpoints = 9;
 
 // One or several endpoints with commas, without repetition. The result has a port for each:

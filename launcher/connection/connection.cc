@@ -43,12 +43,12 @@ absl::StatusOr<std::string> NodeAddress(const JobConfig& config) {
   if (!config.local_addr.empty()) return config.local_addr;
   if (config.standalone()) return std::string("127.0.0.1");
   absl::StatusOr<std::string> address;
-  // Of several the first one that a name server knows.
+  // Of several endpoints, the first one with a host that a name server knows.
   for (const std::string& endpoint : SplitEndpoints(config.rendezvous.endpoint)) {
     const std::string host = HostOf(endpoint);
     address = LocalAddressTowards(host, 1);
     if (!address.ok()) continue;
-    // Debian has the own name of a host in /etc/hosts as 127.0.1.1: nothing for the other nodes.
+    // Debian's /etc/hosts maps a host's own name to 127.0.1.1, which other nodes cannot reach.
     if (IsLoopback(*address) && !IsLoopback(host)) {
       if (const auto outside = OutsideAddress(); outside.has_value()) return *outside;
     }
@@ -71,7 +71,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kMungedWithin{1000};
 
-// nullptr when the endpoint lives elsewhere.
+// nullptr: the endpoint is on another host.
 absl::StatusOr<std::unique_ptr<RendezvousHosts>> MakeHosts(const JobConfig& config,
                                                            const RunDirectory& run, int places,
                                                            EventLoop* loop) {
@@ -97,14 +97,14 @@ absl::StatusOr<std::unique_ptr<RendezvousHosts>> MakeHosts(const JobConfig& conf
                                            /*only_at_first=*/config.rendezvous.autostart == "auto");
 }
 
-// Whether this agent is to start the rendezvous where it can. Who gives credentials has a daemon
-// for them, which may just be starting again.
+// Whether this agent may start the rendezvous. If credentials are given, their user runs a daemon,
+// which may be restarting now.
 bool MayStart(const RendezvousConfig& rendezvous) {
   if (rendezvous.autostart != "auto") return rendezvous.autostart == "true";
   return !CredentialOptionsOf(rendezvous.credentials, /*reachable=*/false).any();
 }
 
-// `hosts` stays null where this agent starts no rendezvous.
+// `hosts` stays null if this agent starts no rendezvous.
 absl::Status AddHosts(const JobConfig& config, const RunDirectory& run, int places, EventLoop* loop,
                       std::unique_ptr<RendezvousHosts>* hosts) {
   if (!MayStart(config.rendezvous)) return absl::OkStatus();
@@ -119,13 +119,14 @@ absl::Status AddHosts(const JobConfig& config, const RunDirectory& run, int plac
   return absl::OkStatus();
 }
 
-// Whether munged, where it is needed, answers on this host; it may just be starting again. `hosts`
-// may be null. The other nodes hear from the rendezvous alone that it does not: that begins first.
+// If munged is needed: checks that it answers on this host, with retries, because it may be
+// restarting. `hosts` may be null. Without munged the rendezvous is started all the same: only it
+// can tell the other nodes that munged is missing.
 absl::Status CheckMunged(const auth::ClientCredentials& credentials, RendezvousHosts* hosts) {
   const auto deadline = EventLoop::Clock::now() + kMungedWithin;
   for (;;) {
     const absl::Status status = credentials.Check();
-    // One that has too much to do is asked again later, when it is needed.
+    // A busy munged is asked again later, when it is needed.
     if (!absl::IsFailedPrecondition(status)) return absl::OkStatus();
     if (EventLoop::Clock::now() > deadline) {
       return absl::PermissionDeniedError(absl::StrCat("--munge: ", status.message()));
@@ -139,7 +140,7 @@ absl::Status CheckMunged(const auth::ClientCredentials& credentials, RendezvousH
 struct MeetingPlace {
   std::string endpoint;
   std::shared_ptr<const auth::ClientCredentials> credentials;
-  std::shared_ptr<ChannelSource> shared;  // of several rendezvous; else null
+  std::shared_ptr<ChannelSource> shared;  // with several rendezvous; else null
 };
 
 std::vector<MeetingPlace> MeetingPlacesOf(
@@ -189,14 +190,14 @@ PersistentRendezvousClient::Options ClientOptionsOf(const JobConfig& config,
 ReconnectTiming::Options TimingOf(const JobConfig& config, std::uint64_t seed) {
   ReconnectTiming::Options timing;
   timing.seed = seed;
-  // So that a lease sees at least one attempt, however short it is.
+  // At least one attempt must fit into a lease, even into the shortest one.
   const Duration third = config.spec.lease / 3;
   timing.longest_backoff = std::min(timing.longest_backoff, third);
   timing.shortest_attempt = std::min(timing.shortest_attempt, third);
   return timing;
 }
 
-// The client, and of several rendezvous who leads it to the one that leads.
+// Makes the client and, with several rendezvous, the LeaderWatch that directs it to the leader.
 void Meet(const JobConfig& config, const std::vector<MeetingPlace>& meeting, std::uint64_t seed,
           SharedPlace* heard_at, EventLoop* loop, Connection* connection) {
   auto options = ClientOptionsOf(config, meeting, connection->hosts.get(), heard_at);
@@ -218,7 +219,7 @@ void Meet(const JobConfig& config, const std::vector<MeetingPlace>& meeting, std
   connection->client = std::move(client);
 }
 
-// Warns of what is weak, and tells what is wrong before anybody is connected to.
+// Warns about weak settings, and returns errors before any connection is opened.
 absl::Status CheckCredentials(const JobConfig& config, const std::string& node_address,
                               const auth::ClientCredentials& credentials, RendezvousHosts* hosts) {
   if (!credentials.warning().empty()) LogWarning(credentials.warning());
@@ -236,7 +237,7 @@ absl::Status MeetByEtcd(const JobConfig& config, const RunDirectory& run, std::u
                           absl::StrCat(HostName(), " pid ", getpid(), " agent ", absl::Hex(seed)),
                           absl::StrCat(run.path(), "/rendezvous.log"), loop);
   if (!made.ok()) return made.status();
-  // Those for the endpoint that etcd will name are probably the same.
+  // The credentials for the endpoint that etcd will name are probably the same.
   const auto credentials =
       LoadCredentials(config.rendezvous.credentials, FormatEndpoint({connection->node_address, 0}),
                       config.insecure);

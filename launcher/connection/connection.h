@@ -1,5 +1,5 @@
-// How this agent reaches the rendezvous of its job, and where that runs: in this process (one
-// node), wherever its user started it, or in a process that an agent starts.
+// How this agent reaches the rendezvous of its job. The rendezvous runs in this process (one node),
+// where its user started it, or in a process that an agent starts.
 //
 // The agent's thread only.
 #ifndef DDPRUN_LAUNCHER_CONNECTION_CONNECTION_H_
@@ -23,18 +23,19 @@
 
 namespace ddprun {
 
-// "[::1]:29400" → "::1", 29400. Of another endpoint ("", "unix:/path") the host is no address.
+// "[::1]:29400" → "::1", 29400. For another endpoint ("", "unix:/path") the host is not an address.
 std::string HostOf(const std::string& endpoint);
 int PortOf(const std::string& endpoint);
 
-// The endpoints where the rendezvous may be: several of equal rank, or one and its spare ports. Not
-// for standalone jobs, and not for jobs that find the rendezvous through etcd.
+// The endpoints where the rendezvous may be: several rendezvous that share an etcd, or one
+// rendezvous and its spare ports. Not for standalone jobs, and not for jobs that find the
+// rendezvous through etcd.
 std::vector<std::string> PlacesOf(const RendezvousConfig& config);
 
-// Of this node, for the others. May block on a name server.
+// The address at which other nodes reach this node. May block on a name server.
 absl::StatusOr<std::string> NodeAddress(const JobConfig& config);
 
-// For the user of a job between hosts that has no name of its own; "": nothing is wrong.
+// The warning for a job between hosts without a name; "": none.
 std::string WarnOfName(const JobConfig& config, const std::string& node_address);
 
 struct Connection {
@@ -47,12 +48,12 @@ struct Connection {
   std::unique_ptr<LeaderWatch> leader;       // leads `client`, of several rendezvous
 };
 
-// `version`: of this program, for a rendezvous in this process.
-// `seed`: of the jitter between attempts to connect, another one for each agent. `heard_at` is told
-// where the rendezvous is. It and `loop` must outlive the result. May block on a name server.
-// Errors are sentences for the user: FailedPrecondition for credentials that are no good and for a
-// rendezvous that would need --insecure, PermissionDenied where munged does not run on this host,
-// Internal for one that cannot run in this process, others when the endpoint cannot be found.
+// `version`: of this program, for a rendezvous in this process. `seed`: of the jitter between
+// attempts to connect, different for each agent. `heard_at` gets the place of the rendezvous. It
+// and `loop` must outlive the result. May block on a name server. Errors are sentences for the
+// user: FailedPrecondition for unusable credentials and for a rendezvous that would need
+// --insecure, PermissionDenied if munged does not run on this host, Internal if the rendezvous
+// cannot run in this process, others if the endpoint cannot be found.
 absl::StatusOr<Connection> PrepareConnection(const JobConfig& config, const RunDirectory& run,
                                              const std::string& version, std::uint64_t seed,
                                              SharedPlace* heard_at, EventLoop* loop);

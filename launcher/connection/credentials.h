@@ -1,4 +1,4 @@
-// Credentials as the command line has them, for rendezvous/auth.
+// Turns the credentials of the command line into those of rendezvous/auth.
 #ifndef DDPRUN_LAUNCHER_CONNECTION_CREDENTIALS_H_
 #define DDPRUN_LAUNCHER_CONNECTION_CREDENTIALS_H_
 
@@ -16,35 +16,36 @@ namespace auth {
 class ClientCredentials;
 }
 
-// `reachable`: other hosts can reach the rendezvous. With MUNGE, where no socket is given, the one
-// that slurm.conf names.
+// `reachable`: other hosts can reach the rendezvous. With MUNGE and no given socket, it is the
+// socket that slurm.conf names.
 auth::CredentialOptions CredentialOptionsOf(const CredentialsConfig& config, bool reachable);
 
-// Whether they can reach the one at this endpoint, "HOST:PORT" or "unix:/path", as it says itself:
-// a name that merely resolves to loopback here is another address for the others.
+// Whether other hosts can reach a rendezvous at this endpoint, "HOST:PORT" or "unix:/path". Judged
+// by the text alone: a name that resolves to loopback on this host may have another address
+// elsewhere.
 bool IsReachable(const std::string& endpoint);
 
-// The flags by which another ddprun gets the same. Paths, nothing secret.
+// The flags that give another ddprun the same credentials. Paths, nothing secret.
 std::vector<std::string> CredentialArguments(const CredentialsConfig& config);
 
-// Whether the two sides of an endpoint on `host` know each other by the token that the daemon makes
-// there (state_home.h): on loopback, where no credentials are given. `insecure`: --insecure is.
+// Whether both sides of an endpoint on `host` authenticate with the token that the daemon makes
+// there (state_home.h): on loopback, without given credentials. `insecure`: --insecure was given.
 bool UsesOwnToken(const CredentialsConfig& config, const std::string& host, bool insecure);
 
 // For a rendezvous at `endpoint`; "": of a job on one node. Reads the files. FailedPrecondition,
-// for people, when they are no good, or the state home is not. With `log` (tls/watch.h), files of
-// TLS are read again when they have changed.
+// for people: the files or the state home are not usable. With `log` (tls/watch.h), TLS files are
+// read again when they change.
 absl::StatusOr<std::shared_ptr<const auth::ClientCredentials>> LoadCredentials(
     const CredentialsConfig& config, const std::string& endpoint, bool insecure,
     std::function<void(bool ok, const std::string& text)> log = {});
 
-// The same for the rendezvous at each of these endpoints, one at least, in their order. Those that
-// take the same share one.
+// The same for the rendezvous at each of these endpoints, at least one, in their order. Endpoints
+// with equal credentials share one object.
 absl::StatusOr<std::vector<std::shared_ptr<const auth::ClientCredentials>>> LoadCredentialsOfAll(
     const CredentialsConfig& config, const std::vector<std::string>& endpoints, bool insecure,
     const std::function<void(bool ok, const std::string& text)>& log = {});
 
-// Such a log, in ours.
+// A log for it that writes to ddprun's log.
 void LogTlsFiles(bool ok, const std::string& text);
 
 }  // namespace ddprun

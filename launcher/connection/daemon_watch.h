@@ -1,5 +1,5 @@
-// DaemonWatch: has the rendezvous run, where that is up to this agent, before each attempt to
-// connect, and now and then while it has said nothing.
+// DaemonWatch: if this agent may start the rendezvous, ensures that it runs: before each attempt to
+// connect, and repeatedly until the rendezvous has sent a message.
 //
 // The loop's thread only.
 #ifndef DDPRUN_LAUNCHER_CONNECTION_DAEMON_WATCH_H_
@@ -16,7 +16,7 @@ namespace ddprun {
 
 class DaemonWatch {
  public:
-  // Has the rendezvous run at this place. True: it runs there, or is about to, as our child.
+  // Ensures that the rendezvous runs at this place. True: it runs or starts there, as our child.
   using EnsureRunning = std::function<bool(int place)>;
 
   // `loop` and `places` must outlive this object.
@@ -26,13 +26,13 @@ class DaemonWatch {
   DaemonWatch(const DaemonWatch&) = delete;
   DaemonWatch& operator=(const DaemonWatch&) = delete;
 
-  // Has it run at the place that is tried next, now.
+  // Ensures now that it runs at the place that is tried next.
   void Ensure() { ours_ = ensure_running_(places_->place()); }
-  // Does so from time to time, until Stop.
+  // Does the same repeatedly, until Stop.
   void Start();
   void Stop() { loop_->CancelTimer(timer_); }
 
-  // What came of it last: the rendezvous is our child.
+  // The last result: the rendezvous is our child.
   bool ours() const { return ours_; }
 
  private:

@@ -1,4 +1,4 @@
-// An etcd as the command line names it, for rendezvous/etcd.
+// Turns the etcd flags of the command line into options of rendezvous/etcd.
 #ifndef DDPRUN_LAUNCHER_CONNECTION_ETCD_CLIENT_OPTIONS_H_
 #define DDPRUN_LAUNCHER_CONNECTION_ETCD_CLIENT_OPTIONS_H_
 
@@ -13,11 +13,11 @@ namespace ddprun {
 
 etcd::Options ClientOptionsOf(const EtcdAccess& etcd);
 
-// The flags by which `ddprun rendezvous` reaches the same. Paths, nothing secret.
+// The flags with which `ddprun rendezvous` reaches the same etcd. Paths, nothing secret.
 std::vector<std::string> EtcdArguments(const EtcdAccess& etcd);
 
-// OK where nobody else can write the leader key, as far as the flags tell; else InvalidArgument,
-// for people. `flag`: the one that names the endpoints.
+// OK if nobody else can write the leader key, as far as the flags show; else InvalidArgument, for
+// people. `flag`: the flag that names the endpoints.
 absl::Status CheckEtcd(const EtcdAccess& etcd, bool insecure, const std::string& flag);
 
 }  // namespace ddprun

@@ -1,7 +1,7 @@
-// A RendezvousClient of the rendezvous in this process: messages go to its JobLoop and come back as
-// they are, without gRPC.
+// A RendezvousClient of the rendezvous in this process. It passes messages to and from the JobLoop
+// unchanged, without gRPC.
 //
-// Nothing is asked of who calls, and no flow control is needed: the agent is the process itself.
+// It needs no authentication and no flow control, because the agent is the same process.
 #ifndef DDPRUN_LAUNCHER_CONNECTION_IN_PROCESS_CLIENT_H_
 #define DDPRUN_LAUNCHER_CONNECTION_IN_PROCESS_CLIENT_H_
 

@@ -1,9 +1,10 @@
-// LeaderClaims: which of several rendezvous leads, by what each says of itself. Pure.
+// LeaderClaims: which of several rendezvous leads, judged by each one's own claim. Pure.
 //
-// A claim lasts as long as the call over which it was made. In one etcd the highest term wins, and
-// one that is lower than the highest seen is none: its rendezvous was overtaken and does not know
-// it yet. Terms of two etcds cannot be compared (one was restored from a snapshot): then the leader
-// stays until its claim is over, or it is cut off from its etcd and another one is not.
+// A claim is valid as long as the call over which it was made. In one etcd cluster the highest term
+// wins. A claim with a lower term than the highest seen does not count: its rendezvous was replaced
+// and does not know it yet. Terms of two clusters cannot be compared (one cluster was restored from
+// a snapshot). Then the leader stays until its claim ends, or until it is cut off from its etcd
+// while another claimant is not.
 #ifndef DDPRUN_LAUNCHER_CONNECTION_LEADER_CLAIMS_H_
 #define DDPRUN_LAUNCHER_CONNECTION_LEADER_CLAIMS_H_
 
@@ -17,21 +18,21 @@ namespace ddprun {
 
 class LeaderClaims {
  public:
-  // Of the rendezvous at places 0 to places − 1.
+  // For the rendezvous at places 0 to places − 1.
   explicit LeaderClaims(int places) : said_(places) {}
 
   void OnSaid(int place, const Follower::Said& said);
-  // Nothing is heard from there any more.
+  // The call to this place has ended: its claim is over.
   void OnEnded(int place);
 
-  // Its place; nullopt: nobody leads, as far as known.
+  // The leader's place; nullopt: nobody leads, as far as known.
   const std::optional<int>& leader() const { return leader_; }
-  // Of the leader, or of the last one.
+  // The term of the leader, or of the last leader.
   const Term& term() const { return highest_; }
 
  private:
   bool Claims(int place) const;
-  // Whether the claim at `place` is to be followed rather than that at `other`.
+  // Whether the claim at `place` wins over the claim at `other`.
   bool IsBetter(int place, int other) const;
   void Choose();
 

@@ -1,5 +1,5 @@
-// LeaderWatch: follows several rendezvous at once, and tells which of them leads. A call that ends
-// is begun again, after a short pause with jitter, for ever.
+// LeaderWatch: follows several rendezvous at once, and reports which of them leads. A call that
+// ends is started again after a short pause with jitter, without limit.
 //
 // The loop's thread only.
 #ifndef DDPRUN_LAUNCHER_CONNECTION_LEADER_WATCH_H_
@@ -23,13 +23,13 @@ class LeaderWatch {
  public:
   // Begins to follow the rendezvous at this place.
   using MakeFollower = std::function<std::unique_ptr<Follower>(int place, Follower::Handler)>;
-  // Called on the loop when another place leads than before, or the same one under another term.
-  // nullopt: nobody does, as far as known.
+  // Called on the loop when another place leads than before, or the same place under another term.
+  // nullopt: nobody leads, as far as known.
   using OnLeader = std::function<void(std::optional<int> place)>;
   // Called on the loop whenever the rendezvous at this place says that it stands by. May be empty.
   using OnStandby = std::function<void(int place)>;
 
-  // `loop` must outlive this object. `seed`: of the jitter, another one for each agent. Begins at
+  // `loop` must outlive this object. `seed`: of the jitter, different for each agent. Begins at
   // once.
   LeaderWatch(EventLoop* loop, int places, std::uint64_t seed, MakeFollower make_follower,
               OnLeader on_leader, OnStandby on_standby = {});
@@ -41,10 +41,10 @@ class LeaderWatch {
   struct Place {
     explicit Place(const ReconnectTiming::Options& options) : timing(options) {}
     std::unique_ptr<Follower> follower;  // null: until the timer
-    int call = 0;                        // which one events are from
+    int call = 0;                        // the call from which events count
     EventLoop::TimerId retry = 0;
     ReconnectTiming timing;
-    std::string why_ended{};  // the last call, where nothing was heard since
+    std::string why_ended{};  // of the last call, if no message came since
   };
 
   void Begin(int place);
@@ -57,7 +57,7 @@ class LeaderWatch {
   const OnStandby on_standby_;
   LeaderClaims claims_;
   std::vector<Place> places_;
-  // Shared with what was posted to the loop, which may come after our end.
+  // Shared with tasks posted to the loop, which may run after this object's end.
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

@@ -17,7 +17,7 @@ absl::StatusOr<std::unique_ptr<OwnRendezvous>> OwnRendezvous::Start(const std::s
                                                                     EventLoop* loop) {
   RendezvousServer::Options options;
   options.listen = listen;
-  // It stops and goes on together with its only agent (Ctrl-Z), so silence means nothing.
+  // It is stopped and continued together with its only agent (Ctrl-Z), so silence means nothing.
   options.machine.leases = false;
   options.events = std::make_shared<EventLog>(EventLog::Options{});
   options.kept_log_bytes = 0;  // it does not outlive its agent

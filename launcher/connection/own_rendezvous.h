@@ -1,8 +1,8 @@
 // OwnRendezvous: the rendezvous of a standalone job, in the process of its agent.
 //
-// The agent talks to it directly (InProcessClient). Operators come over a Unix socket. gRPC, whose
-// start takes longer than the start of a whole job, is started on a thread of its own once somebody
-// connects there: most jobs never need it.
+// The agent talks to it directly (InProcessClient). Operators come over a Unix socket. Starting
+// gRPC takes longer than starting a whole job, and most jobs never need it. So it is started on a
+// thread of its own when somebody connects to that socket.
 //
 // The agent's thread only.
 #ifndef DDPRUN_LAUNCHER_CONNECTION_OWN_RENDEZVOUS_H_
@@ -30,7 +30,7 @@ class OwnRendezvous {
   OwnRendezvous(const OwnRendezvous&) = delete;
   OwnRendezvous& operator=(const OwnRendezvous&) = delete;
 
-  // Of the agent. Not open yet; must be destroyed before this object.
+  // The agent's client. Not open yet; must be destroyed before this object.
   std::unique_ptr<RendezvousClient> MakeClient();
 
  private:

@@ -60,7 +60,7 @@ void PersistentRendezvousClient::Move(const std::string& reason) {
 }
 
 void PersistentRendezvousClient::GoOnAtOnce(const std::string& reason) {
-  attempt_ = 0;  // nothing more is heard of it
+  attempt_ = 0;  // ignores its later events
   open_ = false;
   client_->Abandon();
   handler_(Lost{reason});
@@ -70,7 +70,7 @@ void PersistentRendezvousClient::GoOnAtOnce(const std::string& reason) {
 void PersistentRendezvousClient::Connect() {
   waiting_ = at_once_ = spoke_ = false;
   daemon_.Ensure();
-  // Elsewhere than with the leader a session goes on waiting: there it would be refused.
+  // Only the leader takes the waiting session: a standby would refuse its messages.
   if (places_.leads()) {
     auto waiting = standing_by_.Take(places_.place());
     if (waiting.client != nullptr) return Use(std::move(waiting));

@@ -1,13 +1,13 @@
-// A RendezvousClient that connects again, for ever: after a failed attempt, and after a session
-// that was lost. The Supervisor decides how long that is worth it (--daemon-grace).
+// A RendezvousClient that always connects again: after a failed attempt, and after a lost session.
+// The Supervisor decides when to give up (--daemon-grace).
 //
-// Opened comes for every session, Lost for every session that ended and for every attempt that
-// failed. What is sent while no session is open is dropped: on each new one the agent says anew
-// what matters. Attempts are short and frequent, because a refused one is how an agent knows that
-// there is no rendezvous that could give its ranks away (docs/internals/leases.md).
+// Opened comes for every session, Lost for every ended session and every failed attempt. Messages
+// sent while no session is open are dropped: on each new session the agent repeats what matters.
+// Attempts are short and frequent, because a refused attempt proves that no rendezvous could give
+// the agent's ranks away (docs/internals/leases.md).
 //
-// Of several rendezvous it goes at once to the one that leads, wherever it is (Lead), over the
-// session that waits there, if there is one (StandBy).
+// With several rendezvous it switches to the leader at once (Lead). If a waiting session to that
+// place exists (StandBy), it uses that session.
 //
 // Its handler is called on the loop. The loop's thread only.
 #ifndef DDPRUN_LAUNCHER_CONNECTION_PERSISTENT_RENDEZVOUS_CLIENT_H_
@@ -31,22 +31,22 @@ namespace ddprun {
 class PersistentRendezvousClient final : public RendezvousClient {
  public:
   struct Options {
-    // Makes a client for one attempt at this place, that connects within `limit` or is lost.
+    // Makes a client for one attempt at this place. It connects within `limit` or is lost.
     std::function<std::unique_ptr<RendezvousClient>(int place, Duration limit)> make_client;
-    // Makes a client whose session waits at a place that stands by. Empty: none is kept.
+    // Makes a client for a waiting session to a standby at this place. Empty: none is kept.
     std::function<std::unique_ptr<RendezvousClient>(int place)> make_waiting{};
-    // Called before each attempt, and now and then while the rendezvous has said nothing.
+    // Called before each attempt, and repeatedly until the rendezvous has sent a message.
     DaemonWatch::EnsureRunning ensure_running;
-    // True: the client that was made last for this place used credentials that have since been
-    // replaced, so its denial is ignored. May be empty.
+    // True: the newest client for this place used credentials that have since been replaced, so its
+    // denial is ignored. May be empty.
     std::function<bool(int place)> credentials_outdated{};
     int places = 1;  // where the rendezvous may be
     // A rendezvous runs at each place, and one of them leads: no place is waited for.
     bool several = false;
-    // Called with the place where it is, whenever it has said something. May be empty.
+    // Called with the place of the rendezvous at each message from it. May be empty.
     std::function<void(int place)> heard_at{};
-    // Called with a place whose rendezvous does not take our credentials, before the next one is
-    // tried. May be empty.
+    // Called with a place whose rendezvous refuses our credentials, before the next place is tried.
+    // May be empty.
     std::function<void(int place)> denied_at{};
     // Called before Lost, for each lost session and each failed attempt. Not called if Lead() or
     // Move() ended the session. May be empty.
@@ -62,10 +62,10 @@ class PersistentRendezvousClient final : public RendezvousClient {
   void Send(const Header& header, const AgentMessage& message) override;
   void Close() override;
 
-  // Of several rendezvous the one at this place leads, as far as known; nullopt: none does. A
-  // session elsewhere is lost, with this reason, and the next one is opened without a pause.
+  // The rendezvous at this place leads, as far as known; nullopt: none leads. A session to another
+  // place is lost, with this reason, and the next session is opened without a pause.
   void Lead(std::optional<int> place, const std::string& reason);
-  // The rendezvous at this place stands by: a session is to wait there.
+  // The rendezvous at this place stands by: keep a waiting session to it.
   void StandBy(int place);
   // make_client now makes another client for the same place. Otherwise the same as Lead() to
   // another place.

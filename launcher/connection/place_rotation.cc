@@ -6,7 +6,7 @@
 namespace ddprun {
 namespace {
 
-// The rendezvous that denies us may be that of an earlier job, with other credentials, and about to
+// A rendezvous that denies us may belong to an earlier job with other credentials, and be about to
 // end.
 constexpr std::chrono::milliseconds kPatience{500};
 constexpr int kClosedOften = 3;
@@ -18,11 +18,11 @@ void PlaceRotation::OnLost(bool ours, TimePoint now, RendezvousClient::Lost* los
   if (closed_after_tls_ >= kClosedOften) lost->denied = true;
   if (now < begin_ + kPatience) lost->denied = false;
   if ((heard_ && !several_) || (lost->denied && lost->denied_everywhere)) return;
-  // Before anybody was heard, another place may be the right one.
+  // Before any rendezvous was heard, another place may be the right one.
   denials_ = lost->denied ? denials_ + 1 : 0;
   lost->denied = denials_ >= places_;
   if (several_) return GoOn();
-  // What is denied everywhere is heard once more here, and then it is the last word.
+  // If every place would deny us, this place is tried again, and then the denial is final.
   if (!ours && !lost->denied_everywhere) place_ = (place_ + 1) % places_;
 }
 

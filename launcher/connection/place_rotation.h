@@ -1,9 +1,9 @@
-// PlaceRotation: at which of the places where the rendezvous may be the agent tries next, and when
-// a denial is the last word. Pure.
+// PlaceRotation: decides which place of the rendezvous the agent tries next, and when a denial is
+// final. Pure.
 //
-// Each place is tried in turn until one says something, and that one from then on. Of several
-// rendezvous that stand for one another none is kept: the one that leads is tried, and in turn with
-// it the others, which may lead before that is known.
+// Each place is tried in turn until a rendezvous at one of them sends a message. From then on only
+// this place is tried. With several rendezvous no place is kept: attempts alternate between the
+// leader and the other places, because another rendezvous may lead before that is known.
 #ifndef DDPRUN_LAUNCHER_CONNECTION_PLACE_ROTATION_H_
 #define DDPRUN_LAUNCHER_CONNECTION_PLACE_ROTATION_H_
 
@@ -16,7 +16,7 @@ namespace ddprun {
 
 class PlaceRotation {
  public:
-  // Places 0 to places − 1. `several`: there is a rendezvous at each.
+  // Places 0 to places − 1. `several`: a rendezvous runs at each place.
   PlaceRotation(int places, bool several) : places_(places), several_(several) {}
 
   // The first attempt is about to begin.
@@ -24,15 +24,15 @@ class PlaceRotation {
 
   int place() const { return place_; }
 
-  // The rendezvous there has said something: it is there.
+  // The rendezvous at the present place has sent a message.
   void OnHeard() { heard_ = stays_ = true; }
-  // Of several rendezvous the one at this place leads, and is tried next; nullopt: none does, as
-  // far as known.
+  // With several rendezvous: the one at this place leads, and is tried next. nullopt: none leads,
+  // as far as known.
   void Lead(std::optional<int> place);
   bool leads() const { return leader_ == place_; }
-  // An attempt there failed, or a session was lost. Makes it a denial, or no denial, by what came
-  // before and what other places may say. `ours`: the rendezvous there is this agent's child, which
-  // is waited for.
+  // An attempt at the present place failed, or its session was lost. Decides whether `lost` is a
+  // final denial, from earlier attempts and the untried places. `ours`: the rendezvous there is
+  // this agent's child, and the agent waits for it.
   void OnLost(bool ours, TimePoint now, RendezvousClient::Lost* lost);
 
  private:
@@ -43,8 +43,8 @@ class PlaceRotation {
   TimePoint begin_;
   int place_ = 0;
   std::optional<int> leader_;  // the place that leads
-  bool stays_ = false;         // of several: the next attempt is here, too
-  int in_turn_ = 0;            // the last one that was tried because it was its turn
+  bool stays_ = false;         // with several: the next attempt is here, too
+  int in_turn_ = 0;            // the last place that was tried in turn
   bool heard_ = false;
   int denials_ = 0;           // in a row
   int closed_after_tls_ = 0;  // attempts in a row that ended so

@@ -13,14 +13,14 @@ namespace ddprun {
 class ReconnectTiming {
  public:
   struct Options {
-    // From a loss or a failure to the next attempt: between half of the backoff and the whole,
-    // which doubles from the first to the longest and starts anew with a session that says
-    // something.
+    // The pause from a loss or a failure to the next attempt is random, between half of the backoff
+    // and the whole. The backoff doubles from the first to the longest, and starts again after a
+    // session with a message.
     Duration first_backoff = std::chrono::milliseconds(50);
     Duration longest_backoff = std::chrono::seconds(1);
-    // How long one attempt may take. The longest at first, when thousands connect at once. After a
-    // session the shortest, so that a rendezvous that comes back is noticed within the lease; it
-    // doubles while there is no answer, which a rendezvous that is overrun may owe.
+    // The time limit of one attempt. At first it is the longest, because thousands may connect at
+    // once. After a session it is the shortest, so that a restarted rendezvous is noticed within
+    // the lease. It doubles with each unanswered attempt, because the rendezvous may be overloaded.
     Duration shortest_attempt = std::chrono::seconds(1);
     Duration longest_attempt = std::chrono::seconds(10);
     std::uint64_t seed = 0;  // of the jitter: a different one for each agent
@@ -31,7 +31,7 @@ class ReconnectTiming {
 
   Duration attempt_limit() const { return attempt_limit_; }
 
-  // The rendezvous has said something.
+  // The rendezvous has sent a message.
   void OnHeard();
   // An attempt failed, or a session was lost. Returns how long to wait until the next attempt.
   Duration OnLost(bool refused);

@@ -29,8 +29,8 @@ std::string HostAndPort(const std::string& host, int port) {
 
 }  // namespace
 
-// A name of this host that stands for loopback, as Debian has it for a host's own name, means
-// another address to the other nodes: then every address.
+// On Debian a host's own name may resolve to loopback on this host, and to another address
+// elsewhere. Then the rendezvous listens on every address.
 std::string AddressToListenOn(const std::string& host, const std::string& address) {
   if (IsLoopback(host) || !IsLoopback(address)) return address;
   return address == "::1" ? "::" : "0.0.0.0";

@@ -1,11 +1,11 @@
-// RendezvousHost: has the rendezvous of a job run on this host, as a process of its own, where the
-// address of the endpoint is this host's.
+// RendezvousHost: runs the rendezvous of a job as a process of its own on this host, if the
+// endpoint's address belongs to this host.
 //
-// That process is `ddprun rendezvous --until-idle`. It is detached: when this agent is killed, the
-// other nodes do not lose their rendezvous with it; and it ends by itself after the job. Of several
-// agents of this host one starts it (StartRight); where that fails, one holds the endpoint's folder
-// (state_home.h) and listens, and the others end. Its jobs are in that folder: where it is killed,
-// the next one goes on with them, whichever agent of this user starts it.
+// That process is `ddprun rendezvous --until-idle`. It is detached: it survives this agent, and
+// ends by itself after the job. If several agents run on this host, one of them starts it
+// (StartRight). If nevertheless several are started, one holds the endpoint's folder (state_home.h)
+// and listens, and the others end. Its jobs are in that folder. If it is killed, any agent of this
+// user may start the next one, which continues the jobs.
 //
 // The agent's thread only.
 #ifndef DDPRUN_LAUNCHER_CONNECTION_RENDEZVOUS_HOST_H_
@@ -27,11 +27,11 @@
 
 namespace ddprun {
 
-// For the first agent of a rendezvous that an agent starts (--until-idle).
+// How long a rendezvous that an agent starts waits for its first agent (--until-idle).
 inline constexpr char kFirstAgentWithin[] = "60s";
 
-// Where one listens that others reach at `host`, whose address on this host is `address`: there, or
-// at every address.
+// The address on which a rendezvous for the endpoint `host` listens. `address`: of `host` on this
+// host. The result is `address`, or every address.
 std::string AddressToListenOn(const std::string& host, const std::string& address);
 
 // FailedPrecondition, for people: a rendezvous at `place` (HOST:PORT, or a sentence's part) would
@@ -43,29 +43,29 @@ class RendezvousHost {
   struct Options {
     std::string host;  // of the endpoint, without brackets
     int port = 0;
-    bool insecure = false;        // it may listen beyond this host although it asks nobody
+    bool insecure = false;        // it may listen beyond this host without authentication
     bool asks_who_calls = false;  // with `credentials`
     std::vector<std::string> credentials{};  // flags for it; file names, nothing secret
-    std::string log_file;                    // for what the rendezvous says
+    std::string log_file;                    // for the output of the rendezvous
   };
 
-  // nullptr when the endpoint lives elsewhere. May block on a name server. Errors: NotFound when
-  // the name does not resolve; FailedPrecondition when nobody listens, and a rendezvous here would
-  // be open to others without credentials, or could not keep its jobs (StateHome).
-  // `loop` must outlive this object.
+  // nullptr: the endpoint is on another host. May block on a name server. Errors: NotFound if the
+  // name does not resolve; FailedPrecondition if nobody listens, and a rendezvous here would be
+  // open to others without credentials or could not keep its jobs (StateHome). `loop` must outlive
+  // this object.
   static absl::StatusOr<std::unique_ptr<RendezvousHost>> Create(Options options, EventLoop* loop);
 
-  // Starts the rendezvous, unless somebody listens on the endpoint or the one that was started last
-  // is about to. Call it again while no connection comes about: the rendezvous of an earlier job
-  // may have been listening for the last time. False: who listens was not started by us.
+  // Starts the rendezvous, unless a process listens on the endpoint, or the rendezvous started last
+  // is about to. Call it again while there is no connection: the listening process may be the
+  // rendezvous of an earlier job, about to end. False: another process listens, not started by us.
   bool EnsureRunning();
 
-  // Somebody does, who may not be a rendezvous.
+  // A process listens on the endpoint. It may not be a rendezvous.
   bool SomebodyListensHere() const;
   // A rendezvous that an agent of this user has started has the endpoint. It may be too slow to
   // answer.
   bool HasRendezvous() const;
-  // The one that was started last.
+  // The rendezvous started last runs.
   bool running() { return process_.running(); }
 
  private:
@@ -77,15 +77,16 @@ class RendezvousHost {
   DetachedProcess process_;
 };
 
-// The right to start the rendezvous of one job on this host, which one agent of a user has at a
-// time, until its rendezvous listens: the others would start more of them, which only end again.
+// The right to start the rendezvous of one job on this host. One agent of a user has it at a time,
+// until its rendezvous listens. Without it, all agents of the host would start a rendezvous, and
+// all but one would end again.
 class StartRight {
  public:
-  // `name`: of the job's rendezvous; the same in all of these agents.
+  // `name`: of the job's rendezvous; the same in all agents of the job.
   explicit StartRight(std::string name) : name_(std::move(name)) {}
 
-  // False: another agent has it. Not for longer than `kPatience`: whoever keeps it does not start
-  // anything.
+  // False: another agent has it. After `kPatience` it returns true all the same: an agent that
+  // keeps the right for so long starts nothing.
   bool Take();
   bool taken() const { return socket_.valid(); }
   void GiveBack() { socket_.reset(); }
@@ -94,7 +95,7 @@ class StartRight {
   static constexpr std::chrono::seconds kPatience{5};
 
   const std::string name_;
-  UniqueFd socket_;  // whose name is the right: the kernel takes it back when we die
+  UniqueFd socket_;  // its name is the right; the kernel frees the name when this process ends
   std::optional<std::chrono::steady_clock::time_point> refused_since_;
 };
 
@@ -106,19 +107,19 @@ class RendezvousHosts {
   RendezvousHosts(std::vector<std::unique_ptr<RendezvousHost>> hosts, std::string name,
                   bool only_at_first);
 
-  // As of the RendezvousHost of this place, before an attempt to connect there. A listener at
-  // another place may be the rendezvous that an agent before this one has started: it is tried
-  // first. While a rendezvous of this user has one of the places, none is started at another one:
-  // with two, some agents of the job would join the first and some the second, and both would wait
-  // for the missing ones. A rendezvous that has denied us is that of another job, and does not
-  // count.
+  // Like RendezvousHost::EnsureRunning for this place, before an attempt to connect there. A
+  // process that listens at another place may be the rendezvous that an earlier agent has started:
+  // that place is tried first. While a rendezvous of this user has one of the places, none is
+  // started at another place. With two rendezvous, the agents of the job would split up, and both
+  // halves would wait for the missing nodes. A rendezvous that refused our credentials belongs to
+  // another job, and does not count.
   bool EnsureRunning(int place);
 
-  // The rendezvous at this place does not take our credentials.
+  // The rendezvous at this place refuses our credentials.
   void OnDenied(int place) { denied_.insert(place); }
 
-  // A rendezvous has said something. With `only_at_first` nothing is started from now on, unless
-  // this agent had started it: it is its user's, who may start it again.
+  // A rendezvous has sent a message. With `only_at_first` this agent starts none from now on,
+  // unless it started this one: otherwise a user started it, and may start it again.
   void OnHeard() { left_alone_ = only_at_first_ && !has_started_; }
 
  private:
@@ -127,7 +128,7 @@ class RendezvousHosts {
   std::set<int> tried_;
   std::set<int> denied_;
   StartRight right_;
-  int started_ = 0;  // the place for which we have taken it
+  int started_ = 0;  // the place for which right_ was taken
   bool has_started_ = false;
   bool left_alone_ = false;
 };

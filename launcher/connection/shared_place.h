@@ -1,8 +1,8 @@
-// At which of its places the agent has heard the rendezvous, for its guardian: a number in memory
-// that a process shares with those that it forks, so that the guardian knows it when the agent was
-// killed.
+// The place at which the agent heard the rendezvous, for its guardian. It is a number in memory
+// that a process shares with its forked children, so the guardian still knows it after the agent
+// was killed.
 //
-// One process sets it, any may read it. Where there is no memory for it, it stays 0.
+// One process sets it, any may read it. Without memory for it, it stays 0.
 #ifndef DDPRUN_LAUNCHER_CONNECTION_SHARED_PLACE_H_
 #define DDPRUN_LAUNCHER_CONNECTION_SHARED_PLACE_H_
 

@@ -1,4 +1,4 @@
-// What Slurm's configuration says of MUNGE.
+// Reads the socket of MUNGE from Slurm's configuration.
 #ifndef DDPRUN_LAUNCHER_CONNECTION_SLURM_CONF_H_
 #define DDPRUN_LAUNCHER_CONNECTION_SLURM_CONF_H_
 
@@ -8,12 +8,12 @@
 
 namespace ddprun {
 
-// The socket of munged that AuthInfo names in the text of a slurm.conf, absolute; "" where it names
-// none: then munged's own choice is Slurm's. Files that it includes are not looked at.
+// The absolute path of munged's socket that AuthInfo names in the text of a slurm.conf. "": it
+// names none, so Slurm uses munged's default. Included files are not read.
 std::string MungeSocketIn(absl::string_view slurm_conf);
 
-// The same of this host's slurm.conf: $SLURM_CONF, which Slurm sets for the tasks of a job where it
-// is elsewhere, or those of slurmd and Debian. Blocks on the disk.
+// The same for this host's slurm.conf: $SLURM_CONF, which Slurm sets for the tasks of a job if the
+// file has another place, or the usual paths of slurmd and Debian. Blocks on the disk.
 std::string MungeSocketOfSlurm();
 
 }  // namespace ddprun

@@ -90,7 +90,7 @@ absl::StatusOr<EndpointFolder> EndpointFolder::Take(const std::string& host, int
   for (;;) {
     if (mkdir(path.c_str(), kMode) != 0 && errno != EEXIST) return failed("make");
     UniqueFd folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    if (!folder.valid() && errno == ENOENT) continue;  // removed by the one who had it
+    if (!folder.valid() && errno == ENOENT) continue;  // removed by its earlier holder
     if (!folder.valid()) return failed("open");
     if (flock(folder.get(), LOCK_EX | LOCK_NB) != 0) {
       if (errno != EWOULDBLOCK) return failed("lock");

@@ -1,5 +1,5 @@
-// Where the daemons of one user on this host keep what is theirs: the state home, with one folder
-// for each endpoint.
+// The state home: the folder in which the daemons of one user on this host keep their files, with
+// one folder for each endpoint.
 //
 // The state home is /tmp/ddprun-UID, or the folder that DDPRUN_STATE_HOME names. It must be the
 // same for all processes of a user: XDG_RUNTIME_DIR ends at logout and differs between sessions,
@@ -21,7 +21,7 @@
 
 namespace ddprun {
 
-// Makes the state home where it is missing, mode 0700. FailedPrecondition: the folder is not this
+// Makes the state home if it is missing, mode 0700. FailedPrecondition: the folder is not this
 // user's alone, or cannot be made.
 absl::StatusOr<std::string> StateHome();
 
@@ -29,26 +29,26 @@ absl::StatusOr<std::string> StateHome();
 // names of one endpoint. `host` is without brackets.
 std::string EndpointFolderPath(const std::string& state_home, const std::string& host, int port);
 
-// In it the daemon has its token where no credentials were given; rendezvous/auth/tokens.h reads
-// it.
+// The file in it with the daemon's token, if no credentials were given; rendezvous/auth/tokens.h
+// reads it.
 std::string TokenPath(const std::string& endpoint_folder);
 
 // The folder of one endpoint, held by this process.
 class EndpointFolder {
  public:
-  // Makes the folder where it is missing, and takes it. What an earlier daemon left is still in it.
+  // Makes the folder if it is missing, and takes it. Files of an earlier daemon are still in it.
   // AlreadyExists: another process has it. FailedPrecondition: as StateHome.
   static absl::StatusOr<EndpointFolder> Take(const std::string& host, int port);
   // Whether a daemon of this user has the folder; it need not answer. The question itself locks the
   // folder for a moment: a Take() in that moment fails with AlreadyExists.
   static bool IsHeld(const std::string& host, int port);
-  // The destructor gives the folder back, with all that is in it.
+  // The destructor gives the folder back, and leaves its files in it.
   EndpointFolder(EndpointFolder&&) = default;
 
   const std::string& path() const { return path_; }
 
-  // Gives the token of this endpoint this value. Who reads it sees all of one or of the other. The
-  // file is for this user alone (0600).
+  // Sets the token of this endpoint, atomically: a reader sees the old or the new token. The file
+  // is for this user only (0600).
   absl::Status WriteToken(const std::string& token);
 
   // Removes the token, and the folder unless a file is left in it.

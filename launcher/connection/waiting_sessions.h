@@ -1,6 +1,6 @@
-// WaitingSessions: sessions with rendezvous that stand by, at most one at each place. Opened before
-// they are needed: where such a rendezvous takes over, the agent has shown already who it is, and
-// its first message is on its way at once. A session that ends is not opened again by itself.
+// WaitingSessions: sessions with standby rendezvous, at most one for each place. They are opened
+// before they are needed: when such a rendezvous takes over, the agent is already authenticated,
+// and its first message follows at once. This class does not open a session again after its end.
 //
 // The loop's thread only.
 #ifndef DDPRUN_LAUNCHER_CONNECTION_WAITING_SESSIONS_H_
@@ -18,17 +18,17 @@ class WaitingSessions {
  public:
   struct Session {
     std::unique_ptr<RendezvousClient> client;  // null: there is none
-    int attempt = 0;                           // which client events are from
+    int attempt = 0;                           // the client from which events count
     bool open = false;                         // the rendezvous has accepted it
   };
 
   bool Has(int place) const { return sessions_.contains(place); }
   void Add(int place, Session session) { sessions_[place] = std::move(session); }
-  // Gives the open one at this place away. One that is not open yet is ended: it may hang.
+  // Takes out the open session of this place. A session that is not open yet is ended: it may hang.
   Session Take(int place);
-  // Of one of them, or of a client that is not of interest any more.
+  // An event of one of the sessions, or of a client that no longer matters.
   void OnEvent(int attempt, const RendezvousClient::Event& event);
-  // Ends them all.
+  // Ends all sessions.
   void Close();
 
  private:

@@ -47,7 +47,7 @@ class ForkServer {
   // ---- events ----
   struct JobStarted {};
   struct ServerReady {};
-  // It has imported the modules, and tells why it must not be forked.
+  // It has imported the modules, and reports why it must not be forked.
   struct ServerUnfit {
     std::string why;
   };

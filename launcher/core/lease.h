@@ -1,8 +1,8 @@
 // The arithmetic of leases. Pure. docs/internals/leases.md explains leases.
 //
-// If the rendezvous does not hear a member for the length of the lease, the member is lost, and
-// others get its ranks. Its agent must end its workers before that, though it cannot ask. The agent
-// knows only this: a message that it sent at time S was heard at S or later, if at all. So the
+// If the rendezvous receives nothing from a member for the length of the lease, the member is lost,
+// and others get its ranks. Its agent must end its workers before that, without asking. The agent
+// knows only this: a message that it sent at time S arrived at S or later, if at all. So the
 // rendezvous keeps the ranks at least until S + lease, for the newest S that was answered. The
 // agent kills at
 //

@@ -1,4 +1,4 @@
-// NodeStates: the states of the training that this node holds and tells the rendezvous. Pure.
+// NodeStates: the states of the training that this node holds and reports to the rendezvous. Pure.
 //
 // In memory: the newest state that the workers reported, because the other of the two slots of a
 // snapshot folder may be half written. On disk: the files that a scan found while no worker runs,

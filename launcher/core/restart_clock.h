@@ -1,18 +1,18 @@
 // RestartClock: measures the phases of each restart on this node, from its owner's events.
 //
 //     stop           a worker has failed, or the rendezvous says Stop  →  no worker is left
-//     round          →  every node has come together again
+//     round          →  every node has joined again
 //     spawn          →  every worker was started, or a standby was handed its place
 //     load           →  ddp::init() has begun: libraries are loaded
 //     process_group  →  ddp::init() has ended
 //     setup          →  the first step is done, or the program names a phase of its own
 //     (PHASE=name) NAME           →  the next one, or the first step
 //
-// A phase exists only if workers tell of it: a program that does not use the control socket has the
-// first three. If several workers enter a phase, the last one counts; of each worker only the first
-// time. A program's phase with one of the names above is shown as program_NAME. A program's own
-// phases count only up to a first step, because a program without steps may name phases hours
-// later. Pure: the time is an argument.
+// The phases after `spawn` exist only if workers report them on the control socket. If several
+// workers enter a phase, the last worker's time counts. If a worker enters it several times, its
+// first time counts. A program's phase with one of the names above is shown as program_NAME. A
+// program's own phases count only up to a first step, because a program without steps may name
+// phases hours later. Pure: the time is an argument.
 #ifndef DDPRUN_LAUNCHER_CORE_RESTART_CLOCK_H_
 #define DDPRUN_LAUNCHER_CORE_RESTART_CLOCK_H_
 

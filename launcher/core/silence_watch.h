@@ -1,6 +1,6 @@
 // SilenceWatch: decides when to warn that hangs of this job are not noticed, because no worker
-// tells its steps. It warns once in the agent's life, and only on the node of rank 0. It never
-// warns once a worker of this node has told: after a restart the first step may take longer.
+// reports its steps. It warns once in the agent's life, and only on the node of rank 0. After a
+// report of any worker of this node it never warns: the first step after a restart may take longer.
 //
 // Pure. Belongs to the agent, which calls See() at each heartbeat and Look() at the deadline.
 #ifndef DDPRUN_LAUNCHER_CORE_SILENCE_WATCH_H_
@@ -23,7 +23,7 @@ class SilenceWatch {
   static constexpr std::chrono::seconds kSilence{60};
   static constexpr std::chrono::seconds kSilenceOfPython{15};
 
-  // `judges_hangs` false: no warning, because untold steps do not matter.
+  // `judges_hangs` false: no warning, because nobody needs the steps.
   SilenceWatch(bool judges_hangs, bool is_python)
       : limit_(is_python ? kSilenceOfPython : kSilence), done_(!judges_hangs) {}
 
@@ -32,7 +32,7 @@ class SilenceWatch {
   void End() { deadline_.reset(); }
 
   std::optional<TimePoint> deadline() const { return deadline_; }
-  // What the node's workers have told.
+  // Takes the reports of the node's workers.
   void See(const std::vector<WorkerProgress>& workers);
   // Call it at the deadline. Returns the warning; nullopt: none.
   std::optional<std::string> Look(const std::vector<WorkerProgress>& workers);

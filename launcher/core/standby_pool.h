@@ -12,18 +12,18 @@
 //     any of these ── JobEnded ──▶ Closed
 //
 // A generation is settled when each of its workers has finished a step, or some time after its
-// start: only then standbys disturb no start. No standby is started before a worker of the job has
-// shown that its program can wait as one: another program would do all its work a second time. A
-// forked process can always wait.
+// start. Standbys start only after that, so they do not slow down the start of workers. No standby
+// is started before a worker of the job has shown that its program can wait as one: another program
+// would do all its work a second time. A forked process can always wait.
 //
 // Each standby is for one local rank, because arguments, devices and CPU caches may depend on it.
 //
-// A worker that has left its generation and stays (STANDBY=stays) waits here, too. It does not
-// count as one of the wanted standbys, and is taken before them.
+// A worker that has left its generation and keeps its process (STANDBY=waiting after LEAVE=1) waits
+// here, too. It does not count as one of the wanted standbys, and is taken before them.
 //
 // With a fork server (fork_server.h) a standby costs milliseconds. Then all are made at once, and
 // starting workers are made of standbys, too: StartComing requests one for each local rank, and
-// StartCanBegin tells when they wait. A worker without a standby is started directly.
+// StartCanBegin follows when they wait. A worker without a standby is started directly.
 #ifndef DDPRUN_LAUNCHER_CORE_STANDBY_POOL_H_
 #define DDPRUN_LAUNCHER_CORE_STANDBY_POOL_H_
 
@@ -50,7 +50,7 @@ class StandbyPool {
     int wanted = 0;      // how many to keep, spread over the local ranks
     int workers = 1;     // on this node
     bool forks = false;  // there is a fork server, at first with Forks::kLater
-    Duration settle = std::chrono::seconds(3);       // after the start, if no steps are told
+    Duration settle = std::chrono::seconds(3);       // after the start, if no steps are reported
     Duration start_limit = std::chrono::minutes(5);  // from its start until a standby waits
     Duration steady = std::chrono::seconds(10);      // a shorter life counts as an early end
     Duration backoff = std::chrono::seconds(1);      // after an early end; doubles with the next

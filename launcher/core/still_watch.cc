@@ -25,7 +25,7 @@ double Share(Duration part, Duration whole) {
 // The phase of a Python program outside of its named phases: launcher/python/ddprun.py.
 constexpr char kPythonTraining[] = "train";
 
-// Empty: training, loading of data, or before the first told phase.
+// Empty: training, loading of data, or before the first reported phase.
 std::string PhaseOf(std::optional<ProgressPhase> phase, const std::string& name) {
   if (!phase || phase == ProgressPhase::kStart || phase == ProgressPhase::kStep ||
       phase == ProgressPhase::kData || name == kPythonTraining) {
@@ -34,7 +34,7 @@ std::string PhaseOf(std::optional<ProgressPhase> phase, const std::string& name)
   return name;
 }
 
-// Only ddp:: and the Python module's Checkpointer tell these phases, before the first step.
+// Only ddp:: and the Python module's Checkpointer report these phases, before the first step.
 bool IsOfTheStart(std::optional<ProgressPhase> phase) {
   return phase == ProgressPhase::kInit || phase == ProgressPhase::kRestore ||
          phase == ProgressPhase::kFirstStep;

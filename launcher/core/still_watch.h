@@ -1,5 +1,5 @@
 // StillWatch: which workers of this node moved between two looks, how long the others have been
-// still, and what the heartbeat tells of it.
+// still, and the heartbeat's report of it.
 //
 // Pure: observations and the time go in. Owned by the agent, which looks before each heartbeat.
 #ifndef DDPRUN_LAUNCHER_CORE_STILL_WATCH_H_
@@ -31,12 +31,12 @@ struct SeenWorker {
   std::int64_t entered = 0;               // as StillWorker::entered
   bool names_phases = false;
   bool stepped = false;                          // it has finished a step
-  bool silent = false;                           // it has told nothing since its start
+  bool silent = false;                           // it has reported nothing since its start
   bool leaving = false;                          // it has said BYE
   std::map<std::string, std::uint64_t> begun{};  // how often each phase began, without start phases
 };
 
-// What `progress` says of process `pid`. For a leaving worker only that is known.
+// Turns the progress of process `pid` into a SeenWorker. Of a leaving worker nothing else is known.
 SeenWorker SeenWorkerOf(const WorkerProgress& progress, int pid);
 
 // The last collectives of these workers: the newest few of each process group. A rank may already
@@ -56,7 +56,7 @@ struct DiskWait {
   }
 };
 
-// What /proc tells of a process.
+// The facts of a process from /proc.
 struct ProcessFacts {
   ProcessState state = ProcessState::kRunnable;
   Duration cpu{};             // used so far, by all threads
@@ -122,17 +122,17 @@ class StillWatch {
   };
 
   bool WasAway(TimePoint now) const;
-  // Workers that tell their progress.
+  // Workers that report their progress.
   void LookAtStill(const std::vector<SeenWorker>& workers, TimePoint now, const FactsOf& facts,
                    NodeProgress* progress);
-  // Workers that have told nothing.
+  // Workers that have reported nothing.
   void LookAtSilent(const std::vector<SeenWorker>& workers, TimePoint now, const FactsOf& facts,
                     NodeProgress* progress);
   // Workers that have said BYE. They may still hang in a static destructor or in a driver.
   void LookAtLeaving(const std::vector<SeenWorker>& workers, TimePoint now, const FactsOf& facts,
                      NodeProgress* progress);
-  // Adds what /proc tells of a still worker. Returns the time that does not count: time under a
-  // debugger, and time that a thread waited for a CPU, if that is more than half.
+  // Adds the facts from /proc about a still worker. Returns the time that does not count: time
+  // under a debugger, and time that a thread waited for a CPU, if that is more than half.
   Excuse Describe(const ProcessFacts& facts, TimePoint now, Memory* memory, StillWorker* worker);
   // Adds the excuse to `progress`, if it has lasted longer than the one already there.
   static void Tell(const Excuse& excuse, const StillWorker& worker, TimePoint now, Memory* memory,

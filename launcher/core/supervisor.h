@@ -30,9 +30,9 @@
 // is lost because there is no session does no harm. Two exceptions: while Fenced, Join waits until
 // the workers are gone; with a verdict, except in Leaving, no Join is sent.
 //
-// A term is the time in which one of several rendezvous leads; a later term is higher. If there are
-// several rendezvous, the Supervisor obeys the highest term it has seen and ignores messages with
-// any other. supervisor_terms.cc has the case of terms that cannot be compared.
+// A term names one takeover by one of several rendezvous; a later takeover has a higher term. With
+// several rendezvous, the Supervisor obeys the highest term that it has seen, and ignores messages
+// with any other term. supervisor_terms.cc has the case of terms that cannot be compared.
 #ifndef DDPRUN_LAUNCHER_CORE_SUPERVISOR_H_
 #define DDPRUN_LAUNCHER_CORE_SUPERVISOR_H_
 
@@ -58,8 +58,8 @@ class Supervisor : public SupervisorEvents, public SupervisorActions {
  public:
   explicit Supervisor(SupervisorOptions options);
 
-  // Handles one event. What does not fit the state is ignored, for the reason given in the code.
-  // Where the lease is over by `now`, the workers are killed before anything else is considered.
+  // Handles one event. An event that does not fit the state is ignored; the code has the reason. If
+  // the lease is over by `now`, the workers are killed first.
   void Step(const Event& event, TimePoint now);
 
   // The next action; nullopt: none. The owner performs it, and asks again until there is none. An

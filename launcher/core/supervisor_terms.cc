@@ -1,4 +1,4 @@
-// Supervisor: which rendezvous it obeys, where there are several.
+// Supervisor: which of several rendezvous it obeys.
 #include <algorithm>
 #include <csignal>
 
@@ -13,7 +13,7 @@ bool Supervisor::Obeys(const Term& term, TimePoint now) {
     case Contact::Standing::kPresent:
       break;
     case Contact::Standing::kLater:
-      // On the session that there was, the same one goes on under another term.
+      // On an old session the same rendezvous continues under another term.
       if (!contact_.term().none() && !session_.heard) {
         Log(absl::StrCat("another rendezvous leads: term ", term.revision));
       }

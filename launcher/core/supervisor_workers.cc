@@ -128,7 +128,7 @@ void Supervisor::OnCheckpointReported(const CheckpointReported& report) {
   NodeWork::Worker* worker = work_.Find(report.local_rank);
   if (worker == nullptr) return;
   worker->speaks = worker->saves = checkpoints_ = durable_ = true;
-  if (work_.checkpoint == report.step) return;  // another rank of this node has told it
+  if (work_.checkpoint == report.step) return;  // another rank of this node has reported it
   work_.checkpoint = report.step;
   SendUp(Checkpointed{report.step});
 }
@@ -351,7 +351,7 @@ void Supervisor::OnStuckProcessEnded(const StuckProcessEnded& ended, TimePoint n
 void Supervisor::SetStuck(std::vector<StuckProcess> processes, TimePoint now) {
   const bool had_any = !stuck_.empty();
   stuck_.Set(std::move(processes), now);
-  // The first stuck processes are told with the Join or Stopped that waits for NodeCleared.
+  // The Join or Stopped that waits for NodeCleared reports the first stuck processes.
   if (had_any && session_.joined && !ended()) PushHeartbeat(now);
 }
 

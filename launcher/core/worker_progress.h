@@ -8,8 +8,8 @@
 namespace ddprun {
 
 enum class ProgressSource {
-  kNone,      // the worker has told nothing
-  kMessages,  // READY, STEP, PHASE and others on the control socket; collectives perhaps by a page
+  kNone,      // the worker has reported nothing
+  kMessages,  // READY, STEP, PHASE and others on the control socket; a page may add collectives
   kPage,      // its progress page
 };
 

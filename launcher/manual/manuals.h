@@ -20,7 +20,7 @@ struct Manual {
 std::vector<Manual> CommandManuals(const Edition& edition, const Host& host);
 // ddprun.yaml(5), of job files.
 Manual JobFileManual(const Edition& edition);
-// ddprun-worker(7): what a worker gets from its agent, and may say to it.
+// ddprun-worker(7): a worker's environment, and the messages that it may send to its agent.
 Manual WorkerManual(const Edition& edition);
 
 }  // namespace ddprun::manual

@@ -20,7 +20,7 @@ struct PageTitle {
   std::string name;    // "ddprun-slurm"
   int section = 1;     // of the manual
   std::string what;    // a few words, lower case
-  std::string volume;  // what the section is called
+  std::string volume;  // the section's title, for the head of the page
 };
 
 class RoffPage {
@@ -43,7 +43,7 @@ class RoffPage {
   void Heading(absl::string_view macro, absl::string_view title);
 
   std::string text_;
-  bool after_heading_ = false;  // where a paragraph needs no macro, and mandoc complains of one
+  bool after_heading_ = false;  // a paragraph here needs no macro, and mandoc warns about one
 };
 
 }  // namespace ddprun::manual

@@ -33,7 +33,7 @@ class AgentEndpoint {
     Duration lease = kDefaultLease;  // the job's; an agent silent for longer is not ready
   };
 
-  // Errors as of HttpServer::Start.
+  // Errors: those of HttpServer::Start.
   static absl::StatusOr<std::unique_ptr<AgentEndpoint>> Start(Options options,
                                                               std::shared_ptr<NodeBoard> board,
                                                               std::shared_ptr<UsageMeter> meter);

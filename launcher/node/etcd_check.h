@@ -19,8 +19,8 @@ struct EtcdFacts {
     std::string endpoint;  // as given by the user
     absl::StatusOr<etcd::MemberStatus> status = absl::UnknownError("");
   };
-  absl::Status
-      options;  // whether the files of TLS and the password can be used; if not, no more is
+  // Of Client::Create: the files of TLS and the password are usable. If not, the rest is not set.
+  absl::Status options;
   std::vector<Member> members;
   // Median times of a few read-only transactions, and of a few whose guard fails, which go through
   // consensus but write nothing.
@@ -31,8 +31,8 @@ struct EtcdFacts {
   bool insecure = false;  // --insecure
 };
 
-// One finding for each check, always in the same order. Where nobody answers, only of members and
-// TLS.
+// One finding for each check, always in the same order. If no member answers, only the findings
+// about members and TLS.
 std::vector<Finding> JudgeEtcd(const EtcdFacts& facts);
 
 }  // namespace ddprun

@@ -13,7 +13,7 @@
 
 namespace ddprun {
 
-// A fact is not set if this GPU or driver does not tell it.
+// A fact is not set if this GPU or driver does not report it.
 struct GpuReading {
   int index = 0;
   std::optional<double> utilization{};  // 0 to 1

@@ -55,7 +55,7 @@ class EventTrace {
     std::set<std::string> nodes;                // the values of agents
     std::map<std::string, std::string> agents;  // the node's name, by agent
     std::vector<Ranks> ranks;
-    bool over = false;  // agents that join now begin anew
+    bool over = false;  // agents that join now begin a new job of this name
   };
 
   void AddOfJob(const std::string& kind, const Json& event);

@@ -4,7 +4,7 @@
 // longer than kMaxLineBytes comes in pieces, cut between UTF-8 characters.
 //
 // For a terminal, an unfinished line with carriage returns is a progress bar. It is handed out at
-// each change, and once more as a line when it ends.
+// each change, and again as a line when it ends.
 #ifndef DDPRUN_LAUNCHER_TEXT_LINE_SPLITTER_H_
 #define DDPRUN_LAUNCHER_TEXT_LINE_SPLITTER_H_
 

@@ -1,4 +1,4 @@
-// BarrierPolls: answers the ranks at torch's barrier once the last one has come.
+// BarrierPolls: answers the ranks at torch's barrier when the last one has arrived.
 //
 // init_process_group() of torch 1.13 ends with a barrier: each rank adds 1 to a key, then adds 0 to
 // it until the sum is the world size, and sleeps 10 ms after each try. (2.1 and newer do not poll.)

@@ -47,7 +47,7 @@ class StoreClients {
 
   const KeyStore& keys() const { return keys_; }
   const Arrivals& arrivals() const { return arrivals_; }
-  // True: a rank has come since the last call.
+  // True: a rank has arrived since the last call.
   bool TakeNewArrivals() { return std::exchange(new_arrivals_, false); }
   std::size_t unfinished_bytes() const { return unfinished_bytes_; }
 

@@ -56,10 +56,11 @@ class ClientCredentials {
       kVerified,    // by the authority in --tls-ca
     } tls = Tls::kNone;
   };
-  // The transport of one new channel. With TLS files: as they say. Without, if there are
-  // credentials and other hosts can reach the rendezvous: TLS with any server certificate, and the
-  // proofs are bound to that certificate. Else no TLS, until OnUnheard finds that the other side
-  // uses it: a rendezvous that listens on all addresses uses TLS on loopback, too.
+  // The transport of one new channel. With TLS files: TLS with these files. Without TLS files, if
+  // there are credentials and other hosts can reach the rendezvous: TLS with any server
+  // certificate, and the proofs are bound to that certificate. Otherwise no TLS, until OnUnheard
+  // finds that the other side uses it: a rendezvous that listens on all addresses uses TLS on
+  // loopback, too.
   Transport NewTransport() const;
   // A channel of this transport got no answer: the other side `closed` it at once, or does not use
   // TLS. True: the next transport will be a different one.
@@ -100,7 +101,7 @@ class ClientCredentials {
                                                    const std::string& transcript) const;
 
   std::shared_ptr<TlsIdentity> identity_;  // from TLS files; null: none
-  std::unique_ptr<TlsWatch> watch_;        // has identity_ follow its files
+  std::unique_ptr<TlsWatch> watch_;        // updates identity_ when its files change
   std::string warning_;
   std::string token_path_;      // of OfTokenFile
   mutable bool found_ = false;  // set by NewHandshake: token_ came from the file

@@ -1,5 +1,5 @@
-// MUNGE: credentials that tell the munged of another host who made them. Load loads libmunge at run
-// time, so that hosts without MUNGE do not need it.
+// MUNGE: credentials by which the munged of another host knows the user who made them. Load loads
+// libmunge at run time, so that hosts without MUNGE do not need it.
 //
 // Thread-safe. Encode and Decode ask munged. They block for about a millisecond, and for some
 // seconds if munged hangs.

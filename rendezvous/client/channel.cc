@@ -69,7 +69,7 @@ void RenewableChannel::Renew() {
 
 grpc::Status RenewableChannel::Ask(std::chrono::system_clock::time_point deadline,
                                    const std::stop_token& stop) {
-  // A Handshake without a scheme only asks whether a rendezvous is there. Unlike a Handshake with
+  // A Handshake without a scheme only checks that a rendezvous answers. Unlike a Handshake with
   // credentials, it does not wait for a connection.
   grpc::ClientContext context;
   context.set_deadline(deadline);

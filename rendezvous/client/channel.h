@@ -38,8 +38,8 @@ class RenewableChannel {
   RenewableChannel(std::string endpoint,
                    std::shared_ptr<const auth::ClientCredentials> credentials);
 
-  // Asks whether a rendezvous is there, unless that is known. UNAVAILABLE or DEADLINE_EXCEEDED if
-  // not. `stop` ends the question early.
+  // Checks that a rendezvous answers, unless that is known. UNAVAILABLE or DEADLINE_EXCEEDED: none
+  // does. `stop` ends the check early.
   grpc::Status Reach(std::chrono::system_clock::time_point deadline,
                      const std::stop_token& stop = {});
 

@@ -1,7 +1,7 @@
 // Sends an operator's questions and orders to a rendezvous.
 //
 // For one thread of a command, which may block. Starts gRPC in the process. Of several rendezvous,
-// each question goes to the one that leads, which is found anew each time.
+// each question goes to the leader, which is looked up each time.
 //
 // Errors are sentences for people that name the endpoint: Unavailable (not reachable, or it went
 // away), Unauthenticated and PermissionDenied (refused), NotFound and FailedPrecondition (the

@@ -1,9 +1,8 @@
 // Which of the reported failures is the root cause of a generation's end.
 //
 // When one worker dies, the collectives of its peers fail within milliseconds, and the peers end
-// too. Clocks cannot tell which worker was first, because the clocks of nodes differ by more. So
-// each failure is judged by its own report, and then by the order in which the rendezvous heard of
-// the failures.
+// too. Clocks cannot show which worker was first, because the clocks of nodes differ by more. So
+// each failure is judged by its own report, and then by the order in which the reports arrived.
 #ifndef DDPRUN_RENDEZVOUS_CORE_ROOT_CAUSE_H_
 #define DDPRUN_RENDEZVOUS_CORE_ROOT_CAUSE_H_
 
@@ -45,8 +44,8 @@ bool IsMismatchOfSizes(const WorkerExited& exit);
 // what a library throws then differs between Gloo, NCCL and their versions.
 bool MayBeOfAMismatch(const RootCause& cause);
 
-// The failures of one generation, in the order in which the rendezvous heard of them. A value; the
-// JobMachine makes a new one for each generation.
+// The failures of one generation, in the order of their reports. A value; the JobMachine makes a
+// new one for each generation.
 class Incidents {
  public:
   explicit Incidents(Generation generation = {}) : generation_(generation) {}

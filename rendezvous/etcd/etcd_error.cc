@@ -109,7 +109,7 @@ absl::Status NotConnected(const std::string& endpoint, absl::string_view message
   const std::size_t colon = message.rfind(": ");
   if (colon != absl::string_view::npos) message.remove_prefix(colon + 2);
   std::string why = absl::AsciiStrToLower(message);
-  // So ends a handshake that it does not like: TLS 1.3 tells a client no more.
+  // With TLS 1.3, a client sees a refused handshake only as a closed connection.
   if (has("Socket closed") || has("ndpoint read failed") || has("onnection reset")) {
     absl::StrAppend(&why, ": if that stays so, ", WhyClosed(side),
                     ", or this is not its port for clients");

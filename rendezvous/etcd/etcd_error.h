@@ -11,18 +11,18 @@
 
 namespace ddprun::etcd {
 
-// Of a call that was sent to the member at `endpoint`: Aborted, Unknown, or another one, as
-// Client::Transact has them. Aborted only where etcd's answer leaves no doubt.
+// The error of a call that was sent to the member at `endpoint`: Aborted, Unknown or another one,
+// with the meanings of Client::Transact. Aborted only if etcd's answer leaves no doubt.
 absl::Status ErrorOf(const std::string& endpoint, const grpc::Status& status);
 
-// etcd no longer knows the token that the call carried: ask for another one, and send it again.
+// etcd no longer knows the call's token: get another token, and send the call again.
 bool IsTokenRefused(const grpc::Status& status);
 
-// What we show when we connect.
+// The credentials that this side shows when it connects.
 enum class OurSide { kPlain, kTls, kTlsWithCertificate };
 
-// Of a connection that was not made, from gRPC's words about it: Unauthenticated where the member
-// is not whom our authority vouches for, else Aborted.
+// The error of a failed attempt to connect, from gRPC's message: Unauthenticated if the member's
+// certificate is not of our authority, else Aborted.
 absl::Status NotConnected(const std::string& endpoint, absl::string_view message, OurSide side);
 
 }  // namespace ddprun::etcd

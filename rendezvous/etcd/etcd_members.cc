@@ -19,11 +19,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A member that has answered so lately is not asked again whether it is there. Longer than the
-// interval of a leader's renewals.
+// A member that answered within this time counts as reachable without a new check. It is longer
+// than the interval of a leader's renewals.
 constexpr std::chrono::milliseconds kFresh{600};
-// For a token, at least. etcd hashes the password slowly on purpose; a call that has waited in vain
-// leaves the token to the next one.
+// The least time limit of a token request, because etcd hashes the password slowly on purpose. If a
+// call times out meanwhile, the next call uses the token.
 constexpr std::chrono::seconds kTokenPatience{2};
 
 absl::Status CheckOptions(const Options& options) {
@@ -88,13 +88,13 @@ absl::StatusOr<std::string> Members::Password() const {
 }
 
 Members::ChannelPtr Members::NewChannel(const std::string& endpoint) const {
-  auth::QuietGrpc();  // what fails is told by those who call
+  auth::QuietGrpc();  // callers report failures themselves
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(INT_MAX);  // a page of List has many values
   arguments.SetMaxSendMessageSize(INT_MAX);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);  // who calls decides what may be sent again
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);  // the caller decides about retries
   arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);

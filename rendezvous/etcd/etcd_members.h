@@ -1,6 +1,7 @@
-// Members: the connections to etcd's members, and who we are there. Internal to this folder.
+// Members: the connections to etcd's members, with this client's credentials. Internal to this
+// folder.
 //
-// Thread-safe; its calls block, for as long as their caller allows.
+// Thread-safe. Calls block, at most for the time limit that their caller gives.
 #ifndef DDPRUN_RENDEZVOUS_ETCD_ETCD_MEMBERS_H_
 #define DDPRUN_RENDEZVOUS_ETCD_ETCD_MEMBERS_H_
 
@@ -24,29 +25,29 @@ namespace ddprun::etcd {
 
 using Deadline = std::chrono::steady_clock::time_point;
 
-// As gRPC counts time, on a clock that nobody sets. Deadline::max() is never.
+// In gRPC's type, on the monotonic clock. Deadline::max() means never.
 gpr_timespec ToGrpc(Deadline deadline);
 
 class Members {
  public:
   using ChannelPtr = std::shared_ptr<grpc::Channel>;
-  // One call, on this channel; may be made again on another one.
+  // Makes one call on this channel. May be called again with another channel.
   using Rpc = std::function<grpc::Status(const ChannelPtr& channel, grpc::ClientContext* context)>;
 
-  // Errors as of Client::Create.
+  // Errors: those of Client::Create.
   static absl::StatusOr<std::shared_ptr<Members>> Create(const Options& options);
   Members(const Members&) = delete;
   Members& operator=(const Members&) = delete;
 
-  // A member that has said nothing for so long is left for the next one; the last one has all the
-  // time that is left. What writes is made only at a member that is known to answer.
+  // After this much silence of a member the next member is tried; the last member has all the
+  // remaining time. A write is sent only to a member that is known to answer.
   static constexpr std::chrono::milliseconds kPatience{250};
 
-  // Calls `rpc` at one member after the other until one answers. Where it is no read it is made
-  // again only after it certainly had no effect. A member without a leader refuses it. Errors as of
+  // Calls `rpc` at one member after the other until one answers. A write is repeated only if it
+  // certainly had no effect. A member without a leader refuses the call. Errors like
   // Client::Transact.
   absl::Status Call(bool read_only, std::chrono::milliseconds limit, const Rpc& rpc);
-  // Calls `rpc` at this member, whatever it knows of the others.
+  // Calls `rpc` at this member, even if it has no leader.
   absl::Status CallOne(const std::string& endpoint, std::chrono::milliseconds limit,
                        const Rpc& rpc);
 
@@ -56,12 +57,12 @@ class Members {
   std::size_t preferred() const;
   // Another one is asked first from now on.
   void Leave(std::size_t index);
-  // A channel that is connected, and `context` made ready for a call on it: refused by a member
-  // without a leader, with our token. Aborted and others.
+  // Returns a connected channel, and prepares `context` for a call on it: with our token, and
+  // refused by a member without a leader. Errors: Aborted and others.
   absl::StatusOr<ChannelPtr> Prepare(std::size_t index, Deadline deadline,
                                      grpc::ClientContext* context);
-  // What became of a call that Prepare was for. A member that gave no answer in time is connected
-  // to anew; where it refuses our token, the next Prepare asks for another one.
+  // Takes the result of a prepared call. If the member gave no answer in time, the next call opens
+  // a new connection to it. If it refused our token, the next Prepare gets another token.
   void OnAnswer(std::size_t index, const grpc::Status& status);
 
  private:
@@ -74,13 +75,13 @@ class Members {
   };
 
   Members() = default;
-  // The next call to it connects anew.
+  // The next call to this member opens a new connection.
   void Disconnect(std::size_t index);
-  // As its file has it now: it may have been changed since the last token.
+  // Reads the file again: the password may have changed since the last token.
   absl::StatusOr<std::string> Password() const;
   ChannelPtr NewChannel(const std::string& endpoint) const;
   absl::StatusOr<ChannelPtr> Connect(Member& member, Deadline deadline);
-  // Aborted where it does not answer by then.
+  // Aborted if the member does not answer by `deadline`.
   absl::Status Probe(std::size_t index, const ChannelPtr& channel, Deadline deadline);
   absl::StatusOr<std::string> Token(Member& member, const ChannelPtr& channel, Deadline deadline);
   absl::Status CallAt(std::size_t index, bool read_only, Deadline share, Deadline end,

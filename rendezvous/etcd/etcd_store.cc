@@ -30,7 +30,7 @@ absl::Status NotOurTerm() {
 }  // namespace
 
 struct EtcdStore::State : std::enable_shared_from_this<EtcdStore::State> {
-  // What waits; `dones` has those of each batch.
+  // Waiting batches; `dones` has the callbacks of each batch.
   struct Group {
     std::deque<Batch> batches;
     std::deque<Dones> dones;
@@ -41,18 +41,18 @@ struct EtcdStore::State : std::enable_shared_from_this<EtcdStore::State> {
       : options(std::move(options)), tasks(tasks), map(this->options.prefix), log(std::move(log)) {}
 
   absl::StatusOr<std::map<std::string, std::string>> TryLoad();
-  // Until nothing is queued, or somebody else's task waits.
+  // Writes until nothing is queued, or another task waits.
   void WriteQueued();
-  // Whether there is something to be sent: `changes` is not empty then.
+  // True: there is something to send, and `changes` is not empty.
   bool PlanNext();
   // Sends the first of `changes`. kFailed: it may be tried again.
   Outcome Send();
   absl::StatusOr<Answer> ReadBack();
   void OnKept();
   void OnLostRight();
-  // Before the next try. False: not by this task any more.
+  // Waits before the next try. False: this task must not continue.
   bool Pause();
-  // With the mutex held. Whether the thread has something else to do first, which it then does.
+  // True: this task must let another one run first. With the mutex held.
   bool GivesWay();
   void Schedule();  // with the mutex held
   Term CurrentTerm() const;
@@ -64,11 +64,11 @@ struct EtcdStore::State : std::enable_shared_from_this<EtcdStore::State> {
   // Not owned; used with the mutex held and without `stop` only, so that it still lives then.
   TaskQueue* const tasks;
 
-  // The caller's of Load until it has returned; then the thread's.
+  // Used by the caller of Load until Load returns, then by the thread.
   StateMap map;
   Group group;                           // taken from the queue
   std::deque<StateMap::Change> changes;  // planned of it
-  Dones dones;                           // of those that are durable with the last of `changes`
+  Dones dones;  // of the batches that are durable once the last change is kept
   struct Try {
     bool uncertain = false;  // the first of `changes` was sent, and may have been kept
     absl::Status error;      // of the last one
@@ -90,7 +90,7 @@ struct EtcdStore::State : std::enable_shared_from_this<EtcdStore::State> {
   Group queue;
   std::size_t merge_above = 0;
   bool scheduled = false;  // a task writes what is queued
-  std::size_t posted = 0;  // tasks of others that have not begun
+  std::size_t posted = 0;  // other tasks that have not begun
   bool lost_right = false;
   bool stop = false;
 };
@@ -173,7 +173,7 @@ void EtcdStore::Commit(Batch batch, Done done) {
     queue.batches.push_back(std::move(merged));
     queue.dones.clear();
     queue.dones.push_back(std::move(dones));
-    // Twice as much until the next time: merging stays cheap for whoever commits.
+    // Doubles the limit until the next merge, so merging stays cheap for callers of Commit.
     state_->merge_above = std::max(state_->options.merge_above_bytes, 2 * queue.bytes);
   }
   state_->Schedule();
@@ -318,7 +318,8 @@ Store::Outcome EtcdStore::State::Send() {
     revision = answer->revision;
     return kept();
   }
-  // An earlier try of it, or somebody else. That only its own keys have changed is somebody else's.
+  // Either an earlier try of this change was kept, or another process has written. A change of this
+  // change's own keys alone is another process's.
   return map.Judge(change, ours, *answer, &revision) == StateMap::Verdict::kKept
              ? kept()
              : Outcome::kLostRight;

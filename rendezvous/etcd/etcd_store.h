@@ -64,13 +64,13 @@ class EtcdStore final : public Store {
   EtcdStore(const EtcdStore&) = delete;
   EtcdStore& operator=(const EtcdStore&) = delete;
 
-  // For writes of the leader key: if the store reads a term there that SetTerm has not told it, it
-  // takes the right to write for lost. So write the leader key only in a task given to Post; before
-  // the task ends, find out whether the write was kept, and call SetTerm if it was. `task()` runs
-  // on the store's thread between two transactions, in the order of the calls; a write that is
+  // For writes of the leader key. If the store reads a term there that it did not get by SetTerm,
+  // it considers the right to write lost. So write the leader key only in a task given to Post.
+  // Before the task ends, find out whether the write was kept, and call SetTerm if it was. `task()`
+  // runs on the store's thread between two transactions, in the order of the calls; a write that is
   // being retried is interrupted for it. Any thread.
   void Post(std::function<void()> task);
-  // The term under which we lead, from the next transaction on. Any thread.
+  // The term of this leader, from the next transaction on. Any thread.
   void SetTerm(const Term& term);
 
   // Call it after SetTerm. From then on the store removes parts (pieces of large values,

@@ -1,9 +1,9 @@
-// KeyWatch: the changes of one key of etcd, from whichever member tells them. Internal to this
-// folder; others have it from Client::WatchKey.
+// KeyWatch: reports the changes of one key, from any member of etcd. Internal to this folder; other
+// code gets it from Client::WatchKey.
 //
-// It reads the key (linearizably), then has the same member stream what changes after that
-// revision. Where the stream ends, it begins again at another member. A member ends it that loses
-// its leader; a member that does not answer for kSilence is left.
+// It reads the key (linearizably). Then the same member streams the changes after that revision. If
+// the stream ends, it starts again at another member. A member that loses its leader ends the
+// stream. A member that is silent for kSilence is replaced by another one.
 #ifndef DDPRUN_RENDEZVOUS_ETCD_ETCD_WATCH_H_
 #define DDPRUN_RENDEZVOUS_ETCD_ETCD_WATCH_H_
 
@@ -26,7 +26,7 @@ namespace ddprun::etcd {
 
 class KeyWatch final : public Watch {
  public:
-  // A member is asked whether it is there when it has said nothing for half of that.
+  // After half of this time without a message the member is asked for one.
   static constexpr std::chrono::milliseconds kSilence{600};
   // For a connection, and for the answer to a read.
   static constexpr std::chrono::milliseconds kPatience{400};
@@ -35,23 +35,23 @@ class KeyWatch final : public Watch {
   static constexpr std::chrono::milliseconds kLastPause{500};
 
   KeyWatch(std::shared_ptr<Members> members, std::string key, OnChange on_change);
-  // Waits for kPatience at most, where a connection is being made.
+  // Waits at most kPatience, if a connection is being opened.
   ~KeyWatch() override;
 
  private:
   class Stream;
 
   void Run();
-  // From one member, until it fails. Whether it told anything.
+  // Watches at one member until it fails. Returns whether the member reported anything.
   bool FollowOne(std::size_t index);
-  // The revision up to which the key is known then.
+  // Returns the revision of the read.
   std::optional<std::int64_t> Read(std::size_t index, const Members::ChannelPtr& channel,
                                    grpc::ClientContext* context);
-  // What changes from `revision` on, until the stream ends.
+  // Reports changes from `revision` on, until the stream ends.
   void Listen(std::size_t index, const Members::ChannelPtr& channel, grpc::ClientContext* context,
               std::int64_t revision);
   void Tell(KeyState state);
-  // Makes `context` the one that the destructor cancels; false: it has begun.
+  // The destructor will cancel `context`. False: the destructor has begun.
   bool Begin(grpc::ClientContext* context);
   void End();
 

@@ -7,12 +7,12 @@
 //     PREFIX/parts/NAME    a piece of a value above kMostPartBytes
 //
 // Every transaction is guarded by the leader key, by `last-write`, which it also writes, and by the
-// keys of the state that it changes. So of all transactions of one leader, each takes effect at
-// most once, and after all that came before it: a delayed copy of an earlier one finds `last-write`
-// changed. The keys alone do not tell: one that was erased and one that never was look the same.
+// keys of the state that it changes. So each transaction of a leader takes effect at most once, and
+// in order: a delayed copy of an earlier transaction finds `last-write` changed. The changed keys
+// alone are no sufficient guard: an erased key looks like a key that never existed.
 //
-// The parts of a value are written first, under names that no value has had; then one transaction
-// names them. A part that has not changed is named again. Parts that no value names are removed.
+// The parts of a value are written first, under new names. Then one transaction writes the value,
+// which names its parts. An unchanged part is reused. Parts that no value names are removed.
 #ifndef DDPRUN_RENDEZVOUS_ETCD_STATE_MAP_H_
 #define DDPRUN_RENDEZVOUS_ETCD_STATE_MAP_H_
 
@@ -33,7 +33,7 @@
 
 namespace ddprun::etcd {
 
-// etcd keeps 1.5 MiB of a transaction by default, and is slow with large values.
+// By default etcd accepts transactions of up to 1.5 MiB, and is slow with large values.
 inline constexpr std::size_t kMostPartBytes = 240 << 10;
 inline constexpr std::size_t kMostTransactionBytes = 1'000'000;  // of keys and values written
 inline constexpr std::size_t kMostKeys = kMostOperations - 8;    // written by one transaction
@@ -44,14 +44,14 @@ class StateMap {
   struct Change {
     std::string id;             // what it leaves under `last-write`
     std::vector<Write> writes;  // without that
-    // What the state's keys have then; nullopt: erased. The other writes are of parts.
+    // The values of the state's keys after it; nullopt: erased. Its other writes are parts.
     struct Value {
       std::vector<std::string> parts;    // names
       std::vector<std::string> digests;  // of the parts
     };
     std::map<std::string, std::optional<Value>> values;
   };
-  // What etcd has of the keys that tell what became of a change.
+  // The result of a change, by the keys that etcd has.
   enum class Verdict {
     kKept,      // it is durable
     kNotYet,    // nothing was written since the change before it: it may be sent again
@@ -65,15 +65,15 @@ class StateMap {
   std::string state_prefix() const { return prefix_ + "/state/"; }
   std::string parts_prefix() const { return prefix_ + "/parts/"; }
 
-  // Takes up what was found under last_write_key (nullopt: nothing), state_prefix and parts_prefix.
-  // Returns the state. DataLoss, with the key, for what is damaged.
+  // Loads the entries found under last_write_key (nullopt: none), state_prefix and parts_prefix.
+  // Returns the state. DataLoss names the key of a damaged entry.
   absl::StatusOr<std::map<std::string, std::string>> Load(const std::optional<KeyValue>& last_write,
                                                           std::vector<KeyValue> state,
                                                           std::vector<KeyValue> parts);
 
-  // The changes that make the first of `batches` durable, as many as fit into one transaction,
-  // which is the last one of them; removes these batches, and says how many. A batch whose keys are
-  // more than kMostKeys stays with the rest of them.
+  // Returns the changes that make the first batches of `batches` durable: as many batches as fit
+  // into one transaction, the last of these changes. Removes these batches, and sets their number.
+  // Of a batch with more than kMostKeys keys, the rest stays in `batches`.
   std::vector<Change> Plan(std::deque<Store::Batch>& batches, const Term& term,
                            std::size_t* batches_done);
   // Removes some parts that no value names; nullopt: there are none.
@@ -82,8 +82,8 @@ class StateMap {
   // The transaction that makes it.
   std::vector<Guard> GuardsOf(const Change& change, const Term& term) const;
   std::vector<Write> WritesOf(const Change& change) const;
-  // By what was read of leader_key and last_write_key. Where it was kept, `revision` is that of its
-  // writes.
+  // Decides by the values read under leader_key and last_write_key. If the change was kept,
+  // `revision` is the revision of its writes.
   Verdict Judge(const Change& change, const Term& term, const Answer& answer,
                 std::uint64_t* revision) const;
   // It was kept, at this revision.

@@ -60,7 +60,7 @@ std::optional<HangVerdict> HeldByTheKernel(const std::vector<StillRank>& ranks) 
     numbers.Add(rank.number());
   }
   if (held.empty()) return std::nullopt;
-  // A signal holds a rank until somebody acts; a disk may come back.
+  // A signal stops a rank until somebody continues it; a disk may answer again.
   const auto stopped = std::find_if(held.begin(), held.end(), [](const StillRank* rank) {
     return rank->worker.state != ProcessState::kDiskWait;
   });

@@ -1,4 +1,4 @@
-// InitWait: ranks that wait in ddp::init() for ranks that have told nothing yet. Pure.
+// InitWait: ranks that wait in ddp::init() for ranks that have reported nothing yet. Pure.
 #ifndef DDPRUN_RENDEZVOUS_HANGS_INIT_WAIT_H_
 #define DDPRUN_RENDEZVOUS_HANGS_INIT_WAIT_H_
 

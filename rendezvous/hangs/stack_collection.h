@@ -53,7 +53,7 @@ class StackCollection {
   bool Awaits(AgentId node) const { return awaited_.contains(node.value); }
   bool complete() const { return awaited_.empty(); }
 
-  // A node has answered; Awaits() must be true for it. Returns what Await() was told.
+  // A node has answered; Awaits() must be true for it. Returns the arguments of Await().
   struct Asked {
     std::string host;
     RankRange ranks;

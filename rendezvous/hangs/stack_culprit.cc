@@ -144,7 +144,7 @@ bool IsAhead(const StillRank& rank, const std::vector<StillRank>& ranks) {
 }
 
 // Where the culprit is, and where most ranks are. If both are in a collective, names the
-// collectives: stacks do not tell which of two is wrong.
+// collectives: stacks do not show which of two is wrong.
 std::string BothSides(const Stack& culprit, const Stack& most, const StackOutliers& outliers) {
   if (CollectiveAt(culprit) < culprit.size() && CollectiveAt(most) < most.size()) {
     return absl::StrCat("in ", CollectiveText(culprit), ", most ranks are in ",

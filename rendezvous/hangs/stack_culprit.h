@@ -33,9 +33,8 @@ std::optional<HangVerdict> CulpritByStacks(const std::vector<StillRank>& ranks,
 std::optional<std::string> CollectiveOfAll(const std::vector<StillRank>& ranks,
                                            const StackTree& tree);
 
-// For ranks that no majority can be told of: "rank 0 on n1 (pid 41) in save t.py:7, rank 1 on n2
-// (pid 42) in load data.py:7". nullopt: all are in one function or in one collective, or no stack
-// is known.
+// For ranks without a majority: "rank 0 on n1 (pid 41) in save t.py:7, rank 1 on n2 (pid 42) in
+// load data.py:7". nullopt: all are in one function or in one collective, or no stack is known.
 std::optional<std::string> DifferentPlaces(const std::vector<StillRank>& ranks,
                                            const StackTree& tree);
 

@@ -11,10 +11,10 @@ namespace ddprun {
 struct LeaderRecord {
   std::string id;        // of the process that wrote it: random
   std::string endpoint;  // where agents and standbys reach it, "HOST:PORT"
-  Duration validity{};   // its own: it may acknowledge so long after a renewal was sent
-  // The longest validity of any leader whose hold was not served out, this one's included.
+  Duration validity{};   // its own: after sending a renewal it may acknowledge for this long
+  // The longest validity of this leader and of all earlier leaders that may still be valid.
   Duration longest_validity{};
-  // It has handed over, and acknowledges no more since before it wrote this: nobody leads.
+  // The leader has handed over, and stopped acknowledging before it wrote this: nobody leads.
   bool resigned = false;
 
   bool operator==(const LeaderRecord&) const = default;

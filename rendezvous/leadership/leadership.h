@@ -1,13 +1,13 @@
 // Leadership: whether this rendezvous leads, and until when it may speak. Pure.
 //
-// Several rendezvous share an etcd. One leads; the others stand by. The leader is whoever wrote
-// etcd's leader key last; the revision of that write is its term. docs/internals/leases.md proves
-// that two generations never run at once.
+// Several rendezvous share an etcd. One leads; the others stand by. The leader is the process that
+// wrote etcd's leader key last; the revision of that write is the leader's term.
+// docs/internals/leases.md proves that two generations never run at once.
 //
 // The owner passes in the time: CLOCK_BOOTTIME, which goes on while the machine is suspended. It
-// carries out PutLeader, Renew and ReadLeader in the order in which they came, one after the other.
-// At most one PutLeader and one Renew are under way; a ReadLeader may come while another one is,
-// and may then be left out. The first Tick is due at once.
+// carries out PutLeader, Renew and ReadLeader in their order, one after the other. At most one
+// PutLeader and one Renew are pending. The owner may skip a ReadLeader while another one is
+// pending. The first Tick is due at once.
 //
 // Events that do not belong to the role are ignored; a test walks every role × event.
 #ifndef DDPRUN_RENDEZVOUS_LEADERSHIP_LEADERSHIP_H_
@@ -34,15 +34,15 @@ class Leadership {
     std::string id;        // of this process: random
     std::string endpoint;  // where agents and standbys reach it
     Duration validity = std::chrono::seconds(5);
-    // A leader that has been silent for so long on its link is taken for lost.
+    // A leader whose link was silent for this long counts as lost.
     Duration silence = std::chrono::milliseconds(600);
-    // A renewal begins so long after the one before began; one takes at most as long.
+    // The time from the begin of one renewal to the begin of the next, and the time limit of one.
     Duration renew_every = std::chrono::milliseconds(500);
-    // A standby reads the leader key so often, whatever else tells it of changes.
+    // A standby reads the leader key this often, even if a watch reports its changes.
     Duration read_every = std::chrono::seconds(1);
-    // Writes that are not taken, and reads of what became of them, are so far apart.
+    // The pause between two tries of a failed write, and between two reads of its result.
     Duration try_every = std::chrono::milliseconds(100);
-    // A leader that hands over waits at most so long for another one to lead.
+    // A leader that hands over waits at most this long until another one leads.
     Duration handover = std::chrono::seconds(1);
     // How many times in a row this process lost the term although it was alive. Taken from
     // StepDown.ousted before the re-exec.
@@ -51,9 +51,9 @@ class Leadership {
 
   enum class Role {
     kStandby,     // another one leads, or nobody does, or it is not known yet
-    kTakingOver,  // our write of the leader key is under way, or its answer was lost
+    kTakingOver,  // our write of the leader key is pending, or its answer was lost
     kLeading,     // the leader key is ours; whether we may acknowledge, ValidUntil says
-    kResigning,   // we acknowledge no more, and our last write of the key is under way
+    kResigning,   // we acknowledge no more, and our last write of the key is pending
     kOver,        // another one leads, or we have resigned: this process serves no more
   };
 
@@ -92,7 +92,7 @@ class Leadership {
   struct PeerResigns {
     std::string endpoint;
   };
-  // The durable state says that another one writes in our place.
+  // The store has found that another process now has the right to write.
   struct RightLost {};
   // The process is asked to end.
   struct EndAsked {};
@@ -120,8 +120,8 @@ class Leadership {
     Term term;
     bool operator==(const Renew&) const = default;
   };
-  // Load the durable state under this term, and serve. A rank that an earlier leader may have
-  // confirmed is given away no sooner than one lease after `leases_from`. Comes once. If the term
+  // Load the durable state under this term, and serve. No lease ends before `leases_from` plus one
+  // lease, because an earlier leader may have acknowledged until then. Comes once. If the term
   // changes later, because longest_validity is lowered, ChangeTerm comes.
   struct Lead {
     Term term;
@@ -137,8 +137,8 @@ class Leadership {
     TimePoint at;
     bool operator==(const SetValidUntil&) const = default;
   };
-  // kOver: serve no more. `resigned`: as we were asked to; else the process stands by again, as one
-  // that knows nothing but `ousted` (Options).
+  // kOver: serve no more. `resigned`: the process was asked to end. Else it executes itself again
+  // and stands by; it keeps only `ousted` (Options).
   struct StepDown {
     bool resigned = false;
     std::string why;
@@ -160,21 +160,22 @@ class Leadership {
   TimePoint NextDeadline() const;
 
   Role role() const { return role_; }
-  // The newest term that is known, ours or another one's; and what its leader wrote.
+  // The newest known term, ours or another leader's, and the record of that leader.
   const Term& term() const { return term_; }
   const std::optional<LeaderRecord>& leader() const { return leader_; }
   TimePoint valid_until() const { return valid_until_; }
-  // Resigning, and it is the others' turn: the leader key says so, or nobody knows whether it does.
-  // A takeover before that would only cross our last write, and one of the two would be refused.
+  // Resigning, and another one may take over: our last write is in the leader key, or its result is
+  // unknown. A takeover before that would compete with our last write, and one of the two would be
+  // refused.
   bool hands_over() const {
     return role_ == Role::kResigning && (IsUnsettled() || (!put_ && leader_->resigned));
   }
 
  private:
-  // Our write of the leader key, until it is known what became of it.
+  // Our write of the leader key, until its result is known.
   struct OwnPut {
     LeaderRecord record;
-    bool in_flight = true;  // false: nobody knows what became of it; the key is read
+    bool in_flight = true;  // false: its result is unknown; the key is read
   };
   struct Renewals {
     bool in_flight = false;

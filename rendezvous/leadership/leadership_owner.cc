@@ -1,4 +1,4 @@
-// Leadership: of the one that writes the leader key, or has written it.
+// Leadership: the part of the process that writes, or has written, the leader key.
 #include <algorithm>
 #include <utility>
 
@@ -33,7 +33,8 @@ void Leadership::PutAgain(TimePoint now) {
 void Leadership::On(const PutAnswered& answer, TimePoint now) {
   if (!put_ || !put_->in_flight) return;
   if (!answer.taken) {
-    // Another one's write was first, or an earlier one of ours: the record's id tells.
+    // Another rendezvous' write was first, or an earlier write of this one: the record's id shows
+    // which.
     put_->in_flight = false;
     return;
   }
@@ -77,7 +78,7 @@ void Leadership::OnSeenByOwner(const LeaderSeen& seen, TimePoint now) {
   if (seen.cluster != term_.cluster) {
     LoseTo({seen.cluster, seen.revision}, "", now);
   } else if (seen.revision == 0) {
-    // From before our takeover, or the key was removed: the renewal tells.
+    // This was read before our takeover, or the key was removed. The renewal will show which.
     if (IsUnsettled()) {
       LoseTo({seen.cluster, 0}, "", now);
     } else {
@@ -137,7 +138,8 @@ void Leadership::On(const RenewUnanswered&, TimePoint now) {
                    Milliseconds(std::max(valid_until_ - now, Duration{})), " ms"));
 }
 
-// The hold for those who led before is over: who comes next need not wait for them.
+// When the hold for earlier leaders is over, lowers the validity in the key: the next leader need
+// not wait for the earlier ones.
 void Leadership::LowerIfDue(TimePoint now) {
   if (put_ || renewals_.in_flight || now < hold_until_) return;
   if (leader_->longest_validity > options_.validity) Put(OwnRecord(options_.validity), now);
@@ -177,7 +179,7 @@ void Leadership::ResignIfDue(TimePoint now) {
     return;
   }
   if (put_ || (leader_ && leader_->resigned && leader_->id == options_.id)) return;
-  // Those who led before us may acknowledge as long as they may: our successor waits for them.
+  // Earlier leaders may still acknowledge until our hold ends, so the successor must wait for them.
   LeaderRecord record = OwnRecord(now < hold_until_ ? inherited_ : Duration{});
   record.resigned = true;
   Put(std::move(record), now);

@@ -1,4 +1,4 @@
-// PeerWatch: what a standby knows of the leader's process from its link to it. Pure.
+// PeerWatch: a standby's knowledge of the leader's process, from the link to it. Pure.
 #ifndef DDPRUN_RENDEZVOUS_LEADERSHIP_PEER_WATCH_H_
 #define DDPRUN_RENDEZVOUS_LEADERSHIP_PEER_WATCH_H_
 
@@ -15,7 +15,7 @@ class PeerWatch {
 
   explicit PeerWatch(Duration silence) : silence_(silence) {}
 
-  // `endpoint` "": nobody is watched. Its silence counts from now on.
+  // Watches this process; its silence counts from now on. "": watches nobody.
   void Watch(std::string endpoint, TimePoint now) {
     endpoint_ = std::move(endpoint);
     heard_at_ = now;
@@ -29,7 +29,8 @@ class PeerWatch {
   void OnGone(const std::string& endpoint, Gone how) {
     if (!endpoint.empty() && endpoint == endpoint_) gone_ = how;
   }
-  // This process did not run for a while: what it did not hear says nothing.
+  // This process did not run for a while, so it may have missed messages: silence counts from now
+  // on.
   void OnPaused(TimePoint now) { heard_at_ = now; }
 
   const std::string& endpoint() const { return endpoint_; }

@@ -1,10 +1,10 @@
 // TakeoverPacing: how long a standby waits before it takes a term from a leader that may be alive.
 //
-// Two rendezvous that reach etcd but not each other take each other for lost. Each would take the
-// term from the other, for ever. The loser knows: it was alive when it lost. So a process counts
-// how often in a row it was ousted (lost the term while alive), and waits longer each time. The
-// leader of a host that is truly lost comes back as a new process, that was never ousted. Pure:
-// time comes in as an argument.
+// If two rendezvous reach etcd but not each other, each considers the other lost. They would take
+// the lead from each other for ever. But the loser knows that it was alive. So a process counts how
+// often in a row it was ousted (lost the lead while alive), and waits longer each time. A leader
+// that was truly lost comes back as a new process, which was never ousted. Pure: the time is an
+// argument.
 #ifndef DDPRUN_RENDEZVOUS_LEADERSHIP_TAKEOVER_PACING_H_
 #define DDPRUN_RENDEZVOUS_LEADERSHIP_TAKEOVER_PACING_H_
 
@@ -17,12 +17,12 @@ namespace ddprun {
 
 class TakeoverPacing {
  public:
-  // A process that was ousted fewer times in a row takes over at once. Else it waits kFirstWait,
-  // and twice as long each further time.
+  // A process that was ousted fewer than kFree times in a row takes over at once. Else it waits
+  // kFirstWait, and twice as long each further time.
   static constexpr int kFree = 2;
   static constexpr Duration kFirstWait = std::chrono::seconds(1);
   static constexpr Duration kMaxWait = std::chrono::seconds(30);
-  // Who stood by or led for so long begins to count anew.
+  // After standing by or leading for this long, the count begins again.
   static constexpr Duration kCalm = std::chrono::minutes(1);
 
   explicit TakeoverPacing(int ousted) : ousted_(std::max(ousted, 0)) {}
@@ -32,12 +32,12 @@ class TakeoverPacing {
     if (began_ != TimePoint() && IsCalm(now)) ousted_ = 0;
     began_ = now;
   }
-  // From when the present leader was first seen.
+  // How long to wait, counted from when the present leader was first seen.
   Duration Wait(TimePoint now) const {
     if (ousted_ < kFree || IsCalm(now)) return Duration{};
     return std::min(kMaxWait, kFirstWait * (1 << std::min(ousted_ - kFree, 10)));
   }
-  // So often in a row, with this time, where the process is ousted now.
+  // The new count if the process is ousted now.
   int OustedAgain(TimePoint now) const { return IsCalm(now) ? 1 : ousted_ + 1; }
 
  private:

@@ -88,7 +88,7 @@ struct HangSuspicion {
   std::optional<Found> found;
 };
 
-// What the consoles have been told besides verdicts.
+// Messages to the consoles other than verdicts.
 struct HangNotices {
   std::vector<std::string> excuses;    // the history has them too
   std::optional<TimePoint> init_look;  // the next look for ranks missing in init()

@@ -101,8 +101,8 @@ void JobMachine::OnReceived(const Received& received) {
   OnMemberMessage(*node, received);
 }
 
-// All agents were told, and nothing can change. An agent that comes back has missed it: also one
-// that was lost and forgotten, and perhaps never noticed.
+// The end was sent to all agents, and nothing can change. An agent that comes back has missed the
+// end. It may have been lost and forgotten without noticing.
 void JobMachine::OnReceivedAfterTheEnd(const Received& received) {
   const Header& header = received.header;
   const auto* const join = std::get_if<Join>(&received.message);

@@ -85,8 +85,8 @@ void JobMachine::OnJoin(const Header& header, const Join& join) {
 void JobMachine::TakeUpRun(const Join& join) {
   life_.has_checkpoint_folder = life_.has_checkpoint_folder || join.has_checkpoint_folder;
   if (life_.run_id == RunId{}) life_.run_id = join.run_id;
-  // With --start-anew, an agent that joins late takes states of this job for older ones: it must
-  // look again.
+  // With --start-anew, an agent that joins late takes states of this job for states of an earlier
+  // job: it must scan the folder again.
   const bool came_late = life_.spec->start_anew && join.run_id != life_.run_id;
   if (came_late && !survey_.has_lost_sight()) survey_.LoseSight(now_);
 }

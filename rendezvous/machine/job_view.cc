@@ -30,7 +30,7 @@ std::string FreeHosts(const JobView& view) {
   return shown.empty() ? "none" : Names(shown, view.roster.free());
 }
 
-// The node's stuck processes, with times as of now.
+// The node's stuck processes, with times up to now.
 StuckProcesses StuckOf(const JobView& view, const Node& node) {
   return node.held_back.stuck.After(view.now - node.held_back.stuck_told_at);
 }

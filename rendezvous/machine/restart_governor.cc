@@ -87,7 +87,7 @@ RestartGovernor::Decision RestartGovernor::OnGenerationEnded(const Facts& facts,
     return GiveUp(absl::StrCat(kMaxStepless,
                                " generations in a row made no step: starting again does not help"));
   }
-  // The first restart is immediate, whatever the first generation did.
+  // The first restart is always immediate.
   const Duration delay = loops && restarts_.total() > 0 ? NextDelay() : Duration{};
   restarts_.Add(now);
   return {true, delay,

@@ -265,7 +265,7 @@ bool Acceptor::State::AcceptAll(int listener) {
       take(listener, std::move(connection));
       continue;
     }
-    const linger reset{1, 0};  // no TIME_WAIT for somebody who may come back at once
+    const linger reset{1, 0};  // no TIME_WAIT: the client may connect again at once
     setsockopt(number, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
     connection.reset();
     Refused(

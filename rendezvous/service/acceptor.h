@@ -1,8 +1,8 @@
-// Listens, and accepts connections for a server that cannot be trusted with it: a gRPC server whose
-// accept() fails once (EMFILE) never accepts again.
+// Acceptor: listens and accepts connections for a gRPC server. gRPC cannot do it itself: if its
+// accept() fails once (EMFILE), it never accepts again.
 //
-// One thread of its own accepts. An accept that fails is tried again; a connection that the
-// DescriptorGuard has no room for is reset at once.
+// One thread of its own accepts. A failed accept() is retried. A connection for which the
+// DescriptorGuard has no room is reset at once.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_ACCEPTOR_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_ACCEPTOR_H_
 
@@ -29,10 +29,10 @@ class Acceptor {
   // `refused` connections since the last time, `why` for people; at most every few seconds.
   using Log = std::function<void(const std::string& text)>;
 
-  // Binds every address that `address.host` stands for, of which this host must have one; a
-  // wildcard means IPv6 and IPv4. Port 0: any free one, the same for all. The file of a Unix socket
-  // gets mode 0600 before anybody can connect, takes the place of a stale one, and is removed by
-  // Stop. Connections wait until Start. Errors: AlreadyExists when another process listens there,
+  // Binds every address that `address.host` resolves to; at least one must belong to this host. A
+  // wildcard means IPv6 and IPv4. Port 0: any free port, the same for all addresses. The file of a
+  // Unix socket gets mode 0600 before anybody can connect, replaces a stale file, and is removed by
+  // Stop. Connections wait until Start. Errors: AlreadyExists if another process listens there,
   // else Unavailable; the message is the system's, in lower case.
   static absl::StatusOr<std::unique_ptr<Acceptor>> Bind(const ListenAddress& address);
 
@@ -41,12 +41,12 @@ class Acceptor {
   Acceptor& operator=(const Acceptor&) = delete;
 
   int port() const { return port_; }  // 0 for a Unix socket
-  // One of the sockets that listen, until Stop: readable while a connection waits.
+  // One of the listening sockets, until Stop: readable while a connection waits.
   int listener() const;
 
   // Once. `guard` must outlive the acceptor.
   void Start(const DescriptorGuard* guard, Take take, Log log);
-  // `take` is not called any more when it returns, and the port is free. Idempotent.
+  // After it returns, `take` is no longer called, and the port is free. Idempotent.
   void Stop();
 
   std::uint64_t refused() const;  // connections; any thread

@@ -99,7 +99,7 @@ absl::StatusOr<v1::HandshakeReply> AccessControl::Handshake(const grpc::ServerCo
                    ? absl::StatusOr<v1::HandshakeReply>(absl::UnauthenticatedError(
                          "this rendezvous runs without credentials (--insecure)"))
                    : authenticator_->Answer(request, peer);
-  // One of no scheme only asks whether we are there, and what we ask for.
+  // A request without a scheme only asks which schemes this rendezvous accepts.
   if (reply.ok() || request.scheme() == v1::AUTH_SCHEME_UNSPECIFIED) return reply;
   const bool malformed = absl::IsInvalidArgument(reply.status());
   return Count(malformed ? refusal::kMalformed : refusal::kNoProof, peer, reply.status());

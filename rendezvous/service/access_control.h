@@ -1,5 +1,5 @@
-// AccessControl: who calls this rendezvous, and whether there is room for one more session. Every
-// call is checked here first.
+// AccessControl: authenticates callers, and limits the sessions of each address. Every call is
+// checked here first.
 //
 // Thread-safe.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_ACCESS_CONTROL_H_
@@ -25,7 +25,7 @@ std::string_view AddressOf(std::string_view peer);
 
 class AccessControl : public std::enable_shared_from_this<AccessControl> {
  public:
-  // A session's share of what its address may have; given back at its end.
+  // A session's place within the limit of its address. Given back when it is destroyed.
   class Slot {
    public:
     Slot() = default;
@@ -46,23 +46,23 @@ class AccessControl : public std::enable_shared_from_this<AccessControl> {
     bool left_ = false;
   };
 
-  // `authenticator` may be null: nobody is asked.
+  // `authenticator` null: callers need no credentials.
   AccessControl(std::shared_ptr<auth::Authenticator> authenticator,
                 std::size_t max_streams_per_address, RefusalCounters::Log log);
 
-  // Who makes this call. Errors as the proto has them; they are counted.
+  // Returns the caller's principal. Errors as in the proto; they are counted.
   absl::StatusOr<auth::Principal> Check(const grpc::ServerContextBase& context,
                                         std::string_view method);
-  // The same for a session, and takes a slot for it: ResourceExhausted when there is none.
+  // The same for a session, and takes a slot for it. ResourceExhausted: no slot is free.
   absl::StatusOr<Slot> Enter(const grpc::ServerContextBase& context);
-  // A slot for one who follows, and is not asked who it is. `timed`: it wants to hear at an
-  // interval, as another rendezvous does; an address has few of these.
+  // A slot for a Follow call, which needs no credentials. `timed`: the caller asks for messages at
+  // an interval, like another rendezvous; an address has few of these slots.
   absl::StatusOr<Slot> EnterFollower(const grpc::ServerContextBase& context, bool timed);
 
   absl::StatusOr<v1::HandshakeReply> Handshake(const grpc::ServerContextBase& context,
                                                const v1::HandshakeRequest& request);
 
-  // Whether the calls above may wait for somebody outside of this process.
+  // True: the calls above may wait for another process (munged).
   bool may_wait() const { return authenticator_ != nullptr && authenticator_->may_wait(); }
 
   RefusalCounters& refusals() { return refusals_; }

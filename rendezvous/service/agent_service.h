@@ -1,8 +1,8 @@
-// The Rendezvous service of proto/ddprun/v1/rendezvous.proto: sessions of agents, reports of
-// guardians, the handshake before either, and those who follow the leader.
+// AgentService: the Rendezvous service of proto/ddprun/v1/rendezvous.proto: sessions of agents,
+// reports of guardians, the handshake before either, and Follow calls.
 //
-// Its calls are served on the threads of the CallQueues; where AccessControl may have to wait for
-// munged, on those of SlowCalls.
+// The threads of the CallQueues serve its calls. If AccessControl may have to wait for munged, the
+// threads of SlowCalls do.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_AGENT_SERVICE_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_AGENT_SERVICE_H_
 
@@ -25,15 +25,15 @@ namespace ddprun {
 
 class AgentService {
  public:
-  // `descriptors` must outlive this object. `board`: null where the rendezvous is alone.
+  // `descriptors` must outlive this object. `board` null: the rendezvous is alone.
   AgentService(std::shared_ptr<JobLoop> loop, std::shared_ptr<AccessControl> access,
                const DescriptorGuard* descriptors, std::shared_ptr<LeaderBoard> board);
 
-  // To be registered with the server.
+  // Register it with the server.
   grpc::Service* service() { return &service_; }
 
-  // Takes calls until the server shuts down. Once it runs; `queues` and `slow` must live until the
-  // queues and slow's tasks are shut down, and so must this.
+  // Takes calls until the server shuts down. Call it once, when the server runs. `queues`, `slow`
+  // and this object must live until the queues and slow's tasks are shut down.
   void Serve(CallQueues* queues, SlowCalls* slow);
 
  private:

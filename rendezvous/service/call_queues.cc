@@ -83,7 +83,7 @@ void CallQueues::Shutdown() {
   for (const auto& queue : queues) queue->completions->Shutdown();
   for (const auto& queue : queues) {
     if (queue->thread.joinable()) queue->thread.join();
-    // One that was never started has nothing to tell but that it is over, which gRPC wants heard.
+    // gRPC requires that a queue is drained, also one that was never started.
     void* tag = nullptr;
     bool ok = false;
     while (queue->completions->Next(&tag, &ok)) continue;

@@ -1,16 +1,15 @@
-// CallQueues: where the asynchronous calls of a gRPC server wait for the ends of their operations,
-// spread over several completion queues, each with a thread.
+// CallQueues: spreads the asynchronous calls of a gRPC server over several completion queues, each
+// with a thread.
 //
-// gRPC's callback interface has one completion queue in the whole process, and gRPC as Debian
-// builds it looks for each operation that ends in a list of all that its queue waits for: the cost
-// of a message grows with the number of calls. Here it does not, and a server of few calls has few
-// threads: there is another queue when the others have their share of calls.
+// gRPC's callback API has one completion queue per process, and in Debian's gRPC finding a finished
+// operation in a queue takes time linear in the pending ones. So the cost of a message would grow
+// with the number of calls. Here each queue has a bounded number of calls. A further queue is added
+// only when the others are full, so a server with few calls has few threads.
 //
-// One thread waits for the network, and takes new calls. With more of them, each would have to wake
-// another for every packet that it reads. It also serves the first calls itself, so that a message
-// of theirs costs no switch of threads (a quarter of what an answered heartbeat costs), until their
-// number makes gRPC's list long. The threads of the other queues only wait for what it hands to
-// them.
+// One thread waits for the network and takes new calls. If several threads waited, each would have
+// to wake another one for every packet that it reads. The same thread serves the first calls, so
+// their messages need no thread switch (a quarter of the cost of an answered heartbeat). The
+// threads of the other queues only wait for the operations that this thread hands to them.
 //
 // Thread-safe.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_CALL_QUEUES_H_
@@ -30,23 +29,23 @@
 
 namespace ddprun {
 
-// What an operation of gRPC is started with.
+// The tag of one gRPC operation.
 class CallTag {
  public:
-  // What gRPC is given to start it.
+  // The pointer to pass to gRPC when the operation starts.
   void* Tag() {
     wire::HandToGrpc(this);
     return this;
   }
-  // Its end; on a thread of its call's queue.
+  // The operation has ended. Called on the thread of its call's queue.
   virtual void OnOperationDone(bool ok) = 0;
 
  protected:
   ~CallTag() = default;
 };
 
-// Calls a member function of `owner` at the end of an operation. Of one kind of operation that is
-// started once at a time.
+// Calls a member function of `owner` at the end of an operation. At most one operation of its kind
+// may be pending.
 template <class Owner>
 struct Operation final : CallTag {
   using Handler = void (Owner::*)(bool ok);
@@ -71,7 +70,7 @@ class CallQueues {
  public:
   static constexpr std::size_t kMostQueues = 16;
 
-  // A call's place in a queue. Held until the call is destroyed, and no operation of it is left.
+  // A call's place in a queue. Keep it until the call is destroyed and has no pending operation.
   class Place {
    public:
     Place(Place&& other) noexcept;
@@ -88,24 +87,24 @@ class CallQueues {
     Queue* const queue_;
   };
 
-  // A queue gets so many calls before there is another, until there are kMostQueues.
+  // A further queue is added when each queue has `calls_per_queue` calls, up to kMostQueues.
   explicit CallQueues(std::size_t calls_per_queue) : calls_per_queue_(calls_per_queue) {}
   ~CallQueues() { Shutdown(); }
   CallQueues(const CallQueues&) = delete;
   CallQueues& operator=(const CallQueues&) = delete;
 
-  // Adds the first queue, which also tells of calls that begin, before the server is built.
+  // Adds the first queue, which also reports new calls. Call it before the server is built.
   void AddTo(grpc::ServerBuilder& builder);
   grpc::ServerCompletionQueue* accepting() const { return accepting_; }
 
-  // Once the server is built.
+  // Call it once the server is built.
   void Start();
 
-  // A place in the queue that is best for one more call. After AddTo.
+  // Returns a place for one more call. Call it after AddTo.
   Place Enter();
 
-  // After the server's own shutdown: waits for the calls to give back their places, and ends the
-  // threads. Not from one of these. Idempotent.
+  // Call it after the server's own shutdown, not from one of these threads. Waits until the calls
+  // have given back their places, and ends the threads. Idempotent.
   void Shutdown();
 
  private:

@@ -1,10 +1,10 @@
 // CompletionBarrier: lets JobLoop write to thousands of streams without waking gRPC's threads for
 // each.
 //
-// gRPC reports each write that is done to the thread of the call's queue, and wakes it if it
-// sleeps: on a machine of few cores two switches of threads per message, half of what a message
-// costs. While a Burst lasts, the threads that come with such a report wait here; further reports
-// queue up behind them, and are taken together once the barrier is open again.
+// gRPC reports each finished write to the thread of the call's queue, and wakes this thread if it
+// sleeps. On a machine with few cores that makes two thread switches per message, half of a
+// message's cost. While a Burst exists, a thread with such a report waits here. Further reports
+// queue up behind it, and are handled together when the barrier opens.
 //
 //     CompletionBarrier::Burst burst(&barrier, messages);   // within the loop
 //     barrier.Pass();                               // first when a write is done
@@ -19,8 +19,8 @@ namespace ddprun {
 
 class CompletionBarrier {
  public:
-  // Closes the barrier for as long as it lives, if `writes` are so many that it pays. One thread,
-  // one at a time.
+  // Closes the barrier for its lifetime, if `writes` is large enough to pay off. One thread, one
+  // burst at a time.
   class Burst {
    public:
     Burst(CompletionBarrier* barrier, std::size_t writes)
@@ -39,7 +39,7 @@ class CompletionBarrier {
     CompletionBarrier* const barrier_;  // outlives the burst; nullptr: not closed
   };
 
-  // Returns when the barrier is open; at once on the thread that has closed it.
+  // Returns when the barrier is open; at once on the thread that closed it.
   void Pass() {
     if (closed_here_) return;
     const std::shared_lock lock(mutex_);

@@ -1,11 +1,11 @@
-// Keeps a rendezvous from running out of descriptors.
+// DescriptorGuard: keeps a rendezvous from running out of file descriptors.
 //
-// A gRPC server whose accept() fails with EMFILE closes its listener for good, and says nothing. So
-// agents are refused while there is still room: first their sessions, with a reason, and where that
-// does not help their connections.
+// A gRPC server whose accept() fails with EMFILE closes its listener for good, without a message.
+// So agents are refused before that: first their sessions, with a reason, and later their
+// connections.
 //
-// The kernel gives the lowest number that is free. So a new descriptor's number tells, without
-// counting, that at least so many others are open.
+// The kernel assigns the lowest free number. So the number of a new descriptor is a lower bound of
+// the open ones, without counting.
 //
 // Thread-safe.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_DESCRIPTOR_GUARD_H_
@@ -18,22 +18,23 @@ namespace ddprun {
 
 class DescriptorGuard {
  public:
-  // `limit`: RLIMIT_NOFILE; 0: that of this process now.
+  // `limit`: RLIMIT_NOFILE; 0: the present one of this process.
   explicit DescriptorGuard(int limit = 0);
   DescriptorGuard(const DescriptorGuard&) = delete;
   DescriptorGuard& operator=(const DescriptorGuard&) = delete;
 
-  // Above it sessions are refused, and above the other one connections: the difference is for those
-  // who come to hear why. What is left to the limit is for files: the journal, logs, certificates.
+  // Sessions are refused above session_limit(), and connections above connection_limit(). The
+  // difference is for agents that connect and are refused with a reason. The rest up to `limit` is
+  // for files: journal, logs, certificates.
   int session_limit() const { return session_limit_; }
   int connection_limit() const { return connection_limit_; }
 
-  // ResourceExhausted, for the agent's user, when there is no room for one more agent.
+  // ResourceExhausted, for the agent's user: there is no room for one more agent.
   absl::Status CheckSession() const;
-  // Whether the connection that got the number `fd` may stay.
+  // True: the connection with the number `fd` may stay.
   bool HasRoomFor(int fd) const { return fd < connection_limit_; }
 
-  // At least so many are open now.
+  // A lower bound of the descriptors that are open now.
   int InUse() const;
 
  private:

@@ -4,9 +4,8 @@
 
 namespace ddprun {
 
-// Of the calling thread: nice 10, and SCHED_BATCH, so that a thread that wakes takes the CPU from
-// no other. Not SCHED_IDLE: beside ranks that compute the thread would not run. May be called
-// again.
+// Gives the calling thread nice 10 and SCHED_BATCH, so that it preempts no other thread when it
+// wakes. Not SCHED_IDLE: beside computing ranks the thread would not run. May be called again.
 void LowerPriority();
 
 }  // namespace ddprun

@@ -119,7 +119,7 @@ absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Create(Optio
   if (!address.ok()) return CannotListen(options.listen, address.status());
   absl::StatusOr<std::vector<RecordedJob>> recorded{std::vector<RecordedJob>()};
   if (options.validity == nullptr) {
-    // Before anybody can connect, who would wait for an answer while a long journal is read.
+    // Before anybody can connect: a client would wait while a long journal is read.
     recorded = LoadJobs(options.store.get(), options.log);
     if (!recorded.ok()) return recorded.status();
   }
@@ -297,7 +297,7 @@ void RendezvousServer::Shutdown() {
   if (options_.events != nullptr) options_.events->Close();
   if (options_.board != nullptr) options_.board->Shutdown();
   if (server_ == nullptr) return;
-  // Waits for the sessions, which the loop has told to end, and cancels those that do not.
+  // Waits for the sessions that the loop has closed, and cancels the remaining ones.
   server_->server->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
   server_->queues.Shutdown();
   server_.reset();

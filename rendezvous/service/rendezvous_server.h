@@ -50,10 +50,10 @@ class RendezvousServer {
     JobMachineOptions machine{};
     JobLog log{};
     LoadObserver load{};  // may be empty
-    // What is asked of callers (rendezvous/auth/server_credentials.h); null: nothing.
+    // The credentials that callers need (rendezvous/auth/server_credentials.h); null: none.
     std::shared_ptr<const auth::ServerCredentials> credentials{};
     std::size_t max_streams_per_address = wire::kMaxStreamsPerAddress;
-    // So many calls may wait for MUNGE or for an operator's answer, in all and from one address.
+    // How many calls may wait for MUNGE or for an operator's answer, in all and from one address.
     std::size_t max_slow_calls = 4096;
     std::size_t max_slow_calls_of_address = 1024;
     std::chrono::milliseconds time_to_join = wire::kMaxTimeToJoin;
@@ -61,48 +61,49 @@ class RendezvousServer {
     std::shared_ptr<EventLog> events{};
     std::size_t kept_log_bytes = 32 << 20;  // as in JobLoopOptions
     std::string version{};                  // of the program, for operators
-    // A link to the page, for an operator who may see the jobs of `owner`. Any thread; may be
+    // Makes a link to the page for an operator who may see the jobs of `owner`. Any thread; may be
     // empty.
     std::function<PageLink(const std::string& owner)> open_page{};
     int descriptor_limit = 0;  // 0: RLIMIT_NOFILE; see DescriptorGuard
-    // For so many calls there is a thread that serves them, up to a number (CallQueues).
+    // The number of calls that one thread serves (CallQueues).
     std::size_t sessions_per_thread = 1200;
-    // What outlives this process; nullptr: nothing does. Loaded by Create, or by Lead; the server
-    // owns it.
+    // The durable state; nullptr: none. Loaded by Create, or by Lead; the server owns it.
     std::shared_ptr<Store> store{};
-    // Not null: this rendezvous is one of several that share the store. It takes no session and has
-    // no job until Lead, and then speaks while this holds. Not owned; outlives the server.
+    // Not null: this rendezvous is one of several that share the store. Until Lead it has no job
+    // and takes only sessions that wait. After Lead it acts only while `validity` holds. Not owned;
+    // outlives the server.
     const Validity* validity = nullptr;
-    // The store has lost the right to write: no agent is acknowledged any more, and the server is
-    // of no use. Called once, by a thread of the server; must not block. May be empty.
+    // The store has lost the right to write: the server acknowledges no agent any more, and must be
+    // shut down. Called once, by a thread of the server; must not block. May be empty.
     std::function<void()> lost_right{};
-    // What the secrets of generations are made from; "": a random one, of this process.
+    // The key from which the secrets of generations are derived; "": a random key of this process.
     std::string secret_key{};
-    // Who leads, where this is one of several; null: it is alone. The server ends its followers.
+    // For one of several: which rendezvous leads; null: it is alone. The server ends the board's
+    // followers.
     std::shared_ptr<LeaderBoard> board{};
   };
 
   // Create and Serve: returns when connections are accepted.
   static absl::StatusOr<std::unique_ptr<RendezvousServer>> Start(Options options);
 
-  // Listens, but accepts no connection yet, and has no part of gRPC, whose start takes longer than
-  // all else. The loop runs. Errors: InvalidArgument for a malformed address,
-  // AlreadyExists when it is taken, Unavailable otherwise; each says which address and why. Those
-  // of the store's Load, and DataLoss for a record in it that cannot be one.
+  // Listens and runs the loop, but accepts no connection yet, and does not start gRPC, which would
+  // take longest. Errors: InvalidArgument for a malformed address, AlreadyExists if it is taken,
+  // Unavailable otherwise; each names the address and the reason. Also the errors of the store's
+  // Load, and DataLoss for an invalid record in the store.
   static absl::StatusOr<std::unique_ptr<RendezvousServer>> Create(Options options);
-  // Accepts connections from now on. Once; from any thread, and not beside Shutdown. Error:
-  // Unavailable.
+  // Accepts connections from now on. Once; from any thread, but not at the same time as Shutdown.
+  // Error: Unavailable.
   absl::Status Serve();
 
-  // One of several. Takes up the jobs in the store, and serves them from now on. Once. No lease of
-  // a member ends before `hold` from the call + the job's lease. Blocks while the store is read;
-  // errors are those of its Load, and another call may follow them.
+  // For one of several: continues the jobs in the store, and serves them from now on. Once. No
+  // lease of a member ends before `hold` from the call + the job's lease. Blocks while the store is
+  // read. Errors are those of its Load; after an error it may be called again.
   absl::Status Lead(const Term& term, Duration hold);
   // The next three return at once. The term of all messages from now on, later than the one before.
   void ChangeTerm(const Term& term);
-  // To be called whenever validity was prolonged after it had ended: what was kept back is sent.
+  // Call it whenever validity was prolonged after it had ended: sends the held messages.
   void OnValidity();
-  // Where another one leads, for those that are refused meanwhile; "": not known.
+  // The other leader's endpoint, for refused callers; "": not known.
   void SetLeader(std::string endpoint);
 
   // Shuts down.
@@ -113,7 +114,7 @@ class RendezvousServer {
   // For operators' questions; lives as long as the server.
   JobLoop& loop() { return *loop_; }
 
-  // What it is and how it does, for operators. Any thread.
+  // The status of the rendezvous, for operators. Any thread.
   DaemonStatus Describe() const;
 
   // The TCP port, 0 for a Unix socket.
@@ -121,14 +122,14 @@ class RendezvousServer {
   // A socket that listens, until Shutdown. Before Serve it is readable once somebody connects.
   int listener() const;
 
-  // How often what was refused, since the start (rendezvous/auth/refusal_counters.h). Any thread.
+  // Refusals since the start, by reason (rendezvous/auth/refusal_counters.h). Any thread.
   std::map<std::string, std::uint64_t> Refusals() const;
   // Counts what somebody else refused for this rendezvous: its page. Any thread.
   void CountRefusal(std::string_view reason, const std::string& detail);
 
-  // Writes what the jobs have sent, ends every session, and returns when no thread of the server
-  // runs any more: after at most about one second, when an agent does not read. Idempotent; not
-  // from the log callback.
+  // Writes the queued messages of the jobs, ends every session, and returns when no thread of the
+  // server runs any more. If an agent does not read, that takes about one second at most.
+  // Idempotent; not from the log callback.
   void Shutdown();
 
  private:
@@ -149,8 +150,7 @@ class RendezvousServer {
   mutable std::mutex load_mutex_;
   JobLoopLoad load_;  // guarded by load_mutex_
   std::shared_ptr<JobLoop> loop_;
-  // Ends first, once the loop asks it for nothing more: until then it tells the loop what is
-  // written.
+  // Ends first, after the loop's last request; until then it reports finished writes to the loop.
   std::shared_ptr<Store> store_;
   std::shared_ptr<AccessControl> access_;
   std::unique_ptr<AgentService> agent_service_;

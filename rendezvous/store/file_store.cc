@@ -27,8 +27,8 @@ struct FileStore::State {
 
   // Writes until the queue is empty.
   void WriteQueued();
-  // Retries until the outcome is kKept or kLostRight. kFailed: told to stop, and the last try
-  // failed.
+  // Retries until the outcome is kKept or kLostRight. kFailed: the store is stopping, and the last
+  // try failed.
   Outcome WriteUntilClear(const std::vector<Done>& dones);
   void Compact();
   void LogLine(std::string_view text);

@@ -24,7 +24,7 @@ inline constexpr std::size_t kMaxBodyBytes = 0xFFFFFFF0;
 
 struct FileHeader {
   std::uint32_t version = kVersion;
-  std::uint64_t file_id = 0;         // random; random; seeds every checksum of the file
+  std::uint64_t file_id = 0;         // random; seeds every checksum of the file
   std::uint64_t first_sequence = 1;  // sequence of the first record
   std::uint64_t named_bytes = 0;     // size of the file when it got its name; all of it was synced
   bool operator==(const FileHeader&) const = default;

@@ -46,7 +46,8 @@ class JournalWriter {
   absl::Status Write();
 
   // Call it after a successful Write, when nothing else waits. Notes in the journal that its
-  // content is on disk, so that later damage to its end can be told from an interrupted write.
+  // content is on disk, so that later damage to its end can be distinguished from an interrupted
+  // write.
   void Mark();
   // The journal has grown enough for a compaction.
   bool WorthCompacting() const;

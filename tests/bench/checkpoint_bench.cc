@@ -1,10 +1,10 @@
-// What a checkpoint costs: how long save() holds training up, against one memcpy of the same bytes
+// The cost of a checkpoint: how long save() holds training up, against one memcpy of the same bytes
 // (from a GPU, one copy of them to pinned memory), and how fast the file gets to disk behind its
 // back, against a plain sequential write with fsync of the same bytes, in a job of one process.
 // Then how long load_latest() takes for two ranks, of one node and of two, against a broadcast of
 // the same bytes by Gloo; of two nodes also encrypted, as in a job with credentials, against the
-// same without; the state lies in /dev/shm, as snapshots do, and the parameters' memory
-// is in use. The two sides of each comparison alternate in one run.
+// same without; the state lies in /dev/shm, as snapshots do, and the parameters' memory is in use.
+// The two sides of each comparison alternate in one run.
 //
 //   checkpoint_bench [--folder /var/tmp] [--mib 1024] [--rounds 3] [--only save|restore]
 //                    [--device cpu|cuda]      of the first part's state; the second is on the CPU
@@ -306,7 +306,7 @@ void PretendTwoNodes() {
   setenv("LOCAL_WORLD_SIZE", "1", 1);
 }
 
-// Of a job under the ddprun beside this program, with these flags; adds what it took to `times`.
+// Measures a job under the ddprun beside this program, with these flags; adds its times to `times`.
 int RunRestore(const Flags& flags, const std::string& program, const std::string& nodes,
                const std::string& ddprun_flags, std::vector<double>* times) {
   const std::string ddprun = std::filesystem::path(program).parent_path() / "ddprun";

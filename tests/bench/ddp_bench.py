@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""How long a training step takes: ddp::DistributedDataParallel, Python's, and simpler ways.
+"""How long a training step takes with ddp::DistributedDataParallel, with Python's, and with simpler ways.
 
 Two ranks on this machine under ddprun, Gloo over the loopback device, one thread each, batches of
 64 for each rank, SGD, gradients forgotten before each step, the same data and the same start in
@@ -88,7 +88,7 @@ def run_job(arguments, model, name):
 
 
 def check_same(model, turns, tolerance):
-    """Ends the program unless all contestants have come to the same loss."""
+    """Ends the program unless all contestants have the same loss."""
     losses = {name: turns[name][-1]["loss"] for name in turns
               if name not in ALONE + COMPRESSED}
     right = losses["C++ ddp"]

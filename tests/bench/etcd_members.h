@@ -13,8 +13,8 @@ namespace ddprun {
 
 class EtcdMembers {
  public:
-  // Returns when all of them serve; ends the program where they do not. They end with this object,
-  // with the process at the latest.
+  // Returns when all members serve; ends the program if they do not. They end with this object, at
+  // the latest with the process.
   EtcdMembers();
 
   // For --etcd.

@@ -9,26 +9,26 @@ distribution of mean 30, 15 and 8 s, under
     Python preloaded    ddprun --warm --preload torch,... ettr_worker.py
     Python cold         ddprun ettr_worker.py
     torchrun            python3 -m torch.distributed.run --monitor-interval 0.1 ettr_worker.py
-with the same seeds, and so the same times and victims, for all. A kill comes when it comes: also while
-workers start or standbys load. Where the chosen rank has no process at that moment the other one is
-killed, and where neither has, the kill hits nothing and is counted as missed. The C++ worker restores
-from snapshots in memory, the Python script, which tells its launcher nothing, from files of torch.save.
+with the same seeds, and so the same times and killed ranks, for all. A kill may come while workers start or standbys
+load. If the chosen rank has no process at that moment, the other rank is killed. If neither has one, the kill counts as
+missed. The C++ worker restores from snapshots in memory; the Python script, which reports nothing to its launcher,
+restores from files of torch.save.
 
 The figure of a cell is the effective training time ratio:
     steps kept per second of the cell, from the first step on all ranks to one mean gap after the last
     kill, over steps per second of an undisturbed run of the same contender.
-A step that was rolled back and done again counts once. A step lasts STEP_MS (80 ms) whatever the speed of
-the machine is at that minute: a process that waits for its GPU. Otherwise the speed of a shared machine,
-which drifts by more than what is compared, would be what is measured.
+A step that was rolled back and repeated counts once. Every step lasts STEP_MS (80 ms), like a process that waits for
+its GPU. Otherwise the result would show the speed of the shared machine, which changes by more than the compared
+differences.
 
-Two kills more are planned than must hit. The exit code is 1, with the reasons, where fewer hit in a cell, or
-where a contender is further behind torchrun than allowed_behind() says.
+Two more kills are planned than must hit. The exit code is 1, with the reasons, if fewer kills hit in a cell, or if a
+contender is further behind torchrun than allowed_behind() says.
 
 usage: tests/bench/ettr_bench.py [--bin build/bin] [--gaps 30,15,8] [--kills 17] [--seed 1]
        [--undisturbed 30] [--results FILE] [--only NAME,...]
-With --results each figure is appended to FILE as soon as it is there, and what is there already is not
-measured again: a run that was interrupted goes on where it stopped. In full it takes 85 minutes;
---kills 4 --gaps 8 is a look at it in 5. Needs python3-torch.
+With --results each figure is appended to FILE at once, and figures already in FILE are not measured again: an
+interrupted run continues where it stopped. A full run takes 85 minutes; --kills 4 --gaps 8 takes 5. Needs
+python3-torch.
 """
 import argparse
 import json
@@ -63,7 +63,7 @@ class Job:
             return [line.split() for line in file if line.endswith("\n")]
 
     def check(self):
-        """Ends the bench where the launcher has ended."""
+        """Ends the benchmark if the launcher has ended."""
         if self.launcher.poll() is None:
             return
         with open(self.said, encoding="utf-8", errors="replace") as file:
@@ -81,7 +81,7 @@ class Job:
         sys.exit(f"no step within {LIMIT} s: {self.said}")
 
     def kill(self, rank):
-        """SIGKILL to the process of this rank, else of the other one. Returns whether there was one."""
+        """Sends SIGKILL to the process of this rank, else of the other rank. False: neither has a process."""
         newest = {}
         for line in self.lines():
             if line[0] == "begin":
@@ -93,7 +93,7 @@ class Job:
         return False
 
     def step_at(self, when):
-        """The number of the last step that was done by then."""
+        """The number of the last step finished by then."""
         return [int(line[1]) for line in self.lines() if line[0] == "step"
                 and int(line[2]) <= when][-1]
 
@@ -182,7 +182,7 @@ def key(record):
 
 
 def ratios(arguments, records, names, gaps):
-    """(name, gap): the figure of the cell; None where it was not measured."""
+    """(name, gap): the figure of the cell; None: not measured."""
     found = {key(record): record for record in records}
 
     def ratio(name, gap):
@@ -203,7 +203,7 @@ def allowed_behind(name, gap):
 
 
 def shortfalls(figures, records):
-    """What is not as it must be, one text each."""
+    """The missed bounds, one text each."""
     texts = []
     for (name, gap), figure in figures.items():
         other = figures.get(("torchrun", gap))

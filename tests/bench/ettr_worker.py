@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The Python worker of ettr_bench.py: an ordinary script that tells its launcher nothing.
+"""The Python worker of ettr_bench.py: an ordinary script that reports nothing to its launcher.
 
 usage: ettr_worker.py PROGRESS STEP_MS      under a launcher; its checkpoints are PROGRESS.pt
 

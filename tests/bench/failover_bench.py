@@ -1,24 +1,24 @@
 #!/usr/bin/python3
-"""How long is a job without a rendezvous, when the one that leads is killed or its host loses its power?
+"""How long is a job without a rendezvous, when the leader is killed or its host loses power?
 
     tests/bench/failover_bench.py                          as root; 256 simulated agents, 30 rounds of each kind
     tests/bench/failover_bench.py --agents 4096 --channels 64 --rounds 5
     tests/bench/failover_bench.py --alone                  one rendezvous without etcd, for comparison
 
 Three heads with a member of etcd and a `ddprun rendezvous --etcd`, three nodes with a real agent and two workers each,
-and one host with the simulated agents (build/bin/failover_agents), each a network namespace. A round breaks the
-rendezvous that leads:
+and one host with the simulated agents (build/bin/failover_agents), each a network namespace. A round breaks the leading
+rendezvous:
 
     kill      kill -9
     power     its host's link is down, then everything on it is killed: no reset gets out. etcd's leader is elsewhere
     both      the same, and etcd's leader is on that host
     handover  SIGTERM
 
-and measures from there until every simulated agent has had an acknowledgement under the new term, and every real one has
-heard the new leader (its log says so). No worker may end: the files that workers write are counted, and what the
-simulated agents are told. Then the host comes back, and the next round begins. Prints a table; exits 1 if a goal was
-missed. The table has the CPU time of the next leader and of all simulated agents, in ms: all share this machine, while
-real agents have hosts of their own.
+and measures the time until every simulated agent has an acknowledgement under the new term, and every real agent has
+heard the new leader (by its log). No worker may end: the benchmark counts the files of real workers, and checks the
+messages to simulated agents. Then the host comes back, and the next round begins. Prints a table; exits 1 if a goal was
+missed. The table also has the CPU time of the next leader and of all simulated agents, in ms: they all share this
+machine, while real agents have hosts of their own.
 """
 import argparse
 import json
@@ -63,12 +63,12 @@ def now_ms():
 
 
 def cpu_ms(pid):
-    """What this process has used so far: the kernel's clock of its CPU time (clock_getcpuclockid)."""
+    """The CPU time of this process so far: the kernel's clock of it (clock_getcpuclockid)."""
     return time.clock_gettime_ns((~pid << 3) | 2) / 1e6
 
 
 class Simulated:
-    """The simulated agents, and what they said."""
+    """The simulated agents, and their output."""
 
     def __init__(self, argv):
         self._process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
@@ -128,12 +128,12 @@ class BenchWorld(FailoverWorld):
         return {node: os.path.getsize(self.path(node + ".err")) for node in NODES}
 
     def real_agents_back(self, sizes):
-        """Whether each has heard the new leader, by what it has logged since its log had this size."""
+        """True: each has heard the new leader, by the part of its log beyond this size."""
         return all("another rendezvous leads: term" in read(self.path(node + ".err"))[size:]
                    for node, size in sizes.items())
 
     def cpu_of_heads(self):
-        """In ms, by the head whose rendezvous has used it."""
+        """CPU time in ms, by the head of the rendezvous."""
         return {head: cpu_ms(pid) for head in HEADS for pid in self.find(rendezvous_of(head), "daemon")}
 
     def workers_restarted(self):
@@ -166,8 +166,8 @@ class BenchWorld(FailoverWorld):
 
 
 def one_round(world, simulated, kind):
-    """In ms since the fault: the first, the median and the last acknowledgement of simulated agents; real agents. And the
-    CPU time that the next leader and the simulated agents have used until then."""
+    """In ms since the fault: the first, the median and the last acknowledgement of simulated agents; real agents. Also
+    the CPU time of the next leader and of the simulated agents until then."""
     world.steady()
     leader = world.etcd.leader_key()["head"]
     if kind in ("power", "both"):

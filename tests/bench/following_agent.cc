@@ -220,7 +220,7 @@ void FollowingAgent::OnSessionEnded(const Session* session) {
   }
   if (session_.get() != session) return;  // one that was cancelled
   session_ = nullptr;
-  if (leader_ < 0) return;  // the next one that leads is told
+  if (leader_ < 0) return;  // a session opens when the next leader is known
   After(kConnectAgain, [this] {
     if (session_ == nullptr && leader_ >= 0) OpenSession(leader_);
   });
@@ -233,7 +233,7 @@ void FollowingAgent::OnAccepted(const Session* session) {
   }
 }
 
-// As an agent introduces itself to a rendezvous that may know it: it repeats what it has said.
+// Like an agent that introduces itself to a rendezvous that may know it: it repeats its reports.
 void FollowingAgent::Introduce() {
   SendJoin();
   if (prepared_) SendPrepared();
@@ -276,7 +276,7 @@ void FollowingAgent::OnAssignment(const v1::RendezvousMessage& message) {
 }
 
 void FollowingAgent::Beat() {
-  // As agents do, not for a while after the one that goes with a Join.
+  // Like agents, sends none soon after the heartbeat that follows a Join.
   const bool due =
       Now() - beat_at_ > std::chrono::nanoseconds(owner_->options_.heartbeat).count() / 2;
   if (session_ != nullptr && due) SendHeartbeat();

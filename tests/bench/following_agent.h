@@ -1,5 +1,5 @@
-// One of FollowingAgents. All its calls are on one completion queue, served by one thread: nothing
-// here is locked.
+// FollowingAgent: one of FollowingAgents. All its calls are on one completion queue with one
+// thread, so nothing here needs a lock.
 #ifndef DDPRUN_TESTS_BENCH_FOLLOWING_AGENT_H_
 #define DDPRUN_TESTS_BENCH_FOLLOWING_AGENT_H_
 
@@ -16,7 +16,7 @@
 
 namespace ddprun {
 
-// What an operation is started with; the thread of its queue calls it once, and deletes it.
+// The tag of an operation: the thread of its queue calls it once, and deletes it.
 using OnDone = std::function<void(bool ok)>;
 
 class FollowingAgent {
@@ -54,9 +54,9 @@ class FollowingAgent {
   const std::vector<v1::Rendezvous::Stub*> stubs_;
   grpc::CompletionQueue* const queue_;
   v1::Header header_;
-  std::vector<std::shared_ptr<FollowCall>> follows_;  // of each place; null: begins again soon
-  std::vector<std::shared_ptr<Session>> waiting_;     // with those that stand by; or null
-  std::shared_ptr<Session> session_;                  // null: nobody leads, as far as is known
+  std::vector<std::shared_ptr<FollowCall>> follows_;  // by place; null: begins again soon
+  std::vector<std::shared_ptr<Session>> waiting_;     // by place: sessions with standbys, or null
+  std::shared_ptr<Session> session_;                  // null: nobody leads, as far as known
   int leader_ = -1;                                   // its place
   std::uint64_t term_ = 0;                            // the highest one seen
   std::uint64_t acknowledged_ = 0;                    // the term of the newest acknowledgement

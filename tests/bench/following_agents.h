@@ -1,9 +1,9 @@
-// N agents of one job in this process that follow several rendezvous, as real ones do
-// (docs/ha.md): each keeps a Follow call to every one of them, has its session with the one that
-// leads and one that waits with each other one, and obeys no lower term than it has seen. Their
-// workers are imagined, and never fail.
+// FollowingAgents: N simulated agents of one job in this process that follow several rendezvous
+// like real agents (docs/ha.md). Each keeps a Follow call to every rendezvous, a session with the
+// leader, and a waiting session with each standby. It obeys no term below the highest that it has
+// seen. The workers are simulated, and never fail.
 //
-// What failover_agents shows to tests/bench/failover_bench.py.
+// The program failover_agents runs them for tests/bench/failover_bench.py.
 #ifndef DDPRUN_TESTS_BENCH_FOLLOWING_AGENTS_H_
 #define DDPRUN_TESTS_BENCH_FOLLOWING_AGENTS_H_
 
@@ -37,11 +37,11 @@ class FollowingAgents {
     std::chrono::milliseconds lease{3000};
     std::shared_ptr<const auth::ClientCredentials> credentials;  // null: those of nobody
   };
-  // What is told, each as a line of JSON with times of CLOCK_MONOTONIC in ns. Any thread, one at a
-  // time.
+  // Gets each report as a line of JSON, with times of CLOCK_MONOTONIC in ns. Any thread, one call
+  // at a time.
   using Tell = std::function<void(const std::string& line)>;
 
-  // Connects, joins, and goes on. Must not be destroyed: its threads run until the process ends.
+  // Connects, joins, and runs. Must not be destroyed: its threads run until the process ends.
   FollowingAgents(Options options, Tell tell);
   ~FollowingAgents();
   FollowingAgents(const FollowingAgents&) = delete;
@@ -55,8 +55,8 @@ class FollowingAgents {
   };
 
   // From agents; each on the thread of its queue.
-  void OnFollowing(int change);               // how many calls of Follow have begun or ended
-  void OnWaiting(int change);                 // the same of sessions that wait at a standby
+  void OnFollowing(int change);               // number of Follow calls that have begun or ended
+  void OnWaiting(int change);                 // the same for waiting sessions
   void OnStarted();                           // it trains
   void OnAcknowledged(std::uint64_t term);    // for the first time under this term
   void OnDisturbed(const std::string& what);  // its workers would have ended

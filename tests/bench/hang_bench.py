@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""What an operator is told, and when, if a training hangs: under ddprun and under torchrun.
+"""What an operator learns about a hanging training, and when: under ddprun and under torchrun.
 
-Both start the same unmodified Python script with two ranks, side by side. Rank 1 trains for some
-seconds and then sleeps for ever in its data loader, so that rank 0 waits in an all-reduce. Neither
-launcher gets a limit: ddprun has --auto-step, without which it knows nothing of the steps of such a
-script. The clock begins when the rank falls asleep. A launcher is ended after its first word, or after
---cap seconds. Then the table, and all that ddprun has said.
+Both start the same unmodified Python script with two ranks, side by side. Rank 1 trains for some seconds and then
+sleeps for ever in its data loader, so that rank 0 waits in an all-reduce. Neither launcher gets a limit. ddprun gets
+--auto-step, because otherwise it does not know the steps of such a script. The clock begins when the rank falls asleep.
+A launcher is ended after its first message, or after --cap seconds. Then the table and ddprun's whole report are
+printed.
 
 usage: tests/bench/hang_bench.py [--bin build/bin] [--cap 300]
 Needs python3-torch. Exit code 1 if ddprun does not name the rank, or takes longer than 33 s: its limit
@@ -68,7 +68,7 @@ class Contender:
         return bool(asleep) and now > asleep + (said[0][0] + AFTER_WORDS if said else self.cap)
 
     def end(self):
-        """What was said until now. Ends the program where no rank has fallen asleep."""
+        """The output until now. Ends the program if no rank has fallen asleep."""
         said = self.said()
         self.launcher.terminate()
         self.launcher.wait()
@@ -80,7 +80,7 @@ class Contender:
 
 
 def run(contenders):
-    """{name: what it has said}"""
+    """{name: its output}"""
     said = {}
     while len(said) < len(contenders):
         for contender in contenders:

@@ -1,5 +1,5 @@
-// What /metrics and the page cost a rendezvous: `ddprun rendezvous --http` in a process of its own,
-// simulated agents, a scraper and viewers in this one.
+// The cost of /metrics and the page for a rendezvous: `ddprun rendezvous --http` in a process of
+// its own, simulated agents, a scraper and viewers in this one.
 //
 //     build/bin/http_bench                          64 jobs of 64 nodes, 256 viewers
 //     build/bin/http_bench --jobs 4 --nodes 16 --seconds 2 --turns 2 --viewers 16
@@ -86,7 +86,7 @@ class Jobs {
     }
   }
 
-  // The 99th percentile of the heartbeats of so long a time, in milliseconds.
+  // The 99th percentile of the heartbeats within this time, in milliseconds.
   double HeartbeatsP99(seconds length) {
     for (const auto& job : jobs_) job->TakeHeartbeatTimes();
     jobs_.front()->Idle(length);
@@ -201,7 +201,7 @@ class Bench {
 
   int Run() {
     std::printf("%d jobs, %d nodes, 1 heartbeat/s each\n", flags_.jobs, flags_.nodes);
-    jobs_.Idle(seconds(2));  // until every agent has told a step
+    jobs_.Idle(seconds(2));  // until every agent has reported a step
     Scrapes();
     Heartbeats();
     ViewersCpu();

@@ -1,4 +1,4 @@
-// The longest steps of a JobMachine in a very large job, by what they are about.
+// The longest steps of a JobMachine in a very large job, by the kind of event.
 //
 // The rendezvous steps the machines of all its jobs on one thread at a time: while one takes long,
 // the agents of the others wait for their answers. The job starts, makes steps, stands still, is

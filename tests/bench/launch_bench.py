@@ -9,9 +9,8 @@ the launcher's own process.
 
 Then, likewise, how long --workers Python workers take to start: from exec of
     ddprun --preload torch launch_worker.py, ddprun launch_worker.py, torchrun launch_worker.py
-until the last of them has imported torch and made a process group. Last, the memory of one standby
-that ddprun --warm --preload torch keeps: what is its own, and with its share of what it has in common
-with others (Pss).
+until the last of them has imported torch and made a process group. Last, the memory of one standby of ddprun --warm
+--preload torch: its private memory, and the same with its share of shared memory (Pss).
 
 usage: tests/bench/launch_bench.py [--ddprun build/bin/ddprun] [--runs 10] [--starts 5] [--workers 8]
        tests/bench/launch_bench.py --before OTHER_DDPRUN [--ddprun ...] [--runs 200]
@@ -130,7 +129,7 @@ def measure_starts(arguments, logs):
 
 
 def memory_of(pid):
-    """MiB: what is the process's own, and its Pss."""
+    """MiB: the process's private memory, and its Pss."""
     with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
         found = dict(re.findall(r"^(\w+):\s+(\d+) kB", file.read(), re.M))
     own = int(found["Private_Clean"]) + int(found["Private_Dirty"])

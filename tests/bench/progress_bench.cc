@@ -1,4 +1,4 @@
-// What the progress page costs for each collective: a group whose collectives are over at once,
+// The cost of the progress page for each collective: a group whose collectives complete at once,
 // alone and behind a RecordedGroup. Prints medians; exit code 1 if the goal is missed.
 #include <torch/types.h>
 

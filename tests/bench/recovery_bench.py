@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""From the death of a worker to the first training step that is done on all ranks.
+"""The time from a worker's death until all ranks have finished their next training step.
 
 One of two workers is killed (SIGKILL) again and again, under
     C++ in place        ddprun --warm recovery_worker: the other worker stays, a standby takes the place
@@ -9,17 +9,17 @@ One of two workers is killed (SIGKILL) again and again, under
     Python preloaded    ddprun --warm --preload torch,... recovery_worker.py: the same, all forked
     Python cold         ddprun recovery_worker.py
     torchrun            python3 -m torch.distributed.run --monitor-interval 0.1 recovery_worker.py
-in one run, alternating: each in turn is started, loses a worker --kills times, and is ended; and that
---rounds times. All train MNIST's net over Gloo, and restore model and optimizer: C++ from a snapshot in
-memory, as ddp::Checkpointer makes them, Python from a file of torch.save that every rank loads.
-A kill waits until the first step is done and, where there are standbys, until they wait: what a restart
-costs when all is ready. ettr_bench.py kills at any time, also while standbys load. The table has the median and the extremes of
-each, and how the median of torchrun compares; then the phases of ddprun's restarts, medians in ms.
-`detection` is the time that the phases leave: from the kill until the agent hears of the death.
+in one run, alternating: each is started, loses a worker --kills times, and is ended. This is repeated --rounds times.
+All train MNIST's net over Gloo, and restore model and optimizer: C++ from a snapshot in memory, as ddp::Checkpointer
+makes them, Python from a file of torch.save that every rank loads. A kill comes after the first step, and only when the
+standbys, if any, wait: the benchmark measures a restart with everything ready. ettr_bench.py kills at any time, also
+while standbys load. The table has the median and the extremes of each, and how the median of torchrun compares; then
+the phases of ddprun's restarts, medians in ms. `detection` is the rest of the time: from the kill until the agent
+notices the death.
 
 usage: tests/bench/recovery_bench.py [--bin build/bin] [--rounds 3] [--kills 4] [--results FILE]
        [--only NAME]
-With --results the figures are also kept in FILE, and those that are there already count too.
+With --results the figures are also stored in FILE, and earlier figures in FILE count too.
 Needs python3-torch.
 """
 import argparse

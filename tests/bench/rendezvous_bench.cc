@@ -1,4 +1,4 @@
-// What the rendezvous costs at scale: `ddprun rendezvous` in a process of its own, N simulated
+// The cost of the rendezvous at scale: `ddprun rendezvous` in a process of its own, N simulated
 // agents in this one, over gRPC on loopback; beside it, in the same run and in turn with it, the
 // floor: a bare gRPC server that does nothing but answer with messages of the same size.
 //
@@ -326,7 +326,7 @@ class Bench {
   double ShareOfACore(const BenchServer& daemon, SimulatedAgents* job, Tells tells) const {
     const double length = static_cast<double>(flags_.heartbeat_seconds) / kHeartbeatTurns;
     job->Tell(tells);
-    job->Idle(std::chrono::milliseconds(1200));  // until every agent has told it
+    job->Idle(std::chrono::milliseconds(1200));  // until every agent has reported it
     const double began = daemon.cpu_seconds();
     job->Idle(std::chrono::milliseconds(static_cast<int>(length * 1000)));
     return (daemon.cpu_seconds() - began) / length;

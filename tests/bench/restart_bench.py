@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""From the death of a worker to its replacement running, under ddprun and under torchrun.
+"""The time from a worker's death until its replacement runs, under ddprun and under torchrun.
 
 One of two workers is killed (SIGKILL) again and again; its replacement writes down the moment at
 which it began to run (restart_probe: the first line of main). Both workers end at once on SIGTERM, so

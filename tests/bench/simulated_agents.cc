@@ -146,7 +146,7 @@ SimulatedAgents::SimulatedAgents(Options options,
     v1::Header header;
     header.set_job(options_.job);
     header.set_generation(-1);
-    // As random ones, for whoever sorts or hashes them; never 0, and no two are equal.
+    // Spread like random numbers, for sorting and hashing; never 0, and no two are equal.
     header.set_incarnation(static_cast<std::uint64_t>(i + 1) * 0x9E3779B97F4A7C15u);
     agents_.push_back(std::make_unique<SimulatedAgent>(this, std::move(header)));
   }
@@ -233,7 +233,7 @@ SimulatedAgents::Step SimulatedAgents::FailOne() {
     v1::WorkerExited* const exit = message.mutable_worker_exited();
     exit->set_rank(static_cast<std::uint32_t>(agents_[0]->first_rank));
     exit->set_pid(4242);
-    // From outside: a worker that ends itself again and again is restarted after a pause.
+    // A kill from outside: a worker that repeatedly ends by itself is restarted after a pause.
     exit->mutable_status()->set_signal(SIGKILL);
     exit->set_step(100);
     agents_[0]->Send(std::move(message));

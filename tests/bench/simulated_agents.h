@@ -1,8 +1,8 @@
-// N agents of one job in this process, over real gRPC: what rendezvous_bench and verdict_bench load
-// a server with.
+// SimulatedAgents: N agents of one job in this process, over real gRPC, with which rendezvous_bench
+// and verdict_bench load a server.
 //
-// They speak proto/ddprun/v1/rendezvous.proto and run no workers. An agent answers no message
-// unless it is told to, so that each step of the protocol can be timed alone. There are two
+// They speak proto/ddprun/v1/rendezvous.proto and run no workers. An agent answers a message only
+// on request of the benchmark, so that each step of the protocol can be timed alone. There are two
 // exceptions: it sends a heartbeat after about one period without another message, and it answers
 // TakeStacks after AnswerTakeStacks(). Where credentials ask for it, an agent makes a Handshake
 // before its session, and checks the server's proof.
@@ -37,12 +37,12 @@ class SimulatedAgent {
  public:
   SimulatedAgent(SimulatedAgents* owner, v1::Header header);
 
-  // Shows who it is, opens the session, and sends `join` when it is accepted; what gRPC has to say
-  // about it comes in `queue`.
+  // Authenticates, opens the session, and sends `join` when the session is accepted. gRPC's events
+  // come in `queue`.
   void Open(v1::Rendezvous::Stub* stub, grpc::CompletionQueue* queue, v1::AgentMessage join);
   // Sends `message` under the agent's newest header. Any thread, after Open.
   void Send(v1::AgentMessage message);
-  // Sends a heartbeat if nothing was sent since `before`. Its owner says what it tells.
+  // Sends a heartbeat if nothing was sent since `before`. The owner decides its content.
   void SendHeartbeat(BenchClock::time_point before);
   void Close();
 
@@ -51,7 +51,7 @@ class SimulatedAgent {
 
  private:
   friend class SimulatedAgents;
-  // What an operation of gRPC is started with.
+  // The tag of a gRPC operation.
   struct Tag {
     SimulatedAgent* agent;
     void (SimulatedAgent::*done)(bool ok);
@@ -115,14 +115,14 @@ class SimulatedAgents {
     // Must outlive the agents. Null: those of nobody.
     const auth::ClientCredentials* credentials = nullptr;
   };
-  // What heartbeats tell.
+  // The content of heartbeats.
   enum class Tells {
     kNothing,     // that the agent lives
     kStep,        // and a step
     kProgress,    // and that the workers move
     kStandstill,  // and that no worker has moved since Tell() was called
   };
-  // A hang, as the agents were told of it.
+  // A hang, as the agents observed it.
   struct Verdict {
     BenchClock::time_point asked;    // the first agent was asked for stacks
     BenchClock::time_point decided;  // the first agent was told the verdict
@@ -134,7 +134,7 @@ class SimulatedAgents {
     BenchClock::time_point sent;
     BenchClock::time_point answered;
   };
-  // How long after the start of a step each agent had its answer, sorted.
+  // The time from the start of a step until each agent had its answer, sorted.
   struct Step {
     std::vector<double> latencies_ms;
     double at(double quantile) const {
@@ -145,7 +145,7 @@ class SimulatedAgents {
 
   // The first channel carries the first agents, and so on.
   SimulatedAgents(Options options, const std::vector<std::shared_ptr<grpc::Channel>>& channels);
-  // Ends the sessions and waits for that.
+  // Ends the sessions, and waits until they have ended.
   ~SimulatedAgents();
   SimulatedAgents(const SimulatedAgents&) = delete;
   SimulatedAgents& operator=(const SimulatedAgents&) = delete;
@@ -158,7 +158,7 @@ class SimulatedAgents {
   Step DrainAll();    // Stopped → Assignment
   void FinishAll();   // WorkerExited with code 0 from all → Finished to all
 
-  // Heartbeats alone, for so long.
+  // Sends only heartbeats for this time.
   void Idle(std::chrono::milliseconds duration);
 
   // From now on.
@@ -166,9 +166,9 @@ class SimulatedAgents {
   // From now on each agent answers TakeStacks with what `make` returns for its first rank. Called
   // by several threads at once. At most once, and before AwaitVerdict().
   void AnswerTakeStacks(std::function<v1::StackTree(int first_rank)> make);
-  // Returns when every agent was told the verdict. To be called before it can come.
+  // Returns when every agent has received the verdict. Call it before the verdict can come.
   Verdict AwaitVerdict();
-  // Of the heartbeats that were answered since the last call.
+  // The round trips of the heartbeats answered since the last call.
   std::vector<HeartbeatTime> TakeHeartbeatTimes();
 
   // Sizes on the wire of the last messages of each kind.

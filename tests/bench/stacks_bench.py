@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""What it costs to look at the stacks of a node: `ddprun stacks`, and the processes that it holds.
+"""The cost of taking the stacks of a node: for `ddprun stacks`, and for the processes that it holds.
 
-Sleeping workers: a job of 256 C++ programs of 5 threads each, under a rendezvous. `ddprun stacks` takes
-the stacks of all of them, in turns by their pids (which says how long each process was held) and by the
-name of the job (which goes through rendezvous and agent).
+Sleeping workers: a job of 256 C++ programs of 5 threads each, under a rendezvous. `ddprun stacks` takes the stacks of
+all of them, in turns by their pids (this reports how long each process was held) and by the name of the job (through
+rendezvous and agent).
 
 Computing workers: two ranks train a perceptron of 3 M parameters with Python's DistributedDataParallel
 over Gloo, one thread each, and write down when each step is done. `ddprun stacks` by their pids runs

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""A rank of stacks_bench.py that computes: what it does is said there.
+"""A rank of stacks_bench.py that computes; stacks_bench.py describes its work.
 
 usage: stacks_bench_worker.py FOLDER      under a launcher, until SIGTERM
 

@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""How long the ranks of a large job take to meet at the store: the one that ddprun's agent serves, and
-torch's own server, in one run.
+"""How long the ranks of a large job take to meet at the store: that of ddprun's agent, and torch's own server, in one
+run.
 
-Clients are simulated (tests/bench/store_clients.cc): they connect, set a key each and read another
-one, and meet in a barrier. Each round starts both servers anew and alternates between them; shown is
-the median of each, and the ratio. Memory is what the server's process grew by, for each client.
+The clients are simulated (tests/bench/store_clients.cc): each connects, sets a key, reads another one, and enters a
+barrier. Each round starts both servers anew and alternates between them. The table shows the median of each, and the
+ratio. Memory is the growth of the server's process for each client.
 
-The clients speak as the torch that /usr/bin/python3 has: 1.13, or 2.1 and newer. Torch 2.x is asked
+The clients use the protocol of /usr/bin/python3's torch: 1.13, or 2.1 and newer. Torch 2.x is asked
 for its server without libuv, as Debian builds it.
 
 usage: tests/bench/store_bench.py [--bin build/bin] [--clients 4096] [--rounds 5]

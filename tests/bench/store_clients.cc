@@ -1,5 +1,5 @@
-// Simulated clients of torch's TCPStore, all in this process, which initialize as the ranks of one
-// job do. Prints how long each phase took, in ms.
+// Simulated clients of torch's TCPStore, all in this process, which initialize like the ranks of
+// one job. Prints how long each phase took, in ms.
 //
 //     store_clients PORT CLIENTS old|new
 //

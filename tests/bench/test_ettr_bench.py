@@ -1,4 +1,4 @@
-"""What ettr_bench.py makes of its figures: no process."""
+"""Tests how ettr_bench.py computes its figures. Starts no process."""
 import argparse
 import unittest
 

@@ -1,4 +1,4 @@
-// What the stacks of a very large job cost the rendezvous, and the other jobs there.
+// The cost of the stacks of a very large job for the rendezvous, and for its other jobs.
 //
 // Three processes: `ddprun rendezvous`, the simulated agents of the large job, and those of another
 // job. No rank of the large job moves any more, so the rendezvous asks all its agents for stacks,
@@ -50,7 +50,7 @@ constexpr char kReady[] = "ready";    // the other job runs
 constexpr int kKinds = 16;            // of nodes
 constexpr seconds kLease(120);        // long: a slow heartbeat loses no agent
 constexpr seconds kHangTimeout(20);
-constexpr seconds kSettle(7);  // all agents have told that they stand still
+constexpr seconds kSettle(7);  // all agents have reported a standstill
 constexpr seconds kIdle(10);
 
 struct Flags {

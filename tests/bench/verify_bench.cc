@@ -1,5 +1,5 @@
-// What verify_replicas() costs against the training steps between two of them, and what the small
-// collectives cost: two ranks on this machine, Gloo, one thread each. Prints medians.
+// The cost of verify_replicas() compared with the training steps between two calls, and the cost of
+// the small collectives: two ranks on this machine, Gloo, one thread each. Prints medians.
 #include <ddp/ddp.h>
 #include <netinet/in.h>
 #include <sys/socket.h>

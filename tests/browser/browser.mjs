@@ -1,4 +1,4 @@
-// Chromium, and what tests look for in a page.
+// Chromium, and helpers with which tests inspect a page.
 import {cpus, loadavg} from "node:os";
 import axe from "axe-core";
 import puppeteer from "puppeteer-core";

@@ -1,4 +1,4 @@
-// A rendezvous that has no jobs of its own: it serves the page, and the JSON that a test gives it.
+// A fake rendezvous without jobs: it serves the page, and the JSON of the test.
 import {randomBytes} from "node:crypto";
 import {readFileSync} from "node:fs";
 import {createServer} from "node:http";

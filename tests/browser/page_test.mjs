@@ -1,4 +1,4 @@
-// The page in a real browser, with a rendezvous that says what the test wants.
+// The page in a real browser, with a fake rendezvous whose answers the test chooses.
 import assert from "node:assert/strict";
 import {after, afterEach, before, beforeEach, test} from "node:test";
 import {accessibilityFindings, isShown, launch, most, open, sees, textOf} from "./browser.mjs";

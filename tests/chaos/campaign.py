@@ -6,17 +6,17 @@
 Each host is a network namespace; the nodes share two disks (file systems in files), one for checkpoints and one for
 logs. A seed is a plan, drawn whole before anything starts: cuts in one and both directions; SIGSTOP and SIGKILL of
 agents, guardians, workers, whole nodes and the daemon, which keeps a journal; disks that freeze or are full; wall
-clocks that step. When all of it is over the job must become whole again and end. Then, from the time stamps that the
-workers wrote down elsewhere (tests/programs/campaign_worker.cc):
+clocks that step. After all faults the job must run on all nodes again, and end. Then these rules are checked, by the
+time stamps that the workers wrote to another place (tests/programs/campaign_worker.cc):
 
     no two processes had one rank at once, and none of an old generation lived beside one of the next;
     no generation went on below a step that had been durable on disk;
     every ddprun that nobody killed ended with 0;
     nothing is left: processes, mounts, namespaces, /dev/shm, the folder for temporary files.
 
-Each verdict is a line of JSON at the end of FILE. Seeds that have one are not run again, so a campaign that was ended
-goes on where it stopped. A failed seed prints its plan and keeps its folder. --plant breaks one of these on purpose,
-in a calm job, and exits with 0 if the verdict sees that and nothing else.
+Each verdict is appended to FILE as a line of JSON. Seeds with a verdict are not run again, so an interrupted campaign
+continues where it stopped. A failed seed prints its plan and keeps its folder. --plant breaks one of these rules on
+purpose, in a job without faults, and exits with 0 if the verdict finds that and nothing else.
 
 Needs root (CAP_SYS_ADMIN and CAP_NET_ADMIN), iproute2, nftables, loop devices, and build/bin with ddprun,
 campaign_worker and wall_clock_offset.so.
@@ -84,7 +84,7 @@ def break_on_purpose(world, plant):
 
 
 def run_job(world, plan, plant):
-    """What is missed of the bounds, and what is left."""
+    """The missed bounds, and the left-overs."""
     late, left = [], []
     try:
         world.wait_for_whole()
@@ -101,7 +101,7 @@ def run_job(world, plan, plant):
 
 
 def run_in(folder, seed, plan, arguments):
-    """What is wrong, the record, which faults found nothing to break, and what else is counted."""
+    """The errors, the record, the faults that found nothing to break, and further counts."""
     options = ["forgets"] if arguments.plant == "lost-step" else []
     with World(folder, seed, plan, arguments.bin, options) as world:
         record = run_job(world, plan, arguments.plant)
@@ -178,7 +178,7 @@ def campaign(arguments, plan_of=make_plan, run_it=run_in):
 
 
 def plant(arguments):
-    """0 if the verdict sees what was broken, and nothing else."""
+    """0 if the verdict finds the planted fault, and nothing else."""
     problems = run_seed(arguments.plant, calm_plan(), arguments)["problems"]
     print("\n".join(problems) or "nothing was seen")
     expected = PLANTS[arguments.plant]
@@ -194,7 +194,7 @@ def add_common_options(parser):
 
 
 def left_out(why):
-    """The exit code where this machine cannot run it."""
+    """The exit code if this machine cannot run it."""
     print(f"left out, it needs {why}", file=sys.stderr)
     return 1 if os.environ.get("DDPRUN_TESTS") == "all" else MISSING
 

@@ -1,6 +1,6 @@
-"""Hosts for campaigns: network namespaces behind a router that drops what a cut says, and disks that are files.
+"""Hosts for campaigns: network namespaces behind a router that drops packets for a cut, and disks that are files.
 
-Names carry what their owner gives as prefix, so that several campaigns may run at once. Whatever happens to this
+Names begin with a prefix of their owner, so that several campaigns may run at once. Whatever happens to this
 process, Ctrl-C and SIGKILL included, the guard can thaw the disks and remove everything.
 """
 import errno
@@ -27,7 +27,7 @@ def read(path):
 
 
 def wait_until(condition, seconds, pause=0.02):
-    """What `condition` gives once that is true; at last whatever it is."""
+    """The result of `condition` once it is true; after the time limit its last result."""
     deadline = time.monotonic() + seconds
     while not (result := condition()) and time.monotonic() < deadline:
         time.sleep(pause)
@@ -35,7 +35,7 @@ def wait_until(condition, seconds, pause=0.02):
 
 
 class Guard:
-    """Runs `script`, a cleanup, when it is asked to or when this process has gone. In a session of its own."""
+    """Runs `script`, a cleanup, on request or after the end of this process. In a session of its own."""
 
     def __init__(self, script):
         theirs, self._pipe = os.pipe()
@@ -49,7 +49,7 @@ class Guard:
 
 
 class Network:
-    """Each host a namespace, behind a router (one more) that drops what a cut says."""
+    """Each host is a namespace, behind a router (one more namespace) that drops packets for a cut."""
 
     def __init__(self, prefix, hosts):
         self.prefix = prefix
@@ -104,7 +104,7 @@ class Network:
         run("sh", "-c", "set -e\n" + "\n".join(self._plugged_in(host)))
 
     def unplug(self, host):
-        """Nothing gets in or out: no reset either, of what is killed there later."""
+        """No packet gets in or out, not even a reset of a process that is killed there later."""
         run("ip", "-n", self.namespace(host), "link", "set", "eth0", "down")
 
     def on(self, host, argv):
@@ -113,7 +113,7 @@ class Network:
                 'echo "$0" > /proc/sys/kernel/hostname && exec "$@"', host, *argv]
 
     def pids(self, *hosts):
-        """Of these hosts; none given: of all."""
+        """For these hosts; none given: for all."""
         names = [self.namespace(host) for host in hosts] or self.names()
         return [int(pid) for name in names for pid in run("ip", "netns", "pids", name).split()]
 
@@ -126,8 +126,8 @@ class Network:
         self.allow((host, direction))
 
     def drop(self, key, rules):
-        """Drops what matches until allow(key). A rule: "net" and the chain "forward", or a host and "input" or
-        "output"; and what nft matches."""
+        """Drops matching packets until allow(key). A rule: "net" and the chain "forward", or a host and "input" or
+        "output"; then nft's match."""
         self._drops[key] = rules
         self._apply({where for where, _, _ in rules})
 

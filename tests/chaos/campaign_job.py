@@ -1,5 +1,5 @@
-"""One job on hosts of its own, as the campaigns start and break it: its agents, what serves them, and what its workers
-wrote down (tests/programs/campaign_worker.cc).
+"""One job on hosts of its own, as the campaigns start and break it: its agents, its rendezvous, and the records of its
+workers (tests/programs/campaign_worker.cc).
 
 Names carry the pid and the seed, so that several campaigns may run at once. Whatever happens to this process, Ctrl-C
 and SIGKILL included, the guard removes everything.
@@ -23,11 +23,11 @@ SERVER_END_LIMIT_S = 10
 
 
 class Trouble(Exception):
-    """The seed cannot go on: the product did not do what it has to within its bound."""
+    """The seed cannot continue: the product missed a time limit."""
 
 
 class JobWorld:
-    """In `folder`; to be used in a `with`. Who derives says which processes there are, by name, and on which hosts."""
+    """A job with its files in `folder`; use it in a `with`. A subclass names the processes and their hosts."""
 
     nodes = ("node0", "node1", "node2")  # each a host, and the agent on it
     servers = ()  # processes that serve the agents, in the order in which they start
@@ -55,7 +55,7 @@ class JobWorld:
         return name
 
     def command(self, name):
-        """What runs as `name`."""
+        """The command of the process `name`."""
         raise NotImplementedError
 
     def may_start(self, _):
@@ -146,7 +146,7 @@ class JobWorld:
                 and environment_of(child).get("LOCAL_RANK") == local_rank]
 
     def poll(self):
-        """Starts again what was killed and has ended; nobody else may end."""
+        """Restarts processes that were killed and have ended; no other process may end."""
         for name, process in list(self._processes.items()):
             if process.poll() is None:
                 continue
@@ -197,7 +197,7 @@ class JobWorld:
     # ---- what is seen ----
 
     def lives(self, since=0.0):
-        """Of all workers, or of those that wrote something after this time of the machine's wall clock."""
+        """The records of all workers, or of those that wrote after this time of the machine's wall clock."""
         files = [entry for entry in os.scandir(self.path("alive")) if entry.stat().st_mtime >= since]
         lives = [parse_life(file.name, read(file.path)) for file in sorted(files, key=lambda file: file.name)]
         return tuple(life for life in lives if life)
@@ -207,7 +207,7 @@ class JobWorld:
         return len(training) == len(self.nodes) * WORKERS_PER_NODE and len({g for g, _ in training}) == 1
 
     def wait_for_whole(self):
-        """Until every rank of all nodes trains in one generation."""
+        """Waits until every rank of all nodes trains in one generation."""
         if not self.wait(self._is_whole, WHOLE_LIMIT_S, 0.1):
             raise Trouble(f"not all ranks train together after {WHOLE_LIMIT_S} s")
 
@@ -233,7 +233,7 @@ class JobWorld:
                 raise Trouble(f"the process {name} has not ended {SERVER_END_LIMIT_S} s after SIGTERM")
 
     def left(self):
-        """What a job that has ended left behind."""
+        """The left-overs of an ended job."""
         wait_until(lambda: not self.network.pids(), LEFT_LIMIT_S)
         left = [f"process {pid} ({read(f'/proc/{pid}/cmdline').replace(chr(0), ' ').strip()})"
                 for pid in self.network.pids()]
@@ -248,7 +248,7 @@ class JobWorld:
         return [why for disk in self._disks if (why := disk.unmount())]
 
     def save_logs(self):
-        """Copies what the workers' log files hold off their disk, which goes with this object."""
+        """Copies the workers' log files from their disk, which this object removes at its end."""
         subprocess.run(["cp", "-r", self.path("logs"), self.path("worker-logs")], check=False, capture_output=True)
         subprocess.run(["rm", "-f", self.path("worker-logs/filler")], check=False)
         listing = subprocess.run(["ls", "-l", self.path("checkpoints/steps")], check=False, capture_output=True)

@@ -58,14 +58,14 @@ class Plan(NamedTuple):
 
 
 def may_leave(nnodes, node, at, busy):
-    """A node whose guardian was killed leaves its job, which goes on only where MIN nodes are left at once; those
-    that are lost are waited for."""
+    """A node whose guardian was killed leaves its job. The job continues only if MIN nodes remain at that moment. For
+    lost nodes it waits."""
     return nnodes != "3" and all(end < at for target, end in busy.items() if target != node)
 
 
 def make_plan(seed):
-    """Two things may be broken at once, but never two of one target: what is left where agent and guardian of one
-    node go together docs/internals/guardian.md says ("all" ends the workers too)."""
+    """Two things may be broken at once, but never two of one target: docs/internals/guardian.md says what remains if
+    agent and guardian of one node are killed together ("all" ends the workers too)."""
     rng = random.Random(seed)
     nnodes = rng.choice(("3", "2:3", "1:3"))
     snapshots = rng.random() < 0.5

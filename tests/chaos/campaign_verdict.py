@@ -1,4 +1,4 @@
-"""Was a job of campaign.py what it has to be? Pure: judges what was written down.
+"""Did a job of campaign.py keep all rules? Pure: judges the records.
 
 A process has its rank from its first time stamp to its last: its thread for stamps lives exactly as long as the
 process can run an instruction. All stamps are of one machine's CLOCK_MONOTONIC.
@@ -62,7 +62,7 @@ def parse_life(name, text):
 
 
 def overlaps(lives):
-    """Two processes with one rank, or of two generations: nobody of an old one is left when a new one starts."""
+    """Two processes with one rank, or of two generations: no old process may live when a new generation starts."""
     problems = []
     ordered = sorted(lives, key=lambda life: life.first)
     for i, later in enumerate(ordered):
@@ -74,7 +74,7 @@ def overlaps(lives):
 
 
 def lost_steps(lives):
-    """A process that goes on below a step that was durable before it started."""
+    """A process that continues below a step that was durable before the process started."""
     problems = {}
     durable = sorted(made for life in lives for made in life.durable)
     for life in lives:
@@ -86,7 +86,7 @@ def lost_steps(lives):
 
 
 def backwards(lives):
-    """A generation below an earlier one, or one with fewer restarts: who leads has forgotten what another one did."""
+    """A generation below an earlier one, or one with fewer restarts: a leader has forgotten what another leader did."""
     problems, newest = {}, None
     for life in sorted(lives, key=lambda life: life.first):
         if newest and (life.generation < newest.generation or life.restarts < newest.restarts):
@@ -110,7 +110,7 @@ def wrong_ends(ends):
 
 
 def verdict(record):
-    """What is wrong; empty: the seed passed."""
+    """The errors; empty: the seed passed."""
     return [
         *overlaps(record.lives),
         *lost_steps(record.lives),

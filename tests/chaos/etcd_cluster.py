@@ -10,7 +10,7 @@ EXAMPLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../packag
 
 
 class EtcdCluster:
-    """What the members are started with, and what they say. Each member is named as its host."""
+    """Starts the members and asks them. Each member has the name of its host."""
 
     def __init__(self, network, heads, ddprun, folder, prefix="/ddprun"):
         self._network = network
@@ -61,8 +61,8 @@ class EtcdCluster:
         return self.ctl("get", self._leader_key, "-w", "json", *options)
 
     def leader_key(self):
-        """What the leader key is: its mod_revision ("term"), its version ("writes"), and the "head" whose endpoint it
-        holds. None: there is none, or no answer."""
+        """The leader key: its mod_revision ("term"), its version ("writes"), and the "head" of the endpoint in it.
+        None: there is no key, or no answer."""
         answer = self._get("--consistency", "s")
         values = json.loads(answer).get("kvs") if answer else None
         text = self.ctl("get", self._leader_key, "--print-value-only", "--consistency", "s") if values else None
@@ -77,7 +77,7 @@ class EtcdCluster:
         return json.loads(answer)["header"]["revision"] if answer else None
 
     def status(self):
-        """Of each member that answers, by its head: its own id and its leader's."""
+        """For each member that answers, by its head: its own id and its leader's."""
         found = {}
         for head in self._heads:
             answer = self.ctl("endpoint", "status", "-w", "json", head=head)

@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""Does a job that is killed again and again end as one that is not?
+"""Does a job that is killed repeatedly end like an undisturbed job?
 
 MNIST (BatchNorm, dropout, Adam) on two nodes with two workers and a disk each. One job runs
 undisturbed. In another one, workers are ended by a seeded plan (SIGKILL, SIGSEGV, exit code 1; any
 rank; while the group forms, the state is restored, a step is made, a state is saved), and once node
 0's agent is killed and its disk deleted, so that node 1 has to give its state to all. Then
 
-  - everything that the final checkpoints hold must be equal to the last bit, but for who made them,
+  - the final checkpoints must be equal to the last bit, except for the names of their makers,
   - the samples that each rank trained on, after dropping the steps that were rolled back, must be
     those of the undisturbed job, step by step, and each sample there exactly once per epoch.
 
@@ -14,9 +14,9 @@ With --resize the second job loses one of its nodes in mid-epoch and goes on wit
 workers; later a node joins again. Each sample is used exactly once per epoch all the same. The
 parameters are others: another number of workers makes other batches.
 
-With --in-place the workers that are not ended stay (ddp::run_in_place), and no rank makes more than
-one step a second time for a kill, but for the one that costs a node: BatchNorm's statistics of rank 0
-are lost with it. Else all are started anew.
+With --in-place the surviving workers keep their process (ddp::run_in_place), and no rank repeats more than one step for
+a kill. Exception: the kill that costs a node, because BatchNorm's statistics of rank 0 are lost with it. Without
+--in-place all workers are started anew.
 
 usage: tests/chaos/exactly_once_campaign.py [--seed 1] [--seeds N] [--kills 10] [--resize | --in-place]
                                             [--bin build/bin]
@@ -192,7 +192,7 @@ class Job:
 
 
 def wait_for_line(path, text, count=1):
-    """Until a file that is being written has so many lines with `text`."""
+    """Waits until a growing file has this many lines with `text`."""
     tail = subprocess.Popen(["tail", "-n", "+1", "-F", path], stdout=subprocess.PIPE,
                             stderr=subprocess.DEVNULL, text=True)
     try:

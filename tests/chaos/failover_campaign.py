@@ -4,18 +4,18 @@
     tests/chaos/failover_campaign.py --seeds 1:100 --out FILE     as root; about 20 s for each seed
     tests/chaos/failover_campaign.py --plan 17                    what seed 17 does
 
-Six hosts, each a network namespace: three heads with a member of etcd and a `ddprun rendezvous --etcd`, three nodes with
-an agent. A seed is a plan, drawn whole before anything starts: the rendezvous that leads, or one that stands by, is
-killed, stopped, asked to end, cut off from etcd, from the other heads, from the agents, from all, in both directions or
-one, or loses its power without a reset; members of etcd likewise, their disks hang, their quorum is lost; nodes are cut
-off, their agents and workers die; clocks step. What was killed is started again, as systemd would.
+Six hosts, each a network namespace: three heads with a member of etcd and a `ddprun rendezvous --etcd`, three nodes
+with an agent. A seed is a plan, drawn completely before anything starts. The leader or a standby is killed, stopped,
+asked to end, loses power without a reset, or is cut off: from etcd, from the other heads, from the agents or from all,
+in both directions or one. The same happens to members of etcd; also their disks hang, and their quorum is lost. Nodes
+are cut off, their agents and workers die, and clocks step. Killed processes are started again, as by systemd.
 
 The verdict is campaign.py's, from the workers' own time stamps: no two processes had one rank at once, and none of an
 old generation lived beside one of the next; no generation and no count of restarts ran backwards; no durable step was
 lost; every ddprun that nobody killed ended with 0; nothing is left.
 
-Each verdict is a line of JSON at the end of FILE. Seeds that have one are not run again, so a campaign that was ended
-goes on where it stopped. A failed seed prints its plan and keeps its folder.
+Each verdict is appended to FILE as a line of JSON. Seeds with a verdict are not run again, so an interrupted campaign
+continues where it stopped. A failed seed prints its plan and keeps its folder.
 
 Needs root, what campaign.py needs, and etcd with etcdctl.
 """
@@ -33,7 +33,7 @@ from failover_world import FailoverWorld
 
 
 def run_job(world, plan):
-    """What is missed of the bounds, and what is left."""
+    """The missed bounds, and the left-overs."""
     late, left = [], []
     try:
         world.wait_for_whole()

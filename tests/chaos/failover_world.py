@@ -1,5 +1,5 @@
-"""What failover_campaign.py starts and breaks: three heads, each with a member of etcd and a rendezvous, and three nodes
-with an agent. Each head and each node is a host of its own; each member of etcd has a disk of its own."""
+"""The hosts and processes of failover_campaign.py: three heads, each with a member of etcd and a rendezvous, and three
+nodes with an agent. Each head and each node is a host of its own; each member of etcd has a disk of its own."""
 import signal
 import time
 
@@ -62,19 +62,19 @@ class FailoverWorld(JobWorld):
                 "--leader-validity", f"{self._validities[head]}s", *self.rendezvous_options(head)]
 
     def rendezvous_options(self, _):
-        """What else a rendezvous is started with."""
+        """Further flags of a rendezvous."""
         return []
 
     def may_start(self, name):
         return self.host_of(name) not in self._off
 
     def wait_for_all(self):
-        """Until every process that was killed or asked to end has ended, and runs again."""
+        """Waits until every process that was killed or asked to end has ended, and runs again."""
         if not self.wait(lambda: not self._awaited, BACK_LIMIT_S):
             raise Trouble(f"not ended {BACK_LIMIT_S} s after what was done to them: {sorted(self._awaited)}")
 
     def finish_servers(self):
-        """etcd last: a rendezvous that leads hands over. It is killed: members that end one after the other take 5 s."""
+        """Ends etcd last, because the leader hands over. Kills it: members that end one after the other take 5 s."""
         self.terminate([rendezvous_of(head) for head in HEADS])
         for head in HEADS:
             self.kill(self.find(etcd_of(head), "etcd"))
@@ -82,14 +82,14 @@ class FailoverWorld(JobWorld):
     # ---- who is who ----
 
     def leading(self):
-        """The head whose rendezvous leads, or did when that was last known."""
+        """The head of the leader, or of the last known leader."""
         key = self.etcd.leader_key()
         if key:
             self._leader = key["head"]
         return self._leader
 
     def resolve(self, target):
-        """A node as it is; the head that has this role now."""
+        """For a node its name; for a role the head that has it now."""
         if target == LEADER:
             return self.leading()
         if target == STANDBY:
@@ -128,7 +128,7 @@ class FailoverWorld(JobWorld):
 
     @staticmethod
     def _name(target, how):
-        """Of the process that a fault is about."""
+        """The pid of the process that a fault concerns."""
         return {"daemon": rendezvous_of, "etcd": etcd_of}.get(how, str)(target)
 
     def _begin_kill(self, number, target, how, signo=signal.SIGKILL, harm=None):

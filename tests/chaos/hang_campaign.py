@@ -5,8 +5,8 @@
 
 A seed is a fault, the place in the training where it happens, and the program (C++ with ddp::, Python with
 ddprun.Checkpointer, Python that a shell starts and that tells its steps, unmodified Python with --auto-step), of
-hang_plan.py: each such cell comes once before one comes again. The rank, and one or two nodes with two workers each, are
-drawn. All run with --on-hang restart and a limit of 5 s, but for each fifth seed, which is given neither. Expected:
+hang_plan.py: all such cells occur before one occurs again. The rank, and one or two nodes with two workers each, are
+drawn. All run with --on-hang restart and a limit of 5 s, except every fifth seed, which gets neither. Expected:
 
     noticed     at the limit + 2 s at the latest; it is told once the stacks are there, or 5 s later
     rank        the verdict names the rank with the fault; where collectives do not match, and another one
@@ -16,10 +16,10 @@ drawn. All run with --on-hang restart and a limit of 5 s, but for each fifth see
                 ddp::, which keeps the order of its gradient buckets over a restart; in Python to 1e-5 of each value
     action      without --on-hang the workers are left alone where hang_plan.is_restarted() says so
 
-Where collectives do not match, Gloo may end a worker instead: no hang, but a failure with its root cause. Verdict and
-root cause must name both ranks, each with its operation and bytes; the sums count them apart.
-Each seed's result is one line of JSON in FILE; finished seeds are skipped. Exits 1 if something was not noticed in
-time, if a job did not end well, or if ranks (99 %) or functions (95 %) are wrong too often.
+If collectives do not match, Gloo may end a worker instead. That is a failure and not a hang. Verdict and root cause must
+name both ranks, each with its operation and bytes; the sums count such runs separately. Each seed's result is one line
+of JSON in FILE; finished seeds are skipped. Exits 1 if something was not noticed in time, if a job did not end well, or
+if ranks (99 %) or functions (95 %) are wrong too often.
 
 Needs root, for a disk that freezes, python3-torch, and build/bin with ddprun and hang_trainer.
 """
@@ -55,7 +55,7 @@ ELSEWHERE = {"WaitForLoader": "SleepInLoaderProcess", "SaveFrozen": "CheckpointW
 
 
 def verdict_of(console):
-    """The lines of the first verdict, and the line that says what is done; "" where there are none."""
+    """The lines of the first verdict, and the line about the action; "": there are none."""
     said = console.partition("hangs: ")[2]
     found = re.search("|".join((ENDED, LEFT_ALONE, AT_WORK)), said)
     return (said[:found.start()], found.group()) if found else (said, "")
@@ -130,7 +130,7 @@ def judge_mismatch(plan, text):
 
 
 def judge_death(plan, cause):
-    """The same of a worker that Gloo ended."""
+    """The same for a worker that Gloo ended."""
     text = cause["description"]
     if plan["fault"] != "MismatchedSize":
         return {"noticed": f"it ended otherwise: {text}"}, {}
@@ -157,7 +157,7 @@ def judge(job, plan, told_after, expected, stopped):
 
 
 def await_verdict(job):
-    """How long after the fault it came; None: the job ended before."""
+    """The time from the fault to the verdict; None: the job ended before."""
     said = wait_until(lambda: job.ended() or "hangs: no rank has moved" in read(job.path("err0")), JOB_LIMIT)
     now = time.time()
     # Ranks that still came to init after the fault have moved.

@@ -1,4 +1,4 @@
-"""What hang_campaign.py and no_hang_campaign.py start: a job of the trainer, and a disk that freezes."""
+"""The job of hang_campaign.py and no_hang_campaign.py: the trainer, and a disk that freezes."""
 import array
 import os
 import subprocess
@@ -87,7 +87,7 @@ class Job:
         return os.path.join(self.folder, name)
 
     def start_daemon(self):
-        """The first time on any port, later on the same one, with what it has kept."""
+        """Starts it: the first time on any port, later on the same port with its earlier state."""
         port_file = self.path("port")
         self.daemon = subprocess.Popen(
             [self._ddprun, "rendezvous", "--listen", "127.0.0.1:" + self._port, "--port-file", port_file,
@@ -111,7 +111,7 @@ class Job:
                 process.wait()
 
     def times(self, name):
-        """That the ranks have noted in a file, in ns."""
+        """The times that the ranks have written to a file, in ns."""
         return sorted(map(int, read(self.path(name)).split()))
 
     def result(self):

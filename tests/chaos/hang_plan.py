@@ -31,8 +31,8 @@ CELLS = tuple((fault, place, program) for fault in FAULTS for place in PLACES fo
 
 
 def draw(seed):
-    """Each cell once in len(CELLS) seeds, in an order of chance. Every fifth seed has the limits and the `--on-hang`
-    that hold where nothing is given."""
+    """Each cell occurs once in len(CELLS) seeds, in random order. Every fifth seed has the default limits and the
+    default `--on-hang`."""
     turn, number = divmod(seed - 1, len(CELLS))
     order = list(CELLS)
     random.Random(f"turn {turn}").shuffle(order)
@@ -47,8 +47,8 @@ def draw(seed):
 
 
 def is_restarted(plan):
-    """Else the hang is reported, and the workers are left alone. Without `--on-hang` the program must name its phases,
-    and have told of a saved state or made no step yet."""
+    """True: the hang leads to a restart; else it is only reported. Without `--on-hang` the program must name its
+    phases, and have reported a saved state or made no step yet."""
     if plan["limits"] == "given" or plan["program"] == "cpp":
         return True
     return plan["program"] == "module" and plan["place"] != "before_init"  # the Checkpointer comes after it

@@ -1,4 +1,4 @@
-// A rendezvous of months in a minute: thousands of short jobs through one daemon, one after the
+// Months of a rendezvous in a minute: thousands of short jobs through one daemon, one after the
 // other and a few at a time. Its memory and its descriptors must not grow.
 //
 //     build/bin/long_life [--jobs 10000] [--at-once 16] [--ddprun build/bin/ddprun]

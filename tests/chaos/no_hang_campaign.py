@@ -4,11 +4,11 @@
     tests/chaos/no_hang_campaign.py --seeds 1:100 --out FILE
 
 A seed is a situation of those below, a program (as in hang_campaign.py), and one or two nodes with two workers each:
-each such cell comes once before one comes again. The rank is drawn. All run with --on-hang restart, and with limits so
-low that a naive rule would end the job, one that looks at nothing but the time since the last step. Expected: no hang
-is reported, the job ends with 0, and its parameters are those of an undisturbed job. What the naive rule says is
-computed for each run. It must call each one a hang: else the run shows nothing. With --naive it is believed, so all
-jobs count as disturbed.
+all such cells occur before one occurs again. The rank is drawn. All run with --on-hang restart, and with such low
+limits that a naive rule, which looks only at the time since the last step, would end the job. Expected: no hang is
+reported, the job ends with 0, and its parameters are those of an undisturbed job. The result of the naive rule is
+computed for each run. It must report a hang in each run: otherwise the run shows nothing. With --naive its result
+counts, so all jobs count as disturbed.
 
     slow_step        one step of 3.5 s, the limit is 5 s; the others take 0.05 s
     moving_step      one step of 8 s, in which all ranks enter a collective each second; the limit is 5 s
@@ -127,7 +127,7 @@ def ptrace(request, pid):
 
 
 def go_on(job):
-    """Where the rank has gone, nobody reads, and the verdict says what happened."""
+    """If the rank has ended, nobody reads, and the verdict says what happened."""
     def write():
         try:
             fifo = os.open(job.path("fifo"), os.O_WRONLY | os.O_NONBLOCK)
@@ -178,7 +178,7 @@ def save_slowly(job, disk):
 
 
 def disturb(job, plan, disk, rng):
-    """Begins where the rank has told that it is at its place; lets it go on at the end."""
+    """Begins when the rank has reported that it is at its place; lets it continue at the end."""
     situation = plan["situation"]
     if situation == "slow_step":
         time.sleep(3.5)

@@ -5,8 +5,8 @@
 
 The next version is ddprun_next (CMakeLists.txt): it writes one more field into the record of a job, and one into the
 header of every message. One agent of three is of that version all the time. Each head in turn ends its rendezvous by
-SIGTERM and starts the other version, until all have it. No worker may notice. Then a worker dies: the version that leads
-now forms the next generation and writes the record anew, with its field or without it. Needs what failover_campaign.py
+SIGTERM and starts the other version, until all have it. No worker may notice. Then a worker dies: the leading version
+forms the next generation and writes the record again, with its field or without it. Needs what failover_campaign.py
 needs.
 """
 import base64
@@ -67,7 +67,7 @@ class UpgradeWorld(FailoverWorld):
 
 
 def run(world):
-    """What is wrong."""
+    """The errors."""
     late = []
     try:
         world.wait_for_whole()

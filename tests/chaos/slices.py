@@ -1,7 +1,7 @@
-"""What CI runs of the campaigns (`--seeds ci`). All slices of all campaigns, those of CMakeLists.txt too, are to take
-at most 5 min in sum on two cores of their own. So each is a few seeds, chosen by their plans, which are known without
-running anything: every kind of fault, the shortest waits, and C++ programs, which start soonest, where one of each
-other kind is there. test_slices.py fails where a change of the plans has taken a kind out.
+"""The parts of the campaigns that CI runs (`--seeds ci`). All slices together, including those of CMakeLists.txt, may
+take at most 5 min on two idle cores. So each slice is a few seeds, chosen by their plans, which are known without a
+run: every kind of fault, the shortest waits, and, besides one program of each other kind, C++ programs, which start
+fastest. test_slices.py fails if a change of the plans has removed a kind.
 
 Measured on two idle cores, in s: root causes 10, killed trainings 21 and 20 (in place), resized ones 10, hangs 88, no
 hangs 52, random faults 16, plants 10, failovers 22, rolling upgrade 3: 252 in sum.

@@ -1,4 +1,4 @@
-"""The plans and the verdict of campaign.py: what is pure."""
+"""Tests the pure parts of campaign.py: the plans and the verdict."""
 import os
 import tempfile
 import unittest

@@ -1,4 +1,4 @@
-"""The plans of failover_campaign.py, and the rules of its cuts: what is pure."""
+"""Tests the pure parts of failover_campaign.py: the plans, and the rules of its cuts."""
 import unittest
 
 import slices

@@ -1,4 +1,4 @@
-"""The plans of hang_campaign.py and no_hang_campaign.py, what they read in a verdict, and the naive rule: what is pure."""
+"""Tests the pure parts of hang_campaign.py and no_hang_campaign.py: plans, parsing of verdicts, the naive rule."""
 import contextlib
 import io
 import unittest

@@ -1,4 +1,4 @@
-// What must hold of every index of tensors, whatever the file was.
+// The rules that every index of tensors must keep, for any file.
 #ifndef DDPRUN_TESTS_FUZZ_INDEX_CHECK_H_
 #define DDPRUN_TESTS_FUZZ_INDEX_CHECK_H_
 

@@ -1,5 +1,5 @@
 // Writes the seeds of the targets whose inputs are binary: `make_corpus tests/fuzz/corpus`. Run it
-// again when the messages or the journal's format change, and commit what it wrote.
+// again when the messages or the journal's format change, and commit the files.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>

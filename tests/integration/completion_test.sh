@@ -1,5 +1,5 @@
 #!/bin/bash
-# What bash and zsh make of `ddprun completion`.
+# How bash and zsh use `ddprun completion`.
 # usage: completion_test.sh DDPRUN
 set -uo pipefail
 ddprun=$1

@@ -1,4 +1,4 @@
-// A rendezvous that is killed while jobs run, and another one that reads its journal.
+// A rendezvous is killed while jobs run, and another one reads its journal.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

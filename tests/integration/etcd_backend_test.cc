@@ -1,4 +1,4 @@
-// --rdzv-backend=etcd over a real etcd: agents find the rendezvous that it names, or start one.
+// --rdzv-backend=etcd over a real etcd: agents find the rendezvous that etcd names, or start one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>

@@ -1,4 +1,4 @@
-// `ddprun doctor --etcd` as a program, against etcd in the states in which people call it.
+// `ddprun doctor --etcd` as a program, against a real etcd in good and bad states.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,4 @@
-// What etcd itself meets: a restore from a snapshot, a full database, compaction, a disk that
-// hangs.
+// Faults of etcd itself: a restore from a snapshot, a full database, compaction, a hanging disk.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -118,7 +117,7 @@ TEST_F(EtcdFaultsTest, AFullEtcdKeepsTheJobAndWaitsForRoom) {
   EndTheJob();
 }
 
-// A takeover needs a write, too: where etcd is full nobody can lead but the one that does.
+// A takeover needs a write, too: while etcd is full, no other rendezvous can become the leader.
 TEST_F(EtcdFaultsTest, AFullEtcdHasItsNextLeaderOnceThereIsRoom) {
   Begin({{"--quota-backend-bytes", "2000000"}, ""});
   StartJob(1);
@@ -135,7 +134,7 @@ TEST_F(EtcdFaultsTest, AFullEtcdHasItsNextLeaderOnceThereIsRoom) {
   EndTheJob();
 }
 
-// Watches stand at the newest revision, whatever goes away behind them.
+// Watches are at the newest revision, so a compaction of older ones does not matter.
 TEST_F(EtcdFaultsTest, ACompactionIsNotNoticed) {
   Begin();
   StartJob();

@@ -1,5 +1,5 @@
-// Rendezvous over an etcd that asks for certificates, users and passwords; among themselves they
-// and the agents have certificates, too.
+// Rendezvous over an etcd that asks for certificates, users and passwords. Rendezvous and agents
+// also show each other certificates.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
-// Workers that say that a checkpoint could not be saved, and who hears of it: real agents, and a
-// daemon that is killed.
+// Workers report failed checkpoints: who gets the report, with real agents and a daemon that is
+// killed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-// Rendezvous over a real etcd, and a job of two nodes whose workers wait to be told to end.
+// Several rendezvous over a real etcd, and a job of two nodes whose workers wait for an order to
+// end.
 #ifndef DDPRUN_TESTS_INTEGRATION_FAILOVER_FIXTURE_H_
 #define DDPRUN_TESTS_INTEGRATION_FAILOVER_FIXTURE_H_
 

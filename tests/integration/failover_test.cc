@@ -51,7 +51,7 @@ TEST_F(FailoverTest, SigtermHandsOver) {
   EndUndisturbed(workers);
 }
 
-// It wakes up in a term that is over, executes itself again, and is as good as a new one.
+// It wakes up after the end of its term, executes itself again, and works like a new one.
 TEST_F(FailoverTest, AFrozenLeaderIsReplacedAndStandsByAgain) {
   StartJob();
   const auto workers = Workers();
@@ -86,7 +86,8 @@ TEST_F(FailoverTest, OneLostMemberOfEtcdDisturbsNothing) {
   EXPECT_THAT(leader().err(), Not(HasSubstr("has not reached etcd")));
 }
 
-// Training goes on for the validity, then workers end by their leases. With etcd, all comes back.
+// Training continues for the validity, then workers end by their leases. When etcd is back, so is
+// the job.
 TEST_F(FailoverTest, AQuorumThatIsLostEndsWorkersAfterTheValidityAndComesBack) {
   StartJob(1);
   const auto workers = Workers();

@@ -192,7 +192,7 @@ TEST_P(FaultsTest, AgentSigkill) {
       EXPECT_EQ(job_.node(i).ExitCode(), 137);
       continue;
     }
-    // The other waits for a new node, for as long as it was told.
+    // The other node waits for a new node, until its time limit.
     EXPECT_EQ(job_.node(i).ExitCode(), 69) << job_.node(i).err();
     const json report = json::parse(ReadFile(Report(i)));
     EXPECT_EQ(report["outcome"], "unreachable");

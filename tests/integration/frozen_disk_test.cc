@@ -1,4 +1,4 @@
-// A disk under the log folders that does not answer for longer than the lease: agents go on.
+// The disk of the log folders does not answer for longer than the lease: agents continue.
 //
 // Two nodes of a job have their log folders on a file system of its own, in a file, which is frozen
 // (fsfreeze) for 10 s. No node may be lost, fence itself, or cost a restart. Seen red with the

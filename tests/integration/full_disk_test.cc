@@ -1,5 +1,5 @@
-// Log files on a disk that is full, and has room again: nothing is lost but what the user said may
-// be, and that is told.
+// Log files on a disk that is full and later has room again: only output that the user allowed to
+// be dropped is lost, and the loss is reported.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

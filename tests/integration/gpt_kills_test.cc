@@ -150,7 +150,7 @@ TEST_F(GptKillsTest, TwoKillsChangeNoBitOfAnyLossOrOfTheModel) {
     ASSERT_FALSE(steps.empty());
     EXPECT_EQ(steps.back().step, kSteps);
     EXPECT_EQ(steps.back().generation, 2);
-    // Steps that were rolled back are made anew with the same loss.
+    // Steps that were rolled back are repeated with the same loss.
     for (const Step& step : steps) {
       EXPECT_EQ(step.rest, expected.steps[rank][static_cast<std::size_t>(step.step) - 1].rest)
           << "rank " << rank << ", generation " << step.generation;

@@ -1,5 +1,5 @@
-// Workers that do not move: noticed, named, and started again or left alone. Real processes, which
-// tell their steps over the control socket.
+// Workers that do not move are noticed and named, and then restarted or left alone. Real processes,
+// which tell their steps over the control socket.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -250,7 +250,7 @@ TEST_F(HangStacksTest, TheReportNamesTheRankAndTheFunctionThatItHangsIn) {
   EXPECT_THAT(job.Survivors(), IsEmpty());
 }
 
-// Its helper does not start: the agent's loop goes on, and so do its heartbeats.
+// Its helper does not start: the agent's loop and its heartbeats continue.
 TEST_F(HangStacksTest, AnAgentThatDoesNotAnswerIsNamedAndTheJobStartsAgain) {
   std::ofstream(folder_ / "mute").put('1');
   Job job(folder_.path());

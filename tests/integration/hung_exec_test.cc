@@ -1,5 +1,5 @@
-// A worker's program on a file server that does not answer (tests/programs/hang_exec.cc): its exec
-// hangs, and nothing else does.
+// A worker's program on a file server that does not answer (tests/programs/hang_exec.cc): only its
+// exec hangs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>

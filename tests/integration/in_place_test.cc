@@ -64,7 +64,7 @@ class InPlaceTest : public testing::Test {
     for (const Line& line : Log(rank)) pids.insert(line.pid);
     return pids;
   }
-  // Each step's sum as a job has it that nothing happens to.
+  // Each step's sum in a job without faults.
   std::map<int, std::string> Undisturbed(int workers) {
     const TempDir folder;
     const TempDir files;
@@ -77,8 +77,8 @@ class InPlaceTest : public testing::Test {
     EXPECT_EQ(sums.size(), static_cast<std::size_t>(kSteps));
     return sums;
   }
-  // `untold`: a rank that died in its optimizer's step told nothing of it, and nobody repeats what
-  // the others have finished.
+  // `untold`: a rank that died in its optimizer's step has not reported that step, and a step that
+  // the others have finished is not repeated.
   void ExpectStepsOf(const std::map<int, std::string>& undisturbed, int workers,
                      int untold = -1) const {
     for (int rank = 0; rank < workers; ++rank) {

@@ -35,7 +35,7 @@ using Variables = std::map<std::string, std::string>;
 constexpr int kMachines = 4;
 constexpr char kDomain[] = ".train.default.svc.cluster.local";
 
-// $0: the pod's name; its /etc/hosts, and what it runs.
+// $0: the pod's name; $1: its /etc/hosts; the rest: its command.
 constexpr char kContainer[] = R"(
 echo "$0" > /proc/sys/kernel/hostname
 mount --bind "$1" /etc/hosts && mount --bind /dev/null /etc/resolv.conf && shift && exec "$@"
@@ -265,7 +265,7 @@ TEST_F(KubernetesPodsTest, TheJobsOfAJobSetAreOneJob) {
   ExpectEnd(first, second);
 }
 
-// With it goes the rendezvous and what it has written down. The new one has another address.
+// The rendezvous and its journal are lost with the pod. The new pod has another address.
 TEST_F(KubernetesPodsTest, IndexZeroIsReplacedAndFoundByItsNameAgain) {
   StartBoth();
   pod(0).Kill();

@@ -1,5 +1,5 @@
 #!/bin/bash
-# What mandoc and groff say of the manual pages: nothing; and that `man` shows them.
+# mandoc and groff find no fault in the manual pages, and `man` shows them.
 # usage: manuals_test.sh MAKE_MANUALS
 set -euo pipefail
 make_manuals=$1

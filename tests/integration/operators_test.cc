@@ -176,7 +176,7 @@ TEST_F(OperatorsTest, StopEndsAJobEverywhereAndSaysHow) {
   const Json status = Status("train");
   EXPECT_EQ(status["outcome"], "left");
   EXPECT_EQ(status["exit_code"], 143);
-  // Once more: it is over.
+  // A second `stop` finds a finished job.
   const Result again = Ddprun({"stop", "train"});
   EXPECT_EQ(again.code, 1);
   EXPECT_THAT(again.err, HasSubstr("job train is over"));
@@ -345,7 +345,7 @@ TEST(RendezvousServiceTest, ItsServiceManagerHearsWhenItIsReadyReloadsAndStops) 
       {DdprunPath(), "rendezvous", "--listen", "127.0.0.1:0", "--port-file", folder / "port"},
       {{"NOTIFY_SOCKET", path}});
   EXPECT_THAT(next(), HasSubstr("READY=1"));
-  // Whoever was told may connect at once.
+  // The port accepts connections as soon as READY=1 is sent.
   const int connection = ConnectTo(std::stoi("0" + ReadFile(folder / "port")));
   EXPECT_GE(connection, 0);
   close(connection);

@@ -1,6 +1,7 @@
-// Cuts in a real network: real agents, a real rendezvous and workers that write down when they
-// live, in network namespaces. All of them read one clock, so what is claimed of times is exact: no
-// worker of a node that was given up lives when the first worker of the next generation does.
+// Cuts in a real network: real agents, a real rendezvous, and workers that write time stamps while
+// they live, in network namespaces. All of them read one clock, so what is claimed of times is
+// exact: no worker of a node that was given up lives when the first worker of the next generation
+// does.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -180,7 +181,7 @@ class PartitionTest : public testing::Test {
     return lives;
   }
 
-  // The history of the job, as `ddprun events` tells it and the file has it.
+  // The history of the job, from `ddprun events` and from the event file.
   std::vector<nlohmann::json> Events(const std::string& kind) {
     std::istringstream lines(ReadFile(folder_ / "state" + "/events.jsonl"));
     std::vector<nlohmann::json> events;
@@ -210,8 +211,9 @@ class PartitionTest : public testing::Test {
     printf("[ FIGURE   ] by the events: fenced %s, started %s\n", fenced.c_str(), started.c_str());
   }
 
-  // From the last sign of life on `host` in `generation` to the first of anybody in the next one
-  // that began. Below zero: they lived at the same time. To be asked when the job is over.
+  // The time from the last sign of life on `host` in `generation` to the first one on any host in
+  // the next generation that began. Negative: they lived at the same time. Call it after the job's
+  // end.
   milliseconds Gap(const std::string& host, int generation) {
     nanoseconds last{0};
     nanoseconds first = nanoseconds::max();
@@ -439,16 +441,16 @@ TEST_F(PartitionTest, AFirewallThatProhibitsIsSilence) {
   LongCut("REJECT, prohibited, lease 1.5 s", Direction::kBoth, Network::Verdict::kReject);
 }
 
-// What a plain REJECT does. TCP does not end a connection for it, so the node hears silence; only
-// an attempt to connect would be refused, and none is made before the lease is over.
+// The effect of a plain REJECT. TCP does not end a connection for it, so the node sees silence.
+// Only an attempt to connect would be refused, and the node makes none before the end of its lease.
 TEST_F(PartitionTest, AFirewallThatSaysPortUnreachableIsSilenceForASessionThatIsThere) {
   StartTwo("1:2", kShortLease);
   LongCut("REJECT, port unreachable, lease 1.5 s", Direction::kBoth, Network::Verdict::kRejectPort);
 }
 
-// The one case that leases do not cover, as docs/internals/leases.md has it: a reset in the
-// daemon's name looks like a daemon that is gone. What the node does while it lasts is its workers'
-// own; it ends when the firewall does, and nothing of the old generation comes back.
+// The one case that leases do not cover (docs/internals/leases.md): a reset in the daemon's name
+// looks like a dead daemon. Meanwhile the node's workers continue alone. They end when the firewall
+// does, and the old generation has no further effect.
 TEST_F(PartitionTest, AFirewallThatAnswersForTheDaemonHidesTheLossUntilItIsGone) {
   StartTwo("1:2", kShortLease);
   network().Cut(1, Direction::kBoth, Network::Verdict::kRejectReset);

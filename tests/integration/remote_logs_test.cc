@@ -1,4 +1,5 @@
-// `ddprun logs`: what workers write, read from elsewhere: the real daemon, agents and workers.
+// `ddprun logs`: the output of workers, read from another host, with the real daemon, agents and
+// workers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

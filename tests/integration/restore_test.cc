@@ -1,4 +1,4 @@
-// What a generation begins with, on real nodes: agents, guardians and workers that are killed.
+// The state that a generation begins with, on real nodes: agents, guardians and workers are killed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -76,7 +76,7 @@ class SecurityTest : public testing::Test {
   TempDir folder_;
 };
 
-// Each worker asks for the secret of its generation, and writes down how it asked and what it got.
+// Each worker asks for the secret of its generation, and records its request and the answer.
 constexpr char kAskForSecret[] = R"(
 import os, socket, sys
 agent = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)

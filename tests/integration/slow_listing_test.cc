@@ -1,4 +1,4 @@
-// A folder of checkpoints that answers late: the newest state is not left out of the plan.
+// A checkpoint folder answers late: the plan still has the newest state.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// The rendezvous of a Slurm step on another port than the one that follows from the job's id:
-// agents with the variables that Slurm sets, without Slurm.
+// The rendezvous of a Slurm step is not on the port computed from the job's id: agents with Slurm's
+// variables, without Slurm.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -94,8 +94,8 @@ class SlurmPortTest : public testing::Test {
   UniqueFd taken_;
 };
 
-// Were it told elsewhere, the others would wait for the end of the lease, which is longer than this
-// test may take. Seen red with a guardian that tells the endpoint.
+// If the guardian reported to another address, the others would wait for the end of the lease,
+// which is longer than this test may take. Seen red with a guardian that reports to the endpoint.
 TEST_F(SlurmPortTest, TheGuardianTellsTheRendezvousWhereItIs) {
   // There the second agent finds the first one's rendezvous in no time that a test may take.
   if (kUnderSanitizer) GTEST_SKIP() << "left out under sanitizers: too slow to find the port";

@@ -1,5 +1,5 @@
-// What is shown of the stacks of a job where ddprun lacks a permission. Each condition is really
-// made, by tests/programs/without_ptrace.cc. docs/stacks.md has what is seen here.
+// Which stacks of a job are shown if ddprun lacks a permission. Each condition is really made, by
+// tests/programs/without_ptrace.cc. docs/stacks.md has what is seen here.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-// Warm standbys: real processes that wait, take a worker's place, die, and are left by nobody.
+// Warm standbys: real processes that wait, replace workers, die, and never outlive the job.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -58,7 +58,8 @@ class StandbysTest : public testing::Test {
       }
       return pids.size() >= count;
     })) << agent().err();
-    // It has written that it is about to; the agent says when it has heard it.
+    // The standby has printed that it is about to wait; the agent's log shows when its message
+    // arrived.
     for (const pid_t pid : pids) {
       EXPECT_TRUE(agent().WaitForErr("(pid " + std::to_string(pid) + ") waits"));
     }

@@ -1,4 +1,4 @@
-// There is a state of the training, and a worker cannot read it: the job ends on every node, with a
+// A state of the training exists, and a worker cannot read it: the job ends on every node, with a
 // code and an outcome of its own, and is not started again.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

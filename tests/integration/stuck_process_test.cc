@@ -1,5 +1,5 @@
 // A worker that SIGKILL does not end, because it writes to a frozen file system (fsfreeze): its
-// node is left out until the thaw, and the other one goes on.
+// node is left out until the thaw, and the other node continues.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -34,7 +34,7 @@ class StuckProcessTest : public testing::Test {
     ASSERT_EQ(disk_->why_not(), "");
   }
 
-  // In generation 0 rank 1 writes to the disk when told, and rank 0 fails when told.
+  // In generation 0 rank 1 writes to the disk on request, and rank 0 fails on request.
   void AddNode(const std::string& nodes) {
     const std::string script = "echo generation $DDPRUN_GENERATION of $GROUP_WORLD_SIZE; " +
                                std::string("if [ $DDPRUN_GENERATION$RANK = 01 ]; then ") +

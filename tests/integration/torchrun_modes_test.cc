@@ -422,7 +422,7 @@ TEST(UntilIdleTest, ARendezvousThatNobodyUsesEnds) {
   EXPECT_EQ(daemon.ExitCode(), 0) << daemon.err();
 }
 
-// It was so slow to start that the job of its agent is over.
+// The rendezvous started so slowly that its agent's job has ended.
 TEST(UntilIdleTest, ARendezvousWhoseStarterIsGoneWaitsForNobody) {
   Program starter({"true"});
   EXPECT_EQ(starter.ExitCode(), 0);

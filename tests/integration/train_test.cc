@@ -1,5 +1,5 @@
-// Real training on real MNIST under ddprun: workers are killed and the job ends as if they had not
-// been.
+// Real training on real MNIST under ddprun: workers are killed, and the job ends like an
+// undisturbed one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -108,7 +108,7 @@ class TrainTest : public testing::Test {
     Program& b = AddNode(config, flags, command);
 
     // Between two checkpoints, some steps after the first one of the second epoch that is on disk:
-    // it is written while training goes on.
+    // it is written while training continues.
     ASSERT_TRUE(WaitForChange(
         steps,
         [&] {
@@ -137,8 +137,8 @@ class TrainTest : public testing::Test {
   }
 
   // Steps of each generation follow each other; the second one goes back at most `checkpoint_every`
-  // steps, and repeats the same batches. A victim may have told nothing of its last step: where the
-  // others have finished it, nobody repeats it.
+  // steps, and repeats the same batches. A victim may not have reported its last step: if the
+  // others have finished that step, it is not repeated.
   void ExpectNoStepSkipped(int rank, bool is_victim, int checkpoint_every) {
     const auto steps = ReadSteps(step_log(rank));
     ASSERT_FALSE(steps.empty());

@@ -1,4 +1,4 @@
-// Two trainings in one folder of checkpoints: whose it is, and what becomes of the other one.
+// Two trainings in one checkpoint folder: which one owns it, and what happens to the other.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

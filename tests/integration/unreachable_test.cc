@@ -1,5 +1,5 @@
-// Jobs whose ranks cannot reach each other: every rank ends within a bound, and says who cannot
-// reach whom. Each rank is on a node of its own, in a network namespace.
+// Jobs whose ranks cannot reach each other: every rank ends within a time limit, and reports which
+// rank cannot reach which. Each rank is on a node of its own, in a network namespace.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ constexpr char kMaster[] = "10.77.1.2:29500";  // node 0's address
 constexpr char kLong[] = "120000";             // ms; a test that needs it has failed
 constexpr seconds kBound(20);
 
-// An interface whose packets go nowhere, and nobody is told: to a neighbour that is not there.
+// An interface whose packets are lost without an error: they go to a neighbour that does not exist.
 constexpr char kBlackHole[] =
     "set -e; ip link add hole type veth peer name sink; ip addr add 10.99.$RANK.1/16 dev hole; "
     "ip link set sink up; ip link set hole up; "

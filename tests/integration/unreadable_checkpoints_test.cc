@@ -84,8 +84,8 @@ class UnreadableCheckpointsTest : public testing::Test {
   std::unique_ptr<Program> program_;
 };
 
-// The folder is shared by two users, and one of them has started the training anew by mistake.
-// Seen red with what cannot be opened skipped.
+// The folder is shared by two users, and one of them has started the training from step 0 by
+// mistake. Seen red when unreadable files were skipped.
 TEST_F(UnreadableCheckpointsTest, OfAnotherUserEndTheJobAndStayAsTheyAre) {
   DDPRUN_NEEDS(MissingForAnotherUser());
   ASSERT_EQ(Train(4).ExitCode(kTraining), 0) << program_->err();
@@ -119,8 +119,8 @@ TEST_F(UnreadableCheckpointsTest, WithStartAnewTrainingBeginsAtStep0AndDeletesNo
   EXPECT_EQ(Report()["restore"]["tier"], "none");
 }
 
-// A real disk, which is read-only from then on: training goes on without saving. A mapping of such
-// a file ends its reader with SIGBUS.
+// A real disk, which becomes read-only: training continues without saving. A mapping of such a file
+// ends its reader with SIGBUS.
 TEST_F(UnreadableCheckpointsTest, LostBlocksLeadToTheOlderFileAndNothingIsRenamed) {
   DDPRUN_NEEDS(MissingForMounts());
   ASSERT_EQ(Train(4).ExitCode(kTraining), 0) << program_->err();

@@ -1,5 +1,5 @@
 // The worker of tests/chaos/campaign.py: counts steps together with all other ranks, saves the
-// number, and writes down what the verdict needs. No libtorch, so that it starts within
+// number, and records the data for the verdict. No libtorch, so that it starts within
 // milliseconds.
 //
 //     campaign_worker FOLDER [snapshots] [forgets]
@@ -7,17 +7,17 @@
 //
 // FOLDER/HOST.gGENERATION.rRANK.PID gets lines, each with a time of CLOCK_MONOTONIC in ns:
 //     alive NS             every 10 ms, by a thread of its own, from the start of main() on
-//     begin NS STEP        all ranks are connected; training goes on after this step
-//     restarts NS COUNT    of the job, as the agent told it
-//     durable NS STEP      rank 0: the checkpoint is on disk, and the agent was told
-//     error NS TEXT        what must never be; the process ends
+//     begin NS STEP        all ranks are connected; training continues after this step
+//     restarts NS COUNT    of the job, from the agent's variables
+//     durable NS STEP      rank 0: the checkpoint is on disk and reported to the agent
+//     error NS TEXT        a violated rule; the process ends
 // Training ends with exit code 0 once there is a file FOLDER.go.
 //
 // All ranks meet in one barrier per step, over TCP at MASTER_ADDR:MASTER_PORT. Rank 0 saves a
 // checkpoint in DDPRUN_CHECKPOINT_DIR, a folder that all nodes share, about every 10 steps on a
 // thread of its own. With `snapshots` each node's local rank 0 writes a state to
 // DDPRUN_SNAPSHOT_DIR every 5 steps. The restore plan is obeyed: its source must have the state.
-// `forgets` (a plant): goes on from half the step.
+// `forgets` (a plant): continues from half the step.
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <fcntl.h>
@@ -195,9 +195,9 @@ std::string SlotPath(std::int64_t generation, std::int64_t step) {
          std::to_string(step);
 }
 
-// "" or what failed. A file of that name was made by an earlier generation, and is replaced. Who is
-// killed in here while the disk is frozen gets its name only if there is none: link(2) goes on when
-// the disk does.
+// "" or what failed. A file of that name was made by an earlier generation, and is replaced. If the
+// process is killed here while the disk is frozen, the file gets its name only if the name is free:
+// link(2) continues when the disk does.
 std::string Publish(const std::string& path, const std::string& content) {
   const std::string temporary = path + "." + std::to_string(getpid());
   const auto failed = [&](const char* what) {
@@ -261,8 +261,8 @@ class Saver {
   bool busy_ = false;                   // under the mutex
 };
 
-// The local rank 0's states in memory. The newest two are there: the agent counts on the one told
-// last.
+// The states of local rank 0 in memory. It keeps the newest two, because the agent relies on the
+// last reported one.
 void Snapshot(std::int64_t step) {
   static std::vector<std::string> slots;
   const std::string path = SlotPath(Number(env::kGeneration), step);

@@ -1,6 +1,6 @@
-// A worker that says what ddp::init() made of its environment: one JSON file in the folder that is
-// its argument. With a second argument, rank 1 fails in the first attempt, for the launcher to
-// start all again.
+// A worker that writes the result of ddp::init() to one JSON file in the folder given as its
+// argument. With a second argument, rank 1 fails in the first attempt, for the launcher to start
+// all again.
 #include <ddp/ddp.h>
 
 #include <fstream>

@@ -56,7 +56,7 @@ Fault Planned(const std::string& in_generation, const std::string& of_rank) {
   return found;
 }
 
-// The process's. Written between generations, while nothing else goes on.
+// Of the process. Written between generations, while nothing else runs.
 struct Life {
   Fault fault = Planned(Variable("DDPRUN_GENERATION"), Variable("RANK"));
   std::atomic<int> count{0};

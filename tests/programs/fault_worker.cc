@@ -1,6 +1,6 @@
-// A worker for tests of faults: trains nothing, but its ranks depend on each other as those of a
-// real job do. All ranks meet in one barrier after another over TCP at MASTER_ADDR:MASTER_PORT.
-// When a peer goes away, a rank says that its collective failed, and exits with 1.
+// A worker for tests of faults: it trains nothing, but its ranks depend on each other like those of
+// a real job. All ranks meet in one barrier after another over TCP at MASTER_ADDR:MASTER_PORT. When
+// a peer goes away, a rank says that its collective failed, and exits with 1.
 //
 //     fault_worker ACTION RANK     after a few barriers the worker with this rank does:
 //         exit0 exit1 kill segv abrt stop none

@@ -1,4 +1,4 @@
-// Folders whose listing hangs, as on a file server that does not answer: a library for LD_PRELOAD
+// Folders whose listing hangs, like on a file server that does not answer: a library for LD_PRELOAD
 // into ddprun.
 //
 // While there is a file FOLDER.hangs, opendir(FOLDER) does not go on.

@@ -1,6 +1,6 @@
 // The C++ worker of tests/chaos/hang_campaign.py: trains a small net, with a checkpoint and an
-// evaluation now and then. In the first generation one rank stops moving, in the way and at the
-// place that the arguments say.
+// evaluation from time to time. In the first generation one rank stops moving, in the way and at
+// the place that the arguments say.
 //
 //   hang_trainer FOLDER FAULT PLACE RANK
 //

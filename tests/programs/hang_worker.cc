@@ -1,6 +1,6 @@
-// A training of 20 steps of 50 ms whose ranks wait for each other at each, by files, and tell their
-// steps over the control socket. In generation 0 rank 1 never comes back from reading the data of
-// step 5. The functions' names are looked for in stacks.
+// A training of 20 steps of 50 ms whose ranks wait for each other in each step, by files, and
+// report their steps on the control socket. In generation 0 rank 1 never comes back from reading
+// the data of step 5. The functions' names are looked for in stacks.
 //
 //   hang_worker FOLDER         rank 1 hangs
 //   hang_worker FOLDER none    nobody does: all go on until there is a file FOLDER/end

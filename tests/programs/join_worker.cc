@@ -1,4 +1,4 @@
-// A worker that joins its job and leaves again: for jobs that cannot come together.
+// A worker that joins its job and leaves again: for jobs whose ranks cannot all join.
 //
 //   join_worker INIT_TIMEOUT_MS TIMEOUT_MS
 #include <ddp/ddp.h>

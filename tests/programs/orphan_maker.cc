@@ -1,12 +1,13 @@
-// A worker that leaves processes behind in the ways that programs do. Used by orphans_test.
+// A worker that leaves processes behind, in the ways in which real programs do. Used by
+// orphans_test.
 //
 //     orphan_maker KIND END
 //
-// KIND says what it starts (see kKinds), END what the worker does then: "stay", "exit" or "crash".
-// Before that it prints "ready". What it starts has DDPRUN_TEST_MARK in its command line, some of
-// it not in its environment; and it holds a lock on $ORPHAN_LOCK, unless it closes all files, so
-// that it can be seen also when it is never the same process for long. Should ddprun fail to end
-// it, it ends by itself soon: the machine is not only ours.
+// KIND: the processes that it starts (see kKinds). END: the worker's action after that: "stay",
+// "exit" or "crash". Before that it prints "ready". All these processes have
+// DDPRUN_TEST_MARK in the command line, and most also in the environment. They hold a lock on
+// $ORPHAN_LOCK, unless they close all files, so a test sees them even if the pid changes all the
+// time. If ddprun fails to end them, they end soon by themselves, as the machine has other users.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -31,7 +32,7 @@ bool MayLive() {
   return time(nullptr) < g_end && (lock == nullptr || access(lock, F_OK) == 0);
 }
 
-// Becomes the process that should not survive; `life` is what it does. Tells `ready` that it is up.
+// Becomes the process that must not survive, and runs `life`. Reports through `ready` that it runs.
 [[noreturn]] void BecomeStray(const char* life, int ready, bool with_environment) {
   const std::string name = std::string("stray-of-") + std::getenv("DDPRUN_TEST_MARK");
   const std::string fd = std::to_string(ready);
@@ -82,7 +83,7 @@ const std::map<std::string, void (*)(int)> kKinds = {
     {"grandchild", Grandchild}, {"daemon", Daemon},  // of a session of its own
     {"nameless", Nameless},  // the same, without environment and open files, deaf to signals
     {"hydra", Hydra},        // two processes, of which each starts the other again when it dies
-    {"relay", Relay},        // forks and ends, again and again: another pid each time
+    {"relay", Relay},        // forks and ends repeatedly: another pid each time
 };
 
 void LiveAsHydra() {

@@ -1,4 +1,4 @@
-// The workers of launcher/os's tests, where a line of shell cannot say it. See kModes below.
+// The workers of launcher/os's tests that a line of shell cannot express. See kModes below.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -110,7 +110,7 @@ int Agent(const Arguments& arguments) {
 }
 
 // fenced MILLISECONDS: starts a worker and a daemon of it under a guardian, sets the fence, prints
-// their pids, and stops itself as by SIGSTOP. When it goes on it prints how the worker ended.
+// their pids, and stops itself by SIGSTOP. After SIGCONT it prints how the worker ended.
 int Fenced(const Arguments& arguments) {
   auto runner = ddprun::GuardedProcessRunner::Start({});
   if (!runner.ok()) return 6;

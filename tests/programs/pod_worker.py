@@ -1,4 +1,4 @@
-"""A worker in a pod, which trains nothing: for kubernetes_pods_test.cc.
+"""A worker in a pod that trains nothing: for kubernetes_pods_test.cc.
 
 It appends "PID NANOSECONDS" (CLOCK_MONOTONIC) to FOLDER/HOST.gGENERATION.rRANK every 20 ms, until there
 is a file FOLDER.go. Rank 0 saves a checkpoint at once, and one more when it is asked to. Each rank

@@ -1,4 +1,4 @@
-// A program whose stacks are known, for the tests of stacks. Prints "ready" and waits for ever in
+// A program with known stacks, for the tests of stacks. Prints "ready" and waits for ever in
 //
 //   stack_probe chain            main → Outer → Middle → Inner → pause
 //   stack_probe threads N        the same, and N threads → InThread → pause

@@ -1,5 +1,5 @@
-// A worker for tests of warm standbys: begins as ddp::init() does, then makes steps until somebody
-// kills it.
+// A worker for tests of warm standbys: begins like ddp::init(), then makes steps until it is
+// killed.
 //
 //     standby_worker FOLDER MODE
 //

@@ -1,5 +1,4 @@
-// What ddp:: makes of files that Python wrote, and files for Python to read: see
-// test_state_dict.py.
+// Reads files that Python wrote with ddp::, and writes files for Python: see test_state_dict.py.
 //   describe FILE         the tensors as lines: name, dtype, shape, strides, offset, bytes in hex
 //   resave FILE NEW       loads the one, saves the other
 //   train FILE NEW        loads FILE into a net, adds 1 to everything, saves it

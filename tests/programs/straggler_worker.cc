@@ -13,7 +13,7 @@
 
 namespace {
 
-// Its forward takes as long as it is told to, as a computation would.
+// Its forward takes a given time, like a computation.
 struct Sleeper : torch::nn::Module {
   Sleeper() : layer(register_module("layer", torch::nn::Linear(4, 4))) {}
   torch::Tensor forward(const torch::Tensor& x, std::chrono::milliseconds sleep) {

@@ -1,7 +1,7 @@
 // A library for LD_PRELOAD that shifts the wall clock of a process, and no other clock: nodes whose
-// clocks differ. By WALL_CLOCK_OFFSET_MS milliseconds; or by the nanoseconds that stand, as 8 bytes
-// of this machine's order, in the file WALL_CLOCK_OFFSET_FILE: whoever writes others there steps
-// the clock of all processes that have it.
+// clocks differ. The shift is WALL_CLOCK_OFFSET_MS in milliseconds, or a number of nanoseconds (8
+// bytes in this machine's order) in the file WALL_CLOCK_OFFSET_FILE. A new number in the file steps
+// the clock of all processes with this library.
 //
 // The kernel knows nothing of it, so deadlines of futex(2) on the wall clock are shifted back on
 // their way.

@@ -1,4 +1,4 @@
-"""A disk that does not give out all of its files."""
+"""A disk on which some files cannot be read."""
 import errno
 import os
 import unittest.mock

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Writes the index lists of PyTorch's own DistributedSampler, to compare ours with.
+"""Writes the index lists of PyTorch's DistributedSampler, with which ours are compared.
 
     /usr/bin/python3 tests/python/make_sampler_data.py tests/data/sampler
 

@@ -1,4 +1,4 @@
-"""Scripts that know nothing of ddprun, where rank 0's agent serves torch's store."""
+"""Unmodified scripts, while rank 0's agent serves torch's store."""
 import contextlib
 import socket
 import unittest
@@ -16,7 +16,7 @@ def free_port():
 
 
 class AgentStoreTest(unittest.TestCase):
-    """Scripts that know nothing of ddprun, where rank 0's agent serves torch's store."""
+    """Unmodified scripts, while rank 0's agent serves torch's store."""
 
     def run_script(self, script, *arguments, flags=()):
         result = launchers.run(self, "ddprun", script, flags=[*FLAGS, *flags],

@@ -1,4 +1,4 @@
-"""--auto-step: steps of scripts that know nothing of ddprun."""
+"""--auto-step: steps of unmodified scripts."""
 
 import unittest
 

@@ -1,4 +1,4 @@
-"""Files between ddp::Checkpointer and ddprun.Checkpointer: what one saves, the other goes on from."""
+"""Files between ddp::Checkpointer and ddprun.Checkpointer: each continues from files of the other."""
 
 import os
 import pathlib

@@ -1,5 +1,5 @@
-"""The files of ddprun.Checkpointer: their format, and what of a folder may be loaded, replaced and
-removed. One process, without ddprun."""
+"""The files of ddprun.Checkpointer: their format, and which files of a folder may be loaded, replaced and removed. One
+process, without ddprun."""
 
 import contextlib
 import ctypes

@@ -1,4 +1,5 @@
-"""A forked worker beside one that was started plainly, modules that cannot be preloaded, and a fork server that dies."""
+"""A forked worker compared with one started without the fork server; modules that cannot be preloaded; a fork server
+that dies."""
 import contextlib
 import json
 import os

@@ -1,4 +1,4 @@
-"""Two and three ranks of scripts that know nothing of ddprun: what their stacks alone tell of a hang."""
+"""Two and three ranks of unmodified scripts: hangs are judged by their stacks alone."""
 import sys
 import unittest
 

@@ -1,4 +1,4 @@
-"""The module `ddprun`: what it tells, and that it never stands in a program's way."""
+"""The module `ddprun`: its reports, and that it never disturbs a program."""
 
 import ast
 import os

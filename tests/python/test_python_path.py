@@ -1,4 +1,4 @@
-"""What a Python worker finds of ddprun: the module, as the last of its path, and nothing else. Each
+"""A Python worker finds the module ddprun last in its path, and nothing else of ddprun. Each
 program runs once under Python alone and once under ddprun, and has the same."""
 
 import json

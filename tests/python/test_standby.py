@@ -1,4 +1,4 @@
-"""A forked program beside the same program under plain Python: launcher/python/fork_server.py."""
+"""A forked program compared with the same program under plain Python: launcher/python/fork_server.py."""
 import array
 import json
 import os

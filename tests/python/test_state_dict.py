@@ -1,4 +1,4 @@
-"""Weights between Python's PyTorch and ddp::: what one saves, the other loads, to the last bit.
+"""Weights between Python's PyTorch and ddp::: each loads the other's files, equal to the last bit.
 
 Files that mean harm are made with Python's own pickle, zipfile and json, and must be refused without
 running anything, in little memory. Python's safetensors package is not in Debian: its format is

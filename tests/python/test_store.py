@@ -1,4 +1,4 @@
-"""torch's own client with the store that rank 0's agent serves, in place of torch's server."""
+"""torch's own client with the store of rank 0's agent, instead of torch's server."""
 import datetime
 import os
 import socket
@@ -14,7 +14,7 @@ PYTHON = "/usr/bin/python3"
 
 
 class StoreTest(unittest.TestCase):
-    """torch's own client with the store that rank 0's agent serves, in place of torch's server."""
+    """torch's own client with the store of rank 0's agent, instead of torch's server."""
 
     @classmethod
     def setUpClass(cls):

@@ -1,11 +1,11 @@
-"""torch's TCPStore cannot listen on MASTER_PORT, and the script knows nothing of ddprun."""
+"""torch's TCPStore cannot listen on MASTER_PORT, and the script is unmodified."""
 import unittest
 
 import launchers
 
 
 class TakenPortTest(unittest.TestCase):
-    """torch's TCPStore cannot listen on MASTER_PORT, and the script knows nothing of ddprun."""
+    """torch's TCPStore cannot listen on MASTER_PORT, and the script is unmodified."""
 
     def test_another_port_is_tried_without_a_restart(self):
         result = launchers.run(self, "ddprun", "taken_port.py",

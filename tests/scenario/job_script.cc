@@ -132,7 +132,7 @@ void JobScript::Job(const JobCommand& command) {
   machine_ = std::make_unique<JobMachine>("job", command.Int("epoch", 0), options_);
 }
 
-// Also of an agent that joined before: on a new session, with what it has.
+// Also for an agent that joined before: it uses a new session and reports its state.
 void JobScript::JoinAs(const JobCommand& command) {
   for (const std::string& name : command.Agents()) {
     Agent& agent = Get(name);
@@ -259,8 +259,8 @@ void JobScript::Wait(const JobCommand& command) {
   running_a_wait_ = false;
 }
 
-// It was killed, and another one reads what was durable: nobody has a session. With `hold` another
-// one has taken over, and it may acknowledge heartbeats for so long.
+// The daemon was killed, and another one reads the durable state: no agent has a session. With
+// `hold` the predecessor still runs, and may acknowledge heartbeats for this time.
 void JobScript::RestartDaemon(const JobCommand& command) {
   now_ += command.Time("away", Duration{});
   const Duration hold = command.Time("hold", Duration{});

@@ -34,7 +34,7 @@ class JobScript {
   std::string Play(const std::string& scenario);
 
  private:
-  // One agent, as a client that does what it is told; "a#2" is the second agent on host a.
+  // One agent, as a client that follows the script; "a#2" is the second agent on host a.
   struct Agent {
     std::string name;
     AgentId agent_id;

@@ -1,4 +1,4 @@
-// How a scenario writes down what a JobMachine says: one line for each message and each event.
+// The text form of a JobMachine's actions in a scenario: one line for each message and each event.
 #ifndef DDPRUN_TESTS_SCENARIO_JOB_TEXT_H_
 #define DDPRUN_TESTS_SCENARIO_JOB_TEXT_H_
 

@@ -1,4 +1,4 @@
-// Every file of tests/scenario/*.txt: what a JobMachine does with a story, command by command.
+// Every file of tests/scenario/*.txt: a JobMachine's actions, command by command.
 //
 //     scenario_test                one test for each file
 //     scenario_test --rewrite      writes what happens into the files: review the diff

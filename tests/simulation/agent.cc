@@ -59,13 +59,13 @@ void Agent::Kill() {
   world_->recorder.Line(Name() + " is killed");
   alive_ = false;
   CloseSession();
-  // The guardian: most often at once, in the worst case as late as it promises.
+  // The guardian usually acts at once, and at the latest after the time that it promises.
   const Time takes = world_->random.Percent(70) ? world_->random.Wide(1, 50) * kMillisecond
                                                 : world_->random.Wide(50, 2000) * kMillisecond;
   world_->scheduler.After(takes, [this] {
     if (!world_->hosts[host_]->powered) return;
     EndWorkers();
-    if (AnyStuck()) return;  // it does not say that nothing is left
+    if (AnyStuck()) return;  // the guardian does not report that the node is clear
     for (int attempt = 0; attempt < 2; ++attempt) {
       if (world_->random.Percent(30)) continue;  // lost
       world_->scheduler.After(attempt * 500 * kMillisecond, [this] {
@@ -75,7 +75,7 @@ void Agent::Kill() {
   });
 }
 
-// To each rendezvous: one that stands by does not know the agent.
+// Reports to each rendezvous. A standby ignores it, as it does not know the agent.
 void Agent::ReportGone(int number) {
   Daemon& daemon = *world_->daemons[number];
   const auto arrived = [this, &daemon] {
@@ -238,7 +238,7 @@ void Agent::Transmit(const Header& header, AgentMessage message) {
   if (session_ == nullptr) return;
   if (world_->plan.states) FillIn(&message);
   const auto deliver = [this, session = session_, header, message] {
-    if (!session->server_open) {  // nobody is there: the other machine says so
+    if (!session->server_open) {  // nobody listens: the other machine refuses
       const Daemon& daemon = world_->OfSession(*session);
       if (!session->broken && (daemon.up() || daemon.refuses())) {
         world_->network.SendOnce(

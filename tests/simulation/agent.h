@@ -36,11 +36,11 @@ class Agent {
   std::string Name() const;
 
   void Start();
-  // SIGKILL: the guardian ends the workers and may tell the rendezvous.
+  // SIGKILL: the guardian ends the workers and may report to the rendezvous.
   void Kill();
-  // The machine is off: everything at once, and nobody hears of it.
+  // The machine loses power: everything ends at once, and nothing is reported.
   void PowerOff();
-  // SIGSTOP for so long.
+  // SIGSTOP, and SIGCONT after `duration`.
   void Stall(Time duration);
   void Signal(int signo);
 
@@ -48,9 +48,9 @@ class Agent {
   void OnOpened(int attempt, const SessionPtr& session);
   void OnRefused(int attempt, TimePoint started);
   void OnSessionLost(const SessionPtr& session, const char* why);
-  // Rendezvous `number` says that it leads.
+  // Rendezvous `number` reports that it leads.
   void OnLeader(int number, const Term& term);
-  // `life`: which job of this name the rendezvous means.
+  // `life`: the number of the job (Daemon::life) for which the rendezvous sent this.
   void OnMessage(const SessionPtr& session, const Header& header, const RendezvousMessage& message,
                  int life);
 
@@ -60,17 +60,17 @@ class Agent {
   void OnWorkerStays(int worker, LocalRank local_rank);
   void OnWorkerLeft(int worker, LocalRank local_rank);
   void Feed(Supervisor::Event event);
-  // A state is whole, in memory or at `path`.
+  // A snapshot or checkpoint is complete: in memory, or at `path`.
   void OnSaved(LocalRank local_rank, const SavedState& state, const std::string& path);
   void OnFailedToSave(LocalRank local_rank, std::int64_t step, int failures);
-  // That its workers have told of, whether it was there to hear of them or not.
+  // All that its workers have reported, also while the agent was not alive.
   int failed_checkpoints() const { return failed_checkpoints_; }
   std::vector<SavedState> holds() const { return states_.List(); }
   NodeMemory& memory() { return memory_; }
 
  private:
   TimePoint Now() const;
-  // On the agent's loop: later, while it is stopped.
+  // Runs the task in the agent's loop; while the agent is stopped, the task waits.
   void Post(std::function<void()> task);
   void RunInbox();
   void Step(const Supervisor::Event& event);
@@ -82,7 +82,7 @@ class Agent {
   void Perform(const Supervisor::SpawnWorkers& spawn);
   void Perform(const Supervisor::AskWorkersToLeave& ask);
   void Perform(const Supervisor::SetFence& fence);
-  void FillIn(AgentMessage* message);  // what this node holds
+  void FillIn(AgentMessage* message);  // the states that this node holds
   void Exit(const Verdict& verdict);
   void ScheduleTick();
 
@@ -92,16 +92,16 @@ class Agent {
   void Syn(int attempt, TimePoint started);
   void AttemptFailed(int attempt, Supervisor::SessionLost lost);
   void CloseSession();
-  // Of every rendezvous, again and again: what it pushes may be lost.
+  // Asks every rendezvous periodically: a push may be lost.
   void AskWhoLeads();
 
   // A process that the guardian has forked.
   struct Process {
-    int worker = -1;                // of Training; −1: its program does not run
-    bool known = false;             // what became of its exec
-    int signalled = 0;              // before that, which it does not survive
-    bool leaves = false;            // its generation: it was asked to, and has got no signal since
-    std::optional<int> survivor{};  // the process of Training that has waited to become this
+    int worker = -1;                // its id in Training; −1: its program does not run
+    bool known = false;             // the result of its exec is known
+    int signalled = 0;              // the signal that arrived before that; it ends the process
+    bool leaves = false;            // asked to leave its generation, and not signalled since
+    std::optional<int> survivor{};  // the waiting process of Training that becomes this worker
     bool given_up = false;
   };
   using ProcessPtr = std::shared_ptr<Process>;
@@ -110,13 +110,13 @@ class Agent {
   void OnExecuted(const ProcessPtr& process, LocalRank local_rank,
                   const Supervisor::SpawnWorkers& spawn, int life);
   void Signal(const ProcessPtr& process, int signo);
-  // On the agent's loop, unless it does not wait for this process any more.
+  // Runs in the agent's loop, unless the agent has given the process up.
   void FeedOf(const ProcessPtr& process, Supervisor::Event event);
   // Workers that are stuck are not counted: nobody can end them.
   bool IsIn(LocalRank local_rank, int worker) const;
   bool AnyLeft() const;
   bool AnyStuck() const;
-  // The answer to ClearNode: everybody who is still there is given up.
+  // The answer to ClearNode. Gives up every process that is still alive.
   Supervisor::NodeCleared Clear();
   void EndWorkers();  // by the guardian
   void LoseWorkers();
@@ -143,35 +143,35 @@ class Agent {
   std::optional<Verdict> verdict_;
   int verdict_life_ = 0;
   NodeStates states_;
-  int scan_ = 0;  // the last that was begun, or given up since
+  int scan_ = 0;  // number of the newest scan; also counts scans that were given up
 
   // The client.
   SessionPtr session_;  // open, or nullptr
   int attempt_ = 0;
   bool attempting_ = false;
   Time backoff_ = 0;
-  int target_ = 0;            // the rendezvous that it connects to
-  Term leader_;               // the highest term that it was told of
+  int target_ = 0;            // number of the rendezvous that it connects to
+  Term leader_;               // the highest known term
   std::uint64_t obeyed_ = 0;  // the highest term of a message
-  bool acted_ = false;        // more was done than logged
+  bool acted_ = false;        // an action other than a log line was performed
   Time attempt_limit_ = 10 * kSecond;
 
   std::vector<ProcessPtr> workers_;  // by local rank
   StandbyPool pool_{StandbyPool::Options{}};
   std::map<StandbyPool::Id, int> waiting_;  // in pool_; of Training
   NodeMemory memory_;
-  int life_ = 0;  // of the newest assignment that was taken
+  int life_ = 0;  // of the newest assignment that the Supervisor took
   struct Offer {
     Generation generation{-1};
     int life = 0;
   };
-  Offer offered_;  // the newest assignment that came
+  Offer offered_;  // the newest assignment that arrived
 
   // The guardian.
   std::optional<TimePoint> fence_;
   int fences_set_ = 0;
   Time disk_free_at_ = 0;
-  bool fenced_ = false;  // the fence was reached and not set anew
+  bool fenced_ = false;  // the fence was reached, and no later fence is set
 };
 
 }  // namespace ddprun::sim

@@ -1,4 +1,4 @@
-// Agent: its session with the rendezvous, opened again and again.
+// Agent: its session with the rendezvous, and the attempts to open one.
 #include <algorithm>
 #include <utility>
 
@@ -9,7 +9,7 @@
 
 namespace ddprun::sim {
 
-// So that a lease sees at least one attempt, however short it is.
+// So that even the shortest lease sees at least one attempt.
 Time Agent::ThirdOfLease() const {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(world_->plan.spec.lease).count() / 3;
 }
@@ -59,7 +59,7 @@ void Agent::Syn(int attempt, TimePoint started) {
 }
 
 void Agent::OnOpened(int attempt, const SessionPtr& session) {
-  if (attempt != attempt_ || !attempting_) {  // too late: it is closed again
+  if (attempt != attempt_ || !attempting_) {  // the attempt was given up
     world_->network.Send(session, kUp, [this, session] { world_->ServerEndLost(session); });
     return;
   }
@@ -89,7 +89,7 @@ void Agent::AttemptFailed(int attempt, Supervisor::SessionLost lost) {
   backoff_ = std::min(2 * whole, std::min(kSecond, ThirdOfLease()));
   world_->scheduler.After(world_->random.Between(whole / 2, whole), [this, attempt] {
     Post([this, attempt] {
-      if (attempt == attempt_) Connect();  // it did not, meanwhile, to one that leads
+      if (attempt == attempt_) Connect();  // no newer attempt has begun, to a new leader
     });
   });
 }
@@ -168,7 +168,7 @@ void Agent::OnMessage(const SessionPtr& session, const Header& header,
         header.generation > supervisor_.header().generation) {
       offered_ = {header.generation, life};
     }
-    if (world_->several) Step(Supervisor::Tick{});  // what is due anyway
+    if (world_->several) Step(Supervisor::Tick{});  // so that acted_ counts no timer's actions
     acted_ = false;
     Step(Supervisor::Received{seen, std::move(heard)});
     if (acted_ && header.term.revision < obeyed_) {
@@ -176,7 +176,7 @@ void Agent::OnMessage(const SessionPtr& session, const Header& header,
                                      header.term.revision));
     }
     obeyed_ = std::max(obeyed_, header.term.revision);
-    // Taken at once, or when a later message says that it holds.
+    // The Supervisor takes an assignment at once, or when a later message confirms it.
     if (supervisor_.header().generation == offered_.generation) life_ = offered_.life;
   });
 }

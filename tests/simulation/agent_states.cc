@@ -35,7 +35,7 @@ void Agent::OnFailedToSave(LocalRank local_rank, std::int64_t step, int failures
   Feed(Supervisor::CheckpointFailureReported{local_rank, step, failures, "disk full"});
 }
 
-// At once, or when a file server answers again. One after the other.
+// Feeds the event at once, or when a slow file server answers. Events stay in order.
 void Agent::AfterTheDisk(Supervisor::Event event) {
   const bool slow = !world_->plan.benign && world_->random.Percent(3);
   const Time takes = slow ? world_->random.Wide(100, 5000) * kMillisecond
@@ -44,8 +44,8 @@ void Agent::AfterTheDisk(Supervisor::Event event) {
   world_->scheduler.At(disk_free_at_, [this, event = std::move(event)] { Feed(event); });
 }
 
-// At once, or when a file server answers again: with what was there when it was asked. Not heard
-// once workers were started.
+// Answers at once, or when a slow file server answers. The answer shows the disk at the time of the
+// question. If workers were started meanwhile, the answer is dropped.
 void Agent::Scan() {
   const bool slow = !world_->plan.benign && world_->random.Percent(3);
   const Time takes = slow ? world_->random.Wide(10, 20'000) * kMillisecond

@@ -10,7 +10,7 @@
 
 namespace ddprun::sim {
 
-// All at once; each is there when its program has been read, in any order.
+// Forks all workers at once. Their execs end later, in any order.
 void Agent::Perform(const Supervisor::SpawnWorkers& spawn) {
   ++scan_;
   if (spawn.assignment.restore) states_.OnStarted(*spawn.assignment.restore);
@@ -29,14 +29,14 @@ void Agent::Perform(const Supervisor::SpawnWorkers& spawn) {
   if (fenced_) EndWorkers();  // the guardian starts nothing after the fence
 }
 
-// Workers are started one after the other. Here: in every other generation, every other one was
-// about to be.
+// The real agent starts workers one after the other. So in every other generation, every other
+// worker is treated as not started yet.
 void Agent::StopStarting() {
   if (supervisor_.header().generation.value % 2 == 0) return;
   for (std::size_t i = 1; i < workers_.size(); i += 2) {
     Process& process = *workers_[i];
     if (process.known || process.signalled != 0 || process.survivor) continue;
-    process.known = true;  // there is none
+    process.known = true;  // it has no process
     FeedOf(workers_[i],
            Supervisor::SpawnFailed{LocalRank{static_cast<int>(i)}, 126, "too late", false});
   }
@@ -68,7 +68,7 @@ void Agent::OnExecuted(const ProcessPtr& process, LocalRank local_rank,
 }
 
 void Agent::Signal(const ProcessPtr& process, int signo) {
-  process->leaves = false;  // it is late
+  process->leaves = false;  // a signal replaces the request to leave
   if (!process->known) {
     process->signalled = signo;
   } else if (process->worker >= 0) {
@@ -135,7 +135,7 @@ Supervisor::NodeCleared Agent::Clear() {
   return cleared;
 }
 
-// The machine is off, and whatever was stuck is gone with it.
+// The machine loses power; stuck workers are gone too.
 void Agent::LoseWorkers() {
   for (const ProcessPtr& process : workers_) {
     if (process->known && process->worker >= 0) world_->training.PowerOff(process->worker);
@@ -164,7 +164,7 @@ void Agent::EndStandbys() {
   }
 }
 
-// Now and then one dies while it waits.
+// A waiting process occasionally dies.
 void Agent::LetStay(const ProcessPtr& process, LocalRank local_rank) {
   const int waits = world_->training.Adopt(process->worker);
   const std::optional<StandbyPool::Id> id = pool_.Adopt(local_rank, Now());
@@ -217,7 +217,7 @@ void Agent::OnWorkerStays(int worker, LocalRank local_rank) {
   });
 }
 
-// One that has got a signal meanwhile ends by it.
+// A worker that was signalled meanwhile ends by the signal.
 void Agent::OnWorkerLeft(int worker, LocalRank local_rank) {
   Post([this, worker, local_rank] {
     if (!IsIn(local_rank, worker)) return;
@@ -228,7 +228,7 @@ void Agent::OnWorkerLeft(int worker, LocalRank local_rank) {
   });
 }
 
-// By then others may be in the place of one that was given up.
+// Other processes may have replaced one that was given up.
 bool Agent::IsIn(LocalRank local_rank, int worker) const {
   const auto place = static_cast<std::size_t>(local_rank.value);
   return place < workers_.size() && workers_[place]->worker == worker;

@@ -11,7 +11,7 @@
 namespace ddprun::sim {
 namespace {
 
-// It is stuck, and ends as soon as it is not.
+// A stuck worker that was killed: it ends as soon as it is not stuck.
 bool HasBeenKilled(const Worker& worker) {
   return worker.stuck && worker.ends_as && worker.ends_as->signal == SIGKILL;
 }
@@ -32,7 +32,7 @@ void Checker::OnWorkerStarted(const Worker& started) {
   for (const int id : world_->training.alive()) {
     const Worker& other = world_->training.worker(id);
     if (other.id == started.id) continue;
-    if (HasBeenKilled(other)) {  // it does nothing any more, but holds what it has
+    if (HasBeenKilled(other)) {  // it makes no steps, but still holds its resources
       if (other.agent != started.agent) continue;
       world_->Violation(absl::StrCat(
           Text(started), " starts on a node where SIGKILL has not ended ", Text(other)));
@@ -107,8 +107,9 @@ void Checker::OnEvent(const JobMachine& machine, int life, const JobEvent& event
   }
 }
 
-// By the delays of LateAdmission: two losses at once, then after 1, 2, 4, ... seconds. One more: an
-// agent that has joined before the one before it is lost has the delay of before that loss.
+// The limit follows from the delays of LateAdmission: two losses at once, then after 1, 2, 4, ...
+// seconds. One loss is added: an agent that joined before its predecessor was lost has the delay of
+// the time before that loss.
 void Checker::CheckLosses(const RootCause& cause) {
   constexpr Time kWindow = 16 * kSecond;
   constexpr std::size_t kMost = 7;  // 0 + 0 + 1 + 2 + 4 + 8 s, and one: the faults end after 16
@@ -143,7 +144,7 @@ void Checker::OnJobBegins() {
   failed_ = false;
 }
 
-// The workers of a generation that was recorded may have been told to start.
+// The workers of a recorded generation may have been started.
 void Checker::OnRestored(const JobMachine& machine, const JobRecord& record) {
   planned_ = record.restore;
   if (planned_) resumed_.push_back({record.requeue_number, record.generation, planned_->step()});
@@ -159,7 +160,7 @@ void Checker::OnRecord(int life, const JobRecord& record) {
     return;
   }
   planned_ = record.restore;
-  // Of a job that is begun again, or whose rendezvous forgets, less is known.
+  // Less is known of a job that was begun again or whose rendezvous forgets.
   if (life == 1 && !world_->plan.memory_store && record.generation > checked_) {
     checked_ = record.generation;
     CheckPlan(record);
@@ -169,7 +170,7 @@ void Checker::OnRecord(int life, const JobRecord& record) {
   std::set<std::uint64_t> agent_ids;
   for (const NodeRecord& member : record.members) {
     if (member.rank.value != node++ || member.first_rank.value != rank) {
-      // A node that is gone leaves a hole until the next forming.
+      // A lost node leaves a gap in the ranks until the next generation is formed.
       if (member.rank.value < node - 1) {
         world_->Violation(absl::StrCat("node rank ", member.rank.value, " twice in generation ",
                                        record.generation.value, " of life ", life));
@@ -209,7 +210,7 @@ bool Checker::IsDead(const SavedState& state) const {
 
 void Checker::CheckPlan(const JobRecord& record) {
   if (!world_->plan.states) return;
-  if (world_->bug == Bug::kNoAgentIdCheck) return;  // members are not who they seem
+  if (world_->bug == Bug::kNoAgentIdCheck) return;  // the bug mixes up members
   const std::string where = absl::StrCat("requeue number ", record.requeue_number, " generation ",
                                          record.generation.value, " begins with ",
                                          record.restore ? Describe(*record.restore) : "no plan");
@@ -268,7 +269,7 @@ void Checker::OnAssigned(int life, const Header& header, const Assignment& assig
   if (!first && owner->second != header.agent_id.value && world_->bug != Bug::kNoAgentIdCheck) {
     world_->Violation(absl::StrCat("a rank is given to two agents: ", where));
   }
-  // Where all of them are known: exactly 0..W−1.
+  // If all nodes are known, the ranks are exactly 0..W−1.
   int rank = 0;
   int node = 0;
   for (const auto& [number, known] : formed.by_node) {
@@ -289,7 +290,7 @@ void Checker::OnAssigned(int life, const Header& header, const Assignment& assig
     world_->Violation(
         absl::StrCat("ranks are not 0..W-1: ", where, ", world ", assignment.world_size));
   }
-  // The budget never grows again, whatever the daemon forgets.
+  // The number of restarts never decreases, whatever the daemon forgets.
   auto& [generation, restarts] = visible_[{life, header.requeue_number}];
   if (header.generation.value > generation && assignment.restart_count < restarts) {
     world_->Violation(absl::StrCat("restarts are forgotten: ", where, " has ",
@@ -321,7 +322,7 @@ void Checker::OnEnd(bool in_time) {
         agent->requeue_number() != machine->requeue_number()) {
       continue;
     }
-    // Stopped, sent away, or refused: its end is its own.
+    // Agents that were stopped, dismissed or refused have a verdict of their own.
     if (verdict->outcome != Outcome::kSucceeded && verdict->outcome != Outcome::kFailed) continue;
     if (!outcome) outcome = verdict->outcome;
     if (outcome != verdict->outcome) {

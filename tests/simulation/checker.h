@@ -1,4 +1,5 @@
-// What must hold after every event of a simulated run. docs/internals/simulation.md has the list.
+// The rules that must hold after every event of a simulated run. docs/internals/simulation.md has
+// the list.
 #ifndef DDPRUN_TESTS_SIMULATION_CHECKER_H_
 #define DDPRUN_TESTS_SIMULATION_CHECKER_H_
 
@@ -23,7 +24,7 @@ class Checker {
   explicit Checker(World* world) : world_(world) {}
 
   void OnWorkerStarted(const Worker& started);
-  // The JobMachine of job `life` said that this happened.
+  // The JobMachine of job `life` (Daemon::life) reported this event.
   void OnEvent(const JobMachine& machine, int life, const JobEvent& event);
   void OnRecord(int life, const JobRecord& record);
   void OnNote(const std::string& text);
@@ -33,30 +34,30 @@ class Checker {
   void OnJobBegins();
   // An agent came back from a generation that the daemon of job `life` has no record of.
   void OnReturner(int life) { returners_.insert(life); }
-  // Once, at the end.
+  // Call it once, at the end.
   void OnEnd(bool in_time);
 
  private:
-  // The number of a generation, of one life of one job.
+  // Job (Daemon::life), requeue number, generation.
   using Key = std::tuple<int, std::uint32_t, int>;
   struct Formed {
     std::map<int, Assignment> by_node;
   };
 
-  // Workers of `older` must be gone before those of `newer` start; not so where the daemon lost its
-  // memory and nobody told it, or where a job of the same name was begun after the end.
+  // Whether workers of `older` must be gone before those of `newer` start. They need not if the
+  // daemon lost its memory and no agent reported them, or if a job of the same name began after
+  // the end.
   bool Excludes(int older, int newer) const;
-  // A node that is lost soon after joining, again and again, ends few generations.
+  // A node that is repeatedly lost soon after it joined ends only few generations.
   void CheckLosses(const RootCause& cause);
   void CheckNobodyRuns(const JobMachine& machine, int life);
-  // A generation is being formed: what it begins with.
+  // Checks the state with which the generation that is being formed will begin.
   void CheckPlan(const JobRecord& record);
-  // What is on the disk of a member, whether its agent has seen it or not.
+  // Checks the plan against the true contents of a member's disk.
   void CheckDisk(const NodeRecord& member, const RestorePlan& plan, const std::string& where);
-  // Each checkpoint that failed is counted once at most; each is, where no agent is ended by a
-  // fault.
+  // A failed checkpoint is counted at most once; in a benign run that succeeds, exactly once.
   void CheckFailures(const JobMachine& machine);
-  // By all generations that may have started, one by one.
+  // Whether the state is dead, from all generations that may have started.
   bool IsDead(const SavedState& state) const;
 
   World* const world_;  // outlives this
@@ -65,12 +66,12 @@ class Checker {
   std::map<Key, std::uint64_t> members_;  // hash of agent_ids and ranks, from the record
   std::vector<ResumePoint> resumed_;
   std::optional<RestorePlan> planned_;  // by the newest record
-  Generation checked_{-1};              // its plan
-  bool without_a_disk_ = false;         // one had not answered in time, and nobody waited longer
+  Generation checked_{-1};              // the generation whose plan was checked
+  bool without_a_disk_ = false;         // the plan was made without the answer of a slow disk
   int restarts_ = 0;
-  std::map<std::string, std::vector<Time>> losses_;  // that ended a generation, by host
-  bool failed_ = false;                              // the generation that ended last did
-  bool spends_ = false;                              // a restart, by its cause
+  std::map<std::string, std::vector<Time>> losses_;  // losses that ended a generation, by host
+  bool failed_ = false;                              // the generation that ended last failed
+  bool spends_ = false;                              // the cause of the failure spends a restart
   std::map<std::pair<int, std::uint32_t>, std::pair<int, int>> visible_;  // generation, restarts
   std::map<std::pair<int, std::uint32_t>, RunId> runs_;
 };

@@ -57,7 +57,7 @@ void Contender::Step(const Leadership::Event& event) {
   const int process = process_;
   for (const Leadership::Action& action : core_->Step(event, Now())) {
     Perform(action);
-    if (process != process_ || !daemon_->up()) return;  // it was the last
+    if (process != process_ || !daemon_->up()) return;  // the process ended
   }
   ScheduleTick();
 }
@@ -220,7 +220,7 @@ void Contender::TryToWrite(const std::shared_ptr<const Etcd::Stored>& state,
   });
 }
 
-// What became of a write without an answer, before anything else is written.
+// Finds the result of a write without an answer, before the next write.
 void Contender::ReadBack(const std::shared_ptr<const Etcd::Stored>& state,
                          const std::function<void()>& kept) {
   Ask({}, [this, state, kept](const Etcd::Answer* answer) {
@@ -241,7 +241,7 @@ void Contender::ReadBack(const std::shared_ptr<const Etcd::Stored>& state,
 
 // ---- other processes ----
 
-// A question and its answer each time stand for what the leader pushes on the link.
+// Simulates the pushes of the leader on the link by questions and answers.
 void Contender::AskPeer(int watch) {
   if (watch != watch_ || peer_ < 0) return;
   const int process = process_;

@@ -1,5 +1,6 @@
-// One of several rendezvous, beside its Daemon: the shipped Leadership, the queue of its calls of
-// etcd, its link to the leader's process, and what it tells agents of who leads.
+// The election part of one of several rendezvous, beside its Daemon: the shipped Leadership, the
+// queue of its calls of etcd, its link to the leader's process, and its reports to agents of who
+// leads.
 #ifndef DDPRUN_TESTS_SIMULATION_CONTENDER_H_
 #define DDPRUN_TESTS_SIMULATION_CONTENDER_H_
 
@@ -27,15 +28,15 @@ class Contender {
   void EndAsked() { Step(Leadership::EndAsked{}); }
 
   bool leads() const { return leads_; }  // it has the state, and serves
-  // Under which it speaks.
+  // The term of its messages.
   const Term& term() const { return term_; }
-  // It may acknowledge, assign and answer.
+  // Whether it may acknowledge, assign and answer.
   bool MaySpeak() const;
   bool HandsOver() const { return core_->hands_over(); }
-  // Writes the state of the job; the writes of one reign one after the other.
+  // Writes the state of the job. The writes of one term follow one another.
   void Write(std::shared_ptr<const Etcd::Stored> state, std::function<void()> kept);
 
-  // Its process has an agent's question who leads, or the push at a change.
+  // Answers "who leads": to all agents after a change, or to one that asked.
   void TellAgents();
   void TellAgent(int agent);
 
@@ -54,7 +55,7 @@ class Contender {
                 const std::function<void()>& kept);
   void Enqueue(Task task);
   void Next();
-  // The answer comes to this process, unless it has ended.
+  // Drops the answer if this process has ended.
   void Ask(const Etcd::Request& request, const Etcd::Done& done);
   void AskPeer(int watch);
   void ScheduleTick();
@@ -63,17 +64,17 @@ class Contender {
   World* const world_;
   Daemon* const daemon_;
   const int number_;
-  int process_ = 0;  // that was begun; of an earlier one nothing comes any more
+  int process_ = 0;  // number of the running process; answers to an earlier one are dropped
   std::unique_ptr<Leadership> core_;
-  std::deque<Task> queue_;  // the first is under way
+  std::deque<Task> queue_;  // the first task runs
   bool reading_ = false;
-  int watch_ = 0;  // the link that is kept
-  int peer_ = -1;  // to whom; −1: to nobody
+  int watch_ = 0;  // number of the open link
+  int peer_ = -1;  // the other end of the link; −1: no link
   bool leads_ = false;
-  bool told_ = false;  // agents know
+  bool told_ = false;  // agents were told that it leads
   Term term_;
   TimePoint valid_until_{};
-  std::uint64_t state_revision_ = 0;  // of the state, as this one knows it
+  std::uint64_t state_revision_ = 0;  // the revision of the state that this one read or wrote last
   Time tick_at_ = -1;
 };
 

@@ -57,11 +57,11 @@ void Daemon::Kill(bool refuses) {
   up_ = false;
   refuses_ = refuses;
   stalled_ = false;
-  ++boot_;  // whatever was scheduled for it is void
+  ++boot_;  // voids all that was scheduled for the old process
   ++world_->result.daemon_restarts;
   machine_.reset();
   inbox_.clear();
-  // What was being written may be on the disk, in order, or may not.
+  // Pending writes may have reached the disk; if one did, so did all before it.
   while (contender_ == nullptr && !writes_.empty() && world_->random.Percent(40)) {
     durable_ = writes_.front()->record;
     durable_life_ = writes_.front()->life;
@@ -75,7 +75,7 @@ void Daemon::Kill(bool refuses) {
   CloseSessions(refuses);
 }
 
-// Its kernel closes the connections; a machine that lost power does not.
+// If only the process died, its kernel closes the connections. After a loss of power nothing does.
 void Daemon::CloseSessions(bool refuses) {
   for (const SessionPtr& session : world_->network.OpenSessions()) {
     if (!session->server_open || session->daemon != number_) continue;
@@ -94,7 +94,7 @@ void Daemon::Stall(Time duration) {
   stalled_ = true;
   world_->recorder.Line(absl::StrCat("daemon is stopped for ", duration / kMillisecond, " ms"));
   const int boot = boot_;
-  // Its keepalive answers nobody.
+  // It does not answer keepalives.
   for (const SessionPtr& session : world_->network.OpenSessions()) {
     if (session->daemon != number_) continue;
     const Time noticed = world_->random.Between(2000, 3000) * kMillisecond;
@@ -107,7 +107,7 @@ void Daemon::Stall(Time duration) {
     if (boot != boot_) return;
     stalled_ = false;
     world_->recorder.Line("daemon continues");
-    // Sockets may be read before or after the timers are looked at.
+    // Sockets may be read before or after the timers run.
     if (world_->random.Percent(50)) {
       tick_at_ = -1;
       if (machine_ != nullptr) Step(JobMachine::Tick{});
@@ -227,7 +227,7 @@ void Daemon::Perform(const JobMachine::Action& action) {
   std::visit(Overloaded{
                  [&](const JobMachine::Persist& persist) { Persist(persist.record); },
                  [&](const JobMachine::Send& send) { Send(send); },
-                 [](const JobMachine::SendToMany&) {},  // one by one
+                 [](const JobMachine::SendToMany&) {},  // Send comes for each one
                  [&](const JobMachine::Answer& answer) {
                    world_->recorder.Line("  answer: " + answer.text);
                  },
@@ -285,8 +285,8 @@ void Daemon::Persist(const JobRecord& record) {
   world_->scheduler.After(takes, [this, write, boot] {
     if (boot != boot_) return;
     write->durable = true;
-    // In order: one that was quicker waits for those before it. It has a thread of its own, so it
-    // is not held up by the loop; but a stopped process does nothing at all.
+    // Writes become durable in order: a quick one waits for those before it. The journal has its
+    // own thread, so a busy loop does not delay it; but a stopped process writes nothing.
     Post([this] {
       while (!writes_.empty() && writes_.front()->durable) {
         const std::shared_ptr<Write> done = writes_.front();
@@ -357,7 +357,7 @@ void Daemon::ScheduleTick() {
   const std::optional<TimePoint> deadline = machine_->NextDeadline();
   if (!deadline) return;
   const Time at = std::max(world_->scheduler.now(), clock_.True(*deadline));
-  if (tick_at_ >= 0 && tick_at_ <= at) return;  // one comes before, and asks again
+  if (tick_at_ >= 0 && tick_at_ <= at) return;  // an earlier tick schedules the next
   tick_at_ = at + world_->random.Between(0, 2000) * 1000;
   const int boot = boot_;
   world_->scheduler.At(tick_at_, [this, boot, at = tick_at_] {

@@ -22,41 +22,41 @@ namespace ddprun::sim {
 
 class Daemon {
  public:
-  // `number`: of the several that there are; 0 where it is alone. `random`: for its clock.
+  // `number`: among several rendezvous; a single one has 0. `random` sets its clock.
   Daemon(World* world, int number, Random* random);
 
   bool up() const { return up_; }
   bool stalled() const { return stalled_; }
-  bool refuses() const { return refuses_; }  // its machine answers that nobody listens
+  bool refuses() const { return refuses_; }  // while it is down: its machine refuses connections
   int boot() const { return boot_; }
-  // A number for each job that began without a record of it.
+  // Number of the job: one more each time that a job begins without a record.
   int life() const { return life_; }
   const JobMachine* machine() const { return machine_.get(); }
   TimePoint Now() const;
   Time TrueTime(TimePoint local) const { return clock_.True(local); }
-  // nullptr: it is alone.
+  // nullptr: it is the only rendezvous.
   Contender* contender() const { return contender_.get(); }
   // Agents may have sessions with it.
   bool serves() const { return up_ && (contender_ == nullptr || contender_->leads()); }
 
   void Boot() { Boot(0); }
   void Boot(int ousted);
-  // kill -9; `refuses`: its machine lives on and refuses connections.
+  // SIGKILL. `refuses`: its machine stays up and refuses connections.
   void Kill(bool refuses);
   void Stall(Time duration);
-  // Runs in the daemon: later, when it is stopped; never, when it is killed before.
+  // Runs the task in the daemon. While the daemon is stopped, the task waits; a kill drops it.
   void Post(std::function<void()> task);
 
   void OnMessage(const SessionPtr& session, Header header, AgentMessage message);
-  // Its end of the session is over.
+  // The daemon's end of the session is lost.
   void OnEnd(const SessionPtr& session);
   void OnAgentGone(AgentId agent_id);
-  void Ask(const JobMachine::Event& event);  // of an operator
+  void Ask(const JobMachine::Event& event);  // an operator's command
 
   // ---- from its Contender ----
   // `stored` may be nullptr.
   void Lead(const Etcd::Stored* stored, TimePoint leases_from);
-  // It may speak again.
+  // Its validity was extended.
   void OnValidity();
   void ExecuteAgain(int ousted);
   void End();
@@ -67,23 +67,23 @@ class Daemon {
     JobRecord record;
     int life = 0;
     bool durable = false;
-    std::deque<Effect> held;  // what must not be visible before
+    std::deque<Effect> held;  // effects that must not be visible before the write is durable
   };
 
   void TakeUp(const JobRecord& record, int life);
   void CloseSessions(bool refuses);
   void Step(const JobMachine::Event& event);
-  // What it decides counts: no other one has taken over.
+  // Its decisions are valid: no other rendezvous has taken over.
   bool Decides() const;
   void Perform(const JobMachine::Action& action);
   void Persist(const JobRecord& record);
   void PersistOnEtcd(const std::shared_ptr<Write>& write);
   void Send(const JobMachine::Send& send);
-  // Now, or when it is valid again.
+  // Runs the effect now, or when the daemon is valid again.
   void Speak(Effect effect);
   void SendNow(const Header& header, const RendezvousMessage& message, int life);
   void ScheduleTick();
-  // What the planted bugs do to an agent_id.
+  // The agent_id, as the planted bugs change it.
   AgentId Seen(const SessionPtr& session, AgentId agent_id);
 
   World* const world_;  // outlives this
@@ -99,11 +99,11 @@ class Daemon {
   JobMachineOptions options_;
   std::unique_ptr<JobMachine> machine_;
   StacksAtOnce stacks_;
-  std::map<std::uint64_t, SessionPtr> streams_;  // by agent_id, as the service has them
+  std::map<std::uint64_t, SessionPtr> streams_;  // by agent_id, as in rendezvous/service
   std::optional<JobRecord> durable_;
   int durable_life_ = 0;
   std::deque<std::shared_ptr<Write>> writes_;       // not durable yet, oldest first
-  std::deque<Effect> kept_back_;                    // until it is valid again
+  std::deque<Effect> kept_back_;                    // effects that wait for its validity
   Time tick_at_ = -1;                               // the next tick; −1: none
   std::map<std::uint64_t, AgentId> first_on_host_;  // for Bug::kNoAgentIdCheck
 };

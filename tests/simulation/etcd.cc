@@ -41,7 +41,7 @@ void Etcd::Ask(int client, const Request& request, Time limit, const Done& done)
   };
   const auto arrive = [this, client, request, reply] { Arrive(client, request, reply); };
   Travel(client, kUp, arrive);
-  // What was sent again below: late, and for nobody.
+  // A duplicate from the network: it arrives late, and its answer is dropped.
   const bool writes = request.leader || request.state != nullptr;
   if (writes && !world_->plan.benign && !world_->healed && world_->several_random.Percent(4)) {
     world_->scheduler.After(world_->several_random.Wide(1, 3000) * kMillisecond,
@@ -61,7 +61,7 @@ void Etcd::Travel(int client, Direction direction, const std::function<void()>& 
 
 void Etcd::Arrive(int client, const Request& request, const std::function<void(Answer)>& reply) {
   if (quorum_) return reply(Apply(request));
-  // Nothing is answered. A member may keep it until there is a leader again.
+  // No answer. A member may keep the request until etcd has a leader again.
   if (world_->several_random.Percent(50)) {
     waiting_.push_back([this, client, request, reply] { Arrive(client, request, reply); });
   }

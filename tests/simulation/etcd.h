@@ -1,5 +1,5 @@
-// etcd as several rendezvous see it: a leader key and the state of the job, changed by guarded
-// transactions that come late, twice or not at all, and whose answers are lost.
+// etcd as several rendezvous see it: a leader key and the state of the job. Guarded transactions
+// change them. A transaction may arrive late, twice or never, and its answer may be lost.
 #ifndef DDPRUN_TESTS_SIMULATION_ETCD_H_
 #define DDPRUN_TESTS_SIMULATION_ETCD_H_
 
@@ -20,13 +20,13 @@ namespace ddprun::sim {
 
 class Etcd {
  public:
-  // What is stored of the job, and which write stored it.
+  // The stored state of the job, and the number of the write that stored it.
   struct Stored {
     std::uint64_t write = 0;
     int life = 0;
     JobRecord record;
   };
-  // One transaction: guards that are given must hold, else nothing is written. All keys are read.
+  // One transaction: if a given guard does not hold, nothing is written. All keys are read.
   struct Request {
     std::optional<std::uint64_t> leader_guard;
     std::optional<std::uint64_t> state_guard;
@@ -45,10 +45,10 @@ class Etcd {
 
   explicit Etcd(World* world, int clients);
 
-  // Of rendezvous `client`. `done` runs once: with the answer, or with nullptr where none came
-  // within `limit`; the transaction may have had its effect then, or may have it yet.
+  // A request of rendezvous `client`. `done` runs once: with the answer, or with nullptr if none
+  // arrived within `limit`. In the second case the transaction may have taken effect, or may still.
   void Ask(int client, const Request& request, Time limit, const Done& done);
-  // What a member that is cut off with this client has in its memory.
+  // The data of a member that is cut off together with this client.
   const Answer& Stale(int client) const { return clients_[client].stale; }
   bool CutOff(int client) const;
 
@@ -57,13 +57,13 @@ class Etcd {
   void SetQuorum(bool quorum);
   void HealAll();
 
-  // As it is, whoever knows it.
+  // The true contents.
   const Answer& now() const { return now_; }
 
  private:
   struct Client {
     std::array<bool, 2> cut{};
-    std::array<std::vector<std::function<void()>>, 2> stuck;  // arrives when the cut is over
+    std::array<std::vector<std::function<void()>>, 2> stuck;  // messages that arrive after the cut
     Answer stale;
   };
 
@@ -74,7 +74,7 @@ class Etcd {
 
   World* const world_;  // outlives this
   bool quorum_ = true;
-  std::vector<std::function<void()>> waiting_;  // for quorum
+  std::vector<std::function<void()>> waiting_;  // requests that wait for a quorum
   Answer now_;
   std::vector<Client> clients_;
 };

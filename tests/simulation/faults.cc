@@ -11,7 +11,7 @@
 namespace ddprun::sim {
 namespace {
 
-// A host that is there, and an agent of it that lives, or nullptr.
+// A live agent of a random host; nullptr: there is none.
 Agent* AnyAgent(World* world) {
   const int hosts = static_cast<int>(world->hosts.size());
   const int first = world->random.Int(0, hosts - 1);
@@ -27,7 +27,7 @@ int AnyHost(World* world) {
 
 void BreakSession(World* world, bool both_notice) {
   auto open = world->network.OpenSessions();
-  // One that breaks before it was open is an attempt without an answer: that takes its time.
+  // A session that breaks before it is open is an attempt without an answer, which may take long.
   if (world->plan.benign) std::erase_if(open, [](const auto& each) { return !each->agent_open; });
   if (open.empty()) return;
   const SessionPtr session = open[world->random.Between(0, static_cast<int>(open.size()) - 1)];
@@ -35,7 +35,7 @@ void BreakSession(World* world, bool both_notice) {
   const Time keepalive = world->random.Between(2000, 3000) * kMillisecond;
   const int who = both_notice ? 0 : world->random.Int(0, 3);
   world->recorder.Line(absl::StrCat("fault: session s", session->id, " breaks, kind ", who));
-  // Half-open: one end holds it until its keepalive gives up; the server's may never.
+  // Half-open: one end holds the session until its keepalive gives up; the server's may never.
   switch (who) {
     case 0:
       world->network.Break(session, soon, world->random.Wide(1, 200) * kMillisecond);
@@ -51,7 +51,7 @@ void BreakSession(World* world, bool both_notice) {
   }
 }
 
-// Answers are held back, then nothing goes up any more, then the old answers arrive.
+// First answers are delayed, then messages to the rendezvous are lost, then the old answers arrive.
 void CutOneAfterTheOther(World* world, int host) {
   const Time lease =
       std::chrono::duration_cast<std::chrono::nanoseconds>(world->plan.spec.lease).count();
@@ -172,7 +172,7 @@ void Inject(World* world) {
   ++world->result.faults;
   Random& random = world->random;
   if (world->plan.benign) {
-    if (world->several) return;  // nothing but failovers
+    if (world->several) return;  // only failovers
     if (random.Percent(40)) {
       KillDaemon(world, true);
     } else {
@@ -227,7 +227,7 @@ void Populate(World* world) {
   world->scheduler.At(random.Wide(1, 1000) * kMillisecond, [world] { world->daemons[0]->Boot(); });
   for (int i = 0; i < plan.hosts; ++i) {
     world->AddHost();
-    // Most come together, some in the middle of the run.
+    // Most agents start together, some in the middle of the run.
     const Time at = random.Percent(80) || plan.benign ? random.Wide(1, 2000) * kMillisecond
                                                       : random.Between(0, plan.faults_end);
     world->scheduler.At(at, [world, i] {

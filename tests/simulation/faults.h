@@ -1,4 +1,4 @@
-// What goes wrong in a run, and when. All of it is drawn at the beginning.
+// The faults of a run, and their times. All of it is drawn at the beginning.
 #ifndef DDPRUN_TESTS_SIMULATION_FAULTS_H_
 #define DDPRUN_TESTS_SIMULATION_FAULTS_H_
 
@@ -9,7 +9,8 @@ struct World;
 // Starts the daemon and the agents, plans the faults, and their end. `world` outlives the run.
 void Populate(World* world);
 
-// The agent of this host has started its workers, and the host cannot bear that.
+// Call it when the agent of `host` has started its workers. If that host flaps, this kills the
+// agent soon and starts another one.
 void Flap(World* world, int host);
 
 }  // namespace ddprun::sim

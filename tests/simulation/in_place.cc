@@ -1,4 +1,4 @@
-// InPlace: what a generation begins with, and its steps. How it ends is in in_place_end.cc.
+// InPlace: the beginning of a generation, and its steps. in_place_end.cc has its end.
 #include "tests/simulation/in_place.h"
 
 #include <utility>
@@ -21,7 +21,7 @@ std::vector<int> InPlace::MembersOf(const Group& group) const {
   return members;
 }
 
-// While it is stuck nothing happens in it; then all at once.
+// A stuck worker runs the task when it is no longer stuck.
 void InPlace::Later(int id, Time delay, std::function<void()> task) {
   const int turn = ++trainees_.at(id).turn;
   world_->scheduler.After(delay, [this, id, turn, task = std::move(task)] {
@@ -55,7 +55,7 @@ void InPlace::Begin(Group* group) {
                           [this, group] { Load(group); });
 }
 
-// A collective: it ends when the last one has come.
+// A collective: it ends when the last worker has arrived.
 void InPlace::Load(Group* group) {
   const std::vector<int> members = MembersOf(*group);
   if (group->broken || static_cast<int>(members.size()) < group->world_size) return;
@@ -95,7 +95,7 @@ std::optional<int> InPlace::SourceFor(const Worker& worker) const {
   const bool survivor = training_->process(worker.process).generations > 1;
   if (world_->bug == Bug::kTwoSources && survivor &&
       worker.agent->memory().NewestStep() == plan->step()) {
-    return worker.rank.value;  // it has that itself
+    return worker.rank.value;  // it holds the state itself
   }
   return plan->source.value;
 }
@@ -156,7 +156,7 @@ void InPlace::Compute(int id) {
         [this, id] { LeaveOwnState(id); });
 }
 
-// It is killed before it has written its place, while it does, or after.
+// A kill may come before, during or after the write of its place.
 void InPlace::LeaveOwnState(int id) {
   const Worker& worker = Of(id);
   Trainee& self = trainees_.at(id);
@@ -164,7 +164,7 @@ void InPlace::LeaveOwnState(int id) {
   RankState& next = self.next;
   next.step = self.state.step + 1;
   next.generator = Mixed(self.state.generator, static_cast<Digest>(next.step));
-  // Every rank begins with the buffers that rank 0 had after the step before.
+  // Every rank begins with rank 0's buffers of the previous step.
   const Digest before = worker.group->records[self.state.step].buffers;
   next.buffers = world_->plan.buffers ? Mixed(Mixed(before, next.generator), rank) : 0;
   if (world_->plan.states) {
@@ -197,7 +197,7 @@ void InPlace::EnterAverage(int id) {
   const bool all =
       record.entered == group.world_size && static_cast<int>(members.size()) == group.world_size;
   if (!all) return;
-  // Some have the last bytes long before others. All in all a step is no longer than `step_time`.
+  // Some workers get the last bytes long before others. A step takes at most `step_time`.
   for (const int member : members) {
     const Time takes = world_->stay_random.Percent(90)
                            ? world_->stay_random.Wide(10, 5000) * 1000
@@ -213,7 +213,7 @@ void InPlace::BeginOptimizer(int id) {
   if (world_->plan.tells_optimizer) watch.OptimizerStepBegins();
   self.phase = Phase::kOptimizer;
   const Digest whole = self.state.parameters;
-  self.state.parameters = Mixed(whole, 0x4A1F);  // until it is done
+  self.state.parameters = Mixed(whole, 0x4A1F);  // until the optimizer's step is complete
   self.next.parameters = Mixed(whole, Of(id).group->records[self.next.step].gradients);
   const Time longest = world_->plan.step_time / 10;
   Later(id, world_->stay_random.Between(longest / 10, longest), [this, id] { Finish(id); });
@@ -239,7 +239,7 @@ void InPlace::Finish(int id) {
   if (self.asked || group.broken) return Fail(id);
   if (record.finished == 1) group.due = training_->TakeDue(&group, self.state.step);
   if (!group.due.any()) return Compute(id);
-  self.phase = Phase::kSaves;  // until all have come: their generators are gathered
+  self.phase = Phase::kSaves;  // until all have arrived: their generators are gathered
   if (record.finished == group.world_size) SaveTogether(&group);
 }
 

@@ -33,28 +33,28 @@ class InPlace {
   // Both outlive this.
   InPlace(World* world, Training* training) : world_(world), training_(training) {}
 
-  // All workers of it have come together.
+  // All workers of the group are present.
   void Begin(Group* group);
   // LEAVE=1.
   void AskToLeave(int worker);
   // A member ended or has left: the collectives of the others fail.
   void OnPeerGone(Group* group);
-  // It is not stuck any more.
+  // The worker is no longer stuck.
   void Resume(int worker);
-  // It ended, or has left.
+  // The worker ended, or has left its generation.
   void OnGone(const Worker& worker);
 
  private:
   enum class Phase { kLoads, kComputes, kAverages, kOptimizer, kSaves, kWaits, kUnwinds };
   struct Trainee {
     Phase phase = Phase::kLoads;
-    RankState state{};  // its parameters may be half of the next step's
+    RankState state{};  // its parameters may already be partly those of the next step
     RankState next{};
-    bool finished = false;        // a step of this generation
-    std::vector<Digest> older{};  // all ranks' generators, at some step before
-    bool asked = false;           // to leave
-    bool in_time = true;          // it got the turn to make a snapshot, or nobody needed it
-    int turn = 0;                 // what was to happen in an earlier one does not
+    bool finished = false;        // it has finished a step of this generation
+    std::vector<Digest> older{};  // all ranks' generators at an earlier step
+    bool asked = false;           // it was asked to leave
+    bool in_time = true;          // false: it did not get the turn to make a snapshot in time
+    int turn = 0;                 // tasks of an earlier turn are dropped
     std::function<void()> resume{};
   };
 
@@ -75,20 +75,20 @@ class InPlace {
   void SaveTogether(Group* group);
   WholeState FinishedByAll(const Group& group) const;
 
-  // A collective of it fails.
+  // A collective of the worker fails.
   void Fail(int worker);
   void Unwind(int worker);
   std::optional<WholeState> Take(int worker) const;
   void AwaitTurn(int worker, const WholeState& state, Time until);
   void Publish(int worker, const WholeState& state);
-  // That it leaves behind, by what it has done, whoever is asked.
+  // Whether the worker's last step must survive its leaving; follows from what the worker did.
   bool CanKeepItsStep(int worker) const;
   void Left(int worker);
 
   World* const world_;
   Training* const training_;
   std::map<int, Trainee> trainees_;  // by worker
-  // Of each durable state what it holds.
+  // The contents of each durable state, by requeue number, generation and step.
   std::map<std::tuple<std::uint32_t, int, std::int64_t>, WholeState> durable_;
 };
 

@@ -9,7 +9,8 @@
 namespace ddprun::sim {
 namespace {
 
-// As the library: for LEAVE after a collective has failed, and for the turn to make a snapshot.
+// Like the library: the limits of waiting for LEAVE after a failed collective, and for the turn to
+// make a snapshot.
 constexpr Time kPatience = 5 * kSecond;
 constexpr Time kTurn = 300 * kMillisecond;
 
@@ -27,7 +28,7 @@ void InPlace::AskToLeave(int id) {
     case Phase::kComputes:  // its next collective fails
     case Phase::kUnwinds:
       break;
-    case Phase::kOptimizer:  // as that, unless the program's optimizer has collectives of its own
+    case Phase::kOptimizer:  // like kComputes, unless the optimizer has collectives
       if (world_->stay_random.Percent(30)) Later(id, 0, [this, id] { Fail(id); });
       break;
     case Phase::kLoads:
@@ -44,12 +45,12 @@ void InPlace::AskToLeave(int id) {
 void InPlace::OnPeerGone(Group* group) {
   for (const int id : MembersOf(*group)) {
     const auto found = trainees_.find(id);
-    if (found == trainees_.end()) continue;  // it has not come to the others yet
+    if (found == trainees_.end()) continue;  // it has not met the other workers yet
     const Phase phase = found->second.phase;
     const bool done = phase == Phase::kAverages &&
                       group->records[found->second.next.step].entered == group->world_size;
     if (phase != Phase::kLoads && phase != Phase::kAverages && phase != Phase::kSaves) continue;
-    if (done && world_->stay_random.Percent(50)) continue;  // it has all that it needs
+    if (done && world_->stay_random.Percent(50)) continue;  // it has received all data
     if (world_->stay_random.Percent(10)) continue;          // it does not notice
     Later(id, world_->stay_random.Wide(1, 500) * kMillisecond, [this, id] { Fail(id); });
   }
@@ -67,7 +68,7 @@ void InPlace::Fail(int id) {
   Later(id, kPatience, [this, id] { training_->End(id, ExitStatus{1}, " (collective)"); });
 }
 
-// Others notice, as its sockets are closed.
+// Its sockets are closed, so the others notice.
 void InPlace::Unwind(int id) {
   Trainee& self = trainees_.at(id);
   self.phase = Phase::kUnwinds;

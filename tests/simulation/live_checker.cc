@@ -19,7 +19,7 @@ std::string Text(const Worker& worker) {
 
 bool LiveChecker::Checks(const Group& group) const {
   return group.life == 1 && !world_->plan.memory_store &&
-         world_->bug != Bug::kNoAgentIdCheck;  // members are not who they seem
+         world_->bug != Bug::kNoAgentIdCheck;  // the bug mixes up members
 }
 
 void LiveChecker::OnStarted(const Worker& worker, Rank first) {
@@ -73,7 +73,7 @@ void LiveChecker::OnBegan(const Worker& worker, const RankState& state) {
     world_->Violation(absl::StrCat("wrong parameters: ", where));
   }
   if (state.buffers != truth.buffers) world_->Violation(absl::StrCat("wrong buffers: ", where));
-  // Lost with a node, or no longer kept; then it has an older one.
+  // The state was lost with a node or is no longer kept, so the plan has an older one.
   const std::pair maker_of_planned(planned.requeue_number, planned.generation);
   auto& newest = began_with_[{worker.agent->id(), worker.rank.value}];
   newest = std::max(newest, maker_of_planned);

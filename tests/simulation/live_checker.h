@@ -1,4 +1,4 @@
-// What must hold where workers stay over generations. docs/internals/simulation.md has the list.
+// The rules for workers that stay over generations. docs/internals/simulation.md has the list.
 #ifndef DDPRUN_TESTS_SIMULATION_LIVE_CHECKER_H_
 #define DDPRUN_TESTS_SIMULATION_LIVE_CHECKER_H_
 
@@ -21,29 +21,29 @@ class LiveChecker {
  public:
   explicit LiveChecker(World* world) : world_(world) {}
 
-  // `first`: the first rank of its node, as its agent was told.
+  // `first`: the first rank of its node, from its agent's assignment.
   void OnStarted(const Worker& worker, Rank first);
-  // All workers of the group have come together.
+  // All workers of the group are present.
   void OnTogether(const Group& group, const std::vector<int>& members);
-  // From which rank this one takes the state; nullopt: there is none.
+  // `source`: the rank from which the worker takes the state; nullopt: there is no state.
   void OnSource(const Worker& worker, std::optional<int> source);
   // The source does not have the planned state.
   void OnMissing(const Group& group);
-  // A rank has loaded the state, and begins.
+  // A rank has loaded the state, and begins its steps.
   void OnBegan(const Worker& worker, const RankState& state);
   void OnFinished(const Worker& worker, const RankState& state, StepRecord* record);
-  // A worker has left its generation, and had finished this step: it must not be lost.
+  // A worker has left its generation after this step: the step must not be lost.
   void OnKept(const Worker& worker, std::int64_t step);
-  // What workers of this agent kept since this was asked last.
+  // The state that workers of this agent kept since the last call.
   std::optional<SavedState> TakeKept(int agent);
 
  private:
-  // Of a job that is begun again, or whose rendezvous forgets, less is known.
+  // False for a job that was begun again or whose rendezvous forgets: less is known there.
   bool Checks(const Group& group) const;
 
   World* const world_;  // outlives this
   std::map<const Group*, std::optional<int>> sources_;
-  // By agent and rank: the newest requeue number and generation with whose state it has begun.
+  // By agent and rank: the newest requeue number and generation whose state the rank has loaded.
   std::map<std::pair<int, int>, std::pair<std::uint32_t, Generation>> began_with_;
   std::map<int, SavedState> kept_;  // by agent
 };

@@ -14,7 +14,7 @@ Network::Network(World* world, int hosts, int daemons)
       between_(daemons * daemons),
       links_(hosts + daemons + hosts * daemons) {}
 
-// What is still on the way holds the session that it is on.
+// Messages on their way hold their session.
 Network::~Network() {
   for (const auto& weak : sessions_) {
     const SessionPtr session = weak.lock();
@@ -44,11 +44,11 @@ SessionPtr Network::Open(int host, int agent, int daemon) {
   return session;
 }
 
-// Most are quick, some take long.
+// Most messages are quick, some take long.
 Time Network::Delay() {
   const Time shortest = world_->plan.shortest_delay;
   Time longest = world_->plan.longest_delay;
-  // A network that is slower than the lease is one more fault.
+  // A network that is slower than the lease would be another fault.
   if (world_->healed) longest = std::min(longest, 40 * kMillisecond);
   if (world_->random.Percent(70)) longest = std::max(shortest, longest / 8);
   return world_->random.Between(shortest, longest);
@@ -93,7 +93,7 @@ void Network::Cut(int number, Direction direction) {
   if (link.cut[direction]) return;
   link.cut[direction] = true;
   const int cut = ++link.cuts[direction];
-  // Keepalive: each end has had no answer for 2 to 3 s; now and then a middlebox answers for it.
+  // Keepalive: an end gives up after 2 to 3 s without an answer; a middlebox occasionally answers.
   for (const SessionPtr& session : OpenSessions()) {
     if (session->host != number && LinkOfDaemon(session->daemon) != number &&
         LinkOfPair(session->host, session->daemon) != number) {
@@ -119,7 +119,7 @@ void Network::Heal(int number, Direction direction) {
   Link& link = links_[number];
   if (!link.cut[direction]) return;
   link.cut[direction] = false;
-  // What was sent meanwhile is sent again, by TCP, when its timers say so.
+  // TCP sends again what was sent during the cut, when its timers expire.
   const Time again = world_->scheduler.now() + world_->random.Wide(1, 400) * kMillisecond;
   for (const SessionPtr& session : std::exchange(link.stuck[direction], {})) {
     session->last[direction] = std::max(session->last[direction], again);

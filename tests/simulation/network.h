@@ -18,33 +18,33 @@ struct World;
 
 enum Direction { kUp, kDown };  // to the rendezvous, to the agent
 
-// One connection. Each end notices by itself that it is over.
+// One connection. Each end notices by itself that the connection is lost.
 struct Session {
   int id = 0;
   int host = 0;
-  int agent = 0;             // which process
-  int daemon = 0;            // with which rendezvous
-  int boot = 0;              // of it
+  int agent = 0;             // id of the agent's process
+  int daemon = 0;            // number of the rendezvous
+  int boot = 0;              // boot of the rendezvous
   bool agent_open = false;   // the agent holds it
-  bool server_open = false;  // the daemon does
-  bool broken = false;       // what is sent from now on is lost
+  bool server_open = false;  // the daemon holds it
+  bool broken = false;       // later messages are lost
   bool loses_in_flight = false;
   bool has_joined = false;                                 // the first Join was handled
-  AgentId agent_id;                                        // of that
-  std::array<std::deque<std::function<void()>>, 2> queue;  // on the way
-  std::array<Time, 2> last{};                              // when the last of them arrives
+  AgentId agent_id;                                        // of that Join
+  std::array<std::deque<std::function<void()>>, 2> queue;  // messages on their way
+  std::array<Time, 2> last{};                              // arrival of the last message
 };
 using SessionPtr = std::shared_ptr<Session>;
 
 class Network {
  public:
-  // Links are numbered: one for each host, then one for each rendezvous, then one for each pair of
-  // these. What is sent takes three of them.
+  // Links have numbers: first one for each host, then one for each rendezvous, then one for each
+  // pair of host and rendezvous. A message takes three links.
   Network(World* world, int hosts, int daemons);
   ~Network();
 
   SessionPtr Open(int host, int agent, int daemon = 0);
-  // `deliver` runs when it arrives, if it does.
+  // `deliver` runs when the message arrives.
   void Send(const SessionPtr& session, Direction direction, std::function<void()> deliver);
   // One datagram, outside of sessions: lost if the link is cut when it arrives.
   void SendOnce(int host, Direction direction, std::function<void()> arrived, int daemon = 0);
@@ -60,11 +60,11 @@ class Network {
   void Heal(int link, Direction direction);
   void HealAll();
   bool IsCut(int host, Direction direction, int daemon = 0) const;
-  // Of what is sent from one rendezvous to the other.
+  // Cuts or heals the direction between two rendezvous.
   void CutBetween(int from, int to, bool cut) { between_[from * daemons_ + to] = cut; }
 
-  // The connection itself is lost (a proxy, a reset). Each end learns of it after its delay;
-  // negative: never, unless it says something.
+  // The connection itself is lost (a proxy, a reset). Each end notices it after its delay; a
+  // negative delay: only when that end sends something.
   void Break(const SessionPtr& session, Time agent_after, Time server_after);
   // Open sessions, the oldest first.
   std::vector<SessionPtr> OpenSessions() const;
@@ -72,12 +72,12 @@ class Network {
  private:
   struct Link {
     std::array<bool, 2> cut{};
-    std::array<int, 2> cuts{};                     // how many there were
+    std::array<int, 2> cuts{};                     // number of cuts until now
     std::array<std::vector<SessionPtr>, 2> stuck;  // one entry for each message that arrived
   };
 
   void Arrive(const SessionPtr& session, Direction direction);
-  // The first link of the way that is cut, or −1.
+  // The first cut link on the way, or −1.
   int FirstCut(int host, Direction direction, int daemon) const;
 
   World* const world_;  // outlives this

@@ -1,5 +1,5 @@
-// What workers leave in the memory of their node, in the agent's folder (DDPRUN_SNAPSHOT_DIR): it
-// outlives them, and is lost with the agent.
+// The data of workers in the memory of their node, in the agent's folder (DDPRUN_SNAPSHOT_DIR): it
+// outlives the workers, and is lost with the agent.
 #ifndef DDPRUN_TESTS_SIMULATION_NODE_MEMORY_H_
 #define DDPRUN_TESTS_SIMULATION_NODE_MEMORY_H_
 
@@ -16,22 +16,22 @@ namespace ddprun::sim {
 
 class NodeMemory {
  public:
-  // Of a rank that runs on this node, or did.
+  // The places of a rank that runs or ran on this node.
   ddp::internal::RankPlaces PlacesOf(int rank);
   bool HasPlacesOf(int rank) const { return places_.contains(rank); }
 
-  // A process begins to make snapshots. That of `keep_step`, or the newest one before, stays; the
-  // others are its memory.
+  // A process begins to make snapshots. The snapshot of `keep_step` stays, or else the newest one
+  // before it; the process reuses the memory of the others.
   void TakeOver(std::int64_t keep_step);
-  // A snapshot is whole, in the place of the older one.
+  // A complete snapshot replaces the older one of two.
   void Publish(WholeState state);
-  // nullptr: there is none. Until the next Publish() or TakeOver().
+  // nullptr: there is none. The pointer is valid until the next Publish() or TakeOver().
   const WholeState* Find(std::uint32_t requeue_number, Generation generation,
                          std::int64_t step) const;
-  // The highest step of all.
+  // The highest step of all snapshots.
   std::optional<std::int64_t> NewestStep() const;
 
-  // Which worker may make snapshots; −1: none. Whoever has it holds a lock of the folder.
+  // The worker that may make snapshots, as it holds the lock of the folder; −1: none.
   int turn = -1;
 
  private:

@@ -18,7 +18,7 @@ Plan MakePlan(Random& random) {
   JobSpec& spec = plan.spec;
   spec.min_nodes = random.Int(1, plan.hosts);
   spec.max_nodes = random.Int(spec.min_nodes, plan.hosts);
-  if (plan.benign) spec.min_nodes = spec.max_nodes = plan.hosts;  // or growth would restart them
+  if (plan.benign) spec.min_nodes = spec.max_nodes = plan.hosts;  // growth means a restart
   spec.max_restarts = random.Int(0, 6);
   spec.join_timeout = seconds(15);
   spec.last_call = milliseconds(random.Int(0, 2) * 500);
@@ -60,7 +60,7 @@ Plan WithSeveral(Plan plan, Random& random) {
   plan.several.validity = {seconds(random.Int(1, 5)), seconds(random.Int(1, 5))};
   if (random.Percent(50)) plan.several.validity = {seconds(1), seconds(random.Int(5, 12))};
   plan.several.faults = random.Int(1, 6);
-  // Long enough for one failover after the other, and for what is held meanwhile.
+  // Long enough for successive failovers, and for the work that waits meanwhile.
   plan.faults_end = random.Between(12, 20) * kSecond;
   plan.total_steps = random.Int(20, 40);
   plan.step_time = random.Between(300, 800) * kMillisecond;
@@ -74,7 +74,7 @@ void PlanStates(Random& random, Plan* plan) {
   if (!plan->benign && plan->hosts > 1 && random.Percent(6)) {
     plan->flapping_host = random.Int(0, plan->hosts - 1);
     plan->faults_end = 16 * kSecond;
-    plan->total_steps = 100;  // it is not over before
+    plan->total_steps = 100;  // the job must not end before the faults
   }
   plan->ranked = plan->spec.max_nodes == plan->hosts && random.Percent(40);
 }
@@ -93,17 +93,16 @@ Time LivenessBound(const Plan& plan) {
   const auto time = [](Duration duration) -> Time {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count();
   };
-  const Time notice = 11 * kSecond;  // an attempt to connect that was silent, and the backoff
+  const Time notice = 11 * kSecond;  // a silent attempt to connect, and the backoff
   const Time end_of_generation = time(plan.spec.lease + plan.machine.victim_grace +
                                       plan.spec.save_timeout + plan.stop_grace + plan.kill_grace);
   const Time forming = time(plan.spec.last_call + plan.machine.forming_timeout);
   const Time training = plan.step_time * (plan.total_steps + 2);
-  // Two generations may still be ended by what happened before: by the last failure, and for the
-  // nodes that came after it.
+  // Earlier events may still end two generations: the last failure, and nodes that joined after it.
   const Time all = notice + 2 * (end_of_generation + forming + training) +
                    time(plan.spec.lease + plan.spec.join_timeout) + training + forming +
                    time(LateAdmission::kMaxDelay) + 5 * kSecond;  // the pauses before restarts
-  // The fight of two leaders is over in time, one of them takes over, and waits for the other.
+  // Two contenders settle who leads; the leader takes over, and waits for the other one's end.
   const Time several = plan.several.daemons == 1
                            ? 0
                            : time(TakeoverPacing::kMaxWait) +

@@ -1,4 +1,4 @@
-// What kind of run a seed makes: the job, the machines, the network, and which faults happen.
+// The plan of a run, from its seed: the job, the machines, the network, and the kinds of faults.
 #ifndef DDPRUN_TESTS_SIMULATION_PLAN_H_
 #define DDPRUN_TESTS_SIMULATION_PLAN_H_
 
@@ -14,9 +14,9 @@ namespace ddprun::sim {
 // Several rendezvous over etcd.
 struct SeveralPlan {
   int daemons = 1;
-  // A process that begins takes one of them.
+  // A process takes one of the two when it begins.
   std::array<Duration, 2> validity{};
-  int faults = 0;  // of these and of etcd
+  int faults = 0;  // faults of the rendezvous and of etcd
 };
 
 struct Plan {
@@ -32,16 +32,16 @@ struct Plan {
   bool ranked = false;  // each host asks for a node rank of its own
   int total_steps = 10;
   Time step_time = 0;
-  int checkpoint_every = 0;   // steps; 0: the workers report none
-  bool workers_speak = true;  // the control socket
-  bool states = false;        // agents tell what their node holds; else workers find it themselves
-  int snapshot_every = 0;     // steps, in memory, on every node; some fail. 0: none
-  int flapping_host = -1;     // is killed soon after each start of its workers, and comes back
-  bool shared_disk = false;   // for checkpoints; else each host has its own
-  bool stays = false;         // workers leave a generation, in place of ending with it
-  bool tells_optimizer = false;  // workers that stay say when their parameters change
-  bool buffers = false;          // their model has some, as BatchNorm's
-  int stuck_workers = 0;         // that wait for a disk for a while, and cannot be ended
+  int checkpoint_every = 0;      // steps; 0: the workers report none
+  bool workers_speak = true;     // the control socket
+  bool states = false;           // agents report their node's states; else workers find them
+  int snapshot_every = 0;        // steps, in memory, on every node; some fail. 0: none
+  int flapping_host = -1;        // is killed soon after each start of its workers, and returns
+  bool shared_disk = false;      // for checkpoints; else each host has its own
+  bool stays = false;            // workers leave a generation instead of ending with it
+  bool tells_optimizer = false;  // workers that stay report when their parameters change
+  bool buffers = false;          // their model has buffers, like BatchNorm's
+  int stuck_workers = 0;         // workers that wait for a disk for a while, and cannot be ended
 
   Time shortest_delay = 0;  // of a message
   Time longest_delay = 0;
@@ -54,18 +54,18 @@ struct Plan {
   // comes back from its journal. The workers must never be restarted.
   bool benign = false;
   int faults = 0;
-  Time faults_end = 0;  // all is healed then
+  Time faults_end = 0;  // every fault is healed then
 };
 
 Plan MakePlan(Random& random);
 // The same run with several rendezvous.
 Plan WithSeveral(Plan plan, Random& random);
-// From a generator of its own: what states there are, and who asks for which rank, moves no fault.
+// Takes a generator of its own, so that states and requested ranks do not change the faults.
 void PlanStates(Random& random, Plan* plan);
-// From one more: which workers are stuck moves no other fault.
+// Takes another generator, so that stuck workers do not change the other faults.
 void PlanStuck(Random& random, Plan* plan);
 
-// From another one, for the same reason: whether workers stay. After PlanStates().
+// Takes another generator, for the same reason. Call it after PlanStates().
 void PlanStays(Random& random, Plan* plan);
 
 // How long after the last fault a job may take to end; docs/internals/simulation.md explains each

@@ -1,4 +1,4 @@
-// The randomness of a simulation: one seed, and the same numbers on every machine and library.
+// The random numbers of a simulation: equal for equal seeds, on every machine and library.
 #ifndef DDPRUN_TESTS_SIMULATION_RANDOM_H_
 #define DDPRUN_TESTS_SIMULATION_RANDOM_H_
 
@@ -22,9 +22,9 @@ class Random {
     return low + static_cast<std::int64_t>(Next() % static_cast<std::uint64_t>(high - low + 1));
   }
   int Int(int low, int high) { return static_cast<int>(Between(low, high)); }
-  // In `percent` of 100.
+  // True with a probability of `percent` %.
   bool Percent(int percent) { return Int(0, 99) < percent; }
-  // Small values as often as large ones: each octave of low..high is equally likely.
+  // Each octave of low..high is equally likely, so small values are as frequent as large ones.
   std::int64_t Wide(std::int64_t low, std::int64_t high) {
     int octaves = 0;
     while ((low << (octaves + 1)) <= high) ++octaves;

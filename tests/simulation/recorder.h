@@ -1,4 +1,4 @@
-// What happened in a run: a hash of every event, and on demand a line of text for each.
+// The record of a run: a hash of every event, and on demand a line of text for each.
 #ifndef DDPRUN_TESTS_SIMULATION_RECORDER_H_
 #define DDPRUN_TESTS_SIMULATION_RECORDER_H_
 
@@ -18,7 +18,7 @@ class Recorder {
   bool tracing() const { return text_ != nullptr; }
   std::uint64_t hash() const { return hash_; }
 
-  // An event of kind `what`, with what tells it from others.
+  // Adds an event of kind `what`, with the numbers that identify it.
   void Event(std::uint64_t what, std::uint64_t a = 0, std::uint64_t b = 0, std::uint64_t c = 0) {
     Mix(static_cast<std::uint64_t>(scheduler_->now()));
     Mix(what);
@@ -26,7 +26,7 @@ class Recorder {
     Mix(b);
     Mix(c);
   }
-  // Only where tracing(), so that a run without a trace builds no text.
+  // Call it only if tracing(), so that a run without a trace builds no text.
   void Line(const std::string& line) {
     if (text_ == nullptr) return;
     char time[32];

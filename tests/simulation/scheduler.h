@@ -1,4 +1,4 @@
-// The one clock of a simulation, and what is to happen when. No threads, no real time.
+// The one clock of a simulation, and its queue of timed events. No threads, no real time.
 #ifndef DDPRUN_TESTS_SIMULATION_SCHEDULER_H_
 #define DDPRUN_TESTS_SIMULATION_SCHEDULER_H_
 
@@ -25,14 +25,14 @@ class Scheduler {
   Time now() const { return now_; }
   std::uint64_t ran() const { return ran_; }
 
-  // What is due at the same time runs in the order in which it was asked for.
+  // Tasks of the same time run in the order of these calls.
   void At(Time time, Task task) {
     heap_.push_back({std::max(time, now_), next_++, std::move(task)});
     std::push_heap(heap_.begin(), heap_.end(), Later);
   }
   void After(Time delay, Task task) { At(now_ + delay, std::move(task)); }
 
-  // False when nothing is left to do until `end`.
+  // False: no task is due until `end`.
   bool RunOne(Time end) {
     if (heap_.empty() || heap_.front().time > end) return false;
     std::pop_heap(heap_.begin(), heap_.end(), Later);
@@ -60,7 +60,7 @@ class Scheduler {
   std::vector<Entry> heap_;
 };
 
-// The steady clock of one machine: it began at some time, and its rate is a little off.
+// The steady clock of one machine. It has an offset from true time, and its rate is slightly wrong.
 struct Clock {
   Time offset = 0;
   Time ppm = 0;  // how much faster than true time
@@ -72,7 +72,8 @@ struct Clock {
   // The first true time at which Local() is `local` or later. Integers only: the same everywhere.
   Time True(TimePoint local) const {
     Time time = (local - Local(0)).count();
-    for (Time error = 2; error > 1 || error < -1;) {  // a thirtieth of the one before, each time
+    // Each error is at most a thirtieth of the previous one.
+    for (Time error = 2; error > 1 || error < -1;) {
       error = (local - Local(time)).count();
       time += error;
     }

@@ -17,7 +17,7 @@ int NumberOf(World* world, const Daemon& daemon) {
   return 0;
 }
 
-// Most often the leader.
+// Usually the leader.
 int AnyDaemon(World* world) {
   if (world->several_random.Percent(75)) return NumberOf(world, world->Leader());
   return world->several_random.Int(0, world->plan.several.daemons - 1);
@@ -82,7 +82,7 @@ void CutBetween(World* world, int from, int to, Time duration) {
                          [world, from, to] { world->network.CutBetween(from, to, false); });
 }
 
-// From another one, one way or both.
+// Cuts a rendezvous from another one, in one or both directions.
 void CutFromPeer(World* world, int number, Time duration) {
   const int daemons = world->plan.several.daemons;
   const int other = (number + world->several_random.Int(1, daemons - 1)) % daemons;
@@ -110,8 +110,8 @@ void CutPair(World* world, int host, int number, Time duration) {
   }
 }
 
-// Some agents reach only the leader, and the others only those who take over from it. It lives,
-// with or without etcd. Now and then the next leader is lost soon.
+// Some agents reach only the leader, the others only the standbys. The leader lives, with or
+// without etcd. The next leader is sometimes lost soon.
 void Split(World* world, int leader, Time duration) {
   Random& random = world->several_random;
   world->recorder.Line(absl::StrCat("fault: r", leader,
@@ -178,7 +178,7 @@ void Inject(World* world) {
   }
 }
 
-// The leader is lost, and nothing else: nobody may notice.
+// Only the leader is lost: no worker may notice.
 void FailOver(World* world) {
   if (world->healed) return;
   ++world->result.faults;
@@ -213,7 +213,7 @@ void PopulateSeveral(World* world) {
                         [world, number] { world->daemons[number]->Boot(); });
   }
   if (plan.benign) {
-    // The last one is over when all is healed: a machine that has lost power stays away.
+    // The last fault ends when all is healed: a machine without power stays down until then.
     const Time last = plan.faults_end - kBetweenFailovers - kSecond;
     for (Time at = 4 * kSecond; at < last; at += kBetweenFailovers) {
       world->scheduler.At(at + random.Between(0, kSecond), [world] { FailOver(world); });

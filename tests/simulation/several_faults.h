@@ -1,4 +1,4 @@
-// What goes wrong with several rendezvous, their etcd, and the links between them.
+// The faults of several rendezvous, of their etcd, and of the links between them.
 #ifndef DDPRUN_TESTS_SIMULATION_SEVERAL_FAULTS_H_
 #define DDPRUN_TESTS_SIMULATION_SEVERAL_FAULTS_H_
 
@@ -6,7 +6,7 @@ namespace ddprun::sim {
 
 struct World;
 
-// Starts the others, and plans these faults. `world` outlives the run.
+// Starts the rendezvous other than the first, and plans these faults. `world` outlives the run.
 void PopulateSeveral(World* world);
 
 }  // namespace ddprun::sim

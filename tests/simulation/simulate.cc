@@ -1,8 +1,8 @@
-// simulate --seeds FROM:TO [--etcd 1] [--bug NAME]   runs each seed once; 1 if something did not
-// hold simulate --trace SEED [--etcd 1] [--bug NAME]      one run, with a line for each event
+// simulate --seeds FROM:TO [--etcd 1] [--bug NAME]: runs each seed once.
+// simulate --trace SEED [--etcd 1] [--bug NAME]: one run, with a line for each event.
 //
-// --etcd 1: with several rendezvous; a bug of these implies it. A bug is planted, of those in
-// BugNamed(); then 0 means that it was found.
+// Exit code 1: a rule was violated. --etcd 1: with several rendezvous; a bug of several implies it.
+// --bug plants a bug (names: BugNamed()); exit code 0 then means that a run found it.
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -19,7 +19,7 @@ using ddprun::sim::Bug;
 using ddprun::sim::Rendezvous;
 using ddprun::sim::Result;
 
-// A check of the cores failed: the seed is what it takes to see it again.
+// A check of the cores failed: prints the seed, which reproduces it.
 volatile std::uint64_t running_seed = 0;
 void OnAbort(int) {
   char line[64];

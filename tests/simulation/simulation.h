@@ -21,25 +21,25 @@ enum class Bug {
   kRanksBeforeLease,     // the rendezvous gives ranks away after half of the lease
   kTimelineForgotten,    // an agent says that the newest generation made what it holds
   kNobodyLooksAgain,     // the rendezvous takes every agent for one that cannot
-  kStuckForgotten,       // an agent does not tell which workers SIGKILL did not end
+  kStuckForgotten,       // an agent does not report the workers that SIGKILL did not end
   kLeftTooEarly,         // a worker says that it has left its generation when it is asked to
   kOldSurvivorJoins,     // a worker that stayed takes the rank that it had in the generation before
   kTwoSources,           // a worker that holds the planned step itself takes it for the source
   kHalfStepAsSource,     // a worker within the optimizer's step makes a snapshot
   kSlotOfAnotherStep,    // a worker takes the generator of the newest step, not of the planned one
-  kLeftBeforeItsSnapshot,  // a worker says that it has left, and then what it holds
+  kLeftBeforeItsSnapshot,  // a worker reports that it has left, and only then its snapshot
   // With several rendezvous:
-  kAckAfterValidity,   // a leader speaks whether etcd has confirmed it or not
-  kNoHold,             // a new leader waits for leases, but not for the one before it
-  kTermNotChecked,     // an agent obeys any leader
-  kUnguardedWrite,     // the state is written whoever leads, and whatever was written since
-  kTwoLeadersFromOne,  // a takeover does not ask whether another one was first
+  kAckAfterValidity,   // a leader speaks without confirmation by etcd
+  kNoHold,             // a new leader waits for leases, but not for its predecessor
+  kTermNotChecked,     // an agent obeys a leader of any term
+  kUnguardedWrite,     // the state is written without any guard
+  kTwoLeadersFromOne,  // a takeover is written without the guard
   kStaleRenewal,       // a renewal is answered from the memory of one member of etcd
-  kDelayedDuplicate,   // the state is written by whoever leads, whatever was written since
-  kVmaxForgotten,      // a leader tells its own validity alone
+  kDelayedDuplicate,   // the state is written with the guard of the leader key only
+  kVmaxForgotten,      // a leader publishes only its own validity
 };
 enum class Rendezvous { kAlone, kSeveral };
-// Whether a bug is of several rendezvous, or of one alone.
+// Whether a bug needs several rendezvous or a single one.
 Rendezvous RendezvousOf(Bug bug);
 // nullopt: no such bug.
 std::optional<Bug> BugNamed(const std::string& name);
@@ -49,27 +49,27 @@ struct Result {
   std::string violation;  // empty: everything held
   std::uint64_t hash = 0;
   std::uint64_t events = 0;
-  // What the run was like, so that a campaign can show that it was not empty.
+  // Statistics of the run, with which a campaign shows that something happened.
   std::optional<Outcome> outcome;  // of the job; nullopt: it has not ended
-  int generations = 0;             // that were started
+  int generations = 0;             // started generations
   int faults = 0;
   int fences = 0;  // agents that ended their workers because they were cut off
   int daemon_restarts = 0;
   int sessions = 0;
   int restores = 0;            // generations that began with a state
-  int restores_elsewhere = 0;  // of them from another node than the first
-  int dead_states = 0;         // that a member held when a generation was formed
-  int failed_checkpoints = 0;  // that a job which was finished had counted
+  int restores_elsewhere = 0;  // those whose state came from another node than the first
+  int dead_states = 0;         // dead states that a member held when a generation was formed
+  int failed_checkpoints = 0;  // counted by jobs that finished
   int stuck = 0;               // workers that SIGKILL did not end for a while
   int left_out = 0;            // nodes, until these were gone
   int stayed = 0;              // workers that left a generation
-  int handed_over = 0;         // of them that began another one
-  int end_snapshots = 0;       // that they made while they left
-  int live_restores = 0;       // ranks that began with such a one
+  int handed_over = 0;         // those that began another generation
+  int end_snapshots = 0;       // snapshots that they made while they left
+  int live_restores = 0;       // ranks that began with such a snapshot
   int takeovers = 0;           // by one of several rendezvous
 };
 
-// `trace`: where a line for each event goes, or nullptr.
+// `trace`: gets a line for each event; nullptr: no trace.
 Result Simulate(std::uint64_t seed, Bug bug = Bug::kNone, std::string* trace = nullptr,
                 Rendezvous rendezvous = Rendezvous::kAlone);
 

@@ -10,9 +10,9 @@ namespace simulation_test {
 
 // Enough for every kind of fault to happen many times.
 constexpr std::uint64_t kRuns = 4000;
-// Of several rendezvous: these runs are longer.
+// Runs of several rendezvous take longer.
 constexpr std::uint64_t kRunsOfSeveral = 1000;
-// A bug that is planted must show within so many.
+// A planted bug must show within this number of runs.
 constexpr std::uint64_t kRunsForABug = 12000;
 
 std::string Replay(std::uint64_t seed, Rendezvous rendezvous = Rendezvous::kAlone) {
@@ -42,7 +42,7 @@ TEST(SimulationTest, EverythingHoldsWhateverHappens) {
     all.live_restores += result.live_restores;
     succeeded += result.outcome == Outcome::kSucceeded;
   }
-  // It was not held because nothing happened, or because nothing was finished.
+  // The rules must not hold only because nothing happened or nothing finished.
   EXPECT_GT(all.faults, 3 * static_cast<int>(kRuns));
   EXPECT_GT(all.fences, static_cast<int>(kRuns) / 10);
   EXPECT_GT(all.daemon_restarts, static_cast<int>(kRuns) / 4);
@@ -77,7 +77,7 @@ TEST(SimulationTest, EverythingHoldsWithSeveralRendezvous) {
   EXPECT_GT(succeeded, static_cast<int>(kRunsOfSeveral) * 2 / 3);
 }
 
-// What they found is rarer than one in `kRuns`.
+// Seeds that once found a violation; such runs are rarer than one in `kRuns`.
 TEST(SimulationTest, SeedsThatFoundABugHold) {
   EXPECT_EQ(Simulate(56979).violation, "") << "a forming was given up without who had written";
   EXPECT_EQ(Simulate(181052).violation, "") << "a node took the place of a member by an old rank";
@@ -96,7 +96,7 @@ TEST(SimulationTest, ASeedReplaysToTheSameTrace) {
       ASSERT_FALSE(first.empty());
       ASSERT_EQ(first, second) << Replay(seed, rendezvous);
       ASSERT_EQ(a.hash, b.hash) << Replay(seed, rendezvous);
-      // To watch it changes nothing.
+      // A trace does not change the run.
       ASSERT_EQ(a.hash, without.hash) << Replay(seed, rendezvous);
       ASSERT_EQ(a.events, without.events) << Replay(seed, rendezvous);
     }
@@ -117,7 +117,7 @@ TEST_P(PlantedBugTest, IsFound) {
   std::uint64_t seed = 0;
   while (seed < kRunsForABug && run(seed, *bug).empty()) ++seed;
   ASSERT_LT(seed, kRunsForABug) << "not found";
-  // And it is the bug that was found.
+  // Without the bug, the same run holds.
   EXPECT_EQ(run(seed, Bug::kNone), "") << Replay(seed, rendezvous);
   RecordProperty("seed", std::to_string(seed));
 }

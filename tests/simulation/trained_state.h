@@ -1,5 +1,5 @@
-// What a training has made of its numbers: hashes in place of tensors, each of all that it depends
-// on. So what was made from a wrong state differs from then on.
+// The state of a training, with hashes instead of tensors. Each hash covers all that the tensor
+// depends on. So a step from a wrong state changes every later hash.
 #ifndef DDPRUN_TESTS_SIMULATION_TRAINED_STATE_H_
 #define DDPRUN_TESTS_SIMULATION_TRAINED_STATE_H_
 
@@ -22,7 +22,7 @@ inline Digest Mixed(Digest a, Digest b) {
   return z ^ (z >> 31);
 }
 
-// A digest as the bytes that the library would keep.
+// A digest, as the bytes that the library would store.
 inline std::string BytesOf(Digest digest) {
   return {reinterpret_cast<const char*>(&digest), sizeof(digest)};
 }
@@ -32,7 +32,8 @@ inline Digest DigestOf(const std::string& bytes) {
   return digest;
 }
 
-// Of one rank after a step. Parameters, with the optimizer's state, are equal on all ranks.
+// The state of one rank after a step. Parameters (with the optimizer's state) are equal on all
+// ranks.
 struct RankState {
   std::int64_t step = 0;
   Digest parameters = 1;
@@ -40,7 +41,7 @@ struct RankState {
   Digest buffers = 0;  // 0: the model has none
 };
 
-// What a snapshot or a checkpoint holds.
+// The contents of a snapshot or checkpoint.
 struct WholeState {
   std::uint32_t requeue_number = 0;
   Generation generation{-1};  // -1: a training that begins has no state
@@ -53,12 +54,12 @@ struct WholeState {
 
 // What all ranks must agree on about a step of a generation.
 struct StepRecord {
-  int entered = 0;  // ranks that came to the last collective, and left their own state before
+  int entered = 0;  // ranks that stored their own state and then came to the last collective
   int finished = 0;
-  Digest gradients = 0;  // the sum of all ranks'
+  Digest gradients = 0;  // the sum over all ranks
   std::map<int, Digest> generators{};
   Digest buffers = 0;                  // rank 0's
-  std::optional<Digest> parameters{};  // once any rank has finished it
+  std::optional<Digest> parameters{};  // set by the first rank that finishes the step
 };
 
 }  // namespace ddprun::sim

@@ -102,7 +102,7 @@ void Training::Signal(int id, int signo) {
     End(id, ExitStatus{0, SIGKILL, false}, "");
     return;
   }
-  if (world_->random.Percent(5)) return;  // it ignores it
+  if (world_->random.Percent(5)) return;  // the worker ignores the signal
   world_->scheduler.After(world_->random.Wide(1, 500) * kMillisecond, [this, id, signo] {
     End(id, ExitStatus{0, signo, false}, "");
   });
@@ -198,7 +198,7 @@ void Training::End(int id, ExitStatus status, const std::string& kind) {
                                        worker.rank.value, ") ends: ", status.Describe(), kind));
   }
   if (!status.ok()) Break(worker.group);
-  // Its agent hears of it a little later.
+  // Its agent notices it a little later.
   const bool victim = !kind.empty();
   world_->scheduler.After(
       world_->random.Between(10, 1500) * 1000,
@@ -210,7 +210,7 @@ void Training::End(int id, ExitStatus status, const std::string& kind) {
       });
 }
 
-// A peer is gone: most fail within a second, some hang until they are ended.
+// A peer is gone: most workers fail within a second, some hang until they are killed.
 void Training::Break(Group* group) {
   if (group->broken) return;
   group->broken = true;
@@ -252,7 +252,7 @@ void Training::Save(const Group& group, Tier tier, const std::optional<WholeStat
       disk.insert(disk.begin(), {saved, path});
       if (disk.size() > 3) disk.pop_back();
     } else if (world_->state_random.Percent(50)) {
-      continue;  // not every node is as quick
+      continue;  // this node is slower
     } else if (state) {
       worker.agent->memory().Publish(*state);
     }
@@ -264,7 +264,7 @@ void Training::TellStep(const Worker& worker, std::int64_t step) {
   if (!world_->plan.workers_speak || worker.local_rank.value != 0) return;
   worker.agent->Feed(Supervisor::StepReported{worker.local_rank, step});
   if (!world_->disk_random.Percent(10)) return;
-  // One more checkpoint, on a disk that does not take it.
+  // Another checkpoint, on a full disk.
   worker.agent->OnFailedToSave(worker.local_rank, step, ++workers_[worker.id].failed_checkpoints);
 }
 
@@ -279,7 +279,7 @@ void Training::StepGroup(Group* group) {
   group->waits = std::any_of(alive_.begin(), alive_.end(), [&](int id) {
     return workers_[id].group == group && workers_[id].stuck;
   });
-  if (group->waits) return;  // Unstick goes on
+  if (group->waits) return;  // Unstick continues
   if (group->step < world_->plan.total_steps) ++group->step;
   const Due due = TakeDue(group, group->step);
   Keep(*group, due, std::nullopt);

@@ -20,7 +20,7 @@ namespace ddprun::sim {
 struct World;
 class Agent;
 
-// What is to be kept after a step.
+// What must be saved after a step.
 struct Due {
   bool checkpoint = false;
   bool snapshot = false;
@@ -28,7 +28,7 @@ struct Due {
   bool any() const { return checkpoint || snapshot || last; }
 };
 
-// What workers of one generation have in common.
+// The shared state of the workers of one generation.
 struct Group {
   int life = 0;
   std::uint32_t requeue_number = 0;
@@ -38,22 +38,22 @@ struct Group {
   int alive = 0;
   std::optional<RestorePlan> restore;
   std::int64_t step = 0;
-  bool steps = false;   // all were there, and it goes on
-  bool waits = false;   // with its next step, for one that is stuck
-  bool broken = false;  // one of them failed
-  bool save = false;    // it was asked for a checkpoint
-  // Of workers that stay: each makes its steps by itself.
-  Due due{};                                     // after the step that is finished by some
+  bool steps = false;   // all workers were present, and steps are made
+  bool waits = false;   // the next step waits for a stuck worker
+  bool broken = false;  // a worker failed
+  bool save = false;    // a checkpoint was requested
+  // The rest only for workers that stay: each makes its steps by itself.
+  Due due{};                                     // after the step that some workers have finished
   std::map<std::int64_t, StepRecord> records{};  // by step
   std::map<int, Agent*> agents{};                // by rank
 };
 
-// A process, which is a worker of one generation after the other where it stays.
+// A process of a worker. If workers stay, it is a worker of several generations in turn.
 struct TrainingProcess {
-  std::optional<Assignment> told{};  // with which it became a worker last
-  int generations = 0;               // in which it was one
+  std::optional<Assignment> told{};  // its newest assignment
+  int generations = 0;               // number of generations in which it was a worker
   bool alive = true;
-  ddp::internal::ParameterWatch watch{};  // its own
+  ddp::internal::ParameterWatch watch{};  // the rule of the library for this process
 };
 
 struct Worker {
@@ -64,33 +64,32 @@ struct Worker {
   Rank rank;
   LocalRank local_rank;
   bool alive = false;
-  bool left = false;  // its generation: its process waits for the next one
+  bool left = false;  // left its generation; its process waits for the next one
   int failed_checkpoints = 0;
   bool stuck = false;                   // in a system call that no signal interrupts
-  std::optional<ExitStatus> ends_as{};  // when it is stuck no longer
+  std::optional<ExitStatus> ends_as{};  // how it ends as soon as it is not stuck
 };
 
 class Training {
  public:
   explicit Training(World* world);
 
-  // A worker runs from now on, in a process that has waited for it, or in a new one. Returns its
-  // id.
+  // Starts a worker in the waiting process `process`, or in a new one. Returns the worker's id.
   int Start(Agent* agent, const Supervisor::SpawnWorkers& spawn, std::uint32_t requeue_number,
             LocalRank local_rank, int life, std::optional<int> process);
   void Signal(int worker, int signo);
-  // Its machine is off: it is gone, stuck or not.
+  // The machine loses power: the worker is gone, stuck or not.
   void PowerOff(int worker);
   void AskToSave(int worker);
-  // It leaves its generation a little later, unless its body does not return.
+  // The worker leaves its generation a little later, unless its body does not return.
   void AskToLeave(int worker);
-  // It has left, and its process waits for the next generation. Returns that.
+  // The worker has left its generation. Returns its process, which waits for the next one.
   int Adopt(int worker);
-  // Such a process ends, by SIGKILL.
+  // Ends a waiting process by SIGKILL.
   void EndWaiting(int process) { processes_[process].alive = false; }
-  // One of those that run fails by itself.
+  // A random running worker fails.
   void FailOne();
-  // One of those that run waits for a disk, for so long, and a peer of it may fail meanwhile.
+  // A random running worker waits for a disk for `duration`; one of its peers may fail meanwhile.
   void StickOne(Time duration);
 
   const Worker& worker(int id) const { return workers_[id]; }
@@ -100,17 +99,18 @@ class Training {
   int AliveOf(const std::vector<int>& workers) const;
   // Ids, in the order of their start.
   const std::vector<int>& alive() const { return alive_; }
-  bool complete() const;  // every step was made, and is in a checkpoint if there are any
+  // Every step was made, and if the job saves checkpoints, one has the last step.
+  bool complete() const;
 
   // ---- for InPlace ----
   void End(int worker, ExitStatus status, const std::string& kind);
-  // Its training is over.
+  // The worker's training is complete.
   void EndWell(int worker);
   void Leave(int worker);
-  // A member is gone: the others notice.
+  // A member is gone; the other workers notice it.
   void Break(Group* group);
   Due TakeDue(Group* group, std::int64_t step);
-  // The step of the group is to be kept. `state`: what is in it, of workers that stay.
+  // Saves the group's step. `state`: its contents; only for workers that stay.
   void Keep(const Group& group, const Due& due, const std::optional<WholeState>& state);
   void TellStep(const Worker& worker, std::int64_t step);
 

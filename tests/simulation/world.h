@@ -1,4 +1,4 @@
-// Everything of one simulated run, and how its parts find each other.
+// All parts of one simulated run, and the links between them.
 #ifndef DDPRUN_TESTS_SIMULATION_WORLD_H_
 #define DDPRUN_TESTS_SIMULATION_WORLD_H_
 
@@ -21,7 +21,7 @@
 
 namespace ddprun::sim {
 
-// What Recorder::Event's first number means.
+// The first number of Recorder::Event.
 enum What : std::uint64_t {
   kToDaemon,
   kToAgent,
@@ -54,22 +54,22 @@ struct World {
   // The newest agent of a host that lives, or nullptr.
   Agent* AgentOn(int host);
 
-  // An end of a session noticed that it is over.
+  // This end of a session noticed that the session is lost.
   void AgentEndLost(const SessionPtr& session, const char* why);
   void ServerEndLost(const SessionPtr& session);
 
-  // The rendezvous that leads, as etcd says; the only one.
+  // The leader by etcd's leader key, or the only rendezvous.
   Daemon& Leader();
   const Daemon& OfSession(const Session& session) const { return *daemons[session.daemon]; }
 
-  // Where checkpoints of this host are.
+  // The checkpoints that this host sees.
   std::vector<SavedFile>& Disk(int host) { return hosts[plan.shared_disk ? 0 : host]->disk; }
 
-  // The first one ends the run.
+  // The first violation ends the run.
   void Violation(const std::string& what);
 
   Random random;
-  Random state_random;    // for what nodes hold
+  Random state_random;    // for the states on nodes
   Random disk_random;     // for checkpoints that fail
   Random stuck_random;    // for workers that SIGKILL does not end
   Random stay_random;     // for workers that leave a generation and stay, and their steps
@@ -87,10 +87,10 @@ struct World {
   Etcd etcd;
   std::vector<std::unique_ptr<Daemon>> daemons;
   Training training;
-  std::vector<std::unique_ptr<Agent>> agents;  // all that ever were
+  std::vector<std::unique_ptr<Agent>> agents;  // also those that ended
   std::uint32_t requeue_number = 0;            // of the newest agents
-  int lives = 0;                               // a number for each job that began without a record
-  std::uint64_t writes = 0;                    // of the state on etcd
+  int lives = 0;                               // number of jobs that began without a record
+  std::uint64_t writes = 0;                    // number of writes of the state to etcd
   bool healed = false;                         // the time of faults is over
 };
 

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Every script of ours is one that the shell reads and shellcheck finds nothing in, and the wrapper for
-# people who keep their own ends as the one that `ddprun slurm` writes.
+# Every shell script of this repository is valid, and shellcheck finds nothing in it. The end of scripts/ddprun.sbatch
+# equals the end of the script that `ddprun slurm` writes.
 # usage: tests/slurm/check_scripts.sh
 set -euo pipefail
 cd "$(dirname "$0")/../.."

@@ -1,4 +1,4 @@
-"""`srun ddprun COMMAND` without any flag, and who is killed while it runs."""
+"""`srun ddprun COMMAND` without any flag, and kills of its processes."""
 import re
 
 import training

@@ -1,4 +1,4 @@
-"""`ddprun slurm`: what it writes is what Slurm and bash read."""
+"""`ddprun slurm`: Slurm and bash accept its script."""
 import os
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""A training whose step log shows where it was interrupted, and from which step it went on."""
+"""A training whose step log shows where it was interrupted, and from which step it continued."""
 import os
 import re
 

@@ -1,4 +1,4 @@
-"""Nodes that are cut off from the others, and run on beside the next life of their job."""
+"""Nodes that are cut off and still run while the next life of their job runs elsewhere."""
 import json
 import os
 import re

@@ -1,7 +1,7 @@
-// What a container may withhold from a test.
+// Capabilities of the machine that a test needs and a container may lack.
 //
-// A test that cannot run says which capability it lacks, and is skipped; scripts/test.sh lists
-// these at the end. With DDPRUN_TESTS=all, as in CI, it has failed.
+// A test that cannot run names the missing capability, and is skipped; scripts/test.sh lists these
+// tests at the end. With DDPRUN_TESTS=all, as in CI, such a test fails.
 #ifndef DDPRUN_TESTS_SUPPORT_CAPABILITIES_H_
 #define DDPRUN_TESTS_SUPPORT_CAPABILITIES_H_
 
@@ -54,7 +54,7 @@ inline std::string LeftOut(const std::string& missing) { return "left out, it ne
 
 }  // namespace ddprun
 
-// In SetUp() or a test: leaves it out where `missing`, a capability, is not "".
+// Use it in SetUp() or a test: skips the test if `missing`, a capability, is not "".
 #define DDPRUN_NEEDS(missing)                                      \
   if (const std::string lacks = (missing); lacks.empty()) {        \
   } else if (::ddprun::AllTestsAreWanted()) {                      \

@@ -1,5 +1,5 @@
-// For tests that walk over every state × event cell: no event is forgotten. One without a row of
-// its own gets one with its default values.
+// For tests that walk over every state × event cell: no event is forgotten. An event without a row
+// of its own gets a row with its default values.
 #ifndef DDPRUN_TESTS_SUPPORT_CELLS_H_
 #define DDPRUN_TESTS_SUPPORT_CELLS_H_
 

@@ -17,7 +17,7 @@
 
 namespace ddprun {
 
-// What an EtcdCluster needs and this machine lacks: "" where nothing is missing (DDPRUN_NEEDS).
+// What this machine lacks for an EtcdCluster; "": nothing (DDPRUN_NEEDS).
 std::string MissingForEtcd();
 
 class EtcdCluster {
@@ -41,12 +41,12 @@ class EtcdCluster {
   int size() const { return static_cast<int>(endpoints_.size()); }
   pid_t pid(int member) const { return programs_[member]->pid(); }
 
-  // The member that leads, as a member that answers knows it; waits for one.
+  // The leading member, by the answer of any member; waits until one answers.
   int WaitForLeader() const;
 
-  // What a client with a certificate from `certificates` needs.
+  // The options of a client with a certificate from `certificates`.
   etcd::Options ClientOptions() const;
-  // What etcdctl prints, of all members; nullopt: it has failed.
+  // The output of etcdctl for all members; nullopt: it has failed.
   std::optional<std::string> Ctl(std::vector<std::string> arguments) const {
     return CtlAt(endpoints_, std::move(arguments));
   }
@@ -59,8 +59,8 @@ class EtcdCluster {
   void Thaw(int member);
   void Kill(int member);   // SIGKILL; its data stays
   void Start(int member);  // again, after Kill
-  // Kills all members, and starts another cluster with the keys of this snapshot, or without any
-  // for "": docs/ha.md. Does not wait for its leader. False: etcdctl has failed.
+  // Kills all members, and starts another cluster with the keys of this snapshot; "": without keys
+  // (docs/ha.md). Does not wait for its leader. False: etcdctl has failed.
   bool Restore(const std::string& snapshot);
 
  private:

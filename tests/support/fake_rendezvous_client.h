@@ -1,5 +1,5 @@
-// A RendezvousClient whose rendezvous is the test: it records what the agent sends and passes on
-// what the test says. Everything happens on the test's thread.
+// FakeRendezvousClient: a RendezvousClient whose rendezvous is the test. It records the agent's
+// messages and passes on those of the test. Everything happens on the test's thread.
 #ifndef DDPRUN_TESTS_SUPPORT_FAKE_RENDEZVOUS_CLIENT_H_
 #define DDPRUN_TESTS_SUPPORT_FAKE_RENDEZVOUS_CLIENT_H_
 

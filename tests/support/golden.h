@@ -1,5 +1,5 @@
-// Golden files: the expected text of a test stands in a file that is reviewed as a diff.
-// DDPRUN_REWRITE=1 in the environment writes the file anew instead of comparing with it.
+// Golden files: the expected text of a test stands in a file that is reviewed as a diff. With
+// DDPRUN_REWRITE=1 in the environment the file is written instead of compared.
 #ifndef DDPRUN_TESTS_SUPPORT_GOLDEN_H_
 #define DDPRUN_TESTS_SUPPORT_GOLDEN_H_
 

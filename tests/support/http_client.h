@@ -40,15 +40,15 @@ class HttpClient {
   }
   void SayNoMore() const { shutdown(fd_.get(), SHUT_WR); }
 
-  // Until `text` has come; false when the connection ends before.
+  // Reads until `text` has arrived; false: the connection ended before.
   bool HearUntil(const std::string& text) {
     while (heard_.find(text) == std::string::npos) {
       if (!HearMore()) return false;
     }
     return true;
   }
-  // Until the connection ends. All that has come so far, in both; and kSilence where nothing came
-  // for a minute, which is no end.
+  // Reads until the connection ends. Both return everything read so far. After a minute without
+  // data kSilence follows: that is not the end.
   std::string HearAll() {
     while (HearMore()) continue;
     return heard_;

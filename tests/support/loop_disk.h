@@ -43,15 +43,15 @@ class LoopDisk {
   LoopDisk& operator=(const LoopDisk&) = delete;
 
   const std::string& path() const { return path_; }
-  // What went wrong when it was made; "" when it is there.
+  // Why the disk could not be made; "": it exists.
   const std::string& why_not() const { return why_not_; }
 
   void Freeze() { ASSERT_EQ(Shell("fsfreeze -f " + path_), ""); }
   void Thaw() { Shell("fsfreeze -u " + path_); }
-  // To the last byte, and room for it again.
+  // Fills the disk to the last byte, and makes room again.
   void Fill() {
     const std::string filler = path_ + "/filler";
-    // Blocks that were reserved for what is not written yet come back with sync.
+    // sync frees blocks that were reserved for unwritten data.
     for (int i = 0; i < 3; ++i) Shell("cat /dev/zero >> " + filler + "; sync -f " + filler);
   }
   // Makes the file system read-only, and all blocks from the middle of `file` on unreadable: EIO.
@@ -67,7 +67,7 @@ class LoopDisk {
   void MakeRoom() { ASSERT_EQ(Shell("rm -f " + path_ + "/filler"), ""); }
 
  private:
-  // "" or its exit code and what it has said.
+  // "", or the exit code and the output of the command.
   static std::string Shell(const std::string& script) {
     Program shell({"sh", "-c", script});
     const int code = shell.ExitCode();

@@ -15,7 +15,7 @@ namespace ddprun {
 
 class Munged {
  public:
-  // `key`: the same in all that shall trust each other.
+  // `key`: equal in all munged processes that trust each other.
   explicit Munged(const std::string& folder, const std::string& key = std::string(64, 'k'))
       : socket_(folder + "/socket"),
         program_({"/usr/sbin/munged", "--foreground", "--force", "--socket", socket_, "--key-file",

@@ -94,7 +94,7 @@ Network::Network(int nodes, std::string* why_not) : prefix_(NewPrefix()) {
          << "forward priority 0; }; }'\n";
   const Result made = Execute({"sh", "-c", script.str()});
   if (made.code == 0) return;
-  // The last command of the trace, and what it said.
+  // The last command of the trace, and its output.
   const std::size_t last = made.out.rfind("\n+ ");
   *why_not = kNeeds + (last == std::string::npos ? made.out : made.out.substr(last + 3));
 }

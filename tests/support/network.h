@@ -16,7 +16,7 @@ namespace ddprun {
 
 class Network {
  public:
-  // Which packets between a node and everybody else the router does not let through.
+  // How the router treats packets between a node and all others.
   enum class Direction { kFromNode, kToNode, kBoth };
   enum class Verdict {
     kDrop,        // a cut: silence
@@ -25,7 +25,7 @@ class Network {
     kRejectReset  // a firewall that answers in the other's name: a TCP reset
   };
 
-  // `why_not` is set where it cannot be made: what failed, and what is needed.
+  // If the network cannot be made, `why_not` says what failed and what is needed.
   Network(int nodes, std::string* why_not);
   ~Network();
   Network(const Network&) = delete;
@@ -40,9 +40,9 @@ class Network {
   std::vector<std::string> OnNode(int node, const std::vector<std::string>& argv) const;
 
   void Cut(int node, Direction direction, Verdict verdict = Verdict::kDrop);
-  // Everything passes again. Returns how many packets did not.
+  // All packets pass again. Returns the number of packets that did not pass.
   int Heal();
-  // The cable: no packet passes, and nobody is told. For good.
+  // Pulls the cable: from now on no packet passes, and nobody gets an error.
   void Unplug(int node);
   // SIGKILL to every process of a node at once, as when its power fails.
   void PowerOff(int node);

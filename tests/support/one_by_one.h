@@ -1,5 +1,5 @@
-// What a JobMachine does, with a Send for each message: a test looks for one at one agent, and does
-// not care which of them were sent to many.
+// A JobMachine's actions with one Send for each receiver: a test looks for one message to one
+// agent, and need not know which messages were sent to many.
 #ifndef DDPRUN_TESTS_SUPPORT_ONE_BY_ONE_H_
 #define DDPRUN_TESTS_SUPPORT_ONE_BY_ONE_H_
 

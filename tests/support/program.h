@@ -19,11 +19,11 @@
 
 namespace ddprun {
 
-// A generous bound for what takes milliseconds: reached only when something hangs.
+// A generous time limit for an action of milliseconds: only a hang reaches it.
 inline constexpr std::chrono::seconds kHang{60};
 
-// The state home of all programs of this test, so that they find each other: they leave nothing in
-// /tmp, and what runs there is not in their way. Removed when the test ends.
+// The state home of all programs of this test. They find each other there, leave nothing in /tmp,
+// and do not collide with other programs. Removed when the test ends.
 const std::string& TestStateHome();
 
 // Finds processes by variables of their environment. Read-only.

@@ -1,5 +1,6 @@
-// Somebody who has taken a rendezvous' port, or sits on the way to it: takes connections with a
-// certificate of its own, or without TLS, and passes every message on to the real rendezvous.
+// Relay: an attacker that has a rendezvous' port, or sits on the way to it. It accepts connections
+// with a certificate of its own, or without TLS, and passes every message on to the real
+// rendezvous.
 #ifndef DDPRUN_TESTS_SUPPORT_RELAY_H_
 #define DDPRUN_TESTS_SUPPORT_RELAY_H_
 
@@ -39,7 +40,7 @@ class Relay final : public v1::Rendezvous::Service {
   std::string endpoint() const { return "127.0.0.1:" + std::to_string(port_); }
   // SHA-256 of the certificate that clients see.
   std::string certificate() const { return identity_->shown().front(); }
-  // Messages of the rendezvous that it could have rewritten.
+  // The number of the rendezvous' messages that it could have rewritten.
   int heard() const { return heard_; }
 
   grpc::Status Handshake(grpc::ServerContext*, const v1::HandshakeRequest* request,
@@ -55,7 +56,7 @@ class Relay final : public v1::Rendezvous::Service {
     if (status.ok()) ++heard_;
     return status;
   }
-  // Of a session the first message of the client, and all of the rendezvous.
+  // Relays the first message of the client of a session, and all messages of the rendezvous.
   grpc::Status Session(
       grpc::ServerContext* client,
       grpc::ServerReaderWriter<v1::RendezvousMessage, v1::AgentMessage>* stream) override {
@@ -88,7 +89,7 @@ class Relay final : public v1::Rendezvous::Service {
   std::unique_ptr<grpc::Server> server_;  // ends first: it calls the others
 };
 
-// What a client sends along that knows the token, but does not look whose certificate it saw.
+// The metadata of a client that knows the token but does not check the certificate.
 inline std::string NaiveProof(const v1::HandshakeRequest& request, const v1::HandshakeReply& reply,
                               const std::string& certificate, const std::string& secret,
                               const std::string& method) {

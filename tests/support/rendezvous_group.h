@@ -14,7 +14,7 @@ namespace ddprun {
 
 class RendezvousGroup {
  public:
-  // Starts them, and waits until they listen. `flags`: of each, --etcd among them.
+  // Starts them, and waits until they listen. `flags`: for each of them, including --etcd.
   RendezvousGroup(std::vector<std::string> flags, int count);
   RendezvousGroup(const RendezvousGroup&) = delete;
   RendezvousGroup& operator=(const RendezvousGroup&) = delete;
@@ -26,7 +26,8 @@ class RendezvousGroup {
 
   // How often each has led.
   std::vector<int> Reigns() const;
-  // One that has led more often than in `before`; -1: nobody, for kHang.
+  // Waits for a rendezvous that has led more often than in `before`, and returns it; -1: none
+  // within kHang.
   int WaitForLeader(const std::vector<int>& before) const;
 
  private:

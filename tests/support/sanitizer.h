@@ -11,7 +11,8 @@ inline constexpr bool kUnderSanitizer = true;
 inline constexpr bool kUnderSanitizer = false;
 #endif
 
-// What a process may have more there: 256 MiB of freed memory alone, and what goes with it.
+// The additional memory of a process in such a build: 256 MiB of freed memory, and the sanitizer's
+// own.
 inline constexpr long kSanitizerKib = kUnderSanitizer ? 560 << 10 : 0;
 
 }  // namespace ddprun

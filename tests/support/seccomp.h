@@ -12,8 +12,8 @@
 
 namespace ddprun {
 
-// From now on ptrace and process_vm_readv are refused, with `error`, to this thread and to what it
-// starts; without `ptrace` process_vm_readv alone. Needs no capability. False: the kernel has no
+// From now on ptrace and process_vm_readv fail with `error`, in this thread and its children;
+// without `ptrace` only process_vm_readv fails. Needs no capability. False: the kernel has no
 // filters.
 inline bool RefuseTracing(unsigned error = EPERM, bool ptrace = true) {
   sock_filter filter[] = {

@@ -11,7 +11,7 @@
 
 namespace ddprun {
 
-// Each returns what the JobMachine is to be told, in Step().
+// Each returns the event for the JobMachine's Step().
 class StacksAtOnce {
  public:
   JobMachine::Event Perform(const JobMachine::MergeStacks& merge) {

@@ -11,7 +11,7 @@
 namespace ddprun {
 
 inline bool HasTwoCores() {
-  std::set<std::string> cores;  // by the CPUs that they are
+  std::set<std::string> cores;  // each core as the list of its CPUs
   std::error_code error;
   for (std::filesystem::directory_iterator it("/sys/devices/system/cpu", error), end;
        !error && it != end; it.increment(error)) {

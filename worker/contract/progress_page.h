@@ -101,7 +101,7 @@ class ProgressWriter {
   ProgressWriter(const ProgressWriter&) = delete;
   ProgressWriter& operator=(const ProgressWriter&) = delete;
 
-  // Writes to `page` from now on, which begins with a copy of the present one.
+  // Copies the current page to `page`, and writes there from now on.
   void MoveTo(ProgressPage* page) {
     const Lock lock(this);
     const auto copy = [](const ProgressPage::Word& from, ProgressPage::Word& to) {

@@ -24,8 +24,7 @@ struct ScanRequest {
   std::vector<SavedFile> named;      // named by workers, in any folder
   std::uint32_t requeue_number = 0;  // of the job
   // checkpoint.start_anew: files in the folder that another job made do not count. In the job's
-  // first life the files in `before` do not count either; not set: no file that is there now
-  // counts.
+  // first life the files in `before` do not count either; not set: no existing file counts.
   bool anew = false;
   std::optional<std::set<std::string>> before{};
   // Files of this run count even so: the run began before this agent joined. May be empty.

@@ -1,5 +1,5 @@
 // HeldCheckpoints: the states of the training that this node holds, in memory and on disk. Workers
-// tell of them, and a scan of the checkpoint folder finds them.
+// report them, and a scan of the checkpoint folder finds them.
 //
 // Belongs to the agent and its loop's thread. Disks are read and written on other threads.
 #ifndef DDPRUN_LAUNCHER_AGENT_CHECKPOINTS_HELD_CHECKPOINTS_H_
@@ -28,7 +28,7 @@ class HeldCheckpoints {
   HeldCheckpoints(const JobConfig* config, EventLoop* loop) : config_(*config), loop_(loop) {}
 
   NodeStates& states() { return states_; }
-  // Workers of `generation` told of this state.
+  // Workers of `generation` reported this state.
   void OnSnapshot(Generation generation, std::int64_t step);
   void OnCheckpoint(Generation generation, std::int64_t step, const std::string& path);
 

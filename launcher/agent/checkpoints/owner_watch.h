@@ -1,5 +1,5 @@
 // Watches whether a later life of this job owns the checkpoint folder. Then the job was started
-// again elsewhere while this node was cut off, and neither side can hear the other. See
+// again elsewhere while this node was cut off, and the two sides cannot communicate. See
 // worker/contract/checkpoint_owner.h.
 #ifndef DDPRUN_LAUNCHER_AGENT_CHECKPOINTS_OWNER_WATCH_H_
 #define DDPRUN_LAUNCHER_AGENT_CHECKPOINTS_OWNER_WATCH_H_

@@ -1,6 +1,6 @@
 // LogFileReader: reads one log file of a worker for `ddprun logs`. It begins where the reader
-// asked, in the file that --log-max-size rotated out if need be, and follows the file as it grows
-// or is rotated again.
+// asked, in the file rotated out by logs.max_size if need be, and follows the file as it grows or
+// is rotated again.
 //
 // Generation, local rank and stream name the file. It opens each folder below the run's folder by
 // openat with O_NOFOLLOW, and refuses a link, pipe or device that a worker put there.

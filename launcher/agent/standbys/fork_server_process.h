@@ -56,7 +56,7 @@ class ForkServerProcess {
 
   // Asks for a process; FORKED=number follows, or the state changes.
   void Ask(ForkServer::Number number, LocalRank local_rank);
-  // The process has come, or is no longer wanted. False: it was not asked for, or was lost with a
+  // The process was forked, or is no longer wanted. False: it was not asked for, or was lost with a
   // server.
   bool Answered(ForkServer::Number number);
   // The message FORKSERVER. Ignored unless `peer` is this server.

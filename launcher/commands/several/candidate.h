@@ -1,8 +1,8 @@
-// Candidate: what `ddprun rendezvous --etcd` has beside its server: the connection to etcd, the
-// durable state there, and the loop that has it lead or stand by.
+// Candidate: the parts of `ddprun rendezvous --etcd` besides its server: the connection to etcd,
+// the durable state there, and the loop that makes this process lead or stand by.
 //
-// It leads at most once. Then, unless it was asked to end, the process executes itself again and
-// stands by: no state of the time in which it led can be left over.
+// It leads at most once. After that, unless it was asked to end, the process executes itself again
+// and stands by. So no state of its earlier leadership is left over.
 #ifndef DDPRUN_LAUNCHER_COMMANDS_SEVERAL_CANDIDATE_H_
 #define DDPRUN_LAUNCHER_COMMANDS_SEVERAL_CANDIDATE_H_
 
@@ -29,23 +29,23 @@ class Candidate {
   // Why this process serves no more.
   struct End {
     std::string why;
-    absl::Status status{};  // not OK: nobody can lead, and why
-    int ousted = 0;         // for the one that it executes (Leadership::Options)
+    absl::Status status{};  // an error: why no process can lead
+    int ousted = 0;         // for the next execution (Leadership::Options)
   };
   // On any thread; must only enqueue. The first call counts.
   using OnEnd = std::function<void(End)>;
 
-  // Reads the files; connects to nobody yet. `credentials` are those of the server.
+  // Reads the files, and opens no connection yet. `credentials`: of the server.
   static absl::StatusOr<std::unique_ptr<Candidate>> Create(
       const EtcdConfig& config, std::shared_ptr<const auth::ServerCredentials> credentials,
       OnEnd on_end);
-  // The server's store, and whether it may speak. This object outlives the server.
+  // Sets the server's store and its validity. This object outlives the server.
   void AddTo(RendezvousServer::Options* options);
 
   // Stands for leadership from now on. `server` serves, listens at `host`, and outlives Stop;
   // `ousted` as in End.
   void Start(RendezvousServer* server, const std::string& host, int ousted);
-  // Hands over. OnEnd follows: within a second, or a moment where another one stands by.
+  // Hands over. OnEnd follows: at once if another rendezvous stands by, else within a second.
   void Resign();
   // Before the server's end. Idempotent.
   void Stop();
@@ -54,7 +54,7 @@ class Candidate {
   Candidate(EtcdConfig config, OnEnd on_end)
       : config_(std::move(config)), on_end_(std::move(on_end)) {}
 
-  // Where the others of several, and agents, reach this one.
+  // The endpoint at which agents and the other rendezvous reach this one.
   std::string AdvertisedEndpoint(const std::string& host, int port) const;
   LeadershipLoop::Effects EffectsOn(RendezvousServer* server);
 

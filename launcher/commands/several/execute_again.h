@@ -1,7 +1,7 @@
-// Executes this program again with the arguments it was started with, in the same process: the
-// service manager, and whoever knows its pid, notice nothing.
+// Executes this program again with its original arguments. The process and its pid stay the same,
+// so a service manager notices nothing.
 //
-// The main thread's, when nothing is served any more. All descriptors but stdin, stdout and stderr
+// Main thread only, when nothing is served any more. All descriptors but stdin, stdout and stderr
 // are closed.
 #ifndef DDPRUN_LAUNCHER_COMMANDS_SEVERAL_EXECUTE_AGAIN_H_
 #define DDPRUN_LAUNCHER_COMMANDS_SEVERAL_EXECUTE_AGAIN_H_
@@ -10,11 +10,11 @@
 
 namespace ddprun {
 
-// Returns only where it fails. `ousted` is what OustedBefore() of the new program returns.
+// Returns only on failure. OustedBefore() of the new program returns `ousted`.
 absl::Status ExecuteAgain(int ousted);
 
-// What the program that executed us has passed on; 0: nobody did. Once: the children of this
-// process do not see it.
+// The value from ExecuteAgain() of the earlier program; 0: there was none. Call it once: it hides
+// the value from child processes.
 int OustedBefore();
 
 }  // namespace ddprun

@@ -341,7 +341,7 @@ absl::Span<const FlagSpec> RunFlags() {
   return *flags;
 }
 absl::Span<const FlagSpec> RendezvousFlags() { return kRendezvousFlags; }
-// Those of a job, and the one that names the etcd of several rendezvous.
+// The flags of a job, and the flag that names the etcd of several rendezvous.
 absl::Span<const FlagSpec> DoctorFlags() {
   static const auto* const flags = new std::vector<FlagSpec>([] {
     std::vector<FlagSpec> all(RunFlags().begin(), RunFlags().end());

@@ -39,7 +39,7 @@ std::optional<std::pair<std::string, int>> SplitIndex(absl::string_view name) {
 }
 
 // Kubelet writes into a pod's /etc/hosts "10.1.0.7 train-2.train.default.svc.cluster.local
-// train-2", without the long name where no headless service has the pod.
+// train-2", without the long name if no headless service has the pod.
 void ReadHostsFile(absl::string_view text, KubernetesPod* pod) {
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     line = line.substr(0, line.find('#'));

@@ -24,7 +24,7 @@ struct Cpu {
 CpuList ParseCpuList(absl::string_view text);
 std::string FormatCpuList(const CpuList& cpus);
 
-// The affinity mask of the calling thread; empty: the kernel does not tell it.
+// The affinity mask of the calling thread; empty: the kernel does not report it.
 CpuList AllowedCpus();
 
 // The places of the CPUs in `allowed`, in that order. `root` is put before /sys: a folder in tests,

@@ -86,7 +86,7 @@ absl::Status Unable(const std::string& mode, const std::string& why) {
   return absl::FailedPreconditionError(absl::StrCat("--numa-binding ", mode, ": ", why));
 }
 
-// The NUMA nodes of the visible GPUs, in CUDA's order; -1: the kernel does not tell.
+// The NUMA nodes of the visible GPUs, in CUDA's order; -1: the kernel does not report the node.
 absl::StatusOr<std::vector<int>> NodesOfGpus(const std::string& mode, const std::vector<Gpu>& gpus,
                                              const VisibleGpus& visible) {
   std::set<int> all;
@@ -103,8 +103,8 @@ absl::StatusOr<std::vector<int>> NodesOfGpus(const std::string& mode, const std:
   return nodes;
 }
 
-// Uses node 0 if the kernel tells none, as torchrun does. On a machine with several nodes that may
-// be wrong.
+// Uses node 0 if the kernel reports none, as torchrun does. On a machine with several nodes that
+// may be wrong.
 void TakeNodeZero(const std::vector<Cpu>& cpus, NumaBinding* binding, std::vector<int>* nodes) {
   const bool is_certain = std::all_of(
       cpus.begin(), cpus.end(), [&](const Cpu& cpu) { return cpu.node == cpus.front().node; });

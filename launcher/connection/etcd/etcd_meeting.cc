@@ -17,7 +17,7 @@
 namespace ddprun {
 namespace {
 
-// One attempt where there is nobody to connect to.
+// An attempt without an endpoint to connect to: lost at once.
 class NobodyClient final : public RendezvousClient {
  public:
   explicit NobodyClient(std::string reason) : reason_(std::move(reason)) {}

@@ -1,11 +1,11 @@
-// EtcdMeeting: where an agent meets the others of its job, with --rdzv-backend etcd: at the
-// rendezvous that etcd names, or at one that an agent starts.
+// EtcdMeeting: with --rdzv-backend etcd, finds the rendezvous at which the agents of a job meet:
+// the one that etcd names, or one that an agent starts.
 //
-// That process is `ddprun rendezvous --etcd --until-idle` on a free port of the agent's host. It is
-// detached, takes over where nobody leads, and ends by itself after the job (MeetingSearch says who
-// starts it, and when).
+// An agent starts `ddprun rendezvous --etcd --until-idle` on a free port of its host (MeetingSearch
+// decides who, and when). This process is detached from the agent, takes over if nobody leads, and
+// ends by itself after the job.
 //
-// The loop's thread only; etcd is asked on another one.
+// The loop's thread only; another thread reads etcd.
 #ifndef DDPRUN_LAUNCHER_CONNECTION_ETCD_ETCD_MEETING_H_
 #define DDPRUN_LAUNCHER_CONNECTION_ETCD_ETCD_MEETING_H_
 
@@ -32,10 +32,10 @@ class EtcdMeeting {
   // Called when etcd names another rendezvous than before, with a reason for people.
   using OnMoved = std::function<void(const std::string& reason)>;
 
-  // `node_address`: of this host for the others. `claimant` as of MeetingSearch. `log_file`: of a
-  // rendezvous that is started. `loop` must outlive the result. May block on a name server. Errors,
-  // for people: FailedPrecondition for an etcd that others could write, and for a rendezvous here
-  // that would be open to them.
+  // `node_address`: at which others reach this host. `claimant`: as in MeetingSearch. `log_file`:
+  // of a started rendezvous. `loop` must outlive the result. May block on a name server. Errors,
+  // for people: FailedPrecondition for an etcd to which others could write, and for a rendezvous
+  // here that would be open to others.
   static absl::StatusOr<std::unique_ptr<EtcdMeeting>> Create(const JobConfig& config,
                                                              const std::string& node_address,
                                                              std::string claimant,
@@ -44,13 +44,13 @@ class EtcdMeeting {
   EtcdMeeting(const EtcdMeeting&) = delete;
   EtcdMeeting& operator=(const EtcdMeeting&) = delete;
 
-  // Asks etcd from now on.
+  // Reads etcd from now on.
   void Begin(OnMoved on_moved);
 
-  // For one attempt at the rendezvous that leads, as far as known; where none does, it is lost at
-  // once, with the reason.
+  // Makes a client for one attempt at the leading rendezvous, as far as known. If none leads, the
+  // client is lost at once, with the reason.
   std::unique_ptr<RendezvousClient> MakeClient(Duration limit) const;
-  // That of the client made last are not good any more.
+  // The credentials of the newest client have been replaced.
   bool CredentialsOutdated() const { return credentials_ != nullptr && credentials_->Outdated(); }
   // A rendezvous that was started here runs.
   bool IsRunning() { return process_.running(); }
@@ -58,7 +58,7 @@ class EtcdMeeting {
   void OnLost(const RendezvousClient::Lost& lost);
 
  private:
-  // What is read on the other thread.
+  // The result of a read on the other thread.
   struct Found {
     absl::Status status{};
     MeetingSearch::Seen seen{};
@@ -80,12 +80,12 @@ class EtcdMeeting {
   const RendezvousConfig rendezvous_;
   const bool insecure_;
   const std::shared_ptr<const MeetingKeys> keys_;
-  const std::vector<std::string> arguments_;  // of a rendezvous that is started
+  const std::vector<std::string> arguments_;  // of a started rendezvous
   const std::string log_file_;
   EventLoop* const loop_;
   MeetingSearch search_;
   OnMoved on_moved_;
-  std::string endpoint_;     // where the next attempt goes; "": nowhere
+  std::string endpoint_;     // of the next attempt; "": none
   std::string why_nowhere_;  // for people
   std::shared_ptr<const auth::ClientCredentials> credentials_;
   bool asking_ = false;  // etcd

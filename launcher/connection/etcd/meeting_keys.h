@@ -30,7 +30,7 @@ class MeetingKeys {
 
   // A linearizable read. The error says why etcd did not answer.
   absl::StatusOr<MeetingSearch::Seen> Read() const;
-  // Writes the start key if it still has this revision. What came of it, the next read shows.
+  // Writes the start key if it still has this revision. The next read shows the result.
   absl::Status Claim(std::uint64_t revision, const std::string& claimant) const;
 
  private:

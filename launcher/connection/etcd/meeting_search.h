@@ -1,11 +1,11 @@
 // MeetingSearch: how an agent finds the leading rendezvous through etcd, and when it starts one.
 // Pure.
 //
-// While the agent hears the rendezvous, it does not ask etcd. Otherwise it reads two keys
+// While the rendezvous answers the agent, the agent does not ask etcd. Otherwise it reads two keys
 // repeatedly. The leader key names the rendezvous. The start key decides which agent starts the
-// next one: if nobody leads, or the leader does not answer, an agent claims the start by a guarded
-// write of that key. A claim that is newer than the leader key is valid for kClaimLasts. During
-// this time the other agents wait for the rendezvous that the claimant starts.
+// next one: if there is no leader, or the leader does not answer, an agent claims the start by a
+// guarded write of that key. A claim that is newer than the leader key is valid for kClaimLasts.
+// During this time the other agents wait for the rendezvous that the claimant starts.
 //
 // A start that was not needed does no harm: that rendezvous stands by, and ends.
 #ifndef DDPRUN_LAUNCHER_CONNECTION_ETCD_MEETING_SEARCH_H_
@@ -22,10 +22,10 @@ namespace ddprun {
 
 class MeetingSearch {
  public:
-  // What etcd has, at one moment.
+  // The content of both keys at one moment.
   struct Seen {
     std::uint64_t leader_revision = 0;  // of the leader key; 0: there is none
-    std::string endpoint;               // of the rendezvous that leads; "": nobody does
+    std::string endpoint;               // of the leading rendezvous; "": nobody leads
     std::uint64_t claim_revision = 0;   // of the start key; 0: there is none
     std::string claimant;               // who wrote it
 
@@ -39,30 +39,30 @@ class MeetingSearch {
 
   // The rendezvous answers every heartbeat. After this much silence it may be gone.
   static constexpr std::chrono::seconds kSilence{1};
-  // One that was not heard yet may have thousands of agents to welcome.
+  // The same for a rendezvous that was not heard yet: it may be busy with thousands of agents.
   static constexpr std::chrono::seconds kFirstWord{5};
   static constexpr std::chrono::seconds kClaimLasts{3};
-  // Between two reads: at first, while one is probably just starting, and later.
+  // Between two reads: at first, while a rendezvous is probably starting, and later.
   static constexpr std::chrono::milliseconds kReadOften{150};
   static constexpr std::chrono::seconds kReadSeldom{1};
   static constexpr std::chrono::seconds kOften{3};
 
-  // `claimant`: this agent, as no other one is called. Without `may_start` it never claims.
+  // `claimant`: a unique name of this agent. Without `may_start` it never claims.
   MeetingSearch(std::string claimant, bool may_start, TimePoint now)
       : claimant_(std::move(claimant)), may_start_(may_start), silent_since_(now) {}
 
-  // When the keys are to be read next, unless something else happens.
+  // When to read the keys next, if no event comes before.
   TimePoint NextRead() const;
   void OnReadBegan(TimePoint now) { last_read_ = now; }
-  // `running`: a rendezvous that this agent has started runs.
+  // `running`: a rendezvous started by this agent runs.
   Next OnSeen(const Seen& seen, bool running, TimePoint now);
 
-  // The rendezvous that leads has said something.
+  // The leading rendezvous has sent a message.
   void OnHeard(TimePoint now);
   // The session with it, or an attempt, has ended. `refused`: nobody listens there.
   void OnLost(bool refused, TimePoint now);
 
-  // By the newest read.
+  // The newest read.
   const Seen& seen() const { return seen_; }
   const std::string& claimant() const { return claimant_; }
 
@@ -73,13 +73,13 @@ class MeetingSearch {
   const std::string claimant_;
   const bool may_start_;
   Seen seen_;
-  bool hears_ = false;         // there is a session in which something was said
+  bool hears_ = false;         // there is a session with at least one message
   bool heard_leader_ = false;  // the present leader, at least once
   bool refused_ = false;       // nobody listened at the present leader's endpoint
-  TimePoint silent_since_;     // the newest word, loss of a session, or change of the leader
+  TimePoint silent_since_;     // the newest message, loss of a session, or change of the leader
   TimePoint last_read_{};
   TimePoint claim_seen_at_{};
-  std::uint64_t started_for_ = 0;  // the claim by which we have started one
+  std::uint64_t started_for_ = 0;  // the claim for which we started a rendezvous
 };
 
 }  // namespace ddprun

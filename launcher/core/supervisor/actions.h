@@ -79,10 +79,10 @@ struct SupervisorActions {
     LocalRank local_rank;
     bool operator==(const ReadErrorFile&) const = default;
   };
-  // Start every worker of this node, one after the other, beside all other actions. Answers:
-  // WorkerSpawned or SpawnFailed for each worker, in any order and however long it takes: a program
-  // may be on a disk that does not answer. A SignalWorkers before the answer goes to the process
-  // that exists by then.
+  // Start every worker of this node, one after the other, in parallel with all other actions.
+  // Answers: WorkerSpawned or SpawnFailed for each worker, in any order. An answer may take long: a
+  // program may be on a disk that does not answer. A SignalWorkers before the answer goes to the
+  // process that exists at that time.
   struct SpawnWorkers {
     Generation generation;
     Assignment assignment;
@@ -149,7 +149,7 @@ struct SupervisorActions {
     RunId run_id;
     bool operator==(const FolderClaim&) const = default;
   };
-  // The last action: no worker is left, or the Note before it names those that are.
+  // The last action: no worker is left, or the Note before it names the remaining ones.
   struct Exit {
     Verdict verdict;
     // Rank 0 of the job's last generation ran here: release its folder of checkpoints.

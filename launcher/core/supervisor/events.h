@@ -44,7 +44,7 @@ struct SupervisorEvents {
   };
   struct SpawnFailed {
     LocalRank local_rank;
-    int exit_code = 0;       // 126 or 127, as of a shell
+    int exit_code = 0;       // 126 or 127, like a shell's
     std::string reason;      // "./trian: no such file"
     bool permanent = false;  // trying again cannot help
   };
@@ -118,7 +118,7 @@ struct SupervisorEvents {
   };
   // The answers to ClearNode, ScanStates and OfferPort.
   struct NodeCleared {
-    std::vector<StuckProcess> stuck{};  // SIGKILL has not ended them; StuckProcessEnded tells later
+    std::vector<StuckProcess> stuck{};  // SIGKILL has not ended them; StuckProcessEnded follows
   };
   struct StatesFound {};
   struct PortOffered {

@@ -19,8 +19,8 @@ struct OutputPipe {
   UniqueFd write_end;  // blocking
 };
 
-// Moves a descriptor out of 0..2, where a later dup2 would overwrite it. It is there if the agent
-// was started with one of 0..2 closed.
+// Moves a descriptor out of 0..2, where a later dup2 would overwrite it. A descriptor gets such a
+// number if the agent was started with one of 0..2 closed.
 absl::Status MoveAboveStdio(UniqueFd* fd);
 
 }  // namespace ddprun

@@ -50,8 +50,8 @@ struct SpawnedProcess {
 
 // The outcome of a spawn, from its `outcome_pipe`. nullopt: not known yet, because the disk of the
 // program's file, its folder or PATH has not answered. OK: the program runs, or the process was
-// killed before; `pidfd` tells which. An error tells, once, why the program does not run: the
-// process has ended or is about to; reap or discard it like any other.
+// killed before; `pidfd` shows which. An error is returned once, and says why the program does not
+// run. The process has then ended or is about to end; reap or discard it like any other.
 //   NotFound           no such program, interpreter or directory (a shell would exit 127)
 //   PermissionDenied   it cannot be executed (a shell would exit 126)
 //   ResourceExhausted  no room for the arguments
@@ -87,8 +87,9 @@ class ProcessRunner {
   // EndOrphans.
   virtual absl::Status Discard(const SpawnedProcess& process) = 0;
 
-  // From `at` on no process that was started here runs, even if the caller is stopped or starved by
-  // then; nullopt: no such time. Replaces the earlier time. The time of a suspended machine counts.
+  // At time `at` all processes that were started here are killed, even if the caller is then
+  // stopped or gets no CPU. After that no process starts until a later fence is set. nullopt: no
+  // fence. Replaces the earlier time. Time while the machine is suspended counts.
   virtual void SetFence(std::optional<std::chrono::steady_clock::time_point> at) = 0;
 
   // Kills and reaps the processes that ended workers left behind, also those that left the worker's

@@ -26,7 +26,7 @@ class TlsIdentity {
 
   explicit TlsIdentity(TlsPem pem);
 
-  // Blocks on the disk. Errors as of LoadTlsFiles.
+  // Blocks on the disk. Errors: those of LoadTlsFiles.
   static absl::StatusOr<std::shared_ptr<TlsIdentity>> Load(const TlsPaths& paths, WallTime now);
 
   // Reads the files of Load again if one of them was replaced or changed. True: the new content is

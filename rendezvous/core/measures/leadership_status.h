@@ -1,4 +1,5 @@
-// The role of one rendezvous among several, for `ddprun status` and metrics. Plain values.
+// Whether one of several rendezvous leads, and its knowledge of the leader, for `ddprun status` and
+// metrics. Plain values.
 #ifndef DDPRUN_RENDEZVOUS_CORE_MEASURES_LEADERSHIP_STATUS_H_
 #define DDPRUN_RENDEZVOUS_CORE_MEASURES_LEADERSHIP_STATUS_H_
 
@@ -17,7 +18,7 @@ struct LeadershipStatus {
   Duration valid_for{};       // how long it may still lead without etcd (validity.h); 0: not at all
   std::uint64_t changes = 0;  // changes of leader seen by this process
   bool reached = false;       // etcd has answered recently
-  std::string trouble;        // why etcd takes no change of the jobs; "": it does
+  std::string trouble;        // why etcd accepts no change of the jobs; "": it does
 };
 
 }  // namespace ddprun

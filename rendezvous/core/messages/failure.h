@@ -53,8 +53,8 @@ struct RootCause {
   WorkerFailure failure;  // for a node: only host, node rank and generation
   // For a node or a hang: why. For a failed worker: which collectives did not match.
   std::string reason;
-  // Workers that failed because of this cause, in the order in which the rendezvous heard of them;
-  // at most kMaxVictims, without stderr_tail.
+  // Workers that failed because of this cause, in the order of their reports; at most kMaxVictims,
+  // without stderr_tail.
   std::vector<WorkerFailure> victims;
   // kHung: the frames of the worker's main thread, innermost first; at most kMaxCauseFrames, with
   // names of at most kMaxCauseNameBytes.

@@ -1,6 +1,6 @@
 // StateFeed: makes what viewers of the page see, once for all viewers who see the same.
 //
-// A view is what one owner sees of one job, or of the list. It is made on request. While somebody
+// A view is one owner's view of one job, or of the list. It is made on request. While somebody
 // watches, it is made once a second and sent if it has changed; less often if it is so large, or
 // has so many viewers, that it would cost more than a few percent of a core or 16 MiB a second.
 // Viewers get events at once.

@@ -20,7 +20,8 @@ std::string WhyMalformed(const Join& join);
 // first setting that differs; "": it can.
 std::string WhyJobDiffers(const JobSpec& ours, const JobSpec& theirs);
 
-// Both programs are known and belong to one role. An agent of an earlier version tells no program.
+// Both programs are known and belong to one role. An agent of an earlier version reports no
+// program.
 bool AreComparable(const WorkerProgram& ours, const WorkerProgram& theirs);
 
 // Why an agent that runs `theirs` cannot join a job whose node `host` runs `ours`: the programs of

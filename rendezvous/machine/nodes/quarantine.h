@@ -81,7 +81,7 @@ class LateAdmission {
   // Beyond this number the node with the oldest loss is forgotten.
   static constexpr std::size_t kMaxLostNodes = 1024;
 
-  // This node was lost, or left by itself, so long after its Join.
+  // This node was lost, or left by itself, this long after its Join.
   void OnLost(const NodeSpec& node, Duration stayed);
 
   struct Wait {

@@ -17,8 +17,9 @@ struct JobMachineOptions {
   // rendezvous in the same process as its only agent: both are stopped together (Ctrl-Z). True:
   // JobSpec::lease counts.
   bool leases = true;
-  // No lease ends before `leases_from` + JobSpec::lease, whatever was heard. Until `leases_from`
-  // the predecessor of this rendezvous may acknowledge heartbeats; it forms no groups.
+  // No lease ends before `leases_from` + JobSpec::lease, whatever messages arrived. Until
+  // `leases_from` the predecessor of this rendezvous may acknowledge heartbeats; it forms no
+  // groups.
   TimePoint leases_from = TimePoint::min();
   // An agent that does not prepare its assignment for this long is lost.
   Duration forming_timeout = std::chrono::seconds(30);

@@ -35,7 +35,7 @@ class EndedJobs {
   // When the next job exceeds `time`.
   std::optional<TimePoint> NextDeadline() const;
 
-  // Agents not yet told that their job is over, as far as known.
+  // Agents that do not know yet that their job has ended, as far as known.
   std::size_t AwaitedAgents() const;
 
  private:

@@ -1,4 +1,5 @@
-// FollowCall: one Follow call of proto/ddprun/v1/rendezvous.proto, told by the LeaderBoard.
+// FollowCall: one Follow call of proto/ddprun/v1/rendezvous.proto. The LeaderBoard gives it the
+// messages.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_LEADERSHIP_FOLLOW_CALL_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_LEADERSHIP_FOLLOW_CALL_H_
 
@@ -17,15 +18,15 @@
 
 namespace ddprun {
 
-// Owned by itself until gRPC is done with it, and by the board until one of both ends it. A slow
-// reader gets the newest state only: nothing queues up.
+// Owns itself until gRPC has finished with it; the board shares the ownership until either side
+// ends the call. A slow reader gets only the newest state: nothing queues up.
 class FollowCall final : public WriterCall<v1::FollowRequest, v1::Leading>,
                          public LeaderBoard::Follower,
                          public std::enable_shared_from_this<FollowCall> {
  public:
   explicit FollowCall(CallQueues& queues);
 
-  // How often it asks to be told. Error: InvalidArgument.
+  // The interval at which the caller asks for messages. Error: InvalidArgument.
   static absl::StatusOr<Duration> IntervalOf(const v1::FollowRequest& request);
 
   // Follows the board, with this slot.
@@ -42,9 +43,10 @@ class FollowCall final : public WriterCall<v1::FollowRequest, v1::Leading>,
   void OnFinished(bool ok);
   void OnDone(bool ok);
 
-  // Starts what is next: a write, or the end. Nothing before Begin or Refuse. With mutex_ held.
+  // Starts the next write, or the end of the call. No effect before Begin or Refuse. With mutex_
+  // held.
   void Continue();
-  // An operation is done: the last one ends the call.
+  // An operation has ended. The last one ends the call.
   void Leave(std::unique_lock<std::mutex> lock);
 
   Operation<FollowCall> write_{this, &FollowCall::OnWritten};

@@ -12,9 +12,9 @@ namespace {
 // A standby asks etcd each second, a leader twice.
 constexpr std::chrono::seconds kLately{3};
 
-// Whether those are told of it who hear of changes alone: agents, and operators' commands, which
-// look for who leads. Which other one leads is nothing to them, and neither is that jobs are being
-// read: thousands of messages would be in the way of the one that they wait for.
+// Whether followers without an interval (agents, operators' commands) get this change. They need
+// only know whether this rendezvous leads, not which other one leads or that the jobs are being
+// read. Thousands of such messages would delay the message that they need.
 bool ConcernsAgents(const Leading& before, const Leading& after) {
   if (after.role == Leading::Role::kTakesUp) return false;
   return before.role != Leading::Role::kStandsBy || after.role != Leading::Role::kStandsBy;

@@ -1,9 +1,10 @@
-// LeaderBoard: who leads, for all in this process who want to know it, and for those who follow.
+// LeaderBoard: knows which rendezvous leads, for the rest of this process and for the callers of
+// Follow.
 //
-// A follower hears at once, and when this rendezvous begins or ceases to lead. One that asks for an
-// interval also hears at every other change, and at the interval. One thread tells them all, so
-// that thousands of agents delay neither LeadershipLoop nor an agent's message. Followers with an
-// interval are other rendezvous: they are told first.
+// A follower gets a message at once, and when this rendezvous begins or ceases to lead. A follower
+// with an interval also gets one at every other change, and at the interval. One thread sends all
+// these messages, so thousands of agents delay neither LeadershipLoop nor an agent's message.
+// Followers with an interval are other rendezvous: they are served first.
 //
 // Thread-safe.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_LEADERSHIP_LEADER_BOARD_H_
@@ -47,21 +48,21 @@ class LeaderBoard {
 
   void Set(Leading leading);
   Leading Get() const;
-  // etcd has answered just now.
+  // etcd has answered now.
   void OnReached();
-  // Why etcd takes no change of the durable state; "": it takes them.
+  // Why etcd accepts no change of the durable state; "": it accepts changes.
   void SetTrouble(std::string why);
 
   // For operators and metrics.
   LeadershipStatus Describe() const;
 
-  // Tells it from now on, on the board's thread; `interval`: also so often; 0: only at a change
-  // that concerns agents.
+  // Calls `follower` from now on, on the board's thread. `interval`: also this often; 0: only at a
+  // change that concerns agents.
   void Add(std::shared_ptr<Follower> follower, Duration interval);
-  // It may be called once more.
+  // `follower` may be called once more.
   void Remove(const Follower* follower);
 
-  // Ends all followers, and those that are added later. Idempotent; not from a follower.
+  // Ends all followers, also those added later. Idempotent; not from a follower.
   void Shutdown();
 
  private:
@@ -75,7 +76,7 @@ class LeaderBoard {
   static constexpr std::size_t kPortion = 64;
 
   void Run();
-  // The next followers to be told, at most kPortion; what it is time for next. With mutex_ held.
+  // The next followers to call, at most kPortion, and the time of the next call. With mutex_ held.
   std::vector<std::shared_ptr<Follower>> TakeDue(Clock::time_point now, Clock::time_point* next);
 
   const Validity* const validity_;

@@ -27,10 +27,11 @@ class LeaderKey {
   // A linearizable read. The error says why etcd did not answer.
   absl::StatusOr<Leadership::LeaderSeen> Read() const;
   absl::StatusOr<Leadership::PutAnswered> Put(const Leadership::PutLeader& put) const;
-  // A linearizable read too, in both branches of a transaction that compares the term: etcd answers
-  // one without a read from the memory of one member, which may be cut off from the others.
+  // A transaction that compares the term, with a linearizable read in both branches: etcd answers a
+  // transaction without a read from one member's memory, and that member may be cut off from the
+  // others.
   absl::StatusOr<Leadership::RenewAnswered> Renew(const Term& term) const;
-  // Tells how the key is, and each change, on a thread of its own until the watch is destroyed.
+  // Reports the key's state and each change, on a thread of its own, until the watch is destroyed.
   std::unique_ptr<etcd::Watch> Watch(std::function<void(Leadership::LeaderSeen)> on_seen) const;
 
  private:

@@ -13,7 +13,7 @@ namespace ddprun {
 
 std::string EncodeLeaderRecord(const LeaderRecord& record);
 
-// nullopt: this is no such record, or one out of its bounds.
+// nullopt: not such a record, or a field is out of its bounds.
 std::optional<LeaderRecord> DecodeLeaderRecord(const std::string& bytes);
 
 }  // namespace ddprun

@@ -62,7 +62,7 @@ TimePoint LeadershipLoop::Handler::Handle(std::vector<Event>& events, TimePoint)
   }
   loop_->Step(Leadership::Tick{});
   loop_->Publish();
-  // Leadership's time goes on while the machine is suspended; threads sleep by another clock.
+  // Leadership's clock also counts suspended time; threads sleep by another clock.
   TimePoint next = loop_->leadership_.NextDeadline();
   const TimePoint now = BootTime();
   const TimePoint valid_until = loop_->options_.validity->until();

@@ -1,9 +1,9 @@
-// LeadershipLoop: has this rendezvous lead or stand by, as Leadership decides.
+// LeadershipLoop: carries out the decisions of Leadership: this rendezvous leads or stands by.
 //
-// One thread handles what happens and the deadlines, and waits for nobody. What may take long runs
-// elsewhere: reads and renewals of the leader key on threads of their own, so that no renewal
-// stands behind a write of the durable state; the write of the leader key in the queue of these
-// writes (`in_order`), whose order it ends; the reading of the jobs on one thread more.
+// One thread handles events and deadlines, and never blocks. Slow work runs elsewhere. Reads and
+// renewals of the leader key have threads of their own, so no renewal waits behind a write of the
+// durable state. The leader key is written in the queue of the durable state's writes (`in_order`),
+// after all earlier ones. One more thread reads the jobs.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_LEADERSHIP_LEADERSHIP_LOOP_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_LEADERSHIP_LEADERSHIP_LOOP_H_
 
@@ -31,26 +31,26 @@ namespace ddprun {
 
 class LeadershipLoop {
  public:
-  // What it does to the rest of the rendezvous. Each outlives the loop. Where nothing else is said:
-  // called on the loop's thread; must not block.
+  // The effects on the rest of the rendezvous. Each function outlives the loop. Called on the
+  // loop's thread and must not block, unless the comment says otherwise.
   struct Effects {
-    // Has it run after all writes of the durable state that were asked for before, and before those
-    // that are asked for later. It may block.
+    // Runs the task after all writes of the durable state requested before, and before those
+    // requested later. The task may block.
     std::function<void(std::function<void()>)> in_order;
-    // From within `in_order`: writes of the durable state are of this term from now on.
+    // Called from within `in_order`: later writes of the durable state belong to this term.
     std::function<void(Term)> set_writer;
-    // Reads the jobs and serves them; no lease ends before `hold` + the job's lease. Blocks; on a
-    // thread of its own; called again where it fails by an error that may pass.
+    // Reads the jobs and serves them; no lease ends before `hold` + the job's lease. Blocks. Called
+    // on a thread of its own, and again after an error that may pass.
     std::function<absl::Status(Term, Duration hold)> lead;
     std::function<void(Term)> change_term;
     // Validity holds again.
     std::function<void()> on_valid;
-    // Where another one leads; "": not known.
+    // The endpoint of the other leader; "": not known.
     std::function<void(const std::string& endpoint)> set_leader;
-    // The last call: this process serves no more. `ousted` as in Leadership.
+    // The last call: this process serves no more. `ousted`: as in Leadership.
     std::function<void(const Leadership::StepDown&)> step_down;
-    // Trying again does not help. DataLoss: the jobs cannot be read. Unauthenticated,
-    // PermissionDenied: etcd has refused us from the start, or refuses us the leader key. Any
+    // A retry cannot help. DataLoss: the jobs cannot be read. Unauthenticated, PermissionDenied:
+    // etcd has refused this process from the start, or refuses to let it write the leader key. Any
     // thread; may come again.
     std::function<void(const absl::Status&)> cannot_lead;
     std::function<void(std::string_view)> log;  // any thread
@@ -64,14 +64,14 @@ class LeadershipLoop {
   };
 
   LeadershipLoop(Options options, Effects effects);
-  // Stops. What `in_order` still runs of it does nothing then.
+  // Stops. Its tasks that are still in `in_order` do nothing after that.
   ~LeadershipLoop();
   LeadershipLoop(const LeadershipLoop&) = delete;
   LeadershipLoop& operator=(const LeadershipLoop&) = delete;
 
   void Start();
-  // No effect is called any more when it returns, but for `set_writer`. Waits for calls of etcd
-  // that go on, each of which has a limit. Leaves the leader key as it is. Idempotent.
+  // After it returns, no effect is called except `set_writer`. Waits for pending calls to etcd;
+  // each has a time limit. Does not change the leader key. Idempotent.
   void Stop();
 
   // RightLost and EndAsked. Any thread; at once.
@@ -81,10 +81,10 @@ class LeadershipLoop {
   struct TakenUp {};  // the jobs are served
   using Event = std::variant<Leadership::Event, TakenUp>;
   using Executor = SerialExecutor<Event>;
-  // Of one kind of calls. Not worth a line before an election could be over.
+  // The failures of one kind of calls. Logged only after the time that an election may take.
   struct Trouble {
-    // What is to be logged after an answer at `now`: `bad` and why, once, and `good` when it is
-    // over; else "".
+    // The line to log after an answer at `now`: `bad` and why, once; `good` when calls succeed
+    // again; else "".
     std::string Line(const absl::Status& status, TimePoint now, absl::string_view bad,
                      absl::string_view good);
 
@@ -92,7 +92,7 @@ class LeadershipLoop {
     bool logged = false;
   };
 
-  // Passed by what `in_order` runs, which may run after the loop's end.
+  // Checked by the tasks of `in_order`, which may run after the loop's end.
   struct Gate {
     std::mutex mutex;
     bool open = true;  // guarded by mutex
@@ -121,17 +121,18 @@ class LeadershipLoop {
 
   // On other threads.
   void Put(const Leadership::PutLeader& put);
-  // Reads the key until etcd answers: nothing may be written before it is known whose it is.
+  // Reads the key until etcd answers: nothing may be written before the key's owner is known.
   void ReadBack(const Leadership::PutLeader& put);
   void TakeUp(const Leadership::Lead& lead);
   // False: the loop ends.
   bool Sleep(Duration duration);
-  // Of etcd. Logs that it does not answer, once, and that it does again.
+  // Takes the result of a call to etcd. Logs once that etcd does not answer, and once that it
+  // answers again.
   void OnAnswer(const absl::Status& status);
   // The same for a write of the leader key.
   void OnPut(const absl::Status& status);
 
-  // Tells others where we are.
+  // Publishes this process's state on the board.
   void Publish();
   Leading WhoLeads() const;
 
@@ -145,14 +146,15 @@ class LeadershipLoop {
   bool taken_up_ = false;
   std::string known_leader_;
 
-  // For those who sleep.
+  // Wakes sleeping threads at the end.
   std::mutex mutex_;
   std::condition_variable wake_;
   // Guarded by mutex_.
   bool shutdown_ = false;
   Trouble trouble_;      // no answers
   Trouble put_trouble_;  // answers, but the leader key cannot be written
-  // Whom etcd has answered once waits for it: what was changed there may be changed back.
+  // If etcd has answered before, the process waits through refusals: a change of its users or
+  // certificates may be undone.
   bool was_answered_ = false;
 
   Handler handler_{this};

@@ -1,4 +1,4 @@
-// Leading: what a rendezvous of several says of itself in answer to Follow. Plain values.
+// Leading: the answer to Follow of a rendezvous that is one of several. Plain values.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_LEADERSHIP_LEADING_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_LEADERSHIP_LEADING_H_
 
@@ -15,12 +15,12 @@ struct Leading {
     kLeads = 1,      // and may acknowledge
     kSilenced = 2,   // leads, but has not reached etcd for too long to acknowledge
     kHandsOver = 3,  // acknowledges no more
-    kTakesUp = 4,    // leads, and reads the jobs: it serves in a moment
+    kTakesUp = 4,    // leads and still reads the jobs: it serves soon
   };
 
   Role role = Role::kStandsBy;
-  Term term{};         // of the leader that it knows of, perhaps itself
-  std::string leader;  // where that one is reached; "": not known
+  Term term{};         // of the leader that it knows, perhaps itself
+  std::string leader;  // endpoint of that leader; "": not known
 
   bool operator==(const Leading&) const = default;
 };

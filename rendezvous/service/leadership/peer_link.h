@@ -1,12 +1,12 @@
-// PeerLink: a standby's link to the process that leads: one Follow call (rendezvous.proto), opened
+// PeerLink: a standby's link to the leading process: one Follow call (rendezvous.proto), opened
 // again whenever it ends.
 //
-// It tells the owner what Leadership wants to know: the leader was heard, is gone, or hands over.
-// Silence it does not tell: Leadership has a clock for that. It is a hint only. etcd decides, so
-// any certificate will do where no authority is configured.
+// It reports three events to Leadership: the leader was heard, is gone, or hands over. It does not
+// report silence: Leadership measures that itself. The link is only a hint, because etcd decides.
+// So without a configured authority any certificate is accepted.
 //
-// A connection that breaks is opened once more at once: only where that is refused, the process is
-// gone. What a firewall resets is still there.
+// A broken connection is opened again at once. The process counts as gone only if that attempt is
+// refused: a firewall may reset the connection of a living process.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_LEADERSHIP_PEER_LINK_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_LEADERSHIP_PEER_LINK_H_
 
@@ -26,12 +26,12 @@ namespace ddprun {
 
 class PeerLink {
  public:
-  // Of one channel, with the files of TLS as they are now.
+  // Makes a channel, with the present content of the TLS files.
   using Credentials = std::function<std::shared_ptr<grpc::ChannelCredentials>()>;
   // PeerHeard, PeerRefused or PeerResigns; on the link's thread; must not block.
   using Report = std::function<void(Leadership::Event)>;
 
-  // How often the leader is asked to say that it is there.
+  // The interval of the leader's messages.
   static constexpr std::chrono::milliseconds kInterval{150};
 
   PeerLink(Credentials credentials, Report report);
@@ -39,7 +39,7 @@ class PeerLink {
   PeerLink(const PeerLink&) = delete;
   PeerLink& operator=(const PeerLink&) = delete;
 
-  // Links to this process from now on, and to no other; "": to none. Any thread; never blocks.
+  // From now on the link is to this process; "": there is no link. Any thread; never blocks.
   void Watch(std::string endpoint);
 
  private:

@@ -1,7 +1,7 @@
 // Reign: whether a rendezvous serves its jobs now, and under which term.
 //
-// One that is alone serves from its start. One of several stands by until it leads, and serves
-// once: after it has lost the right to write, it never does again.
+// A rendezvous that is alone serves from its start. One of several stands by until it leads. It
+// serves at most once: after it has lost the right to write, it never serves again.
 //
 // Owned by JobLoop; from within it only, by one thread at a time.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_LEADERSHIP_REIGN_H_
@@ -29,18 +29,18 @@ class Reign {
   // The same reign goes on under a later term.
   void Change(const Term& term) { term_ = term; }
   void Lose() { lost_ = true; }
-  // Where another one leads, "HOST:PORT"; "": not known.
+  // The other leader's "HOST:PORT"; "": not known.
   void SetLeader(std::string endpoint) { leader_ = std::move(endpoint); }
 
-  // None where the rendezvous is alone.
+  // No term if the rendezvous is alone.
   const Term& term() const { return term_; }
-  // Agents may have sessions, and the jobs go on.
+  // Agents may have sessions, and the jobs continue.
   bool serves() const { return begun_ && !lost_; }
   bool lost() const { return lost_; }
-  // Not yet: agents may open sessions that wait for it.
+  // The rendezvous does not lead yet: agents may open waiting sessions.
   bool stands_by() const { return !begun_ && !lost_; }
 
-  // Not OK: sessions are refused, and why.
+  // An error: why sessions are refused.
   absl::Status WhyClosed() const {
     if (lost_) {
       return absl::UnavailableError(
@@ -53,7 +53,7 @@ class Reign {
                         : absl::StrCat("this rendezvous stands by: the leader is at ", leader_));
   }
 
-  // Not OK: operators and guardians are refused, and why.
+  // An error: why operators and guardians are refused.
   absl::Status WhyNoAnswer() const {
     absl::Status why = WhyClosed();
     if (!why.ok() || validity_ == nullptr || validity_->Holds()) return why;

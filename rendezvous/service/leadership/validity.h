@@ -1,7 +1,8 @@
-// Validity: until when the leader of several rendezvous may acknowledge, assign and answer.
+// Validity: the time until which the leader of several rendezvous may acknowledge, assign and
+// answer.
 //
-// Thread-safe, lock-free. LeadershipLoop sets it; JobLoop asks before each message to an agent.
-// The clock is CLOCK_BOOTTIME: it goes on while the machine is suspended.
+// Thread-safe, lock-free. LeadershipLoop sets it; JobLoop asks before each message to an agent. The
+// clock is CLOCK_BOOTTIME, which also counts the time in which the machine is suspended.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_LEADERSHIP_VALIDITY_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_LEADERSHIP_VALIDITY_H_
 

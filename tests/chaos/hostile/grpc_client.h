@@ -1,4 +1,4 @@
-// A client that speaks gRPC, and what it is told.
+// A gRPC client, and the verdicts on its calls.
 #ifndef DDPRUN_TESTS_CHAOS_HOSTILE_GRPC_CLIENT_H_
 #define DDPRUN_TESTS_CHAOS_HOSTILE_GRPC_CLIENT_H_
 
@@ -23,11 +23,11 @@ std::unique_ptr<RendezvousStub> Connect(const std::string& endpoint,
 
 v1::AgentMessage JoinOf(const std::string& job);
 
-// A session that sends `message` (nothing, if it is null) and waits for its end.
+// Opens a session, sends `message` (null: nothing), and waits for the end of the session.
 std::string Session(RendezvousStub& stub, grpc::ClientContext& context,
                     const v1::AgentMessage* message);
 
-// The handshake, and then as proof what is no proof: random bytes, for the metadata of a call.
+// Makes the handshake and returns random bytes as a false proof, for the metadata of a call.
 std::string ForgedProof(RendezvousStub& stub, const v1::HandshakeRequest& request,
                         const std::string& name);
 

@@ -1,4 +1,4 @@
-// Clients who pretend to be somebody else, and servers who do.
+// Clients and servers that pretend to be somebody else.
 #ifndef DDPRUN_TESTS_CHAOS_HOSTILE_IMPOSTOR_ATTACKS_H_
 #define DDPRUN_TESTS_CHAOS_HOSTILE_IMPOSTOR_ATTACKS_H_
 
@@ -12,17 +12,17 @@
 
 namespace ddprun {
 
-// Another user of this host, at a daemon on loopback that was given no credentials.
+// Another user of this host, at a loopback daemon without given credentials.
 class LoopbackAttacks {
  public:
-  // `impostor`: a daemon of somebody else, which may have taken the port of one that is not there.
+  // `impostor`: another user's daemon, which may have taken the port of a missing daemon.
   LoopbackAttacks(const LiveJob* job, const LiveJob* impostor);
 
   void Joins(Verdicts& verdicts) const;
   void ReportsGone(Verdicts& verdicts) const;
   void Guesses(Verdicts& verdicts) const;
   void Stops(Verdicts& verdicts) const;
-  // The other way round: our client, with the token that the daemon has left, at a stranger's.
+  // The reverse: our client, with the token of a former daemon, at a stranger's daemon.
   void Poses(Verdicts& verdicts) const;
 
  private:
@@ -31,14 +31,14 @@ class LoopbackAttacks {
   std::shared_ptr<const auth::ClientCredentials> owner_;
 };
 
-// Somebody has taken the port that agents were told of, and passes all on to the real rendezvous.
+// An attacker has the port that the agents know, and relays everything to the real rendezvous.
 class RelayAttacks {
  public:
   // `job`: one whose rendezvous other hosts can reach. `secret`: its token.
   RelayAttacks(const LiveJob* job, std::string secret);
 
   void OurClient(Verdicts& verdicts, Relay::Speaks speaks) const;
-  // One that does not look whose certificate it sees, and joins.
+  // A client that does not check the certificate, and joins.
   void CarelessClient(Verdicts& verdicts, Relay::Speaks speaks) const;
 
  private:
@@ -51,10 +51,10 @@ class RelayAttacks {
   std::shared_ptr<const auth::ClientCredentials> beyond_;
 };
 
-// A Session over TLS with these files, whatever they are; "": with none.
+// A Session over TLS with these files, valid or not; "": without files.
 void TlsAttack(const LiveJob& job, const std::string& kind, const std::string& identity,
                Verdicts& verdicts);
-// A Session without TLS, where TLS is spoken.
+// A Session without TLS at a server that uses TLS.
 void PlainAttack(const LiveJob& job, const std::string& kind, Verdicts& verdicts);
 
 }  // namespace ddprun

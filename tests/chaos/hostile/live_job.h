@@ -1,4 +1,4 @@
-// A daemon with a live job, which must not notice what else the daemon is asked.
+// A daemon with a live job, which must not notice the attacks on the daemon.
 #ifndef DDPRUN_TESTS_CHAOS_HOSTILE_LIVE_JOB_H_
 #define DDPRUN_TESTS_CHAOS_HOSTILE_LIVE_JOB_H_
 
@@ -21,8 +21,8 @@ std::vector<std::string> TlsFlags(const std::string& folder);
 
 class LiveJob {
  public:
-  // `folder` exists. Two agents of two workers run when it returns; throws where they do not, so
-  // that the processes of all jobs are ended on the way out.
+  // `folder` exists. Returns when two agents with two workers each run; else throws, so that the
+  // processes of all jobs end during unwinding.
   LiveJob(const std::string& folder, const std::vector<std::string>& daemon_flags,
           const std::vector<std::string>& agent_flags, const std::string& host = "127.0.0.1");
 
@@ -35,7 +35,8 @@ class LiveJob {
   // Of the daemon.
   int Descriptors() const;
   long RssKib() const;
-  // Waits until what was open is closed. Polls: nobody tells when another process closes something.
+  // Waits until the daemon's connections are closed. Polls, because the kernel sends no event when
+  // another process closes a descriptor.
   int DescriptorsAtRest(int expected) const;
   std::string Log() { return daemon_.program().err(); }
   std::string Out() { return daemon_.program().out(); }
@@ -57,8 +58,8 @@ class BriefJob {
   // `folder` exists. `start`: how long such a job took to start on this machine.
   BriefJob(const std::string& folder, std::chrono::seconds start);
 
-  // Waits until it has expired, and renews it: the daemon shows the new one without a restart, and
-  // after one the agents show theirs, which they have not been told of either.
+  // Waits until the certificate has expired, and renews it. The daemon shows the new one without a
+  // restart. After the daemon's restart the agents also show their new ones, without a notice.
   bool RenewInMidJob();
   bool EndsWell() { return job_->EndsWell(); }
 
@@ -68,7 +69,7 @@ class BriefJob {
 
   std::chrono::system_clock::time_point Make(const std::string& node,
                                              std::chrono::seconds lifetime) const;
-  // What an operator who has the same files is told.
+  // The answer to an operator with the same files.
   int Status() const;
 
   const std::string certificates_;

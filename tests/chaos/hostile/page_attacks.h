@@ -1,4 +1,4 @@
-// Browsers, and what poses as one, against the page of a rendezvous with a live job.
+// Browsers, and attackers that pose as browsers, at the page of a rendezvous with a live job.
 #ifndef DDPRUN_TESTS_CHAOS_HOSTILE_PAGE_ATTACKS_H_
 #define DDPRUN_TESTS_CHAOS_HOSTILE_PAGE_ATTACKS_H_
 
@@ -32,12 +32,13 @@ class PageAttacks {
   void StopsWithoutASession(Verdicts& verdicts) const;
   void OtherOwner(Verdicts& verdicts) const;
 
-  // A head that never ends, a byte now and then: each in time, all of them not.
+  // An endless request head, byte by byte: each byte comes in time, the whole head does not.
   void DrippingHead(Verdicts& verdicts) const;
-  // Scrapers that ask again before they were answered, on many connections. Each answer is the
-  // metrics, or that there are too many; the job goes on.
+  // Scrapers that ask again before the answer, on many connections. Each answer is the metrics or
+  // "too many"; the job continues.
   void ScrapeStorm(Verdicts& verdicts) const;
-  // A thousand at once: so many as there is room for are served, and the others are told.
+  // A thousand viewers at once: the server serves as many as it has room for, and refuses the
+  // others with a reason.
   void ThousandViewers(Verdicts& verdicts) const;
 
  private:

@@ -1,4 +1,4 @@
-// Clients that speak something else than gRPC.
+// Clients that do not speak gRPC.
 #ifndef DDPRUN_TESTS_CHAOS_HOSTILE_RAW_CLIENT_H_
 #define DDPRUN_TESTS_CHAOS_HOSTILE_RAW_CLIENT_H_
 
@@ -17,17 +17,18 @@ class RawClient {
   RawClient(const RawClient&) = delete;
   RawClient& operator=(const RawClient&) = delete;
 
-  // Reads what there is until the server closes.
+  // Reads until the server closes the connection.
   std::string Verdict() const;
 
  private:
   const int fd_;
 };
 
-// What they say.
+// The bytes that they send.
 std::string HalfAPreface();
 std::string HttpWithoutACall();
-// A call of a method that anybody may make, with the first bytes of its request, of a hundred.
+// A call of a method that needs no credentials, with only the first bytes of a request of a hundred
+// bytes.
 std::string HalfACall();
 std::string HalfAClientHello();
 

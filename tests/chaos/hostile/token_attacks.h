@@ -1,5 +1,5 @@
-// Clients at a rendezvous that asks for tokens: without one, with a wrong one, with another
-// owner's, and insiders who send what nobody sends.
+// Clients at a rendezvous that asks for tokens: without a token, with a wrong one, with another
+// owner's, and insiders that send malformed messages.
 #ifndef DDPRUN_TESTS_CHAOS_HOSTILE_TOKEN_ATTACKS_H_
 #define DDPRUN_TESTS_CHAOS_HOSTILE_TOKEN_ATTACKS_H_
 

@@ -1,4 +1,4 @@
-// What each kind of client should get, and what it got.
+// The expected and the actual verdicts of each kind of client.
 #ifndef DDPRUN_TESTS_CHAOS_HOSTILE_VERDICTS_H_
 #define DDPRUN_TESTS_CHAOS_HOSTILE_VERDICTS_H_
 

@@ -1,4 +1,4 @@
-"""What several ranks do with one ddprun.Checkpointer each: a part of test_checkpointer_ranks.py.
+"""Several ranks with one ddprun.Checkpointer each: a part of test_checkpointer_ranks.py.
 
 usage: checkpoint_ranks.py FOLDER SCENARIO [FOLDER OF AN EARLIER RUN]
 Leaves rank<R>.json: what this rank has seen.

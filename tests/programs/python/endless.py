@@ -1,4 +1,4 @@
-"""Tells that it runs, and then steps for ever. Each attempt leaves its pid and whether it was preloaded."""
+"""Reports that it runs, and then makes steps without end. Each attempt leaves its pid and whether it was preloaded."""
 
 import json
 import os

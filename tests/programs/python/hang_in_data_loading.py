@@ -1,4 +1,4 @@
-"""An unmodified training: rank 1 never comes back from loading the data of its step 5, the first time."""
+"""An unmodified training: in the first generation rank 1 never returns from loading the data of its step 5."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Leaves what a process has from whoever started it."""
+"""Writes the properties that a process has inherited from its parent."""
 
 import ctypes
 import json

@@ -1,3 +1,3 @@
 #!/bin/sh
-# An interpreter for PYTHON_EXEC that can be told from the usual one.
+# An interpreter for PYTHON_EXEC that can be distinguished from the usual one.
 WRAPPED=1 exec /usr/bin/python3 "$@"

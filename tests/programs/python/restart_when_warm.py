@@ -1,4 +1,4 @@
-"""Waits to be killed in its first attempt; in the second it leaves what it is."""
+"""Waits to be killed in its first attempt; in the second it writes its properties."""
 import json
 import os
 import signal

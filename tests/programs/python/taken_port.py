@@ -1,4 +1,4 @@
-"""In its first generation rank 0 finds its port taken, as by another program that was quicker."""
+"""In its first generation rank 0 finds its port taken, as if another program had been faster."""
 import json
 import os
 import pathlib

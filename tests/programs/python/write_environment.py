@@ -1,4 +1,4 @@
-"""Writes what a worker is given. Rank 1 fails in the first attempt where it is told to."""
+"""Writes the environment and arguments of a worker. Rank 1 fails in the first attempt where it is told to."""
 
 import json
 import os

@@ -1,6 +1,6 @@
 // Collectives that gather or scatter values that differ between ranks. As in collectives.h: all
-// ranks must call the same function, in the same order, one thread at a time; each blocks until its
-// result is there, and throws CollectiveError if a peer is gone or the timeout is over.
+// ranks must call the same function, in the same order, one thread at a time; each blocks until it
+// has its result, and throws CollectiveError if a peer is gone or the timeout ends.
 //
 // Tensors are dense, of any dtype, on the CPU or on Context::device(). Their lengths in the first
 // dimension may differ (also 0); dtype and all other dimensions must be equal on all ranks,

@@ -58,7 +58,7 @@ class Progress {
   // Counts a move of any kind.
   void Move();
 
-  // The sampler has given out a batch; the batch is there. Both are cheap if nothing changes.
+  // The sampler has given out a batch; the batch has arrived. Both are cheap if nothing changes.
   void AwaitData();
   void DataIsThere();
 

@@ -313,7 +313,8 @@ std::vector<c10::IValue> all_gather_object(const Context& ctx, const c10::IValue
 
 std::vector<std::string> detail::all_gather_text(const Context& ctx, const std::string& text,
                                                  const std::string& error) {
-  // The first byte tells text (0) from error (1), so that one gathering tells all ranks both.
+  // The first byte distinguishes text (0) from error (1), so that one gather carries both to all
+  // ranks.
   std::vector<std::string> parts = all_gather_object(ctx, error.empty() ? "0" + text : "1" + error);
   for (std::size_t rank = 0; rank < parts.size(); ++rank) {
     if (parts[rank][0] == '0') continue;

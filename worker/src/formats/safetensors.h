@@ -55,7 +55,7 @@ struct StoredTensor {
   TensorInfo info;
   std::uint64_t offset = 0;  // of its bytes in the file
   std::size_t size = 0;
-  std::string hash;  // XXH3-64, as of HashText()
+  std::string hash;  // XXH3-64, as HashText() writes it
 };
 
 // The metadata of a file whose header matches its hash; the rest may be damaged. nullopt: no match,

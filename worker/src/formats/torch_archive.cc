@@ -114,7 +114,7 @@ class Indexer {
     return Calls(value, kTensorV2) || Calls(value, kTensorV3) || Calls(value, kParameter);
   }
 
-  // Removes the wrapper that TorchScript puts around a dict or list to tell its type.
+  // Removes the wrapper that TorchScript puts around a dict or list to record its type.
   const Value& Untagged(const Value& value) const {
     const Value* inner = &value;
     for (int i = 0; i < kMaxWrappers; ++i) {

@@ -77,7 +77,7 @@ class RankFailureDetector {
   // The cause that is known already: an earlier conclusion, or the end of rank 0. Asks nobody.
   std::string KnownCause();
 
-  // Tells the others why this process is about to end.
+  // Sends the other ranks the reason for which this process is about to end.
   void ReportError(const std::string& text);
 
   // For waits that do not fail by themselves when another rank is lost: an NCCL collective, or a
@@ -97,7 +97,8 @@ class RankFailureDetector {
     std::chrono::steady_clock::time_point deadline;
   };
 
-  // From the owner to the thread, which takes all at once. Only `stop` is not for the hub alone.
+  // From the owner to the thread, which takes all of them at once. `stop` is for every rank, the
+  // others are for the hub.
   struct Requests {
     bool stop = false;
     bool ask = false;

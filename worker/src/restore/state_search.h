@@ -25,7 +25,7 @@ namespace ddp::internal {
 struct FoundState {
   struct Tensor {
     TensorInfo info;
-    std::string hash;  // as of HashText()
+    std::string hash;  // as HashText() writes it
     std::size_t bytes = 0;
   };
 

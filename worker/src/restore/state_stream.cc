@@ -258,7 +258,7 @@ std::optional<StreamFault> Stream(const Context& ctx, const FoundState& state,
   return fault;
 }
 
-// What a rank tells the others of its part; empty: no fault.
+// A rank's report on its part to the other ranks; empty: no fault.
 std::string ToText(const std::optional<StreamFault>& fault, const std::string& damaged_tensor) {
   if (!fault && damaged_tensor.empty()) return "";
   nlohmann::json report = {{"tensor", damaged_tensor}};

@@ -90,8 +90,8 @@ class CheckpointSearch {
  public:
   enum class Result { kFound, kNone, kUnavailable };
   // The meaning of a folder that cannot be listed. kCount: it may hold the newest state.
-  // kCountInTheEnd: it holds nothing newer than the state that is searched for, and counts only if
-  // that is not found.
+  // kCountInTheEnd: it holds nothing newer than the wanted state, and counts only if that state is
+  // not found.
   enum class FolderErrors { kCount, kCountInTheEnd };
 
   // Among files of one step, the one in the first-named folder comes first. A missing folder is

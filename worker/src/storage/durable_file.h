@@ -46,10 +46,9 @@ void MakeDirectory(const std::string& directory);
 // with one folder do not collide. If two threads of one process write one file at once, one throws.
 std::string TemporaryPath(const std::string& path);
 
-// The temporary files in `directory`, of files with names that begin with `prefix`, that nobody
-// writes any more: their process has ended, as far as this host can tell, or nobody has written to
-// them for a day. Files of running processes, here or elsewhere, are not included. Empty if the
-// folder cannot be read.
+// The abandoned temporary files in `directory` of files whose names begin with `prefix`: their
+// process has ended, as far as this host knows, or they were not written to for a day. Files of
+// running processes, here or elsewhere, are not included. Empty if the folder cannot be read.
 std::vector<std::string> AbandonedTemporaries(const std::string& directory,
                                               const std::string& prefix);
 

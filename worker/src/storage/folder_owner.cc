@@ -219,7 +219,7 @@ void FolderOwner::Guard(const std::function<void()>& action) {
   if (owner && !IsOurs(owner)) {
     Refuse(*owner, ", and this is what is left of " + Describe(*self_));
   }
-  if (!owner || owner->released) Take(file);  // the folder was made anew, or released
+  if (!owner || owner->released) Take(file);  // the folder was made again, or released
   action();
 }
 

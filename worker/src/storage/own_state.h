@@ -25,9 +25,9 @@ struct LeftGenerator {
   bool was_here = false;  // the rank has stored something in this generation
 };
 
-// The generators of all ranks at a step: the one that the rank stored on this node; for a rank of
-// another node `older`, because its own one is there. nullopt: one is not known: `older` has none
-// (""), or the rank was on this node and has not stored that step.
+// The generators of all ranks at a step. For a rank of this node: the generator that it stored
+// here. For a rank of another node: the one in `older`, because its own is on that node. nullopt: a
+// generator is not known: `older` has none (""), or a rank of this node has not stored that step.
 std::optional<std::vector<std::string>> GeneratorsAtStep(
     int world_size, const std::function<LeftGenerator(int rank)>& left,
     const std::function<std::string(int rank)>& older);

@@ -49,7 +49,7 @@ std::string WithUnit(absl::string_view text) {
 }
 
 std::string WithEtcdPorts(absl::string_view endpoints) {
-  // What is no list of endpoints is told by who reads it next.
+  // The next reader reports a text that is no list of endpoints.
   return ParseEndpoints(std::string(endpoints), 1, kEtcdPort).value_or(std::string(endpoints));
 }
 

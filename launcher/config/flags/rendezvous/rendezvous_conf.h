@@ -27,7 +27,7 @@ std::vector<std::string> RendezvousSettingNames();
 // A duration in torchrun's syntax: a bare number is seconds.
 std::string WithUnit(absl::string_view text);
 
-// The endpoints of --rdzv-endpoint, each with a port: etcd's where it has none.
+// The endpoints of --rdzv-endpoint, each with a port; the default is etcd's port.
 std::string WithEtcdPorts(absl::string_view endpoints);
 
 // What is wrong with the protocol, for people; "": nothing.

@@ -99,7 +99,8 @@ class LogRelay {
   };
 
   void Begin(LogReadId id, Reading reading);
-  // Of a finished job: chooses what is kept, if the request names no ranks, and tells the reader.
+  // For a finished job: if the request names no ranks, chooses the ranks whose logs are kept, and
+  // notes that for the reader.
   static void ChooseKept(Reading& reading);
   // Chooses the request's files of this generation. The error is for the reader.
   static absl::Status Choose(Reading& reading, Generation generation);

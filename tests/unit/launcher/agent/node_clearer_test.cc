@@ -1,5 +1,5 @@
-// What SIGKILL does not end is named, and its end is told. Children of the test stand for such
-// processes: the runner of the test does not kill them.
+// Processes that SIGKILL does not end are named, and their end is reported. Children of the test
+// stand for such processes: the runner of the test does not kill them.
 #include "launcher/agent/node_clearer.h"
 
 #include <gmock/gmock.h>

@@ -121,13 +121,13 @@ class NodeWorkersTest : public testing::Test {
     told_.push_back(what + std::to_string(worker.value));
     if (told_.size() == awaited_) loop_.Quit();
   }
-  // Turns the loop until so much was told.
+  // Runs the loop until this number of reports arrived.
   std::vector<std::string> Await(std::size_t count) {
     awaited_ = count;
     if (told_.size() < count) loop_.Run();
     return std::exchange(told_, {});
   }
-  // Turns the loop for so long.
+  // Runs the loop for this time.
   void TurnFor(milliseconds time) {
     loop_.AddTimer(EventLoop::Clock::now() + time, [this] { loop_.Quit(); });
     loop_.Run();
@@ -152,7 +152,7 @@ class NodeWorkersTest : public testing::Test {
 
 TEST_F(NodeWorkersTest, OfTwoThatCannotBeExecutedTheLowerRankIsToldOfFirst) {
   StartAndReachAll(2);
-  runner_.FailToExecute(1);  // the loop hears it first
+  runner_.FailToExecute(1);  // the loop gets it first
   runner_.FailToExecute(0);
   EXPECT_THAT(Await(2), ElementsAre("not started 0", "not started 1"));
 }

@@ -138,7 +138,7 @@ TEST(ProgressWatchTest, APageThatIsWrittenCountsMoreThanMessages) {
   const int fd = watch.PageOf(kA);
   ASSERT_GE(fd, 0);
   EXPECT_EQ(watch.PageOf(kA), fd);
-  // A program that says READY and does nothing with what it gets.
+  // A program that sends READY and ignores all messages.
   EXPECT_EQ(watch.Read(At(2))[0].source, ProgressSource::kMessages);
   EXPECT_EQ(watch.Read(At(2))[0].now.step, 3);
 

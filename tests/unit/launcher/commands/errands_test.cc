@@ -24,7 +24,7 @@ using std::chrono::milliseconds;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// Answers no request for stacks, and orders only if it is told so.
+// Answers no request for stacks, and answers orders only if the test says so.
 class SlowRendezvous final : public v1::Operator::Service {
  public:
   explicit SlowRendezvous(bool takes_orders) : takes_orders_(takes_orders) {

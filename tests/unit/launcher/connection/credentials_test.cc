@@ -86,7 +86,7 @@ TEST_F(OwnTokenTest, OfADaemonThatIsStartedAgainIsReadAgain) {
   EXPECT_FALSE(client->Outdated()) << "who says no then is a stranger";
 }
 
-// Whoever listens in the place of a daemon that is not there must not be told anything.
+// A process that listens in the place of a missing daemon must not receive anything.
 TEST_F(OwnTokenTest, WithoutADaemonNobodyIsTrusted) {
   const Client client = Load();
   ASSERT_TRUE(client->handshakes());

@@ -304,7 +304,7 @@ class LeaderOfSeveralTest : public PersistentRendezvousClientTest {
     loop_.Post([this] { loop_.Quit(); });
     loop_.Run();
   }
-  // To a place where a session waits: the agent hears of it at once.
+  // To a place where a session waits: the agent is notified at once.
   void LeadAt(int place) {
     client_->Lead(place, "another one leads");
     loop_.Run();  // returns at once

@@ -1,4 +1,4 @@
-// Where an agent looks for its rendezvous, and what it shows there.
+// The places where an agent looks for its rendezvous, and the credentials that it shows there.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -50,7 +50,7 @@ CollectiveCall Call(std::int64_t number, std::int64_t bytes) {
   return {"group 0", number, "all_reduce", bytes};
 }
 
-// Seen red where the newest call was told, which has completed.
+// Seen red when the newest call was reported, which has completed.
 TEST(SeenWorkerTest, SaysInWhichOfSeveralCollectivesTheWorkerWaits) {
   WorkerProgress progress;
   progress.source = ProgressSource::kPage;
@@ -79,7 +79,7 @@ TEST(LastCallsTest, TheFewBeforeTheLastAreToldToo) {
                                                 EnteredCall{LocalRank{0}, 1, Call(60, 6)}));
 }
 
-// Seen red where only the call that was entered last was told.
+// Seen red when only the call that was entered last was reported.
 TEST(LastCallsTest, WorkersInOneCollectiveAreCountedTogether) {
   std::vector<WorkerProgress> workers(3);
   for (int i = 0; i < 3; ++i) {

@@ -1,4 +1,4 @@
-// When a person is told that hangs are not noticed.
+// When a person learns that hangs are not detected.
 #include "launcher/core/silence_watch.h"
 
 #include <gmock/gmock.h>
@@ -38,7 +38,7 @@ TEST(SilenceWatchTest, OfPythonItIsKnownSooner) {
   EXPECT_THAT(watch.Look(Silent()), Optional(HasSubstr("no worker has told a step for 15 s")));
 }
 
-// Seen red where each generation was asked anew: the first one had told steps for days.
+// Seen red when each generation was judged alone: the first one had reported steps for days.
 TEST(SilenceWatchTest, OneWorkerThatTellsIsEnough) {
   SilenceWatch watch(/*judges_hangs=*/true, /*is_python=*/false);
   watch.Begin(/*of_rank_0=*/true, kStart);

@@ -294,8 +294,8 @@ TEST_F(StillWatchTest, AnAgentThatComesTooLateAgainAndAgainIsAnExcuse) {
   EXPECT_EQ(Look().excuse, std::nullopt);
 }
 
-// Seen red where the time before it counted no more either: whoever looked at a process with a
-// debugger put the verdict off by a whole limit.
+// Seen red when the time before the debugger did not count either: a look at a process with a
+// debugger delayed the verdict by a whole limit.
 TEST_F(StillWatchTest, ADebuggerStopsTheClock) {
   LookFor(5);
   facts_[101].state = ProcessState::kTraced;
@@ -337,8 +337,8 @@ TEST_F(StillWatchTest, AnyOfItsThreadsMayBeTheOneThatWaitsForACpu) {
   EXPECT_EQ(progress.still, progress.still_workers[0].still - seconds(9));
 }
 
-// The kernel counts a wait once it is over. Seen red where that alone counted: on a machine where
-// waits are longer than the limit, a job was called a hang.
+// The kernel counts a wait when it ends. Seen red when only ended waits counted: on a machine with
+// waits longer than the limit, a healthy job was reported as a hang.
 TEST_F(StillWatchTest, AWaitForACpuThatGoesOnCounts) {
   LookFor(3);
   facts_[100].waited[100] = {};
@@ -397,8 +397,8 @@ TEST_F(StillWatchTest, WhoSendsOverTcpIsBusy) {
   EXPECT_FALSE(LookFor(11).still_workers[0].busy) << "it has sent nothing for 10 s";
 }
 
-// A read, or what it computed before a lock. Seen red where it was compared with the first look: it
-// was busy for ever, and a hang was only ended after --hang-startup-timeout.
+// For example a read, or a computation before a lock. Seen red when it was compared with the first
+// look: the process was busy for ever, and a hang was only ended after --hang-startup-timeout.
 TEST_F(StillWatchTest, WhoHasDoneNothingForTenSecondsIsNotBusyAnyMore) {
   LookFor(3);
   facts_[100].cpu += seconds(20);

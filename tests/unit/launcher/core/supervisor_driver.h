@@ -1,7 +1,6 @@
-// Drives a Supervisor with a fake clock and fake workers, and writes down what it does in one line
-// each. Heartbeats without news, fences, and where generations begin and end have members of their
-// own. Workers are spawned with pid 100 + local rank as soon as the Supervisor asks for them, but
-// after HoldSpawns().
+// Drives a Supervisor with a fake clock and fake workers, and records its actions, one line each.
+// Heartbeats without news, fences, and the beginnings and ends of generations have members of their
+// own instead. Workers get pid 100 + local rank at once, except after HoldSpawns().
 #ifndef DDPRUN_TESTS_UNIT_CORE_SUPERVISOR_DRIVER_H_
 #define DDPRUN_TESTS_UNIT_CORE_SUPERVISOR_DRIVER_H_
 
@@ -64,7 +63,7 @@ class SupervisorDriver {
   void Receive(int generation, RendezvousMessage message) {
     Receive(Header{"job", 0, Generation{generation}, AgentId{7}, term_}, std::move(message));
   }
-  // Of what is received from now on.
+  // For messages that arrive from now on.
   void set_term(const Term& term) { term_ = term; }
   void Receive(const Header& header, RendezvousMessage message) {
     Step(Supervisor::Event(Supervisor::Received{header, std::move(message)}));
@@ -94,9 +93,9 @@ class SupervisorDriver {
     now_ += by;
     Step(Supervisor::Tick{});
   }
-  // Time passes and the agent does not run: it is stopped, or starved.
+  // Time passes while the agent does not run: it is stopped, or gets no CPU.
   void Sleep(Duration by) { now_ += by; }
-  // Time passes, and the Supervisor is called whenever it asked for it. With `answered` every
+  // Time passes, and the Supervisor is called at each of its deadlines. With `answered` every
   // heartbeat is acknowledged at once.
   void Live(Duration by, bool answered) {
     const TimePoint end = now_ + by;
@@ -110,7 +109,7 @@ class SupervisorDriver {
     }
     now_ = end;
   }
-  // One action after the other, also when performing one leads to the next decision.
+  // Performs one action after the other, also if an action leads to further decisions.
   void Step(const Supervisor::Event& event) {
     supervisor_.Step(event, now_);
     if (performing_) return;
@@ -118,14 +117,14 @@ class SupervisorDriver {
     while (const auto action = supervisor_.NextAction(now_)) Perform(*action);
     performing_ = false;
   }
-  // ClearNode, ScanStates and OfferPort are answered at once, and not in the log; or they are, and
-  // the test answers.
+  // By default ClearNode, ScanStates and OfferPort are answered at once and not logged. Otherwise
+  // they are logged, and the test answers.
   void AnswerNothing() { answers_ = Answers::kLogged; }
   static constexpr int kPort = 4321;
 
-  // What the agent finds from now on when it clears the node.
+  // The processes that the agent finds from now on when it clears the node.
   void Stick(std::vector<StuckProcess> stuck) { stuck_ = std::move(stuck); }
-  // This one is gone, and nothing else is stuck.
+  // This process is gone, and no other process is stuck.
   void Unstick(int pid) {
     stuck_.clear();
     Step(Supervisor::StuckProcessEnded{pid});
@@ -151,7 +150,7 @@ class SupervisorDriver {
   void FailFolderOf(int local_rank) { no_folder_ = local_rank; }
   void LeaveErrorFile(std::string text) { error_file_ = std::move(text); }
 
-  // From now on each worker is being started until the test says what became of it.
+  // From now on each start of a worker lasts until the test reports its result.
   void HoldSpawns() { hold_spawns_ = true; }
   void Spawned(int local_rank) {
     Step(Supervisor::WorkerSpawned{LocalRank{local_rank}, 100 + local_rank});
@@ -160,7 +159,7 @@ class SupervisorDriver {
     Step(Supervisor::SpawnFailed{LocalRank{local_rank}, 127, "./trian: no such file", true});
   }
 
-  // Each worker takes so long to start.
+  // The time that each worker takes to start.
   void SpawnSlowly(Duration each) { spawn_time_ = each; }
 
   void Run(int generation = 0) {
@@ -172,12 +171,12 @@ class SupervisorDriver {
   std::vector<std::string> Take() { return std::exchange(log_, {}); }
   std::string TakeText() { return absl::StrJoin(Take(), "; "); }
   std::vector<std::string> TakeNotes() { return std::exchange(notes_, {}); }
-  // "all run" and "ended", each with how many lines of the log there were before.
+  // "all run" and "ended", each with the number of log lines before it.
   std::vector<std::string> TakeMarks() { return std::exchange(marks_, {}); }
   const Supervisor& supervisor() const { return supervisor_; }
   const WorkerExited& last_exit() const { return last_exit_; }
   const Verdict& verdict() const { return verdict_; }
-  // The generation whose folder of checkpoints is to be released, or −1.
+  // The generation whose checkpoint folder must be released, or −1.
   int released() const { return claim_ ? claim_->generation.value : -1; }
   const Stopped& last_stopped() const { return last_drained_; }
   const Join& last_join() const { return last_join_; }

@@ -181,7 +181,7 @@ class SlowOwner {
     now_ += time;
     Step(Supervisor::Tick{});
   }
-  // Returns what it has done, but for fences.
+  // Returns its actions, except fences.
   std::vector<std::string> DoAll() {
     std::vector<std::string> done;
     while (const auto action = supervisor_.NextAction(now_)) {

@@ -1,5 +1,5 @@
-// What waits for the agent's answer before the rendezvous hears of it, and what does not. Each test
-// but the last was seen to fail with the wait that it is about taken out.
+// Which reports to the rendezvous wait for the agent's answer, and which do not. Each test but the
+// last was seen to fail with the wait that it is about taken out.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

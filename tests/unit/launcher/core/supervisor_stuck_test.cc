@@ -1,4 +1,5 @@
-// Supervisor: processes that SIGKILL did not end are told to the rendezvous until they are gone.
+// Supervisor: processes that SIGKILL did not end are reported to the rendezvous until they are
+// gone.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

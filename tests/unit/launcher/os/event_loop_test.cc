@@ -74,7 +74,7 @@ TEST(EventLoopTest, UnwatchingInABatchSilencesWhatWasAlreadyReported) {
   EXPECT_EQ(calls, 1);
 }
 
-// The number of a closed descriptor is used anew within the batch that had reported the old one.
+// The number of a closed descriptor is reused within the batch that reported the old one.
 TEST(EventLoopTest, AStaleEventNeverReachesTheNextOwnerOfTheNumber) {
   EventLoop loop;
   PipeEnds a = MakePipe();

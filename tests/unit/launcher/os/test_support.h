@@ -1,4 +1,4 @@
-// What the tests of launcher/os share. Nothing here sleeps: waiting is done by turning the loop.
+// Helpers of the tests of launcher/os. Nothing here sleeps: waits run the event loop.
 #ifndef DDPRUN_TESTS_UNIT_LAUNCHER_OS_TEST_SUPPORT_H_
 #define DDPRUN_TESTS_UNIT_LAUNCHER_OS_TEST_SUPPORT_H_
 
@@ -17,7 +17,7 @@ namespace ddprun::test {
 
 inline constexpr std::chrono::seconds kPatience{60};
 
-// A folder that is removed, with what is in it, at the end.
+// A folder that is removed at the end, with its contents.
 class TempDir {
  public:
   TempDir();
@@ -41,13 +41,14 @@ PipeEnds MakePipe();
 // Fills a pipe, so that the next write to it blocks. Returns how many bytes it took.
 std::size_t FillPipe(const PipeEnds& pipe);
 
-// Turns the loop until `done` (asked every millisecond), for at most kPatience. Returns done().
+// Runs the loop until `done` (checked every millisecond), for at most kPatience. Returns done().
 bool RunUntil(EventLoop* loop, const std::function<bool()>& done);
 
-// Turns the loop until the process has ended.
+// Runs the loop until the process has ended.
 bool RunUntilDead(EventLoop* loop, int pidfd);
 
-// Appends what is in a nonblocking descriptor to `text`. False at the end of the stream.
+// Appends the available bytes of a nonblocking descriptor to `text`. False at the end of the
+// stream.
 bool ReadAvailable(int fd, std::string* text);
 
 std::string ReadFile(const std::string& path);
@@ -55,8 +56,8 @@ void WriteFile(const std::string& path, const std::string& content, int mode);
 
 std::vector<std::string> SplitLines(const std::string& text);
 
-// The last line of `text` is the one with which a ConsoleWriter admits how many lines it has left
-// out, and this is that number. Else 0.
+// The number of omitted lines, if the last line of `text` is a ConsoleWriter's note of them; else
+// 0.
 std::uint64_t LinesNotShown(const std::string& text, const std::string& log_directory);
 
 // `sh -c script` with a plain PATH.
@@ -65,14 +66,14 @@ SpawnRequest Shell(const std::string& script);
 // os_test_child with these arguments.
 SpawnRequest Child(const std::vector<std::string>& arguments);
 
-// Waits for what becomes of a process that was spawned.
+// Waits for the result of a spawn.
 absl::Status AwaitOutcome(const SpawnedProcess& process);
 
-// Why this request cannot be carried out, at once or later. The process is discarded.
+// The result of a spawn request, at once or after the wait for it. Discards the process.
 absl::Status OutcomeOf(ProcessRunner* runner, const SpawnRequest& request);
 
-// The request's exec hangs while the returned file in `folder` is there; it has begun to when
-// there is one called FILE.hangs (tests/programs/hang_exec.cc).
+// The request's exec hangs while the returned file in `folder` exists. When it
+// hangs, a file FILE.hangs appears (tests/programs/hang_exec.cc).
 std::string HangExec(const TempDir& folder, SpawnRequest* request);
 
 // One process run to its end.

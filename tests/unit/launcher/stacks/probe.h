@@ -1,4 +1,4 @@
-// A stack_probe, or another program, that runs, and is ended and waited for with this.
+// A running stack_probe or other program. The destructor ends it and waits for it.
 #ifndef DDPRUN_TESTS_UNIT_STACKS_PROBE_H_
 #define DDPRUN_TESTS_UNIT_STACKS_PROBE_H_
 
@@ -14,7 +14,7 @@ namespace ddprun::stacks_test {
 
 class Probe {
  public:
-  // Returns once it has said "ready". `before_exec` runs in the child.
+  // Returns when the program has printed "ready". `before_exec` runs in the child.
   explicit Probe(std::vector<std::string> arguments, std::function<void()> before_exec = {});
   ~Probe();
   Probe(const Probe&) = delete;
@@ -30,7 +30,7 @@ class Probe {
   UniqueFd output_;
 };
 
-// What `act` returns, as another user or with fewer rights; it runs in a child.
+// Runs `act` in a child, as another user or with fewer rights. Returns its result.
 std::string InChild(const std::function<void()>& become, const std::function<std::string()>& act);
 
 }  // namespace ddprun::stacks_test

@@ -45,7 +45,7 @@ TEST(SystemCallTest, ReadsWhatAThreadWaitsIn) {
   EXPECT_FALSE(ParseWaitingCall("").has_value());
 }
 
-// Who may not trace is told which permission would do, one row for each reason.
+// A user who may not trace gets the name of the missing permission, one row for each reason.
 TEST(ExplainDeniedTest, NamesThePermissionThatIsMissing) {
   ProcessFacts process;
   process.uid = process.owner = 1000;

@@ -218,7 +218,7 @@ TEST_F(RunningStackTest, AThreadThatDoesNotStopIsLeftOutAndGoesOnLater) {
   EXPECT_THAT(text, HasSubstr("rank 3: main thread: D (disk wait), in "));
   EXPECT_THAT(text, HasSubstr("did not stop within 50 ms"));
   EXPECT_THAT(text, HasSubstr("1 vfork in disk wait\n"));
-  // Nobody holds it any more: when its wait ends, it goes on.
+  // The process is released: when its wait ends, it continues.
   EXPECT_EQ(probe.State(), 'D');
   EXPECT_EQ(LookAtProcess(probe.pid())->traced_by, 0);
   const std::string id = std::to_string(probe.pid());
@@ -232,7 +232,7 @@ TEST_F(RunningStackTest, AThreadThatDoesNotStopIsLeftOutAndGoesOnLater) {
 }
 
 TEST_F(RunningStackTest, ASignalThatComesMeanwhileIsDelivered) {
-  // It ends by the signal sooner or later, whatever we do: none is swallowed, and none hangs.
+  // The process ends by the signal in every case: no signal is lost, and no process hangs.
   for (int i = 0; i < 5; ++i) {
     const Probe probe({probe_, "busy"});
     std::thread sender([&] { probe.Signal(SIGTERM); });
@@ -329,8 +329,8 @@ TEST_F(RunningStackTest, AfterTheDeadlineNobodyIsHeld) {
   EXPECT_EQ(copied[0].held.count(), 0);
 }
 
-// As where a thread of the process holds mmap_lock and waits for a file server: whoever reads the
-// list of mappings waits, too. Seen red where one thread copied all processes and was joined.
+// Like a process with a thread that holds mmap_lock and waits for a file server: each reader of the
+// list of mappings waits, too. Seen red when one thread copied all processes and was joined.
 TEST_F(RunningStackTest, OneWhoseMemoryIsLockedIsGivenUpAndTheOthersAreCopied) {
   const Probe locked({probe_, "chain"});
   const Probe other({probe_, "chain"});

@@ -1,4 +1,4 @@
-// A job that runs, for tests of what people see of jobs.
+// A running job, for tests of the displays of jobs.
 #ifndef DDPRUN_TESTS_UNIT_LAUNCHER_TEXT_RUNNING_JOB_H_
 #define DDPRUN_TESTS_UNIT_LAUNCHER_TEXT_RUNNING_JOB_H_
 
@@ -10,7 +10,7 @@
 
 namespace ddprun {
 
-// Of nodes n0, n1, ... with 8 workers each, at step 120 of its third generation.
+// Has nodes n0, n1, ... with 8 workers each, and is at step 120 of its third generation.
 inline JobStatus RunningJob(const std::string& name, int nodes) {
   JobStatus job;
   job.job = name;

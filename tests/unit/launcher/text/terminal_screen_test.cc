@@ -1,4 +1,4 @@
-// Byte for byte what a terminal is told, and, on a small model of one, what stands on it then.
+// The exact bytes sent to a terminal, and the resulting screen of a small model of a terminal.
 #include "launcher/text/terminal_screen.h"
 
 #include <gtest/gtest.h>

@@ -39,7 +39,7 @@ class BarrierPollsTest : public ::testing::Test {
     clients_.AnswerPolls(&replies);
     return In(std::move(replies));
   }
-  // Adds 1; what it is sent is the sum.
+  // Adds 1; the answer is the sum.
   void Come(ClientId client, std::int64_t sum) {
     EXPECT_THAT(Say(client, kOld.Add(kKey, 1)), ElementsAre(Pair(client, Sum(sum))));
   }

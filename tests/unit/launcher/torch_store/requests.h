@@ -1,4 +1,4 @@
-// Requests as clients of torch's TCPStore put them on the wire.
+// Requests of clients of torch's TCPStore, as bytes.
 #ifndef DDPRUN_TESTS_UNIT_TORCH_STORE_REQUESTS_H_
 #define DDPRUN_TESTS_UNIT_TORCH_STORE_REQUESTS_H_
 

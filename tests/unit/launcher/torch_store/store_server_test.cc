@@ -189,7 +189,7 @@ TEST_F(StoreServerTest, WhoHasComeIsTold) {
     client.Say(kOld.Add("init/", 1) + kOld.Set("/worker/attempt_0/default_pg/0/0/rank_1", "n5"));
     EXPECT_EQ(client.Hear(8).size(), 8u);
   }
-  server_.reset();  // what it has to tell is told
+  server_.reset();  // it sends its last reports
   const std::lock_guard<std::mutex> lock(mutex_);
   EXPECT_EQ(arrivals_.count(2), 1);
   EXPECT_THAT(arrivals_.Missing(2, 16), testing::Optional(testing::ElementsAre(0)));

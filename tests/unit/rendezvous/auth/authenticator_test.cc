@@ -54,7 +54,7 @@ class AuthenticatorTest : public testing::Test {
     EXPECT_TRUE(proof.ok()) << proof.status();
     return *proof;
   }
-  // The counter, "" when the call is let through; then `principal_` is set.
+  // The counter; "": the call is accepted, and `principal_` is set.
   std::string Check(std::optional<std::string_view> proof, std::string_view method = "Session",
                     std::string_view peer = kPeer) {
     principal_.clear();

@@ -257,8 +257,8 @@ TEST(GrpcRendezvousClientTest, AHeartbeatWithNewsWaitsForItsTurn) {
   EXPECT_THAT(inbox.ExpectLost(), HasSubstr("1024 messages wait for it"));
 }
 
-// Else a reader of logs could keep heartbeats from being sent until the node's lease is over: one
-// that has to wait is not sent at all.
+// Otherwise a reader of logs could delay heartbeats until the end of the node's lease: a heartbeat
+// that must wait is not sent at all.
 TEST(GrpcRendezvousClientTest, PiecesOfLogFilesLetHeartbeatsPass) {
   const auto server = StartServer("127.0.0.1:0");
   EventInbox inbox;

@@ -128,7 +128,7 @@ class CredentialsTest : public testing::Test {
     agent->client->Send(HeaderOf(job, agent_id), JoinOf(absl::StrCat("n", agent_id), nodes));
     return agent;
   }
-  // That an agent with these is refused, and what it is told.
+  // Expects that an agent with these credentials is refused. Returns the reason that it gets.
   std::string Refusal(const CredentialOptions& options) {
     const auto agent = Join(options);
     const auto event = agent->inbox.Next();
@@ -324,7 +324,7 @@ TEST_F(CredentialsTest, AMungedThatHangsFillsNoQueue) {
     std::this_thread::yield();
   }
   EXPECT_EQ(Refused("too_many_waiting"), 2u);
-  // Nobody listens any more: those that wait hear that munged cannot be reached.
+  // munged no longer listens: the waiting calls get the error that it cannot be reached.
   close(hung);
   int refused = 0;
   for (const auto& agent : agents) {

@@ -1,4 +1,4 @@
-// Collects what a RendezvousClient reports, for a test to wait for.
+// Collects the events of a RendezvousClient, so that a test can wait for them.
 #ifndef DDPRUN_TESTS_UNIT_RENDEZVOUS_EVENT_INBOX_H_
 #define DDPRUN_TESTS_UNIT_RENDEZVOUS_EVENT_INBOX_H_
 
@@ -17,7 +17,7 @@
 
 namespace ddprun {
 
-// Nothing in these tests takes a second; this is only for a broken build to fail, not to hang.
+// No event in these tests takes a second; the limit only makes a broken build fail instead of hang.
 inline constexpr std::chrono::seconds kTestDeadline(20);
 
 class EventInbox {
@@ -25,7 +25,8 @@ class EventInbox {
   RendezvousClient::Handler Handler() {
     return [this](RendezvousClient::Event event) {
       if (std::holds_alternative<RendezvousClient::Opened>(event)) return;
-      // Whether an agent had to wait depends on who came first: not what these tests are about.
+      // Whether an agent must wait depends on the order of the Joins, which these tests do not
+      // check.
       const auto* received = std::get_if<RendezvousClient::Received>(&event);
       if (received != nullptr && std::holds_alternative<Waiting>(received->message)) return;
       const std::lock_guard lock(mutex_);
@@ -34,7 +35,7 @@ class EventInbox {
     };
   }
 
-  // Waits for the next event and takes it; nullopt when none comes.
+  // Waits for the next event and takes it; nullopt: none arrived in time.
   std::optional<RendezvousClient::Event> Next() {
     std::unique_lock lock(mutex_);
     if (!arrived_.wait_for(lock, kTestDeadline, [this] { return !events_.empty(); })) {

@@ -1,5 +1,5 @@
-// A rendezvous that is one of several, as far as its clients see: it says whether it leads, and
-// serves only then.
+// A rendezvous that behaves like one of several: it reports whether it leads, and serves only while
+// it leads.
 #ifndef DDPRUN_TESTS_UNIT_RENDEZVOUS_CLIENT_FAKE_RENDEZVOUS_H_
 #define DDPRUN_TESTS_UNIT_RENDEZVOUS_CLIENT_FAKE_RENDEZVOUS_H_
 
@@ -34,7 +34,7 @@ class FakeRendezvous {
   }
   ~FakeRendezvous() { Stop(); }
 
-  // As of a process that is killed.
+  // Like the end of a process that is killed.
   void Stop() {
     {
       const std::lock_guard lock(mutex_);
@@ -58,7 +58,7 @@ class FakeRendezvous {
 
   int port() const { return port_; }
   std::string endpoint() const { return absl::StrCat("127.0.0.1:", port_); }
-  // Of each Follow and each Session, in their order: from where the connection came.
+  // The peers of all Follow and Session calls, in their order.
   std::vector<std::string> peers() {
     const std::lock_guard lock(mutex_);
     return peers_;

@@ -212,7 +212,7 @@ TEST(JobMachineFailuresTest, AreAnEventEachWithTheSumOfTheJob) {
   EXPECT_EQ(Total(job), (FailedCheckpoints{3, 20, "disk full", "b"}));
 }
 
-// One that was silent for longer than its lease joins again with what it has told before.
+// An agent that was silent for longer than its lease joins again with its earlier reports.
 TEST(JobMachineFailuresTest, OfANodeThatWasLostAreNotCountedTwiceWhenItIsBack) {
   JobMachineDriver job(JobMachineDriver::Spec(2, 2, 9));
   job.RunTwoNodes();
@@ -242,7 +242,7 @@ TEST(JobMachineFailuresTest, OfAnEarlierEpochAreNotThisOnes) {
   EXPECT_EQ(Total(job), FailedCheckpoints());
 }
 
-// What was told since the record was made is told again: agents say all of it when they come back.
+// Reports since the last record are repeated: agents report everything when they come back.
 TEST(JobMachineFailuresTest, ARestartedRendezvousCountsOnceWhatItsRecordLacks) {
   JobMachineDriver job(JobMachineDriver::Spec(2, 2, 9));
   job.RunTwoNodes();

@@ -208,7 +208,7 @@ TEST_F(EtcdStoreTest, AFullEtcdIsSaidOnceAndTriedOn) {
   EXPECT_EQ(AfterATakeover(), (Entries{{"a", "1"}}));
 }
 
-// etcd says NOSPACE of what it has carried out, and then refuses the same transaction.
+// etcd answers NOSPACE although the transaction took effect, and then refuses the same transaction.
 TEST_F(EtcdStoreTest, AFullEtcdThatHasCarriedItOutHasKeptIt) {
   auto store = Loaded();
   etcd_.Meet({true, FakeEtcd::NoSpace()});

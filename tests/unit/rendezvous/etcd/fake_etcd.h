@@ -1,5 +1,5 @@
-// An etcd of one member in this process, in memory, over gRPC: what Client asks of it, and faults
-// that a real one shows seldom.
+// An etcd of one member in this process, in memory, over gRPC. It has the calls that Client uses,
+// and faults that are rare with a real etcd.
 //
 // Thread-safe. Ends its calls when it is destroyed.
 #ifndef DDPRUN_TESTS_UNIT_RENDEZVOUS_ETCD_FAKE_ETCD_H_
@@ -25,10 +25,10 @@ class FakeEtcd {
  public:
   static constexpr std::uint64_t kCluster = 0xC1;
 
-  // What becomes of one transaction that writes.
+  // The fault of one transaction that writes.
   struct Fault {
-    bool effect = false;  // it is carried out all the same
-    grpc::Status answer;  // what the client hears
+    bool effect = false;  // the transaction takes effect
+    grpc::Status answer;  // the answer to the client
   };
   static grpc::Status TimedOut() {
     return {grpc::StatusCode::UNAVAILABLE, "etcdserver: request timed out"};
@@ -57,18 +57,18 @@ class FakeEtcd {
 
   // ---- faults ----
 
-  // Of the next transactions that write, in turn; then there are none.
+  // Faults of the next transactions that write, in turn; later ones have none.
   void Meet(Fault fault);
-  // Of all transactions and reads, until nullopt.
+  // The answer to all transactions and reads, until it is set to nullopt.
   void RefuseAll(std::optional<grpc::Status> answer);
-  // Of those that write, or only read, alone.
+  // The same only for transactions that write, or only for those that read.
   void RefuseWrites(std::optional<grpc::Status> answer);
   void RefuseReads(std::optional<grpc::Status> answer);
-  // A delayed copy of a request arrives now. Whether its guards held.
+  // A delayed copy of a request arrives now. Returns whether its guards held.
   bool Replay(const etcdserverpb::TxnRequest& request);
-  // Streams of watches end, as a member's that has lost its leader.
+  // Ends the streams of watches, like a member that has lost its leader.
   void EndWatches();
-  // Streams stay open, and say nothing any more.
+  // Streams stay open, and are silent.
   void Mute();
   // Every call needs a token; Authenticate gives it to this user.
   void AskForToken(const std::string& user, const std::string& password);
@@ -79,7 +79,7 @@ class FakeEtcd {
   std::vector<etcdserverpb::TxnRequest> writes() const;  // transactions that write
   int reads() const;  // of keys, in transactions that do not write
   int authentications() const;
-  // Until so many watches were begun.
+  // Waits until this number of watches has begun.
   void WaitForWatches(int count) const;
 
  private:

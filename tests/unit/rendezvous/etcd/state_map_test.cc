@@ -204,7 +204,7 @@ TEST_F(StateMapTest, ADelayedCopyOfAnEarlierChangeFindsThatOthersCameAfterIt) {
   const std::vector<Guard> guards = map_.GuardsOf(first[0], kTerm);
   ASSERT_TRUE(etcd_.Make(map_, first[0]));
   etcd_.MakeAll(map_, {{{"a", std::nullopt}}});
-  // Of the key alone nothing can be told: it is missing, as it was before the first change.
+  // The key alone shows nothing: it is missing, as it was before the first change.
   EXPECT_EQ(etcd_.keys().count("/p/state/a"), 0u);
   const bool holds = std::all_of(guards.begin(), guards.end(), [&](const Guard& guard) {
     const auto found = etcd_.keys().find(guard.key);

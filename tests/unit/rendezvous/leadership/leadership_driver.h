@@ -51,7 +51,7 @@ class LeadershipDriver {
       actions_.push_back(std::move(action));
     }
   }
-  // With a Tick at each deadline. Renewals are not answered by it.
+  // Advances the clock, with a Tick at each deadline. Does not answer renewals.
   void Advance(Duration duration) {
     const TimePoint end = now_ + duration;
     while (leadership_.NextDeadline() <= end) {
@@ -60,7 +60,7 @@ class LeadershipDriver {
     }
     now_ = end;
   }
-  void SetNow(TimePoint now) { now_ = now; }  // this process did not run until then
+  void SetNow(TimePoint now) { now_ = now; }  // as if the process did not run until then
 
   void See(std::uint64_t revision, std::optional<LeaderRecord> record,
            std::uint64_t cluster = kCluster) {
@@ -73,12 +73,12 @@ class LeadershipDriver {
   void AnswerRenewal(std::uint64_t revision, Duration took = Duration{}) {
     Step(Leadership::RenewAnswered{{kCluster, revision}, now_ - took});
   }
-  // Stands by, and "a" leads under term 10.
+  // Makes this a standby; "a" leads under term 10.
   void StandBy() {
     Step(Leadership::Tick{});
     See(10, RecordOf("a"));
   }
-  // Leads under term 11, after "a".
+  // Makes this the leader under term 11, after "a".
   void LeadOn() {
     StandBy();
     Step(Leadership::PeerRefused{"a:1"});

@@ -165,7 +165,7 @@ TEST_F(JobMachineHangTest, WhereHangsAreNotWatchedNothingIsSaid) {
   EXPECT_THAT(StandStill(1000), Not(Contains(HasSubstr("hangs"))));
 }
 
-// The ranks of a node that is not heard may move.
+// The ranks of a silent node may move.
 TEST_F(JobMachineHangTest, AHangIsNotCalledWhileANodeIsSilent) {
   JobSpec spec = JobMachineDriver::Spec(2, 2, 3);
   spec.hang_timeout = seconds(10);

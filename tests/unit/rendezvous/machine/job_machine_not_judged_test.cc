@@ -34,7 +34,7 @@ class JobMachineNotJudgedTest : public JobMachineHangTest {
   JobStatus Status() { return job_->machine().Status(job_->now()); }
 };
 
-// A forgotten debugger delays the verdict for ever. Seen red when nobody was told.
+// A forgotten debugger delays the verdict for ever. Seen red when it was not reported.
 TEST_F(JobMachineNotJudgedTest, AnExcuseThatLastsForALimitIsToldOnceToEveryNode) {
   Run(JobSpec::kRestartHang);
   EXPECT_THAT(Debug(8), Not(Contains(HasSubstr("not judged"))));

@@ -56,8 +56,8 @@ TEST(RunIdTest, AllGenerationsOfARunHaveItAlsoAfterARestartOfTheRendezvous) {
   EXPECT_EQ(TakeRun(job), run);
 }
 
-// With --start-anew an agent takes all files that it finds at first for older ones. An agent that
-// joins late learns the run id, and so which files are the job's own.
+// With --start-anew an agent takes all files of its first scan for files of an earlier job. An
+// agent that joins late learns the run id, and so which files are the job's own.
 TEST(RunIdTest, AnAgentThatComesLateLooksAgainKnowingTheRun) {
   for (const bool start_anew : {false, true}) {
     JobSpec spec = JobMachineDriver::Spec(1, 2);

@@ -171,7 +171,7 @@ TEST(DaemonMetricsTest, AHangIsSeen) {
   EXPECT_THAT(text, Not(HasSubstr("n17")));
 }
 
-// Two agents of a job may run on one host; a scraper refuses a series that is there twice.
+// Two agents of a job may run on one host; a scraper refuses a duplicate series.
 TEST(DaemonMetricsTest, NoSeriesIsThereTwice) {
   JobStatus job = JobOf("train", 0);
   for (int i = 0; i < 3; ++i) job.nodes.push_back(NodeOf("n1", "running"));

@@ -1,10 +1,9 @@
-// A file system in memory that can be stopped at any call: as by SIGKILL, which keeps what the
-// program wrote, or as by a power loss, which keeps what was synced and, of the rest, anything. It
-// can also fail a call without stopping.
+// A file system in memory that simulates a crash at any call. SIGKILL keeps all writes. A power
+// loss keeps what was synced, and any part of the rest. A call can also fail without a crash.
 //
-// What a power loss leaves of unsynced bytes is drawn from a seed, in pieces of 8 to 128 bytes: the
-// new ones, the old ones, zeros, or garbage; the size, too, may be any between. Of unsynced changes
-// of names the first ones are kept.
+// A seed decides what a power loss leaves of unsynced bytes. Each piece of 8 to 128 bytes has the
+// new bytes, the old bytes, zeros or garbage. The size may be any between the old and the new one.
+// Of unsynced changes of names, the first ones are kept.
 //
 // Any thread may call it.
 #ifndef DDPRUN_TESTS_UNIT_STORE_CRASH_FILE_SYSTEM_H_
@@ -28,14 +27,15 @@ class CrashFileSystem : public FileSystem {
  public:
   enum class Op { kSyncDirectory, kCreate, kRename, kRemove, kAppend, kSync, kTruncate };
 
-  // Called before each operation that changes something, with its number, from 1 on. An error fails
-  // the operation: an append after writing a part of its bytes, drawn from the seed.
+  // Called before each operation that changes something, with its number, from 1 on. If it returns
+  // an error, the operation fails. An append then still writes a part of its bytes; the seed
+  // decides which.
   using Fault = std::function<absl::Status(Op op, int number)>;
 
   explicit CrashFileSystem(std::uint32_t seed) : random_(seed) {}
 
   void SetFault(Fault fault);
-  // The operation with this number, and all after it, fail. It may be carried out in part.
+  // The operation with this number, and all after it, fail. That operation may take effect in part.
   // `on_crash` is called then; it must only notify.
   void CrashAt(int number, std::function<void()> on_crash = {});
   bool crashed() const;
@@ -44,10 +44,11 @@ class CrashFileSystem : public FileSystem {
   // While the lock is held, every operation waits.
   [[nodiscard]] std::unique_lock<std::mutex> Pause() const { return std::unique_lock(mutex_); }
 
-  // After the crash: what the next process finds. `power_loss`: after one; else after SIGKILL.
+  // The files that the next process finds after the crash. `power_loss`: after one; else after
+  // SIGKILL.
   void Restart(bool power_loss);
 
-  // The current bytes of a file, "" when there is none; and a way to damage them.
+  // The current bytes of a file ("": there is none), and a way to damage them.
   std::string Bytes(const std::string& path) const;
   void SetBytes(const std::string& path, std::string bytes);
   std::vector<std::string> Names() const;

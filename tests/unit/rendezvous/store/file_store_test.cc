@@ -167,19 +167,19 @@ TEST(FileStoreTest, TheJournalStaysInProportionToWhatItHolds) {
   EXPECT_EQ(entries.at("key99"), std::string(100, static_cast<char>('a' + 19'999 % 26)));
 }
 
-// Seen red with a DirectoryLock that is never replaced: the second process lost what it had kept.
+// Seen red with a DirectoryLock that is never replaced: the second process lost its entries.
 TEST(FileStoreTest, AFolderThatAnotherProcessHasTakenOverIsLeftAlone) {
   const TempDir dir;
   FileStore::Options options = OptionsFor(dir / "state");
-  options.journal.compact_above_bytes = 1024;  // more, and the whole file is written anew
+  options.journal.compact_above_bytes = 1024;  // above this size the whole file is rewritten
   Listener listener;
   FileStore first(options, listener.Log());
   MustLoad(first);
   first.Commit({{"a", "1"}}, listener.Done());
   listener.WaitForDone(1);
-  std::filesystem::remove(dir / "state/lock");  // as whoever cleans up too much
+  std::filesystem::remove(dir / "state/lock");  // like a user who cleans up too much
   first.Commit({{"b", "2"}}, listener.Done());
-  listener.WaitForDone(2);  // nobody else has the folder
+  listener.WaitForDone(2);  // no other process has the folder
   {
     FileStore second(options, nullptr);
     EXPECT_EQ(MustLoad(second), (Entries{{"a", "1"}, {"b", "2"}}));

@@ -27,7 +27,7 @@ inline void Apply(const Store::Batch& batch, Entries* entries) {
   }
 }
 
-// What a store says, from whichever thread. Outlives the store.
+// Collects the reports of a store, from any thread. Outlives the store.
 class Listener {
  public:
   Store::Done Done() {
@@ -50,14 +50,14 @@ class Listener {
     stopped_ = true;
     changed_.notify_all();
   }
-  // Until one is told of, or Stop.
+  // Waits for this outcome, or for Stop.
   void WaitForOutcome(Store::Outcome outcome) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] {
       return stopped_ || std::find(outcomes_.begin(), outcomes_.end(), outcome) != outcomes_.end();
     });
   }
-  // Until `count` were kept, or Stop.
+  // Waits until `count` were kept, or for Stop.
   void WaitForDone(int count) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return stopped_ || done_ >= count; });

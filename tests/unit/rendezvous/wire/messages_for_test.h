@@ -1,4 +1,4 @@
-// Messages that are valid, for tests to send or to spoil.
+// Valid messages, for tests to send or to damage.
 #ifndef DDPRUN_TESTS_UNIT_RENDEZVOUS_MESSAGES_FOR_TEST_H_
 #define DDPRUN_TESTS_UNIT_RENDEZVOUS_MESSAGES_FOR_TEST_H_
 
@@ -14,7 +14,7 @@ inline Header HeaderOf(const std::string& job, std::uint64_t agent_id, int gener
   return {job, 0, Generation{generation}, AgentId{agent_id}};
 }
 
-// Of a job with exactly `nodes` nodes, whose last call is not waited for.
+// For a job with exactly `nodes` nodes, so that it does not wait for a last call.
 inline Join JoinOf(const std::string& host, int nodes, int workers = 1) {
   Join join;
   join.job.min_nodes = nodes;

@@ -95,7 +95,7 @@ TEST_F(ProgressTest, GoesOnInTheAgentsPageWithWhatItHadBefore) {
   progress.BeginGeneration(2);
   progress.FinishStep(41);
   progress.Enter(progress.NewGroup(), ProgressOperation::kAllReduce, 8);
-  progress.TakePage(&client, kNow);  // no page has come
+  progress.TakePage(&client, kNow);  // no page has arrived
   const UniqueFd page = Page(kSeals);
   agent.Send(Message(), page);
   progress.TakePage(&client, kLong);

@@ -162,7 +162,7 @@ TEST_F(CheckpointScanTest, AnewTheFilesOfTheJobsOwnRunCountAlsoIfTheyWereThereBe
   EXPECT_EQ(result.before.size(), 2u);
 }
 
-// It goes on from its own: the command that Slurm starts again is the same.
+// It continues from its own files: Slurm starts the same command again.
 TEST_F(CheckpointScanTest, AnewARequeuedJobGoesOnFromItsOwnFiles) {
   Write("step-000000000100.safetensors", By("job", 0, 0));
   Write("step-000000000200.safetensors", By("another", 0, 0));

@@ -30,7 +30,7 @@ class OwnerWatchTest : public testing::Test {
     life.slurm = slurm;
     return life;
   }
-  // Runs the loop until it is told, or some looks later.
+  // Runs the loop until the watch reports, or for a few checks.
   std::string Watch(std::int64_t requeue_number) { return Watch(Life(requeue_number)); }
   std::string Watch(const CheckpointOwner& life) {
     std::string told = "nothing";
@@ -113,7 +113,7 @@ TEST_F(OwnerWatchTest, AnOwnerWhoComesLaterIsSeen) {
 
 TEST_F(OwnerWatchTest, ARequeuedJobTakesItsOwnFolderAndNoOther) {
   ClaimFromEarlierLife(folder_.path(), Life(2));
-  EXPECT_EQ(Owner(), "nobody");  // who saves first has it
+  EXPECT_EQ(Owner(), "nobody");  // the first that saves becomes the owner
   for (const char* const line : {"3 1 17", "2 4 17", "0 0 18"}) {
     SetOwner(line);
     const std::string before = Owner();

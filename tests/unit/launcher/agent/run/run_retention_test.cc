@@ -24,7 +24,7 @@ using ::testing::IsEmpty;
 
 class RunRetentionTest : public testing::Test {
  protected:
-  // A run of the job, with logs, which began so many seconds after 1970. It is over at once.
+  // A run of the job, with logs, which began this number of seconds after 1970. It ends at once.
   std::string AddRun(const std::string& job, int second) {
     std::string path;
     {

@@ -170,7 +170,7 @@ TEST_F(LogPumpTest, TwoWorkersBehindOneCollapsingConsoleAreOneLine) {
   Flush({console_.out});
   std::string out;
   test::ReadAvailable(out_.read_end.get(), &out);
-  // On a machine that is so slow that one is over before the other writes, they are two.
+  // On a very slow machine one rank ends before the other writes; then there are two lines.
   EXPECT_THAT(out,
               ::testing::AnyOf("[r0-1]:same\n[r0]:a\n[r1]:b\n", "[r0-1]:same\n[r1]:b\n[r0]:a\n",
                                "[r0]:same\n[r0]:a\n[r1]:same\n[r1]:b\n"));

@@ -31,7 +31,7 @@ UniqueFd OpenPidfd(pid_t pid) {
   return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
 }
 
-// Turns the loop until a whole line has come, and returns it as a number.
+// Runs the loop until a whole line has arrived, and returns it as a number.
 pid_t ReadPid(EventLoop* loop, int fd) {
   std::string text;
   EXPECT_TRUE(RunUntil(loop, [&] {

@@ -290,7 +290,7 @@ TEST(LineFileTest, ADiskThatHangsNeverMakesTheCallerWait) {
   ASSERT_TRUE(file.Open().ok());
   for (int i = 0; i < 1000; ++i) file.Append(std::string(1000, 'x'));
   EXPECT_GT(file.dropped(), 700u);
-  // It is read at last: what was dropped is told before the lines that come after it.
+  // Finally it is read: the number of dropped lines comes before the later lines.
   std::size_t told = 0;
   std::thread reading([&] {
     for (std::string line; std::getline(reader, line) && line != "last";) {

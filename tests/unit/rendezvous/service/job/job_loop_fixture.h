@@ -48,7 +48,7 @@ class FakeStream final : public AgentStream {
 
   explicit FakeStream(std::string principal = "") : principal_(std::move(principal)) {}
 
-  // Called by Send, by whatever thread. Set while nothing is sent.
+  // Called by Send, on any thread. Set it while nothing is sent.
   std::function<void(const RendezvousMessage&)> on_send;
 
   template <class M>
@@ -135,7 +135,7 @@ class JobLoopTest : public testing::Test {
 
   std::mutex log_mutex_;
   std::string log_;
-  // No lease: nothing here depends on how busy the machine is.
+  // No lease, so that no test depends on the load of the machine.
   std::unique_ptr<JobLoop> loop_ = std::make_unique<JobLoop>(Options({.leases = false}));
 };
 

@@ -112,7 +112,7 @@ TEST_F(JobLoopTest, OneOwnerCannotTakeAllJobs) {
   EXPECT_THAT(std::string(why.message()), HasSubstr("the rendezvous has 2 jobs of token:ann"));
   EXPECT_EQ(refused->refused_for(), "too_many_jobs_of_owner");
   EXPECT_TRUE(Joined("bobs", 3, 1, "token:bob")->WaitFor<Assignment>());
-  // Her next one begins when one is over.
+  // Her next job begins when one of hers has ended.
   loop_->OnMessage(anns, HeaderOf("first", 1, 0), Leave{"done", 1});
   loop_->OnEnd(anns, absl::OkStatus());
   EXPECT_TRUE(Joined("second", 2, 1, "token:ann")->WaitFor<Assignment>());

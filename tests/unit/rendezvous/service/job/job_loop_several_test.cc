@@ -51,7 +51,7 @@ class JobLoopSeveralTest : public JobLoopTest {
     validity_.SetUntil(TimePoint::max());
     loop_->OnValidity();
   }
-  // What an operator is told who asks for the state of all jobs.
+  // The answer to an operator who asks for the state of all jobs.
   absl::StatusOr<std::vector<JobStatus>> Status() {
     std::promise<absl::StatusOr<std::vector<JobStatus>>> told;
     loop_->GetStatus("", "", [&](auto jobs) { told.set_value(std::move(jobs)); });

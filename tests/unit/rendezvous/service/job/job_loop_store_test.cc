@@ -1,4 +1,4 @@
-// What JobLoop makes durable before it says it, and what it takes up again.
+// What JobLoop makes durable before it answers, and what it restores.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// A store that makes nothing durable until it is told to.
+// A store that makes nothing durable until the test allows it.
 class HeldStore final : public Store {
  public:
   absl::StatusOr<std::map<std::string, std::string>> Load() override { return stored_; }

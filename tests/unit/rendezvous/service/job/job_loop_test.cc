@@ -206,9 +206,9 @@ TEST_F(JobLoopTest, AnotherJobIsAnsweredWhileThousandsAreToldSomething) {
   EXPECT_LT(stops_before_the_answer, kAgents);
 }
 
-// Their time is over as soon as they are asked for, and it is over before they are merged. Seen red
-// where answers are shown before what others have sent is answered (the order), and where only
-// answers that are merged count (what is missing).
+// The time limit of the stacks ends as soon as they are requested, before they are merged. Seen red
+// when answers are shown before the messages of other nodes are handled (the order), and when only
+// merged answers count (what is missing).
 TEST_F(JobLoopTest, StacksAreShownAfterWhatOthersSayAndAreNotLateForThat) {
   loop_ = std::make_unique<JobLoop>(Options({.leases = false, .stacks_timeout = Duration{1}}));
   const auto other = Joined("other", 3);

@@ -133,7 +133,7 @@ TEST_F(FollowTest, EndsWithTheServer) {
   EXPECT_EQ(call.Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
-// A call that ended while nobody was told of it gives back its slot.
+// A call that ended without a notice gives back its slot.
 TEST_F(FollowTest, AnAddressHasFewThatWantToHearOften) {
   std::vector<std::unique_ptr<Call>> calls;
   for (int i = 0; i < 16; ++i) {

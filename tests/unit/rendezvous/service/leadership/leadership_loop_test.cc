@@ -247,7 +247,7 @@ TEST_F(LeadershipLoopTest, HandsOverWhenItIsAskedToEnd) {
   EXPECT_EQ(board_->Get().role, Role::kHandsOver);
 }
 
-// Seen red with a role that is told as soon as it resigns.
+// Seen red with a role that is published as soon as the leader resigns.
 TEST_F(LeadershipLoopTest, TellsThatItHandsOverOnceItsLastWriteIsOver) {
   Start();
   ASSERT_TRUE(WaitForRole(Role::kLeads));
@@ -255,7 +255,7 @@ TEST_F(LeadershipLoopTest, TellsThatItHandsOverOnceItsLastWriteIsOver) {
   writes_.Post([over = written.get_future().share()] { over.wait(); });
   loop_->Post(Leadership::EndAsked{});
   ASSERT_TRUE(WaitFor([&] { return !validity_.Holds(); }));
-  // Not synchronization: that nothing is told meanwhile is what is tested.
+  // This wait does not synchronize: the test is that nothing is published meanwhile.
   std::this_thread::sleep_for(milliseconds(50));
   EXPECT_EQ(board_->Get().role, Role::kLeads);
   written.set_value();
@@ -263,7 +263,8 @@ TEST_F(LeadershipLoopTest, TellsThatItHandsOverOnceItsLastWriteIsOver) {
   EXPECT_TRUE(etcd_.record()->resigned);
 }
 
-// The store must know its term before its next write, though nobody has heard that the key is ours.
+// The store must know its term before its next write, although no answer confirmed the write of the
+// key.
 TEST_F(LeadershipLoopTest, AWriteOfTheKeyWithoutAnAnswerIsReadBackInOrder) {
   etcd_.Set(FakeEtcd::Mode::kWritesSilently);
   Start();

@@ -24,7 +24,7 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
 
-// Writes down what it hears.
+// Records its calls.
 class Listener final : public LogReader {
  public:
   void OnText(const LogSource& source, std::string text) override {
