@@ -134,6 +134,7 @@ grep -q $'\x1b' "$folder/plain" && fail "plain text has escape sequences"
 [[ $? == 1 ]] || fail "a job that is not there: expected exit code 1"
 # A rendezvous that does not answer holds up neither the keys nor the end.
 node 5 last 1
+until "$ddprun" status last >/dev/null 2>&1; do sleep 0.02; done  # top ends at once for a job that is not there
 terminal respawn-window -k "$ddprun top last --timeout 600s; echo ended with \$?; sleep 1000"
 shows "job last: Running"
 kill -STOP "$daemon"
