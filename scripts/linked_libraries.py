@@ -163,7 +163,8 @@ def check(document):
     wrong = [name for name in ids if not re.fullmatch(r"SPDXRef-[A-Za-z0-9.-]+", name) or ids.count(name) > 1]
     for relation in document["relationships"]:
         wrong += {relation["spdxElementId"], relation["relatedSpdxElement"]} - set(ids)
-    known = {word for text in (*LICENCES.values(), "Apache-2.0 0BSD NOASSERTION", PUBLIC_DOMAIN) for word in text.split()}
+    expressions = (*LICENCES.values(), "Apache-2.0 0BSD NOASSERTION", PUBLIC_DOMAIN)
+    known = {word for text in expressions for word in text.split()}
     for package in document["packages"]:
         wrong += set(package["licenseDeclared"].split()) - known
     if wrong:

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
@@ -29,6 +30,18 @@ std::string ReadSmallFile(const std::string& path) {
   return text;
 }
 
+// The file of the cgroup `path` under a mount point; "": it cannot be read. In a container the
+// mount may begin at its own cgroup or one above, while /proc/self/cgroup has the path on the host.
+// So leading names are dropped until there is such a file.
+std::string FileOfCgroup(absl::string_view mount, absl::string_view path, absl::string_view file) {
+  while (true) {
+    std::string whole = absl::StrCat(mount, path, "/", file);
+    if (access(whole.c_str(), R_OK) == 0) return whole;
+    if (path.empty()) return "";
+    path.remove_prefix(std::min(path.find('/', 1), path.size()));
+  }
+}
+
 // True: the pids of this process are those of the kernel's log. The first PID namespace has the
 // same inode on every machine (PROC_PID_INIT_INO).
 bool IsFirstPidNamespace(const std::string& link) {
@@ -42,10 +55,10 @@ std::string ReadErrorFile(const std::string& path) { return ReadSmallFile(path);
 
 OomProbe::OomProbe() : OomProbe(Places{}) {}
 
-OomProbe::OomProbe(const Places& places)
-    : events_file_(places.vmstat),
-      kernel_log_(open(places.kernel_log.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)),
-      log_has_our_pids_(IsFirstPidNamespace(places.pid_namespace)) {
+OomProbe::OomProbe(const Places& places) : events_file_(places.vmstat) {
+  if (IsFirstPidNamespace(places.pid_namespace)) {
+    kernel_log_.reset(open(places.kernel_log.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  }
   const std::string cgroups = ReadSmallFile(places.own_cgroups);
   for (const auto line : absl::StrSplit(cgroups, '\n')) {
     // "0::/path" is version 2, "5:memory:/path" version 1.
@@ -53,11 +66,11 @@ OomProbe::OomProbe(const Places& places)
     if (fields.size() != 3) continue;
     std::string file;
     if (fields[0] == "0") {
-      file = absl::StrCat(places.cgroups, fields[2], "/memory.events");
+      file = FileOfCgroup(places.cgroups, fields[2], "memory.events");
     } else if (fields[1] == "memory") {
-      file = absl::StrCat(places.cgroups, "/memory", fields[2], "/memory.oom_control");
+      file = FileOfCgroup(places.cgroups + "/memory", fields[2], "memory.oom_control");
     }
-    if (!file.empty() && access(file.c_str(), R_OK) == 0) events_file_ = file;
+    if (!file.empty()) events_file_ = file;
   }
   Begin();
 }
@@ -85,7 +98,7 @@ bool OomProbe::WasKilled(pid_t pid, TimePoint now) {
   Look(now);
   ReadLog();
   const bool named = named_by_log_.erase(pid) > 0;
-  const bool log_decides = kernel_log_.valid() && log_has_our_pids_ && !log_lost_lines_;
+  const bool log_decides = kernel_log_.valid() && !log_lost_lines_;
   if (!named && (log_decides || unclaimed_ == 0)) return false;
   if (unclaimed_ > 0) --unclaimed_;
   return true;

@@ -23,8 +23,8 @@ std::string ReadErrorFile(const std::string& path);
 
 // Tells whether the kernel's out-of-memory killer ended a worker. Two sources:
 //
-//  - The kernel's log names the process. It decides if this user may read it, it has lost no line
-//    since Begin(), and its pids are this process's (no PID namespace of a container).
+//  - The kernel's log names the process. It is read if its pids are this process's (no PID namespace
+//    of a container). It decides if this user may read it and it has lost no line since Begin().
 //  - Else a count of kills: of the cgroup, or of the host if the cgroup has no count. It shows that
 //    a process was killed, not which one. The worker that ended within kRecent of it is blamed.
 //
@@ -65,8 +65,7 @@ class OomProbe {
   std::int64_t unclaimed_ = 0;  // counted kills not yet attributed to a worker,
   TimePoint counted_at_{};      // and the time when the last was seen
 
-  UniqueFd kernel_log_;  // invalid: not readable
-  bool log_has_our_pids_ = false;
+  UniqueFd kernel_log_;  // invalid: not readable, or it has other pids
   bool log_lost_lines_ = false;
   std::set<pid_t> named_by_log_;
 };

@@ -35,9 +35,17 @@ using Variables = std::map<std::string, std::string>;
 constexpr int kMachines = 4;
 constexpr char kDomain[] = ".train.default.svc.cluster.local";
 
-// $0: the pod's name; $1: its /etc/hosts; the rest: its command.
+// $0: the pod's name; $1: its /etc/hosts; the rest: its command. With POD_MEMORY, a cgroup, it runs
+// in that cgroup and sees nothing else of the hierarchy, as without a cgroup namespace. Then it does
+// not see the host's count of kills either.
 constexpr char kContainer[] = R"(
 echo "$0" > /proc/sys/kernel/hostname
+if [ -n "$POD_MEMORY" ]; then
+  (mount -t tmpfs none /sys/fs/cgroup && cd /sys/fs/cgroup && mkdir all memory &&
+    mount -t cgroup -o memory none all && echo $$ > "all/$POD_MEMORY/cgroup.procs" &&
+    mount --bind "all/$POD_MEMORY" memory && umount all &&
+    mount --bind /dev/null /proc/vmstat) || exit 70
+fi
 mount --bind "$1" /etc/hosts && mount --bind /dev/null /etc/resolv.conf && shift && exec "$@"
 )";
 
@@ -46,6 +54,28 @@ nanoseconds Now() {
   clock_gettime(CLOCK_MONOTONIC, &now);
   return std::chrono::seconds(now.tv_sec) + nanoseconds(now.tv_nsec);
 }
+
+// The memory limit of a container, in version 1 of cgroups. Outlives all processes in it.
+class MemoryLimit {
+ public:
+  // Its path is "" where no cgroup can be made here.
+  MemoryLimit(const std::string& name, std::int64_t bytes) {
+    const std::string path = "/sys/fs/cgroup/memory/" + name;
+    if (mkdir(path.c_str(), 0755) != 0) return;
+    path_ = path;
+    std::ofstream(path_ + "/memory.limit_in_bytes") << bytes;
+  }
+  ~MemoryLimit() {
+    if (!path_.empty()) rmdir(path_.c_str());
+  }
+  MemoryLimit(const MemoryLimit&) = delete;
+  MemoryLimit& operator=(const MemoryLimit&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
 
 // One life of a pod, on a machine of its own. `name` ends in its index.
 class Pod {
@@ -186,6 +216,14 @@ class KubernetesPodsTest : public testing::Test {
     return pod.program().WaitForOut("restore " + std::to_string(step));
   }
 
+  // The folder of a new cgroup; "": none can be made here.
+  const std::string& LimitMemory(std::int64_t bytes) {
+    limit_ = std::make_unique<MemoryLimit>("ddprun-" + mark_, bytes);
+    return limit_->path();
+  }
+  // The worker of this rank takes memory until it is killed.
+  void EatMemory(int rank) const { std::ofstream(alive_ + ".eat" + std::to_string(rank)) << ""; }
+
   pid_t Worker(int rank) const {
     for (const pid_t pid :
          ProcessesWith({{"DDPRUN_TEST_MARK", mark_}, {"RANK", std::to_string(rank)}})) {
@@ -211,6 +249,7 @@ class KubernetesPodsTest : public testing::Test {
   const std::string checkpoints_ = folder_ / "checkpoints";
   const std::string mark_ = "pods-" + std::to_string(getpid()) + "-" + std::to_string(count_++);
   std::unique_ptr<Network> network_;
+  std::unique_ptr<MemoryLimit> limit_;
   std::vector<std::unique_ptr<Pod>> pods_;
 };
 
@@ -225,6 +264,24 @@ TEST_F(KubernetesPodsTest, PodsMeetAtIndexZeroWhicheverStartsFirstAndAWorkerIsRe
   EXPECT_TRUE(first.program().WaitForErr("restart 1 of 1")) << first.program().err();
   ExpectBothLiveAfter(Now());
   ExpectEnd(first, second);
+}
+
+// Only the pod's cgroup tells: the kernel's log has other pids.
+TEST_F(KubernetesPodsTest, AWorkerThatTheOomKillerEndsIsToldAsSuch) {
+  const std::string& limit = LimitMemory(256 << 20);
+  if (limit.empty()) GTEST_SKIP() << LeftOut("a memory controller of cgroup v1");
+  const Variables endpoint = {{"DDPRUN_RDZV_ENDPOINT", "train-0.train:29400"}};
+  Variables limited = endpoint;
+  limited["POD_MEMORY"] = std::filesystem::path(limit).filename();
+  Pod& first = StartNamed("train-0", 0, endpoint);
+  Pod& second = StartNamed("train-1", 1, limited);
+  second.Resolve(first.name(), first.address());
+  ASSERT_TRUE(LivesAfter(0, nanoseconds(0)) && LivesAfter(1, nanoseconds(0)));
+  EatMemory(1);
+  for (Pod* const pod : {&first, &second}) {
+    EXPECT_EQ(pod->program().ExitCode(), 137) << pod->program().err();
+    EXPECT_THAT(pod->program().err(), HasSubstr("SIGKILL by the kernel: out of memory"));
+  }
 }
 
 // No restart is spent: another agent takes part in the same job.

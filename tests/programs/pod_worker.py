@@ -2,7 +2,7 @@
 
 It appends "PID NANOSECONDS" (CLOCK_MONOTONIC) to FOLDER/HOST.gGENERATION.rRANK every 20 ms, until there
 is a file FOLDER.go. Rank 0 saves a checkpoint at once, and one more when it is asked to. Each rank
-prints which step it is told to restore. argv: FOLDER.
+prints which step it is told to restore. With a file FOLDER.eatRANK it takes memory without end. argv: FOLDER.
 """
 import json
 import os
@@ -31,6 +31,7 @@ def save(step):
 
 
 def main():
+    eaten = []
     begin = int(env.get("DDPRUN_RESTORE_STEP") or 0)
     print(f"restore {begin}", flush=True)
     agent.send(b"READY=1")
@@ -40,6 +41,8 @@ def main():
     with open(lives, "a", buffering=1) as file:
         while not os.path.exists(folder + ".go"):
             file.write(f"{os.getpid()} {time.clock_gettime_ns(time.CLOCK_MONOTONIC)}\n")
+            while os.path.exists(f"{folder}.eat{rank}"):
+                eaten.append(b"x" * (1 << 24))
             readable, _, _ = select.select([agent], [], [], 0.02)
             packet = agent.recv(4096) if readable else b"-"
             if not packet:

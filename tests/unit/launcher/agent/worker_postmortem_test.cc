@@ -104,7 +104,30 @@ TEST_F(OomProbeTest, InAContainerTheLogHasOtherPidsAndTheCountDecides) {
   Write("vmstat", "oom_kill 3\n");
   OomProbe probe = Probe();
   Log("3,2,2,-;Memory cgroup out of memory: Killed process 81234 (train)\n");
+  EXPECT_FALSE(probe.WasKilled(81234, now_)) << "another process has that pid here";
   Write("vmstat", "oom_kill 4\n");
+  EXPECT_TRUE(probe.WasKilled(10, now_));
+}
+
+// Without a cgroup namespace: the path is the host's, the mount begins at the container's cgroup.
+// The host's count has the kills of other pods too.
+TEST_F(OomProbeTest, ThePodsOwnCgroupIsFoundWhereItsPathIsTheHosts) {
+  const std::string count = "oom_kill_disable 0\nunder_oom 0\noom_kill ";
+  Write("vmstat", "oom_kill 3\n");
+  Write("own", "5:memory:/kubepods/burstable/pod1/c1\n0::/\n");
+  Write("cgroup/memory/memory.oom_control", count + "0\n");
+  OomProbe probe = Probe();
+  Write("vmstat", "oom_kill 4\n");
+  EXPECT_FALSE(probe.WasKilled(10, now_)) << "in another pod";
+  Write("cgroup/memory/memory.oom_control", count + "1\n");
+  EXPECT_TRUE(probe.WasKilled(10, now_));
+}
+
+TEST_F(OomProbeTest, ACgroupOfVersionTwoMayBeginAboveThePods) {
+  Write("own", "0::/kubepods.slice/pod1.slice/c1\n");
+  Write("cgroup/c1/memory.events", "oom_kill 0\n");
+  OomProbe probe = Probe();
+  Write("cgroup/c1/memory.events", "oom_kill 1\n");
   EXPECT_TRUE(probe.WasKilled(10, now_));
 }
 
