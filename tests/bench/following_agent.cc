@@ -14,9 +14,10 @@ namespace {
 using std::chrono::milliseconds;
 
 // Connecting again takes milliseconds of CPU time, mostly TLS. Each agent would spend them on a
-// host of its own; here they would delay what is measured. So it happens later, and not at once.
-constexpr milliseconds kFollowAgain(1000);
-constexpr milliseconds kFollowAgainSpread(1000);
+// host of its own; here they would delay what is measured. So it happens later than any takeover,
+// and not at once.
+constexpr milliseconds kFollowAgain(3000);
+constexpr milliseconds kFollowAgainSpread(2000);
 constexpr milliseconds kConnectAgain(50);  // as agents at first
 constexpr std::uint32_t kStandsBy = 0;
 constexpr std::uint32_t kLeads = 1;
@@ -34,7 +35,8 @@ class FollowingAgent::FollowCall : public std::enable_shared_from_this<FollowCal
 
   void Start() {
     context_.set_wait_for_ready(true);  // until somebody is there
-    reader_ = agent_->stubs_[place_]->PrepareAsyncFollow(&context_, {}, agent_->queue_);
+    reader_ =
+        agent_->stubs_[place_]->PrepareAsyncFollow(&context_, {}, &agent_->queue_->completions);
     reader_->StartCall(
         Tag([self = shared_from_this()](bool ok) { ok ? self->Read() : self->Finish(); }));
   }
@@ -76,7 +78,8 @@ class FollowingAgent::Session : public std::enable_shared_from_this<Session> {
     const auth::ClientCredentials* const credentials = agent_->owner_->options_.credentials.get();
     if (credentials == nullptr || !credentials->handshakes()) return Open();
     request_ = credentials->NewHandshake();
-    handshake_ = stub_->PrepareAsyncHandshake(&handshake_context_, request_, agent_->queue_);
+    handshake_ =
+        stub_->PrepareAsyncHandshake(&handshake_context_, request_, &agent_->queue_->completions);
     handshake_->StartCall();
     handshake_->Finish(&reply_, &status_,
                        Tag([self = shared_from_this()](bool) { self->OnHandshake(); }));
@@ -103,7 +106,7 @@ class FollowingAgent::Session : public std::enable_shared_from_this<Session> {
   }
   void Open() {
     if (waits_) context_.AddMetadata(wire::kWaitsMetadata, wire::kWaits);
-    stream_ = stub_->PrepareAsyncSession(&context_, agent_->queue_);
+    stream_ = stub_->PrepareAsyncSession(&context_, &agent_->queue_->completions);
     stream_->StartCall(Tag([self = shared_from_this()](bool) { self->OnStarted(); }));
     stream_->ReadInitialMetadata(Tag([self = shared_from_this()](bool ok) {
       self->accepted_ = ok;
@@ -154,7 +157,7 @@ class FollowingAgent::Session : public std::enable_shared_from_this<Session> {
 
 FollowingAgent::FollowingAgent(FollowingAgents* owner, int index,
                                std::vector<v1::Rendezvous::Stub*> stubs,
-                               grpc::CompletionQueue* queue)
+                               FollowingAgents::Queue* queue)
     : owner_(owner), index_(index), stubs_(std::move(stubs)), queue_(queue) {
   header_.set_job(owner->options_.job);
   header_.set_generation(-1);
@@ -201,7 +204,8 @@ void FollowingAgent::WaitAt(int place) {
 }
 
 void FollowingAgent::OpenSession(int place) {
-  if (session_ != nullptr) session_->Cancel();  // its host may be silent
+  // Its host may be silent. A cancelled call costs as much as a message: later, as above.
+  if (session_ != nullptr) After(kFollowAgain, [past = session_] { past->Cancel(); });
   session_ = std::exchange(waiting_[place], nullptr);
   if (session_ != nullptr && session_->open()) {
     owner_->OnWaiting(-1);
@@ -328,12 +332,7 @@ void FollowingAgent::SendJoin() {
 }
 
 void FollowingAgent::After(std::chrono::milliseconds delay, std::function<void()> then) {
-  auto alarm = std::make_shared<grpc::Alarm>();
-  grpc::Alarm* const raw = alarm.get();
-  raw->Set(queue_, std::chrono::system_clock::now() + delay,
-           Tag([alarm = std::move(alarm), then = std::move(then)](bool ok) {
-             if (ok) then();
-           }));
+  queue_->timers.After(delay, std::move(then));
 }
 
 }  // namespace ddprun

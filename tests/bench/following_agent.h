@@ -3,7 +3,6 @@
 #ifndef DDPRUN_TESTS_BENCH_FOLLOWING_AGENT_H_
 #define DDPRUN_TESTS_BENCH_FOLLOWING_AGENT_H_
 
-#include <grpcpp/alarm.h>
 #include <grpcpp/grpcpp.h>
 
 #include <cstdint>
@@ -23,7 +22,7 @@ class FollowingAgent {
  public:
   // `stubs`: to each rendezvous. All of these outlive the agent.
   FollowingAgent(FollowingAgents* owner, int index, std::vector<v1::Rendezvous::Stub*> stubs,
-                 grpc::CompletionQueue* queue);
+                 FollowingAgents::Queue* queue);
   ~FollowingAgent();
   void Begin();
 
@@ -52,7 +51,7 @@ class FollowingAgent {
   FollowingAgents* const owner_;
   const int index_;
   const std::vector<v1::Rendezvous::Stub*> stubs_;
-  grpc::CompletionQueue* const queue_;
+  FollowingAgents::Queue* const queue_;
   v1::Header header_;
   std::vector<std::shared_ptr<FollowCall>> follows_;  // by place; null: begins again soon
   std::vector<std::shared_ptr<Session>> waiting_;     // by place: sessions with standbys, or null

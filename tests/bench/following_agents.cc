@@ -12,6 +12,7 @@ namespace {
 
 constexpr int kAgentsPerQueue = 1024;
 constexpr int kMostQueues = 4;
+constexpr std::chrono::milliseconds kTick(5);
 
 }  // namespace
 
@@ -29,21 +30,38 @@ FollowingAgents::FollowingAgents(Options options, Tell tell)
   for (int i = 0; i < options_.agents; ++i) {
     std::vector<v1::Rendezvous::Stub*> own;
     for (const auto& stubs : stubs_) own.push_back(stubs[i % channels].get());
-    grpc::CompletionQueue* const queue = &queues_[i % queues]->completions;
+    Queue* const queue = queues_[i % queues].get();
     agents_.push_back(std::make_unique<FollowingAgent>(this, i, std::move(own), queue));
   }
   // Before any thread runs: an agent is touched by its queue's thread alone.
   for (const auto& agent : agents_) agent->Begin();
   for (const auto& queue : queues_) {
-    queue->thread = std::thread([completions = &queue->completions] {
-      void* tag = nullptr;
-      bool ok = false;
-      while (completions->Next(&tag, &ok)) {
-        const std::unique_ptr<OnDone> done(static_cast<OnDone*>(tag));
-        (*done)(ok);
-      }
-    });
+    queue->thread = std::thread([queue = queue.get()] { queue->Run(); });
   }
+}
+
+void FollowingAgents::Timers::Run() {
+  const auto now = Clock::now();
+  while (!due_.empty() && due_.begin()->first <= now) {
+    const auto first = due_.extract(due_.begin());
+    first.mapped()();
+  }
+}
+
+void FollowingAgents::Queue::Run() {
+  Tick();
+  void* tag = nullptr;
+  bool ok = false;
+  while (completions.Next(&tag, &ok)) {
+    const std::unique_ptr<OnDone> done(static_cast<OnDone*>(tag));
+    (*done)(ok);
+  }
+}
+
+void FollowingAgents::Queue::Tick() {
+  timers.Run();
+  alarm.Set(&completions, std::chrono::system_clock::now() + kTick,
+            new OnDone([this](bool) { Tick(); }));
 }
 
 FollowingAgents::~FollowingAgents() = default;

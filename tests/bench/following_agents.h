@@ -7,6 +7,7 @@
 #ifndef DDPRUN_TESTS_BENCH_FOLLOWING_AGENTS_H_
 #define DDPRUN_TESTS_BENCH_FOLLOWING_AGENTS_H_
 
+#include <grpcpp/alarm.h>
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
@@ -17,6 +18,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "ddprun/v1/rendezvous.grpc.pb.h"
@@ -49,8 +51,27 @@ class FollowingAgents {
 
  private:
   friend class FollowingAgent;
+  // Of one thread. gRPC's timers cost as much as messages, so all agents of a queue share one.
+  class Timers {
+   public:
+    using Clock = std::chrono::steady_clock;
+
+    void After(Clock::duration delay, std::function<void()> then) {
+      due_.emplace(Clock::now() + delay, std::move(then));
+    }
+    // Calls what is due.
+    void Run();
+
+   private:
+    std::multimap<Clock::time_point, std::function<void()>> due_;
+  };
   struct Queue {
+    void Run();
+    void Tick();  // now, and again soon
+
     grpc::CompletionQueue completions;
+    Timers timers;
+    grpc::Alarm alarm;
     std::thread thread;
   };
 

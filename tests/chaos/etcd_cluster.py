@@ -3,9 +3,17 @@ import json
 import os
 import re
 import subprocess
+import sys
 
 CLIENT_PORT = 2379
 PEER_PORT = 2380
+# To etcd's JSON gateway: URL, body, and the files of TLS.
+POST = """
+import ssl, sys, urllib.request
+context = ssl.create_default_context(cafile=sys.argv[3])
+context.load_cert_chain(*sys.argv[4:6])
+urllib.request.urlopen(urllib.request.Request(sys.argv[1], sys.argv[2].encode()), timeout=1, context=context)
+"""
 EXAMPLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../packaging/ha/etcd.default")
 
 
@@ -89,6 +97,23 @@ class EtcdCluster:
         """The head whose member leads; None: not known."""
         status = self.status()
         return next((head for head, (own, leader) in status.items() if own == leader), None)
+
+    def set_full(self):
+        """Raises the alarm NOSPACE of a member, as one does that has no space: no member takes a write from then on.
+        etcdctl can only disarm. False: not done."""
+        for head, (own, _) in self.status().items():
+            asked = {"action": "ACTIVATE", "memberID": str(own), "alarm": "NOSPACE"}
+            certs = [self.path("certs", name) for name in ("ca.crt", self._heads[0] + ".crt", self._heads[0] + ".key")]
+            url = f"https://{self._network.address(head)}:{CLIENT_PORT}/v3/maintenance/alarm"
+            done = subprocess.run(["ip", "netns", "exec", self._network.router, sys.executable, "-c", POST, url,
+                                   json.dumps(asked), *certs], check=False, capture_output=True)
+            if done.returncode == 0:
+                return True
+        return False
+
+    def has_space_again(self):
+        """Disarms the alarm. False: not done."""
+        return self.ctl("alarm", "disarm") is not None and self.ctl("alarm", "list") == ""
 
     def move_leader(self, head):
         """False: not done."""

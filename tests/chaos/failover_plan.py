@@ -44,6 +44,9 @@ ETCD_FAULTS = (
     ("move", ("etcd",), ("",)),  # etcd's leader moves to the host of the rendezvous that leads
     ("compact", ("etcd",), ("",)),
 )
+# Of seeds above FIRST_SEEDS too; the plans of those before stay what they were.
+FULL_ETCD = (("space", ("etcd",), ("",)),)  # NOSPACE: it takes no write
+FIRST_SEEDS = 300
 NODE_FAULTS = (
     ("cut", NODES, WAYS),
     ("kill", NODES, ("worker0", "worker1")),
@@ -52,6 +55,7 @@ NODE_FAULTS = (
     ("clock", NODES + HEADS, ("-3600 s", "-2 s", "+2 s", "+3600 s")),
 )
 TABLES = (RENDEZVOUS_FAULTS, ETCD_FAULTS, NODE_FAULTS)
+LATER_TABLES = (RENDEZVOUS_FAULTS, ETCD_FAULTS + FULL_ETCD, NODE_FAULTS)
 WEIGHTS = (5, 2, 3)
 MOMENTARY = ("clock", "move", "compact")
 # Shorter than it takes to notice, than a lease, and than a leader's validity; and longer.
@@ -74,12 +78,13 @@ class Plan(NamedTuple):
 def make_plan(seed):
     """The first fault is the rendezvous'. Any number may be broken at once, but one thing of each node at a time."""
     rng = random.Random(seed)
+    tables = TABLES if seed <= FIRST_SEEDS else LATER_TABLES
     nnodes = rng.choice(("3", "2:3"))
     validities = rng.choice(((5, 5, 5), (5, 5, 5), (5, 6, 7), (7, 5, 6)))
     faults, busy, at = [], {}, FIRST_S
     for number in range(rng.randint(3, 5)):
         at = round(at + rng.uniform(0.1, 2.0), 2)
-        table = rng.choices(TABLES, WEIGHTS)[0] if number else RENDEZVOUS_FAULTS
+        table = rng.choices(tables, WEIGHTS)[0] if number else RENDEZVOUS_FAULTS
         kind, targets, hows = rng.choice(table)
         target, how = rng.choice(targets), rng.choice(hows)
         seconds = 0.0 if kind in MOMENTARY else round(rng.uniform(*rng.choice(SPANS_S)), 2)

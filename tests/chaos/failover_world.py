@@ -1,9 +1,10 @@
 """The hosts and processes of failover_campaign.py: three heads, each with a member of etcd and a rendezvous, and three
 nodes with an agent. Each head and each node is a host of its own; each member of etcd has a disk of its own."""
 import signal
+import threading
 import time
 
-from campaign_hosts import Disk
+from campaign_hosts import Disk, wait_until
 from campaign_job import JobWorld, Trouble
 from campaign_plan import NODES
 from etcd_cluster import CLIENT_PORT, PEER_PORT, EtcdCluster
@@ -12,6 +13,7 @@ from failover_plan import ETCD_FOLLOWER, ETCD_LEADER, HEADS, LEADER, STANDBY
 PORT = 29400
 DISK_BYTES = 512 << 20
 BACK_LIMIT_S = 10
+SPACE_LIMIT_S = 30
 
 
 def etcd_of(head):
@@ -217,6 +219,14 @@ class FailoverWorld(JobWorld):
         revision = self.etcd.revision()
         if revision is None or self.etcd.ctl("compact", str(revision)) is None:
             self.missed.append(number)
+
+    def _begin_space(self, number, *_):
+        if not self.etcd.set_full():
+            self.missed.append(number)
+
+    def _end_space(self, *_):
+        # Not awaited: it needs a quorum, which the end of another fault may bring back.
+        threading.Thread(target=wait_until, args=(self.etcd.has_space_again, SPACE_LIMIT_S, 0.2), daemon=True).start()
 
     def _begin_clock(self, _, target, how):
         self.step_clock(target, int(how.split()[0]))

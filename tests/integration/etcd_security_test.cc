@@ -18,6 +18,7 @@
 namespace ddprun {
 namespace etcd_security_test {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 constexpr char kPassword[] = "s3cret-of-etcd";
@@ -107,6 +108,28 @@ TEST_F(EtcdSecurityTest, WithCertificatesAndAUserAKilledLeaderRestartsNoWorker) 
   EXPECT_EQ(status.ExitCode(), 0) << status.err();
   EXPECT_THAT(status.out(), HasSubstr("it leads at"));
   EndUndisturbed(workers);
+}
+
+// With --rdzv-backend etcd: the agents read etcd with it, and the rendezvous that one of them
+// starts gets it, too.
+TEST_F(EtcdSecurityTest, WithCertificatesAndAUserAgentsFindAndStartTheirRendezvous) {
+  const std::string etcds = Certificates("etcd");
+  const std::string password = Password("password", kPassword);
+  etcd_ = std::make_unique<EtcdCluster>(1, EtcdCluster::Options{kCheapPasswords, etcds});
+  AskForUsers();
+  Job job(folder_ / "job");
+  for (int node = 0; node < 2; ++node) {
+    job.AddNode(Joined(
+        {"--rdzv-backend=etcd", "--rdzv-endpoint=" + etcd_->endpoints().front(), "--rdzv-id=job",
+         "--nnodes=2", "--etcd-user=head", "--etcd-password-file=" + password},
+        Tls("--etcd", etcds, etcds), std::vector<std::string>{"sh", "-c", "echo rank $RANK"}));
+  }
+  std::string ranks;
+  for (int node = 0; node < 2; ++node) {
+    EXPECT_EQ(job.node(node).ExitCode(), 0) << job.node(node).err();
+    ranks += job.node(node).out();
+  }
+  EXPECT_THAT(ranks, AllOf(HasSubstr("rank 0"), HasSubstr("rank 1")));
 }
 
 TEST_F(EtcdSecurityTest, CertificatesThatDoNotFitEndIt) {
