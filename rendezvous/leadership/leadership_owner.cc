@@ -14,15 +14,20 @@ std::int64_t Milliseconds(Duration duration) {
 
 }  // namespace
 
-LeaderRecord Leadership::OwnRecord(Duration longest_validity) const {
-  return {options_.id, options_.endpoint, options_.validity, longest_validity, false};
+LeaderRecord Leadership::OwnRecord(Duration longest_validity, TimePoint now) const {
+  return {options_.id,
+          options_.endpoint,
+          options_.validity,
+          longest_validity,
+          false,
+          IsComplete(now) ? term_.cluster : 0};
 }
 
 void Leadership::Put(LeaderRecord record, TimePoint now) {
   put_ = OwnPut{std::move(record)};
   next_put_ = now + options_.try_every;
   next_read_ = now;  // once its answer is lost
-  Say(PutLeader{term_.revision, put_->record});
+  Say(PutLeader{term_.revision, put_->record, term_.cluster});
 }
 
 // Under the same guard: of all these writes at most one takes effect, however late.
@@ -61,8 +66,11 @@ void Leadership::Settle(const Term& term, LeaderRecord record, std::optional<Tim
     pacing_.OnRoleBegan(now);
     if (!peer_.endpoint().empty()) Say(WatchPeer{""});
     peer_.Watch("", now);
-    Say(Lead{term, hold_until_});
-    Log(absl::StrCat("leads, term ", term.revision, "; ranks of lost nodes are kept for ",
+    const bool restored = record.complete_in != term.cluster;
+    Say(Lead{term, hold_until_, restored});
+    Log(absl::StrCat("leads, term ", term.revision, "; ",
+                     restored ? "etcd is new, or was emptied or restored: no job forms within "
+                              : "ranks of lost nodes are kept for ",
                      Milliseconds(hold_until_ - now), " ms and one lease"));
   } else if (role_ == Role::kLeading) {
     Say(ChangeTerm{term});
@@ -121,10 +129,16 @@ void Leadership::Extend(TimePoint valid_from, TimePoint now) {
 void Leadership::On(const RenewAnswered& answer, TimePoint now) {
   renewals_.in_flight = false;
   if (role_ != Role::kLeading) return;
-  if (answer.found == term_) {
-    Extend(answer.sent_at, now);
-  } else {
+  if (answer.found != term_) {
     LoseTo(answer.found, "", now);
+  } else if (answer.revision < renewals_.newest) {
+    StepDownFor(
+        absl::StrCat("etcd's revision went back from ", renewals_.newest, " to ", answer.revision,
+                     ": it was restored from a snapshot, as the same cluster"),
+        false, pacing_.OustedAgain(now));
+  } else {
+    renewals_.newest = answer.revision;
+    Extend(answer.sent_at, now);
   }
 }
 
@@ -137,10 +151,13 @@ void Leadership::On(const RenewUnanswered&, TimePoint now) {
                    Milliseconds(std::max(valid_until_ - now, Duration{})), " ms"));
 }
 
-// The hold for those who led before is over: who comes next need not wait for them.
-void Leadership::LowerIfDue(TimePoint now) {
+// The hold for those who led before is over, or the one for jobs that etcd does not know: who comes
+// next need not wait for them.
+void Leadership::ImproveIfDue(TimePoint now) {
   if (put_ || renewals_.in_flight || now < hold_until_) return;
-  if (leader_->longest_validity > options_.validity) Put(OwnRecord(options_.validity), now);
+  const bool shorter = leader_->longest_validity > options_.validity;
+  const bool complete = leader_->complete_in != term_.cluster && IsComplete(now);
+  if (shorter || complete) Put(OwnRecord(options_.validity, now), now);
 }
 
 // ---- the end ----
@@ -178,7 +195,7 @@ void Leadership::ResignIfDue(TimePoint now) {
   }
   if (put_ || (leader_ && leader_->resigned && leader_->id == options_.id)) return;
   // Those who led before us may acknowledge as long as they may: our successor waits for them.
-  LeaderRecord record = OwnRecord(now < hold_until_ ? inherited_ : Duration{});
+  LeaderRecord record = OwnRecord(now < hold_until_ ? inherited_ : Duration{}, now);
   record.resigned = true;
   Put(std::move(record), now);
 }

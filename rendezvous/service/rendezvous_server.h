@@ -94,9 +94,10 @@ class RendezvousServer {
   absl::Status Serve();
 
   // One of several. Takes up the jobs in the store, and serves them from now on. Once. No lease of
-  // a member ends before `hold` from the call + the job's lease. Blocks while the store is read;
-  // errors are those of its Load, and another call may follow them.
-  absl::Status Lead(const Term& term, Duration hold);
+  // a member ends before `hold` from the call + the job's lease. `restored`: agents may run what
+  // the store does not have, so no group forms before that. Blocks while the store is read; errors
+  // are those of its Load, and another call may follow them.
+  absl::Status Lead(const Term& term, Duration hold, bool restored = false);
   // The next three return at once. The term of all messages from now on, later than the one before.
   void ChangeTerm(const Term& term);
   // To be called whenever validity was prolonged after it had ended: what was kept back is sent.

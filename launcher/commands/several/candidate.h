@@ -35,6 +35,10 @@ class Candidate {
   // On any thread; must only enqueue. The first call counts.
   using OnEnd = std::function<void(End)>;
 
+  // InvalidArgument, for people: etcd is not on this host alone, and others would be told an
+  // address of this host that only it reaches. `host`: where the server will listen.
+  static absl::Status CheckAdvertised(const EtcdConfig& config, const std::string& host);
+
   // Reads the files; connects to nobody yet. `credentials` are those of the server.
   static absl::StatusOr<std::unique_ptr<Candidate>> Create(
       const EtcdConfig& config, std::shared_ptr<const auth::ServerCredentials> credentials,

@@ -39,9 +39,10 @@ class LeadershipLoop {
     std::function<void(std::function<void()>)> in_order;
     // From within `in_order`: writes of the durable state are of this term from now on.
     std::function<void(Term)> set_writer;
-    // Reads the jobs and serves them; no lease ends before `hold` + the job's lease. Blocks; on a
-    // thread of its own; called again where it fails by an error that may pass.
-    std::function<absl::Status(Term, Duration hold)> lead;
+    // Reads the jobs and serves them; no lease ends before `hold` + the job's lease, and where etcd
+    // was `restored` no group forms before. Blocks; on a thread of its own; called again where it
+    // fails by an error that may pass.
+    std::function<absl::Status(Term, Duration hold, bool restored)> lead;
     std::function<void(Term)> change_term;
     // Validity holds again.
     std::function<void()> on_valid;
