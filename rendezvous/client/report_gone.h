@@ -14,7 +14,7 @@
 namespace ddprun {
 
 // `agent`: the header of the agent's messages; its generation is ignored. `places`: one rendezvous,
-// or several that stand for one another; they are tried in turn until the leader has been told.
+// or several that stand for one another: told is the one that leads, before and after it was told.
 // Retries until `limit` is over. The error says why the rendezvous could not be told. Then the
 // rendezvous notices the loss when the agent's lease ends.
 absl::Status ReportGone(const std::vector<RendezvousPlace>& places, const Header& agent,
