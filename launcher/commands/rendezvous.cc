@@ -371,6 +371,8 @@ std::optional<int> Daemon::StartServer() {
     idle_.emplace(&loop_, *command_.until_idle, command_.starter);
   }
   if (!command_.etcd.endpoints.empty()) {
+    const absl::Status advertised = Candidate::CheckAdvertised(command_.etcd, command_.host);
+    if (!advertised.ok()) return CannotStart(advertised, kExitUsage);
     auto candidate = Candidate::Create(
         command_.etcd, credentials_,
         [this](const Candidate::End& end) { loop_.Post([this, end] { OnReignOver(end); }); });

@@ -84,7 +84,9 @@ void TellByEtcd(const JobConfig& config, const Header& agent, Duration limit) {
       const auto credentials =
           LoadCredentials(config.rendezvous.credentials, seen->endpoint, config.insecure);
       if (credentials.ok() && ReportGone({{seen->endpoint, *credentials}}, agent, kOneTry).ok()) {
-        return;
+        // One that was overtaken meanwhile may have answered as before.
+        const auto again = (*keys)->Read();
+        if (again.ok() && again->endpoint == seen->endpoint) return;
       }
     }
     std::this_thread::sleep_for(kBetweenTries);

@@ -25,7 +25,10 @@ bool Supervisor::Obeys(const Term& term, TimePoint now) {
         Log(absl::StrCat(
             term.none() ? "a rendezvous that is not one of several"
                         : absl::StrCat("a rendezvous that led before, term ", term.revision, ","),
-            " is not obeyed: the leader has term ", contact_.term().revision));
+            " is not obeyed: ",
+            contact_.term().none()
+                ? "the others that are named cannot know what it does; name it alone"
+                : absl::StrCat("the leader has term ", contact_.term().revision)));
       }
       return false;
     case Contact::Standing::kOtherCluster:

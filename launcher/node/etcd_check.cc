@@ -1,5 +1,7 @@
 #include "launcher/node/etcd_check.h"
 
+#include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -18,6 +20,9 @@ using Micros = std::chrono::microseconds;
 // A leader sends a renewal every 500 ms, and waits as long for its answer.
 constexpr Micros kSlow = std::chrono::milliseconds(100);
 constexpr Micros kTooSlow = std::chrono::milliseconds(500);
+constexpr std::chrono::milliseconds kClockDifference{1000};
+// Longer election timeouts are well for several sites, not for one.
+constexpr std::chrono::milliseconds kSlowElection{300};
 
 std::string Milliseconds(Micros time) {
   return absl::StrFormat("%.1f ms", static_cast<double>(time.count()) / 1000);
@@ -173,6 +178,82 @@ Finding CheckTls(const EtcdFacts& facts) {
           "none: who can write the leader key owns the jobs; give --etcd-ca, or --insecure"};
 }
 
+// "10.0.0.2:2379 is 3.2 s ahead (known to 0.1 s)".
+std::string TextOf(const std::string& endpoint, const ClockAhead& ahead) {
+  const double middle = static_cast<double>((ahead.least + ahead.most).count()) / 2000;
+  return absl::StrFormat("%s is %.1f s %s (known to %.1f s)", endpoint, std::abs(middle),
+                         middle < 0 ? "behind" : "ahead",
+                         static_cast<double>((ahead.most - ahead.least).count()) / 2000);
+}
+
+Finding CheckClocks(const EtcdFacts& facts) {
+  std::vector<std::string> wrong;
+  std::vector<std::string> unknown;
+  std::chrono::milliseconds farthest{};
+  for (const EtcdFacts::Member& member : facts.members) {
+    if (!member.status.ok()) continue;
+    if (!member.clock.ok()) {
+      unknown.push_back(absl::StrCat(member.endpoint, ": ", member.clock.status().message()));
+      continue;
+    }
+    const ClockAhead& ahead = *member.clock;
+    farthest = std::max({farthest, ahead.most, -ahead.least});
+    // Surely.
+    if (ahead.least > kClockDifference || ahead.most < -kClockDifference) {
+      wrong.push_back(TextOf(member.endpoint, ahead));
+    }
+  }
+  if (!wrong.empty()) {
+    return {Level::kWarning, "clocks",
+            absl::StrCat(absl::StrJoin(wrong, ", "),
+                         " of this host's: certificates depend on clocks, and so does who compares "
+                         "logs; use NTP")};
+  }
+  if (!unknown.empty()) {
+    return {Level::kWarning, "clocks",
+            absl::StrCat("unknown, compare them yourself: ", absl::StrJoin(unknown, "; "))};
+  }
+  return {Level::kOk, "clocks",
+          absl::StrFormat("no member's differs from this host's by more than %.1f s",
+                          std::ceil(static_cast<double>(farthest.count()) / 100) / 10)};
+}
+
+Finding CheckElection(const EtcdFacts& facts) {
+  std::map<std::chrono::milliseconds, std::vector<std::string>> times;
+  std::vector<std::string> unknown;
+  for (const EtcdFacts::Member& member : facts.members) {
+    if (!member.status.ok()) continue;
+    if (member.election.ok()) {
+      times[*member.election].push_back(member.endpoint);
+    } else {
+      unknown.push_back(absl::StrCat(member.endpoint, ": ", member.election.status().message()));
+    }
+  }
+  std::vector<std::string> texts;
+  for (const auto& [time, endpoints] : times) {
+    texts.push_back(absl::StrCat(
+        time.count(), " ms",
+        times.size() == 1 ? "" : absl::StrCat(" at ", absl::StrJoin(endpoints, ", "))));
+  }
+  if (!unknown.empty()) {
+    texts.insert(texts.begin(), absl::StrCat("unknown: ", absl::StrJoin(unknown, "; ")));
+  }
+  constexpr char kAdvice[] =
+      "; --heartbeat-interval 50 --election-timeout 300, the same on all members, suit one site; "
+      "etcd's defaults, 100 and 1000, make its failover slower";
+  const std::string text = absl::StrJoin(texts, "; ");
+  if (!unknown.empty()) return {Level::kWarning, "election", absl::StrCat(text, kAdvice)};
+  if (times.size() > 1) {
+    return {Level::kWarning, "election",
+            absl::StrCat("the members differ: ", text,
+                         ": one that waits less takes the lead from "
+                         "others",
+                         kAdvice)};
+  }
+  return {Level::kOk, "election",
+          times.begin()->first > kSlowElection ? absl::StrCat(text, kAdvice) : text};
+}
+
 }  // namespace
 
 std::vector<Finding> JudgeEtcd(const EtcdFacts& facts) {
@@ -188,11 +269,8 @@ std::vector<Finding> JudgeEtcd(const EtcdFacts& facts) {
           CheckLatency("writes", "a transaction takes", facts.write),
           CheckSpace(facts),
           CheckTls(facts),
-          {Level::kOk, "clocks",
-           "etcd tells no time: compare them yourself; nothing but certificates depends on them"},
-          {Level::kOk, "election",
-           "etcd does not tell its times: --heartbeat-interval 50 --election-timeout 300, the same "
-           "on all members, suit one site; its defaults, 100 and 1000, make its failover slower"}};
+          CheckClocks(facts),
+          CheckElection(facts)};
 }
 
 }  // namespace ddprun

@@ -14,10 +14,19 @@
 
 namespace ddprun {
 
+// How far a member's clock is ahead of this host's: at least, at most.
+struct ClockAhead {
+  std::chrono::milliseconds least{};
+  std::chrono::milliseconds most{};
+};
+
 struct EtcdFacts {
   struct Member {
     std::string endpoint;  // as given by the user
     absl::StatusOr<etcd::MemberStatus> status = absl::UnknownError("");
+    absl::StatusOr<ClockAhead> clock = absl::UnknownError("was not asked");
+    // Its --election-timeout; an error where it does not tell.
+    absl::StatusOr<std::chrono::milliseconds> election = absl::UnknownError("was not asked");
   };
   // Of Client::Create: the files of TLS and the password are usable. If not, the rest is not set.
   absl::Status options;

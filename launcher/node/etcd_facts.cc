@@ -5,11 +5,13 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "launcher/connection/connection.h"
 #include "launcher/connection/etcd_client_options.h"
+#include "launcher/node/etcd_http.h"
 #include "launcher/os/local_address.h"
 
 namespace ddprun {
@@ -35,6 +37,47 @@ absl::StatusOr<Micros> TimeOf(Transaction transaction) {
   return times[kTries / 2];
 }
 
+// Asks each member some times, between two of its seconds too: its Date has whole ones.
+void LookAtClocks(const etcd::Options& options, std::vector<EtcdFacts::Member>* members) {
+  constexpr int kLooks = 5;
+  constexpr std::chrono::milliseconds kBetweenLooks{220};
+  std::vector<std::vector<DateSeen>> seen(members->size());
+  for (int look = 0; look < kLooks; ++look) {
+    if (look > 0) std::this_thread::sleep_for(kBetweenLooks);
+    for (std::size_t i = 0; i < members->size(); ++i) {
+      EtcdFacts::Member& member = (*members)[i];
+      if (!member.status.ok() || (look > 0 && seen[i].empty())) continue;
+      DateSeen one;
+      one.sent = std::chrono::system_clock::now();
+      const auto answer = GetFromEtcd(options, member.endpoint, "/version", kLimit);
+      one.received = std::chrono::system_clock::now();
+      const auto date = answer.ok() ? DateOf(*answer) : std::nullopt;
+      if (date) {
+        one.date = *date;
+        seen[i].push_back(one);
+      } else {
+        member.clock =
+            answer.ok() ? absl::NotFoundError("its answers have no date") : answer.status();
+      }
+    }
+  }
+  for (std::size_t i = 0; i < members->size(); ++i) {
+    if (!seen[i].empty()) (*members)[i].clock = ClockAheadBy(seen[i]);
+  }
+}
+
+void LookAtElections(const etcd::Options& options, std::vector<EtcdFacts::Member>* members) {
+  for (EtcdFacts::Member& member : *members) {
+    if (!member.status.ok()) continue;
+    const auto answer = GetFromEtcd(options, member.endpoint, "/debug/vars", kLimit);
+    if (answer.ok()) {
+      member.election = ElectionTimeoutOf(*answer);
+    } else {
+      member.election = answer.status();
+    }
+  }
+}
+
 }  // namespace
 
 EtcdFacts LookAtEtcd(const EtcdConfig& config, bool insecure) {
@@ -51,6 +94,8 @@ EtcdFacts LookAtEtcd(const EtcdConfig& config, bool insecure) {
   for (const std::string& endpoint : options.endpoints) {
     facts.members.push_back({endpoint, (*client)->Ask(endpoint, kLimit)});
   }
+  LookAtClocks(options, &facts.members);
+  LookAtElections(options, &facts.members);
   const std::string leader = absl::StrCat(config.prefix, "/leader");
   facts.read = TimeOf([&] { return (*client)->Transact({}, {}, {leader}, kLimit).status(); });
   // No key has this revision. So the transaction goes through consensus, but writes nothing.

@@ -19,8 +19,9 @@ using Clock = std::chrono::steady_clock;
 
 class LeaderSearch {
  public:
-  explicit LeaderSearch(const std::vector<std::shared_ptr<ChannelSource>>& sources)
-      : sources_(sources), last_(sources.size()), followers_(sources.size()) {
+  LeaderSearch(const std::vector<std::shared_ptr<ChannelSource>>& sources,
+               std::chrono::milliseconds settle)
+      : sources_(sources), settle_(settle), last_(sources.size()), followers_(sources.size()) {
     for (std::size_t place = 0; place < sources_.size(); ++place) Begin(place);
   }
 
@@ -34,9 +35,13 @@ class LeaderSearch {
       std::vector<std::size_t> again;
       {
         std::unique_lock lock(mutex_);
-        changed_.wait_until(lock, deadline, [this] { return IsDecided() || !again_.empty(); });
+        const bool claimed = claimed_at_.has_value();
+        const auto until = claimed ? std::min(deadline, *claimed_at_ + settle_) : deadline;
+        changed_.wait_until(lock, until, [&] {
+          return IsDecided() || !again_.empty() || claimed_at_.has_value() != claimed;
+        });
         again.swap(again_);
-        if (again.empty() || IsDecided()) return Result();
+        if (IsDecided() || Clock::now() >= until) return Result();
       }
       for (const std::size_t place : again) Begin(place);
     }
@@ -59,15 +64,18 @@ class LeaderSearch {
     } else {
       last_[place] = std::move(event);
     }
+    if (!claimed_at_ && Best(Follower::Role::kLeads)) claimed_at_ = Clock::now();
     changed_.notify_all();
   }
 
   // This function and all below: with mutex_ held.
   bool IsDecided() const {
-    return stopped_ || Best(Follower::Role::kLeads).has_value() ||
-           std::all_of(last_.begin(), last_.end(), [](const Event& event) {
-             return event && std::holds_alternative<Follower::Ended>(*event);
-           });
+    if (stopped_) return true;
+    const bool claimed = Best(Follower::Role::kLeads).has_value();
+    if (claimed && settle_ == std::chrono::milliseconds(0)) return true;
+    return std::all_of(last_.begin(), last_.end(), [claimed](const Event& event) {
+      return event && (claimed || std::holds_alternative<Follower::Ended>(*event));
+    });
   }
 
   // The place with this role and the highest term; for kLeads also a rendezvous that is not one of
@@ -110,19 +118,22 @@ class LeaderSearch {
   }
 
   const std::vector<std::shared_ptr<ChannelSource>>& sources_;
+  const std::chrono::milliseconds settle_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool stopped_ = false;            // guarded by mutex_
-  std::vector<Event> last_;         // by place; guarded by mutex_
-  std::vector<std::size_t> again_;  // places to follow once more; guarded by mutex_
+  bool stopped_ = false;                         // guarded by mutex_
+  std::optional<Clock::time_point> claimed_at_;  // the first claim to lead; guarded by mutex_
+  std::vector<Event> last_;                      // by place; guarded by mutex_
+  std::vector<std::size_t> again_;               // places to follow once more; guarded by mutex_
   std::vector<std::unique_ptr<Follower>> followers_;  // they call Take until they are destroyed
 };
 
 }  // namespace
 
 LeaderFound FindLeader(const std::vector<std::shared_ptr<ChannelSource>>& sources,
-                       std::chrono::milliseconds limit, const std::stop_token& stop) {
-  return LeaderSearch(sources).Run(Clock::now() + limit, stop);
+                       std::chrono::milliseconds limit, const std::stop_token& stop,
+                       std::chrono::milliseconds settle) {
+  return LeaderSearch(sources, settle).Run(Clock::now() + limit, stop);
 }
 
 }  // namespace ddprun

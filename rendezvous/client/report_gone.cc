@@ -11,6 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "ddprun/v1/rendezvous.grpc.pb.h"
 #include "rendezvous/client/channel.h"
+#include "rendezvous/client/channel_source.h"
+#include "rendezvous/client/leader_search.h"
 #include "rendezvous/wire/translate.h"
 
 namespace ddprun {
@@ -19,8 +21,11 @@ namespace {
 // The rendezvous may just be restarting.
 constexpr std::chrono::milliseconds kBetweenAttempts{100};
 
-// Limit for one of several, so that a silent rendezvous does not keep the others from being asked.
+// Limit for one of several: another one may lead meanwhile.
 constexpr std::chrono::milliseconds kForOneOfSeveral{1000};
+
+// Where one of several says that it leads, the others have so much time to say the same.
+constexpr std::chrono::milliseconds kSettle{300};
 
 using WallClock = std::chrono::system_clock;
 
@@ -57,27 +62,54 @@ class Reporter {
   RenewableChannel connection_;
 };
 
+std::chrono::milliseconds Until(WallClock::time_point deadline) {
+  const auto left =
+      std::chrono::duration_cast<std::chrono::milliseconds>(deadline - WallClock::now());
+  return std::max(left, std::chrono::milliseconds(0));
+}
+
+// The one that has been told must still lead afterwards: one that was overtaken answers as before
+// until its validity ends, and its successor would not know.
+absl::Status ReportToLeader(const std::vector<RendezvousPlace>& places, const Header& agent,
+                            WallClock::time_point deadline) {
+  std::vector<std::shared_ptr<ChannelSource>> sources;
+  std::vector<std::unique_ptr<Reporter>> reporters;
+  for (const RendezvousPlace& place : places) {
+    sources.push_back(std::make_shared<ChannelSource>(place.endpoint, place.credentials));
+    reporters.push_back(std::make_unique<Reporter>(place));
+  }
+  for (;;) {
+    absl::Status status;
+    const LeaderFound leader = FindLeader(sources, Until(deadline), {}, kSettle);
+    if (leader.place) {
+      bool answered = false;
+      status = reporters[*leader.place]->Report(
+          agent, std::min(deadline, WallClock::now() + kForOneOfSeveral), &answered);
+      if (status.ok()) {
+        const LeaderFound now =
+            FindLeader(sources, std::min(Until(deadline), kForOneOfSeveral), {}, kSettle);
+        if (now.place == leader.place) return status;
+        status = absl::UnavailableError("the rendezvous that was told leads no more");
+      }
+    } else {
+      status = absl::UnavailableError(absl::StrCat("no rendezvous leads: ", leader.said));
+    }
+    if (WallClock::now() >= deadline) return status;
+    std::this_thread::sleep_for(kBetweenAttempts);
+  }
+}
+
 }  // namespace
 
 absl::Status ReportGone(const std::vector<RendezvousPlace>& places, const Header& agent,
                         Duration limit) {
   const auto deadline = WallClock::now() + std::chrono::duration_cast<WallClock::duration>(limit);
-  const bool several = places.size() > 1;
-  std::vector<std::unique_ptr<Reporter>> reporters;
-  for (const RendezvousPlace& place : places) {
-    reporters.push_back(std::make_unique<Reporter>(place));
-  }
+  if (places.size() > 1) return ReportToLeader(places, agent, deadline);
+  Reporter reporter(places.front());
   for (;;) {
-    absl::Status status;
-    for (const auto& reporter : reporters) {
-      bool answered = false;
-      const auto until =
-          several ? std::min(deadline, WallClock::now() + kForOneOfSeveral) : deadline;
-      status = reporter->Report(agent, until, &answered);
-      // If there is one rendezvous, its answer is final. Of several, another one may lead.
-      if (status.ok() || (answered && !several)) return status;
-    }
-    if (WallClock::now() >= deadline) return status;
+    bool answered = false;
+    const absl::Status status = reporter.Report(agent, deadline, &answered);
+    if (status.ok() || answered || WallClock::now() >= deadline) return status;
     std::this_thread::sleep_for(kBetweenAttempts);
   }
 }

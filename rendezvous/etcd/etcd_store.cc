@@ -200,6 +200,7 @@ absl::StatusOr<std::map<std::string, std::string>> EtcdStore::State::TryLoad() {
   if (!state.ok()) return state.status();
   auto parts = options.client->List(map.parts_prefix(), false, options.load_limit);
   if (!parts.ok()) return parts.status();
+  if (state->cluster != ours.cluster || parts->cluster != ours.cluster) return NotOurTerm();
   return map.Load(last_write, std::move(state->found), std::move(parts->found));
 }
 
@@ -314,6 +315,8 @@ Store::Outcome EtcdStore::State::Send() {
     tries.error = answer.status();
     return Outcome::kFailed;
   }
+  // Restored from a snapshot, another cluster may have the revisions that the guards ask for.
+  if (answer->cluster != ours.cluster) return Outcome::kLostRight;
   if (answer->guarded) {
     revision = answer->revision;
     return kept();

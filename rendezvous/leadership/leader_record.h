@@ -2,6 +2,7 @@
 #ifndef DDPRUN_RENDEZVOUS_LEADERSHIP_LEADER_RECORD_H_
 #define DDPRUN_RENDEZVOUS_LEADERSHIP_LEADER_RECORD_H_
 
+#include <cstdint>
 #include <string>
 
 #include "rendezvous/core/types.h"
@@ -16,6 +17,9 @@ struct LeaderRecord {
   Duration longest_validity{};
   // The leader has handed over, and stopped acknowledging before it wrote this: nobody leads.
   bool resigned = false;
+  // The id of the etcd cluster in which this is known: no agent runs a job that the state in etcd
+  // does not have. 0, or another cluster's (etcd was restored, or replaced): it is not known.
+  std::uint64_t complete_in = 0;
 
   bool operator==(const LeaderRecord&) const = default;
 };

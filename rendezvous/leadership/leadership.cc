@@ -14,7 +14,7 @@ std::vector<Leadership::Action> Leadership::Step(const Event& event, TimePoint n
   began_ = true;
   std::visit([&](const auto& each) { On(each, now); }, event);
   if (role_ == Role::kStandby) TakeOverIfDue(now);
-  if (role_ == Role::kLeading) LowerIfDue(now);
+  if (role_ == Role::kLeading) ImproveIfDue(now);
   if (role_ == Role::kLeading) RenewIfDue(now);
   if (role_ == Role::kResigning) ResignIfDue(now);
   if (role_ != Role::kOver) ReadIfDue(now);
@@ -33,6 +33,7 @@ TimePoint Leadership::NextDeadline() const {
       if (!put_ && !renewals_.in_flight) {
         at(renewals_.next);
         if (leader_->longest_validity > options_.validity) at(hold_until_);
+        if (leader_->complete_in != term_.cluster) at(hold_until_ + options_.longest_lease);
       }
       if (!renewals_.expired) at(valid_until_);
       break;
@@ -127,9 +128,18 @@ void Leadership::Adopt(const LeaderSeen& seen, TimePoint now) {
 }
 
 Duration Leadership::Inherited() const {
-  if (!leader_) return options_.validity;  // there was no key: nobody should have led
-  return leader_->resigned ? leader_->longest_validity
-                           : std::max(leader_->validity, leader_->longest_validity);
+  if (!leader_) return options_.validity;  // there was no key: who led before is not known
+  const Duration longest = std::max(leader_->validity, leader_->longest_validity);
+  // Those who led after the snapshot are not known.
+  if (leader_->complete_in != term_.cluster) return std::max(longest, options_.validity);
+  return leader_->resigned ? leader_->longest_validity : longest;
+}
+
+bool Leadership::IsComplete(TimePoint now) const {
+  if (!leader_) return false;
+  if (leader_->complete_in == term_.cluster) return true;
+  return role_ != Role::kStandby && role_ != Role::kTakingOver &&
+         now >= hold_until_ + options_.longest_lease;
 }
 
 TimePoint Leadership::TakeoverAt(TimePoint now) const {
@@ -158,8 +168,9 @@ void Leadership::TakeOverIfDue(TimePoint now) {
   const std::string reason = ReasonToTakeOver();
   if (reason != reason_) Log(absl::StrCat("takes over: ", reason));
   reason_ = reason;
+  LeaderRecord record = OwnRecord(std::max(options_.validity, Inherited()), now);
   role_ = Role::kTakingOver;
-  Put(OwnRecord(std::max(options_.validity, Inherited())), now);
+  Put(std::move(record), now);
 }
 
 }  // namespace ddprun

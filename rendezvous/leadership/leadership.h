@@ -42,6 +42,8 @@ class Leadership {
     Duration read_every = std::chrono::seconds(1);
     // The pause between two tries of a failed write, and between two reads of its result.
     Duration try_every = std::chrono::milliseconds(100);
+    // No job has a longer lease.
+    Duration longest_lease = std::chrono::minutes(1);
     // A leader that hands over waits at most this long until another one leads.
     Duration handover = std::chrono::seconds(1);
     // How many times in a row this process lost the term although it was alive. Taken from
@@ -76,6 +78,7 @@ class Leadership {
   struct RenewAnswered {
     Term found;  // etcd's cluster id, and the key's mod_revision, by a linearizable read
     TimePoint sent_at{};
+    std::uint64_t revision = 0;  // of etcd at that read
   };
   struct RenewUnanswered {};
   // The link to the process at `endpoint` (WatchPeer). Heard: it leads and may acknowledge (role 1
@@ -110,10 +113,12 @@ class Leadership {
     std::string endpoint;
     bool operator==(const WatchPeer&) const = default;
   };
-  // Write the leader key if its mod_revision is still `guard`. → PutAnswered | PutUnanswered
+  // Write the leader key if its mod_revision is still `guard`. → PutAnswered | PutUnanswered. Where
+  // another cluster than `cluster` has taken it, nothing else is to be written there.
   struct PutLeader {
     std::uint64_t guard = 0;
     LeaderRecord record;
+    std::uint64_t cluster = 0;
     bool operator==(const PutLeader&) const = default;
   };
   struct Renew {  // → RenewAnswered | RenewUnanswered
@@ -122,10 +127,13 @@ class Leadership {
   };
   // Load the durable state under this term, and serve. No lease ends before `leases_from` plus one
   // lease, because an earlier leader may have acknowledged until then. Comes once. If the term
-  // changes later, because longest_validity is lowered, ChangeTerm comes.
+  // changes later, because the record is written again, ChangeTerm comes.
   struct Lead {
     Term term;
     TimePoint leases_from;
+    // Agents may run jobs, or newer generations, that etcd does not know (it is new, or was emptied
+    // or restored from a snapshot): no group forms sooner than one lease after `leases_from`.
+    bool restored = false;
     bool operator==(const Lead&) const = default;
   };
   struct ChangeTerm {
@@ -180,8 +188,9 @@ class Leadership {
   struct Renewals {
     bool in_flight = false;
     TimePoint next;
-    bool failed = false;   // the newest one had no answer; it was logged
-    bool expired = false;  // and the validity has ended; it was logged
+    bool failed = false;       // the newest one had no answer; it was logged
+    bool expired = false;      // and the validity has ended; it was logged
+    std::uint64_t newest = 0;  // revision of etcd in an answer
   };
 
   void On(const LeaderSeen& seen, TimePoint now);
@@ -209,6 +218,8 @@ class Leadership {
   void TakeOverIfDue(TimePoint now);
   // For how long others may acknowledge after a takeover.
   Duration Inherited() const;
+  // No agent runs what the state in etcd does not have.
+  bool IsComplete(TimePoint now) const;
 
   // ---- the leader key is ours, or is being written: leadership_owner.cc ----
   bool IsUnsettled() const { return put_ && !put_->in_flight; }
@@ -219,13 +230,14 @@ class Leadership {
               TimePoint now);
   void OnSeenByOwner(const LeaderSeen& seen, TimePoint now);
   void RenewIfDue(TimePoint now);
-  void LowerIfDue(TimePoint now);
+  // Writes the record anew where it may promise more.
+  void ImproveIfDue(TimePoint now);
   void ResignIfDue(TimePoint now);
   void Extend(TimePoint valid_from, TimePoint now);
   // Another one leads, or may.
   void LoseTo(const Term& found, const std::string& who, TimePoint now);
   void StepDownFor(std::string why, bool resigned, int ousted);
-  LeaderRecord OwnRecord(Duration longest_validity) const;
+  LeaderRecord OwnRecord(Duration longest_validity, TimePoint now) const;
 
   void Say(Action action) { actions_.push_back(std::move(action)); }
   void Log(std::string text) { Say(Note{std::move(text)}); }

@@ -14,15 +14,20 @@ std::int64_t Milliseconds(Duration duration) {
 
 }  // namespace
 
-LeaderRecord Leadership::OwnRecord(Duration longest_validity) const {
-  return {options_.id, options_.endpoint, options_.validity, longest_validity, false};
+LeaderRecord Leadership::OwnRecord(Duration longest_validity, TimePoint now) const {
+  return {options_.id,
+          options_.endpoint,
+          options_.validity,
+          longest_validity,
+          false,
+          IsComplete(now) ? term_.cluster : 0};
 }
 
 void Leadership::Put(LeaderRecord record, TimePoint now) {
   put_ = OwnPut{std::move(record)};
   next_put_ = now + options_.try_every;
   next_read_ = now;  // once its answer is lost
-  Say(PutLeader{term_.revision, put_->record});
+  Say(PutLeader{term_.revision, put_->record, term_.cluster});
 }
 
 // Under the same guard: of all these writes at most one takes effect, however late.
@@ -62,8 +67,11 @@ void Leadership::Settle(const Term& term, LeaderRecord record, std::optional<Tim
     pacing_.OnRoleBegan(now);
     if (!peer_.endpoint().empty()) Say(WatchPeer{""});
     peer_.Watch("", now);
-    Say(Lead{term, hold_until_});
-    Log(absl::StrCat("leads, term ", term.revision, "; ranks of lost nodes are kept for ",
+    const bool restored = record.complete_in != term.cluster;
+    Say(Lead{term, hold_until_, restored});
+    Log(absl::StrCat("leads, term ", term.revision, "; ",
+                     restored ? "etcd is new, or was emptied or restored: no job forms within "
+                              : "ranks of lost nodes are kept for ",
                      Milliseconds(hold_until_ - now), " ms and one lease"));
   } else if (role_ == Role::kLeading) {
     Say(ChangeTerm{term});
@@ -122,10 +130,16 @@ void Leadership::Extend(TimePoint valid_from, TimePoint now) {
 void Leadership::On(const RenewAnswered& answer, TimePoint now) {
   renewals_.in_flight = false;
   if (role_ != Role::kLeading) return;
-  if (answer.found == term_) {
-    Extend(answer.sent_at, now);
-  } else {
+  if (answer.found != term_) {
     LoseTo(answer.found, "", now);
+  } else if (answer.revision < renewals_.newest) {
+    StepDownFor(
+        absl::StrCat("etcd's revision went back from ", renewals_.newest, " to ", answer.revision,
+                     ": it was restored from a snapshot, as the same cluster"),
+        false, pacing_.OustedAgain(now));
+  } else {
+    renewals_.newest = answer.revision;
+    Extend(answer.sent_at, now);
   }
 }
 
@@ -138,11 +152,13 @@ void Leadership::On(const RenewUnanswered&, TimePoint now) {
                    Milliseconds(std::max(valid_until_ - now, Duration{})), " ms"));
 }
 
-// When the hold for earlier leaders is over, lowers the validity in the key: the next leader need
-// not wait for the earlier ones.
-void Leadership::LowerIfDue(TimePoint now) {
+// Writes a better record: after the hold for earlier leaders with a lower validity, after the hold
+// for unknown jobs with the cluster in `complete_in`. The next leader then need not wait.
+void Leadership::ImproveIfDue(TimePoint now) {
   if (put_ || renewals_.in_flight || now < hold_until_) return;
-  if (leader_->longest_validity > options_.validity) Put(OwnRecord(options_.validity), now);
+  const bool shorter = leader_->longest_validity > options_.validity;
+  const bool complete = leader_->complete_in != term_.cluster && IsComplete(now);
+  if (shorter || complete) Put(OwnRecord(options_.validity, now), now);
 }
 
 // ---- the end ----
@@ -180,7 +196,7 @@ void Leadership::ResignIfDue(TimePoint now) {
   }
   if (put_ || (leader_ && leader_->resigned && leader_->id == options_.id)) return;
   // Earlier leaders may still acknowledge until our hold ends, so the successor must wait for them.
-  LeaderRecord record = OwnRecord(now < hold_until_ ? inherited_ : Duration{});
+  LeaderRecord record = OwnRecord(now < hold_until_ ? inherited_ : Duration{}, now);
   record.resigned = true;
   Put(std::move(record), now);
 }

@@ -230,6 +230,10 @@ class JobMachine {
   TimePoint LeaseEnd(TimePoint heard) const {
     return std::max(heard, options_.leases_from) + life_.spec->lease;
   }
+  // Workers may run that no record has.
+  bool MayRunUnknown() const {
+    return options_.restored && options_.leases && now_ < LeaseEnd(TimePoint::min());
+  }
   // No group forms before `end`.
   void HoldUntil(TimePoint end) {
     life_.hold_until = std::max(life_.hold_until.value_or(end), end);

@@ -30,7 +30,8 @@ void JobMachine::OnJoin(const Header& header, const Join& join) {
     // No node is left, and the job was started again with other settings.
     Supersede(life_.requeue_number);
   }
-  std::string why_refused = WhyJoinIsRefused(View(), options_.max_agents, join);
+  std::string why_refused = WhyLeaseIsRefused(options_, join.job.lease);
+  if (why_refused.empty()) why_refused = WhyJoinIsRefused(View(), options_.max_agents, join);
   if (why_refused.empty()) why_refused = WhyClaimIsRefused(header.generation);
   if (!why_refused.empty()) {
     out_.Reply(header, Refused{std::move(why_refused)});
@@ -96,6 +97,7 @@ void JobMachine::Begin(const JobSpec& spec) {
   life_.begun_at = now_;
   life_.governor.emplace(PolicyOf(*life_.spec), numbers_.OfJob());
   life_.quarantine.emplace(life_.spec->quarantine, life_.spec->quarantine_window);
+  if (MayRunUnknown()) HoldUntil(LeaseEnd(TimePoint::min()));
   Gather();
   if (life_.requeue_number > 0 || highest_claimed_.value >= 0)
     SaveRecord();  // the record of an earlier life must not come back
@@ -192,8 +194,8 @@ void JobMachine::OnRejoin(Node& node, const Header& header, const Join& join) {
     survey_.AskToLookAgain(node);
     return;
   }
-  if (header.generation > generation_.number) {
-    // The record of this rendezvous was older than the job: its generation is over.
+  if (header.generation > generation_.number || (!here && MayRunUnknown())) {
+    // The record of this rendezvous was older than the job, or may be: its generation is over.
     highest_claimed_ =
         std::max(highest_claimed_, std::min(header.generation, Generation{kMaxClaimedGeneration}));
     Free(node);

@@ -76,6 +76,7 @@ JobMachine::JobMachine(std::string job, const JobRecord& record, TimePoint now,
     // Workers of the earlier life may run until the lease of an agent heard just now would end.
     if (options_.leases) HoldUntil(LeaseEnd(now));
   }
+  if (!finished_ && MayRunUnknown()) HoldUntil(LeaseEnd(TimePoint::min()));
 }
 
 }  // namespace ddprun

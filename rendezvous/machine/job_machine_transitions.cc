@@ -285,7 +285,8 @@ void JobMachine::Enter(JobState next, std::optional<TimePoint> deadline) {
 }
 
 void JobMachine::Gather() {
-  Enter(JobState::kGathering, now_ + life_.spec->join_timeout);
+  const TimePoint from = std::max(now_, life_.hold_until.value_or(now_));
+  Enter(JobState::kGathering, from + life_.spec->join_timeout);
   life_.gathering = {now_ + options_.tell_after, options_.tell_after};
 }
 

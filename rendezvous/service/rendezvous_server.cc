@@ -141,11 +141,11 @@ absl::Status RendezvousServer::Serve() {
   return absl::OkStatus();
 }
 
-absl::Status RendezvousServer::Lead(const Term& term, Duration hold) {
+absl::Status RendezvousServer::Lead(const Term& term, Duration hold, bool restored) {
   const TimePoint leases_from = std::chrono::steady_clock::now() + hold;
   auto recorded = LoadJobs(store_.get(), options_.log);
   if (!recorded.ok()) return recorded.status();
-  loop_->Lead(term, leases_from, *std::move(recorded));
+  loop_->Lead({term, leases_from, restored}, *std::move(recorded));
   return absl::OkStatus();
 }
 

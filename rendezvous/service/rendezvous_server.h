@@ -96,9 +96,11 @@ class RendezvousServer {
   absl::Status Serve();
 
   // For one of several: continues the jobs in the store, and serves them from now on. Once. No
-  // lease of a member ends before `hold` from the call + the job's lease. Blocks while the store is
-  // read. Errors are those of its Load; after an error it may be called again.
-  absl::Status Lead(const Term& term, Duration hold);
+  // lease of a member ends before `hold` from the call + the job's lease. `restored`: agents may
+  // run jobs or generations that the store does not have, so no group forms before that either.
+  // Blocks while the store is read. Errors are those of its Load; after an error it may be called
+  // again.
+  absl::Status Lead(const Term& term, Duration hold, bool restored = false);
   // The next three return at once. The term of all messages from now on, later than the one before.
   void ChangeTerm(const Term& term);
   // Call it whenever validity was prolonged after it had ended: sends the held messages.

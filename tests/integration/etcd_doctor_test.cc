@@ -58,6 +58,8 @@ TEST_F(EtcdDoctorTest, AHealthyClusterPassesAndALostMemberIsNamed) {
   EXPECT_EQ(Of("members"), "ok: all 3 answer");
   EXPECT_THAT(Of("quorum"), HasSubstr("ok: led by 127.0.0.1:"));
   EXPECT_THAT(Of("writes"), HasSubstr("ok: a transaction takes: "));
+  EXPECT_THAT(Of("clocks"), HasSubstr("ok: no member's differs from this host's by more than "));
+  EXPECT_EQ(Of("election"), "ok: 300 ms");
 
   const int lost = etcd_->WaitForLeader();
   etcd_->Kill(lost);
@@ -103,6 +105,8 @@ TEST_F(EtcdDoctorTest, PlainAgainstTlsSaysWhichFlagIsMissing) {
   };
   Ask(tls("certs", "certs"), true);
   EXPECT_EQ(Of("tls"), "ok: its certificates are of --etcd-ca");
+  EXPECT_THAT(Of("clocks"), HasSubstr("ok: "));
+  EXPECT_EQ(Of("election"), "ok: 300 ms");
   Ask({"--etcd", Members()}, false);
   EXPECT_THAT(Of("members"), HasSubstr("this port speaks TLS (give --etcd-ca)"));
   Ask(tls("certs", ""), false);

@@ -1,15 +1,18 @@
 #include "launcher/commands/several/candidate.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "launcher/config/values.h"
+#include "launcher/connection/connection.h"
 #include "launcher/connection/etcd_client_options.h"
 #include "launcher/log.h"
 #include "launcher/os/local_address.h"
 #include "rendezvous/auth/crypto.h"
+#include "rendezvous/core/limits.h"
 #include "rendezvous/etcd/state_map.h"
 
 namespace ddprun {
@@ -24,6 +27,20 @@ std::int64_t MillisecondsSince(TimePoint begin) {
 }
 
 }  // namespace
+
+absl::Status Candidate::CheckAdvertised(const EtcdConfig& config, const std::string& host) {
+  const bool named = !config.advertised_host.empty();
+  const std::string& advertised = named ? config.advertised_host : host;
+  const bool alone =
+      std::all_of(config.endpoints.begin(), config.endpoints.end(),
+                  [](const std::string& endpoint) { return IsLoopback(HostOf(endpoint)); });
+  if (alone || !IsLoopback(advertised)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      named ? "--advertise: " : "--listen: ", advertised,
+      " is this host for everybody: other rendezvous and agents, which share the etcd at ",
+      absl::StrJoin(config.endpoints, ", "), ", would look for the leader on their own hosts; ",
+      named ? "name" : "listen on, or give --advertise with,", " an address that they reach"));
+}
 
 absl::StatusOr<std::unique_ptr<Candidate>> Candidate::Create(
     const EtcdConfig& config, std::shared_ptr<const auth::ServerCredentials> credentials,
@@ -51,6 +68,8 @@ void Candidate::AddTo(RendezvousServer::Options* options) {
   options->validity = &validity_;
   options->board = board_;
   options->secret_key = credentials_->shared_key;
+  options->machine.shortest_lease = kMinLeaseOfSeveral;
+  options->machine.longest_lease = Leadership::Options().longest_lease;
   options->lost_right = [this] { loop_->Post(Leadership::RightLost{}); };
 }
 
@@ -86,9 +105,9 @@ LeadershipLoop::Effects Candidate::EffectsOn(RendezvousServer* server) {
   LeadershipLoop::Effects effects;
   effects.in_order = [this](std::function<void()> task) { store_->Post(std::move(task)); };
   effects.set_writer = [this](Term term) { store_->SetTerm(term); };
-  effects.lead = [server](Term term, Duration hold) {
+  effects.lead = [server](Term term, Duration hold, bool restored) {
     const TimePoint begin = BootTime();
-    absl::Status status = server->Lead(term, hold);
+    absl::Status status = server->Lead(term, hold, restored);
     if (status.ok()) {
       Log(absl::StrCat("serves the jobs: term ", term.revision, " of etcd cluster ",
                        absl::Hex(term.cluster), ", read in ", MillisecondsSince(begin), " ms"));

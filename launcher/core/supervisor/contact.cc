@@ -29,8 +29,8 @@ std::string Contact::Heard() {
 }
 
 Contact::Standing Contact::StandingOf(const Term& term) const {
+  if (term.none()) return several() ? Standing::kPast : Standing::kPresent;
   if (term == term_) return Standing::kPresent;
-  if (term.none()) return Standing::kPast;
   if (term_.none()) return Standing::kLater;
   if (term.cluster != term_.cluster) return Standing::kOtherCluster;
   return term.revision < term_.revision ? Standing::kPast : Standing::kLater;

@@ -71,6 +71,13 @@ std::string WhyMalformed(const Join& join) {
   return "";
 }
 
+std::string WhyLeaseIsRefused(const JobMachineOptions& options, Duration lease) {
+  if (lease >= options.shortest_lease && lease <= options.longest_lease) return "";
+  return absl::StrCat("this rendezvous is one of several: the lease must be from ",
+                      Seconds(options.shortest_lease), " to ", Seconds(options.longest_lease),
+                      " (found ", Seconds(lease), "); leave rendezvous.lease out");
+}
+
 std::string WhyJobDiffers(const JobSpec& ours, const JobSpec& theirs) {
   const char* differs = nullptr;
   ForEachField([&](auto member, const JobSpecField& field) {

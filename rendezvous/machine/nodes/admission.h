@@ -10,11 +10,14 @@
 #include "rendezvous/machine/job_life.h"
 #include "rendezvous/machine/job_view.h"
 #include "rendezvous/machine/nodes/roster.h"
+#include "rendezvous/machine/step/job_machine_options.h"
 
 namespace ddprun {
 
 // Why this Join cannot begin any job; "": it can.
 std::string WhyMalformed(const Join& join);
+// "": this rendezvous has jobs with such a lease.
+std::string WhyLeaseIsRefused(const JobMachineOptions& options, Duration lease);
 
 // Why an agent with the settings `theirs` cannot join a job with `ours`: names the flag of the
 // first setting that differs; "": it can.

@@ -21,6 +21,12 @@ struct JobMachineOptions {
   // `leases_from` the predecessor of this rendezvous may acknowledge heartbeats; it forms no
   // groups.
   TimePoint leases_from = TimePoint::min();
+  // Agents may run jobs, or newer generations, that are not recorded: until `leases_from` + the
+  // lease no group forms, and no node gets the ranks that it has in a record.
+  bool restored = false;
+  // Joins with another lease are refused.
+  Duration shortest_lease{};
+  Duration longest_lease = kMaxLease;
   // An agent that does not prepare its assignment for this long is lost.
   Duration forming_timeout = std::chrono::seconds(30);
   // If only victims are known, the stop waits this long for the failure of the peer that caused

@@ -83,6 +83,7 @@ void JobLoop::Shutdown() { executor_.Shutdown(); }
 
 TimePoint JobLoop::Handler::Handle(std::vector<Event>& events, TimePoint now) {
   loop_->HandleAll(events, now);
+  loop_->RunHeld();
   loop_->Tick();
   loop_->outboxes_.WorkOff(loop_->options_.portion);
   loop_->CloseRefused();
@@ -158,7 +159,10 @@ void JobLoop::Handle(Message& event) {
     return;
   }
   if (auto* const piece = std::get_if<LogPiece>(&event.message)) {
-    logs_.OnPiece(session->agent_id, std::move(*piece));
+    WhenValid(
+        [this, from = session->agent_id, piece = std::make_shared<LogPiece>(std::move(*piece))] {
+          logs_.OnPiece(from, std::move(*piece));
+        });
     return event.stream->RequestMessage();
   }
   if (const auto* const join = std::get_if<Join>(&event.message)) {
@@ -284,6 +288,7 @@ void JobLoop::Handle(OfStacks& event) {
 
 void JobLoop::EndAll(const absl::Status& why) {
   outboxes_.Clear();
+  held_.clear();
   for (auto& [ticket, done] : std::exchange(asked_.answers, {})) done(why);
   for (auto& [ticket, done] : std::exchange(asked_.stacks, {})) done(why);
   logs_.EndAll(why);
@@ -387,10 +392,30 @@ void JobLoop::SendUnderTerm(AgentStream& stream, const Header& header,
 bool JobLoop::Order(ServedJob& job, AgentId agent_id, const LogOrder& order) {
   const auto stream = job.streams.find(agent_id.value);
   if (stream == job.streams.end()) return false;
+  if (!reign_.WhyNoAnswer().ok()) {
+    WhenValid([this, name = job.name, agent_id, order] {
+      const auto found = jobs_.find(name);
+      if (found != jobs_.end()) Order(*found->second, agent_id, order);
+    });
+    return true;
+  }
   SendUnderTerm(*stream->second,
                 {job.name, job.machine.requeue_number(), job.machine.generation(), agent_id},
                 order);
   return true;
+}
+
+void JobLoop::WhenValid(std::function<void()> run) {
+  if (held_.empty() && reign_.WhyNoAnswer().ok()) return run();
+  held_.push_back(std::move(run));
+}
+
+void JobLoop::RunHeld() {
+  while (!held_.empty() && reign_.WhyNoAnswer().ok()) {
+    const auto run = std::move(held_.front());
+    held_.pop_front();
+    run();
+  }
 }
 
 void JobLoop::Perform(ServedJob& job, JobMachine::Action& action) {

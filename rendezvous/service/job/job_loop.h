@@ -31,6 +31,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -201,10 +202,14 @@ class JobLoop final {
 
   // ---- one of several: job_loop_several.cc. From any thread; they return at once. ----
 
-  // Continues the jobs that the previous leader recorded, and takes sessions from now on. Once. No
-  // lease ends before `leases_from` + the job's lease. Every message to an agent carries the term,
-  // the number of this leadership.
-  void Lead(const Term& term, TimePoint leases_from, std::vector<RecordedJob> recorded);
+  struct Takeover {
+    Term term;              // the number of this leadership; every message to an agent carries it
+    TimePoint leases_from;  // no lease ends before this + the job's lease
+    // Agents may run what is not recorded: no group forms before `leases_from` + the job's lease.
+    bool restored = false;
+  };
+  // Continues the jobs that the previous leader recorded, and takes sessions from now on. Once.
+  void Lead(const Takeover& takeover, std::vector<RecordedJob> recorded);
   void ChangeTerm(const Term& term);
   // Validity holds again: sends what was held back.
   void OnValidity();
@@ -309,6 +314,10 @@ class JobLoop final {
   TimePoint NextDeadline() const;
   void ReportLoad();
 
+  // Of the readings of logs, which go past the outboxes: runs it once this rendezvous may speak.
+  void WhenValid(std::function<void()> run);
+  void RunHeld();
+
   void Step(const JobPtr& job, const JobMachine::Event& event);
   void Send(ServedJob& job, const Header& header, const RendezvousMessage& message);
   void SendUnderTerm(AgentStream& stream, const Header& header, const RendezvousMessage& message);
@@ -325,7 +334,7 @@ class JobLoop final {
   // As for GetStatus.
   std::vector<JobStatus> StatusOf(const std::string& owner, const std::string& name) const;
 
-  JobLoopOptions options_;  // constant but for machine.leases_from, which Lead sets
+  JobLoopOptions options_;  // constant but for what Lead sets in `machine`
   CompletionBarrier completions_;
 
   // Used by the handling thread only.
@@ -344,6 +353,7 @@ class JobLoop final {
   std::vector<std::pair<std::shared_ptr<AgentStream>, std::string>> refused_;
   Tickets asked_;
   LogRelay logs_{&handler_, options_.kept_log_bytes};
+  std::deque<std::function<void()>> held_;  // by WhenValid
   Reign reign_{options_.validity};  // whether the loop serves jobs now, and under which term
 
   StackWorker stack_worker_;

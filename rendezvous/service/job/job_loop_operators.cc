@@ -166,11 +166,11 @@ void JobLoop::ReadLogs(LogReadId id, std::string owner, LogRequest request,
 }
 
 void JobLoop::AcknowledgeLogs(LogReadId id, std::size_t bytes) {
-  Tell([this, id, bytes] { logs_.Acknowledge(id, bytes); });
+  Tell([this, id, bytes] { WhenValid([this, id, bytes] { logs_.Acknowledge(id, bytes); }); });
 }
 
 void JobLoop::CancelLogs(LogReadId id) {
-  Tell([this, id] { logs_.Cancel(id); });
+  Tell([this, id] { WhenValid([this, id] { logs_.Cancel(id); }); });
 }
 
 }  // namespace ddprun

@@ -6,10 +6,11 @@
 
 namespace ddprun {
 
-void JobLoop::Lead(const Term& term, TimePoint leases_from, std::vector<RecordedJob> recorded) {
-  Tell([this, term, leases_from, recorded = std::move(recorded)] {
-    reign_.Begin(term);
-    options_.machine.leases_from = leases_from;
+void JobLoop::Lead(const Takeover& takeover, std::vector<RecordedJob> recorded) {
+  Tell([this, takeover, recorded = std::move(recorded)] {
+    reign_.Begin(takeover.term);
+    options_.machine.leases_from = takeover.leases_from;
+    options_.machine.restored = takeover.restored;
     for (const RecordedJob& job : recorded) TakeUp(job);
     sessions_.EndWaiting(now_ + options_.time_to_join);
   });

@@ -45,6 +45,7 @@ absl::StatusOr<Leadership::RenewAnswered> LeaderKey::Renew(const Term& term) con
   const auto answer = client_->Transact({{key_, term.revision}}, {}, {key_}, kLimit);
   if (!answer.ok()) return answer.status();
   result.found.cluster = answer->cluster;
+  result.revision = answer->revision;
   if (!answer->found.empty()) result.found.revision = answer->found.front().mod_revision;
   return result;
 }

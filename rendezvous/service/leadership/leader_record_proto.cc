@@ -27,6 +27,7 @@ std::string EncodeLeaderRecord(const LeaderRecord& record) {
   message.set_validity_ms(Milliseconds(record.validity));
   message.set_longest_validity_ms(Milliseconds(record.longest_validity));
   message.set_resigned(record.resigned);
+  message.set_complete_in(record.complete_in);
   return message.SerializeAsString();
 }
 
@@ -44,6 +45,7 @@ std::optional<LeaderRecord> DecodeLeaderRecord(const std::string& bytes) {
   record.validity = std::chrono::milliseconds(message.validity_ms());
   record.longest_validity = std::chrono::milliseconds(message.longest_validity_ms());
   record.resigned = message.resigned();
+  record.complete_in = message.complete_in();
   return record;
 }
 

@@ -146,7 +146,9 @@ void LeadershipLoop::Put(const Leadership::PutLeader& put) {
   const auto answer = options_.key->Put(put);
   OnPut(answer.status());
   if (!answer.ok() || !answer->taken) ReadBack(put);
-  if (answer.ok() && answer->taken) effects_.set_writer(answer->term);
+  if (answer.ok() && answer->taken && answer->term.cluster == put.cluster) {
+    effects_.set_writer(answer->term);
+  }
   Post(answer.ok() ? Leadership::Event(*answer) : Leadership::Event(Leadership::PutUnanswered{}));
 }
 
@@ -155,7 +157,8 @@ void LeadershipLoop::ReadBack(const Leadership::PutLeader& put) {
     const auto seen = options_.key->Read();
     OnAnswer(seen.status());
     if (!seen.ok()) continue;
-    if (seen->revision != put.guard && seen->record && seen->record->id == put.record.id) {
+    if (seen->cluster == put.cluster && seen->revision != put.guard && seen->record &&
+        seen->record->id == put.record.id) {
       effects_.set_writer({seen->cluster, seen->revision});
     }
     return;
@@ -166,7 +169,7 @@ void LeadershipLoop::TakeUp(const Leadership::Lead& lead) {
   absl::Status last;
   do {
     const Duration hold = std::max(lead.leases_from - BootTime(), Duration(0));
-    const absl::Status status = effects_.lead(lead.term, hold);
+    const absl::Status status = effects_.lead(lead.term, hold, lead.restored);
     if (status.ok()) {
       executor_.Post(TakenUp{});
       return;

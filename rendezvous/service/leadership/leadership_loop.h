@@ -39,9 +39,10 @@ class LeadershipLoop {
     std::function<void(std::function<void()>)> in_order;
     // Called from within `in_order`: later writes of the durable state belong to this term.
     std::function<void(Term)> set_writer;
-    // Reads the jobs and serves them; no lease ends before `hold` + the job's lease. Blocks. Called
-    // on a thread of its own, and again after an error that may pass.
-    std::function<absl::Status(Term, Duration hold)> lead;
+    // Reads the jobs and serves them; no lease ends before `hold` + the job's lease. If etcd was
+    // `restored`, no group forms before that either. Blocks. Called on a thread of its own, and
+    // again after an error that may pass.
+    std::function<absl::Status(Term, Duration hold, bool restored)> lead;
     std::function<void(Term)> change_term;
     // Validity holds again.
     std::function<void()> on_valid;

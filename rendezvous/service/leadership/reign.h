@@ -20,37 +20,42 @@ namespace ddprun {
 class Reign {
  public:
   // Null: the rendezvous is alone. Not owned; outlives this object.
-  explicit Reign(const Validity* validity) : validity_(validity), begun_(validity == nullptr) {}
+  explicit Reign(const Validity* validity)
+      : validity_(validity), now_{.begun = validity == nullptr} {}
 
+  // Nothing of the time before it counts any more, but for a later term of the same etcd: Change
+  // may have come while the jobs were read. A reign that was lost does not begin again.
   void Begin(const Term& term) {
-    begun_ = true;
-    term_ = term;
+    if (now_.lost) return;
+    const bool changed = now_.term.cluster == term.cluster && now_.term.revision > term.revision;
+    now_ = {.begun = true, .lost = false, .term = changed ? now_.term : term, .leader = ""};
   }
   // The same reign goes on under a later term.
-  void Change(const Term& term) { term_ = term; }
-  void Lose() { lost_ = true; }
+  void Change(const Term& term) { now_.term = term; }
+  void Lose() { now_.lost = true; }
   // The other leader's "HOST:PORT"; "": not known.
-  void SetLeader(std::string endpoint) { leader_ = std::move(endpoint); }
+  void SetLeader(std::string endpoint) { now_.leader = std::move(endpoint); }
 
   // No term if the rendezvous is alone.
-  const Term& term() const { return term_; }
+  const Term& term() const { return now_.term; }
   // Agents may have sessions, and the jobs continue.
-  bool serves() const { return begun_ && !lost_; }
-  bool lost() const { return lost_; }
+  bool serves() const { return now_.begun && !now_.lost; }
+  bool lost() const { return now_.lost; }
   // The rendezvous does not lead yet: agents may open waiting sessions.
-  bool stands_by() const { return !begun_ && !lost_; }
+  bool stands_by() const { return !now_.begun && !now_.lost; }
 
   // An error: why sessions are refused.
   absl::Status WhyClosed() const {
-    if (lost_) {
+    if (now_.lost) {
       return absl::UnavailableError(
           "this rendezvous has lost the right to write the state of its jobs: another one has "
           "taken over");
     }
-    if (begun_) return absl::OkStatus();
+    if (now_.begun) return absl::OkStatus();
     return absl::UnavailableError(
-        leader_.empty() ? "this rendezvous stands by: no leader is known yet"
-                        : absl::StrCat("this rendezvous stands by: the leader is at ", leader_));
+        now_.leader.empty()
+            ? "this rendezvous stands by: no leader is known yet"
+            : absl::StrCat("this rendezvous stands by: the leader is at ", now_.leader));
   }
 
   // An error: why operators and guardians are refused.
@@ -63,11 +68,15 @@ class Reign {
   }
 
  private:
+  struct State {
+    bool begun = false;
+    bool lost = false;
+    Term term{};
+    std::string leader{};  // another one
+  };
+
   const Validity* const validity_;
-  bool begun_;
-  bool lost_ = false;
-  Term term_;
-  std::string leader_;
+  State now_;
 };
 
 }  // namespace ddprun

@@ -154,12 +154,30 @@ TEST_F(SupervisorTermsTest, WithSeveralEndpointsItIsNoneFromTheStart) {
   SupervisorOptions options = Leased();
   options.several = true;
   SupervisorDriver one(options);
+  one.set_term(kTerm);
   one.Run();
   one.Lose();
   one.Live(seconds(2), false);
   one.BeRefused();
   one.Live(milliseconds(500), false);
   EXPECT_THAT(one.Take(), ElementsAre("SIGKILL to 0,1"));
+}
+
+// Whoever has no term, of several that are named, leads nothing.
+// Break: a StandingOf that compares terms first.
+TEST_F(SupervisorTermsTest, WithSeveralEndpointsNothingWithoutATermIsObeyed) {
+  SupervisorOptions options = Leased();
+  options.several = true;
+  SupervisorDriver one(options);
+  one.Open();
+  one.Take();
+  one.Assign(0);
+  EXPECT_THAT(one.Take(), IsEmpty());
+  EXPECT_EQ(one.supervisor().state(), SupervisorState::kJoining);
+  EXPECT_THAT(one.TakeNotes(), Contains(HasSubstr("not one of several is not obeyed")).Times(1));
+  one.set_term(kTerm);
+  one.Assign(0);
+  EXPECT_EQ(one.supervisor().state(), SupervisorState::kSpawning);
 }
 
 // ---- another etcd cluster ----

@@ -5,9 +5,11 @@
 
 #include <chrono>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "launcher/node/etcd_facts.h"
+#include "launcher/node/etcd_http.h"
 #include "tests/support/capabilities.h"
 #include "tests/support/etcd_cluster.h"
 
@@ -15,6 +17,8 @@ namespace ddprun {
 namespace etcd_check_test {
 
 using Level = Finding::Level;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
 using testing::HasSubstr;
 using testing::SizeIs;
 
@@ -22,8 +26,9 @@ EtcdFacts GoodEtcd() {
   EtcdFacts facts;
   for (std::uint64_t i = 1; i <= 3; ++i) {
     const std::string endpoint = absl::StrCat("h", i, ":2379");
-    facts.members.push_back(
-        {endpoint, etcd::MemberStatus{endpoint, "3.4.23", 0xC1, i, 2, 100, 5 << 20, {}}});
+    facts.members.push_back({endpoint,
+                             etcd::MemberStatus{endpoint, "3.4.23", 0xC1, i, 2, 100, 5 << 20, {}},
+                             ClockAhead{milliseconds(-100), milliseconds(150)}, milliseconds(300)});
   }
   facts.read = std::chrono::microseconds(1500);
   facts.write = std::chrono::microseconds(4200);
@@ -120,6 +125,63 @@ TEST(EtcdCheckTest, OffThisHostItNeedsTls) {
   Expect("tls", facts, Level::kOk, "on this host");
 }
 
+// Break: the constants that stood there.
+TEST(EtcdCheckTest, ClocksThatDifferAreNamed) {
+  EtcdFacts facts = GoodEtcd();
+  Expect("clocks", facts, Level::kOk, "no member's differs from this host's by more than 0.2 s");
+  facts.members[1].clock = ClockAhead{milliseconds(-3200), milliseconds(-2800)};
+  Expect("clocks", facts, Level::kWarning, "h2:2379 is 3.0 s behind (known to 0.2 s)");
+  // It may be right.
+  facts.members[1].clock = ClockAhead{milliseconds(-500), milliseconds(1500)};
+  Expect("clocks", facts, Level::kOk, "by more than 1.5 s");
+  facts.members[1].clock = absl::NotFoundError("its answers have no date");
+  Expect("clocks", facts, Level::kWarning, "unknown");
+}
+
+TEST(EtcdCheckTest, ElectionTimeoutsThatDifferOrAreUnknownAreNamed) {
+  EtcdFacts facts = GoodEtcd();
+  Expect("election", facts, Level::kOk, "300 ms");
+  facts.members[0].election = seconds(1);
+  Expect("election", facts, Level::kWarning, "300 ms at h2:2379, h3:2379; 1000 ms at h1:2379");
+  facts.members[0].election = absl::NotFoundError("not on its command line");
+  Expect("election", facts, Level::kWarning, "unknown: h1:2379: not on its command line; 300 ms");
+}
+
+TEST(EtcdHttpTest, TheDateOfAnAnswerIsRead) {
+  const auto date = DateOf("HTTP/1.0 200 OK\r\ndate: Fri, 27 Nov 2026 11:20:35 GMT\r\n\r\nDate: x");
+  ASSERT_TRUE(date.has_value());
+  EXPECT_EQ(std::chrono::system_clock::to_time_t(*date), 1795778435);
+  EXPECT_FALSE(DateOf("HTTP/1.0 200 OK\r\n\r\nDate: Fri, 27 Nov 2026 11:20:35 GMT").has_value());
+  EXPECT_FALSE(DateOf("HTTP/1.0 200 OK\r\nDate: today\r\n\r\n").has_value());
+}
+
+// Its clock is 2.3 s ahead.
+TEST(EtcdHttpTest, SeveralAnswersNarrowTheDifferenceDown) {
+  const std::chrono::system_clock::time_point begin(seconds(1'000'000));
+  std::vector<DateSeen> seen;
+  for (int look = 0; look < 5; ++look) {
+    const auto sent = begin + look * milliseconds(220);
+    const auto theirs = sent + milliseconds(2300);
+    seen.push_back({sent, sent + milliseconds(2), std::chrono::floor<seconds>(theirs)});
+  }
+  const ClockAhead ahead = ClockAheadBy(seen);
+  EXPECT_LE(ahead.least, milliseconds(2300));
+  EXPECT_GE(ahead.most, milliseconds(2300));
+  EXPECT_LE(ahead.most - ahead.least, milliseconds(240));
+}
+
+TEST(EtcdHttpTest, TheElectionTimeoutIsOnTheCommandLineOrUnknown) {
+  const auto of = [](const std::string& arguments) {
+    return ElectionTimeoutOf("HTTP/1.0 200 OK\r\n\r\n{\"cmdline\": [\"etcd\"" + arguments + "]}");
+  };
+  EXPECT_EQ(of(R"(, "--election-timeout", "300")").value_or(seconds(0)), milliseconds(300));
+  EXPECT_EQ(of(R"(, "-election-timeout=500", "--name", "x")").value_or(seconds(0)),
+            milliseconds(500));
+  EXPECT_FALSE(of(R"(, "--name", "x")").ok());
+  EXPECT_FALSE(of(R"(, "--election-timeout")").ok());
+  EXPECT_FALSE(ElectionTimeoutOf("HTTP/1.0 404 Not Found\r\n\r\n404 page not found").ok());
+}
+
 TEST(EtcdFactsTest, ARealEtcdPassesAndNothingIsWritten) {
   DDPRUN_NEEDS(MissingForEtcd());
   EtcdCluster etcd(1);
@@ -131,6 +193,10 @@ TEST(EtcdFactsTest, ARealEtcdPassesAndNothingIsWritten) {
   EXPECT_TRUE(facts.read.ok()) << facts.read.status();
   EXPECT_TRUE(facts.write.ok()) << facts.write.status();
   EXPECT_TRUE(facts.loopback);
+  ASSERT_TRUE(facts.members[0].clock.ok()) << facts.members[0].clock.status();
+  EXPECT_LE(facts.members[0].clock->least, milliseconds(0));
+  EXPECT_GE(facts.members[0].clock->most, milliseconds(0));
+  EXPECT_EQ(facts.members[0].election.value_or(seconds(0)), milliseconds(300));
   const auto client = etcd::Client::Create({etcd.endpoints(), "", "", "", "", ""});
   const auto keys = (*client)->List("/", true, std::chrono::seconds(10));
   ASSERT_TRUE(keys.ok()) << keys.status();

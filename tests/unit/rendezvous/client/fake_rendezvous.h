@@ -9,9 +9,11 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -68,6 +70,8 @@ class FakeRendezvous {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, limit, [this] { return abandoned_; });
   }
+  // Called before a report is answered. Set while none comes.
+  void OnReport(std::function<void()> run) { on_report_ = std::move(run); }
   int reports() {
     const std::lock_guard lock(mutex_);
     return reports_;
@@ -110,6 +114,7 @@ class FakeRendezvous {
     grpc::Status ReportGone(grpc::ServerContext*, const v1::GoneReport*,
                             v1::GoneReceived*) override {
       if (const grpc::Status closed = fake_->WhyClosed(); !closed.ok()) return closed;
+      if (fake_->on_report_) fake_->on_report_();
       const std::lock_guard lock(fake_->mutex_);
       ++fake_->reports_;
       return grpc::Status::OK;
@@ -153,6 +158,7 @@ class FakeRendezvous {
   std::vector<std::string> peers_;
   bool abandoned_ = false;
   int reports_ = 0;
+  std::function<void()> on_report_;
   Rendezvous rendezvous_{this};
   Operator operator_{this};
   int port_ = 0;

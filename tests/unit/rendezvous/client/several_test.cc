@@ -180,6 +180,24 @@ TEST_F(SeveralTest, AGuardianTellsTheLeaderWhereverItIs) {
   EXPECT_EQ(c_.reports(), 1);
 }
 
+// `a` does not know yet that it was overtaken, and answers as before.
+// Break: a report that ends with the first OK.
+TEST_F(SeveralTest, AGuardianTellsTheNewestOfThoseWhoSayThatTheyLead) {
+  a_.Lead(5);
+  c_.Lead(9);
+  EXPECT_TRUE(ReportGone(places(), HeaderOf("job", 3), kTestDeadline).ok());
+  EXPECT_EQ(c_.reports(), 1);
+}
+
+// Break: without the second look.
+TEST_F(SeveralTest, AGuardianTellsTheNextLeaderToo) {
+  a_.Lead(5);
+  a_.OnReport([this] { c_.Lead(9); });
+  EXPECT_TRUE(ReportGone(places(), HeaderOf("job", 3), kTestDeadline).ok());
+  EXPECT_EQ(a_.reports(), 1);
+  EXPECT_EQ(c_.reports(), 1);
+}
+
 TEST_F(SeveralTest, AGuardianGoesOnUntilSomebodyLeads) {
   std::thread takeover([this] {
     std::this_thread::sleep_for(milliseconds(100));

@@ -184,6 +184,17 @@ TEST_F(EtcdStoreTest, SomebodyElsesWriteOfAKeyIsALostRight) {
   EXPECT_EQ(CommitAndWait(*store, {{"a", "2"}}), Outcome::kLostRight);
 }
 
+// All guards hold: a snapshot keeps the revisions.
+// Break: a Send() that does not compare clusters, and with such a Load().
+TEST_F(EtcdStoreTest, AWriteThatAnotherClusterTakesIsALostRight) {
+  auto store = Loaded();
+  EXPECT_EQ(CommitAndWait(*store, {{"a", "1"}}), Outcome::kKept);
+  etcd_.BecomeAnotherCluster();
+  EXPECT_EQ(CommitAndWait(*store, {{"a", "2"}}), Outcome::kLostRight);
+  EXPECT_EQ(CommitAndWait(*store, {{"b", "1"}}), Outcome::kLostRight);
+  EXPECT_EQ(NewStore(term_)->Load().status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
 TEST_F(EtcdStoreTest, GoesOnUnderAnotherTermOfItsOwn) {
   auto store = Loaded();
   EXPECT_EQ(CommitAndWait(*store, {{"a", "1"}}), Outcome::kKept);

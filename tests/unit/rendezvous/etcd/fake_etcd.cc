@@ -240,6 +240,11 @@ void FakeEtcd::ForgetTokens() {
   token_.clear();
 }
 
+void FakeEtcd::BecomeAnotherCluster() {
+  const std::lock_guard lock(mutex_);
+  ++cluster_;
+}
+
 std::vector<pb::TxnRequest> FakeEtcd::writes() const {
   const std::lock_guard lock(mutex_);
   return writes_;
@@ -261,7 +266,7 @@ void FakeEtcd::WaitForWatches(int count) const {
 }
 
 void FakeEtcd::FillHeader(pb::ResponseHeader* header) const {
-  header->set_cluster_id(kCluster);
+  header->set_cluster_id(cluster_);
   header->set_member_id(1);
   header->set_revision(revision_);
 }

@@ -70,6 +70,8 @@ class FakeEtcd {
   void EndWatches();
   // Streams stay open, and are silent.
   void Mute();
+  // It was restored from a snapshot of just now: all is as before, but it is another cluster.
+  void BecomeAnotherCluster();
   // Every call needs a token; Authenticate gives it to this user.
   void AskForToken(const std::string& user, const std::string& password);
   void ForgetTokens();
@@ -110,6 +112,7 @@ class FakeEtcd {
   std::map<std::string, Entry> entries_;
   std::vector<Happened> history_;
   std::int64_t revision_ = 1;
+  std::uint64_t cluster_ = kCluster;
   std::deque<Fault> faults_;
   std::optional<grpc::Status> refuse_all_;
   std::optional<grpc::Status> refuse_writes_;

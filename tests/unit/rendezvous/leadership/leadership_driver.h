@@ -41,7 +41,7 @@ class LeadershipDriver {
       : leadership_(OptionsOf(validity, ousted)) {}
 
   static LeaderRecord RecordOf(const std::string& id, Duration validity = std::chrono::seconds(5)) {
-    return {id, id + ":1", validity, validity, false};
+    return {id, id + ":1", validity, validity, false, kCluster};
   }
 
   Leadership& leadership() { return leadership_; }
@@ -126,14 +126,15 @@ class LeadershipDriver {
             },
             [](const Leadership::PutLeader& put) {
               return absl::StrCat("put over ", put.guard, put.record.resigned ? " resigned" : "",
-                                  " longest ", Milliseconds(put.record.longest_validity));
+                                  " longest ", Milliseconds(put.record.longest_validity),
+                                  put.record.complete_in == put.cluster ? "" : " incomplete");
             },
             [](const Leadership::Renew& renew) {
               return absl::StrCat("renew ", renew.term.revision);
             },
             [&](const Leadership::Lead& lead) {
               return absl::StrCat("lead ", lead.term.revision, ", leases from ",
-                                  At(lead.leases_from));
+                                  At(lead.leases_from), lead.restored ? ", restored" : "");
             },
             [](const Leadership::ChangeTerm& change) {
               return absl::StrCat("change term ", change.term.revision);

@@ -21,7 +21,11 @@ using Driver = LeadershipDriver;
 
 LeaderRecord Record(const std::string& id, Duration validity, Duration longest,
                     bool resigned = false) {
-  return {id, id + ":1", validity, longest, resigned};
+  return {id, id + ":1", validity, longest, resigned, Driver::kCluster};
+}
+
+Core::PutLeader Put(std::uint64_t guard, LeaderRecord record) {
+  return {guard, std::move(record), Driver::kCluster};
 }
 
 Term TermOf(std::uint64_t revision) { return {Driver::kCluster, revision}; }
@@ -33,8 +37,9 @@ TEST(LeadershipTest, TheFirstOneLeadsAtOnce) {
   me.Step(Core::Tick{});
   EXPECT_THAT(me.All<Core::ReadLeader>(), SizeIs(1));
   me.See(0, std::nullopt);
-  EXPECT_THAT(me.All<Core::PutLeader>(),
-              ElementsAre(Core::PutLeader{0, Record("me", seconds(5), seconds(5))}));
+  LeaderRecord record = Record("me", seconds(5), seconds(5));
+  record.complete_in = 0;
+  EXPECT_THAT(me.All<Core::PutLeader>(), ElementsAre(Put(0, record)));
   me.AnswerPut(11);
   EXPECT_EQ(me.leadership().role(), Role::kLeading);
   EXPECT_EQ(me.leadership().term(), TermOf(11));
@@ -49,7 +54,7 @@ TEST(LeadershipTest, ARefusedLinkIsATakeoverAtOnce) {
   EXPECT_THAT(me.All<Core::PutLeader>(), IsEmpty());
   me.Step(Core::PeerRefused{"a:1"});
   EXPECT_THAT(me.All<Core::PutLeader>(),
-              ElementsAre(Core::PutLeader{10, Record("me", seconds(5), seconds(5))}));
+              ElementsAre(Put(10, Record("me", seconds(5), seconds(5)))));
 }
 
 // Break: a longer or a shorter silence.
@@ -370,8 +375,7 @@ TEST(LeadershipTest, TheLongestValidityIsHandedOnUntilItsHoldIsOver) {
   EXPECT_THAT(me.All<Core::PutLeader>(), SizeIs(1));
   renew_until(over);
   ASSERT_THAT(me.All<Core::PutLeader>(), SizeIs(2));
-  EXPECT_EQ(me.All<Core::PutLeader>()[1],
-            (Core::PutLeader{11, Record("me", seconds(5), seconds(5))}));
+  EXPECT_EQ(me.All<Core::PutLeader>()[1], (Put(11, Record("me", seconds(5), seconds(5)))));
   me.AnswerPut(12);
   EXPECT_THAT(me.All<Core::ChangeTerm>(), ElementsAre(Core::ChangeTerm{TermOf(12)}));
   EXPECT_THAT(me.All<Core::Lead>(), SizeIs(1));
@@ -409,6 +413,92 @@ TEST(LeadershipTest, ALowerValidityWhoseAnswerIsLostIsReadBack) {
   EXPECT_THAT(me.All<Core::Renew>(), ElementsAre(Core::Renew{TermOf(12)}));
 }
 
+// ---- etcd was emptied, or restored from a snapshot ----
+
+// Whoever takes over from `record` under cluster kCluster.
+Driver After(std::optional<LeaderRecord> record, Duration validity = seconds(5)) {
+  Driver me(validity);
+  me.Step(Core::Tick{});
+  me.See(record ? 10 : 0, record);
+  if (record) me.Step(Core::PeerRefused{record->endpoint});
+  me.AnswerPut(11);
+  return me;
+}
+
+// Break: a Lead that takes every record for one of this cluster.
+TEST(LeadershipTest, WhereTheRecordIsNotOfThisClusterAgentsMayRunWhatEtcdDoesNotKnow) {
+  LeaderRecord of_another = Driver::RecordOf("a");
+  of_another.complete_in = Driver::kCluster + 1;
+  LeaderRecord unproven = Driver::RecordOf("a");  // of an earlier version, or within the hold
+  unproven.complete_in = 0;
+  for (const auto& record :
+       {std::optional<LeaderRecord>(), std::optional(of_another), std::optional(unproven)}) {
+    const Driver me = After(record);
+    ASSERT_THAT(me.All<Core::Lead>(), SizeIs(1));
+    EXPECT_TRUE(me.All<Core::Lead>()[0].restored);
+    EXPECT_EQ(me.All<Core::Lead>()[0].leases_from, me.now() + milliseconds(5500));
+    EXPECT_EQ(me.All<Core::PutLeader>().at(0).record.complete_in, 0u);
+  }
+  const Driver me = After(Driver::RecordOf("a"));
+  EXPECT_FALSE(me.All<Core::Lead>().at(0).restored);
+  EXPECT_EQ(me.All<Core::PutLeader>().at(0).record.complete_in, Driver::kCluster);
+}
+
+// The leaders of the time after the snapshot are not in it.
+TEST(LeadershipTest, AResignationInAnotherClusterDoesNotShortenTheHold) {
+  LeaderRecord resigned = Record("a", seconds(5), Duration{}, true);
+  resigned.complete_in = 0;
+  const Driver me = After(resigned);
+  EXPECT_EQ(me.All<Core::Lead>().at(0).leases_from, me.now() + milliseconds(5500));
+}
+
+TEST(LeadershipTest, OnceTheLongestLeaseIsOverTheRecordSaysThatItIsComplete) {
+  Driver me = After(std::nullopt);
+  const TimePoint over = me.now() + milliseconds(5500) + minutes(1);
+  me.Clear();
+  while (me.now() < over - milliseconds(500)) {
+    me.Advance(milliseconds(500));
+    me.AnswerRenewal(11);
+  }
+  EXPECT_THAT(me.All<Core::PutLeader>(), IsEmpty());
+  me.Advance(milliseconds(500));
+  me.AnswerRenewal(11);
+  EXPECT_THAT(me.All<Core::PutLeader>(),
+              ElementsAre(Put(11, Record("me", seconds(5), seconds(5)))));
+  me.AnswerPut(12);
+  EXPECT_THAT(me.All<Core::ChangeTerm>(), ElementsAre(Core::ChangeTerm{TermOf(12)}));
+  me.Clear();
+  me.Step(Core::EndAsked{});
+  EXPECT_EQ(me.All<Core::PutLeader>().at(0).record.complete_in, Driver::kCluster);
+}
+
+TEST(LeadershipTest, WhoResignsBeforeThatDoesNotSaySo) {
+  Driver me = After(std::nullopt);
+  me.Advance(seconds(6));
+  me.AnswerRenewal(11);
+  me.Clear();
+  me.Step(Core::EndAsked{});
+  EXPECT_EQ(me.All<Core::PutLeader>().at(0).record.complete_in, 0u);
+}
+
+// Restored as the same cluster, with our record in it: the key alone does not tell.
+// Break: renewals that compare the key's revision alone.
+TEST(LeadershipTest, ARevisionThatGoesBackEndsTheReign) {
+  Driver me;
+  me.LeadOn();
+  me.Advance(milliseconds(500));
+  me.Step(Core::RenewAnswered{TermOf(11), me.now(), 300});
+  me.Advance(milliseconds(500));
+  me.Step(Core::RenewAnswered{TermOf(11), me.now(), 300});
+  EXPECT_EQ(me.leadership().role(), Role::kLeading);
+  me.Advance(milliseconds(500));
+  me.Step(Core::RenewAnswered{TermOf(11), me.now(), 299});
+  EXPECT_EQ(me.leadership().role(), Role::kOver);
+  ASSERT_THAT(me.All<Core::StepDown>(), SizeIs(1));
+  EXPECT_THAT(me.All<Core::StepDown>()[0].why, HasSubstr("went back from 300 to 299"));
+  EXPECT_EQ(me.All<Core::SetValidUntil>().back().at, TimePoint());
+}
+
 // ---- the end ----
 
 TEST(LeadershipTest, WhoIsAskedToEndHandsOver) {
@@ -422,7 +512,7 @@ TEST(LeadershipTest, WhoIsAskedToEndHandsOver) {
   EXPECT_FALSE(me.leadership().hands_over()) << "before the key says so";
   EXPECT_THAT(me.All<Core::SetValidUntil>(), ElementsAre(Core::SetValidUntil{TimePoint()}));
   EXPECT_THAT(me.All<Core::PutLeader>(),
-              ElementsAre(Core::PutLeader{11, Record("me", seconds(5), Duration{}, true)}));
+              ElementsAre(Put(11, Record("me", seconds(5), Duration{}, true))));
   me.AnswerPut(12);
   EXPECT_EQ(me.leadership().role(), Role::kResigning);
   EXPECT_TRUE(me.leadership().hands_over());

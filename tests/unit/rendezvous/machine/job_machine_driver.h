@@ -223,6 +223,12 @@ class JobMachineDriver {
     options_.leases_from = now_ + hold;
     RestartDaemon({});
   }
+  // The same, from an etcd that was restored from a snapshot; `emptied`: that has no record.
+  void TakeOverRestored(Duration hold, bool emptied) {
+    options_.restored = true;
+    TakeOver(hold);
+    if (emptied) machine_ = std::make_unique<JobMachine>(name_, 0, options_);
+  }
   TimePoint now() const { return now_; }
   const JobSpec& spec() const { return spec_; }
 

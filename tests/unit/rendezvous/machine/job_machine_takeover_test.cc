@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+
 #include "rendezvous/machine/job_machine.h"
 #include "tests/unit/rendezvous/machine/job_machine_driver.h"
 
@@ -149,6 +152,81 @@ TEST(JobMachineTakeoverFormingTest, WhoAnswersTheAssignmentGoesOnAtOnce) {
   job.Clear();
   job.Drain('b');
   EXPECT_THAT(job.Take(), Contains(HasSubstr("a<-g1 Assignment node 0/2")));
+}
+
+// Break: without WhyLeaseIsRefused.
+TEST(JobMachineLeaseTest, OneOfSeveralRefusesALeaseThatIsTooShortOrTooLong) {
+  JobMachineOptions options;
+  options.shortest_lease = seconds(3);
+  options.longest_lease = seconds(60);
+  for (const auto& [lease, refused] :
+       {std::pair(seconds(2), true), std::pair(seconds(3), false), std::pair(seconds(60), false),
+        std::pair(seconds(61), true)}) {
+    JobMachine machine("job", 0, options);
+    Join join{JobMachineDriver::Spec(1, 2, 3), {"n1", "10.0.0.1", 1}, 4000, false, false};
+    join.job.lease = lease;
+    const auto actions = machine.Step(
+        JobMachine::Received{{"job", 0, Generation{-1}, AgentId{1}}, join}, TimePoint(seconds(9)));
+    const bool has = std::any_of(actions.begin(), actions.end(), [](const auto& action) {
+      const auto* const send = std::get_if<JobMachine::Send>(&action);
+      return send != nullptr && std::holds_alternative<Refused>(send->message);
+    });
+    EXPECT_EQ(has, refused) << lease.count();
+  }
+}
+
+// ---- etcd was restored, or emptied: agents may run what no record has ----
+
+// For so long after the takeover, in portions of 500 ms. `agents`: they send heartbeats.
+void Live(JobMachineDriver& job, Duration duration, const std::string& agents) {
+  for (Duration passed{}; passed < duration; passed += milliseconds(500)) {
+    job.Advance(std::min<Duration>(milliseconds(500), duration - passed));
+    for (const char agent : agents) job.Beat(agent);
+  }
+}
+
+// Break: a Begin() that holds nothing.
+TEST(JobMachineRestoredTest, AJobThatIsNotRecordedFormsAfterTheHoldAndOneLease) {
+  JobMachineDriver job(JobMachineDriver::Spec(1, 2, 3));
+  job.RunTwoNodes();
+  job.TakeOverRestored(kHold, /*emptied=*/true);
+  job.Clear();
+  job.Join('c');  // of no group before: it knows nothing of the job
+  job.Join('d');
+  EXPECT_THAT(job.Take(), IsEmpty());
+  Live(job, kHold + seconds(3) - milliseconds(1), "cd");
+  EXPECT_THAT(job.Take(), testing::Not(Contains(HasSubstr("Assignment"))));
+  job.Advance(milliseconds(1));
+  EXPECT_THAT(job.Take(), Contains(HasSubstr("c<-g0 Assignment node 0/2")));
+}
+
+// Generation 0 is recorded, but may be long over: `a` and `b` had it, and others run generation 1.
+// Break: a record that is believed.
+TEST(JobMachineRestoredTest, NobodyGetsTheRanksOfARecordBeforeThat) {
+  JobMachineDriver job(JobMachineDriver::Spec(1, 2, 3));
+  job.Join('a');
+  job.Join('b');
+  job.TakeOverRestored(kHold, /*emptied=*/false);
+  job.Clear();
+  for (const char agent : {'a', 'b'}) job.Rejoin(agent, -1, false);
+  Live(job, kHold + seconds(3) - milliseconds(1), "ab");
+  for (const std::string& text : job.Take()) {
+    EXPECT_THAT(text, testing::Not(testing::AnyOf(HasSubstr("Assignment"), HasSubstr("Start"))));
+  }
+  job.Advance(milliseconds(1));
+  EXPECT_THAT(job.Take(), Contains(HasSubstr("a<-g1 Assignment node 0/2")));
+}
+
+// Break: a hold that begins with each job.
+TEST(JobMachineRestoredTest, AJobThatBeginsLaterDoesNotWait) {
+  JobMachineDriver job(JobMachineDriver::Spec(1, 2, 3));
+  job.RunTwoNodes();
+  job.TakeOverRestored(kHold, /*emptied=*/true);
+  job.Advance(kHold + seconds(3));
+  job.Clear();
+  job.Join('c');
+  job.Join('d');
+  EXPECT_THAT(job.Take(), Contains(HasSubstr("c<-g0 Assignment node 0/2")));
 }
 
 }  // namespace job_machine_takeover_test

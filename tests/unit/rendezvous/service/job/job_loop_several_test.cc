@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <condition_variable>
 #include <future>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -39,7 +41,7 @@ class JobLoopSeveralTest : public JobLoopTest {
   }
   void Lead(std::vector<RecordedJob> recorded = {}, Duration hold = {}) {
     validity_.SetUntil(TimePoint::max());
-    loop_->Lead(kTerm, std::chrono::steady_clock::now() + hold, std::move(recorded));
+    loop_->Lead({kTerm, std::chrono::steady_clock::now() + hold}, std::move(recorded));
   }
   std::shared_ptr<FakeStream> OpenWaiting() {
     auto stream = std::make_shared<FakeStream>();
@@ -199,6 +201,28 @@ TEST_F(JobLoopSeveralTest, EveryMessageCarriesTheTerm) {
   EXPECT_EQ(stream->headers().back().term, later);
 }
 
+// The record was written anew while the jobs were still being read.
+// Break: a Begin that takes its term as it is.
+TEST_F(JobLoopSeveralTest, ALaterTermThatCameBeforeTheJobsIsKept) {
+  const Term later{7, 105};
+  loop_->ChangeTerm(later);
+  Lead();
+  const auto stream = Joined("job", 1);
+  ASSERT_TRUE(stream->WaitFor<Assignment>());
+  EXPECT_THAT(stream->headers(), Each(Field(&Header::term, later)));
+}
+
+// Break: a Lead that does not pass it on.
+TEST_F(JobLoopSeveralTest, WhereEtcdWasRestoredNothingFormsWithinTheHold) {
+  Begin({.leases = true});
+  validity_.SetUntil(TimePoint::max());
+  loop_->Lead({kTerm, std::chrono::steady_clock::now() + std::chrono::hours(1), true}, {});
+  const auto stream = Joined("job", 1);
+  loop_->OnMessage(stream, HeaderOf("job", 1), Heartbeat{});
+  ASSERT_TRUE(stream->WaitFor<HeartbeatAck>());
+  EXPECT_EQ(stream->sent().size(), 1u);
+}
+
 TEST_F(JobLoopTest, WhoIsAloneHasNoTerm) {
   const auto stream = Joined("job", 1);
   ASSERT_TRUE(stream->WaitFor<Assignment>());
@@ -243,6 +267,69 @@ TEST_F(JobLoopSeveralTest, AfterValidityOperatorsAreRefusedUntilItHoldsAgain) {
   RegainValidity();
   EXPECT_TRUE(Status().ok());
   EXPECT_TRUE(ReportGone().ok());
+}
+
+// Keeps what it is told.
+class Reader final : public LogReader {
+ public:
+  void OnText(const LogSource&, std::string text) override { Add(text); }
+  void OnAbout(const LogSource&, std::string) override {}
+  void OnSourceEnd(const LogSource&, std::string) override {}
+  void OnEnd(absl::Status) override { Add("end"); }
+
+  std::string said() const {
+    const std::lock_guard lock(mutex_);
+    return said_;
+  }
+  bool WaitForText() {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, kTestDeadline, [this] { return !said_.empty(); });
+  }
+
+ private:
+  void Add(const std::string& text) {
+    const std::lock_guard lock(mutex_);
+    said_ += text;
+    changed_.notify_all();
+  }
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string said_;
+};
+
+// Break: pieces and orders that go past the validity.
+TEST_F(JobLoopSeveralTest, AfterValidityNoLogIsOrderedOrPassedOnUntilItHoldsAgain) {
+  Lead();
+  const auto stream = Open();
+  Join join = JoinOf("n1", 1);
+  join.log_folder = "/logs";
+  loop_->OnMessage(stream, HeaderOf("job", 1, -1), join);
+  ASSERT_TRUE(stream->WaitFor<Assignment>());
+  loop_->OnMessage(stream, HeaderOf("job", 1), AssignmentAck{});
+  ASSERT_TRUE(stream->WaitFor<Start>());
+  const auto reader = std::make_shared<Reader>();
+  const LogReadId id = loop_->NewLogReadId();
+  LogRequest request;
+  request.job = "job";
+  request.ranks = {Rank{0}};
+  request.streams = LogStreams::kStdout;
+  loop_->ReadLogs(id, "", request, reader);
+  ASSERT_TRUE(stream->WaitFor<LogOrder>());
+  const std::size_t orders = stream->sent().size();
+  const LogReadingId reading = std::get<LogOrder>(stream->sent().back()).reading;
+  LoseValidity();
+  loop_->OnMessage(stream, HeaderOf("job", 1), LogPiece{reading, "hello\n"});
+  ASSERT_TRUE(stream->WaitForRequests(4));
+  loop_->CancelLogs(id);        // an order to the agent, after the piece
+  EXPECT_FALSE(Status().ok());  // all this was handled
+  EXPECT_EQ(reader->said(), "");
+  EXPECT_EQ(stream->sent().size(), orders);
+  RegainValidity();
+  ASSERT_TRUE(reader->WaitForText());
+  EXPECT_EQ(reader->said(), "hello\n");
+  EXPECT_TRUE(Status().ok());  // all this was handled
+  EXPECT_GT(stream->sent().size(), orders);
 }
 
 TEST_F(JobLoopSeveralTest, AShutdownWithoutValiditySaysNothingMore) {

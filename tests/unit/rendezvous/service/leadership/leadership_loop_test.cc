@@ -132,7 +132,7 @@ class LeadershipLoopTest : public testing::Test {
     LeadershipLoop::Effects effects;
     effects.in_order = [this](std::function<void()> task) { writes_.Post(std::move(task)); };
     effects.set_writer = [this](Term term) { Note([&] { writer_ = term; }); };
-    effects.lead = [this](Term term, Duration hold) {
+    effects.lead = [this](Term term, Duration hold, bool) {
       absl::Status status;
       Note([&] {
         led_ = term;

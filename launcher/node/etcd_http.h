@@ -1,0 +1,40 @@
+// What a member of etcd tells over HTTP, on the port where it serves gRPC: the time, and its
+// command line. For `ddprun doctor --etcd`.
+#ifndef DDPRUN_LAUNCHER_NODE_ETCD_HTTP_H_
+#define DDPRUN_LAUNCHER_NODE_ETCD_HTTP_H_
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "launcher/node/etcd_check.h"
+#include "rendezvous/etcd/etcd_client.h"
+
+namespace ddprun {
+
+// The answer to GET `path`, with its headers: HTTP/1.0. Blocks, for at most about `limit`. With TLS
+// the member's certificate must be of options.ca.
+absl::StatusOr<std::string> GetFromEtcd(const etcd::Options& options, const std::string& endpoint,
+                                        const std::string& path, std::chrono::milliseconds limit);
+
+// One answer with a Date header, which has whole seconds, cut off; and this host's clock before the
+// request and after the answer.
+struct DateSeen {
+  std::chrono::system_clock::time_point sent;
+  std::chrono::system_clock::time_point received;
+  std::chrono::system_clock::time_point date;
+};
+// nullopt: no such header.
+std::optional<std::chrono::system_clock::time_point> DateOf(const std::string& answer);
+// From several questions, which narrow it down. At least one.
+ClockAhead ClockAheadBy(const std::vector<DateSeen>& seen);
+
+// From the answer to GET /debug/vars. An error, for people, where the timeout stands elsewhere: in
+// the environment, or in a file.
+absl::StatusOr<std::chrono::milliseconds> ElectionTimeoutOf(const std::string& answer);
+
+}  // namespace ddprun
+
+#endif  // DDPRUN_LAUNCHER_NODE_ETCD_HTTP_H_
