@@ -23,8 +23,9 @@ std::string ReadErrorFile(const std::string& path);
 
 // Tells whether the kernel's out-of-memory killer ended a worker. Two sources:
 //
-//  - The kernel's log names the process. It is read if its pids are this process's (no PID namespace
-//    of a container). It decides if this user may read it and it has lost no line since Begin().
+//  - The kernel's log names the process. It is read if its pids are this process's (no PID
+//    namespace of a container). It decides if this user may read it and it has lost no line since
+//    Begin().
 //  - Else a count of kills: of the cgroup, or of the host if the cgroup has no count. It shows that
 //    a process was killed, not which one. The worker that ended within kRecent of it is blamed.
 //

@@ -36,8 +36,8 @@ constexpr int kMachines = 4;
 constexpr char kDomain[] = ".train.default.svc.cluster.local";
 
 // $0: the pod's name; $1: its /etc/hosts; the rest: its command. With POD_MEMORY, a cgroup, it runs
-// in that cgroup and sees nothing else of the hierarchy, as without a cgroup namespace. Then it does
-// not see the host's count of kills either.
+// in that cgroup and sees nothing else of the hierarchy, as without a cgroup namespace. Then it
+// does not see the host's count of kills either.
 constexpr char kContainer[] = R"(
 echo "$0" > /proc/sys/kernel/hostname
 if [ -n "$POD_MEMORY" ]; then

@@ -35,8 +35,8 @@ class Candidate {
   // On any thread; must only enqueue. The first call counts.
   using OnEnd = std::function<void(End)>;
 
-  // InvalidArgument, for people: etcd is not only on this host, and other hosts would get an address
-  // that only this host reaches. `host`: where the server will listen.
+  // InvalidArgument, for people: etcd is not only on this host, and other hosts would get an
+  // address that only this host reaches. `host`: where the server will listen.
   static absl::Status CheckAdvertised(const EtcdConfig& config, const std::string& host);
 
   // Reads the files, and opens no connection yet. `credentials`: of the server.
