@@ -89,7 +89,7 @@ constexpr JobKey kKeys[] = {
      "PEM file of the authority of etcd's certificates."},
     {"rendezvous", "etcd_cert", KeyType::kPath, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.rendezvous.etcd.certificate_file; },
-     "PEM file of the certificate for etcd, where it asks for one."},
+     "PEM file of the certificate for etcd, if it asks for one."},
     {"rendezvous", "etcd_key", KeyType::kPath, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.rendezvous.etcd.key_file; },
      "PEM file of the key of that certificate."},

@@ -24,7 +24,7 @@ using Kind = OperatorCommand::Kind;
 
 constexpr FlagSpec kCommonFlags[] = {
     {"rdzv-endpoint", 0, "HOST:PORT[,...]", FlagEffect::kOption, "", "",
-     "the rendezvous (default 127.0.0.1:{port}); of several the one that leads answers"},
+     "the rendezvous (default 127.0.0.1:{port}); with several, the leader answers"},
     {"timeout", 0, "DURATION", FlagEffect::kOption, "", "",
      "for each answer of the rendezvous (default {answer})"},
     {"token-file", 0, "FILE", FlagEffect::kOption, "", "",
@@ -33,7 +33,7 @@ constexpr FlagSpec kCommonFlags[] = {
      "encrypt, and trust certificates of this authority"},
     {"tls-cert", 0, "FILE", FlagEffect::kOption, "", "", "your certificate"},
     {"tls-key", 0, "FILE", FlagEffect::kOption, "", "", "its key"},
-    {"munge", 0, "", FlagEffect::kOption, "", "", "prove by MUNGE who you are"},
+    {"munge", 0, "", FlagEffect::kOption, "", "", "authenticate with MUNGE"},
     {"munge-socket", 0, "PATH", FlagEffect::kOption, "", "",
      "munged's socket, if it is not the usual one"},
     {"insecure", 0, "", FlagEffect::kOption, "", "",
@@ -61,7 +61,7 @@ constexpr FlagSpec kEventsFlags[] = {
 
 constexpr FlagSpec kLogsFlags[] = {
     {"rank", 0, "RANKS", FlagEffect::kOption, "", "",
-     "of these alone: 3, or 0,4-7 (default: all, in a job of at most 64)"},
+     "only these: 3, or 0,4-7 (default: all, in a job of at most 64)"},
     {"generation", 0, "N", FlagEffect::kOption, "", "",
      "of this one (default: the newest, and with --follow those after it)"},
     {"stdout", 0, "", FlagEffect::kOption, "", "", "what they wrote to stdout alone"},
