@@ -365,11 +365,11 @@ def record(distributed, agent_of):
     this process's connection to its agent."""
     global torch
     torch = sys.modules["torch"]
-    version = tuple(int(part) for part in torch.__version__.split(".")[:2])
+    may_compile = hasattr(getattr(torch, "compiler", None), "is_compiling")  # newer than 1.13
     recorder = None
     for name in FUNCTIONS:
         function = getattr(distributed, name, None)
         if function is None or hasattr(function, "_ddprun_records"):
             continue
         recorder = recorder or Recorder(agent_of)
-        setattr(distributed, name, wrapped(name, function, recorder, version >= (2, 1)))
+        setattr(distributed, name, wrapped(name, function, recorder, may_compile))
