@@ -57,6 +57,7 @@ std::string Show(const ControlMessage& message) {
     std::string operator()(const SavedMsg& m) const { return "saved " + std::to_string(m.time); }
     std::string operator()(const PhaseMsg& m) const { return "phase " + m.name; }
     std::string operator()(const TellsMsg& m) const { return m.tells ? "tells" : "tells not"; }
+    std::string operator()(const SavesMsg& m) const { return m.saves ? "saves" : "saves not"; }
     std::string operator()(const StragglerMsg& m) const {
       return "straggler " + std::to_string(m.rank);
     }
