@@ -16,6 +16,8 @@ constexpr Time kPeerInterval = 150 * kMillisecond;
 
 std::string EndpointOf(int number) { return absl::StrCat("r", number); }
 
+std::string IdOf(int number, int process) { return absl::StrCat(EndpointOf(number), "#", process); }
+
 int NumberOf(const std::string& endpoint) {
   int number = -1;
   if (endpoint.size() < 2 || !absl::SimpleAtoi(endpoint.substr(1), &number)) return -1;
@@ -29,6 +31,11 @@ Contender::Contender(World* world, Daemon* daemon, int number)
 
 TimePoint Contender::Now() const { return daemon_->Now(); }
 
+bool Contender::HoldsKey() const {
+  const std::optional<LeaderRecord>& leader = world_->etcd.now().leader;
+  return leader && !leader->resigned && leader->id == IdOf(number_, process_);
+}
+
 bool Contender::MaySpeak() const {
   return world_->bug == Bug::kAckAfterValidity ? leads_ : Now() < valid_until_;
 }
@@ -36,7 +43,7 @@ bool Contender::MaySpeak() const {
 void Contender::Begin(int ousted) {
   ++process_;
   Leadership::Options options;
-  options.id = absl::StrCat(EndpointOf(number_), "#", process_);
+  options.id = IdOf(number_, process_);
   options.endpoint = EndpointOf(number_);
   options.validity = world_->plan.several.validity[world_->several_random.Int(0, 1)];
   options.ousted = ousted;

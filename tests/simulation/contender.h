@@ -30,6 +30,9 @@ class Contender {
   bool leads() const { return leads_; }  // it has the state, and serves
   // The term of its messages.
   const Term& term() const { return term_; }
+  // The leader key is this process's. If it writes the key again, etcd has the new term before
+  // term() has it.
+  bool HoldsKey() const;
   // Whether it may acknowledge, assign and answer.
   bool MaySpeak() const;
   bool HandsOver() const { return core_->hands_over(); }

@@ -220,7 +220,7 @@ void Daemon::Step(const JobMachine::Event& event) {
 }
 
 bool Daemon::Decides() const {
-  return contender_ == nullptr || contender_->term() == world_->etcd.now().found;
+  return contender_ == nullptr || contender_->HoldsKey();
 }
 
 void Daemon::Perform(const JobMachine::Action& action) {
