@@ -219,9 +219,7 @@ void Daemon::Step(const JobMachine::Event& event) {
   ScheduleTick();
 }
 
-bool Daemon::Decides() const {
-  return contender_ == nullptr || contender_->HoldsKey();
-}
+bool Daemon::Decides() const { return contender_ == nullptr || contender_->HoldsKey(); }
 
 void Daemon::Perform(const JobMachine::Action& action) {
   std::visit(Overloaded{
