@@ -75,10 +75,10 @@ class Agent {
     return packets;
   }
 
-  // The messages of the worker that connected next, after the three messages of init().
+  // The messages of the worker that connected next, after the four messages of init().
   std::vector<std::string> PacketsAfterInit() {
     std::vector<std::string> packets = Packets();
-    const std::vector<std::string> init = {"PHASE=init", "READY=1", "STANDBY=able"};
+    const std::vector<std::string> init = {"PHASE=init", "SAVES=0", "READY=1", "STANDBY=able"};
     if (packets.size() < init.size() || !std::equal(init.begin(), init.end(), packets.begin())) {
       ADD_FAILURE() << "init() said something else: " << ::testing::PrintToString(packets);
       return packets;
@@ -133,8 +133,9 @@ TEST(FailureTest, TheAgentHearsOfACheckpointWhenItIsOnDiskOrHasFailed) {
           .exit_code,
       0);
   EXPECT_THAT(agent.PacketsAfterInit(),
-              ElementsAre("CHECKPOINT=0 " + folder.path() + "/good/step-000000000000.safetensors",
-                          ::testing::MatchesRegex("SAVED=durable [0-9]+"),
+              ElementsAre("SAVES=1",
+                          "CHECKPOINT=0 " + folder.path() + "/good/step-000000000000.safetensors",
+                          ::testing::MatchesRegex("SAVED=durable [0-9]+"), "SAVES=1",
                           ::testing::MatchesRegex("CHECKPOINT_FAILED=0 1 cannot .*Not a directory"),
                           "BYE=1"));
 }
@@ -175,7 +176,7 @@ TEST(FailureTest, ATakenPortIsReportedAsBind) {
                                      {"WORLD_SIZE", "2"},
                                      {"MASTER_PORT", port.text()}}})[0];
   EXPECT_EQ(rank.exit_code, 1);
-  EXPECT_THAT(agent.Packets(), ElementsAre("PHASE=init", StartsWith("ERROR=bind ")));
+  EXPECT_THAT(agent.Packets(), ElementsAre("PHASE=init", "SAVES=0", StartsWith("ERROR=bind ")));
 }
 
 TEST(FailureTest, AKilledRankEndsTheOthersWithACollectiveError) {
@@ -259,7 +260,7 @@ TEST(FailureTest, ADamagedCheckpointIsReportedAndWithoutAWholeOneTheStateIsUnrea
       {1, {}, {{"DDPRUN_CONTROL_SOCKET", folder / "s"}, {"DDP_TEST_FOLDER", folder.path()}}})[0];
   EXPECT_EQ(rank.exit_code, 1);
   EXPECT_THAT(agent.PacketsAfterInit(),
-              ElementsAre("PHASE=restore",
+              ElementsAre("SAVES=1", "PHASE=restore",
                           "CHECKPOINT_DAMAGED=7 " + folder.path() +
                               "/step-000000000007.safetensors: it is too short (5 bytes)",
                           StartsWith("ERROR=state rank 0: there are checkpoints, and none of ")));
