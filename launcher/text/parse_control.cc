@@ -63,7 +63,8 @@ absl::StatusOr<ControlMessage> ParseCheckpointFailed(const control::Line& line) 
                                  : Shown(rest.substr(second + 1), kMaxFailureReasonBytes)};
 }
 
-ControlMessage ParseSnapshotFailed(const control::Line& line) {
+absl::StatusOr<ControlMessage> ParseSnapshotFailed(const control::Line& line) {
+  if (line.value.empty()) return Malformed(ToText(line), "SNAPSHOT_FAILED=<reason>");
   return SnapshotFailedMsg{Shown(line.value, kMaxFailureReasonBytes)};
 }
 
