@@ -64,9 +64,9 @@ inline constexpr ControlMessageRow kControlMessages[] = {
      "not."},
     {Sender::kWorker, control::kForked, "N",
      "Of a process that was forked for FORK=N: it waits for GO."},
-    {Sender::kAgent, control::kSave, "1", "A planned stop is coming: make a checkpoint."},
     {Sender::kWorker, control::kProgress, "1",
      "Asks for the memory that the agent sends with PROGRESS=VERSION after READY."},
+    {Sender::kAgent, control::kSave, "1", "A planned stop is coming: make a checkpoint."},
     {Sender::kAgent, control::kProgress, "VERSION",
      "Comes with a descriptor: the memory in which the worker may say what it does, instead of "
      "STEP and PHASE."},
