@@ -44,16 +44,14 @@ void JobMachine::OnJoin(const Header& header, const Join& join) {
     return;
   }
   const bool was_here = join.returning || header.generation.value >= 0;
-  if (was_here && generation_.number.value < 0 && options_.leases && gathering() &&
-      now_ < LeaseEnd(life_.begun_at)) {
+  const bool is_unknown = was_here && generation_.number.value < 0;
+  if (is_unknown && options_.leases && gathering() && now_ < LeaseEnd(life_.begun_at)) {
     // An earlier rendezvous had this job and left no record. Agents that have not come back may
     // have workers until their lease ends.
     HoldUntil(LeaseEnd(life_.begun_at));
     if (state() == JobState::kLastCall) Gather();
   }
-  if (was_here && generation_.number.value < 0 && !survey_.has_lost_sight()) {
-    survey_.LoseSight(now_);
-  }
+  if (is_unknown && !survey_.has_lost_sight()) survey_.LoseSight(now_);
   highest_claimed_ = std::max(highest_claimed_, header.generation);
   if (join.workers_running) {
     // Workers of a generation that this rendezvous does not know, or has given up.
