@@ -455,7 +455,7 @@ class AgentTest(TemporaryFolder):
                 "checkpointer.save()\n"
                 "checkpointer.close()\n", **self.environment())[1]
         path = os.path.join(self.folder, "disk", "step-000000000003.safetensors")
-        self.assertEqual(connections[0][:5], ["SAVES=1", "TELLS=1", "PHASE=restore",
+        self.assertEqual(connections[0][:5], ["TELLS=1", "SAVES=1", "PHASE=restore",
                                               "PHASE=first_step", "STEP=1"])
         self.assertIn("SNAPSHOT=2", connections[0])
         self.assertIn("CHECKPOINT=3 " + path, connections[0])
@@ -535,7 +535,7 @@ class AgentTest(TemporaryFolder):
             packets = agent.packets()[0]
         self.assertEqual(worker.returncode, 1)
         self.assertIn("FolderTakenError: rank 0: the checkpoint folder", err)
-        self.assertEqual(packets[:3], ["SAVES=1", "TELLS=1", "PHASE=restore"])
+        self.assertEqual(packets[:3], ["TELLS=1", "SAVES=1", "PHASE=restore"])
         self.assertTrue(packets[3].startswith("ERROR=folder rank 0: the checkpoint folder"), packets)
 
     def test_the_package_is_missed_by_name(self):
