@@ -122,7 +122,7 @@ void Agent::OnLeader(int number, const Term& term) {
   Post([this, number, term] {
     const bool obeys = term.revision > leader_.revision || world_->bug == Bug::kTermNotChecked;
     if (term.revision < leader_.revision && !obeys) return;
-    leader_ = term;
+    if (leader_.revision < term.revision) leader_ = term;
     const int present = session_ != nullptr ? session_->daemon : attempting_ ? target_ : -1;
     if (present == number) return;
     if (session_ != nullptr) {
@@ -156,7 +156,10 @@ void Agent::OnMessage(const SessionPtr& session, const Header& header,
     attempt_limit_ = std::min(kSecond, ThirdOfLease());
     Header seen = header;
     if (world_->bug == Bug::kNoAgentIdCheck) seen.agent_id = agent_id_;
-    if (world_->bug == Bug::kTermNotChecked) seen.term = {};
+    // A message without a term would be refused.
+    if (world_->bug == Bug::kTermNotChecked && seen.term.revision < leader_.revision) {
+      seen.term = leader_;
+    }
     RendezvousMessage heard = message;
     if (auto* ack = std::get_if<HeartbeatAck>(&heard);
         ack != nullptr && world_->bug == Bug::kLeaseFromAckArrival) {
