@@ -71,7 +71,10 @@ class FakeRendezvous {
     return changed_.wait_for(lock, limit, [this] { return abandoned_; });
   }
   // Called before a report is answered. Set while none comes.
-  void OnReport(std::function<void()> run) { on_report_ = std::move(run); }
+  void OnReport(std::function<void()> run) {
+    const std::lock_guard lock(mutex_);
+    on_report_ = std::move(run);
+  }
   int reports() {
     const std::lock_guard lock(mutex_);
     return reports_;
@@ -114,8 +117,11 @@ class FakeRendezvous {
     grpc::Status ReportGone(grpc::ServerContext*, const v1::GoneReport*,
                             v1::GoneReceived*) override {
       if (const grpc::Status closed = fake_->WhyClosed(); !closed.ok()) return closed;
-      if (fake_->on_report_) fake_->on_report_();
-      const std::lock_guard lock(fake_->mutex_);
+      std::unique_lock lock(fake_->mutex_);
+      const std::function<void()> run = fake_->on_report_;
+      lock.unlock();
+      if (run) run();
+      lock.lock();
       ++fake_->reports_;
       return grpc::Status::OK;
     }

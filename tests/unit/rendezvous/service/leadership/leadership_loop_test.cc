@@ -284,7 +284,7 @@ TEST_F(LeadershipLoopTest, SaysThatTheJobsCannotBeRead) {
   lead_fails_ = absl::DataLossError("a key is damaged");
   Start();
   ASSERT_TRUE(WaitFor([&] { return !cannot_.ok(); }));
-  EXPECT_EQ(board_->Get().role, Role::kTakesUp);
+  EXPECT_TRUE(WaitForRole(Role::kTakesUp));
 }
 
 TEST_F(LeadershipLoopTest, WhomEtcdRefusesFromTheStartCannotLead) {
