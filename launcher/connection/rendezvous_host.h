@@ -85,8 +85,8 @@ class StartRight {
   // `name`: of the job's rendezvous; the same in all agents of the job.
   explicit StartRight(std::string name) : name_(std::move(name)) {}
 
-  // False: another agent has it. After `kPatience` it returns true all the same: an agent that
-  // keeps the right for so long starts nothing.
+  // False: another agent has the right. After `kPatience` it returns true anyway: by then the other
+  // agent has failed to start a rendezvous.
   bool Take();
   bool taken() const { return socket_.valid(); }
   void GiveBack() { socket_.reset(); }

@@ -197,7 +197,7 @@ class JobWorld:
     # ---- what is seen ----
 
     def lives(self, since=0.0):
-        """The records of all workers, or of those that wrote after this time of the machine's wall clock."""
+        """The records of all workers, or only of workers that wrote after `since` (wall clock)."""
         files = [entry for entry in os.scandir(self.path("alive")) if entry.stat().st_mtime >= since]
         lives = [parse_life(file.name, read(file.path)) for file in sorted(files, key=lambda file: file.name)]
         return tuple(life for life in lives if life)

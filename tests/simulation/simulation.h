@@ -63,7 +63,7 @@ struct Result {
   int stuck = 0;               // workers that SIGKILL did not end for a while
   int left_out = 0;            // nodes, until these were gone
   int stayed = 0;              // workers that left a generation
-  int handed_over = 0;         // those that began another generation
+  int handed_over = 0;         // of these workers: how many began another generation
   int end_snapshots = 0;       // snapshots that they made while they left
   int live_restores = 0;       // ranks that began with such a snapshot
   int takeovers = 0;           // by one of several rendezvous

@@ -87,7 +87,7 @@ struct World {
   Etcd etcd;
   std::vector<std::unique_ptr<Daemon>> daemons;
   Training training;
-  std::vector<std::unique_ptr<Agent>> agents;  // also those that ended
+  std::vector<std::unique_ptr<Agent>> agents;  // ended agents included
   std::uint32_t requeue_number = 0;            // of the newest agents
   int lives = 0;                               // number of jobs that began without a record
   std::uint64_t writes = 0;                    // number of writes of the state to etcd

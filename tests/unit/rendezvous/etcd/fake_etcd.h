@@ -61,7 +61,7 @@ class FakeEtcd {
   void Meet(Fault fault);
   // The answer to all transactions and reads, until it is set to nullopt.
   void RefuseAll(std::optional<grpc::Status> answer);
-  // The same only for transactions that write, or only for those that read.
+  // The same, but only for transactions that write, or only for transactions that read.
   void RefuseWrites(std::optional<grpc::Status> answer);
   void RefuseReads(std::optional<grpc::Status> answer);
   // A delayed copy of a request arrives now. Returns whether its guards held.

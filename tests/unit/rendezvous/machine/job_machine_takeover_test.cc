@@ -177,7 +177,7 @@ TEST(JobMachineLeaseTest, OneOfSeveralRefusesALeaseThatIsTooShortOrTooLong) {
 
 // ---- etcd was restored, or emptied: agents may run what no record has ----
 
-// For so long after the takeover, in portions of 500 ms. `agents`: they send heartbeats.
+// Lets `duration` pass in steps of 500 ms. In each step `agents` send a heartbeat.
 void Live(JobMachineDriver& job, Duration duration, const std::string& agents) {
   for (Duration passed{}; passed < duration; passed += milliseconds(500)) {
     job.Advance(std::min<Duration>(milliseconds(500), duration - passed));
