@@ -170,8 +170,9 @@ class JobLoop final {
     std::int64_t sent = 0;               // messages to agents that have a session
     std::optional<Histogram> commits{};  // of the durable state; nullopt: no durable state
   };
-  void GetMeasured(std::string owner,
-                   std::function<void(std::vector<JobStatus>, const Counted&)> done);
+  // Jobs are copied one at a time, so events of agents wait for at most one copy.
+  using MeasuredCallback = std::function<void(std::vector<JobStatus>, const Counted&)>;
+  void GetMeasured(std::string owner, MeasuredCallback done);
   // Whether operators are answered now. For answers that do not come from the loop.
   void MayAnswer(std::function<void(absl::Status)> done);
   // The answer is a sentence for the operator. Errors: NotFound, FailedPrecondition.
@@ -333,6 +334,13 @@ class JobLoop final {
   JobPtr FindOwned(const std::string& owner, const std::string& name) const;
   // As for GetStatus.
   std::vector<JobStatus> StatusOf(const std::string& owner, const std::string& name) const;
+  // A GetMeasured in progress, and its next job.
+  struct Measured {
+    std::string owner;
+    MeasuredCallback done;
+    std::vector<JobStatus> jobs{};
+  };
+  void MeasureNext(const std::shared_ptr<Measured>& measured);
 
   JobLoopOptions options_;  // constant but for what Lead sets in `machine`
   CompletionBarrier completions_;

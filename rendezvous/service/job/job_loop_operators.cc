@@ -1,4 +1,5 @@
 // JobLoop: questions and orders of operators.
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <utility>
@@ -58,14 +59,27 @@ void JobLoop::CheckReady(std::function<void(absl::Status)> done) {
   Ask(run, [done](const absl::Status& why) { done(why); });
 }
 
-void JobLoop::GetMeasured(std::string owner,
-                          std::function<void(std::vector<JobStatus>, const Counted&)> done) {
-  const auto run = [this, owner = std::move(owner), done] {
+void JobLoop::GetMeasured(std::string owner, MeasuredCallback done) {
+  MeasureNext(std::make_shared<Measured>(Measured{std::move(owner), std::move(done)}));
+}
+
+void JobLoop::MeasureNext(const std::shared_ptr<Measured>& measured) {
+  const auto run = [this, measured] {
+    const auto& jobs = measured->jobs;
+    auto next = jobs.empty() ? jobs_.begin() : jobs_.upper_bound(jobs.back().job);
+    const auto is_meant = [&](const auto& entry) {
+      return measured->owner.empty() || entry.second->owner == measured->owner;
+    };
+    next = std::find_if(next, jobs_.end(), is_meant);
+    if (next != jobs_.end()) {
+      measured->jobs.push_back(next->second->machine.Status(now_));
+      return MeasureNext(measured);
+    }
     Counted counted = counted_;
     counted.commits = output_.times();
-    done(StatusOf(owner, ""), counted);
+    measured->done(std::move(measured->jobs), counted);
   };
-  Ask(run, [done](const absl::Status&) { done({}, {}); });
+  Ask(run, [measured](const absl::Status&) { measured->done({}, {}); });
 }
 
 void JobLoop::GetSummaries(std::string owner,
