@@ -1,5 +1,5 @@
 #!/bin/bash
-# Builds the fuzz targets of tests/fuzz with clang, in build/fuzz, and runs each of them.
+# Builds the fuzz targets of tests/fuzz with clang, in build/asan, and runs each of them.
 # usage: scripts/fuzz.sh [SECONDS] [TARGET...]
 #   SECONDS   for each target; 60 by default
 #   TARGET    control, http, journal, safetensors, torch_archive, torch_store, wire, yaml; all by default
@@ -31,7 +31,9 @@ has_fuzzer() {
     compgen -G "$(clang++ -print-resource-dir)/lib/*/libclang_rt.fuzzer-*.a" >/dev/null
 }
 has_fuzzer || scripts/install_packages.sh --no-worker clang libclang-rt-dev
-cmake --preset fuzz >/dev/null
+tests=()
+[[ -e build/asan/CMakeCache.txt ]] || tests=(-DDDPRUN_TESTS=OFF)
+cmake --preset asan "${tests[@]}" >/dev/null
 cmake --build --preset fuzz
 
 # No leak check: after each input it takes longer than the input, and the unit tests under asan check for leaks too. The
@@ -44,7 +46,7 @@ for target in "${targets[@]}"; do
   corpus=build/fuzz/corpus/$target
   log=build/fuzz/$target.log
   mkdir -p "$corpus"
-  if timeout -k 10 $((seconds + 60)) "build/fuzz/bin/${target}_fuzz" -max_total_time="$seconds" -max_len="${longest[$target]}" \
+  if timeout -k 10 $((seconds + 60)) "build/asan/bin/${target}_fuzz" -max_total_time="$seconds" -max_len="${longest[$target]}" \
     -timeout=10 -rss_limit_mb=1024 -print_final_stats=1 -artifact_prefix="$found/$target-" \
     "$corpus" "tests/fuzz/corpus/$target" >"$log" 2>&1; then
     runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")

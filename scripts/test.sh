@@ -15,7 +15,9 @@ case ${1:-} in
     ;;
 esac
 
-scripts/install_packages.sh --tests
+clang=()
+[[ $preset != asan ]] || clang=(clang libclang-rt-dev)
+scripts/install_packages.sh --tests "${clang[@]}"
 cmake --preset "$preset" -DDDPRUN_TESTS=ON >/dev/null
 cmake --build --preset "$preset"
 

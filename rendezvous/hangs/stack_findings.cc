@@ -74,7 +74,7 @@ StackFindings StackMerge::Conclude(const StackQuestion& question) {
   MergeRecent();
   StackFindings findings;
   if (question.culprit) {
-    StackFindings::Culprit& found = findings.culprit.emplace();
+    StackFindings::Culprit& found = findings.culprit.emplace(StackFindings::Culprit{});
     const std::vector<StillRank> ranks = RanksOf(*question.culprit);
     found.verdict = question.culprit->leave
                         ? WhoDoesNotEnd(ranks)

@@ -30,7 +30,7 @@ void Agent::Syn(int attempt, TimePoint started) {
   if (!world_->network.IsCut(host_, kUp, number)) {
     const auto arrived = [this, attempt, started, number] {
       Daemon& daemon = *world_->daemons[number];
-      const auto refuse = [this, attempt, number](auto answer) {
+      const auto refuse = [this, number](auto answer) {
         const auto post = [this, answer] { Post(answer); };
         world_->network.SendOnce(host_, kDown, post, number);
       };

@@ -63,7 +63,7 @@ TEST(EventLoopTest, UnwatchingInABatchSilencesWhatWasAlreadyReported) {
   int calls = 0;
   for (const auto& [mine, other] : {std::pair(a.read_end.get(), b.read_end.get()),
                                     std::pair(b.read_end.get(), a.read_end.get())}) {
-    loop.Watch(mine, EPOLLIN, [&, mine, other](std::uint32_t) {
+    loop.Watch(mine, EPOLLIN, [&, mine = mine, other = other](std::uint32_t) {
       ++calls;
       loop.Unwatch(other);
       loop.Unwatch(mine);

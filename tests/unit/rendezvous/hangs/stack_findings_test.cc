@@ -69,7 +69,7 @@ TEST(StackMergeTest, JudgesTheRanksOfAllNodes) {
   told.still_workers.push_back({.local_rank = LocalRank{1}, .pid = 7});
   told.still_workers.back().state = ProcessState::kStopped;
   StackQuestion question;
-  question.culprit.emplace();
+  question.culprit.emplace(StackQuestion::Culprit{});
   question.culprit->nodes = {
       {Rank{2}, "n2", NodeRank{1}, std::make_shared<const NodeProgress>(told)}};
   StackMerge merge;

@@ -77,7 +77,7 @@ TEST(PageJsonTest, TheListHasAsManyPointsAsASparklineNeeds) {
 
 TEST(PageJsonTest, TimeAloneChangesNothingThatLasts) {
   JobStatus job = JobOf(2);
-  job.progress.emplace();
+  job.progress.emplace(JobStatus::Progress{});
   job.measured = {2.5, 3s, 3s, 4s};
   PageTime later = kTime;
   later.unix_ms += 1000;

@@ -29,11 +29,11 @@ JobStatus FullStatus() {
   job.finished->root_cause = job.last_cause;
   job.failed_checkpoints = {1, 7, "secret", "secret"};
   job.restore = RestorePlan{SavedState{}, Rank{0}, "secret"};
-  job.progress.emplace();
+  job.progress.emplace(JobStatus::Progress{});
   job.progress->hang = "secret";
   job.not_judged =
       JobStatus::NotJudged{"secret", JobStatus::NotJudged::Excuse{{}, "secret", 0, "secret", {}}};
-  job.arrivals.emplace();
+  job.arrivals.emplace(JobStatus::Arrivals{});
   job.arrivals->arrived = 1;
   job.arrivals->missing = {{Rank{1}, "secret"}};
   NodeStatus node;
