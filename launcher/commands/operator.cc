@@ -9,6 +9,7 @@
 #include "launcher/commands/commands.h"
 #include "launcher/config/values.h"
 #include "launcher/connection/credentials.h"
+#include "launcher/connection/etcd/find_leader.h"
 #include "launcher/text/printable.h"
 #include "rendezvous/client/system_resolver.h"
 #include "rendezvous/core/exit_codes.h"
@@ -80,8 +81,10 @@ absl::Status CheckThatJobExists(const OperatorCommand& command, const std::strin
                                           "; `ddprun status` shows those it has"));
 }
 
-int Operate(const OperatorCommand& command) {
-  UseSystemResolver();
+namespace {
+
+// `command.endpoint` is that of the rendezvous.
+int OperateAt(const OperatorCommand& command) {
   OperatorClient::Options options;
   options.timeout = command.timeout;
   // The log callback is empty: a command's output is for programs. If the TLS files matter, the
@@ -117,6 +120,18 @@ int Operate(const OperatorCommand& command) {
       break;
   }
   return kExitInternal;
+}
+
+}  // namespace
+
+int Operate(const OperatorCommand& command) {
+  UseSystemResolver();
+  if (!command.etcd) return OperateAt(command);
+  const auto endpoint = FindLeaderInEtcd(*command.etcd, command.insecure, command.timeout);
+  if (!endpoint.ok()) return FailOperator(command, endpoint.status());
+  OperatorCommand found = command;
+  found.endpoint = *endpoint;
+  return OperateAt(found);
 }
 
 }  // namespace ddprun

@@ -166,6 +166,45 @@ TEST_F(EtcdBackendTest, ARendezvousThatIsThereIsUsedAndLeftRunning) {
   EXPECT_EQ(heads.ExitCode(), 0);
 }
 
+// drain and page ask for what is not there: the answer shows that the rendezvous was found.
+TEST_F(EtcdBackendTest, OperatorsFindTheRendezvousThroughEtcdToo) {
+  Job job(folder_.path());
+  ASSERT_NO_FATAL_FAILURE(StartJob(job));
+  const auto ask = [&](const std::vector<std::string>& words) {
+    std::vector<std::string> argv = {DdprunPath()};
+    argv.insert(argv.end(), words.begin(), words.end());
+    argv.insert(argv.end(), {"--rdzv-backend=etcd", "--rdzv-endpoint", etcd_->endpoints().front(),
+                             "--timeout=5s"});
+    Program program(argv);
+    const int code = program.ExitCode();
+    return absl::StrCat(code, ": ", program.out(), program.err());
+  };
+  EXPECT_THAT(ask({"status"}), AllOf(HasSubstr("0: "), HasSubstr("it leads at")));
+  EXPECT_THAT(ask({"top"}), AllOf(HasSubstr("0: "), HasSubstr("job")));
+  EXPECT_THAT(ask({"events", "job"}), HasSubstr("\"started\""));
+  EXPECT_THAT(ask({"logs", "job", "--rank=0"}), HasSubstr("up 0"));
+  EXPECT_THAT(ask({"stacks", "job", "--json"}), HasSubstr("{"));
+  EXPECT_THAT(ask({"drain", "nowhere"}), HasSubstr("nowhere"));
+  EXPECT_THAT(ask({"page"}), HasSubstr("--http"));
+  EXPECT_THAT(ask({"stop", "job"}), HasSubstr("0: "));
+  for (int node = 0; node < 2; ++node) job.node(node).ExitCode();
+  EXPECT_THAT(SurvivorsInTheEnd(job), IsEmpty());
+  EXPECT_THAT(ask({"status"}), AllOf(HasSubstr("69: "), HasSubstr("no rendezvous leads by what")));
+}
+
+TEST_F(EtcdBackendTest, AJobFileNamesTheEtcd) {
+  const std::string file = folder_ / "job.yaml";
+  std::ofstream(file)
+      << "nodes: 2\ncommand: echo rank $RANK\nrendezvous: {backend: etcd, endpoint: \""
+      << etcd_->endpoints().front() << "\", id: job}\n";
+  Job job(folder_.path());
+  for (int node = 0; node < 2; ++node) job.AddNode({"-c", file});
+  for (int node = 0; node < 2; ++node) {
+    EXPECT_EQ(job.node(node).ExitCode(), 0) << job.node(node).err();
+  }
+  EXPECT_THAT(SurvivorsInTheEnd(job), IsEmpty());
+}
+
 TEST_F(EtcdBackendTest, AnEtcdThatCannotBeReachedIsSaidSoonAndEndsTheAgentInTheEnd) {
   etcd_->Freeze(0);
   Job job(folder_.path());

@@ -33,15 +33,24 @@ class EtcdOptions {
       }
       return {};
     }
-    TakeEndpoints(*given);
-    TakePrefix();
-    TakeCredentials();
+    TakeAccess(*given);
     TakeValidity();
     TakeAdvertised();
     return std::move(config_);
   }
 
+  EtcdAccess MakeAccess(const GivenFlag& endpoints) {
+    TakeAccess(endpoints);
+    return std::move(config_);
+  }
+
  private:
+  void TakeAccess(const GivenFlag& endpoints) {
+    TakeEndpoints(endpoints);
+    TakePrefix();
+    TakeCredentials();
+  }
+
   void TakeEndpoints(const GivenFlag& given) {
     for (const absl::string_view each : absl::StrSplit(given.value, ',')) {
       const auto endpoint = ParseEndpoint(std::string(each), 1, kEtcdPort);
@@ -113,6 +122,11 @@ class EtcdOptions {
 EtcdConfig TakeEtcd(const FlagReading& reading, const Host& host,
                     std::vector<std::string>* errors) {
   return EtcdOptions(reading, host, errors).Make();
+}
+
+EtcdAccess TakeEtcdAccess(const FlagReading& reading, const GivenFlag& endpoints, const Host& host,
+                          std::vector<std::string>* errors) {
+  return EtcdOptions(reading, host, errors).MakeAccess(endpoints);
 }
 
 }  // namespace ddprun

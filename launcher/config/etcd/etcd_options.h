@@ -14,6 +14,10 @@ namespace ddprun {
 // Without --etcd: an empty config. Appends errors to `errors`.
 EtcdConfig TakeEtcd(const FlagReading& reading, const Host& host, std::vector<std::string>* errors);
 
+// The same for a command that only looks into etcd: its members are the value of `endpoints`.
+EtcdAccess TakeEtcdAccess(const FlagReading& reading, const GivenFlag& endpoints, const Host& host,
+                          std::vector<std::string>* errors);
+
 }  // namespace ddprun
 
 #endif  // DDPRUN_LAUNCHER_CONFIG_ETCD_ETCD_OPTIONS_H_

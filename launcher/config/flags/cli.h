@@ -119,7 +119,8 @@ struct OperatorCommand {
     std::string grep{};                  // a regular expression; empty: all lines
   };
   Kind kind = Kind::kStatus;
-  std::string endpoint;  // HOST:PORT, several of them with commas, or unix:/PATH
+  std::string endpoint;              // HOST:PORT, several of them with commas, or unix:/PATH
+  std::optional<EtcdAccess> etcd{};  // it names the rendezvous, and `endpoint` has its members
   std::chrono::milliseconds timeout = kDefaultAnswerTimeout;
   CredentialsConfig credentials;
   bool insecure = false;                           // the rendezvous on loopback has no credentials

@@ -1,6 +1,8 @@
 #include "launcher/config/flags/operator_options.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <string>
@@ -11,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "launcher/config/etcd/etcd_options.h"
 #include "launcher/config/flags/run_options.h"
 #include "launcher/config/flags/subcommands.h"
 #include "launcher/config/values.h"
@@ -25,6 +28,17 @@ using Kind = OperatorCommand::Kind;
 constexpr FlagSpec kCommonFlags[] = {
     {"rdzv-endpoint", 0, "HOST:PORT[,...]", FlagEffect::kOption, "", "",
      "the rendezvous (default 127.0.0.1:{port}); with several, the leader answers"},
+    {"rdzv-backend", 0, "NAME", FlagEffect::kOption, "", "",
+     "etcd: the endpoint is an etcd's, its members with commas, which names the rendezvous"},
+    {"etcd-prefix", 0, "PATH", FlagEffect::kOption, "", "",
+     "what the keys in etcd begin with (default /ddprun)"},
+    {"etcd-ca", 0, "FILE", FlagEffect::kOption, "", "", "the authority of etcd's certificates"},
+    {"etcd-cert", 0, "FILE", FlagEffect::kOption, "", "",
+     "the certificate for etcd, if it asks for one"},
+    {"etcd-key", 0, "FILE", FlagEffect::kOption, "", "", "its key"},
+    {"etcd-user", 0, "NAME", FlagEffect::kOption, "", "", "the user in etcd, if it asks for one"},
+    {"etcd-password-file", 0, "FILE", FlagEffect::kOption, "", "",
+     "its password, in the first line of this file"},
     {"timeout", 0, "DURATION", FlagEffect::kOption, "", "",
      "for each answer of the rendezvous (default {answer})"},
     {"token-file", 0, "FILE", FlagEffect::kOption, "", "",
@@ -43,6 +57,9 @@ constexpr FlagSpec kCommonFlags[] = {
     {"help", 'h', "", FlagEffect::kImmediate, "", "", "print this text"},
     {"version", 0, "", FlagEffect::kImmediate, "", "", "print the version"},
 };
+
+// Of the agents' --rdzv-backend, as torchrun has them.
+constexpr absl::string_view kOtherBackends[] = {"c10d", "static", "ddprun"};
 
 constexpr FlagSpec kStatusFlags[] = {
     {"json", 0, "", FlagEffect::kOption, "", "", "print JSON; docs/jobs.md has its fields"},
@@ -202,7 +219,8 @@ bool ParseRanks(absl::string_view text, std::vector<int>* ranks) {
 
 class OperatorOptions {
  public:
-  OperatorOptions(Kind kind, const FlagReading& reading) : row_(RowOf(kind)), reading_(reading) {
+  OperatorOptions(Kind kind, const FlagReading& reading, const Host& host)
+      : row_(RowOf(kind)), reading_(reading), host_(host) {
     command_.kind = kind;
   }
 
@@ -247,6 +265,7 @@ class OperatorOptions {
   void TakeEndpoint() {
     command_.endpoint = absl::StrCat("127.0.0.1:", kDefaultPort);
     const GivenFlag* const given = reading_.Find("rdzv-endpoint");
+    if (InEtcd()) return TakeEtcd(given);
     if (given == nullptr) return;
     if (absl::StartsWith(given->value, "unix:/")) {
       command_.endpoint = given->value;
@@ -257,6 +276,34 @@ class OperatorOptions {
                            "HOST:PORT, where `ddprun rendezvous` listens, or unix:/PATH, or up to ",
                            kMaxEndpoints, " HOST:PORT with commas"));
     }
+  }
+
+  // Whether an etcd names the rendezvous.
+  bool InEtcd() {
+    const GivenFlag* const backend = reading_.Find("rdzv-backend");
+    if (backend != nullptr && backend->value == kEtcdBackend) return true;
+    if (backend != nullptr &&
+        !std::count(std::begin(kOtherBackends), std::end(kOtherBackends), backend->value)) {
+      AddError(*backend, absl::StrCat("etcd, or one of ", absl::StrJoin(kOtherBackends, ", "),
+                                      ", with which the endpoint is the rendezvous's"));
+    }
+    for (const FlagSpec& flag : kCommonFlags) {
+      if (!absl::StartsWith(flag.name, "etcd-")) continue;
+      const GivenFlag* const given = reading_.Find(flag.name);
+      // Variables may be there for other commands.
+      if (given == nullptr || given->origin.source == Source::kEnvironment) continue;
+      errors_.push_back(absl::StrCat(given->origin.place, ": goes with --rdzv-backend etcd only"));
+    }
+    return false;
+  }
+
+  void TakeEtcd(const GivenFlag* endpoints) {
+    if (endpoints == nullptr) {
+      errors_.push_back("--rdzv-backend etcd needs --rdzv-endpoint HOST:2379, an etcd's");
+      return;
+    }
+    command_.etcd = TakeEtcdAccess(reading_, *endpoints, host_, &errors_);
+    command_.endpoint = absl::StrJoin(command_.etcd->endpoints, ",");
   }
 
   void TakeRank() {
@@ -344,6 +391,7 @@ class OperatorOptions {
 
   const KindRow& row_;
   const FlagReading& reading_;
+  const Host& host_;
   OperatorCommand command_;
   std::vector<std::string> errors_;
 };
@@ -360,7 +408,7 @@ Command Parse(const std::vector<std::string>& arguments, const Host& host) {
   const FlagReading reading =
       ReadFlags(OperatorFlags(kind), arguments, Positionals::kAnywhere, host);
   if (auto end = EarlyEnd(reading, Help<kind>)) return *std::move(end);
-  return OperatorOptions(kind, reading).Make(Credentials(reading, host));
+  return OperatorOptions(kind, reading, host).Make(Credentials(reading, host));
 }
 
 }  // namespace
@@ -404,7 +452,7 @@ Command ParseStacks(const std::vector<std::string>& arguments, const Host& host)
       ReadFlags(OperatorFlags(Kind::kStacks), arguments, Positionals::kAnywhere, host);
   if (auto end = EarlyEnd(reading, StacksHelp)) return *std::move(end);
   if (!reading.FindAll("pid").empty()) return StacksOfProcesses(reading);
-  return OperatorOptions(Kind::kStacks, reading).Make(Credentials(reading, host));
+  return OperatorOptions(Kind::kStacks, reading, host).Make(Credentials(reading, host));
 }
 HelpCommand StacksHelp() { return Help<Kind::kStacks>(); }
 

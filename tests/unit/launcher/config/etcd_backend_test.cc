@@ -143,5 +143,25 @@ TEST(EtcdBackendTest, DoctorLooksAtTheEtcdOfTheJob) {
   EXPECT_EQ(doctor.etcd.ca_file, "/home/user/ca.crt");
 }
 
+TEST(EtcdBackendTest, OperatorsAskTheSameEtcd) {
+  const auto stop =
+      ParseAs<OperatorCommand>({"stop", "job", "--rdzv-backend=etcd", "--rdzv-endpoint=e1,e2:4001",
+                                "--etcd-prefix=/jobs", "--etcd-ca=ca.crt"});
+  ASSERT_TRUE(stop.etcd);
+  EXPECT_THAT(stop.etcd->endpoints, ElementsAre("e1:2379", "e2:4001"));
+  EXPECT_EQ(stop.etcd->prefix, "/jobs");
+  EXPECT_EQ(stop.etcd->ca_file, "/home/user/ca.crt");
+  EXPECT_FALSE(ParseAs<OperatorCommand>({"status", "--rdzv-backend=c10d"}).etcd);
+}
+
+TEST(EtcdBackendTest, OperatorsHearWhatDoesNotFitTogether) {
+  EXPECT_EQ(ErrorOf({"status", "--rdzv-backend=etcd"}),
+            "--rdzv-backend etcd needs --rdzv-endpoint HOST:2379, an etcd's");
+  EXPECT_EQ(ErrorOf({"status", "--etcd-ca=ca.crt"}),
+            "--etcd-ca: goes with --rdzv-backend etcd only");
+  EXPECT_THAT(ErrorOf({"status", "--rdzv-backend=etcd-v2"}),
+              StartsWith("--rdzv-backend: expected etcd, or one of c10d, static, ddprun"));
+}
+
 }  // namespace etcd_backend_test
 }  // namespace ddprun
