@@ -10,8 +10,6 @@
 #   DDPRUN_TORCH_ABI           flags that code without libtorch needs, to be linked with it
 include_guard(GLOBAL)
 
-include(CheckCXXCompilerFlag)
-
 set(DDPRUN_TORCH_DIR "" CACHE PATH "A Python environment's folder torch, to be used without CUDA's toolkit")
 if(DDPRUN_TORCH_DIR)
   include(DdprunTorchDir)
@@ -89,11 +87,6 @@ if(use_nccl)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(ddprun_torch INTERFACE -fpch-preprocess)  # lets ccache see through it
-  # Otherwise -O2 sets it and -O1 does not, and a header precompiled with one is refused with the other.
-  check_cxx_compiler_flag(-munroll-only-small-loops DDPRUN_HAS_UNROLL_ONLY_SMALL_LOOPS)
-  if(DDPRUN_HAS_UNROLL_ONLY_SMALL_LOOPS)
-    target_compile_options(ddprun_torch INTERFACE -munroll-only-small-loops)
-  endif()
 endif()
 find_path(DDPRUN_AUTOGRAD_CONTEXT torch/csrc/distributed/autograd/context/context.h
           HINTS ${TORCH_INCLUDE_DIRS})
