@@ -58,9 +58,11 @@ set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
     OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 set(CPACK_STRIP_FILES ON)
 
-# The upper case name of the component, as CPack wants it.
+# Its maintainer scripts are those in packaging/debian/COMPONENT.
 function(ddprun_package component section summary description)
-  string(TOUPPER ${component} name)
+  string(TOUPPER ${component} name)  # as CPack wants it
+  file(GLOB scripts CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/packaging/debian/${component}/*)
+  set(CPACK_DEBIAN_${name}_PACKAGE_CONTROL_EXTRA "${scripts}" PARENT_SCOPE)
   set(CPACK_DEBIAN_${name}_PACKAGE_NAME ${component} PARENT_SCOPE)
   set(CPACK_DEBIAN_${name}_PACKAGE_SOURCE ddprun PARENT_SCOPE)
   set(CPACK_DEBIAN_${name}_PACKAGE_SECTION ${section} PARENT_SCOPE)
@@ -105,7 +107,5 @@ wrapper starts, or that also run without ddprun.")
 set(CPACK_DEBIAN_PYTHON3-DDPRUN_PACKAGE_ARCHITECTURE all)
 set(CPACK_DEBIAN_PYTHON3-DDPRUN_PACKAGE_DEPENDS "python3:any")
 set(CPACK_DEBIAN_PYTHON3-DDPRUN_PACKAGE_SUGGESTS "python3-torch")
-set(CPACK_DEBIAN_PYTHON3-DDPRUN_PACKAGE_CONTROL_EXTRA
-    "${CMAKE_CURRENT_SOURCE_DIR}/packaging/debian/python3-ddprun/postinst;${CMAKE_CURRENT_SOURCE_DIR}/packaging/debian/python3-ddprun/prerm")
 
 include(CPack)

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Checks what a reviewer should not have to check. Names every finding; exits 1 if there is one.
-#   format     clang-format agrees with every C++ file
+#   format     clang-format 14 agrees with every C++ file
 #   includes   none runs upwards: none breaks the arrows of docs/internals/architecture.md
 #   layers     what stops in one folder is nowhere else, and nothing pure asks for the time
 #   sizes      files per folder, lines per function, members per class: scripts/check_sizes.py
@@ -20,9 +20,16 @@ sources() { git ls-files --cached --others --exclude-standard -- "$@" | grep -E 
 
 # ---- format ----
 command -v clang-format >/dev/null || scripts/install_packages.sh --no-worker clang-format
-while read -r file; do
-  clang-format --dry-run --Werror "$file" 2>/dev/null || finding format "$file: run clang-format -i"
-done < <(sources '*.h' '*.cc')
+# Each version breaks some lines otherwise. That of Debian 12 counts.
+format="format, "
+if [[ $(clang-format --version) == *' version 14.'* ]]; then
+  while read -r file; do
+    clang-format --dry-run --Werror "$file" 2>/dev/null || finding format "$file: run clang-format -i"
+  done < <(sources '*.h' '*.cc')
+else
+  format=
+  echo "check.sh: format: left out, it needs clang-format 14"
+fi
 
 # ---- includes ----
 upward_includes=0
@@ -160,5 +167,5 @@ else
   finding warnings "no $database: run scripts/test.sh or cmake --preset release first"
 fi
 
-((failed)) || echo "check.sh: format, includes, layers, sizes, tests, docs and warnings are clean"
+((failed)) || echo "check.sh: ${format}includes, layers, sizes, tests, docs and warnings are clean"
 exit $failed

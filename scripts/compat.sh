@@ -1,16 +1,16 @@
 #!/bin/bash
 # Tries this checkout on another Debian, in a chroot, with a copy of its files.
 # usage: scripts/compat.sh trixie|sid|trixie-cuda [--root DIR] [--jobs N] [--quick] [--build] [CTEST_OPTION...]
-#   trixie        Debian 13, libtorch 2.6: the README's two commands, scripts/quickstart.sh, which must reach
-#                 its accuracy, and scripts/test.sh CTEST_OPTION...
-#   sid           the worker library and its tests on the newest libtorch; 2.14 at the time of writing
+#   trixie, sid   Debian 13 and what comes after it: scripts/quickstart.sh, which must reach its accuracy,
+#                 scripts/test.sh CTEST_OPTION..., and scripts/check.sh
 #   trixie-cuda   the worker library on libtorch 2.6 with CUDA and NCCL: compiled and linked only. Downloads
 #                 2.8 GB
 #   --root DIR    where the chroot lies, or is made; build/compat/NAME by default
-#   --jobs N      of sid and trixie-cuda; trixie has those of the CMake presets
-#   --quick       of the tests only worker_base_test and worker_test
+#   --jobs N      of trixie-cuda, and of sid with --quick; all else has those of the CMake presets
+#   --quick       of the tests only worker_base_test and worker_test, and on sid nothing but these
 #   --build       builds, and runs nothing
 #   --packages    builds the Debian packages alone, and leaves them in DIR/source/build/packages
+#   --twice       with --packages: that option of scripts/package.sh
 # Needs root, for chroot and mounts, and a Debian machine: mirror, proxies and keys are those of its
 # own apt. A chroot that is there is used again, with what was built in it; remove DIR for a fresh one.
 # Mounts are made in a mount namespace, so that none outlives this script, however it ends.
@@ -35,6 +35,7 @@ jobs=$(nproc)
 quick=
 build_only=
 packages=
+twice=
 while :; do
   case ${1:-} in
     --root | --jobs)
@@ -45,6 +46,7 @@ while :; do
     --quick) quick=yes ;;
     --build) build_only=yes ;;
     --packages) packages=yes ;;
+    --twice) twice=--twice ;;
     *) break ;;
   esac
   shift
@@ -66,18 +68,20 @@ git ls-files -z --cached --others --exclude-standard |
   tar --extract --file - --directory "$root/source"
 
 # ---- inside ----
-# What runs in it: $1 name, $2 jobs, $3 quick, $4 build_only, $5 packages, then CTest's options.
+# What runs in it: $1 name, $2 jobs, $3 quick, $4 build_only, $5 packages, $6 twice, then CTest's options.
 inside=$(cat <<'INSIDE'
 set -euo pipefail
-name=$1 jobs=$2 quick=$3 build_only=$4 packages=$5
-shift 5
+name=$1 jobs=$2 quick=$3 build_only=$4 packages=$5 twice=$6
+shift 6
 cd /source
 export DEBIAN_FRONTEND=noninteractive HOME=/root LC_ALL=C.UTF-8 CCACHE_DIR=/ccache OMP_NUM_THREADS=1
 
 if [[ -n $packages ]]; then
-  exec scripts/package.sh
+  exec scripts/package.sh $twice
 fi
-if [[ $name == trixie ]]; then
+launcher=
+[[ $name == trixie || ($name == sid && -z $quick) ]] && launcher=yes
+if [[ -n $launcher ]]; then
   scripts/quickstart.sh ${build_only:+--build} | tee /tmp/quickstart
   if [[ -z $build_only ]]; then
     accuracy=$(sed -n 's/.*test accuracy \([0-9.]*\).*/\1/p' /tmp/quickstart | tail -1)
@@ -87,7 +91,13 @@ if [[ $name == trixie ]]; then
     }
   fi
   if [[ -z $quick && -z $build_only ]]; then
-    exec scripts/test.sh "$@"
+    code=0
+    scripts/test.sh "$@" || code=$?
+    # It asks git which files there are: all of these.
+    scripts/install_packages.sh git
+    git init --quiet
+    scripts/check.sh || code=$?
+    exit $code
   fi
 fi
 
@@ -112,12 +122,12 @@ if [[ $name == trixie-cuda ]]; then
   echo "compat.sh: the worker library with NCCL is compiled and linked; it was not run"
   exit
 fi
-build=/build targets=() tests=(-LE python)  # sid's python3-torch may be another torch's, or not there
+build=/build targets=() tests=(-LE python)
 if [[ -n $quick ]]; then
   targets=(--target worker_base_test worker_test)
   tests=(-LE 'python|install')
 fi
-if [[ $name == trixie ]]; then
+if [[ -n $launcher ]]; then
   # Where quickstart.sh has built.
   build=build configure=(cmake --preset release -DDDPRUN_TESTS=ON) jobs=2
 fi
@@ -136,8 +146,11 @@ export root inside SOURCE_DATE_EPOCH
 exec unshare --mount --pid --fork --kill-child bash -c '
   set -euo pipefail
   mount --make-rprivate /
+  # The root in there is a mount point, so that mounts can be made private there too.
+  mount --bind "$root" "$root"
   mount -t proc proc "$root/proc"
   mount --rbind /dev "$root/dev"
+  mount --rbind /sys "$root/sys"
   # The compiler cache is the one outside, and so is its limit: a smaller one would empty it.
   environment=(PATH=/usr/sbin:/usr/bin:/sbin:/bin "SOURCE_DATE_EPOCH=$SOURCE_DATE_EPOCH")
   for name in DEBFULLNAME DEBEMAIL; do
@@ -151,4 +164,4 @@ exec unshare --mount --pid --fork --kill-child bash -c '
   rm -f "$root/etc/resolv.conf"
   cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
   exec env -i "${environment[@]}" chroot "$root" bash -c "$inside" compat "$@"
-' compat "$name" "$jobs" "$quick" "$build_only" "$packages" "$@"
+' compat "$name" "$jobs" "$quick" "$build_only" "$packages" "$twice" "$@"

@@ -3,8 +3,8 @@
 # usage: scripts/package.sh [OUTPUT_FOLDER] [--twice] [--release SUITE [--root DIR]]
 #   OUTPUT_FOLDER   build/packages by default, of another Debian /var/tmp/ddprun/packages/SUITE; packages that lie
 #                   there are removed
-#   --twice         builds a second time, in an empty build folder at the same place, and compares every byte.
-#                   Needs root. The compiler cache is used; CCACHE_DISABLE=1 compiles anew
+#   --twice         builds a second time, in an empty build folder at the same place and without the compiler cache,
+#                   and compares every byte. Needs root
 #   --release SUITE   those of another Debian (trixie), in the chroot that scripts/compat.sh makes in DIR, or uses
 #                     again; /var/tmp/ddprun/compat/SUITE by default
 # Uses the build folder of `cmake --preset release`. Dates are those of the last commit, or SOURCE_DATE_EPOCH. The
@@ -42,9 +42,8 @@ remove_packages() { rm -f "$output"/*.deb "$output"/*.tar.gz "$output"/*.spdx.js
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 umask 022
 if [[ -n $suite ]]; then
-  [[ -z $twice ]] || usage "--twice is of the Debian that this runs on"
   root=${root:-/var/tmp/ddprun/compat/$suite}
-  scripts/compat.sh "$suite" --root "$root" --packages
+  scripts/compat.sh "$suite" --root "$root" --packages ${twice:+--twice}
   remove_packages
   cp "$root"/source/build/packages/* "$output/"
   exit
@@ -84,14 +83,14 @@ ls -l "$output"
     "these packages on" >&2
 
 if [[ -n $twice ]]; then
-  # At the same path and with the same flags, for the compiler cache.
+  # At the same path and with the same flags, which are in what is compiled.
   werror=$(sed -n 's/^DDPRUN_WERROR:BOOL=//p' build/CMakeCache.txt)
   export werror
   second=$(mktemp -d)
   trap 'rm -rf "$second"' EXIT
   mkdir "$second/build" "$second/packages"
-  unshare --mount bash -c 'mount --make-rprivate / && mount --bind "$1" build && exec scripts/package.sh "$2"' \
-    package "$second/build" "$second/packages" >"$second/log" 2>&1 || {
+  again='mount --make-rprivate / && mount --bind "$1" build && exec scripts/package.sh "$2"'
+  CCACHE_DISABLE=1 unshare --mount bash -c "$again" package "$second/build" "$second/packages" >"$second/log" 2>&1 || {
     cat "$second/log" >&2
     exit 1
   }
@@ -99,5 +98,5 @@ if [[ -n $twice ]]; then
     echo "package.sh: built a second time, these packages differ" >&2
     exit 1
   }
-  echo "package.sh: built a second time, every file is the same to the last bit"
+  echo "package.sh: built a second time without the compiler cache, every file is the same to the last bit"
 fi

@@ -1,12 +1,13 @@
 #!/bin/bash
-# Tries the Debian packages in a bare Debian: install, train, manual pages, a consumer of the library, upgrade,
-# remove and purge, after which nothing may be left.
+# Tries the Debian packages in a bare Debian: install, train, manual pages, a consumer of the library, an enabled unit,
+# upgrade, remove and purge, after which nothing may be left, and lintian: no error, and no warning that
+# packaging/README.md does not explain.
 # usage: scripts/package_check.sh [PACKAGES_FOLDER] [--release SUITE] [--root DIR] [--launcher-only]
 #   PACKAGES_FOLDER   where scripts/package.sh has put them; build/packages by default
 #   --release SUITE   the Debian to try them in: bookworm (default), trixie
 #   --root DIR        where the chroot is made; build/package-check/SUITE by default. It is made anew each time
-#   --quick           without a consumer of the library, for which a compiler is installed, and the first step may
-#                     take as long as it wants, as on a busy machine. Otherwise 3 s are the limit
+#   --quick           without a consumer of the library, for which a compiler is installed, and without lintian; and
+#                     the first step may take as long as it wants, as on a busy machine. Otherwise 3 s are the limit
 #   --launcher-only   the package ddprun alone, with a job of /bin/true: of another release's packages, only it
 #                     fits here
 # Needs root. Prints the seconds from the command to the end of the first training step.
@@ -48,7 +49,7 @@ scripts/make_chroot.sh "$suite" "$root"
 root=$(realpath "$root")
 mkdir "$root/packages"
 cp "$packages"/*.deb "$root/packages/"
-cp -r tests/install/outside "$root/packages/"
+cp -r tests/install/outside packaging/README.md "$root/packages/"
 
 # Runs in the chroot: $1 tells whether to check the launcher alone, $2 whether to be quick.
 inside=$(cat <<'INSIDE'
@@ -61,10 +62,46 @@ fail() {
 }
 step() { printf 'package_check.sh: %s\n' "$*"; }
 apt_quietly() { apt-get -y -qq "$@" >/var/log/package_check.log 2>&1 || { cat /var/log/package_check.log; fail "apt-get $*"; }; }
-# Our files, and those that apt and dpkg write for every package.
+# All but the folders where apt and dpkg write for every package, and a user's.
 files() { find / -xdev \( -path /proc -o -path /packages -o -path /var/lib/dpkg -o -path /var/lib/apt \
-  -o -path /var/cache -o -path /var/log -o -path /tmp -o -path /root \) -prune -o -print | sort; }
+  -o -path /var/cache -o -path /tmp -o -path /root \) -prune -o -print | sort; }
 ours='ddprun|libddp|/ddp(/|\.pc|$)'
+
+# ---- the systemd unit ----
+unit=ddprun-rendezvous.service
+link=/etc/systemd/system/multi-user.target.wants/$unit
+# What systemd makes for the unit at its first start, in folders of its own, and what the rendezvous writes then.
+mkdir -m 700 -p /var/lib/private /var/log/private
+write_state() {
+  local name=${unit%.service}
+  for place in lib log; do
+    install -d /var/$place/private/$name
+    ln -s private/$name /var/$place/$name
+  done
+  echo jobs >/var/lib/$name/journal
+  echo lines >/var/log/$name/rendezvous.log
+}
+# As an administrator does it; where there is no systemd, with what packages use in its place.
+enable_unit() {
+  if command -v systemctl >/dev/null; then
+    systemctl --quiet enable "$unit"
+  else
+    DPKG_MAINTSCRIPT_PACKAGE=ddprun deb-systemd-helper enable "$unit"
+  fi
+}
+expect_enabled() { [[ -L $link && -e $link ]] || fail "$1: $link does not lead to the unit"; }
+# After `apt-get remove`: the unit's links are gone, its jobs are not.
+expect_removed() {
+  local dangling
+  dangling=$(find /etc/systemd -lname "*/$unit")
+  [[ -z $dangling ]] || fail "removing left $dangling"
+  [[ -e /var/lib/${unit%.service}/journal ]] || fail "removing took the journal of the jobs, which purge should take"
+}
+# $1: the files that were there before.
+expect_purged() {
+  files | comm -13 "$1" - >/tmp/left
+  [[ ! -s /tmp/left ]] || fail "after purge these are left: $(cat /tmp/left)"
+}
 
 cd /packages
 apt-get update -qq
@@ -82,17 +119,23 @@ if [[ -n $launcher_only ]]; then
   ddprun validate /usr/share/ddprun/configs/mnist_local.yaml >/dev/null
 else
   job=/usr/share/ddprun/configs/mnist_local.yaml
-  # Each rank writes a line to a file of its own after each step.
+  # Each rank writes a line to a file of its own after each step. The best of three counts: other programs can hold up
+  # one.
   step "to the first step"
-  mkdir steps
-  began=$(date +%s%N)
-  ddprun -c "$job" --checkpoint-dir first -- /usr/libexec/ddprun/mnist_ddp --data /usr/share/ddprun/data/mnist \
-    --batch-size 32 --max-steps 1 --step-log steps >first.log 2>&1 &
-  until [[ -s steps/rank0.log || ! -d /proc/$! ]]; do sleep 0.01; done
-  seconds=$(awk "BEGIN { print ($(date +%s%N) - $began) / 1e9 }")
-  echo "seconds from the command to the first step: $seconds"
-  wait $! || fail "$(cat first.log)"
-  [[ -n $quick ]] || awk "BEGIN { exit !($seconds <= 3) }" || fail "the first step took $seconds s, expected 3 at most"
+  for _ in 1 2 3; do
+    rm -rf steps first
+    mkdir steps
+    began=$(date +%s%N)
+    ddprun -c "$job" --checkpoint-dir first -- /usr/libexec/ddprun/mnist_ddp --data /usr/share/ddprun/data/mnist \
+      --batch-size 32 --max-steps 1 --step-log steps >first.log 2>&1 &
+    until [[ -s steps/rank0.log || ! -d /proc/$! ]]; do sleep 0.01; done
+    seconds=$(awk "BEGIN { print ($(date +%s%N) - $began) / 1e9 }")
+    echo "seconds from the command to the first step: $seconds"
+    wait $! || fail "$(cat first.log)"
+    in_time=$(awk "BEGIN { print $seconds <= 3 }")
+    [[ $in_time != 1 ]] || break
+  done
+  [[ $in_time == 1 || -n $quick ]] || fail "the first step took $seconds s, expected 3 at most"
   step "ddprun -c $job"
   ddprun -c "$job" 2>&1 | tee job.log | tail -3
   accuracy=$(sed -n 's/.*test accuracy \([0-9.]*\).*/\1/p' job.log | tail -1)
@@ -126,6 +169,10 @@ fi
 
 step "upgrade"
 files >/tmp/installed
+enable_unit
+write_state
+expect_enabled "enabled"
+files >/tmp/enabled
 mkdir /tmp/next
 for name in "${names[@]}"; do
   dpkg-deb -R ./${name}_*.deb /tmp/next/$name
@@ -135,15 +182,43 @@ for name in "${names[@]}"; do
 done
 apt_quietly install /tmp/next/*.deb
 [[ $(dpkg-query -W -f '${Version}' ddprun) == *+next ]] || fail "ddprun was not upgraded"
-files | diff /tmp/installed - || fail "the upgrade changed which files are there"
+files | diff /tmp/enabled - || fail "the upgrade changed which files are there"
+expect_enabled "after an upgrade"
 
 step "remove, purge"
 apt_quietly remove "${names[@]}"
-! dpkg-query -W -f '${db:Status-Abbrev} ${Package}\n' | grep -E '^rc .*ddp' ||
-  fail "removing left configuration files"
-dpkg --purge "${names[@]}" 2>/dev/null  # apt does not know them any more: nothing was left to purge
-files | comm -13 <(grep -vE "$ours" /tmp/installed) - >/tmp/left
-[[ ! -s /tmp/left ]] || fail "after purge these are left: $(cat /tmp/left)"
+expect_removed
+apt_quietly purge ddprun  # of the others nothing is left to purge
+! dpkg-query -W -f '${db:Status-Abbrev} ${Package}\n' | grep ddp || fail "dpkg knows these packages after purge"
+expect_purged <(grep -vE "$ours" /tmp/installed)
+
+step "remove, install again and purge, where systemd is installed"
+apt_quietly install --no-install-recommends systemd
+files >/tmp/without
+apt_quietly install ./ddprun_*.deb
+enable_unit
+expect_enabled "enabled by systemctl"
+write_state
+apt_quietly remove ddprun
+expect_removed
+apt_quietly install ./ddprun_*.deb
+[[ $(systemctl is-enabled "$unit") == disabled ]] || fail "$unit is enabled when the package is installed again"
+enable_unit
+apt_quietly purge ddprun
+expect_purged /tmp/without
+
+if [[ -z $launcher_only && -z $quick ]]; then
+  step "lintian"
+  apt_quietly install --no-install-recommends lintian
+  lintian --allow-root --tag-display-limit 0 --fail-on error ./*.deb >/tmp/lintian || {
+    cat /tmp/lintian
+    fail "lintian found errors"
+  }
+  cat /tmp/lintian
+  for tag in $(sed -n 's/^W: [^ ]* \([^ ]*\).*/\1/p' /tmp/lintian | sort -u); do
+    grep -q "^| \`$tag\` (warning)" README.md || fail "packaging/README.md does not explain lintian's warning $tag"
+  done
+fi
 step "all of it works, and nothing is left"
 INSIDE
 )

@@ -1,6 +1,7 @@
 // Pods as kubelet runs them, without Kubernetes: containers that are network, mount, pid and UTS
 // namespaces, with the host names, the /etc/hosts, the variables and the signals of the pods of an
-// Indexed Job with a headless service. What its name server knows stands in each pod's /etc/hosts.
+// Indexed Job with a headless service. What its name server knows stands in each pod's /etc/hosts;
+// one test has a name server.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -35,7 +36,8 @@ using Variables = std::map<std::string, std::string>;
 constexpr int kMachines = 4;
 constexpr char kDomain[] = ".train.default.svc.cluster.local";
 
-// $0: the pod's name; $1: its /etc/hosts; the rest: its command. With POD_MEMORY, a cgroup, it runs
+// $0: the pod's name; $1: its /etc/hosts; the rest: its command. POD_RESOLV_CONF is its
+// /etc/resolv.conf; without it, there is no name server. With POD_MEMORY, a cgroup, it runs
 // in that cgroup and sees nothing else of the hierarchy, as without a cgroup namespace. Then it
 // does not see the host's count of kills either.
 constexpr char kContainer[] = R"(
@@ -46,7 +48,8 @@ if [ -n "$POD_MEMORY" ]; then
     mount --bind "all/$POD_MEMORY" memory && umount all &&
     mount --bind /dev/null /proc/vmstat) || exit 70
 fi
-mount --bind "$1" /etc/hosts && mount --bind /dev/null /etc/resolv.conf && shift && exec "$@"
+mount --bind "$1" /etc/hosts && mount --bind "${POD_RESOLV_CONF:-/dev/null}" /etc/resolv.conf &&
+  shift && exec "$@"
 )";
 
 nanoseconds Now() {
@@ -75,6 +78,41 @@ class MemoryLimit {
 
  private:
   std::string path_;
+};
+
+// What a cluster's name server is to its pods, on a machine of its own.
+class NameServer {
+ public:
+  NameServer(const Network& network, const std::string& folder)
+      : names_(folder + "/names"), resolv_conf_(folder + "/resolv.conf") {
+    Write("");
+    // As kubelet writes it for a pod with the policy ClusterFirst.
+    std::ofstream(resolv_conf_) << "search default.svc.cluster.local svc.cluster.local "
+                                   "cluster.local\nnameserver "
+                                << Network::DaemonAddress() << "\noptions ndots:5\n";
+    program_ = std::make_unique<Program>(
+        network.OnDaemon({"python3", SourceDir() + "/tests/programs/name_server.py",
+                          Network::DaemonAddress(), names_}));
+  }
+
+  const std::string& resolv_conf() const { return resolv_conf_; }
+  Program& program() { return *program_; }
+
+  // The only name that it knows from now on.
+  void Know(const std::string& pod, const std::string& address) {
+    Write(pod + kDomain + " " + address + "\n");
+  }
+
+ private:
+  // It never reads half of it.
+  void Write(const std::string& text) {
+    std::ofstream(names_ + ".new") << text;
+    std::filesystem::rename(names_ + ".new", names_);
+  }
+
+  const std::string names_;
+  const std::string resolv_conf_;
+  std::unique_ptr<Program> program_;
 };
 
 // One life of a pod, on a machine of its own. `name` ends in its index.
@@ -240,6 +278,7 @@ class KubernetesPodsTest : public testing::Test {
   }
 
   Network& network() { return *network_; }
+  const std::string& folder() const { return folder_.path(); }
   Pod& pod(std::size_t started) { return *pods_[started]; }
 
  private:
@@ -332,6 +371,29 @@ TEST_F(KubernetesPodsTest, IndexZeroIsReplacedAndFoundByItsNameAgain) {
   ExpectBothLiveAfter(killed);
   EXPECT_TRUE(SaidRestore(pod(1), 1));
   ExpectEnd(replaced, pod(1));
+}
+
+// Each pod's own name stands in its /etc/hosts, and no other. The name server says that an address
+// is good for 30 s; the pod that had it is gone before.
+TEST_F(KubernetesPodsTest, IndexZeroIsAskedForAtTheNameServerBeforeEachAttempt) {
+  NameServer names(network(), folder());
+  ASSERT_TRUE(names.program().WaitForOut("ready")) << names.program().err();
+  const Variables variables = {{"DDPRUN_RDZV_ENDPOINT", "train-0.train:29400"},
+                               {"POD_RESOLV_CONF", names.resolv_conf()}};
+  Pod& second = StartNamed("train-1", 1, variables);
+  ASSERT_TRUE(names.program().WaitForOut("train-0" + std::string(kDomain) + " NXDOMAIN"));
+  ASSERT_TRUE(second.program().WaitForErr("waiting for")) << second.program().err();
+  Pod& first = StartNamed("train-0", 0, variables);
+  names.Know(first.name(), first.address());
+  ExpectBothLiveAfter(nanoseconds(0));
+  first.Kill();
+  const nanoseconds killed = Now();
+  Pod& replaced = StartNamed("train-0", 3, variables);
+  names.Know(replaced.name(), replaced.address());
+  ExpectBothLiveAfter(killed);
+  EXPECT_TRUE(SaidRestore(second, 1));
+  EXPECT_THAT(names.program().out(), HasSubstr(kDomain + (" " + replaced.address())));
+  ExpectEnd(replaced, second);
 }
 
 // SIGTERM to one of them: both save, and both end with what podFailurePolicy ignores.

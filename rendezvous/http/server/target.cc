@@ -1,9 +1,9 @@
 #include "rendezvous/http/server/target.h"
 
+#include <charconv>
 #include <vector>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_split.h"
 
 namespace ddprun::http {
@@ -16,11 +16,11 @@ std::optional<std::string> Decode(std::string_view text, Plus plus) {
   for (std::size_t at = 0; at < text.size(); ++at) {
     char c = text[at];
     if (c == '%') {
-      if (text.size() - at < 3 || !absl::ascii_isxdigit(text[at + 1]) ||
-          !absl::ascii_isxdigit(text[at + 2])) {
-        return std::nullopt;
-      }
-      c = absl::HexStringToBytes(std::string(text.substr(at + 1, 2))).front();
+      if (text.size() - at < 3) return std::nullopt;
+      const char* const digits = text.data() + at + 1;
+      unsigned char byte = 0;
+      if (std::from_chars(digits, digits + 2, byte, 16).ptr != digits + 2) return std::nullopt;
+      c = static_cast<char>(byte);
       at += 2;
     } else if (c == '+' && plus == Plus::kIsSpace) {
       c = ' ';

@@ -15,7 +15,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/escaping.h"
 #include "launcher/stacks/take_stacks.h"
 #include "rendezvous/stacks/stack_text.h"
 #include "tests/unit/launcher/stacks/probe.h"
@@ -23,6 +22,13 @@
 namespace ddprun::stacks {
 namespace python_frames_test {
 
+std::string FromHex(const std::string& digits) {
+  std::string bytes;
+  for (std::size_t at = 0; at < digits.size(); at += 2) {
+    bytes += static_cast<char>(std::stoi(digits.substr(at, 2), nullptr, 16));
+  }
+  return bytes;
+}
 StackFrame Native(const std::string& function, const std::string& image) {
   return {function, "", 0, image};
 }
@@ -68,7 +74,7 @@ TEST(WithPythonTest, WhereTheInterpreterIsNotRecognizedNoPythonFrameIsLost) {
 //         except E:
 //             return 2          # line 206
 TEST(PythonLineTest, ReadsTheTableOfLocations) {
-  const std::string table = absl::HexStringToBytes(
+  const std::string table = FromHex(
       "8000f0024c030511dd0809f05206000b0cf153064903090df4004903090df0004903090df0004903"
       "090df0004903090df8f55406000c0df000010511f000010511f000010511d80f1088718871f00301"
       "0511f8f8f8");
