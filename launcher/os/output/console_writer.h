@@ -2,9 +2,10 @@
 //
 // One thread writes, blocking, from a bounded queue: the first line at once, then each millisecond
 // all new lines. If the reader is too slow (a terminal stopped with Ctrl-S, a slow pipe), whole
-// lines are dropped and counted. Once the reader has caught up, one line takes their place: ddprun:
-// 12034 lines not shown: the terminal did not keep up (they are in /logs/job_1) If the reader is
-// gone (EPIPE, a closed terminal), the writer stops silently, and the job continues.
+// lines are dropped and counted. Once the reader has caught up, one line takes their place:
+//     ddprun: 12034 lines not shown: the terminal did not keep up (they are in /logs/job_1)
+// If the reader is gone (EPIPE, a closed terminal), the writer stops silently, and the job
+// continues.
 //
 // On a terminal, one worker's progress bar stands below the lines (terminal_screen.h).
 //
