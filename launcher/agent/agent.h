@@ -3,8 +3,8 @@
 // The Supervisor decides; the agent acts: it spawns and signals workers, moves their output, talks
 // to the rendezvous, and feeds events back. It decides nothing about the job.
 //
-// Everything runs on the thread that calls Run(), on one event loop. gRPC's threads only post to
-// the loop. Other threads write to disks and terminals (launcher/os/output).
+// All of it runs on the thread that calls Run(), on one event loop. gRPC's threads only post to the
+// loop. Other threads write to disks and terminals (launcher/os/output).
 #ifndef DDPRUN_LAUNCHER_AGENT_AGENT_H_
 #define DDPRUN_LAUNCHER_AGENT_AGENT_H_
 
@@ -48,14 +48,14 @@ class Agent {
   Agent& operator=(const Agent&) = delete;
 
   // Runs this node's part of the job to its end. When Run() returns, no worker of this node is left
-  // and every log file is written. An error means that a socket of the agent could not be made.
+  // and every log file is written. Error: a socket of the agent could not be made.
   absl::StatusOr<Verdict> Run();
 
   // On the loop: a signal that the user or Slurm sent to the agent.
   void OnSignal(int signo);
 
-  // On the loop: this process is about to stop (Ctrl-Z), or continues. Workers have their own
-  // process groups, so the agent stops and continues them.
+  // On the loop: this process is about to stop (Ctrl-Z), or continues. Ctrl-Z does not reach the
+  // workers' process groups, so the agent stops and continues the workers.
   void OnSuspend();
   void OnContinue();
 
@@ -78,7 +78,7 @@ class Agent {
 
   void Feed(const Supervisor::Event& event);
   void PerformDecided();
-  // Begins the job. Nothing waits for the fork server any more.
+  // Sends the first Join, without waiting any longer for the fork server.
   void Join();
   void ArmDeadline();
 
@@ -103,8 +103,8 @@ class Agent {
   void Perform(const Supervisor::SetFence& fence);
   void Perform(const Supervisor::Note& note);
   void Perform(const Supervisor::Exit& exit);
-  // Quits the loop once the folder is released, or if the disk does not answer. False: there is no
-  // folder.
+  // Releases the checkpoint folder. Quits the loop once it is released, or if the disk does not
+  // answer. False: there is no folder.
   bool Release(const Supervisor::FolderClaim& claim);
 
   NodeWorkers::Events WorkerEvents();
@@ -115,7 +115,7 @@ class Agent {
   void OnSnapshot(LocalRank local_rank, const SnapshotMsg& snapshot);
   void OnPhase(LocalRank local_rank, const PhaseMsg& phase, TimePoint now);
   void OnMessageOfAnother(const ControlPeer& peer, const ControlMessage& message);
-  // The times of a restart that is complete, for the log and the report; nullopt: none is.
+  // The times of a complete restart, for the log and the report; nullopt: no restart is complete.
   std::optional<RestartTimes> TakeRestartTimes();
   void OnRendezvousEvent(const RendezvousClient::Event& event);
 

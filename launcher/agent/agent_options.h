@@ -20,10 +20,10 @@ struct AgentOptions {
   std::string host;                    // this node's name, for people
   std::string address;                 // this node's address, for the other nodes
   AgentId agent_id;                    // random, not 0
-  std::vector<std::string> environ;    // NAME=value: what workers inherit
+  std::vector<std::string> environ;    // NAME=value, inherited by workers
   std::string why_ineligible{};        // why this node must stay out of the job; empty: it may join
   std::vector<CpuList> worker_cpus{};  // by local rank; empty: workers are not bound
-  // Sums up what the workers use, for heartbeats and the metrics endpoint.
+  // Sums up the workers' use of resources, for heartbeats and the metrics endpoint.
   std::shared_ptr<UsageMeter> meter = std::make_shared<UsageMeter>();
   std::shared_ptr<NodeBoard> board{};  // read by the metrics endpoint; null: no endpoint
 };

@@ -31,15 +31,14 @@ class MasterStore {
   PortOffer& port() { return port_; }
 
   // Replaces the store by an empty one. Calls `done` once clients can connect, or with the reason
-  // why they cannot. If this node holds the port, the store listens on the holding socket, so that
-  // nobody can take the port in between. If MASTER_ADDR is a loopback address, only processes of
-  // this host are served.
+  // why they cannot. If this node holds the port, the store listens on the socket that holds it, so
+  // that no other process can take the port in between. If MASTER_ADDR is a loopback address, the
+  // store serves only processes of this host.
   void Open(const SupervisorActions::OpenStore& open,
             std::function<void(const absl::Status&)> done);
   void Close();
 
-  // Set from the arrival of the first rank until all have arrived, for the generation of the open
-  // store.
+  // Set while some ranks, but not all, have connected to the open store.
   std::optional<StoreArrivals> arrivals() const;
 
  private:

@@ -1,8 +1,9 @@
-// NodeClearer: kills the processes that workers have left behind, before the rendezvous is told
-// that none is left. It watches a process that SIGKILL does not end until that process is gone.
+// NodeClearer: kills the processes that workers have left behind, before the agent tells the
+// rendezvous that no process is left. If SIGKILL does not end a process, it watches that process
+// until it is gone.
 //
-// A process dies within microseconds of its SIGKILL, or later (much memory), or never. The loop
-// continues meanwhile. Belongs to the loop's thread.
+// Most processes end within microseconds of SIGKILL; a process with much memory ends later, and
+// some never do. The loop continues meanwhile. Belongs to the loop's thread.
 #ifndef DDPRUN_LAUNCHER_AGENT_NODE_CLEARER_H_
 #define DDPRUN_LAUNCHER_AGENT_NODE_CLEARER_H_
 
@@ -30,7 +31,7 @@ class NodeClearer {
   using Done = std::function<void(const absl::StatusOr<std::vector<StuckProcess>>&)>;
   // Called on the loop.
   struct Events {
-    std::function<void(pid_t)> ended;               // a process that Done named
+    std::function<void(pid_t)> ended;               // a process of Done's list has ended
     std::function<void(const absl::Status&)> lost;  // Unavailable, as above
   };
 
@@ -44,17 +45,18 @@ class NodeClearer {
   // Takes over a worker that SIGKILL has not ended, and reaps it once it ends.
   void Adopt(pid_t pid, UniqueFd pidfd, Rank rank, TimePoint killed_at);
 
-  // Calls `done` once, at once or within 2 s. `is_late`: the remaining processes had their time
-  // already.
+  // Calls `done` once, at once or within 2 s. `is_late`: do not wait, the remaining processes have
+  // already had their time.
   void Clear(bool is_late, Done done);
 
-  // The guardian is dead, and so are all watched processes.
+  // Call it when the guardian is dead: then all watched processes are dead, too.
   void Forget();
 
  private:
   struct Stuck {
     UniqueFd pidfd;
-    std::optional<Rank> rank;  // not set: a worker's left-over, which the guardian reaps
+    std::optional<Rank> rank;  // not set: a process that a worker left behind; the guardian reaps
+                               // it
     TimePoint killed_at;
   };
 

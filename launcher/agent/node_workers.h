@@ -1,5 +1,5 @@
-// NodeWorkers: starts, signals, hears and reaps the worker processes of this node, as the
-// Supervisor decides. It decides nothing.
+// NodeWorkers: starts, signals and reaps the worker processes of this node, and takes their
+// messages. The Supervisor decides; NodeWorkers only acts.
 //
 // Belongs to the agent and its loop's thread.
 #ifndef DDPRUN_LAUNCHER_AGENT_NODE_WORKERS_H_
@@ -64,31 +64,32 @@ class NodeWorkers {
   NodeWorkers(const NodeWorkers&) = delete;
   NodeWorkers& operator=(const NodeWorkers&) = delete;
 
-  // Begins to start all workers, from standbys if there are any. Each worker gets an event, now or
-  // later. Each turn of the loop starts only a few workers, so that heartbeats continue.
+  // Begins to start all workers, from standbys if there are any. One event follows for each worker,
+  // now or later. Each turn of the loop starts only a few workers, so that heartbeats continue.
   void StartAll(Start start, Standbys* standbys);
-  // The generation is over. Calls not_started for each worker that StartAll has not reached.
+  // Call it when the generation is over. Calls not_started for each worker that StartAll has not
+  // reached.
   void StopStarting();
   // The number of workers made from standbys instead of being started.
   int warm_count() const;
 
-  // Does nothing if the worker is gone: its end is being handled.
+  // Does nothing if the worker is gone, because its end is already being handled.
   void Signal(LocalRank local_rank, int signo);
   void SignalAll(int signo);
   void AskToSave(LocalRank local_rank);
-  // Asks the worker to leave its generation. The worker then says that it waits.
+  // Asks the worker to leave its generation. The worker later says that it waits (LetStay).
   void AskToLeave(LocalRank local_rank);
-  // The worker said that it waits. If it was asked to leave, it moves to `standbys`, and this
+  // Call it when a worker said that it waits. If it was asked to leave, moves it to `standbys` and
   // returns true.
   bool LetStay(LocalRank local_rank, Standbys& standbys);
   std::optional<pid_t> PidOf(LocalRank local_rank) const;
   std::optional<LocalRank> WithPid(pid_t pid) const;
 
-  // The guardian is dead, and so are the workers. Reads their last output and messages, then
-  // forgets them.
+  // Call it when the guardian is dead: then the workers are dead, too. Reads their last output and
+  // messages, and forgets them.
   void Abandon();
   // Gives up workers that SIGKILL has not ended, kills all other remaining processes, and calls
-  // `done`: node_clearer.h.
+  // `done` (node_clearer.h).
   void Clear(NodeClearer::Done done);
 
   // Call it with each heartbeat while a generation runs.
@@ -121,12 +122,13 @@ class NodeWorkers {
   struct Worker {
     SpawnedProcess process;
     std::unique_ptr<LogPump> pump;
-    bool waited = false;  // it was a standby, or left the previous generation; it was not started
-    std::unique_ptr<LogPump> pump_before;  // its output until then; null: it was forked
+    bool waited = false;  // true: it was a standby or left the previous generation, so it was not
+                          // started
+    std::unique_ptr<LogPump> pump_before;  // pump of its earlier output; null: it was forked
     Rank rank;
     bool leaves = false;                 // it was asked to leave
     std::optional<TimePoint> killed_at;  // when it got its first SIGKILL
-    // Not yet known whether the program runs.
+    // True while it is not known whether the program runs.
     bool starting() const { return process.outcome_pipe.valid(); }
   };
   // StartAll in progress.
@@ -137,16 +139,16 @@ class NodeWorkers {
     EventLoop::TimerId turn = 0;
   };
 
-  // Starts the next few, and has the loop call it again for the rest.
+  // Starts the next few workers, and lets the loop call it again for the rest.
   void StartSome();
   absl::Status StartOne(LocalRank local_rank);
   void StopStarting(const absl::Status& why);
   // Stops waiting for the outcome of the workers that are being started.
   void ForgetStarts();
-  // The exec of the worker has succeeded or failed.
+  // Called when the exec of the worker has succeeded or failed.
   void OnOutcome(LocalRank local_rank);
-  // Reports the failed execs. A report waits for a moment while a lower rank is starting, which may
-  // fail as well; `all`: no report waits.
+  // Reports the failed execs. A report waits for a moment while a worker with a lower rank is
+  // starting, because that worker may fail as well. `all`: no report waits.
   void TellNotExecuted(bool all);
   void OnEnded(LocalRank local_rank);
   void Signal(Worker& worker, int signo);

@@ -1,4 +1,4 @@
-// The port that this node offers for the store in case rank 0 runs here. Belongs to the loop's
+// The port that this node offers for torch's store, in case rank 0 runs here. Belongs to the loop's
 // thread.
 #ifndef DDPRUN_LAUNCHER_AGENT_PORT_OFFER_H_
 #define DDPRUN_LAUNCHER_AGENT_PORT_OFFER_H_
@@ -13,9 +13,9 @@ namespace ddprun {
 class PortOffer {
  public:
   // A port that this node holds, or 0 if none is free. It is a new port if no worker runs and the
-  // last port was used: left-over processes of the last generation must not reach the next store.
+  // last port was used: processes left over from the last generation must not reach the next store.
   int Offer(bool workers_running);
-  // Workers know the port; a store may listen on it.
+  // Call it when the workers know the port: a store may listen on it from now on.
   void Use() { used_ = true; }
   // The bound socket that holds `port`, for the store to listen on; nullopt: not held here.
   std::optional<UniqueFd> Take(int port);

@@ -15,16 +15,17 @@
 
 namespace ddprun {
 
-// The facts of a rank. `tcp`: the counters of the node's connections, a moment old; nullptr: not
-// known. Its processes are `worker`, `speaker` (the one that speaks for the rank) and
-// the descendants of both; the first 64 are read. `state` and `waits_for` are of the speaker's
-// first thread, but a rank with a stopped process is stopped. `waited` and `disk` are of the
-// speaker's first 512 threads; if none of them has `disk`, it is of another process.
+// The facts of a rank. A rank's processes are `worker`, `speaker` (the process that reports for the
+// rank) and the descendants of both; the first 64 are read. `tcp`: counters of the node's
+// connections, a moment old; nullptr: not known. In the result, `state` and `waits_for` are those
+// of the speaker's first thread, but a rank with a stopped process counts as stopped. `waited` and
+// `disk` are those of the speaker's first 512 threads; if none of these is in disk wait, `disk` is
+// that of another process.
 ProcessFacts ReadProcessFacts(pid_t worker, pid_t speaker, const TcpBytes* tcp = nullptr);
 inline ProcessFacts ReadProcessFacts(pid_t pid) { return ReadProcessFacts(pid, pid); }
 
-// The facts of a process that SIGKILL has not ended: `state` and `waits_for` are of a thread that
-// keeps it alive, not always the first. Other facts are not set.
+// The facts of a process that SIGKILL has not ended: `state` and `waits_for` of a thread that keeps
+// it alive, not always the first thread. Other facts are not set.
 ProcessFacts ReadStuckProcess(pid_t pid);
 
 }  // namespace ddprun

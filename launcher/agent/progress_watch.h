@@ -1,5 +1,5 @@
 // ProgressWatch: the progress of this node's workers, from their progress pages and their messages
-// on the control socket. It judges nothing.
+// on the control socket. It does not judge hangs.
 //
 // Belongs to NodeWorkers and the loop's thread. Each Read() costs a few loads per worker.
 #ifndef DDPRUN_LAUNCHER_AGENT_PROGRESS_WATCH_H_
@@ -20,8 +20,8 @@ class ProgressWatch {
  public:
   explicit ProgressWatch(int workers) : workers_(workers) { BeginGeneration(Generation{0}); }
 
-  // The workers of `generation` are about to start. Forgets the progress of all earlier workers,
-  // which is kept until now also for dead ones. `will_tell`: all workers will report their steps,
+  // The workers of `generation` are about to start. Forgets the progress of all earlier workers;
+  // until now it was kept even for dead workers. `will_tell`: all workers will report their steps,
   // as if each had sent TELLS=1.
   void BeginGeneration(Generation generation, bool will_tell = false);
 
@@ -33,12 +33,12 @@ class ProgressWatch {
                  const ProcessId& speaker = {});
 
   // The process that does the rank's work: the process that reported the last step or phase, else
-  // the first one that reported anything. nullopt: no process reported anything, or that process
+  // the first process that reported anything. nullopt: no process reported anything, or the process
   // has ended.
   std::optional<ProcessId> SpeakerOf(LocalRank local_rank) const;
 
   // The descriptor of the worker's page; this object owns it. The first call makes the page. -1:
-  // that failed; the log says so once.
+  // the page could not be made; this is logged once.
   int PageOf(LocalRank local_rank);
 
   // The progress of each worker, by local rank.
@@ -46,7 +46,7 @@ class ProgressWatch {
 
  private:
   struct Worker {
-    WorkerProgress told;  // by messages; its moved_at counts the page too
+    WorkerProgress told;  // by messages; but moved_at covers the page, too
     std::optional<ProgressPageFile> page;
     std::uint64_t seen_moves = 0;
     ProcessId speaker{};

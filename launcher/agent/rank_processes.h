@@ -1,5 +1,5 @@
-// The processes of a rank. The worker that the agent starts may be a shell or a wrapper with the
-// training as its child. The training may have children in turn, for example of a DataLoader.
+// The processes of a rank. The worker that the agent starts may be a shell or a wrapper, with the
+// training as its child. The training may also have children, for example of a DataLoader.
 //
 // Reads procfs, which never waits for a disk. Any thread.
 #ifndef DDPRUN_LAUNCHER_AGENT_RANK_PROCESSES_H_
@@ -20,19 +20,20 @@ namespace ddprun {
 
 struct RankProcess {
   Rank rank;
-  ProcessId process{};  // the process that speaks for the rank, else its worker
+  ProcessId process{};  // the process that reports for the rank, else the worker
   pid_t worker = 0;     // the process that the agent started; may be the same
 };
 
 // `pid`, its children, and their children; at most `most`.
 std::vector<pid_t> WithDescendants(pid_t pid, std::size_t most);
 
-// All processes of a rank, at most `most`, in this order: the speaker, its descendants, the worker,
-// the rest of the worker's descendants.
+// All processes of a rank, at most `most`, in this order: the speaker, the speaker's descendants,
+// the worker, the worker's other descendants.
 std::vector<pid_t> ProcessesOf(pid_t speaker, pid_t worker, std::size_t most);
 
-// The stacks of all ranks, and of at most kMostShownProcesses more processes of each. The ranks'
-// own processes come first: the verdict needs them. Blocks like stacks::TakeStacks().
+// The stacks of all ranks, and of at most kMostShownProcesses more processes of each rank. The
+// ranks' own processes come first, because the verdict needs them. Blocks like
+// stacks::TakeStacks().
 inline constexpr std::size_t kMostShownProcesses = 8;
 StackTree TakeStacksOf(absl::Span<const RankProcess> ranks,
                        std::chrono::steady_clock::time_point deadline,

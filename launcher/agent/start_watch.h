@@ -1,12 +1,12 @@
 // StartWatch: measures how long the workers of this node take until they are at work, for any
-// program. So a crash during the start can be told from a crash during the work.
+// program. With it, a crash during the start can be distinguished from a crash during the work.
 //
-// A start is over when every worker has reported it (a step, ddp::init() is done), when this host
-// has as many open connections to MASTER_PORT as workers, or when the workers have used as much CPU
-// time as in the last start. The last two are polled at intervals that grow with the time, so the
-// result is at most a quarter too long.
+// A start is over at the first of three signs: every worker has reported a step or the end of
+// ddp::init(); this host has as many open connections to MASTER_PORT as workers; the workers have
+// used as much CPU time as in the last start. The last two signs are polled at growing intervals,
+// so the result is at most a quarter too long.
 //
-// The worker of a one-worker job may never connect to anything. So its start counts as 5 s, unless
+// The worker of a one-worker job may never open a connection. So its start counts as 5 s, unless
 // one of these signs comes later.
 //
 // Belongs to the loop's thread. Reads small files of /proc, which never wait for a disk.
@@ -28,7 +28,7 @@
 
 namespace ddprun {
 
-// Counts the established connections to this port, of any host, in a text of /proc/net/tcp or tcp6.
+// Counts the established connections to this port on any host, in a text of /proc/net/tcp or tcp6.
 int CountConnectionsTo(int port, absl::string_view proc_net_tcp);
 // The clock ticks used by the process and its reaped children, from a text of /proc/PID/stat.
 std::int64_t CpuTicks(absl::string_view proc_pid_stat);
@@ -38,8 +38,8 @@ class StartWatch {
   using Done = std::function<void(Generation, Duration)>;
   using Pids = std::function<std::vector<pid_t>()>;  // of the running workers
 
-  // `loop` must outlive this object. `done` is called on the loop, once for each start that ends;
-  // for a job's only worker also after `assumed` without a sign.
+  // `loop` must outlive this object. `done` is called on the loop, once for each start that ends.
+  // For a job's only worker it is also called after `assumed`, without a sign.
   StartWatch(EventLoop* loop, int workers, Pids pids, Done done,
              Duration assumed = std::chrono::seconds(5));
   ~StartWatch() { End(); }

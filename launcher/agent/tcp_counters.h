@@ -1,7 +1,8 @@
-// TcpCounters: what the TCP connections of this node have carried, read only while somebody asks.
+// TcpCounters: the bytes that the TCP connections of this node have carried. They are read only
+// while somebody asks.
 //
-// Belongs to WorkerWatch and its loop's thread. Another thread reads, so a number is of the look
-// before: the kernel may load a module from the disk first.
+// Belongs to WorkerWatch and its loop's thread. Another thread reads the counters, because the
+// kernel may first load a module from the disk. So a look gets the numbers of the look before.
 #ifndef DDPRUN_LAUNCHER_AGENT_TCP_COUNTERS_H_
 #define DDPRUN_LAUNCHER_AGENT_TCP_COUNTERS_H_
 
@@ -18,12 +19,12 @@ class TcpCounters {
  public:
   explicit TcpCounters(EventLoop* loop) : reader_(loop, "ddprun-tcp") {}
 
-  // If nobody has asked since the look before, the numbers are too old and are dropped.
+  // Begins a look. If nobody asked during the look before, the numbers are too old and are dropped.
   void BeginLook() {
     if (!std::exchange(asked_, false)) newest_.reset();
   }
 
-  // The newest numbers; nullptr: none yet. The first call of a look begins to read newer ones.
+  // The newest numbers; nullptr: none yet. The first call in a look starts the next reading.
   const TcpBytes* Ask() {
     if (!std::exchange(asked_, true)) Read();
     return newest_ ? &*newest_ : nullptr;

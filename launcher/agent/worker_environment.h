@@ -1,4 +1,4 @@
-// The environment and the arguments of one worker: a pure function of its place in the job.
+// The environment and the arguments of one worker, as pure functions of its place in the job.
 #ifndef DDPRUN_LAUNCHER_AGENT_WORKER_ENVIRONMENT_H_
 #define DDPRUN_LAUNCHER_AGENT_WORKER_ENVIRONMENT_H_
 
@@ -25,7 +25,7 @@ struct WorkerPlace {
   std::string control_socket;
 
   Rank rank() const { return Rank{assignment.first_rank.value + local_rank.value}; }
-  // A rendezvous that does not count roles: all workers have one role.
+  // If the rendezvous does not count roles, all workers count as one role.
   RolePlace role_place() const {
     return assignment.role.world_size > 0 ? assignment.role
                                           : RolePlace{assignment.first_rank, assignment.world_size};
@@ -35,17 +35,17 @@ struct WorkerPlace {
 // The run id as workers see it and write it into their files.
 std::string RunIdText(RunId run_id);
 
-// NAME=value for every variable, sorted by name: `inherited` (as in environ), over it `configured`
-// (the job file's env), over it what worker/contract/environment.h promises. A variable promised
-// "unless set" keeps its value from the other two. Credentials that ddprun reads from `inherited`
-// are left out.
+// NAME=value for every variable, sorted by name. There are three sources, and each overrides those
+// before it: `inherited` (as in environ), `configured` (the job file's env), and the variables that
+// worker/contract/environment.h promises. A variable promised "unless set" does not override.
+// Credentials that ddprun reads from `inherited` are left out.
 std::vector<std::string> WorkerEnvironment(const WorkerPlace& place,
                                            const std::vector<std::string>& inherited,
                                            const std::map<std::string, std::string>& configured);
 
-// The environment of a warm standby for the local rank of `place`: as above, with DDPRUN_STANDBY=1
-// and without what is known only once it becomes a worker (ranks, sizes of the job, master,
-// generation, error file). `place.assignment` is not used.
+// The environment of a warm standby for the local rank of `place`: as above, with DDPRUN_STANDBY=1.
+// It lacks the variables that are known only when the standby becomes a worker (ranks, sizes of the
+// job, master, generation, error file). `place.assignment` is not used.
 std::vector<std::string> StandbyEnvironment(const WorkerPlace& place,
                                             const std::vector<std::string>& inherited,
                                             const std::map<std::string, std::string>& configured);

@@ -1,4 +1,4 @@
-// What the agent can learn about a worker's death besides its exit status.
+// Finds out more about a worker's death than its exit status.
 //
 // The agent's thread uses it when a worker has ended. Reads small files and never waits.
 #ifndef DDPRUN_LAUNCHER_AGENT_WORKER_POSTMORTEM_H_
@@ -23,11 +23,12 @@ std::string ReadErrorFile(const std::string& path);
 
 // Tells whether the kernel's out-of-memory killer ended a worker. Two sources:
 //
-//  - The kernel's log names the process. It is read if its pids are this process's (no PID
-//    namespace of a container). It decides if this user may read it and it has lost no line since
+//  - The kernel's log names the process. It is used if this process is in no PID namespace of a
+//    container, if this user is allowed to read the log, and if the log has lost no line since
 //    Begin().
-//  - Else a count of kills: of the cgroup, or of the host if the cgroup has no count. It shows that
-//    a process was killed, not which one. The worker that ended within kRecent of it is blamed.
+//  - Otherwise a count of kills is used: of the cgroup, or of the host if the cgroup has no
+//    count. It shows that a process was killed, but not which one. So it is attributed to a worker
+//    that ended within kRecent.
 //
 // The caller passes the time. Never waits: it reads only files of the kernel, none on a disk.
 class OomProbe {
@@ -46,7 +47,7 @@ class OomProbe {
   OomProbe();
   explicit OomProbe(const Places& places);
 
-  // Workers start. Earlier kills do not count for them.
+  // Call it when workers start. Earlier kills do not count for them.
   void Begin();
 
   // Call it every few seconds while workers run: a kill gets the time of the first Look() after it.
@@ -66,7 +67,7 @@ class OomProbe {
   std::int64_t unclaimed_ = 0;  // counted kills not yet attributed to a worker,
   TimePoint counted_at_{};      // and the time when the last was seen
 
-  UniqueFd kernel_log_;  // invalid: not readable, or it has other pids
+  UniqueFd kernel_log_;  // invalid: not readable, or its pids are of another PID namespace
   bool log_lost_lines_ = false;
   std::set<pid_t> named_by_log_;
 };

@@ -1,5 +1,5 @@
-// WorkerPrograms: what this node executes for each worker and standby: arguments, environment, and
-// Python's path.
+// WorkerPrograms: the arguments, the environment and Python's path of each worker and standby of
+// this node.
 //
 // Belongs to the agent and its loop's thread.
 #ifndef DDPRUN_LAUNCHER_AGENT_WORKER_PROGRAMS_H_
@@ -21,13 +21,14 @@ namespace ddprun {
 
 class WorkerPrograms {
  public:
-  // Both pointers must outlive this object. Gives Python workers the module ddprun, or logs why it
-  // cannot.
+  // Both pointers must outlive this object. Makes the module ddprun available to Python workers, or
+  // logs why it cannot.
   WorkerPrograms(const AgentOptions* options, RunDirectory* run, std::string control_socket);
 
   SpawnRequest RequestFor(const SupervisorActions::SpawnWorkers& spawn, LocalRank local_rank) const;
   Standbys::Options StandbyOptions() const;
-  // True with --auto-step, which reports the workers' steps: hangs are judged from the start on.
+  // True with --auto-step: the workers' steps will be reported, so hangs are detected from the
+  // start.
   bool WillTellSteps() const;
 
  private:

@@ -31,9 +31,9 @@ class WorkerWatch {
  public:
   struct Options {
     Duration heartbeat;  // the job's; Look() is called this often
-    // False: no warning that hangs are not noticed (silence_watch.h). Nothing else depends on it.
+    // False: never warns that hangs are not noticed (silence_watch.h). It has no other effect.
     bool judges_hangs = true;
-    bool is_python = false;  // that warning comes after 15 s instead of 60 s
+    bool is_python = false;  // this warning comes after 15 s instead of 60 s
   };
 
   // Both pointers must outlive this object.
@@ -48,19 +48,19 @@ class WorkerWatch {
   // The last collectives of this generation's workers, also of dead ones. For Stopped.
   std::vector<EnteredCall> LastCalls(Generation generation);
 
-  // Finds the process that does the work of each of these ranks, and copies its stacks and those of
-  // the rank's other processes. The limit for copying is 4 s. Always calls `done`, also when the
-  // copying takes longer.
+  // Finds the process that does the work of each rank. Copies the stacks of this process and of the
+  // rank's other processes. The limit for copying is 4 s. Always calls `done`, also if the copying
+  // takes longer.
   void TakeStacks(std::vector<RankProcess> ranks,
                   std::function<void(const EncodedStackTree&)> done);
 
   void OnStraggler(const StragglerMsg& straggler);
-  // Rank 0's worker is on this node and compares the ranks.
+  // Call it when rank 0's worker, on this node, compares the ranks.
   void OnCompares() { stragglers_.Compare(); }
   // Adds the ranks that keep the others waiting, if a worker of this node reports them.
   void FillIn(NodeUsage* usage) const;
-  // A process that belongs to no worker reported a step. Logged once in the agent's life, and only
-  // while workers run.
+  // Call it when a process that belongs to no worker reported a step. Logs it at most once per
+  // agent, and only while workers run.
   void OnStepOfNobody(const ProcessId& speaker);
 
  private:

@@ -2,8 +2,8 @@
 //
 // The fork server is a Python interpreter that has imported the modules of --preload. For each
 // request it forks a process that waits as a standby (launcher/python/fork_server.py). This class
-// starts none: it is a pure state machine. An event and the time go in, actions come out
-// (launcher/agent/standbys/fork_server_process.h performs them).
+// starts no process: it is a pure state machine. An event and the time go in, actions come out.
+// launcher/agent/standbys/fork_server_process.h performs them.
 //
 //                  ServerReady
 //     Importing ───────────────▶ Serving
@@ -36,9 +36,9 @@ const char* ToString(ForkServerState state);
 class ForkServer {
  public:
   struct Options {
-    Duration import_limit = std::chrono::minutes(5);  // from its start until it serves
+    Duration import_limit = std::chrono::minutes(5);  // from its start until it can fork
     Duration fork_limit = std::chrono::seconds(10);   // for each requested process
-    Duration steady = std::chrono::seconds(10);       // serving for less counts as an early end
+    Duration steady = std::chrono::seconds(10);       // an end within this time of serving is early
     Duration backoff = std::chrono::seconds(1);       // after an early end; doubles with the next
     int give_up_after = 4;                            // early ends in a row
   };
@@ -47,7 +47,7 @@ class ForkServer {
   // ---- events ----
   struct JobStarted {};
   struct ServerReady {};
-  // It has imported the modules, and reports why it must not be forked.
+  // It has imported the modules, but reports a reason why it must not be forked.
   struct ServerUnfit {
     std::string why;
   };
@@ -58,7 +58,7 @@ class ForkServer {
   struct ForkAsked {
     Number number = 0;
   };
-  // The process waits, or is no longer wanted.
+  // The requested process waits as a standby, or is no longer needed.
   struct ForkAnswered {
     Number number = 0;
   };
@@ -99,7 +99,7 @@ class ForkServer {
   const Options options_;
 
   ForkServerState state_ = ForkServerState::kOff;
-  TimePoint since_{};                  // kImporting, kServing: from when on; kPaused: until when
+  TimePoint since_{};                  // kImporting, kServing: begin of the state; kPaused: its end
   std::map<Number, TimePoint> asked_;  // kServing: unanswered requests
   bool has_served_ = false;
   int early_ends_ = 0;  // in a row

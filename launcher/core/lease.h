@@ -1,15 +1,15 @@
 // The arithmetic of leases. Pure. docs/internals/leases.md explains leases.
 //
 // If the rendezvous receives nothing from a member for the length of the lease, the member is lost,
-// and others get its ranks. Its agent must end its workers before that, without asking. The agent
-// knows only this: a message that it sent at time S arrived at S or later, if at all. So the
-// rendezvous keeps the ranks at least until S + lease, for the newest S that was answered. The
-// agent kills at
+// and other nodes get its ranks. The member's agent must kill its workers before that, without
+// asking the rendezvous. Let S be the time at which the agent sent its newest answered message. The
+// rendezvous received it at S or later, so it keeps the ranks at least until S + lease. The agent
+// kills at
 //
 //     fence time = S + lease − margin,   margin = lease / 6   (0.5 s of 3 s)
 //
-// The arrival time of the answer does not count: the answer may have been delayed. The margin must
-// cover:
+// The arrival time of the answer plays no part, because the answer may have been delayed. The
+// margin must cover three delays:
 //
 //   clock rate    An agent whose clock is slow by the factor 1 − ε sees the time come late, by
 //                 about ε × 5/6 × lease. Quartz: ε ≤ 10⁻⁴, and 0.25 ms of 3 s. The rule holds
@@ -27,7 +27,7 @@
 
 namespace ddprun {
 
-// An agent must have no worker this long before the end of its lease.
+// The agent kills its workers this long before the end of its lease.
 constexpr Duration FenceMargin(Duration lease) { return lease / 6; }
 
 // When the agent kills its workers. `last_contact`: the send time of its newest answered message.
@@ -35,7 +35,7 @@ constexpr TimePoint FenceTime(TimePoint last_contact, Duration lease) {
   return last_contact + lease - FenceMargin(lease);
 }
 
-// How long after the fence time the guardian kills, if the agent has not.
+// The guardian kills the workers this long after the fence time, if the agent has not.
 constexpr Duration BackstopDelay(Duration lease) { return FenceMargin(lease) / 5; }
 
 }  // namespace ddprun

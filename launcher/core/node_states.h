@@ -1,8 +1,8 @@
 // NodeStates: the states of the training that this node holds and reports to the rendezvous. Pure.
 //
-// In memory: the newest state that the workers reported, because the other of the two slots of a
-// snapshot folder may be half written. On disk: the files that a scan found while no worker runs,
-// and the files that workers report while they run.
+// In memory: only the newest state that the workers reported, because a snapshot folder has two
+// slots, and the older one may be half overwritten. On disk: the files that a scan found while no
+// worker ran, and the files that running workers reported.
 #ifndef DDPRUN_LAUNCHER_CORE_NODE_STATES_H_
 #define DDPRUN_LAUNCHER_CORE_NODE_STATES_H_
 
@@ -29,9 +29,9 @@ class NodeStates {
   void OnSnapshot(std::uint32_t requeue_number, Generation generation, std::int64_t step);
   void OnCheckpoint(std::uint32_t requeue_number, Generation generation, std::int64_t step,
                     const std::string& path);
-  // `files`: all states on the disk. Forgets all others.
+  // `files`: all states on the disk. Forgets all other files.
   void OnFound(std::vector<SavedFile> files);
-  // A generation starts with this plan: states past its step are of a dead timeline.
+  // A generation starts with this plan: states of later steps belong to a dead timeline.
   void OnStarted(const RestorePlan& plan);
 
   // The files that workers have named; the scan checks whether they still exist.

@@ -6,13 +6,13 @@
 //     load           →  ddp::init() has begun: libraries are loaded
 //     process_group  →  ddp::init() has ended
 //     setup          →  the first step is done, or the program names a phase of its own
-//     (PHASE=name) NAME           →  the next one, or the first step
+//     NAME (PHASE=NAME)           →  the program's next phase, or the first step
 //
-// The phases after `spawn` exist only if workers report them on the control socket. If several
-// workers enter a phase, the last worker's time counts. If a worker enters it several times, its
-// first time counts. A program's phase with one of the names above is shown as program_NAME. A
-// program's own phases count only up to a first step, because a program without steps may name
-// phases hours later. Pure: the time is an argument.
+// The phases after `spawn` exist only if workers report them on the control socket. A phase begins
+// when the last worker enters it. If a worker enters a phase several times, its first time counts.
+// If a program's own phase has one of the names above, it is shown as program_NAME. A program's own
+// phases count only until the first step, because a program without steps may name phases hours
+// later. Pure: the time is an argument.
 #ifndef DDPRUN_LAUNCHER_CORE_RESTART_CLOCK_H_
 #define DDPRUN_LAUNCHER_CORE_RESTART_CLOCK_H_
 
@@ -39,8 +39,8 @@ class RestartClock {
   void PhaseBegan(LocalRank local_rank, const std::string& name, TimePoint now);
   void StepMade(LocalRank local_rank, TimePoint now);
 
-  // The complete restart, returned once. A restart that another restart or the job's end (Close)
-  // cut short is complete, too.
+  // The complete restart, returned once. A restart also counts as complete if another restart or
+  // the job's end (Close) cuts it short.
   std::optional<RestartTimes> Take();
   void Close();
 

@@ -1,6 +1,6 @@
 // SilenceWatch: decides when to warn that hangs of this job are not noticed, because no worker
-// reports its steps. It warns once in the agent's life, and only on the node of rank 0. After a
-// report of any worker of this node it never warns: the first step after a restart may take longer.
+// reports its steps. It warns at most once per agent, and only on the node of rank 0. Once any
+// worker of this node has reported, it never warns: the first step after a restart may take longer.
 //
 // Pure. Belongs to the agent, which calls See() at each heartbeat and Look() at the deadline.
 #ifndef DDPRUN_LAUNCHER_CORE_SILENCE_WATCH_H_
@@ -18,12 +18,12 @@ namespace ddprun {
 
 class SilenceWatch {
  public:
-  // Limits from the start of a generation. Python is shorter: it imports its modules at its start,
-  // and importing the module ddprun announces steps.
+  // Limits from the start of a generation. Python programs have a shorter limit: they import their
+  // modules at the start, and importing the module ddprun announces steps.
   static constexpr std::chrono::seconds kSilence{60};
   static constexpr std::chrono::seconds kSilenceOfPython{15};
 
-  // `judges_hangs` false: no warning, because nobody needs the steps.
+  // `judges_hangs` false: never warns, because nobody needs the steps.
   SilenceWatch(bool judges_hangs, bool is_python)
       : limit_(is_python ? kSilenceOfPython : kSilence), done_(!judges_hangs) {}
 

@@ -1,8 +1,8 @@
 // StandbyPool: decides which warm standbys this node keeps, and for which local ranks.
 //
 // A standby is a process of the job's command that was started ahead of time and waits to become a
-// worker. This class starts none: it is a pure state machine. An event and the time go in, actions
-// come out (launcher/agent/standbys/standbys.h performs them).
+// worker. This class starts no process: it is a pure state machine. An event and the time go in,
+// actions come out. launcher/agent/standbys/standbys.h performs them.
 //
 //            GenerationStarted          it is settled
 //     Idle ──────────────────▶ Settling ──────────────▶ Filling ──▶ (one standby after the other)
@@ -12,17 +12,17 @@
 //     any of these ── JobEnded ──▶ Closed
 //
 // A generation is settled when each of its workers has finished a step, or some time after its
-// start. Standbys start only after that, so they do not slow down the start of workers. No standby
-// is started before a worker of the job has shown that its program can wait as one: another program
-// would do all its work a second time. A forked process can always wait.
+// start. Standbys start only then, so they do not slow down the start of workers. No standby is
+// started before a worker of the job has shown that its program can wait as a standby: a program
+// that cannot wait would do all its work a second time. A forked process can always wait.
 //
 // Each standby is for one local rank, because arguments, devices and CPU caches may depend on it.
 //
-// A worker that has left its generation and keeps its process (STANDBY=waiting after LEAVE=1) waits
-// here, too. It does not count as one of the wanted standbys, and is taken before them.
+// A worker that has left its generation and keeps its process (STANDBY=waiting after LEAVE=1) also
+// waits in the pool. It does not count as one of the wanted standbys, and is used before them.
 //
-// With a fork server (fork_server.h) a standby costs milliseconds. Then all are made at once, and
-// starting workers are made of standbys, too: StartComing requests one for each local rank, and
+// With a fork server (fork_server.h) a standby costs milliseconds. Then all standbys are made at
+// once, and every start uses standbys: StartComing requests one for each local rank, and
 // StartCanBegin follows when they wait. A worker without a standby is started directly.
 #ifndef DDPRUN_LAUNCHER_CORE_STANDBY_POOL_H_
 #define DDPRUN_LAUNCHER_CORE_STANDBY_POOL_H_
@@ -47,12 +47,13 @@ enum class Forks { kLater, kNow, kNever };
 class StandbyPool {
  public:
   struct Options {
-    int wanted = 0;      // how many to keep, spread over the local ranks
-    int workers = 1;     // on this node
-    bool forks = false;  // there is a fork server, at first with Forks::kLater
-    Duration settle = std::chrono::seconds(3);       // after the start, if no steps are reported
+    int wanted = 0;                             // how many to keep, spread over the local ranks
+    int workers = 1;                            // on this node
+    bool forks = false;                         // there is a fork server; begins with Forks::kLater
+    Duration settle = std::chrono::seconds(3);  // after the start, if no steps are reported
     Duration start_limit = std::chrono::minutes(5);  // from its start until a standby waits
-    Duration steady = std::chrono::seconds(10);      // a shorter life counts as an early end
+    Duration steady = std::chrono::seconds(10);      // an end within this time of its start is
+                                                     // early
     Duration backoff = std::chrono::seconds(1);      // after an early end; doubles with the next
     int give_up_after = 4;                           // early ends in a row
   };
@@ -60,7 +61,7 @@ class StandbyPool {
 
   // ---- events ----
   struct GenerationStarted {};  // every worker of this node runs
-  struct WorkerCanStandBy {};   // a worker said so
+  struct WorkerCanStandBy {};   // a worker has announced it
   struct WorkerStepped {
     LocalRank local_rank;
   };
@@ -105,7 +106,7 @@ class StandbyPool {
     std::string text;
     bool operator==(const Note&) const = default;
   };
-  // All standbys that can be had for the starting workers wait.
+  // No further standby for the starting workers is coming: each one that can be made waits.
   struct StartCanBegin {
     bool operator==(const StartCanBegin&) const = default;
   };
@@ -118,7 +119,7 @@ class StandbyPool {
   // When to call Step(Tick) next; nullopt: nothing is timed.
   std::optional<TimePoint> NextDeadline() const;
 
-  // This process waits from now on. nullopt: the job has ended and does not need it.
+  // Adds a process that waits from now on. nullopt: the job has ended and does not need it.
   std::optional<Id> Adopt(LocalRank local_rank, TimePoint now);
 
   // Takes a process that waits for this local rank out of the pool, to become a worker. nullopt:
@@ -157,7 +158,7 @@ class StandbyPool {
   StandbyPoolState state_ = StandbyPoolState::kIdle;
   Forks forks_ = Forks::kLater;           // with Options::forks
   std::optional<TimePoint> start_limit_;  // from StartComing to StartCanBegin
-  bool able_ = false;                     // a worker can stand by
+  bool able_ = false;                     // a worker has shown that its program can wait
   bool said_unable_ = false;
   int generations_ = 0;          // started so far
   TimePoint settled_at_;         // kSettling: the latest time

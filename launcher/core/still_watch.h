@@ -1,5 +1,5 @@
-// StillWatch: which workers of this node moved between two looks, how long the others have been
-// still, and the heartbeat's report of it.
+// StillWatch: finds which workers of this node moved between two looks, and for how long the others
+// have been still. Makes the heartbeat's report of both.
 //
 // Pure: observations and the time go in. Owned by the agent, which looks before each heartbeat.
 #ifndef DDPRUN_LAUNCHER_CORE_STILL_WATCH_H_
@@ -19,7 +19,7 @@
 
 namespace ddprun {
 
-// A worker that runs, as it stands now.
+// The present progress of a running worker.
 struct SeenWorker {
   LocalRank local_rank;
   int pid = 0;
@@ -36,15 +36,16 @@ struct SeenWorker {
   std::map<std::string, std::uint64_t> begun{};  // how often each phase began, without start phases
 };
 
-// Turns the progress of process `pid` into a SeenWorker. Of a leaving worker nothing else is known.
+// Turns the progress of process `pid` into a SeenWorker. If the worker is leaving, sets nothing
+// else.
 SeenWorker SeenWorkerOf(const WorkerProgress& progress, int pid);
 
 // The last collectives of these workers: the newest few of each process group. A rank may already
 // be in the next collective when a peer still waits in this one.
 std::vector<EnteredCall> LastCallsOf(const std::vector<WorkerProgress>& workers);
 
-// A thread in disk wait (state D). If `switches` did not change between two looks, the thread has
-// not run.
+// A thread in disk wait (state D). If two looks find the same `switches`, the thread has not run
+// between them.
 struct DiskWait {
   int thread = 0;
   std::uint64_t switches = 0;  // context switches so far; 0: not known
@@ -60,12 +61,12 @@ struct DiskWait {
 struct ProcessFacts {
   ProcessState state = ProcessState::kRunnable;
   Duration cpu{};             // used so far, by all threads
-  std::int64_t io_bytes = 0;  // read and written so far, without recv() and send()
-  // By the inode of a TCP socket: bytes that it has carried so far. nullopt: not known.
+  std::int64_t io_bytes = 0;  // read and written so far, except by recv() and send()
+  // Bytes that each TCP socket has carried so far, by the socket's inode. nullopt: not known.
   std::optional<std::map<std::uint64_t, std::int64_t>> tcp_bytes{};
-  // By thread id: time waited for a CPU. A wait in progress is not included.
+  // Time that each thread has waited for a CPU, by thread id. A wait in progress is not included.
   std::map<int, Duration> waited{};
-  std::map<int, Duration> wants{};  // runnable threads, by thread id: their CPU time so far
+  std::map<int, Duration> wants{};  // CPU time so far of each runnable thread, by thread id
   std::string waits_for{};          // for people
   TimePoint read_at{};
   std::optional<DiskWait> disk{};  // of the main thread, else of another thread or a child
@@ -77,8 +78,8 @@ class StillWatch {
   // Called for each worker once no worker of the node has moved for NodeProgress::kDetailsAfter.
   using FactsOf = std::function<ProcessFacts(int pid)>;
 
-  // `heartbeat`: the time between two looks. If it was much longer, this process was stopped or
-  // starved, or the machine was suspended; then no time counts as still.
+  // `heartbeat`: the intended time between two looks. If the real time was much longer, this
+  // process was stopped or got no CPU, or the machine was suspended; then no time counts as still.
   explicit StillWatch(Duration heartbeat) : heartbeat_(heartbeat) {}
 
   // The workers of a generation are about to start.
@@ -101,7 +102,7 @@ class StillWatch {
     std::uint64_t moves = 0;
     bool leaving = false;
     TimePoint moved_at;                 // its last move, or its BYE
-    std::optional<ProcessFacts> facts;  // of the first look that found it still
+    std::optional<ProcessFacts> facts;  // of the first look that found the worker still
     TimePoint facts_at;
     std::optional<ProcessFacts> last;              // of the last look
     ProcessState state = ProcessState::kRunnable;  // as last told
@@ -109,7 +110,8 @@ class StillWatch {
     std::map<std::string, std::uint64_t> begun;    // SeenWorker::begun
     std::deque<Use> uses;                          // of the last kBusyWindow
     std::int64_t tcp_bytes = 0;                    // carried since the first look
-    std::map<int, TimePoint> starved_since;        // by thread id: runnable, but does not run
+    std::map<int, TimePoint> starved_since;        // threads that are runnable but do not run, by
+                                                   // thread id
     Duration debugged{};                           // part of the still time under a debugger
     std::optional<TimePoint> excused_since;
   };
@@ -122,17 +124,18 @@ class StillWatch {
   };
 
   bool WasAway(TimePoint now) const;
-  // Workers that report their progress.
+  // Handles workers that report their progress.
   void LookAtStill(const std::vector<SeenWorker>& workers, TimePoint now, const FactsOf& facts,
                    NodeProgress* progress);
-  // Workers that have reported nothing.
+  // Handles workers that have reported nothing.
   void LookAtSilent(const std::vector<SeenWorker>& workers, TimePoint now, const FactsOf& facts,
                     NodeProgress* progress);
-  // Workers that have said BYE. They may still hang in a static destructor or in a driver.
+  // Handles workers that have said BYE. They may still hang in a static destructor or in a driver.
   void LookAtLeaving(const std::vector<SeenWorker>& workers, TimePoint now, const FactsOf& facts,
                      NodeProgress* progress);
   // Adds the facts from /proc about a still worker. Returns the time that does not count: time
-  // under a debugger, and time that a thread waited for a CPU, if that is more than half.
+  // under a debugger, and time that a thread waited for a CPU, if it waited for more than half of
+  // the still time.
   Excuse Describe(const ProcessFacts& facts, TimePoint now, Memory* memory, StillWorker* worker);
   // Adds the excuse to `progress`, if it has lasted longer than the one already there.
   static void Tell(const Excuse& excuse, const StillWorker& worker, TimePoint now, Memory* memory,
@@ -141,7 +144,7 @@ class StillWatch {
   static void FindStarved(const ProcessFacts& facts, Memory* memory);
   // The longest time that one thread waited for a CPU since the worker was first seen still.
   static Duration LongestWait(const ProcessFacts& facts, const Memory& memory);
-  // It used the CPU or did I/O within kBusyWindow.
+  // True if the worker used the CPU or did I/O within kBusyWindow.
   static bool IsBusy(const ProcessFacts& facts, TimePoint now, Memory* memory);
   // Fills in the worker's state and what it waits for.
   static void DescribeState(const ProcessFacts& facts, Memory* memory, StillWorker* worker);
@@ -153,7 +156,7 @@ class StillWatch {
   bool stepped_ = false;               // a worker has
   std::uint64_t moves_ = 1;            // NodeProgress::moves
   std::optional<TimePoint> begun_at_;  // Begin(), or the first look
-  // The first look of the present row of late looks.
+  // The first of the present consecutive late looks.
   std::optional<TimePoint> away_since_;
 };
 

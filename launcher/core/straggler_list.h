@@ -1,5 +1,5 @@
 // StragglerList: ranks that keep the other ranks of the job waiting. Rank 0's worker reports them
-// repeatedly; this class returns a line for the log when a report is news.
+// repeatedly. This class returns a line for the log only when a report has something new.
 //
 // Pure. One owner.
 #ifndef DDPRUN_LAUNCHER_CORE_STRAGGLER_LIST_H_
@@ -23,14 +23,14 @@ class StragglerList {
   // Bounds the memory that a worker's reports can take. Further ranks are ignored.
   static constexpr std::size_t kMaxListed = kMaxWorkersPerNode;
 
-  // A rank is slow: it computes for `time` in each step, the others for `others`. nullopt: known
-  // already.
+  // A rank is slow: it computes for `time` in each step, the other ranks for `others`. nullopt:
+  // already known.
   std::optional<std::string> Begun(std::int64_t rank, const std::string& host,
                                    std::chrono::microseconds time,
                                    std::chrono::microseconds others);
   // The rank is no longer slow. nullopt: it was not known as slow.
   std::optional<std::string> Ended(std::int64_t rank);
-  // The ranks are compared, and the list is complete, even if it is empty.
+  // Call it once the ranks are compared: from then on an empty list means that no rank is slow.
   void Compare() { compared_ = true; }
   // How many ranks are slow; nullopt: the ranks were not compared.
   std::optional<int> size() const;

@@ -1,8 +1,8 @@
 // Supervisor: decides what happens to the workers of one node.
 //
 // A pure state machine. It does no I/O, reads no clock and owns no thread: an event and the time go
-// in, actions come out. Its owner (launcher/agent) carries them out on the agent's loop, in the
-// order in which they come, and passes the results back as events.
+// in, actions come out. Its owner (launcher/agent) performs the actions in their order on the
+// agent's loop, and passes the results back as events.
 //
 //     from         to          when
 //     Joining      Spawning    Assignment
@@ -25,10 +25,10 @@
 // signal the exit code is 128 + signal; after SIGTERM it is 75 if there is a durable state.
 // docs/internals/leases.md has the rule of the lease.
 //
-// A session may break and be replaced at any time; workers run on meanwhile. On each session the
-// Supervisor sends Join first and then repeats the messages of its generation. So a message that
-// is lost because there is no session does no harm. Two exceptions: while Fenced, Join waits until
-// the workers are gone; with a verdict, except in Leaving, no Join is sent.
+// A session may break and be replaced at any time; the workers go on meanwhile. On each session the
+// Supervisor first sends Join, and then repeats the messages of its generation. So no message is
+// lost if a session breaks. Two exceptions: while Fenced, Join waits until the workers are gone;
+// with a verdict, no Join is sent, except in Leaving.
 //
 // A term names one takeover by one of several rendezvous; a later takeover has a higher term. With
 // several rendezvous, the Supervisor obeys the highest term that it has seen, and ignores messages
@@ -58,8 +58,8 @@ class Supervisor : public SupervisorEvents, public SupervisorActions {
  public:
   explicit Supervisor(SupervisorOptions options);
 
-  // Handles one event. An event that does not fit the state is ignored; the code has the reason. If
-  // the lease is over by `now`, the workers are killed first.
+  // Handles one event. An event that is not valid in the present state is ignored; the code has the
+  // reason. If the lease is over by `now`, the workers are killed first.
   void Step(const Event& event, TimePoint now);
 
   // The next action; nullopt: none. The owner performs it, and asks again until there is none. An
@@ -75,16 +75,16 @@ class Supervisor : public SupervisorEvents, public SupervisorActions {
   }
   // The header of the messages that this node sends now.
   Header header() const;
-  // True once this agent has obeyed any message of a rendezvous, also a refusal.
+  // True once this agent has accepted any message of a rendezvous, even a refusal.
   bool has_joined() const { return contact_.ever(); }
   // Of this node, since the agent's start.
   FailedCheckpoints failed_checkpoints() const;
 
  private:
-  // Dispatch(); fences first if the lease is over by now.
+  // Calls Dispatch(). Kills the workers first if the lease is over.
   void DispatchInTime(const Event& event, TimePoint now);
   void Dispatch(const Event& event, TimePoint now);
-  // After the last decision: only actions that wait for an answer are left.
+  // Handles events after the last decision, when only actions that wait for an answer are left.
   void DispatchAfterTheEnd(const Event& event, TimePoint now);
   void EndSession();
   void OnSessionOpened(TimePoint now);
@@ -100,20 +100,21 @@ class Supervisor : public SupervisorEvents, public SupervisorActions {
   void OnAssignment(const Header& header, const Assignment& assignment, TimePoint now);
   bool MayBeAssigned() const;
   void Take(Generation generation, const Assignment& assignment);
-  // Sends AssignmentAck. Call it once the node's store is open or has failed; at once if the node
-  // serves no store. The workers' folders may not be ready yet.
+  // Sends AssignmentAck. Call it at once if the node serves no store, else once the store is open
+  // or has failed. The workers' folders need not be ready.
   void Acknowledge();
   void OnStart(const Header& header, TimePoint now);
   void OnSave(const Header& header);
   void OnStop(const Header& header, const Stop& stop, TimePoint now);
-  // Ends the workers' part in the generation. A worker stays if its process can leave a generation
-  // and join the next one: it is asked to leave. Those in `hung` get hang_signal, and SIGKILL after
-  // hang_grace. The others get SIGTERM.
+  // Ends the workers' part in the generation. Workers that can leave a generation and join the next
+  // one ("that stay") are asked to leave. Workers in `hung` get hang_signal, and SIGKILL after
+  // hang_grace. The other workers get SIGTERM.
   void EndGeneration(const std::vector<LocalRank>& hung, TimePoint now);
-  // in_place_timeout is over: sends SIGTERM to the workers that were asked to leave and did not.
+  // in_place_timeout is over: sends SIGTERM to the workers that were asked to leave and have not
+  // left.
   void EndThoseThatStay();
-  // hang_grace is over: sends SIGKILL to the hung workers. The others keep the rest of stop_grace,
-  // in which they may save.
+  // hang_grace is over: sends SIGKILL to the hung workers. The other workers have the rest of
+  // stop_grace to save their states.
   void KillHung(TimePoint now);
   void OnLookAgain(const LookAgain& again);
   void OnTakeStacks(const Header& header, const TakeStacks& take);
@@ -146,26 +147,26 @@ class Supervisor : public SupervisorEvents, public SupervisorActions {
   // Sends Leave and exits; drops actions that waited for workers, or for their processes to end.
   void LeaveWithoutWorkers(const WorkersLost& lost, std::vector<WorkerExited> reports = {});
   void LeaveJob(int signo, TimePoint now);
-  // Workers save, and this agent has joined, so the rendezvous can order a save.
+  // True if the workers can save, and this agent has joined, so that the rendezvous can order a
+  // save.
   bool CanBePreempted() const;
   void PushHeartbeat(TimePoint now);
-  // Sends all failed checkpoints not yet reported. Call it before a message that may be the last
-  // one.
+  // Reports all failed checkpoints that were not reported yet. Call it before a message that may be
+  // the last.
   void EmitFailures(TimePoint now);
   bool HasUntoldFailures() const { return failed_.count > session_.told_failures; }
-  // Without leases a heartbeat is sent only with news: failed checkpoints, or progress while
-  // workers run and report it.
+  // True while heartbeats are sent. Without leases they are sent only to report failed checkpoints,
+  // or the progress of workers that run and report it.
   bool SendsHeartbeats() const {
     const bool progress = work_.tells && state_ == SupervisorState::kRunning;
     return session_.joined && (options_.leases || progress || HasUntoldFailures());
   }
-  // While the last actions wait, heartbeats continue, because the rendezvous still counts on this
-  // node.
+  // While the last actions wait, heartbeats continue, because this node still has its ranks.
   bool HeartbeatsGoOn() const { return !outbox_.empty() && SendsHeartbeats(); }
   void OnTick(TimePoint now);
 
-  // ---- the lease ----
-  // A worker runs, or may start at once, and needs the lease.
+  // ---- the lease ---- True if a worker runs or may start at any moment, so the lease must be
+  // observed.
   bool NeedsLease() const;
   std::optional<TimePoint> FenceAt() const;  // nullopt: not NeedsLease()
   std::optional<TimePoint> GiveUpAt() const;
@@ -175,11 +176,12 @@ class Supervisor : public SupervisorEvents, public SupervisorActions {
 
   // Sends Join, and repeats the messages of this generation.
   void Introduce(TimePoint now);
-  // Enters Joining, and reports Stopped. `rejoin`: sends Join on the present session, because a
-  // fenced agent is no member any more.
+  // Enters Joining, and reports Stopped. `rejoin`: also sends Join on the present session, because
+  // a fenced agent is no longer a member.
   void GiveBackRanks(std::int64_t fenced_at_ms, bool rejoin, TimePoint now);
 
-  // Sends `signo` to all workers. When they are gone: to Joining, or with a verdict to the end.
+  // Sends `signo` to all workers. When they are gone, the state becomes Joining, or with a verdict
+  // Done or Failed.
   void StopWorkers(SupervisorState next, int signo, TimePoint now);
   void SettleIfGone(TimePoint now);
   // ---- stuck processes ----
@@ -188,13 +190,14 @@ class Supervisor : public SupervisorEvents, public SupervisorActions {
   void SetStuck(std::vector<StuckProcess> processes, TimePoint now);
   void End(SupervisorState next, Verdict verdict);
   void PushExit(Verdict verdict, std::optional<FolderClaim> claim = {});
-  // The folder claim that nobody needs after this verdict; nullopt: none.
+  // The claim on the checkpoint folder that is to be released after this verdict; nullopt: none.
   std::optional<FolderClaim> ClaimToRelease(const Verdict& verdict) const;
   void Enter(SupervisorState next);
 
   // Start was received, and the workers wait for their folders.
   bool AwaitsFolders() const { return state_ == SupervisorState::kRunning && !work_.folders.ready; }
-  // Workers live, or will start as soon as their folders are ready: they hold this node's ranks.
+  // True if workers run, or will start as soon as their folders are ready. They hold this node's
+  // ranks.
   bool HasWorkers() const { return AwaitsFolders() || !work_.Alive().empty(); }
   void SendUp(AgentMessage message);
   void SendReport(AgentMessage message, bool workers_running);
@@ -223,8 +226,8 @@ class Supervisor : public SupervisorEvents, public SupervisorActions {
   std::optional<Verdict> verdict_;  // how this agent ends when the workers are gone
   bool job_is_over_ = false;        // for all nodes, by a Finished
   Ending ending_;
-  // Set after SIGTERM and Preempted. Until this time the rendezvous may order a save and release
-  // this node.
+  // Set after SIGTERM, when Preempted was sent. Until this time the agent waits for the rendezvous
+  // to order a save and to release this node.
   std::optional<TimePoint> preempted_until_;
 
   // Since the agent's start.

@@ -23,7 +23,7 @@ struct Verdict {
   int restarts_used = 0;
   std::optional<RootCause> root_cause;
   std::vector<RootCause> earlier;          // of earlier generations, oldest first
-  FailedCheckpoints failed_checkpoints{};  // of the job; only of this node if no more is known
+  FailedCheckpoints failed_checkpoints{};  // of the job, if known; else of this node
   std::vector<std::string> excluded{};     // quarantined hosts
   bool decided_by_agent = false;           // not by the rendezvous
   // The agent adds these. On this node, oldest first:
@@ -55,25 +55,26 @@ struct SupervisorOptions {
   std::string
       why_ineligible{};  // reported to the rendezvous: why this node must stay out; or empty
   Duration stop_grace = kDefaultStopGrace;  // from the first signal to SIGKILL
-  // How long a worker that stays may take to leave its generation, before it is ended like the
-  // others. 0: no worker is asked to leave.
+  // Time for a worker that stays to leave its generation. After this time it is ended like the
+  // other workers. 0: no worker is asked to leave.
   Duration in_place_timeout = kDefaultInPlaceTimeout;
   // The signal to a worker that hangs, and the time from it to SIGKILL, at most stop_grace.
   int hang_signal = SIGABRT;
   Duration hang_grace = std::chrono::seconds(2);
-  // After SIGKILL. A worker that still exists then, in an uninterruptible wait, is reported and
-  // left behind.
+  // Time after SIGKILL. A worker that still exists then is in an uninterruptible wait; it is
+  // reported and left behind.
   Duration kill_grace = std::chrono::seconds(2);
-  // A second SIGINT or SIGQUIT ends the grace, unless it comes within this time of the first: some
-  // senders signal both the process and its group.
+  // A second SIGINT or SIGQUIT ends the grace. Within this time of the first it is ignored, because
+  // some senders signal both the process and its group.
   Duration repeat_guard = std::chrono::milliseconds(300);
-  // False: the rendezvous is in this process. Then there is no lease, a lost session is the end,
-  // and heartbeats are sent only while there is something to report.
+  // False: the rendezvous is in this process. Then there is no lease, a lost session ends this
+  // node's part of the job, and heartbeats are sent only while there is something to report.
   bool leases = true;
-  // More than one endpoint is configured: a refused connection at one of them does not show that no
-  // rendezvous is alive. If false, the first received term shows the same.
+  // True: more than one endpoint is configured, so a refused connection at one of them does not
+  // show that no rendezvous is alive. If false, the first received term has the same effect.
   bool several = false;
-  // The workers report steps: as if each had announced it at its start.
+  // The workers report steps. This has the same effect as an announcement of each worker at its
+  // start.
   bool tells_steps = false;
   std::string rendezvous = "the rendezvous";  // for people, with its endpoint
   std::string unreachable_hint{};  // for people, if the rendezvous was never reached; "": none

@@ -6,12 +6,14 @@
 
 namespace ddprun {
 
-// True: this process may undo LowerPriority. Without CAP_SYS_NICE or a limit of RLIMIT_NICE a nice
-// value can only be raised. Found out once, by a trial. Any thread.
+// True: this process is allowed to undo LowerPriority. Without CAP_SYS_NICE or a suitable
+// RLIMIT_NICE, a process can only raise nice values. Tried once; later calls return the same. Any
+// thread.
 bool CanRestorePriority();
 
-// Set nice value 5, and the agent's own value again, for every thread of every process of the
-// group. Both do nothing if CanRestorePriority() is false, or if the group is gone.
+// LowerPriority sets nice value 5 for every thread of every process of the group; RestorePriority
+// sets the agent's own value again. Both do nothing if CanRestorePriority() is false, or if the
+// group is gone.
 void LowerPriority(pid_t group);
 void RestorePriority(pid_t group);
 

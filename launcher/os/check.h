@@ -1,7 +1,7 @@
-// Ends the process with one clear line when something indispensable fails.
+// Ends the process with one clear line when it cannot continue.
 //
-// For invariants of ddprun, and for calls that fail only if the machine lacks resources at start
-// (epoll_create, eventfd). All other errors are an absl::Status.
+// For invariants of ddprun, and for calls that fail only if the machine lacks resources at the
+// start (epoll_create, eventfd). All other errors are returned as absl::Status.
 #ifndef DDPRUN_LAUNCHER_OS_CHECK_H_
 #define DDPRUN_LAUNCHER_OS_CHECK_H_
 

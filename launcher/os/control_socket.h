@@ -1,10 +1,11 @@
 // The agent's end of the control socket, on which workers report.
 //
-// Belongs to the agent and its loop's thread, where all callbacks run. The kernel identifies a peer
-// (SO_PEERCRED), never a message. `worker` is the leader of the peer's process group: the worker's
-// pid, even if the worker is a shell and its child speaks. If the peer left the worker's group
-// (setsid), `worker` is its nearest ancestor that is a worker. A process without such an ancestor,
-// or one reaped by its parent before the agent accepted it, is reported with its own group or pid.
+// Belongs to the agent and its loop's thread, where all callbacks run. The kernel identifies each
+// peer (SO_PEERCRED); messages are not trusted for that. `worker` is the leader of the peer's
+// process group: the worker's pid, even if the worker is a shell and its child sends the messages.
+// If the peer left the worker's group (setsid), `worker` is its nearest ancestor that is a worker.
+// A process is reported with its own group or pid if it has no such ancestor, or if its parent
+// reaped it before the agent accepted the connection.
 //
 // A packet that is malformed or larger than control::kMaxPacketBytes closes its connection, and the
 // error handler gets the reason. Nothing that a worker sends can end the agent.
@@ -41,7 +42,7 @@ struct ControlPeer {
 
 class ControlSocket {
  public:
-  // The limit at one time: each worker and each warm standby has one. A further connection is
+  // Limit of open connections: each worker and each warm standby has one. A further connection is
   // closed, and the error handler gets the reason.
   static constexpr std::size_t kMaxConnections = 2 * kMaxWorkersPerNode;
 
@@ -51,8 +52,8 @@ class ControlSocket {
   using IsWorker = std::function<bool(pid_t pid)>;
 
   // Listens at `directory`/control.sock, mode 0600. `loop` must outlive the socket, and the
-  // handlers must not destroy it. Errors: InvalidArgument when the path is too long for a Unix
-  // socket (107 bytes), otherwise errno's. `is_worker`: asked when a process connects.
+  // handlers must not destroy it. Errors: InvalidArgument if the path is too long for a Unix socket
+  // (107 bytes), otherwise errno's. `is_worker` is called when a process connects.
   static absl::StatusOr<std::unique_ptr<ControlSocket>> Listen(EventLoop* loop,
                                                                const std::string& directory,
                                                                MessageHandler on_message,
@@ -67,13 +68,15 @@ class ControlSocket {
   // The value of DDPRUN_CONTROL_SOCKET.
   const std::string& path() const { return path_; }
 
-  // Handles all packets that the worker `peer` has sent, also on a connection not accepted yet.
-  // Call it when a worker has died, before acting on its death: its last messages may be unread.
+  // Handles all packets that the worker `peer` has sent, also on a connection that is not accepted
+  // yet. Call it when a worker has died, before acting on its death, because its last messages may
+  // be unread.
   void ReadToEnd(pid_t peer);
 
   // Sends a packet with the line key=value on every connection of the worker `peer`. Skips a
-  // connection whose buffer is full, because the worker does not read. Returns how many got the
-  // packet. `descriptors`, at most control::kGoDescriptors, are sent along; the caller keeps them.
+  // connection whose buffer is full: the worker does not read it. Returns the number of connections
+  // that got the packet. `descriptors`, at most control::kGoDescriptors, are sent along; the caller
+  // keeps them.
   int SendTo(pid_t peer, std::string_view key, std::string_view value,
              std::span<const int> descriptors = {});
 

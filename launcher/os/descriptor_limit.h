@@ -4,9 +4,10 @@
 
 namespace ddprun {
 
-// Raises the soft limit to the hard limit. Each worker takes a few descriptors of its agent, each
-// agent one of the rendezvous; the usual soft limit of 1024 is for programs that use select(). On
-// failure the limit stays. Call it before any child is started: children inherit the limit.
+// Raises the soft limit to the hard limit. An agent needs a few descriptors per worker, and the
+// rendezvous needs one per agent. The usual soft limit of 1024 exists for programs that use
+// select(). On failure the limit stays. Call it before any child is started, because children
+// inherit the limit.
 void RaiseDescriptorLimit();
 
 }  // namespace ddprun

@@ -39,30 +39,31 @@ class EventLoop {
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
 
-  // Calls `callback` with the ready events whenever `fd` has any of `events` (EPOLLIN, EPOLLOUT)
-  // or an error or hang-up, which epoll always reports. `fd` stays the caller's and must be
-  // unwatched before it is closed. One watch per descriptor; regular files cannot be watched.
+  // Calls `callback` with the ready events whenever `fd` has any of `events` (EPOLLIN, EPOLLOUT),
+  // an error or a hang-up. epoll always reports errors and hang-ups. The caller still owns `fd`,
+  // and must unwatch it before closing it. One watch per descriptor; regular files cannot be
+  // watched.
   void Watch(int fd, std::uint32_t events, std::function<void(std::uint32_t)> callback);
 
-  // Replaces the watched events of `fd`. To pause a pipe use Unwatch: without events epoll would
-  // still report a hang-up, again and again.
+  // Replaces the watched events of `fd`. To pause a pipe, use Unwatch: even without events, epoll
+  // would report a hang-up again and again.
   void Modify(int fd, std::uint32_t events);
 
-  // Ends a watch. Safe in any callback, its own included: no callback of this watch runs
-  // afterwards, even if the same epoll_wait has reported it, and even if the number of `fd` is
-  // reused.
+  // Ends a watch. Safe in any callback, including the callback of this watch. Afterwards no
+  // callback of this watch runs, even if the same epoll_wait has reported it, and even if the
+  // number of `fd` is reused.
   void Unwatch(int fd);
 
-  // Calls `callback` once, not before `when`. Due timers run in the order of their times, equal
-  // ones in the order in which they were added. A timer added by a callback that is already due
-  // runs in the next turn, so timers cannot starve descriptors.
+  // Calls `callback` once, not before `when`. Due timers run in the order of their times; timers
+  // with equal times run in the order in which they were added. If a callback adds a timer that is
+  // already due, it runs in the next turn, so timers cannot starve descriptors.
   TimerId AddTimer(Clock::time_point when, std::function<void()> callback);
 
   // Cancels the timer. Ignored if it has run or was cancelled before.
   void CancelTimer(TimerId timer);
 
-  // Sets the one deadline, for the owner of a pure core that tells when to call it next. Each call
-  // replaces the previous deadline; nullopt: none.
+  // Sets the loop's single deadline. For the owner of a pure core whose NextDeadline() says when to
+  // call it next. Each call replaces the previous deadline; nullopt: none.
   void SetDeadline(std::optional<Clock::time_point> when, std::function<void()> callback);
 
   // Any thread: runs `task` on the loop's thread, in the order of posting. The loop must outlive

@@ -19,8 +19,8 @@ absl::Status MakeDirs(const std::string& path);
 // a part. Not synced: it may be gone after a power loss.
 absl::Status WriteFileAtomic(const std::string& path, std::string_view content);
 
-// The same, but AlreadyExists if the file exists. If several processes call this at once on one
-// file system, one succeeds and the others get AlreadyExists.
+// The same, but returns AlreadyExists if the file exists. If several processes call it at the same
+// time for one path, one succeeds and the others get AlreadyExists.
 absl::Status WriteNewFileAtomic(const std::string& path, std::string_view content);
 
 // The same as WriteFileAtomic, with mode 0600. The file is locked (flock) before others can see it.
@@ -30,7 +30,7 @@ absl::StatusOr<UniqueFd> MakeLockedFile(const std::string& path, std::string_vie
 // A nameless file in memory with this content, open for reading from its start. It is gone when its
 // last descriptor is closed.
 absl::StatusOr<UniqueFd> MemoryFile(std::string_view content);
-// The same, for entries; each ends with a NUL.
+// The same, with `entries` as content; each entry ends with a NUL.
 absl::StatusOr<UniqueFd> MemoryFile(const std::vector<std::string>& entries);
 
 }  // namespace ddprun

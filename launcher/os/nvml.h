@@ -1,7 +1,7 @@
 // Nvml: facts from NVIDIA's driver about the GPUs of this host. The library is opened at run time,
 // because ddprun also runs on hosts without it.
 //
-// One thread at a time, not the agent's: if the driver hangs, its caller hangs.
+// One thread at a time, but not the agent's thread: if the driver hangs, its caller hangs.
 #ifndef DDPRUN_LAUNCHER_OS_NVML_H_
 #define DDPRUN_LAUNCHER_OS_NVML_H_
 

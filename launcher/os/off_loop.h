@@ -1,9 +1,9 @@
 // OffLoop: runs work that may wait for a disk or file server on a separate thread, and hands the
 // result to the loop.
 //
-// The loop's thread makes it and calls all functions. Work runs one piece at a time, in the order
-// of the calls. The destructor drops pending work, leaves hanging work behind, and no result is
-// handed over afterwards. So work must share the ownership of everything that it touches.
+// The loop's thread makes the object and calls all functions. Work runs one piece at a time, in the
+// order of the calls. The destructor drops pending work and does not wait for work that hangs;
+// after it no result is handed over. So work must share the ownership of everything that it uses.
 #ifndef DDPRUN_LAUNCHER_OS_OFF_LOOP_H_
 #define DDPRUN_LAUNCHER_OS_OFF_LOOP_H_
 

@@ -1,8 +1,8 @@
 // Keeps a TCP port of this host free for rank 0's store until the workers run.
 //
-// The port is bound with SO_REUSEADDR, without listening. Meanwhile the kernel gives it to no
-// socket that asks for any port (bind to port 0, connect). A socket that asks for this port with
-// SO_REUSEADDR, like torch's TCPStore, can bind and listen.
+// The port is bound with SO_REUSEADDR, without listening. While it is bound, the kernel does not
+// give it to a socket that asks for any free port (bind to port 0, connect). A socket that asks for
+// this port with SO_REUSEADDR, like torch's TCPStore, can bind it and listen.
 //
 // Move-only; one thread.
 #ifndef DDPRUN_LAUNCHER_OS_PORT_HOLDER_H_
@@ -19,8 +19,8 @@ namespace ddprun {
 
 class PortHolder {
  public:
-  // Takes `port`, or a free port, on `address`, a numeric IPv4 or IPv6 address. "": every address,
-  // as TCPStore listens: IPv6 and IPv4 together, or IPv4 if there is no IPv6.
+  // Binds `port`, or a free port if it is 0, on `address`, a numeric IPv4 or IPv6 address. "":
+  // every address, like TCPStore: IPv6 and IPv4 together, or IPv4 if there is no IPv6.
   static absl::StatusOr<PortHolder> Bind(const std::string& address = "", int port = 0);
 
   std::uint16_t port() const { return port_; }

@@ -17,7 +17,7 @@ namespace ddprun {
 // `state`: lines of KEY=VALUE. The error names the socket and the reason.
 absl::Status ServiceNotify(std::string_view state);
 
-// The answer to SIGHUP for units with Type=notify-reload: "RELOADING=1" with the time, then
+// Answers SIGHUP for units with Type=notify-reload: sends "RELOADING=1" with the time, then
 // READY=1.
 absl::Status ServiceNotifyReloaded();
 

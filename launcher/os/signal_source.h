@@ -5,11 +5,11 @@
 // so that `nohup ddprun ...` works. SIGPIPE is ignored: writing to a closed pipe fails with EPIPE.
 // SIGCHLD is not used: a worker's death shows at its pidfd.
 //
-// Ctrl-Z (SIGTSTP) stops the process as usual, but the owner may stop others first: workers have
+// Ctrl-Z (SIGTSTP) stops the process as usual, but the owner can stop the workers first: they have
 // their own process groups, which the terminal's signals do not reach.
 //
-// Make it on the main thread before any other thread starts: threads inherit the mask, and a signal
-// to a thread that does not block it would kill the process.
+// Make it on the main thread before any other thread starts. Threads inherit the signal mask, and a
+// signal to a thread that does not block the signal would kill the process.
 #ifndef DDPRUN_LAUNCHER_OS_SIGNAL_SOURCE_H_
 #define DDPRUN_LAUNCHER_OS_SIGNAL_SOURCE_H_
 
@@ -38,7 +38,7 @@ class SignalSource {
   // `loop` must outlive this object. Without a suspension SIGTSTP is not handled.
   SignalSource(EventLoop* loop, Handler handler, Suspension suspension = {});
 
-  // Restores the calling thread's mask and SIGPIPE. A pending signal then takes its default action.
+  // Restores the calling thread's mask and SIGPIPE. A pending signal then has its default effect.
   ~SignalSource();
   SignalSource(const SignalSource&) = delete;
   SignalSource& operator=(const SignalSource&) = delete;

@@ -3,8 +3,9 @@
 // Workers of all nodes connect with torch's TCPStore client. The store begins empty. Its destructor
 // closes all connections.
 //
-// launcher/torch_store handles the requests; this class has the sockets. It stops reading from a
-// client that does not read its replies, and disconnects clients when too much is unsent.
+// launcher/torch_store handles the requests; this class handles the sockets. It stops reading from
+// a client that does not read its replies, and disconnects clients if too many reply bytes are
+// unsent.
 #ifndef DDPRUN_LAUNCHER_OS_STORE_SERVER_H_
 #define DDPRUN_LAUNCHER_OS_STORE_SERVER_H_
 
@@ -42,7 +43,7 @@ class StoreServer {
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;
 
-  // Any thread: how many clients have sent something that the store understands.
+  // The number of clients that have sent a valid request. Any thread.
   int clients_served() const;
 
  private:

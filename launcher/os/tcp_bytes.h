@@ -1,5 +1,5 @@
-// How many bytes TCP has carried, by socket. /proc/PID/io does not have them: the kernel counts
-// read() and write() of a socket there, but not recv() and send().
+// How many bytes TCP has carried, by socket. /proc/PID/io does not show them: it counts read() and
+// write() on a socket, but not recv() and send().
 #ifndef DDPRUN_LAUNCHER_OS_TCP_BYTES_H_
 #define DDPRUN_LAUNCHER_OS_TCP_BYTES_H_
 
@@ -8,8 +8,8 @@
 
 namespace ddprun {
 
-// By the socket's inode: the bytes that the peer has acknowledged, plus those that the process has
-// taken out of the socket.
+// By the socket's inode: the number of bytes that the peer has acknowledged, plus the number that
+// the process has read from the socket.
 using TcpBytes = std::map<std::uint64_t, std::int64_t>;
 
 // All connections of this network namespace, at most 65,536, by sock_diag(7). Needs no permission.

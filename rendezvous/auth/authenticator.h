@@ -1,4 +1,5 @@
-// The server's side of authentication, in Handshake and in every call: it finds out who calls.
+// The server's side of authentication, in Handshake and in every other call: it identifies the
+// caller.
 //
 // Thread-safe. With MUNGE, Answer and Check ask munged, which takes about a millisecond.
 #ifndef DDPRUN_RENDEZVOUS_AUTH_AUTHENTICATOR_H_
@@ -32,12 +33,12 @@ class Authenticator {
   struct Options {
     std::vector<Token> tokens;
     std::shared_ptr<const Munge> munge;  // null: MUNGE is not accepted
-    // Every connection has a verified client certificate. Without tokens and MUNGE, its common name
-    // says who calls.
+    // Every connection has a verified client certificate. Without tokens and MUNGE, the
+    // certificate's common name identifies the caller.
     bool certificates = false;
     // The certificates of this server; null: it does not use TLS.
     std::shared_ptr<const TlsIdentity> identity{};
-    uid_t own_uid = 0;  // with MUNGE: only this user and root may call; 0: everybody may
+    uid_t own_uid = 0;  // with MUNGE: only this user and root are allowed to call; 0: every user is
     std::function<Challenges::TimePoint()> clock = &std::chrono::steady_clock::now;
   };
 
@@ -47,7 +48,7 @@ class Authenticator {
     std::optional<std::string_view> proof;  // the call's metadata kProofMetadata
     std::string_view common_name;           // of the verified client certificate; or empty
   };
-  // Why a call is refused, and the counter that counts it (refusal_counters.h).
+  // Why a call is refused, and the counter of this reason (refusal_counters.h).
   struct Refusal {
     const char* counter = nullptr;  // nullptr: not refused
     absl::Status status;            // Unauthenticated, PermissionDenied, Unavailable, ...
@@ -67,7 +68,7 @@ class Authenticator {
 
   // Sets `principal` to the caller, unless the call is refused. Each proof is accepted once.
   Refusal Check(const Call& call, Principal* principal);
-  // The same, with the Call read from gRPC's context.
+  // The same, for the call of this gRPC context.
   Refusal Check(const grpc::ServerContextBase& context, std::string_view method,
                 Principal* principal);
 

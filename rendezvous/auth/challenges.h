@@ -1,9 +1,9 @@
 // The nonces of a server. Each is good for one call, for a short time, on the connection that asked
 // for it.
 //
-// An unused nonce takes no memory: it contains its time and a MAC under a key that only this object
-// knows. Only nonces that came back with a valid proof are stored, until they would have expired.
-// So a caller who does not know the secret cannot fill the memory.
+// An unused nonce takes no memory: it contains its time and a MAC, made with a key that only this
+// object knows. A nonce that came back with a valid proof is stored until its lifetime ends. So a
+// caller who does not know the secret cannot fill the memory.
 //
 // Thread-safe. Time comes in as an argument.
 #ifndef DDPRUN_RENDEZVOUS_AUTH_CHALLENGES_H_
@@ -33,7 +33,7 @@ class Challenges {
   // A nonce for a caller. `binding`: the values that must be the same when the nonce comes back.
   std::string Issue(std::string_view binding, TimePoint now) const;
 
-  // Whether Issue gave `nonce` for `binding` less than kLifetime ago. Does not use it up. Error:
+  // Whether Issue made `nonce` for `binding` less than kLifetime ago. Does not use it up. Error:
   // Unauthenticated, with a text for people.
   absl::Status Check(std::string_view nonce, std::string_view binding, TimePoint now) const;
 
@@ -49,7 +49,7 @@ class Challenges {
 
   std::mutex mutex_;
   std::unordered_set<std::string> used_;  // guarded by mutex_
-  // When to erase which of used_; guarded by mutex_.
+  // The elements of used_, and when to erase each; guarded by mutex_.
   std::deque<std::pair<TimePoint, std::string>> forget_;
 };
 

@@ -1,5 +1,5 @@
-// The caller's side of authentication: an agent or an operator's command shows who it is. Before
-// that, it checks that the rendezvous knows the same secret.
+// The caller's side of authentication: an agent or an operator's command proves its identity.
+// Before that, it checks that the rendezvous knows the same secret.
 //
 // Any thread. An object from OfTokenFile takes part in one Handshake at a time. With MUNGE, Prove
 // asks munged, which takes about a millisecond.
@@ -30,14 +30,14 @@ namespace ddprun::auth {
 class ClientCredentials {
  public:
   // Reads the files and loads libmunge. Blocks on the disk. With empty options, the credentials
-  // show nothing. Errors are sentences for the user; InvalidArgument if the options do not fit
+  // prove nothing. Errors are sentences for the user; InvalidArgument if the options do not fit
   // together. With `log`, TLS files are read again when they change, and `log` receives the result.
   static absl::StatusOr<std::shared_ptr<const ClientCredentials>> Load(
       const CredentialOptions& options, TlsWatch::Log log = {});
 
-  // The token file of a rendezvous of this user, without TLS. The file is read for each Handshake,
-  // because a restarted rendezvous makes another token. If the file is missing, a random token is
-  // used. Nobody knows that token, so no other process that listens there is trusted.
+  // Credentials from the token file of a rendezvous of this user, without TLS. The file is read for
+  // each Handshake, because a restarted rendezvous makes another token. If the file is missing, a
+  // random token is used: nobody knows it, so no process that listens at the endpoint is trusted.
   static std::shared_ptr<const ClientCredentials> OfTokenFile(std::string path);
 
   // Only for OfTokenFile: the file's token has changed since the last Handshake, so the outcome of
@@ -52,20 +52,19 @@ class ClientCredentials {
     std::shared_ptr<grpc::ChannelCredentials> credentials;
     enum class Tls {
       kNone,
-      kUnverified,  // the proofs of the Handshake show to whom the certificate belongs
+      kUnverified,  // the Handshake's proofs show that the rendezvous has the certificate
       kVerified,    // by the authority in --tls-ca
     } tls = Tls::kNone;
   };
   // The transport of one new channel. With TLS files: TLS with these files. Without TLS files, if
   // there are credentials and other hosts can reach the rendezvous: TLS with any server
-  // certificate, and the proofs are bound to that certificate. Otherwise no TLS, until OnUnheard
-  // finds that the other side uses it: a rendezvous that listens on all addresses uses TLS on
-  // loopback, too.
+  // certificate, and the proofs cover that certificate. Otherwise no TLS until OnUnheard finds that
+  // the other side uses TLS: a rendezvous that listens on all addresses uses it on loopback, too.
   Transport NewTransport() const;
-  // A channel of this transport got no answer: the other side `closed` it at once, or does not use
-  // TLS. True: the next transport will be a different one.
+  // Call it when a channel of this transport got no answer: the other side `closed` it at once, or
+  // does not use TLS. True: NewTransport() will return a different transport.
   bool OnUnheard(Transport::Tls tls, bool closed) const;
-  // A task for the user that is due soon, or "".
+  // Something that the user has to do soon, or "".
   const std::string& warning() const { return warning_; }
 
   // Whether each call needs a Handshake on its channel first. The result of the Handshake goes into
@@ -78,16 +77,16 @@ class ClientCredentials {
   v1::HandshakeRequest NewHandshake() const;
 
   // Checks the server's proof, and makes this caller's proof for one call. `certificate`: the
-  // server's, from ServerCertificateOf (tls/peer_certificate.h) of the Handshake. Errors:
-  // PermissionDenied if the server does not know the secret, or is not the server that has this
+  // server's certificate in the Handshake, from ServerCertificateOf (tls/peer_certificate.h).
+  // Errors: PermissionDenied if the server does not know the secret or does not own this
   // certificate (then nothing may be sent to it); Unavailable if MUNGE fails.
   absl::StatusOr<std::string> Prove(const v1::HandshakeRequest& request,
                                     const v1::HandshakeReply& reply, const std::string& method,
                                     const std::string& certificate) const;
 
-  // All of the above, for a caller that may block until `deadline`. Makes the Handshake and adds
-  // its result to `call`, the context of a coming call to `method` on the same stub. `stop` ends
-  // the Handshake early. Does nothing without handshakes().
+  // Does all these steps, for a caller that may block until `deadline`. Makes the Handshake and
+  // adds its result to `call`, the context of the next call to `method` on the same stub. `stop`
+  // ends the Handshake early. Does nothing unless handshakes().
   absl::Status Authorize(v1::Rendezvous::Stub& stub, const std::string& method,
                          std::chrono::system_clock::time_point deadline, grpc::ClientContext* call,
                          const std::stop_token& stop = {}) const;

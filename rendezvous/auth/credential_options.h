@@ -10,16 +10,16 @@ namespace ddprun::auth {
 
 struct CredentialOptions {
   std::string token_file;  // empty: no token
-  // PEM files; all empty: no TLS. A client needs `tls_ca`, and the other two if the server asks for
-  // certificates. A server needs `tls_cert` and `tls_key`; with `tls_ca` it asks clients for
-  // certificates.
+  // PEM files; all empty: no TLS files. A client needs `tls_ca`; it also needs `tls_cert` and
+  // `tls_key` if the server asks for certificates. A server needs `tls_cert` and `tls_key`; with
+  // `tls_ca` it asks clients for certificates.
   std::string tls_ca;
   std::string tls_cert;
   std::string tls_key;
   bool munge = false;
   std::string munge_socket;  // munged's socket; empty: libmunge's default
   // Other hosts can reach the rendezvous: its address is neither loopback nor a Unix socket. Then
-  // tokens and MUNGE credentials travel over TLS, even without TLS files.
+  // calls with tokens or MUNGE use TLS, even without TLS files.
   bool reachable = false;
 
   TlsPaths tls_paths() const { return {tls_ca, tls_cert, tls_key}; }

@@ -1,4 +1,4 @@
-// The cryptographic primitives of authentication, by OpenSSL. Thread-safe: no state.
+// The cryptographic primitives of authentication, from OpenSSL. Thread-safe: no state.
 //
 // They abort the process if OpenSSL or the kernel fails (no random numbers, no memory): continuing
 // would be unsafe.

@@ -1,4 +1,4 @@
-// gRPC's own log. By default gRPC prints errors to stderr, one for each hostile client.
+// gRPC's own log. By default gRPC prints an error to stderr for each hostile client.
 //
 // Process-wide; any thread.
 #ifndef DDPRUN_RENDEZVOUS_AUTH_GRPC_LOG_H_
@@ -13,7 +13,7 @@ namespace ddprun::auth {
 void QuietGrpc();
 
 // The same, and calls `listener` with the reason of each failed TLS handshake. Replaces the
-// previous listener. `listener` must not block, nor call the functions of this file.
+// previous listener. `listener` must not block, and must not call the functions of this file.
 void OnTlsHandshakeFailed(std::function<void(const std::string& reason)> listener);
 
 }  // namespace ddprun::auth

@@ -1,5 +1,5 @@
-// MUNGE: credentials by which the munged of another host knows the user who made them. Load loads
-// libmunge at run time, so that hosts without MUNGE do not need it.
+// MUNGE: the munged of another host can tell which user made a credential. libmunge is loaded at
+// run time (Load), so hosts without MUNGE do not need it.
 //
 // Thread-safe. Encode and Decode ask munged. They block for about a millisecond, and for some
 // seconds if munged hangs.
@@ -34,8 +34,8 @@ class Munge {
   absl::Status Reach() const;
 
   // A credential that only the user `reader` can decode. Errors name this host. FailedPrecondition:
-  // nobody listens on munged's socket, or this process may not use it; waiting does not help.
-  // Unavailable: any other failure, with munge's reason.
+  // no process listens on munged's socket, or this process is not allowed to use it; a retry does
+  // not help. Unavailable: any other failure, with munge's reason.
   absl::StatusOr<std::string> Encode(const std::string& payload, uid_t reader) const;
   // Errors: Unauthenticated if the credential is forged, is for another user, has expired or was
   // decoded before; FailedPrecondition and Unavailable as for Encode.
@@ -43,10 +43,10 @@ class Munge {
 
  private:
   struct Library;
-  // If munged was away at the last call: whether it still is. Saves the second for which libmunge
-  // would retry.
+  // An error if munged was away at the last call and still is. Without this check libmunge would
+  // retry for a second.
   absl::Status StillAway() const { return away_ ? Reach() : absl::OkStatus(); }
-  // The error if munged did not answer: `why`, or that munged cannot be reached.
+  // The error for a call that munged did not answer: `why`, or that munged cannot be reached.
   absl::Status Unanswered(const std::string& why) const;
   std::string SocketPath() const;
   Munge(std::unique_ptr<const Library> library, std::string socket);

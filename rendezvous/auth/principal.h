@@ -1,5 +1,5 @@
-// Principal: who calls. "token:NAME", "uid:N", "cert:CN", or "" if no credentials are asked for.
-// Pure.
+// Principal: the identity of a caller: "token:NAME", "uid:N", "cert:CN", or "" if the rendezvous
+// asks for no credentials. Pure.
 #ifndef DDPRUN_RENDEZVOUS_AUTH_PRINCIPAL_H_
 #define DDPRUN_RENDEZVOUS_AUTH_PRINCIPAL_H_
 
@@ -10,7 +10,8 @@ namespace ddprun::auth {
 
 using Principal = std::string;
 
-// Whether `caller` may join, read and end the jobs of `owner`. MUNGE's root may act for everybody.
+// True if `caller` is allowed to join, read and end the jobs of `owner`. With MUNGE, root is
+// allowed to act for everybody.
 inline bool MayAct(std::string_view caller, std::string_view owner) {
   return caller == owner || caller == "uid:0";
 }

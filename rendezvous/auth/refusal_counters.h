@@ -21,8 +21,9 @@ class RefusalCounters {
   using Log = std::function<void(const std::string& text)>;
   using Clock = std::chrono::steady_clock;
 
-  // `log` gets the first refusal of each reason, then one line each time the count has doubled, and
-  // at most one per minute while refusals continue. May be empty; must not call this object.
+  // `log` gets the first refusal of each reason. Then it gets a line each time the count has
+  // doubled, but at most one per minute while refusals continue. `log` may be empty; it must not
+  // call this object.
   explicit RefusalCounters(Log log = {});
 
   // `detail`: who and why, for the log.

@@ -10,9 +10,9 @@
 namespace ddprun::auth {
 
 enum class Readers {
-  // A secret. Refused if its group or others can read or write it, or if a foreign user owns it.
-  // Exceptions: the group may read a file in systemd's $CREDENTIALS_DIRECTORY (LoadCredential=) and
-  // in a volume of secrets that kubelet made for the pod.
+  // A secret. Refused if the group or others can read or write the file, or if another user owns
+  // it. Two exceptions, where the group is allowed to read: systemd's $CREDENTIALS_DIRECTORY
+  // (LoadCredential=), and a volume of secrets that kubelet made for the pod.
   kOwner,
   kAnybody,
 };

@@ -1,4 +1,4 @@
-// The credentials that a rendezvous asks of its callers, loaded and ready for use.
+// What a rendezvous needs to check its callers' credentials, loaded and ready for use.
 #ifndef DDPRUN_RENDEZVOUS_AUTH_SERVER_CREDENTIALS_H_
 #define DDPRUN_RENDEZVOUS_AUTH_SERVER_CREDENTIALS_H_
 
@@ -21,18 +21,18 @@ struct ServerCredentials {
   std::shared_ptr<grpc::ServerCredentials> transport;
   std::shared_ptr<Authenticator> authenticator;
   std::string description;          // "token and TLS", for the log; nothing secret
-  std::string warning;              // a task for the user that is due soon, or ""
+  std::string warning;              // something that the user has to do soon, or ""
   std::unique_ptr<TlsWatch> watch;  // follows the TLS files; null: none
   // Credentials for one channel to another rendezvous with the same options. If no authority is
   // configured, the peer may have any certificate. Any thread.
   std::function<std::shared_ptr<grpc::ChannelCredentials>()> to_peers;
-  // Equal on every rendezvous with the same tokens; only somebody who knows all tokens can compute
-  // it. "": no tokens.
+  // The same on every rendezvous with the same tokens. Only a process that knows all tokens can
+  // compute it. "": no tokens.
   std::string shared_key;
 };
 
-// OK if nobody could join or end a job without credentials; else InvalidArgument, with what is
-// missing, for people. Reads no file.
+// OK if nobody could join or end a job without credentials. Else InvalidArgument, which names the
+// missing option for people. Reads no file.
 absl::Status CheckServerOptions(const CredentialOptions& options);
 
 // Whether `options` ask every caller for credentials.

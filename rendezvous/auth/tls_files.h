@@ -25,7 +25,7 @@ struct TlsPem {
   std::string ca;  // empty: none
   std::string cert;
   std::string key;
-  // A task for a person that is due soon: the certificate ends within two weeks. Or "".
+  // Something that a person has to do soon: the certificate ends within two weeks. "": nothing.
   std::string warning;
   std::string until;  // when `cert` ends, for a person; "" without one
 };

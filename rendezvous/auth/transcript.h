@@ -26,9 +26,9 @@ struct Exchange {
   std::string_view name;
   std::string_view client_nonce;
   std::string_view server_nonce;
-  // In the client's proof: SHA-256 of the server's certificate that the client saw. In the server's
-  // proof: those of all certificates that the client may have seen, one after the other. Empty
-  // without TLS.
+  // SHA-256 of certificates of the server. In the client's proof: of the certificate that the
+  // client saw. In the server's proof: of all certificates that the client may have seen, one after
+  // the other. Empty without TLS.
   std::string_view certificates;
 };
 

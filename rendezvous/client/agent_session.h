@@ -28,21 +28,21 @@
 
 namespace ddprun {
 
-// Owned by its client, and destroyed on the agent's thread: gRPC cannot destroy its last channel on
-// its own thread, which would join itself. So after Open, call Close before the destructor.
+// Owned by its client, and destroyed on the agent's thread. If a thread of gRPC destroyed the last
+// channel, that thread would wait for its own end. So after Open, call Close before the destructor.
 class AgentSession final : public grpc::ClientBidiReactor<v1::AgentMessage, v1::RendezvousMessage> {
  public:
   AgentSession(GrpcRendezvousClient::Options options, RendezvousClient::Handler handler);
   ~AgentSession() override;
 
-  // From the agent's thread; see RendezvousClient. After Close, gRPC has no reference to this
+  // Called on the agent's thread; see RendezvousClient. After Close, gRPC has no reference to this
   // object.
   void Open();
   void Send(const Header& header, const AgentMessage& message);
   void Close();
   void Abandon();
 
-  // From gRPC's threads.
+  // Called on gRPC's threads.
   void OnReadInitialMetadataDone(bool ok) override;
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
@@ -58,8 +58,8 @@ class AgentSession final : public grpc::ClientBidiReactor<v1::AgentMessage, v1::
 
   struct Writing {
     std::deque<v1::AgentMessage> queue;
-    // Pieces of log files. A piece is sent only while `queue` is empty, so log pieces delay a
-    // heartbeat by one piece at most. Bounded by the windows of the readings.
+    // Pieces of log files. A piece is sent only while `queue` is empty, so a heartbeat waits for at
+    // most one piece. Bounded by the windows of the readings.
     std::deque<v1::AgentMessage> logs;
     bool allowed = false;  // the Session call was started
     // The queue whose front message gRPC is writing; null: none.
@@ -72,9 +72,10 @@ class AgentSession final : public grpc::ClientBidiReactor<v1::AgentMessage, v1::
   void StartSession();
   // Waits until gRPC has no reference to this object; at most `grace` for queued messages.
   void Leave(std::chrono::milliseconds grace);
-  // `status`: of the session or, if that was not opened, of the handshake. Tells the handler.
+  // Tells the handler that the session is over. `status`: of the session, or of the handshake if
+  // the session was not opened.
   void End(const grpc::Status& status);
-  // Starts the next write or, when closing and after the last write, closes this half of the
+  // Starts the next write. If this session is closing and all is written, closes this half of the
   // stream. With mutex_ held.
   void Continue();
   // Ends the call with Lost, unless it has already failed. With mutex_ held.
@@ -101,8 +102,8 @@ class AgentSession final : public grpc::ClientBidiReactor<v1::AgentMessage, v1::
   // Checks whether every address refuses, because gRPC reports one address only. Shared with its
   // thread.
   std::shared_ptr<RefusalCheck> refusal_check_;
-  // Number of pending callbacks from gRPC: the call and the deadline. After the last one, gRPC does
-  // not touch this object.
+  // Number of callbacks that gRPC still owes: of the call and of the deadline. After the last
+  // callback, gRPC does not touch this object.
   int callers_ = 0;
 };
 

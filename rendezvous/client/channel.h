@@ -31,15 +31,15 @@ bool TriesAnotherTransport(const auth::ClientCredentials* credentials,
                            auth::ClientCredentials::Transport::Tls transport,
                            const grpc::Status& status);
 
-// A channel that reports a failed connection at once, and can be replaced: by one with another
-// transport, or to a restarted rendezvous with another certificate.
+// A channel that reports a failed connection at once. It can be replaced by a new channel: with
+// another transport, or to a restarted rendezvous with another certificate.
 class RenewableChannel {
  public:
   RenewableChannel(std::string endpoint,
                    std::shared_ptr<const auth::ClientCredentials> credentials);
 
-  // Checks that a rendezvous answers, unless that is known. UNAVAILABLE or DEADLINE_EXCEEDED: none
-  // does. `stop` ends the check early.
+  // Checks that a rendezvous answers, unless it is already known. UNAVAILABLE or DEADLINE_EXCEEDED:
+  // no rendezvous answers. `stop` ends the check early.
   grpc::Status Reach(std::chrono::system_clock::time_point deadline,
                      const std::stop_token& stop = {});
 

@@ -1,6 +1,6 @@
-// ChannelSource: one shared connection to the rendezvous at one endpoint, for Follow and for one
-// session after the other. A session then costs no TLS handshake while another call keeps the
-// connection open. Any thread.
+// ChannelSource: one shared connection to the rendezvous at one endpoint, for Follow and for
+// successive sessions. While another call keeps the connection open, a new session needs no TLS
+// handshake. Any thread.
 #ifndef DDPRUN_RENDEZVOUS_CLIENT_CHANNEL_SOURCE_H_
 #define DDPRUN_RENDEZVOUS_CLIENT_CHANNEL_SOURCE_H_
 
@@ -17,7 +17,7 @@ class Status;
 
 namespace ddprun {
 
-// Must be destroyed on a thread that is not gRPC's, after the calls that use it.
+// Must be destroyed after the calls that use it, and not on a thread of gRPC.
 class ChannelSource {
  public:
   // A call uses the same Connection from its start to its end.
@@ -35,7 +35,7 @@ class ChannelSource {
   Connection Get();
   // A call on `used` has ended with `status`. `answered`: the call had received an answer. If the
   // connection is gone, the next Get makes a new one, because TLS files may have changed and gRPC
-  // delays reconnecting. True: the new one will use another transport.
+  // delays reconnecting. True: the new connection will use another transport.
   bool OnEnd(const Connection& used, const grpc::Status& status, bool answered);
 
  private:

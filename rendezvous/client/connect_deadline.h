@@ -23,7 +23,7 @@ class ConnectDeadline {
 
   // `done` is called once, on a thread of gRPC.
   void Start(Done done);
-  // The session is connected or over. Does not block; `done` is called with nullopt.
+  // Call it when the session is connected or over. Does not block; `done` is called with nullopt.
   void Cancel() { alarm_.Cancel(); }
 
  private:

@@ -1,5 +1,5 @@
-// Translates gRPC's error texts about connections for people: gRPC has no codes for them. Internal
-// to this folder. Pure.
+// Translates gRPC's error texts about connections for people, because gRPC has no codes for these
+// errors. Internal to this folder. Pure.
 #ifndef DDPRUN_RENDEZVOUS_CLIENT_CONNECT_ERROR_H_
 #define DDPRUN_RENDEZVOUS_CLIENT_CONNECT_ERROR_H_
 
@@ -20,12 +20,12 @@ std::optional<std::string> TlsTrouble(absl::string_view message);
 // True: the other side does not use TLS.
 bool SpeaksNoTls(absl::string_view message);
 
-// The rendezvous's own reason for not serving now, to be put after its name: "stands by: the leader
-// is at h2:29400". nullopt: the text is gRPC's own.
+// The rendezvous's own reason for not serving now, without its name: "stands by: the leader is at
+// h2:29400". nullopt: the text is gRPC's own.
 std::optional<std::string> SaidByRendezvous(absl::string_view message);
 
-// True: the other side closed the connection instead of answering. A server that expects TLS does
-// so.
+// True: the other side closed the connection instead of answering, as a server does that expects
+// TLS.
 bool IsClosedByPeer(absl::string_view message);
 
 }  // namespace ddprun

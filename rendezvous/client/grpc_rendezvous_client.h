@@ -21,15 +21,16 @@ class GrpcRendezvousClient final : public RendezvousClient {
  public:
   struct Options {
     std::string endpoint;  // "HOST:PORT", "[IPV6]:PORT" or "unix:/path"
-    // Limit for connecting. After it Lost says why there is no connection.
+    // Time limit for connecting. When it is over, Lost says why there is no connection.
     Duration connect_timeout = kDefaultConnectTimeout;
     // The agent's credentials (rendezvous/auth/client_credentials.h); null: none.
     std::shared_ptr<const auth::ClientCredentials> credentials{};
-    // A connection shared with other calls, of the same endpoint and credentials. Then Lost never
-    // says `refused`, because the refusal may belong to an earlier attempt. Null: the client makes
-    // its own.
+    // A connection shared with other calls that have the same endpoint and credentials. Then Lost
+    // never says `refused`, because the refusal might belong to an earlier attempt. Null: the
+    // client makes a connection of its own.
     std::shared_ptr<ChannelSource> shared{};
-    // A rendezvous that stands by keeps the session until it leads. Nothing may be sent before.
+    // A standby rendezvous keeps the session open until it leads. The client must not send anything
+    // before that.
     bool waits = false;
   };
 

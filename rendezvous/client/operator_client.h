@@ -1,7 +1,7 @@
 // Sends an operator's questions and orders to a rendezvous.
 //
-// For one thread of a command, which may block. Starts gRPC in the process. Of several rendezvous,
-// each question goes to the leader, which is looked up each time.
+// For one thread of a command, which may block. Starts gRPC in the process. If there are several
+// rendezvous, each question goes to the leader, which is looked up each time.
 //
 // Errors are sentences for people that name the endpoint: Unavailable (not reachable, or it went
 // away), Unauthenticated and PermissionDenied (refused), NotFound and FailedPrecondition (the
@@ -29,9 +29,10 @@ namespace ddprun {
 class OperatorClient {
  public:
   struct Options {
-    std::vector<RendezvousPlace> places;  // one, or several that stand for one another
+    std::vector<RendezvousPlace> places;  // one rendezvous, or several with one leader
     std::chrono::milliseconds timeout = kDefaultAnswerTimeout;  // for each answer
-    // When it is requested, pending and later questions and streams end at once, with Cancelled.
+    // When a stop is requested, pending and later questions and streams end at once, with
+    // Cancelled.
     std::stop_token stop{};
   };
 
@@ -57,7 +58,7 @@ class OperatorClient {
   };
   absl::StatusOr<JobStacks> Stacks(const std::string& job);
 
-  // A link to the page. It signs in whoever opens it within a minute. `job` may be empty.
+  // A link to the page. It signs in the person who opens it within a minute. `job` may be empty.
   struct Page {
     std::string host;  // empty: the host by which the rendezvous is reached
     int port = 0;
@@ -85,7 +86,7 @@ class OperatorClient {
     virtual void Cancel() = 0;
   };
 
-  // Returns once the stream will miss no new event. The stream must not outlive the client.
+  // After it has returned, the stream misses no new event. The stream must not outlive the client.
   absl::StatusOr<std::unique_ptr<Events>> Follow(const EventsWanted& wanted);
 
   struct LogsWanted {
@@ -95,9 +96,11 @@ class OperatorClient {
     LogStreams streams = LogStreams::kBoth;
     LogSpan span{};  // only `lines` and `since` are used
     bool follow = false;
-    bool soon = false;  // Finish says Unavailable if the answer is incomplete after the timeout
+    bool soon = false;  // Finish() returns Unavailable if the answer is incomplete after the
+                        // timeout
   };
-  // The next bytes of one file, its end, or what follows of this and other files.
+  // One of three: the next bytes of a file, the end of a file, or a line about the parts that
+  // follow.
   struct LogPart {
     LogSource source;
     std::string text{};

@@ -1,7 +1,7 @@
 // Whether every address of an endpoint refuses connections. Internal to this folder.
 //
-// gRPC reports only the last address that it tried. One address may refuse while another is silent:
-// behind the silent address the rendezvous may be alive and count the agent's lease.
+// gRPC reports only the last address that it tried. One address may refuse while another is silent.
+// Behind the silent address, the rendezvous may be alive and keep the agent's ranks.
 #ifndef DDPRUN_RENDEZVOUS_CLIENT_REFUSAL_CHECK_H_
 #define DDPRUN_RENDEZVOUS_CLIENT_REFUSAL_CHECK_H_
 
@@ -16,8 +16,8 @@ namespace ddprun {
 // True: the endpoint is a numeric address or a Unix socket, so one attempt covers every address.
 bool IsOneAddress(const std::string& endpoint);
 
-// Blocks for a name server, and for at most `limit` for the connections. False when the name has no
-// address, or any of them takes the connection, is silent or cannot be reached.
+// Blocks for the name server, and for at most `limit` for the connections. False if the name has no
+// address, or if any address accepts the connection, is silent, or cannot be reached.
 bool EveryAddressRefuses(const std::string& endpoint, std::chrono::milliseconds limit);
 
 // The same on a thread of its own.

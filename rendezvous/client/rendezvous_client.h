@@ -28,18 +28,19 @@ class RendezvousClient {
   // `reason` is a sentence for people that names the endpoint.
   struct Lost {
     std::string reason;
-    // No connection was made: every address of the endpoint refused it, so nobody listens there.
-    // Never set on a guess: an address that is silent or out of reach is no refusal.
+    // Every address of the endpoint refused the connection, so no process listens there. Set only
+    // if this is certain: an address that is silent or out of reach has not refused.
     bool refused = false;
     TimePoint attempt_started_at{};  // before the first packet of this attempt was sent
     // The rendezvous does not accept this agent's credentials, or this agent does not accept the
     // rendezvous's. Retrying is useless until somebody changes them.
     bool denied = false;
-    // And every other possible rendezvous would answer the same: munged is away, on this host or on
-    // the rendezvous's.
+    // `denied`, and every other rendezvous would give the same answer: munged is away, on this host
+    // or on the rendezvous's host.
     bool denied_everywhere = false;
-    // The rendezvous closed the connection right after the TLS handshake. With TLS 1.3 a client
-    // sees a refused client certificate this way; or the rendezvous was just ending.
+    // The rendezvous closed the connection right after the TLS handshake. Two causes look like
+    // this: with TLS 1.3 the rendezvous refused the client certificate; or the rendezvous was just
+    // ending.
     bool closed_after_tls = false;
   };
   using Event = std::variant<Opened, Received, Lost>;

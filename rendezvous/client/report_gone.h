@@ -14,9 +14,9 @@
 namespace ddprun {
 
 // `agent`: the header of the agent's messages; its generation is ignored. `places`: one rendezvous,
-// or several with one leader: the report goes to the leader, and is repeated if another one leads
-// afterwards. Retries until `limit`. The error says why no report was possible. Then the rendezvous
-// notices the loss when the agent's lease ends.
+// or several with one leader. The report goes to the leader, and is repeated if another rendezvous
+// leads afterwards. Retries until `limit`. The error says why no report was possible; then the
+// rendezvous notices the loss only when the agent's lease ends.
 absl::Status ReportGone(const std::vector<RendezvousPlace>& places, const Header& agent,
                         Duration limit);
 

@@ -31,8 +31,8 @@ struct SessionFacts {
   std::optional<Failure> failure{};
 };
 
-// `status`: of the session's last call. Lost::refused reflects the last address that gRPC tried; if
-// there are several, RefusalCheck must check the others.
+// `status`: of the session's last call. Lost::refused covers only the last address that gRPC tried;
+// if there are several addresses, RefusalCheck must check the others.
 RendezvousClient::Lost ExplainLoss(const SessionFacts& facts, const grpc::Status& status);
 
 }  // namespace ddprun

@@ -6,10 +6,10 @@
 
 namespace ddprun {
 
-// gRPC has its own resolver: it asks name servers even for names in /etc/hosts, and waits for their
-// answer, for ever on a compute node that reaches none. The C library's resolver obeys
-// nsswitch.conf. Sets an environment variable: call it before the first thread, before the first
-// use of gRPC, and after the environment for other processes was copied.
+// gRPC has its own resolver. It asks name servers even for names in /etc/hosts, so it waits for
+// ever on a compute node that reaches no name server. The C library's resolver obeys nsswitch.conf.
+// This function sets an environment variable. Call it before the first thread starts, before the
+// first use of gRPC, and after the environment for other processes was copied.
 inline void UseSystemResolver() { ::setenv("GRPC_DNS_RESOLVER", "native", /*overwrite=*/0); }
 
 }  // namespace ddprun

@@ -5,17 +5,17 @@
 
 namespace ddprun {
 
-inline constexpr int kExitNo = 1;                // operators' commands: the rendezvous refuses
+inline constexpr int kExitNo = 1;                // an operator's request was refused
 inline constexpr int kExitUsage = 64;            // EX_USAGE: flags, variables or subcommand
 inline constexpr int kExitBadConfig = 65;        // EX_DATAERR: the job file
 inline constexpr int kExitStateUnreadable = 66;  // EX_NOINPUT: a state exists and cannot be read
 inline constexpr int kExitUnavailable = 69;      // EX_UNAVAILABLE: no rendezvous, or too few nodes
-inline constexpr int kExitInternal = 70;  // EX_SOFTWARE: a failure without which ddprun cannot work
+inline constexpr int kExitInternal = 70;   // EX_SOFTWARE: something that ddprun needs has failed
 inline constexpr int kExitPreempted = 75;  // EX_TEMPFAIL: stopped on purpose, the state is saved
 inline constexpr int kExitRefused = 77;    // EX_NOPERM
-inline constexpr int kExitCannotExecute = 126;  // as a shell: the command cannot be executed
-inline constexpr int kExitNotFound = 127;       // as a shell: the command does not exist
-inline constexpr int kExitTerminated = 143;  // as by SIGTERM: stopped on purpose, nothing is saved
+inline constexpr int kExitCannotExecute = 126;  // as in a shell: the command cannot be executed
+inline constexpr int kExitNotFound = 127;       // as in a shell: the command does not exist
+inline constexpr int kExitTerminated = 143;     // like SIGTERM: stopped on purpose, not saved
 
 // For users, in the order of docs/exit-codes.md.
 struct ExitCode {

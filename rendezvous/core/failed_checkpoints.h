@@ -1,8 +1,8 @@
 // Checkpoints that could not be saved: the number in a job, and details of the last one. Pure.
 //
-// An agent repeats the total of its life in each report, so a lost message or a restarted
-// rendezvous loses nothing. FailureTally remembers the last total per agent_id, so nothing is
-// counted twice.
+// Each report of an agent has the total since the agent's start, so a lost message or a restarted
+// rendezvous loses no failure. FailureTally remembers the last total per agent_id, so it counts no
+// failure twice.
 #ifndef DDPRUN_RENDEZVOUS_CORE_FAILED_CHECKPOINTS_H_
 #define DDPRUN_RENDEZVOUS_CORE_FAILED_CHECKPOINTS_H_
 
@@ -17,11 +17,12 @@
 
 namespace ddprun {
 
-// The highest count of one agent's life; higher values are refused on the wire.
+// The highest total of one agent; the wire format refuses higher values.
 inline constexpr std::int64_t kMaxCheckpointFailures = 1'000'000'000;
 inline constexpr std::size_t kMaxFailureReasonBytes = 512;
 
-// The failures in one agent's life, or in a job. If `count` is 0, the other members mean nothing.
+// The failures of one agent since its start, or of a job. If `count` is 0, the other members are
+// unset.
 struct FailedCheckpoints {
   std::int64_t count = 0;
   std::int64_t last_step = 0;

@@ -17,7 +17,7 @@
 
 namespace ddprun {
 
-// When the job counts as hanging, and the reaction: hang_watch.h.
+// When the job counts as hanging (hang_watch.h), and what happens then.
 struct HangSpec {
   Duration hang_timeout{};                                     // 0: auto
   Duration hang_startup_timeout = kDefaultHangStartupTimeout;  // until the first step
@@ -75,8 +75,8 @@ struct JobSpec : GroupSpec, HangSpec {
   bool operator==(const JobSpec&) const = default;
 };
 
-// The longest standstill before such a job hangs, unless a phase was seen to take longer. 0: hangs
-// are not judged.
+// A standstill longer than this is a hang, unless a longer one in the same phase has ended by
+// itself before. 0: hangs are not detected.
 inline Duration LongestHangLimit(const JobSpec& spec) {
   if (spec.on_hang == JobSpec::kIgnoreHang) return Duration{0};
   return std::max(spec.hang_timeout, spec.hang_startup_timeout);
@@ -85,7 +85,7 @@ inline Duration LongestHangLimit(const JobSpec& spec) {
 // How a field of two agents is compared.
 enum class Agreement {
   kEqual,
-  kEqualIfKnown,  // 0 agrees with everything
+  kEqualIfKnown,  // 0 agrees with every value
 };
 
 struct JobSpecField {

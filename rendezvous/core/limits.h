@@ -54,20 +54,21 @@ inline constexpr std::chrono::milliseconds kDefaultLastCall = std::chrono::secon
 inline constexpr std::chrono::milliseconds kDefaultConnectTimeout = std::chrono::seconds(60);
 inline constexpr std::chrono::milliseconds kDefaultHeartbeat = std::chrono::seconds(1);
 inline constexpr std::chrono::milliseconds kDefaultLease = std::chrono::seconds(3);
-// With several rendezvous, a change of the leader must fit into a lease.
+// With several rendezvous, a change of the leader must take less time than a lease.
 inline constexpr std::chrono::milliseconds kHeartbeatOfSeveral{500};
 inline constexpr std::chrono::milliseconds kMinLeaseOfSeveral = std::chrono::seconds(3);
 inline constexpr std::chrono::milliseconds kDefaultDaemonGrace = std::chrono::minutes(5);
 inline constexpr std::chrono::milliseconds kDefaultStopGrace = std::chrono::seconds(10);
 inline constexpr std::chrono::milliseconds kDefaultSaveTimeout = std::chrono::seconds(60);
-// An agent reports details of a worker that has not moved for 1 s, with its next heartbeat.
+// An agent reports details of a worker only once it has not moved for 1 s. A hang timeout must be
+// longer.
 inline constexpr std::chrono::milliseconds kShortestHangTimeout = std::chrono::seconds(2);
 inline constexpr std::chrono::milliseconds kDefaultHangStartupTimeout = std::chrono::minutes(10);
 // How long a worker that runs in place may take to leave its generation.
 inline constexpr std::chrono::milliseconds kDefaultInPlaceTimeout = std::chrono::seconds(2);
 inline constexpr std::chrono::milliseconds kDefaultAnswerTimeout = std::chrono::seconds(10);
-// Defaults under Slurm. 30 s after its SIGTERM (KillWait, unless configured otherwise) Slurm kills
-// all processes: a checkpoint and the workers' end must fit into that.
+// Defaults under Slurm. Slurm kills all processes 30 s after its SIGTERM (the default of KillWait).
+// The checkpoint and the workers' end must fit into that time.
 inline constexpr std::chrono::milliseconds kSlurmSaveTimeout = std::chrono::seconds(20);
 inline constexpr std::chrono::milliseconds kSlurmStopGrace = std::chrono::seconds(5);
 inline constexpr std::chrono::milliseconds kDefaultQuarantineWindow = std::chrono::hours(1);

@@ -1,6 +1,6 @@
 // The messages between agents and the rendezvous, as plain structs. The wire format is
-// proto/ddprun/v1/rendezvous.proto. rendezvous/wire translates. Besides it only rendezvous/service,
-// client and auth use these protobuf messages.
+// proto/ddprun/v1/rendezvous.proto. rendezvous/wire translates between the two. Only
+// rendezvous/wire, service, client and auth use these protobuf messages.
 #ifndef DDPRUN_RENDEZVOUS_CORE_MESSAGES_H_
 #define DDPRUN_RENDEZVOUS_CORE_MESSAGES_H_
 

@@ -59,8 +59,8 @@ struct StillWorker {
   // Unfinished collectives of the same group, entered before `inside`, by number; at most
   // kMaxEarlier. Several gradient buckets are averaged at the same time.
   std::vector<CollectiveCall> earlier{};
-  // The number of the group's newest entered collective, if the collectives after `inside` are
-  // completed; else 0.
+  // Number of the group's newest entered collective. 0 unless the worker has completed all
+  // collectives after `inside`.
   std::int64_t entered = 0;
   std::string waits_for{};  // for people: system call with file, or kernel function
 
@@ -72,7 +72,7 @@ struct StillWorker {
 // Why the present standstill of a node's workers does not count.
 struct HangExcuse {
   std::optional<LocalRank> local_rank{};  // not set: the agent of the node itself
-  int pid = 0;                            // of the worker; 0: of none
+  int pid = 0;                            // of the worker; 0: of no worker
   std::string why{};                      // for people: "is held by gdb (pid 77)"
   Duration lasts{};                       // so far
 
@@ -81,13 +81,13 @@ struct HangExcuse {
 
 // The progress of a node's workers that report it and have neither ended nor sent BYE.
 struct NodeProgress {
-  int workers = 0;                    // 0: none reports, and the node is not judged
+  int workers = 0;                    // 0: none reports; then hangs of this node are not detected
   Duration still{};                   // since one of them moved; excused time does not count
   std::vector<std::string> phases{};  // their phases, each once, sorted; at most kMaxPhases
   // True if a debugger holds a worker, the machine was suspended or overloaded, or the agent itself
-  // did not run. That time is not part of `still`, and its length is not learned.
+  // did not run. That time is not part of `still`, and HangWatch does not learn from it.
   bool excused = false;
-  // The program names its phases, so work that takes longer than a step has a name.
+  // The program names its phases, so work that takes longer than a step has a phase of its own.
   bool names_phases = false;
   // A worker has finished a step, even if the program reports no step numbers.
   bool stepped = false;
@@ -98,7 +98,8 @@ struct NodeProgress {
   std::vector<StillWorker> silent_workers{};
   // Like `excused`, for the silent workers.
   bool silent_excused = false;
-  // Changes with every move of a worker. 0: not reported; then only `still` shows moves.
+  // Changes with every move of a worker. 0: not reported; then only `still` shows that a worker
+  // moved.
   std::uint64_t moves = 0;
   // Phases that began and ended since the last report, each once, sorted; at most kMaxPassed.
   std::vector<std::string> phases_passed{};
@@ -134,8 +135,8 @@ std::string Describe(const StuckProcess& process);
 
 // All stuck processes of a node.
 struct StuckProcesses {
-  // Counts the changes of the list in the agent's life: a lower number is older. 0: there was none
-  // yet.
+  // Counts the changes of the list since the agent's start: a lower number is older. 0: no process
+  // was ever stuck.
   std::uint32_t report = 0;
   std::vector<StuckProcess> processes{};  // at most kMost
 

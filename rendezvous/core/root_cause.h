@@ -1,8 +1,8 @@
 // Which of the reported failures is the root cause of a generation's end.
 //
 // When one worker dies, the collectives of its peers fail within milliseconds, and the peers end
-// too. Clocks cannot show which worker was first, because the clocks of nodes differ by more. So
-// each failure is judged by its own report, and then by the order in which the reports arrived.
+// too. The clocks of nodes differ by more than that, so they cannot show which worker failed first.
+// So each failure is judged by its own report first, and then by the order of the reports.
 #ifndef DDPRUN_RENDEZVOUS_CORE_ROOT_CAUSE_H_
 #define DDPRUN_RENDEZVOUS_CORE_ROOT_CAUSE_H_
 
@@ -30,18 +30,18 @@ bool IsVictim(const WorkerExited& exit);
 // Python or C++ names EADDRINUSE.
 bool IsTakenPort(const WorkerExited& exit);
 
-// Why an agent's store made this failure, so that a store in rank 0's worker cures it; "": it did
-// not. Two kinds of program cannot use an agent's store: a program that listens on MASTER_PORT
-// itself, and a program that looks for the store at another port, where torch makes every rank a
-// client and nobody listens.
+// Why an agent's store caused this failure, so that a store in rank 0's worker avoids it; "": the
+// store did not cause it. Two kinds of program cannot use an agent's store. One listens on
+// MASTER_PORT itself. The other looks for the store at another port: torch then makes every rank a
+// client, and nobody listens there.
 std::string WhyNoAgentStore(const RootCause& cause, int master_port);
 
 // Gloo ended the worker because a peer sent more bytes in a collective than this rank expects. One
-// of the two ranks entered it with a wrong size; Gloo does not name the peer.
+// of the two ranks entered the collective with a wrong size; Gloo does not name the peer.
 bool IsMismatchOfSizes(const WorkerExited& exit);
 
-// The worker ended by an error of its own, so a mismatch of the ranks' calls may be the reason:
-// what a library throws then differs between Gloo, NCCL and their versions.
+// The worker ended by an error of its own, so the ranks' collectives may not have matched. The
+// error text does not show it: it differs between Gloo, NCCL and their versions.
 bool MayBeOfAMismatch(const RootCause& cause);
 
 // The failures of one generation, in the order of their reports. A value; the JobMachine makes a
@@ -63,8 +63,8 @@ class Incidents {
   // A hang was called; `cause` (kHung) names the worker that the others wait for.
   void AddHang(RootCause cause);
 
-  // A node has ended its workers for a reason that is not known yet. It is the root cause only if
-  // no other cause is found.
+  // A node has ended its workers, and the reason is not known yet. The node is the root cause only
+  // if no other cause is found.
   void AddFollower(AgentId agent_id, const std::string& host, NodeRank node_rank,
                    const std::string& reason);
 
@@ -83,7 +83,7 @@ class Incidents {
     RootCause cause;         // without victims
     AgentId agent_id;        // of a node
     bool suspected = false;  // the node is not lost yet
-    bool victim = false;     // something else caused it
+    bool victim = false;     // another failure caused it
     bool cleared = false;    // the node came back: this entry does not count
     bool from_suspicion = false;
   };
@@ -107,24 +107,24 @@ class Incidents {
 std::vector<std::string> NewestLines(const std::vector<std::string>& lines, std::size_t max_lines,
                                      std::size_t max_bytes);
 
-// True if a restart cannot cure it: the command cannot be executed, the folder of checkpoints
-// belongs to another training, or a state cannot be loaded.
+// True if a restart cannot help: the command cannot be executed, the folder of checkpoints belongs
+// to another training, or a state cannot be loaded.
 bool IsPermanent(const RootCause& cause);
 
 // True if a worker ended because a state of the training exists and cannot be loaded.
 bool IsUnreadableState(const RootCause& cause);
 
-// True if a worker ended by its own doing: an exit code, a signal of its own such as SIGSEGV, or
-// too much memory (the kernel's OOM killer). False for a signal from another process, a node, a
-// victim, a hang.
+// True if the worker itself caused its end: by an exit code, by a signal such as SIGSEGV, or by its
+// use of memory (the kernel's OOM killer). False for a signal from another process, a node, a
+// victim, or a hang.
 bool MadeByWorker(const RootCause& cause);
 
 // True if a node was lost or left. Such a cause spends no restart.
 bool IsMembershipChange(const RootCause& cause);
 
-// The job's exit code if this cause ends it: the worker's code or 128 + signal; of a worker that
-// left early, the code of its first victim; of a hang 134, like SIGABRT; of a node 69; of an
-// unreadable state 66.
+// The job's exit code if this cause ends the job. A worker that failed: its code, or 128 + signal.
+// A worker that left early: the code of its first victim. A hang: 134, like SIGABRT. A node: 69. An
+// unreadable state: 66.
 int ExitCodeOf(const RootCause& cause);
 
 // The name for programs: "worker_failed".

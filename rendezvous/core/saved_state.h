@@ -1,7 +1,8 @@
 // A state that a node holds, and the state that a generation begins with.
 //
-// A state is identified by (requeue number, generation, step): its maker, and the step after which
-// it was made. Its tier is its place: in memory (DDPRUN_SNAPSHOT_DIR), or durable on a disk.
+// (requeue number, generation, step) identify a state: the generation whose workers made it, and
+// the step after which they made it. The tier says where it is: in memory (DDPRUN_SNAPSHOT_DIR), or
+// durable on a disk.
 #ifndef DDPRUN_RENDEZVOUS_CORE_SAVED_STATE_H_
 #define DDPRUN_RENDEZVOUS_CORE_SAVED_STATE_H_
 
@@ -20,7 +21,7 @@ const char* ToString(Tier tier);
 
 struct SavedState {
   std::uint32_t requeue_number = 0;
-  Generation generation;  // −1: made before this job, or the maker is not known
+  Generation generation;  // −1: made before this job, or not known
   std::int64_t step = 0;
   Tier tier = Tier::kMemory;
 

@@ -21,15 +21,15 @@ using Rank = StrongNumber<struct RankTag, int>;
 using LocalRank = StrongNumber<struct LocalRankTag, int>;
 // Rank of a node in the job (torchrun's GROUP_RANK), 0..nodes − 1.
 using NodeRank = StrongNumber<struct NodeRankTag, int>;
-// One forming of the group; the first is 0. An abandoned forming uses up its number.
+// Number of a generation; the first is 0. A forming that is given up still uses its number.
 using Generation = StrongNumber<struct GenerationTag, int>;
-// The highest generation that an agent may claim. A rendezvous that continues after it has as many
-// numbers left.
+// The highest generation that an agent may claim. A rendezvous that continues from it still has as
+// many numbers again.
 inline constexpr int kMaxClaimedGeneration = 500'000'000;
-// One life of an agent: a random number drawn when the agent starts, never 0.
+// Identifies an agent: a random number that it draws at its start, never 0.
 using AgentId = StrongNumber<struct AgentIdTag, std::uint64_t>;
-// One run of a job, from its first forming to its end, in all generations: a random number that the
-// rendezvous draws. Two trainings never have the same, whatever their names; 0: not known.
+// Identifies one run of a job, from its first forming to its end: a random number that the
+// rendezvous draws. Runs of jobs with the same name differ in it. 0: not known.
 using RunId = StrongNumber<struct RunIdTag, std::uint64_t>;
 // A request to look at the disk again: a random number that the rendezvous draws. An agent names
 // the newest request that it knew when its look began; 0: none.

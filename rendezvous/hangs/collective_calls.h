@@ -19,8 +19,8 @@ std::string Describe(const CollectiveCall& call);
 // few bytes.
 std::string DescribeExactly(const CollectiveCall& call);
 
-// True if two ranks may be in these two calls at the same time. Also true if group or number
-// differ: then one rank is only behind the other.
+// True if two ranks can be in these two calls at the same time without an error. Also true if group
+// or number differ: then one rank is only behind the other.
 bool Match(const CollectiveCall& one, const CollectiveCall& other);
 
 // The last collectives that the ranks of one generation entered, collected when their processes

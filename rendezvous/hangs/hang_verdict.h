@@ -30,15 +30,15 @@ struct StillRank {
 };
 
 struct HangVerdict {
-  // The rank that the others wait for. If all ranks wait in one collective or look alike: one rank
-  // that stands for all. Not set: no rank is known.
+  // The rank that the others wait for. If all ranks wait in one collective or look alike: one of
+  // them, as an example. Not set: no rank is known.
   std::optional<StillRank> culprit;
   std::string why;  // "rank 5 on n2 (pid 4242) has not entered all_reduce 9632"
-  // The culprit, or a rank that it stands for, has used the CPU or done I/O within kBusyWindow and
-  // reports no collective: it may be at work.
+  // The culprit, or a rank for which it is the example, may be at work: it has used the CPU or done
+  // I/O within kBusyWindow, and reports no collective.
   bool busy = false;
-  // False: nothing speaks against the culprit's node. For example all ranks are alike, two calls do
-  // not match, or ranks of other hosts are in the culprit's condition.
+  // False: the culprit's node is not to blame. For example, all ranks are alike, two calls do not
+  // match, or ranks on other hosts are in the same condition.
   bool blames = true;
 };
 
@@ -46,7 +46,8 @@ struct HangVerdict {
 //   1. a rank that a signal stopped, or that is in disk wait (D)
 //   2. if a rank waits in a collective: a rank that has not entered that collective; else a rank
 //      that entered another operation or size with the same number; else the network or the
-//      library. Left to the stacks if the rank is in a collective that its program does not report
+//      library. Rule 4 decides instead if the rank is in a collective that its program does not
+//      report
 //   3. a silent rank, while others are in ddp::init() (silent_culprit.h); only with `silent_tell`
 //   4. a rank whose stack differs from the others' (stack_culprit.h): first among the ranks that
 //      report, then among all
@@ -59,7 +60,7 @@ struct HangVerdict {
 HangVerdict FindCulprit(const std::vector<StillRank>& ranks, const StackTree& stacks,
                         bool silent_tell = true);
 
-// The verdict if all of `ranks` have sent BYE and have not ended.
+// The verdict if all of `ranks` have announced their end (BYE) but still run.
 HangVerdict WhoDoesNotEnd(const std::vector<StillRank>& ranks);
 
 // "no rank has moved for 42 s (limit 30 s) at step 1204"
@@ -71,7 +72,7 @@ std::string NameOf(const StillRank& rank);
 // `all`: the number of ranks that share the named rank's condition. 3: " (and 2 other ranks)"; 1:
 // "".
 std::string AndOthers(std::size_t all);
-// True if the ranks of `some` are all on one host, so that something speaks against that host.
+// True if the ranks of `some` are all on one host. Then the host may be to blame.
 bool OnOneHost(const std::vector<StillRank>& ranks, const RankSet& some);
 // "41.7 s"
 std::string ForHowLong(Duration still);

@@ -27,9 +27,9 @@ namespace ddprun {
 // The longest standstill that ended by itself, by phase. Survives generations; JobRecord keeps it.
 class PhaseIntervals {
  public:
-  // Beyond this number the phase learned longest ago is forgotten. So a program that numbers its
-  // phases does not displace the phases that repeat. Phases from a record, after a restart of the
-  // rendezvous, count as learned in alphabetical order.
+  // If there are more, the phase that was learned longest ago is forgotten. So a program that
+  // numbers its phases does not displace phases that repeat. Phases from a record, after a restart
+  // of the rendezvous, count as learned in alphabetical order.
   static constexpr std::size_t kMaxPhases = 64;
 
   PhaseIntervals() = default;
@@ -60,17 +60,18 @@ class HangWatch {
  public:
   static constexpr Duration kFloor = std::chrono::seconds(30);  // of auto
   static constexpr int kFactor = 5;
-  // The reported times of one move differ by less than this.
+  // Two reports of the same move give times that differ by less than this.
   static constexpr Duration kMoveResolution = std::chrono::milliseconds(200);
 
-  // The workers were told to start, or this rendezvous took over a running generation.
+  // Call it when the workers were told to start, or when this rendezvous took over a running
+  // generation.
   void Begin(TimePoint now) { last_moved_ = really_moved_ = now; }
 
-  // Takes the report of a node. If it ends a standstill, learns its length for the current phases.
-  // Returns true if it ends a hang that was reported.
+  // Takes the report of a node. If the report ends a standstill, learns the standstill's length for
+  // the current phases. Returns true if the report ends a hang that was reported.
   bool Take(AgentId node, const NodeProgress& progress, TimePoint now, PhaseIntervals* intervals);
-  // The node's last report. nullptr: no report, or a report without any worker, silent and leaving
-  // ones included.
+  // The node's last report. nullptr: there is none, or it lists no worker, not even a silent or
+  // leaving one.
   std::shared_ptr<const NodeProgress> Find(AgentId node) const;
   // A rank has reported the number of a step in this generation.
   void StepSeen() { step_seen_ = true; }
@@ -83,14 +84,14 @@ class HangWatch {
   bool leaves() const { return nodes_ == 0 && leaving_nodes_ > 0; }
   // Workers run, and none has reported anything.
   bool all_silent() const { return nodes_ == 0 && silent_nodes_ > 0 && !step_seen_; }
-  // The start of the standstill that counts. Later than really_moved() if a part of the time since
-  // then is excused.
+  // The start of the standstill without excused time. So it is later than really_moved() if part of
+  // the time is excused.
   TimePoint last_moved() const { return last_moved_; }
   TimePoint really_moved() const { return really_moved_; }
   // The limit for the phases that the ranks are in now.
   Duration Limit(const HangPolicy& policy, const PhaseIntervals& intervals) const;
 
-  // The hang was reported. The length of its standstill is not learned.
+  // Call it when the hang was reported. The length of its standstill is not learned.
   void Call() { called_ = true; }
   bool called() const { return called_; }
 
@@ -103,11 +104,11 @@ class HangWatch {
   void Count(const NodeProgress& progress, int by);
   // BYE is a move.
   void TakeByes(const NodeProgress& progress, TimePoint now);
-  // Learns phases that began and ended between two heartbeats. No standstill in them was longer
-  // than `longest`.
+  // Learns phases that began and ended between two heartbeats, with `longest` as the length of
+  // their longest standstill.
   void LearnPassed(const NodeProgress& progress, Duration longest, PhaseIntervals* intervals) const;
-  // The phases for which the length of a standstill is learned. If a rank is in a phase of its own,
-  // the others wait for it: then the time says nothing about training.
+  // The phases for which the length of a standstill is learned. Training ("") only if no rank is in
+  // another phase: else the ranks in training wait for that rank.
   std::vector<std::string> PhasesToLearn() const;
 
   TimePoint last_moved_;

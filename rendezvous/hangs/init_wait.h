@@ -17,14 +17,14 @@ struct InitWait {
   // A shorter wait is a usual start: ranks import, load and compile.
   static constexpr Duration kTold = std::chrono::seconds(60);
 
-  JobStatus::Arrivals arrivals;  // those in init(), and the lowest ranks that are missing
-  Duration longest{};            // how long one has waited there
+  JobStatus::Arrivals arrivals;  // how many ranks are in init(), and the lowest missing ranks
+  Duration longest{};            // the longest wait of a rank in init()
   Rank rank;                     // the lowest missing rank, and its worker
   StillWorker worker{};
 };
 
-// nullopt: none waits in init(), or none is missing. `nodes`: of a job that has made no step, by
-// rank.
+// nullopt: no rank waits in init(), or no rank is missing. `nodes`: the nodes of a job that has
+// made no step, by rank.
 std::optional<InitWait> InitWaitOf(const std::vector<StillNode>& nodes);
 
 // "61 of 64 ranks are in init(); missing 17 and 18 on n5: rank 17 (pid 4242) started 71.0 s ago,

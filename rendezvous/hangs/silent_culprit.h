@@ -12,8 +12,8 @@
 namespace ddprun {
 
 // For a job with some ranks in ddp::init() and some silent ones: names a silent rank. If several
-// are silent: one whose stack differs from the others', else the lowest.
-// "62 of 64 ranks are in init(); missing 17-18 on n5: rank 17 (pid 4242) started 40.0 s ago, now in
+// are silent, names one whose stack differs from the others' stacks, else the lowest. "62 of 64
+// ranks are in init(); missing 17-18 on n5: rank 17 (pid 4242) started 40.0 s ago, now in
 // Dataset::Open dataset.cc:88"
 std::optional<HangVerdict> MissingInInit(const std::vector<StillRank>& ranks,
                                          const StackTree& stacks);

@@ -18,10 +18,10 @@
 
 namespace ddprun {
 
-// At most `at_once` nodes are asked at a time, then the next ones after `pause`. Otherwise
-// thousands of answers would arrive at once: gigabytes of memory, and a delay for the rendezvous'
-// other jobs. 16,384 nodes are asked within 3.3 s, of the 5 s of stacks_timeout. No node is asked
-// while `most_waiting` answers are not merged.
+// At most `at_once` nodes are asked at a time; after `pause` the next ones. If all were asked at
+// once, thousands of answers would arrive together: they would need gigabytes of memory and delay
+// other jobs. Asking 16,384 nodes takes 3.3 s of the 5 s of stacks_timeout. No node is asked while
+// `most_waiting` answers wait to be merged.
 struct StackPace {
   std::size_t at_once = 8;
   Duration pause = std::chrono::microseconds(1600);
@@ -53,7 +53,8 @@ class StackCollection {
   bool Awaits(AgentId node) const { return awaited_.contains(node.value); }
   bool complete() const { return awaited_.empty(); }
 
-  // A node has answered; Awaits() must be true for it. Returns the arguments of Await().
+  // Call it when a node has answered; Awaits() must be true for that node. Returns the arguments of
+  // Await().
   struct Asked {
     std::string host;
     RankRange ranks;
@@ -61,9 +62,9 @@ class StackCollection {
   Asked Answered(AgentId node);
   // `answers` more answers are merged.
   void Merged(std::size_t answers) { waiting_ -= std::min(waiting_, answers); }
-  // The node will not answer.
+  // Stops waiting for this node: it will not answer.
   void GiveUp(AgentId node);
-  // The answer of `host` is not used: counts as missing.
+  // The answer of `host` cannot be used, and counts as missing.
   void Refuse(const std::string& host) { without_.push_back(host); }
 
   // No further answers are awaited; the findings are requested.

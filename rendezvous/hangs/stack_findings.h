@@ -1,4 +1,5 @@
-// What the stacks of all ranks show: the merged tree, and the rank to blame for a hang.
+// The result of taking the stacks of all ranks: the merged tree, and the rank that a hanging job
+// waits for.
 //
 // Pure, but slow in large jobs: a tree of 131,072 ranks takes tens of milliseconds. So JobMachine
 // only requests the work, with actions; JobLoop runs it on another thread.
@@ -33,11 +34,11 @@ struct StackQuestion {
   struct Culprit {
     std::vector<StillNode> nodes;
     bool silent_tell = false;  // FindCulprit()
-    // All workers that report have sent BYE. Asks which of them does not end.
+    // All workers that report have announced their end (BYE). Asks which of them still runs.
     bool leave = false;
   };
   std::optional<Culprit> culprit{};
-  std::size_t sent_bytes = kMaxStackTreeBytes;  // size limit of the tree that goes to every node
+  std::size_t sent_bytes = kMaxStackTreeBytes;  // size limit of the tree that every node gets
 };
 
 struct StackFindings {

@@ -7,9 +7,9 @@
 
 namespace ddprun {
 
-// `indent` −1: on one line. Strings may come from workers, agents and file names: invalid UTF-8 is
-// replaced, and every control character is escaped, also DEL and U+0080 to U+009F, which JSON
-// allows.
+// `indent` −1: on one line. Strings may come from workers, agents and file names. So invalid UTF-8
+// is replaced, and every control character is escaped, including DEL and U+0080 to U+009F, which
+// JSON allows.
 std::string Dump(const nlohmann::ordered_json& json, int indent);
 
 }  // namespace ddprun

@@ -1,5 +1,5 @@
 // RestartTimes as JSON, the same in the report and in events: generation, warm_workers,
-// to_first_step, total_ms and phases_ms, which has each phase by its name, in order.
+// to_first_step, total_ms and phases_ms. phases_ms has the phases by name, in order.
 //
 // Pure.
 #ifndef DDPRUN_RENDEZVOUS_JSON_RESTART_TIMES_JSON_H_

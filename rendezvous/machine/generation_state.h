@@ -22,17 +22,17 @@
 
 namespace ddprun {
 
-// What happens when the generation ends: requested by an operator, a scheduler, a joining node, or
-// a worker that needs another store.
+// A planned end of the generation, and what happens then. Requested by an operator, a scheduler, a
+// joining node, or a worker that needs another store.
 struct Plan {
-  bool stop = false;  // stop the job; else the group forms again
-  bool save = false;  // a checkpoint is wanted first
+  bool stop = false;  // true: stop the job; false: the group forms again
+  bool save = false;  // make a checkpoint first
   bool saved = false;
   bool preempted = false;  // by a scheduler: the job can resume later from any durable state
   bool for_store = false;  // the members stay: rank 0's worker will serve torch's store
   std::string reason;
 
-  // Combines this plan, which is carried out already, with another one.
+  // Adds another plan to this one, which is already being carried out.
   void Add(Plan other) {
     stop = stop || other.stop;
     save = save && other.save;
@@ -53,7 +53,8 @@ struct GenerationRecord {
   bool operator==(const GenerationRecord&) const = default;
 };
 
-// Sums over the generation's nodes, updated with each message: a job has thousands of nodes.
+// Sums over the generation's nodes. Each message updates them, because adding up thousands of nodes
+// each time would be slow.
 struct Tally {
   int world_size = 0;
   int workers_ended = 0;
@@ -64,7 +65,7 @@ struct Tally {
 
 // Nodes lost since the generation formed.
 struct Absences {
-  bool lost_silently = false;     // of some node: it may come back
+  bool lost_silently = false;     // a node was lost silently: it may come back
   std::vector<std::string> lost;  // hosts with the reason, for people
   std::string ineligible_host;    // the newest host that must stay out; empty: none
   std::string why_ineligible;
@@ -72,12 +73,12 @@ struct Absences {
 
 // What HangJudge remembers between two evaluations of a generation.
 struct HangSuspicion {
-  // Set if a rank was busy, so the generation was not ended.
+  // Set if the generation was not ended because a rank was busy.
   struct AtWork {
     std::optional<Rank> rank;  // nullopt: the rank is not known
   };
-  // The findings, kept while a node is not heard: its silence alone is no reason to take stacks
-  // again.
+  // The findings of the last stacks. They stay valid while a node is silent: silence alone is no
+  // reason to take stacks again.
   struct Found {
     StackFindings::Culprit culprit;
     std::vector<std::string> missing;
@@ -88,11 +89,11 @@ struct HangSuspicion {
   std::optional<Found> found;
 };
 
-// Messages to the consoles other than verdicts.
+// Notices that were sent to the agents' consoles, besides verdicts.
 struct HangNotices {
-  std::vector<std::string> excuses;    // the history has them too
+  std::vector<std::string> excuses;    // also in the history
   std::optional<TimePoint> init_look;  // the next look for ranks missing in init()
-  bool init_wait = false;              // there were such ranks
+  bool init_wait = false;              // this was reported
 };
 
 struct GenerationState : GenerationRecord {
@@ -105,7 +106,7 @@ struct GenerationState : GenerationRecord {
   Tally tally;
   std::optional<TimePoint> succeeded_at;      // when the newest worker exited with 0
   std::optional<std::int64_t> furthest_step;  // the highest step that a worker told
-  std::optional<Duration> start;              // of the slowest node so far: spawn until at work
+  std::optional<Duration> start;              // of the slowest node so far, as in Stopped
   Incidents incidents;
   EnteredCalls calls;  // the last collectives of ranks that ended
   HangWatch hang;
@@ -113,11 +114,11 @@ struct GenerationState : GenerationRecord {
   HangNotices notices;
   std::string hang_report;   // of the newest hang; empty: none was called
   std::string hung_host;     // the host to blame for the hang; empty: none
-  bool planned_end = false;  // its plan ends it, not a failure
+  bool planned_end = false;  // a plan ends the generation, not a failure
   std::string stop_reason;
   std::optional<StoreArrivals> arrivals;  // until all ranks have connected to an agent's store
-  std::optional<TimePoint> victim_grace;  // only victims are known: until then the cause is awaited
-  std::optional<TimePoint> growth;        // when the group grows by the nodes that wait then
+  std::optional<TimePoint> victim_grace;  // only victims are known: wait until then
+  std::optional<TimePoint> growth;        // when waiting nodes are admitted
   Absences absences;
 
   // A worker has finished this step.

@@ -28,16 +28,18 @@ JobEnd EndAsPlanned(const JobView& view, const Plan& plan);
 struct Exclusion {
   std::string host;
   std::string why;
-  int exit_code = 0;                 // the job's exit code, if it has to end and has no state
+  int exit_code = 0;                 // the job's exit code, if the job has to end without a durable
+                                     // state
   std::optional<std::int64_t> step;  // the newest durable state
 };
-// The job's end, if for good too few nodes remain without the host; nullopt: enough remain.
+// The job's end, if too few nodes remain without the host and no more can come; nullopt: the job
+// can continue.
 std::optional<JobEnd> EndWithout(const JobLife& life, const Exclusion& exclusion);
 
 // The message to one agent that must leave while the job goes on.
 Finished FinishedForOne(const JobLife& life, JobEnd end);
-// The message to every agent. It includes the root causes of the ended generations, shortened,
-// because one message must hold them all.
+// The message to every agent. It includes the root causes of all ended generations, shortened to
+// fit into one message.
 Finished FinishedForAll(const JobLife& life, JobEnd end);
 
 }  // namespace ddprun

@@ -1,4 +1,5 @@
-// JobLife: the state of one life of a job, from its first Join until the job is started again.
+// JobLife: the state of a job under one requeue number, from the first Join until the job is
+// started again. This is a "life" of the job.
 //
 // A value: JobMachine replaces it whole when the next life begins.
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_JOB_LIFE_H_
@@ -26,11 +27,11 @@ namespace ddprun {
 // The part of a life that JobRecord keeps.
 struct LifeRecord {
   std::uint32_t requeue_number = 0;
-  RunId run_id;  // from the first forming, or as an agent has presented it
+  RunId run_id;  // drawn at the first forming, or taken over from an agent's Join
   // Root causes of the ended generations: the first and the last ones, kMaxEarlierCauses in all.
   std::vector<RootCause> causes;
   bool reports_checkpoints = false;
-  std::optional<std::int64_t> checkpoint;  // step of the newest reported one
+  std::optional<std::int64_t> checkpoint;  // step of the newest reported checkpoint
   bool needs_worker_store = false;         // the program cannot use a store that an agent serves
 
   bool operator==(const LifeRecord&) const = default;
@@ -40,10 +41,10 @@ struct LifeRecord {
 struct Stage {
   JobState state = JobState::kGathering;
   TimePoint since{};
-  std::optional<TimePoint> deadline{};  // the latest end of this state; nullopt: none
+  std::optional<TimePoint> deadline{};  // this state ends then at the latest; nullopt: no limit
 };
 
-// StateSurvey's wait for a disk that may hold the newest state, once there are enough nodes.
+// StateSurvey's wait for a disk that may hold the newest state. Begins when there are enough nodes.
 struct StatesWait {
   TimePoint until;
   std::optional<std::int64_t> furthest;  // FurthestPossibleStep()
@@ -59,7 +60,7 @@ struct GatheringState {
   std::optional<StatesWait> states_wait{};
 };
 
-// The ranks' reports of progress, over all generations.
+// What the ranks have reported about their progress in all generations.
 struct ReportedProgress {
   PhaseIntervals intervals;
   bool any = false;
@@ -68,7 +69,7 @@ struct ReportedProgress {
 
 // When the newest states were made, for people.
 struct StateTimes {
-  std::optional<TimePoint> checkpoint;  // when the newest durable one was reported
+  std::optional<TimePoint> checkpoint;  // when the newest durable state was reported
   std::optional<TimePoint> start;       // of the first generation that ran
   std::optional<TimePoint> snapshot;    // when a node reported `newest`
   // Newest snapshot: generation and step.
@@ -94,7 +95,8 @@ struct JobLife : LifeRecord {
   GatheringState gathering;
   std::optional<JobSpec> spec;  // from the first Join
   TimePoint begun_at;           // time of the first Join
-  // Until then no group forms: workers of an earlier life, or unknown ones, may still run.
+  // Before this time no group forms: workers of an earlier life may still run, or workers that no
+  // record has.
   std::optional<TimePoint> hold_until;
   int agents_joined = 0;
   std::optional<RestartGovernor> governor;  // from the first Join
@@ -102,7 +104,8 @@ struct JobLife : LifeRecord {
   LateAdmission late_admission;
   std::optional<TimePoint> next_admission;  // when the next held-back node is admitted
   ReportedProgress progress;                // input of HangWatch
-  bool abandoned = false;   // false: a node was lost silently in this generation, and may come back
+  bool abandoned = false;   // false: in this generation a node was lost silently, and it may come
+                            // back
   bool has_states = false;  // some node holds a state
   FailureTally failures;    // of checkpoints
   StateTimes state_times;
@@ -110,9 +113,9 @@ struct JobLife : LifeRecord {
   bool has_checkpoint_folder = false;  // a node's workers are given one
   bool warned_of_arguments = false;    // warned the first node of the job
 
-  // True: in the next generation the agent of rank 0's node serves torch's store.
+  // True if the agent of rank 0's node serves torch's store in the next generation.
   bool uses_agent_store() const { return spec->store == kAgentStore && !needs_worker_store; }
-  // True if the nodes reported a checkpoint folder, a checkpoint, or a failed one.
+  // True if nodes have reported a checkpoint folder, a checkpoint, or a failed checkpoint.
   bool saves_checkpoints() const {
     return has_checkpoint_folder || reports_checkpoints || failures.total().count > 0;
   }

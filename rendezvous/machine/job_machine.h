@@ -71,24 +71,24 @@ class JobMachine {
 
   JobMachine(std::string job, std::uint32_t requeue_number, JobMachineOptions options = {});
   // Continues a job from the record of an earlier rendezvous. Every member has one full lease to
-  // come back, from `now` or from options.leases_from if that is later. Until that lease ends, no
-  // other node gets its ranks.
+  // come back. The lease begins at `now`, or at options.leases_from if that is later. Until the
+  // lease ends, no other node gets the member's ranks.
   JobMachine(std::string job, const JobRecord& record, TimePoint now,
              JobMachineOptions options = {});
   JobMachine(const JobMachine&) = delete;
   JobMachine& operator=(const JobMachine&) = delete;
 
-  // Handles one event and returns the actions. Never fails: an event that does not fit is dropped,
-  // or answered with Refused or Fenced. A message about another generation is dropped without a
-  // Note.
+  // Handles one event and returns the actions. Never fails: an event that is not valid now is
+  // dropped, or answered with Refused or Fenced. A message about another generation is dropped
+  // without a Note.
   std::vector<Action> Step(const Event& event, TimePoint now);
 
   // When to call Step(Tick) next; nullopt: nothing is timed. O(1).
   std::optional<TimePoint> NextDeadline();
 
   JobState state() const { return life_.stage.state; }
-  // The job is over; every connected agent was sent the result. An agent that missed it and joins
-  // again is sent it again.
+  // The job is over, and the result was sent to every connected agent. An agent that missed the
+  // result gets it when it joins again.
   bool finished() const { return finished_.has_value(); }
   // True if the job is over and this Join begins a new job of the same name.
   bool BeginsAnother(const Header& header, const Join& join);
@@ -99,8 +99,8 @@ class JobMachine {
   bool HasHost(const std::string& host) const { return roster_.HasHost(host); }
   bool Knows(AgentId agent_id) { return roster_.Find(agent_id) != nullptr; }
   int agent_count() const { return roster_.size(); }
-  // Agents that never joined the finished job, and so were not sent the result; 0 if the number of
-  // nodes is not known.
+  // Number of agents that have not joined the finished job, so they do not know the result; 0 if
+  // the number of nodes is not known.
   int awaited() const {
     return finished_ && life_.spec ? std::max(0, life_.spec->all_nodes - life_.agents_joined) : 0;
   }
@@ -130,7 +130,8 @@ class JobMachine {
   // ---- joining: job_machine_join.cc ----
   void OnJoin(const Header& header, const Join& join);
   void OnRejoin(Node& node, const Header& header, const Join& join);
-  // To a member that is back. `here`: its agent knows this generation.
+  // Repeats the newest order to a member that has come back. `here`: its agent knows this
+  // generation.
   void RepeatLastOrder(Node& node, bool here);
   void OnIneligible(const Header& header, const Join& join);
   void Begin(const JobSpec& spec);
@@ -146,13 +147,13 @@ class JobMachine {
   void OnAgentGone(const AgentGone& gone);
   // The node has no workers, and waits for the next forming.
   void Free(Node& node);
-  // Free() for a member that never started its workers of this generation.
+  // Free() for a member that did not start its workers in this generation.
   void FreeUnstarted(Node& node);
   // Removes the node from the job.
   void Erase(Node& node);
-  // The node is lost or has left: its workers are gone, or no longer count.
+  // The node is lost or has left: its workers have ended, or are no longer part of the job.
   void Lose(Node& node, HowLost how, const std::string& why);
-  // Remembers the loss for the texts of waiting agents.
+  // Remembers the loss, to tell it to agents that wait.
   void NoteLost(const std::string& host, const std::string& why);
 
   // ---- requests of operators and schedulers: job_machine_operators.cc ----
@@ -161,7 +162,7 @@ class JobMachine {
   void OnStacksAsked(const StacksAsked& asked);
   void OnPreempted(Node& node, const Preempted& preempted);
   void StartPlan(Plan plan);
-  void AddToPlan(Plan plan);  // or begins a plan
+  void AddToPlan(Plan plan);  // begins a plan if there is none
   void CarryOnPlan();
   void CarryOut(const Plan& plan);
   // `saved`: a checkpoint was made before.
@@ -185,23 +186,23 @@ class JobMachine {
   void AdvanceRunning();
   void AdvanceStopping();
   void ConsiderGrowth();
-  // Nodes that can join the running job; 0: none, or not now.
+  // Number of nodes that wait and can join the running job now.
   int Newcomers() const;
   // `deadline`: the latest end of the new state.
   void Enter(JobState next, std::optional<TimePoint> deadline = {});
   void Gather();
-  // Forms the group now, or later if a disk that has not answered may hold a newer state than the
-  // known ones.
+  // Forms the group now. Waits first if a disk that has not answered may hold a newer state than
+  // the known states.
   void FormWithAllStates();
   void Form();
   // Sets the restore plan of the generation that forms.
   void PlanRestore(const StateJudge& judge);
-  // Gives up a generation before its workers start: all nodes wait for the next forming.
+  // Gives up a generation whose workers have not started: all nodes wait for the next forming.
   void AbandonForming(const std::string& why);
   void StopGeneration(const std::string& reason);
   void OnGenerationEnded();
-  // Excludes the nodes that this cause brings into quarantine. False: too few nodes remain for
-  // good, and the job has ended.
+  // Excludes the nodes that go into quarantine because of this cause. False: too few nodes remain
+  // and no more can come, so the job has ended.
   bool Exclude(const RootCause& cause);
   // A rank on this host hung; "": no host is to blame. The host is excluded only if another node
   // can take its place, so this never ends the job.
@@ -219,7 +220,7 @@ class JobMachine {
   void OnStoreElsewhere(const Node& node, const StoreElsewhere& elsewhere);
   // From the next generation on, rank 0's worker serves the store; every node is told why.
   void LeaveStoreToWorker(const std::string& why);
-  // Begins another life of the whole job: all agents of the old one are out.
+  // Begins another life of the whole job: agents of the old life are no longer in the job.
   void Supersede(std::uint32_t requeue_number);
 
   JobView View() const;
@@ -230,7 +231,7 @@ class JobMachine {
   TimePoint LeaseEnd(TimePoint heard) const {
     return std::max(heard, options_.leases_from) + life_.spec->lease;
   }
-  // Workers may run that no record has.
+  // True if workers that no record has may run.
   bool MayRunUnknown() const {
     return options_.restored && options_.leases && now_ < LeaseEnd(TimePoint::min());
   }
@@ -238,19 +239,21 @@ class JobMachine {
   void HoldUntil(TimePoint end) {
     life_.hold_until = std::max(life_.hold_until.value_or(end), end);
   }
-  // The workers run, and the generation is not being stopped. In kStopping some may still run.
+  // The workers run, and the generation is not being stopped. (Some workers may still run in
+  // kStopping.)
   bool running() const { return state() == JobState::kRunning || state() == JobState::kSaving; }
   bool gathering() const {
     return state() == JobState::kGathering || state() == JobState::kLastCall;
   }
-  void SaveRecord();  // makes the state durable before later messages leave
+  void SaveRecord();  // later messages wait until the record is durable
 
   const std::string job_;
   const JobMachineOptions options_;
 
   JobLife life_;
   GenerationState generation_;
-  // Claimed by any agent, in any life; the next generation is above it.
+  // The highest generation that an agent has claimed, in all lives. The next generation gets a
+  // higher number.
   Generation highest_claimed_{-1};
   Roster roster_;
   Timeline timeline_;  // of all lives

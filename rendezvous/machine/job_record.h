@@ -1,10 +1,10 @@
 // The part of a job that must outlive the process of its rendezvous. Plain values.
 //
-// Little is enough: after a restart of the rendezvous the agents come back and repeat their
-// messages of the current generation. The record holds what only the rendezvous knows: that the
-// generation was formed and from which nodes, so that its number and ranks are not reused, and the
-// used restarts. JobLife, GenerationState and Node inherit their parts of it; RestartGovernor
-// contains its part.
+// The record is small: after a restart of the rendezvous the agents come back and repeat their
+// messages of the current generation. The record holds what only the rendezvous knows: which
+// generation was formed from which nodes, so that its number and ranks are not used again, and how
+// many restarts were used. JobLife, GenerationState and Node inherit their parts of the record;
+// RestartGovernor contains its part.
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_JOB_RECORD_H_
 #define DDPRUN_RENDEZVOUS_MACHINE_JOB_RECORD_H_
 

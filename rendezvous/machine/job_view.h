@@ -22,7 +22,7 @@ struct JobView {
   TimePoint now;
   const JobLife& life;
   const GenerationState& generation;
-  Generation newest;  // the newest one that any agent was in
+  Generation newest;  // the newest generation that any agent was in
   const Roster& roster;
   const Timeline& timeline;
   const std::optional<Finished>& finished;
@@ -33,10 +33,10 @@ struct JobView {
   StateJudge judge() const { return {timeline, life.requeue_number, newest}; }
 };
 
-// The missing nodes, as far as known: from the ranks that no node asks for, or from the hosts that
-// were here before.
+// The missing nodes, as far as known: the ranks that no node asks for, or the hosts that were in
+// the job before.
 std::string MissingNodes(const JobView& view);
-// The free nodes whose disk has not answered; a few names.
+// Names of free nodes whose disk has not answered; at most a few.
 std::string HostsWithPendingStates(const JobView& view);
 // Why the joined nodes wait. The job must have a JobSpec.
 std::string WhyItWaits(const JobView& view);
@@ -44,7 +44,8 @@ std::string WhyItWaits(const JobView& view);
 std::string WhyNewcomerWaits(const JobView& view, const Node& newcomer);
 // Why the job is in this state; "": nothing to say.
 std::string StateReason(const JobView& view);
-// The ranks missing at an agent's store; nullopt: none is missing, none has come, or not known.
+// The ranks missing at an agent's store; nullopt: no rank is missing, no rank has connected yet, or
+// the agent has not reported.
 std::optional<JobStatus::Arrivals> ArrivalsOf(const GenerationState& generation,
                                               const Roster& roster);
 JobStatus::Measured MeasuredOf(const JobView& view);

@@ -1,7 +1,7 @@
 // RestartGovernor: whether a job starts again after a generation has ended, and when.
 //
-// Pure: facts in, a decision with its reason out; the time is an argument and the jitter comes from
-// a seed. One per job, in the JobMachine.
+// Pure: facts in, a decision with its reason out. The time is an argument, and the jitter comes
+// from a seed. The JobMachine has one per job.
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_RESTART_GOVERNOR_H_
 #define DDPRUN_RENDEZVOUS_MACHINE_RESTART_GOVERNOR_H_
 
@@ -17,7 +17,7 @@
 
 namespace ddprun {
 
-// The part of the governor that JobRecord keeps unchanged.
+// The part of the governor that JobRecord stores unchanged.
 struct CrashRecord {
   std::optional<std::int64_t> furthest_step{};  // the highest step of all generations so far
   std::optional<Duration> start{};              // the newest measured start
@@ -42,9 +42,9 @@ struct GovernorRecord : CrashRecord {
 
 struct RestartPolicy {
   int max_restarts = 0;
-  std::optional<Duration> window;  // of both budgets; nullopt: they count the whole job
+  std::optional<Duration> window;  // of both budgets; nullopt: the whole job
   std::vector<int> never_on;       // a worker's exit codes that end the job at once
-  int max_membership_changes = 0;  // lost or left nodes that ended a generation; 0: any number
+  int max_membership_changes = 0;  // generations that lost or leaving nodes may end; 0: no limit
 };
 RestartPolicy PolicyOf(const JobSpec& spec);
 
@@ -75,26 +75,29 @@ class RestartGovernor {
     std::optional<std::int64_t> step;  // the highest step that a worker told in it
     bool new_state = false;            // some node holds a newer state than the one restored
     Duration ran{};                    // from Start to the first failure
-    std::optional<Duration> start;     // of the slowest node: from the spawn until at work
+    std::optional<Duration> start;     // of the slowest node: from the spawn until every worker was
+                                       // at work
   };
   struct Decision {
     bool restart = false;
     Duration delay{};    // before the next forming
-    std::string reason;  // for people: why not, or how many are left
+    std::string reason;  // for people: why there is no restart, or how many restarts are left
   };
 
-  // Only a crash loop is delayed: a worker ended by its own doing (MadeByWorker) soon after the
-  // start, no rank got further than in earlier generations, and no node has a newer state. The
-  // first restart is immediate. With each crash in a row the delay doubles, from kFirstDelay to
-  // kMaxDelay, times a random factor from 1/2 to 1.
+  // Only the restarts of a crash loop are delayed. A crash is part of a loop if three things hold:
+  // the worker itself caused its end (MadeByWorker) soon after the start; no rank got further than
+  // in earlier generations; no node has a newer state. The first restart is immediate. With each
+  // crash in a row the delay doubles, from kFirstDelay to kMaxDelay, times a random factor from 1/2
+  // to 1.
   static constexpr Duration kFirstDelay = std::chrono::milliseconds(100);
   static constexpr Duration kMaxDelay = std::chrono::seconds(60);
-  // A job that has reported steps is given up after this many crashes in a row without a step.
+  // A job that has reported steps ends after this many crashes in a row without a step.
   static constexpr int kMaxStepless = 3;
-  // If MASTER_PORT is another program's, a new generation gets another port, this often in a row.
+  // If another program has MASTER_PORT, the next generation gets another port. So many times in a
+  // row at most.
   static constexpr int kMaxBindRetries = 5;
-  // A generation that ran for kStarts times its start did not end soon. A start counts as at least
-  // kShortestStart. If no start was measured, the limit is kLongEnough.
+  // "Soon after the start": before the generation ran for kStarts times the duration of its start.
+  // A start counts as at least kShortestStart. If no start was measured, the limit is kLongEnough.
   static constexpr int kStarts = 3;
   static constexpr Duration kShortestStart = std::chrono::seconds(1);
   static constexpr Duration kLongEnough = std::chrono::seconds(60);

@@ -1,7 +1,7 @@
 // The metrics of a rendezvous and its jobs, in Prometheus' text format. Pure.
 //
-// Made from the same data as `ddprun status --json`, so the two never disagree. A forgotten job has
-// no series.
+// Made from the same data as `ddprun status --json`, so both show the same values. A job that the
+// rendezvous has forgotten has no series.
 #ifndef DDPRUN_RENDEZVOUS_METRICS_DAEMON_METRICS_H_
 #define DDPRUN_RENDEZVOUS_METRICS_DAEMON_METRICS_H_
 
@@ -29,7 +29,7 @@ struct DaemonMeasures {
   std::int64_t started_unix_ms = 0;
   std::int64_t messages_received = 0;  // from agents, in sessions
   std::int64_t messages_sent = 0;
-  std::optional<Histogram> commits{};  // of the durable state; nullopt: no durable state
+  std::optional<Histogram> commits{};  // of the durable state; nullopt: there is none
   std::optional<DiskSpace> state_disk{};
   std::map<std::string, std::int64_t> certificates_expire_unix_s{};  // by use
   Duration cpu{};

@@ -5,7 +5,7 @@
 //     writer.Add(Labels().With("state", "Running"), 3);
 //     writer.Take();   // # HELP ddprun_jobs ... # TYPE ... ddprun_jobs{state="Running"} 3
 //
-// All samples of a metric follow one Begin(). A metric without samples writes nothing.
+// All samples of a metric follow one Begin(). Nothing is written for a metric without samples.
 #ifndef DDPRUN_RENDEZVOUS_METRICS_METRIC_WRITER_H_
 #define DDPRUN_RENDEZVOUS_METRICS_METRIC_WRITER_H_
 

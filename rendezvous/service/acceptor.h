@@ -24,9 +24,9 @@ namespace ddprun {
 
 class Acceptor {
  public:
-  // Both on the acceptor's thread.
+  // Take and Log are called on the acceptor's thread.
   using Take = std::function<void(int listener, UniqueFd connection)>;
-  // `refused` connections since the last time, `why` for people; at most every few seconds.
+  // Gets a line about refused connections, at most every few seconds.
   using Log = std::function<void(const std::string& text)>;
 
   // Binds every address that `address.host` resolves to; at least one must belong to this host. A
@@ -44,7 +44,7 @@ class Acceptor {
   // One of the listening sockets, until Stop: readable while a connection waits.
   int listener() const;
 
-  // Once. `guard` must outlive the acceptor.
+  // Call it once. `guard` must outlive the acceptor.
   void Start(const DescriptorGuard* guard, Take take, Log log);
   // After it returns, `take` is no longer called, and the port is free. Idempotent.
   void Stop();

@@ -25,7 +25,7 @@ std::string_view AddressOf(std::string_view peer);
 
 class AccessControl : public std::enable_shared_from_this<AccessControl> {
  public:
-  // A session's place within the limit of its address. Given back when it is destroyed.
+  // A session's place within the limit of its address. The destructor gives the place back.
   class Slot {
    public:
     Slot() = default;
@@ -35,7 +35,7 @@ class AccessControl : public std::enable_shared_from_this<AccessControl> {
     ~Slot() { Leave(); }
 
     const auth::Principal& principal() const { return principal_; }
-    // Gives it back early. Idempotent.
+    // Gives the place back early. Idempotent.
     void Leave();
     void CountRefusal(const char* reason, std::string_view peer, const absl::Status& why) const;
 
@@ -62,7 +62,7 @@ class AccessControl : public std::enable_shared_from_this<AccessControl> {
   absl::StatusOr<v1::HandshakeReply> Handshake(const grpc::ServerContextBase& context,
                                                const v1::HandshakeRequest& request);
 
-  // True: the calls above may wait for another process (munged).
+  // True: Check, Enter and EnterFollower may wait for another process (munged).
   bool may_wait() const { return authenticator_ != nullptr && authenticator_->may_wait(); }
 
   RefusalCounters& refusals() { return refusals_; }

@@ -1,8 +1,8 @@
 // AgentService: the Rendezvous service of proto/ddprun/v1/rendezvous.proto: sessions of agents,
-// reports of guardians, the handshake before either, and Follow calls.
+// reports of guardians, the handshake before both, and Follow calls.
 //
 // The threads of the CallQueues serve its calls. If AccessControl may have to wait for munged, the
-// threads of SlowCalls do.
+// threads of SlowCalls serve them instead.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_AGENT_SERVICE_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_AGENT_SERVICE_H_
 

@@ -9,8 +9,8 @@
 
 namespace ddprun {
 
-// Called from within JobLoop only, by one thread at a time. None of the calls blocks or calls
-// back.
+// Called from within JobLoop only, by one thread at a time. No function blocks, and none calls the
+// JobLoop.
 class AgentStream {
  public:
   virtual ~AgentStream() = default;
@@ -19,9 +19,9 @@ class AgentStream {
   // the agent does not read, the stream breaks once too much is queued.
   virtual void Send(const Header& header, const RendezvousMessage& message) = 0;
 
-  // Requests one more message of the agent. It comes as JobLoop::OnMessage, or OnEnd if there is
-  // none. Call it once for the first message, then after each handled message. Only a few messages
-  // come without a request, so an agent cannot fill the loop's queue.
+  // Requests one more message of the agent. The message comes as JobLoop::OnMessage; if there is
+  // none, OnEnd comes. Call it once for the first message, then after each handled message. Only a
+  // few messages come without a request, so an agent cannot fill the loop's queue.
   virtual void RequestMessage() = 0;
 
   // Ends the session with `status` after everything that was sent has been written. The last call.
@@ -34,7 +34,7 @@ class AgentStream {
   // not change.
   virtual const std::string& Principal() const = 0;
 
-  // Counts that the session is about to be closed for this reason (refusal_counters.h).
+  // Counts a refusal for this reason (refusal_counters.h): the session is about to be closed.
   virtual void CountRefusal(const char* reason, const absl::Status& why) = 0;
 };
 

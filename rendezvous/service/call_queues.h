@@ -7,9 +7,9 @@
 // only when the others are full, so a server with few calls has few threads.
 //
 // One thread waits for the network and takes new calls. If several threads waited, each would have
-// to wake another one for every packet that it reads. The same thread serves the first calls, so
-// their messages need no thread switch (a quarter of the cost of an answered heartbeat). The
-// threads of the other queues only wait for the operations that this thread hands to them.
+// to wake another one for every packet that it reads. The same thread serves the calls of the first
+// queue, so their messages need no thread switch (a quarter of the cost of an answered heartbeat).
+// The threads of the other queues wait only for the operations that this thread hands to them.
 //
 // Thread-safe.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_CALL_QUEUES_H_
@@ -44,8 +44,8 @@ class CallTag {
   ~CallTag() = default;
 };
 
-// Calls a member function of `owner` at the end of an operation. At most one operation of its kind
-// may be pending.
+// Calls a member function of `owner` at the end of an operation. At most one operation may be
+// pending for each Operation object.
 template <class Owner>
 struct Operation final : CallTag {
   using Handler = void (Owner::*)(bool ok);

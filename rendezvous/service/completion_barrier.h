@@ -1,13 +1,13 @@
 // CompletionBarrier: lets JobLoop write to thousands of streams without waking gRPC's threads for
-// each.
+// each stream.
 //
 // gRPC reports each finished write to the thread of the call's queue, and wakes this thread if it
-// sleeps. On a machine with few cores that makes two thread switches per message, half of a
+// sleeps. On a machine with few cores this costs two thread switches per message: half of a
 // message's cost. While a Burst exists, a thread with such a report waits here. Further reports
 // queue up behind it, and are handled together when the barrier opens.
 //
-//     CompletionBarrier::Burst burst(&barrier, messages);   // within the loop
-//     barrier.Pass();                               // first when a write is done
+//     CompletionBarrier::Burst burst(&barrier, messages); // within the loop barrier.Pass(); // the
+//     first call when a write is done
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_COMPLETION_BARRIER_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_COMPLETION_BARRIER_H_
 

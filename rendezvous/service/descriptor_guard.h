@@ -5,7 +5,7 @@
 // connections.
 //
 // The kernel assigns the lowest free number. So the number of a new descriptor is a lower bound of
-// the open ones, without counting.
+// the number of open ones.
 //
 // Thread-safe.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_DESCRIPTOR_GUARD_H_
@@ -23,9 +23,9 @@ class DescriptorGuard {
   DescriptorGuard(const DescriptorGuard&) = delete;
   DescriptorGuard& operator=(const DescriptorGuard&) = delete;
 
-  // Sessions are refused above session_limit(), and connections above connection_limit(). The
-  // difference is for agents that connect and are refused with a reason. The rest up to `limit` is
-  // for files: journal, logs, certificates.
+  // Sessions are refused above session_limit(), and connections above connection_limit(). Between
+  // the two limits, agents can still connect, and are refused with a reason. The descriptors from
+  // connection_limit() to `limit` are for files: journal, logs, certificates.
   int session_limit() const { return session_limit_; }
   int connection_limit() const { return connection_limit_; }
 
@@ -41,7 +41,7 @@ class DescriptorGuard {
   int limit_;
   int session_limit_;
   int connection_limit_;
-  UniqueFd probe_;  // duplicated to learn what is free
+  UniqueFd probe_;  // duplicated to find the lowest free number
 };
 
 }  // namespace ddprun

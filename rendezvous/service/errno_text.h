@@ -8,7 +8,7 @@
 
 namespace ddprun {
 
-// What `error`, an errno, means, in lower case: "address already in use".
+// The text of the errno `error`, in lower case: "address already in use".
 inline std::string ErrnoText(int error) {
   return absl::AsciiStrToLower(std::generic_category().message(error));
 }

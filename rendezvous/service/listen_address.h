@@ -11,7 +11,7 @@ namespace ddprun {
 struct ListenAddress {
   std::string host;  // without the brackets of an IPv6 address; empty for a Unix socket
   int port = 0;      // 0: any free one
-  std::string path;  // of a Unix socket, else empty
+  std::string path;  // path of a Unix socket; empty for TCP
 
   bool is_unix() const { return !path.empty(); }
 };

@@ -53,7 +53,7 @@ class RendezvousServer {
     // The credentials that callers need (rendezvous/auth/server_credentials.h); null: none.
     std::shared_ptr<const auth::ServerCredentials> credentials{};
     std::size_t max_streams_per_address = wire::kMaxStreamsPerAddress;
-    // How many calls may wait for MUNGE or for an operator's answer, in all and from one address.
+    // Limit of calls that wait for MUNGE or for an operator's answer: in all, and from one address.
     std::size_t max_slow_calls = 4096;
     std::size_t max_slow_calls_of_address = 1024;
     std::chrono::milliseconds time_to_join = wire::kMaxTimeToJoin;
@@ -61,8 +61,8 @@ class RendezvousServer {
     std::shared_ptr<EventLog> events{};
     std::size_t kept_log_bytes = 32 << 20;  // as in JobLoopOptions
     std::string version{};                  // of the program, for operators
-    // Makes a link to the page for an operator who may see the jobs of `owner`. Any thread; may be
-    // empty.
+    // Makes a link to the page for an operator who is allowed to see the jobs of `owner`. Any
+    // thread; may be empty.
     std::function<PageLink(const std::string& owner)> open_page{};
     int descriptor_limit = 0;  // 0: RLIMIT_NOFILE; see DescriptorGuard
     // The number of calls that one thread serves (CallQueues).
@@ -83,16 +83,16 @@ class RendezvousServer {
     std::shared_ptr<LeaderBoard> board{};
   };
 
-  // Create and Serve: returns when connections are accepted.
+  // Calls Create and Serve. Returns when connections are accepted.
   static absl::StatusOr<std::unique_ptr<RendezvousServer>> Start(Options options);
 
-  // Listens and runs the loop, but accepts no connection yet, and does not start gRPC, which would
-  // take longest. Errors: InvalidArgument for a malformed address, AlreadyExists if it is taken,
-  // Unavailable otherwise; each names the address and the reason. Also the errors of the store's
-  // Load, and DataLoss for an invalid record in the store.
+  // Listens and runs the loop, but does not accept connections yet, and does not start gRPC, which
+  // would take longest. Errors: InvalidArgument for a malformed address, AlreadyExists if the
+  // address is taken, Unavailable otherwise; each names the address and the reason. Also the errors
+  // of the store's Load, and DataLoss for an invalid record in the store.
   static absl::StatusOr<std::unique_ptr<RendezvousServer>> Create(Options options);
-  // Accepts connections from now on. Once; from any thread, but not at the same time as Shutdown.
-  // Error: Unavailable.
+  // Accepts connections from now on. Call it once, from any thread, but not at the same time as
+  // Shutdown. Error: Unavailable.
   absl::Status Serve();
 
   // For one of several: continues the jobs in the store, and serves them from now on. Once. No
@@ -121,16 +121,17 @@ class RendezvousServer {
 
   // The TCP port, 0 for a Unix socket.
   int port() const;
-  // A socket that listens, until Shutdown. Before Serve it is readable once somebody connects.
+  // A listening socket, valid until Shutdown. Before Serve, it becomes readable when somebody
+  // connects.
   int listener() const;
 
   // Refusals since the start, by reason (rendezvous/auth/refusal_counters.h). Any thread.
   std::map<std::string, std::uint64_t> Refusals() const;
-  // Counts what somebody else refused for this rendezvous: its page. Any thread.
+  // Counts a refusal by another part of this rendezvous: its page. Any thread.
   void CountRefusal(std::string_view reason, const std::string& detail);
 
   // Writes the queued messages of the jobs, ends every session, and returns when no thread of the
-  // server runs any more. If an agent does not read, that takes about one second at most.
+  // server runs any more. Takes at most about one second, even if an agent does not read.
   // Idempotent; not from the log callback.
   void Shutdown();
 
@@ -152,7 +153,8 @@ class RendezvousServer {
   mutable std::mutex load_mutex_;
   JobLoopLoad load_;  // guarded by load_mutex_
   std::shared_ptr<JobLoop> loop_;
-  // Ends first, after the loop's last request; until then it reports finished writes to the loop.
+  // Destroyed first, after the loop's last request; until then it reports finished writes to the
+  // loop.
   std::shared_ptr<Store> store_;
   std::shared_ptr<AccessControl> access_;
   std::unique_ptr<AgentService> agent_service_;

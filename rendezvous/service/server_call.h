@@ -1,4 +1,4 @@
-// Calls that a gRPC server takes and answers with its asynchronous interface, on CallQueues.
+// Calls that a gRPC server takes and answers on CallQueues, with gRPC's asynchronous interface.
 //
 //     using StopCall = UnaryCall<v1::StopRequest, v1::OperatorAnswer>;
 //     AcceptCalls<StopCall>(queues, 1, [service](StopCall& call, auto... where) {
@@ -24,7 +24,7 @@ inline grpc::Status ToGrpc(const absl::Status& status) {
   return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};
 }
 
-// A call without its request. Lives until no operation of it is left.
+// A call without its request. Exists until it has no pending operation.
 template <class ResponderType>
 struct ServerCall {
   explicit ServerCall(CallQueues& queues) : place(queues.Enter()) {}
@@ -61,7 +61,7 @@ struct UnaryCall final : ServerCall<grpc::ServerAsyncResponseWriter<Reply>>, Cal
   Request request;
 };
 
-// Ends a call that streams, before its first message.
+// Ends a streaming call before its first message.
 template <class Call>
 void RefuseCall(std::unique_ptr<Call> call, const absl::Status& why) {
   struct Refusal final : CallTag {
@@ -73,7 +73,7 @@ void RefuseCall(std::unique_ptr<Call> call, const absl::Status& why) {
   refusal->call->responder.Finish(ToGrpc(why), refusal->Tag());
 }
 
-// Ends a call of any kind before it was served.
+// Ends a call of any kind before it is served.
 template <class Call>
 void EndCall(std::unique_ptr<Call> call, const absl::Status& why) {
   if constexpr (requires { Call::Finish(std::move(call), why); }) {
@@ -89,10 +89,10 @@ void EndCall(std::unique_ptr<Call> call, const absl::Status& why) {
 template <class Call>
 class CallAcceptor final : public CallTag {
  public:
-  // Asks gRPC for a call: the Request... of an AsyncService.
+  // Asks gRPC for a call: a Request... function of an AsyncService.
   using Ask = std::function<void(Call& call, grpc::CompletionQueue* queue,
                                  grpc::ServerCompletionQueue* accepting, void* tag)>;
-  // Serves it; on the accepting thread, which is not to wait for anything.
+  // Serves the call. Runs on the accepting thread, so it must not block.
   using Serve = std::function<void(std::unique_ptr<Call> call)>;
 
   CallAcceptor(CallQueues* queues, Ask ask, Serve serve)
@@ -100,7 +100,7 @@ class CallAcceptor final : public CallTag {
 
   void Wait() {
     call_ = std::make_unique<Call>(*queues_);
-    // Once gRPC has the tag, another thread may serve the call, and delete this.
+    // Once gRPC has the tag, another thread may serve the call and delete this object.
     Call& call = *call_;
     const Ask ask = ask_;
     grpc::CompletionQueue* const queue = call.place.queue();
@@ -113,7 +113,7 @@ class CallAcceptor final : public CallTag {
       delete this;
       return;
     }
-    Wait();  // first: another call is not to wait for this one
+    Wait();  // first, so that another call does not wait for this one
     serve_(std::move(call));
   }
 
@@ -124,9 +124,9 @@ class CallAcceptor final : public CallTag {
   std::unique_ptr<Call> call_;  // gRPC's
 };
 
-// Has each call of a method served, from now until the server shuts down. Once the queues are
-// started; everything must live until they are shut down. gRPC may begin `at_a_time` calls before
-// the first of them is taken, others wait a little longer.
+// Serves each call of a method, from now until the server shuts down. Call it when the queues are
+// started. All arguments must live until the queues are shut down. gRPC can begin `at_a_time` calls
+// before the first of them is taken; further calls wait a little longer.
 template <class Call>
 void AcceptCalls(CallQueues* queues, int at_a_time, typename CallAcceptor<Call>::Ask ask,
                  typename CallAcceptor<Call>::Serve serve) {

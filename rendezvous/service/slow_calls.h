@@ -1,9 +1,9 @@
-// SlowCalls: the calls that wait for a thread, because their answer takes long: MUNGE has to say
-// who calls, or a large text is made for an operator.
+// SlowCalls: runs calls whose answer takes long on other threads: MUNGE must identify the caller,
+// or a large text is made for an operator.
 //
-// Bounded, in all and for each address that calls come from: where munged hangs, or a stranger asks
-// more than it can answer, memory does not fill up, and other addresses still have room. A call
-// that finds none is refused at once; agents try again.
+// The number of waiting calls is limited, in all and for each caller's address. So if munged hangs,
+// or a stranger sends too many calls, memory does not fill up, and other addresses still get
+// answers. A call above a limit is refused at once; agents try again.
 //
 // Thread-safe.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_SLOW_CALLS_H_
@@ -31,15 +31,15 @@ class SlowCalls {
     std::size_t of_address = 0;
   };
 
-  // `refusals` must outlive this object, and this object the last task. `tasks` need not be made
-  // yet.
+  // `refusals` must outlive this object, and this object must outlive the last task. `tasks` need
+  // not exist yet.
   SlowCalls(TaskQueue* tasks, RefusalCounters* refusals, Limits limits)
       : tasks_(tasks), refusals_(refusals), limits_(limits) {}
   SlowCalls(const SlowCalls&) = delete;
   SlowCalls& operator=(const SlowCalls&) = delete;
 
-  // Has `serve(std::move(call))` run on a thread of the tasks, soon; or ends the call with
-  // ResourceExhausted. At once.
+  // Runs `serve(std::move(call))` soon on a thread of the tasks, or ends the call with
+  // ResourceExhausted. Returns at once.
   template <class Call, class Serve>
   void Post(std::unique_ptr<Call> call, Serve serve) {
     absl::StatusOr<Place> place = Enter(call->context.peer());
@@ -52,7 +52,7 @@ class SlowCalls {
   }
 
  private:
-  // Given back when the task has run.
+  // A waiting call's place within the limits. The destructor gives it back, when the task has run.
   class Place {
    public:
     Place(SlowCalls* calls, std::string address) : calls_(calls), address_(std::move(address)) {}

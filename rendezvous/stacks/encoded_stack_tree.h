@@ -40,7 +40,7 @@ enum class RankTrouble : std::uint8_t {
   kTraced,        // by a debugger
   kDiskWait,      // a thread is in an uninterruptible wait (D)
   kInCall,        // a thread waits in a system call on a file
-  kNotPermitted,  // ddprun may not trace it
+  kNotPermitted,  // ddprun is not allowed to trace it
   kGone,          // the process has ended
   kIncomplete,    // some of its frames or threads are missing
   kNoAnswer,      // a TCP peer does not answer

@@ -1,4 +1,4 @@
-// A set of ranks, stored as ranges: ranks that do the same are mostly neighbours. Pure.
+// A set of ranks, stored as ranges, because ranks with the same stack are mostly neighbours. Pure.
 #ifndef DDPRUN_RENDEZVOUS_STACKS_RANK_SET_H_
 #define DDPRUN_RENDEZVOUS_STACKS_RANK_SET_H_
 

@@ -1,5 +1,5 @@
-// Which ranks do something else than the majority: what stacks alone can tell about a culprit.
-// Pure.
+// Which ranks do something else than the majority. This is what stacks alone show about the rank
+// that the others wait for. Pure.
 #ifndef DDPRUN_RENDEZVOUS_STACKS_STACK_OUTLIERS_H_
 #define DDPRUN_RENDEZVOUS_STACKS_STACK_OUTLIERS_H_
 
@@ -19,11 +19,12 @@ struct StackOutliers {
   std::vector<StackFrame> majority_next;
 };
 
-// More than half of all main threads share a path of functions, from the outermost frame on; lines
-// within a function do not count. Returns the ranks that leave this path, those that leave it
-// furthest out first: a rank that waits elsewhere leaves it early, a rank that only polls at
-// another moment leaves it late. Empty: no majority exists (one of two ranks is none), or all
-// agree. `among`: the ranks that count; empty: all.
+// The majority is more than half of all main threads that share a path of functions, from the
+// outermost frame on; lines within a function are not compared. Returns the ranks that leave this
+// path. Ranks that leave it nearest to the outermost frame come first: a rank that waits elsewhere
+// leaves the path early, a rank that only polls at another moment leaves it late. Empty: there is
+// no majority (one of two ranks is none), or all ranks agree. `among`: the ranks to compare; empty:
+// all.
 std::vector<StackOutliers> OutliersOf(const StackTree& tree, const RankSet& among = {});
 
 // The ranks of the first entry of OutliersOf(); empty: none.

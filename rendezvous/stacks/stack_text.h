@@ -5,9 +5,9 @@
 //     └  1 [5] trainer.cc:140 → Dataset::Get dataset.cc:88 → read
 //
 // Each line has the number of ranks, the ranks, and their common frames, outermost first. Frames
-// share a line as long as all its ranks go the same way. If ranks are at different lines of one
-// function, the function is printed once, with the lines below it. The ranks are left out if all
-// are meant.
+// share a line as long as all its ranks have the same frames. If ranks are at different lines of
+// one function, the function is printed once, and its lines below it. A line about all ranks does
+// not list them.
 #ifndef DDPRUN_RENDEZVOUS_STACKS_STACK_TEXT_H_
 #define DDPRUN_RENDEZVOUS_STACKS_STACK_TEXT_H_
 

@@ -1,6 +1,6 @@
-// The stacks of many ranks as one tree. Ranks with common outer frames share these nodes, and each
-// node has the set of its ranks. An agent makes a tree of its workers; the rendezvous merges the
-// agents' trees. Pure: no I/O, no clock.
+// The stacks of many ranks as one tree. Ranks with common outer frames share the nodes of these
+// frames, and each node has the set of its ranks. An agent makes a tree of its workers; the
+// rendezvous merges the agents' trees. Pure: no I/O, no clock.
 //
 // Not thread-safe. Merging is associative and commutative: equal stacks give an equal Encode() in
 // any order. The tree holds names, files and lines only, never a value from memory.
@@ -46,16 +46,17 @@ class StackTree {
   // WithoutMiddle().
   void Add(std::uint32_t rank, ThreadKind kind, const std::vector<StackFrame>& outermost_first);
 
-  // Beyond kMaxStackNotes, drops the notes of the highest ranks.
+  // If there are more than kMaxStackNotes, drops the notes of the highest ranks.
   void Add(RankNote note);
 
   void Merge(const StackTree& other);
   // Check() must accept `other`.
   void Merge(const EncodedStackTree& other);
 
-  // Equal trees give equal results. To fit into `most` bytes, drops frames of other threads before
-  // those of main threads, inner frames before outer ones, frames of few ranks before those of
-  // many. Notes get at most half of the bytes; notes of the highest ranks are dropped first.
+  // Equal trees give equal results. To fit into `most` bytes, it drops frames in this order: other
+  // threads before main threads, inner frames before outer frames, frames of few ranks before
+  // frames of many. Notes get at most half of the bytes; notes of the highest ranks are dropped
+  // first.
   EncodedStackTree Encode(std::size_t most = kMaxStackTreeBytes) const;
 
   // InvalidArgument for a tree that Encode() never makes: an index out of range, a child with ranks

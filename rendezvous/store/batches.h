@@ -12,7 +12,7 @@ namespace ddprun {
 // Size of the batch's keys and values in memory.
 std::size_t BytesOf(const Store::Batch& batch);
 
-// Makes one batch with the same effect as all batches in their order. Leaves `batches` empty.
+// Makes one batch with the same effect as all `batches` in their order. Leaves `batches` empty.
 Store::Batch Merge(std::vector<Store::Batch>& batches);
 
 }  // namespace ddprun

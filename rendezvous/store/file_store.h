@@ -1,12 +1,13 @@
 // FileStore: a Store in a journal in a local folder (docs/internals/journal.md).
 //
-// One thread does all the writing. Batches committed while it waits for the disk are written
-// together afterwards, with one sync. So a slow disk makes the groups larger, not the queue longer.
+// One thread does all the writing. Batches that are committed while it waits for the disk are
+// written together afterwards, with one sync. So a slow disk makes these groups larger, not the
+// queue longer.
 //
 // If the disk hangs or is full, only the calls of `done` stop: Commit still returns at once. Above
 // `merge_above_bytes` the waiting batches are merged into one, so their memory depends on the
-// number of keys, not of commits. The callbacks are not merged, so a caller should not commit
-// without end while no `done` comes.
+// number of keys, not of commits. The callbacks are not merged: a caller should stop committing
+// while no `done` comes.
 //
 // If another process has taken over the folder despite the lock (somebody removed the lock's file),
 // FileStore stops writing: Outcome::kLostRight.
@@ -44,7 +45,8 @@ class FileStore final : public Store {
   struct Options {
     JournalWriter::Options journal;  // the folder, and when to compact
     std::size_t merge_above_bytes = 16 << 20;
-    // Delay between retries of a failed write; doubles from the first to the last.
+    // Delay before a retry of a failed write: begins with first_retry, and doubles up to
+    // last_retry.
     std::chrono::milliseconds first_retry{100};
     std::chrono::milliseconds last_retry{5000};
     // The destructor waits this long for committed batches. If the thread still hangs in a write
@@ -63,8 +65,8 @@ class FileStore final : public Store {
   absl::StatusOr<std::map<std::string, std::string>> Load() override;
   void Commit(Batch batch, Done done) override;
 
-  // Bytes of keys and values that wait for the disk, without those being written. For tests:
-  // nothing else shows the bound.
+  // Bytes of keys and values that wait for the disk, without those being written. For tests, which
+  // cannot see the bound in another way.
   std::size_t QueuedBytes() const;
 
  private:

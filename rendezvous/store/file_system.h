@@ -1,5 +1,5 @@
-// FileSystem: the operating system's functions that a journal needs. Through this interface tests
-// let each call fail, stop half way, or be the last before a power loss.
+// FileSystem: the operating system's functions that a journal needs. Tests implement it to let each
+// call fail, stop half way, or be the last before a power loss.
 //
 // Called by one thread at a time. Every call may block on the disk. Errors name the path;
 // ResourceExhausted: the disk is full.
@@ -20,19 +20,19 @@ namespace ddprun {
 class JournalFile {
  public:
   virtual ~JournalFile() = default;
-  // After an error, a prefix of `bytes` may be in the file.
+  // After an error, the first part of `bytes` may be in the file.
   virtual absl::Status Append(std::string_view bytes) = 0;
   // Makes all appended bytes durable. After an error, any part of them may be durable.
   virtual absl::Status Sync() = 0;
   virtual absl::Status Truncate(std::uint64_t size) = 0;
 };
 
-// A lock held until this object is destroyed or the process ends in any way.
+// A lock, held until this object is destroyed or the process ends for any reason.
 class DirectoryLock {
  public:
   virtual ~DirectoryLock() = default;
-  // True: the lock no longer protects the folder, because another lock file is in its place. A
-  // process that finds no lock file makes one. False also if that cannot be determined.
+  // True: the lock no longer protects the folder, because somebody removed the lock file and
+  // another process has made a new one. False also if this cannot be determined.
   virtual bool IsReplaced() const { return false; }
 };
 
@@ -43,7 +43,7 @@ class FileSystem {
   virtual absl::Status MakeDirectory(const std::string& path) = 0;
   // AlreadyExists: another process has the lock. The error names the process if known.
   virtual absl::StatusOr<std::unique_ptr<DirectoryLock>> Lock(const std::string& directory) = 0;
-  // Makes created, renamed and removed names in the folder durable.
+  // Makes the creation, renaming and removal of files in the folder durable.
   virtual absl::Status SyncDirectory(const std::string& path) = 0;
   // Error NotFound: there is no such file.
   virtual absl::StatusOr<std::string> Read(const std::string& path) = 0;

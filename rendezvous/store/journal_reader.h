@@ -1,4 +1,4 @@
-// Reads a journal: its entries and the end of its valid part, or why it cannot be trusted.
+// Reads a journal: returns its entries and the end of its valid part, or why it cannot be trusted.
 //
 // Pure: bytes in, contents or an error out; any thread.
 #ifndef DDPRUN_RENDEZVOUS_STORE_JOURNAL_READER_H_
@@ -18,7 +18,7 @@ struct Contents {
   std::uint64_t file_id = 0;
   std::uint64_t next_sequence = 1;
   std::uint64_t batches = 0;
-  std::uint64_t valid_bytes = 0;  // all after them is the torn tail, to be cut off
+  std::uint64_t valid_bytes = 0;  // the bytes after them are the torn tail, to be cut off
   std::uint64_t torn_bytes = 0;
 };
 

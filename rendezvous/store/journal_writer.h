@@ -40,16 +40,15 @@ class JournalWriter {
 
   // Queues a batch for the next Write.
   void Add(const Store::Batch& batch);
-  // Tries once to make all added batches durable, in one write. After an error nothing is certain:
-  // the next call first removes the remains of this one, then tries again. Aborted: the folder now
-  // belongs to another process, and nothing is written to it again.
+  // Tries once to make all added batches durable, in one write. After an error it is not known what
+  // was written: the next call first removes the remains of the failed write, then tries again.
+  // Aborted: the folder now belongs to another process, and nothing more is written to it.
   absl::Status Write();
 
-  // Call it after a successful Write, when nothing else waits. Notes in the journal that its
-  // content is on disk, so that later damage to its end can be distinguished from an interrupted
-  // write.
+  // Call it after a successful Write, when no batch waits. Records in the journal that its content
+  // is on disk, so that later damage to its end can be distinguished from an interrupted write.
   void Mark();
-  // The journal has grown enough for a compaction.
+  // True if the journal has grown enough for a compaction.
   bool WorthCompacting() const;
   // Call it after a successful Write. The error is for people: the journal is still valid, and is
   // compacted again when it has grown more.

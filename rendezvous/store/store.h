@@ -41,11 +41,11 @@ class Store {
   // store, with the file and the offset; others if it cannot be read.
   virtual absl::StatusOr<std::map<std::string, std::string>> Load() = 0;
 
-  // Makes the whole batch durable, or none of it if the machine dies meanwhile; batches in the
-  // order of the calls. Never blocks. `done` is called at most once with kFailed, then once with
-  // one of the others: on the caller's thread before Commit returns, or later on a thread of the
-  // store. It must only enqueue. If the store cannot write, its log says why. `done` is not called
-  // if the store is destroyed first.
+  // Makes the whole batch durable, or none of it if the machine dies meanwhile. Batches become
+  // durable in the order of the calls. Never blocks. `done` is called at most once with kFailed,
+  // then once with kKept or kLostRight. It is called on the caller's thread before Commit returns,
+  // or later on a thread of the store, and must only enqueue. If the store cannot write, its log
+  // says why. `done` is not called if the store is destroyed first.
   virtual void Commit(Batch batch, Done done) = 0;
 };
 

@@ -1,6 +1,7 @@
 // Tells ThreadSanitizer about gRPC's synchronization. One thread hands a reactor or a tag to gRPC;
-// later, other threads get its results. gRPC orders the two, but it is not instrumented, so
-// ThreadSanitizer cannot see that. Without ThreadSanitizer, these functions do nothing.
+// later, another thread gets the result. gRPC synchronizes the two threads, but ThreadSanitizer
+// cannot see it, because gRPC is not instrumented. Without ThreadSanitizer, these functions do
+// nothing.
 #ifndef DDPRUN_RENDEZVOUS_WIRE_GRPC_HANDOFF_H_
 #define DDPRUN_RENDEZVOUS_WIRE_GRPC_HANDOFF_H_
 

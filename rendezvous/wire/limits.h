@@ -1,6 +1,6 @@
-// Bounds of messages between agents and the rendezvous. Those of a job's settings are in
-// rendezvous/core/limits.h. proto/ddprun/v1/rendezvous.proto states them all. The receiver refuses
-// larger values.
+// Bounds of messages between agents and the rendezvous. rendezvous/core/limits.h has the bounds of
+// a job's settings. proto/ddprun/v1/rendezvous.proto states all bounds. The receiver refuses larger
+// values.
 #ifndef DDPRUN_RENDEZVOUS_WIRE_LIMITS_H_
 #define DDPRUN_RENDEZVOUS_WIRE_LIMITS_H_
 
@@ -27,17 +27,17 @@ inline constexpr std::size_t kMaxOperationBytes = kProgressNameBytes;
 inline constexpr std::size_t kMaxTailLines = 64;
 inline constexpr std::size_t kMaxTailBytes = 16384;  // of all lines together
 
-// All agents of a benchmark share one address.
+// So large because all agents of a benchmark share one address.
 inline constexpr std::size_t kMaxStreamsPerAddress = 20000;
 inline constexpr std::chrono::seconds kMaxTimeToJoin{10};  // from the start of a session
 
 inline constexpr std::int64_t kMaxWorldSize = kMaxNodes * kMaxWorkersPerNode;
 inline constexpr std::int64_t kMaxSignal = 64;
-// Of a whole job: kMaxAgents agents, each with the maximum.
+// The maximum of a whole job: kMaxAgents agents, each with its maximum.
 inline constexpr std::int64_t kMaxFailedCheckpoints =
     kMaxCheckpointFailures * static_cast<std::int64_t>(FailureTally::kMaxAgents);
-// No job forms this often. The bound refuses a made-up number close to the end of the range, after
-// which no generation could follow.
+// No job forms this often. The bound refuses an invented number close to the end of the range:
+// after such a number no generation could follow.
 inline constexpr std::int64_t kMaxGeneration = 1'000'000'000;
 
 }  // namespace ddprun::wire

@@ -1,18 +1,18 @@
 // TCP doubles its retransmission timeout each time: it retransmits after 0.2 s, 0.6 s, 1.4 s, 3 s.
-// If a link recovers after a second, TCP notices that long after, and a lease of 3 s may be over by
-// then. For thin streams such as a session, Linux can keep the first six intervals equal
-// (TCP_THIN_LINEAR_TIMEOUTS in tcp(7)).
+// If a link recovers after a while, TCP may notice it so late that a lease of 3 s is over. For thin
+// streams such as a session, Linux can keep the first six intervals equal (TCP_THIN_LINEAR_TIMEOUTS
+// in tcp(7)).
 #ifndef DDPRUN_RENDEZVOUS_WIRE_THIN_STREAM_H_
 #define DDPRUN_RENDEZVOUS_WIRE_THIN_STREAM_H_
 
 namespace ddprun {
 
-// For this socket. Connections inherit it from a listening socket. No effect on sockets other than
-// TCP.
+// Sets it for this socket. Connections inherit it from a listening socket. No effect on sockets
+// other than TCP.
 void SendAgainSteadily(int fd);
 
-// For all TCP sockets of this process, because gRPC does not expose its own; an agent has no
-// others. Any thread. Connections that end meanwhile are skipped.
+// Sets it for all TCP sockets of this process, because gRPC does not expose its sockets; an agent
+// has no other ones. Any thread. Connections that end meanwhile are skipped.
 void SendAgainSteadily();
 
 }  // namespace ddprun

@@ -10,7 +10,7 @@
 
 namespace ddprun::wire {
 
-// Metadata of the call Session: it waits at a rendezvous that stands by.
+// Metadata of a Session call that may wait at a standby rendezvous.
 inline constexpr char kWaitsMetadata[] = "ddprun-waits";
 inline constexpr char kWaits[] = "1";
 
@@ -24,9 +24,9 @@ struct FromRendezvous {
   RendezvousMessage message;
 };
 
-// Text for people is made valid UTF-8 and cut to its bound; of the stderr tail the newest lines
-// that fit are kept. So a report arrives, whatever a worker printed. Names and numbers are passed
-// on unchanged; the receiver refuses them if they are out of bounds.
+// Text for people is made valid UTF-8 and cut to its bound. If the stderr tail is too long, its
+// newest lines are kept. So a report arrives, whatever a worker printed. Names and numbers are
+// passed on unchanged; the receiver refuses them if they are out of bounds.
 v1::AgentMessage ToProto(const Header& header, const AgentMessage& message);
 v1::GoneReport ToGoneReport(const Header& header);
 v1::RendezvousMessage ToProto(const Header& header, const RendezvousMessage& message);

@@ -21,13 +21,13 @@ namespace ddprun {
 struct ScanRequest {
   std::string job;                   // files of other jobs count as older
   std::string folder;                // DDPRUN_CHECKPOINT_DIR, or empty
-  std::vector<SavedFile> named;      // named by workers, in any folder
+  std::vector<SavedFile> named;      // reported by workers, in any folder
   std::uint32_t requeue_number = 0;  // of the job
-  // checkpoint.start_anew: files in the folder that another job made do not count. In the job's
-  // first life the files in `before` do not count either; not set: no existing file counts.
+  // checkpoint.start_anew: files that another job made do not count. If the job was not requeued,
+  // the files in `before` do not count either; if `before` is not set, no existing file counts.
   bool anew = false;
   std::optional<std::set<std::string>> before{};
-  // Files of this run count even so: the run began before this agent joined. May be empty.
+  // Files of this run always count: the run began before this agent joined. May be empty.
   std::string run{};
 };
 
@@ -39,20 +39,21 @@ struct ScanResult {
 };
 
 // The few newest whole checkpoints of the folder, and the files of `named` that still exist. A
-// safetensors file is whole if its length matches its header; any other file, if it is not empty. A
-// file that cannot be read is not taken for damaged: its name gives the step, its maker stays
-// unknown, and the workers find out whether they can read it. May block on the disk.
+// safetensors file is whole if its length matches its header; other files are whole if they are not
+// empty. A file that cannot be read does not count as damaged: its step comes from its name, its
+// generation is not known, and the workers find out whether they can read it. May block on the
+// disk.
 ScanResult FindCheckpoints(const ScanRequest& request);
 
-// FindCheckpoints on a separate thread. The thread first claims the folder for this life
+// FindCheckpoints on a separate thread. The thread first claims the folder for this life of the job
 // (owner_watch.h): after that no earlier life adds or removes files there. Belongs to the loop's
 // thread.
 class CheckpointScan {
  public:
   using Done = std::function<void(ScanResult)>;
 
-  // Starts at once. Calls `done` on the loop, unless this object is destroyed before: then the
-  // thread is left to itself. `loop` must outlive this object.
+  // Starts at once. Calls `done` on the loop. If this object is destroyed before, `done` is not
+  // called, and the thread ends by itself. `loop` must outlive this object.
   CheckpointScan(EventLoop* loop, ScanRequest request, Done done);
 
  private:

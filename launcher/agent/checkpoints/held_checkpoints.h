@@ -33,15 +33,14 @@ class HeldCheckpoints {
   void OnCheckpoint(Generation generation, std::int64_t step, const std::string& path);
 
   // Calls `superseded`, at most once, when the checkpoint folder belongs to a later life of this
-  // job. Only under Slurm and in a JobSet: they start a job again under the same name and number
-  // its lives.
+  // job (owner_watch.h). Only under Slurm and in a JobSet, because they number the lives of a job.
   void WatchOwner(std::function<void(std::string)> superseded);
 
   // Scans the disk for states. Always calls `done`, however long it takes; at once if there is
-  // nothing to scan. Logs a line if the disk does not answer. `run_id`: the job's, if it ran before
-  // this agent joined; else 0.
+  // nothing to scan. Logs a line if the disk does not answer. `run_id`: the job's run id if the job
+  // ran before this agent joined; else 0.
   void Scan(RunId run_id, std::function<void()> done);
-  // Drops the result of a scan in progress.
+  // Drops a scan in progress; its `done` is not called.
   void EndScan();
 
   // At the end of the job: releases the checkpoint folder if `holder` holds it. Calls `done`
@@ -59,7 +58,7 @@ class HeldCheckpoints {
   // With checkpoint.start_anew, from the first scan on: the files that were in the folder before
   // the job.
   std::optional<std::set<std::string>> before_;
-  RunId sorted_for_;                // the run whose files were taken out of before_; 0: none
+  RunId sorted_for_;                // the run whose files were removed from before_; 0: none
   std::set<std::string> problems_;  // already logged
   std::optional<OwnerWatch> owner_watch_;
   std::optional<OffLoop> releasing_;

@@ -1,6 +1,6 @@
-// Watches whether a later life of this job owns the checkpoint folder. Then the job was started
-// again elsewhere while this node was cut off, and the two sides cannot communicate. See
-// worker/contract/checkpoint_owner.h.
+// Watches whether a later life of this job owns the checkpoint folder. A life is the job under one
+// requeue number. If a later life owns the folder, the job was started again elsewhere while this
+// node was cut off, and the two sides cannot communicate. See worker/contract/checkpoint_owner.h.
 #ifndef DDPRUN_LAUNCHER_AGENT_CHECKPOINTS_OWNER_WATCH_H_
 #define DDPRUN_LAUNCHER_AGENT_CHECKPOINTS_OWNER_WATCH_H_
 
@@ -15,17 +15,18 @@
 
 namespace ddprun {
 
-// This life of the job, as owner files name it. It has the agent's SLURM_JOB_ID, which the workers
-// inherit, because job names need not be unique.
+// This life of the job, as written in owner files. It contains the agent's SLURM_JOB_ID, which the
+// workers inherit, because job names need not be unique.
 CheckpointOwner LifeOf(const std::string& job, std::uint32_t requeue_number);
 
 // Claims the folder for `life` if an earlier life of the same job owns it; never if another Slurm
-// job owns it. Reports no errors: the writer of checkpoints will. May block on the disk.
+// job owns it. Reports no errors, because the writer of checkpoints reports them. May block on the
+// disk.
 void ClaimFromEarlierLife(const std::string& folder, const CheckpointOwner& life);
 
-// Releases the folder if this process's run holds it with this requeue number and generation. The
-// job and its workers have ended, and a killed worker may not have released it. A holder that still
-// lives (in an uninterruptible wait) keeps the folder. May block on the disk.
+// Releases the folder if this process's run holds it with this requeue number and generation. Call
+// it when the job and its workers have ended, because a killed worker has not released the folder.
+// A holder that still lives (in an uninterruptible wait) keeps the folder. May block on the disk.
 void ReleaseFolder(const std::string& folder, const CheckpointOwner& holder);
 
 // Belongs to the loop's thread.

@@ -1,6 +1,6 @@
 // LogFileReader: reads one log file of a worker for `ddprun logs`. It begins where the reader
-// asked, in the file rotated out by logs.max_size if need be, and follows the file as it grows or
-// is rotated again.
+// asked, if necessary in the file that logs.max_size rotated out. It follows the file as it grows
+// or is rotated again.
 //
 // Generation, local rank and stream name the file. It opens each folder below the run's folder by
 // openat with O_NOFOLLOW, and refuses a link, pipe or device that a worker put there.
@@ -31,7 +31,7 @@ const char* LogNameOf(LogStream stream);
 
 class LogFileReader {
  public:
-  // To find the last lines, at most this many bytes are read.
+  // At most this many bytes are read to find the last lines.
   static constexpr std::uint64_t kMaxScanBytes = 64 << 20;
 
   // `run`: the folder of the run. `written` tells how much was written since a given time.
@@ -42,8 +42,8 @@ class LogFileReader {
     std::string text{};    // empty: no more for now
     bool missing = false;  // the file does not exist, or not yet
   };
-  // The next at most `most` bytes. If more follows, the chunk ends with a line, unless the line is
-  // longer.
+  // The next bytes, at most `most`. If more bytes follow, the chunk ends at a line's end, unless
+  // the line is longer than the chunk.
   absl::StatusOr<Chunk> Read(std::size_t most);
 
  private:
@@ -66,7 +66,7 @@ class LogFileReader {
   // Like pread, over both files as one.
   ssize_t ReadAt(std::uint64_t at, char* buffer, std::size_t size) const;
   absl::StatusOr<std::string> ReadPart(Part& part, std::size_t most) const;
-  // Continues in the new file if this one was rotated out. False: it was not.
+  // If the file was rotated out, continues in the new file. False: it was not rotated out.
   absl::StatusOr<bool> Follow(std::string* gap);
 
   const std::string run_;
@@ -74,7 +74,7 @@ class LogFileReader {
   const std::shared_ptr<const WrittenFiles> written_;
 
   UniqueFd folder_;
-  Part older_;  // without a descriptor: none, or read to its end
+  Part older_;  // without a descriptor: no such file, or read to its end
   Part current_;
 };
 

@@ -1,9 +1,9 @@
-// LogReads: reads the log files of this node's workers for the rendezvous, by its LogOrders.
+// LogReads: reads the log files of this node's workers for the rendezvous, as its LogOrders say.
 //
 // It decides how much to read and when. A separate thread reads the disk (LogFileReader), one chunk
-// at a time, alternating between readings. A reading sends no more than its reader has allowed. At
-// the end of a followed file it waits until the WriterThread writes more or closes the file. If the
-// disk hangs, only the readers get no answer.
+// at a time, alternating between readings. A reading sends no more bytes than its reader has
+// allowed. At the end of a followed file, the reading waits until the WriterThread writes more or
+// closes the file. If the disk hangs, only the readers of logs get no answer.
 //
 // Belongs to the agent and its loop's thread.
 #ifndef DDPRUN_LAUNCHER_AGENT_LOGS_LOG_READS_H_
@@ -41,18 +41,18 @@ class LogReads {
   LogReads(const LogReads&) = delete;
   LogReads& operator=(const LogReads&) = delete;
 
-  // Performs an order of the current session. Calls `send` on the loop, also after this returns.
+  // Performs an order of the current session. Calls `send` on the loop, also after this function
+  // has returned.
   void Perform(const Header& header, const LogOrder& order, const Send& send);
-  // The session is over, and so are all readings ordered on it.
+  // Call it when the session is over: ends all readings that were ordered on it.
   void OnSessionLost();
 
-  // From now on workers of this generation may open files; with OnGenerationEnded() they no longer
-  // do.
+  // From now until OnGenerationEnded(), workers of this generation may open files.
   void OnGenerationBegun(Generation generation) { generation_ = generation; }
   void OnGenerationEnded();
 
-  // The job is over. Calls `done` when no reading is left, after `limit` at the latest; at once if
-  // there is none now.
+  // Call it when the job is over. Calls `done` when no reading is left, but after `limit` at the
+  // latest; at once if there is no reading.
   void Finish(std::chrono::milliseconds limit, std::function<void()> done);
 
  private:
@@ -69,7 +69,7 @@ class LogReads {
   using Chunk = absl::StatusOr<LogFileReader::Chunk>;
 
   void Begin(LogReadingId id, const Header& header, const ReadLog& wanted, const Send& send);
-  // Has the next chunk read, if sending it is allowed.
+  // Requests the next chunk from the thread, if sending it is allowed.
   void Step(LogReadingId id);
   // `before`: the state of the file when the chunk was ordered.
   void OnRead(LogReadingId id, const WrittenFiles::State& before, const Chunk& chunk);
@@ -82,8 +82,8 @@ class LogReads {
   EventLoop* const loop_;
   const std::shared_ptr<WrittenFiles> written_;
   std::map<LogReadingId, Reading> readings_;
-  std::size_t on_disk_ = 0;  // chunks that the thread has not answered, also of ended readings
-  std::optional<Generation> generation_;  // whose workers may open files
+  std::size_t on_disk_ = 0;  // chunks that the thread has not answered, ended readings included
+  std::optional<Generation> generation_;  // its workers may open files
   std::function<void()> finished_;
   OffLoop disk_;
 };

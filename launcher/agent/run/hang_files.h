@@ -1,6 +1,6 @@
 // The stack files of hangs in a run's folder: stacks.GENERATION.txt for people,
-// stacks.GENERATION.json for programs. Kept for the newest few generations that hung. Any thread;
-// may block on the disk.
+// stacks.GENERATION.json for programs. Kept for the last few generations that hung. Any thread; may
+// block on the disk.
 #ifndef DDPRUN_LAUNCHER_AGENT_RUN_HANG_FILES_H_
 #define DDPRUN_LAUNCHER_AGENT_RUN_HANG_FILES_H_
 

@@ -11,7 +11,8 @@
 //     <temporary>/ddprun-<unique>/    sockets, python/; removed when the run ends
 //     /dev/shm/ddprun-<...>/          snapshots; removed when the run ends: snapshot_folder.h
 //
-// The first is torchrun's layout; it stays when the run ends. Used from the agent's thread only.
+// The folders in <log-dir> have torchrun's layout, and stay when the run ends. Used from the
+// agent's thread only.
 #ifndef DDPRUN_LAUNCHER_AGENT_RUN_RUN_DIRECTORY_H_
 #define DDPRUN_LAUNCHER_AGENT_RUN_RUN_DIRECTORY_H_
 
@@ -30,8 +31,9 @@ namespace ddprun {
 
 class RunDirectory {
  public:
-  // Makes the folders. The error names the folder that cannot be made, and the reason. Without room
-  // for snapshots the run goes on: snapshots() is empty, and why_no_snapshots() has the reason.
+  // Makes the folders. The error names the folder that cannot be made, and the reason. If there is
+  // no room for snapshots, the run goes on: snapshots() is empty, and why_no_snapshots() has the
+  // reason.
   static absl::StatusOr<RunDirectory> Create(const std::string& log_dir, const std::string& job,
                                              std::uint32_t requeue_number);
 
@@ -42,7 +44,7 @@ class RunDirectory {
   // Makes the folder for Python workers below sockets(): launcher/python/python_path.h.
   absl::Status AddPythonFolder(PythonHooks hooks);
 
-  // Removes sockets() and snapshots(). If the agent was killed, its guardian does.
+  // Removes sockets() and snapshots(). If the agent was killed, the guardian removes them.
   void RemoveTemporary();
 
   const std::string& path() const { return path_; }
@@ -51,10 +53,12 @@ class RunDirectory {
   const std::string& python_path() const { return python_path_; }
   std::string snapshots() const { return snapshots_ ? snapshots_->path() : ""; }
   const std::string& why_no_snapshots() const { return why_no_snapshots_; }
-  // Why no later run can know that this one is over, and remove it; "": it can.
+  // Why later runs cannot find out that this run is over, so they will not remove its folder; "":
+  // they can.
   const std::string& why_not_owned() const { return why_not_owned_; }
 
-  // Paths only. The writer of a standby's log file makes its folder.
+  // These functions return paths and make no folder. The writer of a standby's log file makes its
+  // folder.
   std::string WorkerFolder(Generation generation, LocalRank local_rank) const;
   std::string ErrorFile(Generation generation, LocalRank local_rank) const;
   std::string StandbyFolder(int standby) const;
@@ -80,17 +84,17 @@ std::string RunOwnerFile(const std::string& run);
 
 // The functions below may block on the disk: do not call them on the agent's loop.
 
-// The first folder of a generation that could not be made; `error` is "": all were made.
+// The first folder of a generation that could not be made. If `error` is "", all folders were made.
 struct MadeFolders {
   LocalRank local_rank;
   std::string error;
   bool full = false;  // no space, or the quota is used up: a later call may succeed
 };
 // Makes the folders of one generation's workers and their by_rank links in the run directory
-// `path`. `first_rank`: the rank of the first worker. A repeated call makes what is missing.
+// `path`. `first_rank`: the rank of the first worker. A repeated call makes the missing folders.
 MadeFolders MakeWorkerFolders(const std::string& path, Generation generation, Rank first_rank,
                               int workers);
-// Links from a worker's folder to `folder`, which has the output of its time as a standby.
+// Makes a link in a worker's folder to `folder`, which has the worker's output as a standby.
 void LinkStandby(const std::string& worker_folder, const std::string& folder);
 
 }  // namespace ddprun

@@ -37,21 +37,23 @@ class RunFiles {
   void MakeFolders(Generation generation, Rank first_rank, int workers,
                    std::function<void(const MadeFolders&)> done);
 
-  // The workers of a generation start. Those of the previous one have written their error files.
+  // The workers of a generation start. The previous generation's workers have written their error
+  // files.
   void BeginGeneration(Generation generation, Rank first_rank) {
     error_files_.Begin(generation, first_rank);
   }
-  // Reads the error file of a failed worker, as one text; "": empty, or not readable in time.
+  // Reads the error file of a failed worker, as one text; "": the file is empty, or could not be
+  // read in time.
   void ReadErrorFileOf(Generation generation, LocalRank local_rank,
                        std::function<void(const std::string& text)> done);
-  // The error file of the root cause; "": empty, or the worker ran on another node.
+  // The error file of the root cause; "": the file is empty, or the worker ran on another node.
   std::string ErrorFileOf(const RootCause& cause) const { return error_files_.Of(cause); }
 
   // Writes the stacks beside the workers' folders: hang_files.h.
   void WriteHangStacks(const HangStacks& stacks, const std::string& job, Generation generation);
   std::string HangStacksPath(Generation generation) const;
 
-  // The disk thread, for other work that must keep this order.
+  // The disk thread, for other work that must be ordered with the work of this class.
   OffLoop* disk() { return &disk_; }
 
   // logs() reads the workers' log files for `ddprun logs`. written() is the WriterThread's record

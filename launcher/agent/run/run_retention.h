@@ -1,8 +1,8 @@
 // Removes folders of earlier runs of a job from the log folder of this node: logs.keep_runs.
 //
-// A folder is removed only if its name is that of a run of this job, this user owns it, its owner
-// file names this host, and no agent holds its lock. All else in the log folder stays, such as runs
-// of other nodes and of versions without an owner file.
+// A folder is removed only if four conditions hold: it has the name of a run of this job; this user
+// owns it; its owner file names this host; no agent holds its lock. Everything else in the log
+// folder stays, such as runs of other nodes and of versions without an owner file.
 #ifndef DDPRUN_LAUNCHER_AGENT_RUN_RUN_RETENTION_H_
 #define DDPRUN_LAUNCHER_AGENT_RUN_RUN_RETENTION_H_
 
@@ -28,11 +28,11 @@ struct RemovedRuns {
   absl::Status error;  // the first failure
 };
 
-// Removes the oldest. A folder that was only partly removed is still recognized as a run's.
+// Removes the oldest runs. A folder that was only partly removed is still recognized as a run.
 RemovedRuns RemoveOldRuns(const RunsToKeep& keep);
 
-// Calls RemoveOldRuns on a separate thread. Only the destructor waits for a slow disk, for at most
-// a second.
+// Calls RemoveOldRuns on a separate thread. Only the destructor waits for a slow disk: at most a
+// second.
 class RunRetention {
  public:
   using Done = std::function<void(const RemovedRuns&)>;

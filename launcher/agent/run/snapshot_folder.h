@@ -3,10 +3,11 @@
 //     /dev/shm/ddprun-<user id>-<job>-<requeue number>-<unique>/         mode 0700
 //                                                     .owner    locked while its agent lives
 //
-// The agent makes it when the job starts. It outlives workers and generations. The agent removes it
-// when the job ends; the guardian does if the agent was killed. If both were killed, the next
-// ddprun of that user on the node removes it, because nobody holds the lock (flock: the kernel
-// drops it with its last holder, also if that one runs in another container).
+// The agent makes the folder when the job starts. It outlives workers and generations. The agent
+// removes it when the job ends; if the agent was killed, the guardian removes it. If both were
+// killed, the next ddprun of that user on the node removes it, because no process holds the lock.
+// The lock is a flock: the kernel drops it when its last holder ends, even if the holder ran in
+// another container.
 #ifndef DDPRUN_LAUNCHER_AGENT_RUN_SNAPSHOT_FOLDER_H_
 #define DDPRUN_LAUNCHER_AGENT_RUN_SNAPSHOT_FOLDER_H_
 
@@ -21,15 +22,15 @@ namespace ddprun {
 
 struct SnapshotPlace {
   std::string root = "/dev/shm";
-  std::string cgroups = "/sys/fs/cgroup";  // version 2; its limits count /dev/shm
+  std::string cgroups = "/sys/fs/cgroup";  // version 2; their limits include /dev/shm
   std::string self_cgroup = "/proc/self/cgroup";
   std::uint64_t least_room = 64 << 20;  // bytes; each worker also checks the room for its own state
 };
 
 class SnapshotFolder {
  public:
-  // Removes stale folders, then makes this job's. ResourceExhausted: not enough room; the message
-  // tells how much there is. Other errors name the folder.
+  // Removes stale folders, then makes the folder of this job. ResourceExhausted: not enough room;
+  // the message says how much room there is. Other errors name the folder.
   static absl::StatusOr<SnapshotFolder> Create(const std::string& job, std::uint32_t requeue_number,
                                                const SnapshotPlace& place = {});
 
@@ -48,8 +49,8 @@ class SnapshotFolder {
   UniqueFd owner_;  // the lock
 };
 
-// Bytes that still fit into the root: by its file system, and by each cgroup memory limit above
-// this process.
+// Bytes that still fit into the root: the least that its file system and each cgroup memory limit
+// above this process allow.
 std::uint64_t SnapshotRoom(const SnapshotPlace& place);
 
 // Removes this user's folders that no agent has locked; returns their paths.

@@ -3,9 +3,10 @@
 //
 // ForkServer decides; this class acts. It sends FORK=n over the server's connection to the control
 // socket; a descriptor carries CPUs, program and arguments. The forked process becomes a child of
-// the guardian at once, connects to the control socket and says FORKED=n; then Adopt() makes the
-// guardian keep it. It is not a child of the fork server, so the server's end ends no standby. The
-// output of the imported modules goes to separate files (RunDirectory::ForkServerFolder).
+// the guardian at once, connects to the control socket and says FORKED=n. Then Adopt() tells the
+// guardian to keep it. The process is not a child of the fork server, so the end of the server ends
+// no standby. The output of the imported modules goes to separate files
+// (RunDirectory::ForkServerFolder).
 //
 // Belongs to the agent and its loop's thread.
 #ifndef DDPRUN_LAUNCHER_AGENT_STANDBYS_FORK_SERVER_PROCESS_H_
@@ -54,23 +55,23 @@ class ForkServerProcess {
 
   void Feed(const ForkServer::Event& event);
 
-  // Asks for a process; FORKED=number follows, or the state changes.
+  // Asks for a process. FORKED=number follows, or the state changes.
   void Ask(ForkServer::Number number, LocalRank local_rank);
-  // The process was forked, or is no longer wanted. False: it was not asked for, or was lost with a
-  // server.
+  // Call it when the process was forked or is no longer needed. False: it was not asked for, or was
+  // lost with a server.
   bool Answered(ForkServer::Number number);
-  // The message FORKSERVER. Ignored unless `peer` is this server.
+  // Takes the message FORKSERVER. Ignores it unless `peer` is this server.
   void Hear(pid_t peer, const ForkServerMsg& message);
 
-  // `trains`: workers train now. Then the server has nice value 5 while it imports.
+  // `trains`: workers train now, so the server gets nice value 5 while it imports.
   void GiveWay(bool trains);
   // Signals its process group. Passes on the agent's SIGSTOP and SIGCONT.
   void Signal(int signo);
-  // The server is dead, like the guardian. Forgets it.
+  // Call it when the guardian is dead: then the server is dead, too. Forgets the server.
   void Lose();
 
  private:
-  // The limit of open requests: more would not fit into its socket.
+  // Limit of open requests: more would not fit into the socket's buffer.
   static constexpr std::size_t kMostAsked = 32;
 
   void AskNext();
@@ -78,7 +79,7 @@ class ForkServerProcess {
   void Perform(const ForkServer::EndServer& end);
   void Perform(const ForkServer::Note& note);
   void OnEnded();
-  // Takes the process off the loop; its output is in its files.
+  // Removes the process from the loop, when its output is in its files.
   SpawnedProcess Release();
   bool lives() const { return process_.pidfd.valid(); }
 

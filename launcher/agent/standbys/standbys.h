@@ -1,15 +1,15 @@
-// The warm standbys of this node: processes of the job's command, started ahead of time, that have
-// loaded their libraries and wait on the control socket to become workers. Workers that left their
-// generation wait here for the next one, too.
+// The warm standbys of this node: processes of the job's command that were started ahead of time.
+// They have loaded their libraries, and wait on the control socket to become workers. Workers that
+// left their generation also wait here for the next one.
 //
 // StandbyPool decides; this class acts. A standby is started below the guardian, like a worker,
-// with DDPRUN_STANDBY=1 and without a rank. It says STANDBY=waiting. HandOver() sends it GO=1 with
-// the environment and log files of a worker, and makes it one. Until then its output goes to
-// separate files (RunDirectory::StandbyFolder), not to the console. The end of a standby is no
-// failure: it is replaced.
+// with DDPRUN_STANDBY=1 and without a rank. It says STANDBY=waiting. HandOver() makes it a worker:
+// it sends GO=1 with the environment and log files of the worker. Until then the standby's output
+// goes to separate files (RunDirectory::StandbyFolder), not to the console. If a standby ends, this
+// is no failure: it is replaced.
 //
 // With a fork server (fork_server_process.h) standbys are forked, and each worker begins as a
-// standby: AwaitStart() has one made for each worker.
+// standby: AwaitStart() requests one for each worker.
 //
 // Belongs to the agent and its loop's thread.
 #ifndef DDPRUN_LAUNCHER_AGENT_STANDBYS_STANDBYS_H_
@@ -49,8 +49,7 @@ class Standbys {
   // A standby that has become a worker.
   struct HandedOver {
     SpawnedProcess process;  // with the pipes of its worker log files
-    // Pumps its output of the time as a standby; keep it until the worker ends. Null: it was
-    // forked.
+    // Pumps its output from the time before; keep it until the worker ends. Null: it was forked.
     std::unique_ptr<LogPump> before;
   };
 
@@ -61,7 +60,7 @@ class Standbys {
   Standbys(const Standbys&) = delete;
   Standbys& operator=(const Standbys&) = delete;
 
-  // Takes an event of StandbyPool. JobEnded kills all standbys; none is left once
+  // Takes an event of StandbyPool. JobEnded kills all standbys. All are gone when
   // ProcessRunner::EndOrphans finds no process.
   void Feed(const StandbyPool::Event& event);
 
@@ -75,18 +74,18 @@ class Standbys {
   // A worker has left its generation and waits; `pump` still reads its output.
   void Adopt(LocalRank local_rank, SpawnedProcess process, std::unique_ptr<LogPump> pump);
 
-  // Makes a worker of a process that waits for this local rank. `env`: the environment of a started
-  // worker. `folder`: for the worker's logs. nullopt: no process waits; start the worker.
+  // Turns a process that waits for this local rank into a worker. `env`: the worker's environment.
+  // `folder`: for the worker's logs. nullopt: no process waits, so the worker must be started.
   std::optional<HandedOver> HandOver(LocalRank local_rank, const std::vector<std::string>& env,
                                      const std::string& folder);
 
-  // A message of a process that is no worker. Ignored if it is not one of the standbys.
+  // Takes a message of a process that is no worker. Ignores it if the process is no standby.
   void Hear(pid_t peer, const ControlMessage& message);
 
-  // Signals the process group of each. Passes on the agent's SIGSTOP and SIGCONT.
+  // Signals the process group of each standby. Passes on the agent's SIGSTOP and SIGCONT.
   void Signal(int signo);
 
-  // The standbys are dead, like the guardian. Forgets them.
+  // Call it when the guardian is dead: then the standbys are dead, too. Forgets them.
   void Lose();
 
  private:
@@ -108,7 +107,7 @@ class Standbys {
   void OnEnded(Id id);
   // The folder of its output until now.
   std::string FolderOf(Id id, const Standby& standby) const;
-  // Takes it out of standbys_ and off the loop; its output is in its files.
+  // Removes the standby from standbys_ and from the loop, when its output is in its files.
   Standby Release(Id id);
   void Discard(const Standby& standby);
   void TellForkServer(const StandbyPool::Event& event);

@@ -24,7 +24,7 @@ class NodeBoard {
     LogTotals logs;
     Duration round_trip{};                  // of the last answered heartbeat; 0: none
     std::optional<TimePoint> heartbeat_at;  // when the last one was sent
-    Histogram checkpoints;                  // time until each was durable, over the agent's life
+    Histogram checkpoints;                  // time until each was durable, since the agent's start
     Histogram snapshots;                    // the same, in memory
   };
 

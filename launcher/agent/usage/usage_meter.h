@@ -34,8 +34,8 @@ class UsageMeter {
         ranks;  // of the running workers; a rank that moved to this node begins at 0
   };
 
-  // Reads /proc of these workers and their descendants, some 20 µs per process. Do not call it on
-  // the agent's loop: a node may have thousands of processes.
+  // Reads /proc for these workers and their descendants, which takes some 20 µs per process. Do not
+  // call it on the agent's loop: a node may have thousands of processes.
   Reading Look(const std::vector<RankWorker>& workers);
   // The sum over all ranks, as of the last Look().
   Use last() const;

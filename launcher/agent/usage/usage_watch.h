@@ -34,7 +34,7 @@ class UsageWatch {
 
   // The last measurement, for a heartbeat that is sent now.
   NodeUsage Tell(Duration round_trip);
-  // A worker has saved a state. Recorded on the board.
+  // Records on the board that a worker has saved a state.
   void OnSaved(const SavedMsg& saved);
   void OnSnapshotFailed() { ++failed_snapshots_; }
 
@@ -50,7 +50,7 @@ class UsageWatch {
   EventLoop::TimerId timer_ = 0;
   OffLoop looker_;
   TimePoint next_look_{};
-  std::int64_t failed_snapshots_ = 0;  // in the agent's life
+  std::int64_t failed_snapshots_ = 0;  // since the agent's start
   bool looking_ = false;
 };
 

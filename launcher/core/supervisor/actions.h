@@ -1,4 +1,4 @@
-// The decisions of a Supervisor: actions for the agent. Plain values.
+// The actions that a Supervisor decides and the agent performs. Plain values.
 #ifndef DDPRUN_LAUNCHER_CORE_SUPERVISOR_ACTIONS_H_
 #define DDPRUN_LAUNCHER_CORE_SUPERVISOR_ACTIONS_H_
 
@@ -22,28 +22,28 @@ struct SupervisorActions {
     AgentMessage message;  // no Heartbeat
     bool operator==(const Send&) const = default;
   };
-  // Send a heartbeat. It overtakes all other actions but the Join of its session. The agent fills
-  // in the states that this node holds, if they have changed.
+  // Send a heartbeat. It overtakes all other actions except the Join of its session. The agent
+  // fills in the states that this node holds, if they have changed.
   struct SendHeartbeat {
     Header header;
     Heartbeat heartbeat;
-    bool with_progress = false;  // a generation runs: the agent also fills in its workers' progress
+    bool with_progress = false;  // the agent also fills in the running workers' progress
     Duration round_trip{};       // of the last heartbeat that was answered; the agent fills it in
     bool operator==(const SendHeartbeat&) const = default;
   };
-  // End all processes that the workers have left behind. Answer: NodeCleared, when none is left or
-  // after 2 s; it names those that SIGKILL did not end.
+  // End all processes that the workers have left behind. Answer: NodeCleared, when no process is
+  // left, or after 2 s. It names the processes that SIGKILL did not end.
   struct ClearNode {
     bool operator==(const ClearNode&) const = default;
   };
-  // No worker runs: look which states are on the disk. Answer: StatesFound, however long it takes.
-  // Until then Join and Stopped say that the states are pending.
+  // No worker runs: find out which states are on the disk. Answer: StatesFound, however long it
+  // takes. Until then Join and Stopped say that the states are pending.
   struct ScanStates {
     RunId run_id{};  // of LookAgain; 0: none
     bool operator==(const ScanStates&) const = default;
   };
-  // Hold a port for the store of rank 0, in case rank 0 will run here. A new port, if no worker
-  // runs and workers have had the last one. Answer: PortOffered.
+  // Hold a port for torch's store, in case rank 0 will run here. It must be a new port if no worker
+  // runs and workers have already used the last one. Answer: PortOffered.
   struct OfferPort {
     bool workers_running = false;
     bool operator==(const OfferPort&) const = default;
@@ -79,10 +79,10 @@ struct SupervisorActions {
     LocalRank local_rank;
     bool operator==(const ReadErrorFile&) const = default;
   };
-  // Start every worker of this node, one after the other, in parallel with all other actions.
-  // Answers: WorkerSpawned or SpawnFailed for each worker, in any order. An answer may take long: a
-  // program may be on a disk that does not answer. A SignalWorkers before the answer goes to the
-  // process that exists at that time.
+  // Start all workers of this node, one after the other. Other actions continue meanwhile. Answers:
+  // WorkerSpawned or SpawnFailed for each worker, in any order. An answer may take long, because
+  // the program may be on a disk that does not answer. A SignalWorkers before the answer goes to
+  // the process that exists at that time.
   struct SpawnWorkers {
     Generation generation;
     Assignment assignment;
@@ -92,7 +92,7 @@ struct SupervisorActions {
   struct AllWorkersRun {
     bool operator==(const AllWorkersRun&) const = default;
   };
-  // Start no more workers of this generation. Comes once for each Start, before its workers are
+  // Start no more workers of this generation. Comes once for each Start, before the workers are
   // ended. Answer: SpawnFailed for each worker that was not started.
   struct GenerationEnded {
     bool operator==(const GenerationEnded&) const = default;
@@ -132,8 +132,8 @@ struct SupervisorActions {
     HangStacks stacks;
     bool operator==(const ShowHangStacks&) const = default;
   };
-  // The guardian kills every worker of this node at `at`, if the agent has not. Replaces the
-  // earlier time; nullopt: there is none.
+  // The guardian kills every worker of this node at `at`, if the agent has not done it. Replaces
+  // the earlier time; nullopt: the guardian does not kill.
   struct SetFence {
     std::optional<TimePoint> at;
     bool operator==(const SetFence&) const = default;
@@ -143,7 +143,7 @@ struct SupervisorActions {
     std::string text;
     bool operator==(const Note&) const = default;
   };
-  // Rank 0 of a run, which may have claimed the folder of checkpoints.
+  // The claim of a run's rank 0 on the folder of checkpoints.
   struct FolderClaim {
     Generation generation;
     RunId run_id;

@@ -1,6 +1,6 @@
-// Contact: an agent's knowledge of its rendezvous, over all sessions. From it follow the end of the
-// lease, the log line about waiting, and the time to give up. Pure. docs/internals/leases.md
-// explains the lease.
+// Contact: what an agent knows about its contact with the rendezvous, over all sessions. It gives
+// the end of the lease, the time for a log line about waiting, and the time to give up. Pure.
+// docs/internals/leases.md explains the lease.
 #ifndef DDPRUN_LAUNCHER_CORE_SUPERVISOR_CONTACT_H_
 #define DDPRUN_LAUNCHER_CORE_SUPERVISOR_CONTACT_H_
 
@@ -32,13 +32,13 @@ class Contact {
 
   // The agent starts connecting.
   void Begin(TimePoint now) { lost_since_ = now; }
-  // It is certain that the rendezvous, if alive, counts this agent's lease from `at` or later.
+  // The rendezvous, if alive, certainly counts this agent's lease from `at` or later.
   void Had(TimePoint at, TimePoint now);
   // The heartbeat sent at `sent_at` was answered.
   void Answered(TimePoint sent_at, TimePoint now);
   // A message came. Returns a log line about it, or "".
   std::string Heard();
-  // The session, or an attempt to open one, failed.
+  // The session failed, or an attempt to open it.
   void Failed(const std::string& why) { why_lost_ = why; }
   // A session with at least one message is over.
   void Lost(TimePoint now) { lost_since_ = now; }
@@ -52,18 +52,18 @@ class Contact {
   };
   Standing StandingOf(const Term& term) const;
   void Adopt(const Term& term);
-  // The highest adopted term; none: as far as known, the rendezvous is not one of several.
+  // The highest adopted term. Without a term, the rendezvous is not known to be one of several.
   const Term& term() const { return term_; }
-  // If true, a refused connection proves nothing: another rendezvous may lead.
+  // If true, a refused connection does not show that no rendezvous is alive: another one may lead.
   bool several() const { return options_.several || !term_.none(); }
-  // True once in each term: kPast is worth a log line.
+  // True if kPast should be logged: once in each term.
   bool TellsOfPast() { return !std::exchange(past_told_, true); }
 
   bool ever() const { return ever_; }
   TimePoint last() const { return last_; }
   // Of the last answered heartbeat; 0: none was answered.
   Duration round_trip() const { return round_trip_; }
-  // Until then the rendezvous counts on this node.
+  // Until then the rendezvous certainly keeps this node's ranks.
   TimePoint LeaseEnd() const { return last_ + options_.spec.lease; }
   TimePoint FenceAt() const;
   // When the guardian kills the workers, if the agent has not.
@@ -72,8 +72,8 @@ class Contact {
   // Without a session: when this agent gives up.
   TimePoint GiveUpAt() const;
   std::string WhyGivenUp(TimePoint now) const;
-  // Without a session: when to log that no message has come yet. nullopt: a message has come, or it
-  // is logged.
+  // Without a session: when to log that no message has come yet. nullopt: a message has come, or
+  // the line was logged.
   std::optional<TimePoint> WaitingNoteAt() const;
   std::string TakeWaitingNote();
 

@@ -25,17 +25,18 @@ struct SupervisorEvents {
   // The session broke, or an attempt to open one failed.
   struct SessionLost {
     std::string reason;
-    // The connection was refused: at some moment after `attempt_started_at` nobody listened there.
-    // So the next rendezvous starts later, and gives every agent a whole lease from its start.
+    // The connection was refused, so at some moment after `attempt_started_at` no rendezvous
+    // listened there. The next rendezvous starts later, and gives every agent a whole lease from
+    // its start.
     bool refused = false;
     TimePoint attempt_started_at{};
-    bool denied = false;  // one side does not take the other's credentials
+    bool denied = false;  // one side does not accept the other side's credentials
   };
   // The answer to PrepareFolders. `error` says why the folder of `local_rank` could not be made.
   struct FoldersReady {
     Generation generation;
     LocalRank local_rank;
-    std::string error;  // "": all are there
+    std::string error;  // "": all folders exist
   };
   // The worker's process has executed its program.
   struct WorkerSpawned {
@@ -49,13 +50,14 @@ struct SupervisorEvents {
     bool permanent = false;  // trying again cannot help
   };
   // The worker sent a control message that has no event of its own here. Steps and phases do not
-  // count: a program that sends only these may not read answers.
+  // count: a program that sends nothing else might not read messages.
   struct WorkerSpoke {
     LocalRank local_rank;
     bool checkpoints = false;  // the message was about a state: the worker can make a checkpoint
-    bool listens = true;       // false: the worker may send only, and read nothing
+    bool listens = true;       // false: the worker might only send, and read nothing
   };
-  // The worker can make a checkpoint, or cannot: without a folder there is none to wait for.
+  // Whether the worker can make a checkpoint. Without a checkpoint folder it cannot, and nobody
+  // waits for one.
   struct WorkerSaves {
     LocalRank local_rank;
     bool saves = false;
@@ -64,7 +66,7 @@ struct SupervisorEvents {
   struct WorkerStays {
     LocalRank local_rank;
   };
-  // The worker has left its generation, and holds nothing of it any more.
+  // The worker has left its generation, and no longer holds any of the generation's resources.
   struct WorkerLeft {
     LocalRank local_rank;
   };
@@ -73,7 +75,7 @@ struct SupervisorEvents {
     LocalRank local_rank;
     std::int64_t step = 0;
   };
-  // A checkpoint of this step could not be saved. `failures`: all so far, counted by the worker.
+  // A checkpoint of this step could not be saved. `failures`: the worker's own count so far.
   struct CheckpointFailureReported {
     LocalRank local_rank;
     std::int64_t step = 0;
@@ -118,7 +120,8 @@ struct SupervisorEvents {
   };
   // The answers to ClearNode, ScanStates and OfferPort.
   struct NodeCleared {
-    std::vector<StuckProcess> stuck{};  // SIGKILL has not ended them; StuckProcessEnded follows
+    std::vector<StuckProcess> stuck{};  // SIGKILL has not ended them; StuckProcessEnded follows for
+                                        // each
   };
   struct StatesFound {};
   struct PortOffered {
@@ -136,7 +139,7 @@ struct SupervisorEvents {
   struct StoreSoughtElsewhere {
     std::string where;  // host:port
   };
-  // One of NodeCleared::stuck is gone.
+  // A process of NodeCleared::stuck has ended.
   struct StuckProcessEnded {
     int pid = 0;
   };
@@ -144,7 +147,7 @@ struct SupervisorEvents {
   struct RestartMeasured {
     RestartTimes times;
   };
-  // Every worker of this generation is at work. `took`: the time since the spawn.
+  // Every worker of this generation has begun its work. `took`: the time since the spawn.
   struct StartMeasured {
     Generation generation;
     Duration took{};

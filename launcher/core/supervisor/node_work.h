@@ -19,14 +19,14 @@ struct NodeWork {
     int pid = 0;
     bool alive = false;     // true while it is being started, too
     bool starting = false;  // the agent has not answered SpawnWorkers for it
-    bool speaks = false;    // it uses the control socket for more than progress
+    bool speaks = false;    // it sends more than progress on the control socket
     bool saves = true;      // false: it has said that it cannot make a checkpoint
     bool stays = false;     // it can leave the generation without ending
     std::optional<std::int64_t> step;
     std::int64_t checkpoint_failures = 0;  // the highest count that it reported
     std::string error_kind;
     std::string error_text;
-    // It has ended, and its error file is not read yet.
+    // Set when the worker has ended and its error file is not read yet.
     std::optional<SupervisorEvents::WorkerEnded> ended;
   };
   struct Folders {
@@ -46,10 +46,10 @@ struct NodeWork {
   std::string store_elsewhere;             // where a worker looks for the store; empty: none does
   std::vector<Worker> workers;             // by local rank
   bool tells = false;                      // a worker has reported progress
-  std::optional<std::int64_t> checkpoint;  // the newest that a worker reported
+  std::optional<std::int64_t> checkpoint;  // step of the newest checkpoint that a worker reported
   std::int64_t last_ended_ms = 0;          // wall clock time of the last worker's end
   std::optional<Duration> start;           // StartMeasured
-  // The workers that hang and were told to end, and the time of their SIGKILL.
+  // The hanging workers that were told to end, and when they get SIGKILL.
   std::vector<LocalRank> hung;
   std::optional<TimePoint> kill_hung_at;
   std::optional<TimePoint> leave_until;  // when to end workers that were asked to leave
@@ -71,7 +71,7 @@ struct NodeWork {
   std::string Describe(const std::vector<LocalRank>& some) const;  // for people, with pids
   bool AwaitsErrorFile() const;
   std::optional<std::int64_t> NewestStep() const;
-  // Stops expecting anything of the workers.
+  // Call it when the workers are lost: expects nothing of them any more.
   void Abandon();
 
   // The report of a worker's end to the rendezvous.

@@ -1,4 +1,4 @@
-// SupervisorOutbox: orders the actions that are decided and not performed yet. Pure.
+// SupervisorOutbox: the queue of actions that are decided and not yet performed. Pure.
 #ifndef DDPRUN_LAUNCHER_CORE_SUPERVISOR_OUTBOX_H_
 #define DDPRUN_LAUNCHER_CORE_SUPERVISOR_OUTBOX_H_
 
@@ -16,15 +16,17 @@ namespace ddprun {
 class SupervisorOutbox : private SupervisorActions {
  public:
   void Push(Action action);
-  // Puts the action first: actions after Exit are not performed.
+  // Puts the action first, because actions after Exit are not performed.
   void PushFirst(Action action);
-  // Pushes ClearNode. It is performed if workers were started since the last one, or if `always`.
+  // Pushes ClearNode. It is performed only if workers were started since the last ClearNode, or if
+  // `always`.
   void Clear(bool always = false);
   // Pushes a Join or Stopped, and OfferPort before it. If no worker runs, scans for states.
   void Report(Send send, bool workers_running);
   // Starts a scan for states if the last result is outdated. No action waits for it.
   void ScanAhead();
-  // Scans that begin from now on answer this request. `run_id` 0: unchanged.
+  // A request to look at the disk was received. Scans that begin from now on answer it. `run_id` 0:
+  // unchanged.
   void Heard(LookId asked, RunId run_id = {}) {
     asked_ = asked;
     if (run_id != RunId{}) run_id_ = run_id;
@@ -40,11 +42,12 @@ class SupervisorOutbox : private SupervisorActions {
   // dropped Exit.
   std::optional<Verdict> OnWorkersLost();
 
-  // False: it was not awaited.
+  // False: no NodeCleared was awaited.
   bool OnNodeCleared();
-  // Set: the rendezvous waits for the states. The value names the scan that found them.
+  // If the rendezvous waits for the states: the request that this scan answers. Else nullopt.
   std::optional<LookId> OnStatesFound();
-  // The request that the scan in progress answers, else the one of the last scan.
+  // The request that the scan in progress answers; without such a scan, the request that the last
+  // scan answered.
   LookId look() const { return scanning_ ? scan_look_ : found_look_; }
   void OnPortOffered(int port);
 
@@ -57,9 +60,9 @@ class SupervisorOutbox : private SupervisorActions {
   struct Held {
     Action action;
     Awaited answer = Awaited::kNothing;
-    bool always = false;  // even if nothing seems to need it
+    bool always = false;  // perform it even if no worker was started
   };
-  // nullopt: none, or the Join of its session is not sent yet.
+  // nullopt: no heartbeat is due, or the Join of its session is not sent yet.
   std::optional<Action> NextHeartbeat();
   void MarkPendingStates(Action* action);
 
@@ -67,7 +70,7 @@ class SupervisorOutbox : private SupervisorActions {
   Awaited awaited_ = Awaited::kNothing;
   bool scanning_ = false;
   bool scan_needed_ = true;
-  bool owes_states_ = false;  // a message called them pending, or they were requested
+  bool owes_states_ = false;  // a message said that they are pending, or they were requested
   bool again_ = false;        // the scan in progress began too early
   LookId asked_;              // the rendezvous's newest request
   RunId run_id_;              // received with asked_

@@ -30,12 +30,12 @@ class CollapsingConsole {
 
   // `loop` must outlive this object.
   CollapsingConsole(EventLoop* loop, std::shared_ptr<ConsoleWriter> console, Prefix prefix);
-  // As Flush().
+  // Calls Flush().
   ~CollapsingConsole();
   CollapsingConsole(const CollapsingConsole&) = delete;
   CollapsingConsole& operator=(const CollapsingConsole&) = delete;
 
-  // A stream of this worker begins or ends. Both streams of a worker may be here.
+  // Call these when a stream of this worker begins or ends. A worker may have both streams here.
   void Enter(int local_rank);
   void Leave(int local_rank);
 

@@ -2,15 +2,16 @@
 //
 // One thread writes, blocking, from a bounded queue: the first line at once, then each millisecond
 // all new lines. If the reader is too slow (a terminal stopped with Ctrl-S, a slow pipe), whole
-// lines are dropped and counted. Once it has caught up, one line in their place says
+// lines are dropped and counted. Once the reader has caught up, one line takes their place:
 //     ddprun: 12034 lines not shown: the terminal did not keep up (they are in /logs/job_1)
 // If the reader is gone (EPIPE, a closed terminal), the writer stops silently, and the job
 // continues.
 //
 // On a terminal, one worker's progress bar stands below the lines (terminal_screen.h).
 //
-// Lines of different workers are never torn or mixed: each line is within one write(). Lines that
-// fit into PIPE_BUF together share a write(), which the kernel keeps whole among processes.
+// Lines of different workers are never torn or mixed: each line is written by one write(). Lines
+// that together fit into PIPE_BUF share a write(), which the kernel does not mix with the output of
+// other processes.
 //
 // Write() and Flush() may be called from any thread.
 #ifndef DDPRUN_LAUNCHER_OS_OUTPUT_CONSOLE_WRITER_H_
@@ -46,12 +47,12 @@ class ConsoleWriter {
   ConsoleWriter(const ConsoleWriter&) = delete;
   ConsoleWriter& operator=(const ConsoleWriter&) = delete;
 
-  // Shows `lines`, each with `prefix` in front. Adds a newline if the last line has none. All lines
-  // of a call are shown, or none.
+  // Shows `lines`, each with `prefix` in front. Adds a newline if the last line has none. Either
+  // all lines of a call are shown or none.
   void Write(std::string_view prefix, std::string_view lines);
 
-  // Only if style().terminal: shows `text` as the progress bar of `id`; blank text removes it. The
-  // bar with the lowest id is shown. Skipped if the terminal is slow.
+  // Only if style().terminal: sets `text` as the progress bar of `id`; blank text removes it. Of
+  // all bars, the bar with the lowest id is shown. Skipped if the terminal is slow.
   void ShowBar(int id, std::string_view prefix, std::string_view text);
 
   ConsoleStyle style() const { return style_; }
@@ -59,14 +60,14 @@ class ConsoleWriter {
   // The number of dropped lines since the start.
   std::uint64_t lines_dropped() const;
 
-  // Blocks until all lines are shown, the reader is gone, or `deadline` is reached; false: the
-  // deadline.
+  // Blocks until all lines are shown, the reader is gone, or `deadline` is reached. False: the
+  // deadline was reached.
   bool Flush(std::chrono::steady_clock::time_point deadline);
 
  private:
   struct State;
 
-  // Has the thread show the pending lines. The caller holds the state's mutex.
+  // Makes the thread show the pending lines. The caller holds the state's mutex.
   void Schedule();
 
   const ConsoleStyle style_;

@@ -1,6 +1,6 @@
 // LogFile: a file to append to, with an optional maximum size. At that size it is renamed to
-// PATH.1, replacing the earlier PATH.1, and PATH begins empty. So the newest bytes are kept, and
-// the disk holds at most twice the maximum.
+// PATH.1, which replaces the earlier PATH.1, and an empty PATH begins. So the newest bytes are
+// kept, and the disk holds at most twice the maximum.
 //
 // One thread at a time; every call may block on the disk.
 #ifndef DDPRUN_LAUNCHER_OS_OUTPUT_LOG_FILE_H_
@@ -26,8 +26,9 @@ class LogFile {
   const std::string& path() const { return path_; }
 
   // Appends all of `bytes`. On an error the unwritten rest stays in `bytes` for a retry. Makes a
-  // missing file and its folders. Rotates the file between two lines if a line end fits.
-  // `cannot_rename`: why the file grows without a bound from now on; set once.
+  // missing file and its folders. Rotates the file at a line's end if there is one before the
+  // maximum size. `cannot_rename`: set once, if the file cannot be renamed and so grows without a
+  // bound from now on; the reason.
   absl::Status Append(std::string* bytes, absl::Status* cannot_rename);
 
  private:

@@ -45,17 +45,17 @@ class LogPump {
   LogPump(EventLoop* loop, WriterThread* files, Options options, UniqueFd stdout_pipe,
           UniqueFd stderr_pipe);
 
-  // As ReadToEnd().
+  // Calls ReadToEnd().
   ~LogPump();
   LogPump(const LogPump&) = delete;
   LogPump& operator=(const LogPump&) = delete;
 
-  // The worker is dead: reads the present content of the pipes and closes them. A partial last line
-  // is shown as a line; the file gets it unchanged. A surviving grandchild that writes later gets
-  // EPIPE.
+  // Call it when the worker is dead: reads the present content of the pipes and closes them. A
+  // partial last line is shown as a line; the file gets it unchanged. If a child of the worker
+  // survives and writes later, it gets EPIPE.
   void ReadToEnd();
 
-  // Both pipes have ended, or ReadToEnd() was called.
+  // True if both pipes have ended, or ReadToEnd() was called.
   bool finished() const;
 
   // The last lines of stderr, oldest first: at most 20, together at most 8 KiB.

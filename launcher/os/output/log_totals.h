@@ -1,4 +1,4 @@
-// Totals of the workers' output over an agent's life: bytes written, lines not shown, bytes not
+// Totals of the workers' output since the agent's start: bytes written, lines not shown, bytes not
 // stored.
 #ifndef DDPRUN_LAUNCHER_OS_OUTPUT_LOG_TOTALS_H_
 #define DDPRUN_LAUNCHER_OS_OUTPUT_LOG_TOTALS_H_

@@ -1,19 +1,19 @@
 // Writes log files off the loop without loss.
 //
 // One thread serves all files. Each file has a bounded queue: when Write() returns false, the
-// caller stops reading its source until it is called back. So a slow disk slows only the worker
-// that floods it, through that worker's pipe.
+// caller stops reading its source until `on_room` is called. So a slow disk slows down only the
+// worker that writes too much, because that worker's pipe fills.
 //
 // On a full disk a write is retried with doubling delays (0.1 to 5 s) until there is room.
-// Meanwhile the queue fills up to its bound. Then further bytes are dropped, and a note in the file
-// at that place says how many are missing (kDrop), or the worker waits (kWait). A closed file is
-// retried for about 40 s more.
+// Meanwhile the queue fills up to its bound. Then, with kDrop, further bytes are dropped, and a
+// note at that place in the file says how many are missing; with kWait, the worker waits. After
+// Close(), the retries go on for about 40 s.
 //
-// A file that cannot be opened or written for another reason (no permission) is given up with one
-// error. Its later bytes are dropped, and the job continues. Files may have a maximum size:
+// If a file cannot be opened or written for another reason (no permission), it is given up with one
+// error. Its later bytes are dropped, and the job continues. Files can have a maximum size:
 // log_file.h.
 //
-// The loop's thread makes it and calls all functions; all callbacks run there.
+// The loop's thread makes the object and calls all functions; all callbacks run on that thread.
 #ifndef DDPRUN_LAUNCHER_OS_OUTPUT_WRITER_THREAD_H_
 #define DDPRUN_LAUNCHER_OS_OUTPUT_WRITER_THREAD_H_
 
@@ -59,7 +59,7 @@ class WriterThread {
   WriterThread(EventLoop* loop, ErrorHandler on_error, Options options);
 
   // Waits up to two seconds for the queues. A thread that hangs in a write is left behind with its
-  // queue until the process ends. Call Flush() before to learn of that.
+  // queue until the process ends; to find that out, call Flush() first.
   ~WriterThread();
   WriterThread(const WriterThread&) = delete;
   WriterThread& operator=(const WriterThread&) = delete;
@@ -76,15 +76,16 @@ class WriterThread {
   // Writes the queue, then closes the file. The id becomes invalid.
   void Close(FileId file);
 
-  // Blocks until all queues are written and all closed files are closed, or until `deadline`. On a
-  // full disk it tries once. False: something is unwritten. For the end of the job: it blocks the
-  // loop.
+  // Blocks until all queues are written and all files given to Close() are closed, or until
+  // `deadline`. On a full disk it tries once. False: some bytes are unwritten. For the end of the
+  // job only, because it blocks the loop.
   bool Flush(std::chrono::steady_clock::time_point deadline);
 
   // Bytes dropped since the start, because of full disks and given-up files.
   std::uint64_t bytes_dropped() const;
 
-  // The largest size of any one file's queue so far. For tests: nothing else shows the bound.
+  // The largest size of a single file's queue so far. For tests, which cannot see the bound in
+  // another way.
   std::size_t PeakQueuedBytes() const;
 
  private:
@@ -94,7 +95,7 @@ class WriterThread {
 
   // Retries after a delay, on the loop.
   void RetryLater(FileId id, std::chrono::milliseconds delay);
-  // Has the thread write a file's queue. The caller holds the state's mutex.
+  // Makes the thread write a file's queue. The caller holds the state's mutex.
   void Schedule(FileId id, File* file);
   static void Serve(State* state, FileId id);
   static void WriteQueued(State* state, FileId id, File* file, std::unique_lock<std::mutex>* lock);

@@ -1,5 +1,5 @@
-// WrittenFiles: the record of the WriterThread's writes to log files. Readers ask it which files
-// are still open, whether there is more, and how much was written since a given time.
+// WrittenFiles: the record of the WriterThread's writes to log files. It tells readers which files
+// are still open, whether a file has more bytes, and how much was written since a given time.
 //
 // Thread-safe. The readers share it with the WriterThread, whose thread may be left behind.
 #ifndef DDPRUN_LAUNCHER_OS_OUTPUT_WRITTEN_FILES_H_
@@ -19,8 +19,8 @@
 
 namespace ddprun {
 
-// How much was written by which time. Times are rounded to save memory: the error is at most a
-// second or an eighth of the age, whichever is more. Pure.
+// How many bytes were written by each time. Times are rounded to save memory: the error is at most
+// a second, or an eighth of the age if this is more. Pure.
 class WriteTimes {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -62,9 +62,9 @@ class WrittenFiles {
   // nullopt: the file is unknown.
   std::optional<std::uint64_t> WrittenSince(const std::string& path, Time since) const;
 
-  // Calls `changed` once, when the state of the file differs from `seen`, on the thread that
-  // changes it: `changed` must not block, and must not call this object. False: the state differs
-  // already, and `changed` is not called. The file need not be open yet.
+  // Calls `changed` once, when the state of the file differs from `seen`. The call comes on the
+  // thread that changes the state, so `changed` must not block, and must not call this object.
+  // False: the state already differs, and `changed` is not called. The file need not be open yet.
   bool Await(const std::string& path, const State& seen, std::function<void()> changed);
   // Calls all waiting callbacks, and forgets files that were never opened.
   void WakeAll();

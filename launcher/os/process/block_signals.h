@@ -1,5 +1,5 @@
-// Blocks all signals of this thread for the life of the object, also those that glibc reserves and
-// keeps out of pthread_sigmask. A process forked meanwhile inherits the mask.
+// Blocks all signals of this thread while the object exists, including the signals that glibc
+// reserves and pthread_sigmask does not block. A process forked meanwhile inherits the mask.
 #ifndef DDPRUN_LAUNCHER_OS_PROCESS_BLOCK_SIGNALS_H_
 #define DDPRUN_LAUNCHER_OS_PROCESS_BLOCK_SIGNALS_H_
 

@@ -1,8 +1,8 @@
-// The code of a new worker process until it executes its program, and the way its parent learns the
-// outcome. For posix_process_runner.cc only.
+// The code of a new worker process until it executes its program. Also reports the outcome to the
+// parent. For posix_process_runner.cc only.
 //
-// All disk access happens here, in the child. It may wait for a file server; no other process waits
-// for it.
+// All disk access happens here, in the child. The child may wait for a file server; no other
+// process waits for the child.
 #ifndef DDPRUN_LAUNCHER_OS_PROCESS_CHILD_PROCESS_H_
 #define DDPRUN_LAUNCHER_OS_PROCESS_CHILD_PROCESS_H_
 
@@ -18,7 +18,7 @@
 
 namespace ddprun {
 
-// All four above 2 and close-on-exec.
+// All four numbers are above 2, and all are close-on-exec.
 struct ChildDescriptors {
   int in;
   int out;

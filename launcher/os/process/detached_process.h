@@ -1,9 +1,9 @@
-// A process that is independent of the agent once it is started: it leads its own session, gets no
-// signal of a terminal or of the agent's group, and survives the agent. It inherits the environment
-// and no descriptor.
+// A process that is independent of the agent once it is started. It leads its own session, gets no
+// signal that is sent to the terminal's or the agent's process group, and survives the agent. It
+// inherits the environment, but no descriptor.
 //
-// The loop's thread only. Another thread starts the process, because exec waits for the program's
-// files, whose disk may hang.
+// The loop's thread only. Another thread starts the process, because exec reads the program's
+// files, and their disk may hang.
 #ifndef DDPRUN_LAUNCHER_OS_PROCESS_DETACHED_PROCESS_H_
 #define DDPRUN_LAUNCHER_OS_PROCESS_DETACHED_PROCESS_H_
 
@@ -28,7 +28,7 @@ class DetachedProcess {
   DetachedProcess(const DetachedProcess&) = delete;
   DetachedProcess& operator=(const DetachedProcess&) = delete;
 
-  // Starts this program again with `arguments`, even if its file was replaced or removed. stdin is
+  // Starts ddprun itself with `arguments`, even if its file was replaced or removed. stdin is
   // /dev/null; stdout and stderr are appended to `log_file`. Call it only if running() is false. On
   // failure calls `failed` with an error that names the program.
   void StartSelf(const std::vector<std::string>& arguments, const std::string& log_file,

@@ -1,16 +1,16 @@
-// The agent's ProcessRunner: a guardian (guardian.h) starts the workers, so that no process of them
-// is left when the agent is killed or the job ends.
+// The agent's ProcessRunner: a guardian (guardian.h) starts the workers, so that none of their
+// processes is left when the agent is killed or the job ends.
 //
-// PosixProcessRunner's promises for a worker hold here, with the guardian as parent: the kernel
-// kills the workers when the guardian ends. In addition, EndOrphans() reaches the processes that
-// workers left behind.
+// PosixProcessRunner's promises for a worker hold here, too, with the guardian as the parent: the
+// kernel kills the workers when the guardian ends. In addition, EndOrphans() kills the processes
+// that workers left behind.
 //
 // If the guardian itself is killed, the kernel kills the workers, and their exit statuses are lost.
 // Then every call returns Unavailable, and guardian_pidfd() is readable.
 //
-// Each call is a request to the guardian and its reply: about 50 µs, plus the work itself. This
-// holds for Spawn too: the guardian replies after the fork and does not wait for the exec.
-// SignalGroup does not need the guardian. One thread.
+// Each call except SignalGroup sends a request to the guardian and waits for the reply: about 50
+// µs, plus the work itself. Spawn takes no longer: the guardian replies after the fork and does not
+// wait for the exec. One thread.
 #ifndef DDPRUN_LAUNCHER_OS_PROCESS_GUARDED_PROCESS_RUNNER_H_
 #define DDPRUN_LAUNCHER_OS_PROCESS_GUARDED_PROCESS_RUNNER_H_
 
@@ -35,8 +35,8 @@ namespace ddprun {
 class GuardedProcessRunner final : public ProcessRunner {
  public:
   // Forks the guardian, in about 0.3 ms. Call it before the process has a second thread, and before
-  // anything that does not survive a fork (gRPC). The agent becomes a subreaper, too: if the
-  // guardian is killed, the agent ends all of its children, except those of ExcludeChild
+  // using a library that does not survive a fork (gRPC). The agent becomes a subreaper, too: if the
+  // guardian is killed, the agent ends all its own children, except those of ExcludeChild
   // (child_reaper.h).
   static absl::StatusOr<std::unique_ptr<GuardedProcessRunner>> Start(
       const GuardianOptions& options);
@@ -51,16 +51,16 @@ class GuardedProcessRunner final : public ProcessRunner {
   absl::Status SignalGroup(pid_t pid, int signo) override;
   absl::StatusOr<ExitStatus> Reap(int pidfd) override;
   absl::Status Discard(const SpawnedProcess& process) override;
-  // The guardian enforces the fence. A worker that it kills is reaped like any other.
+  // The guardian enforces the fence. A worker killed by the guardian is reaped like any other.
   void SetFence(std::optional<std::chrono::steady_clock::time_point> at) override;
   absl::StatusOr<std::vector<pid_t>> EndOrphans(std::chrono::microseconds limit) override;
 
   // For the agent's loop: readable once the guardian has ended. Then call Lost().
   int guardian_pidfd() const { return pidfd_.get(); }
 
-  // The guardian is gone: ends all processes that became the agent's children by that, for at most
-  // 2 s, and returns Unavailable with the reason. Call it also when a call returned Unavailable;
-  // idempotent.
+  // Call it when the guardian is gone, or when a call returned Unavailable. The guardian's children
+  // are now the agent's children: ends them, within at most 2 s, and returns Unavailable with the
+  // reason. Idempotent.
   absl::Status Lost();
 
  private:

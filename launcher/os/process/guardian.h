@@ -5,17 +5,18 @@
 //                                                └── orphans of ended workers
 //
 // It starts and reaps the workers as the agent asks (guardian_protocol.h). It never waits for a
-// disk: a new worker accesses disks itself. It is a subreaper: a worker's daemon that has left its
-// parent, group and session becomes a child of the guardian. If the agent is gone without a request
-// to end, the guardian kills all processes below it. docs/internals/guardian.md describes what
-// happens when the agent or the guardian is killed.
+// disk, because a new worker itself accesses disks. It is a subreaper: a worker's daemon that has
+// left its parent, group and session becomes a child of the guardian. If the agent ends without a
+// request to end, the guardian kills all processes below itself. docs/internals/guardian.md
+// describes what happens when the agent or the guardian is killed.
 //
 // When the agent's fence is reached, the guardian kills the workers and all processes below them.
 // The agent may still reap the workers: fence_timer.h.
 //
-// It is a fork of the agent, made before the agent has a second thread. It blocks all signals, and
-// keeps only stderr and its socket of the agent's descriptors. One thread serves the agent. Other
-// threads only make children (vfork_threads.h) or write a line to stderr, whose disk may hang.
+// It is a fork of the agent, made before the agent has a second thread. It blocks all signals. Of
+// the agent's descriptors it keeps only stderr and its socket. One thread serves the agent. Other
+// threads only make children (vfork_threads.h), or write a line to stderr, because a disk behind
+// stderr may hang.
 #ifndef DDPRUN_LAUNCHER_OS_PROCESS_GUARDIAN_H_
 #define DDPRUN_LAUNCHER_OS_PROCESS_GUARDIAN_H_
 
@@ -29,14 +30,14 @@
 namespace ddprun {
 
 struct GuardianOptions {
-  // Called in the guardian as its last act when the agent was killed: removes the agent's folders
-  // and tells others. `left`: processes that could not be ended; normally empty. Its captures have
+  // The guardian's last call when the agent was killed: removes the agent's folders and tells
+  // others. `left`: processes that could not be ended; normally empty. The captured variables have
   // their values from the guardian's start. It may start threads. May be empty.
   std::function<void(const std::vector<pid_t>& left)> on_agent_killed;
 };
 
-// Makes this process, a fresh fork with every signal blocked, the guardian of its parent `agent`.
-// `socket`: its end of the pair. `fence`: the agent's timer.
+// Turns this process into the guardian of its parent `agent`. The process must be a fresh fork with
+// every signal blocked. `socket`: the guardian's end of the pair. `fence`: the agent's timer.
 [[noreturn]] void RunGuardian(UniqueFd socket, int fence, pid_t agent,
                               const GuardianOptions& options);
 

@@ -2,8 +2,8 @@
 // Unix stream sockets. Internal to launcher/os/process: both ends are the same binary.
 //
 // A message is its length (8 bytes), then that many bytes of fields. The descriptors of a reply
-// come with its first byte (SCM_RIGHTS). A request may have megabytes; it is read while it is
-// written, so neither end blocks forever.
+// come with its first byte (SCM_RIGHTS). A request may have megabytes. The guardian reads it while
+// the agent writes it, so neither end blocks forever.
 //
 // The spawn request, for any process that the agent starts:
 //

@@ -34,15 +34,15 @@ absl::Status SignalProcessGroup(pid_t pid, int signo);
 
 class PosixProcessRunner final : public ProcessRunner {
  public:
-  // Resets SIGCHLD if it was ignored at start: otherwise the kernel would discard the workers' exit
-  // statuses.
+  // Resets SIGCHLD if it was ignored at the start: otherwise the kernel would discard the workers'
+  // exit statuses.
   PosixProcessRunner();
 
   absl::StatusOr<SpawnedProcess> Spawn(const SpawnRequest& request) override;
   absl::StatusOr<SpawnedProcess> Adopt(pid_t pid) override;
   absl::Status SignalGroup(pid_t pid, int signo) override;
   absl::StatusOr<ExitStatus> Reap(int pidfd) override;
-  // Waits for the end of the process: no other code would reap it.
+  // Waits for the end of the process, because no other code would reap it.
   absl::Status Discard(const SpawnedProcess& process) override;
   // Does nothing: no process enforces a fence here.
   void SetFence(std::optional<std::chrono::steady_clock::time_point>) override {}

@@ -15,7 +15,7 @@ namespace ddprun {
 // One process, distinct from later ones with the same pid.
 struct ProcessId {
   pid_t pid = 0;
-  std::uint64_t started = 0;  // clock ticks since boot; 0: the process was gone already
+  std::uint64_t started = 0;  // clock ticks since boot; 0: the process was already gone
 
   friend bool operator==(const ProcessId&, const ProcessId&) = default;
 };
@@ -34,7 +34,7 @@ std::optional<ProcessStat> ParseProcessStat(std::string_view text);
 
 // The process that has this pid now.
 ProcessId ProcessIdOf(pid_t pid);
-// The process exists and has not ended. False for a zombie.
+// True if the process exists and has not ended. False for a zombie.
 bool IsAlive(const ProcessId& process);
 
 }  // namespace ddprun

@@ -1,8 +1,8 @@
 // ProcessRunner starts, signals and reaps worker processes.
 //
-// The agent uses this interface. ddprun has GuardedProcessRunner: a guardian process starts the
-// workers, by PosixProcessRunner. A runner is passive: it watches nothing. Its caller watches
-// `pidfd` on its loop, and does this when it becomes readable:
+// The agent uses this interface through GuardedProcessRunner: a guardian process starts the
+// workers, with PosixProcessRunner. A runner is passive and watches nothing. The caller watches
+// `pidfd` on its loop, and does this when `pidfd` becomes readable:
 //
 //     runner->SignalGroup(pid, SIGKILL);    // grandchildren; the zombie reserves the pid
 //     control_socket->ReadToEnd(pid);       // its last messages
@@ -50,41 +50,40 @@ struct SpawnedProcess {
 
 // The outcome of a spawn, from its `outcome_pipe`. nullopt: not known yet, because the disk of the
 // program's file, its folder or PATH has not answered. OK: the program runs, or the process was
-// killed before; `pidfd` shows which. An error is returned once, and says why the program does not
-// run. The process has then ended or is about to end; reap or discard it like any other.
-//   NotFound           no such program, interpreter or directory (a shell would exit 127)
-//   PermissionDenied   it cannot be executed (a shell would exit 126)
-//   ResourceExhausted  no room for the arguments
+// killed before it could; in the second case `pidfd` is readable. An error is returned once, and
+// says why the program does not run. The process has then ended or is about to end; reap or discard
+// it like any other process. NotFound no such program, interpreter or directory (a shell would exit
+// 127) PermissionDenied it cannot be executed (a shell would exit 126) ResourceExhausted no room
+// for the arguments
 std::optional<absl::Status> SpawnOutcome(int outcome_pipe);
 
 class ProcessRunner {
  public:
   virtual ~ProcessRunner() = default;
 
-  // Begins to start a process, without waiting for a disk: SpawnOutcome() tells later whether the
+  // Begins to start a process, without waiting for a disk. SpawnOutcome() says later whether the
   // program runs. Until then the process can be signalled and discarded like any other. Errors, for
-  // the user:
-  //   InvalidArgument    argv is empty, or holds a NUL
-  //   ResourceExhausted  no more processes or descriptors
+  // the user: InvalidArgument argv is empty, or holds a NUL ResourceExhausted no more processes or
+  // descriptors
   virtual absl::StatusOr<SpawnedProcess> Spawn(const SpawnRequest& request) = 0;
 
-  // Takes over a process that a spawned process forked. Its intermediate parent has ended, so it is
-  // now a child of the workers' parent. It must lead its own process group. From now on it counts
-  // as spawned, but without pipes: SpawnedProcess has only pid and pidfd. NotFound: it is no child
-  // of the workers' parent, or it has ended and was reaped.
+  // Takes over a process that a spawned process forked. The forked process must lead its own
+  // process group, and must be a child of the workers' parent, because its own parent has ended.
+  // From now on it counts as spawned, but without pipes: SpawnedProcess has only pid and pidfd.
+  // NotFound: it is no child of the workers' parent, or it has ended and was reaped.
   virtual absl::StatusOr<SpawnedProcess> Adopt(pid_t pid) = 0;
 
   // Sends `signo` to every process in the worker's group. NotFound: the group is empty. SIGTERM,
-  // SIGINT, SIGQUIT and SIGHUP also continue stopped processes, so that they can end in order. Call
-  // it only before Reap(): afterwards the number may belong to another group.
+  // SIGINT, SIGQUIT and SIGHUP also continue stopped processes, so that they can end properly. Call
+  // it only before Reap(): after that, the group's number may belong to another group.
   virtual absl::Status SignalGroup(pid_t pid, int signo) = 0;
 
   // Reaps an ended process and returns its status. Never waits; FailedPrecondition: the process is
   // running.
   virtual absl::StatusOr<ExitStatus> Reap(int pidfd) = 0;
 
-  // Kills a process and its group, and forgets it: do not reap it. To know that it is gone, call
-  // EndOrphans.
+  // Kills a process and its group, and forgets it: do not reap it. To make sure that it is gone,
+  // call EndOrphans.
   virtual absl::Status Discard(const SpawnedProcess& process) = 0;
 
   // At time `at` all processes that were started here are killed, even if the caller is then
@@ -92,9 +91,9 @@ class ProcessRunner {
   // fence. Replaces the earlier time. Time while the machine is suspended counts.
   virtual void SetFence(std::optional<std::chrono::steady_clock::time_point> at) = 0;
 
-  // Kills and reaps the processes that ended workers left behind, also those that left the worker's
-  // group and session. Waits at most `limit` for them, and returns the remaining ones. Call it when
-  // no worker runs: an unreaped worker and the processes below it are not touched.
+  // Kills and reaps the processes that ended workers left behind, even if they left the worker's
+  // group and session. Waits at most `limit`, and returns the remaining processes. Call it when no
+  // worker runs: it does not kill an unreaped worker and the processes below it.
   virtual absl::StatusOr<std::vector<pid_t>> EndOrphans(std::chrono::microseconds limit) = 0;
 };
 

@@ -1,5 +1,6 @@
-// The text that `ps` shows for this process instead of its command line. So a person, or `pkill -f`
-// with the words of the job, can tell a helper process from the agent it was forked from.
+// The text that `ps` shows for this process instead of its command line. With it, a person, or
+// `pkill -f` with the words of the job, can distinguish a helper process from the agent that forked
+// it.
 #ifndef DDPRUN_LAUNCHER_OS_PROCESS_PROCESS_TITLE_H_
 #define DDPRUN_LAUNCHER_OS_PROCESS_PROCESS_TITLE_H_
 
@@ -7,9 +8,9 @@
 
 namespace ddprun {
 
-// Overwrites main's argv, which must not be used afterwards, but not the environment. Cuts a title
-// that is longer than the command line. Does nothing if the kernel does not tell the place of argv.
-// Call it while the process has one thread.
+// Overwrites main's argv, but not the environment; argv must not be used afterwards. Cuts a title
+// that is longer than the command line. Does nothing if the kernel does not report the address of
+// argv. Call it while the process has one thread.
 void SetProcessTitle(const std::string& title);
 
 }  // namespace ddprun

@@ -44,7 +44,7 @@ class TlsIdentity {
   void Replace(TlsPem pem);
 
  private:
-  // Identifies a file's content: no content changes without a change of one of these.
+  // Shows whether a file has changed: every change of the content also changes one of these values.
   struct Stamp {
     dev_t device = 0;
     ino_t inode = 0;

@@ -12,20 +12,21 @@
 
 namespace ddprun::auth {
 
-// In gRPC's error text for a connection that was refused for this reason.
+// Part of gRPC's error text if a connection was refused for this reason.
 inline constexpr char kCertificateChanged[] = "shows another certificate than before";
 
 // For one channel. The server's certificate must be signed by the authority in `pem` and be valid
 // for the channel's host.
 std::shared_ptr<grpc::ChannelCredentials> VerifiedTls(const TlsPem& pem);
 
-// For one channel to a server with a self-signed certificate. The channel accepts any certificate
-// first, and later only the same one. The proofs of a Handshake cover the certificate and must show
-// to whom it belongs.
+// For one channel to a server with a self-signed certificate. The channel's first connection
+// accepts any certificate; later connections accept only the same one. The proofs of a Handshake
+// cover the certificate, and show that it belongs to the rendezvous.
 std::shared_ptr<grpc::ChannelCredentials> UnverifiedTls();
 
-// For one server; must outlive the server. Each new connection gets the current content of
-// `identity`. If that has an authority, every client must show a certificate signed by it.
+// For one server; must outlive the server. Each new connection uses the current content of
+// `identity`. If the content has an authority, every client must show a certificate that the
+// authority has signed.
 std::shared_ptr<grpc::ServerCredentials> TlsServer(std::shared_ptr<const TlsIdentity> identity);
 
 }  // namespace ddprun::auth

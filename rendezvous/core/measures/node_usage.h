@@ -14,8 +14,8 @@
 namespace ddprun {
 
 struct NodeUsage {
-  // CPU time of the workers and the processes that they started, including ended ones. Only grows
-  // in an agent's life.
+  // CPU time of the workers and of the processes that they started, ended ones included. Counts
+  // from the agent's start.
   std::chrono::milliseconds cpu{};
   std::int64_t resident_bytes = 0;  // of the running workers
   Duration round_trip{};            // of the last answered heartbeat; 0: none yet
@@ -23,7 +23,7 @@ struct NodeUsage {
   // program compares the ranks; else nullopt.
   std::optional<int> stragglers{};
   std::vector<Rank> straggler_ranks{};  // the lowest ones; at most kMostNamed
-  std::int64_t failed_snapshots = 0;    // of its workers; only grows in an agent's life
+  std::int64_t failed_snapshots = 0;    // of its workers, since the agent's start
 
   static constexpr std::size_t kMostNamed = 16;
 

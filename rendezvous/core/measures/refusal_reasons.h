@@ -34,17 +34,17 @@ inline constexpr char kConnectionsWithoutDescriptors[] = "connections_without_de
 
 // ---- browsers and scrapers, over HTTP ----
 inline constexpr char kHttpTlsHandshake[] = "http_tls_handshake";
-inline constexpr char kHttpMalformed[] = "http_malformed";  // no HTTP, or a bad parameter
-inline constexpr char kHttpTooLarge[] = "http_too_large";   // a head or a body
-inline constexpr char kHttpTooSlow[] = "http_too_slow";     // a request that did not get complete
+inline constexpr char kHttpMalformed[] = "http_malformed";       // no HTTP, or a bad parameter
+inline constexpr char kHttpTooLarge[] = "http_too_large";        // a head or a body
+inline constexpr char kHttpTooSlow[] = "http_too_slow";          // an incomplete request
 inline constexpr char kHttpSlowReader[] = "http_slow_reader";    // does not take the answer
 inline constexpr char kHttpForeignHost[] = "http_foreign_host";  // a Host that is not this server
 inline constexpr char kHttpNoSuchPage[] = "http_no_such_page";   // an unknown path or method
 inline constexpr char kHttpCrossSite[] = "http_cross_site";      // from the page of another site
-inline constexpr char kHttpNoSession[] = "http_no_session";    // nothing shown, where it is needed
-inline constexpr char kHttpWrongToken[] = "http_wrong_token";  // of no reader and no session
-inline constexpr char kHttpWrongCode[] = "http_wrong_code";    // used, too old, or made up
-inline constexpr char kHttpCsrf[] = "http_csrf";               // no CSRF token, or a wrong one
+inline constexpr char kHttpNoSession[] = "http_no_session";      // no session, where one is needed
+inline constexpr char kHttpWrongToken[] = "http_wrong_token";    // of no reader or session
+inline constexpr char kHttpWrongCode[] = "http_wrong_code";      // used, too old, or made up
+inline constexpr char kHttpCsrf[] = "http_csrf";                 // no CSRF token, or a wrong one
 inline constexpr char kHttpContentType[] = "http_content_type";  // a body that is not JSON
 inline constexpr char kHttpTooManyConnections[] = "http_too_many_connections";
 inline constexpr char kHttpTooManyViewers[] = "http_too_many_viewers";

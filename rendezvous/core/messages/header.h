@@ -14,7 +14,7 @@ namespace ddprun {
 // that does not fit.
 struct Header {
   std::string job;                   // --rdzv-id
-  std::uint32_t requeue_number = 0;  // 0, or Slurm's restart count
+  std::uint32_t requeue_number = 0;  // Slurm's or JobSet's restart count, or 0
   Generation generation;             // the sender's
   AgentId agent_id;                  // the agent's, in both directions
   // The term of the sending rendezvous, if several rendezvous exist. Unused in messages of agents.

@@ -19,14 +19,15 @@ struct NodeSpec {
   std::string host;     // name for people
   std::string address;  // other nodes connect to it; MASTER_ADDR if this is node rank 0
   int worker_count = 1;
-  // The node rank that this agent requests (--node-rank). In a job either every agent does or none.
+  // The node rank that this agent requests (--node-rank). In a job, either every agent requests a
+  // rank or none does.
   std::optional<NodeRank> requested_rank{};
 
   bool operator==(const NodeSpec&) const = default;
 };
 
-// The program of an agent's workers, so that two agents with one job id and different programs are
-// noticed. Argument values never leave the node.
+// The program of an agent's workers. It shows when agents with the same job id run different
+// programs. Argument values never leave the node.
 struct WorkerProgram {
   std::string role;  // --role
   std::string name;  // the script's, module's or executable's base name; empty: unknown
@@ -49,8 +50,8 @@ struct Join {
   // The complete states on this node, newest first.
   std::vector<SavedState> states{};
   bool states_pending = false;             // the disk has not answered yet: HeldStates follows
-  FailedCheckpoints failed_checkpoints{};  // in this agent's life
-  // Why this node must stay out of the job, decided before the job; "": it may join. Answer:
+  FailedCheckpoints failed_checkpoints{};  // since this agent's start
+  // Why this node must stay out of the job, from the check before the job; "": it can join. Answer:
   // Finished.
   std::string why_ineligible{};
   WorkerProgram program{};
@@ -58,8 +59,9 @@ struct Join {
   // none yet.
   RunId run_id{};
   bool can_look_again = false;  // the agent answers LookAgain; earlier versions do not
-  LookId look{};                // the look that `states` answer, or that has not ended
-  // Stuck processes of this node. While there are any, the node stays out of every generation.
+  LookId look{};                // the look at the disk that found `states`; with states_pending:
+                                // the look that still runs
+  // Stuck processes of this node. While one exists, the node stays out of every new generation.
   StuckProcesses stuck{};
   // The folder of the workers' log files on this node, for people; at most kMaxLogFolderBytes.
   // Empty: the agent accepts no LogOrder.

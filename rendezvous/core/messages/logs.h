@@ -32,7 +32,7 @@ struct LogSpan {
   std::optional<std::int64_t> lines{};  // at most this many of the last lines
   // At most this many of the last bytes, from a line's start on.
   std::optional<std::int64_t> bytes{};
-  std::optional<Duration> since{};  // the output of at least this last time, or slightly more
+  std::optional<Duration> since{};  // the output of this last time, or of slightly more
 
   bool operator==(const LogSpan&) const = default;
 };

@@ -47,13 +47,13 @@ struct Assignment {
   // The same for all agents; nullopt: no agent has reported a state, so rank 0 loads what it finds.
   std::optional<RestorePlan> restore{};
   RunId run_id{};  // the same for all agents and generations; 0: the rendezvous is too old
-  // Random, the same for all nodes of the generation, only for their workers. Never logged, stored
-  // or put into an environment. JobLoop sets it on the way to the agent; empty: the job has no
+  // Random, the same on all nodes of the generation. Only for their workers: never logged, stored
+  // or put into an environment. JobLoop sets it when it sends the message. Empty: the job has no
   // credentials.
   std::string secret{};
   RolePlace role{};
-  // If true, the agent of rank 0's node serves torch's store on master_port before it answers; else
-  // rank 0's worker serves it.
+  // True: the agent of rank 0's node serves torch's store on master_port, and starts it before it
+  // answers. False: rank 0's worker serves the store.
   bool agent_store = false;
 
   bool operator==(const Assignment&) const = default;
@@ -80,7 +80,7 @@ struct Save {
 // The generation is over: end its workers. Answer: Stopped.
 struct Stop {
   std::string reason;
-  LookId look{};  // like LookAgain: the look that Stopped answers
+  LookId look{};  // as in LookAgain: Stopped has the result of this look
   // Hanging workers of this node: end them first, with hang.signal and a short grace.
   std::vector<LocalRank> hung{};
 
@@ -103,8 +103,8 @@ struct Finished {
   bool operator==(const Finished&) const = default;
 };
 
-// The rendezvous does not count on this agent: its lease ended, or it is unknown. Other nodes may
-// have its ranks. The agent kills its workers without grace and joins again.
+// This agent is no longer in the job: its lease ended, or the rendezvous does not know it. Other
+// nodes may have its ranks. The agent kills its workers without grace and joins again.
 struct Fenced {
   std::string reason;
 
@@ -118,8 +118,8 @@ struct Refused {
   bool operator==(const Refused&) const = default;
 };
 
-// This node looked at its disk before the last possible write of a lost node's workers. No worker
-// of this node runs: look again. Answer: HeldStates.
+// This node looked at its disk when workers of a lost node might still have written to it. No
+// worker of this node runs: look again. Answer: HeldStates.
 struct LookAgain {
   LookId look;
   // The job's run id. With --start-anew, files of this run count, including files from before this

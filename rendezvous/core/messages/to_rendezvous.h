@@ -30,9 +30,10 @@ struct Heartbeat {
   FailedCheckpoints failed_checkpoints{};  // as in Join, if increased; 0: unchanged
   std::optional<NodeProgress> progress{};  // of the generation's workers; nullopt: none runs
   StuckProcesses stuck{};                  // as in Join
-  // From the agent that serves the generation's store; nullopt: no rank has connected, or all have.
+  // From the agent that serves the generation's store; nullopt: no rank has connected, or all ranks
+  // have.
   std::optional<StoreArrivals> arrivals{};
-  std::optional<NodeUsage> usage{};  // nullopt: an earlier version
+  std::optional<NodeUsage> usage{};  // nullopt: the agent has an earlier version
 
   bool operator==(const Heartbeat&) const = default;
 };
@@ -67,8 +68,8 @@ struct CannotSave {
 struct Stopped {
   int offered_port = 0;
   std::optional<std::int64_t> last_step;  // highest step that its workers reported
-  // Unix time by the node's clock when the agent ended its workers because it was cut off from the
-  // rendezvous. 0: they ended otherwise.
+  // Set if the agent lost contact with the rendezvous and ended its workers: when it did, as Unix
+  // time by the node's clock. 0: they ended for another reason.
   std::int64_t fenced_at_ms = 0;
   std::vector<SavedState> states{};        // as in Join
   FailedCheckpoints failed_checkpoints{};  // as in Join
@@ -93,8 +94,8 @@ struct HeldStates {
   bool operator==(const HeldStates&) const = default;
 };
 
-// The scheduler takes this node away: it has sent the agent SIGTERM. Requests a checkpoint, and
-// then a Stop and a Finished. Repeated on each session.
+// The scheduler takes this node away: it has sent SIGTERM to the agent. The agent asks for a
+// checkpoint, and then for Stop and Finished. Repeated on each session.
 struct Preempted {
   std::string reason;  // "n3 got SIGTERM"
 

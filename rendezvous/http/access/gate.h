@@ -1,8 +1,8 @@
-// Gate: decides who may see the page and act on it.
+// Gate: decides who is allowed to see the page and to act on it.
 //
 // An operator's command (`ddprun page`) asks for a code, over gRPC and with the usual credentials.
-// The code opens one session, within a minute. How a session's secret travels depends on the
-// connection:
+// The code opens one session, within a minute. The browser sends the session's secret in one of two
+// ways:
 //
 //     off loopback, over TLS    a cookie __Host-ddprun, which the browser hides from scripts and
 //                               sends to no other site or host; actions must also show the CSRF
@@ -45,7 +45,7 @@ class Gate {
   static constexpr const char* kCsrfHeader = "x-ddprun-csrf";
 
   struct Options {
-    bool is_private = false;           // callers on this host count as strangers
+    bool is_private = false;           // callers on this host have no access without credentials
     std::vector<auth::Token> readers;  // tokens that may read metrics
     std::chrono::seconds session_lifetime = kSessionLifetime;
     // Returns this many random bytes. Called from any thread.
@@ -67,7 +67,7 @@ class Gate {
 
   Viewer Identify(const Request& request, TimePoint now) const;
 
-  // Whether this request may change something. Errors: PermissionDenied, for people.
+  // OK if this request is allowed to change something. Error: PermissionDenied, for people.
   absl::Status CheckAction(const Request& request, TimePoint now) const;
 
  private:

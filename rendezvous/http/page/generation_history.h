@@ -19,15 +19,15 @@ class GenerationHistory {
   // Takes the job's events, one JSON line each, in order. `unix_ms`: the event's time.
   void OnLine(const nlohmann::ordered_json& line, std::int64_t unix_ms);
 
-  // Oldest first; null for what has not happened yet. `redacted`: without reasons.
+  // Oldest first. Times that have not come yet are null. `redacted`: without reasons.
   nlohmann::ordered_json ToJson(std::int64_t now_unix_ms, bool redacted) const;
 
   struct Hang {
     std::int64_t generation = 0;
     std::string stacks;  // the stacks of all ranks, as text
   };
-  // The newest reported hang that has stacks. Kept after the job has restarted, because people look
-  // then.
+  // The newest reported hang that has stacks. Kept after a restart of the job, because people often
+  // look only then.
   const std::optional<Hang>& last_hang() const { return last_hang_; }
 
  private:

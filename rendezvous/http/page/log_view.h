@@ -1,5 +1,5 @@
-// LogView: a worker's log as server-sent events, for one viewer. Text that the browser has not read
-// is not acknowledged, so the agent sends no more.
+// LogView: a worker's log as server-sent events, for one viewer. It acknowledges text only when the
+// browser has read it, and the agent waits for that.
 //
 // Thread-safe. Owned by the log service and by the stream's callbacks until both are done.
 #ifndef DDPRUN_RENDEZVOUS_HTTP_PAGE_LOG_VIEW_H_
@@ -28,7 +28,7 @@ struct LogService {
       read;
   std::function<void(LogReadId id, std::size_t bytes)> acknowledge;
   std::function<void(LogReadId id)> cancel;
-  // Called when a log is not opened because too many are, with the reason. May be empty.
+  // Called with the reason if a log is not opened because too many logs are open. May be empty.
   std::function<void(const std::string& why)> full{};
 };
 
@@ -45,7 +45,7 @@ class LogView final : public LogReader, public std::enable_shared_from_this<LogV
 
   // Ends the reading, and tells the viewer why.
   void End(const std::string& why);
-  // The same at once, for a viewer who does not read: nothing more is sent.
+  // Ends the reading of a viewer who does not read: at once, and without a message.
   void Cut();
   // The reading has ended, or the viewer has left.
   bool is_over();
@@ -61,7 +61,7 @@ class LogView final : public LogReader, public std::enable_shared_from_this<LogV
 
  private:
   void SetId(LogReadId id);
-  // False: it was over already.
+  // False: the reading was already over.
   bool Cancel();
   // The last event.
   void Say(const std::string& end);

@@ -1,5 +1,6 @@
-// LogViews: the open log views of the page, with their owners. It limits the views of one owner, so
-// that others get their share. A view ends with its session, or when its reader is too slow.
+// LogViews: the open log views of the page, with their owners. It limits the number of views of one
+// owner, so that others can open views, too. A view ends with its session, or when its reader is
+// too slow.
 //
 // Thread-safe. Time comes in as an argument.
 #ifndef DDPRUN_RENDEZVOUS_HTTP_PAGE_LOG_VIEWS_H_
@@ -33,8 +34,7 @@ class LogViews {
   void Begin(const std::string& owner, SessionEnd until, LogRequest request,
              const std::shared_ptr<Responder>& responder);
 
-  // Ends the views whose session is over or whose reader is too slow. To be called every few
-  // seconds.
+  // Ends the views whose session is over or whose reader is too slow. Call it every few seconds.
   void EndOverdue(TimePoint now);
 
  private:

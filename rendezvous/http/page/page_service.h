@@ -22,7 +22,7 @@ namespace ddprun::http {
 class PageService {
  public:
   // Makes the text for Prometheus, with the jobs of `owner`; empty: all jobs. nullopt: the caller
-  // has no credential, and gets all jobs without host names. Called from any thread; must not
+  // has no credentials, and gets all jobs without host names. Called from any thread; must not
   // block; calls `done` from any thread.
   using Metrics =
       std::function<void(std::optional<std::string> owner, std::function<void(std::string)> done)>;
@@ -46,8 +46,8 @@ class PageService {
   // A code for a link, for an authenticated operator. Any thread.
   std::string NewCode(const std::string& owner);
 
-  // Tells the viewers that the feed ends. Call it before the HttpServer's shutdown, and that before
-  // the JobLoop's.
+  // Tells the viewers that the feed ends. Order of shutdown: this object, the HttpServer, the
+  // JobLoop.
   void Shutdown() { feed_.Shutdown(); }
 
  private:
@@ -65,7 +65,7 @@ class PageService {
   // Why this request is refused; nullopt: it is not. `route`: null if there is none.
   std::optional<Refusal> RefusalOf(const Request& request, const Viewer& viewer, const Route* route,
                                    bool is_path) const;
-  // Answers, and counts it.
+  // Answers with the refusal, and counts it.
   void Refuse(const Request& request, Responder* responder, Refusal refusal) const;
   void RefuseName(const Call& call, const char* field) const;  // is no name
   void RefuseFull(const Call& call) const;                     // too many wait for an answer

@@ -22,7 +22,7 @@ class SharedAnswers {
   static constexpr std::chrono::seconds kFresh{1};
   static constexpr std::size_t kMostWaiting = 256;
 
-  using Answer = std::shared_ptr<const std::string>;  // null: the thing asked for does not exist
+  using Answer = std::shared_ptr<const std::string>;  // null: the job does not exist
   using Done = std::function<void(const Answer&)>;
   // Makes the answer for `key`, and calls `done` once, from any thread.
   using Make = std::function<void(const ViewKey& key, Done done)>;

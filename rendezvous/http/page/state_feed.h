@@ -1,9 +1,9 @@
-// StateFeed: makes what viewers of the page see, once for all viewers who see the same.
+// StateFeed: makes the data that the page shows, once for all viewers of the same data.
 //
-// A view is one owner's view of one job, or of the list. It is made on request. While somebody
-// watches, it is made once a second and sent if it has changed; less often if it is so large, or
-// has so many viewers, that it would cost more than a few percent of a core or 16 MiB a second.
-// Viewers get events at once.
+// A view is one owner's view of one job, or of the list of jobs. It is made on request. While
+// somebody watches it, it is made once a second, and sent if it has changed. A large view, or one
+// with many viewers, is made less often, so that it costs at most a few percent of a core and 16
+// MiB a second. Viewers get events at once.
 //
 // It has a thread of its own, which asks the JobLoop, makes the JSON, and follows the EventLog. All
 // members may be called from any thread and return at once.
@@ -43,7 +43,8 @@ class StateFeed {
     std::function<DaemonStatus()> daemon;
     // Called on the feed's thread, at least every StepRates::kInterval; must not block.
     std::function<void(TimePoint now)> on_turn{};
-    // Called likewise, when a viewer is refused because there are too many. May be empty.
+    // Called on the feed's thread when a viewer is refused because there are too many. Must not
+    // block. May be empty.
     std::function<void(const std::string& why)> on_full{};
   };
   explicit StateFeed(Options options);
@@ -77,7 +78,7 @@ class StateFeed {
    private:
     StateFeed* const feed_;
   };
-  // Gets the JSON of the JobLoop's answer; null: there is no such job.
+  // Receives the JSON of the JobLoop's answer; null: there is no such job.
   using Made = std::function<void(const nlohmann::ordered_json& json)>;
   // A viewer who waits for the first version of a view.
   struct Newcomer {

@@ -22,9 +22,9 @@ class StepRates {
     double per_second = 0;
   };
 
-  // `per_second`: JobStatus::Measured::steps_per_second. Unknown counts as 0, since no rank trains;
-  // before the first known value it adds nothing. A value sooner than kInterval after the last is
-  // left out.
+  // `per_second`: JobStatus::Measured::steps_per_second. An unknown value counts as 0, because no
+  // rank trains; before the first known value it is left out. A value is also left out if it comes
+  // sooner than kInterval after the last.
   void Add(std::optional<double> per_second, TimePoint now);
 
   // Oldest first.

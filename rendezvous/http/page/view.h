@@ -1,5 +1,5 @@
-// View: what several viewers watch, and when it is made and sent again. Time comes in as an
-// argument. Used by one thread.
+// View: one view of state_feed.h with its viewers. It says when the view is to be made again, and
+// sends it. Time comes in as an argument. Used by one thread.
 #ifndef DDPRUN_RENDEZVOUS_HTTP_PAGE_VIEW_H_
 #define DDPRUN_RENDEZVOUS_HTTP_PAGE_VIEW_H_
 
@@ -35,7 +35,7 @@ Stream::Piece SseEvent(const std::string& name, const std::string& data);
 class View {
  public:
   static constexpr std::chrono::seconds kInterval{1};
-  // If only ages have changed.
+  // The interval of sending if only ages have changed.
   static constexpr std::chrono::seconds kIdleInterval{5};
 
   // `id`: unique for each viewer.
@@ -45,13 +45,13 @@ class View {
   void DropEnded(TimePoint now);
   std::size_t size() const { return viewers_.size(); }
 
-  // The view must be made now.
+  // True if the view must be made now.
   bool due(TimePoint now) const { return !asked_ && now >= next_; }
   TimePoint next() const { return asked_ ? TimePoint::max() : next_; }
   void SetAsked() { asked_ = true; }
   // The last version if it is no older than its interval; else null.
   Stream::Piece Fresh(TimePoint now) const { return now < next_ ? newest_ : nullptr; }
-  // The same, as the JSON before it became an event.
+  // The same, as JSON instead of an event.
   std::optional<std::string> FreshJson(TimePoint now) const;
 
   // Takes a new version. `cost`: the time that making it took. Sends it if it has changed.
@@ -71,7 +71,7 @@ class View {
 
   std::vector<Viewer> viewers_;
   Stream::Piece newest_;
-  std::string sent_;  // as sent last, without ages
+  std::string sent_;  // the last sent version, without ages
   TimePoint sent_at_{};
   TimePoint next_{};  // from the interval and the cost
   bool asked_ = false;

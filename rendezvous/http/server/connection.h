@@ -4,9 +4,9 @@
 //                     ▲                 └─▶ Streaming┘
 //                     └──────────────────────┘ (the client wants to send another request)
 //
-// While a request is handled, the connection continues to read, to notice that the client has left.
-// Lingering gives the client a second to read the answer: the kernel drops the unsent rest of a
-// socket that is closed with unread input.
+// While a request is handled, the connection continues to read, so that it notices when the client
+// leaves. Lingering gives the client a second to read the answer: if a socket is closed with unread
+// input, the kernel drops its unsent output.
 //
 // Used by the server's thread only. Pending operations keep the object alive.
 #ifndef DDPRUN_RENDEZVOUS_HTTP_SERVER_CONNECTION_H_
@@ -54,7 +54,7 @@ class Connection final : public Answerable, public std::enable_shared_from_this<
   // Ends the connection once its pending output is sent; at once if there is none.
   void Finish();
 
-  // Since when it waits for a complete request; nullopt while one is being answered.
+  // When the wait for a complete request began; nullopt while a request is being answered.
   std::optional<Clock::time_point> waiting_since() const;
 
   void Answer(const Response& response) override;
@@ -64,7 +64,7 @@ class Connection final : public Answerable, public std::enable_shared_from_this<
   void CutOff() override;
   // Ends the connection at once.
   void Abort() { End(); }
-  // The same, and counts it as refused, for this reason.
+  // The same, and counts a refusal for this reason.
   void Abort(const char* reason, std::string_view why);
 
  private:

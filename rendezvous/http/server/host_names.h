@@ -27,8 +27,8 @@ class HostNames {
   // `names`: without ports. Addresses and localhost are accepted anyway.
   explicit HostNames(const std::vector<std::string>& names);
 
-  // `header`: the value of a Host header. Its port may be any: through a tunnel it differs from the
-  // server's.
+  // `header`: the value of a Host header. Any port is accepted: through a tunnel it differs from
+  // the server's port.
   bool Accepts(std::string_view header) const;
 
  private:

@@ -9,8 +9,8 @@
 //
 // It answers some requests without the handler: malformed requests, too large ones, requests with a
 // foreign name in the Host header (DNS rebinding), and requests that are incomplete after
-// header_timeout. If all connections are taken, a new one replaces the one that has waited longest
-// for its next request.
+// header_timeout. If the limit of connections is reached, a new connection replaces the connection
+// that has waited longest for its next request.
 //
 // On a loopback address it serves plain HTTP unless it has certificate files; for other addresses
 // see ServerOptions::self_made_certificate.
@@ -43,8 +43,8 @@ struct ServerOptions {
   // PEM files, read again when they change; both empty: none.
   std::string certificate_file{};
   std::string key_file{};
-  // Without these files, on other addresses than loopback: TLS with a certificate made at the
-  // start. False: plain HTTP there too, for servers without secrets and credentials.
+  // Without these files: use TLS on addresses other than loopback, with a certificate made at the
+  // start. False: plain HTTP on all addresses, for servers without secrets and credentials.
   bool self_made_certificate = true;
   // Accepted Host headers besides addresses, localhost, the host of `listen` and the name of this
   // machine.
@@ -53,7 +53,7 @@ struct ServerOptions {
   std::size_t max_header = 16 << 10;   // bytes
   std::size_t max_body = 64 << 10;     // bytes
   std::size_t max_unsent = 256 << 10;  // unsent bytes of a Stream, not counting the first piece
-  // Until a request is complete.
+  // Time limit for a complete request.
   std::chrono::milliseconds header_timeout = std::chrono::seconds(10);
   std::chrono::milliseconds idle_timeout = std::chrono::seconds(60);  // until the next request
   std::chrono::milliseconds write_timeout =
@@ -61,8 +61,8 @@ struct ServerOptions {
   // Messages for people: a new certificate is in use, or cannot be used. Called from any thread;
   // must not block; may be empty.
   std::function<void(const std::string&)> log{};
-  // Called for each connection and request that the server refuses itself. On the server's thread;
-  // must not block; may be empty.
+  // Called on the server's thread for each connection and request that the server itself refuses.
+  // Must not block; may be empty.
   OnRefused refused{};
 };
 
@@ -81,8 +81,9 @@ class HttpServer {
   // SHA-256 of the current certificate, 64 hexadecimal digits; "" without TLS. Any thread.
   std::string certificate_sha256() const;
 
-  // Closes all connections, once their written data is sent or after a second. Once it returns, the
-  // handler does not run and is not called again. Idempotent; not from the handler.
+  // Closes each connection when its written data is sent, at the latest after a second. When it
+  // returns, the handler does not run and is not called again. Idempotent. Must not be called from
+  // the handler.
   void Shutdown();
 
  private:

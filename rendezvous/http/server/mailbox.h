@@ -1,5 +1,5 @@
-// Mailbox: runs functions on the server's thread. It may outlive the server, for callers that do.
-// Internal to this folder.
+// Mailbox: runs functions on the server's thread. It may outlive the server, because some callers
+// do. Internal to this folder.
 //
 // Thread-safe.
 #ifndef DDPRUN_RENDEZVOUS_HTTP_SERVER_MAILBOX_H_
@@ -21,7 +21,7 @@ class Mailbox : public std::enable_shared_from_this<Mailbox> {
   explicit Mailbox(boost::asio::io_context* io) : io_(io) {}
 
   // Functions run in the order of the calls; Asio alone does not keep that order between threads.
-  // False: after Close; the function is dropped.
+  // False: Close was called before, and the function is dropped.
   bool Post(std::function<void()> function) {
     const std::lock_guard lock(mutex_);
     if (io_ == nullptr) return false;

@@ -12,7 +12,7 @@ namespace ddprun::http {
 struct Request {
   std::string method;                          // "GET"; HEAD is handled like GET, without its body
   std::string target_path;                     // decoded, begins with '/'; no "." or ".." in it
-  std::map<std::string, std::string> query{};  // decoded; of a repeated name, the last value
+  std::map<std::string, std::string> query{};  // decoded; the last value of a repeated name
   std::map<std::string, std::string> headers{};  // names in lower case
   std::string body{};
   std::string peer{};     // "127.0.0.1:41822"
@@ -34,8 +34,8 @@ struct Response {
   int status = 200;
   std::string content_type = "text/plain; charset=utf-8";
   std::string body{};
-  // Besides Content-Type, Content-Length, Connection and the headers of every answer (no sniffing,
-  // no referrer, no caching).
+  // Further headers. Content-Type, Content-Length, Connection and the headers against sniffing,
+  // referrers and caching are always added.
   std::vector<std::pair<std::string, std::string>> headers{};
 };
 

@@ -1,6 +1,7 @@
 // RequestReader: bytes of a connection in, requests out. HTTP/1.1 and 1.0, by Boost.Beast. Pure.
 //
-// Bounded: it stores at most one request's head and body, and the bytes that arrived with its end.
+// Bounded: it stores at most one request's head and body, and the bytes that arrived together with
+// the request's end.
 #ifndef DDPRUN_RENDEZVOUS_HTTP_SERVER_REQUEST_READER_H_
 #define DDPRUN_RENDEZVOUS_HTTP_SERVER_REQUEST_READER_H_
 

@@ -1,4 +1,5 @@
-// Responder and Stream: how a handler answers a request, at once or later, whole or in pieces.
+// Responder and Stream: with these a handler answers a request, at once or later, whole or in
+// pieces.
 //
 // Thread-safe. Both may outlive the connection and the server: later writes are dropped.
 #ifndef DDPRUN_RENDEZVOUS_HTTP_SERVER_RESPONDER_H_
@@ -22,38 +23,40 @@ class Stream {
 
   virtual ~Stream() = default;
 
-  // Never blocks. False: the client has left, or has more than ServerOptions::max_unsent unread
-  // bytes and is disconnected. While nothing is unsent, a piece of any size is accepted.
+  // Never blocks. False: the client has left, or was disconnected because more than
+  // ServerOptions::max_unsent bytes were unsent. While nothing is unsent, a piece of any size is
+  // accepted.
   virtual bool Write(Piece piece) = 0;
   bool Write(std::string piece) {
     return Write(std::make_shared<const std::string>(std::move(piece)));
   }
   // Ends the stream once everything written is sent.
   virtual void Close() = 0;
-  // Ends the stream at once, and drops unsent bytes: for a client that reads too slowly, and
-  // counted as such.
+  // Ends the stream at once, and drops unsent bytes. For a client that reads too slowly; it is
+  // counted as a slow reader.
   virtual void Abort() = 0;
 
-  // `closed` is called once, on the server's thread, when either side has ended the connection:
-  // soon, if that has happened already; never after the server's Shutdown. Must not block.
+  // `closed` is called once, on the server's thread, after either side has ended the connection. If
+  // the connection is already over, it is called soon. It is never called after the server's
+  // Shutdown. Must not block.
   virtual void OnClose(std::function<void()> closed) = 0;
-  // `sent` is called on the server's thread whenever the kernel has taken some bytes: for callers
-  // that pass on back-pressure. Must not block.
+  // `sent` is called on the server's thread whenever the kernel has taken some bytes, for callers
+  // with back-pressure. Must not block.
   virtual void OnSent(std::function<void()> sent) = 0;
   // Written bytes that the kernel has not taken yet.
   virtual std::size_t unsent() const = 0;
 };
 
-// Answers one request, once: later answers are dropped. A Responder that is destroyed without an
-// answer answers 500.
+// Answers one request. Only the first answer is sent. A Responder that is destroyed without an
+// answer sends status 500.
 class Responder {
  public:
   virtual ~Responder() = default;
 
   // Sends a complete answer.
   virtual void Send(Response response) = 0;
-  // Sends the head and the first part of the body, if any. The rest follows in pieces (server-sent
-  // events). Never null.
+  // Sends the head, and the first part of the body if there is one. The rest follows in pieces
+  // (server-sent events). Never returns null.
   virtual std::shared_ptr<Stream> Open(Response head) = 0;
 };
 

@@ -10,7 +10,7 @@
 namespace ddprun::http {
 
 enum class BodyEnd {
-  kLength,  // the whole body is here
+  kLength,  // the Response has the whole body
   kClose,   // the body ends with the connection
 };
 

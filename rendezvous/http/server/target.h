@@ -14,9 +14,9 @@ struct Target {
   std::map<std::string, std::string> query{};
 };
 
-// nullopt for targets that no page here has: one that does not begin with '/' (a proxy's), a '%'
-// without two hexadecimal digits after it, a control character, or a path with a part "." or "..",
-// in any encoding.
+// nullopt for a target that is never valid here: it does not begin with '/' (as for a proxy), has a
+// '%' without two hexadecimal digits, has a control character, or has "." or ".." as a part of its
+// path, in any encoding.
 std::optional<Target> ParseTarget(std::string_view text);
 
 }  // namespace ddprun::http

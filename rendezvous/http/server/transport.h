@@ -28,8 +28,8 @@ class Transport {
   // At most one Read and one Write at a time. The caller keeps the bytes in place until `done`.
   virtual void Read(char* data, std::size_t size, Done done) = 0;
   virtual void Write(std::string_view data, Done done) = 0;  // writes all of `data`
-  // Tells the peer that no more data comes. Once, after the last write. `done` is called at the
-  // latest after Close.
+  // Tells the peer that no more data comes. Call it once, after the last write. `done` is called
+  // after Close at the latest.
   virtual void EndWriting(std::function<void()> done) = 0;
   // Pending operations end with an error. Idempotent.
   virtual void Close() = 0;

@@ -1,7 +1,7 @@
 // HangJudge: decides whether a job hangs, what is reported, and whether its workers are restarted.
 //
-// Takes the nodes' reports, and requests stacks before it decides. A hang that ends the generation
-// becomes one of its incidents. Owned by the JobMachine.
+// It takes the nodes' reports, and requests stacks before it decides. A hang that ends the
+// generation is added to the generation's Incidents. Owned by the JobMachine.
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_HANGS_HANG_JUDGE_H_
 #define DDPRUN_RENDEZVOUS_MACHINE_HANGS_HANG_JUDGE_H_
 
@@ -46,18 +46,19 @@ class HangJudge {
   std::optional<TimePoint> Deadline(JobState state) const;
   // Requests stacks once the limit is over and nothing excuses the standstill.
   void Consider(JobState state, TimePoint now);
-  // The question about the stacks: StackRequests::Conclude().
+  // The question for StackRequests::Conclude().
   StackQuestion Question() const;
   // Decides from the findings. `missing`: hosts that sent no stacks.
   void Decide(StackFindings::Culprit found, std::vector<std::string> missing, JobState state,
               TimePoint now);
-  // For a job whose workers run: adds how long no rank has moved, or why nobody would notice a
-  // hang.
+  // For a job whose workers run: adds how long no rank has moved, or why a hang would not be
+  // noticed.
   void AddProgress(JobStatus* status, TimePoint now) const;
 
  private:
   bool Judges() const;
-  // If no rank moves and `excuse` has lasted for the limit: warns all nodes, once per excuse.
+  // If no rank moves and `excuse` has lasted longer than the limit: warns all nodes, once per
+  // excuse.
   void TellLongExcuse(const Node& node, const HangExcuse& excuse, TimePoint now);
   bool DebuggerHoldsOne() const;
   // Before the first step: warns all nodes, once in a generation, that ranks wait in init() for
@@ -68,7 +69,7 @@ class HangJudge {
   bool KnowsEveryRank(TimePoint now) const;
   // The kept findings are still valid: no rank has moved since the stacks were taken.
   bool HasFound() const;
-  // The busy rank of the last verdict may still work, and its time is not over.
+  // The busy rank of the last verdict may still be at work, and the time that it gets is not over.
   bool IsAtWork(TimePoint now) const;
   std::vector<StillNode> StillNodes() const;
   // "; rank 1 has ended with 0 40.1 s ago": the others may wait for that rank. "": no rank has
@@ -78,7 +79,7 @@ class HangJudge {
             const std::string& next, std::vector<std::string> missing);
   // Sends the verdict to every node, with the tree of stacks if the node gets one.
   void SendStacks(HangStacks stacks);
-  std::size_t ShownStackBytes() const;  // bytes of the tree that one node gets, at most
+  std::size_t ShownStackBytes() const;  // limit for the tree that one node gets
   std::pair<bool, std::string> AfterHang(const HangVerdict& verdict, bool again, TimePoint now);
   std::string LeaveAtWork(const HangVerdict& verdict, TimePoint now);
   HangSuspicion& suspicion() { return job_.generation->suspicion; }

@@ -22,7 +22,7 @@ std::string WhoIsExcused(const JobStatus::NotJudged::Excuse& excuse);
 // WhoIsExcused() and " since 600.0 s".
 std::string Describe(const JobStatus::NotJudged::Excuse& excuse);
 
-// Call it for a job whose workers run. nullopt: its hangs are noticed.
+// Call it for a job whose workers run. nullopt: a hang would be noticed.
 std::optional<JobStatus::NotJudged> WhyNotJudged(const JobLife& life,
                                                  const GenerationState& generation,
                                                  const Roster& roster, TimePoint now);

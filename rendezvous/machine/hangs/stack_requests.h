@@ -1,4 +1,4 @@
-// StackRequests: requests the stacks of a job's ranks from its nodes, and has them merged.
+// StackRequests: requests the stacks of all ranks from a job's nodes, and has the answers merged.
 //
 // One request at a time: for operators, for a verdict on a hang, or for both. Owned by the
 // JobMachine.
@@ -30,8 +30,8 @@ class StackRequests {
   StackRequests(const StackRequests&) = delete;
   StackRequests& operator=(const StackRequests&) = delete;
 
-  // Begins a request to every node with workers, for a verdict. Replaces a running request; its
-  // operators get the new result.
+  // Begins a request to every node with workers, for a verdict. It replaces a running request, and
+  // the operators who wait for that request get the new result.
   void AskForVerdict(TimePoint now);
   // For an operator: joins the running request, or begins one.
   void AskFor(std::uint64_t ticket, TimePoint now);
@@ -55,8 +55,8 @@ class StackRequests {
   // Ends the wait for answers and asks `question`. Call it only if complete() or late().
   bool concluding() const { return current_->concluding(); }
   void Conclude(StackQuestion question);
-  // The answer to Conclude() ends the request and returns it; nullopt: the answer is for another
-  // request.
+  // Takes the answer to Conclude(). Ends the request and returns it; nullopt: the answer belongs to
+  // another request.
   std::optional<StackCollection> OnJudged(const job_input::StacksJudged& judged);
   // Sends the tree to the operators who asked.
   void Show(const StackCollection& ended, const EncodedStackTree& tree);

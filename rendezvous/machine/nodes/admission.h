@@ -16,19 +16,19 @@ namespace ddprun {
 
 // Why this Join cannot begin any job; "": it can.
 std::string WhyMalformed(const Join& join);
-// "": this rendezvous has jobs with such a lease.
+// Why this rendezvous refuses a job with this lease; "": it accepts the job.
 std::string WhyLeaseIsRefused(const JobMachineOptions& options, Duration lease);
 
-// Why an agent with the settings `theirs` cannot join a job with `ours`: names the flag of the
-// first setting that differs; "": it can.
+// Why an agent with the settings `theirs` cannot join a job with the settings `ours`. Names the
+// flag of the first setting that differs. "": the agent can join.
 std::string WhyJobDiffers(const JobSpec& ours, const JobSpec& theirs);
 
-// Both programs are known and belong to one role. An agent of an earlier version reports no
+// True if both programs are known and have the same role. An agent of an earlier version reports no
 // program.
 bool AreComparable(const WorkerProgram& ours, const WorkerProgram& theirs);
 
-// Why an agent that runs `theirs` cannot join a job whose node `host` runs `ours`: the programs of
-// one role differ; "": it can.
+// Why an agent with the program `theirs` cannot join a job whose node `host` runs `ours` in the
+// same role; "": the agent can join.
 std::string WhyProgramDiffers(const WorkerProgram& ours, const std::string& host,
                               const WorkerProgram& theirs);
 
@@ -40,16 +40,16 @@ std::optional<std::size_t> FirstOtherArgument(const WorkerProgram& ours,
 // The first node with a known program in the same role, or nullptr.
 const Node* ComparableNode(const Roster& roster, const WorkerProgram& program);
 
-// Why an agent does not get the rank that it asks for: this host has it.
+// Why an agent does not get the rank that it asks for: `host` has the rank.
 std::string WhyRankIsTaken(NodeRank rank, const std::string& host);
 
-// Why this job does not admit a new agent; "": it does.
+// Why this job does not admit a new agent; "": it admits the agent.
 std::string WhyJoinIsRefused(const JobView& view, int max_agents, const Join& join);
 
 // Why this host is excluded. Call it for an excluded host only.
 std::string WhyExcluded(const JobLife& life, const std::string& host);
 
-// Other nodes wait, so the job has as many nodes without this host.
+// True if other hosts have enough free nodes for a group of the same size.
 bool IsReplaceable(const Roster& roster, const std::string& host);
 
 }  // namespace ddprun

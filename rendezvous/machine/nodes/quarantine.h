@@ -1,8 +1,8 @@
 // Which nodes a job excludes (Quarantine) or admits later (LateAdmission). Pure: the time is an
 // argument.
 //
-// A node is excluded if its workers were the root cause too often within the window, if its ranks
-// hung too often, or if it said that it is not fit.
+// A node is excluded in three cases: its workers were the root cause too often within the window;
+// its ranks hung too often; its own check (--preflight) failed.
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_NODES_QUARANTINE_H_
 #define DDPRUN_RENDEZVOUS_MACHINE_NODES_QUARANTINE_H_
 
@@ -19,7 +19,7 @@ namespace ddprun {
 
 struct Blame {
   std::string host;
-  Duration age{};  // at the time of the record; the time until it is read is not counted
+  Duration age{};  // at the time of the record; the time until the record is read does not count
   bool operator==(const Blame&) const = default;
 };
 
@@ -33,7 +33,7 @@ struct QuarantineRecord {
 class Quarantine {
  public:
   static constexpr std::size_t kMaxBlames = 1024;  // also hangs; the oldest are forgotten
-  static constexpr std::size_t kMaxHosts = 64;     // no more are excluded
+  static constexpr std::size_t kMaxHosts = 64;     // further hosts are not excluded
 
   // `limit` 0: no node is excluded for its workers.
   Quarantine(int limit, Duration window) : limit_(limit), window_(window) {}
@@ -42,8 +42,8 @@ class Quarantine {
   // A worker on this host was the root cause. Returns true if this excludes the host.
   bool Count(const std::string& host, TimePoint now);
 
-  // A rank on this host hung. Hangs count without a window. Excludes nobody: the caller decides,
-  // because it knows whether another node can take the place.
+  // A rank on this host hung. All hangs of the job count, without a window. Does not exclude the
+  // host: the caller decides, because it knows whether another node can take the host's place.
   void CountHang(const std::string& host);
   int HangsOf(const std::string& host) const;
 
@@ -67,28 +67,28 @@ class Quarantine {
   std::deque<std::string> hangs_;  // oldest first
 };
 
-// Nodes that were repeatedly lost soon after joining are admitted later: their cgroup kills them at
-// each start, their power is bad, or something ends their agent. Each return of such a node costs
-// all others a restart, even if it is lost before the group forms, and no budget counts these
-// restarts. A node is identified by host name and address, not by its agent.
+// Delays nodes that were repeatedly lost soon after joining, for example because of a cgroup limit
+// or a bad power supply. Each return of such a node costs all others a restart, and no budget
+// counts these restarts. A node is identified by host name and address, not by its agent.
 class LateAdmission {
  public:
   // "Soon": within this time of the Join, or of the first start of its workers after the Join.
   static constexpr Duration kSoon = std::chrono::seconds(60);
-  // After the second such loss in a row a node waits for kFirstDelay. Each further one doubles it.
+  // After the second such loss in a row a node waits for kFirstDelay. Each further loss doubles the
+  // delay.
   static constexpr Duration kFirstDelay = std::chrono::seconds(1);
   static constexpr Duration kMaxDelay = std::chrono::seconds(60);
   // Beyond this number the node with the oldest loss is forgotten.
   static constexpr std::size_t kMaxLostNodes = 1024;
 
-  // This node was lost, or left by itself, this long after its Join.
+  // Call it when a node was lost, or left by itself. `stayed`: the time since its Join.
   void OnLost(const NodeSpec& node, Duration stayed);
 
   struct Wait {
     Duration delay{};    // from its Join
     std::string reason;  // for people: "it was gone soon after joining, 3 times in a row"
   };
-  // For a node that joins; nullopt: it need not wait.
+  // How long a node that joins has to wait; nullopt: not at all.
   std::optional<Wait> WaitOf(const NodeSpec& node) const;
 
  private:

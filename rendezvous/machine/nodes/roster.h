@@ -1,7 +1,7 @@
-// Roster: the agents of one job, and how far each is in the current generation. Pure.
+// Roster: the nodes of one job, and the phase of each node in the current generation. Pure.
 //
-// Roster counts its nodes as they change, so one message costs O(1) with any number of nodes. A
-// forming costs O(n log n). Owned by JobMachine.
+// Roster updates its counts when a node changes, so one message costs O(1) with any number of
+// nodes. A forming costs O(n log n). Owned by JobMachine.
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_NODES_ROSTER_H_
 #define DDPRUN_RENDEZVOUS_MACHINE_NODES_ROSTER_H_
 
@@ -20,9 +20,9 @@
 
 namespace ddprun {
 
-// How far an agent is in the current generation.
+// The phase of a node in the current generation.
 enum class Phase {
-  kWaiting,       // joined, or its workers have stopped: none runs, and it can be assigned
+  kWaiting,       // joined, or its workers have stopped: no worker runs, and it can be assigned
   kAssigned,      // got its assignment
   kAcknowledged,  // answered it
   kStarted,       // was told to start; its workers may run
@@ -43,7 +43,8 @@ struct HeldBack {
 struct Stay {
   TimePoint since;           // its Join, then the first start of its workers
   bool has_started = false;  // its workers were started since its Join
-  bool taken_in = false;     // the others were stopped to take it in; false once its workers start
+  bool taken_in = false;     // the other nodes were stopped so that it can join; false once its
+                             // workers start
 };
 
 // The states that a node holds, by its agent's last report.
@@ -83,7 +84,7 @@ struct NodeRecord {
 struct Node : NodeRecord {
   Phase phase = Phase::kWaiting;  // set by Roster::SetPhase
   bool suspect = false;           // set by Roster::SetSuspect: it has no session; its lease runs
-  bool second = false;            // set by Roster: another node has the rank that it asks for
+  bool second = false;            // set by Roster: another node holds the rank that it asks for
   std::string why_removed = "drained by an operator";
   HeldBack held_back{};  // set by Roster::SetHeldBack
   Stay stay;
@@ -93,8 +94,8 @@ struct Node : NodeRecord {
   Holdings held;                  // `pending` is set by Roster
   WorkerProgram program{};        // unknown until its next Join
   NodeUsage usage{};              // the newest
-  // The part of usage.failed_snapshots that is counted; nullopt: not known, of an agent that
-  // another rendezvous, or this one, knew before.
+  // The part of usage.failed_snapshots that is already counted; nullopt: not known, because the
+  // agent was in the job before under this or another rendezvous.
   std::optional<std::int64_t> counted_snapshots{};
 
   bool done() const { return static_cast<int>(told.succeeded.size()) == spec.worker_count; }
@@ -102,7 +103,7 @@ struct Node : NodeRecord {
   bool free() const { return !member() && !suspect && !second && !held_back.any(); }
 };
 
-// Orders names as people do: n2 before n10.
+// Compares numbers in names by value: n2 before n10.
 bool NaturalLess(const std::string& a, const std::string& b);
 
 class Roster {
@@ -114,7 +115,7 @@ class Roster {
 
   // The live node that asks for this rank, or nullptr.
   const Node* HolderOf(NodeRank rank) const;
-  // Nodes that ask for this node's rank and came later. They must go when this node comes back.
+  // Nodes that came later and ask for this node's rank. They must leave when this node comes back.
   std::vector<Node*> WaitingForRankOf(const Node& node) const;
 
   // nullptr when there is no such agent. Nodes stay where they are until they are erased.
@@ -128,7 +129,7 @@ class Roster {
   void SetRemoved(Node& node);
   void SetHeldBack(Node& node, HeldBack held_back);
   void SetStatesPending(Node& node, bool pending);
-  // The node has no lease any more: its silence has no effect.
+  // Ends the lease of the node: from now on its silence has no effect.
   void EndLease(Node& node);
 
   // Whether an agent has this host name or address.
@@ -144,10 +145,11 @@ class Roster {
   // Nodes that may be in a later generation. Nodes that ask for the same rank count once.
   int candidates() const { return candidates_; }
   int member_count() const { return size() - count(Phase::kWaiting); }
-  // Of the nodes with a lease, the one silent for longest; nullptr: no node has a lease.
+  // The node that has been silent for longest, among those with a lease; nullptr: no node has a
+  // lease.
   Node* MostSilent();
 
-  // Nodes without a session, and nodes not heard since then. O(size of the result).
+  // Nodes without a session, and nodes not heard since `since`. O(size of the result).
   std::vector<const Node*> Unheard(TimePoint since) const;
 
   // In the order of their arrival.
@@ -160,11 +162,11 @@ class Roster {
   // come before newcomers. O(n log n).
   std::vector<Node*> NextMembers(int max_nodes);
   // Gives each of NextMembers its node rank, first rank and place in its role, and sets its phase
-  // to kAssigned. Returns the world size. Nodes that ask for a rank are ordered by it. Other nodes
-  // keep the rank of the last generation if it is below the number of nodes. Nodes with higher
-  // ranks, then newcomers by host name and arrival, fill the holes. So ranks do not depend on which
-  // node booted first, and a node that stays keeps its rank. A node that is left out loses its
-  // rank: it must not take the place of a node of the group later.
+  // to kAssigned. Returns the world size. Nodes that ask for ranks are sorted by these ranks. Other
+  // nodes keep their rank of the last generation if it is below the number of nodes. Free ranks go
+  // to the nodes with higher ranks first, then to newcomers by host name and arrival. So ranks do
+  // not depend on which node booted first, and a node that stays keeps its rank. A node that is
+  // left out loses its rank: later it must not take the place of a member.
   int AssignRanks(int max_nodes);
   // Adds a member of a generation that an earlier process of the rendezvous formed.
   void RestoreMember(Node node, TimePoint now);
@@ -182,7 +184,7 @@ class Roster {
   std::list<Node> nodes_;
   std::unordered_map<std::uint64_t, Entry> entries_;  // by agent_id
   std::unordered_map<int, std::vector<Node*>>
-      claimants_;            // by the rank that they ask for; the first node has it
+      claimants_;            // by the rank that they ask for; the first node holds the rank
   std::list<Node*> leases_;  // the most silent first
   std::set<const Node*> suspects_;
   std::vector<Node*> members_;

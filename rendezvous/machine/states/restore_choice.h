@@ -14,7 +14,8 @@
 
 namespace ddprun {
 
-// What a state is compared with. `newest`: the newest generation of this life.
+// Decides whether a state is alive: part of the present training (timeline.h). `newest`: the newest
+// generation of this life.
 struct StateJudge {
   const Timeline& timeline;
   std::uint32_t requeue_number;
@@ -26,8 +27,8 @@ struct StateJudge {
   }
 };
 
-// The newest living state of this node; nullptr: none. If both tiers have the same step: the one in
-// memory.
+// The newest living state of this node; nullptr: none. If both tiers have a state of this step: the
+// state in memory.
 const SavedState* NewestOf(const Node& node, const StateJudge& judge);
 
 // The step of the newest living durable state of all nodes.
@@ -37,8 +38,8 @@ std::optional<std::int64_t> NewestDurable(const Roster& roster, const StateJudge
 std::int64_t NewestKnownStep(const Roster& roster, const StateJudge& judge);
 
 // True if a member may hold a newer state than all members have reported, because its disk has not
-// answered. `furthest`: no state of a later step can exist; nullopt: not known. States of other
-// nodes do not count: only members begin with a state and send it.
+// answered. `furthest`: no state of a later step can exist; nullopt: not known. Nodes that are not
+// members do not count: only a member can be the source.
 bool MayHoldNewer(const std::vector<Node*>& members, std::optional<std::int64_t> furthest,
                   const StateJudge& judge);
 
@@ -46,8 +47,8 @@ struct RestoreChoice {
   RestorePlan plan;
   std::vector<std::string> discarded;  // states of dead timelines, a few, for people
 };
-// Chooses among the members' states. Rank 0 is the source unless another node holds a newer state;
-// of several such nodes, the first by node rank.
+// Chooses among the members' states. Rank 0 is the source unless another node holds a newer state.
+// If several nodes hold the newest state, the lowest node rank is the source.
 RestoreChoice ChooseRestore(const Roster& roster, const StateJudge& judge);
 
 }  // namespace ddprun

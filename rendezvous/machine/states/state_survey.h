@@ -1,6 +1,6 @@
-// StateSurvey: collects which states the nodes of a job hold, before a group forms.
+// StateSurvey: finds out which states the nodes of a job hold, before a group forms.
 //
-// A restore plan without the newest state loses work for good: later generations discard that
+// If a restore plan overlooks the newest state, that work is lost: later generations discard the
 // state. So the survey waits for a disk that has not answered, and asks again if a disk was read
 // too early. Owned by the JobMachine.
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_STATES_STATE_SURVEY_H_
@@ -35,9 +35,8 @@ class StateSurvey {
   void Take(Node& node, const HeldStates& held, const StateJudge& judge);
   void Take(Node& node, const std::vector<SavedState>& states);
 
-  // ---- looks ----
-  // Makes all earlier looks invalid: workers that nobody observes any more may have written after
-  // them. Call it when a node is gone or out of reach.
+  // ---- looks ---- Makes all earlier looks at disks invalid, because workers of a lost node may
+  // have written after them. Call it when a node is gone or out of reach.
   void LoseSight(TimePoint now);
   bool has_lost_sight() const { return look_ != LookId{}; }
   LookId look() const { return look_; }
@@ -47,14 +46,14 @@ class StateSurvey {
   void AskToLookAgain(const JobView& view);
   void AskToLookAgain(Node& node);
 
-  // ---- the wait ----
-  // True while the group could form but must wait for the disk of a future member. Begins the wait.
+  // ---- the wait ---- True while the group could form but must wait for the disk of a future
+  // member. The first such call begins the wait.
   bool Awaits(const JobView& view);
   bool waits() const { return wait().has_value(); }
   std::optional<TimePoint> NextDeadline() const;
 
  private:
-  // Part of the gathering, and ends with it.
+  // The wait ends with the gathering.
   std::optional<StatesWait>& wait() { return life_->gathering.states_wait; }
   const std::optional<StatesWait>& wait() const { return life_->gathering.states_wait; }
   // True if the future members have reported the newest state, or all their disks have answered.

@@ -5,8 +5,9 @@
 //     generation 1                   └──────────────────▶ 900 ─ ─ ▶ 930
 //     generation 2                                         └─────────────▶
 //
-// Generation 1 resumed at step 500 and made the later steps again. So a state of generation 0 past
-// step 500, on a node that comes back, is of a dead timeline and must not be loaded. Pure.
+// Generation 1 resumed at step 500 and made the later steps again. So a state that generation 0
+// made after step 500 belongs to a dead timeline. A node that comes back may still hold such a
+// state; it must not be loaded. Pure.
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_STATES_TIMELINE_H_
 #define DDPRUN_RENDEZVOUS_MACHINE_STATES_TIMELINE_H_
 
@@ -30,7 +31,7 @@ struct ResumePoint {
 
 class Timeline {
  public:
-  // Beyond this number the oldest points are merged. A living state of such an old generation may
+  // If there are more, the oldest points are merged. A living state of such an old generation may
   // then count as dead; a dead state never counts as living.
   static constexpr std::size_t kMaxPoints = 64;
 
@@ -41,14 +42,14 @@ class Timeline {
   // the generations; a repeated call changes nothing.
   void Resume(const ResumePoint& point);
 
-  // True: no later generation resumed before this state. Of two such states the one with the higher
-  // step has more of the training. `newest`: the newest generation of this life. A state that names
-  // a later generation, or none, is from an earlier run of the same name, and comes before all
-  // others.
+  // True if no later generation resumed before this state. Of two such states, the state with the
+  // higher step has more of the training. `newest`: the newest generation of this life. A state of
+  // a later generation, or of none, is from an earlier run of the same name. It counts as older
+  // than all others.
   bool Holds(const SavedState& state, std::uint32_t requeue_number, Generation newest) const;
 
-  // The points that matter, oldest first. Their steps increase: a generation that went back further
-  // than earlier ones makes their points irrelevant.
+  // The points that matter, oldest first. Their steps increase: if a generation resumes at a lower
+  // step than earlier generations, the points of those generations no longer matter.
   const std::vector<ResumePoint>& points() const { return points_; }
 
  private:

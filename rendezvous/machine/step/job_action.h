@@ -19,8 +19,8 @@
 
 namespace ddprun::job_action {
 
-// Replace the job's durable record by this one. Later actions stay invisible until it is durable,
-// except HeartbeatAcks.
+// Replace the job's durable record by this one. Later actions, except HeartbeatAcks, have no
+// visible effect until the record is durable.
 struct Persist {
   JobRecord record;
   bool operator==(const Persist&) const = default;
@@ -30,7 +30,7 @@ struct Send {
   RendezvousMessage message;
   bool operator==(const Send&) const = default;
 };
-// Send one message to many agents. A job has thousands, and a message for each would take long.
+// Send one message to many agents. A separate message for each of thousands would take long.
 struct SendToMany {
   Header header;  // of each message, except header.agent_id
   std::vector<AgentId> to;
@@ -57,9 +57,10 @@ struct ShowStacks {
   std::vector<std::string> missing;  // hosts that did not answer in time, sorted
   bool operator==(const ShowStacks&) const = default;
 };
-// The next three take long in a large job, so JobLoop runs them on another thread (StackMerge).
-// MergeStacks adds one node's answer to its request; the first one begins the request. JudgeStacks
-// ends it; its answer is StacksJudged. ForgetStacks drops it.
+// MergeStacks, JudgeStacks and ForgetStacks take long in a large job, so JobLoop runs them on
+// another thread (StackMerge). MergeStacks adds one node's answer to a request; the first one
+// begins the request. JudgeStacks ends the request, and its answer is StacksJudged. ForgetStacks
+// drops the request.
 struct MergeStacks {
   StackRequestId request;
   std::string host;

@@ -21,7 +21,7 @@ struct Received {
 struct StreamBroken {
   AgentId agent_id;
 };
-// The agent was killed, and none of its workers is left.
+// The agent was killed, and all its workers have ended.
 struct AgentGone {
   AgentId agent_id;
 };
@@ -29,7 +29,7 @@ struct AgentGone {
 // first.
 struct StopAsked {
   bool save = false;
-  std::uint64_t ticket = 0;  // comes back in the Answer
+  std::uint64_t ticket = 0;  // the Answer repeats it
 };
 struct DrainAsked {
   std::string host;  // every agent with this host name or address
@@ -37,7 +37,7 @@ struct DrainAsked {
 };
 // An operator requests the stacks of all ranks.
 struct StacksAsked {
-  std::uint64_t ticket = 0;  // comes back in the ShowStacks, or in an Answer that refuses
+  std::uint64_t ticket = 0;  // ShowStacks repeats it, or an Answer that refuses
 };
 // `trees` more trees are merged. One StacksMerged may answer several MergeStacks.
 struct StacksMerged {

@@ -13,16 +13,16 @@
 namespace ddprun {
 
 struct JobMachineOptions {
-  // False: a node is lost as soon as its session breaks, and silence has no effect. For a
-  // rendezvous in the same process as its only agent: both are stopped together (Ctrl-Z). True:
-  // JobSpec::lease counts.
+  // True: a node is lost after a silence of JobSpec::lease. False: a node is lost as soon as its
+  // session breaks, and silence has no effect. Used if the rendezvous runs in the process of its
+  // only agent, where Ctrl-Z suspends both.
   bool leases = true;
   // No lease ends before `leases_from` + JobSpec::lease, whatever messages arrived. Until
-  // `leases_from` the predecessor of this rendezvous may acknowledge heartbeats; it forms no
-  // groups.
+  // `leases_from`, the predecessor of this rendezvous may still acknowledge heartbeats, but it
+  // forms no groups.
   TimePoint leases_from = TimePoint::min();
-  // Agents may run jobs, or newer generations, that are not recorded: until `leases_from` + the
-  // lease no group forms, and no node gets the ranks that it has in a record.
+  // True: agents may run jobs or newer generations that are not in the records. So until
+  // `leases_from` + JobSpec::lease no group forms, and the records' ranks do not count.
   bool restored = false;
   // Joins with another lease are refused.
   Duration shortest_lease{};
@@ -32,17 +32,17 @@ struct JobMachineOptions {
   // If only victims are known, the stop waits this long for the failure of the peer that caused
   // them.
   Duration victim_grace = std::chrono::seconds(1);
-  // Waiting agents are told why after this time, then after twice that time, and so on, up to every
+  // A waiting agent is told the reason after this time. The interval then doubles, up to one
   // minute.
   Duration tell_after = std::chrono::seconds(1);
   // How long a request for stacks waits for the nodes.
   Duration stacks_timeout = std::chrono::seconds(5);
   StackPace stacks_pace{};
-  // At a hang the tree of stacks goes to every node, or only to the first ones if all copies
-  // together would exceed this.
+  // Limit for all copies of the stack tree that are sent at a hang. With many nodes the tree is
+  // cut; with even more, only the first nodes get it.
   std::size_t hang_bytes_of_all_nodes = 64 << 20;
   int max_agents = kMaxNodes;  // of one job, spares included
-  // Random, different for each rendezvous: run ids and request ids derive from it. Equal seeds and
+  // Random, different for each rendezvous. Run ids and request ids derive from it: equal seeds and
   // events give equal ids.
   std::uint64_t seed = 0;
 };

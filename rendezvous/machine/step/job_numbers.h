@@ -18,8 +18,7 @@ class JobNumbers {
   JobNumbers(std::uint64_t seed, const std::string* job, const JobLife* life)
       : seed_(seed), job_(job), life_(life) {}
 
-  // Depends only on the job and its requeue number, not on the rendezvous: seeds the jitter of
-  // restarts.
+  // Seeds the jitter of restarts. Depends on the job and its requeue number, not on the rendezvous.
   std::uint64_t OfJob() const;
   // An id for a request, different from `last`.
   std::uint64_t Draw(std::uint64_t last, TimePoint now) const;

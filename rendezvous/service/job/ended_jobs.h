@@ -1,5 +1,5 @@
-// EndedJobs: the finished jobs, and how long they stay known: for `ddprun status`, and for agents
-// that were cut off and return to learn the outcome.
+// EndedJobs: the finished jobs, and how long the rendezvous remembers them. It does so for `ddprun
+// status`, and for agents that lost contact and come back for the outcome.
 //
 // Owned by JobLoop, and called only from within it, by one thread at a time.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_JOB_ENDED_JOBS_H_
@@ -18,8 +18,8 @@ namespace ddprun {
 
 class EndedJobs {
  public:
-  // A finished job is known until it is older than `time`, or until there are more than `jobs` of
-  // them or more than `agents` agents in them.
+  // A finished job is remembered until its end is longer ago than `time`. Older jobs are forgotten
+  // early if there are more than `jobs` finished jobs, or more than `agents` agents in them.
   struct Limits {
     Duration time = std::chrono::hours(24);
     std::size_t jobs = 256;
@@ -35,7 +35,7 @@ class EndedJobs {
   // When the next job exceeds `time`.
   std::optional<TimePoint> NextDeadline() const;
 
-  // Agents that do not know yet that their job has ended, as far as known.
+  // Number of agents that do not know yet that their job has ended, as far as known.
   std::size_t AwaitedAgents() const;
 
  private:

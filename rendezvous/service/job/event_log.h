@@ -1,8 +1,8 @@
 // EventLog: the history of the jobs. Every event is one line of JSON. The newest lines are in
 // memory, for `ddprun events`; all lines go to a file if there is one.
 //
-// Bounded: at most `max_lines` lines and `max_bytes` are in memory. A follower has a place in the
-// history and no queue. A follower too slow for the retained lines gets an error.
+// Bounded: at most `max_lines` lines and `max_bytes` are in memory. A follower has no queue, only a
+// place in the history. A follower that is too slow for the retained lines gets an error.
 //
 // Thread-safe. Add never waits for a disk or a reader.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_JOB_EVENT_LOG_H_
@@ -44,7 +44,7 @@ class EventLog {
     std::string json;
   };
 
-  // Selects the lines that a reader gets. `owner`: of the jobs; empty: all.
+  // Selects the lines that a reader gets. `owner`: only jobs of this owner; empty: all jobs.
   struct Filter {
     std::string owner{};
     std::string job{};  // empty: all
@@ -53,15 +53,15 @@ class EventLog {
 
   explicit EventLog(Options options);
 
-  // Opens the file, and reads the newest lines of it and of the previous, renamed file into memory,
-  // so that events from before a restart are available. Call it once, before anything else; not
-  // needed without a file. The error names the path.
+  // Opens the file. Reads the newest lines of this file and of the previous, renamed file into
+  // memory, so that events from before a restart are available. Call it once, before all other
+  // functions; not needed without a file. The error names the path.
   absl::Status Open();
 
   void Add(std::string_view job, std::string_view owner, std::uint32_t requeue_number,
            const JobEvent& event);
 
-  // To be called after another process has renamed the file. Returns at once.
+  // Call it after another process has renamed the file. Returns at once.
   void ReopenFile();
   std::size_t dropped_from_file() const;
 
@@ -70,8 +70,8 @@ class EventLog {
   std::uint64_t End() const;
 
   // Sets `*line` to the first line at or after `*place` that passes the filter, and `*place` to the
-  // place after it. nullptr: none yet. Errors: OutOfRange, the line at `*place` is no longer
-  // retained; Unavailable, no more lines will come.
+  // place after that line. `*line` is nullptr if there is none yet. Errors: OutOfRange, the line at
+  // `*place` is no longer retained; Unavailable, no more lines will come.
   absl::Status Next(const Filter& filter, std::uint64_t* place,
                     std::shared_ptr<const Line>* line) const;
 
@@ -82,7 +82,7 @@ class EventLog {
   std::uint64_t Follow(std::function<void()> wake);
   void Unfollow(std::uint64_t follower);
 
-  // No more lines will come. Readers get Unavailable at the end of the history.
+  // Call it when no more lines will come. Readers then get Unavailable at the end of the history.
   void Close();
 
  private:

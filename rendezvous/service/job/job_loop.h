@@ -1,21 +1,24 @@
 // JobLoop: owns the JobMachine of every job, passes events to it, and sends its messages.
 //
 // Its parts: SerialExecutor decides which thread handles an event. SessionRegistry knows the open
-// sessions. OutputCommit holds a JobMachine's actions until the state behind them is durable.
-// Outboxes send to thousands of agents in portions. EndedJobs decides how long a finished job stays
-// known. LogRelay carries log files to their readers. StackWorker merges the stacks of large jobs.
+// sessions. OutputCommit holds back a JobMachine's actions until the record that they depend on is
+// durable. Outboxes send to thousands of agents in portions. EndedJobs decides how long a finished
+// job is remembered. LogRelay carries log files to their readers. StackWorker merges the stacks of
+// large jobs.
 //
-// The thread that handles an event also sends the JobMachine's messages. Mostly this is the thread
+// The thread that handles an event also sends the JobMachine's messages. Usually this is the thread
 // of the agent's call, so that no other thread has to wake. The executor's own thread handles
-// deadlines, and Joins, because many come at once. A Tick sees every event that was queued before
-// the Tick's time. So even if the loop is busy, an agent whose message is queued is not taken for
-// silent. A message that was not yet read from the network does not count.
+// deadlines, and Joins, because many Joins come at once. Every event that was queued before the
+// time of a Tick is handled before that Tick. So even if the loop is busy, an agent whose message
+// is queued does not count as silent. A message that was not yet read from the network does not
+// help.
 //
 // Sending to thousands of agents is done in portions of a millisecond. Between two portions the
 // loop handles other events; a job's own messages keep their order.
 //
-// A job begins with the first Join that names it. If an agent unknown to a finished job joins, a
-// new job of that name begins. The old job's streams stay open until their agents close them.
+// A job begins with the first Join that has its name. If a job has finished and an unknown agent
+// joins it, a new job of that name begins. The old job's streams stay open until their agents close
+// them.
 //
 // If the Store reports that another process now has the right to write, the loop stops
 // acknowledging: every session ends with Unavailable, new ones are refused, and
@@ -71,23 +74,25 @@
 
 namespace ddprun {
 
-// Takes log messages about a job; `job` is empty until a session has named one. Like all callbacks
-// of JobLoop: called from within the loop, by one thread at a time; must not block.
+// Takes log messages about a job. `job` is empty if the session has not named a job yet. All
+// callbacks of JobLoop are called from within the loop, by one thread at a time, and must not
+// block.
 using JobLog = std::function<void(std::string_view job, std::string_view text)>;
 
-// The load of the rendezvous. LoadObserver is called whenever it has changed; must not block.
+// The load of the rendezvous. LoadObserver is called whenever the load has changed; it must not
+// block.
 struct JobLoopLoad {
   std::size_t sessions = 0;
   std::size_t jobs = 0;        // unfinished jobs
   std::size_t jobs_begun = 0;  // since the start
-  // Agents of finished jobs that were not yet told of the end, as far as known. Counted only while
-  // there are no sessions and no unfinished jobs.
+  // Agents of finished jobs that do not know the end yet, as far as known. Counted only while there
+  // are no sessions and no unfinished jobs.
   std::size_t awaited = 0;
   bool operator==(const JobLoopLoad&) const = default;
 };
 using LoadObserver = std::function<void(const JobLoopLoad&)>;
 
-// Takes the jobs' events, one by one. `owner` may see the event. Must not block.
+// Takes the jobs' events, one by one. `owner` is allowed to see the event. Must not block.
 using EventSink = std::function<void(std::string_view job, std::string_view owner,
                                      std::uint32_t requeue_number, const JobEvent& event)>;
 
@@ -108,14 +113,14 @@ struct JobLoopOptions {
   // Random key of this process, from which the generations' secrets are derived. Empty: no secrets.
   // A job without an owner has no secrets either.
   std::string secret_key{};
-  // A session without a Join is ended then. A session that waits (OnOpen) has this time from Lead
-  // on.
+  // A session without a Join is ended after this time. For a session that waits (OnOpen), the time
+  // begins with Lead.
   Duration time_to_join = wire::kMaxTimeToJoin;
   Duration portion = std::chrono::milliseconds(1);  // of sending, before other events are handled
   // A longer commit means that the store's disk hangs.
   Duration slow_commit = std::chrono::seconds(5);
   EndedJobs::Limits ended{};
-  // Memory for the kept ends of failed workers' log files, in all jobs; 0: none are kept.
+  // Memory for the last parts of failed workers' log files, in all jobs; 0: no part is kept.
   std::size_t kept_log_bytes = 32 << 20;
 };
 
@@ -129,12 +134,12 @@ class JobLoop final {
   JobLoop(const JobLoop&) = delete;
   JobLoop& operator=(const JobLoop&) = delete;
 
-  // Events of a stream, from any thread. The caller may have to handle the event itself, so it must
-  // hold no lock that a stream needs. The loop shares the ownership of `stream` from OnOpen until
-  // it has closed it. For each stream: one OnOpen, then one OnMessage for each RequestMessage,
-  // until one OnEnd. After Shutdown, OnOpen closes a new stream itself.
-  // `waits`: the agent waits until this rendezvous leads. While the rendezvous stands by (does not
-  // lead yet), it closes a stream with waits=false.
+  // Events of a stream, from any thread. The calling thread may have to handle the event, so it
+  // must hold no lock that a stream needs. The loop shares the ownership of `stream` from OnOpen
+  // until it has closed the stream. For each stream: one OnOpen, then one OnMessage for each
+  // RequestMessage, then one OnEnd. After Shutdown, OnOpen itself closes a new stream. `waits`: the
+  // agent waits until this rendezvous leads. While the rendezvous stands by (does not lead yet), it
+  // closes a stream with waits=false.
   void OnOpen(std::shared_ptr<AgentStream> stream, bool waits = false);
   void OnMessage(std::shared_ptr<AgentStream> stream, Header header, AgentMessage message);
   // `why`: OK if the agent closed its half or is gone, else the stream's error.
@@ -147,16 +152,16 @@ class JobLoop final {
   void OnAgentGone(Header header, std::string principal, std::function<void(absl::Status)> done);
 
   // For operators, from any thread. `done` is called once, from within the loop, and must not
-  // block. It gets Unavailable, or an empty result, while the loop stands by, may not send now, or
-  // has lost the right to write, and at once after Shutdown.
+  // block. It gets Unavailable, or an empty result, in four cases: the loop stands by; it is not
+  // allowed to send now; it has lost the right to write; Shutdown was called.
   //
-  // Whether agents are answered. Unavailable, for people: the rendezvous ends, another process has
-  // its jobs, or the disk of the durable state does not accept a change.
+  // OK if agents are answered. Unavailable, with a text for people: the rendezvous ends, another
+  // process has its jobs, or the disk of the durable state does not accept a change.
   void CheckReady(std::function<void(absl::Status)> done);
   // The jobs of `owner`, or all jobs if it is empty; only the job `name`, unless that is empty.
   void GetStatus(std::string owner, std::string name,
                  std::function<void(absl::StatusOr<std::vector<JobStatus>>)> done);
-  // The same for all names, without the nodes: cheap enough to ask every second.
+  // The same for all names, but without the nodes, so it can be called every second.
   struct Summary {
     JobStatus job;
     int nodes = 0;  // number of nodes
@@ -173,7 +178,7 @@ class JobLoop final {
   // Jobs are copied one at a time, so events of agents wait for at most one copy.
   using MeasuredCallback = std::function<void(std::vector<JobStatus>, const Counted&)>;
   void GetMeasured(std::string owner, MeasuredCallback done);
-  // Whether operators are answered now. For answers that do not come from the loop.
+  // OK if operators are answered now. For answers that do not come from the loop.
   void MayAnswer(std::function<void(absl::Status)> done);
   // The answer is a sentence for the operator. Errors: NotFound, FailedPrecondition.
   using AnswerCallback = std::function<void(absl::StatusOr<std::string>)>;
@@ -198,7 +203,7 @@ class JobLoop final {
                 std::shared_ptr<LogReader> reader);
   // The reader has passed on this many more bytes of OnText.
   void AcknowledgeLogs(LogReadId id, std::size_t bytes);
-  // After it the reader gets at most a few more calls, and no OnEnd.
+  // After this call the reader gets at most a few more calls, and no OnEnd.
   void CancelLogs(LogReadId id);
 
   // ---- one of several: job_loop_several.cc. From any thread; they return at once. ----
@@ -217,7 +222,7 @@ class JobLoop final {
   // The other leader's "HOST:PORT", for refused callers; "": not known.
   void SetLeader(std::string endpoint);
 
-  // A barrier: threads that complete a write wait here while many messages are written.
+  // Threads that have completed a write wait at this barrier while many messages are written.
   CompletionBarrier& completions() { return completions_; }
 
   // Handles the queued events, closes every stream with Unavailable, and ends the thread. Messages
@@ -242,7 +247,7 @@ class JobLoop final {
     OutputCommit::Batch batch;
     Store::Outcome outcome;
   };
-  // A question or an order. `refuse` is called with the reason if it is not run.
+  // A question or an order. If it cannot be run, `refuse` is called with the reason.
   using RefuseCallback = std::function<void(const absl::Status& why)>;
   struct Asked {
     std::function<void()> run;
@@ -263,7 +268,7 @@ class JobLoop final {
   using Executor = SerialExecutor<Event>;
   using Session = SessionRegistry::Session;
 
-  // Receives the executor's calls. All members used below them belong to the handling thread.
+  // Receives the executor's calls. All members that it uses belong to the handling thread.
   class Handler final : public Executor::Handler, public Outboxes::Actor, public LogRelay::Actor {
    public:
     explicit Handler(JobLoop* loop) : loop_(loop) {}
@@ -285,7 +290,7 @@ class JobLoop final {
 
   static absl::Status ShutDownStatus();
   void Ask(std::function<void()> run, RefuseCallback refuse);
-  // Runs it on the handling thread; not after Shutdown.
+  // Runs `run` on the handling thread; not after Shutdown.
   void Tell(std::function<void()> run) { executor_.Post(Asked{std::move(run), {}}); }
 
   void TakeUp(const RecordedJob& recorded);
@@ -296,10 +301,10 @@ class JobLoop final {
   void Handle(Written& event);
   void Handle(Asked& event);
   void Handle(OfStacks& event);
-  // Assigns the session to its job at its first message, and begins the job if there is none.
-  // False: the session was refused and closed.
+  // Assigns a session to its job when the session's first message comes. Begins the job if there is
+  // none. False: the session was refused and closed.
   bool Admit(Session& session, const Header& header, const Join& join);
-  // nullopt: one more job of this owner may begin. Else the refusal and its counter.
+  // Why this owner cannot begin one more job: the refusal and its counter. nullopt: it can.
   std::optional<std::pair<const char*, absl::Status>> WhyNoMoreJobs(const std::string& owner) const;
   JobPtr BeginJob(const std::string& name, const Session& session, std::uint32_t requeue_number);
   // Ends a session because of a message of its agent.
@@ -315,7 +320,8 @@ class JobLoop final {
   TimePoint NextDeadline() const;
   void ReportLoad();
 
-  // Of the readings of logs, which go past the outboxes: runs it once this rendezvous may speak.
+  // Runs `run` once this rendezvous is allowed to send. For readings of logs, which do not use the
+  // outboxes.
   void WhenValid(std::function<void()> run);
   void RunHeld();
 

@@ -1,12 +1,12 @@
 // LineFile: appends lines to a file on a thread of its own, so that callers never wait for a disk.
 //
 // Lines that the disk does not accept in time are dropped and counted. Before the next written
-// line, a line says how many are missing. A full disk costs only the lines of that time. A line is
-// in the file complete or not at all.
+// line, a line says how many are missing. While a disk is full, the lines of that time are lost,
+// and no others. Each line is in the file either completely or not at all.
 //
 // A file that would grow beyond max_file_bytes is renamed to PATH.1, the previous PATH.1 to PATH.2,
-// and so on up to `kept` files; the oldest is removed. Only a regular file that is still at the
-// path is renamed: another process may have renamed it.
+// and so on up to `kept` files; the oldest is removed. The file is renamed only if it is a regular
+// file and still at its path, because another process may have renamed it.
 //
 // Thread-safe.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_JOB_LINE_FILE_H_
@@ -31,7 +31,7 @@ class LineFile {
     std::size_t max_queued_bytes = 4 << 20;
     std::size_t max_file_bytes = 64 << 20;
     int kept = 4;  // renamed files besides the file itself
-    // Makes the line, without its newline, that stands for `dropped` others.
+    // Makes the line that reports `dropped` missing lines, without its newline.
     std::function<std::string(std::size_t dropped)> missing;
     // Gets one sentence when the first line is dropped, one when lines are written again, and one
     // when the file cannot be renamed. Called from the file's thread and from callers of Append;
@@ -53,8 +53,8 @@ class LineFile {
   // Queues a line, given without its newline. Returns at once.
   void Append(std::string line);
 
-  // Another process has renamed the file: opens the path again before the next line. Returns at
-  // once. If that fails, the old file stays in use.
+  // Call it when another process has renamed the file: opens the path again before the next line.
+  // Returns at once. If the path cannot be opened, the old file stays in use.
   void Reopen();
 
   std::size_t dropped() const;  // since the start

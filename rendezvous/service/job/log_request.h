@@ -1,15 +1,16 @@
 // LogRequest: a request to read workers' log files. LogReader: takes the text.
 //
-// JobLoop::ReadLogs serves one LogRequest: it orders the text from the agents, which read their own
-// files, and passes it on. A request names a job, a generation, ranks and streams, never a path.
+// JobLoop::ReadLogs serves one LogRequest: it requests the text from the agents, which read their
+// own files, and passes the text on. A request names a job, a generation, ranks and streams, never
+// a path.
 //
-//     const LogReadId id = loop.NewLogReadId();
-//     loop.ReadLogs(id, owner, request, reader);   // calls reader->OnText, ...
-//     loop.AcknowledgeLogs(id, bytes);             // whenever the reader has passed some on
-//     loop.CancelLogs(id);
+//     const LogReadId id = loop.NewLogReadId(); loop.ReadLogs(id, owner, request, reader); // calls
+//     reader->OnText, ... loop.AcknowledgeLogs(id, bytes); // whenever the reader has passed on
+//     some bytes loop.CancelLogs(id);
 //
-// Nothing here waits for a slow reader. At most kMaxUnreadLogBytes of one request are in flight
-// between the disks and the LogReader. An agent sends more only after the reader has acknowledged.
+// No thread waits for a slow reader. At most kMaxUnreadLogBytes of one request are in flight
+// between the disks and the LogReader. An agent sends more only after the reader has acknowledged
+// bytes.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_JOB_LOG_REQUEST_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_JOB_LOG_REQUEST_H_
 
@@ -25,7 +26,7 @@
 
 namespace ddprun {
 
-// At once, for all jobs together.
+// Limit of readers at the same time, for all jobs together.
 inline constexpr std::size_t kMaxLogReaders = 128;
 inline constexpr std::size_t kMaxUnreadLogBytes = 256 << 10;  // of one request
 
@@ -48,11 +49,12 @@ class LogReader {
  public:
   virtual ~LogReader() = default;
 
-  // The next bytes of one file, at most 16 KiB, any bytes. They end at a line's end if they contain
-  // one. Several files alternate. Must be answered with JobLoop::AcknowledgeLogs once the reader
-  // has passed the text on.
+  // The next bytes of one file: at most 16 KiB, any bytes. If they contain a line's end, they end
+  // at one. Pieces of several files alternate. Call JobLoop::AcknowledgeLogs once the reader has
+  // passed the text on.
   virtual void OnText(const LogSource& source, std::string text) = 0;
-  // Before the text of this and perhaps other files: what it is, for people.
+  // Comes before the text of this file, and perhaps of others: describes the text that follows, for
+  // people.
   virtual void OnAbout(const LogSource& source, std::string about) = 0;
   // The end of one file. `note`: for people, empty if the file was read to its end: "the agent on
   // n2 has lost contact: ...".

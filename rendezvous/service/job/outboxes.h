@@ -1,9 +1,10 @@
 // Outboxes: perform the JobMachines' actions, at once or, for thousands of messages, in portions.
 //
-// A job's actions keep their order, except that a HeartbeatAck overtakes waiting ones. Owned by
+// A job's actions keep their order, except that a HeartbeatAck overtakes waiting actions. Owned by
 // JobLoop, which handles other events between two portions.
 //
-// While Validity does not hold, nothing is performed: HeartbeatAcks are dropped, all else waits.
+// While Validity does not hold, nothing is performed: HeartbeatAcks are dropped, and all other
+// actions wait.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_JOB_OUTBOXES_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_JOB_OUTBOXES_H_
 
@@ -24,7 +25,7 @@ class Outboxes {
   class Actor {
    public:
     virtual void Send(ServedJob& job, const Header& header, const RendezvousMessage& message) = 0;
-    // Any action but SendToMany.
+    // Performs any action except SendToMany.
     virtual void Perform(ServedJob& job, JobMachine::Action& action) = 0;
 
    protected:
@@ -42,12 +43,13 @@ class Outboxes {
   // How many messages an action sends.
   static std::size_t MessagesOf(const JobMachine::Action& action);
 
-  // Performs the action now. Appends it to the job's outbox instead if that is not empty, if the
-  // action is one of `many`, or while validity does not hold; never a HeartbeatAck.
+  // Performs the action now. Appends it to the job's outbox instead in three cases: the outbox is
+  // not empty; the action is one of `many`; validity does not hold. A HeartbeatAck is never
+  // appended.
   void Deliver(const JobPtr& job, JobMachine::Action& action, bool many);
-  // Performs waiting actions of one job, for the time `portion`.
+  // Performs waiting actions of one job, for as long as `portion`.
   void WorkOff(Duration portion);
-  // An action waits that may be performed now.
+  // True if an action waits and is allowed to be performed now.
   bool ready() const { return !waiting_.empty() && MaySpeak(); }
   void Clear();
 
@@ -56,7 +58,7 @@ class Outboxes {
 
   bool MaySpeak() const { return validity_ == nullptr || validity_->Holds(); }
   void Perform(ServedJob& job, JobMachine::Action& action);
-  // Performs the outbox's first action; of a SendToMany, one message.
+  // Performs the outbox's first action. If it is a SendToMany, sends one message of it.
   void PerformNext(ServedJob& job);
 
   Actor* const actor_;

@@ -1,5 +1,6 @@
-// OutputCommit: holds a JobMachine's actions back until the state behind them is durable. It writes
-// that state to the Store, and releases the later actions once the Store has it. Never blocks.
+// OutputCommit: holds back a JobMachine's actions until the record that they depend on is durable.
+// It writes the record to the Store, and releases the later actions once the Store has kept it.
+// Never blocks.
 //
 // Owned by JobLoop, and called only from within it, by one thread at a time.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_JOB_OUTPUT_COMMIT_H_
@@ -34,26 +35,26 @@ class OutputCommit {
   OutputCommit(Store* store, OnOutcome on_outcome)
       : store_(store), on_outcome_(std::move(on_outcome)) {}
 
-  // Writes the job's record. Returns the batch that the job's next actions have to wait for, if
-  // any.
+  // Writes the job's record. Returns the batch for which the job's next actions have to wait;
+  // nullopt: they need not wait.
   std::optional<Batch> Persist(const ServedJob& job, const JobRecord& record);
   void Erase(const std::string& job);
 
-  // Holds `action` back if it has to wait: for `batch`, or behind other actions of its job. False:
-  // perform it now.
+  // Holds `action` back if it has to wait for `batch` or behind other actions of its job. False:
+  // perform the action now.
   bool Hold(const JobPtr& job, std::optional<Batch> batch, JobMachine::Action& action);
 
-  // This batch and all before it are durable.
+  // Call it when this batch and all batches before it are durable.
   void SetDurable(Batch batch);
   // How long commits took; nullopt: no store.
   std::optional<Histogram> times() const {
     return store_ == nullptr ? std::nullopt : std::optional(times_);
   }
-  // When the oldest batch that is not yet durable went to the store; nullopt: all are durable.
+  // When the oldest batch that is not yet durable was given to the store; nullopt: all are durable.
   std::optional<TimePoint> waits_since() const {
     return committed_at_.empty() ? std::nullopt : std::optional(committed_at_.front());
   }
-  // A job with held actions that may be performed now, with TakeReleased; nullptr: none.
+  // A job with held actions that can be performed now (TakeReleased); nullptr: there is none.
   JobPtr NextReleased();
   std::optional<JobMachine::Action> TakeReleased(ServedJob& job) const;
 

@@ -1,9 +1,9 @@
 // SerialExecutor: passes queued events to a handler, from one thread at a time.
 //
 // The thread that posts an event handles it and all other queued events, so that most events wake
-// no other thread. If another thread is handling already, the executor's own thread, or the next
-// thread that posts, handles the event afterwards. The executor's own thread also handles
-// deadlines. The handler sees every event that was queued before the time that it gets.
+// no other thread. If another thread is already handling events, the executor's own thread, or the
+// next thread that posts, handles the event afterwards. The executor's own thread also handles
+// deadlines. The handler gets a time, and all events that were queued before that time.
 //
 // Thread-safe. Owned by the handler's owner.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_JOB_SERIAL_EXECUTOR_H_
@@ -23,7 +23,7 @@ namespace ddprun {
 template <class Event>
 class SerialExecutor {
  public:
-  // Called by one thread at a time, with a happens-before between the calls. It may post.
+  // Called by one thread at a time; each call happens-before the next. It may call Post.
   class Handler {
    public:
     // Handles these events in order, then what is due at `now`. Returns the time of the next call
@@ -38,7 +38,7 @@ class SerialExecutor {
 
   // Which thread handles an event.
   enum class By {
-    kWhoeverIsNext,  // the next thread that handles anything: none is woken
+    kWhoeverIsNext,  // the next thread that handles events: no thread is woken
     kThread,         // the executor's own thread
     kCaller,         // the caller, with all queued events, unless another thread handles already
   };
@@ -56,8 +56,8 @@ class SerialExecutor {
     thread_ = std::thread([this] { Run(); });
   }
 
-  // From any thread that holds no lock the handler needs. False: after Shutdown; the event is
-  // dropped.
+  // From any thread that holds no lock the handler needs. False: Shutdown was called before, and
+  // the event is dropped.
   bool Post(Event event, By by = By::kThread) {
     std::unique_lock lock(mutex_);
     if (shutdown_) return false;
@@ -92,8 +92,8 @@ class SerialExecutor {
     handler_->HandleLast(events_, now);
   }
 
-  // Waits until there is work for this thread and no other thread is handling. False: the thread is
-  // to end. With mutex_ held before and after.
+  // Waits until there is work for this thread and no other thread is handling events. False: the
+  // thread must end. With mutex_ held before and after.
   bool AwaitWork(std::unique_lock<std::mutex>& lock) {
     while (!shutdown_ && (handling_ || !woken_)) {
       if (woken_) {
@@ -107,12 +107,12 @@ class SerialExecutor {
     return !shutdown_;
   }
 
-  // Handles the queued events; the executor's thread handles those that come meanwhile. With mutex_
-  // held before and after.
+  // Handles the queued events. The executor's thread handles the events that come meanwhile. With
+  // mutex_ held before and after.
   void HandleQueue(std::unique_lock<std::mutex>& lock) {
     handling_ = true;
     woken_ = false;
-    // Read before the queue is taken: what is queued later belongs to a later time.
+    // Read before the queue is taken, so that all events from before `now` are in it.
     const TimePoint now = std::chrono::steady_clock::now();
     events_.swap(queue_);
     lock.unlock();

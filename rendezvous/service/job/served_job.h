@@ -1,4 +1,5 @@
-// ServedJob: a job in JobLoop: its JobMachine, and the data of JobLoop's parts about it.
+// ServedJob: a job in JobLoop: its JobMachine, and the data that each part of JobLoop has about the
+// job.
 //
 // Used only from within JobLoop, by one thread at a time.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_JOB_SERVED_JOB_H_
@@ -43,21 +44,21 @@ struct ServedJob : std::enable_shared_from_this<ServedJob> {
   const std::string name;
   const std::string owner;  // the principal of its first Join; empty: no credentials were asked for
   JobMachine machine;
-  // JobLoop's.
+  // Used by JobLoop.
   std::optional<TimePoint> deadline;  // this job's entry in JobLoop's deadlines_
 
-  // The Outboxes'.
+  // Used by Outboxes.
   std::deque<JobMachine::Action> outbox;  // in the JobMachine's order
   std::size_t outbox_sent = 0;            // messages sent of its first action
 
-  // The SessionRegistry's, by AgentId. It shares the ownership of the streams.
+  // Used by SessionRegistry; by AgentId. SessionRegistry shares the ownership of the streams.
   std::unordered_map<std::uint64_t, AgentStream*> streams;
 
-  // The LogRelay's.
+  // Used by LogRelay.
   LogPlaces log_places;
   KeptLogs kept_logs;
 
-  // The OutputCommit's: actions that wait for a batch, in the JobMachine's order.
+  // Used by OutputCommit: actions that wait for a batch, in the JobMachine's order.
   std::deque<std::pair<std::uint64_t, JobMachine::Action>> held;
 };
 // Open sessions keep a job alive after another job has taken its name.

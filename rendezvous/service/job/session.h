@@ -24,15 +24,15 @@ using SessionCall =
     ServerCall<grpc::ServerAsyncReaderWriter<v1::RendezvousMessage, v1::AgentMessage>>;
 
 // Owns itself while a gRPC operation is pending and until the call has ended. The JobLoop shares
-// the ownership until it has closed the session. The thread of the call's queue parses a message
-// and brings it to the loop.
+// the ownership until it has closed the session. The thread of the call's queue parses each message
+// and passes it to the loop.
 class Session final : public AgentStream, public std::enable_shared_from_this<Session> {
  public:
   // Starts serving the call. `slot`: the call's slot of AccessControl.
   static void Begin(std::shared_ptr<JobLoop> loop, AccessControl::Slot slot,
                     std::unique_ptr<SessionCall> call);
 
-  // AgentStream, from within the loop.
+  // AgentStream. Called from within the loop.
   void Send(const Header& header, const RendezvousMessage& message) override;
   void RequestMessage() override;
   void Close(const absl::Status& status) override;
@@ -41,12 +41,12 @@ class Session final : public AgentStream, public std::enable_shared_from_this<Se
   void CountRefusal(const char* reason, const absl::Status& why) override;
 
  private:
-  // Bound of the messages that wait for a slow agent; a healthy agent gets a handful in a
-  // generation.
+  // Limit of messages that wait for a slow agent. In a generation, an agent gets only a few
+  // messages.
   static constexpr std::size_t kMaxQueuedMessages = 256;
 
-  // Bound of the messages in flight to the loop. The loop requests each message; while it is busy,
-  // reading continues up to this bound.
+  // Limit of messages that were read and that the loop has not handled. The loop requests each
+  // message; while it is busy, reading continues up to this limit.
   static constexpr int kMaxUnhandledMessages = 4;
 
   Session(std::shared_ptr<JobLoop> loop, AccessControl::Slot slot,
@@ -57,13 +57,13 @@ class Session final : public AgentStream, public std::enable_shared_from_this<Se
   void OnWritten(bool ok);
   void OnFinished(bool ok);
 
-  // Counts an operation that will be started, and returns its tag. With mutex_ held.
+  // Counts an operation that is about to be started, and returns its tag. With mutex_ held.
   void* Begin(Operation<Session>& operation);
   // Starts the next read if one is allowed. With mutex_ held.
   void Read();
-  // Starts the next write or, after the last one, Finish. With mutex_ held.
+  // Starts the next write, or Finish after the last write. With mutex_ held.
   void Continue();
-  // An operation is done and starts no other. The last one ends the session.
+  // Call it when an operation is done and no other follows it. The last operation ends the session.
   void Done(std::unique_lock<std::mutex> lock);
 
   const std::shared_ptr<JobLoop> loop_;

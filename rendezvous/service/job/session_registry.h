@@ -1,5 +1,5 @@
-// SessionRegistry: the open sessions, and each one's job and agent once it has joined. Finds the
-// sessions that have not joined in time.
+// SessionRegistry: the open sessions, and the job and agent of each session that has joined. Finds
+// the sessions that have not joined in time.
 //
 // Owned by JobLoop, and called only from within it, by one thread at a time.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_JOB_SESSION_REGISTRY_H_
@@ -27,9 +27,10 @@ class SessionRegistry {
     AgentId agent_id;
   };
 
-  // `join_by`: not earlier than that of the previous session; nullopt: it waits until EndWaiting.
+  // `join_by`: the time limit for the Join, not earlier than that of the previous session; nullopt:
+  // the session waits until EndWaiting.
   void Add(std::shared_ptr<AgentStream> stream, std::optional<TimePoint> join_by);
-  // Every session that has not joined must have done so by then. Call it while all of them wait.
+  // Sets the time limit for all sessions that have not joined. Call it while all of them wait.
   void EndWaiting(TimePoint join_by);
 
   // nullptr: the session was closed. The pointer is valid until the session is closed.
@@ -43,7 +44,7 @@ class SessionRegistry {
   void Close(AgentStream* stream, const absl::Status& why);
   void CloseAll(const absl::Status& why);
 
-  // A session whose time to join is over, to be closed; nullptr: none.
+  // A session whose time limit for the Join is over, so it must be closed; nullptr: none.
   std::shared_ptr<AgentStream> FindSilent(TimePoint now);
   // When to call FindSilent next.
   std::optional<TimePoint> NextDeadline() const;
@@ -52,7 +53,7 @@ class SessionRegistry {
 
  private:
   std::unordered_map<AgentStream*, Session> sessions_;
-  // By when each session must join, in the order of arrival.
+  // The time limits of sessions that have not joined, in the order of arrival.
   std::deque<std::pair<TimePoint, std::weak_ptr<AgentStream>>> unjoined_;
 };
 

@@ -39,7 +39,7 @@ class EventsCall final : public WriterCall<v1::EventsRequest, v1::EventLine> {
   void Continue();
   // With mutex_ held.
   void End(const absl::Status& status);
-  // An operation is done: the last one deletes the call.
+  // Call it when an operation is done. The last operation deletes the call.
   void Leave(std::unique_lock<std::mutex> lock);
 
   Operation<EventsCall> metadata_{this, &EventsCall::OnMetadataSent};

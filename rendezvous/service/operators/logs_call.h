@@ -40,7 +40,7 @@ class LogsCall final : public WriterCall<v1::LogsRequest, v1::LogsPiece>, public
                     std::string owner, LogRequest request, Refused refused);
   static void Refuse(std::unique_ptr<LogsCall> call, const absl::Status& why);
 
-  // LogReader, from within the loop.
+  // LogReader. Called from within the loop.
   void OnText(const LogSource& source, std::string text) override;
   void OnAbout(const LogSource& source, std::string about) override;
   void OnSourceEnd(const LogSource& source, std::string note) override;
@@ -53,11 +53,11 @@ class LogsCall final : public WriterCall<v1::LogsRequest, v1::LogsPiece>, public
   void OnDone(bool ok);
 
   void Queue(v1::LogsPiece piece);
-  // Writes the next piece if no write is pending, or ends the call after the last one. With mutex_
-  // held.
+  // Writes the next piece if no write is pending, or ends the call after the last piece. With
+  // mutex_ held.
   void Continue();
   void End(const absl::Status& status);
-  // An operation is done: the last one releases the call.
+  // Call it when an operation is done. The last operation releases the call.
   void Leave(std::unique_lock<std::mutex> lock);
 
   Operation<LogsCall> metadata_{this, &LogsCall::OnMetadataSent};
@@ -75,7 +75,7 @@ class LogsCall final : public WriterCall<v1::LogsRequest, v1::LogsPiece>, public
   std::shared_ptr<LogsCall> self_;   // until no operation is pending
   int pending_ = 1;                  // pending operations; done_ completes however the call ends
   std::deque<v1::LogsPiece> queue_;  // bounded by the request's windows
-  bool writing_ = false;             // the front one is being written
+  bool writing_ = false;             // the first piece of queue_ is being written
   bool cancelled_ = false;
   bool ended_ = false;
   std::optional<absl::Status> why_;  // from OnEnd

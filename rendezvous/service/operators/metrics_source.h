@@ -33,7 +33,7 @@ class MetricsSource {
   MetricsSource& operator=(const MetricsSource&) = delete;
 
   // Makes the text with the jobs of `owner`; empty: all jobs. nullopt: the caller has no
-  // credential, and gets all jobs without host names. Any thread. Once the loop has shut down, the
+  // credentials, and gets all jobs without host names. Any thread. Once the loop has shut down, the
   // text has no jobs. `done` is called once, on another thread, unless this object is destroyed
   // first.
   void Get(const std::optional<std::string>& owner, std::function<void(std::string)> done);

@@ -1,7 +1,8 @@
 // OperatorService: the Operator service of proto/ddprun/v1/operator.proto.
 //
-// Its calls ask the JobLoop and read the EventLog, on threads of a TaskQueue: authentication may
-// block, and the JSON for 16,384 nodes takes longer than other calls may wait.
+// Its calls ask the JobLoop and read the EventLog. They run on threads of a TaskQueue, because
+// authentication may block, and because making the JSON for 16,384 nodes would delay other calls
+// for too long.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_OPERATORS_OPERATOR_SERVICE_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_OPERATORS_OPERATOR_SERVICE_H_
 
@@ -34,8 +35,8 @@ class OperatorService {
     std::shared_ptr<EventLog> events;
     // Status of the rendezvous itself; any thread.
     std::function<DaemonStatus()> daemon;
-    // Returns the caller's principal, or why the call is refused. The only place where operators
-    // are authenticated. Empty: a caller who may see all jobs. May block.
+    // Returns the caller's principal, or why the call is refused. This is the only place where
+    // operators are authenticated. An empty principal is allowed to see all jobs. May block.
     std::function<absl::StatusOr<std::string>(const grpc::ServerContextBase& context,
                                               std::string_view method)>
         authorize;
@@ -63,7 +64,7 @@ class OperatorService {
   using OpenPageCall = UnaryCall<v1::OpenPageRequest, v1::OpenPageAnswer>;
   using StacksCall = UnaryCall<v1::StacksRequest, v1::StacksAnswer>;
 
-  // Refuses and counts the call unless the field has `least` to `most` bytes. The error says so.
+  // Returns an error, and counts a refused call, unless the field has `least` to `most` bytes.
   absl::Status CheckLength(const grpc::ServerContextBase& context, const char* field,
                            const std::string& text, std::size_t least, std::size_t most) const;
   void Status(std::unique_ptr<StatusCall> call);

@@ -1,4 +1,4 @@
-// KeptLogs: copies of the ends of failed workers' log files, so that they can be read after the job
+// KeptLogs: copies of the last parts of failed workers' log files. They can be read after the job
 // is over and its agents are gone.
 //
 // A value that belongs to a ServedJob. Used only from within JobLoop, by one thread at a time.
@@ -31,11 +31,11 @@ class KeptLogs {
   std::optional<Generation> generation() const { return generation_; }
   // The root cause first.
   const std::vector<Rank>& ranks() const { return ranks_; }
-  // The end of a file, as far back as `span.lines` says. Times are not known, so `span.since` does
-  // not shorten it.
+  // The last part of a file, at most `span.lines` lines. The times of lines are not known, so
+  // `span.since` has no effect.
   struct Part {
     std::string_view text;
-    bool whole = false;  // nothing that was asked for is missing
+    bool whole = false;  // true: it is all that was asked for
   };
   // nullopt: nothing of this file is kept.
   std::optional<Part> Find(const LogSource& source, const LogSpan& span) const;

@@ -1,5 +1,5 @@
-// LogPlaces: which agent of a job had which ranks in which generation, and the folder of the
-// agent's log files. Bounded: only the newest generations.
+// LogPlaces: which agent of a job had which ranks in each generation, and the folder of each
+// agent's log files. Bounded: it knows only the newest generations.
 //
 // A value that belongs to a ServedJob. Used only from within JobLoop, by one thread at a time.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_JOB_LOGS_LOG_PLACES_H_
@@ -22,7 +22,7 @@ namespace ddprun {
 class LogPlaces {
  public:
   static constexpr std::size_t kMaxGenerations = 16;
-  static constexpr std::size_t kMaxPlaces = 65'536;  // in all generations but the newest
+  static constexpr std::size_t kMaxPlaces = 65'536;  // in all generations except the newest
 
   // A rank's agent and log folder.
   struct Place {
@@ -71,7 +71,7 @@ class LogPlaces {
   std::deque<Formed> formed_;  // oldest first
   std::size_t places_ = 0;     // in formed_
   std::optional<Generation> started_;
-  // Agents that are here or used in formed_; by AgentId.
+  // Agents that are in the job or used in formed_; by AgentId.
   std::unordered_map<std::uint64_t, Agent> agents_;
 };
 

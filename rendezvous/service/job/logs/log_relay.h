@@ -1,13 +1,13 @@
 // LogRelay: carries the workers' log files from the agents, which read them, to the readers.
 //
-// A slow reader delays nobody else. Each file has a window: the bytes that its agent may send
-// before the reader acknowledges. The windows of one request add up to kMaxUnreadLogBytes. An agent
-// has at most kMaxLogReadings open files; a file counts until the agent reports its end. So only a
-// few orders ever wait in its session.
+// A slow reader delays nobody else. Each file has a window: the number of bytes that its agent is
+// allowed to send before the reader acknowledges. The windows of one request add up to
+// kMaxUnreadLogBytes. An agent has at most kMaxLogReadings open files; a file counts until the
+// agent reports the file's end. So only a few orders ever wait in the agent's session.
 //
-// If an agent is lost, its files end with a note. When a worker ends a generation, the ends of its
-// files and of its victims' files are fetched and kept (KeptLogs), so that they can be read after
-// the agents are gone.
+// If an agent is lost, the reading of its files ends with a note. When a worker ends a generation,
+// the last parts of its files and of its victims' files are fetched and kept (KeptLogs), so that
+// they can be read after the agents are gone.
 //
 // Owned by JobLoop, and called only from within it, by one thread at a time, except NewId.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_JOB_LOGS_LOG_RELAY_H_
@@ -55,12 +55,12 @@ class LogRelay {
   // Any thread.
   LogReadId NewId() { return LogReadId{++last_id_}; }
 
-  // Serves the request, or tells the reader at once why not.
+  // Serves the request, or tells the reader at once why it cannot be served.
   void Read(LogReadId id, const JobPtr& job, LogRequest request, std::shared_ptr<LogReader> reader);
   void Acknowledge(LogReadId id, std::size_t bytes);
   void Cancel(LogReadId id);
 
-  // Events of the jobs.
+  // Call these when the event happens to a job.
   void OnJoin(ServedJob& job, AgentId agent_id, const Join& join);
   void OnRecord(ServedJob& job, const JobRecord& record);
   void OnTakenUp(ServedJob& job, const JobRecord& record);
@@ -85,7 +85,7 @@ class LogRelay {
     // Bytes that the reader has not acknowledged, oldest first.
     std::deque<std::pair<LogReadingId, std::size_t>> unread;
 
-    // The reading continues in later generations.
+    // True: the reading continues in later generations.
     bool stays() const { return request.follow && !request.generation; }
   };
   // A file that an agent reads. Kept until the agent reports its end.
@@ -99,12 +99,12 @@ class LogRelay {
   };
 
   void Begin(LogReadId id, Reading reading);
-  // For a finished job: if the request names no ranks, chooses the ranks whose logs are kept, and
-  // notes that for the reader.
+  // For a request without ranks, to a finished job: chooses the ranks whose logs are kept, and
+  // tells the reader.
   static void ChooseKept(Reading& reading);
   // Chooses the request's files of this generation. The error is for the reader.
   static absl::Status Choose(Reading& reading, Generation generation);
-  // Opens the files that may be opened now; ends the reading if none are left.
+  // Opens files up to the agents' limits. Ends the reading if no file is left.
   void GoOn(LogReadId id);
   void Open(LogReadId id, Reading& reading, const LogSource& source);
   // Passes on the kept part of a file that cannot be read, and the reason.
