@@ -23,10 +23,9 @@ inline constexpr char kNoBinding[] = "off";
 // `nodes`: the NUMA node of each place.
 //   node          all CPUs of the place's NUMA node
 //   socket        all CPUs of the NUMA nodes on the same socket
-//   exclusive     the node's physical cores, divided among its places; the first places get one
-//   more core-complex  the CPUs of one last-level cache; a node's caches are assigned in turn,
-//   beginning
-//                 with the cache that has the most CPUs
+//   exclusive     the node's physical cores, divided among its places; the first ones get one more
+//   core-complex  the CPUs of one last-level cache; a node's caches are assigned in turn, beginning
+//                 with the one that has the most CPUs
 // FailedPrecondition: a text for the user that names the node. Pure.
 absl::StatusOr<std::vector<CpuList>> DivideCpus(const std::string& mode,
                                                 const std::vector<Cpu>& cpus,
