@@ -23,8 +23,8 @@ namespace ddprun {
 class IdleWatch {
  public:
   // `starter`: the agent that started this rendezvous. If this process starts very late, another
-  // rendezvous may already have served the job, and no agent comes. So the loop also quits when
-  // `starter` has ended. `loop` must outlive this object.
+  // rendezvous may already have served the job, and no agent comes. So when `starter` has ended,
+  // this object does not wait any longer for a first job. `loop` must outlive this object.
   IdleWatch(EventLoop* loop, std::chrono::milliseconds patience, std::optional<pid_t> starter);
   ~IdleWatch();
   IdleWatch(const IdleWatch&) = delete;
