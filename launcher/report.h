@@ -16,7 +16,7 @@ struct ReportContext {
   std::string host;
   std::string run_dir;  // where the logs are
   std::uint32_t requeue_number = 0;
-  bool once = false;  // job and requeue number are unique: Slurm has chosen them
+  bool once = false;  // Slurm has chosen job and requeue number, so they are unique
 };
 
 // Lines for the terminal: the root cause, its place, and the last lines of the failed worker. Empty
@@ -26,10 +26,10 @@ std::vector<std::string> DescribeVerdict(const Verdict& verdict, const ReportCon
 // The JSON of --report; the fields are documented in docs/exit-codes.md.
 std::string VerdictToJson(const Verdict& verdict, const ReportContext& context);
 
-// Writes that JSON to `path`, atomically. The nodes of a Slurm job may name the same file. Then a
-// report does not replace a more important one of the same job and requeue number. The job's end is
-// most important, then "preempted", then the end of one node alone ("left", "refused",
-// "unreachable", or a failed start).
+// Writes this JSON to `path`, atomically. If the nodes of a Slurm job name the same file, a report
+// does not replace a more important report of the same job and requeue number. Order of importance:
+// the job's end; "preempted"; the end of a single node ("left", "refused", "unreachable", or a
+// failed start).
 absl::Status WriteReport(const std::string& path, const Verdict& verdict,
                          const ReportContext& context);
 

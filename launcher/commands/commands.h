@@ -21,14 +21,13 @@ int ServeRendezvous(const RendezvousCommand& command);
 // ddprun validate FILE: prints the resolved job.
 int ValidateJob(const ValidateCommand& command, const Host& host);
 
-// ddprun init: asks for what the flags leave open, and writes a job file.
+// ddprun init: asks for the settings that the flags do not give, and writes a job file.
 int WriteJobFile(const InitCommand& command, const Host& host);
 
 // ddprun status, stop, drain, events, stacks JOB, logs, page, top: asks a running rendezvous.
 int Operate(const OperatorCommand& command);
 
-// ddprun slurm FILE: executes sbatch in place of this process, unless there is an error or
-// --dry-run.
+// ddprun slurm FILE: replaces this process by sbatch, unless there is an error or --dry-run.
 int SubmitToSlurm(const SlurmCommand& command, const Host& host);
 
 // ddprun kubernetes FILE: prints the manifest.

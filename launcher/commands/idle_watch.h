@@ -1,9 +1,9 @@
 // IdleWatch: ends a rendezvous that was started for one job (`ddprun rendezvous --until-idle`).
 //
 // Quits the loop when no session and no job is left: at once if a job has ended, else after
-// `patience`. But if a job knows its node count and some nodes have not come yet, it waits up to 10
-// s for them, so that they learn of the job's end: a spare may be slower than a short job. An agent
-// that connects while this process ends is told about the end, and starts the next rendezvous.
+// `patience`. If the job knows its node count and some nodes have not come yet, it waits up to 10 s
+// for them, so that they hear about the job's end: a spare may start later than a short job ends.
+// An agent that connects while this process ends is told so, and starts the next rendezvous.
 //
 // The loop's thread only.
 #ifndef DDPRUN_LAUNCHER_COMMANDS_IDLE_WATCH_H_
@@ -22,9 +22,9 @@ namespace ddprun {
 
 class IdleWatch {
  public:
-  // `starter`: the agent that started this rendezvous. If this process started so slowly that
-  // another rendezvous has served the job and freed the port, no agent will ever come; then the end
-  // of `starter` ends it. `loop` must outlive this object.
+  // `starter`: the agent that started this rendezvous. If this process starts very late, another
+  // rendezvous may already have served the job, and no agent comes. So when `starter` has ended,
+  // this object does not wait any longer for a first job. `loop` must outlive this object.
   IdleWatch(EventLoop* loop, std::chrono::milliseconds patience, std::optional<pid_t> starter);
   ~IdleWatch();
   IdleWatch(const IdleWatch&) = delete;
@@ -32,9 +32,9 @@ class IdleWatch {
 
   bool ended() const { return ended_; }  // this object has quit the loop
 
-  // SIGTERM: from now on it does not wait for new sessions. Open sessions continue: Slurm, for
-  // example, signals all processes of a step, the agents and their rendezvous, and the agents need
-  // the rendezvous to end in order.
+  // Call it at SIGTERM: from now on the rendezvous does not wait for new sessions. Open sessions
+  // continue, because Slurm signals all processes of a step, and the agents need the rendezvous to
+  // end properly.
   void EndSoon();
 
   void OnLoad(const JobLoopLoad& load);

@@ -13,9 +13,9 @@
 namespace ddprun {
 
 enum class ProgramKind {
-  kByName,   // a name that ends in .py runs under Python, anything else is executed as it is
+  kByName,   // a name that ends in .py runs under Python, any other file is executed
   kModule,   // -m: a Python module
-  kAsIs,     // --no-python: executed as it is, whatever its name
+  kAsIs,     // --no-python: executed, whatever its name
   kRunPath,  // --run-path: run by Python's runpy.run_path() as __main__, whatever its name
 };
 
@@ -26,24 +26,24 @@ enum class ProgramKind {
 std::vector<std::string> WorkerCommand(const std::vector<std::string>& command, ProgramKind kind,
                                        const std::string& python);
 
-// Whether `program`, argv[0] of a worker, is a Python interpreter, judged by its name: python,
-// python3, pypy3.10.
+// True if `program`, argv[0] of a worker, has the name of a Python interpreter: python, python3,
+// pypy3.10.
 bool IsPythonInterpreter(absl::string_view program);
 
 // The index of the program in an interpreter's command line: of a script, of -m or of -c. nullopt:
 // no program, or an unknown option.
 std::optional<std::size_t> FindPythonProgram(const std::vector<std::string>& argv);
 
-// Whether `argv` runs a Python program with a sitecustomize from PYTHONPATH: it names a program,
-// and has none of the options -E, -I and -S.
+// True if `argv` runs a Python program that loads sitecustomize from PYTHONPATH: it names a
+// program, and has none of the options -E, -I and -S.
 bool RunsSitecustomize(const std::vector<std::string>& argv);
 
-// The worker's program, for the comparison with other agents of the job. Interpreters, shells and
-// programs that only start another one (numactl, conda run) do not count, nor do their options. The
-// order of the program's own arguments counts.
+// The worker's program, for the comparison with other agents of the job. Skips interpreters, shells
+// and programs that only start another program (numactl, conda run), with their options. The order
+// of the program's own arguments counts.
 WorkerProgram ProgramOf(const std::vector<std::string>& argv, const std::string& role);
 
-// Whether kByName would run `program` under Python.
+// True if kByName would run `program` under Python.
 bool IsPythonScript(absl::string_view program);
 
 }  // namespace ddprun

@@ -1,6 +1,5 @@
-// Host: the machine, as the configuration sees it. An interface, so that tests resolve flags and
-// files in the same way everywhere. Read-only. Any thread, as long as no thread changes the
-// environment.
+// Host: what the configuration reads from the machine. An interface, so that tests give the same
+// results on every machine. Read-only. Any thread, as long as no thread changes the environment.
 #ifndef DDPRUN_LAUNCHER_CONFIG_HOST_H_
 #define DDPRUN_LAUNCHER_CONFIG_HOST_H_
 
@@ -17,19 +16,19 @@ class Host {
  public:
   virtual ~Host() = default;
 
-  // The environment variable `name`; nullopt: not set. Set but empty is "".
+  // The environment variable `name`; nullopt: not set; "": set to an empty value.
   virtual std::optional<std::string> Environment(const std::string& name) const = 0;
 
   // Number of CPUs in this process's affinity mask, at least 1.
   virtual int CpuCount() const = 0;
 
-  // The same CPUs with their places; empty: the kernel does not report them.
+  // The same CPUs with their places in the machine; empty: the kernel does not report them.
   virtual std::vector<Cpu> Cpus() const = 0;
 
-  // GPUs that this process may open.
+  // GPUs that this process is allowed to open.
   virtual std::vector<Gpu> Gpus() const = 0;
 
-  // Absolute path that relative paths start from.
+  // The current directory, absolute: relative paths start from it.
   virtual std::string CurrentDirectory() const = 0;
 
   // This host's name, as `hostname` prints it.
@@ -50,7 +49,7 @@ class PosixHost : public Host {
   std::string HostsFile() const override;
 };
 
-// The GPUs that a worker started by this process would see: CountVisible() of the host's GPUs and
+// The GPUs that a worker of this process would see: CountVisible() of the host's GPUs and
 // CUDA_VISIBLE_DEVICES.
 VisibleGpus VisibleGpusOf(const Host& host);
 

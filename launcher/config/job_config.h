@@ -22,12 +22,12 @@
 namespace ddprun {
 
 struct NodesConfig {
-  int min = 1;  // the job starts, and continues after a loss, with at least this many nodes
+  int min = 1;  // needed to start the job, and to continue it after a loss
   int max = 1;  // further nodes wait as spares
 };
 
-// The credentials that this node shows, and that a rendezvous started by it asks for. Paths are
-// absolute; nothing here is secret. Empty: not used.
+// The credentials that this node uses. A rendezvous that this node starts asks for the same. Paths
+// are absolute, and nothing here is secret. Empty: not used.
 struct CredentialsConfig {
   std::string token_file{};
   std::string tls_ca{};
@@ -43,23 +43,24 @@ struct RendezvousConfig {
   // host:port of a running `ddprun rendezvous`; several that share an etcd are separated by commas.
   // Empty: standalone, the rendezvous runs in this process on a Unix socket.
   std::string endpoint;
-  // ddprun, or kEtcdBackend: the endpoints are those of an etcd, which names the rendezvous.
+  // "ddprun", or kEtcdBackend: then the endpoints are those of an etcd, which names the rendezvous.
   std::string backend = "ddprun";
   EtcdAccess etcd{};             // with kEtcdBackend
   std::string id = kUnnamedJob;  // names the job; one daemon serves many
-  // By when the endpoint must have answered.
+  // The endpoint must answer within this time.
   std::chrono::milliseconds connect_timeout = kDefaultConnectTimeout;
   // How long the job continues without a rendezvous.
   std::chrono::milliseconds daemon_grace = kDefaultDaemonGrace;
   // 0, Slurm's restart count, or JobSet's restart attempt. It protects a requeued job from
   // processes of its earlier life.
   std::uint32_t requeue_number = 0;
-  // Whether to start the rendezvous if nobody listens at the endpoint and its address is this
-  // host's. true, false, or auto: true if that needs no credentials and none are given.
+  // Whether this agent starts the rendezvous if no process listens at the endpoint and the address
+  // belongs to this host. true, false, or auto: true if no credentials are needed and none are
+  // given.
   std::string autostart = "auto";
   int node_rank = -1;  // static mode: the rank this node asks for; −1: any
-  // If another program has the endpoint's port, the rendezvous listens on the first free one of
-  // this many ports after it, and every agent looks for it there.
+  // If another program has the endpoint's port, the rendezvous uses the first free port of the next
+  // `spare_ports` ports, and every agent looks for it on these ports.
   int spare_ports = 0;
   CredentialsConfig credentials{};
   bool preflight = false;  // check this node as `ddprun doctor` does, before it joins
@@ -79,15 +80,15 @@ struct HangConfig {
 struct RestartConfig {
   HangConfig hang{};
   int warm = 0;  // number of standbys on this node; 0: none
-  // How long a worker that stays may take to leave its generation; 0: it is ended instead.
+  // Time for a worker that stays to leave its generation; 0: it is ended instead.
   std::chrono::milliseconds in_place_timeout = kDefaultInPlaceTimeout;
   std::vector<std::string> preload;  // modules that Python standbys import
 };
 
 struct CheckpointConfig {
-  // This training may take the folder of checkpoints from another training that uses it.
+  // This training is allowed to take the folder of checkpoints from another training that uses it.
   bool take_folder = false;
-  // How long reading is retried if a folder or file of checkpoints cannot be read.
+  // If a folder or file of checkpoints cannot be read, reading is retried for this time.
   std::chrono::milliseconds state_timeout = kDefaultStateTimeout;
 };
 
@@ -117,7 +118,7 @@ struct ToldConfig {
 
 struct JobConfig {
   // Settings on which all agents of the job must agree. Keys set most members directly; JobSpecOf()
-  // computes the others.
+  // computes the other members.
   JobSpec spec{};
   NodesConfig nodes;
   int nproc_per_node = 1;  // `auto`, `gpu` and `cpu` are already resolved
@@ -137,7 +138,7 @@ struct JobConfig {
   std::map<std::string, std::string> env;
   SlurmConfig slurm{};            // for `ddprun slurm`
   KubernetesConfig kubernetes{};  // for `ddprun kubernetes`
-  bool insecure = false;  // the rendezvous, also one started by this node, asks for no credentials
+  bool insecure = false;  // the rendezvous asks for no credentials, even if this node starts it
   LaunchPlace place{};
 
   bool standalone() const { return rendezvous.endpoint.empty(); }

@@ -1,4 +1,4 @@
-// JobDraft: a job while it is assembled from the file, the environment and the flags. A stronger
+// JobDraft: a job while it is assembled from the file, the environment and the flags. The strongest
 // source wins: flag > environment > file > default. FinishJob() turns it into the validated
 // JobConfig. Pure; owned by the parser, never stored.
 #ifndef DDPRUN_LAUNCHER_CONFIG_JOB_DRAFT_H_
@@ -17,7 +17,7 @@ namespace ddprun {
 // Ordered from weak to strong.
 enum class Source { kFile, kEnvironment, kFlag };
 
-// Where a setting was written. Messages about it begin with `place`.
+// Where a setting was written. Messages about the setting begin with `place`.
 struct Origin {
   Source source = Source::kFile;
   std::string place;  // "job.yaml:3:8: nodes", "PET_NNODES" or "--nnodes"
@@ -43,8 +43,8 @@ struct JobProblem {
 };
 
 // Checks the settings together, resolves `auto`, `gpu` and `cpu` to a number, puts the interpreter
-// in front of the command, and makes paths absolute. `where`: the source and place named in the
-// error about a missing command. The caller sets `logs.verbosity`.
+// in front of the command, and makes paths absolute. `where`: source and place for the error about
+// a missing command. The caller sets `logs.verbosity`.
 std::variant<JobConfig, std::vector<JobProblem>> FinishJob(const JobDraft& draft,
                                                            const Origin& where, const Host& host);
 

@@ -1,6 +1,6 @@
 // The table of all settings of a job. The loader of job files, the flags, the printed job and the
-// JSON Schema read it, so a new key is one row: in job_keys.cc, or for the section `kubernetes` in
-// kubernetes/kubernetes_keys.cc. `DDPRUN_REWRITE=1 config_test` then writes the schema. Pure.
+// JSON Schema use it. So a new key is one row: in job_keys.cc, or in kubernetes/kubernetes_keys.cc
+// for the section `kubernetes`. After that, `DDPRUN_REWRITE=1 config_test` writes the schema. Pure.
 #ifndef DDPRUN_LAUNCHER_CONFIG_JOB_KEYS_H_
 #define DDPRUN_LAUNCHER_CONFIG_JOB_KEYS_H_
 
@@ -54,7 +54,7 @@ using Field = std::variant<bool*, int*, std::int64_t*, std::string*, std::chrono
                            StreamChoice*, std::set<int>*>;
 
 struct JobKey {
-  absl::string_view section;  // its map; empty: the top level
+  absl::string_view section;  // the section's map; empty: the top level
   absl::string_view name;
   KeyType type;
   std::int64_t min;
@@ -79,7 +79,7 @@ absl::Span<const JobSection> JobSections();
 // The key with this path; nullptr: none. Points into the table.
 const JobKey* FindJobKey(absl::string_view path);
 
-// Why a job file may not set this variable for its workers; empty: it may.
+// Why a job file must not set this variable for its workers; empty: it may set it.
 std::string WhyVariableIsRefused(absl::string_view name);
 
 }  // namespace ddprun

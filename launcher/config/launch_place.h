@@ -1,5 +1,5 @@
-// LaunchPlace: how this process was started, as far as it matters to the agent. Not a setting, but
-// found in the environment.
+// LaunchPlace: how this process was started, as far as it matters to the agent. It comes from the
+// environment and is no setting.
 #ifndef DDPRUN_LAUNCHER_CONFIG_LAUNCH_PLACE_H_
 #define DDPRUN_LAUNCHER_CONFIG_LAUNCH_PLACE_H_
 
@@ -9,8 +9,8 @@ namespace ddprun {
 
 struct LaunchPlace {
   // In a Slurm step or a container: when the started process ends, all its descendants are killed.
-  // So the agent runs as a child of the started process, which outlives the agent for the
-  // rendezvous.
+  // So the agent runs as a child of the started process (task_shim.h), which stays until the
+  // rendezvous has ended, too.
   bool ends_with_process = false;
   // The job may be started elsewhere under the same name, with a higher requeue number, while this
   // process still runs.

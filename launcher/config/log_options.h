@@ -1,8 +1,8 @@
 // torchrun's options about workers' output: where the streams go, and which workers' lines are
 // shown. Pure.
 //
-// Log files are always written. So redirecting a stream means not showing it, and tee means showing
-// it in any case.
+// Log files are always written. So a redirected stream is not shown, and a stream with tee is
+// always shown.
 #ifndef DDPRUN_LAUNCHER_CONFIG_LOG_OPTIONS_H_
 #define DDPRUN_LAUNCHER_CONFIG_LOG_OPTIONS_H_
 
@@ -25,7 +25,8 @@ struct Streams {
   friend bool operator==(const Streams&, const Streams&) = default;
 };
 
-// -r and -t: streams of every worker, or by local rank; a rank without an entry has none.
+// -r and -t: the streams of every worker, or streams by local rank. A rank without an entry has no
+// stream.
 using StreamChoice = std::variant<Streams, std::map<int, Streams>>;
 
 // "0" none, "1" stdout, "2" stderr, "3" both; or "0:1,1:3,10:2". For a repeated rank the last entry
@@ -39,12 +40,14 @@ std::string FormatLocalRanks(const std::set<int>& ranks);
 
 struct LogsConfig {
   StreamChoice redirects;            // only to files
-  StreamChoice tee;                  // to files and the console, whatever `redirects` says
+  StreamChoice tee;                  // to files and the console, even if redirected
   std::set<int> local_ranks_filter;  // only these are shown; empty: all
   bool collapse = false;             // equal lines of many workers are shown once
   std::string when_full = "drop";    // when the log files' disk is full: drop or wait
-  std::int64_t max_size = 0;         // bytes of a file, and of its predecessor; 0: any
-  int keep_runs = 0;                 // how many run folders of this job stay on this node; 0: all
+  std::int64_t max_size = 0;         // limit in bytes for a file, and for its predecessor; 0: no
+                                     // limit
+  int keep_runs = 0;                 // number of run folders of this job that stay on this node; 0:
+                                     // all
   int verbosity = 0;                 // of ddprun itself: −1 quiet, 0 normal, 1 verbose
 };
 

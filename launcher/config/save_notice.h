@@ -1,4 +1,4 @@
-// Computes the part of a scheduler's notice that remains for a checkpoint. Pure.
+// Computes the time that a scheduler's notice leaves for a checkpoint. Pure.
 #ifndef DDPRUN_LAUNCHER_CONFIG_SAVE_NOTICE_H_
 #define DDPRUN_LAUNCHER_CONFIG_SAVE_NOTICE_H_
 
@@ -8,9 +8,9 @@
 
 namespace ddprun {
 
-// `notice`: the time from SIGTERM to SIGKILL. The result is `notice` minus the workers' end and the
-// time in which the scheduler notices it, and at most save_timeout if the job file sets it. The
-// workers' end takes stop_grace of the job file, else `stop_grace`.
+// `notice`: the time from SIGTERM to SIGKILL. The result is `notice` minus the time for the
+// workers' end, and minus the time until the scheduler notices that end. It is at most save_timeout
+// if the job file sets it. The workers' end takes stop_grace of the job file, else `stop_grace`.
 std::chrono::milliseconds SaveTimeoutWithin(std::chrono::milliseconds notice,
                                             std::chrono::milliseconds stop_grace,
                                             const JobDraft& draft);

@@ -1,5 +1,5 @@
-// Parses and formats the values of keys and flags. Pure. Each Parse function accepts the whole of
-// `text` or returns nullopt; the caller knows the key's name and writes the error.
+// Parses and formats the values of keys and flags. Pure. If a Parse function cannot use the whole
+// `text`, it returns nullopt; the caller knows the key's name and writes the error.
 #ifndef DDPRUN_LAUNCHER_CONFIG_VALUES_H_
 #define DDPRUN_LAUNCHER_CONFIG_VALUES_H_
 
@@ -18,8 +18,8 @@ namespace ddprun {
 // Only decimal digits: "3", not "+3", " 3" or "3.0".
 std::optional<std::int64_t> ParseWholeNumber(absl::string_view text);
 
-// true/false, yes/no, on/off, 1/0 in any case. For variables and `--switch=value`; a job file
-// accepts only true and false.
+// true/false, yes/no, on/off, 1/0, in upper or lower case. For variables and `--switch=value`; a
+// job file accepts only true and false.
 std::optional<bool> ParseSwitch(absl::string_view text);
 
 // A whole number and a unit: 10s, 500ms, 5min, 2h; 0 needs no unit.
@@ -52,7 +52,7 @@ std::string FormatEndpoint(const Endpoint& endpoint);
 // How many rendezvous may share an etcd.
 inline constexpr std::size_t kMaxEndpoints = 9;
 
-// One or several endpoints with commas, without repetition. The result has a port for each:
+// One endpoint, or several different ones with commas. The result has a port for each:
 // "h1:29400,h2:29400".
 std::optional<std::string> ParseEndpoints(absl::string_view text, int min_port,
                                           std::optional<int> default_port);

@@ -1,4 +1,4 @@
-// Reads job files. The only file that reads YAML; yaml-cpp's exceptions end here.
+// Reads job files. The only code that reads YAML; it catches yaml-cpp's exceptions.
 //
 // All errors of a file are reported, one per line, in the order of the file, each as
 //

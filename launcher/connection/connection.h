@@ -27,15 +27,15 @@ namespace ddprun {
 std::string HostOf(const std::string& endpoint);
 int PortOf(const std::string& endpoint);
 
-// The endpoints where the rendezvous may be: several rendezvous that share an etcd, or one
-// rendezvous and its spare ports. Not for standalone jobs, and not for jobs that find the
-// rendezvous through etcd.
+// The endpoints at which a rendezvous may be: those of several rendezvous that share an etcd, or
+// the port of one rendezvous and its spare ports. Not for standalone jobs, and not for jobs that
+// find the rendezvous through etcd.
 std::vector<std::string> PlacesOf(const RendezvousConfig& config);
 
 // The address at which other nodes reach this node. May block on a name server.
 absl::StatusOr<std::string> NodeAddress(const JobConfig& config);
 
-// The warning for a job between hosts without a name; "": none.
+// The warning for a job on several hosts without --rdzv-id; "": no warning.
 std::string WarnOfName(const JobConfig& config, const std::string& node_address);
 
 struct Connection {

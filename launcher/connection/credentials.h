@@ -20,16 +20,17 @@ class ClientCredentials;
 // socket that slurm.conf names.
 auth::CredentialOptions CredentialOptionsOf(const CredentialsConfig& config, bool reachable);
 
-// Whether other hosts can reach a rendezvous at this endpoint, "HOST:PORT" or "unix:/path". Judged
-// by the text alone: a name that resolves to loopback on this host may have another address
+// True if other hosts can reach a rendezvous at this endpoint, "HOST:PORT" or "unix:/path". Only
+// the text counts, because a name that resolves to loopback on this host may have another address
 // elsewhere.
 bool IsReachable(const std::string& endpoint);
 
-// The flags that give another ddprun the same credentials. Paths, nothing secret.
+// The flags that give the same credentials to another ddprun. They contain paths, and nothing
+// secret.
 std::vector<std::string> CredentialArguments(const CredentialsConfig& config);
 
-// Whether both sides of an endpoint on `host` authenticate with the token that the daemon makes
-// there (state_home.h): on loopback, without given credentials. `insecure`: --insecure was given.
+// True if both sides of an endpoint on `host` use the token that the daemon makes on this host
+// (state_home.h): on loopback, if no credentials are given. `insecure`: --insecure was given.
 bool UsesOwnToken(const CredentialsConfig& config, const std::string& host, bool insecure);
 
 // For a rendezvous at `endpoint`; "": of a job on one node. Reads the files. FailedPrecondition,
@@ -45,7 +46,7 @@ absl::StatusOr<std::vector<std::shared_ptr<const auth::ClientCredentials>>> Load
     const CredentialsConfig& config, const std::vector<std::string>& endpoints, bool insecure,
     const std::function<void(bool ok, const std::string& text)>& log = {});
 
-// A log for it that writes to ddprun's log.
+// Writes to ddprun's log; for the `log` above.
 void LogTlsFiles(bool ok, const std::string& text);
 
 }  // namespace ddprun

@@ -1,5 +1,5 @@
-// DaemonWatch: if this agent may start the rendezvous, ensures that it runs: before each attempt to
-// connect, and repeatedly until the rendezvous has sent a message.
+// DaemonWatch: for an agent that is allowed to start the rendezvous. Ensures that the rendezvous
+// runs: before each attempt to connect, and repeatedly until the rendezvous has sent a message.
 //
 // The loop's thread only.
 #ifndef DDPRUN_LAUNCHER_CONNECTION_DAEMON_WATCH_H_

@@ -1,11 +1,12 @@
-// RendezvousHost: runs the rendezvous of a job as a process of its own on this host, if the
-// endpoint's address belongs to this host.
+// RendezvousHost: if the endpoint's address belongs to this host, runs the rendezvous of a job here
+// as a process of its own.
 //
-// That process is `ddprun rendezvous --until-idle`. It is detached: it survives this agent, and
-// ends by itself after the job. If several agents run on this host, one of them starts it
-// (StartRight). If nevertheless several are started, one holds the endpoint's folder (state_home.h)
-// and listens, and the others end. Its jobs are in that folder. If it is killed, any agent of this
-// user may start the next one, which continues the jobs.
+// The process is `ddprun rendezvous --until-idle`. It is detached: it survives this agent, and ends
+// by itself after the job. If several agents run on this host, one of them starts the process
+// (StartRight). If several processes are started nevertheless, one of them holds the endpoint's
+// folder (state_home.h) and listens, and the others end. The folder also has the jobs' durable
+// state. If the process is killed, any agent of this user may start the next one, which continues
+// the jobs.
 //
 // The agent's thread only.
 #ifndef DDPRUN_LAUNCHER_CONNECTION_RENDEZVOUS_HOST_H_
@@ -30,8 +31,8 @@ namespace ddprun {
 // How long a rendezvous that an agent starts waits for its first agent (--until-idle).
 inline constexpr char kFirstAgentWithin[] = "60s";
 
-// The address on which a rendezvous for the endpoint `host` listens. `address`: of `host` on this
-// host. The result is `address`, or every address.
+// The address on which a rendezvous for the endpoint `host` listens. `address`: the address of
+// `host` on this machine. The result is `address`, or the wildcard for every address.
 std::string AddressToListenOn(const std::string& host, const std::string& address);
 
 // FailedPrecondition, for people: a rendezvous at `place` (HOST:PORT, or a sentence's part) would
@@ -43,27 +44,28 @@ class RendezvousHost {
   struct Options {
     std::string host;  // of the endpoint, without brackets
     int port = 0;
-    bool insecure = false;        // it may listen beyond this host without authentication
-    bool asks_who_calls = false;  // with `credentials`
+    bool insecure = false;                   // allowed to serve other hosts without authentication
+    bool asks_who_calls = false;             // with `credentials`
     std::vector<std::string> credentials{};  // flags for it; file names, nothing secret
     std::string log_file;                    // for the output of the rendezvous
   };
 
   // nullptr: the endpoint is on another host. May block on a name server. Errors: NotFound if the
-  // name does not resolve; FailedPrecondition if nobody listens, and a rendezvous here would be
-  // open to others without credentials or could not keep its jobs (StateHome). `loop` must outlive
-  // this object.
+  // name does not resolve. FailedPrecondition if no process listens, and a rendezvous started here
+  // would be open to others without credentials, or could not store its jobs (StateHome). `loop`
+  // must outlive this object.
   static absl::StatusOr<std::unique_ptr<RendezvousHost>> Create(Options options, EventLoop* loop);
 
-  // Starts the rendezvous, unless a process listens on the endpoint, or the rendezvous started last
-  // is about to. Call it again while there is no connection: the listening process may be the
-  // rendezvous of an earlier job, about to end. False: another process listens, not started by us.
+  // Starts the rendezvous, unless a process listens on the endpoint or the rendezvous started last
+  // is about to listen. Call it again while there is no connection: the process that listens may be
+  // the rendezvous of an earlier job, which is about to end. False: the process that listens was
+  // not started by this agent.
   bool EnsureRunning();
 
-  // A process listens on the endpoint. It may not be a rendezvous.
+  // True if a process listens on the endpoint; it need not be a rendezvous.
   bool SomebodyListensHere() const;
-  // A rendezvous that an agent of this user has started has the endpoint. It may be too slow to
-  // answer.
+  // True if a rendezvous that an agent of this user has started has the endpoint, even if it is too
+  // slow to answer.
   bool HasRendezvous() const;
   // The rendezvous started last runs.
   bool running() { return process_.running(); }
@@ -72,14 +74,14 @@ class RendezvousHost {
   RendezvousHost(Options options, std::string address, std::string listen_address, EventLoop* loop);
 
   const Options options_;
-  const std::string address_;         // this host's own, numeric: where to look for a listener
+  const std::string address_;         // numeric address of this host, to look for a listener
   const std::string listen_address_;  // the same, or every address
   DetachedProcess process_;
 };
 
 // The right to start the rendezvous of one job on this host. One agent of a user has it at a time,
-// until its rendezvous listens. Without it, all agents of the host would start a rendezvous, and
-// all but one would end again.
+// until the rendezvous that it starts listens. Without this right, all agents of the host would
+// each start a rendezvous, and all but one of these processes would end again.
 class StartRight {
  public:
   // `name`: of the job's rendezvous; the same in all agents of the job.
@@ -107,19 +109,20 @@ class RendezvousHosts {
   RendezvousHosts(std::vector<std::unique_ptr<RendezvousHost>> hosts, std::string name,
                   bool only_at_first);
 
-  // Like RendezvousHost::EnsureRunning for this place, before an attempt to connect there. A
-  // process that listens at another place may be the rendezvous that an earlier agent has started:
-  // that place is tried first. While a rendezvous of this user has one of the places, none is
-  // started at another place. With two rendezvous, the agents of the job would split up, and both
-  // halves would wait for the missing nodes. A rendezvous that refused our credentials belongs to
-  // another job, and does not count.
+  // Like RendezvousHost::EnsureRunning for this place, before an attempt to connect there. If a
+  // process listens at another place, it may be the rendezvous that an earlier agent has started,
+  // so no rendezvous is started before that place was tried. While a rendezvous of this user has
+  // one of the places, none is started at another place: with two rendezvous, the job's agents
+  // would split into two groups, and each would wait for the other's nodes. A rendezvous that
+  // refused our credentials belongs to another job, and does not count.
   bool EnsureRunning(int place);
 
   // The rendezvous at this place refuses our credentials.
   void OnDenied(int place) { denied_.insert(place); }
 
-  // A rendezvous has sent a message. With `only_at_first` this agent starts none from now on,
-  // unless it started this one: otherwise a user started it, and may start it again.
+  // Call it when a rendezvous has sent a message. With `only_at_first`, this agent starts no
+  // rendezvous from now on, unless it has started one before: otherwise a user has started the
+  // rendezvous, and may start it again.
   void OnHeard() { left_alone_ = only_at_first_ && !has_started_; }
 
  private:

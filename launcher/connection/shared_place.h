@@ -2,7 +2,7 @@
 // that a process shares with its forked children, so the guardian still knows it after the agent
 // was killed.
 //
-// One process sets it, any may read it. Without memory for it, it stays 0.
+// One process sets it, and any process can read it. If there is no memory for it, it stays 0.
 #ifndef DDPRUN_LAUNCHER_CONNECTION_SHARED_PLACE_H_
 #define DDPRUN_LAUNCHER_CONNECTION_SHARED_PLACE_H_
 

@@ -9,7 +9,7 @@
 namespace ddprun {
 
 // The absolute path of munged's socket that AuthInfo names in the text of a slurm.conf. "": it
-// names none, so Slurm uses munged's default. Included files are not read.
+// names no socket, so Slurm uses munged's default. Included files are not read.
 std::string MungeSocketIn(absl::string_view slurm_conf);
 
 // The same for this host's slurm.conf: $SLURM_CONF, which Slurm sets for the tasks of a job if the

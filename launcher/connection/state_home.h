@@ -7,7 +7,7 @@
 // symbolic link, is refused.
 //
 // A daemon holds the folder of its endpoint with flock(2) on the folder itself. So no second daemon
-// takes it, and systemd-tmpfiles, which removes old files from /tmp, leaves it alone.
+// takes the folder, and systemd-tmpfiles, which removes old files from /tmp, does not touch it.
 //
 // Any thread; may block on the disk. Errors are sentences for people that name the folder.
 #ifndef DDPRUN_LAUNCHER_CONNECTION_STATE_HOME_H_
@@ -39,8 +39,8 @@ class EndpointFolder {
   // Makes the folder if it is missing, and takes it. Files of an earlier daemon are still in it.
   // AlreadyExists: another process has it. FailedPrecondition: as StateHome.
   static absl::StatusOr<EndpointFolder> Take(const std::string& host, int port);
-  // Whether a daemon of this user has the folder; it need not answer. The question itself locks the
-  // folder for a moment: a Take() in that moment fails with AlreadyExists.
+  // True if a daemon of this user has the folder, even if it does not answer. IsHeld() itself locks
+  // the folder for a moment; a Take() in that moment fails with AlreadyExists.
   static bool IsHeld(const std::string& host, int port);
   // The destructor gives the folder back, and leaves its files in it.
   EndpointFolder(EndpointFolder&&) = default;

@@ -12,14 +12,14 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kMaxPhases = 16;  // further phases count to the previous one
+constexpr std::size_t kMaxPhases = 16;  // further phases count as part of the last one
 
 // The phases that this clock measures for every program.
 constexpr absl::string_view kOwn[] = {"stop", "round", "spawn", "load", "process_group", "setup"};
 
 bool IsOwn(absl::string_view name) { return absl::c_linear_search(kOwn, name); }
 
-// The name in the times: a program's own phase `load`, for example, is not ours.
+// The name to show. A program's own phase may have one of our names, for example `load`.
 std::string ShownName(const std::string& told) {
   if (told == "init") return "process_group";
   if (told == "ready") return "setup";
@@ -52,8 +52,8 @@ void RestartClock::GenerationStarted(Generation generation, TimePoint now) {
 
 void RestartClock::WorkersSpawned(int warm, TimePoint now) {
   times_.warm_workers = warm;
-  // Drop phases that a worker began before the last worker was started: the last one has yet to
-  // begin them.
+  // Drop phases that a worker began before the last worker was started, because the last worker has
+  // not begun them yet.
   while (!phases_.empty() && phases_.back().name != "spawn") phases_.pop_back();
   Begin("load", now);
 }
@@ -68,7 +68,8 @@ void RestartClock::PhaseBegan(LocalRank local_rank, const std::string& name, Tim
     if (phases_.back().name == known) phases_.back().workers.insert(local_rank);
     return;
   }
-  // A later worker moves the begin. The same worker again does not.
+  // A phase begins when its last worker enters it. If a worker enters it again, this does not
+  // count.
   if (!begun->workers.insert(local_rank).second) return;
   if (begun + 1 == phases_.end()) begun->begin = seen_ = now;
 }

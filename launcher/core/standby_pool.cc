@@ -41,7 +41,7 @@ std::vector<StandbyPool::Action> StandbyPool::Step(const Event& event, TimePoint
                  [&](const GenerationEnded&) {
                    if (state_ != State::kGivenUp) state_ = State::kIdle;
                    // A loading standby would take CPU time from the workers that start now. A
-                   // pending fork may be ended with the generation's other processes.
+                   // pending fork might be killed with the generation's other processes.
                    EndThose(false);
                  },
                  [&](const StandbyWaiting& waiting) { OnWaiting(waiting.id, now); },

@@ -8,7 +8,8 @@
 namespace ddprun {
 namespace {
 
-// A larger share of the time counts as work, or as starvation.
+// A worker that used the CPU for a larger share of the time is busy. If it waited for a CPU for a
+// larger share, it is starved.
 constexpr double kBusyShare = 0.05;
 constexpr double kStarvedShare = 0.5;
 constexpr std::int64_t kBusyBytes = 64 << 10;
@@ -34,7 +35,8 @@ std::string PhaseOf(std::optional<ProgressPhase> phase, const std::string& name)
   return name;
 }
 
-// Only ddp:: and the Python module's Checkpointer report these phases, before the first step.
+// Only the ddp library and the Python module's Checkpointer report these phases, before the first
+// step.
 bool IsOfTheStart(std::optional<ProgressPhase> phase) {
   return phase == ProgressPhase::kInit || phase == ProgressPhase::kRestore ||
          phase == ProgressPhase::kFirstStep;
@@ -51,7 +53,7 @@ void AddPassed(const SeenWorker& worker, const std::map<std::string, std::uint64
   }
 }
 
-// A page may contain any value; the wire format takes only these.
+// A page may contain any value, but the wire format accepts only these.
 std::int64_t Bounded(std::uint64_t value) {
   constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
   return static_cast<std::int64_t>(std::min(value, kMost));
@@ -64,20 +66,20 @@ CollectiveCall CallOf(std::size_t group, const ProgressCollective& collective) {
   return call;
 }
 
-// The known calls of a group that have begun and not completed, in the order of their numbers.
-// Later calls may be complete already: for example the second of two buckets.
+// The known calls of a group that have begun and not completed, in the order of their numbers. A
+// later call may already be complete, for example the second of two buckets.
 std::vector<CollectiveCall> UnfinishedOf(std::size_t group, const ProgressGroup& told) {
   std::vector<CollectiveCall> calls;
   for (const auto& [collective, completed] : told.recent) {
     if (!completed) calls.push_back(CallOf(group, collective));
   }
-  // None is known: the call is an older one, or the worker has an earlier version. It has entered
-  // at most this call.
+  // No call is known: the unfinished call is older than the recorded ones, or the worker has an
+  // earlier version. It has entered at most this call.
   if (calls.empty()) calls.push_back(CallOf(group, *told.entered));
   return calls;
 }
 
-// Sets the collectives in which the worker waits: those of the group that entered one last.
+// Sets the collectives in which the worker waits: those of the group that was used last.
 void SetInside(const ProgressSnapshot& snapshot, SeenWorker* seen) {
   std::int64_t newest = 0;
   for (std::size_t i = 0; i < snapshot.groups.size(); ++i) {
@@ -92,8 +94,8 @@ void SetInside(const ProgressSnapshot& snapshot, SeenWorker* seen) {
   }
 }
 
-// What the sockets have carried between two looks. A socket may be new, or closed: each piece of an
-// upload may have its own.
+// The bytes that the sockets have carried between two looks. A socket may be new or closed, because
+// an upload may use a new socket for each piece.
 std::int64_t CarriedBetween(const ProcessFacts& before, const ProcessFacts& now) {
   if (!before.tcp_bytes || !now.tcp_bytes) return 0;
   std::int64_t carried = 0;
@@ -127,7 +129,7 @@ SeenWorker SeenWorkerOf(const WorkerProgress& progress, int pid) {
   if (now.step >= 0) seen.step = now.step;
   seen.phase = PhaseOf(now.phase, now.phase_name);
   SetInside(now, &seen);
-  // ddp:: names its phases: by PHASE at first, and on the page once it is in the group.
+  // The ddp library names its phases: at first by PHASE messages, later on the page.
   seen.names_phases =
       progress.source == ProgressSource::kPage || IsOfTheStart(now.phase) || !seen.phase.empty();
   for (const ProgressBegun& begun : now.begun) {
@@ -175,10 +177,10 @@ bool StillWatch::WasAway(TimePoint now) const {
   return last_look_ && now - *last_look_ > longest;
 }
 
-// Every process that reads from a disk is sometimes in state D. It counts as hanging there if it is
-// in D at two looks and its thread did not run in between, whatever other threads do. Some file
-// systems let the thread run at times for a retry, so it also counts if the whole process used no
-// CPU and did no I/O.
+// Every process that reads from a disk is sometimes in state D. A thread counts as hanging in D if
+// two looks find it in D and it did not run in between; other threads do not matter. In some file
+// systems the thread runs at times for a retry, so it also counts if the whole process used no CPU
+// and did no I/O.
 void StillWatch::DescribeState(const ProcessFacts& facts, Memory* memory, StillWorker* worker) {
   const std::optional<ProcessFacts> last = std::exchange(memory->last, facts);
   worker->state = facts.state;
@@ -195,7 +197,8 @@ void StillWatch::DescribeState(const ProcessFacts& facts, Memory* memory, StillW
   }
 }
 
-// The kernel counts a wait for a CPU only once it is over, so this finds the waits in progress.
+// The kernel counts a wait for a CPU only when it is over. This function finds the waits in
+// progress.
 void StillWatch::FindStarved(const ProcessFacts& facts, Memory* memory) {
   std::map<int, TimePoint> since;
   for (const auto& [thread, ran] : facts.wants) {
@@ -318,7 +321,7 @@ NodeProgress StillWatch::Look(const std::vector<SeenWorker>& workers, TimePoint 
       progress.phases_passed.push_back(phase);
   }
   LookAtStill(telling, now, facts, &progress);
-  // If one of the node's workers moves, the silent ones are not looked at.
+  // While a worker of the node moves, silent workers are not examined.
   const bool all_still = telling.empty() || progress.still >= NodeProgress::kDetailsAfter;
   if (all_still && now - *begun_at_ >= NodeProgress::kDetailsAfter) {
     LookAtSilent(silent, now, facts, &progress);

@@ -177,9 +177,10 @@ void Supervisor::Introduce(TimePoint now) {
   if (work_.stopped) SendReport(*work_.stopped, /*workers_running=*/false);
   if (!work_.store_elsewhere.empty()) SendUp(StoreElsewhere{work_.store_elsewhere});
   if (preempted_until_) SendUp(Preempted{absl::StrCat(options_.node.host, " got SIGTERM")});
-  // A message may have crossed a repeated Join, so only a heartbeat's answer shows that the Join
-  // was read. It must come before the next assignment, or the lease would be over again.
-  // Where another rendezvous has taken over, its first answer is to come as early.
+  // Any other message may have been sent before the repeated Join arrived, so only a heartbeat's
+  // answer shows that the Join was read. The answer must come before the next assignment, or the
+  // lease would be over again. If another rendezvous has taken over, its first answer must come as
+  // early.
   const bool from_another = running && contact_.several();
   if ((again || from_another) && options_.leases) PushHeartbeat(now);
 }
@@ -211,7 +212,7 @@ std::optional<TimePoint> Supervisor::GiveUpAt() const {
 void Supervisor::GiveUp(TimePoint now) {
   verdict_ = Verdict::OfAgent(Outcome::kUnreachable, kExitUnavailable, contact_.WhyGivenUp(now));
   if (state_ == SupervisorState::kFenced) return;  // wait until the workers are gone
-  // Without the rendezvous this node cannot know whether it still owns its ranks: no grace.
+  // No grace: without the rendezvous, this node cannot know whether it still has its ranks.
   StopWorkers(SupervisorState::kStopping, SIGKILL, now);
 }
 
@@ -225,7 +226,7 @@ bool Supervisor::NeedsLease() const {
     case SupervisorState::kRunning:
       return HasWorkers();
     case SupervisorState::kStopping:
-      return !verdict_;  // with a verdict the job is over, and so are its ranks
+      return !verdict_;  // with a verdict this node has no ranks any more
     case SupervisorState::kLeaving:
       return ending_.signo != SIGKILL;
     default:
@@ -271,11 +272,11 @@ void Supervisor::OnReceived(const Received& received, TimePoint now) {
   const Header& header = received.header;
   if (header.job != options_.job || header.requeue_number != options_.requeue_number ||
       header.agent_id != options_.agent_id) {
-    return;  // for another agent, or for an earlier life of this one
+    return;  // not for this agent
   }
-  if (!session_.joined) return;  // said on a session that is over
+  if (!session_.joined) return;  // sent on a session that is over
   if (!Obeys(header.term, now)) return;
-  // Whoever answers our Join has read it; and counts on us, unless it says that it does not.
+  // A rendezvous that answers our Join has read it, and counts our lease unless it says otherwise.
   if (!std::holds_alternative<Refused>(received.message) &&
       !std::holds_alternative<Fenced>(received.message)) {
     contact_.Had(session_.joined_at, now);
@@ -307,7 +308,7 @@ void Supervisor::OnWaiting(const Waiting& waiting) {
 }
 
 void Supervisor::OnHeartbeatAck(const HeartbeatAck& ack, TimePoint now) {
-  // The lease counts from sent_at, not from now: the answer may have taken longer than the lease.
+  // The lease begins at sent_at, not now: the answer may have taken longer than the lease.
   contact_.Answered(TimePoint(std::chrono::nanoseconds(ack.sent_at)), now);
   if (!unconfirmed_ || !MayBeAssigned()) return;
   if (now >= contact_.FenceAt()) return;  // answers an older heartbeat
@@ -320,10 +321,10 @@ bool Supervisor::MayBeAssigned() const {
     case SupervisorState::kJoining:
     case SupervisorState::kSpawning:  // another node was lost; this is the next forming
       return true;
-    case SupervisorState::kRunning:  // no worker is left, and the rendezvous went on without the
+    case SupervisorState::kRunning:  // no worker is left, and the rendezvous went on without our
                                      // reports
       return !HasWorkers() && !work_.AwaitsErrorFile();
-    default:  // the next assignment comes only after Stopped; or it is too late
+    default:  // the next assignment comes only after Stopped, or it comes too late
       return false;
   }
 }
@@ -331,9 +332,9 @@ bool Supervisor::MayBeAssigned() const {
 void Supervisor::OnAssignment(const Header& header, const Assignment& assignment, TimePoint now) {
   if (!MayBeAssigned() || header.generation <= work_.generation) return;  // overtaken
   if (options_.leases && now >= contact_.FenceAt()) {
-    // After a silence on the same session, this may be an outdated assignment from before the
-    // silence, or the answer to our newest Join. The answer to a heartbeat decides. Until then
-    // there is no lease, so nothing may be prepared.
+    // After a silence on the same session, this assignment may be from before the silence, or the
+    // answer to our newest Join. The answer to a heartbeat decides. Until then there is no lease,
+    // so no worker may be prepared.
     unconfirmed_ = Unconfirmed{header.generation, assignment};
     PushHeartbeat(now);
     return;
@@ -399,12 +400,12 @@ void Supervisor::OnLookAgain(const LookAgain& again) {
   outbox_.Heard(again.look, again.run_id);
   switch (state_) {
     case SupervisorState::kJoining:
-    case SupervisorState::kSpawning:  // the forming was given up, and this message came first
+    case SupervisorState::kSpawning:  // the forming was given up, and this message overtook the
+                                      // news
       outbox_.ScanAgain();
       break;
     default:
-      break;  // the scan follows once the workers are gone; or this agent ends, and no scan is
-              // needed
+      break;  // the scan follows once the workers are gone, or this agent ends and needs no scan
   }
 }
 
@@ -421,14 +422,14 @@ void Supervisor::OnTakeStacks(const Header& header, const TakeStacks& take) {
 
 void Supervisor::OnWorkerStacksTaken(const WorkerStacksTaken& taken, TimePoint now) {
   if (taken.generation != work_.generation) return;
-  // Send the newest progress first: the verdict may wait only for these stacks.
+  // Send the newest progress first: the verdict may be made as soon as the stacks arrive.
   if (SendsHeartbeats()) PushHeartbeat(now);
   SendUp(StacksTaken{taken.request, std::make_shared<const EncodedStackTree>(taken.tree)});
 }
 
 void Supervisor::OnFinished(const Finished& finished, TimePoint now) {
   job_is_over_ = job_is_over_ || finished.job_is_over;
-  if (state_ == SupervisorState::kLeaving) return;  // this node's end is decided already
+  if (state_ == SupervisorState::kLeaving) return;  // this node's end is already decided
   if (!options_.why_ineligible.empty()) {           // regardless of the job's outcome
     verdict_ =
         Verdict::OfAgent(Outcome::kLeft, kExitUnavailable,
@@ -450,7 +451,7 @@ void Supervisor::OnFinished(const Finished& finished, TimePoint now) {
 }
 
 void Supervisor::OnFenced(const Header& header, const Fenced& fenced, TimePoint now) {
-  // It answers a message of an earlier generation, and crossed our Join.
+  // It answers a message of an earlier generation; our Join had not arrived yet.
   if (header.generation != work_.generation) return;
   switch (state_) {
     case SupervisorState::kJoining:  // no worker runs: only join again, because the rendezvous

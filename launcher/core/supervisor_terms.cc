@@ -13,7 +13,7 @@ bool Supervisor::Obeys(const Term& term, TimePoint now) {
     case Contact::Standing::kPresent:
       break;
     case Contact::Standing::kLater:
-      // On an old session the same rendezvous continues under another term.
+      // On an old session, the same rendezvous continues under another term.
       if (!contact_.term().none() && !session_.heard) {
         Log(absl::StrCat("another rendezvous leads: term ", term.revision));
       }

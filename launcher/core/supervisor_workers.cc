@@ -43,7 +43,7 @@ void Supervisor::StartWorkers(TimePoint now) {
   outbox_.Push(SpawnWorkers{work_.generation, work_.assignment});
 }
 
-// If its end was decided meanwhile, the worker has got the same signal as the others.
+// If the generation's end was decided meanwhile, this worker has got the same signal as the others.
 void Supervisor::OnWorkerSpawned(const WorkerSpawned& spawned) {
   NodeWork::Worker* worker = work_.Find(spawned.local_rank);
   DDPRUN_CHECK(worker != nullptr, "spawned unasked");
@@ -102,7 +102,8 @@ void Supervisor::OnStoreOpened(const StoreOpened& opened) {
   Acknowledge();
 }
 
-// The failure is reported when the workers would start, as rank 0 would report a taken port.
+// The failure is reported at the time when workers would start, because rank 0 would report a taken
+// port then.
 void Supervisor::OnStoreFailed(const StoreFailed& failed) {
   if (failed.generation != work_.generation || work_.store != NodeWork::Store::kOpening) return;
   work_.store = NodeWork::Store::kFailed;
@@ -112,7 +113,7 @@ void Supervisor::OnStoreFailed(const StoreFailed& failed) {
 
 void Supervisor::OnStoreSoughtElsewhere(const StoreSoughtElsewhere& sought) {
   if (!work_.assignment.agent_store || !work_.store_elsewhere.empty()) return;
-  if (state_ != SupervisorState::kRunning) return;  // the generation ends anyhow
+  if (state_ != SupervisorState::kRunning) return;  // the generation ends anyway
   work_.store_elsewhere = sought.where;
   SendUp(StoreElsewhere{sought.where});
 }
@@ -137,7 +138,7 @@ void Supervisor::OnCheckpointFailureReported(const CheckpointFailureReported& re
   NodeWork::Worker* worker = work_.Find(report.local_rank);
   if (worker == nullptr) return;
   worker->speaks = true;
-  // Numbers in between were not received. A number that is not higher comes from another
+  // A gap between the numbers means lost messages. A number that is not higher comes from another
   // Checkpointer.
   const std::int64_t added =
       std::max<std::int64_t>(report.failures - worker->checkpoint_failures, 1);
@@ -156,8 +157,8 @@ void Supervisor::OnCheckpointDamageReported(const CheckpointDamageReported& repo
 
 void Supervisor::OnWorkerEnded(const WorkerEnded& ended, TimePoint now) {
   NodeWork::Worker* worker = work_.Find(ended.local_rank);
-  // The worker was given up: it did not end in time after SIGKILL, or the agent itself was stopped
-  // and its timer ran before this event.
+  // The worker was given up: it did not end in time after SIGKILL, or the agent itself was stopped,
+  // so that its timer ran before this event.
   if (worker == nullptr || !worker->alive) return;
   worker->alive = false;
   work_.last_ended_ms = ended.ended_at_ms;
@@ -195,8 +196,8 @@ void Supervisor::ReportExit(const WorkerEnded& ended, const std::string& error_f
     SettleIfGone(now);
     return;
   }
-  // Exit code 0: wait for the other workers without a limit. A victim: the cause may be on this
-  // node, too, and not reported yet; the rendezvous tells when to stop waiting for it.
+  // Exit code 0: wait for the other workers without a limit. A victim: the cause may be a worker of
+  // this node that has not reported yet; the rendezvous says when to stop waiting for it.
   if (ended.status.ok() || IsVictim(report)) return;
   EndGeneration({}, now);
 }
@@ -206,7 +207,7 @@ void Supervisor::ReportExit(const WorkerEnded& ended, const std::string& error_f
 void Supervisor::OnSignal(const SignalReceived& signal, TimePoint now) {
   durable_ = durable_ || signal.durable;
   if (signal.signo == SIGUSR1 || signal.signo == SIGUSR2) {
-    auto running = work_.WithProgram();  // before its exec the signal would kill a worker
+    auto running = work_.WithProgram();  // before its exec a worker would be killed by the signal
     if (!running.empty()) outbox_.Push(SignalWorkers{signal.signo, running});
     return;
   }
@@ -246,9 +247,9 @@ void Supervisor::LeaveJob(int signo, TimePoint now) {
   StopWorkers(SupervisorState::kLeaving, state_ == SupervisorState::kFenced ? SIGKILL : signo, now);
 }
 
-// A rendezvous of this life, if there still is one, does not wait for this node.
+// If a rendezvous with our requeue number still exists, it does not wait for this node.
 void Supervisor::OnSuperseded(const Superseded& superseded, TimePoint now) {
-  if (verdict_) {  // this node's end is decided; now without grace
+  if (verdict_) {  // this node's end is already decided; now without grace
     if (ending_.signo != SIGKILL) StopWorkers(state_, SIGKILL, now);
     return;
   }
@@ -342,7 +343,8 @@ void Supervisor::OnStuckProcessEnded(const StuckProcessEnded& ended, TimePoint n
   if (!others) return;
   Log(absl::StrCat("process ", ended.pid, " is gone, which SIGKILL had not ended"));
   if (state_ == SupervisorState::kJoining) {
-    outbox_.Clear(/*always=*/true);  // it may have left processes behind; the answer names them
+    outbox_.Clear(/*always=*/true);  // the worker may have left processes behind; the answer names
+                                     // them
   } else {
     SetStuck(*std::move(others), now);
   }
@@ -351,7 +353,7 @@ void Supervisor::OnStuckProcessEnded(const StuckProcessEnded& ended, TimePoint n
 void Supervisor::SetStuck(std::vector<StuckProcess> processes, TimePoint now) {
   const bool had_any = !stuck_.empty();
   stuck_.Set(std::move(processes), now);
-  // The Join or Stopped that waits for NodeCleared reports the first stuck processes.
+  // The first stuck processes are reported by the Join or Stopped that waits for NodeCleared.
   if (had_any && session_.joined && !ended()) PushHeartbeat(now);
 }
 
@@ -452,7 +454,8 @@ void Supervisor::End(SupervisorState next, Verdict verdict) {
   PushExit(std::move(verdict), claim);
 }
 
-// After a signal to this agent the other nodes go on if they are enough, and then need the folder.
+// After a signal to this agent, the other nodes go on if there are enough of them; then they need
+// the folder.
 std::optional<Supervisor::FolderClaim> Supervisor::ClaimToRelease(const Verdict& verdict) const {
   const Assignment& last = work_.assignment;
   if (work_.workers.empty() || last.first_rank != Rank{0}) return std::nullopt;

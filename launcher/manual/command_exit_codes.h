@@ -1,5 +1,5 @@
-// The exit codes of subcommands, for their manual pages. Those of a job:
-// rendezvous/core/exit_codes.h.
+// The exit codes of subcommands, for their manual pages. rendezvous/core/exit_codes.h has the exit
+// codes of a job.
 #ifndef DDPRUN_LAUNCHER_MANUAL_COMMAND_EXIT_CODES_H_
 #define DDPRUN_LAUNCHER_MANUAL_COMMAND_EXIT_CODES_H_
 

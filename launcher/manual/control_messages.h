@@ -1,5 +1,5 @@
-// The messages of the control socket (worker/contract/control.h) for the manual. A test keeps this
-// table and that header the same.
+// The messages of the control socket (worker/contract/control.h) for the manual. A test compares
+// this table with that header.
 #ifndef DDPRUN_LAUNCHER_MANUAL_CONTROL_MESSAGES_H_
 #define DDPRUN_LAUNCHER_MANUAL_CONTROL_MESSAGES_H_
 
@@ -12,7 +12,7 @@ enum class Sender { kWorker, kAgent };
 struct ControlMessageRow {
   Sender sender;
   const char* key;
-  const char* value;  // what stands after the =
+  const char* value;  // the text after the =
   const char* what;   // a sentence or more
 };
 

@@ -1,5 +1,5 @@
-// The manual pages of ddprun, made from the tables that --help, the loader of job files and the
-// agent read: a new flag, key, variable or subcommand is in its page without a word here. Pure.
+// The manual pages of ddprun. They are made from the tables of --help, of job files and of the
+// agent, so a new flag, key, variable or subcommand needs no change here. Pure.
 #ifndef DDPRUN_LAUNCHER_MANUAL_MANUALS_H_
 #define DDPRUN_LAUNCHER_MANUAL_MANUALS_H_
 
@@ -20,7 +20,7 @@ struct Manual {
 std::vector<Manual> CommandManuals(const Edition& edition, const Host& host);
 // ddprun.yaml(5), of job files.
 Manual JobFileManual(const Edition& edition);
-// ddprun-worker(7): a worker's environment, and the messages that it may send to its agent.
+// ddprun-worker(7): a worker's environment, and the messages that it can send to its agent.
 Manual WorkerManual(const Edition& edition);
 
 }  // namespace ddprun::manual

@@ -1,5 +1,5 @@
-// Writes one manual page in the macros of man(7). Text is given as plain text, in which `this` is
-// set in bold; what troff would take for a request or an escape is escaped here. Pure.
+// Writes one manual page in the macros of man(7). The input is plain text. Words in `backticks`
+// become bold, and characters that troff would interpret are escaped. Pure.
 #ifndef DDPRUN_LAUNCHER_MANUAL_ROFF_PAGE_H_
 #define DDPRUN_LAUNCHER_MANUAL_ROFF_PAGE_H_
 
@@ -10,7 +10,7 @@
 
 namespace ddprun::manual {
 
-// What stands at the foot of every page.
+// The data at the foot of every page.
 struct Edition {
   std::string date;     // 2026-01-31
   std::string version;  // ddprun's
@@ -30,7 +30,7 @@ class RoffPage {
   void Section(absl::string_view title);
   void Subsection(absl::string_view title);
   void Paragraph(absl::string_view text);
-  // Lines that are not filled.
+  // Lines that are printed as they are.
   void Lines(const std::vector<std::string>& lines);
   // An entry of a list: the name in bold, then the placeholder of its value in italics.
   void Item(absl::string_view name, absl::string_view value, absl::string_view text);
@@ -43,7 +43,7 @@ class RoffPage {
   void Heading(absl::string_view macro, absl::string_view title);
 
   std::string text_;
-  bool after_heading_ = false;  // a paragraph here needs no macro, and mandoc warns about one
+  bool after_heading_ = false;  // a paragraph macro here is useless, and mandoc warns about it
 };
 
 }  // namespace ddprun::manual

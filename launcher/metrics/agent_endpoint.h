@@ -1,8 +1,8 @@
 // AgentEndpoint: `ddprun --http`. Serves /metrics of this node for Prometheus, /healthz and
 // /readyz.
 //
-// The server has one thread, measuring another. Neither asks the agent's loop: the NodeBoard has
-// the agent's facts. A hanging disk or driver delays scrapes and nothing else.
+// One thread serves, another measures. Neither asks the agent's loop: they read the agent's facts
+// from the NodeBoard. A hanging disk or driver delays only scrapes.
 #ifndef DDPRUN_LAUNCHER_METRICS_AGENT_ENDPOINT_H_
 #define DDPRUN_LAUNCHER_METRICS_AGENT_ENDPOINT_H_
 
@@ -30,14 +30,14 @@ class AgentEndpoint {
     bool per_rank = false;
     std::map<std::string, std::string> folders{};  // folders whose disks are measured: name, path
     std::map<std::string, std::string> certificates{};  // PEM files, by use; empty path: none
-    Duration lease = kDefaultLease;  // the job's; an agent silent for longer is not ready
+    Duration lease = kDefaultLease;  // the job's lease; an agent silent for longer is not ready
   };
 
   // Errors: those of HttpServer::Start.
   static absl::StatusOr<std::unique_ptr<AgentEndpoint>> Start(Options options,
                                                               std::shared_ptr<NodeBoard> board,
                                                               std::shared_ptr<UsageMeter> meter);
-  // Leaves a hanging measurement behind.
+  // Does not wait for a measurement that hangs.
   ~AgentEndpoint();
   AgentEndpoint(const AgentEndpoint&) = delete;
   AgentEndpoint& operator=(const AgentEndpoint&) = delete;

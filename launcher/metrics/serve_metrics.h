@@ -11,10 +11,10 @@
 
 namespace ddprun {
 
-// null without --http. Gives the agent the NodeBoard that the endpoint reads, and logs the metrics'
-// address. Errors name the flag: its token or certificate is missing or unreadable. If it cannot
-// listen, it warns and returns null instead of an error, because the training matters more than its
-// metrics.
+// null without --http. Gives the agent the NodeBoard that the endpoint reads, and logs the address
+// of the metrics. Error: a token or certificate is missing or unreadable; the text names its flag.
+// If the endpoint cannot listen, this is only a warning, and the result is null: the training can
+// run without metrics.
 absl::StatusOr<std::unique_ptr<AgentEndpoint>> ServeMetrics(const AgentNames& names,
                                                             const std::string& run_dir,
                                                             AgentOptions* agent);

@@ -14,7 +14,7 @@
 
 namespace ddprun {
 
-// How far a member's clock is ahead of this host's: at least, at most.
+// How far a member's clock is ahead of this host's clock: lower and upper bound.
 struct ClockAhead {
   std::chrono::milliseconds least{};
   std::chrono::milliseconds most{};
@@ -25,14 +25,15 @@ struct EtcdFacts {
     std::string endpoint;  // as given by the user
     absl::StatusOr<etcd::MemberStatus> status = absl::UnknownError("");
     absl::StatusOr<ClockAhead> clock = absl::UnknownError("was not asked");
-    // Its --election-timeout; an error where it does not tell.
+    // Its --election-timeout; an error if the member does not report it.
     absl::StatusOr<std::chrono::milliseconds> election = absl::UnknownError("was not asked");
   };
-  // Of Client::Create: the files of TLS and the password are usable. If not, the rest is not set.
+  // The result of Client::Create: whether the TLS files and the password are usable. If they are
+  // not, the other members are not set.
   absl::Status options;
   std::vector<Member> members;
-  // Median times of a few read-only transactions, and of a few whose guard fails, which go through
-  // consensus but write nothing.
+  // Median times of a few read-only transactions, and of a few transactions whose guard fails. The
+  // latter go through consensus but write nothing.
   absl::StatusOr<std::chrono::microseconds> read = absl::UnknownError("");
   absl::StatusOr<std::chrono::microseconds> write = absl::UnknownError("");
   bool tls = false;
@@ -40,8 +41,8 @@ struct EtcdFacts {
   bool insecure = false;  // --insecure
 };
 
-// One finding for each check, always in the same order. If no member answers, only the findings
-// about members and TLS.
+// One finding for each check, always in the same order. If no member answers, there are only the
+// findings about members and TLS.
 std::vector<Finding> JudgeEtcd(const EtcdFacts& facts);
 
 }  // namespace ddprun

@@ -1,5 +1,5 @@
-// What a member of etcd tells over HTTP, on the port where it serves gRPC: the time, and its
-// command line. For `ddprun doctor --etcd`.
+// Facts that a member of etcd gives over HTTP, on its gRPC port: the time, and its command line.
+// For `ddprun doctor --etcd`.
 #ifndef DDPRUN_LAUNCHER_NODE_ETCD_HTTP_H_
 #define DDPRUN_LAUNCHER_NODE_ETCD_HTTP_H_
 
@@ -19,8 +19,8 @@ namespace ddprun {
 absl::StatusOr<std::string> GetFromEtcd(const etcd::Options& options, const std::string& endpoint,
                                         const std::string& path, std::chrono::milliseconds limit);
 
-// One answer with a Date header, which has whole seconds, cut off; and this host's clock before the
-// request and after the answer.
+// One answer with a Date header, and this host's clock before the request and after the answer.
+// Date is rounded down to seconds.
 struct DateSeen {
   std::chrono::system_clock::time_point sent;
   std::chrono::system_clock::time_point received;
@@ -28,11 +28,11 @@ struct DateSeen {
 };
 // nullopt: no such header.
 std::optional<std::chrono::system_clock::time_point> DateOf(const std::string& answer);
-// From several questions, which narrow it down. At least one.
+// Computed from at least one answer; more answers give closer bounds.
 ClockAhead ClockAheadBy(const std::vector<DateSeen>& seen);
 
-// From the answer to GET /debug/vars. An error, for people, where the timeout stands elsewhere: in
-// the environment, or in a file.
+// From the answer to GET /debug/vars. Error, for people: the timeout is not on the command line,
+// but in the environment or in a file.
 absl::StatusOr<std::chrono::milliseconds> ElectionTimeoutOf(const std::string& answer);
 
 }  // namespace ddprun

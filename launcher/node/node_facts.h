@@ -12,8 +12,8 @@
 
 namespace ddprun {
 
-// May block on name servers and disks. For a Python program it also waits until Python has imported
-// torch.
+// May block on name servers and disks. For a Python program, it also waits until Python has
+// imported torch.
 NodeFacts LookAtNode(const JobConfig& config, const Host& host);
 
 // The libraries that the loader would load for this ELF file, one line each as printed by `ldd`.

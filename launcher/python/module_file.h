@@ -9,12 +9,12 @@
 
 namespace ddprun {
 
-// The module after a first line with ddprun's version and a hash of the rest. By that line a later
-// ddprun recognizes an unedited file of ddprun.
+// `module`, with a first line that has ddprun's version and a hash of the rest. By this line a
+// later ddprun recognizes a file that ddprun wrote and nobody edited.
 std::string PythonModuleFile(absl::string_view module, absl::string_view version);
 
-// Why ddprun of this version must not replace a file with this content: "it is not one that ddprun
-// has written". "": it may replace an unedited file of this or an older version.
+// Why a ddprun of this version must not replace a file with this content: "it is not one that
+// ddprun has written". "": it is an unedited file of this or an older version, and can be replaced.
 std::string WhyNotReplaced(absl::string_view content, absl::string_view version);
 
 }  // namespace ddprun

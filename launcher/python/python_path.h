@@ -23,7 +23,7 @@ namespace ddprun {
 // Hooks that Python workers get besides the module.
 struct PythonHooks {
   bool auto_step = false;
-  bool agent_store = false;  // the store of the job may be an agent's
+  bool agent_store = false;  // an agent may serve the job's store
 };
 
 // Makes `folder`, mode 0700, and its content. Returns the absolute path for PYTHONPATH. May block
@@ -31,10 +31,10 @@ struct PythonHooks {
 absl::StatusOr<std::string> MakePythonFolder(const std::string& folder, PythonHooks hooks);
 
 // Puts `entry`, from MakePythonFolder, in front of PYTHONPATH in `env` (NAME=value each).
-// sitecustomize.py can then tell the earlier value: not set, empty or a path. Does nothing if
+// sitecustomize.py can find out the earlier value: not set, empty or a path. Does nothing if
 // `entry` is "".
 void PutOnPythonPath(const std::string& entry, std::vector<std::string>* env);
-// Undoes PutOnPythonPath, for a process whose interpreter runs already.
+// Undoes PutOnPythonPath, for a process whose interpreter already runs.
 void TakeOffPythonPath(const std::string& entry, std::vector<std::string>* env);
 
 }  // namespace ddprun

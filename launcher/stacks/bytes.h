@@ -1,5 +1,5 @@
-// Numbers and texts as bytes, between ddprun and another process of the same program on the same
-// machine. The reader trusts no length.
+// Encodes numbers and texts as bytes, for messages between ddprun and another process of the same
+// program on the same machine. The reader checks every length.
 #ifndef DDPRUN_LAUNCHER_STACKS_BYTES_H_
 #define DDPRUN_LAUNCHER_STACKS_BYTES_H_
 

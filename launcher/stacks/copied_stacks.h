@@ -42,11 +42,11 @@ struct CopiedProcess {
   // Not OK: no thread was copied. PermissionDenied names the missing permission. NotFound: it
   // ended. FailedPrecondition: another process traces it. DeadlineExceeded: out of time.
   absl::Status status;
-  // Set if the process wrote its stacks itself: why it was not held. A Python program writes only
-  // Python frames: `copied` of its threads is PermissionDenied, the main thread has its own frames,
-  // and each other thread's frames are in an added entry without a tid.
+  // Set if the process wrote its stacks itself: why ddprun did not hold it. A Python program writes
+  // only Python frames. Then `copied` of its threads is PermissionDenied. The main thread's frames
+  // are in its own entry, and the frames of each other thread are in an added entry without a tid.
   std::string not_held;
-  bool stopped = false;  // by a signal, before the hold and still now
+  bool stopped = false;  // by a signal, before and after the hold
   pid_t traced_by = 0;
   std::string python;  // why a Python program's frames are missing; empty: present, or no Python
   std::string maps;    // /proc/PID/maps

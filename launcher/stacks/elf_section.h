@@ -1,5 +1,5 @@
-// Finds a section of a running program or library. Does not use libelf, because it runs in ddprun
-// itself on files from untrusted authors. Any thread.
+// Finds a section of a running program or library. Does not use libelf, because the files come from
+// untrusted authors, and this code runs in ddprun itself. Any thread.
 #ifndef DDPRUN_LAUNCHER_STACKS_ELF_SECTION_H_
 #define DDPRUN_LAUNCHER_STACKS_ELF_SECTION_H_
 

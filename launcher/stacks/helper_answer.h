@@ -1,4 +1,4 @@
-// The helper writes its answer with this class. Internal to this folder.
+// Writes the helper's answer. Internal to this folder.
 #ifndef DDPRUN_LAUNCHER_STACKS_HELPER_ANSWER_H_
 #define DDPRUN_LAUNCHER_STACKS_HELPER_ANSWER_H_
 
@@ -11,7 +11,7 @@
 
 namespace ddprun::stacks {
 
-// Writes one thread after another. The bytes that Take() has returned are always a valid beginning
+// Writes one thread after another. All bytes that Take() has returned so far are a valid beginning
 // of an answer.
 class AnswerWriter {
  public:

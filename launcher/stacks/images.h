@@ -17,7 +17,8 @@
 
 namespace ddprun::stacks {
 
-// Code of one process: its [start, end) is [start + shift, end + shift) here.
+// Code of one process: its addresses [start, end) are [start + shift, end + shift) in the
+// artificial address space.
 struct CodeRange {
   std::uint64_t start = 0;
   std::uint64_t end = 0;
@@ -37,7 +38,7 @@ class Images {
 
   Dwfl* Ready();
 
-  // Reads a word of an image's file, by its address here; false: no such word.
+  // Reads a word of an image's file, by its artificial address; false: no such word.
   bool Read(std::uint64_t address, std::uint64_t* word) const;
 
  private:
@@ -51,7 +52,7 @@ class Images {
   struct Image {
     UniqueFd file;
     std::vector<Segment> segments;
-    std::uint64_t base = 0;  // address here minus address in the image
+    std::uint64_t base = 0;  // artificial address minus address in the image
   };
 
   Image* Open(int pid, const Mapping& mapping);

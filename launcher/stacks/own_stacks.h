@@ -1,9 +1,9 @@
-// Stacks that a process writes itself, because ddprun may not trace it
-// (worker/contract/own_stacks.h). Programs with the C++ library have a handler for this from
+// Stacks that a process writes itself, because ddprun is not allowed to trace it
+// (worker/contract/own_stacks.h). Programs with the C++ library have a signal handler for this from
 // ddp::init() on, Python programs from their start.
 //
-// Sends no signal to a process that is stopped, does not catch the signal, or has no such memfd.
-// Validates all data from the process.
+// No signal is sent to a process that is stopped, does not catch the signal, or has no memfd for
+// its stacks. All data from the process is validated.
 #ifndef DDPRUN_LAUNCHER_STACKS_OWN_STACKS_H_
 #define DDPRUN_LAUNCHER_STACKS_OWN_STACKS_H_
 
@@ -17,17 +17,17 @@
 namespace ddprun::stacks {
 
 struct OwnStacksLimits {
-  // The time for a thread to answer; on a busy machine it may wait for a CPU. A thread in disk wait
-  // is skipped after disk_wait.
+  // Time limit for a thread's answer; on a busy machine the thread may have to wait for a CPU. A
+  // thread in disk wait is skipped after disk_wait.
   std::chrono::milliseconds answer_wait{1000};
   std::chrono::milliseconds disk_wait{50};
   std::chrono::milliseconds reader_wait{500};  // for the lock of another reader
 };
 
-// Asks a process that may not be traced to write its stacks. On entry `process` has its threads and
-// maps as seen from outside, and a status that is not OK. If at least one thread answers, `process`
-// gets the stacks and the status OK; else it is unchanged. `budget`: bytes of stacks that may still
-// be copied. Any thread; blocks for about the limits, at most until `deadline`.
+// Asks a process that must not be traced to write its stacks. On entry `process` has the threads
+// and maps from /proc, and a status that is not OK. If at least one thread answers, `process` gets
+// the stacks and the status OK; else it is unchanged. `budget`: bytes of stacks that may still be
+// copied. Any thread; blocks for about the limits, at most until `deadline`.
 void CollectOwnStacks(CopiedProcess* process, std::size_t* budget,
                       std::chrono::steady_clock::time_point deadline,
                       const OwnStacksLimits& limits = {});

@@ -28,18 +28,21 @@ std::string DescribeSocket(pid_t pid, std::string_view link);
 // /proc/PID/maps; empty: cannot be read.
 std::string ReadMaps(pid_t pid);
 
-// The present threads of a process, at most `most`, ascending: so the main thread is usually the
-// first. Empty: no such process.
+// The present threads of a process, at most `most`, in ascending order, so the main thread is
+// usually the first. Empty: no such process.
 std::vector<pid_t> ThreadsOf(pid_t pid, std::size_t most);
 
-// The descriptors of a process, in no order, at most `most`. Empty: ddprun may not see them.
+// The descriptors of a process, in no order, at most `most`. Empty: ddprun is not allowed to see
+// them.
 std::vector<int> DescriptorsOf(pid_t pid, std::size_t most);
 
-// The inodes of its sockets of any kind, among its first 4,096 descriptors. Empty: as above.
+// The inodes of a process's sockets of any kind, among its first 4,096 descriptors. Empty: none, or
+// as above.
 std::set<std::string> SocketsOf(pid_t pid);
 
-// At most `most` unanswered peers of a process, by address. Reads procfs, which never waits for a
-// disk. Any thread. Also empty if ddprun may not see the descriptors of the process.
+// At most `most` TCP peers of a process that do not answer, by address. Reads procfs, which never
+// waits for a disk. Any thread. Also empty if ddprun is not allowed to see the descriptors of the
+// process.
 std::vector<UnansweredPeer> UnansweredPeersOf(pid_t pid, std::size_t most);
 
 struct ThreadFacts {
@@ -71,17 +74,17 @@ std::optional<ProcessFacts> LookAtProcess(pid_t pid);  // nullopt: gone
 // "D (disk wait), in read(/data/shard-0017), kernel function folio_wait_bit_common".
 std::string DescribeWait(char state, const std::string& call, const std::string& wchan);
 
-// The facts that decide whether one process may trace another; from LookAtPermission().
+// The facts that decide whether one process is allowed to trace another; from LookAtPermission().
 struct TracePermission {
   uid_t own_uid = 0;
   bool has_sys_ptrace = false;  // CAP_SYS_PTRACE
   int yama = 0;                 // /proc/sys/kernel/yama/ptrace_scope; 0: not restricted
-  bool filtered = false;        // a seccomp filter is on this process
+  bool filtered = false;        // this process has a seccomp filter
   bool other_user_namespace = false;
 };
 TracePermission LookAtPermission(pid_t pid);
 
-// Explains to the administrator which permission is missing and how to give it. Pure.
+// Explains to the administrator which permission is missing, and how to grant it. Pure.
 std::string ExplainDenied(const ProcessFacts& process, const TracePermission& permission);
 
 }  // namespace ddprun::stacks

@@ -1,7 +1,7 @@
 // Reads the Python frames of a held process from its memory. Reads only.
 //
-// Supports CPython 3.11 and 3.13 on 64-bit machines. Other versions get native frames only, and
-// CopiedProcess::python tells why.
+// Supports CPython 3.11 and 3.13 on 64-bit machines. For other versions there are only native
+// frames, and CopiedProcess::python has the reason.
 #ifndef DDPRUN_LAUNCHER_STACKS_PYTHON_FRAMES_H_
 #define DDPRUN_LAUNCHER_STACKS_PYTHON_FRAMES_H_
 
@@ -19,8 +19,8 @@
 namespace ddprun::stacks {
 
 // If `process` is a Python program: sets CopiedThread::python_frames of its threads, or
-// CopiedProcess::python to the reason why not. Call it while the process is held, from the thread
-// that holds it. `maps`: of `process`.
+// CopiedProcess::python if this fails. Call it while the process is held, from the thread that
+// holds it. `maps`: of `process`.
 void CopyPythonFrames(const std::vector<Mapping>& maps, CopiedProcess* process);
 
 // The frames of all threads of all interpreters, by thread, innermost first. `runtime`: the address
@@ -29,8 +29,8 @@ std::map<pid_t, std::vector<PythonFrame>> ReadPythonFrames(const PythonOffsets& 
                                                            std::uint64_t runtime,
                                                            const ReadMemory& read);
 
-// The line of an instruction, by a code object's location table in the format of 3.11
-// (Objects/locations.md of CPython). 0: the instruction has no line, or the table is damaged. Pure.
+// The line of an instruction, from a code object's location table in the format of CPython 3.11
+// (its Objects/locations.md). 0: the instruction has no line, or the table is damaged. Pure.
 std::uint32_t PythonLine(std::string_view table, std::uint32_t first_line,
                          std::uint64_t instruction);
 

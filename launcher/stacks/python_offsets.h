@@ -33,8 +33,8 @@ struct PythonOffsets {
   std::uint64_t frame_code;                     // in _PyInterpreterFrame
   std::uint64_t frame_previous;
   std::uint64_t frame_instruction;  // the last instruction begun
-  // Marks a call of the interpreter's loop from C: 3.11 marks the called frame (is_entry); later
-  // versions put a frame without code after it (owner).
+  // The mark of a call from C into the interpreter's loop: 3.11 marks the called frame (is_entry);
+  // later versions put a frame without code after the called frame (owner).
   std::uint64_t frame_entry;
   bool entry_is_a_frame;
   std::uint64_t code_first_line;  // in PyCodeObject
@@ -48,7 +48,7 @@ struct PythonOffsets {
 extern const PythonOffsets kPython311;
 
 // The offsets that CPython 3.13 publishes in _Py_DebugOffsets, at the start of _PyRuntime. nullopt:
-// the structure is missing, has another version, or an impossible value.
+// the structure is missing, is of another version, or has an impossible value.
 std::optional<PythonOffsets> ReadPython313Offsets(std::uint64_t runtime, const ReadMemory& read);
 
 }  // namespace ddprun::stacks

@@ -1,18 +1,18 @@
 // Stops processes for a moment, and copies the registers and stacks of all their threads.
 //
-// Any thread may call it; it blocks at most until `deadline`. Each process has a separate tracer
-// thread: only the end of that thread can release a tracee that never stopped (state D). So no
-// process stays held in any case.
+// Any thread; blocks at most until `deadline`. Each process has a tracer thread of its own, because
+// only the end of its tracer thread releases a tracee that never stopped (state D). So no process
+// stays held.
 //
 // To read a process's memory or its list of mappings, the kernel takes a lock (mmap_lock). A thread
-// of the process that waits for a disk or a file server may hold that lock. Such a process is given
+// of the process that waits for a disk or a file server may hold this lock. Such a process is given
 // up after SeizeOptions::patience, its tracer thread is left behind until the lock is free, and
-// later calls fail at once. The list of mappings is read first, before any thread is stopped: that
-// wait can be killed, so this process can end meanwhile.
+// later calls fail at once. The list of mappings is read before any thread is stopped, because a
+// signal can interrupt this wait: so ddprun can end meanwhile.
 //
-// It never runs code in a traced process, writes to it or signals it. A process stopped by a signal
-// stays stopped; a signal that arrives meanwhile is passed on. A process that it may not trace is
-// asked to write its stacks itself: own_stacks.h.
+// It never runs code in a traced process, never writes to it and never signals it. A process
+// stopped by a signal stays stopped; a signal that arrives meanwhile is passed on. If ddprun is not
+// allowed to trace a process, it asks the process to write its stacks itself: own_stacks.h.
 #ifndef DDPRUN_LAUNCHER_STACKS_SEIZE_H_
 #define DDPRUN_LAUNCHER_STACKS_SEIZE_H_
 
@@ -31,17 +31,18 @@
 namespace ddprun::stacks {
 
 struct SeizeOptions {
-  std::chrono::milliseconds stop_wait{50};           // for a thread to stop; then it is skipped
+  std::chrono::milliseconds stop_wait{50};           // time for a thread to stop; then the thread
+                                                     // is skipped
   std::size_t stack_bytes = std::size_t{128} << 10;  // per thread
   std::size_t total_bytes = std::size_t{256}
                             << 20;           // in total; beyond it no more stacks are copied
   std::size_t threads = 2048;                // per process
-  std::chrono::milliseconds patience{1000};  // for a process whose memory is locked
+  std::chrono::milliseconds patience{1000};  // time for a process whose memory is locked
   std::function<std::string(pid_t)> read_maps = ReadMaps;  // a test passes one that blocks
 };
 
-// Returns one entry for each of `pids`, in their order. Holds one process at a time, only for the
-// copying of its stacks, plus stop_wait if a thread does not stop.
+// Returns one entry for each of `pids`, in their order. Holds one process at a time, only while its
+// stacks are copied, plus stop_wait if a thread does not stop.
 std::vector<CopiedProcess> CopyStacks(absl::Span<const pid_t> pids,
                                       std::chrono::steady_clock::time_point deadline,
                                       const SeizeOptions& options = {});

@@ -36,8 +36,8 @@ struct UnansweredPeer {
   friend auto operator<=>(const UnansweredPeer&, const UnansweredPeer&) = default;
 };
 
-// The unanswered peers of the sockets `inodes` in `table`, the text of /proc/PID/net/tcp or tcp6.
-// Data in flight does not count before the kernel has sent it again, after some 200 ms. Pure.
+// The peers of the sockets `inodes` that do not answer, from `table`, the text of /proc/PID/net/tcp
+// or tcp6. Data in flight counts only when the kernel has sent it again, after some 200 ms. Pure.
 std::vector<UnansweredPeer> UnansweredInTable(std::string_view table,
                                               const std::set<std::string>& inodes);
 

@@ -1,8 +1,9 @@
 // The stacks of this node's processes as a tree. Holds each process for a moment, copies its
-// stacks, releases it, and unwinds in a helper process. Notes tell what is missing and why.
+// stacks, releases it, and unwinds the copies in a helper process. Notes say which stacks are
+// missing and why.
 //
-// Blocks until about `deadline`: not for a thread that must stay responsive. main() of the program
-// must have called RunIfUnwindHelper().
+// Blocks until about `deadline`, so do not call it on a thread that must stay responsive. main() of
+// the program must have called RunIfUnwindHelper().
 #ifndef DDPRUN_LAUNCHER_STACKS_TAKE_STACKS_H_
 #define DDPRUN_LAUNCHER_STACKS_TAKE_STACKS_H_
 
@@ -20,11 +21,11 @@
 namespace ddprun::stacks {
 
 struct StackTarget {
-  std::uint32_t rank = 0;  // or another number for it in the tree
+  std::uint32_t rank = 0;  // or another number that identifies the process in the tree
   pid_t pid = 0;
   // ProcessId::started: a process with another start time is skipped. 0: any.
   std::uint64_t started = 0;
-  // Another process of the rank: its threads all count as other threads, below "process NAME".
+  // Another process of the rank. All its threads count as other threads, below "process NAME".
   bool is_other = false;
 };
 
@@ -32,11 +33,12 @@ struct TakenStacks {
   StackTree tree;
   std::vector<std::chrono::nanoseconds> held;  // hold time of each target, in their order
   std::size_t missing = 0;                     // targets without a copied thread
-  std::size_t refused = 0;                     // missing targets that ddprun may not trace
+  std::size_t refused = 0;                     // missing targets that ddprun is not allowed to
+                                               // trace
 };
 
-// `kBesideTraining`: the targets train and must not be slowed down, so stacks take longer if no CPU
-// is free.
+// kBesideTraining: the targets train and must not be slowed down, so taking stacks takes longer if
+// no CPU is free.
 enum class StackUrgency { kAtOnce, kBesideTraining };
 
 // Targets with `is_other` must be last in `targets`; they get at most half of the time.
@@ -46,7 +48,8 @@ TakenStacks TakeStacks(absl::Span<const StackTarget> targets,
 
 // ---- the pure part ----
 
-// Adds one process to `tree`. `unwound` has the frames of its threads, and may have others.
+// Adds one process to `tree`. `unwound` has the frames of the process's threads, and perhaps of
+// other threads.
 void AddProcess(const StackTarget& target, const CopiedProcess& process, const Unwound& unwound,
                 StackTree* tree);
 
@@ -54,8 +57,8 @@ void AddProcess(const StackTarget& target, const CopiedProcess& process, const U
 // start_thread, and std::thread's frames before its function.
 std::vector<StackFrame> WithoutBeginning(std::vector<StackFrame> outermost_first);
 
-// Of the C library's innermost frames keeps only the one that the program called, without its line.
-// So all ranks that wait in pthread_cond_wait are at the same place.
+// If the innermost frames are in the C library, keeps only the function that the program called,
+// without its line. So all ranks that wait in pthread_cond_wait are at the same place.
 std::vector<StackFrame> WithoutLibcInside(std::vector<StackFrame> outermost_first);
 
 // Replaces the interpreter's frames by Python frames. Arguments and result: innermost first.

@@ -1,6 +1,6 @@
 // Unwinds copied stacks in a helper process: this program executed again, with limits on memory and
-// CPU. The helper may crash or take too long without harm. It gets the copies in a memfd and
-// answers in another one; the answer is not trusted.
+// CPU. If the helper crashes or takes too long, this does no harm. It gets the copies in a memfd
+// and answers in another memfd. The answer is not trusted.
 //
 // Blocks for at most HelperLimits::time and a moment. Any thread. Uses posix_spawn, not fork.
 #ifndef DDPRUN_LAUNCHER_STACKS_UNWIND_HELPER_H_
@@ -30,7 +30,8 @@ struct HelperLimits {
 
 struct Unwound {
   std::map<pid_t, UnwoundThread> threads;  // main threads are unwound first
-  // Not OK: why threads are missing, for people. Threads unwound before are present.
+  // Not OK: why threads are missing, for people. Threads that were unwound before the failure are
+  // present.
   absl::Status status;
 };
 
@@ -39,8 +40,8 @@ Unwound UnwindInHelper(const std::vector<CopiedProcess>& processes,
 
 // ---- for tests and fuzzing ----
 
-// Parses the helper's answer. Refuses a malformed answer as a whole. An answer that was cut off,
-// because the helper ended early, keeps the threads before the cut and gets DataLoss.
+// Parses the helper's answer. Refuses a malformed answer as a whole. If the answer is cut off
+// because the helper ended early, the result has the threads before the cut, and DataLoss.
 Unwound ParseAnswer(std::string_view answer);
 
 // The copies in the form that the helper gets; nullopt: malformed.

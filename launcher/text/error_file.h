@@ -23,8 +23,8 @@ struct WorkerError {
 WorkerError ParseErrorFile(std::string_view json);
 
 // The content of a launcher's own error file, for its parent: `json` with the exit code as
-// "errorCode", if the message can hold it (the second form). A signal is negative, as in torch. "":
-// `json` is no JSON object.
+// "errorCode" if `json` has the second form. A signal is a negative number, as in torch. "": `json`
+// is no JSON object.
 std::string ErrorFileOfLauncher(std::string_view json, const ExitStatus& status);
 
 }  // namespace ddprun

@@ -13,8 +13,8 @@ namespace ddprun {
 
 class EventPosition {
  public:
-  // Start of the next stream: events at or after this Unix time may be new. 0: no event was read
-  // yet.
+  // Where the next stream must start: events at or after this Unix time may be new. 0: no event was
+  // read yet.
   std::int64_t since_ms() const { return since_ms_; }
 
   // True: `line`, from a stream that starts at since_ms(), is new. From now on it counts as read.
@@ -23,7 +23,7 @@ class EventPosition {
  private:
   std::int64_t newest_ms_ = 0;
   std::int64_t since_ms_ = 0;
-  std::set<std::string> recent_;  // lines that may come again
+  std::set<std::string> recent_;  // lines that the next stream may repeat
   // The same lines in the order of arrival.
   std::deque<std::pair<std::int64_t, std::string>> by_time_;
 };

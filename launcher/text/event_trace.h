@@ -1,10 +1,10 @@
 // EventTrace: converts the lines of `ddprun events` into a trace for Perfetto and chrome://tracing.
 // Pure.
 //
-// A job is a process with its generations, saves and restarts. Each node is a process with its time
-// in the job and the phases of its restarts; a second agent on the same host is one of its own, as
-// host#2. Ranks are threads of their nodes; of a large job only those that failed or hung. Other
-// lines are skipped.
+// In the trace, a job is a process, with the job's generations, saves and restarts. Each node is a
+// process, with its time in the job and the phases of its restarts; a second agent on the same host
+// is a process of its own, host#2. Ranks are threads of their nodes; a large job has only the ranks
+// that failed or hung. Other event lines are skipped.
 #ifndef DDPRUN_LAUNCHER_TEXT_EVENT_TRACE_H_
 #define DDPRUN_LAUNCHER_TEXT_EVENT_TRACE_H_
 
@@ -26,8 +26,8 @@ class EventTrace {
  public:
   // The next line of the history, oldest first.
   void Add(std::string_view line);
-  // The whole trace, one JSON document. Slices without an end last until `now`, and at least until
-  // the last line's time.
+  // The whole trace, as one JSON document. Slices without an end last until `now`, but at least
+  // until the last line's time.
   std::string Finish(absl::Time now);
 
  private:
@@ -66,8 +66,8 @@ class EventTrace {
   void AddWorker(const Json& worker, const Json& event, const char* what);
   void AddPhases(const Json& event);
 
-  // The name of the node of an event, or of a node in it: its host, or "host#2" where another agent
-  // of the host is in the job.
+  // The name of the node of an event, or of a node in the event: its host, or "host#2" if another
+  // agent of this host is in the job.
   std::string NodeOf(const Json& event, const Json& node);
   void ForgetNode(const Json& event);
   // The process of a job or node; a new one gets its name.

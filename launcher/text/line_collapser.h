@@ -1,8 +1,8 @@
 // Merges equal lines of many workers ("NCCL version 2.22.3") into one.
 //
-// A line is held for a short time, because other sources may write the same. It is released as soon
-// as no present source can still write it: each has written it, or a later line. The lines of a
-// source keep their order, and each is released exactly once, in one group:
+// A line is held for a short time, because other sources may write the same line. It is released as
+// soon as each present source has written it, or has written a later line. The lines of a source
+// keep their order, and each line is released exactly once, in one group:
 //
 //     source 0:  hello  a      source 1:  hello  b      gives  {0,1} hello   {0} a   {1} b
 //
@@ -39,7 +39,7 @@ class LineCollapser {
   // No line is held for longer than `hold`.
   explicit LineCollapser(std::chrono::milliseconds hold) : hold_(hold) {}
 
-  // Lines wait for sources that have entered and not left. Both calls take effect at the next
+  // Lines wait for sources that have entered and have not left. Both calls take effect at the next
   // Take(). A source may enter again.
   void Enter(int source);
   void Leave(int source);
@@ -47,7 +47,7 @@ class LineCollapser {
   // `line` has no newline. `now` never decreases. The source must have entered.
   void Add(int source, std::string_view line, Time now);
 
-  // The groups that need not wait, in order.
+  // The groups that need not wait any longer, in order.
   std::vector<Group> Take(Time now);
 
   // All held groups, in order.

@@ -22,7 +22,8 @@ class LineSplitter {
  public:
   static constexpr std::size_t kMaxLineBytes = 64 << 10;
 
-  // Gets one or more lines, each with its '\n', or one piece without. Valid during the call.
+  // Gets one or more lines, each with its '\n', or one piece without a '\n'. `lines` is valid only
+  // during the call.
   using Sink = std::function<void(std::string_view lines)>;
 
   // Gets the unfinished line as a terminal would show it, without carriage returns.
@@ -52,8 +53,8 @@ class LineTail {
   static constexpr std::size_t kMaxLines = 20;
   static constexpr std::size_t kMaxBytes = 8 << 10;
 
-  // Takes LineSplitter's output. Keeps a line with carriage returns as a terminal would show it.
-  // Cuts the end of a line that alone exceeds kMaxBytes.
+  // Takes LineSplitter's output. A line with carriage returns is kept as a terminal would show it.
+  // If a single line exceeds kMaxBytes, its end is cut.
   void Add(std::string_view lines);
 
   // Oldest first, without newlines.

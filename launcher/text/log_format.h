@@ -32,9 +32,9 @@ struct PrefixValues {
   std::string local_rank;  // likewise
 };
 
-// Replaces ${role_name}, ${rank} and ${local_rank}, also as $role_name and so on; $$ is one $.
-// Other names stay unchanged. These are the rules of Python's Template, which torchrun applies to
-// the same text.
+// Replaces ${role_name}, ${rank} and ${local_rank}, or $role_name and so on; $$ becomes $. Other
+// names stay unchanged. These are the rules of Python's Template, which torchrun applies to this
+// text.
 std::string ExpandPrefix(std::string_view text, const PrefixValues& values);
 
 // `prefix` in the colour of this rank. The palette has six colours without red.

@@ -18,7 +18,7 @@ std::string LogPrefix(const LogSource& source);
 
 class LogLines {
  public:
-  // A longer line is shown as several, to bound memory.
+  // A longer line is shown as several lines, to bound memory.
   static constexpr std::size_t kMaxLineBytes = 1 << 20;
 
   struct Options {
@@ -29,7 +29,7 @@ class LogLines {
   explicit LogLines(Options options) : options_(std::move(options)) {}
 
   // Takes the next piece of this file. Returns the text to show now: whole lines, or the unchanged
-  // text if neither a prefix nor a choice needs lines.
+  // text if there is neither a prefix nor a choice of lines.
   std::string Add(const LogSource& source, std::string_view text);
   // The file has ended. Returns its last line if that has no newline.
   std::string End(const LogSource& source);

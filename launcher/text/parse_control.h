@@ -34,7 +34,7 @@ struct CheckpointFailedMsg {
   std::string reason;         // no control characters, at most kMaxFailureReasonBytes; may be empty
 };
 
-// A checkpoint on the disk is damaged and skipped.
+// A checkpoint on the disk is damaged, and the worker skipped it.
 struct CheckpointDamagedMsg {
   std::int64_t step = 0;
   std::string text;  // the file and the reason; as CheckpointFailedMsg::reason
@@ -67,10 +67,11 @@ struct SavesMsg {
   bool saves = false;  // the worker can make a checkpoint
 };
 
-// A rank of the job, on any node, keeps the others waiting; or no longer does.
+// A rank of the job, on any node, keeps the other ranks waiting, or no longer does so.
 struct StragglerMsg {
   std::int64_t rank = 0;
-  bool ended = false;       // no longer does; if false, the members below are set
+  bool ended = false;       // the rank no longer keeps others waiting; if false, the members below
+                            // are set
   std::int64_t time = 0;    // µs of its own computing in each step
   std::int64_t others = 0;  // µs of the other ranks' computing; more than 0
   std::string host;         // no control characters, at most kMaxHostBytes
@@ -93,7 +94,8 @@ struct SecretMsg {};  // the worker asks for the generation's secret
 struct ProgressMsg {};  // the worker asks for its progress page
 
 struct StandbyMsg {
-  // True: it waits, as a standby or after it has left; false: it could be a standby.
+  // True: it waits, as a standby or after it has left its generation. False: its program can wait
+  // as a standby.
   bool waiting = false;
 };
 
@@ -118,8 +120,8 @@ using ControlMessage =
                  StaysMsg, StoreElsewhereMsg, ForkServerMsg, ForkedMsg>;
 
 // The messages of one packet, in order. Unknown keys are skipped, so that a newer worker library
-// can talk to an older agent. InvalidArgument: the packet has a line without KEY=, or a value that
-// its key does not allow; then ignore the whole packet.
+// works with an older agent. InvalidArgument: the packet has a line without KEY=, or a value that
+// its key does not allow; the caller must then ignore the whole packet.
 absl::StatusOr<std::vector<ControlMessage>> ParseControl(std::string_view packet);
 
 }  // namespace ddprun

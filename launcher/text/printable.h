@@ -9,11 +9,11 @@
 
 namespace ddprun {
 
-// Replaces every control character by '?': those of ASCII, including tab and newline, and U+0080 to
-// U+009F, which some terminals obey like ESC.
+// Replaces every control character by '?': the ASCII ones, including tab and newline, and U+0080 to
+// U+009F, which some terminals interpret like ESC sequences.
 std::string Printable(absl::string_view text);
 
-// The same, but newlines and tabs stay.
+// The same, but keeps newlines and tabs.
 std::string PrintableLines(absl::string_view text);
 
 }  // namespace ddprun

@@ -10,7 +10,7 @@ namespace ddprun {
 
 struct StatusTableOptions {
   std::string endpoint;
-  bool all_nodes = false;  // false: of a job with many nodes, only the unusual ones
+  bool all_nodes = false;  // false: for a job with many nodes, only unusual nodes
 };
 
 // Lines, each with its newline. Internal: `json` is no status document.

@@ -1,9 +1,9 @@
 // The last row of a terminal, shared by one progress bar and the lines of all workers.
 //
-// A program that draws a bar ("\r 45%|███ |") expects to be alone on its row. Here the bar stays at
-// the bottom with its prefix, and lines scroll by above it: they erase the bar, take its row, and
-// the bar is redrawn below them. Only the bar with the lowest id is shown (rank 0 first). The last
-// state of a hidden bar still appears as a line.
+// A program that draws a bar ("\r 45%|███ |") expects to have the row for itself. Here the bar
+// stays at the bottom with its prefix, and lines scroll above it: a line erases the bar and takes
+// its row, and the bar is drawn again below. Only the bar with the lowest id is shown (rank 0
+// first). The last state of a hidden bar still appears as a line.
 //
 // A bar never wraps: the terminal itself cuts it at its width. The escape sequences (erase to the
 // end of the row, wrapping off and on) work in xterm, the Linux console, screen and tmux.

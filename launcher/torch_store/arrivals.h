@@ -19,10 +19,10 @@ class Arrivals {
  public:
   static constexpr int kMaxRanks = 1 << 20;  // higher ones are not counted
 
-  // A client has sent this request. True: it shows a new arrival.
+  // Takes a request that a client has sent. True: the request shows a new arrival.
   bool See(const Request& request);
 
-  // How many of `world_size` ranks have come.
+  // How many of `world_size` ranks have connected.
   int count(int world_size) const;
   // The lowest missing ranks, at most `most`; nullopt: no key with a rank was set.
   std::optional<std::vector<int>> Missing(int world_size, std::size_t most) const;

@@ -1,10 +1,11 @@
 // BarrierPolls: answers the ranks at torch's barrier when the last one has arrived.
 //
-// init_process_group() of torch 1.13 ends with a barrier: each rank adds 1 to a key, then adds 0 to
-// it until the sum is the world size, and sleeps 10 ms after each try. (2.1 and newer do not poll.)
-// Ranks come within a millisecond, so all but the last sleep in vain. Here an ADD of 0 that finds
-// ranks missing is answered when the last rank has come, or by AnswerAll(), which must be called
-// soon. The answer is the newest sum: to the client this looks like a slow network.
+// init_process_group() of torch 1.13 ends with a barrier. Each rank adds 1 to a key; then it adds 0
+// to the key until the sum is the world size, and sleeps 10 ms after each try. (2.1 and newer do
+// not poll.) All ranks come within a millisecond, so almost all ranks sleep too long. This class
+// delays the answer to an ADD of 0 while ranks are missing: until the last rank has come, or until
+// AnswerAll(), which must be called soon. The answer is the newest sum, so to the client it looks
+// like a slow network.
 //
 // Pure: the caller keeps the time.
 #ifndef DDPRUN_LAUNCHER_TORCH_STORE_BARRIER_POLLS_H_
@@ -26,16 +27,17 @@ class BarrierPolls {
   // 0: unknown; then every request is answered at once.
   explicit BarrierPolls(int world_size = 0) : world_size_(world_size) {}
 
-  // `request` of `client` was handled; its replies begin at `first`. Removes a reply that must
-  // wait, and adds replies that are due now.
+  // Call it when `request` of `client` was handled; its replies begin at `first`. Removes a reply
+  // that must wait, and adds replies that are due now.
   void See(ClientId client, const Request& request, std::size_t first, Replies* replies);
 
-  // Answers one client, which has sent another request: this answer must come first.
+  // Answers one client at once. Call it when the client has sent another request, because this
+  // answer must come first.
   void Answer(ClientId client, Replies* replies);
   void AnswerAll(Replies* replies);
   bool any() const { return !barriers_.empty(); }
 
-  // The client is gone.
+  // Call it when the client is gone.
   void Forget(ClientId client);
 
  private:

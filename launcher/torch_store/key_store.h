@@ -18,7 +18,7 @@
 
 namespace ddprun::torch_store {
 
-// A connection. Never reused in the life of a store.
+// Identifies a connection. A store never uses an id again.
 using ClientId = std::uint64_t;
 
 struct Reply {
@@ -37,14 +37,14 @@ class KeyStore {
   KeyStore() = default;
   explicit KeyStore(Limits limits) : limits_(limits) {}
 
-  // Appends the replies. On an error, disconnect `client`: libtorch has no other way to refuse a
-  // request.
+  // Appends the replies. On an error the caller must disconnect `client`: libtorch has no other way
+  // to refuse a request.
   absl::Status Handle(ClientId client, const Request& request, Replies* replies);
 
-  // The client is gone: sends it nothing more.
+  // Call it when the client is gone: no further reply is made for it.
   void Forget(ClientId client);
 
-  // For tests: nothing else shows the bounds.
+  // For tests, which cannot see the bounds in another way.
   std::size_t key_count() const { return values_.size(); }
   std::size_t byte_count() const { return bytes_; }  // counted like Limits::bytes
 

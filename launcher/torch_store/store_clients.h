@@ -32,15 +32,15 @@ class StoreClients {
   explicit StoreClients(Limits limits, int world_size = 0)
       : limits_(limits), keys_(limits.keys), polls_(world_size) {}
 
-  // `client` has sent `bytes`, any part of its request stream. Appends the replies. On an error
-  // disconnect the client; Close() must follow.
+  // Call it when `client` has sent `bytes`, any part of its request stream. Appends the replies. On
+  // an error the caller must disconnect the client and call Close().
   absl::Status Receive(ClientId client, absl::string_view bytes, Replies* replies);
 
-  // The connection is over.
+  // Call it when the connection is over.
   void Close(ClientId client);
 
-  // any_polls(): clients wait for a barrier (barrier_polls.h). Then AnswerPolls() is due within
-  // kPollLimit.
+  // any_polls(): clients wait for a barrier (barrier_polls.h). Then AnswerPolls() must be called
+  // within kPollLimit.
   static constexpr std::chrono::milliseconds kPollLimit{100};
   bool any_polls() const { return polls_.any(); }
   void AnswerPolls(Replies* replies) { polls_.AnswerAll(replies); }

@@ -1,7 +1,7 @@
 // The wire protocol of torch's TCPStore clients: parses bytes into requests.
 //
 // There are two dialects. libtorch 1.13 and 2.0 send requests at once; libtorch 2.1 and newer first
-// send a validation, and number the operations differently. The first bytes tell them apart.
+// send a validation, and number the operations differently. The first bytes show the dialect.
 //
 // A request is one byte for the operation, then its arguments. Numbers are in host byte order. A
 // text follows its length, a list its count, each of 64 bits.
@@ -21,7 +21,7 @@
 
 namespace ddprun::torch_store {
 
-// Larger ones are refused. libtorch stays far below: its keys have about 50 bytes.
+// Larger keys are refused. libtorch's keys are much smaller: about 50 bytes.
 inline constexpr std::size_t kMaxKeyBytes = 64UL << 10U;
 inline constexpr std::size_t kMaxValueBytes = 64UL << 20U;
 inline constexpr std::size_t kMaxKeysOfRequest = 128UL << 10U;

@@ -1,6 +1,5 @@
 // Follower: asks the rendezvous at one endpoint whether it leads, if it is one of several (Follow
-// in proto/ddprun/v1/rendezvous.proto). The answer is only a hint where the leader is: it is not
-// authenticated.
+// in proto/ddprun/v1/rendezvous.proto). The answer is a hint where to look, never a proof.
 #ifndef DDPRUN_RENDEZVOUS_CLIENT_FOLLOWER_H_
 #define DDPRUN_RENDEZVOUS_CLIENT_FOLLOWER_H_
 
@@ -15,8 +14,7 @@ namespace ddprun {
 
 class ChannelSource;
 
-// One call. To follow again after its end, make another Follower
-// (launcher/connection/leader_watch.h).
+// One call. To follow again after its end, make another one (launcher/connection/leader_watch.h).
 class Follower {
  public:
   enum class Role {

@@ -29,8 +29,7 @@ class GrpcRendezvousClient final : public RendezvousClient {
     // never says `refused`, because the refusal might belong to an earlier attempt. Null: the
     // client makes a connection of its own.
     std::shared_ptr<ChannelSource> shared{};
-    // A standby rendezvous keeps the session open until it leads. The client must not send anything
-    // before that.
+    // A rendezvous that stands by keeps the session until it leads. Nothing may be sent before.
     bool waits = false;
   };
 

@@ -15,15 +15,15 @@
 namespace ddprun {
 
 struct LeaderFound {
-  std::optional<int> place;  // nullopt: no rendezvous leads
+  std::optional<int> place;  // nullopt: nobody leads
   std::string said;          // then: the answers of all rendezvous, for people
 };
 
-// Follows all places at once. Returns when a rendezvous says that it leads or that it is not one of
-// several, or when all calls have ended. Otherwise it waits until `limit`, because a standby may be
-// about to take over. `stop` ends the search early. `settle`: once a rendezvous says that it leads,
-// the others have this much time to say the same. The highest term counts, because the first one
-// may not know yet that another has taken over.
+// Follows all places at once. Returns when one says that it leads or that it is not one of several,
+// or when all calls have ended. Else it waits until `limit`, because a standby may be about to take
+// over. `stop` ends the search early. `settle`: once one says that it leads, the others have so
+// much time to say so too, and the highest term counts: the first one may not know yet that it has
+// been overtaken.
 LeaderFound FindLeader(const std::vector<std::shared_ptr<ChannelSource>>& sources,
                        std::chrono::milliseconds limit, const std::stop_token& stop = {},
                        std::chrono::milliseconds settle = {});

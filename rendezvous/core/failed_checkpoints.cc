@@ -12,7 +12,7 @@ std::int64_t FailureTally::Take(AgentId agent, const std::string& host,
                                 const FailedCheckpoints& failed) {
   const auto known = told_.find(agent);
   const std::int64_t before = known == told_.end() ? 0 : known->second;
-  if (failed.count <= before) return 0;  // a repetition, or older than a report already taken
+  if (failed.count <= before) return 0;  // a repetition, or older than an earlier report
   if (known == told_.end() && told_.size() >= kMaxAgents) return 0;
   told_[agent] = failed.count;
   const std::int64_t added = failed.count - before;

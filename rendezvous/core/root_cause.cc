@@ -17,7 +17,7 @@
 namespace ddprun {
 namespace {
 
-// Messages of Gloo, NCCL and sockets after a peer has gone. For workers that report no error kind.
+// Messages of Gloo, NCCL and sockets when a peer is gone. For workers that report no error kind.
 constexpr std::array kLastWordsOfVictims = {
     "connection closed by peer",
     "connection reset by peer",
@@ -43,8 +43,8 @@ bool HasWordsOfATakenPort(absl::string_view text) {
          absl::StrContains(lower, "eaddrinuse");
 }
 
-// True if a traceback ends with such an exception. Other output does not count, such as a line that
-// the program takes the next port.
+// True if a traceback ends with such an exception. Other output does not count: the program may log
+// that it takes the next port.
 bool EndsATracebackWithATakenPort(const std::vector<std::string>& lines) {
   bool in_traceback = false;
   for (const std::string& line : lines) {
@@ -89,7 +89,7 @@ std::optional<int> PortOfStoreTimeout(const WorkerExited& exit) {
   return std::nullopt;
 }
 
-// The text of Gloo's check in pair.cc; both sizes follow.
+// The text of Gloo's check in pair.cc. In the message, both sizes follow it.
 constexpr char kGlooMismatch[] = "op.preamble.length <= op.nbytes";
 
 bool OfAWorker(const RootCause& cause) {
@@ -117,7 +117,7 @@ const char* NameOf(RootCause::Kind kind) {
 
 bool IsVictim(const WorkerExited& exit) {
   if (!exit.error_kind.empty()) return exit.error_kind == control::kErrorCollective;
-  // The death of a peer makes no process crash or be killed.
+  // If a peer dies, a process does not crash and is not killed.
   if (exit.status.signal != 0 && exit.status.signal != SIGABRT) return false;
   return HasLastWordsOfVictim(exit.error_text) ||
          std::any_of(exit.stderr_tail.begin(), exit.stderr_tail.end(), HasLastWordsOfVictim);
@@ -166,8 +166,8 @@ void Incidents::AddExit(const std::string& host, NodeRank node_rank, const Worke
   }
   const bool victim = IsVictim(exit);
   victims_ += victim;
-  // Only the root cause's stderr_tail is shown: of the first failure that is no victim, or else of
-  // the first failure.
+  // Only the root cause's stderr_tail is shown. The root cause is the first failure that is no
+  // victim, else the first failure.
   const bool shown = !std::exchange(failed_, true) || (!victim && !failed_itself_);
   if (!shown) failure.exit.stderr_tail.clear();
   failed_itself_ = failed_itself_ || !victim;
@@ -196,7 +196,7 @@ void Incidents::ClearSuspicion(AgentId agent_id) {
   if (cleared_ > kFewCleared && cleared_ > static_cast<int>(incidents_.size()) / 2) DropCleared();
 }
 
-// A generation may run for months while sessions break again and again.
+// Bounds the memory: a generation may run for months while sessions break again and again.
 void Incidents::DropCleared() {
   std::erase_if(incidents_, [](const Incident& incident) { return incident.cleared; });
   cleared_ = 0;

@@ -36,7 +36,7 @@ std::vector<StillRank> ThatTell(const std::vector<StillRank>& ranks) {
   return telling;
 }
 
-// The kernel's state of the process, if it explains why the process does not run; else "".
+// The kernel's state of the process if the state explains why the process does not run; else "".
 std::string WhyHeld(const StillWorker& worker) {
   switch (worker.state) {
     case ProcessState::kRunnable:
@@ -143,14 +143,13 @@ std::optional<HangVerdict> OutsideTheCollective(const std::vector<StillRank>& ra
                                                 const std::string& group) {
   const std::set<std::int64_t> numbers = NumbersIn(group, ranks);
   const std::int64_t newest = *numbers.rbegin();
-  // A rank in no collective if there is one; else the rank that is furthest behind.
+  // A rank that is in no collective, if there is one; else the rank that is furthest behind.
   const StillRank& first =
       *std::min_element(ranks.begin(), ranks.end(), [&](const StillRank& a, const StillRank& b) {
         return PlaceIn(group, a) < PlaceIn(group, b);
       });
   if (PlaceIn(group, first) >= newest) return std::nullopt;
-  // The first call that others wait in and this rank has not entered. Other ranks may have gone
-  // further.
+  // The first call in which other ranks wait and which this rank has not entered.
   const std::int64_t number = *numbers.upper_bound(PlaceIn(group, first));
   const CollectiveCall call = FormOfMost(group, number, ranks);
   RankSet missing;
@@ -218,10 +217,11 @@ std::optional<HangVerdict> ByCollectives(const std::vector<StillRank>& telling,
   auto missing = OutsideTheCollective(telling, group);
   auto other = InAnotherCall(telling, group);
   const bool is_inside = missing && missing->culprit->worker.inside;
-  // Python programs report what they call themselves, and not what c10d::Reducer calls for them.
+  // Python programs report the collectives that they call themselves, but not those of
+  // c10d::Reducer.
   const bool is_unreported = missing && !is_inside && IsInACollective(*missing->culprit, stacks);
-  // If the rank that is behind waits in an earlier call and there is a mismatch, the mismatch is
-  // why it is behind.
+  // If the rank that is behind waits in an earlier call, and there is a mismatch, the mismatch is
+  // the reason.
   if (missing && !is_unreported && !(other && is_inside)) return *std::move(missing);
   if (other) return *std::move(other);
   if (is_unreported) return std::nullopt;
@@ -269,7 +269,7 @@ std::optional<HangVerdict> Behind(const std::vector<StillRank>& ranks) {
       odd->worker.busy && !odd->worker.inside, OnOneHost(ranks, rarest->second)};
 }
 
-// No rule says which rank is wrong. `first`: the rank that stands for all.
+// No rule names a rank. `first`: a rank as an example for all.
 HangVerdict NobodyToBlame(const std::vector<StillRank>& ranks, const StillRank& first,
                           const StackTree& stacks) {
   const bool busy = std::any_of(ranks.begin(), ranks.end(),

@@ -46,11 +46,11 @@ struct HangVerdict {
 //   1. a rank that a signal stopped, or that is in disk wait (D)
 //   2. if a rank waits in a collective: a rank that has not entered that collective; else a rank
 //      that entered another operation or size with the same number; else the network or the
-//      library. Rule 4 decides instead if the rank is in a collective that its program does not
+//      library. The later rules decide if the rank is in a collective that its program does not
 //      report
 //   3. a silent rank, while others are in ddp::init() (silent_culprit.h); only with `silent_tell`
-//   4. a rank whose stack differs from the others' (stack_culprit.h): first among the ranks that
-//      report, then among all
+//   4. a rank whose stack differs from the others' (stack_culprit.h); without `silent_tell`
+//      first among the ranks that report, then among all
 //   5. a silent rank; only with `silent_tell`
 //   6. a rank with a lower step than another, or in the phase that the fewest ranks are in
 //   7. none: the ranks are in different places, or all look alike

@@ -60,9 +60,9 @@ bool HangWatch::Take(AgentId node, const NodeProgress& progress, TimePoint now,
                        before.leaving_workers.empty() != progress.leaving_workers.empty();
   bool over = false;
   step_seen_ = step_seen_ || progress.stepped;
-  // After the first reported step, silent ranks belong to programs that never report, and may use a
-  // CPU for ever: their excuse no longer counts. A debugger is different: the other ranks may wait
-  // for the rank that it holds.
+  // After the first reported step, silent ranks belong to programs that never report. They may use
+  // a CPU for ever, so their excuse no longer counts. A debugger still counts: the other ranks may
+  // wait for the rank that it holds.
   const bool silent_excused =
       progress.silent_excused &&
       (!step_seen_ || AnyIn(ProcessState::kTraced, progress.silent_workers));
@@ -72,8 +72,7 @@ bool HangWatch::Take(AgentId node, const NodeProgress& progress, TimePoint now,
                          AnyIn(ProcessState::kStopped, progress.silent_workers);
     excused_ = excused_ || excused || stopped;
     const TimePoint moved = silent_excused ? now : now - progress.still;
-    // If a heartbeat is handled late, now - still is too late a time. So only a new count proves a
-    // move.
+    // If a heartbeat is handled late, now - still is too late. So only a new count proves a move.
     const bool may_have_moved = excused || progress.moves == 0 || progress.moves != before.moves;
     const bool has_moved = progress.moves != 0 ? progress.moves != before.moves : !excused;
     if (has_moved && progress.workers > 0) {
@@ -87,7 +86,7 @@ bool HangWatch::Take(AgentId node, const NodeProgress& progress, TimePoint now,
         }
       }
       last_moved_ = moved;
-      // With an excuse, `moved` only marks how much time counts: no rank need have moved.
+      // With an excuse, `moved` only says how much time counts; perhaps no rank has moved.
       if (!excused) {
         excused_ = false;
         over = std::exchange(called_, false);

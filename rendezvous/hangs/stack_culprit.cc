@@ -26,16 +26,16 @@ bool IsOfOurRecorder(const StackFrame& frame) {
   return frame.image == "python" && absl::EndsWith(frame.function, "ddprun_recorded");
 }
 
-// A frame of the kernel, the C library, the interpreter or ddprun: it does not say what the program
-// does.
+// A frame of the kernel, the C library, the interpreter or ddprun. It does not show what the
+// program does.
 bool IsMachinery(const StackFrame& frame) {
   return frame.function.empty() || frame.image == "kernel" || IsOfOurRecorder(frame) ||
          absl::StartsWith(frame.image, "libc.so") || absl::StartsWith(frame.image, "libpthread") ||
          absl::StartsWith(frame.image, "python3") || absl::StartsWith(frame.image, "libpython3");
 }
 
-// Removes machinery, except the innermost frame, which shows what the thread waits for. A stack of
-// machinery only is not changed.
+// Removes machinery, except the innermost frame, which shows what the thread waits for. Does not
+// change a stack that has only machinery.
 Stack WithoutMachinery(Stack stack) {
   if (std::all_of(stack.begin(), stack.end(), IsMachinery)) return stack;
   stack.erase(std::remove_if(stack.begin(), stack.end() - 1, IsMachinery), stack.end() - 1);
@@ -98,7 +98,7 @@ std::string Waiters(std::uint64_t count) {
   return absl::StrCat(count, count == 1 ? " rank waits" : " ranks wait");
 }
 
-// The judged ranks with a main thread in the tree, divided by whether it is in a collective.
+// The judged ranks with a main thread in the tree, in two groups: in a collective, or not.
 struct Sides {
   RankSet inside;
   RankSet outside;
@@ -167,7 +167,7 @@ std::optional<HangVerdict> UnlikeMost(const std::vector<StillRank>& ranks, const
     const std::uint32_t number = outliers.ranks.ranges().front().first;
     const StillRank& culprit = *Find(ranks, number);
     const Stack stack = MainStackOf(tree, number);
-    // Inside of a collective the library decides where a rank waits: a difference there means
+    // Inside of a collective, the library decides where a rank waits, so a difference there means
     // nothing.
     if (outliers.depth > CollectiveAt(stack)) return std::nullopt;
     if (IsAhead(culprit, ranks)) continue;

@@ -9,10 +9,10 @@
 namespace ddprun {
 namespace {
 
-// bytes_ sums up what the nodes sent, so frames shared by nodes count several times. Above
-// kMeasureAbove the tree is measured, and cut if it exceeds kMostKept. kMostKept is far above the
-// need of equal ranks: nodes answer in any order, so their ranks form many ranges, and 131,072
-// ranks with one stack take 2 MiB. A verdict needs all of it.
+// bytes_ is the sum of the nodes' trees, so frames shared by nodes count several times. Above
+// kMeasureAbove the merged tree is measured, and cut if it exceeds kMostKept. kMostKept is far
+// above the size for equal ranks. That size can be 2 MiB for 131,072 ranks with one stack: nodes
+// answer in any order, so their ranks form many ranges. A verdict needs the whole tree.
 constexpr std::size_t kMeasureAbove = 32 * kMaxStackTreeBytes;
 constexpr std::size_t kMostKept = 16 * kMaxStackTreeBytes;
 constexpr std::size_t kMaxEventBytes = 16 << 10;

@@ -26,8 +26,8 @@ JobEnd EndForLackOfNodes(const JobView& view) {
 
 JobEnd EndAsPlanned(const JobView& view, const Plan& plan) {
   const auto step = DurableStep(view);
-  // If a preemption warning comes after a save and before the next step, the saved checkpoint
-  // counts as made for it.
+  // If a preemption comes after a save and before the next step, the saved checkpoint counts as
+  // made for the preemption.
   const bool none_since =
       view.generation.started_at == TimePoint{} || step == FurthestPossibleStep(view);
   const bool saved_before =

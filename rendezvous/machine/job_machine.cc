@@ -47,13 +47,13 @@ std::vector<JobMachine::Action> JobMachine::Step(const Event& event, TimePoint n
   return out_.Take();
 }
 
-// True only for a Join that cannot mean the finished job: of an agent that was not in a generation,
-// or of a higher requeue number.
+// True only for a Join that cannot belong to the finished job: the agent was not in a generation,
+// or the requeue number is higher.
 bool JobMachine::BeginsAnother(const Header& header, const Join& join) {
   if (!finished_ || header.requeue_number < life_.requeue_number || Knows(header.agent_id))
     return false;
-  // A spare that was cut off must not restart a job that was finished without it; nor may a late
-  // agent of a job that Slurm started once.
+  // A spare that was cut off must not restart a job that finished without it. The same holds for a
+  // late agent of a job that Slurm started only once.
   const bool once = join.job.all_nodes > 0;
   const bool was_here = once || join.returning || header.generation.value >= 0;
   return !was_here || header.requeue_number > life_.requeue_number;
@@ -101,8 +101,8 @@ void JobMachine::OnReceived(const Received& received) {
   OnMemberMessage(*node, received);
 }
 
-// The end was sent to all agents, and nothing can change. An agent that comes back has missed the
-// end. It may have been lost and forgotten without noticing.
+// The end was sent to all agents, and no event can change it. An agent that comes back has missed
+// the end. It may have been lost and forgotten without noticing it.
 void JobMachine::OnReceivedAfterTheEnd(const Received& received) {
   const Header& header = received.header;
   const auto* const join = std::get_if<Join>(&received.message);
@@ -120,7 +120,8 @@ void JobMachine::OnMemberMessage(Node& node, const Received& received) {
   if (const auto* stopped = std::get_if<Stopped>(&received.message)) {
     EmitFence(node, header, *stopped);
   }
-  // A message about another generation crossed one of ours, and has no meaning any more.
+  // A message about another generation was sent before one of our messages arrived, and no longer
+  // matters.
   if (header.generation != generation_.number && !IsAboutTheAgent(received.message)) return;
   std::visit(Overloaded{
                  [](const Join&) {},  // handled above
@@ -144,7 +145,7 @@ void JobMachine::OnMemberMessage(Node& node, const Received& received) {
                  [&](const StoreElsewhere& elsewhere) { OnStoreElsewhere(node, elsewhere); },
                  [](const LogPiece&) {},  // JobLoop's LogRelay handles it
                  [&](const RestartTimed& restart) {
-                   // Its generation ended early: the root cause says why.
+                   // The generation ended early, and the root cause says why.
                    if (!restart.times.to_first_step) return;
                    life_.counters.AddRecovery(restart.times);
                    out_.Emit({.kind = JobEvent::Kind::kResumed,
@@ -198,7 +199,8 @@ void JobMachine::OnAssignmentAck(Node& node) {
   if (node.phase != Phase::kAssigned) return;  // acknowledged before
   if (state() == JobState::kForming) {
     roster_.SetPhase(node, Phase::kAcknowledged);
-  } else if (running()) {  // the others run already: its session broke before it could acknowledge
+  } else if (running()) {  // the other nodes already run: this node's session broke before it could
+                           // acknowledge
     roster_.SetPhase(node, Phase::kStarted);
     out_.SendTo(node, Start{});
   }
@@ -206,7 +208,7 @@ void JobMachine::OnAssignmentAck(Node& node) {
 
 void JobMachine::OnWorkerExited(Node& node, const WorkerExited& exit) {
   if (!running() && state() != JobState::kStopping) return;
-  if (node.phase != Phase::kStarted) return;  // it has stopped: its workers are accounted for
+  if (node.phase != Phase::kStarted) return;  // it has stopped, and its workers are already counted
   if (!node.told.ended.insert(exit.local_rank).second) return;  // a repetition on a new session
   ++generation_.tally.workers_ended;
   generation_.Reached(exit.step);
@@ -263,14 +265,13 @@ void JobMachine::OnStopped(Node& node, const Stopped& stopped) {
   const bool failed_itself =
       generation_.incidents.any() && node.told.ended.size() > node.told.succeeded.size();
   if (stopped.fenced_at_ms != 0 && !generation_.planned_end) {
-    // The lease ended on the node's side only. Its peers may have failed because the node ended its
+    // Only the node itself saw its lease end. Its peers may have failed because the node ended its
     // workers.
     generation_.incidents.AddNode(node.agent_id, RootCause::Kind::kNodeLost, node.spec.host,
                                   node.rank,
                                   "it was cut off from the rendezvous and ended its workers");
   } else if (running() && !failed_itself) {
-    // An earlier rendezvous had told the node to stop, for a reason that other nodes will report
-    // too.
+    // An earlier rendezvous had told the node to stop, for a reason that other nodes will report.
     generation_.incidents.AddFollower(node.agent_id, node.spec.host, node.rank,
                                       "it had ended its workers before it came back");
   }
@@ -281,8 +282,8 @@ void JobMachine::OnStopped(Node& node, const Stopped& stopped) {
   }
 }
 
-// The agent repeats fenced_at_ms on each session until its next assignment, for any generation: its
-// ranks may belong to another node by now.
+// The agent repeats fenced_at_ms on each session until its next assignment. It may come in any
+// generation, because the node's ranks may now belong to another node.
 void JobMachine::EmitFence(Node& node, const Header& header, const Stopped& stopped) {
   if (stopped.fenced_at_ms == std::exchange(node.fenced_at_ms, stopped.fenced_at_ms)) return;
   if (stopped.fenced_at_ms == 0) return;
@@ -330,7 +331,7 @@ void JobMachine::OnAgentGone(const AgentGone& gone) {
   Node* const node = roster_.Find(gone.agent_id);
   if (finished_ || node == nullptr) return;  // it left, or its lease ended
   if (running() && node->done()) {
-    // Its workers are done: the node matters only if the group forms again.
+    // Its workers are done, so the node matters only if the group forms again.
     roster_.SetSuspect(*node, true);
     roster_.EndLease(*node);
   } else {
@@ -341,13 +342,13 @@ void JobMachine::OnAgentGone(const AgentGone& gone) {
 void JobMachine::Free(Node& node) {
   stacks_.GiveUp(node);  // the node has no workers
   roster_.SetPhase(node, Phase::kWaiting);
-  // As where the session of a node breaks that waits.
+  // The same as when the session of a waiting node breaks.
   if (node.suspect && node.held.has_worked) survey_.LoseSight(now_);
   survey_.AskToLookAgain(node);
 }
 
-// The node's workers never ran, unless it went back to an earlier rendezvous that may still act:
-// that one may have started them.
+// This rendezvous did not start the node's workers. But if the node was in contact with an earlier
+// rendezvous that may still act, that rendezvous may have started them.
 void JobMachine::FreeUnstarted(Node& node) {
   Free(node);
   if (const TimePoint end = LeaseEnd(TimePoint::min()); now_ < end) HoldUntil(end);

@@ -12,7 +12,7 @@
 namespace ddprun {
 namespace {
 
-// "": an agent can have been in this generation.
+// "": an agent may have been in this generation.
 std::string WhyClaimIsRefused(Generation claimed) {
   if (claimed.value <= kMaxClaimedGeneration) return "";
   return absl::StrCat("this agent says that it was in generation ", claimed.value,
@@ -47,14 +47,14 @@ void JobMachine::OnJoin(const Header& header, const Join& join) {
   const bool is_unknown = was_here && generation_.number.value < 0;
   if (is_unknown && options_.leases && gathering() && now_ < LeaseEnd(life_.begun_at)) {
     // An earlier rendezvous had this job and left no record. Agents that have not come back may
-    // have workers until their lease ends.
+    // have workers until their leases end.
     HoldUntil(LeaseEnd(life_.begun_at));
     if (state() == JobState::kLastCall) Gather();
   }
   if (is_unknown && !survey_.has_lost_sight()) survey_.LoseSight(now_);
   highest_claimed_ = std::max(highest_claimed_, header.generation);
   if (join.workers_running) {
-    // Workers of a generation that this rendezvous does not know, or has given up.
+    // Its workers are of a generation that this rendezvous does not know, or has given up.
     out_.Reply(header, Fenced{"the rendezvous does not count on this agent's workers"});
     return;
   }
@@ -85,7 +85,7 @@ void JobMachine::TakeUpRun(const Join& join) {
   life_.has_checkpoint_folder = life_.has_checkpoint_folder || join.has_checkpoint_folder;
   if (life_.run_id == RunId{}) life_.run_id = join.run_id;
   // With --start-anew, an agent that joins late takes states of this job for states of an earlier
-  // job: it must scan the folder again.
+  // job. So it must scan the folder again.
   const bool came_late = life_.spec->start_anew && join.run_id != life_.run_id;
   if (came_late && !survey_.has_lost_sight()) survey_.LoseSight(now_);
 }
@@ -98,7 +98,7 @@ void JobMachine::Begin(const JobSpec& spec) {
   if (MayRunUnknown()) HoldUntil(LeaseEnd(TimePoint::min()));
   Gather();
   if (life_.requeue_number > 0 || highest_claimed_.value >= 0)
-    SaveRecord();  // the record of an earlier life must not come back
+    SaveRecord();  // replaces the record of an earlier life
 }
 
 // Tells a node that has joined why it waits.
@@ -122,7 +122,7 @@ void JobMachine::Welcome(const Node& added) {
   out_.SendTo(added, Waiting{std::move(waiting)});
 }
 
-// `first` is warned only once: a command may legitimately differ per node.
+// Warns `first` only once, because commands may differ between nodes for a good reason.
 void JobMachine::WarnIfArgumentsDiffer(const Node& first, const Node& added) {
   const auto argument = FirstOtherArgument(first.program, added.program);
   if (!argument) return;
@@ -137,7 +137,7 @@ void JobMachine::WarnIfArgumentsDiffer(const Node& first, const Node& added) {
   if (!std::exchange(life_.warned_of_arguments, true)) warn(first, added);
 }
 
-// If the number of nodes is not fixed, the node may join again when it is fit.
+// If the number of nodes is not fixed, the node can join again when it is fit.
 void JobMachine::OnIneligible(const Header& header, const Join& join) {
   const std::string& host = join.node.host;
   const std::string why = absl::StrCat(host, " stays out: ", join.why_ineligible);
@@ -153,8 +153,8 @@ void JobMachine::OnIneligible(const Header& header, const Join& join) {
   out_.Reply(header, FinishedForOne(life_, {Outcome::kLeft, kExitUnavailable, why}));
 }
 
-// `first` was cut off and is back: it keeps its rank, and `second`, which asks for the same rank,
-// must go.
+// `first` lost contact and is back. It keeps its rank; `second`, which asks for the same rank, must
+// leave.
 void JobMachine::RefuseSecond(const Node& first, Node& second) {
   const std::string why = WhyRankIsTaken(*second.spec.requested_rank, first.spec.host);
   out_.SendTo(second, Refused{why});
@@ -193,7 +193,8 @@ void JobMachine::OnRejoin(Node& node, const Header& header, const Join& join) {
     return;
   }
   if (header.generation > generation_.number || (!here && MayRunUnknown())) {
-    // The record of this rendezvous was older than the job, or may be: its generation is over.
+    // This rendezvous's record was older than the job, or may have been. So the recorded generation
+    // is over.
     highest_claimed_ =
         std::max(highest_claimed_, std::min(header.generation, Generation{kMaxClaimedGeneration}));
     Free(node);

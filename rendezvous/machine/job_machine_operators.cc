@@ -114,15 +114,15 @@ void JobMachine::OnStacksAsked(const StacksAsked& asked) {
   stacks_.AskFor(asked.ticket, now_);
 }
 
-// If several nodes are preempted at once, one save serves all: the first requests it, and each
-// later one may turn the plan from a new forming into the job's end. Not persisted: agents repeat
-// Preempted on each session.
+// If several nodes are preempted at once, one save serves all. The first preemption requests the
+// save; a later one may change the plan from a new forming to the job's end. Not persisted, because
+// agents repeat Preempted on each session.
 void JobMachine::OnPreempted(Node& node, const Preempted& preempted) {
   if (node.removed) return;  // a repetition on a new session
   roster_.SetRemoved(node);
   node.why_removed = absl::StrCat("preempted: ", preempted.reason);
-  // Counts nodes that lost contact while their lease runs: after a restart of the rendezvous all
-  // have.
+  // Includes nodes without contact whose lease still runs: after a restart of the rendezvous, these
+  // are all nodes.
   const int others = roster_.candidates();
   Plan plan{.stop = others < life_.spec->min_nodes,
             .save = true,

@@ -11,7 +11,7 @@ JobRecord JobMachine::Record() const {
   record.generation = generation_.number;
   for (const Node* const node : roster_.members()) {
     // Includes members whose workers are gone: they repeat Stopped to the rendezvous that reads
-    // this.
+    // this record.
     if (node != nullptr) record.members.push_back(*node);
   }
   record.governor = life_.governor->Record(now_);
@@ -71,9 +71,10 @@ JobMachine::JobMachine(std::string job, const JobRecord& record, TimePoint now,
   if (finished_) {
     const bool succeeded = finished_->outcome == Outcome::kSucceeded;
     life_.stage.state = succeeded ? JobState::kSucceeded : JobState::kFailed;
-  } else if (record.members.empty()) {  // recorded before a first forming, or all are lost
+  } else if (record.members.empty()) {  // recorded before the first forming, or all members are
+                                        // lost
     life_.stage = {JobState::kGathering, now, now + life_.spec->join_timeout};
-    // Workers of the earlier life may run until the lease of an agent heard just now would end.
+    // Workers of the earlier life may run for one whole lease from now.
     if (options_.leases) HoldUntil(LeaseEnd(now));
   }
   if (!finished_ && MayRunUnknown()) HoldUntil(LeaseEnd(TimePoint::min()));

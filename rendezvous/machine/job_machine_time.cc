@@ -21,7 +21,7 @@ void JobMachine::OnTick() {
   held_back_.Admit(now_);
   hang_judge_.Consider(state(), now_);
   stacks_.AskMore(now_);
-  // Only in a Tick: at other events the caller may still hold answers that came in time.
+  // Only in a Tick: at other events the caller may still have answers that came in time.
   if (stacks_.late(now_)) ConcludeStacks();
   if (life_.hold_until && now_ >= *life_.hold_until) {
     life_.hold_until.reset();
@@ -72,7 +72,7 @@ void JobMachine::LoseSilent() {
        !finished_ && node != nullptr && now_ >= LeaseEnd(node->heard);
        node = roster_.MostSilent()) {
     if (running() && node->done()) {
-      // Its workers are done: the node matters only if the group forms again.
+      // Its workers are done, so the node matters only if the group forms again.
       roster_.SetSuspect(*node, true);
       roster_.EndLease(*node);
     } else {

@@ -45,7 +45,7 @@ void JobMachine::Advance() {
 }
 
 void JobMachine::AdvanceGathering() {
-  // Waits for all agents: if every node is unfit, trying other nodes is useless.
+  // Waits for all agents: if every node is unfit, it is useless to try other nodes.
   if (!generation_.absences.ineligible_host.empty() &&
       life_.agents_joined >= life_.spec->all_nodes) {
     const auto step = roster_.empty() ? std::nullopt : DurableStep(View());
@@ -112,8 +112,8 @@ void JobMachine::AdvanceRunning() {
   StopGeneration(Describe(*generation_.incidents.FindRootCause()));
 }
 
-// Lets nodes join the running job: after a checkpoint, so that no work is lost. If workers report
-// no checkpoints: after a last call, or at once if the job is then complete.
+// Lets nodes join the running job. If workers report checkpoints: after a checkpoint, so that no
+// work is lost. Otherwise after a last call, or at once if the job is then complete.
 void JobMachine::ConsiderGrowth() {
   const int newcomers = Newcomers();
   if (newcomers == 0) return;
@@ -151,7 +151,7 @@ void JobMachine::StopGeneration(const std::string& reason) {
   for (Node* const node : roster_.members()) {
     if (node == nullptr) continue;
     if (node->suspect && node->done()) {
-      gone.push_back(node);  // its workers are done and its agent is gone: nothing to wait for
+      gone.push_back(node);  // its workers are done and its agent is gone, so do not wait for it
     } else if (node->phase == Phase::kStarted) {
       const bool hung =
           cause && cause->kind == RootCause::Kind::kHung && cause->failure.node_rank == node->rank;
@@ -348,7 +348,8 @@ void JobMachine::Form() {
     out_.SendTo(*member, AssignmentOf(view, *member));
 }
 
-// With two ranks both are known, even if the program does not report its collectives.
+// With two ranks, it is clear which ranks do not match, even if the program does not report its
+// collectives.
 std::string JobMachine::WhyMismatch(const WorkerExited& exit) const {
   if (auto calls = generation_.calls.Mismatch()) return *std::move(calls);
   const bool both_known = generation_.tally.world_size == 2 && IsMismatchOfSizes(exit);

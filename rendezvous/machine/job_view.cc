@@ -12,7 +12,7 @@
 namespace ddprun {
 namespace {
 
-// Names shown in one line.
+// Limit of names in one line.
 constexpr std::size_t kNamesShown = 8;
 
 std::string Names(const std::vector<std::string>& shown, int all) {
@@ -39,8 +39,8 @@ std::string WhyHeldBack(const JobView& view, const Node& node) {
   return node.held_back.is_stuck() ? Describe(StuckOf(view, node)) : node.held_back.why;
 }
 
-// Held-back hosts with their reasons, after `title`; "": none. `stuck`: those with stuck processes,
-// else the others.
+// Held-back hosts with their reasons, after `title`; "": none. `stuck`: hosts with stuck processes;
+// false: the other held-back hosts.
 std::string HeldBackHosts(const JobView& view, const char* title, bool stuck) {
   std::vector<std::string> shown;
   int all = 0;
@@ -52,7 +52,7 @@ std::string HeldBackHosts(const JobView& view, const char* title, bool stuck) {
   return all == 0 ? "" : absl::StrCat(title, Names(shown, all));
 }
 
-// When the job ends for lack of nodes, if a node has stuck processes; else "".
+// If a node has stuck processes: when the job will end for lack of nodes. Else "".
 std::string WhatIfTheyStay(const JobView& view) {
   const auto& nodes = view.roster.nodes();
   const bool stuck = std::any_of(nodes.begin(), nodes.end(),

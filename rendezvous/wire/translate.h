@@ -10,7 +10,7 @@
 
 namespace ddprun::wire {
 
-// Metadata of a Session call that may wait at a standby rendezvous.
+// Metadata of the call Session: it waits at a rendezvous that stands by.
 inline constexpr char kWaitsMetadata[] = "ddprun-waits";
 inline constexpr char kWaits[] = "1";
 

@@ -1,5 +1,5 @@
-// ChangeBell: signals that something has happened to the jobs of a rendezvous. Reads a stream of
-// events on a thread of its own and drops their content.
+// ChangeBell: signals each change of the jobs of a rendezvous. Reads the stream of events on a
+// thread of its own, and drops the events' content.
 #ifndef DDPRUN_LAUNCHER_COMMANDS_LIVE_CHANGE_BELL_H_
 #define DDPRUN_LAUNCHER_COMMANDS_LIVE_CHANGE_BELL_H_
 
@@ -23,7 +23,8 @@ class ChangeBell {
   ChangeBell(const ChangeBell&) = delete;
   ChangeBell& operator=(const ChangeBell&) = delete;
 
-  // kEnd: the stream has ended, for good. kNothing: the deadline is over.
+  // kChange: an event came. kNothing: the deadline is over. kEnd: the stream has ended, and no
+  // further event comes.
   enum class Heard { kChange, kNothing, kEnd };
   Heard WaitUntil(Clock::time_point deadline);
 

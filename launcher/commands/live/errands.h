@@ -1,5 +1,5 @@
 // Errands: the requests of `ddprun top` that wait for an answer, each on a thread of its own. A
-// slow one delays neither the keys nor the others.
+// slow request delays neither the keys nor other requests.
 //
 // Owned by the loop's thread.
 #ifndef DDPRUN_LAUNCHER_COMMANDS_LIVE_ERRANDS_H_
@@ -35,11 +35,11 @@ class Errands {
   Errands(const Errands&) = delete;
   Errands& operator=(const Errands&) = delete;
 
-  // A request for a text takes the place of the pending one: its answer is dropped. Orders are
-  // independent.
+  // A request for a text replaces the pending request for a text, whose answer is dropped. Orders
+  // are independent of each other.
   void Begin(const Request& request);
 
-  // Cancels every request: those for texts at once, orders after `patience`. Returns the orders
+  // Cancels every request: requests for texts at once, orders after `patience`. Returns the orders
   // without an answer. The handler is not called again.
   std::vector<Request> End(std::chrono::milliseconds patience);
 

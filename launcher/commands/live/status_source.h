@@ -1,5 +1,5 @@
-// StatusSource: polls the status of a rendezvous on a thread of its own: soon after an event, else
-// once a second. If the rendezvous goes away, it retries until the rendezvous is back.
+// StatusSource: polls the status of a rendezvous on a thread of its own: soon after each event,
+// else once a second. If the rendezvous goes away, it retries until the rendezvous is back.
 #ifndef DDPRUN_LAUNCHER_COMMANDS_LIVE_STATUS_SOURCE_H_
 #define DDPRUN_LAUNCHER_COMMANDS_LIVE_STATUS_SOURCE_H_
 
@@ -31,11 +31,11 @@ class StatusSource {
  private:
   void Run();
   absl::Status Follow(OperatorClient& client);
-  // False: this object is to end.
+  // False: this object must end.
   bool Pause(ChangeBell::Clock::time_point until);
 
   std::stop_source stop_;
-  const OperatorClient::Options options_;  // with the token of stop_
+  const OperatorClient::Options options_;  // with the stop token of stop_
   const std::string job_;
   const Handler handler_;
   std::mutex mutex_;

@@ -1,4 +1,4 @@
-// Terminal: the terminal on stdin and stdout, in full-screen mode: keys come one by one without
+// Terminal: the terminal on stdin and stdout, in full-screen mode. Keys come one by one, without
 // echo. The destructor restores the terminal. Main thread only.
 #ifndef DDPRUN_LAUNCHER_COMMANDS_LIVE_TERMINAL_H_
 #define DDPRUN_LAUNCHER_COMMANDS_LIVE_TERMINAL_H_

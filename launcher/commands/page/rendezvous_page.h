@@ -18,8 +18,8 @@ namespace ddprun {
 
 class RendezvousPage {
  public:
-  // Serves once it has returned. `server` must outlive this object; /metrics includes `files`.
-  // Errors: InvalidArgument for the value of a flag, Unavailable if it cannot listen.
+  // The page is served when this returns. `server` must outlive this object. `files`: further data
+  // for /metrics. Errors: InvalidArgument for the value of a flag, Unavailable if it cannot listen.
   static absl::StatusOr<std::unique_ptr<RendezvousPage>> Start(const HttpConfig& config,
                                                                RendezvousServer* server,
                                                                std::shared_ptr<EventLog> events,
@@ -28,7 +28,7 @@ class RendezvousPage {
   // "https://0.0.0.0:29480"
   std::string url() const;
 
-  // A link that signs in whoever may see the jobs of `owner`. Any thread.
+  // A link whose session can see the jobs of `owner`. Any thread.
   PageLink Open(const std::string& owner);
 
   // Call it before the RendezvousServer's Shutdown.

@@ -1,4 +1,4 @@
-// Checks a job file on behalf of the nodes that will get it.
+// Checks a job file before it is sent to the nodes.
 #ifndef DDPRUN_LAUNCHER_COMMANDS_SCHEDULERS_JOB_FILE_CHECK_H_
 #define DDPRUN_LAUNCHER_COMMANDS_SCHEDULERS_JOB_FILE_CHECK_H_
 
@@ -9,8 +9,8 @@
 
 namespace ddprun {
 
-// The problems that every node would find in the file, one per line, or "". Does not check what
-// depends on the node. `path`: the file's, as given.
+// The problems that every node would find in the file, one per line, or "". Settings whose check
+// depends on the node are not checked. `path`: of the file, as given.
 std::string WhatNodesWouldSay(JobDraft draft, const std::string& path, const Host& host);
 
 }  // namespace ddprun

@@ -1,4 +1,4 @@
-// How an etcd is reached, and where in it our keys are.
+// How to reach an etcd, and the prefix of our keys in it.
 #ifndef DDPRUN_LAUNCHER_CONFIG_ETCD_ETCD_ACCESS_H_
 #define DDPRUN_LAUNCHER_CONFIG_ETCD_ETCD_ACCESS_H_
 
@@ -28,9 +28,9 @@ struct EtcdAccess {
 
 // /NAME, not too long.
 bool IsEtcdPrefix(absl::string_view text);
-std::string ExpectedEtcdPrefix();  // "expected ...", for who gave another one
+std::string ExpectedEtcdPrefix();  // "expected ...", for errors
 
-// What does not fit together, for people, by the names of the flags.
+// Settings that contradict each other, one text each for people, with the names of the flags.
 std::vector<std::string> ProblemsOf(const EtcdAccess& etcd);
 
 }  // namespace ddprun

@@ -1,5 +1,5 @@
-// The text for a person who has a job file but no command line yet: what the job runs, and how to
-// start it. Pure.
+// The text for a person who has a job file but does not know the command line: what the job runs,
+// and how to start it. Pure.
 #ifndef DDPRUN_LAUNCHER_CONFIG_FIRST_STEPS_GUIDE_H_
 #define DDPRUN_LAUNCHER_CONFIG_FIRST_STEPS_GUIDE_H_
 
@@ -11,12 +11,12 @@
 namespace ddprun {
 
 struct FoundJob {
-  std::string path{};  // the job file's, as a person would type it
+  std::string path{};  // path of the job file, as a person would type it
   JobDraft draft{};
   std::string errors{};  // one per line; "": none
 };
 
-// The program of a file's job, and the command lines that start it, each with a comment.
+// The program of the job in a file, and the command lines that start the job, each with a comment.
 std::string JobGuide(const std::string& path, const JobDraft& draft);
 
 // The output of `ddprun` without arguments, with the job files of the current folder.

@@ -13,8 +13,8 @@
 
 namespace ddprun {
 
-// Asks for the command, the nodes and the workers per node, except for what `draft` already has. If
-// `draft` has the command, it asks nothing and uses the defaults.
+// Asks for the command, the nodes and the workers per node, except for settings that `draft`
+// already has. If `draft` has the command, it asks nothing and uses the defaults.
 class NewJobDialog {
  public:
   NewJobDialog(JobDraft draft, const Host& host);
@@ -22,8 +22,8 @@ class NewJobDialog {
   // The next question, with the default in brackets; nullopt: none left.
   std::optional<std::string> Question() const;
 
-  // Takes the answer to Question(). Returns "", or why the answer is invalid: then the question
-  // comes again.
+  // Takes the answer to Question(). Returns "", or why the answer is invalid. After an invalid
+  // answer, Question() returns the same question again.
   std::string Answer(absl::string_view answer);
 
   // The complete job, once no question is left.
@@ -38,9 +38,9 @@ class NewJobDialog {
   std::size_t next_ = 0;               // into the table of questions
 };
 
-// The text of a job file with all settings of `draft`. It loads to the same settings, except that
-// it sets restarts if `draft` does not. Other settings for a first job are comments. `draft` may
-// have the keys of the questions and of InitFlags().
+// The text of a job file with all settings of `draft`. If `draft` does not set restarts, the file
+// does. Other settings for a first job stand in it as comments. `draft` may have only the keys of
+// the questions and of InitFlags().
 std::string NewJobFile(const JobDraft& draft);
 
 }  // namespace ddprun

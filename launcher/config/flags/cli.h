@@ -1,11 +1,11 @@
-// The command line of `ddprun`: from arguments, environment and job file to one command that is
-// ready to run. Nothing is printed, started or written here. Call it once, from main.
+// The command line of `ddprun`: turns arguments, environment and job file into one command that is
+// ready to run. Prints, starts and writes nothing. Call it once, from main.
 //
 //     std::visit([](const auto& command) { return Execute(command); },
 //                ParseCommandLine(argc, argv, PosixHost()));
 //
-// A setting is taken from the flag, else the environment (DDPRUN_<FLAG>, else PET_<FLAG>), else the
-// job file, else its default.
+// A setting comes from the first of these that has it: the flag, the environment (DDPRUN_<FLAG>,
+// then PET_<FLAG>), the job file, the default.
 #ifndef DDPRUN_LAUNCHER_CONFIG_FLAGS_CLI_H_
 #define DDPRUN_LAUNCHER_CONFIG_FLAGS_CLI_H_
 
@@ -33,11 +33,11 @@ struct RunCommand {
   std::vector<std::string> notes;
 };
 
-// Address of the rendezvous's page, and who may see it.
+// Address of the rendezvous's page, and who is allowed to see it.
 struct HttpConfig {
   std::string host;              // without the brackets of an IPv6 address; empty: no page
   int port = 0;                  // 0: any free one
-  std::string certificate_file;  // absolute, like the others; empty: none
+  std::string certificate_file;  // absolute, like the other paths; empty: none
   std::string key_file;
   std::string read_token_file;
   std::vector<std::string> names;  // accepted in Host headers
@@ -47,8 +47,8 @@ struct HttpConfig {
 // The etcd that several rendezvous share, and this rendezvous's own entry there.
 struct EtcdConfig : EtcdAccess {
   std::chrono::milliseconds leader_validity = std::chrono::seconds(5);
-  std::string advertised_host;  // where agents reach this rendezvous; empty: where it listens
-  int advertised_port = 0;      // 0: where it listens
+  std::string advertised_host;  // host at which agents reach this rendezvous; empty: as in --listen
+  int advertised_port = 0;      // 0: as in --listen
 };
 
 // ddprun rendezvous --listen HOST:PORT
@@ -64,11 +64,11 @@ struct RendezvousCommand {
   CredentialsConfig credentials;
   std::string state_dir;  // absolute; empty: the jobs end with the process, except with `starter`
   bool insecure = false;  // asks for no credentials
-  // Ends when the last job is over, or after this time without a job; nullopt: serves until a
-  // signal.
+  // The rendezvous ends when the last job is over, or after this time without a job; nullopt: it
+  // serves until a signal.
   std::optional<std::chrono::milliseconds> until_idle;
-  // With until_idle: pid of the agent that started this rendezvous. Once the agent has ended, the
-  // rendezvous does not wait for a first job. Without `state_dir` the jobs are stored in the
+  // With until_idle: pid of the agent that started this rendezvous. When the agent has ended, the
+  // rendezvous stops waiting for a first job. Without `state_dir`, the jobs are stored in the
   // endpoint's folder (connection/state_home.h).
   std::optional<int> starter;
   int verbosity = 0;  // -1 quiet, 0 normal, 1 verbose
@@ -95,7 +95,7 @@ struct GuideCommand {};
 struct CertsCommand {
   std::string folder;  // absolute
   std::string name;    // the common name
-  // Names and addresses of each node; empty: this host's.
+  // Names and addresses of each node; empty: those of this host.
   std::vector<std::vector<std::string>> nodes;
   int days = kDefaultCertificateDays;
 };
@@ -109,7 +109,7 @@ struct PythonModuleCommand {
 // page [JOB], top [JOB]
 struct OperatorCommand {
   enum class Kind { kStatus, kStop, kDrain, kEvents, kStacks, kLogs, kPage, kTop };
-  // kLogs: which files, and which part of them.
+  // kLogs: which files, and which part of each file.
   struct Logs {
     std::vector<int> ranks{};  // none: all
     std::optional<int> generation{};
@@ -133,7 +133,7 @@ struct OperatorCommand {
   bool save = false;                               // kStop
   bool wait = true;                                // kStop: until the job has ended
   bool follow = false;                             // kEvents, kLogs
-  std::optional<std::chrono::milliseconds> since;  // kEvents, kLogs: nothing older
+  std::optional<std::chrono::milliseconds> since;  // kEvents, kLogs: only output of this last time
   bool trace = false;                              // kEvents: as one trace
   Logs logs{};                                     // kLogs
   int verbosity = 0;
@@ -154,7 +154,7 @@ struct KubernetesCommand {
 
 // ddprun doctor [OPTIONS OF A JOB] [--etcd HOST:PORT,...] [COMMAND...]
 struct DoctorCommand {
-  // Of the job to check for; `command` is empty if none was given.
+  // The job for which the node is checked; `command` is empty if none was given.
   JobConfig config;
   EtcdConfig etcd;  // an etcd to check, too
   bool json = false;

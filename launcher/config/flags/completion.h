@@ -1,5 +1,5 @@
-// The completion scripts of `ddprun completion bash|zsh`. Made from the tables of flags, so a new
-// flag needs no change here. Pure.
+// The completion scripts of `ddprun completion bash|zsh`. They are made from the tables of flags,
+// so a new flag needs no change here. Pure.
 #ifndef DDPRUN_LAUNCHER_CONFIG_FLAGS_COMPLETION_H_
 #define DDPRUN_LAUNCHER_CONFIG_FLAGS_COMPLETION_H_
 

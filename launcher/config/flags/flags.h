@@ -14,14 +14,14 @@
 namespace ddprun {
 
 enum class FlagEffect {
-  kSetsKey,      // its value, or `fixed` for a switch, becomes the value of a key of the job
-  kMaySetKey,    // as kSetsKey, with an optional value (--name, --name=VALUE); without one it is
-                 // `fixed`
+  kSetsKey,      // sets a key of the job: to the flag's value, or to `fixed` for a switch
+  kMaySetKey,    // as kSetsKey, with an optional value (--name, --name=VALUE); default: `fixed`
   kSetsSeconds,  // kSetsKey for a duration; a bare number is seconds, as under torchrun
   kOption,       // read under its name by the subcommand
   kList,         // as kOption, and may be repeated
   kImmediate,    // --help and --version; not read from the environment
-  kRefused,      // a flag of torchrun or planned, not supported; `help` says why or what to use
+  kRefused,      // not supported: a flag of torchrun, or a planned one; `help` says why or what to
+                 // use
 };
 
 struct FlagSpec {
@@ -35,7 +35,7 @@ struct FlagSpec {
   absl::string_view help;
   absl::string_view group = "";  // its heading in --help
 
-  // May be given without a value.
+  // True if the flag can be given without a value.
   bool IsSwitch() const { return value.empty() || effect == FlagEffect::kMaySetKey; }
 };
 
@@ -49,7 +49,7 @@ absl::Span<const FlagSpec> PythonModuleFlags();
 absl::Span<const FlagSpec> SlurmFlags();
 absl::Span<const FlagSpec> KubernetesFlags();
 
-// The flag's text in --help: `help` with the defaults.
+// The flag's text in --help: `help` with the values for "{}".
 std::string HelpOf(const FlagSpec& flag);
 
 // One line for each flag, with the groups' headings; refused flags by name at the end.

@@ -15,7 +15,8 @@
 
 namespace ddprun {
 
-// Parse the arguments after the subcommand's name to a command that is ready to run, or an error.
+// Each parses the arguments after the subcommand's name into a command that is ready to run, or an
+// error.
 Command ParseRendezvous(const std::vector<std::string>& arguments, const Host& host);
 Command ParseValidate(const std::vector<std::string>& arguments, const Host& host);
 Command ParseInit(const std::vector<std::string>& arguments, const Host& host);

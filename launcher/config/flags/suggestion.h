@@ -10,11 +10,11 @@
 namespace ddprun {
 
 // The candidate nearest to `word`: either `word` abbreviates it, or at most a third of its letters
-// differ (a letter added, dropped or changed, or two neighbours swapped, count as one). "": none is
-// near.
+// differ. A letter that is added, dropped or changed counts as one difference; so do two swapped
+// neighbours. "": no candidate is near.
 std::string NearestName(absl::string_view word, const std::vector<std::string>& candidates);
 
-// "; did you mean NAME?" for that candidate, or "".
+// "; did you mean NAME?" with the nearest candidate, or "".
 std::string DidYouMean(absl::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace ddprun

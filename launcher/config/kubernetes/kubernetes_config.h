@@ -7,7 +7,7 @@
 
 namespace ddprun {
 
-// Empty or 0: not in the manifest.
+// A member that is empty or 0 is not in the manifest.
 struct KubernetesConfig {
   std::string name{};  // of all objects; empty: the file's name
   std::string name_space{};
@@ -25,7 +25,8 @@ struct KubernetesConfig {
   int run_as = 0;                            // user and group; 0: the image's user
   std::chrono::milliseconds grace{120'000};  // from SIGTERM to SIGKILL of a pod
   int pod_failures = 6;                      // how many pods may fail, evictions not counted
-  int requeues = 3;                          // restarts of a JobSet after that
+  int requeues = 3;                          // restarts of the whole JobSet when pod_failures is
+                                             // used up
   bool stacks = false;                       // the capability SYS_PTRACE
 };
 

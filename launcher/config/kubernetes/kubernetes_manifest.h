@@ -15,8 +15,8 @@ struct KubernetesJob {
   JobDraft draft;        // settings of the job file
   std::string name;      // of every object: kubernetes.name, else KubernetesName()
   std::string job_file;  // text of the job file
-  // The pods' credentials, by file name: token, ca.crt, node.crt, node.key. Empty: the job file
-  // names a rendezvous without credentials.
+  // The pods' credentials, by file name: token, ca.crt, node.crt, node.key. Empty: the rendezvous
+  // that the job file names needs no credentials.
   std::map<std::string, std::string> secrets;
   bool jobset = false;  // a JobSet instead of a Job
 };
@@ -25,7 +25,7 @@ struct KubernetesJob {
 std::string KubernetesName(absl::string_view stem);
 
 // Errors of the section `kubernetes` and of related keys, one line each, with their places. `path`:
-// the job file's. KubernetesManifest() requires a job without errors.
+// of the job file. KubernetesManifest() requires a job without errors.
 std::vector<std::string> KubernetesProblems(const KubernetesJob& job, const std::string& path);
 // Warnings, in the same form.
 std::vector<std::string> KubernetesWarnings(const KubernetesJob& job);

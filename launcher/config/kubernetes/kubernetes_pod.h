@@ -18,23 +18,23 @@ namespace ddprun {
 // terminationGracePeriodSeconds. The checkpoint and the workers' end have to fit into that time.
 inline constexpr std::chrono::milliseconds kPodSaveTimeout = std::chrono::seconds(20);
 inline constexpr std::chrono::milliseconds kPodStopGrace = std::chrono::seconds(5);
-// How long to wait until the pod with the rendezvous runs (again): it may have to be scheduled, and
-// its image pulled.
+// Time limit for the pod with the rendezvous to run, or to run again. Kubernetes may have to
+// schedule the pod and pull its image.
 inline constexpr std::chrono::milliseconds kPodWait = std::chrono::minutes(10);
 
 struct KubernetesPod {
   enum class Kind { kJob, kJobSet, kStatefulSet };
 
-  Kind kind = Kind::kJob;  // kJobSet may be a guess; it chooses the lines of an error
+  Kind kind = Kind::kJob;  // kJobSet may be a guess; used only for the text of an error
   std::string name;        // its host name: train-2
   std::string set;         // common prefix of the pods' names: train; "": the name has no index
   std::string first_host;  // host name of index 0: train-0; "" if `set` is ""
-  // Not used as a requested node rank: ranks follow the host names, which end in the index. Asking
-  // for a rank is refused while the predecessor still holds it, or if other pods (spares, a
-  // JobSet's further Jobs) ask for none.
+  // Not used as a requested node rank, because ranks follow the host names, which end in the index.
+  // A requested rank would be refused while the pod's predecessor holds it, or if other pods
+  // (spares, further Jobs of a JobSet) request no rank.
   int index = 0;
-  // The names of the headless service's pods end with this: "train.default.svc.cluster.local".
-  // "": no service names the pod.
+  // The end of the pods' names in the headless service: "train.default.svc.cluster.local". "": no
+  // service names the pod.
   std::string domain;
   std::string address;       // of this pod; "": kubelet has not written it into /etc/hosts
   std::string jobset_uid;    // unique among JobSets of the same name; "": not known
@@ -45,10 +45,10 @@ struct KubernetesPod {
 // variable with an unexpected value.
 absl::StatusOr<std::optional<KubernetesPod>> FindKubernetesPod(const Host& host);
 
-// Sets in `draft` what the user left open: the rendezvous on index 0, its id, this pod's address,
-// the workers, and the times that fit into a pod's 30 s between SIGTERM and SIGKILL. The error is
-// for the user, with the lines to add to the manifest. With --standalone, --master-addr or
-// --node-rank it sets only the workers.
+// Sets in `draft` the settings that the user left open: the rendezvous on index 0, its id, this
+// pod's address, the workers, and time limits that fit into the 30 s between SIGTERM and SIGKILL of
+// a pod. With --standalone, --master-addr or --node-rank it sets only the workers. The error is for
+// the user, with the lines to add to the manifest.
 absl::Status ApplyKubernetes(const KubernetesPod& pod, const Host& host, bool insecure,
                              JobDraft* draft);
 

@@ -1,4 +1,4 @@
-// The lines that a manifest written without ddprun lacks, for errors. Pure.
+// Lines for errors: they are missing in a manifest that was written without ddprun. Pure.
 #ifndef DDPRUN_LAUNCHER_CONFIG_KUBERNETES_KUBERNETES_STANZA_H_
 #define DDPRUN_LAUNCHER_CONFIG_KUBERNETES_KUBERNETES_STANZA_H_
 
@@ -8,12 +8,12 @@
 
 namespace ddprun {
 
-// Variables of a JobSet's container, a list in YAML that is not indented: the name, the uid and
-// the restart attempt of the JobSet, by the downward API.
+// Variables for a JobSet's container, as a YAML list that is not indented. The downward API gives
+// them the name, the uid and the restart attempt of the JobSet.
 std::string JobSetVariables();
 
-// The stanza for the pod's kind, with the names of this pod's set. Names that the pod does not
-// tell are "train".
+// The stanza for the pod's kind, with the names of this pod's set. A name that is not known is
+// "train".
 std::string KubernetesStanza(const KubernetesPod& pod);
 
 }  // namespace ddprun

@@ -1,4 +1,4 @@
-// The CPUs that this process may use, and their places in the machine, from sysfs.
+// The CPUs that this process is allowed to use, and their places in the machine, from sysfs.
 #ifndef DDPRUN_LAUNCHER_CONFIG_MACHINE_CPUS_H_
 #define DDPRUN_LAUNCHER_CONFIG_MACHINE_CPUS_H_
 
@@ -27,9 +27,9 @@ std::string FormatCpuList(const CpuList& cpus);
 // The affinity mask of the calling thread; empty: the kernel does not report it.
 CpuList AllowedCpus();
 
-// The places of the CPUs in `allowed`, in that order. `root` is put before /sys: a folder in tests,
-// else "". If sysfs lacks facts (some containers and VMs), they count as node 0, socket 0, one core
-// per CPU, and one cache per node.
+// The places of the CPUs in `allowed`, in the same order. `root` is put before /sys: a folder in
+// tests, else "". If sysfs does not have them (some containers and VMs), the defaults are node 0,
+// socket 0, one core per CPU, and one cache per node.
 std::vector<Cpu> ReadCpus(const std::string& root, const CpuList& allowed);
 
 }  // namespace ddprun

@@ -1,8 +1,8 @@
 // --numa-binding: the CPUs of each worker, near its GPU.
 //
 // Source of the rules: torch/numa/binding.py of PyTorch 2.9. The worker with local rank i belongs
-// to the GPU that CUDA calls i. Beyond torchrun: a node without GPUs spreads its workers evenly
-// over its NUMA nodes.
+// to CUDA's GPU i. Unlike torchrun, a node without GPUs spreads its workers evenly over its NUMA
+// nodes.
 #ifndef DDPRUN_LAUNCHER_CONFIG_MACHINE_NUMA_BINDING_H_
 #define DDPRUN_LAUNCHER_CONFIG_MACHINE_NUMA_BINDING_H_
 
@@ -18,9 +18,9 @@ namespace ddprun {
 
 inline constexpr char kNoBinding[] = "off";
 
-// Distributes `cpus` to the workers; the result is by local rank. Each worker has a place: a
-// visible GPU, or without GPUs the worker itself. There may be more places than workers. `nodes`:
-// the NUMA node of each place.
+// Distributes `cpus` among the workers; the result is by local rank. Each worker has a place: a
+// visible GPU, or the worker itself if there are no GPUs. There may be more places than workers.
+// `nodes`: the NUMA node of each place.
 //   node          all CPUs of the place's NUMA node
 //   socket        all CPUs of the NUMA nodes on the same socket
 //   exclusive     the node's physical cores, divided among its places; the first ones get one more
@@ -37,7 +37,7 @@ struct NumaBinding {
 };
 
 // The binding that `config` asks for, on the machine `host`. FailedPrecondition, with a text for
-// the user: this machine cannot bind the workers that way.
+// the user: this machine cannot bind the workers in this way.
 absl::StatusOr<NumaBinding> BindWorkers(const JobConfig& config, const Host& host);
 
 }  // namespace ddprun

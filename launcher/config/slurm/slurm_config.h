@@ -8,7 +8,7 @@
 
 namespace ddprun {
 
-// Empty or 0: not requested; Slurm's default applies.
+// If a member is empty or 0, Slurm's default applies.
 struct SlurmConfig {
   int nodes = 0;        // nodes that train; 0: from the job's `nodes`, else 1
   int spare_nodes = 0;  // further nodes that replace failed ones

@@ -16,8 +16,8 @@ struct SlurmJob {
   JobDraft draft;         // settings of the job file
   std::string name;       // the job's name if the file sets none
   std::string directory;  // absolute; where the job runs
-  std::string folder;  // absolute; for this job alone: has job.yaml and copies of its credentials
-  std::string ddprun;  // absolute
+  std::string folder;     // absolute; only for this job: has job.yaml and copies of its credentials
+  std::string ddprun;     // absolute
 };
 
 // Quotes any text as one word for bash.
@@ -25,15 +25,15 @@ std::string BashWord(absl::string_view text);
 // Quotes any text without line breaks as one word on an #SBATCH line.
 std::string SbatchWord(absl::string_view text);
 
-// Parses --time: minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM or D-HH:MM:SS. nullopt: no limit, or not
-// readable here; sbatch judges it.
+// Parses --time: minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM or D-HH:MM:SS. nullopt: no limit, or
+// another form, which sbatch checks.
 std::optional<std::chrono::seconds> ParseSlurmTime(absl::string_view text);
 
 std::string SlurmScript(const SlurmJob& job);
 // The command that the script runs on every node.
 std::string SlurmCommandLine(const SlurmJob& job);
-// The output of --dry-run: the script, the command line, and one line per worker with its
-// environment, as far as known before the start.
+// The output of --dry-run: the script, the command line, and one line per worker with the variables
+// of its environment that are known before the start.
 std::string SlurmDryRun(const SlurmJob& job);
 
 }  // namespace ddprun

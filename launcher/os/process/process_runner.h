@@ -52,9 +52,10 @@ struct SpawnedProcess {
 // program's file, its folder or PATH has not answered. OK: the program runs, or the process was
 // killed before it could; in the second case `pidfd` is readable. An error is returned once, and
 // says why the program does not run. The process has then ended or is about to end; reap or discard
-// it like any other process. NotFound no such program, interpreter or directory (a shell would exit
-// 127) PermissionDenied it cannot be executed (a shell would exit 126) ResourceExhausted no room
-// for the arguments
+// it like any other process.
+//   NotFound           no such program, interpreter or directory (a shell would exit 127)
+//   PermissionDenied   it cannot be executed (a shell would exit 126)
+//   ResourceExhausted  no room for the arguments
 std::optional<absl::Status> SpawnOutcome(int outcome_pipe);
 
 class ProcessRunner {
@@ -63,8 +64,9 @@ class ProcessRunner {
 
   // Begins to start a process, without waiting for a disk. SpawnOutcome() says later whether the
   // program runs. Until then the process can be signalled and discarded like any other. Errors, for
-  // the user: InvalidArgument argv is empty, or holds a NUL ResourceExhausted no more processes or
-  // descriptors
+  // the user:
+  //   InvalidArgument    argv is empty, or holds a NUL
+  //   ResourceExhausted  no more processes or descriptors
   virtual absl::StatusOr<SpawnedProcess> Spawn(const SpawnRequest& request) = 0;
 
   // Takes over a process that a spawned process forked. The forked process must lead its own

@@ -23,7 +23,7 @@ class KeyReader {
   // The keys completed by these bytes. Skips unknown sequences.
   std::vector<Key> Take(std::string_view bytes);
 
-  // No byte has come for a moment: a pending ESC was the key ESC.
+  // Call it when no byte has come for a moment: then a pending ESC was the key ESC.
   std::vector<Key> Pause();
 
   // True: Pause() may return a key.

@@ -32,7 +32,7 @@ struct Look {
   bool writing_filter = false;  // keys edit the filter
   std::size_t order = 0;        // index into OrdersOf(view)
   std::string selected{};       // the key of a row
-  std::size_t selected_at = 0;  // its position, in case the row vanishes
+  std::size_t selected_at = 0;  // its position, in case the row disappears
   std::optional<Request> asked;  // waits for "yes"
   std::string answer{};          // the rendezvous's answer to the last request
   std::string trouble{};         // why there is no contact; empty: contact

@@ -26,7 +26,8 @@ class Model {
   void TakeSnapshot(Snapshot snapshot);
   void LoseContact(const std::string& why);
   void TakeAnswer(const std::string& answer);
-  // Stacks or a log fill the screen until the user leaves them. A log is shown from its end.
+  // Shows stacks or a log on the whole screen until the user leaves the view. A log is shown from
+  // its end.
   void TakeText(const Request& request, const std::string& text);
   void Resize(Size size) { size_ = size; }
 
@@ -49,7 +50,7 @@ class Model {
   std::optional<Request> AskAgain(char letter) const;
   void GoTo(View view);
   std::size_t Page() const;
-  // The first line of a text so that its end is visible.
+  // The first line to show so that the end of the text is visible.
   std::size_t LastPage() const;
 
   const std::string endpoint_;

@@ -1,5 +1,5 @@
-// The whole screen of a terminal. Sends only changed lines, so that the screen keeps up over a slow
-// connection.
+// The whole screen of a terminal. Sends only changed lines, so that the screen stays fast over a
+// slow connection.
 //
 // All its escape sequences work in xterm, the Linux console, screen and tmux.
 //
@@ -33,15 +33,16 @@ struct Size {
 
 class Screen {
  public:
-  // Begin takes the terminal (alternate screen, no cursor, no wrapping); End restores it.
+  // Begin switches the terminal to the alternate screen, without cursor and wrapping; End restores
+  // it.
   static absl::string_view Begin();
   static absl::string_view End();
 
   // The bytes that make the terminal show these lines. Skips lines that do not fit. Empty: the
-  // terminal shows them already.
+  // terminal already shows them.
   std::string Show(const std::vector<Line>& lines, Size size);
 
-  // Another program has written to the terminal: the next Show draws all lines.
+  // Call it when another program has written to the terminal: the next Show draws all lines.
   void Forget() { shown_.clear(); }
 
  private:
@@ -55,7 +56,7 @@ std::string Cut(absl::string_view text, std::size_t columns);
 // The same, padded with spaces to `columns`.
 std::string Fill(absl::string_view text, std::size_t columns);
 
-// The number of characters: of UTF-8 bytes that begin one.
+// The number of characters: counts the UTF-8 bytes that begin a character.
 std::size_t Width(absl::string_view text);
 
 }  // namespace ddprun::top

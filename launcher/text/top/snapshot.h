@@ -45,7 +45,7 @@ struct JobRow {
     std::string hang;
   };
   std::optional<Progress> progress;
-  // Notes about the ranks, for a person.
+  // Notes about the ranks, for people.
   struct Notes {
     std::string init;             // ranks missing in init(); empty: none
     std::string not_judged;       // why hangs are not detected; empty: they are

@@ -9,7 +9,7 @@
 namespace ddprun {
 namespace {
 
-// The phases of RestartClock and of the worker library. A program may name any others.
+// The phases of RestartClock and of the worker library. A program may use other names.
 constexpr std::string_view kPhases[] = {"stop",          "round", "spawn",   "load",
                                         "process_group", "setup", "restore", "first_step"};
 

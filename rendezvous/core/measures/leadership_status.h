@@ -18,7 +18,7 @@ struct LeadershipStatus {
   Duration valid_for{};       // how long it may still lead without etcd (validity.h); 0: not at all
   std::uint64_t changes = 0;  // changes of leader seen by this process
   bool reached = false;       // etcd has answered recently
-  std::string trouble;        // why etcd accepts no change of the jobs; "": it accepts changes
+  std::string trouble;        // why etcd accepts no change of the jobs; "": it does
 };
 
 }  // namespace ddprun

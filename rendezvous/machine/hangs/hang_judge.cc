@@ -20,11 +20,11 @@
 namespace ddprun {
 namespace {
 
-// A smaller tree of stacks shows nothing useful.
+// A smaller tree of stacks would show too little.
 constexpr std::size_t kMinShownStackBytes = 16 << 10;
 constexpr std::size_t kEndedRanksNamed = 8;  // ranges of ranks
-// Per generation. On an overloaded node all ranks are excused; `status` shows one excuse at any
-// time.
+// Limit per generation, because on an overloaded node all ranks are excused. `status` shows one
+// excuse at any time.
 constexpr std::size_t kToldExcuses = 8;
 
 // "n1, n2 and 5 more"
@@ -106,7 +106,7 @@ void HangJudge::TellInitWait(TimePoint now) {
 Duration HangJudge::Limit() const {
   const HangPolicy policy = PolicyOfHangs(*job_.life->spec);
   const Duration limit = job_.generation->hang.Limit(policy, job_.life->progress.intervals);
-  // Once a rank has finished, the others may do a last task of any length.
+  // Once a rank has finished, another rank may still do a last task of any length.
   const bool tail = job_.generation->tally.workers_succeeded > 0 || job_.generation->hang.leaves();
   return tail ? std::max(limit, policy.startup_limit) : limit;
 }
@@ -114,7 +114,7 @@ Duration HangJudge::Limit() const {
 void HangJudge::AddProgress(JobStatus* status, TimePoint now) const {
   status->not_judged = WhyNotJudged(*job_.life, *job_.generation, *job_.roster, now);
   if (!status->arrivals && !job_.generation->hang.step_seen()) {
-    // The ranks use no store of an agent, which would know.
+    // If no agent serves the store, the missing ranks follow from the ranks' own reports.
     const std::optional<InitWait> wait = InitWaitOf(StillNodes());
     if (wait && wait->longest >= InitWait::kTold) status->arrivals = wait->arrivals;
   }
@@ -134,8 +134,8 @@ bool HangJudge::Judges() const {
   return hang.judges() || hang.leaves() || (job_.life->progress.any && hang.all_silent());
 }
 
-// A debugger that holds a rank delays the verdict. If it had attached before the limit, its time
-// would be excused; so it is not the reason for the standstill.
+// A debugger that holds a rank delays the verdict. It is not the reason for the standstill: if it
+// had attached before the limit, its time would be excused.
 bool HangJudge::DebuggerHoldsOne() const {
   const auto one_is_held = [](const std::vector<StillWorker>& workers) {
     return std::any_of(workers.begin(), workers.end(), [](const StillWorker& worker) {
@@ -162,7 +162,7 @@ std::optional<TimePoint> HangJudge::Deadline(JobState state) const {
 }
 
 bool HangJudge::IsAtWork(TimePoint now) const {
-  // A debugger that attaches after the verdict moves last_moved(), and with it this time.
+  // If a debugger attaches after the verdict, last_moved() moves, and this time moves with it.
   const TimePoint until =
       job_.generation->hang.last_moved() + job_.life->spec->hang_startup_timeout;
   if (!suspicion().at_work || now >= until) return false;
@@ -180,7 +180,7 @@ bool HangJudge::IsAtWork(TimePoint now) const {
   return false;
 }
 
-// True if every node that reports was heard a moment ago, so its report is still valid.
+// True if every node that reports was heard a moment ago, so that all reports are still valid.
 bool HangJudge::KnowsEveryRank(TimePoint now) const {
   const Duration fresh = 2 * job_.life->spec->heartbeat + std::chrono::milliseconds(500);
   const std::vector<const Node*> unheard = job_.roster->Unheard(now - fresh);
@@ -244,7 +244,7 @@ std::string HangJudge::WhoHasEnded(TimePoint now) const {
 
 void HangJudge::Decide(StackFindings::Culprit found, std::vector<std::string> missing,
                        JobState state, TimePoint now) {
-  // No hang any more: a rank has moved or ended, a worker has failed, or the job is about to stop.
+  // The hang is over: a rank has moved or ended, a worker has failed, or the job is about to stop.
   const auto deadline = Deadline(state);
   if (!deadline || now < *deadline) return;
   if (DebuggerHoldsOne() || !KnowsEveryRank(now)) {

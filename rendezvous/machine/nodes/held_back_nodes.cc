@@ -44,7 +44,7 @@ void HeldBackNodes::TakeStuck(Node& node, const StuckProcesses& stuck, TimePoint
   }
   out_->Emit({.kind = JobEvent::Kind::kAdmitted, .host = host, .agent_id = node.agent_id});
   out_->Log(absl::StrCat(host, " is admitted again: its processes are gone"));
-  survey_->LoseSight(now);  // until now its stuck processes may have written
+  survey_->LoseSight(now);  // its stuck processes may have written until now
 }
 
 void HeldBackNodes::Admit(TimePoint now) {

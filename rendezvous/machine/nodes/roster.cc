@@ -240,7 +240,7 @@ int Roster::AssignRanks(int max_nodes) {
   return world_size;
 }
 
-// Like torchelastic: in the order of node ranks; workers of other roles between them do not count.
+// Like torchelastic: in the order of node ranks, without workers of other roles.
 void Roster::AssignRoleRanks() {
   std::unordered_map<std::string, int> workers;  // by role, so far
   for (Node* const node : members_) {

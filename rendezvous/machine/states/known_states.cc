@@ -11,9 +11,10 @@ std::optional<std::int64_t> DurableStep(const JobView& view) {
   return NewestDurable(view.roster, view.judge());
 }
 
-// The members of a generation make their steps together. If one of them is here and has reported
-// its last step, no state is newer than the furthest reported step or checkpoint. Not known if a
-// node was lost in the generation and has joined again: nobody knows how far its workers got.
+// The members of a generation make their steps together. If at least one member is here and has
+// reported its last step, no state is newer than the furthest reported step or checkpoint. Not
+// known if a node was lost in the generation and has joined again, because its workers' last step
+// is not known.
 std::optional<std::int64_t> FurthestPossibleStep(const JobView& view) {
   const GenerationState& generation = view.generation;
   if (generation.started_at == TimePoint{} || !generation.furthest_step) return std::nullopt;

@@ -25,7 +25,7 @@ void StateSurvey::Take(Node& node, const Stopped& stopped) {
 
 void StateSurvey::Take(Node& node, const HeldStates& held, const StateJudge& judge) {
   if (node.phase == Phase::kStarted) return;  // too late: its workers' reports are newer
-  // This answer is older than one already taken.
+  // An answer to a newer request was already taken.
   if (held.look != look_ && node.held.looked == look_) return;
   node.held.looked = held.look;
   node.held.answered = true;
@@ -55,7 +55,7 @@ void StateSurvey::AskToLookAgain(const JobView& view) {
 }
 
 void StateSurvey::AskToLookAgain(Node& node) {
-  // Stop carries the look; a suspect node is asked when it is back.
+  // Stop contains the request for members; a suspect node is asked when it is back.
   if (node.member() || node.suspect) return;
   if (node.held_back.is_stuck()) return;  // its disk may not answer; asked when it is admitted
   if (!node.held.can_look_again || node.held.looked == look_) return;
@@ -79,7 +79,7 @@ bool StateSurvey::Awaits(const JobView& view) {
       return false;
     }
   } else {
-    // If more disks are pending than nodes are spare, a future member's disk is pending. So the
+    // If there are more pending disks than spare nodes, a future member's disk is pending. So the
     // members rarely need to be computed.
     const bool fewer = std::exchange(wait()->pending, pending) != pending;
     const bool news = std::exchange(wait()->news, false);

@@ -18,11 +18,11 @@ struct JobMachineOptions {
   // only agent, where Ctrl-Z suspends both.
   bool leases = true;
   // No lease ends before `leases_from` + JobSpec::lease, whatever messages arrived. Until
-  // `leases_from`, the predecessor of this rendezvous may still acknowledge heartbeats, but it
-  // forms no groups.
+  // `leases_from` the predecessor of this rendezvous may acknowledge heartbeats; it forms no
+  // groups.
   TimePoint leases_from = TimePoint::min();
-  // True: agents may run jobs or newer generations that are not in the records. So until
-  // `leases_from` + JobSpec::lease no group forms, and the records' ranks do not count.
+  // Agents may run jobs, or newer generations, that are not recorded: until `leases_from` + the
+  // lease no group forms, and no node gets the ranks that it has in a record.
   bool restored = false;
   // Joins with another lease are refused.
   Duration shortest_lease{};

@@ -4,9 +4,10 @@
 // own files, and passes the text on. A request names a job, a generation, ranks and streams, never
 // a path.
 //
-//     const LogReadId id = loop.NewLogReadId(); loop.ReadLogs(id, owner, request, reader); // calls
-//     reader->OnText, ... loop.AcknowledgeLogs(id, bytes); // whenever the reader has passed on
-//     some bytes loop.CancelLogs(id);
+//     const LogReadId id = loop.NewLogReadId();
+//     loop.ReadLogs(id, owner, request, reader);   // calls reader->OnText, ...
+//     loop.AcknowledgeLogs(id, bytes);             // whenever the reader has passed on some bytes
+//     loop.CancelLogs(id);
 //
 // No thread waits for a slow reader. At most kMaxUnreadLogBytes of one request are in flight
 // between the disks and the LogReader. An agent sends more only after the reader has acknowledged

@@ -1,4 +1,4 @@
-// What torchrun calls its settings in --rdzv-conf, and what `--rdzv-backend etcd` changes in the
+// torchrun's names of the settings in --rdzv-conf, and the effect of `--rdzv-backend etcd` on the
 // flags of a job. Pure.
 #ifndef DDPRUN_LAUNCHER_CONFIG_FLAGS_RENDEZVOUS_RENDEZVOUS_CONF_H_
 #define DDPRUN_LAUNCHER_CONFIG_FLAGS_RENDEZVOUS_RENDEZVOUS_CONF_H_
@@ -11,16 +11,16 @@
 
 namespace ddprun {
 
-// http or https, by which etcd is reached. It sets no key: certificates decide.
+// The protocol to etcd: http or https. It sets no key, because the certificate options decide.
 inline constexpr absl::string_view kProtocolSetting = "protocol";
 
 struct RendezvousSetting {
   absl::string_view name;
-  absl::string_view key;  // that it sets
+  absl::string_view key;  // the key that it sets
   std::string (*value)(absl::string_view text);
 };
 
-// nullptr: there is none of this name.
+// nullptr: there is no setting of this name.
 const RendezvousSetting* FindRendezvousSetting(absl::string_view name);
 std::vector<std::string> RendezvousSettingNames();
 
@@ -30,7 +30,7 @@ std::string WithUnit(absl::string_view text);
 // The endpoints of --rdzv-endpoint, each with a port; the default is etcd's port.
 std::string WithEtcdPorts(absl::string_view endpoints);
 
-// What is wrong with the protocol, for people; "": nothing.
+// Why this protocol does not fit `etcd`, for people; "": it fits.
 std::string ProblemOfProtocol(absl::string_view protocol, const EtcdAccess& etcd);
 
 }  // namespace ddprun
