@@ -42,8 +42,10 @@ class FailoverFixture : public testing::Test {
           "--max-restarts",  std::to_string(max_restarts)};
       argv.insert(argv.end(), credentials.begin(), credentials.end());
       argv.insert(argv.end(), {"sh", "-c",
-                               absl::StrCat("echo up $DDPRUN_GENERATION; while [ ! -e ", go(),
-                                            " ]; do sleep 0.05; done")});
+                               absl::StrCat("echo up $DDPRUN_GENERATION; "
+                                            "[ $DDPRUN_GENERATION = 0 ] || echo up again; "
+                                            "while [ ! -e ",
+                                            go(), " ]; do sleep 0.05; done")});
       job_.AddNode(argv);
     }
     for (int node = 0; node < 2; ++node) {
