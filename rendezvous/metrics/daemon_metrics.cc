@@ -2,6 +2,8 @@
 
 #include <array>
 #include <cstddef>
+#include <functional>
+#include <utility>
 
 #include "rendezvous/core/measures/refusal_reasons.h"
 #include "rendezvous/metrics/job_metrics.h"
@@ -66,8 +68,9 @@ void AddJobsByState(const std::vector<JobStatus>& jobs, MetricWriter* writer) {
 }  // namespace
 
 std::string DaemonMetrics(const DaemonStatus& daemon, const DaemonMeasures& measures,
-                          const std::vector<JobStatus>& jobs, Hosts hosts) {
-  MetricWriter writer;
+                          const std::vector<JobStatus>& jobs, Hosts hosts,
+                          std::function<void()> rest) {
+  MetricWriter writer(std::move(rest));
   AddProcess(daemon, measures, &writer);
   AddCalls(daemon, measures, &writer);
   AddFiles(daemon, measures, &writer);

@@ -6,6 +6,7 @@
 #define DDPRUN_RENDEZVOUS_METRICS_DAEMON_METRICS_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -39,8 +40,10 @@ struct DaemonMeasures {
 // kNamed: hosts by name. kNumbered: "node 1", "node 2" in each job.
 enum class Hosts { kNamed, kNumbered };
 
+// `rest`: as in MetricWriter.
 std::string DaemonMetrics(const DaemonStatus& daemon, const DaemonMeasures& measures,
-                          const std::vector<JobStatus>& jobs, Hosts hosts);
+                          const std::vector<JobStatus>& jobs, Hosts hosts,
+                          std::function<void()> rest = nullptr);
 
 }  // namespace ddprun::metrics
 

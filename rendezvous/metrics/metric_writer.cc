@@ -108,6 +108,7 @@ void MetricWriter::BeginLine(std::string_view suffix, const Labels& labels) {
     text_ += '\n';
     described_ = true;
   }
+  if (rest_ && ++lines_ % kLinesBetweenRests == 0) rest_();
   text_.append(metric_->name).append(suffix);
   if (!labels.text().empty()) text_.append("{").append(labels.text()).append("}");
   text_ += ' ';

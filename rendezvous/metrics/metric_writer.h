@@ -11,6 +11,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -38,6 +39,12 @@ class Labels {
 
 class MetricWriter {
  public:
+  static constexpr int kLinesBetweenRests = 512;
+
+  // `rest` is called after every kLinesBetweenRests samples, so that a caller can leave the CPU to
+  // more urgent work. Null: never.
+  explicit MetricWriter(std::function<void()> rest = nullptr) : rest_(std::move(rest)) {}
+
   void Begin(Name name);
 
   void Add(const Labels& labels, std::integral auto value) {
@@ -66,6 +73,8 @@ class MetricWriter {
   // "NAME SUFFIX {LABELS} ".
   void BeginLine(std::string_view suffix, const Labels& labels);
 
+  const std::function<void()> rest_;
+  int lines_ = 0;
   std::string text_;
   const Metric* metric_ = nullptr;
   bool described_ = false;  // HELP and TYPE of metric_ are written

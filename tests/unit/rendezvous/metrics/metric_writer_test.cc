@@ -21,6 +21,16 @@ TEST(MetricWriterTest, DescribesAMetricOnceBeforeItsFirstSample) {
             "ddprun_jobs{state=\"Failed\"} 0\n");
 }
 
+TEST(MetricWriterTest, RestsAfterEvery512Samples) {
+  int rests = 0;
+  MetricWriter writer([&rests] { ++rests; });
+  writer.Begin("ddprun_sessions");
+  for (int i = 0; i < 511; ++i) writer.Add(Labels(), i);
+  EXPECT_EQ(rests, 0);
+  for (int i = 0; i < 513; ++i) writer.Add(Labels(), i);
+  EXPECT_EQ(rests, 2);
+}
+
 TEST(MetricWriterTest, WithoutSamplesNothingIsLeft) {
   MetricWriter writer;
   writer.Begin("ddprun_jobs");
