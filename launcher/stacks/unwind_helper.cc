@@ -22,6 +22,7 @@
 #include "launcher/os/process/close_descriptors.h"
 #include "launcher/stacks/helper_answer.h"
 #include "launcher/stacks/unwinder.h"
+#include "worker/contract/sanitizer.h"
 #include "worker/contract/unique_fd.h"
 
 namespace ddprun::stacks {
@@ -46,9 +47,8 @@ void Limit() {
     limit.rlim_cur = std::min(limit.rlim_max, most);
     ::setrlimit(what, &limit);
   };
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  set(RLIMIT_AS, kMemoryBytes);  // not with sanitizers, which reserve more than any limit
-#endif
+  // A sanitizer reserves more than any limit.
+  if (!kUnderSanitizer) set(RLIMIT_AS, kMemoryBytes);
   set(RLIMIT_CPU, kCpuSeconds);
   set(RLIMIT_CORE, 0);
 }

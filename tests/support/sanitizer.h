@@ -1,15 +1,11 @@
-// Whether this is a build under AddressSanitizer or ThreadSanitizer, which make everything many
-// times slower and keep freed memory.
+// What a build under AddressSanitizer or ThreadSanitizer costs: it is many times slower and keeps
+// freed memory.
 #ifndef DDPRUN_TESTS_SUPPORT_SANITIZER_H_
 #define DDPRUN_TESTS_SUPPORT_SANITIZER_H_
 
-namespace ddprun {
+#include "worker/contract/sanitizer.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kUnderSanitizer = true;
-#else
-inline constexpr bool kUnderSanitizer = false;
-#endif
+namespace ddprun {
 
 // The additional memory of a process in such a build: 256 MiB of freed memory, and the sanitizer's
 // own.

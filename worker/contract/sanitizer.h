@@ -1,0 +1,24 @@
+// Whether this is a build under AddressSanitizer or ThreadSanitizer.
+#ifndef DDPRUN_WORKER_CONTRACT_SANITIZER_H_
+#define DDPRUN_WORKER_CONTRACT_SANITIZER_H_
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define DDPRUN_UNDER_SANITIZER true
+#elif defined(__has_feature)  // clang has no such macros
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define DDPRUN_UNDER_SANITIZER true
+#endif
+#endif
+#ifndef DDPRUN_UNDER_SANITIZER
+#define DDPRUN_UNDER_SANITIZER false
+#endif
+
+namespace ddprun {
+
+inline constexpr bool kUnderSanitizer = DDPRUN_UNDER_SANITIZER;
+
+}  // namespace ddprun
+
+#undef DDPRUN_UNDER_SANITIZER
+
+#endif  // DDPRUN_WORKER_CONTRACT_SANITIZER_H_
