@@ -1,7 +1,7 @@
 // RestartClock: measures the phases of each restart on this node, from its owner's events.
 //
 //     stop           a worker has failed, or the rendezvous says Stop  →  no worker is left
-//     round          →  every node has joined again
+//     round          →  this agent has the new ranks of its workers, and starts them
 //     spawn          →  every worker was started, or a standby was handed its place
 //     load           →  ddp::init() has begun: libraries are loaded
 //     process_group  →  ddp::init() has ended
@@ -9,10 +9,10 @@
 //     NAME (PHASE=NAME)           →  the program's next phase, or the first step
 //
 // The phases after `spawn` exist only if workers report them on the control socket. A phase begins
-// when the last worker enters it. If a worker enters a phase several times, its first time counts.
-// If a program's own phase has one of the names above, it is shown as program_NAME. A program's own
-// phases count only until the first step, because a program without steps may name phases hours
-// later. Pure: the time is an argument.
+// when the last worker enters it, unless a worker is in the next phase already. If a worker enters
+// a phase several times, its first time counts. If a program's own phase has one of the names
+// above, it is shown as program_NAME. A program's own phases count only until the first step,
+// because a program without steps may name phases hours later. Pure: the time is an argument.
 #ifndef DDPRUN_LAUNCHER_CORE_RESTART_CLOCK_H_
 #define DDPRUN_LAUNCHER_CORE_RESTART_CLOCK_H_
 
@@ -39,8 +39,8 @@ class RestartClock {
   void PhaseBegan(LocalRank local_rank, const std::string& name, TimePoint now);
   void StepMade(LocalRank local_rank, TimePoint now);
 
-  // The complete restart, returned once. A restart also counts as complete if another restart or
-  // the job's end (Close) cuts it short.
+  // A finished restart, returned once. If another restart or the job's end (Close) interrupts a
+  // restart, it is returned too if all workers had been started.
   std::optional<RestartTimes> Take();
   void Close();
 
@@ -62,7 +62,8 @@ class RestartClock {
   std::optional<RestartTimes> complete_;
 };
 
-// "restart into generation 2 took 57.3 ms: stop 2.1, round 0.8, ...; 2 of 2 workers were warm".
+// "restart into generation 2, to the first step: 57.3 ms (stop 2.1, round 0.8, ...), 2 of 2 workers
+// from standbys".
 std::string Describe(const RestartTimes& times, int workers);
 
 }  // namespace ddprun

@@ -52,8 +52,8 @@ class StandbyPool {
     bool forks = false;                         // there is a fork server; begins with Forks::kLater
     Duration settle = std::chrono::seconds(3);  // after the start, if no steps are reported
     Duration start_limit = std::chrono::minutes(5);  // from its start until a standby waits
-    Duration steady = std::chrono::seconds(10);      // an end within this time of its start is
-                                                     // early
+    Duration steady = std::chrono::seconds(10);      // an end sooner after it began to wait, or
+                                                     // before, is early
     Duration backoff = std::chrono::seconds(1);      // after an early end; doubles with the next
     int give_up_after = 4;                           // early ends in a row
   };
@@ -75,7 +75,8 @@ class StandbyPool {
     Id id = 0;
     std::string how;  // for people: "exited with code 1: no such dataset"
   };
-  // The fork server changed. Requested standbys that do not wait yet are lost, except with kNow.
+  // The fork server changed. With kLater and kNever, requested standbys that do
+  // not wait yet are forgotten.
   struct ForksChanged {
     Forks forks = Forks::kLater;
   };
@@ -96,7 +97,7 @@ class StandbyPool {
     LocalRank local_rank;
     bool operator==(const StartStandby&) const = default;
   };
-  // Kill it; no event about it may follow.
+  // Kill it. The caller sends no more events with this id.
   struct EndStandby {
     Id id = 0;
     bool operator==(const EndStandby&) const = default;
@@ -106,7 +107,7 @@ class StandbyPool {
     std::string text;
     bool operator==(const Note&) const = default;
   };
-  // No further standby for the starting workers is coming: each one that can be made waits.
+  // The workers can start: all possible standbys wait, or none can be expected now.
   struct StartCanBegin {
     bool operator==(const StartCanBegin&) const = default;
   };

@@ -30,18 +30,19 @@ bool IsVictim(const WorkerExited& exit);
 // Python or C++ names EADDRINUSE.
 bool IsTakenPort(const WorkerExited& exit);
 
-// Why an agent's store caused this failure, so that a store in rank 0's worker avoids it; "": the
-// store did not cause it. Two kinds of program cannot use an agent's store. One listens on
-// MASTER_PORT itself. The other looks for the store at another port: torch then makes every rank a
-// client, and nobody listens there.
+// If an agent's store caused this failure: the reason, for people. The next generation then uses a
+// store in rank 0's worker. "": the store did not cause it. Two kinds of program cannot use an
+// agent's store. One listens on MASTER_PORT itself. The other looks for the store at another port:
+// torch then makes every rank a client, and nobody listens there.
 std::string WhyNoAgentStore(const RootCause& cause, int master_port);
 
 // Gloo ended the worker because a peer sent more bytes in a collective than this rank expects. One
 // of the two ranks entered the collective with a wrong size; Gloo does not name the peer.
 bool IsMismatchOfSizes(const WorkerExited& exit);
 
-// The worker ended by an error of its own, so the ranks' collectives may not have matched. The
-// error text does not show it: it differs between Gloo, NCCL and their versions.
+// True if collectives that did not match are a possible reason: the worker ended by an error of its
+// own. The error text cannot decide it, because the text differs between Gloo, NCCL and their
+// versions.
 bool MayBeOfAMismatch(const RootCause& cause);
 
 // The failures of one generation, in the order of their reports. A value; the JobMachine makes a
@@ -60,11 +61,12 @@ class Incidents {
   void AddNode(AgentId agent_id, RootCause::Kind kind, const std::string& host, NodeRank node_rank,
                const std::string& reason);
 
-  // A hang was called; `cause` (kHung) names the worker that the others wait for.
+  // The rendezvous has decided that the job hangs; `cause` (kHung) names the worker that the others
+  // wait for.
   void AddHang(RootCause cause);
 
-  // A node has ended its workers, and the reason is not known yet. The node is the root cause only
-  // if no other cause is found.
+  // A node has ended its workers, probably because of another failure (it follows). The node is the
+  // root cause only if no other cause is found.
   void AddFollower(AgentId agent_id, const std::string& host, NodeRank node_rank,
                    const std::string& reason);
 

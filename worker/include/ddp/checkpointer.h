@@ -15,6 +15,8 @@
 //   xxh3             a JSON object: XXH3-64 of each tensor's bytes, 16 hex digits
 //   ddprun_run       which run of a job made it, 16 hex digits; under ddprun DDPRUN_JOB_RUN_ID
 //   ddprun_descends_from   the runs from whose states that run continued, nearest first
+//   ddprun_job, ddprun_epoch, ddprun_generation   under ddprun: job, requeue number and generation
+//                    that made it
 //   header_xxh3      XXH3-64 of the header without this entry, as JSON with sorted keys and no
 //                    spaces
 //
@@ -92,11 +94,11 @@ struct CheckpointerOptions {
 // one thread at a time. Threads of this object write the files; they call no code of the program.
 // If a rank fails, no other rank hangs.
 //
-// Under ddprun there is a second tier besides files: snapshots in memory. In step(), local rank 0
-// of each node makes them in DDPRUN_SNAPSHOT_DIR, which outlives the workers. So a restart loses
-// almost nothing, even if a node is lost with its disk. A snapshot is a full checkpoint: all ranks,
-// of any number, can load the snapshot of any node. At most one Checkpointer of a process makes
-// snapshots.
+// Under ddprun there are also snapshots: files in memory. In step(), local rank 0 of each node
+// makes them in DDPRUN_SNAPSHOT_DIR (in /dev/shm), which outlives the workers. So a restart loses
+// almost nothing, even if a node is lost with its disk. A snapshot is a full checkpoint: every rank
+// can load the snapshot of any node, also with another world size. At most one Checkpointer of a
+// process makes snapshots.
 //
 // Under ddprun, rank 0 claims the folder in the first load_latest() or save(), and creates it if
 // missing. If another training uses the folder, every rank throws FolderTakenError within 30 s;

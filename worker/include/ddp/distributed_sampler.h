@@ -94,8 +94,8 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
   // set_epoch(state.epoch) changes nothing. So a loop that begins each epoch with set_epoch(epoch)
   // continues in the middle of its first epoch.
   //
-  // Throws ConfigError if the state was made with another dataset size, seed or shuffle; the text
-  // names each difference.
+  // Throws ConfigError if the state was made with another dataset size, seed or shuffle, or has
+  // used more samples than the dataset has; the text names each difference.
   void resume(const SamplerState& state);
 
   // Samples of this rank in an epoch, like Python's len(); equal on all ranks.
@@ -108,8 +108,9 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
   const std::vector<std::size_t>& indices();
 
   // The interface of torch::data. reset() begins the epoch, with another dataset size if `new_size`
-  // is set (ConfigError right after resume()). next() returns up to `batch_size` indices, or
-  // nothing at the end of the epoch. save() stores state(), and load() calls resume().
+  // is set (ConfigError right after a resume() in the middle of an epoch). next() returns up to
+  // `batch_size` indices, or nothing at the end of the epoch. save() stores state(), and load()
+  // calls resume().
   void reset(detail::OptionalSize new_size = {}) override;
   detail::OptionalBatch next(std::size_t batch_size) override;
   void save(torch::serialize::OutputArchive& archive) const override;
