@@ -150,10 +150,10 @@ class Agent {
   int attempt_ = 0;
   bool attempting_ = false;
   Time backoff_ = 0;
-  int target_ = 0;            // number of the rendezvous that it connects to
-  Term leader_;               // the highest known term
-  std::uint64_t obeyed_ = 0;  // the highest term of a message
-  bool acted_ = false;        // an action other than a log line was performed
+  int target_ = 0;      // number of the rendezvous that it connects to
+  Term leader_;         // the highest known term
+  Term obeyed_;         // the highest term of a message
+  bool acted_ = false;  // an action other than a log line was performed
   Time attempt_limit_ = 10 * kSecond;
 
   std::vector<ProcessPtr> workers_;  // by local rank

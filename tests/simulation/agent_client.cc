@@ -120,9 +120,10 @@ void Agent::AskWhoLeads() {
 
 void Agent::OnLeader(int number, const Term& term) {
   Post([this, number, term] {
-    const bool obeys = term.revision > leader_.revision || world_->bug == Bug::kTermNotChecked;
-    if (term.revision < leader_.revision && !obeys) return;
-    if (leader_.revision < term.revision) leader_ = term;
+    // A later cluster has a higher number.
+    const auto rank = [](const Term& of) { return std::pair(of.cluster, of.revision); };
+    if (rank(term) < rank(leader_) && world_->bug != Bug::kTermNotChecked) return;
+    leader_ = rank(leader_) < rank(term) ? term : leader_;
     const int present = session_ != nullptr ? session_->daemon : attempting_ ? target_ : -1;
     if (present == number) return;
     if (session_ != nullptr) {
@@ -174,11 +175,12 @@ void Agent::OnMessage(const SessionPtr& session, const Header& header,
     if (world_->several) Step(Supervisor::Tick{});  // so that acted_ counts no timer's actions
     acted_ = false;
     Step(Supervisor::Received{seen, std::move(heard)});
-    if (acted_ && header.term.revision < obeyed_) {
-      world_->Violation(absl::StrCat(Name(), " has heard of term ", obeyed_, ", and obeys term ",
-                                     header.term.revision));
+    const bool same = header.term.cluster == obeyed_.cluster;
+    if (acted_ && same && header.term.revision < obeyed_.revision) {
+      world_->Violation(absl::StrCat(Name(), " has heard of term ", obeyed_.revision,
+                                     ", and obeys term ", header.term.revision));
     }
-    obeyed_ = std::max(obeyed_, header.term.revision);
+    if (!same || obeyed_.revision < header.term.revision) obeyed_ = header.term;
     // The Supervisor takes an assignment at once, or when a later message confirms it.
     if (supervisor_.header().generation == offered_.generation) life_ = offered_.life;
   });

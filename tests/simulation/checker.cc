@@ -161,7 +161,7 @@ void Checker::OnRecord(int life, const JobRecord& record) {
   }
   planned_ = record.restore;
   // Less is known of a job that was begun again or whose rendezvous forgets.
-  if (life == 1 && !world_->plan.memory_store && record.generation > checked_) {
+  if (life == 1 && !world_->plan.forgets() && record.generation > checked_) {
     checked_ = record.generation;
     CheckPlan(record);
   }

@@ -94,7 +94,9 @@ void Contender::Perform(const Leadership::Action& action) {
                    peer_ = NumberOf(watch.endpoint);
                    AskPeer(++watch_);
                  },
-                 [&](const Leadership::PutLeader& put) { Enqueue([this, put] { Put(put); }); },
+                 [&](const Leadership::PutLeader& put) {
+                   Enqueue([this, put, replaces = core_->leader()] { Put(put, replaces); });
+                 },
                  [&](const Leadership::Renew&) { Enqueue([this] { Renew(); }); },
                  [&](const Leadership::Lead& lead) {
                    term_ = lead.term;
@@ -153,9 +155,10 @@ void Contender::Read() {
   });
 }
 
-void Contender::Put(const Leadership::PutLeader& put) {
+void Contender::Put(const Leadership::PutLeader& put, const std::optional<LeaderRecord>& replaces) {
   Etcd::Request request;
   request.leader_guard = put.guard;
+  if (replaces && world_->bug != Bug::kTwoLeadersFromOne) request.leader_id_guard = replaces->id;
   if (world_->bug == Bug::kTwoLeadersFromOne && !put.record.resigned) request.leader_guard.reset();
   request.leader = put.record;
   if (world_->bug == Bug::kVmaxForgotten) request.leader->longest_validity = put.record.validity;
@@ -191,9 +194,15 @@ void Contender::Renew() {
 void Contender::Load(const Leadership::Lead& lead) {
   Ask({}, [this, lead](const Etcd::Answer* answer) {
     if (answer == nullptr) return Load(lead);
+    if (answer->found.cluster != lead.term.cluster) {  // restored meanwhile
+      Step(Leadership::RightLost{});
+      return;
+    }
     state_revision_ = answer->state_revision;
     leads_ = true;
-    daemon_->Lead(answer->state.get(), world_->bug == Bug::kNoHold ? Now() : lead.leases_from);
+    daemon_->Lead(
+        answer->state.get(), world_->bug == Bug::kNoHold ? Now() : lead.leases_from,
+        lead.restored && world_->plan.several.restores && world_->bug != Bug::kNoHoldAfterRestore);
     if (MaySpeak() && !std::exchange(told_, true)) TellAgents();
     Next();
   });
@@ -207,14 +216,22 @@ void Contender::TryToWrite(const std::shared_ptr<const Etcd::Stored>& state,
                            const std::function<void()>& kept) {
   Etcd::Request request;
   request.leader_guard = term_.revision;
+  request.leader_id_guard = IdOf(number_, process_);
   request.state_guard = state_revision_;
-  if (world_->bug == Bug::kUnguardedWrite) request.leader_guard.reset();
+  if (world_->bug == Bug::kUnguardedWrite) {
+    request.leader_guard.reset();
+    request.leader_id_guard.reset();
+  }
   if (world_->bug == Bug::kUnguardedWrite || world_->bug == Bug::kDelayedDuplicate) {
     request.state_guard.reset();
   }
   request.state = state;
   Ask(request, [this, state, kept](const Etcd::Answer* answer) {
     if (answer == nullptr) return ReadBack(state, kept);
+    if (answer->found.cluster != term_.cluster) {  // as above
+      Step(Leadership::RightLost{});
+      return;
+    }
     const bool ours = answer->found == term_ || world_->bug == Bug::kUnguardedWrite;
     if (!answer->guarded &&
         !(ours && answer->state != nullptr && answer->state->write == state->write)) {

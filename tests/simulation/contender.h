@@ -48,7 +48,8 @@ class Contender {
 
   void Step(const Leadership::Event& event);
   void Perform(const Leadership::Action& action);
-  void Put(const Leadership::PutLeader& put);
+  // `replaces`: the record that the write replaces, if there is one.
+  void Put(const Leadership::PutLeader& put, const std::optional<LeaderRecord>& replaces);
   void Renew();
   void Read();
   void Load(const Leadership::Lead& lead);

@@ -310,8 +310,9 @@ void Daemon::PersistOnEtcd(const std::shared_ptr<Write>& write) {
 
 // ---- one of several ----
 
-void Daemon::Lead(const Etcd::Stored* stored, TimePoint leases_from) {
+void Daemon::Lead(const Etcd::Stored* stored, TimePoint leases_from, bool restored) {
   options_.leases_from = leases_from;
+  options_.restored = restored;
   if (stored != nullptr) TakeUp(stored->record, stored->life);
 }
 

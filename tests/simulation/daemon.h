@@ -55,7 +55,7 @@ class Daemon {
 
   // ---- from its Contender ----
   // `stored` may be nullptr.
-  void Lead(const Etcd::Stored* stored, TimePoint leases_from);
+  void Lead(const Etcd::Stored* stored, TimePoint leases_from, bool restored);
   // Its validity was extended.
   void OnValidity();
   void ExecuteAgain(int ousted);

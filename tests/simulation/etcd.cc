@@ -1,5 +1,6 @@
 #include "tests/simulation/etcd.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -68,8 +69,10 @@ void Etcd::Arrive(int client, const Request& request, const std::function<void(A
 }
 
 Etcd::Answer Etcd::Apply(const Request& request) {
-  const bool guarded = (!request.leader_guard || *request.leader_guard == now_.found.revision) &&
-                       (!request.state_guard || *request.state_guard == now_.state_revision);
+  const bool guarded =
+      (!request.leader_guard || *request.leader_guard == now_.found.revision) &&
+      (!request.leader_id_guard || (now_.leader && now_.leader->id == *request.leader_id_guard)) &&
+      (!request.state_guard || *request.state_guard == now_.state_revision);
   if (guarded && (request.leader || request.state != nullptr)) {
     ++now_.revision;
     if (request.leader) {
@@ -118,6 +121,25 @@ void Etcd::SetQuorum(bool quorum) {
   for (auto& arrived : std::exchange(waiting_, {})) {
     world_->scheduler.After(world_->several_random.Wide(1, 400) * kMillisecond, arrived);
   }
+}
+
+void Etcd::Restore(bool emptied) {
+  const std::uint64_t cluster = now_.found.cluster + 1;
+  const std::uint64_t before = now_.revision;
+  now_ = emptied ? Answer() : snapshot_;
+  now_.found.cluster = cluster;
+  // Other programs write there, too. So the revisions of the new cluster may meet those of the old
+  // one.
+  if (emptied) now_.revision = before - std::min<std::uint64_t>(before, 3);
+  if (now_.state != nullptr) {
+    // What happened since the snapshot is not known there. So it counts as another life of the job.
+    Stored state = *now_.state;
+    state.life = ++world_->lives;
+    now_.state = std::make_shared<const Stored>(std::move(state));
+  }
+  for (Client& client : clients_) client.stale = now_;
+  world_->recorder.Line(
+      absl::StrCat("fault: etcd is ", emptied ? "emptied" : "restored", ": cluster ", cluster));
 }
 
 void Etcd::HealAll() {

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "rendezvous/core/term.h"
@@ -29,6 +30,7 @@ class Etcd {
   // One transaction: if a given guard does not hold, nothing is written. All keys are read.
   struct Request {
     std::optional<std::uint64_t> leader_guard;
+    std::optional<std::string> leader_id_guard;  // of the leader key's value
     std::optional<std::uint64_t> state_guard;
     std::optional<LeaderRecord> leader;
     std::shared_ptr<const Stored> state;
@@ -57,6 +59,12 @@ class Etcd {
   void SetQuorum(bool quorum);
   void HealAll();
 
+  // Its data as they are now, for Restore.
+  void TakeSnapshot() { snapshot_ = now_; }
+  // It is another cluster from now on: with the data of the snapshot, or emptied. Messages that are
+  // under way still arrive.
+  void Restore(bool emptied);
+
   // The true contents.
   const Answer& now() const { return now_; }
 
@@ -76,6 +84,7 @@ class Etcd {
   bool quorum_ = true;
   std::vector<std::function<void()>> waiting_;  // requests that wait for a quorum
   Answer now_;
+  Answer snapshot_;
   std::vector<Client> clients_;
 };
 

@@ -18,7 +18,7 @@ std::string Text(const Worker& worker) {
 }  // namespace
 
 bool LiveChecker::Checks(const Group& group) const {
-  return group.life == 1 && !world_->plan.memory_store &&
+  return group.life == 1 && !world_->plan.forgets() &&
          world_->bug != Bug::kNoAgentIdCheck;  // the bug mixes up members
 }
 

@@ -60,6 +60,7 @@ Plan WithSeveral(Plan plan, Random& random) {
   plan.several.validity = {seconds(random.Int(1, 5)), seconds(random.Int(1, 5))};
   if (random.Percent(50)) plan.several.validity = {seconds(1), seconds(random.Int(5, 12))};
   plan.several.faults = random.Int(1, 6);
+  plan.several.restores = !plan.benign && random.Percent(15);
   // Long enough for successive failovers, and for the work that waits meanwhile.
   plan.faults_end = random.Between(12, 20) * kSecond;
   plan.total_steps = random.Int(20, 40);
@@ -109,7 +110,10 @@ Time LivenessBound(const Plan& plan) {
                                  2 * time(*std::max_element(plan.several.validity.begin(),
                                                             plan.several.validity.end())) +
                                  5 * kSecond;
-  return all + several + (all + several) / 25;  // clocks are slow by 3 % at most
+  const Time restored =
+      plan.several.restores ? several + 2 * time(plan.spec.lease) : 0;  // the first leader waits
+  const Time total = all + several + restored;
+  return total + total / 25;  // clocks are slow by 3 % at most
 }
 
 }  // namespace ddprun::sim

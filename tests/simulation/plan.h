@@ -16,7 +16,8 @@ struct SeveralPlan {
   int daemons = 1;
   // A process takes one of the two when it begins.
   std::array<Duration, 2> validity{};
-  int faults = 0;  // faults of the rendezvous and of etcd
+  bool restores = false;  // etcd is emptied, or restored from a snapshot, once
+  int faults = 0;         // faults of the rendezvous and of etcd
 };
 
 struct Plan {
@@ -49,6 +50,8 @@ struct Plan {
   Time longest_fsync = 0;
   bool memory_store = false;  // a restarted daemon knows nothing
   SeveralPlan several;
+  // What the rendezvous knows may be lost, or older than the job.
+  bool forgets() const { return memory_store || several.restores; }
 
   // No fault that may cost a generation: sessions break and are noticed, the daemon is killed and
   // comes back from its journal. The workers must never be restarted.

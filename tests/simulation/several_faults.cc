@@ -203,11 +203,24 @@ void FailOver(World* world) {
   }
 }
 
+// At a time of a run in which other faults happen, too.
+void PlanRestore(World* world) {
+  Random& random = world->several_random;
+  const Time end = world->plan.faults_end;
+  world->scheduler.At(random.Between(kSecond, end / 2), [world] { world->etcd.TakeSnapshot(); });
+  const bool emptied = random.Percent(50);
+  world->scheduler.At(random.Between(end / 2, end - 1), [world, emptied] {
+    ++world->result.faults;
+    world->etcd.Restore(emptied);
+  });
+}
+
 }  // namespace
 
 void PopulateSeveral(World* world) {
   Random& random = world->several_random;
   const Plan& plan = world->plan;
+  if (plan.several.restores) PlanRestore(world);
   for (int number = 1; number < plan.several.daemons; ++number) {
     world->scheduler.At(random.Wide(1, 1000) * kMillisecond,
                         [world, number] { world->daemons[number]->Boot(); });

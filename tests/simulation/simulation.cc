@@ -31,6 +31,7 @@ std::optional<Bug> BugNamed(const std::string& name) {
       {"stale_renewal", Bug::kStaleRenewal},
       {"delayed_duplicate", Bug::kDelayedDuplicate},
       {"vmax_forgotten", Bug::kVmaxForgotten},
+      {"no_hold_after_restore", Bug::kNoHoldAfterRestore},
   };
   const auto found = kBugs.find(name);
   return found == kBugs.end() ? std::nullopt : std::optional(found->second);

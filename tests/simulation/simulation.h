@@ -29,14 +29,15 @@ enum class Bug {
   kSlotOfAnotherStep,    // a worker takes the generator of the newest step, not of the planned one
   kLeftBeforeItsSnapshot,  // a worker reports that it has left, and only then its snapshot
   // With several rendezvous:
-  kAckAfterValidity,   // a leader speaks without confirmation by etcd
-  kNoHold,             // a new leader waits for leases, but not for its predecessor
-  kTermNotChecked,     // an agent obeys a leader of any term
-  kUnguardedWrite,     // the state is written without any guard
-  kTwoLeadersFromOne,  // a takeover is written without the guard
-  kStaleRenewal,       // a renewal is answered from the memory of one member of etcd
-  kDelayedDuplicate,   // the state is written with the guard of the leader key only
-  kVmaxForgotten,      // a leader publishes only its own validity
+  kAckAfterValidity,    // a leader speaks without confirmation by etcd
+  kNoHold,              // a new leader waits for leases, but not for its predecessor
+  kTermNotChecked,      // an agent obeys a leader of any term
+  kUnguardedWrite,      // the state is written without any guard
+  kTwoLeadersFromOne,   // a takeover is written without the guard
+  kStaleRenewal,        // a renewal is answered from the memory of one member of etcd
+  kDelayedDuplicate,    // the state is written with the guard of the leader key only
+  kVmaxForgotten,       // a leader publishes only its own validity
+  kNoHoldAfterRestore,  // a leader takes what an etcd that was restored has for all there is
 };
 enum class Rendezvous { kAlone, kSeveral };
 // Whether a bug needs several rendezvous or a single one.

@@ -130,7 +130,8 @@ INSTANTIATE_TEST_SUITE_P(Bugs, PlantedBugTest,
                                          "slot_of_another_step", "left_before_its_snapshot",
                                          "ack_after_validity", "no_hold", "term_not_checked",
                                          "unguarded_write", "two_leaders_from_one_revision",
-                                         "stale_renewal", "delayed_duplicate", "vmax_forgotten"),
+                                         "stale_renewal", "delayed_duplicate", "vmax_forgotten",
+                                         "no_hold_after_restore"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(BugNameTest, OthersHaveNone) { EXPECT_FALSE(BugNamed("none_of_them")); }
