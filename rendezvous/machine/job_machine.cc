@@ -102,7 +102,9 @@ void JobMachine::OnReceived(const Received& received) {
 }
 
 // The end was sent to all agents, and no event can change it. An agent that comes back has missed
-// the end. It may have been lost and forgotten without noticing it.
+// the end. It may have been lost and forgotten without noticing it. An agent that has obeyed a
+// leader of another etcd cluster ignores the end until its lease is over. Its heartbeats then ask
+// for the end again.
 void JobMachine::OnReceivedAfterTheEnd(const Received& received) {
   const Header& header = received.header;
   const auto* const join = std::get_if<Join>(&received.message);
@@ -111,7 +113,8 @@ void JobMachine::OnReceivedAfterTheEnd(const Received& received) {
   if (late) ++life_.agents_joined;
   const bool missed = join != nullptr
                           ? late || known || header.generation.value >= 0 || join->returning
-                          : std::holds_alternative<Heartbeat>(received.message) && !known;
+                          : std::holds_alternative<Heartbeat>(received.message) &&
+                                (!known || options_.one_of_several());
   if (missed) out_.Reply(header, *finished_);
 }
 

@@ -21,6 +21,7 @@ struct JobMachineOptions {
   // `leases_from` the predecessor of this rendezvous may acknowledge heartbeats; it forms no
   // groups.
   TimePoint leases_from = TimePoint::min();
+  bool one_of_several() const { return leases_from != TimePoint::min(); }
   // Agents may run jobs, or newer generations, that are not recorded: until `leases_from` + the
   // lease no group forms, and no node gets the ranks that it has in a record.
   bool restored = false;

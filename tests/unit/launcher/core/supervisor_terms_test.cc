@@ -236,6 +236,21 @@ TEST_F(SupervisorTermsTest, ANodeThatWaitsJoinsAnewWhenItsLeaseIsOver) {
   EXPECT_THAT(node.Take(), IsEmpty());
 }
 
+// The rendezvous repeats the end as the answer to each heartbeat.
+TEST_F(SupervisorTermsTest, AnEndThatComesBeforeTheLeaseIsOverIsHeardAgainAfterIt) {
+  node.Acknowledge(0);
+  node.Live(seconds(1), true);
+  Connect(kRestored);
+  node.Take();
+  node.Finish(Outcome::kSucceeded, 0);
+  EXPECT_EQ(node.supervisor().state(), SupervisorState::kJoining);
+  node.Live(seconds(3), false);
+  node.Finish(Outcome::kSucceeded, 0);
+  EXPECT_THAT(node.Take(), ElementsAre("g-1-> Join"));
+  node.Finish(Outcome::kSucceeded, 0);
+  EXPECT_EQ(node.supervisor().state(), SupervisorState::kDone);
+}
+
 TEST_F(SupervisorTermsTest, WhoLeavesHasNoGraceThen) {
   Run();
   node.Signal(SIGTERM);
