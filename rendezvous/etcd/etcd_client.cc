@@ -39,6 +39,12 @@ pb::TxnRequest TxnOf(const std::vector<Guard>& guards, const std::vector<Write>&
     compare->set_target(pb::Compare::MOD);
     compare->set_key(guard.key);
     compare->set_mod_revision(static_cast<std::int64_t>(guard.mod_revision));
+    if (!guard.value) continue;
+    pb::Compare* const same = txn.add_compare();
+    same->set_result(pb::Compare::EQUAL);
+    same->set_target(pb::Compare::VALUE);
+    same->set_key(guard.key);
+    same->set_value(*guard.value);
   }
   for (const Write& write : writes) {
     pb::RequestOp* const op = txn.add_success();

@@ -36,10 +36,12 @@ struct KeyValue {
   std::uint64_t mod_revision = 0;
 };
 
-// The key's mod_revision is this; 0: there is no such key.
+// The key's mod_revision is this; 0: there is no such key. And its value is this, if it is given:
+// an etcd that was emptied or restored may have another value at the same revision.
 struct Guard {
   std::string key;
   std::uint64_t mod_revision = 0;
+  std::optional<std::string> value{};
 };
 
 struct Write {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
+#include <future>
 #include <iterator>
 #include <mutex>
 #include <optional>
@@ -48,6 +49,9 @@ struct EtcdStore::State : std::enable_shared_from_this<EtcdStore::State> {
   // Sends the first of `changes`. kFailed: it may be tried again.
   Outcome Send();
   absl::StatusOr<Answer> ReadBack();
+  // Takes the leader key's value out of an answer, if it is that of our term. False: it is not.
+  bool TakeLeaderValue(const Answer& answer, const Term& ours);
+  std::vector<Guard> GuardsOf(const StateMap::Change& change, const Term& ours) const;
   void OnKept();
   void OnLostRight();
   // Waits before the next try. False: this task must not continue.
@@ -66,6 +70,9 @@ struct EtcdStore::State : std::enable_shared_from_this<EtcdStore::State> {
 
   // Used by the caller of Load until Load returns, then by the thread.
   StateMap map;
+  // Of the leader key, and the revision at which it has it; 0: not known yet. It names its writer,
+  // so a guard with it holds in no etcd that was emptied or restored meanwhile.
+  KeyValue leader;
   Group group;                           // taken from the queue
   std::deque<StateMap::Change> changes;  // planned of it
   Dones dones;  // of the batches that are durable once the last change is kept
@@ -184,23 +191,27 @@ std::size_t EtcdStore::QueuedBytes() const {
   return state_->queue.bytes;
 }
 
+// We do not write yet, and nobody else does while the leader key is ours. It is read last: so all
+// three reads are of our term, and fit together. Agents wait meanwhile, so two of them run at once.
 absl::StatusOr<std::map<std::string, std::string>> EtcdStore::State::TryLoad() {
+  auto parts_read = std::async(std::launch::async, [this] {
+    return options.client->List(map.parts_prefix(), false, options.load_limit);
+  });
+  auto state = options.client->List(map.state_prefix(), false, options.load_limit);
+  auto parts = parts_read.get();
+  if (!state.ok()) return state.status();
+  if (!parts.ok()) return parts.status();
   const auto keys = ReadBack();
   if (!keys.ok()) return keys.status();
   const Term ours = CurrentTerm();
+  if (!TakeLeaderValue(*keys, ours) || state->cluster != ours.cluster ||
+      parts->cluster != ours.cluster) {
+    return NotOurTerm();
+  }
   std::optional<KeyValue> last_write;
-  bool leads = false;
   for (const KeyValue& found : keys->found) {
     if (found.key == map.last_write_key()) last_write = found;
-    if (found.key == map.leader_key()) leads = found.mod_revision == ours.revision;
   }
-  if (!leads || keys->cluster != ours.cluster) return NotOurTerm();
-  // Nobody else may write from here on, and we do not yet: the three reads fit together.
-  auto state = options.client->List(map.state_prefix(), false, options.load_limit);
-  if (!state.ok()) return state.status();
-  auto parts = options.client->List(map.parts_prefix(), false, options.load_limit);
-  if (!parts.ok()) return parts.status();
-  if (state->cluster != ours.cluster || parts->cluster != ours.cluster) return NotOurTerm();
   return map.Load(last_write, std::move(state->found), std::move(parts->found));
 }
 
@@ -284,6 +295,25 @@ absl::StatusOr<Answer> EtcdStore::State::ReadBack() {
                                   options.call_limit);
 }
 
+bool EtcdStore::State::TakeLeaderValue(const Answer& answer, const Term& ours) {
+  if (answer.cluster != ours.cluster) return false;
+  for (const KeyValue& found : answer.found) {
+    if (found.key != map.leader_key() || found.mod_revision != ours.revision) continue;
+    leader = found;
+    return true;
+  }
+  return false;
+}
+
+std::vector<Guard> EtcdStore::State::GuardsOf(const StateMap::Change& change,
+                                              const Term& ours) const {
+  std::vector<Guard> guards = map.GuardsOf(change, ours);
+  for (Guard& guard : guards) {
+    if (guard.key == map.leader_key()) guard.value = leader.value;
+  }
+  return guards;
+}
+
 Store::Outcome EtcdStore::State::Send() {
   const StateMap::Change& change = changes.front();
   const Term ours = CurrentTerm();
@@ -292,6 +322,14 @@ Store::Outcome EtcdStore::State::Send() {
     map.Apply(change, revision);
     return Outcome::kKept;
   };
+  if (leader.mod_revision != ours.revision) {  // the term has changed, or nothing was loaded
+    const auto found = ReadBack();
+    if (!found.ok()) {
+      tries.error = found.status();
+      return Outcome::kFailed;
+    }
+    if (!TakeLeaderValue(*found, ours)) return Outcome::kLostRight;
+  }
   if (tries.uncertain) {
     const auto found = ReadBack();
     if (!found.ok()) {
@@ -308,7 +346,7 @@ Store::Outcome EtcdStore::State::Send() {
     }
   }
   const auto answer =
-      options.client->Transact(map.GuardsOf(change, ours), map.WritesOf(change),
+      options.client->Transact(GuardsOf(change, ours), map.WritesOf(change),
                                {map.leader_key(), map.last_write_key()}, options.call_limit);
   if (!answer.ok()) {
     tries.uncertain = absl::IsUnknown(answer.status());

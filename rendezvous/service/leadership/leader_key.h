@@ -8,6 +8,8 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -26,6 +28,7 @@ class LeaderKey {
 
   // A linearizable read. The error says why etcd did not answer.
   absl::StatusOr<Leadership::LeaderSeen> Read() const;
+  // Guarded by the revision, and by the value that this object saw at that revision.
   absl::StatusOr<Leadership::PutAnswered> Put(const Leadership::PutLeader& put) const;
   // A transaction that compares the term, with a linearizable read in both branches: etcd answers a
   // transaction without a read from one member's memory, and that member may be cut off from the
@@ -35,8 +38,13 @@ class LeaderKey {
   std::unique_ptr<etcd::Watch> Watch(std::function<void(Leadership::LeaderSeen)> on_seen) const;
 
  private:
+  void Remember(const etcd::KeyState& seen) const;
+  std::optional<std::string> ValueAt(std::uint64_t cluster, std::uint64_t revision) const;
+
   etcd::Client* const client_;
   const std::string key_;
+  mutable std::mutex mutex_;
+  mutable etcd::KeyState seen_;  // the newest; guarded by mutex_
 };
 
 }  // namespace ddprun

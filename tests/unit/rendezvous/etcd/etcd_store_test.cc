@@ -195,6 +195,15 @@ TEST_F(EtcdStoreTest, AWriteThatAnotherClusterTakesIsALostRight) {
   EXPECT_EQ(NewStore(term_)->Load().status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
+// Seen red with a guard on the revision alone: the next leader of that etcd would find "a".
+TEST_F(EtcdStoreTest, AnEmptiedEtcdWithTheSameRevisionTakesNoWrite) {
+  auto store = Loaded();
+  etcd_.BecomeAnotherCluster();
+  etcd_.Replace("/p/leader", "another");
+  EXPECT_EQ(CommitAndWait(*store, {{"a", "1"}}), Outcome::kLostRight);
+  EXPECT_THAT(etcd_.Keys("/p/state/"), IsEmpty());
+}
+
 TEST_F(EtcdStoreTest, GoesOnUnderAnotherTermOfItsOwn) {
   auto store = Loaded();
   EXPECT_EQ(CommitAndWait(*store, {{"a", "1"}}), Outcome::kKept);

@@ -191,6 +191,11 @@ std::vector<std::string> FakeEtcd::Keys(const std::string& prefix) const {
   return keys;
 }
 
+void FakeEtcd::Replace(const std::string& key, const std::string& value) {
+  const std::lock_guard lock(mutex_);
+  entries_.at(key).value = value;
+}
+
 void FakeEtcd::Meet(Fault fault) {
   const std::lock_guard lock(mutex_);
   faults_.push_back(std::move(fault));
@@ -293,6 +298,10 @@ void FakeEtcd::Execute(const pb::TxnRequest& request, pb::TxnResponse* response)
   bool holds = true;
   for (const pb::Compare& compare : request.compare()) {
     const auto entry = entries_.find(compare.key());
+    if (compare.target() == pb::Compare::VALUE) {
+      holds = holds && entry != entries_.end() && entry->second.value == compare.value();
+      continue;
+    }
     holds = holds &&
             (entry == entries_.end() ? 0 : entry->second.mod_revision) == compare.mod_revision();
   }

@@ -52,6 +52,8 @@ class FakeEtcd {
   // Returns its mod_revision.
   std::int64_t Put(const std::string& key, const std::string& value);
   void Delete(const std::string& key);
+  // The key has another value at the same revision: by chance, after etcd was emptied.
+  void Replace(const std::string& key, const std::string& value);
   std::optional<std::string> Get(const std::string& key) const;
   std::vector<std::string> Keys(const std::string& prefix) const;
 

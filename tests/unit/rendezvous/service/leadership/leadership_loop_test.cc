@@ -43,6 +43,11 @@ class FakeEtcd final : public etcd::Client {
     const std::lock_guard lock(mutex_);
     return value_ ? DecodeLeaderRecord(*value_) : std::nullopt;
   }
+  // Another value at the same revision: by chance, after etcd was emptied. No watch tells.
+  void Replace(const LeaderRecord& record) {
+    const std::lock_guard lock(mutex_);
+    value_ = EncodeLeaderRecord(record);
+  }
   // As another rendezvous would.
   void Write(const LeaderRecord& record) {
     const std::lock_guard lock(mutex_);
@@ -61,7 +66,7 @@ class FakeEtcd final : public etcd::Client {
     }
     if (mode_ == Mode::kFull && !writes.empty()) return absl::UnknownError("NOSPACE");
     etcd::Answer answer;
-    answer.guarded = guards.empty() || guards.front().mod_revision == modified_;
+    answer.guarded = guards.empty() || Holds(guards.front());
     if (answer.guarded && !writes.empty()) Put(*writes.front().value);
     answer.cluster = kCluster;
     answer.revision = revision_;
@@ -97,6 +102,10 @@ class FakeEtcd final : public etcd::Client {
     FakeEtcd* const etcd;
   };
 
+  bool Holds(const etcd::Guard& guard) const {
+    return guard.mod_revision == modified_ && (!guard.value || guard.value == value_);
+  }
+
   void Put(std::string value) {
     value_ = std::move(value);
     modified_ = ++revision_;
@@ -111,6 +120,20 @@ class FakeEtcd final : public etcd::Client {
   std::uint64_t revision_ = 10;
   etcd::Watch::OnChange on_change_;
 };
+
+// Seen red with a guard on the revision alone.
+TEST(LeaderKeyTest, AnEmptiedEtcdWithTheSameRevisionTakesNoLeader) {
+  FakeEtcd etcd;
+  const LeaderKey key(&etcd, kKey);
+  etcd.Write({"other", "h2:29400"});
+  const auto seen = key.Read();
+  ASSERT_TRUE(seen.ok()) << seen.status();
+  etcd.Replace({"new", "h3:29400"});
+  const auto put = key.Put({seen->revision, {"me", "h1:29400"}, seen->cluster});
+  ASSERT_TRUE(put.ok()) << put.status();
+  EXPECT_FALSE(put->taken);
+  EXPECT_EQ(etcd.record()->id, "new");
+}
 
 class LeadershipLoopTest : public testing::Test {
  protected:
