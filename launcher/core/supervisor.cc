@@ -172,7 +172,9 @@ void Supervisor::Introduce(TimePoint now) {
   session_.told_failures = failed_.count;
   const bool running = join.workers_running;
   SendReport(std::move(join), running);
-  if (work_.acknowledged) SendUp(AssignmentAck{});
+  // While workers run, all nodes have acknowledged. After a takeover each message counts: a leader
+  // gets thousands of them at once.
+  if (work_.acknowledged && !running) SendUp(AssignmentAck{});
   for (const WorkerExited& exit : work_.exits) SendUp(exit);
   if (work_.stopped) SendReport(*work_.stopped, /*workers_running=*/false);
   if (!work_.store_elsewhere.empty()) SendUp(StoreElsewhere{work_.store_elsewhere});

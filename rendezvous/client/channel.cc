@@ -20,6 +20,8 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& endpoint,
   arguments.SetMaxSendMessageSize(wire::kMaxMessageBytes);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  // Callers retry by themselves; gRPC would copy each message for a retry.
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   // Clusters set http_proxy for the outside world; gRPC would use it for the rendezvous, too.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);

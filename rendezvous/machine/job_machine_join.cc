@@ -211,6 +211,14 @@ void JobMachine::OnRejoin(Node& node, const Header& header, const Join& join) {
     out_.SendTo(node, AssignmentOf(View(), node));
     return;
   }
+  const bool trains = here && join.workers_running && state() == JobState::kRunning;
+  if (trains && options_.one_of_several()) {
+    // Start would be news to no worker, and a heartbeat comes with such a Join
+    // (Supervisor::Introduce): its answer is enough. So a takeover costs one message per agent
+    // less.
+    stacks_.AskAgain(node);
+    return;
+  }
   RepeatLastOrder(node, here);
 }
 

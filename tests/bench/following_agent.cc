@@ -240,8 +240,11 @@ void FollowingAgent::OnAccepted(const Session* session) {
 // Like an agent that introduces itself to a rendezvous that may know it: it repeats its reports.
 void FollowingAgent::Introduce() {
   SendJoin();
-  if (prepared_) SendPrepared();
-  if (running_) SendHeartbeat();
+  if (running_) {
+    SendHeartbeat();
+  } else if (prepared_) {
+    SendPrepared();
+  }
 }
 
 void FollowingAgent::OnMessage(const v1::RendezvousMessage& message) {

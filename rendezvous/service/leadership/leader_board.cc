@@ -14,9 +14,12 @@ constexpr std::chrono::seconds kLately{3};
 
 // Whether followers without an interval (agents, operators' commands) get this change. They need
 // only know whether this rendezvous leads, not which other one leads or that the jobs are being
-// read. Thousands of such messages would delay the message that they need.
+// read. Nor that this one hands over: the successor's claim has a higher term, and without a
+// successor this process ends. Thousands of such messages would delay the message that they need.
 bool ConcernsAgents(const Leading& before, const Leading& after) {
-  if (after.role == Leading::Role::kTakesUp) return false;
+  if (after.role == Leading::Role::kTakesUp || after.role == Leading::Role::kHandsOver) {
+    return false;
+  }
   return before.role != Leading::Role::kStandsBy || after.role != Leading::Role::kStandsBy;
 }
 

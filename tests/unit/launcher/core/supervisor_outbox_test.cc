@@ -216,7 +216,7 @@ TEST(SupervisorOutboxTest, AJoinWithWorkersNeedsAPortAlone) {
   node.Open();
   EXPECT_THAT(node.Take(), ElementsAre("offer a port, running"));
   node.Step(Supervisor::PortOffered{7});
-  EXPECT_THAT(node.Take(), ElementsAre("g0-> Join, running", "g0-> AssignmentAck"));
+  EXPECT_THAT(node.Take(), ElementsAre("g0-> Join, running"));
 }
 
 TEST(SupervisorOutboxTest, AnAgentExitsWithAClearNode) {

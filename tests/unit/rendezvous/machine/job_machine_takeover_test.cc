@@ -92,6 +92,29 @@ TEST_F(JobMachineTakeoverTest, WhoseWorkersAreSaidToBeGoneIsNotWaitedFor) {
   EXPECT_THAT(job.Take(), ElementsAre(HasSubstr("a<-g1 Assignment node 0/1")));
 }
 
+// Seen red with a Start for each agent: a takeover is a race against thousands of leases.
+TEST_F(JobMachineTakeoverTest, WhoTrainsOnGetsTheAnswerToItsHeartbeatAlone) {
+  TakeOver();
+  job.Clear();
+  job.Rejoin('a', 0, true);
+  EXPECT_THAT(job.Take(), IsEmpty());
+  job.Rejoin('b', 0, false);
+  EXPECT_THAT(job.Take(), ElementsAre("b<-g0 Start"));
+}
+
+// Seen red with an answer for unknown agents alone: this agent ignored the first one, because its
+// lease under a leader of another etcd cluster was not over.
+TEST_F(JobMachineTakeoverTest, WhoAsksAgainAfterTheEndIsToldAgain) {
+  job.AskStop(false);
+  for (const char agent : {'a', 'b'}) job.Drain(agent);
+  TakeOver();
+  job.Clear();
+  job.Rejoin('a', 0, false);
+  EXPECT_THAT(job.Take(), ElementsAre(HasSubstr("Finished")));
+  job.Beat('a');
+  EXPECT_THAT(job.Take(), ElementsAre(HasSubstr("Finished")));
+}
+
 TEST_F(JobMachineTakeoverTest, WhoHasStoppedIsNotWaitedFor) {
   TakeOver();
   job.Rejoin('a', 0, true);

@@ -95,8 +95,8 @@ TEST_F(FollowTest, IsToldAtOnceAndAtEachChange) {
   EXPECT_EQ(leads.term(), 12U);
   EXPECT_EQ(leads.cluster(), 7U);
   EXPECT_EQ(leads.leader(), "h1:29400");
-  board_->Set({Role::kHandsOver, {7, 12}, "h1:29400"});
-  EXPECT_EQ(call.Next().role(), 3U);
+  board_->Set({Role::kStandsBy, {7, 13}, "h2:29400"});
+  EXPECT_EQ(call.Next().role(), 0U);
 }
 
 TEST_F(FollowTest, IsToldAtItsInterval) {
@@ -116,6 +116,10 @@ TEST_F(FollowTest, AnAgentIsToldOfTheRoleAloneAndARendezvousOfEachChange) {
   board_->Set({Role::kLeads, {7, 12}, "h1:29400"});
   EXPECT_EQ(rendezvous.Next().role(), 1U);
   EXPECT_EQ(agent.Next().role(), 1U) << "the second message";
+  board_->Set({Role::kHandsOver, {7, 12}, "h1:29400"});
+  EXPECT_EQ(rendezvous.Next().role(), 3U);
+  board_->Set({Role::kSilenced, {7, 12}, "h1:29400"});
+  EXPECT_EQ(agent.Next().role(), 2U) << "the third message";
 }
 
 TEST_F(FollowTest, ManyAreToldOfAChange) {
