@@ -51,6 +51,8 @@ constexpr std::chrono::seconds kFlushLimit{2};
 constexpr std::chrono::seconds kFolderPatience{2};
 constexpr std::chrono::milliseconds kFolderRetry{10};
 constexpr std::size_t kTokenBytes = 32;
+// After handing over: agents go to the successor first, so none finds its session broken.
+constexpr std::chrono::milliseconds kLinger{500};
 constexpr std::chrono::milliseconds kToldWithin{1500};
 
 // Whether users of other machines can reach it. A Unix socket (mode 0600) is for its owner alone.
@@ -246,7 +248,8 @@ void Daemon::OnReignOver(const Candidate::End& end) {
   } else {
     LogInfo(absl::StrCat(end.why, asked_to_end_ ? "" : ": stands by again"));
   }
-  loop_.Quit();
+  if (!asked_to_end_ || idle_) return loop_.Quit();
+  loop_.AddTimer(EventLoop::Clock::now() + kLinger, [this] { loop_.Quit(); });
 }
 
 std::optional<int> Daemon::LoadCredentials() {
