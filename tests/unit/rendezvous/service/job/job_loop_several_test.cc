@@ -115,7 +115,8 @@ TEST_F(JobLoopSeveralTest, ASessionThatWaitsIsServedOnceItLeads) {
   join.job = Recorded().record.spec;
   join.workers_running = true;
   loop_->OnMessage(waiting, HeaderOf("job", 1, 0), join);
-  EXPECT_TRUE(waiting->WaitFor<Start>());
+  loop_->OnMessage(waiting, HeaderOf("job", 1, 0), Heartbeat{});
+  EXPECT_TRUE(waiting->WaitFor<HeartbeatAck>());
   EXPECT_EQ(waiting->headers().back().term, kTerm);
 }
 
@@ -160,7 +161,8 @@ TEST_F(JobLoopSeveralTest, WhoLeadsTakesUpTheRecordsAndServes) {
   join.job = Recorded().record.spec;
   join.workers_running = true;
   loop_->OnMessage(stream, HeaderOf("job", 1, 0), join);
-  EXPECT_TRUE(stream->WaitFor<Start>());
+  loop_->OnMessage(stream, HeaderOf("job", 1, 0), Heartbeat{});
+  EXPECT_TRUE(stream->WaitFor<HeartbeatAck>());
   const auto jobs = Status();
   ASSERT_TRUE(jobs.ok()) << jobs.status();
   ASSERT_EQ(jobs->size(), 1u);
