@@ -28,7 +28,7 @@ bool Supervisor::Obeys(const Term& term, TimePoint now) {
             " is not obeyed: ",
             contact_.term().none()
                 ? "the others that are named cannot know what it does; name it alone"
-                : absl::StrCat("the leader has term ", contact_.term().revision)));
+                : absl::StrCat("the leader has term ", contact_.newest().revision)));
       }
       return false;
     case Contact::Standing::kOtherCluster:
@@ -42,6 +42,7 @@ bool Supervisor::Obeys(const Term& term, TimePoint now) {
 // What the rendezvous there knows of this job may be older than the workers that run now, on every
 // node: so none may run, here and, by their leases, elsewhere, before it is obeyed.
 void Supervisor::OnOtherCluster(const Term& term, TimePoint now) {
+  contact_.NoteOtherCluster(term);
   const TimePoint lease_end = contact_.LeaseEnd();
   switch (state_) {
     case SupervisorState::kJoining:

@@ -101,12 +101,14 @@ bool Leadership::IsNews(const LeaderSeen& seen) const {
 
 void Leadership::Adopt(const LeaderSeen& seen, TimePoint now) {
   const Term term{seen.cluster, seen.revision};
-  if (seen.record && seen.record->id == options_.id) {
-    // A write of ours that was given up took its effect late.
+  const bool known_cluster = known_ && term.cluster == term_.cluster;
+  if (known_cluster && seen.record && seen.record->id == options_.id) {
+    // A write of ours that was given up took its effect late. (Another cluster may have been
+    // restored with such a write. Others may have led since then, so it makes nobody a leader.)
     Settle(term, *seen.record, std::nullopt, now);
     return;
   }
-  if (known_ && term.cluster != term_.cluster) {
+  if (known_ && !known_cluster) {
     Log("etcd is another cluster than before: it was replaced, or restored from a snapshot");
   }
   known_ = true;

@@ -32,8 +32,9 @@ Contender::Contender(World* world, Daemon* daemon, int number)
 TimePoint Contender::Now() const { return daemon_->Now(); }
 
 bool Contender::HoldsKey() const {
-  const std::optional<LeaderRecord>& leader = world_->etcd.now().leader;
-  return leader && !leader->resigned && leader->id == IdOf(number_, process_);
+  const Etcd::Answer& now = world_->etcd.now();
+  if (now.found.cluster != core_->term().cluster) return false;  // restored, unknown to us yet
+  return now.leader && !now.leader->resigned && now.leader->id == IdOf(number_, process_);
 }
 
 bool Contender::MaySpeak() const {

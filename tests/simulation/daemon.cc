@@ -157,6 +157,8 @@ void Daemon::OnMessage(const SessionPtr& session, Header header, AgentMessage me
       if (Decides()) world_->checker.OnJobBegins();
       machine_ = std::make_unique<JobMachine>(kJob, header.requeue_number, options_);
       world_->recorder.Line(absl::StrCat("a job begins: life ", life_));
+      // Its leader waits for workers of jobs that etcd knew before.
+      if (world_->etcd.IsRestored()) world_->checker.OnReturner(life_);
     }
     if (returns && machine_->generation().value < 0 &&
         header.requeue_number >= machine_->requeue_number()) {

@@ -124,6 +124,7 @@ void Etcd::SetQuorum(bool quorum) {
 }
 
 void Etcd::Restore(bool emptied) {
+  restored_ = true;
   const std::uint64_t cluster = now_.found.cluster + 1;
   const std::uint64_t before = now_.revision;
   now_ = emptied ? Answer() : snapshot_;
@@ -135,6 +136,7 @@ void Etcd::Restore(bool emptied) {
     // What happened since the snapshot is not known there. So it counts as another life of the job.
     Stored state = *now_.state;
     state.life = ++world_->lives;
+    world_->checker.OnReturner(state.life);
     now_.state = std::make_shared<const Stored>(std::move(state));
   }
   for (Client& client : clients_) client.stale = now_;

@@ -64,6 +64,7 @@ class Etcd {
   // It is another cluster from now on: with the data of the snapshot, or emptied. Messages that are
   // under way still arrive.
   void Restore(bool emptied);
+  bool IsRestored() const { return restored_; }
 
   // The true contents.
   const Answer& now() const { return now_; }
@@ -82,6 +83,7 @@ class Etcd {
 
   World* const world_;  // outlives this
   bool quorum_ = true;
+  bool restored_ = false;
   std::vector<std::function<void()>> waiting_;  // requests that wait for a quorum
   Answer now_;
   Answer snapshot_;

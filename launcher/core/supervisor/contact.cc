@@ -32,12 +32,14 @@ Contact::Standing Contact::StandingOf(const Term& term) const {
   if (term.none()) return several() ? Standing::kPast : Standing::kPresent;
   if (term == term_) return Standing::kPresent;
   if (term_.none()) return Standing::kLater;
+  if (term.cluster == other_.cluster && term.revision < other_.revision) return Standing::kPast;
   if (term.cluster != term_.cluster) return Standing::kOtherCluster;
   return term.revision < term_.revision ? Standing::kPast : Standing::kLater;
 }
 
 void Contact::Adopt(const Term& term) {
   term_ = term;
+  other_ = {};
   past_told_ = false;
 }
 

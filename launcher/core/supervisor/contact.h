@@ -47,13 +47,18 @@ class Contact {
   enum class Standing {
     kPresent,       // the term that this agent obeys
     kLater,         // of a rendezvous that has taken over: call Adopt
-    kPast,          // of a former leader, or of a rendezvous without a term
+    kPast,          // of a former leader, in this cluster or the other; or without a term
     kOtherCluster,  // not comparable: from another etcd cluster
   };
   Standing StandingOf(const Term& term) const;
   void Adopt(const Term& term);
+  // A message with this term of another cluster came. It is not obeyed yet, and lower terms of that
+  // cluster never are.
+  void NoteOtherCluster(const Term& term) { other_ = term; }
   // The highest adopted term. Without a term, the rendezvous is not known to be one of several.
   const Term& term() const { return term_; }
+  // The highest term of which a message came: of the other cluster, if there is one.
+  const Term& newest() const { return other_.none() ? term_ : other_; }
   // If true, a refused connection does not show that no rendezvous is alive: another one may lead.
   bool several() const { return options_.several || !term_.none(); }
   // True if kPast should be logged: once in each term.
@@ -86,6 +91,7 @@ class Contact {
   TimePoint last_{};  // the newest time given to Had()
   Duration round_trip_{};
   Term term_;
+  Term other_;  // the highest term heard of another cluster; none: since the last Adopt none was
   bool past_told_ = false;
 };
 

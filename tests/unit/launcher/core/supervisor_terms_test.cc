@@ -214,6 +214,21 @@ TEST_F(SupervisorTermsTest, OfAnotherClusterNothingIsObeyedBeforeTheLeaseIsOver)
   EXPECT_EQ(node.supervisor().state(), SupervisorState::kJoining);
 }
 
+// Seen red with a Contact that forgets which term of the other cluster it has heard.
+TEST_F(SupervisorTermsTest, APastLeaderOfAnotherClusterIsNotJoined) {
+  node.Acknowledge(0);
+  Connect(kRestored);
+  node.Take();
+  node.Acknowledge(0);
+  Term past = kRestored;
+  --past.revision;
+  Connect(past);
+  node.Take();
+  node.Live(seconds(4), true);
+  EXPECT_THAT(node.Take(), Not(Contains(HasSubstr("Join"))));
+  EXPECT_THAT(node.TakeNotes(), Contains(HasSubstr("is not obeyed: the leader has term 3")));
+}
+
 TEST_F(SupervisorTermsTest, ANodeThatPreparesGivesItsRanksBack) {
   node.Assign(0);
   Connect(kRestored);
