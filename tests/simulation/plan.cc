@@ -52,6 +52,12 @@ Plan MakePlan(Random& random) {
   return plan;
 }
 
+// For how long the first leader forms no group, at most.
+Time HoldOf(const Plan& plan) {
+  const auto& validity = plan.several.validity;
+  return std::chrono::nanoseconds(std::max(validity[0], validity[1]) * 11 / 10).count();
+}
+
 Plan WithSeveral(Plan plan, Random& random) {
   plan.memory_store = false;
   plan.spec.heartbeat = milliseconds(500);
@@ -60,12 +66,16 @@ Plan WithSeveral(Plan plan, Random& random) {
   plan.several.validity = {seconds(random.Int(1, 5)), seconds(random.Int(1, 5))};
   if (random.Percent(50)) plan.several.validity = {seconds(1), seconds(random.Int(5, 12))};
   plan.several.faults = random.Int(1, 6);
-  plan.several.restores = !plan.benign && random.Percent(15);
-  // Long enough for successive failovers, and for the work that waits meanwhile.
-  plan.faults_end = random.Between(12, 20) * kSecond;
+  // Long enough for successive failovers, for the hold of the first leader where its validity
+  // matters, and for the work that waits meanwhile.
+  plan.faults_end = random.Between(12, 20) * kSecond + (plan.benign ? 0 : HoldOf(plan));
   plan.total_steps = random.Int(20, 40);
   plan.step_time = random.Between(300, 800) * kMillisecond;
   return plan;
+}
+
+void PlanRestores(Random& random, Plan* plan) {
+  plan->several.restores = plan->several.daemons > 1 && !plan->benign && random.Percent(15);
 }
 
 void PlanStates(Random& random, Plan* plan) {

@@ -63,6 +63,8 @@ struct Plan {
 Plan MakePlan(Random& random);
 // The same run with several rendezvous.
 Plan WithSeveral(Plan plan, Random& random);
+// Takes a generator of its own, so that runs without a restored etcd are as before.
+void PlanRestores(Random& random, Plan* plan);
 // Takes a generator of its own, so that states and requested ranks do not change the faults.
 void PlanStates(Random& random, Plan* plan);
 // Takes another generator, so that stuck workers do not change the other faults.

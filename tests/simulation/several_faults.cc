@@ -206,7 +206,7 @@ void FailOver(World* world) {
 // At a time of a run in which other faults happen, too. In half of the runs the leader of the old
 // cluster is cut from it at that time, and some agents reach nobody else.
 void PlanRestore(World* world) {
-  Random& random = world->several_random;
+  Random& random = world->restore_random;
   const Time end = world->plan.faults_end;
   world->scheduler.At(random.Between(kSecond, end / 2), [world] { world->etcd.TakeSnapshot(); });
   const bool emptied = random.Percent(50);
@@ -214,7 +214,7 @@ void PlanRestore(World* world) {
   world->scheduler.At(random.Between(end / 2, end - 1), [world, emptied, split] {
     ++world->result.faults;
     if (split) {
-      const Time duration = world->several_random.Between(2000, 12'000) * kMillisecond;
+      const Time duration = world->restore_random.Between(2000, 12'000) * kMillisecond;
       Split(world, NumberOf(world, world->Leader()), duration);
     }
     world->etcd.Restore(emptied);

@@ -241,6 +241,24 @@ TEST(LeadershipTest, AWriteOfOursThatTakesEffectLateIsTakenUp) {
   EXPECT_EQ(me.leadership().role(), Role::kLeading);
 }
 
+// The backup may be older than leaders that this process does not know, so it takes over, with a
+// hold, as anybody would. Seen red where the record's id alone decides.
+TEST(LeadershipTest, AWriteOfOursInARestoredClusterMakesUsNoLeader) {
+  Driver me;
+  me.StandBy();
+  me.Step(Core::PeerRefused{"a:1"});
+  me.Step(Core::PutUnanswered{});
+  me.Step(Core::PeerHeard{"a:1"});
+  me.See(10, Driver::RecordOf("a"));
+  me.See(9, Driver::RecordOf("me"), 78);
+  EXPECT_NE(me.leadership().role(), Role::kLeading);
+  me.Advance(seconds(1));
+  EXPECT_EQ(me.leadership().role(), Role::kTakingOver);
+  ASSERT_FALSE(me.All<Core::PutLeader>().empty());
+  EXPECT_EQ(me.All<Core::PutLeader>().back().guard, 9U);
+  EXPECT_EQ(me.All<Core::PutLeader>().back().cluster, 78U);
+}
+
 // ---- renewals ----
 
 // Break: valid from when the answer came.
