@@ -1,5 +1,6 @@
 #!/bin/bash
-# Checks what a reviewer should not have to check. Names every finding; exits 1 if there is one.
+# Checks format, includes, layers, sizes, tests, docs and warnings, so that a reviewer need not. Names every finding;
+# exits 1 if there is one.
 #   format     clang-format 14 agrees with every C++ file
 #   includes   none runs upwards: none breaks the arrows of docs/internals/architecture.md
 #   layers     what stops in one folder is nowhere else, and nothing pure asks for the time

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Counts what grows unnoticed in launcher/, rendezvous/ and worker/, and names what is above its limit.
+"""Counts files per folder, lines per function and members per class in launcher/, rendezvous/ and worker/; names what
+is above its limit.
 
     files per folder       X.h with its X.cc counts as one: they are one unit, read together, and a class that
                            gets a source of its own does not make its folder harder to find one's way in

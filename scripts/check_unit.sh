@@ -1,7 +1,6 @@
 #!/bin/bash
-# Checks packaging/ddprun-rendezvous.service, and the additions of packaging/ha to it and to Debian's etcd, with
-# systemd's own tools: every directive is known, and a service that an attacker has taken over could do little. Needs no
-# running systemd.
+# Checks packaging/ddprun-rendezvous.service and the drop-ins of packaging/ha with systemd's own tools. Every directive
+# must be known, and an attacker who controls the service must be able to do little. Needs no running systemd.
 # usage: scripts/check_unit.sh [DDPRUN]
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Tries this checkout on another Debian, in a chroot, with a copy of its files.
+# Builds and tests a copy of this checkout in a chroot of another Debian release.
 # usage: scripts/compat.sh trixie|sid|trixie-cuda [--root DIR] [--jobs N] [--quick] [--build] [CTEST_OPTION...]
 #   trixie, sid   Debian 13 and what comes after it: scripts/quickstart.sh, which must reach its accuracy,
 #                 scripts/test.sh CTEST_OPTION..., and scripts/check.sh

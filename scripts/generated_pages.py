@@ -1,4 +1,4 @@
-"""Pages that are made from the sources: docs/reference.md and docs/internals/files.md. For scripts/check_docs.py."""
+"""Makes the text of docs/reference.md and docs/internals/files.md from the sources, for scripts/check_docs.py."""
 
 import os
 import re

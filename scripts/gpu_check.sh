@@ -1,6 +1,6 @@
 #!/bin/bash
-# Tests on a GPU what no CPU can show: builds worker/ against the installed torch and tries it. Needs no network.
-# docs/internals/gpu-check.md says what each check does and how to run this.
+# Builds worker/ against the installed torch, and tests it on a GPU. Needs no network. docs/internals/gpu-check.md says
+# what each check does and how to run this.
 # usage: scripts/gpu_check.sh --ddprun PATH [OPTION...]
 #        scripts/gpu_check.sh --pack DIR [--gloo DIR]
 #   --ddprun PATH    a static ddprun, built elsewhere

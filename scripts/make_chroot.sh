@@ -1,5 +1,5 @@
 #!/bin/bash
-# Makes a bare Debian of another release in a folder, by mmdebstrap.
+# Makes a bare Debian of another release in a folder, with mmdebstrap.
 # usage: scripts/make_chroot.sh SUITE FOLDER [COMPONENTS]
 #   SUITE        bookworm, trixie, sid
 #   FOLDER       must not be there; it appears once it is complete

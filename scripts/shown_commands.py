@@ -1,4 +1,4 @@
-"""What README.md and docs/first-job.md show in blocks of code, and what runs each line of it.
+"""Reads the code blocks of README.md and docs/first-job.md, and names the test or script that runs each command.
 
 A line is a command, or output of one. scripts/check_docs.py wants a runner for each command: a test of CTest, or a
 script that CI starts. tests/docs/test_commands.py runs those of RUNS, and compares their output with what is shown.

@@ -1,8 +1,8 @@
 #!/bin/bash
-# The campaign of simulated jobs: scripts/simulate.sh [RUNS [FIRST_SEED]]
-# 100,000 runs from seed 0 unless told otherwise, on every core, with one rendezvous and then with
-# several over etcd; then the planted bugs, which must be found. A seed that fails is printed with the
-# command that replays it.
+# Runs the campaign of simulated jobs: scripts/simulate.sh [RUNS [FIRST_SEED]]
+# Makes 100,000 runs from seed 0 by default, on all cores: with one rendezvous, then with several over etcd. Then
+# makes the runs with planted bugs, which the checker must find. Prints each seed that fails, with the command that
+# replays it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 runs=${1:-100000}

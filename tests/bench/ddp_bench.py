@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""How long a training step takes with ddp::DistributedDataParallel, with Python's, and with simpler ways.
+"""How long a training step takes with ddp::DistributedDataParallel, with Python's DistributedDataParallel, and with
+simpler methods.
 
 Two ranks on this machine under ddprun, Gloo over the loopback device, one thread each, batches of
 64 for each rank, SGD, gradients forgotten before each step, the same data and the same start in

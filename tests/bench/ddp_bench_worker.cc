@@ -1,5 +1,5 @@
-// One contestant of ddp_bench.py in C++: trains a model on a batch that stays the same, and says
-// how long each step took. ddp_bench_worker.py is its counterpart: what one does, both do.
+// One contestant of ddp_bench.py in C++: trains a model on one batch, and prints how long each step
+// took. ddp_bench_worker.py does the same in Python.
 //
 //   ddp_bench_worker MODEL CONTESTANT WARMUP STEPS [BACKEND DEVICE]     under a launcher
 //

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Python's contestants of ddp_bench.py. What it does and prints: ddp_bench_worker.cc.
+"""Python's contestants of ddp_bench.py. ddp_bench_worker.cc describes work and output.
 
 usage: ddp_bench_worker.py MODEL ddp|ddp-view WARMUP STEPS [BACKEND DEVICE]     under a launcher
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The Python worker of launch_bench.py: makes a process group, and leaves when that was.
+"""The Python worker of launch_bench.py: makes a process group, and writes down the time.
 
 usage: launch_worker.py FOLDER | --stay      under a launcher; --stay: until it is ended
 """

@@ -1,6 +1,6 @@
-// The C++ worker of recovery_bench.py and ettr_bench.py: trains MNIST's net on made-up images, goes
-// on from the newest snapshot in memory, and tells when the first step that it makes is done, by a
-// line "generation rank pid nanoseconds" of CLOCK_MONOTONIC.
+// The C++ worker of recovery_bench.py and ettr_bench.py: trains MNIST's net on made-up images. It
+// continues from the newest snapshot in memory. When its first step is done it writes a line
+// "generation rank pid nanoseconds" with CLOCK_MONOTONIC.
 //
 //   recovery_worker FILE [PROGRESS STEP_MS]
 //

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The Python worker of recovery_bench.py; what it does: recovery_worker.cc.
+"""The Python worker of recovery_bench.py; recovery_worker.cc does the same in C++ and documents it.
 
 usage: recovery_worker.py FILE      under a launcher; its checkpoints are FILE.pt
 """

@@ -1,6 +1,5 @@
-// A worker for restart_bench.py: as its first act it writes down when it began to run, then waits
-// to be killed. One line "rank pid nanoseconds" of CLOCK_MONOTONIC is appended to the file in
-// argv[1].
+// A worker for restart_bench.py: it writes down the time at which main began, then waits to be
+// killed. It appends one line "rank pid nanoseconds" (CLOCK_MONOTONIC) to the file in argv[1].
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/un.h>

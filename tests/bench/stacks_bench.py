@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The cost of taking the stacks of a node: for `ddprun stacks`, and for the processes that it holds.
+"""The cost of taking the stacks of a node: for `ddprun stacks`, and for the processes that it stops meanwhile.
 
 Sleeping workers: a job of 256 C++ programs of 5 threads each, under a rendezvous. `ddprun stacks` takes the stacks of
 all of them, in turns by their pids (this reports how long each process was held) and by the name of the job (through

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""How long the ranks of a large job take to meet at the store: that of ddprun's agent, and torch's own server, in one
-run.
+"""How long the ranks of a large job take to meet at the store: the store of ddprun's agent and torch's own server, in
+one run.
 
 The clients are simulated (tests/bench/store_clients.cc): each connects, sets a key, reads another one, and enters a
 barrier. Each round starts both servers anew and alternates between them. The table shows the median of each, and the

@@ -1,4 +1,4 @@
-// The cost of the stacks of a very large job for the rendezvous, and for its other jobs.
+// The cost of merging the stacks of a very large job: for the rendezvous, and for its other jobs.
 //
 // Three processes: `ddprun rendezvous`, the simulated agents of the large job, and those of another
 // job. No rank of the large job moves any more, so the rendezvous asks all its agents for stacks,

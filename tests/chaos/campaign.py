@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Random faults for a real job of 3 nodes with 2 workers and a daemon: is anything lost, is anybody there twice?
+"""Random faults for a real job of 3 nodes with 2 workers and a daemon: no durable step is lost, and no rank runs twice
+at once.
 
     tests/chaos/campaign.py --seeds 1:120 --out FILE
 

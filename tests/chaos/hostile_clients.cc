@@ -1,8 +1,9 @@
-// Hostile clients, against four daemons with a live job each: one asks for tokens on loopback and
-// has a page, one for tokens beyond it, one for certificates, and one on loopback was given nothing
-// and makes a token; and relays between. A fifth one's certificates expire, and are renewed while
-// its job runs. Each try must be refused with the code that it deserves; the jobs must not notice;
-// the daemons must not keep a descriptor or memory for it.
+// Hostile clients, against four daemons with a live job each. The first daemon asks for tokens on
+// loopback and has a page. The second asks for tokens beyond loopback, the third for certificates.
+// The fourth is on loopback, got no credentials, and makes a token. Some attacks come through a
+// relay. A fifth daemon's certificates expire, and are renewed while its job runs. A daemon must
+// refuse each try with the expected code, and must not keep a descriptor or memory for it. The jobs
+// must not notice.
 //
 //     hostile_clients [--tries N] [--seed S]     twice N; prints the table of verdicts; exits 1 on
 //     a wrong one

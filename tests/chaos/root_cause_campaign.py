@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Is the root cause named right? Random faults in jobs of two and three agents.
+"""Does ddprun name the right root cause? Random faults in jobs of two and three agents.
 
 Each run starts one rendezvous and two or three agents with two workers each, waits until the job
 makes steps, does one fault at a random moment to a random rank, and compares the root cause in every

@@ -1,4 +1,4 @@
-"""Do the slices that CI runs have every kind of fault, and how long do they wait at least? Nothing is run."""
+"""Checks that the slices that CI runs have every kind of fault, and how long they wait at least. Runs no campaign."""
 import pathlib
 import random
 import re

@@ -1,5 +1,5 @@
-"""A reader of README.md: types its commands, word for word, in a folder that looks like the top
-of the repository, and compares what is printed with what the page shows."""
+"""Types the commands of README.md like a reader, word for word, and compares their output with the page. The folder
+looks like the top of the repository."""
 
 import os
 import pathlib

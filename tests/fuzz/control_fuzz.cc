@@ -1,4 +1,4 @@
-// Any packet on the control socket is understood or refused; what is understood can be said again.
+// Any packet on the control socket is parsed or refused; a parsed packet can be written again.
 #include <cctype>
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Any file is a journal or is refused with an offset inside it; what is read, written again, is the
-// same; and the part of a file that was read is a journal by itself.
+// Any file is a journal or is refused with an offset inside it; records that were read and written
+// again are the same; and the part of a file that was read is a journal by itself.
 //
 // A checksum stops nearly every change that a fuzzer makes. So the first byte of an input chooses:
 //   even   the rest is the file, as it is

@@ -1,5 +1,4 @@
-// For the properties that a fuzz target asserts: a broken one is reported as a crash, with its
-// input.
+// Asserts a property in a fuzz target: a violation is reported as a crash, with its input.
 #ifndef DDPRUN_TESTS_FUZZ_REQUIRE_H_
 #define DDPRUN_TESTS_FUZZ_REQUIRE_H_
 

@@ -1,4 +1,4 @@
-// Any file is understood or refused as safetensors; what is understood covers the file exactly.
+// Any file is parsed or refused as safetensors; the tensors of a parsed file cover it exactly.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

@@ -1,6 +1,6 @@
-// Any file is understood or refused as one of torch.save; what is understood can be written again
-// and means the same. The first byte chooses: 0, the rest is a file; else it is a pickle, whose
-// storages are made up, so that what is found does not depend on a zip directory.
+// Any file is parsed or refused as one of torch.save; a parsed file can be written again and means
+// the same. The first byte chooses. 0: the rest is a file. Else the rest is a pickle, and the
+// target makes up its storages, so that the result does not depend on a zip directory.
 #include <cstddef>
 #include <cstdint>
 #include <string>

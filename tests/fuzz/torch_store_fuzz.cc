@@ -1,5 +1,5 @@
-// Two clients of the store send anything: the answers do not depend on how the bytes are cut, what
-// is kept is bounded, and nothing is left when the clients are gone.
+// Two clients send any bytes to the store: the answers do not depend on how the bytes are cut, the
+// memory of the store is bounded, and nothing is left when the clients are gone.
 //
 // The first byte of an input says after how many bytes the other client is next, and how large the
 // parts are.

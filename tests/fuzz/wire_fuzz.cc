@@ -1,5 +1,5 @@
-// Any message from the network is translated or refused; what is translated comes back equal from
-// the other translation.
+// Any message from the network is translated or refused; a translated message comes back equal from
+// the reverse translation.
 //
 // The first byte of an input chooses the kind: 0 from an agent, 1 from the rendezvous, 2 a
 // guardian's report. The rest are the bytes of the message.

@@ -1,4 +1,5 @@
-// Any text is a job or is refused with file, line and column; a job, printed, is the same job.
+// Any text is a job or is refused with file, line and column; a job that is printed and read again
+// is the same job.
 #include <cstddef>
 #include <cstdint>
 #include <regex>

@@ -1,7 +1,6 @@
 #!/bin/bash
-# Installs this build into a folder, moves that elsewhere, builds the project in outside/ against it
-# with find_package(ddprun), and runs its program: under the installed ddprun with two ranks, where
-# it is part of this build, and alone.
+# Installs this build, moves the installation, builds outside/ against it with find_package(ddprun), and runs the
+# program. The program runs alone and, if ddprun is part of this build, with two ranks under the installed ddprun.
 # usage: install_test.sh BUILD_DIR WORK_DIR CMAKE CXX_COMPILER [CMAKE_OPTION...]
 #   WORK_DIR   is removed and made anew
 set -euo pipefail

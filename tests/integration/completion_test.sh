@@ -1,5 +1,5 @@
 #!/bin/bash
-# How bash and zsh use `ddprun completion`.
+# bash and zsh complete flags, values and files with `ddprun completion`.
 # usage: completion_test.sh DDPRUN
 set -uo pipefail
 ddprun=$1

@@ -1,4 +1,4 @@
-// A rank that keeps the others waiting is named by ddprun, on rank 0's node.
+// ddprun names a rank that keeps the others waiting, on the console of rank 0's node.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

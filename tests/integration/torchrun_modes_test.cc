@@ -1,5 +1,5 @@
-// torchrun's ways to meet: --rdzv-backend=c10d, whose rendezvous an agent starts, and static mode,
-// whose ranks and master the command line gives.
+// Nodes find each other as under torchrun: --rdzv-backend=c10d, where an agent starts the
+// rendezvous, and static mode, where the command line gives the ranks.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

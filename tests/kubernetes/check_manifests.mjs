@@ -1,4 +1,5 @@
-// For check_manifests.sh: node check_manifests.mjs JOBSET_SCHEMA MANIFEST...
+// Validates manifests against their schemas, for check_manifests.sh: node check_manifests.mjs
+// JOBSET_SCHEMA MANIFEST...
 import { readFileSync } from "node:fs";
 import { parseAllDocuments } from "yaml";
 import Ajv from "ajv";

@@ -1,7 +1,6 @@
 #!/bin/bash
-# What Prometheus itself says of our metrics, alerts and dashboard: promtool reads the texts that the unit
-# tests compare with, checks the rules and runs their tests, and no expression names a metric that is not
-# in the table.
+# Checks our metrics, alerts and dashboard with Prometheus' promtool: it reads the expected texts of the unit tests,
+# checks the rules and runs their tests. Also, no expression may name a metric that is not in the table.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 command -v promtool >/dev/null || {

@@ -1,5 +1,5 @@
-// A library for LD_PRELOAD that ends a worker at a chosen point of its life, by a plan that it
-// finds in the file FAULT_PLAN, a line for each fault:
+// A library for LD_PRELOAD that ends a worker at a chosen point. The file FAULT_PLAN has one line
+// for each fault:
 //
 //   <generation> <rank> <point> <count> <kind>
 //

@@ -1,5 +1,5 @@
-// Execs that hang, like those of a program on a file server that does not answer: a library for
-// LD_PRELOAD into ddprun, and a part of os_test.
+// A library for LD_PRELOAD into ddprun, and a part of os_test: it makes an exec hang, as if the
+// program were on a file server that does not answer.
 //
 // With HANG_EXEC=FOLDER and RANK=R in the environment of the program to be executed: while there is
 // a file FOLDER/R its execve does not go on. It makes the file FOLDER/R.hangs first. The program

@@ -1,5 +1,5 @@
-// Folders whose listing hangs, like on a file server that does not answer: a library for LD_PRELOAD
-// into ddprun.
+// A library for LD_PRELOAD into ddprun: it makes the listing of a folder hang, like on a file
+// server that does not answer.
 //
 // While there is a file FOLDER.hangs, opendir(FOLDER) does not go on.
 #include <dirent.h>

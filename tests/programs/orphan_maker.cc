@@ -1,5 +1,4 @@
-// A worker that leaves processes behind, in the ways in which real programs do. Used by
-// orphans_test.
+// A worker that leaves processes behind, like real programs. Used by orphans_test.
 //
 //     orphan_maker KIND END
 //

@@ -1,5 +1,5 @@
-// The modules of tests/programs/python/parity_models.py in C++, name for name, operation for
-// operation: equal results to the last bit need the same order of parameters and the same kernels.
+// The modules of tests/programs/python/parity_models.py in C++, with the same names and operations.
+// Equal results to the last bit need the same order of parameters and the same kernels.
 //
 // A module takes images [batch, 1, 8, 8] and gives 10 logits for each. `turn` is a number that
 // differs from step to step and from rank to rank; only "heads" looks at it.

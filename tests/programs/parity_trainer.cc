@@ -1,5 +1,5 @@
 // The cases of tests/python/parity_cases.json under ddp::, for test_parity.py;
-// tests/programs/python/parity_trainer.py is the same in Python.
+// tests/programs/python/parity_trainer.py does the same in Python.
 //   parity_trainer OUT CASES.json START
 // START/<model>.pt: the weights to start from, which rank 0 alone loads. Leaves OUT/rank<rank>.pt:
 // what each case ended with, under names that begin with <case>.<optimizer>.

@@ -1,4 +1,5 @@
-// A library for LD_PRELOAD: pread of the file that READ_FAULTS names fails where it reaches a byte.
+// A library for LD_PRELOAD: pread of the file that READ_FAULTS names fails if it reads a chosen
+// byte.
 //
 //     READ_FAULTS="PATH ERRNO BYTE"
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
-// A training of 60 steps whose computing is a sleep of 10 ms, and of 15 ms on the rank SLOW (-1:
-// none); then of 60 steps that are even. A window has 20 steps.
+// A training whose computing is a sleep of 10 ms in each step; in the first 60 steps the rank SLOW
+// sleeps 15 ms (-1: no rank). Then come 61 even steps. A window has 20 steps.
 //
 //   straggler_worker SLOW
 #include <ddp/ddp.h>

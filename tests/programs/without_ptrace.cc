@@ -1,4 +1,4 @@
-// Runs a program without some of root's rights, like in a container or as another user.
+// Runs a program without some of root's rights, as in a container or under another user.
 //
 //   without_ptrace seccomp COMMAND...          a filter refuses ptrace and process_vm_readv (EPERM)
 //   without_ptrace user_namespace COMMAND...   root of a user namespace, without CAP_SYS_PTRACE

@@ -1,5 +1,5 @@
-"""The agent's side for one Python program: its control socket, and the folder that ddprun puts on its
-PYTHONPATH, made of launcher/python."""
+"""Plays the agent for one Python program: its control socket, and the folder that ddprun puts on its PYTHONPATH, made
+of launcher/python."""
 
 import os
 import pathlib

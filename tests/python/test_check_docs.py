@@ -1,4 +1,5 @@
-"""scripts/check_docs.py finds what docs name and the code lacks, of each kind, and nothing in a page that is right."""
+"""scripts/check_docs.py reports each kind of name that docs use and the code lacks, and reports nothing for a correct
+page."""
 import sys
 import unittest
 from unittest import mock

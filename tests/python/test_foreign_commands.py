@@ -1,6 +1,6 @@
-"""Commands as PyTorch's documentation of torchrun prints them (docs.pytorch.org, "torchrun (Elastic Launch)"
-and "Quickstart" of torch.distributed.elastic), with the word torchrun replaced and nothing else. Those of
-Slurm scripts: tests/slurm/foreign_scenarios.py."""
+"""Commands of PyTorch's documentation of torchrun; only the word torchrun is replaced. They are from docs.pytorch.org,
+"torchrun (Elastic Launch)" and "Quickstart" of torch.distributed.elastic. tests/slurm/foreign_scenarios.py has the
+commands of Slurm scripts."""
 import json
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""Two and three ranks of unmodified scripts: hangs are judged by their stacks alone."""
+"""Two and three ranks of unmodified scripts: ddprun judges hangs by the stacks alone."""
 import sys
 import unittest
 

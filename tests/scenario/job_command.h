@@ -1,4 +1,4 @@
-// JobCommand: one line of a scenario, taken apart.
+// JobCommand: one line of a scenario, parsed.
 #ifndef DDPRUN_TESTS_SCENARIO_JOB_COMMAND_H_
 #define DDPRUN_TESTS_SCENARIO_JOB_COMMAND_H_
 

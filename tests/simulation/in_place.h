@@ -1,6 +1,5 @@
-// How workers that stay make their steps, one by one, and leave a generation: as the library does
-// with ddp::run_in_place(), with the library's own rules (ParameterWatch, RankPlaces,
-// GeneratorsAtStep).
+// How workers that continue in place make their steps and leave a generation: like the library in
+// ddp::run_in_place(), with the library's own rules (ParameterWatch, RankPlaces, GeneratorsAtStep).
 //
 //   loads ──▶ computes ──▶ averages ──▶ in the optimizer's step ──▶ (saves) ──▶ computes ...
 //     └───────────┴─────────────┴──── a collective fails ─────────────┘

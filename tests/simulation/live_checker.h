@@ -1,4 +1,5 @@
-// The rules for workers that stay over generations. docs/internals/simulation.md has the list.
+// The rules for workers whose process lives through several generations.
+// docs/internals/simulation.md has the list.
 #ifndef DDPRUN_TESTS_SIMULATION_LIVE_CHECKER_H_
 #define DDPRUN_TESTS_SIMULATION_LIVE_CHECKER_H_
 

@@ -1,5 +1,5 @@
-// The data of workers in the memory of their node, in the agent's folder (DDPRUN_SNAPSHOT_DIR): it
-// outlives the workers, and is lost with the agent.
+// The data that workers keep in their node's memory, in the agent's folder (DDPRUN_SNAPSHOT_DIR):
+// it outlives the workers, and is lost with the agent.
 #ifndef DDPRUN_TESTS_SIMULATION_NODE_MEMORY_H_
 #define DDPRUN_TESTS_SIMULATION_NODE_MEMORY_H_
 

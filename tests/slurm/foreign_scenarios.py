@@ -1,4 +1,4 @@
-"""Batch scripts written for torchrun, with the word torchrun replaced and nothing else."""
+"""Batch scripts written for torchrun; only the word torchrun is replaced."""
 import os
 
 from slurm_cluster import NODES

@@ -1,4 +1,4 @@
-"""Nodes that are cut off and still run while the next life of their job runs elsewhere."""
+"""Nodes that are cut off and still run, while Slurm has requeued their job and runs it on other nodes."""
 import json
 import os
 import re

@@ -1,5 +1,5 @@
-// A munged of its own for a test: its key, socket and everything else in the test's folder. Needs
-// root or any user; Debian's package munge.
+// A munged of its own for a test: its key, socket and other files are in the test's folder. Any
+// user may start it. Needs Debian's package munge.
 #ifndef DDPRUN_TESTS_SUPPORT_MUNGED_H_
 #define DDPRUN_TESTS_SUPPORT_MUNGED_H_
 

@@ -1,5 +1,5 @@
-// A JobMachine's actions with one Send for each receiver: a test looks for one message to one
-// agent, and need not know which messages were sent to many.
+// A JobMachine's actions with one Send for each receiver: a test can look for one message to one
+// agent, and need not know which messages went to many agents.
 #ifndef DDPRUN_TESTS_SUPPORT_ONE_BY_ONE_H_
 #define DDPRUN_TESTS_SUPPORT_ONE_BY_ONE_H_
 

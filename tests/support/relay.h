@@ -1,6 +1,6 @@
-// Relay: an attacker that has a rendezvous' port, or sits on the way to it. It accepts connections
-// with a certificate of its own, or without TLS, and passes every message on to the real
-// rendezvous.
+// Relay: an attacker that owns a rendezvous' port, or stands between a client and the rendezvous.
+// It accepts connections with a certificate of its own, or without TLS, and passes every message on
+// to the real rendezvous.
 #ifndef DDPRUN_TESTS_SUPPORT_RELAY_H_
 #define DDPRUN_TESTS_SUPPORT_RELAY_H_
 

@@ -1,4 +1,4 @@
-// A seccomp filter as strict containers have it.
+// A seccomp filter like that of strict containers.
 #ifndef DDPRUN_TESTS_SUPPORT_SECCOMP_H_
 #define DDPRUN_TESTS_SUPPORT_SECCOMP_H_
 

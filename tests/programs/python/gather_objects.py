@@ -1,4 +1,4 @@
-"""Every rank gathers an object of every other, of different sizes."""
+"""Every rank gathers one object from each rank; the objects have different sizes."""
 
 import json
 import pathlib

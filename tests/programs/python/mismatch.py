@@ -1,4 +1,4 @@
-"""Rank 1 of three enters another collective than the others: another size, or another operation."""
+"""Rank 1 of three enters a collective that does not match the others: another size, or another operation."""
 
 import sys
 

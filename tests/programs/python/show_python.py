@@ -1,4 +1,4 @@
-"""Prints as JSON what the interpreter has and what a child of it has."""
+"""Prints as JSON the module path and the modules of the interpreter and of a child process."""
 import json
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""In its first generation rank 0 finds its port taken, as if another program had been faster."""
+"""In its first generation rank 0 finds its port taken, as if another program listened there."""
 import json
 import os
 import pathlib
