@@ -168,8 +168,8 @@ class DistributedDataParallel {
   //   optimizer.step();
   NoSync no_sync() { return NoSync(reducer_.synchronize()); }
 
-  // Replaces the all-reduce of gradients by `hook`: <ddp/comm_hooks.h>. Call it with the same hook
-  // on all ranks. Throws ConfigError if it is called a second time, or after the first step.
+  // Replaces the all-reduce of gradients by `hook`: <ddp/comm_hooks.h>. Call it before the first
+  // step, with the same hook on all ranks. A second call throws ConfigError.
   void register_comm_hook(CommHook hook) { reducer_.register_comm_hook(std::move(hook)); }
 
   // For ranks with different numbers of inputs. A collective. It runs `train`, which is this rank's
