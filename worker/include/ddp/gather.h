@@ -8,6 +8,8 @@
 // other dimensions must be equal on all ranks; otherwise every rank throws the same ConfigError,
 // which names the ranks. Results are new tensors without gradient, each with its own shape. Names
 // and semantics are those of torch/distributed/distributed_c10d.py, where all shapes must be equal.
+//
+// A function with an argument `root` throws ConfigError if `root` is not a rank.
 #ifndef DDP_GATHER_H_
 #define DDP_GATHER_H_
 
