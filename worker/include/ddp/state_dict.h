@@ -35,9 +35,9 @@ enum class StateDictFormat {
 // dtypes and strides. If tensors shared a storage in a PyTorch file (views, tied weights), the
 // loaded tensors share a storage too. The file may be
 //   - torch.save(state_dict) of Python, PyTorch 1.6 or newer: a dict or OrderedDict;
-//   - torch.save of any object made of dicts, lists, tensors, text and numbers. The name of a tensor
-//     is then the path of keys to it, joined by '.', for example "model.0.weight". Everything that
-//     is not a tensor is left out, also inside of a state_dict ("extra state");
+//   - torch.save of any object made of dicts, lists, tensors, text and numbers. The name of a
+//     tensor is then the path of keys to it, joined by '.', for example "model.0.weight".
+//     Everything that is not a tensor is left out, also in a state_dict ("extra state");
 //   - torch::save of a C++ module or of a list of tensors, or torch::pickle_save of a dict of
 //     tensors;
 //   - a safetensors file of any program. In those of Checkpointer the names begin with "model." and
