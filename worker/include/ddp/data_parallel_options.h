@@ -16,8 +16,8 @@ namespace ddp {
 struct DataParallelOptions {
   // true: rank 0's buffers (for example BatchNorm's statistics) are broadcast before each forward
   // that follows a forward with gradients and without no_sync(). false: buffers are sent only at
-  // construction and at the end of join(). With libtorch 2.6 and newer, false means that buffers
-  // are never sent, as in Python.
+  // construction, at the end of join(), and by sync_buffers(). With libtorch 2.6 and newer, as in
+  // Python, only sync_buffers() sends them.
   bool broadcast_buffers = true;
 
   // The size of a gradient bucket in MiB. The default is 25. After the first step the buckets are
