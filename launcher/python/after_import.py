@@ -1,7 +1,7 @@
-# Calls a function when an unmodified script has imported a module.
+# Calls a function after an unmodified script has imported a module.
 #
-# Imports nothing: it waits until the script imports the module. Errors in the import system go to
-# `give_up`; the script continues.
+# It imports nothing itself: it waits until the script imports the module. After an error in the
+# import system it calls `give_up`, and the script continues.
 import sys
 
 
@@ -44,7 +44,8 @@ def _hook_after(loader, call):
 
 
 def after_import(name, call, give_up):
-    """`call(module)` must not raise."""
+    """Calls `call(module)` after the import of the module `name`; at once if it is imported
+    already. `call` must not raise."""
     if name in sys.modules:
         call(sys.modules[name])
     else:

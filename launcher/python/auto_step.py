@@ -1,10 +1,10 @@
-# For --auto-step: reports a step to ddprun after each `optimizer.step()` of PyTorch, in an
-# unmodified script, and records its collectives (ddprun.record_collectives()). docs/python.md says
-# what is counted.
+# For --auto-step: reports a step to ddprun after each `optimizer.step()` of an unmodified PyTorch
+# script. Also records the script's collectives (ddprun.record_collectives()). docs/python.md
+# explains what counts as a step.
 #
-# Does not import torch: it waits until the script has imported torch.optim and torch.distributed.
-# After an error of its own it writes one line to stderr and switches itself off; the script
-# continues.
+# It does not import torch: it waits until the script has imported torch.optim and
+# torch.distributed. After an error of its own it writes one line to stderr and does nothing more;
+# the script continues.
 import sys
 
 from _ddprun_after_import import after_import
@@ -13,7 +13,7 @@ _MODULE = "torch.optim.optimizer"
 _MARK = "_ddprun_counts"  # marks a wrapped `step`
 
 _off = False
-_tallies = None  # by optimizer: its step count, as a step of the training
+_tallies = None  # for each optimizer: the number of its last step, in the count of the training
 _last = None  # weak reference to the optimizer of the last step
 _count = 0  # steps of the training
 _tell = None
@@ -32,7 +32,8 @@ def _give_up(error):
 
 
 def _tell_that_no_steps_come():
-    """ddprun expects steps from the start of the process on, and would otherwise report a hang."""
+    """Without this message ddprun would report a hang, because it expects steps from the start of
+    the process on."""
     import os
     import socket
 
@@ -64,7 +65,8 @@ _after_step._torchdynamo_disable = True  # torch.compile must not trace it
 
 
 def _wrap_steps_of(optimizer_class):
-    """torch 1.13: this method wraps each class's `step` when its first object is made."""
+    """For torch 1.13, which calls `_hook_for_profile` when an optimizer is made. Replaces that
+    method by one that also wraps the `step` of the optimizer's class, once."""
     prepare = optimizer_class._hook_for_profile
 
     def _hook_for_profile(self):
@@ -95,8 +97,8 @@ def _wrapped(step):
 
 
 def _stepped(optimizer):
-    """Counts the steps of the optimizer with the most steps. One that starts later, or has
-    paused, continues from the training's number once it makes two steps in a row."""
+    """Reports the steps of the optimizer with the most steps. If an optimizer begins later, or has
+    paused, it continues the number of the training when it makes two steps in a row."""
     global _off, _tallies, _last, _count, _tell
     try:
         import weakref
@@ -123,8 +125,8 @@ _own = None  # a separate copy of ddprun's module, if the program has another on
 
 
 def _ours():
-    """The module `ddprun` that the program uses, if it is ddprun's own; otherwise a separate
-    copy."""
+    """Returns the module `ddprun` that the program uses, if that is ddprun's. Otherwise returns a
+    separate copy."""
     global _own
     import importlib.util
     import os

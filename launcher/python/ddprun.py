@@ -9,21 +9,21 @@
             with ddprun.phase("eval"):
                 evaluate()
 
-`ddprun status` shows the reports, and ddprun uses them to detect a hang. The import announces
-that steps will come, so a hang before the first step is detected, too. Without ddprun every call
-does nothing, so a script can always call.
+`ddprun status` shows the reports, and ddprun uses them to detect a hang. The import tells ddprun
+that steps will come, so ddprun also detects a hang before the first step. Without ddprun every
+call does nothing, so a script may always call.
 
-No call waits for anything, and none raises because of ddprun: if ddprun is gone, calls do
-nothing. Wrong arguments raise TypeError or ValueError, with and without ddprun. Any thread may
-call. Only the worker process itself reports. Forked processes, children of `multiprocessing`
-(such as the workers of a DataLoader) and programs that the worker starts are silent.
+No call waits for ddprun, and ddprun never makes a call raise: if ddprun is gone, calls do nothing.
+Wrong arguments raise TypeError or ValueError, with and without ddprun. Any thread may call. Only
+the worker process itself reports. Forked processes, children of `multiprocessing` (such as the
+workers of a DataLoader) and programs that the worker starts are silent.
 
 `ddprun.Checkpointer` saves and restores the states of a training. `ddprun.DistributedSampler`
 can continue in the middle of an epoch. `ddprun.record_collectives()` lets ddprun name both ranks
-if two ranks enter different collectives. Their docstrings say more. They need torch and the package
-`_ddprun_state` beside this file; these are imported at the first use.
+if two ranks enter different collectives. These three need torch, and the package `_ddprun_state`
+beside this file. Their first use imports both.
 
-Requires Python 3.8 or newer and only the standard library.
+Everything else requires only Python 3.8 or newer and the standard library.
 """
 import atexit
 import contextlib
@@ -37,7 +37,7 @@ import time
 __all__ = ["enabled", "phase", "step"]  # without the names of _IN_PACKAGE, which would import torch
 __version__ = "0"  # ddprun's, in a file that ddprun wrote
 
-# The phase outside all phases that the program names.
+# The phase outside of all phases that the program names.
 _TRAIN = "train"
 # Phases of the C++ library: ddprun measures restarts by them (worker/contract/control.h).
 _TAKEN = ("init", "restore", "first_step")
@@ -51,8 +51,8 @@ _PER_SECOND = 1000
 _RETRY_S = 0.005
 _LONGEST_RETRY_S = 1.0
 
-# The process that speaks to the agent at DDPRUN_CONTROL_SOCKET: "PID SOCKET". Set for programs that
-# it starts.
+# This variable names the process that reports to the agent: "PID SOCKET", where SOCKET is
+# DDPRUN_CONTROL_SOCKET. That process sets it, so that programs that it starts stay silent.
 _SPEAKER = "DDPRUN_SPEAKER"
 
 # Names of this module that the package _ddprun_state implements, with their modules.
@@ -62,7 +62,7 @@ _IN_PACKAGE = {
     "AgreedError": "errors", "FolderTakenError": "errors", "StateUnreadableError": "errors",
     "record_collectives": "collectives"}
 
-# Bound of the packets that wait for a slow agent. Beyond it the oldest are dropped.
+# At most this number of packets wait for a slow agent. The oldest ones are dropped.
 _MAX_PACKETS = 100
 _MAX_PACKET_BYTES = 8192  # worker/contract/control.h
 
@@ -72,7 +72,8 @@ _STACK_SIGNAL = 61  # worker/contract/own_stacks.h
 
 
 class _Agent:
-    """The connection to this node's agent. No method waits or raises; any thread may call."""
+    """The connection to this node's agent. No method except take_page() waits. None raises. Any
+    thread may call."""
 
     def __init__(self, silent=False):
         # Reentrant: a signal handler may call while its thread holds it.
@@ -80,7 +81,8 @@ class _Agent:
         self.silent = silent  # permanently
         self.path = None  # set by the first call of speaks()
         self.socket = None
-        self.tells = False  # TELLS=1 is pending; likewise the next two
+        # Not sent yet:
+        self.tells = False  # True: TELLS=1
         self.step = None
         self.phase = None
         self.packets = []  # sent unchanged, before the three above
@@ -92,7 +94,7 @@ class _Agent:
         self.thread = None
 
     def speaks(self):
-        """Whether this process may report, as far as known."""
+        """Whether this process may report, as far as it knows."""
         if self.silent:
             return False
         if self.path is None:
@@ -104,7 +106,7 @@ class _Agent:
         return not self.silent
 
     def tell(self, step=None, phase=None, tells=False):
-        """Sends the given values, now or a moment later."""
+        """Sends the given values, now or some milliseconds later."""
         if not self.speaks():
             return
         with self.lock:
@@ -153,8 +155,8 @@ class _Agent:
         self.say(b"PROGRESS=1")
 
     def take_page(self, patience):
-        """The descriptor of the progress page, which the caller closes. None: it did not come
-        within `patience` seconds."""
+        """Returns the descriptor of the progress page. The caller closes it. Returns None if it did
+        not come within `patience` seconds."""
         until = time.monotonic() + patience
         while True:
             self.hear()
@@ -166,7 +168,7 @@ class _Agent:
             _await_input(self.socket, left)
 
     def send(self):
-        """Sends all pending messages. False: not possible now."""
+        """Sends all pending messages. Returns False if that is not possible now."""
         lines = []
         if self.tells:
             lines.append(b"TELLS=1")
@@ -257,7 +259,7 @@ def _connect(path):
 
 
 def _descriptors(ancillary):
-    """Those that came with a packet."""
+    """Returns the descriptors that came with a packet."""
     import socket
 
     found = []
@@ -279,7 +281,7 @@ def _await_input(connection, seconds):
 
 
 def _path_for_this_process():
-    """The path of the agent's socket if this process is the one that reports; else None."""
+    """Returns the path of the agent's socket if this process is the one that reports; else None."""
     path = os.environ.get("DDPRUN_CONTROL_SOCKET")
     if not path:
         return None
@@ -295,9 +297,10 @@ def _path_for_this_process():
 
 
 def _write_stacks_on_signal():
-    """For an agent that may not trace this process. On signal 61, unless the program handles it,
-    faulthandler writes the Python frames of all threads to a memfd, which the agent finds by its
-    name. If the agent has started this interpreter, sitecustomize has set this up already."""
+    """For an agent that may not trace this process: on signal 61, faulthandler writes the Python
+    frames of all threads to a memfd. The agent finds the memfd by its name. Does nothing if the
+    program handles the signal. If the agent has started this interpreter, sitecustomize.py has
+    set this up already."""
     if hasattr(sys, "_ddprun_stacks"):
         return
     try:
@@ -318,13 +321,13 @@ def _write_stacks_on_signal():
 
 
 _agent = _Agent()
-_phases = []  # (token, name) of all threads' open phases
+_phases = []  # (token, name) of each open phase, of all threads
 _told = None  # the last reported phase
 _steps_are_told = False  # the program calls step()
 
 
 def _silence():
-    """Runs in a forked process, which stays silent: its parent reports."""
+    """Runs in each forked process. It stays silent, because its parent reports."""
     global _agent
     inherited = _agent
     _agent = _Agent(silent=True)
@@ -336,18 +339,19 @@ atexit.register(lambda: _agent.send_at_exit())
 
 
 def enabled():
-    """Whether reports of this process reach an agent of ddprun, as far as known: it runs under
-    ddprun, it is the process that reports, and the agent was not lost."""
+    """Returns True if reports of this process reach an agent of ddprun, as far as the process
+    knows: it runs under ddprun, it is the process that reports, and the agent is not gone."""
     return _agent.speaks()
 
 
 def step(n):
     """Reports that step `n` of the training is finished.
 
-    `n`: an integer from 0 on, or a value that converts to one without loss, such as a NumPy
-    integer. A training that continues from a checkpoint continues the count from there. Call it
-    once for each step; it costs a few microseconds. If there are more than 1,000 calls per
-    second, not all are sent; the last one always is, within some milliseconds.
+    `n`: an integer from 0 on, or a value that converts to an integer without loss, such as a
+    NumPy integer. A training that continues from a checkpoint continues to count from that step.
+    Call this function once for each step. A call takes some microseconds. If there are more than
+    1,000 calls per second, not all steps are sent. The last step is always sent, within some
+    milliseconds.
 
     Raises TypeError if `n` is not an integer, ValueError if it is negative or above 2**63 - 1.
     """
@@ -369,12 +373,12 @@ class phase(contextlib.ContextDecorator):
         @ddprun.phase("save")
         def save(): ...
 
-    Name the parts that take longer than a step, or a different time: evaluation, saving, loading
-    of data. ddprun learns for each name how long a training may go without a step. A job should
-    use few different names.
+    Give a name to everything that takes longer than a step: evaluation, saving, loading of data.
+    ddprun learns for each name how long a training may go without a step. A job should use few
+    different names.
 
     `name`: 1 to 64 bytes of printable text. Raises ValueError for any other text, and for init,
-    restore and first_step, which ddprun's C++ library uses; TypeError if it is not a str.
+    restore and first_step, which ddprun's C++ library uses. Raises TypeError if it is not a str.
     """
 
     def __init__(self, name):
@@ -421,7 +425,7 @@ def _tell_step(n):
 
 
 def _say(key, value):
-    """Sends one line for a Checkpointer."""
+    """Sends one line `key=value`. For a Checkpointer."""
     _agent.say(("%s=%s" % (key, value)).replace("\n", " ").encode())
 
 
@@ -431,7 +435,7 @@ def _save_requests():
 
 
 def _tell_library_phase(name):
-    """Reports a phase of _TAKEN, until the next phase or step."""
+    """Reports a phase of _TAKEN. It lasts until the next phase or step."""
     global _told
     with _agent.lock:
         _told = name
@@ -455,7 +459,7 @@ def __getattr__(name):
 
 
 def _auto_step(n):
-    """For --auto-step. False: the program reports its steps itself."""
+    """Reports step `n` for --auto-step. Returns False if the program reports its steps itself."""
     if _steps_are_told:
         return False
     _tell_step(n)
@@ -463,8 +467,8 @@ def _auto_step(n):
 
 
 def _begin():
-    """Announces that steps will come. A warm standby is not a worker yet: fork_server.py calls
-    this later."""
+    """Tells the agent that steps will come. A warm standby (DDPRUN_STANDBY=1) is not a worker yet:
+    there fork_server.py calls this function again later."""
     if os.environ.get("DDPRUN_STANDBY") != "1":
         _agent.tell(tells=True)
 

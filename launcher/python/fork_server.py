@@ -1,13 +1,13 @@
-"""The fork server: a Python interpreter that imports modules once, and forks every worker of its
-node from itself. A forked process waits until ddprun needs a worker. Then it runs the program as
-`python3 PROGRAM ARGUMENTS...` would.
+"""The fork server: a Python interpreter that imports modules once, and then forks every worker of
+its node from itself. A forked process waits until ddprun needs a worker. Then it runs the program
+like `python3 PROGRAM ARGUMENTS...`.
 
 usage: python3 [OPTIONS] fork_server.py MODULE,... PROGRAM ARGUMENTS...
-PROGRAM is a script, `-m MODULE` or `-c CODE`. ddprun writes this file and starts it with
---preload; worker/contract/control.h describes its messages with the agent.
+PROGRAM is a script, `-m MODULE` or `-c CODE`. With --preload ddprun writes this file and starts
+it. worker/contract/control.h describes the messages between it and the agent.
 
-It forks only while its first thread is its only one: a forked process copies the forking thread,
-and the locks that other threads hold.
+It forks only if it has a single thread. A fork copies only the forking thread, but also the locks
+that other threads hold, which nobody would release in the new process.
 """
 import contextlib
 import ctypes
@@ -23,15 +23,16 @@ import time
 import types
 
 HEAD_START_S = 0.05
-IDLE_S = 0.1  # after this time without a GO, a standby allocates memory ahead
-PIECES = 80  # number of pieces, and bytes of each; C libraries allocate larger ones by mmap
+IDLE_S = 0.1  # after this time without a GO, a forked process allocates memory ahead
+PIECES = 80  # number of pieces of PIECE_BYTES; malloc takes larger pieces by mmap
 PIECE_BYTES = 100 * 1024
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def set_up(program, arguments, replaces):
-    """Sets sys.argv and sys.path[0] to their values under `python3 PROGRAM ...`. Returns the
-    latter. `replaces`: the present sys.path[0]; with -I or -P the interpreter has added none."""
+    """Sets sys.argv and sys.path[0] to the values that they have under `python3 PROGRAM ...`.
+    Returns the new sys.path[0]. `replaces`: the current sys.path[0]. If sys.path begins with
+    something else, it stays: with -I or -P the interpreter adds no folder there."""
     if program in ("-m", "-c"):
         # runpy later replaces the name by the module's file.
         sys.argv = ["-m" if program == "-m" else "-c", *arguments[1:]]
@@ -54,7 +55,7 @@ def is_archive(path):
 
 
 def set_by_the_interpreter():
-    """LC_CTYPE, if Python has set it for itself and its children (PEP 538)."""
+    """Returns LC_CTYPE, if Python itself has set it for this process and its children (PEP 538)."""
     with open("/proc/self/environ", "rb") as file:
         given = file.read().split(b"\0")
     if any(entry.startswith(b"LC_CTYPE=") for entry in given) or "LC_CTYPE" not in os.environ:
@@ -69,7 +70,8 @@ def connect():
 
 
 def await_order(agent, key, flags=0):
-    """The value of the agent's next message KEY=, and the descriptors that came with it."""
+    """Waits for the agent's next message KEY=. Returns its value, and the descriptors that came
+    with it."""
     while True:
         packet, ancillary, _, _ = agent.recvmsg(8192, socket.CMSG_SPACE(3 * 4), flags)
         if not packet:
@@ -85,7 +87,8 @@ def await_order(agent, key, flags=0):
 
 
 def await_forks(agent):
-    """Pairs of number and descriptor: all requests of the agent so far, at least one."""
+    """Waits for a request of the agent. Returns all requests so far, as pairs of number and
+    descriptor."""
     orders = []
     with contextlib.suppress(BlockingIOError):
         while True:
@@ -95,13 +98,13 @@ def await_forks(agent):
 
 
 def read_entries(descriptor):
-    """The content of a file of entries that each end with a NUL."""
+    """Returns the entries of a file. Each ends with a NUL. Closes the descriptor."""
     with os.fdopen(descriptor, "rb") as file:
         return file.read().split(b"\0")[:-1]
 
 
 def become_worker(number):
-    """Waits for GO=1, then takes the environment, stdout and stderr that come with it."""
+    """Waits for GO=1. Then takes the environment, stdout and stderr that come with it."""
     with connect() as agent:
         agent.send(b"FORKED=" + number)
         agent.settimeout(IDLE_S)
@@ -124,9 +127,9 @@ def become_worker(number):
 
 
 def take_memory():
-    """Makes the C library hold free memory in advance: the kernel takes 5 us for each page that
-    a program touches first, which would delay a restart. The last piece stays allocated, so that
-    the heap is not trimmed."""
+    """Makes malloc hold free memory in advance. Otherwise the worker would have to wait for the
+    kernel, 5 us at the first access to each page, which would delay a restart. The last piece stays
+    allocated, so that malloc does not trim the heap."""
     library = ctypes.CDLL(None)
     library.malloc.argtypes = [ctypes.c_size_t]
     library.malloc.restype = ctypes.c_void_p
@@ -139,12 +142,12 @@ def take_memory():
 
 
 def why_unfit():
-    """Why this process must not be forked; None: it can be."""
+    """Returns the reason why this process must not be forked. None: it may be."""
     for _ in range(10):
         threads = os.listdir("/proc/self/task")
         if len(threads) == 1:
             break
-        time.sleep(0.005)  # an ended thread may be listed for a moment
+        time.sleep(0.005)  # a thread that has ended may still be listed for a moment
     else:
         names = []
         for thread in threads:
@@ -158,15 +161,15 @@ def why_unfit():
         try:
             file = os.readlink(f"/proc/self/fd/{descriptor}")
         except OSError:
-            continue  # the descriptor of this listing
+            continue  # it was the descriptor of the listing itself
         if file.startswith("/dev/nvidia-uvm"):
             return f"they have initialized CUDA ({file} is open)"
     return None
 
 
 def serve_forks():
-    """Forks a process for each FORK=n. Returns only in the new processes: n, and the program and
-    its arguments, which came with it."""
+    """Forks a process for each message FORK=n. Returns only in the new processes: n, and the program
+    with its arguments, which came with the message."""
     guardian = os.getppid()
     agent = connect()
     why = why_unfit()
@@ -199,8 +202,8 @@ def serve_forks():
 
 
 def fork_each(orders):
-    """Runs in the intermediate process: forks one process per order, and ends. Returns only in
-    the new processes, each with its order."""
+    """Runs in the intermediate process. It forks one process for each order, and ends. The function
+    returns only in the new processes: there it returns the order of the process."""
     try:
         for order in orders:
             if os.fork() == 0:
@@ -218,13 +221,14 @@ def fall_to(guardian, middle, prctl):
     parent, and this process ends with it."""
     while os.getppid() == middle:
         time.sleep(0.0002)
-    # Set only now: earlier, the end of the process in the middle would have killed this one.
+    # Not set earlier, because then the end of the intermediate process would kill this process.
     if prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0 or os.getppid() != guardian:
         os._exit(1)
 
 
 def be_a_process_of_its_own():
-    """Resets what a fork copies into all children, and a new interpreter would not share."""
+    """Renews what a fork copies into every child, but what separate interpreters would not share:
+    process group, random seeds, authkey, thread id, and the memfd for stacks."""
     os.setpgid(0, 0)
     for name in ("random", "numpy.random"):
         if name in sys.modules:
@@ -245,8 +249,8 @@ def be_a_process_of_its_own():
 
 
 def take_threads_of_openblas():
-    """OpenBLAS starts its threads when it is loaded, so the fork server loads it with one. Here
-    it gets as many threads as it would have started in this worker."""
+    """OpenBLAS starts its threads when it is loaded. So the fork server loads it with one thread.
+    This function gives it as many threads as it would have started in this worker."""
     wanted = 0  # from the worker's environment; 0: not set
     for name in ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS"):
         digits = os.environ.get(name, "").split(",")[0].strip()
@@ -268,8 +272,8 @@ def take_threads_of_openblas():
 
 
 def give_rank_0_a_head_start():
-    """Waits until rank 0 listens, if that happens soon. All workers are forked at once, and
-    torch.distributed makes a worker that connects before rank 0 listens wait for a whole second."""
+    """Waits until rank 0 listens, at most HEAD_START_S. All workers are forked at the same time. If
+    a worker connects before rank 0 listens, torch.distributed makes it wait for a whole second."""
     if os.environ.get("RANK", "0") == "0" or "MASTER_ADDR" not in os.environ:
         return
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
@@ -285,8 +289,8 @@ def give_rank_0_a_head_start():
 
 
 def begin_to_tell():
-    """A preloaded module `ddprun` has reported nothing yet: the fork server, which imported it,
-    is not a worker."""
+    """If the module `ddprun` was preloaded, it begins to report here. It has not reported before,
+    because the fork server is not a worker."""
     module = sys.modules.get("ddprun")
     if hasattr(module, "_auto_step") and hasattr(module, "_begin"):
         module._agent = module._Agent()  # the forked one is silent
@@ -294,7 +298,7 @@ def begin_to_tell():
 
 
 def new_main():
-    """An empty __main__, as in an interpreter before it runs a program."""
+    """Makes an empty module __main__, as an interpreter does before it runs a program."""
     main = types.ModuleType("__main__")
     main.__builtins__ = sys.modules["builtins"]
     main.__annotations__ = {}

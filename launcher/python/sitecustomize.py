@@ -1,17 +1,17 @@
-# ddprun puts the folder of this file in front of a worker's PYTHONPATH, so Python runs this file at
-# its start. The file then restores the user's environment and sys.path, and imports the user's own
-# sitecustomize, if there is one. Two things stay: the folder with the module `ddprun`, last on
-# sys.path, and a handler of faulthandler.
+# ddprun puts the folder of this file in front of a worker's PYTHONPATH, so Python runs this file
+# when it starts. The file restores the user's environment and sys.path, and imports the user's own
+# sitecustomize, if there is one. Two things stay: the folder with the module `ddprun` is the last
+# one on sys.path, and faulthandler handles signal 61.
 #
-# Every Python worker runs it first. So it imports only modules that Python has loaded already or
-# has built in. It also runs under Python 2, but does not add the module there.
+# Every Python worker runs this file first. So it imports only modules that Python has already
+# loaded, or that are built in. It also runs under Python 2, but does not add the module there.
 import os
 import sys
 
 
 def _restore(folder):
-    # The rest of PYTHONPATH is the user's. Only the folder: PYTHONPATH was not set. The folder
-    # twice: it was empty.
+    # The rest of PYTHONPATH is the user's. If PYTHONPATH is only the folder, the user had not set
+    # it. If it is the folder twice, the user's value was empty.
     value = os.environ.get("PYTHONPATH", "")
     if value == folder:
         del os.environ["PYTHONPATH"]
@@ -24,9 +24,10 @@ def _restore(folder):
 
 
 def _write_stacks_on_signal():
-    # For an agent that may not trace this process. On signal 61 faulthandler writes the Python
-    # frames of all threads to a memfd, which the agent finds by its name
-    # (worker/contract/own_stacks.h). O_APPEND: the agent empties the file after reading it.
+    # For an agent that may not trace this process: on signal 61, faulthandler writes the Python
+    # frames of all threads to a memfd. The agent finds the memfd by its name
+    # (worker/contract/own_stacks.h). O_APPEND, because the agent empties the file after it has read
+    # it.
     try:
         import _signal
         import faulthandler
@@ -57,8 +58,8 @@ def _add_module(folder):
 
 _folder = os.path.dirname(os.path.abspath(__file__))
 _restore(_folder)
-# With the name free, this import finds the sitecustomize that Python would have found without this
-# file. It also raises the same errors, such as ImportError if there is none.
+# After the pop, this import finds the sitecustomize that Python would have found without this file.
+# It also raises the same errors, such as ImportError if there is none.
 sys.modules.pop("sitecustomize", None)
 try:
     import sitecustomize  # noqa: F401

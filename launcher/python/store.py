@@ -1,9 +1,9 @@
-# With --store agent: adapts torch's rendezvous to a store that an agent serves, in an unmodified
-# script. docs/store.md has the reasons.
+# For --store agent: adapts torch's rendezvous, in an unmodified script, to a store that an agent
+# serves. docs/store.md has the reasons.
 #
-# If a process looks for the store elsewhere than at MASTER_PORT, ddprun is told: nobody listens
-# there, because torch makes every rank a client. Each further process group gets its own keys,
-# because the first group's keys are still in the store.
+# If a process looks for the store at another port than MASTER_PORT, this file tells ddprun. No
+# process listens there, because torch makes every rank a client. Each further process group gets
+# its own keys, because the keys of the first group are still in the store.
 from _ddprun_after_import import after_import
 
 
@@ -11,7 +11,7 @@ def _hook(module):
     create = getattr(module, "_create_c10d_store", None)
     if create is None:
         return
-    made = {}  # number of groups made, by world size; the same on every rank
+    made = {}  # for each world size: the number of groups made, which is equal on all ranks
 
     def _create_c10d_store(hostname, port, rank, world_size, *args, **kwargs):
         is_the_agents = _is_the_agents(hostname, port)

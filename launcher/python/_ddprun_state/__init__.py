@@ -1,9 +1,8 @@
-"""The states of a training: the implementation of ddprun.Checkpointer and
-ddprun.DistributedSampler.
+"""Implements ddprun.Checkpointer, ddprun.DistributedSampler and ddprun.record_collectives().
 
-Use them through the module `ddprun`, which imports this package and torch at the first use. The
-files, their format and the rules for their folders are the same as of the C++ library's
-ddp::Checkpointer (worker/include/ddp/checkpointer.h); docs/python.md lists the differences.
+Use them through the module `ddprun`. Their first use imports this package and torch. The files,
+their format and the rules for their folders are the same as those of the C++ library's
+ddp::Checkpointer (worker/include/ddp/checkpointer.h). docs/python.md lists the differences.
 
 Requires Python 3.8 or newer and torch 1.13 or newer, nothing else.
 """

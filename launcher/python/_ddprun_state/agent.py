@@ -1,5 +1,5 @@
 """The messages between a Checkpointer and ddprun's agent on this node
-(worker/contract/control.h). Without ddprun nothing is sent."""
+(worker/contract/control.h). Without ddprun no message is sent."""
 import sys
 
 
@@ -14,17 +14,19 @@ def say(key, value):
 
 
 def saved(tier, seconds):
-    """Sent after CHECKPOINT or SNAPSHOT: the time since the state was copied."""
+    """Sends the time since the state was copied, in microseconds. Call it after CHECKPOINT or
+    SNAPSHOT was sent. `tier`: "durable" (a file on a disk) or "memory" (a snapshot)."""
     say("SAVED", "%s %d" % (tier, seconds * 1e6))
 
 
 def phase(name):
-    """Sends the PHASE of the C++ library: ddprun measures restarts by these phases."""
+    """Reports a phase of the C++ library. ddprun measures restarts by these phases."""
     _module()._tell_library_phase(name)
 
 
 def saving():
-    """A context. The time of a save does not count as the time of a step."""
+    """Returns a context: the phase `checkpoint`. So ddprun does not count the time of a save as
+    that of a step."""
     return _module().phase("checkpoint")
 
 

@@ -3,14 +3,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 
 class Background:
-    """At its exit the interpreter waits until all posted actions are done."""
+    """One thread. When the interpreter exits, it waits until all posted actions are done."""
 
     def __init__(self, name):
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
         self._last = None
 
     def post(self, action):
-        """Waits first until the previously posted action is done. `action` must not raise."""
+        """Waits until the previous action is done. Then starts `action`, which must not raise."""
         self.wait()
         self._last = self._executor.submit(action)
 

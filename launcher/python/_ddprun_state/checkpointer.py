@@ -1,4 +1,4 @@
-"""ddprun.Checkpointer: a training's states in files and in memory."""
+"""ddprun.Checkpointer: saves and restores a training, in files and in memory."""
 import json
 import os
 import time
@@ -18,26 +18,30 @@ _SHARDED = ("ZeroRedundancyOptimizer", "FullyShardedDataParallel", "DTensor")
 
 
 class Checkpointer:
-    """Saves the states of a training, so that it continues from the newest one after a restart.
+    """Saves the states of a training. After a restart the training continues from the newest one.
 
         checkpointer = ddprun.Checkpointer(model, optimizer, scheduler, sampler)
         checkpointer.load_latest()                # before the first step
         ...
         checkpointer.step()                       # after each optimizer step
 
-    `model`: a DistributedDataParallel, or a module that is equal on all ranks. `directory`: for
-    the files; default: $DDPRUN_CHECKPOINT_DIR (--checkpoint-dir). If that is not set, or
-    `directory` is "", states are kept in memory only.
-    step() writes a file every `save_every` steps, and when ddprun requests one (a preemption,
-    `ddprun stop --save`). Of the files of its run it keeps the newest `keep_last`, and those of
-    every `keep_every`-th step. `when_busy`: what a save does if the previous one is unfinished:
-    "wait" or "skip". Under ddprun step() also makes snapshots in the memory of each node: every
-    `snapshot_every` steps, or every `snapshot_interval` seconds, or as often as they cost less
-    than 1 % of the time; `snapshots=False`: never.
+    `model`: a DistributedDataParallel, or a module that is equal on all ranks.
 
-    save(), step(), flush(), close() and load_latest() are collectives: all ranks call them, in
-    the same order, from one thread at a time. Initialize torch.distributed before, if you use
-    it.
+    `directory`: the folder of the checkpoint files. The default is $DDPRUN_CHECKPOINT_DIR
+    (--checkpoint-dir). If that is not set, or `directory` is "", states are only kept in memory.
+
+    step() writes a checkpoint file every `save_every` steps (0: never), and whenever ddprun
+    requests one (a preemption, `ddprun stop --save`). The newest `keep_last` files of this run
+    stay, and all files whose step is a multiple of `keep_every` (0: none). `when_busy` is "wait"
+    or "skip": what a save does if the previous one is unfinished.
+
+    Under ddprun, step() also makes snapshots in the memory of each node: every `snapshot_every`
+    steps; if that is 0, every `snapshot_interval` seconds; if both are 0, as often as they cost
+    less than 1 % of the time. With `snapshots=False` it makes none.
+
+    save(), step(), flush(), close() and load_latest() are collectives: all ranks must call them,
+    in the same order, from one thread at a time. If you use torch.distributed, initialize it
+    before you make the Checkpointer.
     """
 
     def __init__(self, model, optimizer, scheduler=None, sampler=None, *, directory=None, keep_last=2,
@@ -63,7 +67,7 @@ class Checkpointer:
         self._writer = CheckpointWriter(self._directory, keep_last, keep_every, own)
         self._loader = Loader(self._ranks, self._directory, environ, self._lineage.run)
         self._claimed = False
-        self._known = SaveStatus()  # rank 0's last report
+        self._known = SaveStatus()  # what rank 0 said in the last flush()
         self._steps = Steps(self._ranks, snapshots, snapshot_every, snapshot_interval,
                             self._lineage.run)
 
@@ -82,8 +86,8 @@ class Checkpointer:
 
     @staticmethod
     def _refuse_shards(model, optimizer):
-        """Refuses models and optimizers of which each rank has a part: rank 0 does not have the
-        whole state."""
+        """Refuses models and optimizers that are divided among the ranks, because rank 0 does not
+        have the whole state."""
         things = [optimizer, *model.modules(), *optimizer_state.parameters_of(optimizer)]
         for thing in things:
             name = type(thing).__name__
@@ -93,18 +97,18 @@ class Checkpointer:
 
     @property
     def state(self):
-        """The place in the training: of the loaded state, later of the last step."""
+        """The place in the training: that of the loaded state; later that of the last step()."""
         return self._state
 
     def load_latest(self):
         """Loads the newest valid state into model, optimizer, scheduler and sampler, on every
-        rank, restores torch's generators, and returns the State. Returns None, and changes
-        nothing, if there is no state.
+        rank. Also restores torch's generators. Returns the State. If there is no state, it
+        returns None and changes nothing.
 
-        The first call follows ddprun's restore plan, if there is one: the state may come from
-        any rank's node, from memory or disk. Otherwise it is the newest file in rank 0's
-        directory. Raises StateUnreadableError if a state exists and cannot be loaded,
-        AgreedError if it does not fit.
+        After a restart, ddprun gives the ranks a restore plan: the state to load may come from
+        the node of any rank, from memory or disk. The first call follows that plan. Without a
+        plan the state is the newest file in rank 0's directory. Raises StateUnreadableError if a
+        state exists and cannot be loaded, and AgreedError if it does not fit the training.
         """
         agent.phase("restore")
         self._writer.wait()
@@ -136,13 +140,14 @@ class Checkpointer:
             self._parts.sampler.at_first_sample(restore)
 
     def _tell_error(self, kind, error):
-        """Reports one rank as the cause; the others are its victims."""
+        """Reports an error that all ranks raise. Only the failing rank reports it as the cause.
+        The others report that they are victims."""
         kind = kind if error.failing_rank == self._ranks.rank else "collective"
         agent.say("ERROR", "%s %s" % (kind, error))
 
     def _claim(self):
-        """Called before the first read or write of the folder. Made of short collectives,
-        because rank 0 may wait for long."""
+        """Claims the folder for this training. Called before the first read or write there.
+        Consists of short collectives, because rank 0 may wait for a long time."""
         if self._claimed or not self._directory:
             return
         self._claimed = True
@@ -171,7 +176,7 @@ class Checkpointer:
             return ""
 
     def _moved_on(self, step, epoch, batch, user):
-        """The place after a step: counted on, except for given values."""
+        """Returns the place after a step: the given values, and the others counted on."""
         sampler, last = self._parts.sampler, self._state
         if epoch is None:
             epoch = last.epoch if sampler is None else sampler.epoch
@@ -183,13 +188,13 @@ class Checkpointer:
         return State(last.step + 1 if step is None else step, epoch, batch, user, self._ranks.size)
 
     def step(self, step=None, *, epoch=None, batch=None, user=None):
-        """Call it when an optimizer step is finished, and the scheduler's step, if it steps with
-        the optimizer. Reports the step to ddprun, and makes a snapshot and a file if they are
-        due. If ddprun has requested a file, makes it at the same step on all ranks.
+        """Call it after each optimizer step (and after the scheduler's step, if the scheduler
+        steps with the optimizer). Reports the step to ddprun. Makes a snapshot and a checkpoint
+        file if they are due. If ddprun has requested a file, all ranks make it at the same step.
 
-        `step`, `epoch`, `batch`: the place after the step, as in State. By default step and
-        batch are counted on, and the epoch is the sampler's. `user`: texts that load_latest()
-        returns. Raises the errors of save().
+        `step`, `epoch`, `batch`: the place after the step, as in State. By default the step and
+        the batch count up, and the epoch is the sampler's. `user`: texts that load_latest() will
+        return. Raises the same errors as save().
         """
         if self._parts.sampler is not None:
             self._parts.sampler.finish_step()
@@ -204,10 +209,10 @@ class Checkpointer:
         self._steps.end()
 
     def save(self, *, user=None):
-        """Starts a file with the place of the last step(), or of the state that load_latest()
-        loaded. Returns its path on all ranks, or "" if it was skipped (when_busy). Rank 0 is
-        delayed by one copy of the state. Raises AgreedError for errors that will not go away by
-        themselves; never for disk errors: status() and flush() report those."""
+        """Begins a checkpoint file with the place of the last step(), or of the state that
+        load_latest() loaded. Returns its path on all ranks, or "" if it was skipped (when_busy).
+        Rank 0 waits for one copy of the state. Raises AgreedError for errors that would also
+        occur at the next save. Never raises for disk errors: status() and flush() report them."""
         if user is not None:
             last = self._state
             self._state = self._moved_on(last.step, last.epoch, last.batch, user)
@@ -246,24 +251,24 @@ class Checkpointer:
         return os.path.join(self._directory, checkpoint_name(step))
 
     def flush(self):
-        """Waits until the last file is on disk or has failed. Returns the results of this and
-        earlier saves: a SaveStatus, the same on all ranks."""
+        """Waits until the last file is on disk or has failed. Returns the results of all saves: a
+        SaveStatus, equal on all ranks except for snapshot_step."""
         with agent.saving():
             self._writer.wait()
             self._known = self._ranks.broadcast_object(self._writer.status(), 0)
         return self.status()
 
     def status(self):
-        """The known results, without waiting: on rank 0 the current ones, on other ranks those
-        of the last flush(). Not a collective."""
+        """Returns the results that this rank knows: on rank 0 the current ones, on other ranks
+        those of the last flush(). Does not wait. Not a collective."""
         status = self._writer.status() if self._ranks.rank == 0 else self._known
         status.snapshot_step = self._steps.newest_snapshot()
         return status
 
     def close(self):
-        """Call it when the training has ended well: waits for the file being written, and
-        releases the directory for the next training. Without it, ddprun releases the directory
-        at the end of the job."""
+        """Call it when the training has ended well. Waits for the file that is being written, and
+        releases the directory for the next training. Without this call, ddprun releases the
+        directory at the end of the job."""
         with agent.saving():
             self._steps.finish()
             if self._ranks.rank == 0:

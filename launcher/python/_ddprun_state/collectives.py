@@ -14,7 +14,7 @@ import threading
 import time
 import weakref
 
-torch = None  # set by record(); torch.compile needs a global
+torch = None  # record() sets it; torch.compile needs a global variable
 
 MAGIC, VERSION, PAGE_BYTES = 0x3150676F72507264, 2, 4096
 FIRST_BYTES = 1632  # kProgressFirstBytes
@@ -23,10 +23,11 @@ MOVES, GENERATION, GROUPS, RECENT, ONLY_COLLECTIVES = 4, 3, 28, 286, 382
 GROUP_WORDS, RECORD_WORDS = 22, 5
 SLOTS, NEWEST = 8, 4  # process groups, and collectives of each
 COMPLETED = 1 << 16
-F_GET_SEALS, SEALS = 1034, 0x2 | 0x4  # it can neither shrink nor grow
+F_GET_SEALS, SEALS = 1034, 0x2 | 0x4  # seals of a file that can neither shrink nor grow
 
 OTHER = 0
-# By function: ProgressOperation, and the argument whose bytes this rank contributes.
+# For each function: its ProgressOperation, and the argument that this rank contributes. The bytes
+# of that argument are recorded.
 FUNCTIONS = {
     "broadcast": (1, "tensor"), "all_reduce": (2, "tensor"), "reduce": (3, "tensor"),
     "all_gather": (4, "tensor"), "all_gather_into_tensor": (4, "input_tensor"),
@@ -34,18 +35,19 @@ FUNCTIONS = {
     "reduce_scatter": (7, "input_list"), "reduce_scatter_tensor": (7, "input"),
     "all_to_all": (8, "input_tensor_list"), "all_to_all_single": (8, "input"),
     "barrier": (9, None)}
-# Lists of tensors that may have different sizes: then the ranks' sizes differ, too.
+# Arguments that are lists of tensors. If these tensors have different sizes, the bytes that the
+# ranks contribute may differ, too.
 LISTS = {"all_gather": "tensor_list", "reduce_scatter": "input_list"}
 
-FIRST_WAIT_S = 0.1  # for the page, once
-ASK_S = 10.0  # after this time no page is expected any more
+FIRST_WAIT_S = 0.1  # how long the first collective waits for the agent's page
+ASK_S = 10.0  # after this time the agent's page is not expected any more
 POLL_S = 0.5  # between two looks at asynchronous collectives
-MOST_PENDING = 64
+MOST_PENDING = 64  # asynchronous collectives
 
 
 class Page:
-    """Writes the words of a page. The caller serializes. A store of one word is one instruction
-    of the CPU."""
+    """Writes the words of a page. Only one thread at a time may call. The agent may read at any
+    time: the CPU stores a word with one instruction."""
 
     def __init__(self, generation):
         self.words = memoryview(bytearray(PAGE_BYTES)).cast("Q")
@@ -55,7 +57,8 @@ class Page:
         self.words[0] = MAGIC
 
     def move_to(self, descriptor):
-        """Takes the agent's page, unless somebody could shrink it, and closes the descriptor."""
+        """Copies this page to the agent's page, and writes there from now on. Refuses a page that
+        somebody could shrink: returns False. Closes the descriptor."""
         try:
             if fcntl.fcntl(descriptor, F_GET_SEALS) & SEALS != SEALS:
                 return False
@@ -73,7 +76,7 @@ class Page:
         self.words[MOVES] += 1
 
     def publish(self, at, values):
-        """A record has two copies, and the lowest bit of its version selects the whole one."""
+        """A record has two copies. The lowest bit of its version selects the complete copy."""
         words = self.words
         version = words[at] + 1
         first = at + 1 + (version & 1) * RECORD_WORDS
@@ -115,15 +118,16 @@ class Slot:
 
 
 class Recorder:
-    """What this process has entered. Any thread may call; nothing raises because of ddprun."""
+    """Records the collectives that this process enters. Any thread may call. ddprun never makes a
+    method raise."""
 
     def __init__(self, agent_of):
-        self._agent_of = agent_of  # the process's connection to its agent; a fork replaces it
+        self._agent_of = agent_of  # returns the connection to the agent; a fork replaces that
         self.reset()
         os.register_at_fork(after_in_child=self.reset)
 
     def reset(self):
-        """The page of a forked process's parent is not its own."""
+        """Runs in each forked process too, because the page of its parent is not its own."""
         self._lock = threading.RLock()  # a signal handler may call while its thread holds it
         self._page = None
         self._is_agents = False
@@ -135,7 +139,7 @@ class Recorder:
         self._has_pending = threading.Event()
 
     def enter(self, group, operation, size):
-        """A token for leave(); None: nothing is recorded."""
+        """A collective begins. Returns a token for leave(), or None if it is not recorded."""
         if self._off:
             return None
         with self._lock:
@@ -158,7 +162,8 @@ class Recorder:
                 return None
 
     def leave(self, token, work):
-        """The function has returned. `work`: the collective goes on in the background."""
+        """The function has returned. `work` is not None if the collective goes on in the
+        background."""
         with self._lock:
             try:
                 if work is not None and not is_over(work):
@@ -180,7 +185,8 @@ class Recorder:
             self._page.completed(slot, *call, counts.finished)
 
     def _poll(self):
-        """A Work that the program has dropped is over, or nobody waits for it."""
+        """Records the asynchronous collectives that are over. If the program has dropped a Work,
+        its collective counts as over: it is, or nobody waits for it."""
         waiting = []
         for work, token in self._pending:
             if is_over(work()):
@@ -208,7 +214,8 @@ class Recorder:
                     self._off = True
 
     def _has_page(self):
-        """Until the agent's page comes, one of this process's own is written."""
+        """Returns True if there is a page to write to. Until the agent's page comes, it is a page
+        of this process."""
         if self._is_agents:
             return True
         agent = self._agent_of()
@@ -231,8 +238,8 @@ class Recorder:
         return True
 
     def _slot_of(self, group):
-        """Groups have the same number on all ranks: torch counts them. None: it has no number, or
-        a high one."""
+        """Returns the place of a group on the page. It is the number that torch has given to the
+        group, which is the same on all ranks. None: the group has no number, or a higher one."""
         c10d = sys.modules["torch.distributed.distributed_c10d"]
         default = c10d._get_default_group()
         if group is None or group is default:
@@ -251,7 +258,7 @@ class Recorder:
 
 
 def is_over(work):
-    """None: the program has dropped it."""
+    """`work`: None if the program has dropped it."""
     try:
         return work is None or work.is_completed()
     except Exception:
@@ -259,7 +266,7 @@ def is_over(work):
 
 
 def bytes_of(value):
-    """Of a tensor, or a list of tensors."""
+    """The bytes of a tensor, or of a list of tensors."""
     if isinstance(value, (list, tuple)):
         return sum(map(bytes_of, value))
     return value.numel() * value.element_size()
@@ -270,7 +277,7 @@ def are_uneven(tensors):
 
 
 class Call:
-    """Finds in the arguments of one function what is recorded of it."""
+    """Finds the facts to record in the arguments of one function."""
 
     def __init__(self, name, function):
         self._operation, argument = FUNCTIONS[name]
@@ -289,10 +296,10 @@ class Call:
         self._list = finder(LISTS[name]) if name in LISTS else None
 
     def of(self, args, kwargs):
-        """Group, operation, and bytes. Raises if the arguments are wrong."""
+        """Returns group, operation, and bytes. Raises if the arguments are wrong."""
         operation = self._operation
         if self._list is not None and are_uneven(self._list(args, kwargs)):
-            operation = OTHER  # whose sizes are not compared
+            operation = OTHER  # the agent does not compare sizes of OTHER
         size = bytes_of(self._argument(args, kwargs)) if self._argument else 0
         return self._group(args, kwargs), operation, size
 
@@ -305,7 +312,7 @@ def wrapped(name, function, recorder, may_compile):
             group, operation, size = call.of(args, kwargs)
             c10d = sys.modules["torch.distributed.distributed_c10d"]
             if not c10d.is_initialized() or c10d._rank_not_in_group(group):
-                return None  # the function says so itself
+                return None  # the function itself raises an error or does nothing
         except Exception:
             return None
         return recorder.enter(group, operation, size)
@@ -313,7 +320,7 @@ def wrapped(name, function, recorder, may_compile):
     @functools.wraps(function)
     def ddprun_recorded(*args, **kwargs):
         if may_compile and torch.compiler.is_compiling():
-            return function(*args, **kwargs)  # torch.compile looks for torch's own function
+            return function(*args, **kwargs)  # torch.compile needs torch's own function
         token = begin(args, kwargs)
         work = None
         try:
@@ -328,28 +335,28 @@ def wrapped(name, function, recorder, may_compile):
 
 
 def record_collectives():
-    """Records the collectives of torch.distributed, so that ddprun can name both ranks if two
-    ranks do not agree: "rank 1 on n1 entered all_reduce 12 (12000 bytes); rank 0 on n1 and 2 other
-    ranks entered all_reduce 12 (8000 bytes): their calls do not match". Call it once on every rank,
-    before or after init_process_group(). --auto-step calls it, too.
+    """Records the collectives of torch.distributed. Then ddprun can name both ranks if two ranks
+    enter different collectives: "rank 1 on n1 entered all_reduce 12 (12000 bytes); rank 0 on n1
+    and 2 other ranks entered all_reduce 12 (8000 bytes): their calls do not match". Call it once on
+    every rank, before or after init_process_group(). --auto-step calls it, too.
 
     It replaces these functions of the module torch.distributed: all_reduce, broadcast, reduce,
     all_gather, all_gather_into_tensor, reduce_scatter, reduce_scatter_tensor, all_to_all,
-    all_to_all_single, gather, scatter and barrier. The new ones write number, operation and bytes
-    to shared memory and call the original. Names, signatures, results and errors stay. A call takes
-    about 10 us more.
+    all_to_all_single, gather, scatter and barrier. The new functions write number, operation and
+    bytes to shared memory, and call the original. Names, signatures, results and errors stay the
+    same. A call takes about 10 us longer.
 
-    Not seen, and not changed:
+    It does not record:
     - names that a program imported before this call: `from torch.distributed import all_reduce`
     - functions of torch.distributed.distributed_c10d, and what torch itself calls there, such as
       the collectives of objects (all_gather_object); send and recv
     - the collectives of DistributedDataParallel in `backward()`, which C++ code makes
-    - code compiled by torch.compile, which finds torch's own functions
+    - code compiled by torch.compile, which uses torch's own functions
     - process groups after the eighth, and groups whose name is not a number
 
-    All ranks count the calls that are seen, so every rank must call this at the same place. A
-    second call does nothing. Without ddprun, or in a process that does not report, it does nothing.
-    Needs torch 1.13 or newer.
+    Each rank counts its recorded calls, and ddprun compares these numbers. So every rank must call
+    this function at the same place of the program. A second call does nothing. Without ddprun, or
+    in a process that does not report, it does nothing. Needs torch 1.13 or newer.
     """
     if not os.environ.get("DDPRUN_CONTROL_SOCKET"):
         return
@@ -361,8 +368,8 @@ def record_collectives():
 
 
 def record(distributed, agent_of):
-    """As record_collectives(). `distributed`: the module torch.distributed. `agent_of`: returns
-    this process's connection to its agent."""
+    """Does the work of record_collectives(). `distributed`: the module torch.distributed.
+    `agent_of`: returns this process's connection to its agent."""
     global torch
     torch = sys.modules["torch"]
     may_compile = hasattr(getattr(torch, "compiler", None), "is_compiling")  # newer than 1.13

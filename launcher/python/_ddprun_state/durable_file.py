@@ -1,4 +1,5 @@
-"""Files that are complete or absent, even if a process or the machine dies in between."""
+"""Writes files so that each is either complete or absent, even if the process or the machine dies
+meanwhile."""
 import errno
 import os
 import re
@@ -9,7 +10,7 @@ from .errors import CheckpointError
 
 _TEMPORARY = ".tmp"
 _ABANDONED_AFTER_S = 24 * 3600
-_WRITE_BYTES = 1 << 20  # per write: for larger writes the kernel allocates large blocks
+_WRITE_BYTES = 1 << 20  # for each write; for larger ones the kernel would allocate large blocks
 _NO_SUCH_CALL = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM)
 
 _in_progress = set()  # temporary files of this process
@@ -82,8 +83,9 @@ def _is_same_file(one, other):
 
 
 def move_to_free(temporary, path):
-    """False: a file of that name exists; it is unchanged. Atomic on file systems with link(2),
-    such as NFS. On others the caller must ensure that nobody else makes files."""
+    """Gives `temporary` the name `path` if no file has it. Otherwise changes nothing and returns
+    False. Atomic on file systems with link(2), such as NFS. On others the caller must ensure that
+    nobody else makes files."""
     try:
         os.link(temporary, path)
     except OSError as error:
@@ -102,8 +104,9 @@ def move_to_free(temporary, path):
 
 
 def write_durably(folder, name, pieces, publish):
-    """Writes and syncs a temporary file, calls `publish(temporary, path)` to rename it, and
-    syncs the folder. Raises CheckpointError; then the temporary file is removed."""
+    """Writes and syncs a temporary file, calls `publish(temporary, path)`, which must rename it,
+    and syncs the folder. After an error it removes the temporary file and raises
+    CheckpointError."""
     make_folder(folder)
     path = os.path.join(folder, name)
     temporary = "%s.%s%d%s" % (path, _pid_scope(), os.getpid(), _TEMPORARY)

@@ -7,8 +7,8 @@ class CheckpointError(RuntimeError):
 
 
 class AgreedError(CheckpointError):
-    """At least one rank failed, and all ranks raise this with the same text. `failing_rank`: the
-    lowest rank that failed."""
+    """At least one rank failed, and all ranks raise this error with the same text. `failing_rank`
+    is the lowest rank that failed."""
 
     def __init__(self, text, failing_rank):
         super().__init__(text)
@@ -16,11 +16,13 @@ class AgreedError(CheckpointError):
 
 
 class FolderTakenError(AgreedError):
-    """The checkpoint folder belongs to another live training, or to a later generation."""
+    """The checkpoint folder belongs to another running training, or to a later generation of this
+    training. ddprun ends the job and does not restart it, unless the program catches the error."""
 
 
 class StateUnreadableError(AgreedError):
-    """A state exists and cannot be loaded. Training does not start at step 0 in this case."""
+    """A state exists, but it cannot be loaded. Training does not begin at step 0 instead. ddprun
+    ends the job and does not restart it, unless the program catches the error."""
 
 
 class FormatError(Exception):
@@ -32,8 +34,8 @@ class DamagedError(FormatError):
 
 
 class UnavailableError(FormatError):
-    """The system does not return the file, which may be intact. `code`: the errno. `offset`,
-    `size`: of the bytes; None if the file does not open."""
+    """The system cannot open or read the file, which may be intact. `code`: the errno. `offset`
+    and `size`: of the bytes that could not be read; 0 if the file could not be opened."""
 
     def __init__(self, text, code, offset=0, size=0):
         super().__init__(text)
@@ -44,12 +46,12 @@ class UnavailableError(FormatError):
 
 
 def printable(text):
-    """Makes text of another user safe for one line of a terminal
+    """Replaces control characters, so that text of another user is safe for one line of a terminal
     (worker/contract/without_controls.h)."""
     return re.sub("[\x00-\x1f\x7f-\x9f]", "?", text)
 
 
 def quoted(text):
-    """Makes text of a file safe for a message."""
+    """Returns text of a file in a form that is safe for a message: quoted, ASCII, cut if long."""
     shown = ascii(text)
     return shown if len(shown) <= 102 else shown[:100] + "...'"

@@ -1,4 +1,4 @@
-"""The files of a checkpoint folder: their names, saving, and retention
+"""The files of a checkpoint folder: their names, how they are saved, and which old ones are removed
 (worker/src/storage/checkpoint_folder.h)."""
 import errno
 import os
@@ -10,7 +10,7 @@ from .safetensors import build_header, header_metadata, memory_of, read_metadata
 
 _PREFIX = "step-"
 _NAME = re.compile(r"step-(\d+)\.safetensors")
-# (worker/src/storage/set_aside.h): step, run, number.
+# The names of renamed damaged files (worker/src/storage/set_aside.h): step, run, number.
 _SET_ASIDE = re.compile(r"step-(\d+)\.safetensors(?:\.([0-9A-Za-z]{2,}))?(?:\.([2-9]))?\.corrupt")
 _SET_ASIDE_KEPT = 2
 
@@ -20,8 +20,8 @@ def checkpoint_name(step):
 
 
 def list_folder(folder):
-    """Returns [(step, path)], highest step first, and the paths of renamed damaged files. A
-    missing folder counts as empty. Raises UnavailableError."""
+    """Returns [(step, path)] of the checkpoints, highest step first, and the paths of the renamed
+    damaged files. A missing folder counts as empty. Raises UnavailableError."""
     try:
         names = os.listdir(folder)
     except OSError as error:
@@ -68,7 +68,7 @@ def remove_old_set_aside(folder, run):
 
 
 def _check_replaceable(path, lineage):
-    """Raises CheckpointError unless the file of this name is of this run."""
+    """Raises CheckpointError unless the existing file `path` is of this run."""
     metadata = read_metadata(path)
     run = metadata.get("ddprun_run", "") if metadata else ""
     if run and run == lineage.run:
@@ -79,10 +79,11 @@ def _check_replaceable(path, lineage):
 
 
 def save_checkpoint(folder, image, owner, lineage):
-    """Returns the path of the file once it is on disk. Raises CheckpointError: then there is no
-    new file, and older ones are unchanged. `image`: Image; `owner`: FolderOwner."""
+    """Writes a checkpoint, and returns its path when it is on disk. If it raises CheckpointError,
+    there is no new file, and older ones are unchanged. `image`: an Image. `owner`: a
+    FolderOwner."""
     header = build_header(image.tensors, image.metadata)
-    durable_file.remove_abandoned(folder, _PREFIX)  # first: they may occupy the needed space
+    durable_file.remove_abandoned(folder, _PREFIX)  # first: they may take the space that it needs
 
     def publish(temporary, path):
         with owner.guard():
@@ -96,9 +97,9 @@ def save_checkpoint(folder, image, owner, lineage):
 
 
 def remove_old(folder, saved_step, keep_last, keep_every, lineage):
-    """Keeps the file of `saved_step`, the keep_last - 1 next older ones, and those of
-    keep_every. Unreadable files, and files that `lineage` does not release, do not count and
-    stay."""
+    """Removes old files. Keeps the file of `saved_step`, the keep_last - 1 next older ones, and
+    all files whose step is a multiple of keep_every. Unreadable files, and files that `lineage`
+    does not allow to remove, do not count and stay."""
     kept = 1
     for step, path in list_folder(folder)[0]:
         if step >= saved_step:

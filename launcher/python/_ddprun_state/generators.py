@@ -1,4 +1,4 @@
-"""torch's default generators of all ranks as text for a state: in hex, by rank."""
+"""Saves and restores torch's default generators of all ranks, as text: in hex, by rank."""
 import torch
 
 from .errors import CheckpointError
@@ -13,7 +13,7 @@ def _gathered(ranks, state):
 
 
 def export_generators(ranks, device):
-    """Metadata. A collective. `device`: the model's."""
+    """Returns the generators of all ranks as metadata. A collective. `device`: the model's."""
     texts = {_CPU: _gathered(ranks, torch.get_rng_state())}
     if device.type == "cuda":
         texts[_GPU] = _gathered(ranks, torch.cuda.get_rng_state(device))
@@ -21,7 +21,7 @@ def export_generators(ranks, device):
 
 
 def _own(ranks, metadata, key):
-    """None if the state has no generators of this rank."""
+    """Returns this rank's generator. None: the state has none for this rank."""
     states = metadata.get(key, "").split(",")
     if ranks.rank >= len(states) or not states[ranks.rank]:
         return None
@@ -32,7 +32,7 @@ def _own(ranks, metadata, key):
 
 
 def restore_generators(ranks, metadata, device):
-    """Ranks without generators in the state keep theirs."""
+    """Restores this rank's generators. If the state has none for this rank, it keeps its own."""
     state = _own(ranks, metadata, _CPU)
     if state is not None:
         torch.set_rng_state(state)

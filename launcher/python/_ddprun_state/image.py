@@ -5,8 +5,8 @@ from .safetensors import file_order
 
 
 class Image:
-    """`tensors`: [(name, tensor)] in the order of a file, on the CPU and contiguous; `metadata`:
-    all of it except hashes and version."""
+    """`tensors`: [(name, tensor)] in the order of a file, on the CPU and contiguous. `metadata`:
+    everything except hashes and version."""
 
     def __init__(self, step, tensors, metadata):
         self.step, self.tensors, self.metadata = step, tensors, metadata
@@ -16,14 +16,14 @@ class Image:
 
 
 class Staging:
-    """Memory for one copy, reused for the next: touching memory for the first time costs far
-    more than the copy. Pinned if the model is on a GPU."""
+    """Memory for one copy of a state. It is used again for the next copy, because the first access
+    to new memory costs far more than the copy. It is pinned if the model is on a GPU."""
 
     def __init__(self):
         self._held = {}
 
     def copy(self, step, tensors, metadata):
-        """An Image of the current values. It invalidates the previous Image."""
+        """Returns an Image of the current values. The previous Image becomes invalid."""
         copies = []
         for name, tensor in file_order(tensors):
             held = self._held.get(name)

@@ -24,8 +24,9 @@ class Loader:
         self._rejected = []  # states that were found but could not be loaded
 
     def load(self, parts, saved_steps):
-        """A collective. Returns a Found, or None if there is no state. `saved_steps`: the steps
-        that this process itself has saved to files. Raises StateUnreadableError."""
+        """Loads the state into `parts`. A collective. Returns a Found, or None if there is no
+        state. `saved_steps`: the steps that this process itself has saved to files. Raises
+        StateUnreadableError, AgreedError."""
         self._rejected = []
         where = WhereToLook([self._directory] if self._directory else [],
                             plan.state_timeout_s(self._environ), self._run)
@@ -50,7 +51,7 @@ class Loader:
     def _load_by_order(self, order, where, parts):
         if order.from_the_start:
             # ddprun knows no state to load. But it does not see damaged files, nor the content of
-            # folders that cannot be listed. Training must not start from scratch beside those.
+            # folders that cannot be listed. If there are such, training must not begin at step 0.
             where.allows = lambda metadata: False
             where.looks_everywhere = True
             return self._load(where, parts)
@@ -64,7 +65,7 @@ class Loader:
             where.source = 0
             found = self._load(where, parts)
         if found is None and not self._rejected and not order.of_this_run:
-            # States of another training, which wrote until this one took the folder.
+            # The states are of another training, which wrote until this one took the folder.
             where.highest_step, where.allows = plan.MAX_STEP, lambda metadata: True
             found = self._load(where, parts)
         if found is None and not self._rejected:
@@ -101,7 +102,7 @@ class Loader:
                 search.set_aside(str(fault))
 
     def _refuse_to_begin_anew(self, order):
-        """Raises: a state exists, and must not be ignored silently."""
+        """Raises StateUnreadableError, because a state exists and must not be ignored silently."""
         text = "there are checkpoints, and none of them can be loaded"
         if order and not order.from_the_start:
             text = ("the state of step %d, with which all ranks were to begin, cannot be loaded, and "
@@ -116,7 +117,7 @@ class Loader:
 
 
 def _plan(parts, path, metadata, tensors):
-    """Returns the Restore and the places of the bytes. Raises CheckpointError."""
+    """Returns the Restore, and the tensors that receive the bytes. Raises CheckpointError."""
     try:
         missing = [key for key in _PLACE if key not in metadata]
         if missing:

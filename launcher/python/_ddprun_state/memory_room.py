@@ -22,8 +22,8 @@ def _own_cgroup():
 
 
 def memory_room(folder):
-    """In bytes: the minimum of the file system's free space and the rest of each memory limit
-    above this process."""
+    """Returns the bytes that can still be written to `folder`: the free space of the file system,
+    or less if a memory limit of a cgroup above this process leaves less."""
     facts = os.statvfs(folder)
     room = facts.f_bavail * facts.f_frsize
     group = _own_cgroup()

@@ -1,9 +1,10 @@
 """Converts the state of an optimizer to named tensors and back.
 
 Names are `<index of the parameter, over all groups>.<field>`, for example `0.exp_avg`, as in the
-C++ library. Counts are int64 tensors and numbers float64 tensors, without dimensions; the
-tensors of a list are `<field>.0` and so on. The metadata `optim_kinds`, a JSON object by field,
-has their Python types. Files of the C++ library lack it and do not need it.
+C++ library. Counts become int64 tensors and other numbers float64 tensors, both without
+dimensions. The tensors of a list have the names `<field>.0` and so on. The metadata entry
+`optim_kinds`, a JSON object, has the Python type of each field. Files of the C++ library do not
+have this entry and do not need it.
 """
 import collections
 import json
@@ -16,8 +17,8 @@ KINDS = "optim_kinds"
 # Fields of the C++ library's optimizers; torch.optim uses the same names.
 _COMMON_KINDS = {"step": "step", "func_evals": "int", "n_iter": "int", "t": "float",
                  "prev_loss": "float", "old_dirs": "list", "old_stps": "list", "ro": "list"}
-_SCRATCH = ("al",)  # LBFGS uses it within a step only
-# Optimizers whose state has, for each parameter, tensors of its shape.
+_SCRATCH = ("al",)  # fields that LBFGS uses only during a step
+# Optimizers whose state consists of tensors with the shape of their parameter.
 _LIKE_PARAMETERS = (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop,
                     torch.optim.Adagrad)
 
@@ -27,7 +28,7 @@ def parameters_of(optimizer):
 
 
 def _kind(name, value):
-    """None: it cannot be saved."""
+    """Returns how a value is saved. None: it cannot be saved."""
     if name == "step" and torch.is_tensor(value) and value.dim() == 0:
         return "step" if float(value).is_integer() else "tensor"
     if torch.is_tensor(value):
@@ -52,8 +53,8 @@ def _tensors_of(name, kind, value):
 
 
 def export_state(optimizer):
-    """([(name, tensor)], metadata). The tensors share memory with the optimizer's. Raises
-    CheckpointError for values that a file cannot hold."""
+    """Returns ([(name, tensor)], metadata). The tensors share memory with those of the optimizer.
+    Raises CheckpointError for values that a file cannot hold."""
     tensors, kinds = [], {}
     for index, parameter in enumerate(parameters_of(optimizer)):
         for name, value in optimizer.state.get(parameter, {}).items():
@@ -70,7 +71,7 @@ def export_state(optimizer):
 
 
 class OptimizerRestore:
-    """The plan to put a state into an optimizer; made before anything is changed.
+    """The plan to put a state into an optimizer. The plan changes nothing yet.
 
     `stored`: {name: (shape, dtype)}. Raises CheckpointError if it does not fit this optimizer.
     """
@@ -136,8 +137,8 @@ class OptimizerRestore:
             for field, value in fields.items():
                 if self._of(field) == "list":
                     fields[field] = [value[i] for i in range(len(value))]
-        # Restores like unpickling does: each class converts a numeric step to the form that this
-        # version of torch needs.
+        # __setstate__ is what unpickling calls: each class converts a numeric step to the form that
+        # this version of torch needs.
         self._optimizer.__setstate__({"state": collections.defaultdict(dict, state),
                                       "param_groups": self._optimizer.param_groups})
 

@@ -1,6 +1,6 @@
-"""The owner of a checkpoint folder: its file `owner` (worker/contract/checkpoint_owner.h has the
-text, worker/src/storage/folder_owner.h the rules). It keeps two trainings, or two generations of
-one, from writing into one folder."""
+"""The file `owner` of a checkpoint folder. It prevents that two trainings, or two generations of
+one training, write into the same folder. worker/contract/checkpoint_owner.h describes the content
+of the file, worker/src/storage/folder_owner.h the rules."""
 import contextlib
 import errno
 import fcntl
@@ -14,11 +14,11 @@ from .durable_file import make_folder
 from .errors import CheckpointError, printable
 
 _FILE = "owner"
-_FILE_BYTES = 4096  # bytes read at most
-_REFRESH_S = 10.0
-_SILENCE_S = 30.0
-_LOCK_S = 10.0
-LOOK_S = 0.5  # seconds between a waiter's looks
+_FILE_BYTES = 4096  # at most this number of bytes is read
+_REFRESH_S = 10.0  # the owner renews the time of the file this often
+_SILENCE_S = 30.0  # after this time without renewal the folder is free
+_LOCK_S = 10.0  # how long to wait for the lock
+LOOK_S = 0.5  # a process that waits for the folder looks this often
 
 
 def _name_of_job(job):
@@ -41,7 +41,8 @@ class Owner:
 
     @classmethod
     def of_process(cls, environ):
-        """None if no launcher has set the owner's variables: then claims are not checked."""
+        """Returns this process as an Owner. None: no launcher has set the owner's variables. Then
+        claims are not checked."""
         names = ("TORCHELASTIC_RUN_ID", "DDPRUN_EPOCH", "DDPRUN_GENERATION", "DDPRUN_JOB_RUN_ID")
         if not all(name in environ for name in names):
             return None
@@ -57,7 +58,8 @@ class Owner:
 
     @classmethod
     def parse(cls, text):
-        """None if the first line is incomplete. Unknown words are from later versions."""
+        """Reads the content of the file. None: its first line is incomplete. Ignores unknown
+        words, which later versions may write."""
         first, newline, rest = text.partition("\n")
         words = first.split(" ", 2)
         if not newline or len(words) != 3 or not (words[0].isdigit() and words[1].isdigit()):
@@ -84,7 +86,7 @@ class Owner:
         return self.run == other.run and self.life() == other.life()
 
     def __str__(self):
-        """For people. Without control characters, because another user may have written the
+        """Text for people, without control characters, because another user may have written the
         file."""
         text = "requeue number %d, generation %d, of %s" % (self.requeue_number, self.generation,
                                                             _name_of_job(self.job))
@@ -94,8 +96,8 @@ class Owner:
 
 
 def judge_claim(own, owner, silent_s, gone, take_folder):
-    """"take", "wait" or "refuse". Pure. `silent_s`: how long the owner has been silent; `gone`:
-    the owner ran on this machine, and its process no longer exists."""
+    """Returns "take", "wait" or "refuse". Pure. `silent_s`: seconds since the owner renewed the
+    file. `gone`: the owner ran on this machine, and its process no longer exists."""
     if owner is None:
         return "take"
     if owner.run == own.run:
@@ -125,7 +127,7 @@ class _OwnerFile:
                 return
             except OSError as error:
                 if error.errno in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
-                    return  # without locks in the file system, everybody passes
+                    return  # the file system has no locks: go on without one
                 if error.errno != errno.EWOULDBLOCK:
                     raise
                 if time.monotonic() >= until:
@@ -144,7 +146,7 @@ class _OwnerFile:
         return Owner.parse(os.pread(self.file, _FILE_BYTES, 0).decode(errors="replace"))
 
     def write(self, owner, released=False):
-        """Writes in place, because the lock is on the file."""
+        """Overwrites the file instead of replacing it, because the lock is on this file."""
         text = owner.text(released).encode()
         os.pwrite(self.file, text, 0)
         os.ftruncate(self.file, len(text))
@@ -157,22 +159,22 @@ class _OwnerFile:
         os.utime(self.file)
 
     def close(self):
-        # Unlocks explicitly: a process forked meanwhile also has this file open, and would keep the
-        # lock.
+        # Unlocks explicitly: a process that was forked meanwhile also has this file open, and would
+        # keep the lock.
         with contextlib.suppress(OSError):
             fcntl.flock(self.file, fcntl.LOCK_UN)
         os.close(self.file)
 
 
 class FolderOwner:
-    """This process's claim on a folder. Used by one thread at a time. A thread of its own
-    refreshes the owner file every 10 s."""
+    """This process's claim on a folder. Only one thread at a time may use it. Its own thread renews
+    the time of the owner file every 10 s."""
 
     def __init__(self, folder, own, take_folder):
         self._folder, self._own, self._take_folder = folder, own, take_folder
         self._claimed = False
-        self._heard = None  # when the owner that is waited for was last heard
-        self._stop = None  # an Event that ends the refreshing thread; None: no thread
+        self._heard = None  # while waiting: when the owner last renewed the file
+        self._stop = None  # an Event that ends the thread; None: there is no thread
 
     @contextlib.contextmanager
     def _locked(self):
@@ -186,14 +188,14 @@ class FolderOwner:
             file.close()
 
     def try_claim(self):
-        """Claims the folder for this process. False: its owner may still be alive, which is
-        reported on stderr; call it again after LOOK_S. Raises FolderTaken."""
+        """Claims the folder for this process. Returns False if its owner may still live: then it
+        says so on stderr, and must be called again after LOOK_S. Raises FolderTaken."""
         if self._own is None or self._claimed:
             return True
         make_folder(self._folder)
         with self._locked() as file:
             owner, heard = file.read(), file.heard()
-            os.utime(self._folder)  # the file system's own clock: it also sets the files' times
+            os.utime(self._folder)  # now, by the clock of the file system, as for the owner file
             silent = os.stat(self._folder).st_mtime - heard
             verdict = judge_claim(self._own, owner, silent, self._is_gone(owner),
                                   self._take_folder)
@@ -232,8 +234,8 @@ class FolderOwner:
 
     @contextlib.contextmanager
     def guard(self):
-        """A context in which nobody else may change the folder. Raises FolderTaken if it belongs
-        to somebody else."""
+        """Returns a context in which no other process may change the folder. Raises FolderTaken if
+        the folder belongs to another process."""
         if self._own is None:
             yield
             return
@@ -248,8 +250,8 @@ class FolderOwner:
             yield
 
     def release(self):
-        """The training has ended well: the next owner need not wait. A later save claims the
-        folder again."""
+        """Call it when the training has ended well: then the next owner need not wait. A later save
+        claims the folder again."""
         if not self._claimed:
             return
         self._claimed = False
@@ -264,7 +266,8 @@ class FolderOwner:
             sys.stderr.write("[rank 0] warning: the checkpoint folder is not released: %s\n" % error)
 
     def _refresh(self, stop):
-        """Works without the lock: a time that is too new does no harm."""
+        """Runs on the thread. It does not take the lock, because a time that is too new does no
+        harm."""
         while not stop.wait(_REFRESH_S):
             try:
                 file = _OwnerFile(self._folder, os.O_RDONLY)

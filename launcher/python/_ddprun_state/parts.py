@@ -32,7 +32,8 @@ class Parts:
         return {name: value.detach() for name, value in state.items()}
 
     def tensors(self):
-        """[(name, tensor)], which share memory with the parts. Raises CheckpointError."""
+        """Returns [(name, tensor)]. The tensors share memory with the parts. Raises
+        CheckpointError."""
         tensors = [(_MODEL + name, tensor) for name, tensor in self._model_tensors().items()]
         tensors += [(_OPTIMIZER + name, tensor.detach()) for name, tensor
                     in optimizer_state.export_state(self.optimizer)[0]]
@@ -47,13 +48,13 @@ class Parts:
         return {_MODEL + name for name, _ in self.module.named_buffers() if name in kept}
 
     def device(self):
-        """Of the model's first parameter."""
+        """The device of the model's first parameter."""
         for parameter in self.module.parameters():
             return parameter.device
         return torch.device("cpu")
 
     def texts(self):
-        """Metadata: everything except the tensors, the place in the training and the generators."""
+        """Returns the metadata of the parts: learning rates, kinds, scheduler and sampler."""
         texts = {"lr": json.dumps(optimizer_state.learning_rates(self.optimizer))}
         texts.update(optimizer_state.export_state(self.optimizer)[1])
         if self.scheduler is not None:
@@ -64,7 +65,7 @@ class Parts:
 
 
 class Restore:
-    """The plan to put a state into the parts; made before anything is changed. `stored`: the
+    """The plan to put a state into the parts. The plan changes nothing yet. `stored`: the
     StoredTensors. Raises CheckpointError if the state does not fit."""
 
     def __init__(self, parts, stored, metadata):
@@ -113,13 +114,14 @@ class Restore:
                 raise CheckpointError(str(error)) from None
 
     def places(self):
-        """The destination of each stored tensor's bytes, in their order; None: not needed."""
+        """Returns the tensor that receives each stored tensor's bytes, in their order. None: the
+        bytes are not needed."""
         optimizer = self._optimizer.places()
         return [optimizer[tensor.name[len(_OPTIMIZER):]] if tensor.name.startswith(_OPTIMIZER)
                 else self._model.get(tensor.name) for tensor in self._stored]
 
     def finish(self):
-        """Call it once the bytes are there: restores the rest."""
+        """Restores the rest. Call it when the tensors have received their bytes."""
         parts = self._parts
         self._optimizer.finish()
         optimizer_state.set_learning_rates(parts.optimizer, self._rates)

@@ -1,12 +1,12 @@
-"""The launcher's data about states: which one this generation begins with, and the maker of new
-ones. Also which runs a state descends from."""
+"""What the launcher says about states in the environment: the state with which this generation
+begins, and the maker of new states. Also: the runs from which a state descends."""
 import os
 
 MAX_STEP = 2**63 - 1
 _MAX_ANCESTORS = 256
 _STATE_TIMEOUT_MS = 120000
 _LONGEST_TIMEOUT_MS = 31622400000  # 366 days
-_drawn = os.urandom(8).hex()  # of this process only, if no launcher has drawn one
+_drawn = os.urandom(8).hex()  # the run id of this process, if no launcher has given one
 
 
 def _number(environ, name, end):
@@ -27,7 +27,7 @@ def number_in(metadata, key):
 
 
 class RestoreOrder:
-    """DDPRUN_RESTORE_*: the same on all ranks."""
+    """The restore plan (DDPRUN_RESTORE_*). It is the same on all ranks."""
 
     def __init__(self, environ, world_size):
         tier = environ["DDPRUN_RESTORE_TIER"]
@@ -42,13 +42,13 @@ class RestoreOrder:
         self.requeue_number = _maker(environ, "DDPRUN_RESTORE_EPOCH")
         self.generation = _maker(environ, "DDPRUN_RESTORE_GENERATION")
         self._job = environ.get("TORCHELASTIC_RUN_ID")
-        # The state is of this run, so no folder has a newer one that the rendezvous does not know.
+        # True: the state is of this run, so the rendezvous knows of every newer one in any folder.
         self.of_this_run = (self.generation >= 0 and _maker(environ, "DDPRUN_GENERATION") > 0
                             and _maker(environ, "DDPRUN_EPOCH") == self.requeue_number)
 
     def allows(self, metadata):
-        """Whether a file may be loaded: the state itself or, if that is damaged, an older one
-        that is not from a later generation, which continued from another state."""
+        """Whether a file may be loaded: the planned state; or, if that is damaged, an older state.
+        A state of a later generation is not allowed, because that continued from another state."""
         if self.generation < 0:
             return True
         maker = (-1, -1)
@@ -59,7 +59,8 @@ class RestoreOrder:
 
 
 def read_order(environ, world_size):
-    """None if the launcher set none. Raises ValueError for malformed values."""
+    """Returns the restore plan. None: the launcher has set none. Raises ValueError for malformed
+    values."""
     return RestoreOrder(environ, world_size) if "DDPRUN_RESTORE_TIER" in environ else None
 
 
@@ -68,14 +69,14 @@ def begins_anew(environ):
 
 
 def state_timeout_s(environ):
-    """How long reading an unavailable state is retried."""
+    """For how many seconds to try again to read an unavailable state."""
     if "DDPRUN_STATE_TIMEOUT_MS" not in environ:
         return _STATE_TIMEOUT_MS / 1000
     return _number(environ, "DDPRUN_STATE_TIMEOUT_MS", _LONGEST_TIMEOUT_MS + 1) / 1000
 
 
 def maker(environ):
-    """Metadata: the maker of a state, if the launcher set it."""
+    """Returns the maker of a state as metadata: {} if the launcher has not set it."""
     names = {"ddprun_job": "TORCHELASTIC_RUN_ID", "ddprun_epoch": "DDPRUN_EPOCH",
              "ddprun_generation": "DDPRUN_GENERATION"}
     if not all(name in environ for name in names.values()):
@@ -84,15 +85,15 @@ def maker(environ):
 
 
 class Lineage:
-    """The run that makes a state, and the runs from which the state descends, nearest first. It
-    decides which files retention may remove."""
+    """The run that makes a state, and the earlier runs from which the state descends, the latest
+    first. Decides which old files a save may remove."""
 
     def __init__(self, environ):
         self.run = environ.get("DDPRUN_JOB_RUN_ID", _drawn)
         self._ancestors = []
 
     def loaded(self, metadata):
-        """This run continues from a state with this metadata."""
+        """Call it when this run continues from a state with this metadata."""
         ancestors = [run for run in metadata.get("ddprun_descends_from", "").split(",") if run]
         run = metadata.get("ddprun_run", "")
         if run and run != self.run:
@@ -106,7 +107,7 @@ class Lineage:
         return entries
 
     def may_remove(self, metadata):
-        """True for files of this run, or of the run from whose state it continued; never for a
-        file without a run."""
+        """Returns True for files of this run, and of the run from whose state it continued. Never
+        for a file without a run."""
         run = metadata.get("ddprun_run", "")
         return run != "" and run in [self.run, *self._ancestors[:1]]

@@ -1,4 +1,4 @@
-"""Identifies this process in a form that another process, later or elsewhere, can check."""
+"""Facts that identify this process, so that another process can check them later or elsewhere."""
 import errno
 import os
 import re
@@ -12,8 +12,8 @@ def host_name():
 
 
 def pid_namespace():
-    """The number of the pid namespace; "": unknown. Containers of one host may share the host's
-    name, but not pids."""
+    """Returns the number of the PID namespace. "": unknown. Containers of one host may share the
+    host's name, but not pids."""
     try:
         return re.sub(r"\D", "", os.readlink("/proc/self/ns/pid"))
     except OSError:
@@ -21,7 +21,8 @@ def pid_namespace():
 
 
 def machine():
-    """Identifies where a pid means the same process as here, until the machine is rebooted."""
+    """Returns a text that is equal wherever a pid means the same process as here. It changes when
+    the machine is rebooted. "": unknown."""
     try:
         with open("/proc/sys/kernel/random/boot_id") as file:
             boot = file.readline().strip()
@@ -32,8 +33,8 @@ def machine():
 
 
 def _stat_of(pid):
-    """The start time in clock ticks, and whether the process has ended unnoticed; ("", False):
-    unknown."""
+    """Returns the start time in clock ticks, and whether the process has ended but its parent has
+    not noticed it (a zombie). ("", False): unknown."""
     try:
         with open("/proc/%d/stat" % pid) as file:
             fields = file.read().rpartition(")")[2].split()
@@ -50,8 +51,8 @@ def start_time_of(pid):
 
 
 def lock_holder(path):
-    """The process on this host that holds the lock (flock) of a file, for people; "": unknown.
-    /proc/locks shows only locks of this kernel."""
+    """Returns the process on this host that holds the lock (flock) of a file, as text for people.
+    "": unknown. /proc/locks shows only locks of this kernel."""
     try:
         facts = os.stat(path)
         with open("/proc/locks") as file:
@@ -60,7 +61,7 @@ def lock_holder(path):
         return ""
     where = "%02x:%02x:%d" % (os.major(facts.st_dev), os.minor(facts.st_dev), facts.st_ino)
     for words in locks:
-        # number, kind, advisory, access, pid, file; a pid of another PID namespace is 0
+        # number, kind, advisory, access, pid, file. A pid of another PID namespace is shown as 0.
         if len(words) < 6 or words[1] != "FLOCK" or words[5] != where or words[4] == "0":
             continue
         try:
@@ -81,8 +82,8 @@ def exists(pid):
 
 
 def is_gone(pid, started):
-    """Whether the process of this machine with that start time has ended, as far as can be
-    known."""
+    """Returns True if the process of this machine with that pid and start time has ended, and
+    False if it lives or that is unknown."""
     if not exists(pid):
         return True
     now, dead = _stat_of(pid)

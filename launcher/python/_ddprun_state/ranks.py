@@ -1,5 +1,5 @@
-"""Communication between the ranks of this training: through torch.distributed, or for a single
-rank if that is not initialized."""
+"""Communication between the ranks of this training, through torch.distributed. If that is not
+initialized, there is a single rank."""
 import os
 
 import torch
@@ -17,15 +17,15 @@ class Ranks:
         self._group = None
 
     def group(self):
-        """A process group with Gloo, because the messages are in CPU memory. The first call is a
-        collective."""
+        """Returns a process group with Gloo, because the messages are in CPU memory. The first call
+        is a collective."""
         if self._group is None:
             default = dist.group.WORLD
             self._group = default if dist.get_backend() == "gloo" else dist.new_group(backend="gloo")
         return self._group
 
     def broadcast(self, tensor, source):
-        """Fills a CPU tensor with that of `source`."""
+        """Fills a CPU tensor with the values that it has on rank `source`."""
         if self.size > 1:
             dist.broadcast(tensor, src=source, group=self.group())
 
@@ -37,7 +37,7 @@ class Ranks:
         return box[0]
 
     def gather_objects(self, value):
-        """The objects of all ranks, by rank."""
+        """Returns the objects of all ranks, by rank."""
         if self.size == 1:
             return [value]
         everybody = [None] * self.size
@@ -57,7 +57,7 @@ class Ranks:
         return result
 
     def gather_bytes(self, tensor):
-        """The byte tensors of all ranks, by rank; all have the same length."""
+        """Returns the byte tensors of all ranks, by rank. All must have the same length."""
         if self.size == 1:
             return [tensor]
         everybody = [torch.empty_like(tensor) for _ in range(self.size)]
@@ -66,16 +66,16 @@ class Ranks:
 
 
 class StepAgreement:
-    """Agreement between the ranks from step to step, without waiting. Each rank gives a value at
-    the end of a step, and gets the maximum of all ranks' values at the end of the next step."""
+    """Agreement between the ranks from step to step, without a wait. Each rank gives values at the
+    end of a step. At the end of the next step it gets the maximum of all ranks' values."""
 
     def __init__(self, ranks):
         self._ranks = ranks
         self._values = self._work = None
 
     def exchange(self, mine):
-        """The element-wise maximum of all ranks' values in the previous call; zeros in the
-        first. A single rank gets `mine` at once."""
+        """Returns the element-wise maximum of the values that all ranks gave in the previous call.
+        The first call returns zeros. A single rank gets `mine` at once."""
         if self._ranks.size == 1:
             return mine
         agreed = self.finish() or [0] * len(mine)
@@ -85,7 +85,7 @@ class StepAgreement:
         return agreed
 
     def finish(self):
-        """Waits for the pending exchange; None if there is none."""
+        """Waits for the pending exchange, and returns its result. None: there is none."""
         if self._work is None:
             return None
         self._work.wait()

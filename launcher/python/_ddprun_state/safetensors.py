@@ -1,5 +1,5 @@
-"""The files of states: safetensors (https://github.com/huggingface/safetensors) with hashes of
-each tensor and of the header in the metadata, as in worker/src/formats/safetensors.h."""
+"""The files of states: safetensors (https://github.com/huggingface/safetensors). The metadata also
+has hashes of each tensor and of the header, as in worker/src/formats/safetensors.h."""
 import collections
 import ctypes
 import errno
@@ -20,7 +20,7 @@ _HEADER_HASH = "header_xxh3"
 _PREFIX_BYTES = 8
 _MAX_HEADER_BYTES = 100000000  # the format's own limit
 
-# dtypes by their name in the format. Older versions of torch lack some.
+# dtypes by their name in the format. Older versions of torch do not have all of them.
 DTYPES = {name: getattr(torch, dtype) for name, dtype in (
     ("F64", "float64"), ("F32", "float32"), ("F16", "float16"), ("BF16", "bfloat16"),
     ("I64", "int64"), ("I32", "int32"), ("I16", "int16"), ("I8", "int8"), ("U8", "uint8"),
@@ -28,7 +28,7 @@ DTYPES = {name: getattr(torch, dtype) for name, dtype in (
     ("F8_E4M3", "float8_e4m3fn"), ("F8_E5M2", "float8_e5m2")) if hasattr(torch, dtype)}
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
-# One tensor of a file. `offset`: of its bytes, from the end of the header.
+# One tensor of a file. `offset`: where its bytes begin, from the end of the header. `size`: bytes.
 StoredTensor = collections.namedtuple("StoredTensor", "name dtype shape hash offset size")
 
 
@@ -37,18 +37,20 @@ def element_size(dtype):
 
 
 def dtype_name(tensor):
-    """The format's name of the tensor's dtype; None: it has none."""
+    """Returns the format's name of the tensor's dtype. None: the format does not have it."""
     return _NAMES.get(tensor.dtype)
 
 
 def memory_of(tensor):
-    """The bytes of a tensor. The tensor must be contiguous, on the CPU, and outlive the result."""
+    """Returns the bytes of a tensor, not copied. The tensor must be contiguous and on the CPU, and
+    must outlive the result."""
     size = tensor.numel() * tensor.element_size()
     return (ctypes.c_char * size).from_address(tensor.data_ptr() if size else id(tensor))
 
 
 def _dump(value):
-    """Formats JSON exactly like nlohmann::json: a header's hash is computed over this text."""
+    """Formats JSON exactly like nlohmann::json, because a header's hash is computed from this
+    text."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -58,14 +60,14 @@ def _header_hash(header):
 
 
 def file_order(tensors):
-    """[(name, tensor)] in the order of their bytes: large elements first, so that all are
-    aligned."""
+    """Returns [(name, tensor)] in the order of their bytes in a file: those with large elements
+    first, so that all are aligned."""
     return sorted(tensors, key=lambda item: (-item[1].element_size(), item[0].encode()))
 
 
 def build_header(tensors, metadata):
-    """The bytes of a file before those of `tensors`, [(name, tensor)] in file_order(), whose
-    memory is memory_of()."""
+    """Returns the bytes of a file that come before the bytes of `tensors`. `tensors`: [(name,
+    tensor)] in file_order(), fit for memory_of()."""
     header, hashes, offset = {}, {}, 0
     for name, tensor in tensors:
         memory = memory_of(tensor)
@@ -87,7 +89,7 @@ def _object(pairs):
     return result
 
 
-# Errors that reading a malformed header raises.
+# The errors that may occur while a malformed header is read.
 _UNREADABLE = (AttributeError, KeyError, TypeError, ValueError, RecursionError, FormatError)
 
 
@@ -112,14 +114,15 @@ def _check_tensor(name, entry):
 
 def _open(path):
     try:
-        # O_NONBLOCK: opening a FIFO without a writer would block.
+        # O_NONBLOCK: otherwise the open of a FIFO without a writer would block.
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         raise UnavailableError("cannot open it: " + error.strerror, error.errno) from None
 
 
 def _read_all(file, offset, memory):
-    """Fills `memory` with the bytes of a descriptor. Raises UnavailableError, DamagedError."""
+    """Fills `memory` with the bytes at `offset` of a descriptor. Raises UnavailableError,
+    DamagedError."""
     begin, end = offset, offset + len(memory)
     while begin < end:
         try:
@@ -133,7 +136,8 @@ def _read_all(file, offset, memory):
 
 
 def read_again(path, offset, size):
-    """Whether bytes that were unavailable can be read now. Raises the errors of reading."""
+    """Reads bytes that could not be read before. Returns if that succeeds now; otherwise raises
+    UnavailableError or DamagedError."""
     file = _open(path)
     try:
         _read_all(file, offset, memoryview(bytearray(size)))
@@ -142,8 +146,8 @@ def read_again(path, offset, size):
 
 
 class StateFile:
-    """A file whose header has been read and checked. The hashes of its tensors have not been
-    checked."""
+    """An open file whose header has been read and checked. The hashes of its tensors have not been
+    checked. The constructor raises FormatError."""
 
     def __init__(self, path):
         self.path = path
@@ -180,8 +184,8 @@ class StateFile:
                                "header" % (self.size, facts.st_size - self._data))
 
     def _header(self, text):
-        """A header that cannot be read, or has a wrong hash, means a damaged file: headers
-        written by ddprun have neither problem."""
+        """Reads and checks the header. If it cannot be read, or has a wrong hash, the file is
+        damaged, because ddprun writes no such header."""
         try:
             header = json.loads(text, object_pairs_hook=_object)
             metadata = header[_METADATA]
@@ -224,7 +228,7 @@ class StateFile:
         try:
             _read_all(self._file, offset, memory)
         except UnavailableError as error:
-            # After a restart, a file server may know the file only by its name.
+            # After its own restart, a file server may know the file only by its name.
             if error.code != errno.ESTALE or self._reopened:
                 raise
             self._reopened = True
@@ -239,7 +243,7 @@ class StateFile:
 
 
 def read_metadata(path):
-    """None: it cannot be read."""
+    """Returns the metadata of a file. None: the file cannot be read."""
     try:
         file = StateFile(path)
     except FormatError:
@@ -249,8 +253,8 @@ def read_metadata(path):
 
 
 def header_metadata(path):
-    """The metadata of a file whose header matches its hash, even if the rest is damaged. None:
-    the header does not match, or cannot be read."""
+    """Returns the metadata of a file whose header matches its hash, even if the rest of the file is
+    damaged. None: the header does not match, or cannot be read."""
     try:
         with open(path, "rb") as file:
             size = int.from_bytes(file.read(_PREFIX_BYTES), "little")

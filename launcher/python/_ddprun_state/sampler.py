@@ -1,4 +1,5 @@
-"""ddprun.DistributedSampler: PyTorch's, but able to continue in the middle of an epoch."""
+"""ddprun.DistributedSampler: PyTorch's sampler, which can also continue in the middle of an
+epoch."""
 import re
 import sys
 
@@ -7,12 +8,13 @@ import torch.distributed as dist
 from torch.utils.data.distributed import DistributedSampler as _Base
 
 _TEXT = re.compile(r"epoch=(\d+) seed=(\d+) dataset_size=(\d+) shuffle=([01]) consumed=(\d+)")
-_DEPTH = 8  # frames between a DataLoader's code and the first sample
+_DEPTH = 8  # the most frames between a DataLoader's code and the first sample
 
 
 class SamplerState:
-    """A place in an epoch, the same on all ranks for any number of ranks. An epoch has one order
-    of the whole dataset, and all ranks together have used the first `consumed` samples."""
+    """A place in an epoch. An epoch has one order of the whole dataset. All ranks together have
+    used the first `consumed` samples of this order. The place is equal on all ranks, and a job
+    with any number of ranks can continue from it."""
 
     def __init__(self, epoch, seed, dataset_size, shuffle, consumed):
         self.epoch, self.seed, self.dataset_size = epoch, seed, dataset_size
@@ -24,7 +26,7 @@ class SamplerState:
 
     @classmethod
     def from_string(cls, text):
-        """Raises ValueError for any other text."""
+        """Reads a text of to_string(). Raises ValueError for any other text."""
         match = _TEXT.fullmatch(text)
         state = cls(*map(int, match.groups())) if match else None
         if state is None or state.consumed > state.dataset_size:
@@ -33,13 +35,14 @@ class SamplerState:
 
 
 class DistributedSampler(_Base):
-    """Gives the same samples in the same order as torch.utils.data.DistributedSampler, and can
-    continue from a state, also of a job with another world size. The rest of the epoch is then
-    distributed over the present ranks, each sample once, except for the tail.
+    """Gives the same samples in the same order as torch.utils.data.DistributedSampler. It can also
+    continue from a state, even from that of a job with another world size. Then the current ranks
+    take the unused samples of the epoch in turn. Each of these is used once, except at the end
+    of the order: there a few samples are repeated, or left out with `drop_last`.
 
-    `samples_per_step`: how many samples of this rank a step uses. Set it if samples are fetched
-    before they are used, as by a DataLoader with workers. Without it, fetched samples count as
-    used. If torch.distributed is not initialized there is one rank.
+    `samples_per_step`: the number of samples of this rank that one optimizer step uses. Set it if
+    samples are fetched before they are used, for example by a DataLoader with workers. Without
+    it, fetched samples count as used. If torch.distributed is not initialized, there is one rank.
     """
 
     def __init__(self, dataset, num_replicas=None, rank=None, shuffle=True, seed=0, drop_last=False,
@@ -49,12 +52,12 @@ class DistributedSampler(_Base):
             rank = 0 if rank is None else rank
         super().__init__(dataset, num_replicas, rank, shuffle, seed, drop_last)
         self._samples_per_step = samples_per_step
-        self._resumed = False  # and not used since
+        self._resumed = False  # True: resume() was called, and no sample was requested since
         self._at_first_sample = None
         self._begin(0)
 
     def _begin(self, used):
-        """`used`: samples of the epoch's order that earlier jobs have used."""
+        """`used`: the number of samples of the epoch's order that earlier jobs have used."""
         self._used = used
         left = len(self.dataset) - used
         whole, rest = divmod(left, self.num_replicas)
@@ -64,8 +67,8 @@ class DistributedSampler(_Base):
         self._fetches_ahead = False
 
     def set_epoch(self, epoch):
-        """Chooses the shuffle of an epoch, and starts at its first sample. Right after resume()
-        in this epoch it changes nothing."""
+        """Selects the order of an epoch, and goes to its first sample. Directly after a resume() in
+        the same epoch it changes nothing."""
         if not (self._resumed and epoch == self.epoch):
             self._resumed = False
             super().set_epoch(epoch)
@@ -84,7 +87,7 @@ class DistributedSampler(_Base):
             action()
         self._fetches_ahead = _a_loader_fetches_ahead()
         order = self._order()
-        # After the end comes padding: the order from its beginning, repeated as needed.
+        # Behind the end of the order comes padding: the order from its front, as often as needed.
         for i in range(self._used + self.rank, self._used + self.total_size, self.num_replicas):
             self._fetched += 1
             yield order[i % len(order)]
@@ -98,14 +101,15 @@ class DistributedSampler(_Base):
         return torch.randperm(size, generator=generator).tolist()
 
     def finish_step(self):
-        """Marks the samples of one more step as used. Called by Checkpointer.step()."""
+        """Counts the samples of one more step as used. Checkpointer.step() calls it."""
         if self._samples_per_step is None:
             self._finished = self._fetched
         else:
             self._finished = min(self._finished + self._samples_per_step, self.num_samples)
 
     def state(self):
-        """The place after the last finish_step()."""
+        """Returns the place after the last finish_step(), as a SamplerState. Raises ValueError if a
+        DataLoader with workers requests the samples and `samples_per_step` is not set."""
         if self._fetches_ahead and self._samples_per_step is None:
             raise ValueError("ddprun.DistributedSampler: the DataLoader has workers, which fetch "
                              "samples before they are used; give samples_per_step")
@@ -134,21 +138,21 @@ class DistributedSampler(_Base):
         return SamplerState(self.epoch, self.seed, len(self.dataset), self.shuffle, 0)
 
     def resume(self, state):
-        """Continues from a SamplerState or its text: the next iteration begins there, and len()
-        is the rest for this rank. Raises ValueError if the dataset's size, the seed or shuffle
-        differs."""
+        """Continues from a SamplerState or its text. The next iteration begins at that place, and
+        len() is the number of this rank's remaining samples. Raises ValueError if the dataset's
+        size, the seed or shuffle differs."""
         state = self.check(state)
         self.epoch = state.epoch
         self._begin(state.consumed)
         self._resumed = True
 
     def at_first_sample(self, action):
-        """The next iteration calls `action` when its first sample is requested."""
+        """The next iteration will call `action` when its first sample is requested."""
         self._at_first_sample = action
 
 
 def _a_loader_fetches_ahead():
-    """Whether a DataLoader with workers requests the samples."""
+    """Whether a DataLoader with workers requests the samples (its method is on the stack)."""
     frame = sys._getframe(1)
     for _ in range(_DEPTH):
         if frame is None:

@@ -1,9 +1,9 @@
 """Converts the state of a learning rate scheduler to texts and back.
 
-`lr_steps`, the number of its steps, is the same as in the C++ library. `lr_python`, a JSON
-object, has the other values of a Python scheduler. Values that JSON cannot hold or would change
-(functions, tuples, keys that are not text) count as settings, which the program sets again.
-`lr_momentum` has the momenta of the parameter groups, if the scheduler changes them.
+`lr_steps` is the number of its steps, as in the C++ library. `lr_python`, a JSON object, has the
+other values of a Python scheduler. Some values JSON cannot hold, or would change: functions,
+tuples, keys that are not text. They are not saved: the program must set them again. If the
+scheduler changes the momenta of the parameter groups, `lr_momentum` has them.
 """
 import json
 
@@ -16,7 +16,7 @@ _MOMENTA = ("momentum", "betas")  # in a parameter group
 
 
 def _plain(value):
-    """The part of a state that JSON can hold unchanged."""
+    """Returns the part of a state that JSON can hold unchanged."""
     if isinstance(value, dict):
         return {key: _plain(entry) for key, entry in value.items()
                 if isinstance(key, str) and _is_kept(entry)}
@@ -37,7 +37,7 @@ def _is_kept(value):
 
 
 def export_schedule(scheduler):
-    """Metadata."""
+    """Returns the state of a scheduler as metadata."""
     texts = {STEPS: str(scheduler.last_epoch), _PYTHON: json.dumps(_plain(scheduler.state_dict()))}
     if getattr(scheduler, "cycle_momentum", False):
         texts[_MOMENTUM] = json.dumps([{name: group[name] for name in _MOMENTA if name in group}
@@ -46,7 +46,7 @@ def export_schedule(scheduler):
 
 
 def check_schedule(metadata):
-    """Raises CheckpointError unless the scheduler can continue from it."""
+    """Raises CheckpointError unless a scheduler can continue from this metadata."""
     if STEPS not in metadata:
         raise CheckpointError("it holds no steps of a learning rate scheduler")
     if not metadata[STEPS].isdecimal():
@@ -54,7 +54,7 @@ def check_schedule(metadata):
 
 
 def _overlaid(own, saved):
-    """A scheduler's own state, overwritten by the saved values."""
+    """Returns a scheduler's own state, with the saved values in place of its own."""
     if isinstance(own, dict) and isinstance(saved, dict):
         return {**own, **{key: _overlaid(own.get(key), entry) for key, entry in saved.items()}}
     if isinstance(own, list) and isinstance(saved, list) and len(own) == len(saved):
@@ -63,7 +63,7 @@ def _overlaid(own, saved):
 
 
 def restore_schedule(scheduler, metadata, rates):
-    """`rates`: the current learning rates."""
+    """Puts the saved state into the scheduler. `rates`: the restored learning rates."""
     momenta = json.loads(metadata.get(_MOMENTUM, "[]"))
     for group, saved in zip(scheduler.optimizer.param_groups, momenta):
         group.update({name: type(group[name])(value) for name, value in saved.items()})
@@ -72,5 +72,5 @@ def restore_schedule(scheduler, metadata, rates):
         return
     steps = int(metadata[STEPS])
     scheduler.last_epoch = steps
-    scheduler._step_count = steps + 1  # a new scheduler makes one step itself
+    scheduler._step_count = steps + 1  # the constructor of a scheduler makes one step itself
     scheduler._last_lr = list(rates)

@@ -1,5 +1,5 @@
-"""Finds the state from which a training continues, the same for all ranks
-(worker/src/restore/state_search.h)."""
+"""Finds the state from which a training continues. It is the same for all ranks. The *source* is
+the rank that has it (worker/src/restore/state_search.h)."""
 import errno
 import os
 import time
@@ -15,16 +15,16 @@ _LONGEST_PAUSE_S = 2.0
 
 
 class CheckpointSearch:
-    """Runs on the source. Visits the files of some folders, highest step first. An unreadable
-    file is not damaged: it ends the search, because it may be newer than the remaining ones.
-    Exception: EIO, which a disk returns permanently for a lost block. Such a file is put off. It
-    counts as damaged if it still returns EIO after an older file of its folder was read
-    completely. It is never renamed."""
+    """Runs on the source. Visits the files of some folders, highest step first. A file that cannot
+    be read is not damaged. It ends the search, because it may be newer than the remaining files.
+    There is one exception: EIO, which a disk always returns for a lost block. A file with EIO is
+    put off: the search goes on with older files. If it still gives EIO after an older file of
+    its folder was read completely, it counts as damaged. It is never renamed."""
 
     def __init__(self, rank, folders, highest_step, folders_count, run="", renames=True):
-        """`folders_count`: a folder that cannot be listed may hold the newest state; otherwise
-        it counts only if nothing else is found. `run`: the id of this run, which goes into the
-        new names of its damaged files. `renames`: rename damaged files; otherwise they stay."""
+        """`folders_count`: True if a folder that cannot be listed may hold the newest state. False:
+        such a folder is an error only if nothing else is found. `run`: the id of this run, for
+        the new names of its damaged files. `renames`: whether damaged files are renamed."""
         self._rank, self._folders, self._run, self._renames = rank, folders, run, renames
         self._highest_step, self._folders_count = highest_step, folders_count
         self._warned_of = set()
@@ -36,7 +36,7 @@ class CheckpointSearch:
         self._files = None
         self._unlisted = None  # (path, error)
         self._put_off = []  # (step, path, error)
-        self._pending = None  # (path, error): raised by the next call of next()
+        self._pending = None  # (path, error): next() raises it
         self.rejected = []
 
     def close(self):
@@ -54,11 +54,12 @@ class CheckpointSearch:
                 continue
             self._files += [file for file in files if file[0] <= self._highest_step]
             self.rejected += [path + ": it was found damaged before" for path in aside]
-        self._files.sort(key=lambda file: -file[0])  # stable: the folder named first comes first
+        self._files.sort(key=lambda file: -file[0])  # stable: keeps the order of the folders
 
     def next(self):
-        """Opens the next file with a valid structure: self.file, or None if there are no more.
-        Raises UnavailableError with the path in front; then only restart() helps."""
+        """Opens the next file with a valid structure, and returns it (self.file). None: there is no
+        further one. Raises UnavailableError, whose text begins with the path. After that only
+        restart() may be called."""
         if self._files is None:
             self._list()
         self._raise_pending()
@@ -90,7 +91,7 @@ class CheckpointSearch:
                 raise FormatError("it holds step %s, not the one that its name says" % quoted(held))
             return True
         except UnavailableError as error:
-            if not is_gone(error):  # if gone: removed since the listing
+            if not is_gone(error):  # gone: another process has removed it since the listing
                 self._put_it_off(step, path, error)
         except DamagedError as error:
             self._rename(step, path, str(error))
@@ -99,7 +100,7 @@ class CheckpointSearch:
         return False
 
     def put_off(self, error):
-        """Some bytes of the last file could not be read, though its header could."""
+        """Call it if the header of the last file could be read, but some later bytes could not."""
         self._put_it_off(number_in(self.file.metadata, "step"), self.file.path, error)
 
     def _put_it_off(self, step, path, error):
@@ -116,12 +117,13 @@ class CheckpointSearch:
         return bool(self._put_off)
 
     def accept(self):
-        """The last file was read completely. Reads the failed bytes of the files that were put
-        off again. False: one of them is not damaged, and next() must be called again."""
+        """Call it when the last file was read completely. Tries again to read the failed bytes of
+        the files that were put off. Returns False if one of these files is not damaged: then
+        next() must be called again."""
         good = self.file.path
         for _, path, error in self._put_off:
             if os.path.dirname(path) != os.path.dirname(good):
-                # A folder without a readable file says nothing about its disk.
+                # No file of this folder was read, so it is not known whether its disk works.
                 self._pending = path, error
                 return False
             if not self._is_still_lost(path, error):
@@ -142,12 +144,12 @@ class CheckpointSearch:
             self._pending = path, now
             return False
         except FormatError:
-            pass  # its length has changed: judge it again
+            pass  # its length has changed: look at it again
         self.restart()
         return False
 
     def set_aside(self, reason):
-        """The last file does not match its hashes."""
+        """Call it if the last file does not match its hashes."""
         self._rename(number_in(self.file.metadata, "step"), self.file.path, reason)
 
     def _rename(self, step, path, reason):
@@ -182,7 +184,7 @@ def _raise_with_path(path, error):
 
 
 class WhereToLook:
-    """Set on the source. Other ranks only need to know the source, and list their own folders."""
+    """Where the source looks. The other ranks use only `source`, and list their own `folders`."""
 
     def __init__(self, folders, patience_s, run):
         self.source = 0
@@ -191,15 +193,16 @@ class WhereToLook:
         self.highest_step = MAX_STEP
         self.allows = lambda metadata: True
         self.folders_count = True
-        # If nothing is found and training would start at step 0, damaged files of other nodes count
-        # as well.
+        # True: if nothing is found and training would begin at step 0, damaged files of other nodes
+        # count too.
         self.looks_everywhere = False
 
 
 class StateSearch:
-    """All functions, also the constructor, are collectives. If a state that may be newer than
-    all others is unavailable, reading is retried with pauses until the patience is over, but not
-    for EACCES and EPERM. Then all ranks raise StateUnreadableError."""
+    """All functions except file(), put_off() and set_aside() are collectives, also the
+    constructor. If a state that may be newer than all others cannot be read, the search tries
+    again, with pauses, for `patience_s`. Then all ranks raise StateUnreadableError. For EACCES and
+    EPERM they raise it at once."""
 
     def __init__(self, ranks, where):
         self._ranks, self._where = ranks, where
@@ -207,20 +210,20 @@ class StateSearch:
         self._waits_since = None
         self._pause_s = _FIRST_PAUSE_S
         self.rejected = []
-        self.provisional = False  # files newer than the last one were put off: see accept()
+        self.provisional = False  # True: files newer than the last one were put off: see accept()
         self._files = CheckpointSearch(ranks.rank, where.folders, where.highest_step,
                                        where.folders_count, where.run)
         if where.folders_count:
             self._ask_nodes(self._list_folders)
 
     def file(self):
-        """The open file on the source; None on other ranks."""
+        """Returns the open file on the source, and None on other ranks."""
         return self._files.file if self._leads else None
 
     def _ask_nodes(self, look):
-        """Calls `look` on the source, and on each node's local rank 0, until no node has to
-        wait. Returns each rank's answer. `look` may raise UnavailableError, with the path in
-        front."""
+        """Calls `look` on the source and on each node's local rank 0. Repeats that until no node
+        has to wait. Returns the answer of each rank. `look` may raise UnavailableError, whose
+        text begins with the path."""
         while True:
             said = None
             if self._ranks.local_rank == 0 or self._leads:
@@ -244,7 +247,8 @@ class StateSearch:
                 _raise_with_path(folder, error)
 
     def _look_for_damaged(self):
-        """On nodes without the source: their damaged files, if they have no valid one."""
+        """Runs on nodes without the source. Returns the damaged files of the node, if it has no
+        valid file."""
         if self._leads:
             return None  # the source has looked already
         files = CheckpointSearch(self._ranks.rank, self._where.folders, self._where.highest_step,
@@ -257,7 +261,7 @@ class StateSearch:
         return ["rank %d: %s" % (self._ranks.rank, file) for file in files.rejected]
 
     def _postpone(self, text, code):
-        """Waits, and returns "wait"; or returns why the search is over."""
+        """Waits and returns "wait"; or returns the reason why the search ends."""
         text = "rank %d: %s (errno %d, user id %d)" % (self._ranks.rank, text, code, os.geteuid())
         hopeless = code in (errno.EACCES, errno.EPERM)
         now = time.monotonic()
@@ -279,7 +283,7 @@ class StateSearch:
         return "wait"
 
     def _propose(self):
-        """Returns (result, data for all ranks), on the source."""
+        """Runs on the source. Returns (result, data for all ranks)."""
         try:
             file = self._files.next()
             while file is not None and not self._where.allows(file.metadata):
@@ -293,8 +297,9 @@ class StateSearch:
         return "found", (self._files.has_put_off(), (file.path, file.metadata, tensors))
 
     def next(self):
-        """(path, metadata, tensors) of the newest allowed state that was not returned yet. None:
-        there is none; then `rejected` lists the states that exist and cannot be loaded."""
+        """Returns (path, metadata, tensors) of the newest allowed state that it has not returned
+        yet. None: there is none. Then `rejected` lists the states that exist but cannot be
+        loaded."""
         while True:
             what, said = self._ranks.broadcast_object(self._propose() if self._leads else None,
                                                       self._where.source)
@@ -311,13 +316,13 @@ class StateSearch:
                 return found
 
     def put_off(self, error):
-        """Some bytes of the last state could not be read."""
+        """Call it if some bytes of the last state could not be read."""
         if self._leads:
             self._files.put_off(error)
 
     def accept(self):
-        """All ranks have read the last state completely. False: a newer one that was put off is
-        not damaged. Call it if the state is provisional."""
+        """Call it if the last state is provisional and all ranks have read it completely. Returns
+        False if a newer state that was put off is not damaged: then call next() again."""
         accepted = self._files.accept() if self._leads else None
         return self._ranks.broadcast_object(accepted, self._where.source)
 

@@ -1,10 +1,10 @@
-"""States in memory: two files in DDPRUN_SNAPSHOT_DIR. While one is written, the other holds a
-complete state (worker/src/storage/snapshot_slots.h).
+"""Snapshots: states in a node's memory, in two files (slots) in DDPRUN_SNAPSHOT_DIR. While one
+file is written, the other holds a complete state (worker/src/storage/snapshot_slots.h).
 
-A complete file has a checkpoint's name. From the first write until it is complete again, it is
-named slot-<n>.tmp. So whichever process is killed at any time, a file with a checkpoint's name
-is complete. Both files outlive the process, and its successor reuses them: touching memory for
-the first time costs far more than the copy.
+A complete file has the name of a checkpoint. From the first write until it is complete again, its
+name is slot-<n>.tmp. So a file with the name of a checkpoint is always complete, even if a process
+is killed at any moment. Both files outlive the process. The next process uses them again, because
+the first access to new memory costs far more than the copy.
 """
 import math
 import os
@@ -18,19 +18,19 @@ from .image import Staging
 from .memory_room import memory_room
 from .safetensors import build_header, memory_of
 
-_SPARE_BYTES = 64 << 20  # memory reserved for everything else
+_SPARE_BYTES = 64 << 20  # memory that must stay free for everything else
 _HEADER_BYTES = 64 << 10
 _SHARE = 0.01  # share of the training time that snapshots may take
-_MEMORY = 16  # steps
+_MEMORY = 16  # the mean step time covers about this number of steps
 
 
 class SnapshotSlots:
-    """One thread at a time."""
+    """The two files. Only one thread at a time may use it."""
 
     def __init__(self, folder, keep_step):
         """`keep_step`: the step from which this process resumed, or None. The state of that step
-        in `folder`, or, if another node had it, the newest older one, is not overwritten until
-        there is a newer one."""
+        in `folder` is not overwritten until there is a newer one. If another node had that state,
+        the same applies to the newest older state in `folder`."""
         self._folder = folder
         self._temporaries = [os.path.join(folder, "slot-%d.tmp" % i) for i in range(2)]
         self._paths = list(self._temporaries)  # current paths of the two slots
@@ -53,7 +53,8 @@ class SnapshotSlots:
                 os.unlink(path)
 
     def check_room(self, size):
-        """Raises CheckpointError with the missing amount if two states do not fit."""
+        """Raises CheckpointError if there is no room for two states of `size` bytes. The text has
+        the amount that is missing."""
         needed = _SPARE_BYTES
         for path in self._paths:
             there = os.stat(path).st_blocks * 512 if os.path.exists(path) else 0
@@ -73,8 +74,8 @@ class SnapshotSlots:
             if self._paths[older] != temporary:
                 os.rename(self._paths[older], temporary)
                 self._paths[older] = temporary
-            # Not truncated first: overwriting reuses its memory, truncating would free and allocate
-            # it again.
+            # The file is not truncated first: that would free its memory, and the kernel would have
+            # to allocate it again.
             file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 header = build_header(image.tensors, image.metadata)
@@ -94,22 +95,22 @@ class SnapshotSlots:
 
 
 class SnapshotSchedule:
-    """How often a snapshot may be made without a noticeable cost. Each rank has its own; the
-    ranks use the longest interval of all."""
+    """Computes how often a snapshot may be made without a noticeable cost. Each rank has its own
+    schedule. The ranks use the longest interval of all."""
 
     def __init__(self, every_steps, every_s):
         self._every_steps, self._every_s = every_steps, every_s
         self._step_s = self._cost_s = 0.0
 
     def step_took(self, seconds):
-        """The duration of a step without its snapshot."""
+        """`seconds`: the duration of a step without its snapshot."""
         self._step_s += seconds if self._step_s == 0 else (seconds - self._step_s) / _MEMORY
 
     def snapshot_took(self, stall_s, background_s):
         self._cost_s = stall_s + background_s
 
     def steps(self):
-        """Steps from one snapshot to the next; at least 1."""
+        """Returns the number of steps from one snapshot to the next: at least 1."""
         if self._every_steps > 0:
             return self._every_steps
         wanted = self._every_s if self._every_s > 0 else self._cost_s / _SHARE
@@ -117,8 +118,9 @@ class SnapshotSchedule:
 
 
 class SnapshotWriter:
-    """Makes snapshots in the background. An error is reported once and ends the snapshots of
-    this process, never the training. Both functions are called on the training's thread."""
+    """Makes snapshots in the background. After an error this process makes no more snapshots, and
+    the training continues. Call all methods on the thread of the training. `on_published` and
+    `on_failed` run on the background thread; `on_failed` is called once."""
 
     def __init__(self, on_published, on_failed):
         self._on_published, self._on_failed = on_published, on_failed
@@ -133,7 +135,7 @@ class SnapshotWriter:
         return self.usable and not self._background.busy()
 
     def prepare(self, folder, keep_step, size):
-        """`size`: of a state. `keep_step`: see SnapshotSlots."""
+        """Opens the slots. `size`: the bytes of a state. `keep_step`: see SnapshotSlots."""
         def action():
             self._slots = SnapshotSlots(folder, keep_step)
             self._slots.check_room(size)
@@ -141,7 +143,7 @@ class SnapshotWriter:
         self._background.post(lambda: self._try(action))
 
     def publish(self, step, tensors, metadata):
-        """Returns once the current values are copied."""
+        """Begins a snapshot. Returns when the current values are copied."""
         self._background.wait()
         image = self._staging.copy(step, tensors, metadata)
         self._background.post(lambda: self._try(lambda: self._write(image)))

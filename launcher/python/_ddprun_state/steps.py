@@ -1,5 +1,5 @@
-"""The parts of Checkpointer.step() other than files: agreement with the other ranks, and this
-node's snapshots."""
+"""The parts of Checkpointer.step() except for the checkpoint files: the agreement with the other
+ranks, and this node's snapshots."""
 import collections
 import os
 import time
@@ -28,8 +28,8 @@ class Steps:
         self._schedule = SnapshotSchedule(every_steps, every_s)
         self._writer = None  # on local rank 0, from the first step on
         self._last = None  # when the last step ended
-        self._since_snapshot = 0
-        self._saves_done = 0  # handled SAVE requests of the agent
+        self._since_snapshot = 0  # steps
+        self._saves_done = 0  # number of SAVE requests of the agent that were served
         self.resumed_step = None
 
     def _prepare(self, parts):
@@ -52,7 +52,7 @@ class Steps:
         agent.saved("memory", took)
 
     def begin(self, parts):
-        """What to do after this step: the same on all ranks."""
+        """Returns what to do after this step. It is the same on all ranks."""
         now = time.monotonic()
         if self._last is None:
             self._prepare(parts)
@@ -78,7 +78,8 @@ class Steps:
                                      self._writer.background_s if self._writer else 0.0)
 
     def _with_buffers_of_rank_0(self, parts):
-        """So that the snapshots of all nodes have the same bytes."""
+        """Returns the tensors of the parts, but the buffers of rank 0. So the snapshots of all
+        nodes have the same bytes."""
         names = parts.buffer_names()
         tensors = parts.tensors()
         if self._ranks.size == 1 or not names:

@@ -1,4 +1,4 @@
-"""Carries the bytes of a state from the rank that has it to the tensors of all ranks."""
+"""Sends the bytes of a state from the rank that has it to the tensors of all ranks."""
 import torch
 
 from .errors import AgreedError, DamagedError, UnavailableError
@@ -8,10 +8,11 @@ _CHUNK_BYTES = 16 << 20
 
 
 class _Sink:
-    """The destination of a state's bytes on one rank. They come in order."""
+    """Puts the bytes of a state into the tensors of one rank. The bytes come in order."""
 
     def __init__(self, tensors, places):
-        """`tensors`: StoredTensors in the order of their bytes; `places`: a tensor for each, or None."""
+        """`tensors`: StoredTensors in the order of their bytes. `places`: for each of them the
+        tensor that receives the bytes, or None."""
         self._tensors, self._places = tensors, places
         self._next = 0
         self._bytes = None  # bytes of the current tensor: flat, on the CPU
@@ -49,9 +50,10 @@ class _Sink:
 
 
 def transfer(ranks, source, file, tensors, places):
-    """A collective. `file`: the source's StateFile; None on other ranks. Returns None on all
-    ranks if every rank's bytes match the hashes; else the FormatError of the file. Raises
-    AgreedError if the file is valid but a rank received other bytes."""
+    """A collective. `source`: the rank that has the file. `file`: its StateFile; None on other
+    ranks. Returns None on all ranks if the bytes of every rank match the hashes. Otherwise
+    returns the FormatError of the file. Raises AgreedError if the file is valid but a rank
+    received other bytes."""
     size = sum(tensor.size for tensor in tensors)
     sink = _Sink(tensors, places)
     fault = None
@@ -62,7 +64,7 @@ def transfer(ranks, source, file, tensors, places):
             try:
                 file.read(offset, memory_of(part))
             except (DamagedError, UnavailableError) as error:
-                fault = error  # the others still expect the rest; its hashes will be wrong
+                fault = error  # the others still expect the rest, so send it; its hashes are wrong
         if len(part):
             ranks.broadcast(part, source)
         sink.take(offset, part)

@@ -1,5 +1,6 @@
-"""Writes checkpoints to disk in the background, one at a time. An error costs a checkpoint,
-never the training: it is reported on stderr and to the agent, and counted."""
+"""Writes checkpoints to disk in the background, one at a time. After an error that checkpoint is
+missing, and the training continues. The error is printed to stderr, reported to the agent, and
+counted."""
 import copy
 import os
 import time
@@ -11,9 +12,11 @@ from .image import Staging
 
 
 class SaveStatus:
-    """The number of checkpoints `saved`, `failed` and `skipped`; whether one is being written
-    (`writing`); the newest on disk (`durable_step`, `durable_path`); the newest in this node's
-    memory (`snapshot_step`); and why the last one failed (`error`, or "")."""
+    """The results of a Checkpointer's saves. `saved`, `failed`, `skipped`: how many checkpoints
+    were written, could not be written, or were skipped. `writing`: True while one is being
+    written. `durable_step`, `durable_path`: the newest checkpoint on disk (-1 and "": none).
+    `snapshot_step`: the newest snapshot of this rank's node, on local rank 0 (-1: none, or another
+    rank). `error`: why the last finished save failed; "" if it succeeded."""
 
     def __init__(self):
         self.saved = self.failed = self.skipped = 0
@@ -23,7 +26,7 @@ class SaveStatus:
 
 
 class CheckpointWriter:
-    """Used by rank 0."""
+    """Only rank 0 uses it."""
 
     def __init__(self, directory, keep_last, keep_every, owner):
         self._directory, self._owner = directory, owner
@@ -48,8 +51,8 @@ class CheckpointWriter:
         self._status.skipped += 1
 
     def start(self, step, tensors, metadata, lineage):
-        """Returns once the current values are copied. If another save is unfinished, waits for
-        it first."""
+        """Begins a save. Returns when the current values are copied. If another save is
+        unfinished, it first waits for that save."""
         self.wait()
         try:
             image = self._staging.copy(step, tensors, metadata)
@@ -94,7 +97,7 @@ class CheckpointWriter:
         agent.say("CHECKPOINT_FAILED", "%d %d %s" % (step, self._status.failed, reason))
 
     def try_claim(self):
-        """False: call it again after owner.LOOK_S."""
+        """Claims the folder. Returns False if it must be called again after owner.LOOK_S."""
         self.wait()
         try:
             return self._owner.try_claim()

@@ -1,7 +1,7 @@
-"""XXH3-64 (https://xxhash.com) with seed 0: the hash of the files.
+"""XXH3-64 (https://xxhash.com) with seed 0, the hash that the files use.
 
-Uses libxxhash, which apt and rpm install on nearly every machine, or the Python package
-`xxhash`. If neither is present, xxh3_torch.py, at some 100 MiB per second.
+Uses libxxhash, which apt and rpm install on nearly every machine, or the Python package `xxhash`.
+If neither is installed, it uses xxh3_torch.py, at about 100 MB per second.
 """
 import ctypes
 
@@ -38,5 +38,5 @@ _hash = _choose()
 
 
 def hash_text(data):
-    """16 hex digits. `data`: bytes, or an array of ctypes."""
+    """Returns the hash as 16 hex digits. `data`: bytes, or an array of ctypes."""
     return "%016x" % _hash(data)

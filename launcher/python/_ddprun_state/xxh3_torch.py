@@ -1,5 +1,5 @@
-"""XXH3-64 with seed 0 in Python integers and torch, after the specification of the algorithm
-(doc/xxhash_spec.md of xxHash)."""
+"""XXH3-64 with seed 0, computed with Python integers and torch. It follows the specification of
+the algorithm (doc/xxhash_spec.md of xxHash)."""
 import torch
 
 _MASK = 2**64 - 1
@@ -50,7 +50,7 @@ def _avalanche_xxh64(h):
 
 
 def _fold(a, b):
-    """XOR of the halves of the 128-bit product."""
+    """Returns the XOR of the two halves of the 128-bit product."""
     product = a * b
     return (product ^ product >> 64) & _MASK
 
@@ -107,7 +107,8 @@ def _secret_words(at):
 
 
 def _contributions(stripes, keys):
-    """The contribution of each stripe to the eight sums. Both have eight words in each row."""
+    """Returns what each stripe adds to the eight sums. `stripes`, `keys` and the result have one
+    row of eight words for each stripe."""
     keyed = stripes ^ keys
     low = keyed & 0xFFFFFFFF
     high = keyed >> 32 & 0xFFFFFFFF
@@ -115,7 +116,7 @@ def _contributions(stripes, keys):
 
 
 def _rows(data, begin, count):
-    """`count` stripes of `data` as 64-bit words."""
+    """Returns `count` stripes of `data` as rows of eight 64-bit words."""
     part = torch.frombuffer(data, dtype=torch.uint8, offset=begin, count=count * _STRIPE)
     return part.clone().view(torch.int64).reshape(count, 8)  # a copy is aligned
 
@@ -159,7 +160,7 @@ def _long(data):
 
 
 def xxh3(data):
-    """`data`: bytes, or an array of ctypes."""
+    """Returns the hash as an integer. `data`: bytes, or an array of ctypes."""
     size = len(data)
     if size > 240:
         return _long(bytearray(data) if isinstance(data, bytes) else data)

@@ -1,4 +1,4 @@
-// CheckpointParts: references to the objects of a training that a checkpoint contains.
+// CheckpointParts refers to the objects of a training that belong into a checkpoint.
 #ifndef DDP_CHECKPOINT_PARTS_H_
 #define DDP_CHECKPOINT_PARTS_H_
 
@@ -10,17 +10,18 @@
 
 namespace ddp {
 
-// The argument of Checkpointer::save(), step() and load_latest(). Every rank gives the same kinds
-// of parts. The given objects must outlive this one. Not a collective. Copyable.
+// The argument of Checkpointer::save(), step() and load_latest(). Every rank must give the same
+// kinds of parts. The given objects must outlive this object. No function here is a collective.
+// Copyable.
 //
 //   ddp::CheckpointParts parts(model, optimizer);
 //   parts.with(scheduler).with(sampler);
 class CheckpointParts {
  public:
-  // With a DistributedDataParallel instead of its module, the checkpoint also keeps the order of
-  // the gradient buckets, which the first backward finds. Without that order, on three and more
-  // ranks, the first step after a restart adds gradients in another order than an undisturbed
-  // training, and the two trainings differ in the last bits from then on.
+  // Prefer the constructor with the DistributedDataParallel. Then the checkpoint also has the order
+  // of the gradient buckets, which the first backward() determines. Without it, the first step
+  // after a restart adds the gradients of three or more ranks in another order than a training
+  // without a restart. From then on the two trainings differ in the last bits.
   template <typename Module>
   CheckpointParts(DistributedDataParallel<Module>& model, torch::optim::Optimizer& optimizer)
       : CheckpointParts(model.module(), optimizer) {
@@ -29,18 +30,20 @@ class CheckpointParts {
   CheckpointParts(torch::nn::Module& module, torch::optim::Optimizer& optimizer)
       : module_(&module), optimizer_(&optimizer) {}
 
-  // Saves the scheduler's number of steps. Every checkpoint also has the learning rates. Together
-  // they are the whole state of StepLR, and of any scheduler that computes the next rates from
-  // them. Put other state of a scheduler into State::user. ReduceLROnPlateauScheduler of libtorch
-  // 2.x is not an LRScheduler, and its state cannot be read.
+  // Saves the scheduler's number of steps. Every checkpoint contains the learning rates anyway.
+  // Both together are the whole state of StepLR, and of any other scheduler that computes the next
+  // rates from them. If a scheduler has further state, put it into State::user.
+  // ReduceLROnPlateauScheduler of libtorch 2.x cannot be given here: it is not an LRScheduler, and
+  // its state cannot be read.
   CheckpointParts& with(torch::optim::LRScheduler& scheduler) {
     scheduler_ = &scheduler;
     return *this;
   }
 
-  // Saves sampler.state(), and calls sampler.resume() when loading: the next next() then returns
-  // the next batch, for any world size. Not for a sampler that was copied into a torch::data
-  // loader, or that a loader reads ahead: see DistributedSampler::state().
+  // A save stores sampler.state(). A load calls sampler.resume(): the first sampler.next() then
+  // returns the batch that follows, for any world size. Do not give a sampler whose copy a
+  // torch::data loader uses, or from which samples are fetched before they are used: see
+  // DistributedSampler::state().
   CheckpointParts& with(DistributedSampler& sampler) {
     sampler_ = &sampler;
     return *this;
@@ -48,13 +51,13 @@ class CheckpointParts {
 
   torch::nn::Module& module() const { return *module_; }
   torch::optim::Optimizer& optimizer() const { return *optimizer_; }
-  // Null if not given.
+  // The following three return null if the part was not given.
   torch::optim::LRScheduler* scheduler() const { return scheduler_; }
   DistributedSampler* sampler() const { return sampler_; }
   detail::GradientReducer* reducer() const { return reducer_; }
 
  private:
-  // Owned by the user; they outlive this object.
+  // The program owns these objects. They outlive this object.
   torch::nn::Module* module_;
   torch::optim::Optimizer* optimizer_;
   torch::optim::LRScheduler* scheduler_ = nullptr;

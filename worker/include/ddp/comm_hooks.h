@@ -1,6 +1,6 @@
-// Communication hooks replace the all-reduce of a gradient bucket, as register_comm_hook() of
-// torch.nn.parallel.DistributedDataParallel. They are for networks that are slower than the
-// computation of the ranks.
+// Communication hooks replace the all-reduce of a gradient bucket, like register_comm_hook() of
+// torch.nn.parallel.DistributedDataParallel. Use them if the ranks compute faster than the network
+// can carry their gradients.
 //
 //   model.register_comm_hook(ddp::bf16_compress(ctx));  // before the first step
 #ifndef DDP_COMM_HOOKS_H_
@@ -19,63 +19,66 @@ class GradBucket;  // include <torch/csrc/distributed/c10d/comm.hpp> to use it
 
 namespace ddp {
 
-// Turns the gradients of this rank into the gradients that all ranks get.
+// A function that turns the gradients of this rank into the gradients that all ranks get.
 //
-// `bucket`: its getBuffer() has this rank's gradients of some parameters, in one dimension; the
-// hook may overwrite that memory. The thread of backward() calls the hook for one bucket after the
-// other, in the same order on all ranks, so the hook may begin collectives.
+// `bucket.getBuffer()` is a tensor of one dimension. It has this rank's gradients of some
+// parameters. The hook may overwrite it. The thread of backward() calls the hook for one bucket
+// after another, in the same order on all ranks, so the hook may begin collectives.
 //
-// The future's value is a tensor of the buffer's shape, dtype and device (the buffer itself is
-// allowed), or a list of one such tensor. It is used unchanged: a hook that wants the mean must
-// divide. backward() throws an exception of the hook or of its future.
+// The future's value must be a tensor of the buffer's shape, dtype and device (it may be the buffer
+// itself), or a list of one such tensor. The value is used unchanged: a hook that wants the mean
+// must divide. If the hook throws, or its future has an error, backward() throws that exception.
 using CommHook = std::function<c10::intrusive_ptr<c10::ivalue::Future>(c10d::GradBucket& bucket)>;
 
-// A completed future, for a hook that has waited for its result.
+// Returns a completed future. For a hook that already has its result.
 c10::intrusive_ptr<c10::ivalue::Future> finished(const torch::Tensor& result);
 
-// Averages gradients and sends them as float16: half the bytes. The sum is also made in float16:
-// gradients above 65504, or far below 1e-5, need a scaled loss. Semantics of
+// Averages gradients and sends them as float16, which halves the bytes. The sum is also computed in
+// float16. So gradients above 65504, or far below 1e-5, need a scaled loss. Semantics of
 // torch.distributed.algorithms.ddp_comm_hooks.default_hooks.fp16_compress_hook.
 CommHook fp16_compress(const Context& ctx);
 
-// Averages gradients and sends them as bfloat16: half the bytes, and the range of float32. With
-// NCCL the sum is made in bfloat16, like PyTorch's bf16_compress_hook. Gloo cannot do that: each
-// rank sums its share in float32, rank by rank. The result is the same on all ranks, and within
-// 2^-7 of the mean of the absolute values (two roundings of 2^-8 each). With Gloo, backward() waits
-// for each bucket, so no communication is hidden.
+// Averages gradients and sends them as bfloat16, which halves the bytes and keeps the range of
+// float32. With NCCL the sum is computed in bfloat16, like in PyTorch's bf16_compress_hook. Gloo
+// cannot do that: there each rank sums its share of the gradients in float32, in the order of
+// ranks. The result is equal on all ranks. Its error is at most 2^-7 of the mean of the absolute
+// values (two roundings of 2^-8 each). With Gloo, backward() waits for each bucket, so
+// communication does not overlap with backward().
 CommHook bf16_compress(const Context& ctx);
 
-// Names, defaults and meanings are those of PowerSGDState in PyTorch.
+// Names, defaults and meanings are those of PyTorch's PowerSGDState.
 struct PowerSgdOptions {
-  // The rank r of the approximation: an n x m gradient is sent as r columns of n and r columns of m
-  // values.
+  // The rank r of the approximation. An n x m gradient is sent as r columns of n values and r
+  // columns of m values.
   int matrix_approximation_rank = 1;
 
-  // The number of steps averaged without compression at the start. At least 2 with error feedback
-  // or warm start, because the buckets are rebuilt after the first step.
+  // The number of steps at the start in which gradients are averaged without compression. Must be
+  // at least 2 with error feedback or warm start, because the buckets are rebuilt after the first
+  // step.
   std::int64_t start_power_sgd_iter = 1000;
 
-  // A gradient is compressed only if it becomes at least this many times smaller. Vectors are never
-  // compressed.
+  // A gradient is compressed only if that makes it at least this many times smaller. Vectors are
+  // never compressed.
   double min_compression_rate = 2;
 
-  // Adds the error of a step to the next step's gradients. Without it most models do not converge.
+  // Adds the error of one step to the gradients of the next step. Without this most models do not
+  // converge.
   bool use_error_feedback = true;
 
-  // Starts from the last step's approximation, not from a random one.
+  // Begins each step with the approximation of the previous step instead of a random one.
   bool warm_start = true;
 
-  // Added to the norm of a column, so that a column of zeros can be divided by it. With 0, a
-  // gradient of zeros becomes NaN.
+  // This number is added to the norm of each column before a column is divided by its norm. With 0,
+  // a gradient of zeros becomes NaN.
   double orthogonalization_epsilon = 0;
 
   std::uint32_t random_seed = 0;
 };
 
 // Approximates the mean by matrices of low rank (Vogels et al., PowerSGD, NeurIPS 2019). Semantics
-// of torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook, and equal to it to the last bit
-// with the same libtorch. backward() waits for each bucket. Errors and last approximations are not
-// part of a checkpoint: a resumed training begins without them.
+// of torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook. With the same libtorch the result
+// is equal to PyTorch's to the last bit. backward() waits for each bucket. A checkpoint does not
+// contain the errors and the last approximations: a resumed training begins without them.
 //
 // Throws ConfigError for options that contradict each other.
 CommHook power_sgd(const Context& ctx, const PowerSgdOptions& options = PowerSgdOptions());

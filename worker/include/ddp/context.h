@@ -20,97 +20,111 @@ class Store;         // include <torch/csrc/distributed/c10d/Store.hpp> to use i
 namespace ddp {
 
 struct Options {
-  // "gloo", "nccl", or "auto": nccl if this library was built with it and there is a CUDA device,
-  // else gloo.
+  // "gloo", "nccl" or "auto". "auto" means nccl if this library was built with NCCL and the node
+  // has a CUDA device; otherwise it means gloo. Must be the same on all ranks.
   std::string backend = "auto";
 
-  // Context::device(): "cpu", "cuda", or "auto": cuda with nccl, cpu with gloo. "cuda" with gloo is
-  // for ranks that share a GPU, which NCCL refuses: the ranks get the node's devices in turn, and
-  // gradients go through the host's memory. The same on all ranks.
+  // The value of Context::device(): "cpu", "cuda" or "auto". "auto" means cuda with nccl, and cpu
+  // with gloo. Use "cuda" with gloo if several ranks must share a GPU: NCCL refuses that. The ranks
+  // of a node then take its GPUs in turn, and gradients go through host memory. Must be the same on
+  // all ranks.
   std::string device = "auto";
 
-  // The time limit of one collective. Not set: 30 minutes, PyTorch's default
-  // (torch/distributed/constants.py: default_pg_timeout), or twice the longer of
-  // --hang-startup-timeout and --hang-timeout if that is more. So ddprun, which knows the rank to
-  // blame, reports a hang first.
+  // The time limit of one collective. The default is PyTorch's, 30 minutes
+  // (torch/distributed/constants.py: default_pg_timeout). It is longer if ddprun's limits for a
+  // hang are long: then it is twice the longer of --hang-startup-timeout and --hang-timeout. So
+  // ddprun, which knows the rank that causes the hang, reports first.
   std::optional<std::chrono::milliseconds> timeout;
 
-  // The time limit of init() for connecting and for missing ranks. Not set: 5 minutes. If ddprun
-  // watches for hangs, init() waits for missing ranks at least a minute longer than ddprun's limit,
-  // so that ddprun reports first.
+  // The time limit of init(), for connecting and for missing ranks. The default is 5 minutes. If
+  // this is not set and ddprun watches for hangs, init() waits for missing ranks at least one
+  // minute longer than ddprun's limit. So ddprun reports first.
   std::optional<std::chrono::milliseconds> init_timeout;
 
-  // Makes the C library keep freed memory for later allocations, instead of returning it to the
-  // kernel at each training step, and asks for large pages for the first 256 MiB of the heap.
-  // Applies to the whole process, until it ends. No effect if the environment has MALLOC_ variables
-  // for this.
+  // Makes malloc keep freed memory for later allocations. Otherwise malloc returns memory to the
+  // kernel at each training step and faults it in again. Also asks the kernel for huge pages for
+  // the next 256 MiB that malloc gives out. Applies to the whole process until it ends. No effect
+  // with another malloc than glibc's, or if the environment sets malloc's own limits (such as
+  // MALLOC_TRIM_THRESHOLD_, or glibc.malloc in GLIBC_TUNABLES).
   bool keep_freed_memory = true;
 
-  // A warm standby (`ddprun --warm`) creates its CUDA context while it waits, so that a restart
-  // need not. Takes some hundred MB of each GPU, besides the worker that runs there. No effect
-  // without a GPU.
+  // A warm standby is a process that `ddprun --warm` starts ahead of time. It waits in init() until
+  // the agent needs a new worker, and then becomes that worker: docs/fast-restarts.md. With this
+  // option it creates its CUDA context while it waits, which makes the restart shorter. The context
+  // takes some hundred MB of each GPU, in addition to the running worker. No effect without a GPU.
   bool warm_device = false;
 
-  // Bytes of memory that a warm standby faults in while it waits, so that a restart need not do it
-  // page by page. Only with keep_freed_memory.
+  // The number of bytes that a warm standby faults in while it waits. Otherwise the new worker
+  // faults them in page by page after the restart. No effect without keep_freed_memory.
   std::size_t warm_memory = std::size_t{64} << 20;
 };
 
-// A worker's membership in its job. Made by ddp::init(), one per process. Movable, not copyable. It
-// must outlive every object that refers to it (DistributedDataParallel, Checkpointer).
+// A worker's membership in its job. ddp::init() makes it. A process has one Context at a time. It
+// is movable, not copyable. It must outlive every object that refers to it
+// (DistributedDataParallel, Checkpointer and others).
 //
-// Any thread may call the accessors and the report_ functions. The thread that called init() must
-// call the destructor.
+// Any thread may call the accessors and the report_ functions. Only the thread that called init()
+// may destroy the Context.
 class Context {
  public:
   Context(Context&&) noexcept;
   Context& operator=(Context&&) = delete;
 
-  // Leaves the group and tells the agent. With gloo it waits for no peer. With nccl it first waits
-  // until this rank's GPU has done its pending work, and so for the peers if pending collectives
-  // need them. While an exception unwinds the stack, the process group is abandoned and not
-  // destroyed, because its destructor would wait for collectives that can never finish.
+  // Leaves the process group and tells the agent. With gloo it waits for no other rank. With nccl
+  // it first waits until this rank's GPU has finished its pending work. If a collective is pending,
+  // that includes a wait for the other ranks.
+  //
+  // While an exception unwinds the stack, the destructor does not destroy the process group,
+  // because that would wait for collectives that can never finish.
   ~Context();
 
-  int rank() const;              // in the job, 0 <= rank() < world_size()
-  int world_size() const;        // workers in the job
-  int local_rank() const;        // on this node
-  int local_world_size() const;  // workers on this node; 1 if the launcher did not say
-  int generation() const;        // from 0 (DDPRUN_GENERATION)
-  int restart_count() const;     // TORCHELASTIC_RESTART_COUNT
+  int rank() const;              // this worker's number in the job: 0 <= rank() < world_size()
+  int world_size() const;        // number of workers in the job
+  int local_rank() const;        // this worker's number on its node
+  int local_world_size() const;  // number of workers on this node; 1 if LOCAL_WORLD_SIZE is not set
+  // The number of this generation (one group of ranks that train together), from 0. From
+  // DDPRUN_GENERATION; 0 if that is not set.
+  int generation() const;
+  int restart_count() const;  // from TORCHELASTIC_RESTART_COUNT; 0 if that is not set
 
-  // The device of this rank's model: cpu with gloo, cuda:LOCAL_RANK with nccl, unless
-  // Options::device says otherwise.
+  // The device for this rank's model. With gloo it is the CPU, unless Options::device is "cuda".
+  // Otherwise it is the GPU number LOCAL_RANK, modulo the number of GPUs that the process sees.
   c10::Device device() const;
 
   const std::string& backend() const;  // "gloo" or "nccl"
 
-  std::chrono::milliseconds timeout() const;  // Options::timeout
+  std::chrono::milliseconds timeout() const;  // Options::timeout, or its default
 
-  // For collectives that this library does not wrap. Takes tensors on device(), and on the CPU if
-  // carries_cpu_tensors(). Never null.
+  // For collectives that this library does not wrap. The group takes tensors on device(). If
+  // carries_cpu_tensors() is true, it also takes CPU tensors. Never null.
   c10::intrusive_ptr<c10d::ProcessGroup> process_group() const;
 
-  // True if process_group() also takes CPU tensors: always with gloo. With nccl the group uses Gloo
-  // for them, except in libtorch 1.13, whose groups have one backend only.
+  // True if process_group() also takes CPU tensors. Always true with gloo. With nccl it is true
+  // from libtorch 2 on, where the group uses Gloo for CPU tensors. It is false in libtorch 1.13,
+  // where a group has only one backend.
   bool carries_cpu_tensors() const;
 
-  // The key-value store of all ranks of this generation, for small values. Keys that
-  // begin with "ddp/" are reserved. Never null.
+  // The key-value store that all ranks of this generation share, for small values. The library
+  // reserves all keys that begin with "ddp/". Never null.
   c10::intrusive_ptr<c10d::Store> store() const;
 
-  // Send messages to the agent over DDPRUN_CONTROL_SOCKET. They never throw and never block.
-  // Without an agent they do nothing.
-  void report_step(std::int64_t step) const;  // training step `step` is finished
-  void report_checkpoint(std::int64_t step, const std::string& path) const;  // durable on disk
-  // A checkpoint was not saved, and training continues. `failures`: the number so far, this one
-  // included. Each Checkpointer counts its own.
+  // The report_ functions send a message to the agent (the `ddprun` process of this node) over the
+  // socket DDPRUN_CONTROL_SOCKET. They never throw and never block. Without an agent they do
+  // nothing. A Checkpointer calls the first three itself.
+
+  // The worker has finished training step `step`.
+  void report_step(std::int64_t step) const;
+  // The checkpoint of `step` is on disk at `path`, and synced.
+  void report_checkpoint(std::int64_t step, const std::string& path) const;
+  // The checkpoint of `step` was not saved, and training continues. `failures` is the number of
+  // failures so far, including this one. Each Checkpointer counts only its own failures.
   void report_checkpoint_failed(std::int64_t step, std::int64_t failures,
                                 const std::string& reason) const;
-  // The phase of the program, until the next report_phase() or report_step(). Prefer ddp::Phase for
-  // a phase that ends.
+  // The program is in the phase `name` until the next report_phase() or report_step(). For a phase
+  // with an end, use ddp::Phase instead.
   void report_phase(const std::string& name) const;
-  // `kind`: user, collective, bind, checkpoint, folder or state. Needed only without ddp::run().
+  // The worker fails because of the error `text`. `kind` is user, collective, bind, checkpoint,
+  // folder or state. ddp::run() and ddp::run_in_place() report errors themselves.
   void report_error(const std::string& kind, const std::string& text) const;
 
  private:
@@ -122,18 +136,19 @@ class Context {
   std::unique_ptr<State> state_;
 };
 
-// While this object lives, the program is in the phase `name`, for example "evaluation". A phase is
-// not a training step and may take longer than a step. ddprun shows the phase, and learns for each
-// phase how long a standstill may last in it. An evaluation without a phase looks like a step that
-// never ends. The library sets its own phases: init, restore, first_step, step, data, checkpoint.
+// While this object lives, the program is in the phase `name`, for example "evaluation". Use it for
+// work that is not a training step and may take longer than a step. ddprun shows the phase. ddprun
+// also learns for each phase how long the ranks may stand still before it reports a hang. Without a
+// Phase, an evaluation looks like a step that never ends. The library sets these phases itself:
+// init, restore, first_step, step, data, checkpoint.
 //
 //     {
 //       const ddp::Phase phase(ctx, "evaluation");
 //       Evaluate(model);
 //     }
 //
-// Costs less than a microsecond, and works without an agent. Names longer than 64 bytes are cut.
-// Phases nest. Only the training thread may use them.
+// Costs less than a microsecond. Also works without an agent. Names longer than 64 bytes are cut.
+// Phases may nest. Only the training thread may use them.
 class Phase {
  public:
   Phase(const Context& ctx, const std::string& name);
@@ -146,8 +161,11 @@ class Phase {
   std::unique_ptr<Scope> scope_;
 };
 
-// While this object lives, the parameters change: a state taken now may mix two steps. Put it
-// around optimizer.step(). Costs less than a microsecond.
+// Marks the time in which the optimizer changes the parameters: put it around optimizer.step().
+// When another rank is lost, the Checkpointer may use this rank's parameters as the state of the
+// last finished step, if the optimizer has not begun to change them. Without an OptimizerStep, the
+// Checkpointer assumes that they change as soon as backward() has averaged the gradients. Costs
+// less than a microsecond.
 class OptimizerStep {
  public:
   explicit OptimizerStep(const Context& ctx);
@@ -156,41 +174,49 @@ class OptimizerStep {
   OptimizerStep& operator=(const OptimizerStep&) = delete;
 };
 
-// Joins the job that the environment describes, as torch.distributed.init_process_group("env://")
-// does: RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT; and, if set, LOCAL_WORLD_SIZE,
-// DDPRUN_GENERATION and TORCHELASTIC_RESTART_COUNT. With neither RANK nor WORLD_SIZE set, or with
-// only RANK=0 and WORLD_SIZE=1, this process is a job of one.
+// Joins the job that the environment describes, like
+// torch.distributed.init_process_group("env://"). Reads RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR
+// and MASTER_PORT; and, if they are set, LOCAL_WORLD_SIZE, DDPRUN_GENERATION and
+// TORCHELASTIC_RESTART_COUNT. If neither RANK nor WORLD_SIZE is set, this process is a job of one.
+// If WORLD_SIZE is 1, only RANK=0 must be set as well.
 //
-// In a warm standby (DDPRUN_STANDBY=1; `ddprun --warm`) this call first waits until the agent needs
-// a worker. Then it replaces the environment, stdout and stderr by the worker's. Do not read RANK
-// or other variables before init(): they are missing, or belong to no worker.
+// Rank 0 listens on MASTER_PORT, unless the agent serves the store there. The other ranks connect
+// to it. init() returns on every rank after all ranks are connected. Before it returns, it sends
+// READY to the agent.
 //
-// Rank 0 listens on MASTER_PORT, unless the agent serves the store there; the other ranks connect.
-// Returns on every rank once all ranks are connected and READY was sent to the agent.
+// In a warm standby (the agent sets DDPRUN_STANDBY=1) init() first waits until the agent needs a
+// worker. Then it replaces the environment, stdout and stderr by those of the new worker. Do not
+// read RANK or other variables before init(): in a standby they are not set, or belong to no
+// worker.
 //
-// SIGTERM ends a process at once, even in a collective: init() installs no handler for it.
-// Exception: under Slurm and ddprun together, a SIGTERM from another process than the agent is
-// ignored, and the agent handles it. In a job of several ranks SIGPIPE is ignored from then on, as
-// in every Python program, unless the program has a handler: Gloo writes to ranks that may be gone,
-// and that must become a CollectiveError.
+// Signals. init() installs no handler for SIGTERM, so SIGTERM ends the process at once, also in a
+// collective. There is one exception: if Slurm and ddprun run the job together, the process ignores
+// a SIGTERM that does not come from the agent, and the agent handles it. In a job of several ranks
+// init() makes the process ignore SIGPIPE, as every Python program does, unless the program has a
+// handler. The reason: Gloo writes to ranks that may be gone, and that must become a
+// CollectiveError.
 //
-// Each rank also keeps a connection to a free port of rank 0, at MASTER_ADDR. It carries no traffic
-// until a failure. When a collective fails, or a rank dies during or after a restore, it tells
-// which rank is missing, and why. Without it errors say less, and everything else works. A restore
-// makes its own temporary connections between nodes: docs/internals/restore.md.
+// Lost ranks. Each rank keeps a connection to a free port of rank 0, at MASTER_ADDR. It carries no
+// traffic until a failure. If a collective fails, or if a rank dies during or after a restore, the
+// ranks learn over this connection which rank is missing, and why. Without the connection the
+// errors say less, and everything else works. For a restore, the nodes make further temporary
+// connections: docs/internals/restore.md.
 //
-// With nccl, collectives do not fail by themselves when another rank ends: they wait on the GPU.
-// Then this connection reports the lost rank at once. With libtorch 2.x, this rank aborts the
-// collectives after a second, and the next dependent call of this library throws CollectiveError. A
-// process that has not thrown 10 s later is ended with that error. init() also sets the variables
-// of NCCL's watchdog that the environment does not set: docs/gpu.md.
+// With nccl, a collective does not fail by itself when another rank ends: it waits on the GPU. So
+// the same connection reports the lost rank at once. With libtorch 2.x, this rank then aborts its
+// collectives after 1 s, and the next call of this library that depends on them throws
+// CollectiveError. If the process has not thrown within further 10 s, it is ended with that error.
+// init() also sets variables of NCCL's watchdog that the environment does not set: docs/gpu.md.
 //
-// Gloo uses the local address of the route to MASTER_ADDR, so the host's name need not resolve.
-// GLOO_SOCKET_IFNAME (interface names, separated by commas) overrides it.
+// Network interface. Gloo uses the local address of the route to MASTER_ADDR, so this host's name
+// need not resolve. GLOO_SOCKET_IFNAME (names of interfaces, separated by commas) overrides it.
 //
-// Throws ConfigError (environment or options; ranks contradict each other in RANK, WORLD_SIZE or
-// backend), BindError (rank 0's port), CollectiveError (rank 0 not reachable or ranks missing
-// within init_timeout, or a rank that cannot join: the text says which and why).
+// Throws
+//   ConfigError      the environment or the options are wrong, or ranks contradict each other in
+//                    RANK, WORLD_SIZE or backend
+//   BindError        rank 0 cannot listen on MASTER_PORT
+//   CollectiveError  rank 0 was not reachable, or ranks were missing, within init_timeout; or some
+//                    rank cannot join: the text names that rank and the reason
 Context init(const Options& options = Options());
 
 }  // namespace ddp

@@ -1,4 +1,4 @@
-// Options of DistributedDataParallel, and its statistics.
+// The options and the statistics of DistributedDataParallel.
 //
 // Standard library only.
 #ifndef DDP_DATA_PARALLEL_OPTIONS_H_
@@ -14,58 +14,61 @@ namespace ddp {
 
 // Names, defaults and meanings are those of the Python class (torch/nn/parallel/distributed.py).
 struct DataParallelOptions {
-  // Broadcasts rank 0's buffers (such as BatchNorm's statistics) before each forward that follows a
-  // forward with gradients and without no_sync(). If false, buffers are sent only at construction
-  // and at the end of join(); with libtorch 2.6 and newer not even then, like its Python class.
+  // true: rank 0's buffers (for example BatchNorm's statistics) are broadcast before each forward
+  // that follows a forward with gradients and without no_sync(). false: buffers are sent only at
+  // construction, at the end of join(), and by sync_buffers(). With libtorch 2.6 and newer, as in
+  // Python, only sync_buffers() sends them.
   bool broadcast_buffers = true;
 
-  // Size of a gradient bucket in MiB. Not set: 25. After the first step the buckets are rebuilt in
-  // the order in which gradients became ready; with find_unused_parameters only if static_graph.
+  // The size of a gradient bucket in MiB. The default is 25. After the first step the buckets are
+  // rebuilt in the order in which gradients became ready. With find_unused_parameters they are
+  // rebuilt only if static_graph is also true.
   std::optional<double> bucket_cap_mb;
 
-  // Size of the first bucket in bytes; small, so that communication starts early. Not set: 1 MiB
-  // (Python: dist._DEFAULT_FIRST_BUCKET_BYTES). With libtorch 2.6 and newer, if bucket_cap_mb is
-  // set and this is not, the first bucket is as large as the others, as in Python.
+  // The size of the first bucket in bytes. It is small, so that communication starts early. The
+  // default is 1 MiB (Python: dist._DEFAULT_FIRST_BUCKET_BYTES). Exception, as in Python: with
+  // libtorch 2.6 and newer, if only bucket_cap_mb is set, the first bucket has that size too.
   std::optional<std::int64_t> first_bucket_bytes;
 
-  // Searches the graph of forward's result for unused parameters before each backward, so that no
-  // rank waits for their gradients. Needed if a parameter gets no gradient in some step. Costs a
-  // walk over the graph and one small all-reduce. <ddp/output_tensors.h> lists the result types
-  // that are searched for tensors.
+  // true: before each backward, the library searches the graph of forward's result for unused
+  // parameters, so that no rank waits for their gradients. Set it if some step gives no gradient to
+  // some parameter. It costs a walk over the graph and one small all-reduce. <ddp/output_tensors.h>
+  // lists the result types in which the library finds tensors.
   bool find_unused_parameters = false;
 
-  // Makes gradients views into the buckets, which saves a copy of all gradients. Then clear them
-  // with DistributedDataParallel::zero_grad(): Optimizer::zero_grad() of libtorch 1.13 throws.
+  // true: gradients are views into the buckets, which saves a copy of all gradients. Then clear
+  // gradients with DistributedDataParallel::zero_grad(), because Optimizer::zero_grad() of libtorch
+  // 1.13 throws.
   bool gradient_as_bucket_view = false;
 
-  // A promise that every step uses the same parameters in the same way. Then unused parameters are
-  // found in the first step only, reentrant backward passes may use a parameter several times, and
-  // find_unused_parameters has no effect.
+  // true promises that every step uses the same parameters in the same way. Then the library
+  // searches for unused parameters in the first step only, whatever find_unused_parameters is, and
+  // reentrant backward passes may use a parameter several times.
   bool static_graph = false;
 
   // statistics() measures the first ten steps, and then every n-th step (Python:
-  // _set_ddp_runtime_logging_sample_rate). 1: every step.
+  // _set_ddp_runtime_logging_sample_rate). 1 means every step.
   int statistics_sample_rate = 100;
 
-  // Steps in a window of stragglers(); 0: no summaries. Costs one small all-reduce per window, for
-  // which no rank waits. Rank 0's value applies to all ranks.
+  // The number of steps in a window of stragglers(). 0: there are no summaries. Each window costs
+  // one small all-reduce, for which no rank waits. Rank 0's value applies to all ranks.
   int straggler_every = 100;
 };
 
 // Options of DistributedDataParallel::join(), like those of Python's Model.join().
 struct JoinOptions {
-  // The divisor of gradients while some ranks have no more inputs: the world size (true), or the
-  // number of ranks that still have inputs (false). With the world size every input keeps its
-  // weight.
+  // By what gradients are divided while some ranks have no more inputs. true: by the world size, so
+  // that every input keeps its weight. false: by the number of ranks that still have inputs.
   bool divide_by_initial_world_size = true;
 
-  // All ranks throw, and the text names a rank, as soon as one rank has no more inputs.
+  // true: as soon as one rank has no more inputs, all ranks throw AgreedError. Its text names such
+  // a rank.
   bool throw_on_early_termination = false;
 };
 
 // The parts of a step's time, as measured by c10d::Logger (torch/csrc/distributed/c10d/logger.hpp;
-// Python: model._get_ddp_logging_data()). Means over the measured steps; a step is measured when
-// the next one begins.
+// Python: model._get_ddp_logging_data()). The times are means over the measured steps. The figures
+// of a step are known when the next step begins.
 struct DataParallelStatistics {
   std::int64_t steps = 0;           // forwards with a synchronized backward
   std::int64_t measured_steps = 0;  // steps in the means below
@@ -76,7 +79,8 @@ struct DataParallelStatistics {
   // The part of communication during the computation of gradients.
   std::chrono::nanoseconds overlap{0};
 
-  // The share of communication hidden behind computation, 0 to 1; 0 before the first measurement.
+  // The share of communication that overlaps with computation: 0 to 1. It is 0 before the first
+  // measurement.
   double hidden_share() const {
     return communication.count() == 0
                ? 0
@@ -91,8 +95,8 @@ struct DataParallelStatistics {
 struct Straggler {
   int rank = 0;
 
-  // Medians over the steps of a window. `time`: how long this rank computes on its own in a step,
-  // until its first gradient bucket is ready. `others`: the median of the other ranks' times.
+  // Medians over the steps of a window. `time` is how long this rank computes on its own in a step,
+  // until its first gradient bucket is ready. `others` is the median of the other ranks' times.
   std::chrono::nanoseconds time{0};
   std::chrono::nanoseconds others{0};
 
@@ -105,10 +109,10 @@ struct Straggler {
 
 // The summary of one window of DataParallelOptions::straggler_every steps.
 struct StragglerSummary {
-  // Last step of the window, counted from 1 for this model; 0: no window has ended.
+  // The last step of the window. Steps are counted from 1 for this model. 0: no window has ended.
   std::int64_t step = 0;
-  std::vector<Straggler> stragglers;            // slowest first; mostly empty
-  std::vector<std::chrono::nanoseconds> times;  // median of each rank; 0: not measured
+  std::vector<Straggler> stragglers;            // the slowest first; usually empty
+  std::vector<std::chrono::nanoseconds> times;  // the median of each rank; 0: not measured
 };
 
 }  // namespace ddp

@@ -1,4 +1,4 @@
-// Everything of the ddp library: DistributedDataParallel training for libtorch programs in C++17.
+// Includes the whole ddp library: DistributedDataParallel training for libtorch programs in C++17.
 //
 //   int main() {
 //     return ddp::run([] {

@@ -1,10 +1,10 @@
 // DistributedDataParallel for any torch::nn::Module, like
 // torch.nn.parallel.DistributedDataParallel.
 //
-// Each rank has a copy of the module and runs it on its own part of the data. backward() leaves the
-// mean over all ranks in every parameter's gradient, so equal optimizers keep the copies equal. The
-// work is done by c10d::Reducer, the engine of PyTorch's own class: it collects gradients in
-// buckets, and all-reduces each bucket as soon as it is full, while backward continues.
+// Each rank has a copy of the module and runs it on its own part of the data. After backward(), the
+// gradient of every parameter is the mean over all ranks. So equal optimizers keep the copies
+// equal. c10d::Reducer, the engine of PyTorch's own class, does the work. It collects gradients in
+// buckets. It all-reduces each bucket as soon as the bucket is full, while backward continues.
 #ifndef DDP_DISTRIBUTED_DATA_PARALLEL_H_
 #define DDP_DISTRIBUTED_DATA_PARALLEL_H_
 
@@ -29,7 +29,7 @@ namespace ddp {
 
 class CheckpointParts;
 
-// While an object of this class lives, gradients are not synchronized:
+// While an object of this class lives, gradients are not synchronized. Made by
 // DistributedDataParallel::no_sync().
 class [[nodiscard]] NoSync {
  public:
@@ -47,8 +47,8 @@ class [[nodiscard]] NoSync {
 
 namespace detail {
 
-// The part of DistributedDataParallel that does not depend on the module's type. One thread, like
-// DistributedDataParallel.
+// The part of DistributedDataParallel that does not depend on the module's type. Only one thread at
+// a time may use it, like DistributedDataParallel.
 class GradientReducer {
  public:
   // Calls a visitor for each tensor of forward's result.
@@ -72,17 +72,18 @@ class GradientReducer {
   const StragglerSummary& stragglers() const;
   std::vector<std::size_t> bucket_sizes() const;
 
-  // Which parameters are in which bucket, as text for a checkpoint, equal on all ranks. Empty if
-  // not known yet, or if the order never changes. A collective, between steps. An order found by
-  // the first step takes effect in this call, not only in the next forward().
+  // Returns which parameters are in which bucket, as text for a checkpoint, equal on all ranks.
+  // Returns "" if that is not known yet, or if the order never changes. A collective; call it
+  // between steps. If the first step has found a new order, this call applies it. Otherwise the
+  // next forward() would.
   std::string bucket_order();
-  // Uses that order from the next step on. No effect if the text is empty or of another model or
-  // bucket size, or if an order is in use already. Call it on all ranks with the same text, between
-  // steps.
+  // Uses the order `text` of bucket_order() from the next step on. No effect if the text is empty
+  // or belongs to another model or bucket size, or if such an order is already in use. Call it on
+  // all ranks with the same text, between steps.
   void set_bucket_order(const std::string& text);
 
  private:
-  // For join(). Collectives; a rank without inputs calls them in the same order.
+  // For join(). These are collectives. A rank without inputs calls them in the same order.
   void tell_joined();                     // in each forward
   void tell_whether_gradients_follow();   // in each forward
   void shadow_step();                     // the collectives of other ranks' step, without inputs
@@ -97,24 +98,25 @@ class GradientReducer {
 }  // namespace detail
 
 // `Module` derives from torch::nn::Module and has a forward() with any argument and result types.
-// Not copyable. One thread at a time. Constructor, forward and backward contain collectives: all
-// ranks must reach them in the same order.
+// Not copyable. Only one thread at a time may use the object. Constructor, forward and backward
+// contain collectives: all ranks must reach them in the same order.
 template <typename Module>
 class DistributedDataParallel {
  public:
-  // `module` must be on ctx.device() already. After this call, none of its parameters and buffers
-  // may be replaced by another tensor (Python looks buffers up in each step). Parameters that
-  // require no gradient at this time are never averaged. `ctx` must outlive this object, and this
-  // object must outlive every backward() from its results.
+  // `module` must already be on ctx.device(). After this call, do not replace any of its parameters
+  // and buffers by another tensor (Python looks buffers up in each step; this class does not). The
+  // gradients of a parameter that requires no gradient now are never averaged. `ctx` must outlive
+  // this object, and this object must outlive every backward() from its results.
   //
-  // Compares parameters and buffers (number, names, shapes, dtypes, strides) with rank 0's, then
-  // gives every rank the values of rank 0. A difference throws AgreedError on every rank; its text
-  // names the first tensor that differs, and the rank. Throws ConfigError for invalid options, and
-  // if no parameter requires a gradient.
+  // A collective. It compares the parameters and buffers of each rank (number, names, shapes,
+  // dtypes, strides) with those of rank 0. Then it gives every rank the values of rank 0. If there
+  // is a difference, every rank throws AgreedError, whose text names the first tensor that differs,
+  // and the rank. Throws ConfigError for invalid options, and if no parameter requires a gradient.
   //
-  // A tensor registered several times counts once, under its first name in the order of
-  // named_parameters(): a module's own before its children's, each in the order of registration.
-  // The weights of torch::nn::Embedding and EmbeddingBag with sparse(true) get sparse gradients.
+  // A tensor that is registered several times counts once, under its first name in the order of
+  // named_parameters(): a module's own parameters come before those of its children, each in the
+  // order of registration. The weights of torch::nn::Embedding and EmbeddingBag with sparse(true)
+  // get sparse gradients.
   DistributedDataParallel(const Context& ctx, std::shared_ptr<Module> module,
                           const DataParallelOptions& options = DataParallelOptions())
       : ctx_(ctx), module_(std::move(module)), reducer_(ctx, *module_, options) {}
@@ -129,12 +131,12 @@ class DistributedDataParallel {
   //   (a) one backward() from the result,
   //   (b) one backward() from the results of several forwards, or
   //   (c) one backward() from each of several tensors of the result that share no parameter.
-  // Otherwise libtorch throws; with TORCH_DISTRIBUTED_DEBUG=INFO its message names the parameter. A
-  // result may be ignored, except the first one of a static graph on libtorch 1.13: there the next
-  // backward() throws.
+  // Otherwise libtorch throws. With TORCH_DISTRIBUTED_DEBUG=INFO its message names the parameter.
+  // The program may ignore a result and call no backward() for it. Exception: if it ignores the
+  // first result of a static graph on libtorch 1.13, the next backward() throws.
   //
-  // If a peer died, or did not come within Options::timeout, backward() throws libtorch's own
-  // exception. ddp::run() and ddp::explain() name the missing rank.
+  // If another rank died, or did not come within Options::timeout, backward() throws libtorch's own
+  // exception, which does not name that rank. ddp::run() and ddp::explain() name it.
   template <typename... Args>
   auto forward(Args&&... args) {
     using Result = decltype(module_->forward(std::forward<Args>(args)...));
@@ -154,8 +156,9 @@ class DistributedDataParallel {
     return forward(std::forward<Args>(args)...);
   }
 
-  // Forwards are not synchronized while the returned object lives: their backward() adds to the
-  // local gradients only. The first step after that averages the sum over all ranks. Nests.
+  // While the returned object lives, forwards are not synchronized: their backward() only adds to
+  // this rank's gradients. The first step after that averages the sums over all ranks. Such objects
+  // may nest.
   //
   //   {
   //     const auto no_sync = model.no_sync();
@@ -165,45 +168,45 @@ class DistributedDataParallel {
   //   optimizer.step();
   NoSync no_sync() { return NoSync(reducer_.synchronize()); }
 
-  // Replaces the all-reduce of gradients by `hook`: <ddp/comm_hooks.h>. Call it once, with the same
-  // hook on all ranks, before the first step (ConfigError).
+  // Replaces the all-reduce of gradients by `hook`: <ddp/comm_hooks.h>. Call it before the first
+  // step, with the same hook on all ranks. A second call throws ConfigError.
   void register_comm_hook(CommHook hook) { reducer_.register_comm_hook(std::move(hook)); }
 
-  // For ranks with different numbers of inputs. A collective. Runs `train`, this rank's loop over
-  // its inputs. When `train` returns, this rank takes part in the collectives of the others' steps,
-  // with zero gradients, until all ranks have finished. Then all ranks get the parameters and
-  // buffers of the highest rank among those that finished last.
+  // For ranks with different numbers of inputs. A collective. It runs `train`, which is this rank's
+  // loop over its inputs. After `train` has returned, this rank takes part in the collectives of
+  // the other ranks' steps, with zero gradients, until all ranks have finished. Then all ranks get
+  // the parameters and buffers of one rank: the highest of the ranks that finished last.
   //
   //   model.join([&] {
   //     for (auto& batch : *loader) train_one(model, optimizer, batch);
   //   });
   //
   // Like Python's torch.distributed.algorithms.Join, for one model. In `train`, use no collectives
-  // of your own, no Checkpointer, and SyncBatchNorm only with throw_on_early_termination: finished
-  // ranks do not take part, so the call would wait for ever. Each forward in `train`, with or
-  // without gradients, makes up to four more small collectives. An exception of `train` leaves at
-  // once; the other ranks then fail as if this rank had died. With throw_on_early_termination every
-  // rank throws AgreedError, which names a rank without inputs.
+  // of your own and no Checkpointer: ranks that have finished do not take part in them, so the call
+  // would wait for ever. For the same reason, use SyncBatchNorm only with
+  // throw_on_early_termination. Each forward in `train`, with or without gradients, makes up to
+  // four more small collectives. If `train` throws, join() throws that exception at once, and the
+  // other ranks fail as if this rank had died.
   template <typename Train>
   void join(Train&& train, const JoinOptions& options = JoinOptions()) {
     reducer_.join(std::function<void()>(std::ref(train)), options);
   }
 
-  // The wrapped module. Running it directly communicates nothing: use it for evaluation.
+  // The wrapped module. A forward of the module itself communicates nothing: use it for evaluation.
   Module& module() { return *module_; }
   const Module& module() const { return *module_; }
   Module* operator->() { return module_.get(); }
 
   // All parameters of the module, each once, in the order of named_parameters(). Give these to the
-  // optimizer, as in Python: C++'s Module::parameters() has a tensor with two names twice, so an
-  // optimizer would update it twice.
+  // optimizer. C++'s Module::parameters() returns a tensor with two names twice, unlike Python, and
+  // the optimizer would update it twice.
   std::vector<torch::Tensor> parameters() const { return reducer_.parameters(); }
 
-  // Clears the gradients of all parameters. `set_to_none` false: fills them with zeros in place, as
-  // PyTorch did before 2.0; optimizers then see a zero gradient for a parameter that the next step
-  // does not use. Both work with and without gradient_as_bucket_view. With it, zeros in place are
-  // cheaper, but a resumed training may differ from an undisturbed one in the last bits
-  // (docs/worker-library.md).
+  // Clears the gradients of all parameters. With `set_to_none` = false it fills them with zeros in
+  // place, as PyTorch did before 2.0. Optimizers then see a zero gradient for a parameter that the
+  // next step does not use. Both ways work with and without gradient_as_bucket_view. With
+  // gradient_as_bucket_view, zeros in place are cheaper, but a resumed training may then differ in
+  // the last bits from a training without a restart (docs/worker-library.md).
   void zero_grad(bool set_to_none = true) { reducer_.zero_grad(set_to_none); }
 
   // Gives every rank the buffers of rank 0. Call it before an evaluation, because BatchNorm's
@@ -216,39 +219,41 @@ class DistributedDataParallel {
     ddp::verify_replicas(ctx_, *module_, options);
   }
 
-  // Where this rank's time goes. Not a collective.
+  // How this rank's time divides into forward, backward and communication. Not a collective.
   DataParallelStatistics statistics() const { return reducer_.statistics(); }
 
   // The ranks that keep the others waiting, in the newest complete window of straggler_every steps.
-  // A window is complete one step after its last step. Equal on all ranks; not a collective.
+  // A window is complete one step after its last step. Equal on all ranks. Not a collective.
   //
   // Each rank measures how long it computes on its own in each step: from the end of one backward's
   // communication until this rank's first bucket of the next backward is ready. This includes the
-  // optimizer, loading data, steps under no_sync(), and forward; it excludes this library's
-  // collectives. Only averaging backwards count as steps, and none within join().
+  // optimizer, the loading of data, steps under no_sync(), and forward. It excludes this library's
+  // collectives. A step is a backward that averages gradients. Steps in join() are not counted.
   //
   // The time of a rank's quick steps is the first quartile of its step times in a window. A rank is
   // a straggler after three windows in a row in which its quick steps take
   //   - more than 1.25 times as long as the others' quick steps,
   //   - at least 1 ms longer than the others' quick steps, and
   //   - longer than the others' median step.
-  // It stops being one after three windows in a row in which one of these is not true; for this
-  // 1.15 replaces 1.25.
+  // It stops being a straggler after three windows in a row in which one of these conditions is not
+  // true. Here 1.15 replaces 1.25.
   //
-  // When a window is complete, rank 0 writes a line to stderr for each rank in `stragglers`, at
-  // most eight, and then "and N ranks more". It writes one line when a rank stops being a
-  // straggler. It tells the agent of each rank that it names. On CUDA the GPU's time is measured.
-  // There only the collectives of this class are excluded: other collectives between two steps'
-  // gradients, also SyncBatchNorm's, make the ranks' times equal.
+  // When a window is complete, rank 0 writes one line to stderr for each rank in `stragglers`: at
+  // most eight lines, and then "and N ranks more". It also writes one line when a rank stops being
+  // a straggler. It reports each rank that it names to the agent.
+  //
+  // On CUDA the times are those of the GPU. There only the collectives of this class are excluded.
+  // Other collectives between the gradients of two steps, for example those of SyncBatchNorm, make
+  // the times of the ranks equal.
   const StragglerSummary& stragglers() const { return reducer_.stragglers(); }
 
-  // Bytes of each gradient bucket, in the order of reduction.
+  // The size of each gradient bucket in bytes, in the order of reduction.
   std::vector<std::size_t> bucket_sizes() const { return reducer_.bucket_sizes(); }
 
  private:
   friend class CheckpointParts;  // for the order of the buckets
 
-  const Context& ctx_;  // owned by the user; outlives this object
+  const Context& ctx_;  // the program owns it; outlives this object
   std::shared_ptr<Module> module_;
   detail::GradientReducer reducer_;
 };

@@ -1,11 +1,14 @@
-// DistributedSampler: which samples of a dataset this rank gets. Exactly those of Python's
-// torch.utils.data.DistributedSampler (torch/utils/data/distributed.py). It is a torch::data
-// sampler, so torch::data::make_data_loader accepts it.
+// DistributedSampler selects the samples of a dataset that this rank uses. It gives exactly the
+// indices of Python's torch.utils.data.DistributedSampler (torch/utils/data/distributed.py). It is
+// a torch::data sampler, so torch::data::make_data_loader accepts it.
 //
-// Not to be confused with libtorch's torch::data::samplers::DistributedSampler
-// (DistributedRandomSampler, DistributedSequentialSampler): that class gives each rank a contiguous
-// block, while Python's deals indices out one by one; it also pads differently and shuffles with
-// another generator.
+// libtorch has a class of the same name, torch::data::samplers::DistributedSampler
+// (DistributedRandomSampler, DistributedSequentialSampler). That class gives other indices: each
+// rank gets a contiguous block, while here the ranks take indices one by one in turn. It also pads
+// in another way and shuffles with another generator.
+//
+// Words used here: the *order* of an epoch is the (shuffled) sequence of all indices of the
+// dataset. It is equal on all ranks. All ranks together use it from its front to its end.
 #ifndef DDP_DISTRIBUTED_SAMPLER_H_
 #define DDP_DISTRIBUTED_SAMPLER_H_
 
@@ -22,108 +25,120 @@ namespace ddp {
 
 struct SamplerOptions {
   bool shuffle = true;
-  std::uint64_t seed = 0;  // the same on all ranks
-  // true: drops the tail of the dataset, so that it divides evenly. false: repeats indices from the
-  // front, as often as needed.
+  std::uint64_t seed = 0;  // must be the same on all ranks
+  // What happens if the number of samples is not a multiple of the number of ranks. true: the last
+  // samples of the order are not used. false: indices from the front of the order are used again,
+  // as often as needed. So all ranks always get equally many samples.
   bool drop_last = false;
 };
 
-// A place in an epoch, equal on all ranks and valid for any number of ranks: all ranks together
-// have used the first `consumed` samples of the epoch's order of the whole dataset. Save it with
-// the model (State::user of a checkpoint takes its text). A job of any world size can continue from
-// it.
+// A place in an epoch. It says that all ranks together have used the first `consumed` samples of
+// the epoch's order. It is equal on all ranks, and a job of any world size can continue from it.
+// CheckpointParts::with(sampler) saves it in a checkpoint. A program may also put the text of
+// to_string() into State::user.
 struct SamplerState {
   std::uint64_t epoch = 0;
   std::uint64_t seed = 0;
-  std::uint64_t dataset_size = 0;
+  std::uint64_t dataset_size = 0;  // in samples
   bool shuffle = true;
-  std::uint64_t consumed = 0;  // at most dataset_size
+  std::uint64_t consumed = 0;  // in samples; at most dataset_size
 
-  // "epoch=3 seed=17 dataset_size=60000 shuffle=1 consumed=1280". from_string() reads it, and
-  // throws ConfigError for any other text.
+  // For example "epoch=3 seed=17 dataset_size=60000 shuffle=1 consumed=1280". from_string() reads
+  // such a text, and throws ConfigError for any other text.
   std::string to_string() const;
   static SamplerState from_string(const std::string& text);
 };
 
 namespace detail {
-// Depending on its version, libtorch uses c10::optional or std::optional: takes the type from the
-// base class.
+// libtorch uses c10::optional or std::optional, depending on its version. These declarations take
+// the type from the base class.
 template <template <typename...> class Optional, typename T>
 Optional<std::size_t> optional_size(const Optional<T>&);
 using OptionalBatch = decltype(std::declval<torch::data::samplers::Sampler<>&>().next(1));
 using OptionalSize = decltype(optional_size(std::declval<OptionalBatch>()));
 }  // namespace detail
 
-// No collectives. One thread at a time for an object and its copies together. Copyable.
+// No function is a collective. Copyable. Only one thread at a time may use an object or any of its
+// copies.
 class DistributedSampler : public torch::data::samplers::Sampler<> {
  public:
-  // Throws ConfigError unless 0 <= rank < num_replicas.
+  // `dataset_size` is the number of samples in the whole dataset, `num_replicas` the number of
+  // ranks. Throws ConfigError unless 0 <= rank < num_replicas.
   DistributedSampler(std::size_t dataset_size, int num_replicas, int rank,
                      const SamplerOptions& options = SamplerOptions());
 
-  // Selects the shuffle of an epoch, and its first sample. Call it before each epoch: otherwise
-  // every epoch has the same order. Copies of this sampler, such as the one in a DataLoader, follow
-  // at their next reset(), with which a loader begins an epoch. resume() says what the first call
-  // after it does.
+  // Goes to the first sample of `epoch`, and selects the order of that epoch. Call it before each
+  // epoch: otherwise every epoch has the same order. A copy of this sampler, for example the copy
+  // in a DataLoader, changes to the new epoch at its next reset(). A loader calls reset() when it
+  // begins an epoch. The first call after resume() is special: see there.
   void set_epoch(std::size_t epoch);
 
-  // Skips this rank's first `samples` samples of the epoch: the next reset(), or a next() without a
-  // reset(), begins there; the reset() after that begins at the front again. Throws ConfigError if
-  // `samples` exceeds size(). Correct only for the world size with which the samples were counted;
-  // state() and resume() are correct for any.
+  // Skips this rank's first `samples` samples of the epoch, for one time: the next reset(), or
+  // next() without a reset(), begins behind them. The reset() after that begins at the front again.
+  //
+  // Use it only if the world size is the same as when the samples were counted. state() and
+  // resume() are correct for any world size. Throws ConfigError if `samples` exceeds size().
   void start_at(std::size_t samples);
 
-  // The place in the epoch after every rank has used position() samples, or `samples`. Give
-  // `samples` if samples are fetched before they are used, or if a DataLoader, which works on a
-  // copy of its sampler, calls next(). Ranks that train in step have equal positions and so equal
-  // states: saving rank 0's is enough. If this rank has used all its samples of an epoch, the epoch
-  // is over for every world size. Throws ConfigError if `samples` exceeds size().
+  // The place in the epoch at which every rank has used `samples` samples of the epoch. Without an
+  // argument, `samples` is position(). If all ranks have made the same number of steps, their
+  // positions and states are equal, so it is enough to save the state of rank 0.
+  //
+  // Pass `samples` (the number that this rank has really used) in two cases: the program fetches
+  // samples before it uses them, or a DataLoader calls next(), because a loader works on a copy of
+  // its sampler. If `samples` is size(), the epoch is over, for a job of any world size. Throws
+  // ConfigError if `samples` exceeds size().
   SamplerState state() const { return state(position_); }
   SamplerState state(std::size_t samples) const;
 
-  // Continues from `state`, which may come from a job of another world size, and that job from yet
-  // another. The unused samples of the epoch's order are dealt out one by one to the present ranks,
-  // like a whole epoch. Each sample of the epoch is used exactly once, except at the tail: without
-  // drop_last, up to num_replicas - 1 indices from the front of the epoch's order are used again
-  // (more only if the dataset has fewer samples than ranks); with drop_last, up to num_replicas - 1
-  // samples are not used. With the same world size as before, the rest is exactly the rest of the
-  // interrupted epoch.
+  // Continues in the middle of an epoch, at the place `state`. The state may come from a job of
+  // another world size. That job may have resumed from a state too.
   //
-  // From then on size(), position(), indices() and start_at() refer to the remaining samples, until
-  // the next set_epoch() or the second reset(). Before the first next() or reset(),
-  // set_epoch(state.epoch) changes nothing. So a loop that begins each epoch with set_epoch(epoch)
-  // continues in the middle of its first epoch.
+  // The ranks of this job take the samples that are still unused one by one in turn, as in a whole
+  // epoch. So each sample of the epoch is used exactly once, except at the end of the order: with
+  // drop_last, up to num_replicas - 1 samples are not used. Without drop_last, up to num_replicas -
+  // 1 indices from the front of the order are used again (more only if the dataset has fewer
+  // samples than ranks). If the world size has not changed, each rank gets exactly the rest of its
+  // samples of the interrupted epoch.
   //
-  // Throws ConfigError if the state was made with another dataset size, seed or shuffle, or has
-  // used more samples than the dataset has; the text names each difference.
+  // After resume(), size(), position(), indices() and start_at() refer to the remaining samples
+  // only. This ends with the next set_epoch() or the second reset(). Exception: set_epoch(epoch)
+  // with the epoch of `state`, before the first next() or reset(), changes nothing. So a loop that
+  // begins each epoch with set_epoch(epoch) continues in the middle of its first epoch.
+  //
+  // Throws ConfigError if the state was made with another dataset size, seed or shuffle (the text
+  // names each difference), or if it has used more samples than the dataset has.
   void resume(const SamplerState& state);
 
-  // Samples of this rank in an epoch, like Python's len(); equal on all ranks.
+  // The number of samples of each rank in this epoch, like Python's len(). Equal on all ranks.
   std::size_t size() const { return num_samples_; }
   std::size_t epoch() const { return epoch_; }
-  // Samples of this rank in this epoch that next() has returned or start_at() has skipped.
+  // The number of samples of this rank in this epoch that next() has returned or start_at() has
+  // skipped.
   std::size_t position() const { return position_; }
 
-  // All indices of this rank in this epoch, in order, independent of position().
+  // All indices of this rank in this epoch, in the order in which next() returns them. Does not
+  // depend on position(). The reference is valid until the next call of a function that is not
+  // const.
   const std::vector<std::size_t>& indices();
 
-  // The interface of torch::data. reset() begins the epoch, with another dataset size if `new_size`
-  // is set (ConfigError right after a resume() in the middle of an epoch). next() returns up to
-  // `batch_size` indices, or nothing at the end of the epoch. save() stores state(), and load()
-  // calls resume().
+  // The interface of torch::data. reset() begins the epoch. If `new_size` is set, the dataset has
+  // that size from then on; directly after a resume() in the middle of an epoch, another size
+  // throws ConfigError. next() returns up to `batch_size` indices, or nothing at the end of the
+  // epoch. save() stores state(). load() calls resume() with the stored state.
   void reset(detail::OptionalSize new_size = {}) override;
   detail::OptionalBatch next(std::size_t batch_size) override;
   void save(torch::serialize::OutputArchive& archive) const override;
   void load(torch::serialize::InputArchive& archive) override;
 
  private:
-  // The last set_epoch() of this sampler and its copies, which share this.
+  // The last set_epoch() of this sampler and its copies. They share this object.
   struct Chosen {
     std::size_t epoch = 0;
     std::size_t times = 0;  // number of calls
   };
 
-  // `used`: samples of the epoch's order that earlier jobs have used.
+  // `used`: the number of samples of the epoch's order that earlier jobs have used.
   void begin(std::size_t dataset_size, std::size_t used);
   // The effect of set_epoch() on this sampler.
   void begin_epoch(std::size_t epoch);
@@ -136,12 +151,12 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
 
   std::size_t followed_ = 0;  // the chosen_->times that this sampler has applied
   std::size_t dataset_size_ = 0;
-  std::size_t used_ = 0;  // samples of this epoch's order that earlier jobs used
+  std::size_t used_ = 0;  // number of samples of this epoch's order that earlier jobs used
   std::size_t num_samples_ = 0;
   std::size_t epoch_ = 0;
   std::size_t position_ = 0;
   bool start_is_set_ = false;  // by start_at() or resume(), for the next reset()
-  bool resumed_ = false;       // resume() was the last call that matters
+  bool resumed_ = false;       // no next(), reset() or other epoch since resume()
   bool indices_valid_ = false;
   std::vector<std::size_t> indices_;
 };

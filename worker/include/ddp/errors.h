@@ -1,5 +1,5 @@
-// The exceptions of this library. Every type derives from ddp::Error, which derives from
-// std::runtime_error. what() is one or more complete sentences for the reader of the job's log.
+// The exceptions of this library. Every type derives from ddp::Error, and ddp::Error from
+// std::runtime_error. what() is a text for the reader of the job's log.
 //
 // Standard library only.
 #ifndef DDP_ERRORS_H_
@@ -17,22 +17,22 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The launcher's environment variables, or options, are missing, malformed or contradict each
-// other. what() names them.
+// Environment variables of the launcher, options or arguments are missing or wrong, or contradict
+// each other. what() names them.
 class ConfigError : public Error {
  public:
   using Error::Error;
 };
 
-// Rank 0 could not listen on MASTER_PORT. The job can be tried again with another port.
+// Rank 0 could not listen on MASTER_PORT. The job may succeed with another port.
 class BindError : public Error {
  public:
   using Error::Error;
 };
 
-// A collective, or the setup of the process group, failed or timed out. Mostly a peer has ended,
-// and this rank is a victim and not the cause. The process group is not usable any more: end the
-// process.
+// A collective, or the setup of the process group, failed or timed out. Usually another rank has
+// ended, and this rank is a victim, not the cause. The process group cannot be used any more: end
+// the process, or let the exception leave the body of ddp::run_in_place().
 class CollectiveError : public Error {
  public:
   using Error::Error;
@@ -44,8 +44,8 @@ class CheckpointError : public Error {
   using Error::Error;
 };
 
-// A state_dict does not fit a model. what() names at most some dozens of tensors of each kind; the
-// lists are complete. See ddp::load_into().
+// A state_dict does not fit a model: see ddp::load_into(). what() names at most some dozens of
+// tensors of each kind. The lists below are complete.
 class StateDictMismatch : public CheckpointError {
  public:
   StateDictMismatch(const std::string& text, std::vector<std::string> missing,
@@ -67,11 +67,11 @@ class StateDictMismatch : public CheckpointError {
   std::vector<std::string> wrong_shape_;
 };
 
-// At least one rank failed, and all ranks agreed to stop. Each rank throws this error with the same
+// At least one rank failed, and all ranks stop together. Each rank throws this error with the same
 // text, which names the failing rank. See ddp::throw_if_any_failed().
 class AgreedError : public Error {
  public:
-  // `failing_rank`: the lowest rank that failed. `failed_here`: whether this rank failed.
+  // `failing_rank` is the lowest rank that failed. `failed_here` is true if this rank failed.
   AgreedError(const std::string& text, int failing_rank, bool failed_here)
       : Error(text), failing_rank_(failing_rank), failed_here_(failed_here) {}
 
@@ -83,17 +83,18 @@ class AgreedError : public Error {
   bool failed_here_;
 };
 
-// The checkpoint folder belongs to another running training, or to a later generation of this one.
-// All ranks stop before they read or write there. what() names the owner's host and process. Under
-// ddprun the job ends with exit code 77 and is not restarted.
+// The checkpoint folder belongs to another running training, or to a later generation of this
+// training. All ranks stop before they read or write there. what() names the owner's host and
+// process. Under ddprun the job ends with exit code 77, and ddprun does not restart it.
 class FolderTakenError : public AgreedError {
  public:
   using AgreedError::AgreedError;
 };
 
-// A state of the training exists and cannot be loaded: its folder or file cannot be read, or no
-// file is whole. what() has the path, the reason, and what to do. Training does not begin at step 0
-// in this case. If this error leaves ddp::run(), ddprun ends the job and does not restart it.
+// A state of the training exists, but it cannot be loaded: its folder or file cannot be read, or
+// all files are damaged. what() has the path, the reason, and what to do. Training does not begin
+// at step 0 instead. If the body of ddp::run() throws this error, ddprun ends the job and does not
+// restart it.
 class StateUnreadableError : public AgreedError {
  public:
   using AgreedError::AgreedError;

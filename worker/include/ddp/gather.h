@@ -1,12 +1,15 @@
-// Collectives that gather or scatter values that differ between ranks. As in collectives.h: all
-// ranks must call the same function, in the same order, one thread at a time; each blocks until it
-// has its result, and throws CollectiveError if a peer is gone or the timeout ends.
+// Collectives that gather or scatter values that differ between ranks. The rules of collectives.h
+// apply: all ranks must call the same function, in the same order, from one thread at a time. Each
+// function blocks until it has its result. It throws CollectiveError if another rank is gone, or if
+// Options::timeout has passed.
 //
-// Tensors are dense, of any dtype, on the CPU or on Context::device(). Their lengths in the first
-// dimension may differ (also 0); dtype and all other dimensions must be equal on all ranks,
-// otherwise every rank throws the same ConfigError, which names the ranks. Results are new tensors
-// without gradient, each with its own shape. Names and semantics are those of
-// torch/distributed/distributed_c10d.py, which needs equal shapes.
+// Tensors must be dense. They may have any dtype, and may be on the CPU or on Context::device().
+// Their lengths in the first dimension may differ between ranks, and may be 0. The dtype and all
+// other dimensions must be equal on all ranks; otherwise every rank throws the same ConfigError,
+// which names the ranks. Results are new tensors without gradient, each with its own shape. Names
+// and semantics are those of torch/distributed/distributed_c10d.py, where all shapes must be equal.
+//
+// A function with an argument `root` throws ConfigError if `root` is not a rank.
 #ifndef DDP_GATHER_H_
 #define DDP_GATHER_H_
 
@@ -24,26 +27,26 @@ namespace ddp {
 // Returns the tensors of all ranks, in the order of ranks, on the device of `tensor`.
 std::vector<torch::Tensor> all_gather(const Context& ctx, const torch::Tensor& tensor);
 
-// Like all_gather, on rank `root` only; on other ranks the result is empty.
+// Like all_gather, but only rank `root` gets the result. On other ranks the result is empty.
 std::vector<torch::Tensor> gather(const Context& ctx, const torch::Tensor& tensor, int root = 0);
 
-// Rank r gets element r of rank `root`'s `tensors`; other ranks' arguments are ignored. The result
-// is on Context::device(). Invalid tensors at `root` (not one per rank, or not alike) throw
-// AgreedError on every rank.
+// Returns on rank r the element r of rank `root`'s `tensors`. The `tensors` of other ranks are
+// ignored. The result is on Context::device(). If rank `root` does not give one tensor for each
+// rank, or gives tensors of different dtypes or dimensions, every rank throws AgreedError.
 torch::Tensor scatter(const Context& ctx, const std::vector<torch::Tensor>& tensors, int root = 0);
 
-// Returns the values of all ranks, in the order of ranks; they may be of any size. Texts may
-// contain any bytes:
+// Returns the values of all ranks, in the order of ranks. They may have any size. A text may
+// contain any bytes.
 std::vector<std::string> all_gather_object(const Context& ctx, const std::string& text);
 std::vector<std::string> all_gather_object(const Context& ctx, const char* text);
 
-// Any value that torch::pickle_save() can write: numbers, tensors, lists, dictionaries, tuples.
-// Tensors arrive on the kind of device that they came from, so give CPU tensors if devices differ.
-// A value that cannot be written throws AgreedError on every rank. Unpickling trusts the other
-// ranks.
+// The same for any value that torch::pickle_save() can write: numbers, tensors, lists,
+// dictionaries, tuples. A tensor arrives on the same kind of device that it had on its rank. So
+// give CPU tensors if the ranks have different devices. If a value cannot be written, every rank
+// throws AgreedError. The function unpickles the data of the other ranks, and so trusts them.
 std::vector<c10::IValue> all_gather_object(const Context& ctx, const c10::IValue& value);
 
-// Returns the texts of all ranks on rank `root`; on other ranks the result is empty.
+// Returns the texts of all ranks on rank `root`. On other ranks the result is empty.
 std::vector<std::string> gather_object(const Context& ctx, const std::string& text, int root = 0);
 
 namespace detail {
@@ -52,8 +55,9 @@ std::vector<std::string> all_gather_text(const Context& ctx, const std::string& 
                                          const std::string& error);
 }  // namespace detail
 
-// For JSON values: any type with `std::string dump() const` and `static Json parse(std::string)`,
-// such as nlohmann::json. A value that cannot be dumped throws AgreedError on every rank.
+// The same for JSON values. `Json` is any type with `std::string dump() const` and `static Json
+// parse(std::string)`, such as nlohmann::json. If a value cannot be dumped, every rank throws
+// AgreedError.
 template <typename Json, typename = decltype(std::string(std::declval<const Json&>().dump())),
           typename = decltype(Json::parse(std::string()))>
 std::vector<Json> all_gather_object(const Context& ctx, const Json& value) {

@@ -1,4 +1,5 @@
-// Code that one rank runs before the others, or alone: downloads, caches, log lines.
+// For code that one rank runs before the other ranks, or that only one rank runs: downloads,
+// caches, log lines.
 #ifndef DDP_MAIN_FIRST_H_
 #define DDP_MAIN_FIRST_H_
 
@@ -17,12 +18,14 @@ enum class Main {
           // share
 };
 
-// Runs `body` on every rank, first on the main rank. The other ranks begin when the main rank has
-// finished, and find its files. With Main::kNode they begin when the main ranks of all nodes have
-// finished. A collective; `body` must not contain one. Each wait is limited by Options::timeout.
+// Runs `body` on every rank, first on the main rank. The other ranks begin after the main rank has
+// finished, so they find its files. With Main::kNode they begin after the main ranks of all nodes
+// have finished. This function is a collective. `body` must not contain a collective. Each wait is
+// limited by Options::timeout.
 //
-// If a main rank throws, the ranks that are not main do not run `body`. That main rank gets its own
-// exception back; every other rank gets AgreedError with the text of the lowest failing rank.
+// If `body` throws on a main rank, the ranks that are not main do not run it. The failed main rank
+// throws its own exception again. Every other rank throws AgreedError, with the text of the lowest
+// failing rank.
 void main_first(const Context& ctx, const std::function<void()>& body, Main main = Main::kJob);
 
 // main_first() as a section of code:
@@ -32,13 +35,14 @@ void main_first(const Context& ctx, const std::function<void()>& body, Main main
 //     dataset = open_or_download();
 //   }                               // here the main rank lets them go
 //
-// Constructor and destructor of one object are one collective. If the main rank leaves the section
-// by an exception, the others get AgreedError from the constructor, without its text: prefer
-// main_first().
+// The constructor and the destructor of an object together are one collective. If an exception
+// leaves the section on the main rank, the constructors of the other ranks throw AgreedError. That
+// error does not have the exception's text, so prefer main_first().
 class MainFirst {
  public:
   explicit MainFirst(const Context& ctx, Main main = Main::kJob);
-  // On the main rank it may throw CollectiveError, unless an exception is already in flight.
+  // On a main rank it may throw CollectiveError, or AgreedError if the main rank of another node
+  // failed (Main::kNode). It throws nothing while an exception unwinds the stack.
   ~MainFirst() noexcept(false);
   MainFirst(const MainFirst&) = delete;
   MainFirst& operator=(const MainFirst&) = delete;
@@ -53,8 +57,9 @@ class MainFirst {
 // collective; any thread.
 void log_rank0(const Context& ctx, const std::string& text);
 
-// Returns `out` on rank 0, and a stream that drops everything on other ranks: `ddp::on_rank0(ctx,
-// std::cout) << loss`. Not a collective; any thread may write to the dropping stream.
+// Returns `out` on rank 0. On other ranks it returns a stream that drops everything. For example:
+// `ddp::on_rank0(ctx, std::cout) << loss`. Not a collective. Any thread may write to the dropping
+// stream.
 std::ostream& on_rank0(const Context& ctx, std::ostream& out);
 
 }  // namespace ddp

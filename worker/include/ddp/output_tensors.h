@@ -1,10 +1,10 @@
 // Finds the tensors in the result of a module's forward().
 //
-// DistributedDataParallel needs them to search for parameters that a step does not use
-// (find_unused_parameters, static_graph). It searches tensors, IValues, std::optional, pair, tuple,
-// array, variant, smart pointers, and any container with begin() and end() (of a map: the values),
-// in any nesting. PyTorch's _find_tensors (torch/nn/parallel/distributed.py) searches list, tuple
-// and dict.
+// DistributedDataParallel needs these tensors to search for parameters that a step does not use
+// (find_unused_parameters, static_graph). It finds tensors in IValues, std::optional, pair, tuple,
+// array, variant, smart pointers, and any container with begin() and end(), also if these are
+// nested. In a map it searches the values. PyTorch's _find_tensors
+// (torch/nn/parallel/distributed.py) searches list, tuple and dict.
 //
 // For other types, specialize OutputTensors:
 //
@@ -35,7 +35,7 @@
 
 namespace ddp {
 
-// Specialize it for other types: see above.
+// A program may specialize this template: see above.
 template <typename T, typename Enable = void>
 struct OutputTensors;
 
@@ -43,9 +43,9 @@ namespace detail {
 
 using TensorVisitor = std::function<void(torch::Tensor&)>;
 
-// Calls `visit` for each tensor in `value` and stores the result. Rebuilds lists, tuples and dicts,
-// so other holders of them do not see the change. Throws ConfigError for objects of TorchScript
-// classes, which it does not search.
+// Calls `visit` for each tensor in `value`, and stores the changed tensor in `value`. It rebuilds
+// lists, tuples and dicts, so other holders of them do not see the change. It throws ConfigError
+// for objects of TorchScript classes, because it does not search them.
 void VisitIValue(c10::IValue& value, const TensorVisitor& visit);
 
 // Throws ConfigError, whose text says how to specialize OutputTensors for `type`.
@@ -62,8 +62,7 @@ template <typename T>
 struct IsRange<T, std::void_t<decltype(std::begin(std::declval<T&>())),
                               decltype(std::end(std::declval<T&>()))>> : std::true_type {};
 
-// Map-like: iterating gives pairs whose first half is const, or items with key() and value()
-// (torch::OrderedDict).
+// Items with key() and value(), such as those of a torch::OrderedDict.
 template <typename T, typename = void>
 struct HasKeyAndValue : std::false_type {};
 template <typename T>
@@ -76,7 +75,7 @@ struct IsTupleLike : std::false_type {};
 template <typename T>
 struct IsTupleLike<T, std::void_t<decltype(std::tuple_size<T>::value)>> : std::true_type {};
 
-// std::optional, c10::optional, std::unique_ptr, std::shared_ptr, plain pointers.
+// std::optional, c10::optional, std::unique_ptr, std::shared_ptr and plain pointers.
 template <typename T, typename = void>
 struct IsNullable : std::false_type {};
 template <typename T>
@@ -104,7 +103,7 @@ void ForEachTensorInRange(T& range, const TensorVisitor& visit) {
   using Iterator = decltype(std::begin(range));
   if constexpr (std::is_lvalue_reference_v<decltype(*std::declval<Iterator&>())>) {
     for (auto& item : range) ForEachTensor(item, visit);
-  } else {  // std::vector<bool>, c10::List: they return proxies
+  } else {  // std::vector<bool> and c10::List return proxies
     using Item = typename std::iterator_traits<Iterator>::value_type;
     if constexpr (!IsPlain<Item>::value) {
       for (auto&& item : range) {

@@ -1,5 +1,5 @@
-// Runs the body of main(). After an error it reports the error once, by name, and ends the process
-// without hanging.
+// Functions that run the body of main(). After an error they report it once, with the name of the
+// failed rank, and end the process without a hang.
 #ifndef DDP_RUN_H_
 #define DDP_RUN_H_
 
@@ -11,66 +11,69 @@
 
 namespace ddp {
 
-// Calls `body` on this thread and returns its result, the exit code of the process.
+// Calls `body` on this thread and returns its result, which is the exit code of the process.
 //
-// When `body` throws, or returns after the group was lost (the collectives of the GPU were aborted
-// because a rank was lost), run() does not return. It
+// If `body` throws, run() does not return. The same is true if `body` returns although the group
+// was lost: a rank was lost, and the collectives on this rank's GPU were aborted. Then run()
 //   - writes one line to stderr: `[rank 3] error: <what()>`. For an AgreedError only the lowest
-//     failing rank does, so that the job prints the error once;
-//   - tells the agent: `ERROR=kind text` on the control socket. Kinds: collective, bind, folder,
-//     checkpoint, state, user. For an AgreedError, all ranks except the lowest failing one send
-//     collective, the kind of a victim;
-//   - writes $TORCHELASTIC_ERROR_FILE, if set, in the format of torchrun
+//     failing rank writes it, so the job prints the error once;
+//   - tells the agent: `ERROR=kind text` on the control socket. The kinds are collective, bind,
+//     folder, checkpoint, state and user. For an AgreedError, all ranks except the lowest failing
+//     one send collective. That is the kind of a victim (a worker that another worker's failure
+//     ends);
+//   - writes the file $TORCHELASTIC_ERROR_FILE, if that is set, in torchrun's format
 //     (torch/distributed/elastic/multiprocessing/errors/error_handler.py);
-//   - flushes stdout, and ends the process by std::_Exit with code 1 (77 on the lowest failing rank
-//     of a FolderTakenError). No static destructor runs, because a destructor that waits for a dead
-//     peer would hang.
+//   - flushes stdout, and ends the process with std::_Exit. The exit code is 1; on the lowest
+//     failing rank of a FolderTakenError it is 77. Static destructors do not run, because a
+//     destructor that waits for a dead rank would hang.
 //
-// Create the Context inside `body`. Call run() once, from the main thread.
+// Make the Context inside `body`. Call run() once, from the main thread.
 int run(const std::function<int()>& body);
 
 // Joins the job like ddp::init(options), and calls `body` with the Context, on this thread. Returns
-// the result of `body`, the exit code of the process.
+// the result of `body`, which is the exit code of the process.
 //
-// One call of `body` is one generation of the job. When another rank dies, or a node is lost or
-// joins, ddprun asks this process to leave the generation: pending collectives fail, later ones
-// throw, the exception unwinds `body`, and the Context is destroyed. Then this process waits for
-// its place in the next generation, joins it with its new rank and world size, and calls `body`
-// again.
+// One call of `body` is one generation of the job (one group of ranks that train together). When
+// another rank dies, or a node is lost or joins, ddprun asks this process to leave the generation.
+// Then pending collectives fail and later ones throw. The exception unwinds `body`, and the Context
+// is destroyed. The process waits for its place in the next generation, joins it with its new rank
+// and world size, and calls `body` again.
 //
-// Everything made outside of `body` stays: loaded libraries, data. Make model, optimizer, sampler,
-// DistributedDataParallel and Checkpointer inside `body`, and begin with
-// Checkpointer::load_latest(): after an exception these objects are in the middle of a step.
-// Without a state to load, training begins at step 0.
+// Everything that the program made outside of `body` stays, for example loaded libraries and data.
+// Make model, optimizer, sampler, DistributedDataParallel and Checkpointer inside `body`, because
+// an exception leaves these objects in the middle of a step. Then call Checkpointer::load_latest().
+// If there is no state to load, training begins at step 0.
 //
 //   const Dataset data = Load();
 //   return ddp::run_in_place([&](ddp::Context& ctx) { return Train(ctx, data); });
 //
-// `body` must let exceptions of collectives pass, and must keep nothing that refers to `ctx` after
-// it returns. Take rank and world size from `ctx`: the process's environment keeps the values of
-// the first generation. From the second call on, stdout and stderr are the log files of the present
+// `body` must not catch exceptions of collectives, and after it ends, nothing may refer to `ctx`.
+// Take rank and world size from `ctx`: the process's environment keeps the values of the first
+// generation. From the second call on, stdout and stderr go to the log files of the current
 // generation.
 //
-// An exception that no peer caused ends the process like ddp::run(). So does a failed collective if
-// ddprun does not ask to leave within 5 s. If `body` does not return or throw in time
-// (`restart.in_place_timeout`, 2 s), ddprun ends the process and starts another one. Without
-// ddprun, or with nccl on a libtorch whose NCCL group does not report errors (before 2.7), this is
-// ddp::run() with a Context.
+// If `body` throws an exception that no other rank caused, the process ends as in ddp::run(). The
+// same happens after a failed collective if ddprun does not ask this process to leave within 5 s.
+// If `body` does not return or throw in time (`restart.in_place_timeout`, 2 s by default), ddprun
+// ends the process and starts another one.
 //
-// Call it once, from the main thread. A warm standby waits inside of it.
+// Without ddprun this function does the same as ddp::run() with a Context. That is also the case
+// with nccl on a libtorch whose NCCL group does not report errors (before 2.7).
+//
+// Call it once, from the main thread. A warm standby (docs/fast-restarts.md) waits in it.
 int run_in_place(const std::function<int(Context&)>& body, const Options& options = Options());
 
-// Returns the text that run() would print for `error`, without the prefix `[rank 3] error: `, for
-// programs that end in their own way. If a collective failed, the text has the cause, for which
-// explain() asks the other ranks: the exceptions of libtorch's backward() only say that a
-// connection ended or timed out. May take a second.
+// For programs that do not use run(). Returns the text that run() would print for `error`, without
+// the prefix `[rank 3] error: `. If a collective failed, the text has the cause. The exceptions of
+// libtorch's backward() only say that a connection ended or timed out, so explain() asks the other
+// ranks for the cause. That may take a second.
 //
 //   } catch (const std::exception& e) {
 //     std::cerr << ddp::explain(e) << std::endl;
 //     std::_Exit(1);  // a static destructor that waits for a peer that has died would hang
 //   }
 //
-// Call it while the Context lives, or after the exception has unwound it.
+// Call it while the Context lives, or after the exception has destroyed the Context.
 std::string explain(const std::exception& error);
 
 }  // namespace ddp

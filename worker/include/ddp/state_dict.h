@@ -1,14 +1,15 @@
-// Exchanges weights with other programs, above all Python's.
+// Functions that exchange weights with other programs, above all with Python programs.
 //
 //   ddp::load_into(*net, ddp::load_state_dict("resnet.pt"));            // torch.save(state_dict)
 //   ddp::save_state_dict(ddp::state_dict(*net), "net.safetensors");     // Python reads it
 //
-// Loading treats a file as data: it runs no code from the file, and refuses a file that claims more
-// than it contains before allocating memory for it. So a file may come from an untrusted source.
+// Loading treats a file as data and runs no code from it. If a file claims more data than it
+// contains, loading refuses it before it allocates memory for that data. So a file may come from an
+// untrusted source.
 //
 // No function here is a collective. To start a job from a file, load the file on rank 0 into the
-// module that you then give to DistributedDataParallel, which gives rank 0's values to all ranks.
-// Any thread may call these functions, each with its own tensors.
+// module, and then give the module to DistributedDataParallel, which sends rank 0's values to all
+// ranks. Any thread may call these functions, but two threads must not use the same tensors.
 #ifndef DDP_STATE_DICT_H_
 #define DDP_STATE_DICT_H_
 
@@ -21,7 +22,7 @@
 
 namespace ddp {
 
-// Name -> tensor, in order; the type that Module::named_parameters() returns.
+// Names and their tensors, in order. Module::named_parameters() returns the same type.
 using StateDict = torch::OrderedDict<std::string, torch::Tensor>;
 
 enum class StateDictFormat {
@@ -30,42 +31,48 @@ enum class StateDictFormat {
   kSafetensors,  // https://github.com/huggingface/safetensors
 };
 
-// Reads the tensors of a file, on the CPU, with the dtypes and strides that they were saved with;
-// on which device they were does not matter. Of tensors that shared a storage in a PyTorch file
-// (views, tied weights), those loaded share one again. The file is one of
-//   - torch.save(state_dict) of Python, since PyTorch 1.6: a dict or OrderedDict;
-//   - torch.save of anything made of dicts, lists, tensors, text and numbers: names are then the
-//     keys on the way, joined by '.': "model.0.weight"; what is no tensor is left out. Numbers,
-//     None and the like inside of a state_dict ("extra state") are left out as well;
-//   - torch::save of a C++ module or list of tensors, torch::pickle_save of a dict of tensors;
-//   - safetensors, of any program; also Checkpointer's, whose names begin with "model.", "optim.".
+// Reads the tensors of a file to the CPU, from whatever device they were saved. They keep their
+// dtypes and strides. If tensors shared a storage in a PyTorch file (views, tied weights), the
+// loaded tensors share a storage too. The file may be
+//   - torch.save(state_dict) of Python, PyTorch 1.6 or newer: a dict or OrderedDict;
+//   - torch.save of any object made of dicts, lists, tensors, text and numbers. The name of a
+//     tensor is then the path of keys to it, joined by '.', for example "model.0.weight".
+//     Everything that is not a tensor is left out, also in a state_dict ("extra state");
+//   - torch::save of a C++ module or of a list of tensors, or torch::pickle_save of a dict of
+//     tensors;
+//   - a safetensors file of any program. In those of Checkpointer the names begin with "model." and
+//     "optim.".
 //
-// The content decides which kind it is. Names are those in the file: load_into() drops `module.`.
-// Throws CheckpointError if the file cannot be opened or read, is of none of these kinds, is
-// damaged, asks for anything but tensors, or has sparse or quantized tensors or a dtype that this
-// libtorch lacks. Reference: torch/serialization.py (torch.load).
+// The content of the file decides of which kind it is. Names are those in the file. (load_into()
+// drops `module.`.) Throws CheckpointError if the file cannot be opened or read, is of none of
+// these kinds, is damaged, asks for anything but tensors, or has sparse or quantized tensors or a
+// dtype that this libtorch lacks. Reference: torch/serialization.py (torch.load).
 StateDict load_state_dict(const std::string& path);
 
-// Writes `dict` atomically: under a temporary name, synced, then renamed, so that `path` has either
-// its old or its new content. Creates the folder. Tensors may be on any device and have any
-// strides, but must be dense. Gradients and requires_grad are not saved. kPyTorch keeps views, and
-// saves a shared storage once, like torch.save, and whole: also for a small view of a large
-// storage. kSafetensors writes each tensor separately, and has no complex128.
+// Writes `dict` to the file `path`, and creates the folder. It writes to a temporary name, syncs
+// the file, and then renames it. So `path` always has either its old or its new content. Tensors
+// may be on any device and have any strides, but must be dense. Gradients and requires_grad are not
+// saved.
 //
-// Throws CheckpointError for a tensor that the format cannot hold (by name), or with the disk's
-// error.
+// kPyTorch keeps views. Like torch.save, it saves a shared storage only once. It always saves the
+// whole storage, even for a small view of a large storage. kSafetensors writes each tensor
+// separately, and cannot hold complex128.
+//
+// Throws CheckpointError if the format cannot hold a tensor (the text names it), or with the error
+// of the disk.
 void save_state_dict(const StateDict& dict, const std::string& path,
                      StateDictFormat format = StateDictFormat::kByName);
 
-// Parameters and buffers of `module` and its children, detached, not copied, with the names and the
-// order of Python's Module.state_dict() (torch/nn/modules/module.py). A tensor with two names
-// appears twice, as in Python. C++ modules have no non-persistent buffers, so all buffers are
-// included.
+// Returns the parameters and buffers of `module` and its children. They are detached, not copied.
+// Names and order are those of Python's Module.state_dict() (torch/nn/modules/module.py). A tensor
+// with two names appears twice, as in Python. C++ modules have no non-persistent buffers, so all
+// buffers are included.
 StateDict state_dict(const torch::nn::Module& module);
 
-// The entries whose names begin with `prefix`, without the prefix; shares the tensors. For example
-// for a checkpoint of Python, torch.save({"model": model.state_dict(), "epoch": 3}):
-// with_prefix(load_state_dict(path), "model.").
+// Returns the entries of `dict` whose names begin with `prefix`, and removes the prefix from the
+// names. The tensors are shared, not copied. Example, for a Python checkpoint made with
+// torch.save({"model": model.state_dict(), "epoch": 3}): with_prefix(load_state_dict(path),
+// "model.").
 StateDict with_prefix(const StateDict& dict, const std::string& prefix);
 
 // Names that a non-strict load ignored.
@@ -74,13 +81,16 @@ struct IncompatibleKeys {
   std::vector<std::string> unexpected;  // in the dict, not in the module
 };
 
-// Copies the tensors of `dict` in place into the parameters and buffers of the same name,
-// converting to their devices and dtypes. Like Python's Module.load_state_dict, but all or nothing.
-// The prefix "module." that Python's DistributedDataParallel adds is dropped if every name of the
-// dict has it, unless every name of the module has it too; "my_module.x" is not changed.
+// Copies the tensors of `dict` into the parameters and buffers of the same names, in place. It
+// converts them to the devices and dtypes of the module. Like Python's Module.load_state_dict, but
+// it loads either everything or nothing.
 //
-// Throws StateDictMismatch, and changes nothing, if a shape differs or, with `strict`, the names
-// differ.
+// Python's DistributedDataParallel adds the prefix "module." to names. If every name of the dict
+// has this prefix, it is dropped, unless every name of the module has it too. "my_module.x" is not
+// changed.
+//
+// Throws StateDictMismatch, and changes nothing, if a shape differs. With `strict` it also does so
+// if the names differ.
 IncompatibleKeys load_into(torch::nn::Module& module, const StateDict& dict, bool strict = true);
 
 }  // namespace ddp

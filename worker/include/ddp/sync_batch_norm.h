@@ -1,5 +1,6 @@
-// Batch normalization over the batches of all ranks, for small batches per rank. Semantics of
-// torch.nn.SyncBatchNorm of PyTorch 1.13 (torch/nn/modules/batchnorm.py and _functions.py).
+// SyncBatchNorm is batch normalization over the batches of all ranks. Use it if the batch of one
+// rank is small. Semantics of torch.nn.SyncBatchNorm of PyTorch 1.13 (torch/nn/modules/batchnorm.py
+// and _functions.py).
 //
 //   auto net = torch::nn::Sequential(torch::nn::Conv2d(3, 16, 3), torch::nn::BatchNorm2d(16), ...);
 //   ddp::convert_sync_batchnorm(ctx, net.ptr());
@@ -12,7 +13,7 @@
 //   ddp::convert_sync_batchnorm(ctx, net);
 //   ddp::DistributedDataParallel<Net> model(ctx, net);
 //
-// Python's class needs CUDA; this one runs on the CPU with Gloo as well.
+// Python's class needs CUDA. This class also runs on the CPU with Gloo.
 #ifndef DDP_SYNC_BATCH_NORM_H_
 #define DDP_SYNC_BATCH_NORM_H_
 
@@ -30,33 +31,35 @@
 
 namespace ddp {
 
-// Parameters, buffers, options and their defaults are those of torch::nn::BatchNorm1d, 2d and 3d:
-// the state_dicts of all four are interchangeable. Input: [batch, num_features, ...] of two or more
-// dimensions, float or double, or half or bfloat16, whose statistics are computed in float. Only
-// num_features must be equal on all ranks: batches may have different sizes, also 0.
+// Parameters, buffers, options and defaults are those of torch::nn::BatchNorm1d, 2d and 3d, and the
+// state_dicts of all four can be exchanged. The input has the shape [batch, num_features, ...] (two
+// or more dimensions) and the dtype float, double, half or bfloat16. For half and bfloat16 the
+// statistics are computed in float. num_features must be equal on all ranks. Batches may have
+// different sizes, also 0.
 //
-// While training, in a job of two and more ranks, forward() and backward() are collectives:
+// In training mode, in a job of two or more ranks, forward() and backward() are collectives:
 //   forward    gathers each rank's mean, variance and count (2 * num_features + 1 doubles), and
 //              normalizes with the mean and variance of all ranks' values
 //   backward   sums two values for each feature over the ranks, if the input needs a gradient.
 //              The gradients of weight and bias are this rank's own part, which
 //              DistributedDataParallel averages with all others
-// So all ranks must reach the same layers in the same order, and must agree on whether a layer's
-// input needs a gradient. With find_unused_parameters they must also use the same parameters: this
-// layer's collectives and those of the gradients share one process group, whose order is fixed.
+// So all ranks must reach the same layers in the same order, and a layer's input must need a
+// gradient on all ranks or on none. With find_unused_parameters all ranks must also use the same
+// parameters: the collectives of this layer and those of the gradients share one process group, in
+// which all ranks must call them in the same order.
 //
 // Running statistics are equal on all ranks, bit for bit. The running variance is the unbiased
 // variance over all ranks. It moves by momentum; without momentum it is the average over all
 // batches. If all batches are empty, the statistics do not change. If all ranks together have only
-// one value per feature, its variance is 0 (PyTorch 1.13 makes the running variance NaN). The ranks
-// exchange variances, while PyTorch sends 1 / sqrt(variance + eps) and computes the variance back:
-// the formulas are equal, and fewer digits are lost here.
+// one value per feature, its variance is 0 (in PyTorch 1.13 the running variance becomes NaN).
+// Ranks exchange variances here. PyTorch sends 1 / sqrt(variance + eps) instead and computes the
+// variance from it. The formulas are equal, but this way loses fewer digits.
 //
-// In evaluation mode, with one rank, or without a Context it is plain batch normalization, to the
-// last bit.
+// In evaluation mode, with one rank, or without a Context, the result is that of plain batch
+// normalization, to the last bit.
 //
-// One thread at a time. Throws CollectiveError if a peer is gone. Throws ddp::Error for a gradient
-// of the gradient (create_graph) that would need another collective.
+// Only one thread at a time may use the object. It throws CollectiveError if another rank is gone,
+// and ddp::Error for a gradient of the gradient (create_graph) that would need another collective.
 class SyncBatchNormImpl
     : public torch::nn::NormImplBase<1, SyncBatchNormImpl, torch::nn::BatchNormOptions> {
  public:
@@ -85,8 +88,8 @@ class SyncBatchNormImpl
 
   torch::Tensor forward(const torch::Tensor& input);
 
-  // From now on normalizes over all ranks of `ctx`, which must outlive this module and its results.
-  // Not a collective.
+  // From now on this module normalizes over all ranks of `ctx`. `ctx` must outlive this module and
+  // every backward() from its results. Not a collective.
   void synchronize(const Context& ctx) { ctx_ = &ctx; }
   const Context* context() const { return ctx_; }  // null: plain batch normalization
 
@@ -108,20 +111,22 @@ class SyncBatchNormImpl
 TORCH_MODULE(SyncBatchNorm);
 
 // Replaces every BatchNorm1d, 2d and 3d in the tree of `module` by a SyncBatchNorm over all ranks
-// of `ctx`, and gives `ctx` to each SyncBatchNorm without a Context. Parameters are the same
-// tensors, buffers share their memory, and names and order do not change: state_dicts, optimizers
-// and checkpoints stay valid. A module registered several times is replaced by one. Returns
-// `module`, or its replacement if it is a batch normalization itself. Like Python's
-// torch.nn.SyncBatchNorm.convert_sync_batchnorm. Call it on all ranks, before or after the module
-// is moved to its device, and before its first forward(). Not a collective.
+// of `ctx`. Also gives `ctx` to each SyncBatchNorm without a Context. Parameters stay the same
+// tensors, buffers share their memory, and names and order do not change. So state_dicts,
+// optimizers and checkpoints stay valid. A module that is registered several times gets one
+// replacement. Returns `module`; or its replacement, if `module` is a batch normalization itself.
+// Like Python's torch.nn.SyncBatchNorm.convert_sync_batchnorm. Call it on all ranks, before the
+// first forward(). The module may be on its device already or be moved there later. Not a
+// collective.
 //
-// In C++ forward() is not in a base class. So a module can be replaced only if its owner calls it
-// without knowing its type: in a torch::nn::Sequential, or a class derived from it, at any depth,
-// also as a member. Any other owner (a member such as `torch::nn::BatchNorm2d norm`, an item of a
-// ModuleList or ModuleDict, a member AnyModule) keeps calling the old module. For such modules it
-// throws ConfigError, which names all of them, and changes nothing: declare them as
-// `ddp::SyncBatchNorm`, or put them into a Sequential. A second handle to a BatchNorm of a
-// Sequential, through which the program calls it directly, is not detected.
+// What cannot be replaced. In C++, forward() is not in a base class. So a module can be replaced
+// only if its owner calls it without knowledge of its type. That is so in a torch::nn::Sequential
+// or a class derived from it, at any depth, also if the Sequential is a member. Any other owner
+// would continue to call the old module: a member such as `torch::nn::BatchNorm2d norm`, an item of
+// a ModuleList or ModuleDict, a member AnyModule. For such modules the function throws ConfigError,
+// which names all of them, and changes nothing. Declare them as `ddp::SyncBatchNorm`, or put them
+// into a Sequential. One case is not detected: the program has a second handle to a BatchNorm of a
+// Sequential, and calls it directly.
 //
 // `ctx` must outlive the modules and every backward() from their results.
 std::shared_ptr<torch::nn::Module> convert_sync_batchnorm(
