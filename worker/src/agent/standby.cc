@@ -68,8 +68,8 @@ bool IsStandby() {
 }
 
 void ReplaceEnvironment(const std::string& entries) {
-  // Never freed, because pointers from getenv() must stay valid in every thread. glibc does not
-  // change the strings of this array; it replaces them with copies.
+  // Never freed, because pointers from getenv() must stay valid in every thread. setenv() of glibc
+  // does not change this array; it first makes a copy.
   auto* const bytes = new std::string(entries);
   auto* const pointers = new std::vector<char*>;
   for (std::size_t begin = 0; begin < bytes->size();) {

@@ -101,7 +101,7 @@ const DtypeInfo& DtypeOf(const std::string& name, const torch::Tensor& tensor) {
                         c10::toString(tensor.scalar_type()));
 }
 
-// Copies of the tensors that can be written: dense, detached, not lazily conjugated, with a valid
+// The tensors in a form that a file can hold: dense, detached, not lazily conjugated, with a valid
 // name.
 StateDict Checked(const StateDict& dict) {
   StateDict result;

@@ -30,9 +30,11 @@ struct GradientReducer::State {
       reduced;  // the parameters with gradients: the Reducer's numbers
   std::shared_ptr<compat::Reducer> reducer;
   std::shared_ptr<c10d::Logger> logger;
-  std::vector<std::pair<torch::Tensor, unsigned>> hooks;  // call NoteGradient; removed at the end
+  std::vector<std::pair<torch::Tensor, unsigned>> hooks;  // these call NoteGradient; removed at the
+                                                          // end
 
-  // An averaging backward is prepared, but has no gradient yet. Autograd's threads read it.
+  // True if an averaging backward is prepared but no gradient is ready yet. Autograd's threads read
+  // it.
   std::atomic<bool> awaits_gradient{false};
   std::unique_ptr<internal::StragglerSummaries> stragglers;  // null: the job has one rank
   std::vector<std::size_t> first_bucket;  // the Reducer's first bucket at the last forward
