@@ -26,10 +26,10 @@ inline constexpr std::size_t kProgressOwnPhases = 8;
 
 enum class ProgressPhase : std::uint32_t {
   kStart,      // nothing reported yet
-  kInit,       // not yet reported anything
-  kRestore,    // joining the process group
-  kFirstStep,  // searching for a state and loading it
-  kStep,       // in the group; no step is finished yet
+  kInit,       // joining the process group
+  kRestore,    // searching for a state and loading it
+  kFirstStep,  // in the group; no step is finished yet
+  kStep,       // training
   kData,       // the next batch is being loaded
   kCheckpoint,
   kEvaluation,
@@ -74,10 +74,8 @@ struct ProgressCollective {
   std::uint64_t number = 0;
   ProgressOperation operation = ProgressOperation::kOther;
   std::uint64_t bytes = 0;  // that this rank contributes
-  std::int64_t at_ns = 0;   // CLOCK_MONOTONIC of the worker's host; a reader never sees a future
-                            // time
-  std::optional<std::uint32_t> bucket{};  // the gradient bucket (from 0) that the collective
-                                          // averages, if any
+  std::int64_t at_ns = 0;   // CLOCK_MONOTONIC of the worker's host; never in the future
+  std::optional<std::uint32_t> bucket{};  // gradient bucket (from 0) that it averages, if any
 };
 
 // One of the newest collectives of a group. Its `at_ns` is not set.

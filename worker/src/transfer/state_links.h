@@ -40,7 +40,7 @@ class StateLinks {
   };
 
   struct Patience {
-    std::chrono::milliseconds connect;  // to connect to the parent and to all children
+    std::chrono::milliseconds connect;  // until the parent and all children are connected
     std::chrono::milliseconds silence;  // afterwards, for each next action of a neighbour
     // Called several times per second while this rank waits for children. If it throws, the wait
     // ends.
