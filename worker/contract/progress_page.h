@@ -187,15 +187,11 @@ class ProgressWriter {
     const auto now = static_cast<std::uint64_t>(ProgressNow());
     const Lock lock(this);
     CountMove();
-    if (group >= kProgressGroups || number > counts_[group].entered)
-      return;  // from before
-               // BeginGeneration()
+    if (group >= kProgressGroups || number > counts_[group].entered) return;  // of an older group
     Publish(&page_->groups[group].completed,
             {number, static_cast<std::uint64_t>(operation), bytes, now, ++counts_[group].finished});
     ProgressPage::Recent& recent = page_->recent[group][number % kProgressRecent];
-    if (recent.number.load(std::memory_order_relaxed) != number)
-      return;  // a later collective uses
-               // this entry
+    if (recent.number.load(std::memory_order_relaxed) != number) return;  // replaced by a later one
     const std::uint64_t form = recent.form.load(std::memory_order_relaxed);
     recent.form.store(form | ProgressPage::kCompleted, std::memory_order_release);
   }

@@ -103,8 +103,7 @@ class TaskQueue {
 
     std::mutex mutex;
     std::condition_variable work;     // wakes threads: there is a task, or the queue closes
-    std::condition_variable changed;  // wakes waiting callers: the queue is idle, or a thread has
-                                      // ended
+    std::condition_variable changed;  // wakes callers that wait: idle, or a thread has ended
     // Guarded by mutex.
     std::deque<std::unique_ptr<Task>> waiting;
     std::size_t running = 0;   // tasks
