@@ -30,8 +30,7 @@ struct GradientReducer::State {
       reduced;  // the parameters with gradients: the Reducer's numbers
   std::shared_ptr<compat::Reducer> reducer;
   std::shared_ptr<c10d::Logger> logger;
-  std::vector<std::pair<torch::Tensor, unsigned>> hooks;  // these call NoteGradient; removed at the
-                                                          // end
+  std::vector<std::pair<torch::Tensor, unsigned>> hooks;  // call NoteGradient; removed at the end
 
   // True if an averaging backward is prepared but no gradient is ready yet. Autograd's threads read
   // it.
