@@ -48,8 +48,7 @@ class ChunkRing {
 
   ChunkRing(const std::string& path, const Shape& shape, std::size_t number, bool create);
   static std::size_t HeaderBytes(const Shape& shape);
-  Counter* counter(std::size_t index) const;  // 0: published chunks; 1 + f: chunks released by
-                                              // follower f
+  Counter* counter(std::size_t index) const;  // 0: published; 1 + f: released by follower f
 
   const Shape shape_;
   const std::size_t number_;
