@@ -79,8 +79,7 @@ class CollectiveRecord {
   std::optional<std::size_t> group_;  // its number in Progress; set by the first collective
   std::deque<Begun> pending_;         // works whose future does not report completion
 
-  std::jthread looker_;  // starts with the first such work; last, so it ends before the other
-                         // members
+  std::jthread looker_;  // since the first such work; last member, so it ends first
 };
 
 // `Base` is the class whose collectives are recorded. In 1.13 it is Gloo's or NCCL's class: both
