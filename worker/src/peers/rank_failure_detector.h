@@ -148,8 +148,7 @@ class RankFailureDetector {
   ddprun::UniqueFd wake_;      // an eventfd
 
   // Used by the thread only.
-  std::vector<std::unique_ptr<Line>> lines_;  // on the hub: one to each rank; on another rank: one
-                                              // to the hub
+  std::vector<std::unique_ptr<Line>> lines_;  // hub: one to each rank; else: one to the hub
   std::vector<PeerReport> reports_;           // only on the hub; by rank
   std::set<int> greeted_;                     // only on the hub: the ranks that have sent HELLO
   std::optional<Inquiry> inquiry_;            // only on the hub: set while it waits for answers
