@@ -72,8 +72,7 @@ struct Unavailable {
 // What a search does with a file whose length or hash proves that it is damaged.
 struct DamagedFiles {
   bool rename = true;  // false: leaves it as it is; for programs that only read
-  std::string run{};   // the id of this run, which the new names of this run's own files contain
-                       // (set_aside.h)
+  std::string run{};   // id of this run, for the new names of its files (set_aside.h)
 };
 
 // Goes through the files of some folders, highest step first, and opens the files that may be
