@@ -1,10 +1,11 @@
-"""A DistributedDataParallel training as PyTorch's tutorials write it: a linear model on 2,048 random
-samples. It survives killed workers and lost nodes, without a shared disk: the lines marked `# ddprun`
-are all that it takes.
+"""Trains a linear model on 2,048 random samples, with the code of PyTorch's tutorials for DDP.
+
+The training survives killed workers and lost nodes, without a shared disk. For this it needs only the
+lines that are marked `# ddprun`.
 
     ddprun --nproc-per-node 2 --max-restarts 3 worker/examples/python/ddp_tutorial.py 20
 
-It runs under torchrun, too: `ddprun python-module DIR`, and DIR on PYTHONPATH.
+It also runs under torchrun: call `ddprun python-module DIR`, and put DIR on PYTHONPATH.
 """
 import argparse
 import os
