@@ -2,8 +2,8 @@
 // its node holds. The agent does not load the tensors.
 //
 // The agent looks at `step-<number>.safetensors` in DDPRUN_CHECKPOINT_DIR, and at files that
-// workers named with CHECKPOINT=. It takes a safetensors file for whole if the file's length
-// matches its header. Only the loader checks the hashes. The entries of `__metadata__` below name
+// workers named with CHECKPOINT=. A safetensors file counts as complete if its length matches its
+// header. Only the loader checks the hashes. The entries of `__metadata__` below name
 // the job, run and generation that made the file. If they are missing or name another job, the
 // agent treats the state as older than this job.
 //

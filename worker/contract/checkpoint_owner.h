@@ -181,7 +181,7 @@ class OwnerFile {
            std::chrono::nanoseconds(status.st_mtim.tv_nsec);
   }
 
-  // Sets Heard() to the present time.
+  // Sets Heard() to the current time.
   void Touch() const {
     if (::futimens(fd_.get(), nullptr) != 0) Fail("touch");
   }

@@ -96,8 +96,9 @@ inline bool IsPhaseOfTheLibrary(std::string_view name) {
 }
 
 // Agent → worker. The agent sends only to workers that have sent something. SAVE=1: a planned stop
-// is coming; make a checkpoint. The agent does not send it to a worker that has sent only STEP and
-// phases of its own, because that worker need not listen. READY=1 says that a worker listens.
+// is coming; make a checkpoint. The agent does not send it to a worker that has sent only STEP,
+// TELLS and phases of its own, because that worker need not listen. READY=1 says that a worker
+// listens.
 inline constexpr char kSave[] = "SAVE";
 // PROGRESS=version, the answer to READY or PROGRESS=1, comes with one descriptor (SCM_RIGHTS). The
 // descriptor is the worker's progress page: a memfd that nobody can resize. A worker that knows

@@ -94,7 +94,7 @@ void CollectiveRecord::TakeCompleted() {
     // Not isSuccess(), which throws for NCCL works (at the latest since libtorch 2.11).
     const bool succeeded = first.work->exception() == nullptr;
     lock.lock();
-    // Another thread may have removed this work meanwhile.
+    // Another thread may have removed this work since.
     if (pending_.empty() || pending_.front().work != first.work) continue;
     if (succeeded) Complete(first);
     pending_.pop_front();
