@@ -63,8 +63,7 @@ bool HasUsualStrides(const torch::Tensor& tensor) {
   return true;
 }
 
-// For example "float [10, 5]". Adds the strides if they are unusual: "float [10, 5] strides [1,
-// 10]".
+// For example "float [10, 5]"; with unusual strides "float [10, 5] strides [1, 10]".
 std::string DescribeLayout(const torch::Tensor& tensor) {
   std::ostringstream text;
   text << Describe(tensor);

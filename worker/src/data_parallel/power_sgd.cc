@@ -20,8 +20,8 @@ namespace {
 using torch::Tensor;
 using torch::indexing::Slice;
 
-// Makes the columns of each of `matrices` orthonormal, in place. The shape is [count, n, r], r <=
-// n.
+// Makes the columns of each of `matrices` orthonormal, in place. The shape is [count, n, r].
+// r is at most n.
 void Orthogonalize(const Tensor& matrices, double epsilon) {
   const std::int64_t columns = matrices.size(2);
   if (columns > 2) {

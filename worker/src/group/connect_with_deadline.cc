@@ -22,7 +22,7 @@ using std::chrono::steady_clock;
 
 constexpr milliseconds kLookAround(20);  // between two checks for a failed rank
 // After a rank has failed, `connect` still has this time. A rank that was connected and has left
-// may be no failure.
+// is no failure.
 constexpr milliseconds kGrace(500);
 
 // The connecting thread and the waiting thread share it. The connecting thread may continue after

@@ -21,7 +21,7 @@ std::string ChooseBackend(const std::string& wanted);
 
 // Returns the device for Options::device, and makes it the current device. Throws ConfigError for
 // an unknown name, a missing device, or a device that does not fit `backend`. With nccl, also
-// throws if the node has no device of number LOCAL_RANK.
+// throws if the node has no device of number LOCAL_RANK, unless NCCL_HOSTID is set.
 c10::Device ChooseDevice(const std::string& wanted, const std::string& backend,
                          const LaunchEnvironment& env);
 
@@ -32,8 +32,8 @@ c10::intrusive_ptr<c10d::Store> MakeStore(const LaunchEnvironment& env, const Op
 // True if one group can use NCCL for GPU tensors and Gloo for CPU tensors. False in 1.13.
 bool GroupsCarryBoth();
 
-// Makes Gloo's devices for the interfaces in GLOO_SOCKET_IFNAME. If it is not set, for the address
-// towards rank 0. Throws ConfigError.
+// Makes Gloo's devices: for the interfaces in GLOO_SOCKET_IFNAME or, if that is not set, for this
+// rank's address towards rank 0. Throws ConfigError.
 GlooDevices MakeGlooDevices(const LaunchEnvironment& env);
 
 // Tells current and later callers of WaitForAllRanks() that this rank cannot join.

@@ -34,7 +34,7 @@ struct FoundState {
   Metadata metadata;
   std::vector<Tensor> tensors;  // in the order of their bytes
   std::uint64_t offset = 0;     // of the first tensor's bytes in the file
-  bool provisional = false;     // unreadable newer files were skipped for now, so ask Accept()
+  bool provisional = false;     // newer files were put off, so Accept() must be called
   // Set on the source, and on ranks of its node that can open the file. Otherwise null.
   std::shared_ptr<InputFile> file;
 };
@@ -68,11 +68,12 @@ class StateSearch {
   // Call it if the last state does not match its hashes.
   void SetAside(const std::string& reason);
 
-  // Call it if some bytes of the last state could not be read.
+  // Call it if some bytes of the last state could not be read. Puts the state off: the search skips
+  // it for now.
   void PutOff(const UnavailableError& error);
 
   // Call it for a provisional state when all ranks have read it completely. False: a newer file
-  // that was skipped is readable now; call Next() again.
+  // that was put off is readable now; call Next() again.
   bool Accept();
 
   // After Next() returned nullopt: the states that cannot be loaded, each with the reason.

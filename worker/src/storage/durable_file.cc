@@ -159,10 +159,10 @@ class Temporary {
   bool moved_ = false;
 };
 
-// Where a pid means the same process as here.
+// Names the host and PID namespace in which a pid means the same process as here.
 std::string PidScope() { return HostName() + "-" + PidNamespace() + "-"; }
 
-// True if the writer whose name this temporary file has ran here and is gone.
+// True if the process that made this temporary file ran in this PID namespace and is gone.
 bool WriterIsGone(const fs::path& path) {
   const std::string filename = path.filename();
   std::string_view name = filename;

@@ -3,8 +3,8 @@
 //
 // Within one run, a process with a higher requeue number or generation takes the folder at once. So
 // does a process of the same job with a higher requeue number. Earlier processes are refused from
-// then on. Any other process waits, because the owner may have died unnoticed, or may be cut
-// off from the network. Times come from the file server, so clocks of two hosts are never compared.
+// then on. Any other process waits, because the owner may have died unnoticed, or may be cut off
+// from the network. Times come from the file server, so clocks of two hosts are never compared.
 #ifndef DDPRUN_WORKER_SRC_STORAGE_FOLDER_OWNER_H_
 #define DDPRUN_WORKER_SRC_STORAGE_FOLDER_OWNER_H_
 
