@@ -17,8 +17,8 @@
 //              LOST                      a rank has failed, or ended without BYE: WatchForLoss()
 //
 // With a secret, both ends prove that they know it: each answers a random number of the other end.
-// Rank 0's number is the token. A rank sends HELLO once. Rank 0 refuses a second HELLO for the same
-// rank.
+// Rank 0's number is the token. A rank sends HELLO once. With a secret, rank 0 refuses a second
+// HELLO for the same rank.
 //
 // Lines end in \n and have at most kMaxPeerLine bytes. Longer text is cut.
 #ifndef DDPRUN_WORKER_SRC_PEERS_RANK_FAILURE_DETECTOR_H_
