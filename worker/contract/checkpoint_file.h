@@ -1,10 +1,11 @@
-// The parts of a durable checkpoint that an agent reads, without loading it, to tell which states
-// its node holds.
+// The parts of a durable checkpoint (a file on a disk) that an agent reads to learn which states
+// its node holds. The agent does not load the tensors.
 //
 // The agent looks at `step-<number>.safetensors` in DDPRUN_CHECKPOINT_DIR, and at files that
-// workers named with CHECKPOINT=. A safetensors file is whole if its length matches its header; the
-// loader checks the hashes. The entries of `__metadata__` below name the maker. A file without
-// them, or of another job, counts as made before this job.
+// workers named with CHECKPOINT=. A safetensors file counts as complete if its length matches its
+// header. Only the loader checks the hashes. The entries of `__metadata__` below name
+// the job, run and generation that made the file. If they are missing or name another job, the
+// agent treats the state as older than this job.
 //
 // Standard library only: shared by the launcher and the worker library.
 #ifndef DDPRUN_WORKER_CONTRACT_CHECKPOINT_FILE_H_
@@ -17,17 +18,18 @@ namespace ddprun::checkpoint_file {
 inline constexpr char kPrefix[] = "step-";
 inline constexpr char kSuffix[] = ".safetensors";
 
-// As in its name, decimal. A file copied or renamed to the name of another step belongs to no step.
+// The step in decimal, as in the file's name. If the name says another step (a copied or renamed
+// file), the state belongs to no step.
 inline constexpr char kStep[] = "step";
 inline constexpr char kJob[] = "ddprun_job";                // TORCHELASTIC_RUN_ID
 inline constexpr char kEpoch[] = "ddprun_epoch";            // DDPRUN_EPOCH: the requeue number
 inline constexpr char kGeneration[] = "ddprun_generation";  // DDPRUN_GENERATION, decimal
-// kRun: DDPRUN_JOB_RUN_ID, or a random number of 16 hex digits without a launcher. kAncestors: the
-// runs from whose states that run continued, nearest first, separated by commas. Files of older
-// versions lack both.
+// kRun is DDPRUN_JOB_RUN_ID; without a launcher, 16 random hex digits. kAncestors lists the runs
+// from whose states that run continued: nearest first, separated by commas. Files of older versions
+// lack both.
 inline constexpr char kRun[] = "ddprun_run";
 inline constexpr char kAncestors[] = "ddprun_descends_from";
-// Only a job that is requeued every hour for weeks has more.
+// Older ancestors are dropped. Only a job that is requeued every hour for weeks has more.
 inline constexpr std::size_t kMaxAncestors = 256;
 
 }  // namespace ddprun::checkpoint_file

@@ -1,15 +1,17 @@
-// The owner of a checkpoint folder: the file `owner` in it, two lines (the second is wrapped here):
+// The owner of a checkpoint folder stands in the file `owner` in that folder. The file has two
+// lines (the second is wrapped here):
 //
 //     REQUEUE_NUMBER GENERATION JOB
 //     run=RUN host=HOST pid=PID started=TICKS machine=BOOT/PIDNS slurm=SLURM_JOB
 //     state=held|released
 //
-// A node that was cut off may continue to train beside its successor and reach the same folder; so
-// may a training started there by mistake. So every process that adds or removes a checkpoint holds
-// the lock of the owner file meanwhile, and has checked under the lock that it still owns the
-// folder. Rank 0 claims the folder before it searches for a state, and updates the time of the file
-// every 10 s (worker/src/storage/folder_owner.h). For a requeued job, an agent claims the folder
-// before it looks at the states; no process holds it then: state=released.
+// Two trainings can reach the same folder: a node that was cut off may continue to train beside its
+// successor, or a user may start a second training there by mistake. Therefore every process locks
+// the owner file while it adds or removes a checkpoint, and checks under the lock that it still
+// owns the folder. Rank 0 claims the folder before it searches for a state. While it owns the
+// folder, it updates the time of the file every 10 s (worker/src/storage/folder_owner.h). For a
+// requeued job, an agent claims the folder before it looks at the states. No process holds the
+// folder then, so the agent writes state=released.
 //
 // Earlier versions write and read only the first line.
 //
@@ -47,18 +49,19 @@ struct CheckpointOwner {
   std::string job;
   std::int64_t requeue_number = 0;
   std::int64_t generation = 0;
-  // The rest of the file. No value contains a space; "": not known.
+  // The fields below stand in the second line. No value contains a space. "": unknown.
   std::string run{};  // DDPRUN_JOB_RUN_ID; "": claimed by an agent or an older version
   std::string host{};
-  std::int64_t pid = 0;   // of rank 0
-  std::string started{};  // start of that process, in clock ticks of its machine
-  std::string machine{};  // the scope of `pid`: boot id and PID namespace
+  std::int64_t pid = 0;   // process id of rank 0
+  std::string started{};  // when that process started, in clock ticks since its machine booted
+  std::string machine{};  // where `pid` is valid: boot id and PID namespace
   std::string slurm{};    // SLURM_JOB_ID
-  bool released = false;  // no process holds the folder: anyone may take it
+  bool released = false;  // no process holds the folder: any training may take it
 };
 
-// True if one is a later or earlier life of the other, for example after Slurm requeued the job.
-// The name alone is not enough, because another job may have the same name.
+// True if both are the same job, possibly at different times (for example before and after Slurm
+// requeued it). The name alone is not enough: another job may have the same name. The Slurm job id
+// decides where both owners have one.
 inline bool IsSameJob(const CheckpointOwner& a, const CheckpointOwner& b) {
   return a.job == b.job && (a.slurm == b.slurm || a.slurm.empty() || b.slurm.empty());
 }
@@ -77,7 +80,7 @@ inline std::string ToText(const CheckpointOwner& owner) {
          " state=" + (owner.released ? "released" : "held") + "\n";
 }
 
-// Parses the holder's words if the line is whole. Ignores unknown words of later versions.
+// Parses the second line if it is complete. Ignores words that only later versions know.
 inline void ParseHolder(std::string_view text, CheckpointOwner* owner) {
   const std::size_t end = text.find('\n');
   if (end == std::string_view::npos) return;
@@ -99,7 +102,7 @@ inline void ParseHolder(std::string_view text, CheckpointOwner* owner) {
   }
 }
 
-// nullopt: the first line is not whole.
+// nullopt: the first line is incomplete or invalid.
 inline std::optional<CheckpointOwner> ParseOwner(std::string_view text) {
   const std::size_t end = text.find('\n');
   if (end == std::string_view::npos) return std::nullopt;
@@ -117,8 +120,9 @@ inline std::optional<CheckpointOwner> ParseOwner(std::string_view text) {
   return owner;
 }
 
-// For people: "requeue number 1, generation 0, of job 17 (run 00c0ffee00c0ffee, process 4711 on
-// n3)". Removes control characters, because another user may have written the file.
+// For people, for example: "requeue number 1, generation 0, of job 17 (run 00c0ffee00c0ffee,
+// process 4711 on n3)". Replaces control characters, because another user may have written the
+// file.
 inline std::string Describe(const CheckpointOwner& owner) {
   std::string text = "requeue number " + std::to_string(owner.requeue_number) + ", generation " +
                      std::to_string(owner.generation) + ", of " + NameOfJob(owner.job);
@@ -129,7 +133,7 @@ inline std::string Describe(const CheckpointOwner& owner) {
   return WithoutControls(text);
 }
 
-// The open owner file of a folder; movable. Errors are std::system_error with the path.
+// The open owner file of a folder. Errors are std::system_error and name the path.
 class OwnerFile {
  public:
   enum class For { kReading, kClaiming };  // kClaiming creates a missing file
@@ -141,7 +145,7 @@ class OwnerFile {
     if (!fd_.valid()) Fail("open");
   }
 
-  // Waits for the lock. On a file system without locks it succeeds at once.
+  // Waits for the lock for at most `limit`. Succeeds at once on a file system without locks.
   void Lock(std::chrono::milliseconds limit) {
     const auto until = std::chrono::steady_clock::now() + limit;
     while (::flock(fd_.get(), LOCK_EX | LOCK_NB) != 0) {
@@ -159,8 +163,8 @@ class OwnerFile {
     return ParseOwner({text, static_cast<std::size_t>(size)});
   }
 
-  // Writes in place, because the lock belongs to the file. If a crash cuts the first line, the
-  // folder has no owner.
+  // Writes in place, because the lock belongs to this file and not to its name. If a crash leaves
+  // the first line incomplete, the folder has no owner.
   void Write(const CheckpointOwner& owner) const {
     const std::string text = ToText(owner);
     if (::pwrite(fd_.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()) ||
@@ -169,7 +173,7 @@ class OwnerFile {
     }
   }
 
-  // When the file was last written or touched, by the clock of the file server.
+  // When the file was last written or touched. The file server's clock gives this time.
   std::chrono::nanoseconds Heard() const {
     struct ::stat status = {};
     if (::fstat(fd_.get(), &status) != 0) Fail("look at");
@@ -177,7 +181,7 @@ class OwnerFile {
            std::chrono::nanoseconds(status.st_mtim.tv_nsec);
   }
 
-  // Sets Heard() to the present time.
+  // Sets Heard() to the current time.
   void Touch() const {
     if (::futimens(fd_.get(), nullptr) != 0) Fail("touch");
   }
@@ -192,7 +196,7 @@ class OwnerFile {
   UniqueFd fd_;  // closing it releases the lock
 };
 
-// nullopt: no owner file, or it cannot be read.
+// nullopt: the folder has no valid owner file, or it cannot be read.
 inline std::optional<CheckpointOwner> ReadOwner(const std::string& folder) {
   try {
     return OwnerFile(folder, OwnerFile::For::kReading).Read();

@@ -1,11 +1,11 @@
-// The environment that an agent gives to every worker: the names, their meaning, and who gets them.
-// launcher/agent/worker_environment.cc sets the values. For users: docs/worker-environment.md, and
-// the manual page ddprun-worker(7), which is generated from kVariables.
+// The environment variables that an agent gives to each worker: their names and meaning, and which
+// processes get them. launcher/agent/worker_environment.cc sets the values. For users:
+// docs/worker-environment.md, and the manual page ddprun-worker(7), which is generated from
+// kVariables.
 //
-// The first group is torchrun's, complete
-// (torch/distributed/elastic/agent/server/local_elastic_agent.py and the "Environment Variables"
-// section of its documentation), so that a program written for torchrun finds what it expects. The
-// second group is ddprun's own.
+// The first group has all variables of torchrun, so programs written for torchrun find what they
+// expect. Sources: torch/distributed/elastic/agent/server/local_elastic_agent.py, and the section
+// "Environment Variables" of torchrun's documentation. The second group is ddprun's own.
 //
 // Standard library only: the launcher writes these names and the worker library reads them.
 #ifndef DDPRUN_WORKER_CONTRACT_ENVIRONMENT_H_
@@ -13,9 +13,7 @@
 
 namespace ddprun::env {
 
-// kVariables below explains each.
-
-// torchrun's.
+// torchrun's variables. kVariables below explains each.
 inline constexpr char kRank[] = "RANK";
 inline constexpr char kLocalRank[] = "LOCAL_RANK";
 inline constexpr char kGroupRank[] = "GROUP_RANK";
@@ -36,7 +34,7 @@ inline constexpr char kNcclAsyncErrorHandling[] = "TORCH_NCCL_ASYNC_ERROR_HANDLI
 inline constexpr char kOlderNcclAsyncErrorHandling[] = "NCCL_ASYNC_ERROR_HANDLING";
 inline constexpr char kOmpNumThreads[] = "OMP_NUM_THREADS";
 
-// ddprun's.
+// ddprun's variables.
 inline constexpr char kGeneration[] = "DDPRUN_GENERATION";
 inline constexpr char kEpoch[] = "DDPRUN_EPOCH";
 inline constexpr char kJobRunId[] = "DDPRUN_JOB_RUN_ID";
@@ -49,10 +47,10 @@ inline constexpr char kPeerSecret[] = "DDPRUN_PEER_SECRET";
 inline constexpr char kAskForSecret[] = "ask";
 inline constexpr char kStandby[] = "DDPRUN_STANDBY";
 
-// The state with which this generation begins; the same values for every rank. None is set if no
-// agent knows a state; rank 0 then loads the newest that it finds. A state is identified by the
-// requeue number and generation of its maker and its step: see checkpoint_file.h. With the tier
-// "none" only the step is set too.
+// The state with which this generation begins; every rank gets the same values. If no agent knows a
+// state, these variables are not set, and rank 0 loads the newest state that it finds. A state is
+// identified by its step, and by the requeue number and generation that made it
+// (checkpoint_file.h). With the tier "none" only the step and the tier are set.
 inline constexpr char kRestoreStep[] = "DDPRUN_RESTORE_STEP";
 inline constexpr char kRestoreTier[] = "DDPRUN_RESTORE_TIER";
 inline constexpr char kRestoreRank[] = "DDPRUN_RESTORE_RANK";
@@ -62,13 +60,13 @@ inline constexpr char kStateTimeout[] = "DDPRUN_STATE_TIMEOUT_MS";
 inline constexpr char kHangLimit[] = "DDPRUN_HANG_LIMIT_MS";
 inline constexpr char kAnew[] = "DDPRUN_ANEW";
 inline constexpr char kTierMemory[] = "memory";    // in the source's DDPRUN_SNAPSHOT_DIR
-inline constexpr char kTierDurable[] = "durable";  // in a file that the source named or finds
+inline constexpr char kTierDurable[] = "durable";  // in a file that the source rank named or finds
 inline constexpr char kTierNone[] = "none";
 
-// The processes that get a variable.
+// Which processes get a variable.
 enum class Scope {
-  kProcess,   // each process that the agent starts, if there is a value
-  kRank,      // only a process with a rank, so no warm standby
+  kProcess,   // each process that the agent starts, if the variable has a value
+  kRank,      // only a process with a rank; a warm standby has none
   kStandby,   // only a warm standby
   kUnlessSet  // each process, unless the user has set a value
 };
@@ -76,12 +74,12 @@ enum class Scope {
 struct Variable {
   const char* name;
   Scope scope;
-  const char* what;      // for users: a sentence or more
-  const char* key = "";  // of a job file, if a user may set it; "": only ddprun sets it
+  const char* what;      // for users: at least one sentence
+  const char* key = "";  // the key in a job file; "": only ddprun sets the variable
 };
 
-// All variables above. Except for kUnlessSet, a worker gets a variable only from its agent: neither
-// from an outer job nor from the job file's `env`.
+// All variables above. A worker gets the value of a variable only from its agent, never from an
+// outer job or from the job file's `env`. The exception is kUnlessSet.
 inline constexpr Variable kVariables[] = {
     {kRank, Scope::kRank, "Rank of the worker in the job, 0 to WORLD_SIZE - 1."},
     {kLocalRank, Scope::kProcess, "Rank of the worker on its node."},

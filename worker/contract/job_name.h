@@ -6,16 +6,16 @@
 
 namespace ddprun {
 
-// torchrun's id for a job without a name. Used in JSON, in paths and on the wire, never in a
-// sentence.
+// torchrun's id for a job without a name. It is used in JSON, in paths and on the wire. Sentences
+// for people do not show it.
 inline constexpr char kUnnamedJob[] = "none";
 
-// A job in a sentence: "job exp7"; "the job" if it has no name.
+// How a sentence names a job: "job exp7", or "the job" if it has no name.
 inline std::string NameOfJob(const std::string& job) {
   return job == kUnnamedJob ? "the job" : "job " + job;
 }
 
-// After "there is" or "has": "no job exp7"; "no job without an id".
+// For use after "there is" or "has": "no job exp7", or "no job without an id".
 inline std::string NoSuchJob(const std::string& job) {
   return job == kUnnamedJob ? "no job without an id" : "no job " + job;
 }

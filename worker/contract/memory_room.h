@@ -1,6 +1,6 @@
-// The number of bytes that can still be written to a file system in memory: its free space, limited
-// by the memory limits of all cgroups (version 2) above this process, because the files count as
-// their memory.
+// How many bytes can still be written to a file system in memory. The result is the free space of
+// the file system, limited by the memory limits of all cgroups (version 2) that this process is in,
+// because a cgroup counts such files as memory.
 //
 // Standard library only, header only: shared by the launcher and the worker library.
 #ifndef DDPRUN_WORKER_CONTRACT_MEMORY_ROOM_H_
@@ -26,7 +26,7 @@ struct MemoryPlace {
 
 namespace internal {
 
-// The number in a file of one line; nullopt: no number ("max"), or no file.
+// The number in the first line of a file. nullopt: no number (for example "max"), or no file.
 inline std::optional<std::uint64_t> ReadNumber(const std::string& path) {
   std::ifstream file(path);
   std::string line;
@@ -38,7 +38,7 @@ inline std::optional<std::uint64_t> ReadNumber(const std::string& path) {
   return number;
 }
 
-// "0::/user.slice/job" → "/user.slice/job"; empty without cgroups of version 2.
+// "0::/user.slice/job" → "/user.slice/job". Empty if the host has no cgroups of version 2.
 inline std::string OwnCgroup(const MemoryPlace& place) {
   std::ifstream file(place.self_cgroup);
   for (std::string line; std::getline(file, line);) {
@@ -49,7 +49,7 @@ inline std::string OwnCgroup(const MemoryPlace& place) {
 
 }  // namespace internal
 
-// In bytes; 0: no such file system.
+// In bytes. 0: no such file system.
 inline std::uint64_t MemoryRoom(const MemoryPlace& place) {
   struct statvfs file_system;
   if (::statvfs(place.root.c_str(), &file_system) != 0) return 0;

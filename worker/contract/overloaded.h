@@ -1,4 +1,4 @@
-// std::visit with one lambda per alternative.
+// For std::visit: combines one lambda per alternative of a std::variant.
 #ifndef DDPRUN_WORKER_CONTRACT_OVERLOADED_H_
 #define DDPRUN_WORKER_CONTRACT_OVERLOADED_H_
 

@@ -1,5 +1,5 @@
-// A worker's progress: its place in the program, and its collectives. The common vocabulary of
-// worker, agent and judge; progress_page.h transports it.
+// A worker's progress: where it is in the program, and in which collectives. Worker, agent and
+// rendezvous share these types. progress_page.h transports them.
 //
 // Standard library only, header only: shared by the launcher and the worker library.
 #ifndef DDPRUN_WORKER_CONTRACT_PROGRESS_H_
@@ -17,18 +17,18 @@ namespace ddprun {
 
 // Longer names are cut.
 inline constexpr std::size_t kProgressNameBytes = 64;
-// More process groups are not distinguished: their collectives count only as moves.
+// Collectives of further process groups are only counted as moves.
 inline constexpr std::size_t kProgressGroups = 8;
-// This many of each group's newest collectives are distinguished.
+// Details are kept for this many of each group's newest collectives.
 inline constexpr std::size_t kProgressRecent = 4;
-// A program's own phases are counted up to this number, in the order of their first use.
+// Only this many of a program's own phases are counted, in the order of their first use.
 inline constexpr std::size_t kProgressOwnPhases = 8;
 
 enum class ProgressPhase : std::uint32_t {
   kStart,      // nothing reported yet
-  kInit,       // joining the group
-  kRestore,    // searching and loading a state
-  kFirstStep,  // in the group, no step finished
+  kInit,       // joining the process group
+  kRestore,    // searching for a state and loading it
+  kFirstStep,  // in the group; no step is finished yet
   kStep,       // training
   kData,       // the next batch is being loaded
   kCheckpoint,
@@ -40,7 +40,7 @@ inline constexpr std::array<const char*, 10> kProgressPhaseNames = {
     "start", "init",       "restore",    "first_step", "step",
     "data",  "checkpoint", "evaluation", "",           "end"};
 
-// kNamed: the name is the program's own.
+// kNamed: the name is a phase of the program's own.
 inline ProgressPhase ProgressPhaseOf(std::string_view name) {
   for (std::size_t i = 0; i < kProgressPhaseNames.size(); ++i) {
     if (!name.empty() && name == kProgressPhaseNames[i]) return static_cast<ProgressPhase>(i);
@@ -69,38 +69,39 @@ inline const char* ToString(ProgressOperation operation) {
 }
 
 struct ProgressCollective {
-  // Within its group, from 1: the n-th collective is the same on all ranks. 0: none yet.
+  // Counted within its group, from 1. The n-th collective of a group is the same on all ranks. 0:
+  // none yet.
   std::uint64_t number = 0;
   ProgressOperation operation = ProgressOperation::kOther;
-  std::uint64_t bytes = 0;  // bytes that this rank contributes
+  std::uint64_t bytes = 0;  // that this rank contributes
   std::int64_t at_ns = 0;   // CLOCK_MONOTONIC of the worker's host; never in the future
-  std::optional<std::uint32_t> bucket{};  // gradient bucket, from 0, if it averages one
+  std::optional<std::uint32_t> bucket{};  // gradient bucket (from 0) that it averages, if any
 };
 
-// One of the newest collectives of a group; without `at_ns`.
+// One of the newest collectives of a group. Its `at_ns` is not set.
 struct ProgressRecent {
   ProgressCollective collective;
   bool completed = false;
 };
 
-// nullopt: not known, because it was being written or is invalid.
+// A member is nullopt if its value is unknown: the worker was just writing it, or it is invalid.
 struct ProgressGroup {
   std::optional<ProgressCollective> entered;    // newest
   std::optional<ProgressCollective> completed;  // newest; not necessarily the one before `entered`
   std::uint64_t finished = 0;                   // number of completed ones
-  // The newest entered ones, in the order of their numbers; at most kProgressRecent. Empty: a
-  // worker of an earlier version writes.
+  // The newest entered collectives, ordered by number; at most kProgressRecent. Empty if the worker
+  // is of an earlier version, which does not write them.
   std::vector<ProgressRecent> recent{};
 
-  // Collectives begun and not completed; 0 if that is not known.
+  // Number of collectives begun and not completed. 0 if unknown.
   std::uint64_t unfinished() const {
     const bool known = entered && completed && entered->number > finished;
     return known ? entered->number - finished : 0;
   }
 };
 
-// A phase, and how often it has begun since the worker started. A change between two looks reveals
-// even a very short phase.
+// How often a phase has begun since the worker started. If the count changed between two readings,
+// the phase occurred, however short it was.
 struct ProgressBegun {
   ProgressPhase phase = ProgressPhase::kStart;
   std::string name{};  // no control characters
@@ -109,7 +110,7 @@ struct ProgressBegun {
 
 struct ProgressSnapshot {
   std::int64_t generation = 0;
-  std::uint64_t moves = 0;  // changes with every move
+  std::uint64_t moves = 0;  // changes with each move, that is each sign of progress
   std::int64_t step = -1;   // the last finished step; -1: none
   bool in_optimizer_step = false;
   std::optional<ProgressPhase> phase = ProgressPhase::kStart;
@@ -117,7 +118,7 @@ struct ProgressSnapshot {
   std::int64_t phase_since_ns = 0;                  // like ProgressCollective::at_ns
   std::array<ProgressGroup, kProgressGroups> groups{};
   std::vector<ProgressBegun> begun{};
-  bool only_collectives = false;  // of the members above only `moves` and `groups` are reported
+  bool only_collectives = false;  // only `moves` and `groups` above are reported
 };
 
 }  // namespace ddprun

@@ -1,11 +1,11 @@
 // A page of shared memory in which a worker reports its progress without a system call. Its agent
 // reads it at any time, even if the worker hangs or is dead.
 //
-// The agent makes the page, all zeros, in a sealed memfd, keeps it, and sends it to the worker
-// (control.h: PROGRESS). Only the worker writes. A record of several words has two copies: the
-// writer fills the copy that nobody reads and then switches the record's version to it. So a writer
-// that stops in between for ever leaves the older copy whole. ReadProgress() trusts nothing on the
-// page: a worker can write anything.
+// The agent makes the page: a sealed memfd of zeros. The agent keeps it open and sends it to the
+// worker (control.h: PROGRESS). Only the worker writes. A record of several words has two copies:
+// the writer fills the copy that is not current, and then switches the record's version to it. So a
+// writer that stops for ever in between leaves the older copy complete. A worker can write
+// anything, so ReadProgress() trusts nothing on the page.
 //
 // Standard library only, header only, C++17: shared by the launcher and the worker library.
 #ifndef DDPRUN_WORKER_CONTRACT_PROGRESS_PAGE_H_
@@ -31,7 +31,7 @@ namespace ddprun {
 
 inline constexpr std::uint64_t kProgressMagic = 0x3150676f72507264;  // "drProgP1", little-endian
 inline constexpr std::uint64_t kProgressVersion = 2;
-inline constexpr std::size_t kProgressFileBytes = 4096;  // of the memfd
+inline constexpr std::size_t kProgressFileBytes = 4096;  // size of the memfd
 
 struct ProgressPage {
   using Word = std::atomic<std::uint64_t>;
@@ -39,27 +39,29 @@ struct ProgressPage {
 
   template <std::size_t kWords>
   struct Record {
-    Word version;  // its lowest bit selects the whole copy
+    Word version;  // its lowest bit selects the current copy
     Word copies[2][kWords];
   };
   struct Group {
     Record<5> entered;    // number, operation, bytes, at, bucket + 1 (0: no bucket)
     Record<5> completed;  // number, operation, bytes, at, number of completed ones
   };
-  // One of the newest collectives that a group entered. `number` is 0 while the other words change.
+  // One of the newest collectives that a group entered. `number` is 0 while the worker changes the
+  // other words.
   struct Recent {
     Word number;
     Word form;  // ProgressOperation, kCompleted, and bucket + 1 in the upper half
     Word bytes;
   };
   static constexpr std::uint64_t kCompleted = 1 << 16;
-  // A phase of the program's own. Its name is written before it is counted, and stays.
+  // One of the program's own phases. The worker writes the name before it counts the phase. The
+  // name does not change afterwards.
   struct OwnPhase {
     Word name[kNameWords];  // padded with zeros
-    Word begun;             // how often; 0: unused
+    Word begun;             // how often it has begun; 0: this entry is unused
   };
 
-  Word magic;  // kProgressMagic once a worker writes here; before that, ignore the rest
+  Word magic;  // kProgressMagic once a worker writes here; until then, ignore the rest
   Word version;
   Word size;  // kProgressFirstBytes
   Word generation;
@@ -71,12 +73,12 @@ struct ProgressPage {
   // The members below stay zero if a worker of an earlier version writes.
   Word begun[kProgressPhaseNames.size()];  // how often each ProgressPhase has begun
   OwnPhase own[kProgressOwnPhases];
-  Recent recent[kProgressGroups][kProgressRecent];  // by number modulo kProgressRecent
-  // 1: the worker writes only collectives here. It reports steps and phases by messages, and may
-  // make collectives that it does not report: launcher/python/_ddprun_state/collectives.py.
+  Recent recent[kProgressGroups][kProgressRecent];  // entry: number modulo kProgressRecent
+  // 1: the worker writes only collectives here. It reports steps and phases with messages, and may
+  // run collectives that it does not report (launcher/python/_ddprun_state/collectives.py).
   Word only_collectives;
 };
-// The size of the part that every worker writes.
+// The size of the part that workers of all versions write.
 inline constexpr std::size_t kProgressFirstBytes = offsetof(ProgressPage, begun);
 static_assert(ProgressPage::Word::is_always_lock_free && sizeof(ProgressPage::Word) == 8);
 static_assert(std::is_standard_layout_v<ProgressPage>);
@@ -88,11 +90,11 @@ inline std::int64_t ProgressNow() {
       .count();
 }
 
-// Writes the page of this process. Any thread: a lock that is held for some nanoseconds serializes
-// them, and makes no system call while it is free.
+// Writes the page of this process. Any thread may call it. The threads share a spinlock that is
+// held for some nanoseconds; taking it makes no system call while it is free.
 class ProgressWriter {
  public:
-  // `page` is zeroed and outlives this.
+  // `page` must be zeroed and must outlive this object.
   explicit ProgressWriter(ProgressPage* page) : page_(page) {
     page->version.store(kProgressVersion, std::memory_order_relaxed);
     page->size.store(kProgressFirstBytes, std::memory_order_relaxed);
@@ -101,7 +103,7 @@ class ProgressWriter {
   ProgressWriter(const ProgressWriter&) = delete;
   ProgressWriter& operator=(const ProgressWriter&) = delete;
 
-  // Copies the current page to `page`, and writes there from now on.
+  // Copies the current page to `page`, and writes to that page from now on.
   void MoveTo(ProgressPage* page) {
     const Lock lock(this);
     const auto copy = [](const ProgressPage::Word& from, ProgressPage::Word& to) {
@@ -119,7 +121,7 @@ class ProgressWriter {
     CountMove();
   }
 
-  // Forgets the groups: the new generation has its own.
+  // Clears the groups, because the new generation has new groups.
   void BeginGeneration(std::int64_t generation) {
     const Lock lock(this);
     page_->generation.store(static_cast<std::uint64_t>(generation), std::memory_order_release);
@@ -146,7 +148,7 @@ class ProgressWriter {
     CountMove();
   }
 
-  // `name` is for ProgressPhase::kNamed.
+  // `name` is the name of the phase if `phase` is kNamed.
   void SetPhase(ProgressPhase phase, std::string_view name) {
     std::array<std::uint64_t, 2 + ProgressPage::kNameWords> words{};
     words[0] = static_cast<std::uint64_t>(phase);
@@ -159,8 +161,8 @@ class ProgressWriter {
     CountMove();
   }
 
-  // A collective of `group`, 0 <= group, begins. Returns its number, for Complete(). Call it in the
-  // order in which the group gets the collectives.
+  // Call it when a collective of `group` begins, in the order in which the group gets its
+  // collectives. Returns the collective's number, for Complete().
   std::uint64_t Enter(std::size_t group, ProgressOperation operation, std::uint64_t bytes,
                       std::optional<std::uint32_t> bucket = std::nullopt) {
     const auto now = static_cast<std::uint64_t>(ProgressNow());
@@ -179,7 +181,7 @@ class ProgressWriter {
     return number;
   }
 
-  // At most once per collective; in any order.
+  // Call it at most once per collective, in any order.
   void Complete(std::size_t group, std::uint64_t number, ProgressOperation operation,
                 std::uint64_t bytes) {
     const auto now = static_cast<std::uint64_t>(ProgressNow());
@@ -203,7 +205,7 @@ class ProgressWriter {
    public:
     explicit Lock(ProgressWriter* writer) : busy_(writer->busy_) {
       for (int tries = 1; busy_.test_and_set(std::memory_order_acquire); ++tries) {
-        if (tries % 64 == 0) std::this_thread::yield();  // its holder may be preempted
+        if (tries % 64 == 0) std::this_thread::yield();  // the holder of the lock may be preempted
       }
     }
     ~Lock() { busy_.clear(std::memory_order_release); }
@@ -220,7 +222,7 @@ class ProgressWriter {
 
   void CountMove() { Increment(&page_->moves); }
 
-  // `name`: kNameWords words.
+  // `name` has kNameWords words.
   void CountOwn(const std::uint64_t* name) {
     for (ProgressPage::OwnPhase& own : page_->own) {
       const bool is_free = own.begun.load(std::memory_order_relaxed) == 0;
@@ -233,7 +235,8 @@ class ProgressWriter {
     }
   }
 
-  // Stores each word with release: a reader that sees one of them sees the version before it too.
+  // Each store has release order: a reader that sees one of these words also sees the version that
+  // was stored before it.
   template <std::size_t kWords>
   static void Publish(ProgressPage::Record<kWords>* record,
                       const std::array<std::uint64_t, kWords>& words) {
@@ -252,7 +255,8 @@ class ProgressWriter {
 
 namespace progress_page {
 
-// nullopt: it is written faster than it can be read. Then it changes, and `moves` shows that.
+// nullopt: the worker writes the record faster than it can be read. Then the worker moves, and
+// `moves` shows that.
 template <std::size_t kWords>
 std::optional<std::array<std::uint64_t, kWords>> Read(const ProgressPage::Record<kWords>& record) {
   constexpr int kTries = 16;
@@ -284,7 +288,8 @@ inline std::optional<std::uint32_t> Bucket(std::uint64_t word) {
   return static_cast<std::uint32_t>(word - 1);
 }
 
-// `recents`: of one group; the first has number 0 modulo kProgressRecent. Skips unfinished entries.
+// `recents` are the entries of one group. Entry i holds a number that is i modulo kProgressRecent.
+// Skips entries that are being written.
 inline void ReadRecent(const ProgressPage::Recent* recents, std::vector<ProgressRecent>* to) {
   for (std::size_t i = 0; i < kProgressRecent; ++i) {
     const ProgressPage::Recent& recent = recents[i];
@@ -306,7 +311,7 @@ inline void ReadRecent(const ProgressPage::Recent* recents, std::vector<Progress
   });
 }
 
-// `words`: kNameWords words.
+// `words` has kNameWords words.
 inline std::string Name(const std::uint64_t* words) {
   char bytes[kProgressNameBytes];
   std::memcpy(bytes, words, sizeof(bytes));
@@ -348,8 +353,8 @@ inline void ReadPhase(const ProgressPage& page, std::int64_t now, ProgressSnapsh
 
 }  // namespace progress_page
 
-// nullopt: no worker writes, or one of another version. `page` may be null, of any size, and
-// contain anything; nobody may shrink it meanwhile.
+// nullopt: no worker writes the page, or a worker of another version does. `page` may be null, have
+// any size and contain anything. Nobody may shrink it during the call.
 inline std::optional<ProgressSnapshot> ReadProgress(const void* page, std::size_t size) {
   if (page == nullptr || size < sizeof(ProgressPage)) return std::nullopt;
   if (reinterpret_cast<std::uintptr_t>(page) % alignof(ProgressPage) != 0) return std::nullopt;
@@ -363,7 +368,7 @@ inline std::optional<ProgressSnapshot> ReadProgress(const void* page, std::size_
   }
   const std::int64_t now = ProgressNow();
   ProgressSnapshot snapshot;
-  // Read first: any later move then gives another number the next time.
+  // Read first: if the worker moves after this line, the next reading has another number.
   snapshot.moves = load(words.moves);
   snapshot.generation = static_cast<std::int64_t>(load(words.generation));
   snapshot.step = std::max<std::int64_t>(static_cast<std::int64_t>(load(words.steps) - 1), -1);
@@ -373,7 +378,7 @@ inline std::optional<ProgressSnapshot> ReadProgress(const void* page, std::size_
   progress_page::ReadBegun(words, &snapshot);
   for (std::size_t i = 0; i < kProgressGroups; ++i) {
     ProgressGroup& group = snapshot.groups[i];
-    // Completed ones first: otherwise more could seem completed than begun.
+    // Read the completed count first: otherwise more collectives could seem completed than begun.
     if (const auto completed = progress_page::Read(words.groups[i].completed)) {
       group.completed = progress_page::Collective(*completed, now);
       group.finished = (*completed)[4];

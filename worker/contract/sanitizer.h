@@ -1,10 +1,10 @@
-// Whether this is a build under AddressSanitizer or ThreadSanitizer.
+// Whether AddressSanitizer or ThreadSanitizer is built in.
 #ifndef DDPRUN_WORKER_CONTRACT_SANITIZER_H_
 #define DDPRUN_WORKER_CONTRACT_SANITIZER_H_
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define DDPRUN_UNDER_SANITIZER true
-#elif defined(__has_feature)  // clang has no such macros
+#elif defined(__has_feature)  // clang does not define the macros above
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define DDPRUN_UNDER_SANITIZER true
 #endif

@@ -1,13 +1,13 @@
-// TaskQueue: a queue of tasks, and one thread, or a few, that runs them in order.
+// TaskQueue: a queue of tasks, and one or a few threads that run them in order.
 //
-// For work that may block on a disk, a terminal, a file server or another process while the owner
-// must not block: log files, the terminal, the journal, checkpoints, MUNGE. The queue is unbounded.
-// The owner counts waiting tasks and decides what happens if there are too many: drop, merge, or
-// make the sender wait.
+// It is for work that may block on a disk, a terminal, a file server or another process, while the
+// queue's owner must not block: log files, the terminal, the rendezvous' journal, checkpoints,
+// MUNGE. The queue has no limit. The owner counts the waiting tasks and decides what happens if
+// there are too many: it drops tasks, merges them, or makes the sender wait.
 //
-// A thread starts when there is a task for it; it handles no signals. A thread that hangs in a task
-// does not keep the process from ending: CloseWithin() leaves it running until the process ends. So
-// the tasks of a queue that is closed like that must share the ownership of everything they use.
+// A thread starts when there is a task for it. The threads handle no signals. If a task hangs, the
+// process can still end: CloseWithin() leaves the thread running until the process ends. So if a
+// queue is closed with CloseWithin(), its tasks must share the ownership of everything they use.
 //
 // Standard library only, header only: shared by launcher, rendezvous and worker library.
 #ifndef DDPRUN_WORKER_CONTRACT_TASK_QUEUE_H_
@@ -29,14 +29,14 @@
 
 namespace ddprun {
 
-// Any thread may call Post, Wait, WaitUntil and idle. The owner calls the rest, once nobody else
-// posts.
+// Any thread may call Post, Wait, WaitUntil and idle. Only the owner calls the other functions, and
+// only once no other thread posts.
 class TaskQueue {
  public:
-  // `name`: shown by `ps -L`, at most 15 characters.
+  // `name` is shown by `ps -L`; at most 15 characters.
   explicit TaskQueue(std::string name, std::size_t most_threads = 1)
       : name_(std::move(name)), most_threads_(most_threads) {}
-  // Runs all queued tasks, without a time limit, unless CloseWithin was called.
+  // Runs all queued tasks, without a time limit. If CloseWithin was called, it does nothing.
   ~TaskQueue() {
     BeginClose();
     for (std::thread& thread : threads_) thread.join();
@@ -44,8 +44,8 @@ class TaskQueue {
   TaskQueue(const TaskQueue&) = delete;
   TaskQueue& operator=(const TaskQueue&) = delete;
 
-  // Runs `task()` on a thread, soon, and destroys it there. The task may own move-only objects,
-  // must not throw, and may post other tasks. Returns at once.
+  // Returns at once. A thread of the queue soon runs `task()`, and destroys the task. The task may
+  // own move-only objects and may post other tasks. It must not throw.
   template <class Function>
   void Post(Function task) {
     auto owned = std::make_unique<TaskOf<Function>>(std::move(task));
@@ -72,8 +72,8 @@ class TaskQueue {
     return state_->changed.wait_until(lock, deadline, [this] { return state_->idle(); });
   }
 
-  // Runs queued tasks for at most `grace`. True: all have run. False: the threads that still run
-  // are left, with the remaining tasks. The last call.
+  // Runs queued tasks for at most `grace`. True: all have run. False: tasks remain, and the threads
+  // continue with them after this call. Must be the last call.
   bool CloseWithin(std::chrono::milliseconds grace) {
     BeginClose();
     std::unique_lock<std::mutex> lock(state_->mutex);
@@ -102,17 +102,17 @@ class TaskQueue {
     bool idle() const { return running == 0 && waiting.empty(); }
 
     std::mutex mutex;
-    std::condition_variable work;     // for threads: a task, or the end
-    std::condition_variable changed;  // for waiters: idle, or a thread has ended
+    std::condition_variable work;     // wakes threads: there is a task, or the queue closes
+    std::condition_variable changed;  // wakes callers that wait: idle, or a thread has ended
     // Guarded by mutex.
     std::deque<std::unique_ptr<Task>> waiting;
     std::size_t running = 0;   // tasks
     std::size_t threads = 0;   // threads that have not ended
-    std::size_t sleeping = 0;  // of these, those that wait for a task
+    std::size_t sleeping = 0;  // threads that wait for a task
     bool closing = false;
   };
 
-  // Threads that start during its lifetime handle no signals except their own faults.
+  // A thread that starts while this object exists handles no signals except its own faults.
   class SignalsBlocked {
    public:
     SignalsBlocked() {
@@ -131,7 +131,7 @@ class TaskQueue {
     sigset_t previous_;
   };
 
-  // Call it with the mutex held.
+  // The caller holds the mutex.
   void StartThread() {
     const SignalsBlocked blocked;
     threads_.emplace_back([state = state_] { Run(*state); });
@@ -157,7 +157,7 @@ class TaskQueue {
       ++state.running;
       lock.unlock();
       task->Run();
-      task.reset();  // destroys what it owns before waiters learn that it has run
+      task.reset();  // destroys what the task owns before waiting callers learn that it has run
       lock.lock();
       --state.running;
       if (state.idle()) state.changed.notify_all();

@@ -1,7 +1,7 @@
 // UniqueFd owns one file descriptor and closes it in its destructor.
 //
-// Move-only; not thread-safe, like an int. Closing reports no error: if a failed close() matters (a
-// file on NFS), call fsync first.
+// Move-only. Not thread-safe, like an int. Errors of close() are ignored. If such an error matters
+// (a file on NFS), call fsync first.
 //
 // Header only, POSIX only: shared by the launcher, the rendezvous and the worker library.
 #ifndef DDPRUN_WORKER_CONTRACT_UNIQUE_FD_H_

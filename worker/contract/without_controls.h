@@ -1,4 +1,4 @@
-// Makes untrusted text safe for a log or a terminal.
+// Replaces control characters, so that untrusted text is safe in a log or a terminal.
 //
 // Standard library only, header only: shared by the launcher and the worker library.
 #ifndef DDPRUN_WORKER_CONTRACT_WITHOUT_CONTROLS_H_
@@ -10,8 +10,8 @@
 
 namespace ddprun {
 
-// The length of the control character at the front of UTF-8 text: 1 for ASCII, 2 for U+0080 to
-// U+009F, which some terminals obey like ESC; 0: none.
+// The length of the control character with which UTF-8 text begins. 1: ASCII. 2: U+0080 to U+009F,
+// which some terminals obey like ESC. 0: the text does not begin with a control character.
 inline std::size_t ControlLength(std::string_view text) {
   const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
   if (text.empty()) return 0;

@@ -15,10 +15,10 @@ namespace example {
 struct TrainingFlags {
   std::string data;
   int epochs = 5;
-  int batch_size = 64;  // per worker
+  int batch_size = 64;  // for each worker
   double lr = 0.002;
   int checkpoint_every = 50;   // steps; 0: never
-  int snapshot_every = 0;      // steps; 0: as often as it is nearly free
+  int snapshot_every = 0;      // steps; 0: as often as it costs almost nothing
   std::string checkpoint_dir;  // empty: no checkpoints
   std::string backend = "auto";
   std::string device = "auto";
@@ -28,24 +28,24 @@ struct TrainingFlags {
   std::string trace_samples;   // empty: no trace
 };
 
-// Validators for numbers. The messages of CLI11's own PositiveNumber and NonNegativeNumber name the
-// largest double with all its digits.
+// Validators for numbers. CLI11 has PositiveNumber and NonNegativeNumber, but their messages show
+// the largest double with all its digits.
 CLI::Validator Positive();
 CLI::Validator NotNegative();
-CLI::Validator Share();  // 0 or above, below 1
+CLI::Validator Share();  // at least 0, and below 1
 
-// The texts of the help that differ between trainers.
+// The texts of --help that differ between trainers.
 struct FlagTexts {
   std::string data;
-  std::string samples;  // "images"
+  std::string samples;  // for example "images"
   std::string lr;
 };
 
-// Adds the flags to `app`. `*flags` contains the defaults and outlives `app`.
+// Adds the flags to `app`. `*flags` contains the defaults, and must outlive `app`.
 void AddTrainingFlags(CLI::App* app, TrainingFlags* flags, const FlagTexts& texts);
 
-// True: the flags are filled in. False: --help (0) or an error, which is printed (64), with the
-// exit code in `*exit_code`.
+// True: the flags have their values. False: --help was given (exit code 0), or an error was printed
+// (64). `*exit_code` is then the exit code.
 bool Parse(CLI::App* app, int argc, char** argv, int* exit_code);
 
 }  // namespace example

@@ -9,16 +9,16 @@
 
 namespace example {
 
-// Prints at most about one line per second. Every rank has one object. One thread.
+// Prints about one line per second at most. Every rank has one object; only one thread may use it.
 class Progress {
  public:
-  // `ctx` outlives this. `steps_left`: until the end of the training. `samples_per_step`: of all
-  // ranks.
+  // `ctx` must outlive this object. `steps_left` is the number of steps until the end of the
+  // training. `samples_per_step` counts the samples of all ranks.
   Progress(const ddp::Context& ctx, std::int64_t steps_left, std::int64_t samples_per_step)
       : ctx_(ctx), steps_left_(steps_left), samples_per_step_(samples_per_step) {}
 
-  // A step is finished; `loss`: of this rank. Every tenth call is a collective that averages the
-  // losses over all ranks.
+  // Call it when a step is finished. `loss` is the loss of this rank. Every tenth call is a
+  // collective, which averages the losses over all ranks.
   void Advance(std::int64_t step, std::int64_t epoch, double loss);
 
  private:

@@ -26,7 +26,7 @@ class Training {
         sampler_(static_cast<std::size_t>(samples), ctx.world_size(), ctx.rank(),
                  SamplerOptions(flags)),
         steps_per_epoch_(StepsOf(sampler_.size())) {
-    // From here on dropout differs between ranks.
+    // From here on, each rank has its own dropout.
     ddp::seed_everything(flags.seed, static_cast<std::uint64_t>(ctx.rank()) + 1);
     if (flags.checkpoint_every == 0) return;
     ddp::CheckpointerOptions options;
@@ -59,7 +59,7 @@ class Training {
     return (static_cast<std::int64_t>(samples) + samples_per_step_ - 1) / samples_per_step_;
   }
 
-  // Call it right after Resume(): the sampler's size is then the rest of this epoch.
+  // Call it right after Resume(), when the size of the sampler is the rest of this epoch.
   std::int64_t StepsLeft() const {
     if (state_.epoch >= flags_.epochs) return 0;
     const std::int64_t left =
@@ -133,14 +133,15 @@ class Training {
     for (auto& group : parts.optimizer().param_groups()) group.options().set_lr(lr);
   }
 
-  // With this checkpoint a job that is started again ends at once.
+  // Saves the end of the training, so that a job that is started again ends at once.
   void SaveTheEnd() {
     if (!checkpointer_ || flags_.checkpoint_dir.empty()) return;
     const bool saved = state_.step % flags_.checkpoint_every == 0 && sampler_.state().consumed > 0;
     if (!saved && state_.step != resumed_step_) checkpointer_->save(state_, Parts());
   }
 
-  // Constant after construction. The references belong to the caller of Train() and outlive this.
+  // Constant after construction. The references belong to the caller of Train(), and must outlive
+  // this object.
   const ddp::Context& ctx_;
   const TrainingFlags& flags_;
   const std::int64_t samples_per_step_;

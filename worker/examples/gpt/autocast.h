@@ -1,4 +1,4 @@
-// Mixed precision like Python's torch.autocast, which libtorch provides only partly for C++.
+// Mixed precision like Python's torch.autocast. libtorch has only a part of it for C++.
 #ifndef DDPRUN_WORKER_EXAMPLES_GPT_AUTOCAST_H_
 #define DDPRUN_WORKER_EXAMPLES_GPT_AUTOCAST_H_
 
@@ -8,9 +8,10 @@
 
 namespace gpt {
 
-// While this lives, and if `enabled`, this thread's CUDA operations that gain from it run in
-// bfloat16: matrix products, but no sums, no softmax and no loss. For forward and loss; backward
-// follows forward. bfloat16 has the range of float32, so gradients need no scaling. Does not nest.
+// While this object exists, and if `enabled`, this thread runs some CUDA operations in bfloat16:
+// operations that gain from it, such as matrix products, but no sums, no softmax and no loss. Use
+// it for forward and loss; backward uses the dtypes of forward. bfloat16 has the range of float32,
+// so gradients need no scaling. Does not nest.
 class [[nodiscard]] Autocast {
  public:
   explicit Autocast(bool enabled) : enabled_(enabled) {
@@ -20,7 +21,8 @@ class [[nodiscard]] Autocast {
   }
   ~Autocast() {
     if (!enabled_) return;
-    // Parameters are cast once per forward: clear the cache, so that the next one sees new values.
+    // Autocast converts parameters once per forward and caches the result. Clear the cache, so that
+    // the next forward uses the new values.
     if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
     ddp::compat::SetCudaAutocast(false, at::kBFloat16);
   }

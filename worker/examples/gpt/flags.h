@@ -21,7 +21,7 @@ struct Flags : example::TrainingFlags {
   std::int64_t heads = 4;
   std::int64_t context = 64;
   double dropout = 0.1;
-  int accumulate = 1;  // batches per step and worker
+  int accumulate = 1;  // batches per step, for each worker
   double clip = 1;     // 0: no clipping
   double weight_decay = 0.1;
   std::int64_t warm_up = 50;  // steps
@@ -31,8 +31,8 @@ struct Flags : example::TrainingFlags {
   double temperature = 0.8;
 };
 
-// True: `*flags` is filled in. False: --help (0) or an error, which is printed (64), with the exit
-// code in `*exit_code`.
+// True: `*flags` has its values. False: --help was given (exit code 0), or an error was printed
+// (64). `*exit_code` is then the exit code.
 bool ParseFlags(int argc, char** argv, Flags* flags, int* exit_code);
 
 }  // namespace gpt

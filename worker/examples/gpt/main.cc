@@ -1,4 +1,4 @@
-// gpt_ddp: a character-level transformer, for `ddprun` and for torchrun.
+// gpt_ddp: trains a character-level transformer, under `ddprun` or torchrun.
 //
 //   ddprun --nproc-per-node 2 build/bin/gpt_ddp --max-steps 300
 #include "worker/examples/gpt/flags.h"

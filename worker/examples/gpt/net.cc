@@ -42,7 +42,8 @@ BlockImpl::BlockImpl(const NetOptions& options)
   register_module("out", out_);
   Initialize(qkv_, kDeviation);
   Initialize(hidden_, kDeviation);
-  // Each block adds to the same sum twice. This keeps its deviation the same at any depth.
+  // Each block adds to the same sum twice. This value keeps the deviation of the sum the same at
+  // any depth.
   const double added = kDeviation / std::sqrt(2.0 * static_cast<double>(options.depth));
   Initialize(attended_, added);
   Initialize(out_, added);

@@ -1,6 +1,6 @@
 // The model: a transformer that predicts the next character from the previous ones. Each block has
-// attention and two linear layers; each part follows a LayerNorm and is added to its input
-// ("pre-norm", as in GPT-2).
+// two parts: attention, and two linear layers. Each part follows a LayerNorm, and its result is
+// added to its input ("pre-norm", like GPT-2).
 #ifndef DDPRUN_WORKER_EXAMPLES_GPT_NET_H_
 #define DDPRUN_WORKER_EXAMPLES_GPT_NET_H_
 
@@ -26,7 +26,7 @@ class BlockImpl : public torch::nn::Module {
  public:
   explicit BlockImpl(const NetOptions& options);
 
-  // `x`: [n, t, width]; `later`: bool [t, t], true if a row must not see a column.
+  // `x`: [n, t, width]. `later`: bool [t, t], true where a row must not see a column.
   torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& later);
 
  private:
@@ -47,7 +47,8 @@ class Net : public torch::nn::Module {
  public:
   explicit Net(const NetOptions& options);
 
-  // int64 [n, t], t at most the context -> logits of the next character, [n, t, vocabulary]
+  // From int64 [n, t] to the logits of the next character, [n, t, vocabulary]. t is at most the
+  // context.
   torch::Tensor forward(const torch::Tensor& tokens);
 
  private:

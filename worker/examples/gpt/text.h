@@ -1,4 +1,4 @@
-// A text in memory, as numbers, cut into windows.
+// A text in memory: characters as numbers, cut into windows.
 #ifndef DDPRUN_WORKER_EXAMPLES_GPT_TEXT_H_
 #define DDPRUN_WORKER_EXAMPLES_GPT_TEXT_H_
 
@@ -12,10 +12,10 @@ namespace gpt {
 
 struct Batch {
   torch::Tensor tokens;   // int64 [n, context]
-  torch::Tensor targets;  // int64 [n, context]: the next token of each
+  torch::Tensor targets;  // int64 [n, context]: the token after each of them
 };
 
-// Window i: the `context` characters from i * context on, and the character after each of them.
+// Window i has the `context` characters from i * context on, and the character after each of them.
 class Windows {
  public:
   Windows() = default;
@@ -31,13 +31,13 @@ class Windows {
 };
 
 struct Text {
-  std::string vocabulary;  // the bytes that occur, ascending: token i is vocabulary[i]
+  std::string vocabulary;  // the bytes that occur, ascending; token i is vocabulary[i]
   Windows train;           // the first nine tenths
   Windows validation;      // the rest
 };
 
-// Reads the first `limit` bytes of the file; 0: all. Throws std::runtime_error if the file cannot
-// be read, or is too short for a window of each kind.
+// Reads the first `limit` bytes of the file (0: all). Throws std::runtime_error if the file cannot
+// be read, or if it is too short for one window of each part.
 Text Load(const std::string& path, std::int64_t limit, std::int64_t context);
 
 }  // namespace gpt

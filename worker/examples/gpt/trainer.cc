@@ -25,11 +25,11 @@ namespace gpt {
 namespace {
 
 constexpr std::size_t kEvaluationBatch = 64;
-constexpr double kLowestRate = 0.1;  // of --lr, at the end of the cosine
+constexpr double kLowestRate = 0.1;  // share of --lr, at the end of the cosine
 constexpr double kPi = 3.14159265358979323846;
 
-// Weight decay applies to matrices, not to parameters that are added or multiplied element by
-// element.
+// Weight decay applies to matrices. It does not apply to parameters that are added or multiplied
+// element by element.
 std::vector<torch::optim::OptimizerParamGroup> Groups(const std::vector<torch::Tensor>& parameters,
                                                       const Flags& flags) {
   std::vector<torch::Tensor> matrices;
@@ -88,7 +88,7 @@ class Prediction final : public example::Task {
     return loss;
   }
 
-  // The mean loss per character of the validation text.
+  // The mean loss per character over the validation text.
   double Evaluate() override {
     model_->eval();
     const torch::NoGradGuard no_grad;
@@ -109,7 +109,7 @@ class Prediction final : public example::Task {
     return text;
   }
 
-  // The text with which the model continues after a line break. Depends only on the model and
+  // The text with which the model continues after a line break. It depends only on the model and
   // --seed. Not a collective.
   std::string Sample() {
     model_->eval();
@@ -136,9 +136,9 @@ class Prediction final : public example::Task {
   }
 
  private:
-  // Computes the gradient of the mean loss over all of `indices`, in batches of --batch-size. Only
-  // the last batch averages it over the ranks. All ranks have equally many indices. Returns the
-  // rank's loss.
+  // Computes the gradient of the mean loss over all `indices`, in batches of --batch-size. Only the
+  // last batch averages the gradient over the ranks. All ranks must have the same number of
+  // indices. Returns this rank's loss.
   double Accumulate(const std::vector<std::size_t>& indices) {
     const auto batch_size = static_cast<std::ptrdiff_t>(flags_.batch_size);
     double sum = 0;
@@ -155,7 +155,7 @@ class Prediction final : public example::Task {
     return sum;
   }
 
-  // `model`: a module, or its DistributedDataParallel.
+  // `model` is a module, or its DistributedDataParallel.
   template <typename Model>
   torch::Tensor Loss(const Batch& batch, Model& model) {
     const Autocast autocast(bf16_);
@@ -163,7 +163,7 @@ class Prediction final : public example::Task {
     return torch::cross_entropy_loss(logits.flatten(0, 1), batch.targets.flatten());
   }
 
-  // Owned by Train(); they outlive this object.
+  // Owned by the caller. They must outlive this object.
   const ddp::Context& ctx_;
   const Flags& flags_;
   const Text& text_;
@@ -177,7 +177,7 @@ class Prediction final : public example::Task {
 
 namespace {
 
-// `text` outlives a generation of the job, so it is read once.
+// `text` outlives a generation of the job, so it is read only once.
 int TrainInOneGeneration(const ddp::Context& ctx, const Flags& flags, std::optional<Text>* text) {
   const bool bf16 =
       flags.precision == "bf16" || (flags.precision == "auto" && ctx.device().is_cuda());

@@ -6,7 +6,7 @@
 
 namespace gpt {
 
-// Returns the exit code, or ends the process, as ddp::run_in_place() does.
+// Returns the exit code, or ends the process, like ddp::run_in_place().
 int Train(const Flags& flags);
 
 }  // namespace gpt

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint32_t kSide = 28;
 constexpr std::uint8_t kLargestLabel = 9;
-constexpr double kMean = 0.1307 * 255;  // over MNIST's training set; the usual values
+constexpr double kMean = 0.1307 * 255;  // of the training set of MNIST; the usual values
 constexpr double kDeviation = 0.3081 * 255;
 
 torch::Tensor ToTensor(const IdxArray& array, torch::IntArrayRef shape) {

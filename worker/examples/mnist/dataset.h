@@ -1,4 +1,4 @@
-// MNIST in memory.
+// The MNIST images and labels in memory.
 #ifndef DDPRUN_WORKER_EXAMPLES_MNIST_DATASET_H_
 #define DDPRUN_WORKER_EXAMPLES_MNIST_DATASET_H_
 
@@ -25,7 +25,7 @@ struct Dataset {
   Batch Get(const std::vector<std::size_t>& indices, torch::Device device) const;
 };
 
-// Reads `part` ("train" or "t10k") from `directory`; at most `limit` images; 0: all. Throws
+// Reads `part` ("train" or "t10k") from `directory`: at most `limit` images (0: all). Throws
 // std::runtime_error like ReadIdx.
 Dataset Load(const std::string& directory, const std::string& part, std::int64_t limit);
 

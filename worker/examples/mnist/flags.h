@@ -14,8 +14,8 @@ struct Flags : example::TrainingFlags {
   std::int64_t limit_train = 0;  // 0: all
 };
 
-// True: `*flags` is filled in. False: --help (0) or an error, which is printed (64), with the exit
-// code in `*exit_code`.
+// True: `*flags` has its values. False: --help was given (exit code 0), or an error was printed
+// (64). `*exit_code` is then the exit code.
 bool ParseFlags(int argc, char** argv, Flags* flags, int* exit_code);
 
 }  // namespace mnist

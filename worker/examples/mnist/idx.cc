@@ -15,7 +15,7 @@
 namespace mnist {
 namespace {
 
-constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 32;  // far beyond any MNIST-like set
+constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 32;  // far beyond sets like MNIST
 constexpr unsigned kReadBytes = 1u << 20;
 
 class Reader {
@@ -26,7 +26,7 @@ class Reader {
     if (file_ == nullptr) Fail(std::string("cannot open it: ") + std::strerror(errno));
   }
 
-  // Fills `into`; `what` names the expected contents.
+  // Fills `into`. `what` names the expected contents for an error.
   void Read(std::uint8_t* into, std::size_t size, const std::string& what) {
     std::size_t done = 0;
     while (done < size) {
@@ -85,7 +85,7 @@ std::string Existing(const std::string& directory, const std::string& name) {
 
 IdxArray ReadIdx(const std::string& directory, const std::string& name, int dimensions) {
   Reader reader(Existing(directory, name));
-  // Two zero bytes, 8 for "unsigned byte", the number of dimensions.
+  // Two zero bytes, then 8 for "unsigned byte", then the number of dimensions.
   const std::uint32_t expected = 0x800u + static_cast<std::uint32_t>(dimensions);
   const std::uint32_t magic = reader.ReadNumber("the magic number");
   if (magic != expected) {

@@ -1,4 +1,4 @@
-// Reads IDX files, the format of MNIST, plain or gzipped. No libtorch.
+// Reads IDX files, the format of MNIST, plain or gzipped. Does not use libtorch.
 #ifndef DDPRUN_WORKER_EXAMPLES_MNIST_IDX_H_
 #define DDPRUN_WORKER_EXAMPLES_MNIST_IDX_H_
 
@@ -8,15 +8,15 @@
 
 namespace mnist {
 
-// An array of bytes; the first extent is the number of items.
+// An array of bytes. The first extent is the number of items.
 struct IdxArray {
   std::vector<std::uint32_t> extents;
   std::vector<std::uint8_t> values;
 };
 
-// Reads directory/name, or directory/name.gz if that does not exist. The file must have
-// `dimensions` dimensions and exactly as many bytes as its header says. Throws std::runtime_error
-// with path, reason and expectation.
+// Reads directory/name, or directory/name.gz if the first does not exist. The file must have
+// `dimensions` dimensions, and exactly as many bytes as its header says. Throws std::runtime_error,
+// which names the path, the reason, and what was expected.
 IdxArray ReadIdx(const std::string& directory, const std::string& name, int dimensions);
 
 }  // namespace mnist

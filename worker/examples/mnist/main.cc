@@ -1,4 +1,4 @@
-// mnist_ddp: the example of a real training program, for `ddprun` and for torchrun.
+// mnist_ddp: the example of a real training program, under `ddprun` or torchrun.
 //
 //   ddprun --nproc-per-node 2 build/bin/mnist_ddp --epochs 3
 #include "worker/examples/mnist/flags.h"

@@ -13,7 +13,7 @@ class Net : public torch::nn::Module {
  public:
   Net();
 
-  // [n, 1, 28, 28] -> log of the probabilities of the ten digits, [n, 10]
+  // From images [n, 1, 28, 28] to the log of the probabilities of the ten digits, [n, 10].
   torch::Tensor forward(const torch::Tensor& images);
 
  private:

@@ -48,7 +48,7 @@ class Classification final : public example::Task {
     return loss.item<double>();
   }
 
-  // The share of test images that the model classifies correctly.
+  // The share of test images that the model classifies correctly, over all ranks.
   double Evaluate() override {
     model_.sync_buffers();
     model_->eval();
@@ -75,7 +75,7 @@ class Classification final : public example::Task {
   }
 
  private:
-  // Owned by Train(); they outlive this object.
+  // Owned by the caller. They must outlive this object.
   const ddp::Context& ctx_;
   const Flags& flags_;
   const Dataset& train_;
@@ -89,7 +89,7 @@ class Classification final : public example::Task {
 
 namespace {
 
-// The data outlives a generation of the job, so it is read once.
+// The data outlives a generation of the job, so it is read only once.
 struct Images {
   Dataset train;
   Dataset test;

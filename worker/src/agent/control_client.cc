@@ -29,7 +29,8 @@ namespace control = ddprun::control;
 
 namespace {
 
-// Other characters than hex digits count as 0: the secret is then wrong and nobody accepts it.
+// A character that is not a hex digit counts as 0. The secret is then wrong, so no other rank
+// accepts it.
 std::string FromHex(std::string_view hex) {
   std::string bytes;
   for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
@@ -103,7 +104,7 @@ void ControlClient::Send(std::string_view key, std::string_view value) {
   std::replace(packet.begin(), packet.end(), '\n', ' ');
   if (send(fd_.get(), packet.data(), packet.size(), MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) return;
   if (errno == EAGAIN || errno == EWOULDBLOCK) return;
-  fd_.reset();  // the agent is gone; the next message tries again
+  fd_.reset();  // the agent is gone; the next message connects again
 }
 
 int ControlClient::AgentPid() {
@@ -164,7 +165,8 @@ void ControlClient::BeginGeneration() {
 
 bool ControlClient::WaitUntil(std::chrono::steady_clock::time_point deadline,
                               const std::function<bool()>& has_come) {
-  // Another thread may read the awaited message, and then nothing wakes this one.
+  // Another thread may read the awaited message. Then poll() does not wake this thread, so it looks
+  // again after each slice.
   constexpr std::chrono::milliseconds kSlice{1};
   for (;;) {
     int fd = -1;

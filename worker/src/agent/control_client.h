@@ -16,66 +16,71 @@
 
 namespace ddp::internal {
 
-// Sends messages to the agent. Send() never throws, blocks, or raises SIGPIPE: training must
-// continue when the agent is slow, gone, or was never there. A message that cannot be sent at once
-// is dropped.
+// Sends messages to the agent. Send() never throws, blocks, or raises SIGPIPE, because training
+// must continue when the agent is slow, gone, or never existed. If a message cannot be sent at
+// once, Send() drops it.
 //
 // Any thread.
 class ControlClient {
  public:
-  // `path`: the agent's socket; empty: every Send() does nothing.
+  // `path` is the agent's socket. Empty: every Send() does nothing.
   explicit ControlClient(std::string path) : path_(std::move(path)) {}
   ControlClient(const ControlClient&) = delete;
   ControlClient& operator=(const ControlClient&) = delete;
 
-  // Sends one packet with the line key=value. Line breaks in `value` become spaces; the value is
-  // cut to keep the packet within control::kMaxPacketBytes.
+  // Sends one packet with the line key=value. Line breaks in `value` become spaces. A packet longer
+  // than control::kMaxPacketBytes is cut.
   void Send(std::string_view key, std::string_view value);
 
-  // The number of SAVE=1 messages in this generation. Reads pending messages; does not wait.
+  // How many SAVE=1 messages came in this generation. Reads pending messages; does not wait.
   std::int64_t SaveRequests();
 
-  // Sends STAYS=1: this process can leave its generation.
+  // Sends STAYS=1: this process can leave its generation without exiting.
   void SendStays();
   bool stays() const { return stays_; }
   // True if LEAVE=1 was read in this generation.
   bool leaves() const { return leaves_; }
-  // `on_leave` is called once when LEAVE=1 is read, or now if it was read before; on any thread,
-  // and it must not call this object. Null: removes it; after that it is not running.
+  // Calls `on_leave` once: when LEAVE=1 is read, or now if it was read before. It runs on
+  // the thread that reads LEAVE=1, or on the caller's. `on_leave` must not call this object. Null
+  // removes the function; when OnLeave() returns, the old function no longer runs.
   void OnLeave(std::function<void()> on_leave);
   // Reads pending messages; does not wait.
   void Read();
-  // For poll(): readable when a message arrives; -1: no connection.
+  // For poll(): the descriptor is readable when a message arrives. -1: no connection.
   int descriptor();
-  // Forgets SAVE=1 and LEAVE=1 of the last generation.
+  // Call it when a new generation begins. Forgets SAVE=1 and LEAVE=1 of the last one.
   void BeginGeneration();
 
   // The agent's pid; 0: not connected.
   int AgentPid();
 
-  // For a warm standby: sends STANDBY=waiting, waits for GO=1, and returns the descriptors that
-  // come with GO. Ends the process with exit code 0 if the agent goes away. Throws
-  // std::runtime_error if the agent cannot be reached. Blocks; no other thread may read meanwhile.
+  // For a warm standby (a process that waits to become a worker): sends STANDBY=waiting, waits for
+  // GO=1, and returns the descriptors that come with GO. If the agent goes away, ends the process
+  // with exit code 0. Throws std::runtime_error if the agent cannot be reached. Blocks; no other
+  // thread may read meanwhile.
   std::vector<ddprun::UniqueFd> WaitForGo();
 
-  // The secret of this generation, 32 bytes, or "". Sends SECRET=1 and waits for the answer. Throws
-  // std::runtime_error if none comes within `patience`. Blocks.
+  // The secret of this generation: 32 bytes, or "". Sends SECRET=1 and blocks until the answer.
+  // Throws std::runtime_error if no answer comes within `patience`.
   std::string AskForSecret(std::chrono::milliseconds patience);
 
-  // The descriptor of the progress page from the agent (control.h: PROGRESS), if the page has our
-  // version; returned once. Waits at most for `patience`; not valid: none has come.
+  // The descriptor of the progress page that the agent sent (control.h: PROGRESS). Ignores a page
+  // of another version. Returns each page once. Waits for at most `patience`; not valid: no page
+  // has come.
   ddprun::UniqueFd TakeProgressPage(std::chrono::milliseconds patience);
 
-  // The client of this process, for DDPRUN_CONTROL_SOCKET. Never destroyed, so that errors can be
-  // reported until the process ends.
+  // The client of this process; it uses DDPRUN_CONTROL_SOCKET. Never destroyed, so the process can
+  // report errors until it ends.
   static ControlClient& Process();
 
  private:
   bool Connect();
-  // Reads pending messages; does not wait. Counts SAVE, keeps the newest secret and progress page.
+  // Reads pending messages; does not wait. Counts SAVE, and keeps the newest secret and progress
+  // page.
   void ReadAll();
   void Leave();
-  // Waits until `has_come`, called with the mutex held, returns true, or no more messages can come.
+  // Waits until `has_come` returns true, until `deadline`, or until no more messages can come.
+  // `has_come` is called with the mutex held.
   bool WaitUntil(std::chrono::steady_clock::time_point deadline,
                  const std::function<bool()>& has_come);
 

@@ -9,10 +9,10 @@
 namespace ddp::internal {
 namespace {
 
-// The agent answers at once, unless it is stopped.
+// The agent answers at once, unless its process is stopped.
 constexpr std::chrono::seconds kPatience{30};
 
-// Never destroyed: threads may use it until the process ends.
+// Never destroyed, because threads may use it until the process ends.
 std::string& Secret() {
   static std::string* const secret = new std::string;
   return *secret;

@@ -1,5 +1,5 @@
-// The secret of this generation, shared by its workers only; the agent sends it over the control
-// socket. It authenticates the library's own connections, and encrypts a restore.
+// The secret of this generation. Only its workers know it; their agents send it over the control
+// socket. The library uses it to authenticate its own connections and to encrypt a restore.
 #ifndef DDPRUN_WORKER_SRC_AGENT_GENERATION_SECRET_H_
 #define DDPRUN_WORKER_SRC_AGENT_GENERATION_SECRET_H_
 
@@ -9,13 +9,13 @@
 
 namespace ddp::internal {
 
-// The secret of this process; empty: the job has none (--insecure, one host, no ddprun). Any
+// The secret of this process. Empty: the job has none (--insecure, one host, or no ddprun). Any
 // thread, after FetchGenerationSecret().
 const std::string& GenerationSecret();
 
-// Asks the agent, if DDPRUN_PEER_SECRET says that there is a secret. Once per generation, before
-// the first connection to another rank; blocks. Throws std::runtime_error if the agent does not
-// answer.
+// Asks the agent for the secret if DDPRUN_PEER_SECRET says that there is one. Call it once per
+// generation, before the first connection to another rank. Blocks. Throws std::runtime_error if the
+// agent does not answer.
 void FetchGenerationSecret(ControlClient* agent);
 
 }  // namespace ddp::internal

@@ -23,7 +23,7 @@ std::string Assignment(const char* name, std::string_view value) {
   return std::string(name) + "=" + std::string(value);
 }
 
-// The number in variable `name`, within [low, high]; `fallback` if it is not set.
+// The number in variable `name`; `fallback` if it is not set. Throws if it is not in [low, high].
 int Number(const Getenv& getenv, const char* name, int low, int high, int fallback) {
   const char* const text = getenv(name);
   if (text == nullptr) return fallback;
@@ -40,7 +40,7 @@ int Number(const Getenv& getenv, const char* name, int low, int high, int fallba
   return value;
 }
 
-// Throws unless `name` < `limit_name`.
+// Throws unless `value` < `limit`. The names are for the error's text.
 void CheckBelow(const char* name, int value, const char* limit_name, int limit) {
   if (value < limit) return;
   throw ConfigError(
@@ -62,7 +62,7 @@ void CheckPresent(const Getenv& getenv, const std::vector<const char*>& names) {
       "MASTER_PORT; to run a single process without one, unset RANK and WORLD_SIZE");
 }
 
-// How long ddprun waits before it calls a hang; 0: it does not look for hangs.
+// After how long ddprun reports a hang. 0: ddprun does not look for hangs.
 std::chrono::milliseconds HangLimit(const Getenv& getenv) {
   constexpr int kMost = std::numeric_limits<int>::max();  // 24 days
   return std::chrono::milliseconds(Number(getenv, env::kHangLimit, 0, kMost, 0));

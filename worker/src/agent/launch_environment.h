@@ -1,4 +1,4 @@
-// The launcher's environment variables, read and checked. No system calls.
+// Reads and checks the launcher's environment variables. Makes no system calls.
 #ifndef DDPRUN_WORKER_SRC_AGENT_LAUNCH_ENVIRONMENT_H_
 #define DDPRUN_WORKER_SRC_AGENT_LAUNCH_ENVIRONMENT_H_
 
@@ -17,30 +17,34 @@ struct LaunchEnvironment {
   int local_world_size = 1;
   int generation = 0;
   int restart_count = 0;
-  std::string master_addr;        // empty if world_size is 1 and nobody set it
-  std::uint16_t master_port = 0;  // 0: likewise
-  // The agent hosts the store (TORCHELASTIC_USE_AGENT_STORE=True), and rank 0 is a client too.
+  std::string master_addr;        // empty if nobody set it, which only a job of one process may do
+  std::uint16_t master_port = 0;  // 0: nobody set it
+  // TORCHELASTIC_USE_AGENT_STORE=True: the agent hosts torch's store, and rank 0 is a client too.
   bool agent_hosts_store = false;
 };
 
-// The value of a variable, or null; std::getenv outside of tests.
+// Returns the value of a variable, or null. It is std::getenv outside of tests.
 using Getenv = std::function<const char*(const char* name)>;
 
-// Without RANK and WORLD_SIZE: a job of one process. Otherwise throws ddp::ConfigError, which names
-// all missing variables, or the first one that is malformed or contradicts another.
+// If RANK and WORLD_SIZE are both missing, this is a job of one process. Otherwise throws
+// ddp::ConfigError if variables are missing (the error names them all), or if a variable is
+// malformed or contradicts another (the error names the first one).
 LaunchEnvironment ReadLaunchEnvironment(const Getenv& getenv);
 
-// The default of ddp::Options::timeout. Throws ddp::ConfigError.
+// The default of ddp::Options::timeout. Throws ddp::ConfigError if a variable is malformed.
 std::chrono::milliseconds DefaultTimeout(const Getenv& getenv);
 
-// How long NCCL's watchdog may stand still before it ends the process. Longer than ddprun's limit
-// for a hang, because ddprun's report says more. Throws ddp::ConfigError.
+// How long NCCL's watchdog thread may be stuck before NCCL ends the process. Longer than ddprun's
+// limit for a hang, because ddprun's report says more. Throws ddp::ConfigError if a variable is
+// malformed.
 std::chrono::seconds WatchdogTimeout(const Getenv& getenv);
 
-// ddp::Options::init_timeout, which is `given`, or its default: for connecting to a silent host.
-// Only this process knows that the host is silent, so it does not wait for ddprun.
+// How long to wait for a connection to a host that does not answer: `given`
+// (ddp::Options::init_timeout), or the default. It does not depend on ddprun's limit for a hang,
+// because only this process knows that the host does not answer.
 std::chrono::milliseconds ConnectTimeout(std::optional<std::chrono::milliseconds> given);
-// init_timeout for ranks that have not joined. Throws ddp::ConfigError.
+// How long to wait for ranks that have not joined: `given` (init_timeout), or the default. Throws
+// ddp::ConfigError if a variable is malformed.
 std::chrono::milliseconds JoinTimeout(std::optional<std::chrono::milliseconds> given,
                                       const Getenv& getenv);
 

@@ -12,8 +12,8 @@ namespace {
 
 using Values = std::map<std::string, std::string, std::less<>>;
 
-// nullopt: the values are the process's environment. Never destroyed: errors may read it to the
-// end.
+// nullopt: use the environment of the process. Never destroyed, because error messages may need the
+// values until the process ends.
 std::optional<Values>& Given() {
   static auto* const given = new std::optional<Values>;
   return *given;

@@ -1,8 +1,8 @@
-// The launcher's environment variables for the present generation of this process.
+// The launcher's environment variables in the current generation of this process.
 //
-// At first these are the process's own environment. A process that stays while the group forms
-// again gets the values of the next generation with GO=1. Its own environment does not change,
-// because other threads of the program may be reading it.
+// In the first generation these are the variables of the process itself. If the process continues
+// in the next generation, it gets the new values with GO=1. The environment of the process does not
+// change then, because other threads of the program may be reading it.
 #ifndef DDPRUN_WORKER_SRC_AGENT_LAUNCH_VARIABLES_H_
 #define DDPRUN_WORKER_SRC_AGENT_LAUNCH_VARIABLES_H_
 
@@ -13,8 +13,8 @@ namespace ddp::internal {
 // The value of one of ddprun::env::kVariables, or null. Valid until the next generation.
 const char* LaunchVariable(const char* name);
 
-// Replaces the values by `entries`: NAME=value, each followed by a NUL. No other thread may read
-// meanwhile.
+// Replaces the values. `entries` is a list of NAME=value, each followed by a NUL. No other thread
+// may read the values meanwhile.
 void SetLaunchVariables(const std::string& entries);
 
 }  // namespace ddp::internal

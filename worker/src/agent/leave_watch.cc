@@ -33,7 +33,7 @@ bool LeaveWatch::Wait(std::chrono::milliseconds patience) {
   return changed_.wait_for(lock, patience, [this] { return leaves_; });
 }
 
-// Without an agent, or once it is gone, only the end of this object wakes the thread.
+// If there is no agent, or once it is gone, only the destructor wakes the thread.
 void LeaveWatch::Run() {
   pthread_setname_np(pthread_self(), "ddp-leave");
   pollfd watched[2] = {{agent_->descriptor(), POLLIN, 0}, {stop_.get(), POLLIN, 0}};

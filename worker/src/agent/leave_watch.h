@@ -13,17 +13,18 @@
 
 namespace ddp::internal {
 
-// While this lives, LEAVE=1 is read as soon as it arrives. Only the owner's thread may call Wait().
+// Starts the thread, which reads LEAVE=1 as soon as it arrives. Only the owner's thread may call
+// Wait().
 class LeaveWatch {
  public:
-  // `agent` outlives this. `on_leave`: see ControlClient::OnLeave().
+  // `agent` must outlive this object. `on_leave`: see ControlClient::OnLeave().
   LeaveWatch(ControlClient* agent, std::function<void()> on_leave);
-  // `on_leave` is not called afterwards.
+  // After this, `on_leave` is not called.
   ~LeaveWatch();
   LeaveWatch(const LeaveWatch&) = delete;
   LeaveWatch& operator=(const LeaveWatch&) = delete;
 
-  // Waits for LEAVE=1, at most for `patience`. False: it has not come.
+  // Waits for LEAVE=1 for at most `patience`. False: it has not come.
   bool Wait(std::chrono::milliseconds patience);
 
  private:
@@ -34,7 +35,7 @@ class LeaveWatch {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool leaves_ = false;  // guarded by mutex_
-  std::thread thread_;   // the last member: runs while all others live
+  std::thread thread_;   // last, because it uses all members above
 };
 
 }  // namespace ddp::internal

@@ -27,7 +27,7 @@ using ddprun::StackRecord;
 // Enough for the handler's frame and the registers that the kernel saves, even with AMX or SVE.
 constexpr std::size_t kAlternateStackBytes = std::size_t{64} << 10;
 
-// Set before the handler is installed; constant afterwards.
+// Set before the handler is installed; does not change afterwards.
 struct Memfd {
   int fd = -1;
   dev_t device = 0;
@@ -35,8 +35,8 @@ struct Memfd {
 };
 Memfd g_file;
 
-// A thread holds its slot's flag while it writes. So a thread that handles an older request late
-// cannot write into the slot together with the thread of the present request.
+// While a thread writes to its slot, it holds the slot's flag. So a thread that handles an old
+// request late cannot write to the slot at the same time as the thread of the current request.
 std::array<std::atomic_flag, ddprun::kStackSlots> g_slots;
 
 std::uint64_t TakeRegisters(const ucontext_t& context, StackRecord* record) {
@@ -59,13 +59,13 @@ std::uint64_t TakeRegisters(const ucontext_t& context, StackRecord* record) {
 #endif
 }
 
-// The kernel copies and stops at unreadable memory; a copy here would crash.
+// The kernel copies, and stops at unreadable memory. A copy by this process would crash there.
 long Write(const void* from, std::size_t size, std::size_t at) {
   return ::syscall(SYS_pwrite64, g_file.fd, from, size, static_cast<off_t>(at));
 }
 
-// Refuses if the program has closed the descriptor, whose number may now be another file, or if
-// RLIMIT_FSIZE is too low: such a write raises SIGXFSZ.
+// False if the program has closed the descriptor, because its number may now be another file. Also
+// false if RLIMIT_FSIZE is too low, because the write would raise SIGXFSZ.
 bool MayWrite() {
   struct stat info;
   rlimit limit;
@@ -140,7 +140,7 @@ void WriteOwnStacksOnSignal() {
 
 #else
 
-void WriteOwnStacksOnSignal() {}  // the registers of this architecture are not known
+void WriteOwnStacksOnSignal() {}  // the code does not know the registers of this architecture
 
 #endif
 

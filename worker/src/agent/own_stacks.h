@@ -4,16 +4,17 @@
 
 namespace ddp::internal {
 
-// From now on a thread that gets ddprun::kStackSignal copies its registers and its stack to a
-// memfd, for the agent (worker/contract/own_stacks.h). While no signal comes, this costs one
-// descriptor: the memfd is empty, and the alternate stack below is not touched.
+// Installs a handler for ddprun::kStackSignal. A thread that gets the signal copies its registers
+// and its stack to a memfd, for the agent (worker/contract/own_stacks.h). Until a signal comes, the
+// cost is one descriptor: the memfd is empty, and the alternate stack below is not touched.
 //
-// Changes nothing where the program handles or ignores that signal already. The calling thread gets
-// an alternate stack for signals, unless it has one. The other threads run the handler on theirs,
-// or on their own stack. Once in a process; later calls do nothing. Any thread.
+// Does nothing if the program already handles or ignores that signal. The calling thread gets an
+// alternate stack for signals, unless it has one. Other threads run the handler on their own
+// alternate stack, or on their normal stack if they have none. Only the first call in a process has
+// an effect. Any thread.
 //
-// The handler makes system calls and nothing else: no lock, no allocation, no unwinding. It ignores
-// a signal that is not a reader's, and does nothing where the program has closed the memfd.
+// The handler only makes system calls: no lock, no allocation, no unwinding. It ignores a signal
+// that does not come from a reader. It does nothing if the program has closed the memfd.
 void WriteOwnStacksOnSignal();
 
 }  // namespace ddp::internal

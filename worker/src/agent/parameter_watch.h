@@ -1,4 +1,4 @@
-// Whether the parameters of this process are still those of its last finished step.
+// Knows whether the parameters of this process are still those of its last finished step.
 #ifndef DDPRUN_WORKER_SRC_AGENT_PARAMETER_WATCH_H_
 #define DDPRUN_WORKER_SRC_AGENT_PARAMETER_WATCH_H_
 
@@ -6,13 +6,14 @@
 
 namespace ddp::internal {
 
-// A program that puts ddp::OptimizerStep around optimizer.step() tells when the parameters change.
-// For any other program they may change at any time after the gradients were averaged.
+// If a program puts ddp::OptimizerStep around optimizer.step(), this object knows when the
+// parameters change. In any other program they may change at any time after the gradients were
+// averaged.
 //
 // Any thread. Only the order of calls on the training thread matters.
 class ParameterWatch {
  public:
-  // The process's own.
+  // The object of this process.
   static ParameterWatch& Process();
 
   void GradientsAreAveraged() {
@@ -23,10 +24,10 @@ class ParameterWatch {
     whole_ = false;
   }
   void StepIsFinished() { whole_ = true; }
-  // Call it when another model may follow.
+  // Call it before training with a model that may be another one.
   void Forget() { whole_ = false; }
 
-  // False: the parameters may be partly those of the next step.
+  // False: some parameters may already be those of the next step.
   bool whole() const { return whole_; }
 
  private:

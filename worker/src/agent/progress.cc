@@ -16,7 +16,7 @@ namespace {
 
 using ddprun::ProgressPage;
 
-// Null: no page that may be written.
+// Null: this is no page to which a worker may write.
 ProgressPage* Map(const ddprun::UniqueFd& fd) {
   constexpr int kNeeded = F_SEAL_SHRINK | F_SEAL_GROW;
   struct stat status = {};
@@ -46,7 +46,7 @@ void Progress::TakePage(ControlClient* agent, std::chrono::milliseconds patience
   ProgressPage* const page = Map(agent->TakeProgressPage(patience));
   if (page == nullptr) return;
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (has_page_.exchange(true)) return;  // another thread has taken it; the agent has one page
+  if (has_page_.exchange(true)) return;  // another thread has taken it
   writer_.MoveTo(page);
   LetGoOfPage();
   page_ = page;

@@ -1,4 +1,5 @@
-// Tells the agent what this process is doing, without a system call: worker/contract/progress.h.
+// Reports to the agent what this process is doing, without a system call
+// (worker/contract/progress.h).
 #ifndef DDPRUN_WORKER_SRC_AGENT_PROGRESS_H_
 #define DDPRUN_WORKER_SRC_AGENT_PROGRESS_H_
 
@@ -22,17 +23,19 @@ namespace ddp::internal {
 using ddprun::ProgressOperation;
 using ddprun::ProgressPhase;
 
-// Writes to a page of its own until the agent has sent a page, and then to the agent's. So callers
-// need not ask whether there is an agent. Any thread, unless a function says otherwise.
+// Writes to a page of its own until the agent has sent a page, and then to the agent's page. So
+// callers need not know whether there is an agent. Any thread, unless a function says otherwise.
 //
-// The phase is that of the innermost Scope. Outside of all scopes it is the stage of the training;
-// within its steps it is kData from the time the sampler gives out a batch until the batch is used.
+// The phase is the phase of the innermost Scope. Outside of all scopes it is the stage of the
+// training, with one exception: within a step, from the time when the sampler gives out a batch
+// until the program uses the batch, the phase is kData.
 class Progress {
  public:
-  // "off" in this variable disables it, to measure its cost.
+  // If this variable is "off", nothing is reported. For measuring the cost.
   static constexpr char kSwitch[] = "DDP_PROGRESS_PAGE";
 
-  // The one object of this process. Never destroyed: collectives may complete to the end.
+  // The object of this process. Never destroyed, because collectives may complete until the process
+  // ends.
   static Progress& Process();
 
   explicit Progress(bool enabled = true);
@@ -41,35 +44,38 @@ class Progress {
 
   bool enabled() const { return enabled_; }
 
-  // Takes the agent's page, if `agent` has it or gets it within `patience`; otherwise does nothing,
+  // Uses the agent's page if `agent` has it or gets it within `patience`. Otherwise does nothing,
   // and the next call tries again. Refuses a page that can be resized.
   void TakePage(ControlClient* agent, std::chrono::milliseconds patience);
 
-  // This process joins a new group: forgets the earlier groups. The old page stays in use until the
-  // agent's next one is taken.
+  // This process joins a new group: forgets the earlier groups. Continues to use the old page until
+  // the agent's next page is taken.
   void BeginGeneration(std::int64_t generation);
-  // `name` is for kNamed.
+  // `name` is used only for kNamed.
   void SetStage(ProgressPhase stage, const std::string& name = "");
-  // The stage becomes kStep.
+  // Reports step `step` as finished. The stage becomes kStep.
   void FinishStep(std::int64_t step);
-  // The gradients of a step are averaged. Ends kFirstStep, even if the program reports no steps.
+  // The gradients of a step are averaged. Ends the stage kFirstStep, even if the program reports no
+  // steps.
   void FinishBackward();
   void SetInOptimizerStep(bool inside);
-  // Counts a move of any kind.
+  // Counts a move (a sign of progress) of any kind.
   void Move();
 
-  // The sampler has given out a batch; the batch has arrived. Both are cheap if nothing changes.
+  // AwaitData: the sampler has given out a batch. DataIsThere: the batch has arrived. Both are
+  // cheap if nothing changes.
   void AwaitData();
   void DataIsThere();
 
-  // The number of a new process group, for Enter() and Complete().
+  // Returns the number of a new process group, for Enter() and Complete().
   std::size_t NewGroup();
   std::uint64_t Enter(std::size_t group, ProgressOperation operation, std::uint64_t bytes,
                       std::optional<std::uint32_t> bucket = std::nullopt);
   void Complete(std::size_t group, std::uint64_t number, ProgressOperation operation,
                 std::uint64_t bytes);
 
-  // Sets the phase for as long as it lives. Scopes end in reverse order: use one thread.
+  // Sets the phase while the object exists. Scopes must end in reverse order, so only one thread
+  // may use them.
   class Scope {
    public:
     explicit Scope(ProgressPhase phase, std::string name = "", Progress* progress = &Process());
@@ -81,7 +87,7 @@ class Progress {
     Progress* const progress_;
   };
 
-  // The contents as the agent reads them.
+  // What the agent reads from the page.
   ddprun::ProgressSnapshot Read() const;
 
  private:
@@ -93,7 +99,7 @@ class Progress {
   void LetGoOfPage();  // unmaps the page of an earlier generation; mutex_ is held
   void Push(Named phase);
   void Pop();
-  void Publish();  // writes the phase that follows from the other members; mutex_ is held
+  void Publish();  // writes the current phase to the page; mutex_ is held
 
   const bool enabled_;
   std::atomic<bool> awaits_data_{false};

@@ -46,7 +46,8 @@ void Redirect(int from, int to) {
   }
 }
 
-// Returns the environment that comes with GO=1. Also makes stdout and stderr the worker's.
+// Returns the environment that comes with GO=1. Also redirects stdout and stderr to the worker's
+// files.
 std::string WaitForOrders(ControlClient* client) {
   const std::vector<ddprun::UniqueFd> received = client->WaitForGo();
   if (received.size() != control::kGoDescriptors) FailToStart("GO came without its descriptors");
@@ -67,8 +68,8 @@ bool IsStandby() {
 }
 
 void ReplaceEnvironment(const std::string& entries) {
-  // Never freed: pointers from getenv() stay valid in every thread. glibc copies foreign entries
-  // before it changes them.
+  // Never freed, because pointers from getenv() must stay valid in every thread. setenv() of glibc
+  // does not change this array; it first makes a copy.
   auto* const bytes = new std::string(entries);
   auto* const pointers = new std::vector<char*>;
   for (std::size_t begin = 0; begin < bytes->size();) {

@@ -12,13 +12,13 @@
 
 namespace ddp::internal {
 
-// Throws CheckpointError: "cannot open /a/b: Permission denied".
+// Throws CheckpointError, for example "cannot open /a/b: Permission denied".
 [[noreturn]] inline void ThrowErrno(const std::string& what, const std::string& path,
                                     int error = errno) {
   throw CheckpointError("cannot " + what + " " + path + ": " + std::strerror(error));
 }
 
-// The name exists, even as a dangling symbolic link. False also if that cannot be known.
+// True if the name exists, even as a dangling symbolic link. False also if the system cannot tell.
 inline bool NameExists(const std::string& path) {
   std::error_code error;
   return std::filesystem::exists(std::filesystem::symlink_status(path, error));

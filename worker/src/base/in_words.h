@@ -8,7 +8,8 @@
 
 namespace ddp::internal {
 
-// "rank 3", "ranks 0, 1, 2"; for more than 16, the first 16 and "and 5 more"; "no rank" for none.
+// "rank 3"; "ranks 0, 1, 2"; for more than 16 ranks the first 16 and "and 5 more"; "no rank" if
+// `ranks` is empty.
 std::string RankList(const std::vector<int>& ranks);
 
 // "1.5 s"

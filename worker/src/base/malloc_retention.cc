@@ -19,15 +19,15 @@
 namespace ddp::internal {
 namespace {
 
-// Mapping every 4 KiB page costs the kernel about as much as zeroing it, and again at the end of
-// the process, when the other processes wait for its exit.
+// Mapping many pages of 4 KiB costs the kernel about as much as zeroing them. Unmapping them costs
+// as much again when the process ends, while other processes wait for its exit.
 constexpr std::size_t kLargePages = std::size_t{256} << 20;
 
-// Values of Linux 5.14 and 6.1 that older headers lack.
+// Values from Linux 5.14 and 6.1. Older headers lack them.
 constexpr int kPopulateWrite = 23;
 constexpr int kCollapse = 25;
 
-// Calls madvise on the memory that malloc will give out next.
+// Calls madvise on the memory that malloc will use for the next allocations.
 void AdviseNext(std::size_t bytes, int advice) {
   void* const block = std::malloc(bytes);
   if (block == nullptr) return;
@@ -52,7 +52,7 @@ bool RetainFreedMemory(const std::function<const char*(const char* name)>& get_e
     return false;
   }
 #ifdef __GLIBC__
-  // Large blocks then come from the heap, not from a mapping each; the heap is not trimmed.
+  // Large blocks then come from the heap instead of a mapping each. The heap is not trimmed.
   if (mallopt(M_MMAP_MAX, 0) != 1 || mallopt(M_TRIM_THRESHOLD, -1) != 1) return false;
   AdviseNext(kLargePages, MADV_HUGEPAGE);
   return true;

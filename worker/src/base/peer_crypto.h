@@ -1,5 +1,5 @@
-// Authentication and encryption between two ranks that share a secret, with OpenSSL. Each function
-// and each object: one thread at a time.
+// Authentication and encryption between two ranks that share a secret, with OpenSSL. Only one
+// thread at a time may use an object.
 //
 // Throws std::runtime_error if OpenSSL fails.
 #ifndef DDPRUN_WORKER_SRC_BASE_PEER_CRYPTO_H_
@@ -17,13 +17,13 @@ namespace ddp::internal {
 // HMAC-SHA256, as 64 hex digits.
 std::string Proof(std::string_view secret, std::string_view of_what);
 
-// Constant-time comparison: the time depends only on the lengths.
+// The time of the comparison depends only on the lengths, not on the contents.
 bool IsEqualProof(std::string_view a, std::string_view b);
 
 // One direction of one connection: AES-128-OCB (RFC 7253), which is twice as fast as GCM on
 // processors with AES instructions. The key is derived from the secret and `context`. No two
-// directions may share a context: it names both ends and contains a random number of each. The
-// nonce counts pieces, so that none can be dropped, repeated or reordered.
+// directions may have the same context: it names both ends and contains a random number of each.
+// The nonce counts the pieces, so an attacker cannot drop, repeat or reorder one unnoticed.
 class Seal {
  public:
   static constexpr std::size_t kTagBytes = 16;

@@ -6,9 +6,10 @@
 
 namespace ddp::internal {
 
-// Like std::memcpy. An ordinary write first reads the memory into the cache: a third of all memory
-// traffic for a state of many GB. This copy avoids the read if the CPU can (x86-64). The C library
-// avoids it only for pieces larger than the cache. On return the copy is visible to other threads.
+// Like std::memcpy, but does not read the destination first. An ordinary write first reads that
+// memory into the cache: a third of all memory traffic for a state of many GB. This copy avoids the
+// read if the CPU can (x86-64). The C library avoids it only for pieces larger than the cache. When
+// the function returns, other threads see the copy.
 void StreamingCopy(void* to, const void* from, std::size_t size);
 
 }  // namespace ddp::internal

@@ -30,7 +30,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kFirstPause(1);
-constexpr milliseconds kLongestPause(16);      // thousands of ranks may ask one host
+constexpr milliseconds kLongestPause(16);      // thousands of ranks may connect to one host
 constexpr milliseconds kLongestConnect(2000);  // the kernel resends a lost SYN after 1 s
 
 ddprun::UniqueFd OpenSocket(int family, int type) {
@@ -39,7 +39,7 @@ ddprun::UniqueFd OpenSocket(int family, int type) {
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
-// The addresses of host:port; null: `*error` is the code of getaddrinfo.
+// The addresses of host:port. Null: an error; `*error` is the code of getaddrinfo.
 AddressList Resolve(const std::string& host, const std::string& port, int type, int* error) {
   addrinfo hints = {};
   hints.ai_family = AF_UNSPEC;
@@ -49,7 +49,7 @@ AddressList Resolve(const std::string& host, const std::string& port, int type, 
   return AddressList(*error == 0 ? list : nullptr, &freeaddrinfo);
 }
 
-// Not valid: it failed, and `*error` is errno.
+// An invalid descriptor means failure; `*error` is errno then.
 ddprun::UniqueFd TryConnect(const addrinfo& address, milliseconds patience, int* error) {
   ddprun::UniqueFd socket = OpenSocket(address.ai_family, SOCK_STREAM);
   *error = 0;
@@ -94,7 +94,8 @@ void WaitForListener(const std::string& host, std::uint16_t port, milliseconds t
       if (TryConnect(*address, std::min(left, kLongestConnect), &error).valid()) return;
       is_refused = is_refused || error == ECONNREFUSED;
       last_error = std::strerror(error);
-      // Firewalls limit their answers, and the last attempt has little time.
+      // Reports this instead of a timeout: firewalls limit how often they answer, and the last
+      // attempt has little time.
       if (error != ETIMEDOUT) last_answer = last_error;
     }
     deadline = begin + (is_refused ? std::max(timeout, refused) : timeout);
@@ -111,7 +112,7 @@ void WaitForListener(const std::string& host, std::uint16_t port, milliseconds t
 
 std::string LocalAddressTowards(const std::string& host) {
   int resolve_error = 0;
-  // The port does not matter: connect() of a datagram socket only looks up the route.
+  // Any port will do: connect() of a datagram socket only looks up the route.
   const AddressList list = Resolve(host, "9", SOCK_DGRAM, &resolve_error);
   std::string last_error = resolve_error != 0 ? gai_strerror(resolve_error) : "no address";
   for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
@@ -150,7 +151,7 @@ ddprun::UniqueFd ListenEverywhere(int* port) {
       getsockname(fd.get(), any, &size) != 0) {
     ThrowErrno("listen");
   }
-  // The port has the same offset in both kinds of address.
+  // The port is at the same offset in sockaddr_in and sockaddr_in6.
   *port = ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
   return fd;
 }

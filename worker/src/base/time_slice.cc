@@ -9,10 +9,10 @@
 namespace ddp::internal {
 namespace {
 
-constexpr std::uint64_t kShortest = 100'000;  // nanoseconds; the lower bound of the kernel
+constexpr std::uint64_t kShortest = 100'000;  // nanoseconds; the kernel allows no less
 
-// struct sched_attr of linux/sched/types.h, first version. Newer libcs have a struct that conflicts
-// with it.
+// The first version of struct sched_attr (linux/sched/types.h). That header conflicts with a struct
+// of newer C libraries.
 struct Attributes {
   std::uint32_t size = sizeof(Attributes);
   std::uint32_t policy = 0;
@@ -24,7 +24,7 @@ struct Attributes {
   std::uint64_t period = 0;
 };
 
-// Leaves threads with another policy alone: somebody chose it on purpose.
+// False for a thread with another policy: somebody chose that policy on purpose.
 bool Get(pid_t thread, Attributes* attributes) {
   return syscall(SYS_sched_getattr, thread, attributes, sizeof(*attributes), 0) == 0 &&
          attributes->policy == SCHED_OTHER;

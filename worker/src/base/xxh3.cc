@@ -1,6 +1,6 @@
 #include "worker/src/base/xxh3.h"
 
-// The plain header lacks the size of the state.
+// Without this macro the header does not define the size of the state.
 #define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>
 #if defined(__x86_64__)

@@ -58,7 +58,7 @@ using nlohmann::json;
 
 constexpr auto GetEnvironment = internal::LaunchVariable;
 
-// Rank 0's status on every rank. A collective.
+// Returns rank 0's status on every rank. A collective.
 SaveStatus Share(const Context& ctx, const SaveStatus& s) {
   const json mine = {s.saved,        s.failed,       s.skipped, s.writing,
                      s.durable_step, s.durable_path, s.error};
@@ -67,14 +67,14 @@ SaveStatus Share(const Context& ctx, const SaveStatus& s) {
   return {j[0], j[1], j[2], j[3], j[4], j[5], s.snapshot_step, j[6]};
 }
 
-// Calls `action`; any exception becomes AgreedError on all ranks. A collective.
+// Calls `action`. If it throws on any rank, AgreedError is thrown on all ranks. A collective.
 template <typename Action>
 void Together(const Context& ctx, const std::string& what, const Action& action) {
   std::string problem;
   try {
     action();
   } catch (const CollectiveError&) {
-    throw;  // the other ranks can no longer be asked
+    throw;  // this rank can no longer reach the others
   } catch (const std::exception& e) {
     problem = what + internal::TextOf(e);
   }
@@ -93,17 +93,18 @@ struct Checkpointer::Impl {
 
   struct {
     internal::Lineage lineage = internal::Lineage::OfProcess(GetEnvironment);
-    bool claimed = false;  // the folder is claimed, or its owner could not be read
+    bool claimed = false;  // the folder is claimed, or its owner file could not be read
     int exceptions_at_start = std::uncaught_exceptions();
   } run;
-  SaveStatus known;  // newest status from rank 0
+  SaveStatus known;  // the newest status that rank 0 sent
   struct {
     bool followed_order = false;
     std::optional<std::int64_t> step;   // of the state that was loaded
     std::vector<std::string> rejected;  // states that load_latest() could not load
   } loaded;
 
-  // Used on rank 0. The writer reads from the buffer, so it must end first.
+  // Used on rank 0 only. The writer reads from the buffer, so it is declared after it and destroyed
+  // first.
   internal::StagingBuffer staging;
   internal::CheckpointWriter writer;
 
@@ -112,13 +113,13 @@ struct Checkpointer::Impl {
   internal::SnapshotSchedule schedule;
   internal::PackedBroadcast buffers_of_rank0;
   internal::StagingBuffer snapshot_staging;           // for GPU tensors
-  internal::SnapshotTurn turn;                        // released after `snapshots`
+  internal::SnapshotTurn turn;                        // destroyed after `snapshots`
   std::optional<internal::SnapshotWriter> snapshots;  // on local rank 0, from the first step on
   std::optional<internal::LiveState> live;  // set if keeps_live() and the node has snapshot memory
   bool began = false;
   Clock::time_point last_step;
   std::int64_t steps_since_snapshot = 0;
-  std::int64_t saves_done = 0;  // requests of the agent that were served
+  std::int64_t saves_done = 0;  // SAVE=1 messages of the agent that led to a save
 
   Impl(const Context& context, std::string folder, const CheckpointerOptions& given)
       : ctx(context),
@@ -146,8 +147,8 @@ struct Checkpointer::Impl {
   bool keeps_live() const { return options.snapshots && internal::LiveState::IsFor(ctx); }
   bool saves() const { return !directory.empty() && !options.read_only; }
 
-  // Called before the folder is first read or written. A series of short collectives, because rank
-  // 0 may wait for longer than Options::timeout.
+  // Claims the folder. Call it before the folder is first read or written. Uses many short
+  // collectives, because rank 0 may wait for longer than Options::timeout.
   void Claim() {
     if (!saves() || std::exchange(run.claimed, true)) return;
     for (bool first = true;; first = false) {
@@ -157,21 +158,21 @@ struct Checkpointer::Impl {
     }
   }
 
-  // "": claimed, or the owner of the folder cannot be read. kWaits: the owner may still live. Else
-  // the reason of a refusal.
+  // "": the folder is claimed, or its owner file cannot be read. kWaits: the owner may still run.
+  // Any other text: why the claim is refused.
   std::string TryClaim(bool first) {
     if (!first) std::this_thread::sleep_for(writer.look());
     try {
       return writer.TryClaim() ? "" : kWaits;
     } catch (const internal::FolderTaken& e) {
       return e.what();
-    } catch (const CheckpointError& e) {  // each save tries again and warns
+    } catch (const CheckpointError& e) {  // each save tries again, and warns
       internal::Warn(0, std::string("the checkpoint folder is not claimed: ") + e.what());
       return "";
     }
   }
 
-  // A checkpoint is to be made now.
+  // True if a checkpoint shall be made now.
   bool Ready(WhenBusy when_busy) {
     if (when_busy == WhenBusy::kSkip && writer.busy()) {
       writer.CountSkipped();
@@ -193,7 +194,7 @@ struct Checkpointer::Impl {
     }
   }
 
-  // The metadata of a state, except for the generators.
+  // The metadata of a state, without the generators.
   Metadata TextsOf(const State& state, const CheckpointParts& parts) const {
     Metadata metadata = internal::TextsOf(parts);
     internal::AddPlace(state, ctx.world_size(), &metadata);
@@ -318,7 +319,7 @@ void Checkpointer::Impl::BeginSteps(const CheckpointParts& parts) {
   snapshots->Prepare(image.bytes(), std::move(pin));
 }
 
-// The values: requests to save, steps between two snapshots, whether this rank makes any.
+// The values: requests to save, steps between two snapshots, and 1 if this rank makes snapshots.
 internal::StepAgreement::Values Checkpointer::Impl::Wishes() const {
   constexpr std::int64_t kNotYet = std::numeric_limits<std::int64_t>::max();
   const bool makes = snapshots && snapshots->usable();
@@ -334,7 +335,8 @@ void Checkpointer::Impl::Snapshot(const State& state, const CheckpointParts& par
   Metadata metadata = TextsOf(state, parts);
   AddGenerators(&metadata);
   if (live) live->Gathered(metadata.at("rng"));
-  // Every node's snapshot has the same bytes: rank 0's buffers replace buffers that differ.
+  // The snapshots of all nodes must have the same bytes, so rank 0's buffers replace the buffers of
+  // other ranks.
   std::vector<NamedTensor> tensors = internal::TensorsOf(parts);
   const std::vector<torch::Tensor> buffers = internal::BuffersAmong(parts, &tensors, ctx.rank());
   buffers_of_rank0.From(0, ctx, buffers);
@@ -373,7 +375,7 @@ std::optional<State> Checkpointer::load_latest(torch::nn::Module& module,
   return load_latest(CheckpointParts(module, optimizer));
 }
 
-// Loads the newest state that `where` selects into the parts; nullopt: there is none.
+// Loads the newest state that `where` selects into `parts`. nullopt: no such state.
 std::optional<State> Checkpointer::Impl::Load(const internal::WhereToLook& where,
                                               const CheckpointParts& parts) {
   internal::StateSearch search(ctx, where);
@@ -425,8 +427,8 @@ std::optional<State> Checkpointer::Impl::LoadByOrder(const internal::RestoreOrde
                                                      internal::WhereToLook where,
                                                      const CheckpointParts& parts) {
   if (order.from_the_start) {
-    // The launcher knows no state to load. It does not know damaged files or folders that cannot be
-    // listed; training does not begin if such exist.
+    // The launcher knows no state to load. But it does not know damaged files, or folders that
+    // cannot be listed. Training does not begin if such exist.
     where.allows = [](const Metadata&) { return false; };
     where.looks_everywhere = true;
     return Load(where, parts);
@@ -445,7 +447,7 @@ std::optional<State> Checkpointer::Impl::LoadByOrder(const internal::RestoreOrde
     state = Load(where, parts);
   }
   if (!state && loaded.rejected.empty() && !internal::IsOfThisRun(GetEnvironment, order)) {
-    // The state is another training's, which continued until this one took the folder
+    // The state belongs to another training, which continued until this one took the folder
     // (--take-folder).
     where.highest_step = internal::WhereToLook().highest_step;
     where.allows = internal::WhereToLook().allows;
@@ -494,7 +496,7 @@ std::optional<State> Checkpointer::load_latest(const CheckpointParts& parts) {
   }
   if (state) impl.loaded.step = state->step;
   if (!state && impl.keeps_live()) {
-    // Until the first snapshot, only this call tells a node the generators of other nodes' ranks.
+    // Until the first snapshot, a node gets the generators of other nodes' ranks only here.
     const std::string generators = internal::GatherRngStates(ctx, torch::Device(torch::kCPU));
     if (impl.live) impl.live->Begin(0, parts, generators);
   }

@@ -17,8 +17,8 @@
 namespace ddp::internal {
 namespace {
 
-// Time for local rank 0, which leaves too, to finish its own snapshot. Short compared with the time
-// that a process has to leave.
+// How long to wait for local rank 0 to finish its own snapshot. Short compared with the time that a
+// process has to leave.
 constexpr std::chrono::milliseconds kTurn(300);
 
 }  // namespace

@@ -1,4 +1,5 @@
-// The snapshot of the last finished step, made when a process leaves its generation.
+// The snapshot (a state in the node's memory) of the last finished step, made when a process leaves
+// its generation.
 #ifndef DDPRUN_WORKER_SRC_CHECKPOINT_END_SNAPSHOT_H_
 #define DDPRUN_WORKER_SRC_CHECKPOINT_END_SNAPSHOT_H_
 
@@ -11,15 +12,15 @@
 
 namespace ddp::internal {
 
-// Makes a writer for DDPRUN_SNAPSHOT_DIR that reports each snapshot to the agent. `keep_step`: see
-// SnapshotSlots.
+// Makes a writer for DDPRUN_SNAPSHOT_DIR, which reports each snapshot to the agent. `keep_step`:
+// see SnapshotSlots.
 void MakeSnapshotWriter(int rank, std::optional<std::int64_t> keep_step,
                         std::optional<SnapshotWriter>* writer);
 
-// Makes the snapshot, unless one of that step or a later one exists. `writer` belongs to local rank
-// 0. Another rank has none; it makes one if local rank 0 is dead or has left without such a
-// snapshot. Returns when the snapshot is whole. Never throws: a failure is a warning, and the
-// restart begins with an older state.
+// Makes the snapshot, unless there is one of that step or a later step. `*writer` is the writer of
+// local rank 0. Other ranks have none: such a rank makes a writer and the snapshot only if local
+// rank 0 is dead, or has left without such a snapshot. Returns when the snapshot is complete. Never
+// throws: a failure is a warning, and training then continues from an older state.
 void MakeEndSnapshot(LiveState::State state, int rank, SnapshotTurn* turn,
                      std::optional<SnapshotWriter>* writer);
 

@@ -31,7 +31,8 @@ std::string BytesOf(const std::vector<torch::Tensor>& tensors) {
   return bytes;
 }
 
-// The generation that made a state with this metadata, and its step; nullopt: it does not say.
+// The generation that made a state with this metadata, and the step. nullopt: the metadata does not
+// name a generation.
 std::optional<StampedStep> StampOf(std::int64_t step, const Metadata& metadata) {
   const auto found = metadata.find(ddprun::checkpoint_file::kGeneration);
   if (found == metadata.end()) return std::nullopt;
@@ -119,7 +120,7 @@ std::optional<std::string> LiveState::AllGenerators(std::int64_t step) const {
   return all;
 }
 
-// Every snapshot has rank 0's buffers.
+// Takes rank 0's buffers, because every snapshot contains those.
 bool LiveState::TakeBuffers(std::int64_t step, std::vector<NamedTensor>* tensors) const {
   if (own_buffers_.empty()) return true;
   const auto own = OwnState::Unpack(RankSlots::View(folder_, 0).Find({ctx_.generation(), step}));

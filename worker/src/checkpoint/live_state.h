@@ -1,11 +1,11 @@
-// Keeps the newest finished step of a process that runs in place, so that the state in its memory
-// outlives the generation: the process makes a snapshot of it while it leaves (ddp/run.h).
+// Keeps the newest finished step of a process that runs in place (ddp/run.h), so that the state in
+// its memory outlives the generation. The process makes a snapshot of that state while it leaves.
 //
-// At that time every rank is in the middle of the next step. Parameters and optimizer state are
-// still those of the finished step, unless ParameterWatch says otherwise; generators and buffers
-// are not. So each rank writes its generator and buffers to node memory (RankSlots) before it
-// averages a bucket of gradients: they no longer change in that step. If any rank has finished the
-// step, all ranks have written them.
+// When the process leaves, every rank is in the middle of the next step. Parameters and optimizer
+// state are still those of the finished step, unless ParameterWatch says otherwise. The random
+// generator and the buffers are not. Therefore each rank writes its generator and buffers to the
+// node's memory (RankSlots) before it averages a bucket of gradients; they no longer change in that
+// step. So if any rank has finished the step, all ranks have written theirs.
 #ifndef DDPRUN_WORKER_SRC_CHECKPOINT_LIVE_STATE_H_
 #define DDPRUN_WORKER_SRC_CHECKPOINT_LIVE_STATE_H_
 
@@ -24,29 +24,30 @@
 
 namespace ddp::internal {
 
-// CPU training only: a GPU may still run earlier work when collectives are aborted.
+// Only for training on the CPU: a GPU may still run earlier work when collectives are aborted.
 //
-// Used by the training thread only. It holds references only to tensors of the program.
+// Only the training thread uses it. It refers only to tensors of the program.
 class LiveState {
  public:
-  // This process runs in place and trains on the CPU. The same on all ranks.
+  // True if this process runs in place and trains on the CPU. The same on all ranks.
   static bool IsFor(const Context& ctx);
 
-  // `folder`: DDPRUN_SNAPSHOT_DIR. `ctx` outlives this.
+  // `folder` is DDPRUN_SNAPSHOT_DIR. `ctx` must outlive this object.
   LiveState(const Context& ctx, std::string folder);
   ~LiveState();
   LiveState(const LiveState&) = delete;
   LiveState& operator=(const LiveState&) = delete;
 
-  // Training begins with a state of step `step` that was loaded; `metadata`: of its file. Keeps
-  // what this rank put for it, because the next generation may begin with it again.
+  // Call it when training begins with a loaded state of step `step`; `metadata` comes from the
+  // state's file. Keeps the generator and buffers that this rank wrote for that state, because the
+  // next generation may begin with that state again.
   void Keep(std::int64_t step, const Metadata& metadata);
-  // Training continues from step `step`, which needs no snapshot. `generators`: of all ranks, as in
-  // a file; empty: not known.
+  // Training continues from step `step`, which needs no snapshot. `generators` are those of all
+  // ranks, as text like in a file; empty: unknown.
   void Begin(std::int64_t step, const CheckpointParts& parts, std::string generators);
-  // A step is finished. `metadata`: the contents of a file besides tensors and generators.
+  // A step is finished. `metadata` is what a file contains besides tensors and generators.
   void Finish(std::int64_t step, const CheckpointParts& parts, Metadata metadata);
-  // All ranks' generators were gathered after the last finished step.
+  // Call it when the generators of all ranks were gathered after the last finished step.
   void Gathered(std::string generators) { generators_ = std::move(generators); }
 
   struct State {
@@ -54,18 +55,19 @@ class LiveState {
     std::vector<NamedTensor> tensors;
     Metadata metadata;
   };
-  // The state of the last finished step. nullopt: it is no longer whole, or a rank's generator or
-  // rank 0's buffers are not known.
+  // The state of the last finished step. nullopt: the parameters have changed since, or a rank's
+  // generator or rank 0's buffers are unknown.
   std::optional<State> Take() const;
 
-  // If `metadata` of a loaded state says that the state came from Take(), and this node has this
-  // rank's generator of that step, restores that generator. Otherwise the one of the file stays.
+  // Restores this rank's generator from the node's memory, if `metadata` says that the loaded state
+  // came from Take() and the node has the generator of that step. Otherwise the generator of the
+  // file stays.
   static void RestoreGenerator(const Context& ctx, const std::string& folder, std::int64_t step,
                                const Metadata& metadata);
 
  private:
   void PutOwnState();
-  // `write` fails: this makes no snapshot any more.
+  // Runs `write`. If it fails, this object makes no snapshot any more.
   void Write(const std::function<void()>& write);
   std::optional<std::string> AllGenerators(std::int64_t step) const;
   bool TakeBuffers(std::int64_t step, std::vector<NamedTensor>* tensors) const;
@@ -76,7 +78,7 @@ class LiveState {
   bool usable_ = true;
   std::vector<torch::Tensor> own_buffers_;
   std::string generators_;  // of all ranks, at an earlier step
-  // State of the last finished step, or of the step at which training began.
+  // The state of the last finished step, or of the step with which training began.
   std::int64_t step_ = 0;
   bool finished_ = false;
   std::vector<NamedTensor> tensors_;

@@ -1,4 +1,4 @@
-// Reports checkpoints and snapshots to the agent: the step, and how long it took.
+// Reports each checkpoint and snapshot to the agent: its step, and how long it took.
 #ifndef DDPRUN_WORKER_SRC_CHECKPOINT_SAVE_REPORTS_H_
 #define DDPRUN_WORKER_SRC_CHECKPOINT_SAVE_REPORTS_H_
 
@@ -11,10 +11,10 @@
 
 namespace ddp::internal {
 
-// `ctx` outlives the events.
+// `ctx` must outlive the result.
 CheckpointWriter::Events ReportsOf(const Context& ctx);
 
-// SnapshotWriter::Published.
+// The function for SnapshotWriter::Published.
 void ReportSnapshot(std::int64_t step, std::chrono::nanoseconds took);
 
 }  // namespace ddp::internal

@@ -14,7 +14,7 @@ namespace ddp {
 namespace {
 
 constexpr std::string_view kWrapperPrefix = "module.";  // added by Python's DDP
-constexpr std::size_t kMaxNamed = 50;                   // of each kind, in an error text
+constexpr std::size_t kMaxNamed = 50;                   // names of each kind in an error text
 
 template <typename Dict>
 void AddDefined(const std::string& prefix, const Dict& tensors, StateDict* result) {
@@ -43,7 +43,7 @@ std::string ShapeText(const torch::Tensor& tensor) {
   return text.str();
 }
 
-// "; 2 missing (the model has them): a, b"
+// For example "; 2 missing (the model has them): a, b".
 std::string Listed(const std::vector<std::string>& names, const std::string& what) {
   if (names.empty()) return "";
   std::string text = "; " + std::to_string(names.size()) + " " + what + ": ";

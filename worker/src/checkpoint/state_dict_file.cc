@@ -42,8 +42,8 @@ constexpr bool kBigEndianHost = std::endian::native == std::endian::big;
 
 // ---- load ----
 
-// Copies the bytes of a storage to memory of its own: the caller may write to the tensors, and they
-// must not depend on the file.
+// Copies the bytes of a storage to memory of its own, because the caller may write to the tensors,
+// and they must not depend on the file.
 torch::Tensor CopyStorage(const StorageView& storage, bool swap) {
   const std::size_t size = storage.bytes.size();
   torch::Tensor copy = torch::empty({static_cast<std::int64_t>(size)}, torch::kUInt8);
@@ -62,8 +62,8 @@ torch::Tensor CopyStorage(const StorageView& storage, bool swap) {
   return copy;
 }
 
-// `index`: of `file`, whose memory is released piece by piece: nearly all the time, and at the end,
-// the state is in memory once.
+// `index` describes `file`. Releases the file's memory piece by piece, so the state is in memory
+// only about once.
 StateDict MakeTensors(const TensorIndex& index, FileContent* file) {
   std::vector<torch::ScalarType> types;
   for (const TensorView& view : index.tensors) {
@@ -101,7 +101,8 @@ const DtypeInfo& DtypeOf(const std::string& name, const torch::Tensor& tensor) {
                         c10::toString(tensor.scalar_type()));
 }
 
-// The tensors in writable form: dense, detached, not lazily conjugated, with a name that is text.
+// The tensors in a form that a file can hold: dense, detached, not lazily conjugated, with a valid
+// name.
 StateDict Checked(const StateDict& dict) {
   StateDict result;
   for (const auto& item : dict) {
@@ -135,7 +136,7 @@ void SaveSafetensors(const StateDict& dict, const std::string& folder, const std
                        alive.back().data_ptr(),
                        static_cast<std::size_t>(alive.back().numel()) * info.size});
   }
-  // Python's libraries read "format" to learn whose tensors these are.
+  // Python's libraries read "format" to learn which framework made these tensors.
   const std::string header = internal::BuildHeader(&tensors, {{"format", "pt"}});
   std::vector<std::string_view> pieces = {header};
   for (const internal::TensorBytes& tensor : tensors) {
@@ -174,10 +175,11 @@ void SavePyTorch(const StateDict& dict, const std::string& folder, const std::st
   }
   const std::string pickle = internal::WriteTorchPickle(index);
   const std::string_view order = kBigEndianHost ? "big" : "little";
-  internal::ThrowIfGroupIsLost();  // as above
+  internal::ThrowIfGroupIsLost();  // see SaveSafetensors
   internal::WriteDurably(folder, name, [&](const internal::Sink& sink) {
-    // In 1.13 the destructor of a writer that has seen a failure throws, which ends the process. So
-    // the writer sees none, and the first failure is thrown after its destruction.
+    // In torch 1.13 the destructor of a writer throws if the writer has seen a failure, which ends
+    // the process. So failures are hidden from the writer, and the first one is thrown after its
+    // destruction.
     std::exception_ptr failure;
     {
       caffe2::serialize::PyTorchStreamWriter zip([&](const void* bytes, std::size_t size) {

@@ -1,4 +1,4 @@
-// A state as metadata of its file. Pure.
+// Converts a state's place in the training from and to the metadata of its file. Pure functions.
 #ifndef DDPRUN_WORKER_SRC_CHECKPOINT_STATE_TEXTS_H_
 #define DDPRUN_WORKER_SRC_CHECKPOINT_STATE_TEXTS_H_
 
@@ -10,7 +10,7 @@ namespace ddp::internal {
 
 State StateOf(const FoundState& found);
 
-// Throws CheckpointError for a negative step, and for user texts that are not UTF-8.
+// Throws CheckpointError if the step is negative, or if a user text is not UTF-8.
 void AddPlace(const State& state, int world_size, Metadata* metadata);
 
 }  // namespace ddp::internal

@@ -15,7 +15,7 @@ StepAgreement::~StepAgreement() {
   try {
     pending_();
   } catch (const std::exception&) {
-    // The next collective reports the error.
+    // The next collective will report the error.
   }
 }
 

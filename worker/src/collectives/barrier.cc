@@ -26,7 +26,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// libtorch's timeouts may end this much early: they are rounded down to whole milliseconds.
+// libtorch rounds a timeout down to whole milliseconds, so its timeouts may end this much early.
 constexpr milliseconds kClockSlack(20);
 
 std::string ArrivalsKey(int rank) { return "ddp/barrier/arrivals/" + std::to_string(rank); }
@@ -38,7 +38,7 @@ void WaitInGroup(const Context& ctx, milliseconds timeout) {
   ctx.process_group()->allreduce(tensors)->wait(timeout);
 }
 
-// Leaves no key of barrier `number` in the store.
+// Waits with keys of the store. Afterwards the store has no key of barrier `number`.
 void WaitInStore(const Context& ctx, std::int64_t number, milliseconds timeout) {
   const auto store = ctx.store();
   const auto key = [number](const char* what) {
@@ -47,12 +47,13 @@ void WaitInStore(const Context& ctx, std::int64_t number, milliseconds timeout) 
   const std::vector<std::uint8_t> yes = {1};
   const auto wait = [&](const char* what) {
     store->wait({key(what)}, timeout);
-    // libtorch 1.13 keeps the last timeout for later answers on this connection: reset it.
+    // libtorch 1.13 also uses the last timeout for later answers on this connection, so reset it.
     store->wait({key(what)}, store->getTimeout());
   };
   if (store->add(key("count"), 1) == ctx.world_size()) store->set(key("all"), yes);
   wait("all");
-  // Rank 0 hosts the store, so it leaves last: otherwise it could end before the others know.
+  // Rank 0 hosts the store, so it must leave last. Otherwise it could end before the others know
+  // that all ranks have come.
   if (ctx.rank() != 0) {
     if (store->add(key("left"), 1) == ctx.world_size() - 1) store->set(key("gone"), yes);
     return;
@@ -61,7 +62,8 @@ void WaitInStore(const Context& ctx, std::int64_t number, milliseconds timeout) 
   for (const char* what : {"count", "all", "left", "gone"}) store->deleteKey(key(what));
 }
 
-// "rank 3 has not come within 5 s; ranks 0, 1, 2 wait", as far as the store can still tell.
+// For example "rank 3 has not come within 5 s; ranks 0, 1, 2 wait". Names what the store still
+// knows.
 std::string WhoIsMissing(const Context& ctx, std::int64_t number, milliseconds waited) {
   std::ostringstream within;
   within << " within " << std::chrono::duration<double>(waited).count() << " s";

@@ -9,8 +9,8 @@
 
 namespace ddp::internal {
 
-// Throws ConfigError unless `root` is a rank of `ctx`. `what` begins its text, such as "broadcast
-// from".
+// Throws ConfigError unless `root` is a rank of `ctx`. The error's text begins with `what`, for
+// example "broadcast from".
 inline void CheckRoot(const Context& ctx, const std::string& what, int root) {
   if (root >= 0 && root < ctx.world_size()) return;
   throw ConfigError(what + " rank " + std::to_string(root) + " in a job of " +

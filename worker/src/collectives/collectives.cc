@@ -19,10 +19,10 @@ namespace {
 
 using internal::ControlDevice;
 
-constexpr std::chrono::milliseconds kGroupTimeout = kNoTimeout;  // c10d's value for "the group's"
+constexpr std::chrono::milliseconds kGroupTimeout = kNoTimeout;  // c10d then uses the group's
 
-// Runs `operation(tensors)` of the process group on `tensor` through `device`, wherever the tensor
-// is, and waits for it.
+// Runs `operation(tensors)` of the process group on `tensor`, and waits for it. The data goes
+// through `device`; the tensor may be on any device.
 template <typename Operation>
 void InPlace(const Context& ctx, const char* what, torch::Tensor& tensor, c10::Device device,
              Operation operation) {
@@ -36,11 +36,11 @@ void InPlace(const Context& ctx, const char* what, torch::Tensor& tensor, c10::D
   });
 }
 
-// The dtype in which tensors like `tensor` are added on `device`. Throws ConfigError if there is
-// none, before other ranks wait for this one.
+// The dtype in which tensors like `tensor` are added on `device`. If there is none, throws
+// ConfigError, before other ranks wait for this one.
 c10::ScalarType DtypeOfSum(const char* what, const torch::Tensor& tensor, c10::Device device) {
   switch (tensor.scalar_type()) {
-    case torch::kBFloat16:  // not supported by Gloo of libtorch 1.13
+    case torch::kBFloat16:  // Gloo of libtorch 1.13 does not support it
       return device.is_cpu() ? torch::kFloat32 : torch::kBFloat16;
     case torch::kFloat32:
     case torch::kFloat64:
@@ -78,7 +78,7 @@ void SumAt(const Context& ctx, const char* what, torch::Tensor& tensor, int root
   torch::Tensor sum;
   internal::Collective(what, ctx.rank(), ctx.world_size(), [&] {
     const torch::NoGradGuard no_grad;
-    // Copy on every rank: backends use the input tensors of the other ranks as working space.
+    // Copy on every rank, because backends also write to the input tensors of the other ranks.
     sum = tensor.detach().to(ctx.device(), dtype).clone(at::MemoryFormat::Contiguous);
     std::vector<torch::Tensor> tensors = {sum};
     c10d::ReduceOptions options;
@@ -96,7 +96,7 @@ void internal::BroadcastBy(c10::Device device, const Context& ctx, torch::Tensor
   InPlace(ctx, "broadcast", tensor, device, [&](std::vector<torch::Tensor>& tensors) {
     c10d::BroadcastOptions options;
     options.rootRank = root;
-    // As bytes: Gloo supports neither bool nor complex numbers.
+    // As bytes, because Gloo supports neither bool nor complex numbers.
     tensors[0] = tensors[0].view({-1}).view(torch::kUInt8);
     return ctx.process_group()->broadcast(tensors, options);
   });
@@ -159,7 +159,7 @@ std::string broadcast(const Context& ctx, const std::string& text, int root) {
 }
 
 void throw_if_any_failed(const Context& ctx, const std::string& local_error) {
-  // One slot for each rank, so that one sum tells which ranks failed.
+  // One slot per rank, so that a single sum shows which ranks failed.
   torch::Tensor failed = torch::zeros({ctx.world_size()}, torch::kInt32);
   failed[ctx.rank()] = local_error.empty() ? 0 : 1;
   Sum(ctx, "throw_if_any_failed", failed, ControlDevice(ctx));

@@ -29,11 +29,11 @@ using torch::Tensor;
 constexpr std::int64_t kMaxDimensions = 14;
 constexpr std::int64_t kNotDense = -1;
 
-// Padding all data to the longest one replaces one message per rank by a single one. It pays off
-// unless it more than doubles the bytes that are sent and adds more than this.
+// If all data is padded to the longest, one message replaces one message per rank. This is faster,
+// unless it more than doubles the sent bytes and adds more than this number of bytes.
 constexpr std::int64_t kPaddingThatNeverHurts = 1 << 20;
 
-// The facts about a tensor that other ranks need before its data arrives.
+// What other ranks must know about a tensor before its data arrives.
 struct Form {
   std::int64_t dtype = kNotDense;
   std::int64_t dimensions = 0;
@@ -68,7 +68,7 @@ bool Alike(Form a, Form b) {
   return a.dtype == b.dtype && a.dimensions == b.dimensions && a.sizes == b.sizes;
 }
 
-// "Float [3, 5]"
+// For example "Float [3, 5]".
 std::string Describe(const Form& form) {
   if (form.dtype == kNotDense) {
     return "no dense tensor of at most " + std::to_string(kMaxDimensions) + " dimensions";
@@ -81,8 +81,8 @@ std::string Describe(const Form& form) {
   return text.str();
 }
 
-// Describes the first of `forms` that does not fit the others; empty: all fit. `owner`: "rank " or
-// "tensor ".
+// Describes the first of `forms` that does not fit the others. Empty: all fit. `owner` is "rank "
+// or "tensor ".
 std::string Difference(const std::vector<Form>& forms, const std::string& owner) {
   for (std::size_t i = 0; i < forms.size(); ++i) {
     if (forms[i].dtype != kNotDense && Alike(forms[i], forms[0])) continue;
@@ -126,7 +126,7 @@ std::vector<Tensor> EmptyWires(c10::Device device, int count, std::int64_t lengt
   return wires;
 }
 
-// All wires have equal lengths.
+// All wires must have the same length.
 std::vector<Tensor> AllGatherWires(const Context& ctx, const Tensor& wire) {
   std::vector<std::vector<Tensor>> outputs = {
       EmptyWires(wire.device(), ctx.world_size(), wire.numel())};
@@ -136,7 +136,7 @@ std::vector<Tensor> AllGatherWires(const Context& ctx, const Tensor& wire) {
   return outputs[0];
 }
 
-// The forms of all ranks' tensors. Throws on every rank if they do not fit together.
+// The forms of all ranks' tensors. If they do not fit together, throws on every rank.
 std::vector<Form> AgreedForms(const Context& ctx, const std::string& what, const Tensor& tensor) {
   const Form here = FormOf(tensor);
   const Tensor words = torch::empty({kFormWords}, torch::kInt64);
@@ -159,7 +159,7 @@ bool PaddingHurts(const std::vector<Form>& forms) {
   return padded > 2 * sum && padded > kPaddingThatNeverHurts;
 }
 
-// Sends each rank's data in turn: for lengths that differ so much that padding costs more.
+// Each rank sends its data in turn. For lengths that differ so much that padding would cost more.
 std::vector<Tensor> BroadcastInTurn(const Context& ctx, const Tensor& tensor,
                                     const std::vector<Form>& forms, c10::Device device) {
   std::vector<Tensor> wires;
@@ -188,7 +188,7 @@ std::vector<std::string> Texts(const std::vector<Tensor>& tensors) {
   return texts;
 }
 
-// all_gather() through `device`, which is the same on all ranks.
+// all_gather() with `device`, which must be the same on all ranks.
 std::vector<Tensor> AllGatherBy(c10::Device device, const Context& ctx, const Tensor& tensor) {
   std::vector<Tensor> result;
   internal::Collective("all_gather", ctx.rank(), ctx.world_size(), [&] {
@@ -313,7 +313,7 @@ std::vector<c10::IValue> all_gather_object(const Context& ctx, const c10::IValue
 
 std::vector<std::string> detail::all_gather_text(const Context& ctx, const std::string& text,
                                                  const std::string& error) {
-  // The first byte distinguishes text (0) from error (1), so that one gather carries both to all
+  // The first byte says whether text (0) or an error (1) follows. So one gather sends both to all
   // ranks.
   std::vector<std::string> parts = all_gather_object(ctx, error.empty() ? "0" + text : "1" + error);
   for (std::size_t rank = 0; rank < parts.size(); ++rank) {

@@ -56,7 +56,7 @@ MainFirst::~MainFirst() noexcept(false) {
   try {
     throw_if_any_failed(ctx_, "left its MainFirst section by an exception; its log has the cause");
   } catch (const std::exception&) {
-    // The exception already in flight is the cause.
+    // The exception that is already unwinding is the cause.
   }
 }
 

@@ -1,4 +1,4 @@
-// Text as a tensor of bytes, the form in which NCCL and Gloo both carry it.
+// Converts text to a tensor of bytes, which both NCCL and Gloo can send.
 #ifndef DDPRUN_WORKER_SRC_COLLECTIVES_TEXT_TENSOR_H_
 #define DDPRUN_WORKER_SRC_COLLECTIVES_TEXT_TENSOR_H_
 

@@ -23,7 +23,7 @@ constexpr std::size_t kTensorsNamed = 8;
 
 struct Hash {
   std::string name;
-  std::int64_t value;  // the bits of an XXH3-64
+  std::int64_t value;  // the bits of an XXH3-64 hash
 };
 
 // The hash of name, dtype, shape and bytes.
@@ -52,7 +52,8 @@ std::vector<Hash> HashesOf(const torch::nn::Module& module, const VerifyOptions&
   return hashes;
 }
 
-// The ranks whose value differs from that of most ranks, or from rank 0's if there is no majority.
+// Finds the ranks whose value differs from the value of more than half of the ranks. If there is no
+// such majority, compares with rank 0's value.
 ReplicaDifference Compare(const std::string& name, const std::vector<std::int64_t>& values) {
   std::map<std::int64_t, std::size_t> counts;
   for (const std::int64_t value : values) ++counts[value];

@@ -1,5 +1,5 @@
-// All relevant differences between versions of libtorch. Each is detected from the installed
-// headers, never from a version number. Known: 1.13, 2.6, 2.14.
+// Hides the relevant differences between versions of libtorch. The code detects each difference
+// from the installed headers, never from a version number. Tested versions: 1.13, 2.6, 2.14.
 #ifndef DDPRUN_WORKER_SRC_COMPAT_COMPAT_H_
 #define DDPRUN_WORKER_SRC_COMPAT_COMPAT_H_
 
@@ -27,21 +27,23 @@
 
 namespace ddp::compat {
 
-// 2.x builds without libuv (Debian's) throw unless libuv is switched off; 1.13 has no such field.
+// A 2.x libtorch built without libuv (like Debian's) throws unless libuv is switched off. 1.13 has
+// no such field.
 template <typename StoreOptions>
 void UseBuiltinStoreServer(StoreOptions* options) {
   if constexpr (requires { options->useLibUV; }) options->useLibUV = false;
 }
 
-// A group and its backend; the same object in 1.13.
+// A process group and its backend. In 1.13 both are the same object.
 template <typename Group, typename Backend>
 struct MadeGroup {
   c10::intrusive_ptr<Group> group;
   c10::intrusive_ptr<Backend> backend;
 };
 
-// 2.x: a group of class `Recorded<Group>` in which `backend` carries tensors on `devices`. `Group`
-// is c10d::ProcessGroup; it is a parameter so that the branch not taken need not compile.
+// For 2.x: makes a group of class `Recorded<Group>`, in which `backend` carries tensors on
+// `devices`. `Group` is c10d::ProcessGroup. It is a template parameter so that the branch that is
+// not taken need not compile.
 template <typename Group, template <typename> typename Recorded, typename Backend, typename Store>
 c10::intrusive_ptr<Group> GroupOver(const c10::intrusive_ptr<Backend>& backend,
                                     const c10::intrusive_ptr<Store>& store,
@@ -61,8 +63,8 @@ c10::intrusive_ptr<Group> GroupOver(const c10::intrusive_ptr<Backend>& backend,
   return group;
 }
 
-// In 1.13 Gloo's and NCCL's classes are process groups. In 2.x they are backends inside of a group,
-// each for tensors on `devices`. The group's class is wrapped in `Recorded`.
+// In 1.13 the classes of Gloo and NCCL are process groups. In 2.x they are backends in a group, and
+// each carries the tensors on `devices`. The group's class is wrapped in `Recorded`.
 template <typename Group, typename Backend, template <typename> typename Recorded, typename Store,
           typename Options>
 MadeGroup<Group, Backend> MakeProcessGroup(const c10::intrusive_ptr<Store>& store, int rank,
@@ -79,13 +81,14 @@ MadeGroup<Group, Backend> MakeProcessGroup(const c10::intrusive_ptr<Store>& stor
   return made;
 }
 
-// A group has one backend per kind of device. False in 1.13, where a group has one kind.
+// True if a group has one backend per kind of device. False in 1.13, where a group is of one kind.
 template <typename Group>
 inline constexpr bool kHasBackends = requires {
   Group::BackendType::GLOO;
 };
 
-// Makes `group` carry tensors on `device` with the Gloo backend of `other`. Only with kHasBackends.
+// Makes `group` send tensors on `device` with the Gloo backend of `other`. Has an effect only with
+// kHasBackends.
 template <typename Group>
 void CarryAs(Group& group, c10::DeviceType device, Group& other) {
   if constexpr (kHasBackends<Group>) {
@@ -93,7 +96,8 @@ void CarryAs(Group& group, c10::DeviceType device, Group& other) {
   }
 }
 
-// Returns a function that ends the running collectives of all threads; null: libtorch lacks it.
+// Returns a function that ends the running collectives of all threads. Null: this libtorch has no
+// abort().
 template <typename Nccl>
 std::function<void()> AbortOf(const c10::intrusive_ptr<Nccl>& nccl) {
   if constexpr (requires { nccl->abort(); }) {
@@ -103,13 +107,13 @@ std::function<void()> AbortOf(const c10::intrusive_ptr<Nccl>& nccl) {
   }
 }
 
-// A group reports errors and timeouts that its watchdog has seen: since 2.7.
+// True if a group reports the errors and timeouts that NCCL's watchdog thread has seen (since 2.7).
 template <typename Nccl>
 inline constexpr bool kTellsErrors = requires(Nccl& nccl) {
   nccl.getError();
 };
 
-// Returns a function that is true after such an error; null: it is not reported.
+// Returns a function that is true after such an error. Null: this libtorch does not report errors.
 template <typename Nccl>
 std::function<bool()> FailedOf(const c10::intrusive_ptr<Nccl>& nccl) {
   if constexpr (kTellsErrors<Nccl>) {
@@ -119,7 +123,8 @@ std::function<bool()> FailedOf(const c10::intrusive_ptr<Nccl>& nccl) {
   }
 }
 
-// Ends the threads and communicators of the group, because 2.x warns if the destructor does it.
+// Ends the threads and communicators of the group. In 2.x the destructor warns if it must do this
+// itself.
 template <typename Nccl>
 void Shutdown(const c10::intrusive_ptr<Nccl>& nccl) {
   if constexpr (requires { nccl->shutdown(); }) nccl->shutdown();
@@ -130,19 +135,19 @@ class Reducer : public c10d::Reducer {
   using c10d::Reducer::Reducer;
 
   // Call it before the first hook of a static graph's first averaging backward. 2.x also counts
-  // earlier backwards, under no_sync() or outside DistributedDataParallel, and would wait for that
-  // many hooks in each step: gradients would silently not be averaged. 1.13 has counted nothing
-  // yet.
+  // earlier backwards (under no_sync(), or outside DistributedDataParallel), and would wait for
+  // that many hooks in each step. Then gradients would silently not be averaged. 1.13 has not
+  // counted anything at this time.
   void ForgetEarlierBackwards() { numGradHooksTriggeredMap_.clear(); }
 
   // True once, for the first averaging backward of a static graph.
   bool BeginStaticGraph() { return !static_graph_has_begun_.exchange(true); }
   bool StaticGraphHasBegun() const { return static_graph_has_begun_; }
 
-  // The buckets are in the order in which the gradients of a first step became ready.
+  // True if the buckets are in the order in which the gradients of a first step became ready.
   bool HasRebuiltBuckets() const { return has_rebuilt_bucket_; }
 
-  // The last prepared backward has reduced all gradients.
+  // True if the last prepared backward has reduced all gradients.
   bool HasReducedAll() const { return !expect_autograd_hooks_; }
 
   // Numbers of the parameters that are reduced first.
@@ -155,15 +160,15 @@ class Reducer : public c10d::Reducer {
     return result;
   }
 
-  // The gradients of each bucket, in the order of reduction. For a sparse bucket: undefined, or
-  // those of the last step.
+  // The gradients of each bucket, in the order of reduction. For a sparse bucket: undefined, or the
+  // gradients of the last step.
   std::vector<at::Tensor> BucketGradients() const {
     std::vector<at::Tensor> result;
     for (const Bucket& bucket : buckets_) result.push_back(bucket.gradients);
     return result;
   }
 
-  // Uses these buckets as if a first step had produced them. Between steps.
+  // Uses these buckets as if a first step had produced them. Call it between steps.
   void UseRebuiltBuckets(std::vector<std::vector<size_t>> buckets) {
     initialize_buckets(std::move(buckets));
     rebuilt_params_.clear();
@@ -175,10 +180,10 @@ class Reducer : public c10d::Reducer {
   std::atomic<bool> static_graph_has_begun_{false};  // autograd's threads read it
 };
 
-// Python's DistributedDataParallel of 2.6 and newer behaves differently from 1.13's: a given
-// bucket_cap_mb also applies to the first bucket, and without broadcast_buffers no buffer is ever
-// sent, not even at the beginning. The headers do not show this difference, so another feature of
-// the newer headers identifies it.
+// From 2.6 on, Python's DistributedDataParallel differs from 1.13's: a given bucket_cap_mb also
+// applies to the first bucket. Without broadcast_buffers it never sends a buffer, not even at the
+// beginning. The headers do not show this difference, so another feature of the newer headers
+// identifies it.
 template <typename Group>
 constexpr bool HasDefaultBackend() {
   return requires(Group & group) { group.setDefaultBackend(Group::BackendType::GLOO); };
@@ -212,8 +217,8 @@ std::unique_ptr<Reducer> MakeReducer(ReducerArguments a) {
         std::move(a.group), std::move(a.sparse), a.bucket_bytes, a.find_unused_parameters,
         a.gradient_as_bucket_view, std::move(a.names), a.first_bucket_bytes);
   } else {
-    // 2.14: no size limits; three more arguments: skip_all_reduce_unused_params, use_python_reducer
-    // and a list of bucket caps.
+    // 2.14 takes no size limits, and three more arguments: skip_all_reduce_unused_params,
+    // use_python_reducer, and a list of bucket caps.
     return std::make_unique<Reducer>(
         std::move(a.parameters), std::move(a.buckets), std::move(a.group), std::move(a.sparse),
         a.bucket_bytes, a.find_unused_parameters, a.gradient_as_bucket_view, std::move(a.names),
@@ -233,8 +238,9 @@ typename StateMap::key_type OptimizerStateKey(const StateMap&, const at::Tensor&
   }
 }
 
-// A node of the autograd graph, for create_gradient_edge(): a shared_ptr in 1.13 and 2.6, an
-// intrusive_ptr in 2.14. `Base` is a parameter so that the branch not taken need not compile.
+// A node of the autograd graph, for create_gradient_edge(). It is a shared_ptr in 1.13 and 2.6, and
+// an intrusive_ptr in 2.14. `Base` is a template parameter so that the branch that is not taken
+// need not compile.
 template <typename Node, typename Base = torch::autograd::Node, typename... Arguments>
 auto MakeNode(Arguments&&... arguments) {
   if constexpr (std::is_base_of_v<c10::intrusive_ptr_target, Base>) {
@@ -246,8 +252,9 @@ auto MakeNode(Arguments&&... arguments) {
   }
 }
 
-// Two ways to switch autocast: 1.13 has functions for CUDA only; 2.x deprecates them in favour of
-// one function for every device. A missing function is found here instead.
+// libtorch has two ways to switch autocast. 1.13 has functions for CUDA only. 2.x deprecates them
+// in favour of one function for every device. If that function is missing, the compiler finds the
+// one below.
 namespace missing_autocast {
 struct Missing {};
 template <typename... Arguments>
@@ -260,8 +267,9 @@ using namespace missing_autocast;  // NOLINT
 using namespace at::autocast;      // NOLINT
 }  // namespace any_autocast
 
-// Switches autocast of this thread. `Device` is c10::DeviceType, `Flag` bool and `Type`
-// at::ScalarType; they are parameters so that the branch not taken need not compile.
+// Switches autocast for this thread. `Device` is c10::DeviceType, `Flag` is bool and `Type` is
+// at::ScalarType. They are template parameters so that the branch that is not taken need not
+// compile.
 template <typename Device = c10::DeviceType, typename Flag, typename Type>
 void SetCudaAutocast(Flag enabled, Type dtype) {
   using Result = decltype(any_autocast::set_autocast_enabled(Device::CUDA, enabled));
@@ -274,8 +282,9 @@ void SetCudaAutocast(Flag enabled, Type dtype) {
   }
 }
 
-// libtorch's type; nullopt: it lacks it. float8 came with 2.1, the wider unsigned integers with
-// 2.3. `Type` is c10::ScalarType, a parameter so that missing values need not compile.
+// The corresponding type of libtorch. nullopt: this libtorch does not have it. float8 came with
+// 2.1, the wider unsigned integers with 2.3. `Type` is c10::ScalarType. It is a template parameter
+// so that values that libtorch lacks need not compile.
 template <typename Type = c10::ScalarType>
 std::optional<Type> ScalarTypeOf(internal::Dtype dtype) {
   using internal::Dtype;

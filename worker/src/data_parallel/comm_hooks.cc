@@ -13,7 +13,7 @@ namespace {
 using c10::ivalue::Future;
 using FuturePtr = c10::intrusive_ptr<Future>;
 
-// Divides first, so that the sum does not exceed the largest value.
+// Divides before it adds, so that the sum does not exceed the largest value of the dtype.
 FuturePtr MeanAs(torch::ScalarType dtype, const Context& ctx, const torch::Tensor& buffer) {
   std::vector<torch::Tensor> wire = {buffer.to(dtype).div_(ctx.world_size())};
   return ctx.process_group()->allreduce(wire)->getFuture()->then(
@@ -25,8 +25,9 @@ FuturePtr MeanAs(torch::ScalarType dtype, const Context& ctx, const torch::Tenso
       c10::TensorType::get());
 }
 
-// Each rank receives its share of all ranks' gradients and sends the mean to all. It needs as many
-// messages as an all-reduce. They are bytes, because Gloo does not support bfloat16.
+// Each rank gets its share of all ranks' gradients, and sends the share's mean to all. This takes
+// as many messages as an all-reduce. The messages are bytes, because Gloo does not support
+// bfloat16.
 void MeanByShares(const Context& ctx, const torch::Tensor& buffer) {
   const std::int64_t ranks = ctx.world_size();
   const std::int64_t share = (buffer.numel() + ranks - 1) / ranks;
@@ -64,7 +65,7 @@ CommHook fp16_compress(const Context& ctx) {
 CommHook bf16_compress(const Context& ctx) {
   return [&ctx](c10d::GradBucket& bucket) {
     const torch::Tensor& buffer = bucket.getBuffer();
-    if (ctx.backend() != "gloo") return MeanAs(torch::kBFloat16, ctx, buffer);  // NCCL adds bf16
+    if (ctx.backend() != "gloo") return MeanAs(torch::kBFloat16, ctx, buffer);  // NCCL can add bf16
     MeanByShares(ctx, buffer);
     return finished(buffer);
   };

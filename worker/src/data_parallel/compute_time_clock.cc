@@ -11,14 +11,14 @@ namespace {
 using std::chrono::nanoseconds;
 using Mark = c10d::Timer::Event;
 
-// c10d's timers have a slot for each of these names. Their meaning here:
+// c10d's timers have a slot for each of these names. Here they mean:
 constexpr Mark kBegin = Mark::kBackwardCommEnd;
 constexpr Mark kBucket = Mark::kBackwardCommStart;
 constexpr Mark kEnd = Mark::kBackwardComputeEnd;
 constexpr Mark kBroadcastBegin = Mark::kForwardStart;
 constexpr Mark kBroadcastEnd = Mark::kBackwardComputeStart;
 
-// Steps that the host may run ahead of the GPU before reading a time makes it wait.
+// How many steps the host may run ahead of the GPU before it must wait to read a time.
 constexpr std::size_t kStepsOfGpu = 4;
 
 nanoseconds Between(c10d::Timer& timer, Mark begin, Mark end) {
@@ -44,7 +44,7 @@ std::optional<nanoseconds> ComputeTimeClock::TimeOf(Step& step, bool on_gpu) {
 
 std::optional<nanoseconds> ComputeTimeClock::CommunicationEnded() {
   if (Step& ended = steps_[now_]; !on_gpu_ && ended.has_bucket) {
-    // For the clocks of other models: their measurements contain the wait of this backward.
+    // For the clocks of other models: their times include the wait of this backward.
     ended.timer->record(kEnd);
     AddTimeInCollectives(Between(*ended.timer, kBucket, kEnd) -
                          (TimeInCollectives() - ended.in_collectives_at_bucket));

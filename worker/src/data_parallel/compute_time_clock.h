@@ -1,10 +1,10 @@
-// Measures how long a rank computes in each training step, without collectives: from the end of one
-// step's communication to the first gradient bucket of the next.
+// Measures how long a rank computes in each training step, without the time in collectives: from
+// the end of one step's communication to the first gradient bucket of the next step.
 //
 // On the CPU it uses the host's clock, minus TimeInCollectives(). On a GPU it uses events on the
-// streams, because the host runs ahead of the GPU; there only the broadcast of buffers is excluded.
+// streams, because the host runs ahead of the GPU. There it excludes only the broadcast of buffers.
 //
-// The thread that runs the steps and autograd's threads use it in turns, never at once.
+// The thread that runs the steps and autograd's threads use it in turns, never at the same time.
 #ifndef DDPRUN_WORKER_SRC_DATA_PARALLEL_COMPUTE_TIME_CLOCK_H_
 #define DDPRUN_WORKER_SRC_DATA_PARALLEL_COMPUTE_TIME_CLOCK_H_
 
@@ -21,22 +21,22 @@ namespace ddp::internal {
 
 class ComputeTimeClock {
  public:
-  // `device`: of the gradients.
+  // `device` is the device of the gradients.
   explicit ComputeTimeClock(c10::Device device);
 
-  // The communication of a step has ended, and the next step begins. Returns the time of a step: on
-  // the CPU of the step that ended; on a GPU of an earlier step, so that no thread waits for the
-  // GPU. nullopt: that step was not measured completely.
+  // Call it when the communication of a step has ended and the next step begins. Returns the time
+  // of one step: on the CPU, of the step that ended; on a GPU, of an earlier step, so that no
+  // thread waits for the GPU. nullopt: that step was not measured completely.
   std::optional<std::chrono::nanoseconds> CommunicationEnded();
 
-  // A gradient of the first bucket is ready. The last call of a step counts.
+  // Call it when a gradient of the first bucket is ready. The last call of a step counts.
   void FirstBucketReady();
 
-  // Begin and end of the broadcast of buffers before a forward.
+  // Call them before and after the broadcast of buffers that precedes a forward.
   void BroadcastBegins();
   void BroadcastEnded();
 
-  // Excludes the present step from the measurement.
+  // Excludes the current step from the measurement.
   void Skip();
 
  private:
@@ -52,8 +52,8 @@ class ComputeTimeClock {
   static std::optional<std::chrono::nanoseconds> TimeOf(Step& step, bool on_gpu);
 
   const bool on_gpu_;
-  std::vector<Step> steps_;  // the newest ones, in a ring
-  std::size_t now_ = 0;      // index of the present step in steps_
+  std::vector<Step> steps_;  // the newest steps, as a ring
+  std::size_t now_ = 0;      // index of the current step in steps_
 };
 
 }  // namespace ddp::internal

@@ -71,9 +71,9 @@ void CheckOptions(const DataParallelOptions& options) {
 }
 
 // The same buckets as in PyTorch's DDP (_ddp_init_helper), so that the sums of three and more ranks
-// are equal to the last bit. The order is the reverse of the parameters, roughly the order in which
-// backward fills the buckets. If the Reducer rebuilds them after the first step, the first step has
-// only one bucket.
+// are equal to the last bit. The buckets have the reverse order of the parameters, which is roughly
+// the order in which backward fills them. If the Reducer rebuilds the buckets after the first step,
+// there is only one bucket in the first step.
 std::shared_ptr<compat::Reducer> MakeReducer(const Context& ctx,
                                              const std::vector<NamedTensor>& parameters,
                                              const DataParallelOptions& options) {
@@ -111,12 +111,12 @@ std::shared_ptr<c10d::Logger> MakeLogger(const std::shared_ptr<c10d::Reducer>& r
   return logger;
 }
 
-// The other inputs of the bucket layout.
+// The bucket sizes, on which the bucket layout also depends.
 std::string BucketLimits(const DataParallelOptions& options) {
   return std::to_string(FirstBucketBytes(options)) + "," + std::to_string(BucketBytes(options));
 }
 
-// nullopt: `text` is no list of buckets.
+// nullopt: `text` is not a list of buckets.
 std::optional<Buckets> ParseBuckets(const std::string& text) {
   Buckets buckets;
   std::istringstream lists(text);
@@ -132,7 +132,8 @@ std::optional<Buckets> ParseBuckets(const std::string& text) {
   return buckets;
 }
 
-// Each parameter is in one bucket, with others of its dtype and device; a sparse one is alone.
+// True if each parameter is in one bucket, with parameters of the same dtype and device. A sparse
+// one must be alone.
 bool Fits(const Buckets& buckets, const std::vector<NamedTensor>& parameters) {
   std::vector<bool> seen(parameters.size(), false);
   std::size_t count = 0;
@@ -156,9 +157,9 @@ bool Fits(const Buckets& buckets, const std::vector<NamedTensor>& parameters) {
 }  // namespace
 
 // Called for each gradient, before the Reducer sees it. The engine runs callbacks in the order in
-// which they were queued. The Reducer queues its own, which waits for the all-reduces, when the
-// last gradient is ready. So a callback that is queued by the callback of an earlier gradient runs
-// after the Reducer's. If several backwards follow one forward, the last one reduces.
+// which they were queued. When the last gradient is ready, the Reducer queues its own callback,
+// which waits for the all-reduces. So if an earlier gradient's callback queues a callback, that one
+// runs after the Reducer's. If several backwards follow one forward, the last backward reduces.
 void GradientReducer::State::NoteGradient(std::size_t parameter) {
   if (stragglers != nullptr && in_first_bucket[parameter]) stragglers->clock().FirstBucketReady();
   if (!awaits_gradient.load(std::memory_order_relaxed) || !awaits_gradient.exchange(false)) return;
@@ -244,7 +245,7 @@ GradientReducer::~GradientReducer() {
   internal::GradientBuckets::Process().Remove(state_.get());
 }
 
-// The order of steps follows DistributedDataParallel.forward in PyTorch
+// The order of the steps follows DistributedDataParallel.forward in PyTorch
 // (torch/nn/parallel/distributed.py).
 void GradientReducer::before_forward() {
   State& state = *state_;
@@ -252,7 +253,7 @@ void GradientReducer::before_forward() {
   internal::ThrowIfGroupIsLost();
   internal::Progress::Process().DataIsThere();
   if (gradients && state.synchronize) {
-    // Repeats the logger's own condition: the logger does not tell how many steps its means cover.
+    // The same condition as in the logger, which does not say how many steps its means cover.
     if (state.steps > 0 &&
         (state.steps <= 10 || state.steps % state.options.statistics_sample_rate == 0)) {
       ++state.measured_steps;
@@ -263,7 +264,7 @@ void GradientReducer::before_forward() {
     state.reducer->prepare_for_forward();
   }
   if (state.join) tell_joined();
-  // A rank that only keeps step in join() cannot know whether gradients follow.
+  // In join(), a rank that has no more data cannot know whether gradients follow.
   if (gradients || state.join) state.reducer->rebuild_buckets();
   const bool will_sync = state.buffers_changed && state.options.broadcast_buffers;
   if (state.join) {
@@ -279,7 +280,7 @@ void GradientReducer::before_forward() {
 void GradientReducer::after_forward(const Outputs& outputs) {
   State& state = *state_;
   const bool gradients = c10::GradMode::is_enabled();
-  // Repeated in each forward until a backward follows: the program may ignore a result.
+  // Done in each forward until a backward follows, because the program may ignore a result.
   const bool first_static_step =
       state.options.static_graph && state.synchronize && !state.reducer->StaticGraphHasBegun();
   const bool search = state.SearchesInEachStep();
@@ -322,10 +323,10 @@ void GradientReducer::send_all_from(int root) {
 void GradientReducer::sync_buffers() { sync_buffers_from(0); }
 
 void GradientReducer::sync_buffers_from(int root) {
-  // variable_data() shares the memory without autograd's version counter, so that two forwards may
-  // share one backward: BatchNorm saves its statistics for backward, which reads them only in
-  // evaluation mode. No real change is hidden: rank 0 sends the values of the last broadcast, plus
-  // changes made in between, which count themselves where they matter.
+  // variable_data() shares the memory but not autograd's version counter. So two forwards may share
+  // one backward: BatchNorm saves its statistics for backward, but backward reads them only in
+  // evaluation mode. This hides no real change: rank 0 sends the values of the last broadcast plus
+  // later changes, and such changes update the version counter where it matters.
   std::vector<torch::Tensor> data;
   for (const torch::Tensor& buffer : state_->buffers) data.push_back(buffer.variable_data());
   state_->broadcast_of_buffers.From(root, *state_->ctx, data);
@@ -338,7 +339,7 @@ void GradientReducer::zero_grad(bool set_to_none) {
     if (set_to_none) {
       gradient.reset();
     } else {
-      gradient.detach().zero_();  // not detach_(): that throws for views into a bucket
+      gradient.detach().zero_();  // not detach_(), which throws for views into a bucket
     }
   }
 }
@@ -402,7 +403,7 @@ const StragglerSummary& GradientReducer::stragglers() const {
 std::vector<std::size_t> GradientReducer::bucket_sizes() const {
   std::vector<std::size_t> sizes;
   for (const c10d::GradBucket& bucket : state_->reducer->get_grad_buckets(false)) {
-    std::size_t bytes = 0;  // not of the buffer, which a sparse bucket lacks
+    std::size_t bytes = 0;  // not the size of the buffer: a sparse bucket has none
     for (const torch::Tensor& parameter : bucket.getParameters()) bytes += parameter.nbytes();
     sizes.push_back(bytes);
   }

@@ -28,7 +28,7 @@ std::size_t CheckedReplicas(int num_replicas, int rank) {
   return static_cast<std::size_t>(num_replicas);
 }
 
-// The whole dataset in the order of an epoch. Uses its own generator, not the default one.
+// The order of the whole dataset in an epoch. Uses a generator of its own, not the default one.
 torch::Tensor Order(std::size_t dataset_size, const SamplerOptions& options, std::size_t epoch) {
   const auto size = static_cast<std::int64_t>(dataset_size);
   if (!options.shuffle) return torch::arange(size, torch::dtype(torch::kInt64));
@@ -36,7 +36,7 @@ torch::Tensor Order(std::size_t dataset_size, const SamplerOptions& options, std
   return torch::randperm(size, generator, torch::dtype(torch::kInt64));
 }
 
-// "dataset_size 10 there, 12 here, " if the two differ.
+// For example "dataset_size 10 there, 12 here, ". Empty if both are the same.
 template <typename Value>
 std::string Difference(const char* name, Value there, Value here) {
   if (there == here) return "";
@@ -97,7 +97,8 @@ SamplerState DistributedSampler::state(std::size_t samples) const {
   state.seed = options_.seed;
   state.dataset_size = dataset_size_;
   state.shuffle = options_.shuffle;
-  // The last round of an epoch may contain padding. A dropped tail counts as used.
+  // The last round of an epoch may contain padding. Samples that were dropped at the end count as
+  // used.
   state.consumed = samples == num_samples_ ? dataset_size_ : used_ + samples * num_replicas_;
   return state;
 }
@@ -129,7 +130,7 @@ const std::vector<std::size_t>& DistributedSampler::indices() {
   const auto* const order = tensor.data_ptr<std::int64_t>();
   indices_.clear();
   indices_.reserve(num_samples_);
-  // Behind the end comes padding: the order again from its front, as often as needed.
+  // After the end comes padding: the order again from its beginning, as often as needed.
   const std::size_t end = used_ + num_samples_ * num_replicas_;
   for (std::size_t i = used_ + rank_; i < end; i += num_replicas_) {
     indices_.push_back(static_cast<std::size_t>(order[i % dataset_size_]));

@@ -32,7 +32,8 @@ struct GradientReducer::State {
   std::shared_ptr<c10d::Logger> logger;
   std::vector<std::pair<torch::Tensor, unsigned>> hooks;  // call NoteGradient; removed at the end
 
-  // An averaging backward is prepared, but has no gradient yet. Autograd's threads read it.
+  // True if an averaging backward is prepared but no gradient is ready yet. Autograd's threads read
+  // it.
   std::atomic<bool> awaits_gradient{false};
   std::unique_ptr<internal::StragglerSummaries> stragglers;  // null: the job has one rank
   std::vector<std::size_t> first_bucket;  // the Reducer's first bucket at the last forward

@@ -1,5 +1,6 @@
-// DistributedDataParallel::join(): the collectives of torch.distributed.algorithms.Join and of
-// DistributedDataParallel's join hook in PyTorch 1.13, in their order.
+// DistributedDataParallel::join(). It runs the collectives of PyTorch 1.13's
+// torch.distributed.algorithms.Join and of its join hook for DistributedDataParallel, in the same
+// order.
 #include <ddp/distributed_data_parallel.h>
 #include <ddp/errors.h>
 #include <torch/types.h>
@@ -50,7 +51,7 @@ std::int64_t Sum(const Context& ctx, bool set) {
   return flag.item<std::int64_t>();
 }
 
-// All ranks stop with the first rank that has no more inputs: throws if there is one.
+// For throw_on_early_termination. Throws on all ranks if any rank has no more inputs.
 void ThrowIfOneHasEnded(const Context& ctx, bool ended) {
   const torch::Tensor of_rank = torch::zeros(
       {ctx.world_size()}, torch::TensorOptions(torch::kInt64).device(ControlDevice(ctx)));

@@ -20,10 +20,10 @@
 namespace ddp::internal {
 namespace {
 
-constexpr std::size_t kBroadcastBytes = std::size_t{250} << 20;  // as PyTorch's DDP
-constexpr std::int64_t kAlignment = 16;  // of tensors in a packed message: size of complex double
+constexpr std::size_t kBroadcastBytes = std::size_t{250} << 20;  // like PyTorch's DDP
+constexpr std::int64_t kAlignment = 16;  // in a packed message: the size of complex double
 
-// `module` makes sparse gradients. Same rule as PyTorch's DDP.
+// True if `module` makes sparse gradients. The same rule as in PyTorch's DDP.
 bool MakesSparseGradients(const torch::nn::Module& module) {
   if (const auto* embedding = dynamic_cast<const torch::nn::EmbeddingImpl*>(&module)) {
     return embedding->options.sparse();
@@ -34,7 +34,7 @@ bool MakesSparseGradients(const torch::nn::Module& module) {
   return false;
 }
 
-// Adds the own tensors of `module`, as `own` returns them, then those of its children.
+// Adds the tensors that `module` itself has (`own` returns them), and then those of its children.
 template <typename Own>
 void Collect(const torch::nn::Module& module, const std::string& prefix, const Own& own,
              std::vector<NamedTensor>* result) {
@@ -53,7 +53,7 @@ std::string List(at::IntArrayRef numbers) {
   return numbers.empty() ? "[]" : text.str() + "]";
 }
 
-// The strides are those of a new tensor of this shape.
+// True if the strides are those of a new tensor of this shape.
 bool HasUsualStrides(const torch::Tensor& tensor) {
   std::int64_t expected = 1;
   for (std::int64_t i = tensor.dim() - 1; i >= 0; --i) {
@@ -63,7 +63,7 @@ bool HasUsualStrides(const torch::Tensor& tensor) {
   return true;
 }
 
-// "float [10, 5]", or "float [10, 5] strides [1, 10]" if the strides are unusual.
+// For example "float [10, 5]"; with unusual strides "float [10, 5] strides [1, 10]".
 std::string DescribeLayout(const torch::Tensor& tensor) {
   std::ostringstream text;
   text << Describe(tensor);
@@ -75,7 +75,7 @@ std::string DescribeLayout(const torch::Tensor& tensor) {
   return text.str();
 }
 
-// Names a parameter of this rank that is not on `device`; empty: all are.
+// Names a parameter of this rank that is not on `device`. Empty: all are.
 std::string NotOnDevice(const std::vector<NamedTensor>& parameters, c10::Device device) {
   for (const NamedTensor& p : parameters) {
     if (p.tensor.device() == device) continue;
@@ -85,7 +85,7 @@ std::string NotOnDevice(const std::vector<NamedTensor>& parameters, c10::Device 
   return "";
 }
 
-// The properties that must be equal on all ranks, one line per tensor.
+// What must be equal on all ranks, one line per tensor.
 std::vector<std::string> Layout(const std::vector<NamedTensor>& parameters,
                                 const std::vector<NamedTensor>& buffers) {
   std::vector<std::string> lines;
@@ -99,7 +99,7 @@ std::vector<std::string> Layout(const std::vector<NamedTensor>& parameters,
   return lines;
 }
 
-// Describes the first difference; empty: none.
+// Describes the first difference. Empty: there is none.
 std::string Difference(const std::vector<std::string>& here,
                        const std::vector<std::string>& on_rank0) {
   const auto line = [](const std::vector<std::string>& lines, std::size_t i) {
@@ -165,7 +165,7 @@ void BroadcastFrom(int root, const Context& ctx, const std::vector<torch::Tensor
   Collective("broadcast of the model", ctx.rank(), ctx.world_size(), [&] {
     const torch::NoGradGuard no_grad;
     std::vector<torch::Tensor> wire;
-    // As bytes: Gloo supports neither bool nor complex numbers.
+    // As bytes, because Gloo supports neither bool nor complex numbers.
     for (const torch::Tensor& tensor : tensors) {
       wire.push_back(tensor.detach().to(ctx.device()).contiguous().view({-1}).view(torch::kUInt8));
     }
@@ -189,7 +189,8 @@ void PackedBroadcast::From(int root, const Context& ctx,
     size += (bytes + kAlignment - 1) / kAlignment * kAlignment;
   }
   Collective("broadcast of the buffers", ctx.rank(), ctx.world_size(), [&] {
-    // A tensor made in inference mode cannot be written outside of it. wire_ is used in both modes.
+    // A tensor made in inference mode cannot be written outside of it, and wire_ is used in both
+    // modes.
     const c10::InferenceMode normal(false);
     const torch::NoGradGuard no_grad;
     if (!wire_.defined() || wire_.numel() != size) {

@@ -1,4 +1,4 @@
-// Checks that the ranks' models are alike, and makes them equal.
+// Checks that all ranks have the same model, and gives them the same values.
 #ifndef DDPRUN_WORKER_SRC_DATA_PARALLEL_MODEL_SYNC_H_
 #define DDPRUN_WORKER_SRC_DATA_PARALLEL_MODEL_SYNC_H_
 
@@ -16,15 +16,15 @@ struct NamedTensor {
   bool sparse_gradient = false;  // the weight of an embedding with sparse(true)
 };
 
-// The defined parameters, or buffers, of `module`. Their order is the same on all ranks: the
-// module's own before its children's. They share storage with the module.
+// The defined parameters, or buffers, of `module`. Their order is the same on all ranks: a module's
+// own tensors come before its children's. The result shares storage with the module.
 std::vector<NamedTensor> Parameters(const torch::nn::Module& module);
 std::vector<NamedTensor> Buffers(const torch::nn::Module& module);
 
-// Keeps the first registration of each tensor.
+// Removes duplicates: keeps the first registration of each tensor.
 std::vector<NamedTensor> Unique(std::vector<NamedTensor> tensors);
 
-// "float [10, 5]"
+// For example "float [10, 5]".
 std::string Describe(const torch::Tensor& tensor);
 
 // A collective. Throws AgreedError on every rank if number, names, dtypes, shapes or strides differ
@@ -32,16 +32,16 @@ std::string Describe(const torch::Tensor& tensor);
 void CheckSameModel(const Context& ctx, const std::vector<NamedTensor>& parameters,
                     const std::vector<NamedTensor>& buffers);
 
-// Copies rank `root`'s values into `tensors` on every rank, many tensors in one message. A
-// collective; the tensors must be alike on all ranks. They may be on any device that the process
-// can copy from.
+// Copies the values of rank `root` into `tensors` on every rank, many tensors in one message. A
+// collective; number, dtypes and shapes must be the same on all ranks. The tensors may be on any
+// device that the process can copy from.
 void BroadcastFrom(int root, const Context& ctx, const std::vector<torch::Tensor>& tensors);
 
-// BroadcastFrom for small tensors in each step. All tensors travel as bytes in one message,
-// whatever their dtypes: each message makes every rank switch threads several times, which takes
-// longer than the bytes of BatchNorm's statistics.
+// Like BroadcastFrom, for small tensors in each step. All tensors travel as bytes in one message,
+// whatever their dtypes. The reason: each message makes every rank switch threads several times,
+// and that takes longer than to send the bytes of BatchNorm's statistics.
 //
-// One thread.
+// One thread only.
 class PackedBroadcast {
  public:
   void From(int root, const Context& ctx, const std::vector<torch::Tensor>& tensors);

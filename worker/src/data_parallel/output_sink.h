@@ -9,11 +9,11 @@
 
 namespace ddp::internal {
 
-// Replaces each of `tensors` that has a grad_fn by a copy that goes through one common node; leaves
-// the others unchanged. A backward that reaches any copy continues through all of them, with
-// undefined gradients for unused copies. So parameters behind an unused result are reported to the
-// Reducer too, which would otherwise wait for them for ever. `on_backward` (may be empty) is called
-// when the backward begins, on the thread that runs it.
+// Replaces each tensor in `tensors` that has a grad_fn by a copy that goes through one common node,
+// and leaves the other tensors unchanged. A backward that reaches any copy continues through all
+// copies, with undefined gradients for unused copies. So the Reducer also hears of parameters
+// behind an unused result; otherwise it would wait for them for ever. `on_backward` (may be empty)
+// is called when the backward begins, on the thread that runs it.
 //
 // Source: _DDPSink of PyTorch (torch/nn/parallel/distributed.py).
 void PassThroughSink(std::vector<torch::Tensor>* tensors, std::function<void()> on_backward);

@@ -20,7 +20,8 @@ namespace {
 using torch::Tensor;
 using torch::indexing::Slice;
 
-// Makes the columns of each of `matrices` [count, n, r], r <= n, orthonormal, in place.
+// Makes the columns of each of `matrices` orthonormal, in place. The shape is [count, n, r].
+// r is at most n.
 void Orthogonalize(const Tensor& matrices, double epsilon) {
   const std::int64_t columns = matrices.size(2);
   if (columns > 2) {
@@ -37,8 +38,8 @@ void Orthogonalize(const Tensor& matrices, double epsilon) {
   }
 }
 
-// The numbers of numpy.random.RandomState(seed).randint(1000000000). PyTorch's hook seeds its first
-// approximations with them.
+// Gives the same numbers as numpy.random.RandomState(seed).randint(1000000000). PyTorch's hook uses
+// those as seeds for its first approximations.
 class Seeds {
  public:
   explicit Seeds(std::uint32_t seed) : generator_(seed) {}
@@ -55,7 +56,8 @@ class Seeds {
   std::mt19937 generator_;
 };
 
-// One compressed gradient, [1, n, m], and its approximation P Qᵀ; p and q are views into a Memory.
+// A compressed gradient of shape [1, n, m], and its approximation P Qᵀ. p and q are views into a
+// Memory.
 struct Approximation {
   Tensor gradient;
   Tensor p;  // [1, n, r]
@@ -80,7 +82,7 @@ class PowerSgd {
   }
 
  private:
-  // The part of a bucket that is kept from step to step.
+  // What is kept of a bucket from step to step.
   struct Memory {
     Tensor error;  // of the last step; undefined: none
     Tensor p;      // of all compressed gradients, one after the other
@@ -103,7 +105,8 @@ class PowerSgd {
     return compressed * options_.min_compression_rate < static_cast<double>(n * m);
   }
 
-  // Gradients of one shape are adjacent. That is the order of the P and Q that all ranks add up.
+  // Puts gradients of the same shape next to each other. The P and Q that all ranks add up have the
+  // same order.
   Parts Split(c10d::GradBucket& bucket) const {
     Parts parts;
     std::vector<std::vector<Tensor>> by_shape;
@@ -127,7 +130,8 @@ class PowerSgd {
     return parts;
   }
 
-  // Assigns each approximation its place in `memory`. True: it holds values of an earlier step.
+  // Gives each approximation its place in `memory`. True: the place holds values of an earlier
+  // step.
   bool Place(std::vector<Approximation>* approximations, Memory* memory,
              const torch::TensorOptions& like) const {
     std::int64_t ps = 0;

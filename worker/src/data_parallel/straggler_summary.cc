@@ -20,7 +20,7 @@ namespace {
 using std::chrono::nanoseconds;
 
 constexpr char kExchange[] = "exchange of the ranks' step times";
-constexpr std::size_t kMostTold = 8;  // in one summary
+constexpr std::size_t kMostTold = 8;  // stragglers in one summary
 
 std::string HostKey(int rank) { return "ddp/host/" + std::to_string(rank); }
 
@@ -50,7 +50,7 @@ StragglerSummaries::~StragglerSummaries() {
   try {
     pending_();
   } catch (const std::exception&) {
-    // The next collective reports the error.
+    // The next collective will report the error.
   }
 }
 

@@ -1,10 +1,11 @@
-// The straggler summaries of DistributedDataParallel: measures this rank's steps, exchanges the
-// times at the end of each window, and reports the result on rank 0.
+// The straggler summaries of DistributedDataParallel (a straggler is a rank for which the others
+// wait). This class measures the steps of this rank, exchanges the times with the other ranks at
+// the end of each window of steps, and reports the result on rank 0.
 //
-// The thread that runs the steps and autograd's threads use it in turns, never at once. Its
-// collective begins where the last all-reduce of a step has ended, in steps that all ranks share,
-// so it has the same place among the collectives of every rank. Its result is collected one step
-// later, when it has completed.
+// The thread that runs the steps and autograd's threads use it in turns, never at the same time.
+// Its collective begins at the end of a step's last all-reduce, in the same steps on all ranks. So
+// it has the same place in every rank's sequence of collectives. One step later the collective has
+// completed, and its result is read.
 #ifndef DDPRUN_WORKER_SRC_DATA_PARALLEL_STRAGGLER_SUMMARY_H_
 #define DDPRUN_WORKER_SRC_DATA_PARALLEL_STRAGGLER_SUMMARY_H_
 
@@ -26,8 +27,8 @@ namespace ddp::internal {
 
 class StragglerSummaries {
  public:
-  // A collective. `ctx` is the user's and outlives this. `every`: steps of a window; rank 0's value
-  // counts; 0: no summaries.
+  // A collective. `ctx` must outlive this object. `every` is the number of steps in a window (rank
+  // 0's value counts). 0: no summaries.
   StragglerSummaries(const Context& ctx, int every);
   // Waits for a pending exchange, unless an exception is unwinding.
   ~StragglerSummaries();
@@ -36,17 +37,18 @@ class StragglerSummaries {
 
   ComputeTimeClock& clock() { return clock_; }
 
-  // An averaging backward has ended on this rank.
+  // Call it when an averaging backward has ended on this rank.
   void StepEnded();
 
-  // StepEnded() for a step that some ranks took part in without computing: not counted.
+  // Like StepEnded(), for a step in which some ranks took part without computing. Such a step is
+  // not counted.
   void UncountedStepEnded() { clock_.Skip(); }
 
   const StragglerSummary& newest() const { return newest_; }
 
  private:
-  void Begin();    // begins the exchange of times
-  void Collect();  // collects the exchanged times
+  void Begin();    // begins to exchange the times
+  void Collect();  // reads the exchanged times
   void Report(const StragglerWatch::Verdict& verdict) const;
   std::string HostOf(int rank) const;
 

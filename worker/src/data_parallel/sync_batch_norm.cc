@@ -25,28 +25,30 @@ using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Only a few numbers per feature are sent, so doubles cost nothing and hold every count exactly.
+// Doubles hold every count exactly. They cost nothing, because only a few numbers per feature are
+// sent.
 constexpr at::ScalarType kWire = torch::kFloat64;
 
 at::ScalarType ComputedIn(const Tensor& input) {
   return input.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
 }
 
-// All dimensions except that of the features.
+// All dimensions except the dimension of the features.
 std::vector<std::int64_t> Reduced(const Tensor& input) {
   std::vector<std::int64_t> dimensions = {0};
   for (std::int64_t i = 2; i < input.dim(); ++i) dimensions.push_back(i);
   return dimensions;
 }
 
-// Shapes one value per feature so that it broadcasts over `input`.
+// Reshapes `values`, one per feature, so that it broadcasts over `input`.
 Tensor Spread(const Tensor& values, const Tensor& input) {
   std::vector<std::int64_t> shape(static_cast<std::size_t>(input.dim()), 1);
   shape[1] = input.size(1);
   return values.to(ComputedIn(input)).view(shape);
 }
 
-// Over all ranks; doubles on the input's device, so that the host does not wait for them.
+// The statistics over all ranks. They stay on the input's device as doubles, so the host does not
+// wait for them.
 struct Statistics {
   Tensor mean;
   Tensor variance;  // biased
@@ -87,8 +89,8 @@ void SumOverRanks(const Context& ctx, Tensor* wire) {
                        [&] { ctx.process_group()->allreduce(tensors)->wait(kNoTimeout); });
 }
 
-// (input - mean) / deviation * weight + bias. mean and deviation are functions of the inputs of all
-// ranks.
+// Computes (input - mean) / deviation * weight + bias. mean and deviation depend on the inputs of
+// all ranks.
 class Normalize : public torch::autograd::Function<Normalize> {
  public:
   static Tensor forward(AutogradContext* saved, const Tensor& input, const Tensor& weight,
@@ -123,7 +125,7 @@ class Normalize : public torch::autograd::Function<Normalize> {
     if (saved->needs_input_grad(1)) {
       results[1] = (product * inverse_deviation).to(weight.scalar_type());
     }
-    // A bias has its weight's dtype.
+    // A bias has the same dtype as the weight.
     if (saved->needs_input_grad(2)) results[2] = sum.to(weight.scalar_type());
     if (!saved->needs_input_grad(0)) return results;
 
@@ -177,13 +179,13 @@ Tensor SyncBatchNormImpl::forward(const Tensor& input) {
     inverse_deviation = (all.variance + options.eps()).rsqrt();
     count = all.count;
   }
-  // An autograd::Function takes no undefined tensors.
+  // An autograd::Function accepts no undefined tensors.
   return Normalize::apply(input, weight.defined() ? weight : torch::ones_like(mean),
                           bias.defined() ? bias : torch::zeros_like(mean), mean, inverse_deviation,
                           count, ctx_);
 }
 
-// Like torch::nn::BatchNorm1d.
+// The same result as torch::nn::BatchNorm1d.
 Tensor SyncBatchNormImpl::ForwardAlone(const Tensor& input) {
   double factor = options.momentum().value_or(0);
   if (is_training() && options.track_running_stats() && num_batches_tracked.defined()) {
@@ -200,7 +202,7 @@ void SyncBatchNormImpl::UpdateRunningStatistics(const Tensor& mean, const Tensor
   if (!options.track_running_stats() || !running_mean.defined()) return;
   const Tensor any = count[0] > 0;
   num_batches_tracked += any.to(num_batches_tracked.scalar_type());
-  // The weight of the new values. Computed on the device, so that the host does not wait for it.
+  // The weight of the new values. It is computed on the device, so the host does not wait for it.
   const Tensor factor = any * (options.momentum() ? torch::full_like(count[0], *options.momentum())
                                                   : 1 / num_batches_tracked.clamp_min(1).to(kWire));
   const Tensor unbiased = variance * count / (count - 1).clamp_min(1);
@@ -224,7 +226,7 @@ void SyncBatchNormImpl::pretty_print(std::ostream& stream) const {
 
 namespace {
 
-// Converts a batch normalization to a SyncBatchNorm; null for any other module.
+// Converts a batch normalization to a SyncBatchNorm. Null for any other module.
 std::shared_ptr<SyncBatchNormImpl> Converted(const Context& ctx, const torch::nn::Module& module) {
   if (const auto* norm = module.as<torch::nn::BatchNorm1d>()) {
     return std::make_shared<SyncBatchNormImpl>(ctx, *norm);
@@ -238,7 +240,7 @@ std::shared_ptr<SyncBatchNormImpl> Converted(const Context& ctx, const torch::nn
   return nullptr;
 }
 
-// The plan of a conversion, made before anything is changed.
+// The plan of a conversion. It is made before anything changes.
 class Conversion {
  public:
   explicit Conversion(const Context& ctx) : ctx_(ctx) {}
@@ -295,7 +297,7 @@ class Conversion {
     return replacements_[module.get()] = Converted(ctx_, *module);
   }
 
-  // The item of a Sequential that holds its child `module`, or null.
+  // The item of a Sequential that holds its child `module`; null if there is none.
   torch::nn::AnyModule* Item(torch::nn::SequentialImpl* sequential,
                              const std::shared_ptr<torch::nn::Module>& module) const {
     if (sequential == nullptr) return nullptr;

@@ -1,4 +1,4 @@
-// The element types of tensors in files, and their names in each format.
+// The element types of tensors in files, and the types' names in each format.
 #ifndef DDPRUN_WORKER_SRC_FORMATS_DTYPE_H_
 #define DDPRUN_WORKER_SRC_FORMATS_DTYPE_H_
 
@@ -9,7 +9,7 @@
 
 namespace ddp::internal {
 
-// In the order of kDtypes.
+// In the same order as kDtypes.
 enum class Dtype : std::uint8_t {
   kF64,
   kF32,
@@ -33,8 +33,8 @@ enum class Dtype : std::uint8_t {
 struct DtypeInfo {
   Dtype dtype;
   std::size_t size;               // bytes of an element
-  std::size_t number_size;        // bytes that are swapped together between byte orders
-  std::string_view safetensors;   // "" if the format lacks it
+  std::size_t number_size;        // bytes that change order together between byte orders
+  std::string_view safetensors;   // "" if the format does not have the type
   std::string_view storage;       // class of typed storage in Python module torch, or ""
   std::string_view torch_object;  // object in Python module torch
 };
@@ -63,8 +63,8 @@ inline constexpr const DtypeInfo& InfoOf(Dtype dtype) {
   return kDtypes[static_cast<std::size_t>(dtype)];
 }
 
-// The type with this name in `field`, for example FindDtype(&DtypeInfo::safetensors, "F32"), or
-// null.
+// The type whose `field` has this name, for example FindDtype(&DtypeInfo::safetensors, "F32").
+// Null: no such type.
 inline const DtypeInfo* FindDtype(std::string_view DtypeInfo::*field, std::string_view name) {
   if (name.empty()) return nullptr;
   for (const DtypeInfo& info : kDtypes) {

@@ -24,10 +24,10 @@ class DamagedError : public FormatError {
   using FormatError::FormatError;
 };
 
-// The system cannot read the file, or some bytes of it, now. The file may still be whole.
+// The system cannot read the file, or some of its bytes, now. The file may still be undamaged.
 class UnavailableError : public FormatError {
  public:
-  // `error`: errno. `offset`, `size`: of the bytes; size 0: the file does not open.
+  // `error` is errno. `offset` and `size` describe the bytes; size 0: the file does not open.
   UnavailableError(const std::string& what, int error, std::uint64_t offset = 0,
                    std::size_t size = 0)
       : FormatError(what), error_(error), offset_(offset), size_(size) {}
@@ -42,7 +42,8 @@ class UnavailableError : public FormatError {
   std::size_t size_;
 };
 
-// `text` from an untrusted file, made safe for a message: quoted, printable ASCII, cut if too long.
+// Makes `text` from an untrusted file safe for a message: quoted, printable ASCII, cut if it is
+// long.
 inline std::string Quoted(std::string_view text) {
   constexpr std::size_t kLongest = 100;
   static const char kDigits[] = "0123456789abcdef";

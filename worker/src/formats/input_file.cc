@@ -15,7 +15,7 @@ namespace ddp::internal {
 namespace {
 
 int OpenForReading(const std::string& path) {
-  // O_NONBLOCK: a FIFO without a writer is refused, not waited for.
+  // O_NONBLOCK: open() then does not wait for a FIFO's writer. The FIFO is refused later.
   return open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 }
 

@@ -1,5 +1,5 @@
-// A file that is read in pieces with pread. Not a mapping: a disk error is then an errno that names
-// the bytes, not a SIGBUS that ends the process.
+// A file that is read in pieces with pread. It is not mapped, so a disk error is an errno for known
+// bytes. With a mapping it would be a SIGBUS, which ends the process.
 #ifndef DDPRUN_WORKER_SRC_FORMATS_INPUT_FILE_H_
 #define DDPRUN_WORKER_SRC_FORMATS_INPUT_FILE_H_
 
@@ -13,10 +13,10 @@
 
 namespace ddp::internal {
 
-// One thread at a time.
+// Only one thread may use it at a time.
 class InputFile {
  public:
-  // Distinguishes a file from one of the same name on another node.
+  // Tells whether two nodes that open the same name open the same file.
   struct Identity {
     std::uint64_t device = 0;
     std::uint64_t inode = 0;
@@ -24,7 +24,8 @@ class InputFile {
     bool operator==(const Identity&) const = default;
   };
 
-  // Throws UnavailableError if the file cannot be read now, FormatError if it is not regular.
+  // Throws UnavailableError if the file cannot be read now, and FormatError if it is not a regular
+  // file.
   explicit InputFile(std::string path);
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
@@ -32,8 +33,9 @@ class InputFile {
   const Identity& identity() const { return identity_; }
   std::uint64_t size() const { return identity_.size; }  // at the time of opening
 
-  // Throws UnavailableError, or DamagedError if the file has become shorter. After ESTALE (a file
-  // server has forgotten the handle) it reopens the file, once.
+  // Throws UnavailableError if the bytes cannot be read now, and DamagedError if the file has
+  // become shorter. After ESTALE (a file server no longer knows the handle) it reopens the file
+  // once.
   void Read(std::uint64_t offset, void* to, std::size_t size);
 
  private:

@@ -20,7 +20,7 @@ constexpr std::size_t kMaxMemo = std::size_t{3} << 20;
 constexpr std::size_t kMaxNodes = std::size_t{2} << 20;
 constexpr std::size_t kMaxItems = std::size_t{4} << 20;  // sum over all nodes
 
-// Instructions, named as in Python's pickletools.
+// Instructions, with the names of Python's pickletools.
 enum Opcode : unsigned char {
   kMark = '(',
   kStop = '.',
@@ -125,7 +125,7 @@ class PickleMachine {
   void PushNumber(Kind kind, std::int64_t number) { Push({kind, Pickle::kNoNode, number, {}}); }
   void PushText(std::string_view text) { Push({Kind::kText, Pickle::kNoNode, 0, text}); }
 
-  // Only values pushed since the last mark are accessible.
+  // Only values that were pushed after the last mark are accessible.
   std::size_t Available() const { return stack_.size() - (marks_.empty() ? 0 : marks_.back()); }
 
   Value Pop() {
@@ -140,7 +140,7 @@ class PickleMachine {
     return stack_.back();
   }
 
-  // Removes the last mark; returns the number of values pushed since.
+  // Removes the last mark. Returns how many values were pushed after it.
   std::size_t PopMark() {
     if (marks_.empty()) Fail("it goes back to a mark that is not there");
     const std::size_t count = Available();
@@ -189,7 +189,7 @@ class PickleMachine {
     PushNumber(Kind::kGlobal, number);
   }
 
-  // Records a "call" without making it.
+  // Records a "call"; nothing is called.
   void PushCall(const char* what) {
     const Value arguments = Pop();
     const Value callee = Pop();
@@ -204,7 +204,7 @@ class PickleMachine {
     Push(value);
   }
 
-  // Stores the last `count` values into the container below them.
+  // Stores the last `count` values in the container below them.
   void Store(std::size_t count, bool pairs) {
     if (Available() < count + 1) Fail("it takes a value that is not there");
     if (pairs && count % 2 != 0) Fail("it has a key without a value");
@@ -224,7 +224,7 @@ class PickleMachine {
     result_.nodes_[Top().node].state = state.node;
   }
 
-  // Every writer numbers its memo from 0 without gaps.
+  // Every writer numbers its memo from 0, without gaps.
   void Remember(std::uint64_t number) {
     if (number > memo_.size() || number == kMaxMemo) Fail("it remembers a value out of order");
     if (number == memo_.size()) {
@@ -256,7 +256,7 @@ class PickleMachine {
     PushNumber(Kind::kOther, 0);
   }
 
-  // Values without parts, and the memo. False: `opcode` is none of these.
+  // Values without parts, and the memo. False: `opcode` is another instruction.
   bool TakeAtom(unsigned char opcode) {
     switch (opcode) {
       case kProto: {
@@ -265,7 +265,7 @@ class PickleMachine {
         return true;
       }
       case kFrame:
-        return Take(8), true;  // a frame length, not needed
+        return Take(8), true;  // a frame length; not needed
       case kNone:
         return PushNumber(Kind::kNone, 0), true;
       case kNewtrue:
@@ -307,7 +307,7 @@ class PickleMachine {
     }
   }
 
-  // Values made of other values. False: `opcode` is none of these.
+  // Values that consist of other values. False: `opcode` is another instruction.
   bool TakeStructure(unsigned char opcode) {
     switch (opcode) {
       case kMark:
@@ -367,10 +367,10 @@ class PickleMachine {
   const Pickle::Resolve& resolve_;
   Pickle& result_;
   std::size_t at_ = 0;
-  std::size_t begin_ = 0;  // offset of the present instruction
+  std::size_t begin_ = 0;  // offset of the current instruction
   std::size_t items_ = 0;
   std::vector<Value> stack_;
-  std::vector<std::size_t> marks_;  // sizes of the stack
+  std::vector<std::size_t> marks_;  // sizes of the stack at the marks
   std::vector<Value> memo_;
 };
 

@@ -1,9 +1,9 @@
-// Reads a pickle, Python's object format, as data. A pickle is a program for a stack machine that
+// Reads a pickle (Python's object format) as data. A pickle is a program for a stack machine that
 // may call any function of its reader. This machine has no functions: a "call" becomes a node that
-// names the function. So a file cannot run anything. In addition, a name that is not on the
-// caller's list ends the reading.
+// names the function. So a file cannot run anything. In addition, reading fails at the first name
+// that is not on the caller's list.
 //
-// Supports the instructions that Python's protocols 2 to 5 and libtorch write for dicts, lists,
+// Supports the instructions that Python (protocols 2 to 5) and libtorch write for dicts, lists,
 // tuples, text, numbers and tensors.
 #ifndef DDPRUN_WORKER_SRC_FORMATS_PICKLE_READER_H_
 #define DDPRUN_WORKER_SRC_FORMATS_PICKLE_READER_H_
@@ -24,13 +24,13 @@ class Pickle {
     kBool,        // number
     kInt,         // number
     kText,        // text
-    kOther,       // a float, bytes, or an integer of more than 64 bits: its value is not kept
+    kOther,       // a float, bytes, or an integer of more than 64 bits; the value is not kept
     kGlobal,      // number: the result of Resolve
     kTuple,       // items()
     kList,        // items()
     kDict,        // items(): key, value, key, value
-    kCall,        // callee(), arguments(); items() and state() as set afterwards
-    kPersistent,  // items(): one item, the id
+    kCall,        // callee(), arguments(); items() and state() if set after the call
+    kPersistent,  // items(): only the id
   };
 
   struct Value {
@@ -43,18 +43,18 @@ class Pickle {
   // Returns the caller's number for the global `module`.`name`, or a negative number to refuse it.
   using Resolve = std::function<std::int64_t(std::string_view module, std::string_view name)>;
 
-  // Uses at most a hundred bytes of memory per byte of the pickle, and at most half a GiB, which is
-  // enough for a hundred thousand tensors; refuses a pickle that needs more. Throws FormatError.
+  // Uses at most a hundred bytes of memory per byte of the pickle, and at most half a GiB. That is
+  // enough for a hundred thousand tensors. Refuses a pickle that needs more. Throws FormatError.
   // `bytes` must outlive this object.
   Pickle(std::string_view bytes, const Resolve& resolve);
 
   const Value& root() const { return root_; }
   std::span<const Value> items(const Value& value) const;
 
-  // For a kCall: the result of Resolve for its global.
+  // For a kCall: what Resolve returned for the called global.
   std::int64_t callee(const Value& value) const { return nodes_[value.node].callee; }
   std::span<const Value> arguments(const Value& value) const;
-  // For a kCall: the dict of its attributes; empty: none.
+  // For a kCall: the dict of its attributes. Empty: none.
   std::span<const Value> state(const Value& value) const;
 
  private:
@@ -62,7 +62,7 @@ class Pickle {
 
   static constexpr std::uint32_t kNoNode = 0xffffffff;
 
-  // Refers to other nodes by number, so cycles need no copies and no recursive destruction.
+  // Nodes refer to other nodes by number. So cycles need no copies, and no recursive destruction.
   struct Node {
     std::int64_t callee = -1;
     std::uint32_t arguments = kNoNode;  // a tuple

@@ -30,21 +30,22 @@ void WritePrefix(std::size_t header_size, char* to) {
   }
 }
 
-// The hash of a header without its hash entry. json sorts keys, so the text is always the same.
+// The hash of a header without its own entry. json sorts keys, so the text is always the same.
 std::string HeaderHash(json header) {
   header[kSafetensorsMetadata].erase(kHeaderHash);
   const std::string text = header.dump();
   return Hash(text.data(), text.size());
 }
 
-// The header still matches its hash.
+// True if the header matches its hash.
 bool HasItsHash(std::string_view text) {
   const json header = json::parse(text, nullptr, /*allow_exceptions=*/false);
   const json::json_pointer hash(std::string("/") + kSafetensorsMetadata + "/" + kHeaderHash);
   return !header.is_discarded() && header.contains(hash) && header[hash] == HeaderHash(header);
 }
 
-// ReadSafetensorsHeader(), except that an unreadable header is damaged unless it matches its hash.
+// Like ReadSafetensorsHeader(), but an unreadable header counts as damaged unless it matches its
+// hash.
 SafetensorsHeader ReadHeader(std::string_view text) {
   try {
     return ReadSafetensorsHeader(text);
@@ -54,7 +55,7 @@ SafetensorsHeader ReadHeader(std::string_view text) {
   }
 }
 
-// The text of the header, with trailing spaces.
+// The text of the header, including spaces at the end.
 std::string ReadHeaderText(InputFile* file) {
   std::string front(std::min<std::uint64_t>(file->size(), kSafetensorsPrefixBytes), '\0');
   file->Read(0, front.data(), front.size());

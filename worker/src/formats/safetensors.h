@@ -1,7 +1,7 @@
-// The safetensors file format (https://github.com/huggingface/safetensors): 8 bytes with the length
-// of the header, little-endian; the header, a JSON object of tensors and string metadata; the
-// tensors' bytes without gaps. ddprun adds a hash of every tensor and of the header to the
-// metadata, so that damage is detected.
+// The safetensors file format (https://github.com/huggingface/safetensors). A file begins with 8
+// bytes that hold the length of the header, little-endian. The header follows: a JSON object with
+// tensors and string metadata. Then come the tensors' bytes without gaps. ddprun adds a hash of
+// every tensor and of the header to the metadata, to detect damage.
 #ifndef DDPRUN_WORKER_SRC_FORMATS_SAFETENSORS_H_
 #define DDPRUN_WORKER_SRC_FORMATS_SAFETENSORS_H_
 
@@ -23,7 +23,7 @@ inline constexpr char kFormatVersion[] = "1";
 
 struct TensorInfo {
   std::string name;
-  std::string dtype;  // "F32", "I64", ...: the format's names
+  std::string dtype;  // the format's name, for example "F32", "I64"
   std::vector<std::int64_t> shape;
 };
 
@@ -33,22 +33,22 @@ struct TensorBytes {
   std::size_t size = 0;        // in bytes
 };
 
-// Bytes of an element; 0: the format has no such name.
+// Bytes of an element. 0: the format has no such dtype.
 std::size_t DtypeSize(const std::string& dtype);
 
-// The bytes of `a` come before those of `b` in a file of ddprun: large elements first, so that all
-// are aligned; then by name.
+// True if the bytes of `a` come before the bytes of `b` in a file of ddprun. Large elements come
+// first, so that all elements are aligned. Then the names decide.
 bool ComesFirst(const TensorInfo& a, const TensorInfo& b);
 
-// The form of a hash in a header: 16 hex digits.
+// A hash as the header contains it: 16 hex digits.
 std::string HashText(std::uint64_t xxh3);
 
-// Returns everything in front of the tensors' bytes. Reorders `tensors` into the order in which
-// their bytes must follow (ComesFirst), and adds format version and hashes to `metadata`.
+// Returns everything that precedes the tensors' bytes. Reorders `tensors` into the order in which
+// their bytes must follow (ComesFirst). Adds format version and hashes to `metadata`.
 std::string BuildHeader(std::vector<TensorBytes>* tensors, Metadata metadata);
 
-// Pads a header from BuildHeader() with spaces to `size` bytes. `size`: a multiple of 8, at least
-// its present size.
+// Pads a header from BuildHeader() with spaces to `size` bytes. `size` must be a multiple of 8, and
+// at least the header's current size.
 void PadHeader(std::string* header, std::size_t size);
 
 struct StoredTensor {
@@ -58,18 +58,18 @@ struct StoredTensor {
   std::string hash;  // XXH3-64, as HashText() writes it
 };
 
-// The metadata of a file whose header matches its hash; the rest may be damaged. nullopt: no match,
-// or not readable.
+// The metadata of a file, if its header matches the header's hash. The tensors may be damaged.
+// nullopt: the header does not match, or cannot be read.
 std::optional<Metadata> MetadataOfHeader(const std::string& path);
 
-// A file whose header has been read. Movable.
+// A file whose header has been read.
 class SafetensorsFile {
  public:
-  // Checks structure, sizes, version and the hash of the header, but not the hashes of the tensors:
-  // the caller checks those. Throws FormatError.
+  // Checks structure, sizes, version and the hash of the header. The caller must check the hashes
+  // of the tensors. Throws FormatError.
   static SafetensorsFile Open(const std::string& path);
 
-  // In the order of their bytes, which have no gaps and end with the file.
+  // In the order of their bytes, which have no gaps and end at the end of the file.
   const std::vector<StoredTensor>& tensors() const { return tensors_; }
   const Metadata& metadata() const { return metadata_; }
   const std::shared_ptr<InputFile>& content() const { return content_; }

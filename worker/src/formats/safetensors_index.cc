@@ -20,12 +20,12 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
+constexpr std::size_t kMaxHeaderBytes = 100'000'000;  // the limit of the format
 
 using Tensor = SafetensorsHeader::Tensor;
 
-// Parses the header value by value, so that nothing forbidden is stored and duplicate keys are
-// found. A JSON document takes many times the size of its text, and drops duplicate keys.
+// Parses the header value by value. So it stores nothing forbidden, and it finds duplicate keys. A
+// JSON document would take many times the size of its text, and would drop duplicate keys.
 class HeaderReader : public nlohmann::json_sax<json> {
  public:
   explicit HeaderReader(SafetensorsHeader* header) : header_(*header) {}
@@ -186,11 +186,11 @@ SafetensorsHeader ReadSafetensorsHeader(std::string_view text) {
 }
 
 std::vector<TensorExtent> ExtentsOf(SafetensorsHeader header, std::uint64_t data_bytes) {
-  // Stable, and empty tensors first, so that the order is unique.
+  // A stable sort with empty tensors first, so that the order is unique.
   std::stable_sort(header.tensors.begin(), header.tensors.end(),
                    [](const Tensor& a, const Tensor& b) { return a.offsets < b.offsets; });
   std::vector<TensorExtent> extents;
-  std::uint64_t end = 0;  // of the tensors so far
+  std::uint64_t end = 0;  // the end of the tensors so far
   for (Tensor& tensor : header.tensors) {
     const std::string name = "tensor " + Quoted(tensor.name);
     const std::uint64_t begin = tensor.offsets[0];

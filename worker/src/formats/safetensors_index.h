@@ -1,5 +1,5 @@
-// Reads safetensors files of any program and enforces all rules of the format. SafetensorsFile
-// checks the additions of ddprun.
+// Reads safetensors files of any program, and enforces all rules of the format. SafetensorsFile
+// checks what ddprun adds.
 #ifndef DDPRUN_WORKER_SRC_FORMATS_SAFETENSORS_INDEX_H_
 #define DDPRUN_WORKER_SRC_FORMATS_SAFETENSORS_INDEX_H_
 
@@ -20,28 +20,28 @@ inline constexpr std::size_t kSafetensorsPrefixBytes = 8;       // holds the siz
 
 using Metadata = std::map<std::string, std::string>;
 
-// The contents of a header. Its offsets are not checked yet.
+// The contents of a header. The offsets are not checked yet.
 struct SafetensorsHeader {
   struct Tensor {
     std::string name;
     const DtypeInfo* dtype = nullptr;
     std::vector<std::int64_t> shape;
-    std::vector<std::uint64_t> offsets;  // begin and end in `data`
+    std::vector<std::uint64_t> offsets;  // begin and end in the bytes after the header
   };
 
-  std::vector<Tensor> tensors;  // in the header's order; no name twice
+  std::vector<Tensor> tensors;  // in the header's order; no name occurs twice
   Metadata metadata;
 };
 
-// The header's size from the first kSafetensorsPrefixBytes of the file. `front`: these bytes, or
-// the whole file if it is shorter. Throws DamagedError if the size exceeds the file or 100 MB.
+// The header's size. `front` is the first kSafetensorsPrefixBytes of the file, or the whole file if
+// it is shorter. Throws DamagedError if the size exceeds the file or 100 MB.
 std::size_t SafetensorsHeaderBytes(std::string_view front, std::uint64_t file_bytes);
 
-// `text`: the header, JSON with optional trailing spaces. Throws FormatError if it is not JSON, is
-// nested deeper than the format allows, contains a key twice, or has an unknown field or dtype.
+// `text` is the header: JSON with optional spaces at the end. Throws FormatError if it is not JSON,
+// is nested deeper than the format allows, contains a key twice, or has an unknown field or dtype.
 SafetensorsHeader ReadSafetensorsHeader(std::string_view text);
 
-// The place of a tensor in the bytes after the header.
+// A tensor's place in the bytes after the header.
 struct TensorExtent {
   std::string name;
   const DtypeInfo* dtype = nullptr;
@@ -51,11 +51,12 @@ struct TensorExtent {
   std::uint64_t size = 0;
 };
 
-// The tensors of `header` in the order of their bytes. Throws DamagedError for offsets that do not
-// fit the shape, overlap, leave a gap, or do not end with the `data_bytes` after the header.
+// The tensors of `header` in the order of their bytes. Throws DamagedError if offsets do not fit
+// the shape, overlap, leave a gap, or do not end at `data_bytes`, the number of bytes after the
+// header.
 std::vector<TensorExtent> ExtentsOf(SafetensorsHeader header, std::uint64_t data_bytes);
 
-// All steps for a file in memory. `file` must outlive the result.
+// Does all of the above for a file in memory. `file` must outlive the result.
 TensorIndex IndexSafetensors(std::string_view file);
 
 }  // namespace ddp::internal

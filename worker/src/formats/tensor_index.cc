@@ -15,7 +15,8 @@ namespace ddp::internal {
 namespace {
 
 constexpr std::string_view kZipMagic = "PK\3\4";
-// torch.save before PyTorch 1.6, or without _use_new_zipfile_serialization: a pickle of a number.
+// From torch.save before PyTorch 1.6, or without _use_new_zipfile_serialization: a pickle of a
+// number.
 constexpr std::string_view kLegacyMagic =
     "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
 
@@ -31,7 +32,8 @@ void CheckView(const TensorView& tensor, std::uint64_t storage_elements, std::si
          std::to_string(tensor.strides.size()) + " strides");
   }
   if (tensor.offset < 0) fail("begins before its storage");
-  // An empty tensor must have a representable size too: the product of its non-zero extents.
+  // An empty tensor must also have a size that can be represented: the product of its non-zero
+  // dimensions.
   std::int64_t bytes = static_cast<std::int64_t>(element_size);
   bool empty = false;
   auto last = static_cast<std::int64_t>(tensor.offset);
@@ -63,7 +65,7 @@ void CheckView(const TensorView& tensor, std::uint64_t storage_elements, std::si
 std::vector<std::int64_t> ContiguousStrides(const std::vector<std::int64_t>& shape) {
   std::vector<std::int64_t> strides(shape.size(), 1);
   for (std::size_t i = shape.size(); i > 1; --i) {
-    // Like PyTorch: an extent of 0 counts as 1.
+    // Like PyTorch, counts a dimension of 0 as 1.
     const std::int64_t extent = shape[i - 1] > 0 ? shape[i - 1] : 1;
     if (__builtin_mul_overflow(strides[i - 1], extent, &strides[i - 2])) {
       throw FormatError("a tensor has an impossible shape");

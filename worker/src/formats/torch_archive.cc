@@ -27,8 +27,8 @@ using Items = std::span<const Value>;
 constexpr int kMaxDepth = 64;          // of nested dicts
 constexpr int kMaxWrappers = 4;        // around a tensor
 constexpr std::size_t kMaxKey = 4096;  // bytes
-// Limits of the index: a second name for a tensor takes about twenty times as many bytes in the
-// index as in the pickle.
+// Limits of the index. If a pickle gives a tensor a second name, the index needs about twenty times
+// as many bytes for it as the pickle.
 constexpr std::size_t kIndexBytesPerByte = 32;
 constexpr std::size_t kMaxIndexBytes = std::size_t{256} << 20;
 
@@ -41,10 +41,10 @@ enum Global : std::int64_t {
   kTagged,          // (value, its type in TorchScript)
   kTypedList,       // (list)
   kSize,            // (tuple)
-  kIgnored,         // anything: no tensor in it
-  kScriptClass,     // (): a module of TorchScript
+  kIgnored,         // anything; it contains no tensor
+  kScriptClass,     // (): a TorchScript module
   kUntypedStorage,  // a type
-  kTypedStorage,    // a type; plus the number of its Dtype
+  kTypedStorage,    // a type; add the number of its Dtype
   kDtype = kTypedStorage + static_cast<std::int64_t>(kDtypes.size()),  // plus the Dtype's number
 };
 
@@ -63,7 +63,7 @@ std::int64_t ResolveTorch(std::string_view name) {
   return -1;
 }
 
-// The allowed globals: those that torch.save writes for tensors, and no more.
+// Only the globals that torch.save writes for tensors are allowed.
 std::int64_t ResolveGlobal(std::string_view module, std::string_view name) {
   static const auto* const kNames = new std::unordered_map<std::string_view, std::int64_t>{
       {"collections.OrderedDict", kOrderedDict},
@@ -114,7 +114,7 @@ class Indexer {
     return Calls(value, kTensorV2) || Calls(value, kTensorV3) || Calls(value, kParameter);
   }
 
-  // Removes the wrapper that TorchScript puts around a dict or list to record its type.
+  // Removes the wrapper with which TorchScript records the type of a dict or list.
   const Value& Untagged(const Value& value) const {
     const Value* inner = &value;
     for (int i = 0; i < kMaxWrappers; ++i) {
@@ -125,8 +125,8 @@ class Indexer {
     return *inner;
   }
 
-  // Two containers may hold the same one, and a container may hold itself, so a few bytes of a
-  // pickle can stand for more tensors than there are atoms. So both depth and visits are limited.
+  // Two containers may hold the same container, and a container may hold itself. So a few bytes of
+  // a pickle can stand for a huge number of tensors. Therefore both depth and visits are limited.
   void Flatten(const Value& tagged, const std::string& name, int depth) {
     if (depth > kMaxDepth) throw FormatError("its pickle is nested too deep");
     if (visits_left_ == 0) throw FormatError("its pickle refers too often to the same things");
@@ -211,7 +211,7 @@ class Indexer {
     index_.tensors.push_back(std::move(view));
   }
 
-  // No flag of the dict is True.
+  // True if no flag of the dict is True.
   bool NoneSet(const Value& value) const {
     const Items items = pickle_.items(value);
     return std::none_of(items.begin(), items.end(), [](const Value& item) {
@@ -246,7 +246,7 @@ class Indexer {
   }
 
   // The storage of ("storage", its type, its key, a device, its elements). The device does not
-  // matter: everything is read to memory. `dtype`: for an untyped storage.
+  // matter, because everything is read to memory. `dtype` is used for an untyped storage.
   std::size_t StorageOf(const Value& value, std::optional<Dtype> dtype, const std::string& name) {
     const auto fail = [&](const std::string& what) {
       throw FormatError("tensor " + Quoted(name) + " " + what);

@@ -1,12 +1,13 @@
-// Reads the files of PyTorch: torch.save of Python (since 1.6), torch::save and torch::pickle_save
-// of C++, TorchScript modules. Such a file is a zip with one folder: data.pkl, a pickle in which
-// tensors refer to storages; data/0, data/1, ..., the bytes of the storages; byteorder, since 2.1.
-// Reference: torch/serialization.py, torch/_utils.py, torch/csrc/jit/serialization/pickler.cpp.
+// Reads PyTorch's files: from Python's torch.save (since 1.6), from C++'s torch::save and
+// torch::pickle_save, and TorchScript modules. Such a file is a zip with one folder. The folder
+// contains data.pkl, a pickle in which tensors refer to storages; data/0, data/1, ..., the bytes of
+// the storages; and byteorder (since 2.1). Reference: torch/serialization.py, torch/_utils.py,
+// torch/csrc/jit/serialization/pickler.cpp.
 //
-// libtorch's own readers are not used. Its unpickler runs nothing either, but it allocates sizes
-// that the file claims, makes views without comparing them with their storage (set_ checks only
-// that the storage has room, and resizes it if not), compiles the TorchScript of an archive, and
-// cannot be fuzzed without all of libtorch.
+// This code does not use libtorch's own readers. libtorch's unpickler runs nothing either, but it
+// allocates sizes that the file claims. It makes views without comparing them with their storage
+// (set_ only checks that the storage has room, and resizes it if not). It compiles the TorchScript
+// of an archive. And it cannot be fuzzed without all of libtorch.
 #ifndef DDPRUN_WORKER_SRC_FORMATS_TORCH_ARCHIVE_H_
 #define DDPRUN_WORKER_SRC_FORMATS_TORCH_ARCHIVE_H_
 
@@ -18,18 +19,18 @@
 
 namespace ddp::internal {
 
-// The tensors of a dict, in its order, also those in nested dicts, lists and modules: their names
-// are the keys joined by '.', for example "model.0.weight". Other values are skipped. `file` must
-// outlive the result. Throws FormatError.
+// The tensors of a dict, in its order, including tensors in nested dicts, lists and modules. A
+// nested tensor's name is the keys joined by '.', for example "model.0.weight". Other values are
+// skipped. `file` must outlive the result. Throws FormatError.
 TensorIndex IndexTorchArchive(std::string_view file);
 
-// IndexTorchArchive for the pickle alone. `read` returns the bytes of a storage by its name in the
-// pickle, or throws FormatError.
+// Like IndexTorchArchive, for the pickle alone. `read` returns the bytes of the storage that the
+// pickle calls `key`, or throws FormatError.
 using ReadStorage = std::function<std::string_view(std::string_view key)>;
 TensorIndex IndexTorchPickle(std::string_view pickle, const ReadStorage& read);
 
-// The pickle of an OrderedDict of `index.tensors`, with storages "0", "1", ... IndexTorchPickle()
-// and Python's torch.load can read it.
+// Returns a pickle of an OrderedDict of `index.tensors`, with storages "0", "1", ...
+// IndexTorchPickle() and Python's torch.load can read it.
 std::string WriteTorchPickle(const TensorIndex& index);
 
 }  // namespace ddp::internal

@@ -9,8 +9,8 @@
 #include "worker/src/formats/dtype.h"
 #include "worker/src/formats/torch_archive.h"
 
-// Protocol 2, like torch.save: every version of Python and PyTorch reads it. Python's pickletools
-// describes the instructions.
+// Writes protocol 2, like torch.save: every version of Python and PyTorch reads it. Python's
+// pickletools describes the instructions.
 namespace ddp::internal {
 namespace {
 
@@ -40,7 +40,7 @@ class Writer {
       out_ += 'J';
       Number(static_cast<std::uint64_t>(value), 4);
     } else {
-      out_ += "\x8a\x08";  // a long of 8 bytes
+      out_ += "\x8a\x08";  // an integer of 8 bytes
       Number(static_cast<std::uint64_t>(value), 8);
     }
   }

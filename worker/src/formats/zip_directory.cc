@@ -27,17 +27,17 @@ constexpr std::size_t kZip64LocatorBytes = 20;
 constexpr std::size_t kMaxCommentBytes = 0xffff;
 constexpr std::uint64_t kIn64 = 0xffffffff;  // the value is in the ZIP64 field
 constexpr std::uint64_t kEncrypted = 1 << 0;
-constexpr std::uint64_t kSizesFollow = 1 << 3;  // the local header may lack the sizes
+constexpr std::uint64_t kSizesFollow = 1 << 3;  // the local header may omit the sizes
 
 [[noreturn]] void Fail(const std::string& what) { throw FormatError("its zip directory " + what); }
 
-// `size` bytes of `bytes` from `offset`; both are untrusted.
+// The `size` bytes at `offset` in `bytes`. `offset` and `size` are untrusted.
 std::string_view Cut(std::string_view bytes, std::uint64_t offset, std::uint64_t size) {
   if (offset > bytes.size() || size > bytes.size() - offset) Fail("points outside of the file");
   return bytes.substr(static_cast<std::size_t>(offset), static_cast<std::size_t>(size));
 }
 
-// A number of `size` bytes, little-endian.
+// The little-endian number of `size` bytes at `offset`.
 std::uint64_t Number(std::string_view bytes, std::uint64_t offset, std::size_t size) {
   const std::string_view digits = Cut(bytes, offset, size);
   std::uint64_t value = 0;
@@ -102,8 +102,8 @@ struct Record {
   std::size_t length = 0;  // of the record itself
 };
 
-// Replaces the values that are in the ZIP64 field. It has them in this order, and only those whose
-// own place refers to it.
+// Replaces the values that are in the ZIP64 field. The field has them in this order, and only those
+// values whose normal place refers to the field.
 void ReadZip64(std::string_view extra, Record* record) {
   while (extra.size() >= 4) {
     const std::string_view field = Cut(extra, 4, Number(extra, 2, 2));
@@ -137,7 +137,7 @@ Record ReadRecord(std::string_view bytes) {
   return record;
 }
 
-// The content of `record`. `file` ends where the directory begins.
+// The content of `record`. `file` must end where the directory begins.
 std::string_view Locate(std::string_view file, const Record& record) {
   const std::string name = "entry " + Quoted(record.name);
   if ((record.flags & kEncrypted) != 0) Fail("has the encrypted " + name);

@@ -21,7 +21,7 @@ using std::chrono::milliseconds;
 // Any thread.
 class GlooBuffers {
  public:
-  // `buffer` lives until Remove().
+  // `buffer` must exist until Remove().
   void Add(transport::UnboundBuffer* buffer) {
     const std::lock_guard<std::mutex> lock(mutex_);
     buffers_.insert(buffer);
@@ -41,9 +41,9 @@ class GlooBuffers {
     }
   }
 
-  // Calls `wait`, which waits on an added buffer. Gloo's collectives ignore its result, so an abort
-  // must throw. A buffer remembers an abort until somebody waits on it, so an abort between the
-  // check and `wait` is not lost.
+  // Calls `wait`, which waits on an added buffer. Gloo's collectives ignore the result of a wait,
+  // so an abort must throw. A buffer remembers an abort until somebody waits on it. So an abort
+  // between the check and `wait` is not lost.
   template <typename Wait>
   bool Throwing(const Wait& wait) const {
     Check();
@@ -100,7 +100,7 @@ class AbortableBuffer final : public transport::UnboundBuffer {
 };
 
 #if __has_include(<gloo/common/store.h>)
-// The store is passed by reference, in newer versions by shared_ptr.
+// Gloo passes the store by reference; newer versions pass a shared_ptr.
 template <typename Store>
 Store StoreOf(void (transport::Context::*)(Store));
 using StoreOfPairs = decltype(StoreOf(&transport::Context::createAndConnectAllPairs));
@@ -113,7 +113,7 @@ class AbortableContext final : public transport::Context {
 
   std::unique_ptr<transport::Pair>& getPair(int rank) override { return context_->getPair(rank); }
 
-  // setTimeout() is not virtual and was called on this object, so pass its value on.
+  // setTimeout() is not virtual, and callers have called it on this object. So pass its value on.
   std::unique_ptr<transport::Pair>& createPair(int rank) override {
     context_->setTimeout(getTimeout());
     return context_->createPair(rank);

@@ -1,9 +1,10 @@
 // A Gloo device whose collectives can be ended at any moment.
 //
-// Gloo cannot do that itself. Closing a connection (gloo::transport::Pair::close) wakes no waiter.
-// When a connection ends, Gloo wakes only the waiters whose message has not begun to travel. A
-// waiter whose message is partly sent or received sleeps until the timeout of the collective. So
-// this device stands between c10d and Gloo's own device, knows all buffers, and wakes every waiter.
+// Gloo itself cannot end them. Closing a connection (gloo::transport::Pair::close) wakes no waiting
+// thread. When a connection ends, Gloo wakes only threads whose message has not begun to travel. A
+// thread whose message is partly sent or received sleeps until the timeout of the collective. So
+// this device stands between c10d and Gloo's own device, knows all buffers, and wakes every waiting
+// thread.
 #ifndef DDPRUN_WORKER_SRC_GROUP_ABORTABLE_DEVICE_H_
 #define DDPRUN_WORKER_SRC_GROUP_ABORTABLE_DEVICE_H_
 
@@ -28,19 +29,20 @@ class AbortableDevice final : public gloo::transport::Device {
   explicit AbortableDevice(const std::function<std::shared_ptr<gloo::transport::Device>()>& make);
   ~AbortableDevice() override;
 
-  // Ends the collectives over this device: every present and later waiter throws gloo::IoException.
-  // Then shuts the connections down, so that the peers fail too. Does not wait; may be repeated.
+  // Ends the collectives over this device: every current and later wait throws gloo::IoException.
+  // Then shuts the connections down, so that the other ranks fail too. Does not wait. May be called
+  // again.
   //
-  // If built with headers of another Gloo than libtorch's (without DDPRUN_GLOO_FITS), it only shuts
-  // the connections down.
+  // If this library was built with the headers of another Gloo than libtorch's (without
+  // DDPRUN_GLOO_FITS), Abort() only shuts the connections down.
   void Abort();
 
   std::string str() const override;
   const std::string& getPCIBusID() const override;
   int getInterfaceSpeed() const override;
   bool hasGPUDirect() const override;
-  // The pairs of the context are Gloo's own: do not pass an UnboundBuffer of this context to them.
-  // Gloo's collectives call UnboundBuffer::send() and recv() instead.
+  // The pairs of the context are Gloo's own, so do not pass an UnboundBuffer of this context to
+  // them. Gloo's collectives call UnboundBuffer::send() and recv() instead.
   std::shared_ptr<gloo::transport::Context> createContext(int rank, int size) override;
 
  private:

@@ -21,10 +21,12 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kLookAround(20);  // between two checks for a failed rank
-// Time to finish after a rank has failed. A rank that was connected and has left is no failure.
+// After a rank has failed, `connect` still has this time. A rank that was connected and has left
+// is no failure.
 constexpr milliseconds kGrace(500);
 
-// Shared by the connecting thread and the waiting one. The thread may outlive the wait.
+// The connecting thread and the waiting thread share it. The connecting thread may continue after
+// the wait.
 struct Attempt {
   std::function<c10::intrusive_ptr<c10d::ProcessGroup>()> connect;
 
@@ -57,7 +59,7 @@ std::string ExactSeconds(milliseconds time) {
   return text.str();
 }
 
-// Why this rank gives up. Tells the other ranks if none of them has reported a cause yet.
+// Says why this rank gives up. Tells the other ranks, unless a rank has already reported a cause.
 std::string Complaint(const std::string& error) {
   const std::shared_ptr<RankFailureDetector> detector = ProcessFailureDetector();
   if (detector == nullptr) return error + Cause();

@@ -33,13 +33,13 @@ namespace {
 
 namespace control = ddprun::control;
 
-// Used if the other ranks cannot be asked.
+// Used if this rank cannot ask the other ranks.
 constexpr char kPeerHint[] =
     ". A lost connection usually means that a peer has ended; the cause is then in that peer's log";
 
 constexpr char kGroupIsLost[] = "a rank was lost, and the collectives of the GPU were aborted";
 
-// The name of the type that was thrown, for example "gloo::IoException".
+// The name of the thrown type, for example "gloo::IoException".
 std::string TypeName(const std::exception& error) {
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> name(
@@ -47,8 +47,8 @@ std::string TypeName(const std::exception& error) {
   return status == 0 ? name.get() : "std::exception";
 }
 
-// Out of backward(), the exceptions of Gloo, c10d and NCCL arrive as they are. Their classes
-// differ between versions of libtorch; their namespaces do not.
+// Exceptions of Gloo, c10d and NCCL come out of backward() unchanged. Their classes differ between
+// versions of libtorch; their namespaces do not.
 bool IsCollective(const std::string& type, const std::string& text) {
   return type.starts_with("gloo::") || type.starts_with("c10d::") ||
          type.starts_with("c10::Dist") || text.find("NCCL error") != std::string::npos;
@@ -59,7 +59,7 @@ void Classify(const std::exception& error, int rank, Failure* failure) {
   failure->text = TextOf(error);
   failure->kind = control::kErrorUser;
   if (const auto* agreed = dynamic_cast<const AgreedError*>(&error)) {
-    // One rank is named as the cause, even if several failed. Only that rank prints the line.
+    // One rank is named as the cause, even if several ranks failed. Only that rank prints the line.
     failure->print = agreed->failing_rank() == rank;
     if (!failure->print) {
       failure->kind = control::kErrorCollective;
@@ -131,11 +131,11 @@ void EndWithFailure(const std::exception_ptr& error) {
   std::cout.flush();
   std::fflush(stdout);
   if (failure.print) {
-    // One write, so that the lines of several ranks on one terminal do not mix.
+    // One write, so that the lines of several ranks do not mix on a terminal.
     const std::string line = "[rank " + std::to_string(rank) + "] error: " + failure.text + "\n";
     std::cerr << line << std::flush;
   }
-  // Tells the other ranks. Victims of a collective need not: they have asked already.
+  // Tells the other ranks. Victims of a collective need not, because they have already asked.
   if (failure.print && failure.kind != control::kErrorCollective) {
     if (const auto detector = ProcessFailureDetector()) detector->ReportError(failure.text);
   }
@@ -172,7 +172,7 @@ void WriteErrorFile(const std::string& path, const Failure& failure, int rank) {
         {"extraInfo",
          {{"rank", std::to_string(rank)}, {"timestamp", std::to_string(std::time(nullptr))}}}}}};
   std::ofstream file(path, std::ios::trunc);
-  // `replace`: a message may hold bytes of a broken file.
+  // `replace`, because a message may contain bytes of a damaged file.
   file << document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::flush;
   if (!file) {
     std::cerr << "[rank " << rank << "] warning: cannot write TORCHELASTIC_ERROR_FILE " << path
@@ -193,7 +193,7 @@ void Collective(const std::string& what, int rank, int world_size,
     if (GroupIsLost()) throw std::runtime_error(kGroupIsLost);
   };
   try {
-    check();  // an operation begun now would wait for ever
+    check();  // an operation that begins now would wait for ever
     operation();
     check();
   } catch (const Error&) {

@@ -20,42 +20,43 @@ struct Failure {
 // The text of an exception without libtorch's stack trace.
 std::string TextOf(const std::exception& error);
 
-// Asks the other ranks why a collective failed here; the result is appended to its error: ". Rank 1
-// ended.", or where to look for the cause. May take a second.
+// Asks the other ranks why a collective failed on this rank. The result is meant to be appended to
+// the error: ". Rank 1 ended.", or where to look for the cause. May take a second.
 std::string Cause();
 
-// If a collective failed, asks the other ranks for the cause, which may take a second.
+// Describes `error`. If a collective failed, asks the other ranks for the cause, which may take a
+// second.
 //
-// `rank`: of this process. It decides which of several failing ranks prints the error, and which
-// report themselves as victims.
+// `rank` is the rank of this process. It decides which of several failing ranks prints the error,
+// and which ranks report themselves as victims.
 Failure Describe(const std::exception_ptr& error, int rank);
 Failure Describe(const std::exception& error, int rank);
 
-// True if another rank is to blame: a collective failed, or that rank has reported a failure. Asks
-// no other rank.
+// True if another rank is to blame: a collective failed, or another rank has reported a failure.
+// Asks no other rank.
 bool IsVictim(const std::exception_ptr& error);
 
-// This process's rank for messages; 0 if it is not set or malformed, because the environment may be
-// what is wrong.
+// This process's rank, for messages. 0 if the variable is not set or malformed: messages must also
+// work if the environment is wrong.
 int RankForMessages();
 
-// Ends the process as ddp::run() does when its body throws `error`. Any thread.
+// Ends the process like ddp::run() when its body throws `error`. Any thread.
 [[noreturn]] void EndWithFailure(const std::exception_ptr& error);
 
-// LossPlan::end: ends the process with an error that names the lost rank.
+// For LossPlan::end: ends the process with an error that names the lost rank.
 [[noreturn]] void EndBecauseOfLoss();
 
-// Writes `{"message": {"message": "Type: text", "extraInfo": {...}}}` to `path`, as torchrun does.
-// Never throws; a file that cannot be written is reported on stderr.
+// Writes `{"message": {"message": "Type: text", "extraInfo": {...}}}` to `path`, like torchrun.
+// Never throws: if the file cannot be written, says so on stderr.
 void WriteErrorFile(const std::string& path, const Failure& failure, int rank);
 
 // Throws CollectiveError if the GPU tensors can no longer be trusted (lost_group.h).
 void ThrowIfGroupIsLost();
 
-// Calls `operation` and rethrows its exceptions as ddp::CollectiveError: `<what> failed on rank
+// Calls `operation`, and rethrows its exceptions as ddp::CollectiveError: `<what> failed on rank
 // <rank> of <world_size>: <error>. <cause, from the other ranks>`. Errors of this library pass
-// unchanged. Also throws if the group is lost (lost_group.h): before, `operation` is not begun;
-// afterwards, its results are void.
+// unchanged. Also throws if the group is lost (lost_group.h): if it is lost before, `operation`
+// does not begin; if it is lost afterwards, the results are not valid.
 void Collective(const std::string& what, int rank, int world_size,
                 const std::function<void()>& operation);
 

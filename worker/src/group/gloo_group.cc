@@ -17,7 +17,8 @@
 namespace ddp::internal {
 namespace {
 
-// "; [10.0.0.3] is where rank 3 waits for others …", if the error contains a rank's address.
+// For example "; [10.0.0.3] is where rank 3 waits for others …". Empty if the error contains no
+// rank's address.
 std::string WhoseAddress(const LaunchEnvironment& env, const std::string& error,
                          c10d::Store* store) {
   std::string ranks;
@@ -81,7 +82,7 @@ c10::intrusive_ptr<c10d::ProcessGroup> ConnectGloo(const LaunchEnvironment& env,
           try {
             whose = WhoseAddress(env, error, store.get());
           } catch (const std::exception&) {
-            // The store is gone as well.
+            // The store is gone too.
           }
           throw std::runtime_error(error + whose);
         }

@@ -1,4 +1,4 @@
-// Connects the ranks over Gloo, with errors that say which rank cannot reach which.
+// Connects the ranks over Gloo. Errors say which rank cannot reach which.
 #ifndef DDPRUN_WORKER_SRC_GROUP_GLOO_GROUP_H_
 #define DDPRUN_WORKER_SRC_GROUP_GLOO_GROUP_H_
 
@@ -18,22 +18,24 @@ namespace ddp::internal {
 
 using GlooDevices = std::vector<std::shared_ptr<AbortableDevice>>;
 
-// AbortableDevice::Abort() of all `devices`.
+// Calls AbortableDevice::Abort() of all `devices`.
 void EndCollectives(const GlooDevices& devices);
 
-// The numeric address at which this rank and the others wait for each other, of the first device.
+// The numeric address of the first device, at which the other ranks connect to this rank.
 std::string AddressOf(const GlooDevices& devices);
 
-// The store key of a rank's AddressOf(). The rank writes it before it joins: WaitForAllRanks().
+// The store key of a rank's AddressOf(). The rank writes it before it joins (WaitForAllRanks()).
 std::string AddressKey(int rank);
 
 // Makes the process group, together with all other ranks, for tensors on the CPU and on `device`.
 // In each pair of ranks, Gloo lets one connect and the other wait, for as long as a collective may
-// take. If the first cannot reach the second, it fails at once and the second does not notice. Here
-// the failing rank tells the others over ProcessFailureDetector(), and no rank waits longer than
-// Options::init_timeout. Errors that contain an address name its rank.
+// take. If the first cannot reach the second, the first fails at once, but the second does not
+// notice. Here the failing rank tells the others over ProcessFailureDetector(), and no rank waits
+// longer than Options::init_timeout. If an error contains an address, it names the rank of that
+// address.
 //
-// Throws CollectiveError. A thread may still wait then and is left running: the process has to end.
+// Throws CollectiveError. A thread may still wait then; it continues to run, so the process has to
+// end.
 c10::intrusive_ptr<c10d::ProcessGroup> ConnectGloo(const LaunchEnvironment& env,
                                                    const Options& options, c10::Device device,
                                                    const GlooDevices& devices,

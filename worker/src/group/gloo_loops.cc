@@ -22,7 +22,7 @@ constexpr std::string_view kEpoll = "anon_inode:[eventpoll]";
 constexpr std::string_view kWatched = "tfd:";
 constexpr std::string_view kInode = " ino:";
 
-// -1: no number.
+// -1: `text` is not a number.
 template <typename Number>
 Number NumberIn(std::string_view text, int base) {
   text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
@@ -62,7 +62,7 @@ std::vector<Watched> WatchedBy(int epoll) {
   return watched;
 }
 
-// Not valid if the loop has closed it meanwhile: the descriptor may be another file by now.
+// Not valid if the loop has closed the descriptor since: it may be another file now.
 ddprun::UniqueFd SameFile(const Watched& watched) {
   ddprun::UniqueFd file(fcntl(watched.descriptor, F_DUPFD_CLOEXEC, 0));
   struct stat status = {};
@@ -92,7 +92,8 @@ void GlooLoops::ShutDown() const {
   for (const int loop : loops_) {
     for (const Watched& watched : WatchedBy(loop)) {
       const ddprun::UniqueFd socket = SameFile(watched);
-      // Skip listening sockets: newer versions of Gloo end the process if one accepts no more.
+      // Skip listening sockets: newer versions of Gloo end the process if such a socket accepts no
+      // more.
       if (!Listens(socket.get())) shutdown(socket.get(), SHUT_RDWR);
     }
   }

@@ -1,10 +1,10 @@
 // Ends all Gloo connections at once.
 //
-// Gloo closes a connection itself once its event loop sees the end of it, and shutdown(2) of the
-// socket is such an end, here and for the peer. Closing each connection
-// (gloo::transport::Pair::close) would wait for the event loop up to 10 ms every time. The sockets
-// are the ones that the event loop watches; the kernel lists them in /proc/self/fdinfo/<the loop's
-// epoll descriptor>.
+// Gloo closes a connection once its event loop sees that the connection has ended. shutdown(2) of
+// the socket makes this happen, on this rank and on the other one. Closing each connection
+// (gloo::transport::Pair::close) would instead wait up to 10 ms for the event loop every time. The
+// sockets are those that the event loop watches. The kernel lists them in /proc/self/fdinfo/<the
+// loop's epoll descriptor>.
 #ifndef DDPRUN_WORKER_SRC_GROUP_GLOO_LOOPS_H_
 #define DDPRUN_WORKER_SRC_GROUP_GLOO_LOOPS_H_
 
@@ -13,16 +13,16 @@
 
 namespace ddp::internal {
 
-// The event loops of some Gloo devices. A value; valid while the devices live.
+// The event loops of some Gloo devices. Can be copied. Valid while the devices exist.
 class GlooLoops {
  public:
   GlooLoops() = default;
 
-  // The event loops of the devices that `make` makes. No other thread may open an epoll descriptor
-  // meanwhile: it would be counted among them.
+  // Returns the event loops of the devices that `make` makes. No other thread may open an epoll
+  // descriptor meanwhile, because it would be counted among them.
   static GlooLoops Of(const std::function<void()>& make);
 
-  // Calls shutdown(2) on each connection that they watch now. Any thread; does not wait.
+  // Calls shutdown(2) on each connection that the loops watch now. Any thread; does not wait.
   void ShutDown() const;
 
  private:

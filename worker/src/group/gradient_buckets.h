@@ -1,5 +1,5 @@
-// Which gradient bucket a collective averages: for the reports of hangs, and for LiveState, which
-// acts before a bucket is averaged.
+// Finds out which gradient bucket a collective averages. The reports of hangs need this, and
+// LiveState, which acts before a bucket is averaged.
 #ifndef DDPRUN_WORKER_SRC_GROUP_GRADIENT_BUCKETS_H_
 #define DDPRUN_WORKER_SRC_GROUP_GRADIENT_BUCKETS_H_
 
@@ -15,23 +15,25 @@
 
 namespace ddp::internal {
 
-// The bucket memory of this process's Reducers. A Reducer does not tell its process group which
-// bucket it averages, but it averages in place, so the memory identifies the bucket. Any thread.
+// Knows the bucket memory of this process's Reducers. A Reducer does not tell its process group
+// which bucket it averages. But it averages in place, so the memory identifies the bucket. Any
+// thread.
 class GradientBuckets {
  public:
-  // The one object of this process. Never destroyed.
+  // The object of this process. Never destroyed.
   static GradientBuckets& Process();
 
-  // `memory`: the buckets of `owner` in order, until the next call. Null entry: not known.
+  // `memory` lists the buckets of `owner` in order, and is valid until the next call. A null entry:
+  // unknown.
   void Set(const void* owner, std::vector<const void*> memory);
   void Remove(const void* owner);
 
-  // `on_average` is called before any bucket is averaged, by the averaging thread; null: no longer.
-  // Calls do not overlap.
+  // From now on the averaging thread calls `on_average` before it averages a bucket. Calls do not
+  // overlap. Null: no function is called any more.
   void OnAverage(std::function<void()> on_average);
   void BeginAverage();
 
-  // The number, from 0, of the bucket in the memory of `tensor`.
+  // The number, from 0, of the bucket whose memory `tensor` uses.
   std::optional<std::uint32_t> Find(const at::Tensor& tensor) const;
 
  private:
@@ -42,10 +44,10 @@ class GradientBuckets {
   std::map<const void*, std::vector<const void*>> memory_;  // guarded by mutex_
 };
 
-// The address of the values; null: they are not in one place, as in a sparse tensor.
+// The address of the tensor's values. Null: the values are not in one place, as in a sparse tensor.
 const void* MemoryOf(const at::Tensor& tensor);
 
-// While this lives, the collectives that this thread begins belong to this bucket. For
+// While this object exists, collectives that this thread begins belong to this bucket. For
 // communication hooks, which may use tensors of their own. Does not nest.
 class InBucket {
  public:

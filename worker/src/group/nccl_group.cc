@@ -53,8 +53,8 @@ NcclGroup ConnectNccl(const LaunchEnvironment& env, const Options& options, c10:
                 store, env.rank, env.world_size, nccl_options, {c10::kCUDA}, /*is_nccl=*/true);
         *nccl = made.backend;
         const auto group = made.group;
-        // The first collective makes the communicator, so run one now. If a rank were lost while
-        // the communicator is made later, the others would hang where nothing can be aborted.
+        // The first collective makes the communicator, so run one now. If a rank were lost while a
+        // later collective made it, the other ranks would hang where nothing can be aborted.
         const c10::DeviceGuard guard(device);
         std::vector<torch::Tensor> ones = {
             torch::ones({1}, torch::TensorOptions(torch::kInt64).device(device))};
@@ -102,8 +102,8 @@ void SetNcclSettings(bool can_be_left) {
   };
   if (can_be_left && !is("0")) setenv(error_handling.name, kEndCollectives, 1);
   if (!can_be_left && is("1")) setenv(error_handling.name, error_handling.value, 1);
-  // If nothing is dumped, the watchdog need not wait for a dump. While it waits it holds a mutex
-  // that the next collective needs.
+  // If nothing is dumped, the watchdog thread need not wait for a dump. While it waits, it holds a
+  // mutex that the next collective needs.
   if (std::getenv(kDump) == nullptr) setenv(kWaitForDump, "0", 0);
   const auto watchdog = WatchdogTimeout([](const char* name) { return std::getenv(name); });
   setenv(kNcclWatchdogSeconds, std::to_string(watchdog.count()).c_str(), 0);

@@ -29,8 +29,8 @@ namespace {
 
 constexpr int kMissingRanksNamed = 16;
 
-// Timeout of one exchange with the store, at least; some versions of libtorch count whole seconds.
-// The wait for other ranks is JoinTimeout().
+// The shortest timeout of one exchange with the store; some versions of libtorch count whole
+// seconds. The wait for other ranks has another limit: JoinTimeout().
 constexpr std::chrono::seconds kStoreTimeout(30);
 
 constexpr char kAll[] = "ddp/joined/all";  // kWell once all have joined, or why a rank cannot join
@@ -42,13 +42,13 @@ bool HostsStore(const LaunchEnvironment& env) { return env.rank == 0 && !env.age
 
 std::string JoinedKey(int rank) { return "ddp/joined/" + std::to_string(rank); }
 
-// c10d could not listen, rather than not connect to itself.
+// True if c10d could not listen. False if it could not connect to itself.
 bool IsListenError(const std::string& reason) {
   return reason.find("server socket") != std::string::npos ||
          reason.find("ddress already in use") != std::string::npos;
 }
 
-// "rank 3 and 5 more", as far as the store can still tell.
+// For example "rank 3 and 5 more". Names what the store still knows.
 std::string MissingRanks(const LaunchEnvironment& env, c10d::Store* store) {
   std::string named;
   int missing = 0;
@@ -66,7 +66,7 @@ std::string MissingRanks(const LaunchEnvironment& env, c10d::Store* store) {
 std::vector<std::uint8_t> Bytes(const std::string& text) { return {text.begin(), text.end()}; }
 
 // Each rank that knows why the ranks cannot join calls this once. The store ends with rank 0's
-// process, so rank 0 waits until the other ranks, which may start later, know it too.
+// process. Therefore rank 0 waits until the other ranks, which may start later, know it too.
 void LeaveStoreAfterFailure(const LaunchEnvironment& env, c10d::Store* store) {
   if (!HostsStore(env)) {
     store->add(kInformed, 1);
@@ -86,8 +86,8 @@ void LeaveStoreAfterFailure(const LaunchEnvironment& env, c10d::Store* store) {
   throw ConfigError("rank " + std::to_string(env.rank) + " cannot join: " + text);
 }
 
-// Announces this rank and checks that its view fits the others. Each check counts first and reads
-// afterwards, so the last rank sees every difference.
+// Announces this rank, and checks that its view agrees with the other ranks. Each check counts
+// first and reads afterwards, so the last rank sees every difference.
 void Join(const LaunchEnvironment& env, const std::string& transport, c10d::Store* store) {
   const std::string rank = std::to_string(env.rank);
   if (store->add(JoinedKey(env.rank), 1) != 1) {
@@ -146,7 +146,7 @@ c10::Device ChooseDevice(const std::string& wanted, const std::string& backend,
     throw ConfigError("device cuda was asked for, but this node has no usable CUDA device");
   }
   const auto count = static_cast<int>(torch::cuda::device_count());
-  // If NCCL_HOSTID differs between ranks, NCCL lets them share a device.
+  // NCCL lets ranks share a device if NCCL_HOSTID differs between them.
   if (nccl && env.local_rank >= count && std::getenv("NCCL_HOSTID") == nullptr) {
     throw ConfigError("LOCAL_RANK=" + std::to_string(env.local_rank) + " but this node has only " +
                       std::to_string(count) +
@@ -219,7 +219,7 @@ void RefuseToJoin(const LaunchEnvironment& env, const std::string& reason, c10d:
     store->set(kAll, Bytes("rank " + std::to_string(env.rank) + " cannot join: " + reason));
     LeaveStoreAfterFailure(env, store);
   } catch (const std::exception&) {
-    // Rank 0 is gone; the other ranks end too.
+    // Rank 0 is gone; the other ranks will end too.
   }
 }
 
@@ -274,7 +274,7 @@ Group MakeGroup(const LaunchEnvironment& env, const Options& options, const std:
       result.carries_cpu_tensors = true;
       return;
     }
-    // A rank that waits here must hear of a loss.
+    // A rank that waits here must be told of a loss.
     if (const auto detector = ProcessFailureDetector()) detector->WatchForLoss(nullptr);
     NcclGroup nccl = ConnectNccl(env, options, device, store);
     result.group = nccl.group;

@@ -1,4 +1,4 @@
-// Store and process group of one generation.
+// The store and the process group of one generation.
 #ifndef DDPRUN_WORKER_SRC_GROUP_PROCESS_GROUP_H_
 #define DDPRUN_WORKER_SRC_GROUP_PROCESS_GROUP_H_
 
@@ -15,33 +15,34 @@
 
 namespace ddp::internal {
 
-// "gloo" or "nccl" for Options::backend. Throws ConfigError for an unknown name, and for nccl if it
-// is not built in or no CUDA device exists.
+// Returns "gloo" or "nccl" for Options::backend. Throws ConfigError for an unknown name. Throws it
+// for nccl if nccl is not built in or no CUDA device exists.
 std::string ChooseBackend(const std::string& wanted);
 
-// The device for Options::device, which becomes the current one. Throws ConfigError for an unknown
-// name, a missing device, a device that does not fit `backend`, and with nccl for a LOCAL_RANK
-// beyond the devices of this node.
+// Returns the device for Options::device, and makes it the current device. Throws ConfigError for
+// an unknown name, a missing device, or a device that does not fit `backend`. With nccl, also
+// throws if the node has no device of number LOCAL_RANK, unless NCCL_HOSTID is set.
 c10::Device ChooseDevice(const std::string& wanted, const std::string& backend,
                          const LaunchEnvironment& env);
 
-// The store of this generation: at rank 0's MASTER_PORT, or inside the process for a job of one.
-// Throws BindError on rank 0, CollectiveError on other ranks.
+// The store of this generation: at rank 0's MASTER_PORT, or inside the process if the job has one
+// rank. Throws BindError on rank 0, and CollectiveError on other ranks.
 c10::intrusive_ptr<c10d::Store> MakeStore(const LaunchEnvironment& env, const Options& options);
 
 // True if one group can use NCCL for GPU tensors and Gloo for CPU tensors. False in 1.13.
 bool GroupsCarryBoth();
 
-// The interface for Gloo: GLOO_SOCKET_IFNAME, else the address towards rank 0. Throws ConfigError.
+// Makes Gloo's devices: for the interfaces in GLOO_SOCKET_IFNAME or, if that is not set, for this
+// rank's address towards rank 0. Throws ConfigError.
 GlooDevices MakeGlooDevices(const LaunchEnvironment& env);
 
-// Tells the present and later callers of WaitForAllRanks() that this rank cannot join.
+// Tells current and later callers of WaitForAllRanks() that this rank cannot join.
 void RefuseToJoin(const LaunchEnvironment& env, const std::string& reason, c10d::Store* store);
 
-// Writes the address of this rank, `address`, under AddressKey(), and returns once all ranks have
-// called it. Throws CollectiveError, which names the missing ranks, or the rank that refused and
-// its reason; throws ConfigError if ranks contradict each other in RANK, WORLD_SIZE, backend or
-// kind of device.
+// Writes `address`, the address of this rank, under AddressKey(), and returns once all ranks have
+// called this function. Throws CollectiveError, which names the missing ranks, or the rank that
+// refused and its reason. Throws ConfigError if ranks contradict each other in RANK, WORLD_SIZE,
+// backend or kind of device.
 void WaitForAllRanks(const LaunchEnvironment& env, const Options& options,
                      const std::string& backend, c10::Device device, const std::string& address,
                      c10d::Store* store);
@@ -49,18 +50,18 @@ void WaitForAllRanks(const LaunchEnvironment& env, const Options& options,
 struct Group {
   c10::intrusive_ptr<c10d::ProcessGroup> group;
   bool carries_cpu_tensors = false;
-  // Ends collectives that do not fail by themselves when a rank is lost. Null: all fail by
-  // themselves, or none can be ended. May throw and take long.
+  // Ends collectives that do not fail by themselves when a rank is lost. Null: all collectives fail
+  // by themselves, or none can be ended. May throw, and may take long.
   std::function<void()> abort;
-  // Returns true if a collective has failed without an exception; null: such a failure ends the
+  // Returns true if a collective has failed without an exception. Null: such a failure ends the
   // process.
   std::function<bool()> failed;
-  // Call it before the group is destroyed, if nothing has failed; may throw. Null: not needed.
+  // Call it before the group is destroyed, if nothing has failed. May throw. Null: not needed.
   std::function<void()> leave;
 };
 
-// Connects the ranks; all have joined already. With nccl and GroupsCarryBoth(), `gloo_devices` are
-// for CPU tensors.
+// Connects the ranks, which have all joined already. With nccl and GroupsCarryBoth(),
+// `gloo_devices` are for CPU tensors.
 Group MakeGroup(const LaunchEnvironment& env, const Options& options, const std::string& backend,
                 c10::Device device, const GlooDevices& gloo_devices,
                 const c10::intrusive_ptr<c10d::Store>& store);

@@ -16,7 +16,8 @@ namespace {
 std::uint64_t BytesOf(const std::vector<at::Tensor>& tensors) {
   std::int64_t bytes = 0;
   for (const at::Tensor& tensor : tensors) {
-    // A sparse tensor counts as a dense one: the size that it sends is not known in advance.
+    // A sparse tensor counts as a dense one, because the size that it sends is not known in
+    // advance.
     if (tensor.defined()) {
       bytes += tensor.numel() * static_cast<std::int64_t>(tensor.dtype().itemsize());
     }
@@ -82,17 +83,18 @@ void CollectiveRecord::CompleteLater(Begun begun) {
   });
 }
 
-// Polls works without the lock: the driver may answer slowly, and training must not wait for it.
+// Polls works without the lock, because the driver may answer slowly and training must not wait for
+// it.
 void CollectiveRecord::TakeCompleted() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (!pending_.empty()) {
     const Begun first = pending_.front();
     lock.unlock();
     if (!first.work->isCompleted()) return;
-    // Not isSuccess(): it throws for NCCL works, at the latest from libtorch 2.11 on.
+    // Not isSuccess(), which throws for NCCL works (at the latest since libtorch 2.11).
     const bool succeeded = first.work->exception() == nullptr;
     lock.lock();
-    // Another thread may have removed it meanwhile.
+    // Another thread may have removed this work since.
     if (pending_.empty() || pending_.front().work != first.work) continue;
     if (succeeded) Complete(first);
     pending_.pop_front();

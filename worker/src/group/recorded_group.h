@@ -1,5 +1,6 @@
-// A process group that records the begin and the completion of its collectives in the progress
-// page: collectives of this library, of the Reducer, and of the program.
+// A process group that records the begin and the completion of its collectives in the progress page
+// (worker/contract/progress_page.h). It records the collectives of this library, of the Reducer,
+// and of the program.
 #ifndef DDPRUN_WORKER_SRC_GROUP_RECORDED_GROUP_H_
 #define DDPRUN_WORKER_SRC_GROUP_RECORDED_GROUP_H_
 
@@ -26,14 +27,14 @@ class CollectiveRecord {
   using WorkPtr = decltype(std::declval<c10d::ProcessGroup>().barrier());
   using Tensors = std::vector<at::Tensor>;
 
-  // `look_every`: how often works that do not report their completion are polled while nothing
-  // moves.
+  // `look_every` is how often the record polls works that do not report their completion, while
+  // nothing moves.
   explicit CollectiveRecord(bool is_nccl,
                             std::chrono::milliseconds look_every = std::chrono::milliseconds(500))
       : is_nccl_(is_nccl), look_every_(look_every) {}
 
-  // Begins a collective by calling `begin`. `input`: what this rank contributes. Throws
-  // CollectiveError if the agent has sent LEAVE: the other ranks leave too.
+  // Begins a collective by calling `begin`. `input` is what this rank contributes. Throws
+  // CollectiveError if the agent has sent LEAVE, because the other ranks leave too.
   template <typename Begin>
   WorkPtr Record(ProgressOperation operation, const Tensors& input, Begin begin) {
     ThrowIfLeaving();
@@ -42,7 +43,7 @@ class CollectiveRecord {
     try {
       begun.work = begin();
     } catch (...) {
-      Complete(begun);  // it was refused: no rank waits in it
+      Complete(begun);  // refused, so no rank waits in it
       throw;
     }
     WorkPtr work = begun.work;
@@ -67,7 +68,7 @@ class CollectiveRecord {
   void CompleteLater(Begun begun);
   // Removes completed works from pending_.
   void TakeCompleted();
-  // looker_'s loop, until its end.
+  // The loop of looker_. Returns when `stop` is requested.
   void LookWhileNothingMoves(const std::stop_token& stop);
 
   const bool is_nccl_;
@@ -75,27 +76,27 @@ class CollectiveRecord {
   std::mutex mutex_;
   std::condition_variable_any ends_;
   // Guarded by mutex_.
-  std::optional<std::size_t> group_;  // its number in Progress, since the first collective
+  std::optional<std::size_t> group_;  // its number in Progress; set by the first collective
   std::deque<Begun> pending_;         // works whose future does not report completion
 
-  std::jthread looker_;  // runs since the first such work; the last member: ends before all others
+  std::jthread looker_;  // since the first such work; last member, so it ends first
 };
 
-// `Base`: the class whose collectives are recorded. In 1.13 it is Gloo's or NCCL's class, which are
-// process groups; c10d::Logger reads their name. In 2.x it is c10d::ProcessGroup, which has Gloo
-// and NCCL as backends.
+// `Base` is the class whose collectives are recorded. In 1.13 it is Gloo's or NCCL's class: both
+// are process groups, and c10d::Logger reads their name. In 2.x it is c10d::ProcessGroup, which has
+// Gloo and NCCL as backends.
 //
 // Collectives are numbered in the order in which they begin, which is the same on all ranks. A
 // message between two ranks only counts as a move.
 //
-// A callback of its future tells that a Gloo collective has completed. It runs on Gloo's own thread
-// as soon as the data has arrived, before wait() returns, even if nobody waits yet. NCCL's futures
-// complete as soon as the GPU has its orders. So NCCL's works are polled when the next collective
-// begins. A rank that begins none, for example in an endless loop, would seem to wait in the last
-// one. Therefore a thread polls too, but only while nothing in this process moves, so never during
-// normal training. ProcessGroupNCCL's watchdog polls the same works from its own thread. Rejected
-// alternatives: the agent cannot poll, and no thread of this process listens to it; a callback in
-// the GPU's stream would delay that stream.
+// For Gloo, a callback of the collective's future reports the completion. It runs on Gloo's own
+// thread as soon as the data has arrived, before wait() returns, and also if nobody waits yet.
+// NCCL's futures complete as soon as the GPU has its orders. So NCCL's works are polled when the
+// next collective begins. If a rank begins no more collectives (for example in an endless loop), it
+// would seem to wait in its last one. Therefore a thread polls too, but only while nothing in this
+// process moves, so never during normal training. ProcessGroupNCCL's watchdog thread polls the same
+// works. Two alternatives were rejected. The agent cannot poll, because no thread of this process
+// listens to it. A callback in the GPU's stream would delay that stream.
 template <typename Base>
 class RecordedGroup final : public Base {
  public:

@@ -26,13 +26,14 @@ struct Place {
   steady_clock::time_point collective_since;
   std::string last_collective;
 
-  // Read without the mutex, because most gradients are not the first.
+  // Read without the mutex: the hook of each gradient reads it, and most gradients are not the
+  // first.
   std::atomic<bool> awaits_backward{false};
 
   std::atomic<std::int64_t> nanoseconds_in_collectives{0};
 };
 
-// Never destroyed: another rank may ask until the process ends.
+// Never destroyed, because another rank may ask until the process ends.
 Place& TheProcess() {
   static Place* const place = new Place;
   return *place;

@@ -1,5 +1,5 @@
-// The present activity of this process, as text. The other ranks get it when a collective fails, so
-// that the error can say which ranks did not enter the collective and what they do instead.
+// What this process is doing now, as text. The other ranks get the text when a collective fails. So
+// the error can say which ranks did not enter the collective, and what they do instead.
 #ifndef DDPRUN_WORKER_SRC_PEERS_ACTIVITY_H_
 #define DDPRUN_WORKER_SRC_PEERS_ACTIVITY_H_
 
@@ -10,11 +10,11 @@
 namespace ddp::internal {
 
 struct Activity {
-  std::string what;                  // continues "rank 1 …": "is in backward of step 3"
-  std::chrono::milliseconds age{0};  // for how long
+  std::string what;                  // follows "rank 1 …", for example "is in backward of step 3"
+  std::chrono::milliseconds age{0};  // how long it has been so
 };
 
-// The activity of this process. Any thread; each function costs about 50 ns.
+// Any thread. Each function of this file costs about 50 ns.
 Activity CurrentActivity();
 
 // The parts of a training step, as DistributedDataParallel sees them. `step` counts from 1.
@@ -24,7 +24,7 @@ void EnterBackward();  // a gradient was computed; only the first one costs some
 void LeaveBackward();
 bool AwaitsBackward();
 
-// Marks a collective that is not part of backward, for as long as this lives. Does not nest.
+// Marks a collective that is not part of backward, while the object exists. Does not nest.
 class InCollective {
  public:
   explicit InCollective(const std::string& name);
@@ -33,8 +33,8 @@ class InCollective {
   InCollective& operator=(const InCollective&) = delete;
 };
 
-// How long this process has been in collectives so far, waiting for other ranks: the lifetimes of
-// all InCollective objects, plus what AddTimeInCollectives() added. Any thread.
+// How long this process has waited for other ranks in collectives so far: the lifetimes of all
+// InCollective objects, plus what AddTimeInCollectives() added. Any thread.
 std::chrono::nanoseconds TimeInCollectives();
 void AddTimeInCollectives(std::chrono::nanoseconds time);
 

@@ -31,7 +31,7 @@ struct Fate {
   }
 };
 
-// The newest group. Never destroyed: GroupIsLost() may be called until the process ends.
+// The newest group. Never destroyed, because GroupIsLost() may be called until the process ends.
 struct Newest {
   std::mutex mutex;
   std::shared_ptr<Fate> fate = std::make_shared<Fate>();  // guarded by mutex
@@ -53,7 +53,7 @@ void CarryOut(const std::shared_ptr<Fate>& fate, const LossPlan& plan) {
     try {
       abort();
     } catch (const std::exception&) {
-      // The end of the process then ends the wait.
+      // Then plan.end() ends the process.
     }
   }).detach();
   if (!fate->IsToldWithin(plan.patience)) plan.end();

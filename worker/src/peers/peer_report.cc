@@ -15,7 +15,7 @@ using State = PeerReport::State;
 
 constexpr std::size_t kMostNamed = 8;  // per group of ranks with the same report
 
-// "rank 1", "ranks 1, 2 and 5", "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 92 more"
+// For example "rank 1", "ranks 1, 2 and 5", "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 92 more".
 std::string Names(const std::vector<int>& ranks) {
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
   const std::size_t named = std::min(ranks.size(), kMostNamed);

@@ -30,10 +30,10 @@ using std::chrono::steady_clock;
 using State = PeerReport::State;
 
 constexpr int kWelcomeMs = 2000;
-constexpr std::size_t kMostUnknownConnections = 64;  // connections that have not said HELLO
+constexpr std::size_t kMostUnknownConnections = 64;  // connections that have not sent HELLO
 constexpr milliseconds kSlack(500);                  // for an answer to travel
 
-// Splits off the first word.
+// Removes the first word from `text` and returns it.
 std::string_view NextWord(std::string_view* text) {
   const std::size_t end = std::min(text->find(' '), text->size());
   const std::string_view word = text->substr(0, end);
@@ -49,7 +49,7 @@ std::optional<int> Number(std::string_view text, int low, int high) {
   return value;
 }
 
-// Never blocks, never raises SIGPIPE. Drops what cannot be sent at once.
+// Never blocks, and never raises SIGPIPE. If the text cannot be sent at once, drops it.
 void Send(int fd, std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
   if (text.size() >= kMaxPeerLine) text.resize(kMaxPeerLine - 1);
@@ -58,7 +58,7 @@ void Send(int fd, std::string text) {
       send(fd, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-// After WELCOME the hub knows this rank, so it notices every later event.
+// Once the hub has sent WELCOME, it knows this rank and notices every later event.
 void WaitForWelcome(int fd, const std::string& welcome) {
   std::string line;
   pollfd ready = {fd, POLLIN, 0};
@@ -115,7 +115,7 @@ RankFailureDetector::RankFailureDetector(const std::string& host, const std::str
   Start();
 }
 
-// The thread blocks all signals: they are for the program's own threads.
+// The thread blocks all signals, because they are for the program's own threads.
 void RankFailureDetector::Start() {
   wake_ = ddprun::UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_.valid()) ThrowErrno("eventfd");
@@ -308,7 +308,7 @@ void RankFailureDetector::HandleLine(Line* from, const std::string& text) {
     BeginAsking(from->rank);
   } else if (verb == "AT") {
     const std::string_view age = NextWord(&rest);
-    // A rank that reported its failure or its end may still be alive for a moment.
+    // A rank that has reported its failure or its end may still run for a moment.
     if (report.state == State::kFailed || report.state == State::kLeft) return;
     report = {State::kAnswered, std::string(rest),
               milliseconds(Number(age, 0, std::numeric_limits<int>::max()).value_or(0))};
@@ -338,7 +338,7 @@ void RankFailureDetector::HandleHello(Line* from, const std::string& text) {
       known ? Number(NextWord(&rest), 1, world_size_ - 1) : std::nullopt;
   const std::string number(rest.substr(0, rest.find(' ')));
   const std::string proof = rest.empty() ? "" : " " + std::string(rest);
-  // Refuse a second HELLO: an eavesdropper could repeat the first one.
+  // Refuse a second HELLO, because an eavesdropper could repeat the first one.
   const bool twice = rank && !secret_.empty() && greeted_.contains(*rank);
   if (!rank || twice || !IsEqualProof(proof, HelloProof(*rank, number))) {
     from->closed = true;
@@ -419,7 +419,7 @@ void RankFailureDetector::NoticeLoss() {
   if (on_loss != nullptr) on_loss();
 }
 
-// The first conclusion is final: later events are its consequences.
+// The first conclusion is final, because later events are its consequences.
 void RankFailureDetector::Conclude(const std::string& cause) {
   inquiry_.reset();
   {
@@ -440,7 +440,7 @@ struct Shared {
   std::shared_ptr<RankFailureDetector> detector;  // guarded by mutex
 };
 
-// Never destroyed: errors are reported until the process ends.
+// Never destroyed, because errors are reported until the process ends.
 Shared& OfProcess() {
   static Shared* const shared = new Shared;
   return *shared;

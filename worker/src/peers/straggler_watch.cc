@@ -10,14 +10,14 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-constexpr double kSlower = 1.25;       // times the others: becomes a straggler
-constexpr double kStillSlower = 1.15;  // times the others: remains one
-// A shorter difference comes from the operating system's scheduler and costs nobody anything.
+constexpr double kSlower = 1.25;       // a rank becomes a straggler at this multiple of the others
+constexpr double kStillSlower = 1.15;  // a straggler remains one at this multiple
+// A shorter difference comes from the operating system's scheduler, and nobody loses time by it.
 constexpr nanoseconds kLeastWait = std::chrono::milliseconds(1);
-constexpr int kWindows = 3;  // in a row, before anything changes
+constexpr int kWindows = 3;  // this many in a row before anything changes
 
-// The median of the ranks' times without one rank. Of two middle values it is the longer one: a
-// rank as slow as half of the others is no straggler.
+// The median of the times of all ranks except one. If there are two middle values, it is the longer
+// one: a rank that is as slow as half of the others is no straggler.
 class OthersMedian {
  public:
   OthersMedian(const std::vector<RankTimes>& ranks, nanoseconds RankTimes::*time) {
@@ -27,7 +27,7 @@ class OthersMedian {
     std::sort(sorted_.begin(), sorted_.end());
   }
 
-  // `own` is one of the times, and at least one other exists.
+  // `own` must be one of the times, and there must be at least one other time.
   nanoseconds Without(nanoseconds own) const {
     const auto left_out = static_cast<std::size_t>(
         std::lower_bound(sorted_.begin(), sorted_.end(), own) - sorted_.begin());

@@ -1,15 +1,16 @@
-// Which rank keeps the others waiting, judged by its own computing time per step. Pure.
+// Finds the rank for which the others wait (a straggler), from the ranks' own computing times per
+// step. Pure functions.
 //
 // A rank is slow in a window of steps if the first quartile of its step times (its quick steps) is
-// at least 1 ms longer than the first quartile of the others, 1.25 times as long, and longer than
-// the median step of the others. Temporary load, such as a checkpoint, an evaluation or another
-// program, delays some steps of a window and leaves the quick ones quick. A lasting cause (a hot
-// GPU, a slow disk under the data, a neighbour on the cores) delays all of them. If the median step
-// of the others takes as long, nobody waits for this rank.
+// at least 1 ms longer than the first quartile of the others, more than 1.25 times as long, and
+// longer than the median step of the others. Temporary load, such as a checkpoint, an evaluation or
+// another program, delays only some steps of a window; the quick steps stay quick. A lasting cause
+// (a hot GPU, a slow disk under the data, another program on the same cores) delays all steps. If
+// the median step of the others takes as long, nobody waits for this rank.
 //
-// Three slow windows in a row make a rank a straggler, and three windows in a row that are not slow
-// end that. For a straggler the limit is 1.15 instead of 1.25, so that a rank near it does not
-// alternate.
+// After three slow windows in a row a rank is a straggler. After three windows in a row that are
+// not slow it is one no longer. For a straggler the limit is 1.15 instead of 1.25, so that a rank
+// near the limit does not alternate.
 #ifndef DDPRUN_WORKER_SRC_PEERS_STRAGGLER_WATCH_H_
 #define DDPRUN_WORKER_SRC_PEERS_STRAGGLER_WATCH_H_
 
@@ -32,28 +33,28 @@ struct RankTimes {
 
 RankTimes Summarize(std::vector<std::chrono::nanoseconds> times);
 
-// One owner. Equal input gives equal output, so every rank reaches the same verdict.
+// One owner. The same input gives the same output, so every rank reaches the same verdict.
 class StragglerWatch {
  public:
   struct Verdict {
-    std::vector<Straggler> stragglers;  // slow in this window as well; longest time first
-    std::vector<int> ended;             // ranks that stopped being stragglers with this window
+    std::vector<Straggler> stragglers;  // also slow in this window; longest time first
+    std::vector<int> ended;             // ranks that are no stragglers any more, since this window
   };
 
-  // `ranks`: the times of one window by rank, equally many in each call. A rank without measured
-  // times keeps its state.
+  // `ranks` are the times of one window by rank. Each call has the same number of ranks. A rank
+  // without measured times keeps its state.
   Verdict Judge(const std::vector<RankTimes>& ranks);
 
  private:
   struct Rank {
     bool straggles = false;
-    int contrary_windows = 0;  // in a row; they contradict `straggles`
+    int contrary_windows = 0;  // windows in a row that contradict `straggles`
   };
 
   std::vector<Rank> ranks_;
 };
 
-// "rank 3 (n2) keeps the others waiting: ...", a line without a line break.
+// For example "rank 3 (n2) keeps the others waiting: ...". One line, without a line break.
 std::string Describe(const Straggler& straggler, const std::string& host, int steps);
 
 }  // namespace ddp::internal

@@ -10,8 +10,8 @@
 
 namespace ddp::internal {
 
-// Throws StateUnreadableError: a state exists and must not be dropped silently. `rejected`: the
-// states that cannot be loaded, each with the reason. `rank`: this rank.
+// Throws StateUnreadableError, because a state exists and must not be dropped silently. `rejected`
+// lists the states that cannot be loaded, each with the reason. `rank` is this rank.
 [[noreturn]] void RefuseToBeginAnew(const std::optional<RestoreOrder>& order,
                                     const std::vector<std::string>& rejected, int rank);
 

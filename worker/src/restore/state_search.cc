@@ -26,14 +26,14 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kFirstPause{100};
-constexpr milliseconds kLongestPause{2000};  // others wait in a collective with a longer timeout
+constexpr milliseconds kLongestPause{2000};  // other ranks wait longer, in a collective
 
 // Keys of the messages to all ranks.
 constexpr char kWait[] = "wait";
 constexpr char kOver[] = "over";
 constexpr char kNothing[] = "nothing";
 
-// "" for null. A path need not be UTF-8.
+// "" for null. The path need not be UTF-8.
 std::string ToText(const json& value) {
   return value.is_null() ? "" : value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
@@ -42,7 +42,7 @@ json ToJson(const InputFile::Identity& identity) {
   return {identity.device, identity.inode, identity.size};
 }
 
-// Null: this rank cannot open it, or the name belongs to another file here.
+// Null: this rank cannot open the file, or the name means another file on this node.
 std::shared_ptr<InputFile> OpenSame(const std::string& path, const json& identity) {
   try {
     auto file = std::make_shared<InputFile>(path);

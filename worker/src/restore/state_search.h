@@ -1,4 +1,4 @@
-// Finds the state from which a training continues: the same one for all ranks.
+// Finds the state from which a training continues. All ranks find the same one.
 #ifndef DDPRUN_WORKER_SRC_RESTORE_STATE_SEARCH_H_
 #define DDPRUN_WORKER_SRC_RESTORE_STATE_SEARCH_H_
 
@@ -29,13 +29,13 @@ struct FoundState {
     std::size_t bytes = 0;
   };
 
-  int source = 0;    // the rank that has it
+  int source = 0;    // the rank that has the state
   std::string path;  // on the source's node
   Metadata metadata;
   std::vector<Tensor> tensors;  // in the order of their bytes
   std::uint64_t offset = 0;     // of the first tensor's bytes in the file
-  bool provisional = false;     // newer files were put off, so ask Accept()
-  // Set on the source and on ranks of its node that can open the file; else null.
+  bool provisional = false;     // newer files were put off, so Accept() must be called
+  // Set on the source, and on ranks of its node that can open the file. Otherwise null.
   std::shared_ptr<InputFile> file;
 };
 
@@ -46,32 +46,34 @@ struct WhereToLook {
   std::int64_t highest_step = std::numeric_limits<std::int64_t>::max();
   std::function<bool(const Metadata&)> allows = [](const Metadata&) { return true; };
   CheckpointSearch::FolderErrors folder_errors = CheckpointSearch::FolderErrors::kCount;
-  std::chrono::milliseconds patience{0};  // how long an unavailable file is retried
+  std::chrono::milliseconds patience{0};  // how long to retry a file that cannot be read now
   DamagedFiles damaged{};
-  // If nothing is found and training would begin at step 0: damaged files of other nodes count too.
+  // If nothing is found and training would begin at step 0, damaged files of other nodes count too.
   bool looks_everywhere = false;
 };
 
-// All functions are collectives, also the constructor. An unavailable file or folder that may hold
-// a newer state is retried with pauses for `patience`, and a warning says so; EACCES and EPERM are
-// not retried. Then StateUnreadableError is thrown on all ranks.
+// All functions, also the constructor, are collectives. If a file or folder that may hold a newer
+// state cannot be read now, the search tries again with pauses for `patience`, and warns. It does
+// not try again after EACCES and EPERM. When the time is over, StateUnreadableError is thrown on
+// all ranks.
 class StateSearch {
  public:
   // Lists the folders on each node.
   StateSearch(const Context& ctx, WhereToLook where);
 
-  // The newest allowed state that was not returned yet; nullopt: none. Its tensor hashes are not
-  // checked: the caller checks them while loading, and calls SetAside() if they differ.
+  // The newest allowed state that was not returned yet. nullopt: none. The caller must check the
+  // tensors' hashes while it loads them, and call SetAside() if they differ.
   std::optional<FoundState> Next();
 
-  // The last state does not match its hashes.
+  // Call it if the last state does not match its hashes.
   void SetAside(const std::string& reason);
 
-  // Some bytes of the last state could not be read.
+  // Call it if some bytes of the last state could not be read. Puts the state off: the search skips
+  // it for now.
   void PutOff(const UnavailableError& error);
 
-  // All ranks have read the last state completely. False: a newer file that was put off is readable
-  // now; call Next() again. Needed if the state is provisional.
+  // Call it for a provisional state when all ranks have read it completely. False: a newer file
+  // that was put off is readable now; call Next() again.
   bool Accept();
 
   // After Next() returned nullopt: the states that cannot be loaded, each with the reason.
@@ -80,21 +82,22 @@ class StateSearch {
  private:
   bool Leads() const { return ctx_.rank() == where_.source; }
   void ListFolders();
-  // On a node without the source: its damaged files, if it has no whole one.
+  // Called on a node without the source. Returns the node's damaged files if the node has no
+  // complete one.
   nlohmann::json LookForDamaged();
   // Calls `look` on the source and on each node's local rank 0, until none of them has to wait.
   // Returns the answer of each rank.
   std::vector<nlohmann::json> AskNodes(const std::function<nlohmann::json()>& look);
   nlohmann::json Propose();
-  // The message to all ranks: wait (this function has waited already), or give up.
+  // The message to all ranks: look again (this function has already waited), or give up.
   nlohmann::json Postpone(const Unavailable& what);
 
   const Context& ctx_;
   const WhereToLook where_;
-  std::optional<CheckpointSearch> files_;  // on the source
+  std::optional<CheckpointSearch> files_;  // only on the source
   std::vector<std::string> rejected_;
 
-  // On a rank that waits:
+  // Only on a rank that waits:
   std::optional<std::chrono::steady_clock::time_point> waits_since_;
   std::chrono::milliseconds pause_{0};
 };

@@ -16,10 +16,10 @@
 namespace ddp::internal {
 namespace {
 
-constexpr std::size_t kSmallBytes = std::size_t{256} << 10;   // tensors that may share a chunk
-constexpr std::size_t kCachedBytes = std::size_t{128} << 10;  // hashed, then copied
+constexpr std::size_t kSmallBytes = std::size_t{256} << 10;   // smaller tensors share chunks
+constexpr std::size_t kCachedBytes = std::size_t{128} << 10;  // bytes hashed and copied at a time
 
-constexpr std::size_t kPieceBytes = kMaxChunkBytes;  // per copy to a GPU
+constexpr std::size_t kPieceBytes = kMaxChunkBytes;  // bytes per copy to a GPU
 
 bool IsInPlace(const StatePart& part) { return part.to.is_cpu() && part.to.is_contiguous(); }
 bool IsInPieces(const StatePart& part) { return !part.to.is_cpu() && part.to.is_contiguous(); }
@@ -88,7 +88,7 @@ void StateSink::Finish() {
 }
 
 std::byte* StateSink::Place(const StateChunk& chunk) const {
-  // The last part that begins at this offset or before. Empty parts come before it.
+  // The last part that begins at this offset or before it. Empty parts precede it.
   const auto after = std::upper_bound(offsets_.begin(), offsets_.end(), chunk.offset);
   if (after == offsets_.begin()) return nullptr;
   const auto index = static_cast<std::size_t>(after - offsets_.begin()) - 1;
@@ -118,7 +118,7 @@ void StateSink::Take(const std::byte* data, std::size_t size) {
     const bool in_pieces = to_ == nullptr && whole_.defined();
     const std::size_t piece =
         std::min({size, parts_[next_].bytes - taken_, in_pieces ? kPieceBytes : kCachedBytes});
-    hash_.Update(data, piece);  // first: the copy then reads from the cache
+    hash_.Update(data, piece);  // first, because the copy then reads from the cache
     if (in_pieces) {
       ToDevice(data, piece);
     } else if (to_ != nullptr && to_ + taken_ != data) {

@@ -1,4 +1,4 @@
-// Puts the bytes of a state into the tensors of one rank.
+// Writes the bytes of a state to the tensors of one rank.
 #ifndef DDPRUN_WORKER_SRC_RESTORE_STATE_SINK_H_
 #define DDPRUN_WORKER_SRC_RESTORE_STATE_SINK_H_
 
@@ -15,7 +15,7 @@ namespace ddp::internal {
 // One tensor's bytes in a state.
 struct StatePart {
   std::string name;
-  std::string hash;  // XXH3-64, as HashText()
+  std::string hash;  // XXH3-64, as HashText() writes it
   std::size_t bytes = 0;
   torch::Tensor to;  // has `bytes` bytes, on any device; undefined: not wanted
 };
@@ -26,14 +26,14 @@ struct StateChunk {
   std::size_t bytes = 0;
 };
 
-// The chunks of a state, the same on all ranks. A chunk has at most kMaxChunkBytes, so that it is
+// The chunks of a state; the same on all ranks. A chunk has at most kMaxChunkBytes, so that it is
 // still in the cache when it is hashed or sent on. Only small tensors share a chunk.
 inline constexpr std::size_t kMaxChunkBytes = std::size_t{1} << 19;
 std::vector<StateChunk> ChunksOf(const std::vector<StatePart>& parts);
 
-// Takes the bytes of all parts in order, and hashes them on the way. A part whose tensor is
-// contiguous in CPU memory is written in place. A tensor that is contiguous on a GPU is copied
-// through a little pinned memory. Any other tensor is assembled first, one at a time.
+// Takes the bytes of all parts in order, and hashes them. If a part's tensor is contiguous in CPU
+// memory, the bytes are written in place. If it is contiguous on a GPU, they are copied through a
+// little pinned memory. Any other tensor is first assembled in memory, one tensor at a time.
 class StateSink {
  public:
   explicit StateSink(std::vector<StatePart> parts);
@@ -42,13 +42,13 @@ class StateSink {
 
   std::size_t bytes() const { return bytes_; }
 
-  // The final address of the chunk if it is in one piece, else null. A caller that writes there
-  // passes the same address to Take().
+  // The final address of the chunk if it is in one piece. Otherwise null. A caller that writes
+  // there must pass the same address to Take().
   std::byte* Place(const StateChunk& chunk) const;
 
   void Take(const std::byte* data, std::size_t size);
 
-  // Call it after all bytes: the first part that does not match its hash, or "".
+  // Call it after all bytes. The first part that does not match its hash; "" if all match.
   const std::string& damaged() const { return damaged_; }
 
  private:
@@ -60,11 +60,11 @@ class StateSink {
   const std::vector<StatePart> parts_;
   std::vector<std::size_t> offsets_;  // of the parts
   std::size_t bytes_ = 0;
-  std::size_t next_ = 0;     // index of the present part
-  std::size_t taken_ = 0;    // bytes of the present part taken so far
-  std::byte* to_ = nullptr;  // memory of the present part; null: on a GPU, or not wanted
-  torch::Tensor whole_;      // owns that memory, or is the part's tensor; undefined: not wanted
-  torch::Tensor pinned_;     // staging for a GPU; undefined until it is needed
+  std::size_t next_ = 0;     // index of the current part
+  std::size_t taken_ = 0;    // bytes of the current part taken so far
+  std::byte* to_ = nullptr;  // memory of the current part; null: on a GPU, or not wanted
+  torch::Tensor whole_;   // owns that memory, or is the tensor of the part; undefined: not wanted
+  torch::Tensor pinned_;  // staging memory for a GPU; undefined until needed
   Xxh3Stream hash_;
   std::string damaged_;
 };

@@ -31,7 +31,7 @@
 namespace ddp::internal {
 namespace {
 
-constexpr std::size_t kPlaces = 8;  // chunks in flight in a ring
+constexpr std::size_t kPlaces = 8;  // chunks in a ring at the same time
 constexpr std::chrono::seconds kConnectPatience(60);
 
 std::size_t LargestOf(const std::vector<StateChunk>& chunks) {
@@ -47,7 +47,8 @@ std::string RingPath(const Context& ctx) {
          std::to_string(ctx.rank());
 }
 
-// Which ranks share memory. All ranks agree on it: a rank that cannot share needs another route.
+// Knows which ranks share memory. All ranks must agree on this, because a rank that cannot share
+// needs another route.
 class Neighbours {
  public:
   Neighbours(const Context& ctx, int source, bool has_file, const ChunkRing::Shape& shape)
@@ -61,7 +62,8 @@ class Neighbours {
   }
 
   StateRoute route() const { return MakeStateRoute(ranks_, source_, ctx_.rank()); }
-  // The state has to go to another node, or to a rank that shares no memory. The same on all ranks.
+  // True if the state must go to another node, or to a rank that shares no memory. The same on all
+  // ranks.
   bool HasNetwork() const { return !MakeStateRoute(ranks_, source_, source_).children.empty(); }
   ChunkRing* ring() { return ring_ ? &*ring_ : nullptr; }
 
@@ -80,7 +82,7 @@ class Neighbours {
     const StateRoute mine = route();
     const bool leads = !mine.followers.empty();
     bool wanted = leads || mine.leader != ctx_.rank();
-    // Whether any rank needs a ring: all ranks compute the same from the common table.
+    // Whether any rank needs a ring. All ranks compute the same answer from the common table.
     bool any = false;
     for (int rank = 0; rank < ctx_.world_size(); ++rank) {
       any = any || !MakeStateRoute(ranks_, source_, rank).followers.empty();
@@ -139,9 +141,9 @@ class Neighbours {
   std::optional<ChunkRing> ring_;
 };
 
-// For the source and for ranks of its node that read the file: reads chunk by chunk into their
-// tensors, and sends each chunk to the children while it is in the cache (`links` null: no
-// children). After a fault it sends zeros, because other ranks wait for the bytes.
+// For the source, and for ranks of its node that read the file. Reads chunk by chunk into this
+// rank's tensors, and sends each chunk to the children while it is in the cache. `links` null: no
+// children. After a fault it sends zeros, because other ranks wait for the bytes.
 std::optional<StreamFault> ReadFile(const FoundState& state, const std::vector<StateChunk>& chunks,
                                     StateLinks* links, StateSink* sink) {
   std::vector<std::byte> bytes(LargestOf(chunks));
@@ -161,7 +163,7 @@ std::optional<StreamFault> ReadFile(const FoundState& state, const std::vector<S
   return fault;
 }
 
-// A failure of a rank without a connection to this one is known only through the failure detector.
+// If a rank without a connection to this one fails, only the failure detector knows it.
 void ThrowIfAnotherFailed() {
   const auto detector = ProcessFailureDetector();
   if (detector != nullptr && !detector->KnownCause().empty()) {
@@ -169,7 +171,7 @@ void ThrowIfAnotherFailed() {
   }
 }
 
-// Calls `wait(patience)` in slices until it returns true.
+// Calls `wait(patience)` again and again, with a short patience, until it returns true.
 template <typename Wait>
 void WaitForNeighbour(const Context& ctx, const Wait& wait) {
   constexpr std::chrono::milliseconds kBetweenChecks(200);
@@ -182,8 +184,8 @@ void WaitForNeighbour(const Context& ctx, const Wait& wait) {
   }
 }
 
-// For a leader: from its parent to its children, its followers, and its own tensors. `ring` null:
-// no followers.
+// For a leader: passes the bytes from its parent to its children, its followers, and its own
+// tensors. `ring` null: no followers.
 void Relay(const Context& ctx, const std::vector<StateChunk>& chunks, ChunkRing* ring,
            StateLinks* links, StateSink* sink) {
   std::vector<std::byte> own;  // for chunks that are not received in place
@@ -218,10 +220,11 @@ std::string AddressOfRank(const Context& ctx, int rank) {
   return {bytes.begin(), bytes.end()};
 }
 
-// On a rank that has read the file: returns what is wrong with it.
+// On a rank that has read the file: returns what is wrong with the file.
 std::optional<StreamFault> Stream(const Context& ctx, const FoundState& state,
                                   const std::vector<StateChunk>& chunks, StateSink* sink) {
-  // A rank that waits for a ring has no connection that would end with its neighbour.
+  // A rank that waits for a ring has no connection to its neighbour that would end with the
+  // neighbour.
   if (const auto detector = ProcessFailureDetector()) detector->WatchForLoss(nullptr);
   ChunkRing::Shape shape;
   shape.places = std::min(kPlaces, chunks.size());
@@ -235,7 +238,7 @@ std::optional<StreamFault> Stream(const Context& ctx, const FoundState& state,
   } catch (const std::system_error& e) {
     problem = e.what();
   }
-  // All ranks know whether there is another node.
+  // All ranks know whether the network is needed.
   std::vector<std::string> contacts;
   if (neighbours.HasNetwork()) contacts = all_gather_object(ctx, links ? links->contact() : "");
   std::optional<StreamFault> fault;
@@ -258,7 +261,7 @@ std::optional<StreamFault> Stream(const Context& ctx, const FoundState& state,
   return fault;
 }
 
-// A rank's report on its part to the other ranks; empty: no fault.
+// What a rank tells the other ranks about its part. Empty: no fault.
 std::string ToText(const std::optional<StreamFault>& fault, const std::string& damaged_tensor) {
   if (!fault && damaged_tensor.empty()) return "";
   nlohmann::json report = {{"tensor", damaged_tensor}};

@@ -1,4 +1,4 @@
-// Sends the bytes of a state from the rank that has it into the tensors of all ranks.
+// Sends the bytes of a state from the rank that has it to the tensors of all ranks.
 #ifndef DDPRUN_WORKER_SRC_RESTORE_STATE_STREAM_H_
 #define DDPRUN_WORKER_SRC_RESTORE_STATE_STREAM_H_
 
@@ -14,19 +14,19 @@
 
 namespace ddp::internal {
 
-// Route of the bytes: StateRoute. They travel in chunks, with a few in flight at once. Memory
-// besides the tensors: a ChunkRing of 4 MiB per node, at most 1 MiB per process, and the socket
-// buffers of the kernel.
+// StateRoute is the route of the bytes. They travel in chunks, a few at a time. Memory besides the
+// tensors: a ChunkRing of 4 MiB per node, at most 1 MiB per process, and the kernel's socket
+// buffers.
 //
-// What is wrong with the file of a state. One of the two is set.
+// What is wrong with the file of a state. One of the two members is set.
 struct StreamFault {
-  std::string damage;                           // the hashes or the length are wrong; or
+  std::string damage;                           // the hashes or the length are wrong
   std::optional<UnavailableError> unavailable;  // some bytes could not be read
 };
 
-// A collective. `parts`: of the state; alike on all ranks except for `to`. Returns nullopt on all
-// ranks if every rank has bytes that match the hashes. Throws AgreedError if the file is good but
-// the bytes of a rank differ.
+// A collective. `parts` are the parts of the state; the same on all ranks, except for `to`. Returns
+// nullopt on all ranks if on every rank the bytes match the hashes. Throws AgreedError if the file
+// is good but the bytes of a rank differ.
 std::optional<StreamFault> StreamState(const Context& ctx, const FoundState& state,
                                        std::vector<StatePart> parts);
 

@@ -44,8 +44,8 @@ using internal::Progress;
 
 namespace {
 
-// The agent answers READY at once, unless the host is very busy or the agent has no progress pages
-// (earlier versions). Later calls try again.
+// How long to wait for the page. The agent answers READY at once, unless the host is very busy, or
+// the agent is of an earlier version without progress pages. Later calls try again.
 constexpr std::chrono::milliseconds kPagePatience{50};
 
 void TakeProgressPage(std::chrono::milliseconds patience = std::chrono::milliseconds(0)) {
@@ -66,7 +66,7 @@ Context::~Context() {
   bool well = std::uncaught_exceptions() <= state_->exceptions_at_start;
   if (well && state_->group.leave != nullptr) {
     try {
-      state_->group.leave();  // needs the failure detector: it waits for the peers
+      state_->group.leave();  // waits for the other ranks, so it needs the failure detector
     } catch (const std::exception&) {
       well = false;
     }
@@ -76,7 +76,7 @@ Context::~Context() {
     // Keeps the last references for ever: see the header.
     state_->group.group.release();
     state_->store.release();
-    return;  // keep the detector: the exception in flight may be the error of a collective
+    return;  // keep the detector: the error that is unwinding may be a collective's
   }
   state_->TakeDown();
   Progress::Process().SetStage(ddprun::ProgressPhase::kEnd);
@@ -90,7 +90,7 @@ void Context::State::EndCollectives() const {
   try {
     group.abort();
   } catch (const std::exception&) {
-    // The agent then ends this process, because it does not leave.
+    // Then this process does not leave, and the agent ends it.
   }
 }
 
@@ -184,7 +184,7 @@ void IgnoreBrokenPipes() {
   }
 }
 
-// Rank 0 publishes its contact before it joins; an empty contact if it cannot listen.
+// Rank 0 publishes its contact before it joins. The contact is empty if rank 0 cannot listen.
 std::shared_ptr<internal::RankFailureDetector> ListenForPeers(
     const internal::LaunchEnvironment& env, c10d::Store* store) {
   std::shared_ptr<internal::RankFailureDetector> detector;
@@ -213,7 +213,7 @@ std::shared_ptr<internal::RankFailureDetector> ConnectToPeers(
   }
 }
 
-// A standby waits here until it has a rank.
+// Reports to the agent. A standby waits here until it has a rank.
 void BeginWithAgent(const Options& options) {
   const bool keeps_memory = options.keep_freed_memory && internal::RetainFreedMemory(std::getenv);
   ControlClient& agent = ControlClient::Process();
@@ -223,7 +223,7 @@ void BeginWithAgent(const Options& options) {
     internal::WaitAsStandby(&agent);
   }
   agent.Send(control::kPhase, control::kPhaseInit);
-  agent.Send(control::kSaves, "0");  // until there is a Checkpointer that does
+  agent.Send(control::kSaves, "0");  // until a Checkpointer sends SAVES=1
   if (agent.AgentPid() == 0) return;
   internal::WriteOwnStacksOnSignal();
   if (std::getenv("SLURM_JOB_ID") != nullptr) internal::LeaveStraySigtermTo(agent.AgentPid());
@@ -252,7 +252,7 @@ Context Context::State::Join(const Options& given, bool in_place) {
   if (!alone) IgnoreBrokenPipes();
   internal::GlooDevices gloo_devices;  // also for a restore, with any backend
   std::string address;
-  try {                                    // these may fail on one rank alone
+  try {                                    // these may fail on one rank only
     c10d::setDebugLevelFromEnvironment();  // like `import torch.distributed`
     state->device = internal::ChooseDevice(options.device, state->backend, env);
     const internal::ShortestTimeSlice of_gloos_threads;

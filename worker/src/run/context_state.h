@@ -20,13 +20,14 @@
 namespace ddp {
 
 struct Context::State {
-  // ddp::init(). `in_place`: for run_in_place(), which may leave a group that is in use.
+  // ddp::init(). `in_place`: called by run_in_place(), which may leave a group that is in use.
   static Context Join(const Options& options, bool in_place);
-  // One generation of run_in_place(). Returns the exit code; nullopt: this process has left it.
+  // Runs one generation of run_in_place(). Returns the exit code. nullopt: this process has left
+  // the generation.
   static std::optional<int> RunGeneration(const std::function<int(Context&)>& body,
                                           const Options& options);
 
-  // This process can leave its generation and continue.
+  // True if this process can leave its generation and continue.
   bool CanLeave() const { return backend == "gloo" || internal::kNcclCanBeLeft; }
   // Ends the running collectives. Any thread.
   void EndCollectives() const;
@@ -41,7 +42,7 @@ struct Context::State {
   c10::Device device{c10::kCPU};
   std::chrono::milliseconds timeout{};
   c10::intrusive_ptr<c10d::Store> store;
-  // Null: a job of one, or the other ranks cannot be reached.
+  // Null if the job has one rank, or if the other ranks cannot be reached.
   std::shared_ptr<internal::RankFailureDetector> detector;
   internal::Group group;
   internal::GlooDevices gloo_devices;  // of the group, if Gloo carries its tensors

@@ -13,8 +13,8 @@
 namespace ddp {
 namespace {
 
-// Time from a failed collective until the agent says that the generation is over. For a lost node
-// it is the lease and a little more.
+// How long to wait, after a failed collective, for the agent to say that the generation is over. If
+// a node is lost, that takes the lease (3 s by default) and a little more.
 constexpr std::chrono::seconds kPatience{5};
 
 }  // namespace
@@ -33,7 +33,7 @@ std::optional<int> Context::State::RunGeneration(const std::function<int(Context
   } catch (...) {
     const std::exception_ptr error = std::current_exception();
     if (!agent.leaves() && internal::IsVictim(error)) {
-      state.EndCollectives();  // ranks that wait for this one must fail too
+      state.EndCollectives();  // so ranks that wait for this one fail too
       if (agent.AgentPid() != 0) watch.Wait(kPatience);
     }
     if (!agent.leaves()) internal::EndWithFailure(error);

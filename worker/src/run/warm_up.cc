@@ -26,7 +26,7 @@ void MakeDeviceContext(const Options& options) {
 
 void WarmUp(const Options& options) {
   try {
-    // A forward and a backward pass: they load kernels and start the threads of autograd.
+    // A forward and a backward pass. They load kernels and start autograd's threads.
     const torch::Tensor weight = torch::zeros({8, 8}, torch::requires_grad());
     torch::mm(torch::zeros({8, 8}), weight).relu().sum().backward();
     if (options.warm_device) MakeDeviceContext(options);

@@ -1,4 +1,4 @@
-// The work of a warm standby ahead of time, besides loading its libraries.
+// What a warm standby does ahead of time, besides loading its libraries.
 #ifndef DDPRUN_WORKER_SRC_RUN_WARM_UP_H_
 #define DDPRUN_WORKER_SRC_RUN_WARM_UP_H_
 
@@ -6,9 +6,9 @@
 
 namespace ddp::internal {
 
-// Runs the first-use initialization of libtorch. Changes nothing that a program can see, including
+// Does what libtorch does at the first use. Changes nothing that a program can see, including
 // random numbers. With Options::warm_device it also makes the CUDA context of LOCAL_RANK's GPU.
-// Never throws: the worker will meet the error itself and report it.
+// Never throws: if there is an error, the worker will meet it again and report it.
 void WarmUp(const Options& options);
 
 }  // namespace ddp::internal

@@ -24,10 +24,10 @@ namespace {
 
 namespace optim = torch::optim;
 
-// Visits the fields of each optimizer's state: visit(name, field). A field is a tensor (undefined
+// Calls visit(name, field) for each field of an optimizer's state. A field is a tensor (undefined
 // while unused), a count, a number, or a list of tensors. `State` may be const.
 //
-// A new optimizer needs its fields here and a line in WithState().
+// To support another optimizer, add its fields here and a line in WithState().
 template <typename State, typename Visit>
 requires std::is_base_of_v<optim::SGDParamState, State>
 void VisitFields(State& state, const Visit& visit) {
@@ -60,8 +60,8 @@ void VisitFields(State& state, const Visit& visit) {
   visit("sum", state.sum());
 }
 
-// LBFGS keeps everything in the state of the first parameter. `al` is scratch memory of a step and
-// is not visited.
+// LBFGS keeps everything in the state of the first parameter. `al` is not visited, because it is
+// scratch memory of a step.
 template <typename State, typename Visit>
 requires std::is_base_of_v<optim::LBFGSParamState, State>
 void VisitFields(State& state, const Visit& visit) {
@@ -77,7 +77,7 @@ void VisitFields(State& state, const Visit& visit) {
   visit("ro", state.ro());
 }
 
-// Calls action(s) with a fresh state object of the optimizer's kind.
+// Calls action(s) with a new state object of the optimizer's kind.
 template <typename Action>
 void WithState(const optim::Optimizer& optimizer, const Action& action) {
   if (dynamic_cast<const optim::SGD*>(&optimizer) != nullptr) {
@@ -162,7 +162,7 @@ struct ImportField {
   }
 };
 
-// Collects the names a state may have, with an example of the right shape and dtype.
+// Collects the names that a state may have, each with a tensor of the expected shape and dtype.
 struct ExpectField {
   std::size_t parameter;
   const torch::Tensor& like;
@@ -177,7 +177,7 @@ struct ExpectField {
   void operator()(const char*, const Other&) const {}  // only LBFGS has other types
 };
 
-// The state of LBFGS joins all parameters in one row. Why `state` does not fit; "": it fits.
+// LBFGS joins all parameters in one row. Returns why `state` does not fit; "": it fits.
 std::string LbfgsMismatch(const std::vector<torch::Tensor>& parameters,
                           const std::map<std::string, torch::Tensor>& state) {
   std::int64_t row = 0;

@@ -13,22 +13,23 @@
 namespace ddp::internal {
 
 // Names are `<index of the parameter, over all groups>.<field>`, for example `0.exp_avg`. Counts
-// are int64 tensors without dimensions; tensors share storage with the optimizer. Throws
+// become int64 tensors without dimensions. Other tensors share storage with the optimizer. Throws
 // CheckpointError unless the optimizer is SGD, Adam, AdamW, RMSprop, Adagrad or LBFGS.
 std::vector<NamedTensor> ExportOptimizerState(const torch::optim::Optimizer& optimizer);
 
-// Why the state does not fit `optimizer`; "": it fits. Compares names, shapes and dtypes.
+// Says why the state does not fit `optimizer`. "": it fits. Compares names, shapes and dtypes.
 std::string OptimizerStateMismatch(const torch::optim::Optimizer& optimizer,
                                    const std::map<std::string, torch::Tensor>& state);
 
-// Replaces the optimizer's state. A parameter that `state` does not name has no state afterwards.
+// Replaces the optimizer's state. If `state` does not name a parameter, that parameter has no state
+// afterwards.
 void ImportOptimizerState(torch::optim::Optimizer& optimizer,
                           const std::map<std::string, torch::Tensor>& state);
 
 // The learning rate of each parameter group.
 std::vector<double> LearningRates(const torch::optim::Optimizer& optimizer);
 
-// `rates`: one per group; empty: changes nothing.
+// `rates` has one value per group. If it is empty, nothing changes.
 void SetLearningRates(torch::optim::Optimizer& optimizer, const std::vector<double>& rates);
 
 }  // namespace ddp::internal

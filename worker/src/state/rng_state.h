@@ -8,21 +8,23 @@
 
 namespace ddp::internal {
 
-// A collective; the same text on all ranks. The states of every rank's default generator for
-// `device`: hex, by rank, separated by commas.
+// Returns the state of every rank's default generator for `device`: in hex, by rank, separated by
+// commas. A collective; all ranks get the same text.
 std::string GatherRngStates(const Context& ctx, c10::Device device);
 
-// Sets this rank's default generator for `device` to its part of `states`. A rank without a part
-// (the job has grown) keeps its state. Throws CheckpointError.
+// Sets this rank's default generator for `device` to this rank's part of `states`. If there is no
+// such part (the job has grown), the generator does not change. Throws CheckpointError if the part
+// is invalid.
 void RestoreRngState(const Context& ctx, c10::Device device, const std::string& states);
 
-// The state of this process's CPU generator, as bytes. Throws CheckpointError for invalid bytes.
+// Reads or sets the state of this process's CPU generator, as bytes. The setter throws
+// CheckpointError for invalid bytes.
 std::string OwnRngState();
 void SetOwnRngState(const std::string& bytes);
 
-// One rank's part of GatherRngStates(); "": none.
+// One rank's part of such a text. "": it has no part for that rank.
 std::string RngStateOf(const std::string& states, int rank);
-// The hex form of such bytes in that text.
+// The bytes of a state as hex, as in that text.
 std::string RngText(const std::string& bytes);
 
 }  // namespace ddp::internal

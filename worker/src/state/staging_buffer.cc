@@ -19,7 +19,7 @@ std::byte* Map(std::size_t bytes) {
     throw CheckpointError("no memory for a copy of the state, " + std::to_string(bytes) +
                           " bytes: " + std::strerror(errno));
   }
-  madvise(map, bytes, MADV_HUGEPAGE);  // with huge pages: 512 times fewer to touch
+  madvise(map, bytes, MADV_HUGEPAGE);  // 512 times fewer pages to touch
 #ifdef MADV_POPULATE_WRITE
   if (madvise(map, bytes, MADV_POPULATE_WRITE) == 0) return static_cast<std::byte*>(map);
 #endif

@@ -1,6 +1,6 @@
 // Memory for a copy of the training's state, so that the state can be written while training
-// continues. The first touch of memory costs more than the copy, so the memory is allocated once
-// and reused.
+// continues. The first touch of new memory takes longer than the copy, so the memory is allocated
+// once and reused.
 #ifndef DDPRUN_WORKER_SRC_STATE_STAGING_BUFFER_H_
 #define DDPRUN_WORKER_SRC_STATE_STAGING_BUFFER_H_
 
@@ -10,7 +10,7 @@
 
 namespace ddp::internal {
 
-// One thread at a time.
+// Only one thread may use it at a time.
 class StagingBuffer {
  public:
   StagingBuffer() = default;
@@ -18,10 +18,10 @@ class StagingBuffer {
   StagingBuffer(const StagingBuffer&) = delete;
   StagingBuffer& operator=(const StagingBuffer&) = delete;
 
-  // Returns at least `bytes` of touched memory, aligned for every dtype. It is the memory of the
-  // last call if that is large enough; otherwise it is new, and the old contents are lost.
-  // `pinned`: a GPU can copy to it without the CPU. Throws CheckpointError if there is not enough
-  // memory.
+  // Returns at least `bytes` of touched memory, aligned for every dtype. Reuses the memory of the
+  // last call if it is large enough. Otherwise it allocates new memory, and the old contents are
+  // lost. `pinned`: a GPU can copy to the memory without the CPU. Throws CheckpointError if there
+  // is not enough memory.
   std::byte* Reserve(std::size_t bytes, bool pinned);
 
  private:

@@ -27,7 +27,7 @@ const std::vector<std::pair<torch::ScalarType, std::string>>& Dtypes() {
   return *kDtypes;
 }
 
-// One stream per GPU, because the allocator reuses memory per stream.
+// Always the same stream for a GPU, because libtorch's allocator reuses memory per stream.
 c10::Stream CopyStreamOf(c10::Device gpu) {
   static std::mutex mutex;
   static auto* const streams = new std::vector<c10::Stream>;

@@ -1,4 +1,4 @@
-// Tensors and their places in a checkpoint: one block of memory, in the order of the file.
+// Tensors and their places in a checkpoint, which is one block of memory in the order of the file.
 #ifndef DDPRUN_WORKER_SRC_STATE_STATE_IMAGE_H_
 #define DDPRUN_WORKER_SRC_STATE_STATE_IMAGE_H_
 
@@ -15,31 +15,32 @@
 
 namespace ddp::internal {
 
-// Converts a dtype to its safetensors name, and back. Throws CheckpointError for a type that the
-// other side lacks.
+// Converts a dtype to its safetensors name, and back. Throws CheckpointError if safetensors, or
+// this libtorch, does not have the type.
 std::string DtypeName(const std::string& tensor, torch::ScalarType type);
 torch::ScalarType DtypeOf(const TensorInfo& info);
 
-// The plan of a copy, made once the tensors are known. It can copy into any memory that is large
+// The plan of a copy, made once the tensors are known. It can copy to any memory that is large
 // enough, for a file or for another process.
 class StateImage {
  public:
-  // Keeps references to the tensors, not their present values. Throws CheckpointError for a dtype
-  // that a checkpoint cannot hold.
+  // Keeps references to the tensors, but does not copy their values yet. Throws CheckpointError for
+  // a dtype that a checkpoint cannot hold.
   explicit StateImage(std::vector<NamedTensor> tensors);
 
   std::size_t bytes() const { return bytes_; }
   bool has_gpu_tensors() const { return has_gpu_tensors_; }
 
-  // Copies the present values to `memory`, of bytes(). The result points into the memory, in the
-  // order of a file, and lacks only step and metadata.
+  // Copies the current values to `memory`, which has bytes() bytes. The result points into the
+  // memory, in the order of a file. The caller adds step and metadata.
   //
-  // With has_gpu_tensors() the memory must be pinned, and the copy may still run on return. The GPU
-  // copies after its earlier work and before any later work, so only CheckpointImage::await waits.
+  // With has_gpu_tensors() the memory must be pinned, and the GPU may still copy when this returns.
+  // The GPU copies after its earlier work and before any later work. Only CheckpointImage::await
+  // waits for the end of the copy.
   CheckpointImage CopyTo(std::byte* memory) const;
 
-  // CopyTo for memory that is not pinned. `pinned`, also of bytes(), is in use until
-  // CheckpointImage::await returns, which copies from there to `memory`.
+  // CopyTo for memory that is not pinned. The GPU copies to `pinned` (also bytes() bytes), and
+  // CheckpointImage::await copies from there to `memory`. `pinned` is in use until await returns.
   CheckpointImage CopyTo(std::byte* memory, std::byte* pinned) const;
 
  private:
@@ -48,11 +49,11 @@ class StateImage {
     torch::Tensor tensor;
     std::size_t offset = 0;
   };
-  // Begins the copy to `memory`; returns CheckpointImage::await.
+  // Begins the copy to `memory`. Returns the function for CheckpointImage::await.
   std::function<bool()> Copy(std::byte* memory) const;
-  // Starts the copy of the GPU's tensors; returns the stream that copies.
+  // Starts the copy of the tensors of `gpu`. Returns the stream that copies.
   c10::Stream CopyFrom(c10::Device gpu, std::byte* memory) const;
-  // The tensors at `memory`, as entries of a file.
+  // The tensors at `memory` as entries of a file.
   std::vector<TensorBytes> At(const std::byte* memory) const;
 
   std::vector<Item> items_;

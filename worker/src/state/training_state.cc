@@ -23,11 +23,11 @@ constexpr char kOptimizerPrefix[] = "optim.";
 constexpr char kWrapperPrefix[] = "module.";  // added by Python's DistributedDataParallel
 
 constexpr char kRates[] = "lr";                // a JSON array, one rate per parameter group
-constexpr char kScheduleSteps[] = "lr_steps";  // decimal: steps of the scheduler
+constexpr char kScheduleSteps[] = "lr_steps";  // decimal: the number of the scheduler's steps
 constexpr char kSampler[] = "sampler";         // SamplerState::to_string()
 constexpr char kBuckets[] = "buckets";         // GradientReducer::bucket_order()
 
-// The only state of an LRScheduler, which is protected.
+// An LRScheduler has no other state, and this member is protected.
 struct StepCount : torch::optim::LRScheduler {
   static unsigned& Of(torch::optim::LRScheduler& scheduler) {
     return scheduler.*(&StepCount::step_count_);
@@ -45,7 +45,7 @@ std::vector<double> RatesOf(const Texts& texts) {
   return text ? json::parse(*text).get<std::vector<double>>() : std::vector<double>();
 }
 
-// Throws CheckpointError unless schedule and sampler can continue from `texts`.
+// Throws CheckpointError unless scheduler and sampler can continue from `texts`.
 void CheckTexts(const CheckpointParts& parts, const Texts& texts) {
   const std::size_t groups = parts.optimizer().param_groups().size();
   const std::vector<double> rates = RatesOf(texts);
@@ -148,8 +148,8 @@ RestorePlan::RestorePlan(const CheckpointParts& parts, const std::vector<TensorI
 }
 
 std::vector<torch::Tensor> RestorePlan::Destinations() {
-  // Reuses the tensors that the optimizer already has: touching new memory costs more than the
-  // copy.
+  // Reuses the tensors that the optimizer already has, because touching new memory costs more than
+  // the copy.
   TensorMap there;
   for (const NamedTensor& item : ExportOptimizerState(parts_->optimizer())) {
     there[item.name] = item.tensor;

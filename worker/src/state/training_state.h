@@ -1,5 +1,5 @@
-// Converts the state of a training to named tensors and texts, and back: a checkpoint without the
-// place in the training and the generators. Knows nothing of files.
+// Converts the state of a training to named tensors and texts, and back. The place in the training
+// and the random generators are not included. This code knows nothing of files.
 #ifndef DDPRUN_WORKER_SRC_STATE_TRAINING_STATE_H_
 #define DDPRUN_WORKER_SRC_STATE_TRAINING_STATE_H_
 
@@ -18,39 +18,40 @@ namespace ddp::internal {
 using Texts = std::map<std::string, std::string>;
 using TensorMap = std::map<std::string, torch::Tensor>;
 
-// All tensors of the module and of the optimizer's state, under `model.` and `optim.`; they share
-// storage. Throws CheckpointError for an optimizer whose state cannot be read.
+// All tensors of the module (prefix `model.`) and of the optimizer's state (prefix `optim.`). They
+// share storage with the originals. Throws CheckpointError if the optimizer's state cannot be read.
 std::vector<NamedTensor> TensorsOf(const CheckpointParts& parts);
 
-// The module's buffers among `tensors`, the result of TensorsOf(parts). On ranks other than 0
-// copies replace them in `tensors`, to receive rank 0's values.
+// Returns the module's buffers in `tensors`, which is the result of TensorsOf(parts). On ranks
+// other than 0, replaces them in `tensors` by copies, which will receive rank 0's values.
 std::vector<torch::Tensor> BuffersAmong(const CheckpointParts& parts,
                                         std::vector<NamedTensor>* tensors, int rank);
 
 // The texts `lr`, `lr_steps`, `sampler`, `buckets`. A collective if the parts have a reducer.
 Texts TextsOf(const CheckpointParts& parts);
 
-// The plan of loading a state into the parts, made before anything is changed.
+// The plan of loading a state into the parts. It is made before anything changes.
 class RestorePlan {
  public:
   RestorePlan() = default;
 
-  // `tensors`: of a state; only names, shapes and dtypes are used. The parts must outlive the plan.
-  // Throws CheckpointError if the state does not fit.
+  // `tensors` are those of a state; only names, shapes and dtypes are used. The parts must outlive
+  // the plan. Throws CheckpointError if the state does not fit the parts.
   RestorePlan(const CheckpointParts& parts, const std::vector<TensorInfo>& tensors, Texts texts);
 
-  // The destinations of `tensors`, in their order: the module's own tensors, and tensors that will
-  // be the optimizer's state, which this call prepares; undefined: not wanted.
+  // Where to load each of `tensors`, in the same order: into a tensor of the module, or into a new
+  // tensor that will be part of the optimizer's state (this call prepares these). Undefined: do not
+  // load that tensor.
   std::vector<torch::Tensor> Destinations();
 
-  // Call it when the destinations are filled: loads the rest.
+  // Call it when the destinations are filled. Loads the rest of the state.
   void Finish();
 
  private:
   const CheckpointParts* parts_ = nullptr;  // the caller's
   std::vector<TensorInfo> tensors_;
   TensorMap model_;      // the module's tensors, by their name in the state
-  TensorMap optimizer_;  // by name without kOptimizerPrefix; without data before Destinations()
+  TensorMap optimizer_;  // names without kOptimizerPrefix; without data before Destinations()
   Texts texts_;
 };
 

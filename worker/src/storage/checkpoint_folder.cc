@@ -29,7 +29,7 @@ namespace checkpoint_file = ddprun::checkpoint_file;
 
 struct Listing {
   std::vector<StepFile> files;         // highest step first
-  std::vector<std::string> set_aside;  // files set aside as damaged by earlier searches
+  std::vector<std::string> set_aside;  // files that earlier searches have set aside as damaged
 };
 
 // A missing folder counts as empty. Throws UnavailableError.
@@ -51,7 +51,7 @@ Listing ListFolder(const std::string& directory) {
   return listing;
 }
 
-// Reports to the agent, which makes an event of it.
+// Reports the damage to the agent, which makes an event of it.
 void ReportDamage(const StepFile& file, const std::string& reason) {
   ControlClient::Process().Send(ddprun::control::kCheckpointDamaged,
                                 std::to_string(file.step) + " " + file.path + ": " + reason);
@@ -59,7 +59,7 @@ void ReportDamage(const StepFile& file, const std::string& reason) {
 
 std::string FolderOf(const std::string& path) { return path.substr(0, path.rfind('/')); }
 
-// nullopt: it cannot be read.
+// nullopt: the file cannot be read.
 std::optional<Metadata> MetadataOf(const std::string& path) {
   try {
     return SafetensorsFile::Open(path).metadata();
@@ -91,8 +91,8 @@ bool IsOfStep(const Metadata& metadata, std::int64_t step) {
   return held != metadata.end() && held->second == std::to_string(step);
 }
 
-// A file that was copied or renamed to the name of another step is whole but has the wrong step. It
-// is refused, but not as damaged.
+// If a file was copied or renamed to the name of another step, it is undamaged but has the wrong
+// step. It is refused, but does not count as damaged.
 void CheckStep(const SafetensorsFile& file, std::int64_t step) {
   if (IsOfStep(file.metadata(), step)) return;
   const auto held = file.metadata().find(checkpoint_file::kStep);
@@ -101,7 +101,7 @@ void CheckStep(const SafetensorsFile& file, std::int64_t step) {
                     ", not the one that its name says");
 }
 
-// Joins pieces that are adjacent in memory, so that thousands of small tensors are one write.
+// Joins pieces that are adjacent in memory, so that thousands of small tensors need one write.
 std::vector<std::string_view> Pieces(const std::string& header,
                                      const std::vector<TensorBytes>& tensors) {
   std::vector<std::string_view> pieces = {header};
@@ -198,7 +198,7 @@ bool CheckpointSearch::Open(const StepFile& file) {
     CheckStep(*file_, file.step);
     return true;
   } catch (const UnavailableError& e) {
-    if (e.error() != ENOENT) PutOff(e);  // ENOENT: removed since it was listed
+    if (e.error() != ENOENT) PutOff(e);  // ENOENT: removed after it was listed
   } catch (const DamagedError& e) {
     SetAside(e.what());
   } catch (const FormatError& e) {
@@ -229,7 +229,7 @@ bool CheckpointSearch::IsReadableNow(const PutOffFile& file) {
     if (e.error() != EIO) pending_ = Unavailable{file.file.path, e.what(), e.error()};
     return false;
   } catch (const FormatError&) {
-    return true;  // its length has changed: judge it anew
+    return true;  // its length has changed: open it again
   }
 }
 
@@ -273,7 +273,7 @@ void CheckpointSearch::SetAside(const std::string& reason) {
   if (NameExists(aside)) error = std::make_error_code(std::errc::file_exists);
   if (!error) fs::rename(path(), aside, error);
   rejected_.push_back(path() + ": it is damaged: " + reason);
-  if (error && !warned_of_.insert(path()).second) return;  // warned already
+  if (error && !warned_of_.insert(path()).second) return;  // the warning was already given
   ReportDamage(file, reason);
   Warn(rank_, "checkpoint " + path() + " is damaged: " + reason + ". " +
                   (error ? "It cannot be renamed to " + aside + " (" + error.message() + ")"
@@ -286,7 +286,7 @@ std::string SaveCheckpoint(const std::string& directory, CheckpointImage image,
   image.metadata[checkpoint_file::kStep] = std::to_string(image.step);
   const Lineage lineage = Lineage::Of(image.metadata);
   const std::string header = BuildHeader(&image.tensors, std::move(image.metadata));
-  RemoveAbandonedCheckpoints(directory);  // first: they may occupy the space that is needed
+  RemoveAbandonedCheckpoints(directory);  // first, because they may occupy the space that is needed
   const std::string name = CheckpointName(image.step);
   const std::string path = directory + "/" + name;
   WriteDurably(directory, name, Pieces(header, image.tensors), [&](const Publication& publication) {
@@ -307,7 +307,7 @@ void RemoveOldCheckpoints(const std::string& directory, std::int64_t saved_step,
   } catch (const UnavailableError& e) {
     throw CheckpointError(directory + ": " + e.what());
   }
-  int kept = 1;  // the one just saved
+  int kept = 1;  // the checkpoint that was just saved
   for (const StepFile& file : listing.files) {
     if (file.step >= saved_step) continue;
     const std::optional<Metadata> metadata = MetadataOf(file.path);

@@ -1,15 +1,17 @@
 // The files of a checkpoint folder: their names, the search for the newest, the removal of old
-// ones. One thread at a time. Warnings go to stderr and begin with `[rank 0]`, or the given rank.
+// files. Only one thread may use this at a time. Warnings go to stderr and begin with `[rank 0]`,
+// or with the given rank.
 //
-// A save has this order: remove files that dead writers left; write the file under a temporary name
-// and sync it; rename it; sync the folder; remove older checkpoints. So after a power loss at any
-// point, the newest loadable file is the previous checkpoint or the new one.
+// A save does this, in this order: it removes files that dead writers left; writes the new file
+// under a temporary name and syncs it; renames it; syncs the folder; removes older checkpoints. So
+// after a power loss at any time, the newest loadable file is the previous or the new checkpoint.
 //
-// Two kinds of files are removed: whole checkpoints that are older than the one just saved and
-// belong to its run, or to a run from whose state this run continued (lineage.h); and files that
-// killed writers left. These are never removed: a file of a higher step, one that this version
-// cannot read, one of another training, one of an older version that names no run, or one that
-// another process is writing. A file is replaced only by its own run. Damaged files: set_aside.h.
+// Only two kinds of files are removed. First, undamaged checkpoints that are older than the
+// checkpoint just saved and belong to its run, or to a run from whose state this run continued
+// (lineage.h). Second, files that killed writers left. These files are never removed: a file of a
+// higher step, a file that this version cannot read, a file of another training, a file of an older
+// version that names no run, and a file that another process is writing. Only the run that made a
+// file may replace it. Damaged files: set_aside.h.
 #ifndef DDPRUN_WORKER_SRC_STORAGE_CHECKPOINT_FOLDER_H_
 #define DDPRUN_WORKER_SRC_STORAGE_CHECKPOINT_FOLDER_H_
 
@@ -33,26 +35,26 @@ namespace ddp::internal {
 
 // Which checkpoints stay after a save.
 struct Retention {
-  int keep_last = 2;            // at least 1: the newest ones
-  std::int64_t keep_every = 0;  // and all with a step that is a multiple of this; 0: none
+  int keep_last = 2;            // how many of the newest stay; at least 1
+  std::int64_t keep_every = 0;  // also keep each step that is a multiple of this; 0: none
 };
 
 // A checkpoint in memory.
 struct CheckpointImage {
   std::int64_t step = 0;
-  std::vector<TensorBytes> tensors;  // the bytes are owned by the maker
+  std::vector<TensorBytes> tensors;  // the maker of the image owns the bytes
   Metadata metadata;                 // everything except hashes, version and step
-  // Unless null, call it before the bytes are read. It waits until a GPU has copied them. False: a
-  // rank was lost, so the bytes are worthless; training reports the loss.
+  // If not null, call it before you read the bytes. It waits until a GPU has copied them. False: a
+  // rank was lost, so the bytes are not valid; training reports the loss.
   std::function<bool()> await = nullptr;
 };
 
-// `[rank <rank>] warning: <text>` as one line on stderr.
+// Writes `[rank <rank>] warning: <text>` as one line to stderr.
 void Warn(int rank, const std::string& text);
 
-// Returns the path of the durable file. Throws CheckpointError; then no new file exists, and the
-// older ones are unchanged. Throws also if `owner`, of this folder, refuses, or if the name belongs
-// to a file of another run. `image.metadata` names this run.
+// Returns the path of the durable file. If it throws CheckpointError, there is no new file, and the
+// older files are unchanged. It also throws if `owner`, the owner of this folder, refuses, or if a
+// file of another run has the name. `image.metadata` must name this run.
 std::string SaveCheckpoint(const std::string& directory, CheckpointImage image, FolderOwner* owner);
 
 struct StepFile {
@@ -60,20 +62,21 @@ struct StepFile {
   std::string path;
 };
 
-// A file or folder that may hold a state but cannot be read now.
+// A file or folder that cannot be read now, but may hold a state.
 struct Unavailable {
-  std::string path;    // of the file or folder
+  std::string path;    // the file or folder
   std::string reason;  // one clause, with the text of errno
   int error = 0;       // errno
 };
 
-// What a search does with files that length or hash prove to be damaged.
+// What a search does with a file whose length or hash proves that it is damaged.
 struct DamagedFiles {
-  bool rename = true;  // false: leaves them, for readers only
-  std::string run{};   // the id of this run, for new names of its own files (set_aside.h)
+  bool rename = true;  // false: leaves it as it is; for programs that only read
+  std::string run{};   // id of this run, for the new names of its files (set_aside.h)
 };
 
-// Goes through the files of some folders, highest step first, and opens those that may be loadable:
+// Goes through the files of some folders, highest step first, and opens the files that may be
+// loadable:
 //
 //   CheckpointSearch search(rank, {folder}, highest_step, FolderErrors::kCount);
 //   while (search.Next() == CheckpointSearch::Result::kFound) {
@@ -81,58 +84,59 @@ struct DamagedFiles {
 //     search.SetAside("it is not");
 //   }
 //
-// An unreadable file is not a damaged one. Damaged files (length, hash, format version) are skipped
-// with a warning; if length or hash prove the damage, they are renamed. An unavailable file ends
-// the search, because it may be newer than all that follow. Exception: EIO, which a disk returns
-// for ever once it has lost a block. Such a file is put off. It counts as damaged if it still gives
-// EIO after an older file of its folder was read completely. It is never renamed.
+// An unreadable file does not count as damaged. A damaged file (wrong length, hash or format
+// version) is skipped with a warning. If length or hash prove the damage, the file is renamed. A
+// file that is unavailable now ends the search, because it may be newer than all files that follow.
+// The exception is EIO, which a disk returns for ever once it has lost a block. The search puts
+// such a file off. The file counts as damaged if it still gives EIO after an older file of the same
+// folder was read completely. It is never renamed.
 class CheckpointSearch {
  public:
   enum class Result { kFound, kNone, kUnavailable };
-  // The meaning of a folder that cannot be listed. kCount: it may hold the newest state.
-  // kCountInTheEnd: it holds nothing newer than the wanted state, and counts only if that state is
-  // not found.
+  // What a folder that cannot be listed means. kCount: it may hold the newest state.
+  // kCountInTheEnd: it holds nothing newer than the wanted state, so it counts only if that state
+  // is not found elsewhere.
   enum class FolderErrors { kCount, kCountInTheEnd };
 
-  // Among files of one step, the one in the first-named folder comes first. A missing folder is
-  // empty.
+  // If several folders have a file of the same step, the folder that was named first comes first. A
+  // missing folder counts as empty.
   CheckpointSearch(int rank, std::vector<std::string> folders,
                    std::int64_t highest_step = std::numeric_limits<std::int64_t>::max(),
                    FolderErrors folder_errors = FolderErrors::kCount, DamagedFiles damaged = {});
 
-  // Opens the next file with a good structure and the step of its name. kNone: no more files, and
-  // nothing is unavailable. After kUnavailable only Restart() helps.
+  // Opens the next file that has a good structure and whose step agrees with its name. kNone: there
+  // are no more files, and nothing is unavailable. After kUnavailable, call Restart().
   Result Next();
 
-  // After Next() returned kFound. The hashes of its tensors are not checked.
+  // After Next() returned kFound. The hashes of the file's tensors are not checked yet.
   const SafetensorsFile& file() const { return *file_; }
   const std::string& path() const { return files_[next_ - 1].path; }
   // After Next() returned kUnavailable.
   const Unavailable& unavailable() const { return unavailable_; }
 
-  // Warns, and renames the file (set_aside.h) if DamagedFiles::rename is set.
+  // Rejects the file: warns, and renames it (set_aside.h) if DamagedFiles::rename is set.
   void SetAside(const std::string& reason);
 
-  // Some bytes of the file could not be read, though its header could.
+  // Call it if some bytes of the file could not be read, although its header could.
   void PutOff(const UnavailableError& error);
 
-  // Files were put off, so Accept() is needed.
+  // True if files were put off, so Accept() must be called.
   bool has_put_off() const { return !put_off_.empty(); }
-  // The file was read completely. Reads again the bytes of the files that were put off. False: one
-  // of them is not damaged; call Next() again.
+  // Call it when the file was read completely. Reads the bytes of the put-off files again. False:
+  // one of those files is not damaged; call Next() again.
   bool Accept();
 
-  // Begins again with the present contents of the folders.
+  // Begins again with the current contents of the folders.
   void Restart();
 
-  // The files that cannot be loaded, found since the last Restart(), each with the reason. Also
-  // files that earlier searches have set aside.
+  // The files that cannot be loaded and were found since the last Restart(), each with the reason.
+  // Includes files that earlier searches have set aside (renamed).
   const std::vector<std::string>& rejected() const { return rejected_; }
 
  private:
   struct PutOffFile {
     StepFile file;
-    std::uint64_t offset = 0;  // of the unreadable bytes; size 0: it did not open
+    std::uint64_t offset = 0;  // of the unreadable bytes; size 0: the file did not open
     std::size_t size = 0;
     std::string reason;
   };
@@ -155,24 +159,25 @@ class CheckpointSearch {
   std::size_t next_ = 0;
   std::unique_ptr<SafetensorsFile> file_;
   std::vector<PutOffFile> put_off_;
-  std::vector<Unavailable> unlisted_;   // folders
-  std::optional<Unavailable> pending_;  // reported by the next Next()
+  std::vector<Unavailable> unlisted_;   // folders that could not be listed
+  std::optional<Unavailable> pending_;  // the next Next() reports it
   Unavailable unavailable_;
   std::vector<std::string> rejected_;
   std::set<std::string> warned_of_;  // paths; kept by Restart()
 };
 
-// Tries to list `directory`; nullopt: that works, or the folder is missing.
+// Tries to list `directory`. nullopt: that works, or the folder is missing.
 std::optional<Unavailable> WhyNotListed(const std::string& directory);
 
-// Keeps the file of `saved_step`, the keep_last - 1 next older ones, and the files that keep_every
-// selects; removes the older ones. Only readable files that `lineage` allows to remove are counted
-// and removed. A failed removal is a warning. Throws CheckpointError if the folder cannot be read.
+// Keeps the file of `saved_step`, the next keep_last - 1 older ones, and the files that keep_every
+// selects. Removes the other older files. Only files that can be read and that `lineage` allows to
+// remove are counted and removed. A failed removal is a warning. Throws CheckpointError if the
+// folder cannot be read.
 void RemoveOldCheckpoints(const std::string& directory, std::int64_t saved_step,
                           const Retention& retention, const Lineage& lineage);
 
-// Removes the unfinished files of killed writers, so that they do not fill the disk. See
-// AbandonedTemporaries().
+// Removes the unfinished files of killed writers, so that they do not fill the disk (see
+// AbandonedTemporaries()).
 void RemoveAbandonedCheckpoints(const std::string& directory);
 
 }  // namespace ddp::internal

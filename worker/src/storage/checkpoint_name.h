@@ -13,7 +13,7 @@
 
 namespace ddp::internal {
 
-// step-000000001200.safetensors. `step` is not negative.
+// For example step-000000001200.safetensors. `step` must not be negative.
 inline std::string CheckpointName(std::int64_t step) {
   char name[64];
   std::snprintf(name, sizeof(name), "%s%012lld%s", ddprun::checkpoint_file::kPrefix,
@@ -21,7 +21,7 @@ inline std::string CheckpointName(std::int64_t step) {
   return name;
 }
 
-// nullopt: CheckpointName() does not produce such a name.
+// nullopt: CheckpointName() does not make such a name.
 inline std::optional<std::int64_t> StepOf(std::string_view name) {
   constexpr std::string_view kPrefix = ddprun::checkpoint_file::kPrefix;
   constexpr std::string_view kSuffix = ddprun::checkpoint_file::kSuffix;

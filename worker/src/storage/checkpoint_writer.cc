@@ -57,7 +57,7 @@ bool CheckpointWriter::busy() const { return !thread_.idle(); }
 void CheckpointWriter::Wait() { thread_.Wait(); }
 
 SaveStatus CheckpointWriter::status() const {
-  const bool writing = busy();  // first: a finished checkpoint is then in the status
+  const bool writing = busy();  // read first: if it is false, status_ is final
   const std::lock_guard<std::mutex> lock(mutex_);
   SaveStatus status = status_;
   status.writing = writing;

@@ -1,7 +1,7 @@
-// Writes checkpoints to disk, one at a time, on its own thread, while training continues.
+// Writes checkpoints to disk on a thread of its own, one at a time, while training continues.
 //
-// A failure costs a checkpoint, never the training: it is reported on stderr and to the listener
-// and counted, and the older files are unchanged.
+// A failure costs a checkpoint, but never the training. The writer reports it on stderr and to the
+// listener, and counts it. The older files do not change.
 #ifndef DDPRUN_WORKER_SRC_STORAGE_CHECKPOINT_WRITER_H_
 #define DDPRUN_WORKER_SRC_STORAGE_CHECKPOINT_WRITER_H_
 
@@ -21,39 +21,39 @@
 
 namespace ddp::internal {
 
-// One thread, the owner, calls all functions; the events come on the writer's thread.
+// One thread, the owner, calls all functions. The writer's thread calls the events.
 class CheckpointWriter {
  public:
   struct Events {
-    // `took`: since Start().
+    // `took` is the time since Start().
     std::function<void(std::int64_t step, const std::string& path, std::chrono::nanoseconds took)>
         durable;
-    // `failures`: so far, including this one.
+    // `failures` is the number of failures so far, including this one.
     std::function<void(std::int64_t step, std::int64_t failures, const std::string& reason)> failed;
   };
 
-  // `self`: the identity of this process, for other users of the folder (folder_owner.h). The
-  // destructor waits for the present checkpoint.
+  // `self` identifies this process for other users of the folder (folder_owner.h). The destructor
+  // waits for the current checkpoint.
   CheckpointWriter(std::string directory, Retention retention, Events events,
                    std::optional<ddprun::CheckpointOwner> self = std::nullopt,
                    FolderOwnerOptions owner = {});
 
-  // The functions of FolderOwner, called when the last checkpoint is finished.
+  // These call the functions of FolderOwner, after the last checkpoint is finished.
   bool TryClaim();
   void Release();
   std::chrono::milliseconds look() const { return owner_.look(); }
 
-  // This object has saved a checkpoint of that step.
+  // True if this object has saved a checkpoint of that step.
   bool HasSaved(std::int64_t step) const;
 
-  // Begins to write; first waits for an unfinished checkpoint. The memory that `image` points to
+  // Begins to write. First waits if a checkpoint is unfinished. The memory to which `image` points
   // must not change until Wait() returns or busy() is false.
   void Start(CheckpointImage image);
 
   bool busy() const;  // a checkpoint is unfinished
-  void Wait();        // until busy() is false
+  void Wait();        // waits until busy() is false
 
-  // Reports a save that failed before anything could be written.
+  // Reports a save that failed before the writer could write anything.
   void Fail(std::int64_t step, const std::string& reason);
   void CountSkipped();
 
@@ -67,15 +67,15 @@ class CheckpointWriter {
   const Retention retention_;
   const Events events_;
 
-  // Used by the writer's thread, and by the owner's thread while the writer is idle.
+  // Used by the writer's thread. The owner's thread uses them while the writer is idle.
   FolderOwner owner_;
   bool folder_was_there_ = false;
 
   mutable std::mutex mutex_;
-  SaveStatus status_;             // guarded by mutex_, except `writing`, which is busy()
+  SaveStatus status_;             // guarded by mutex_, except `writing`: busy() returns that
   std::set<std::int64_t> saved_;  // guarded by mutex_: steps
 
-  ddprun::TaskQueue thread_{"ddp-checkpoint"};  // the last member: ends before all others
+  ddprun::TaskQueue thread_{"ddp-checkpoint"};  // last, so it ends before the other members
 };
 
 }  // namespace ddp::internal

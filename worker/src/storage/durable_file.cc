@@ -33,11 +33,11 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kTemporarySuffix = ".tmp";
 constexpr std::chrono::hours kAbandonedAfter{24};
-// Bytes per write. For larger writes the kernel allocates large blocks, which a virtual machine may
-// first have to get from its host; that doubled the time for a file of 1 GiB.
+// Bytes per write. For larger writes the kernel allocates large blocks. A virtual machine may first
+// have to get these from its host, which doubled the time for a file of 1 GiB.
 constexpr std::size_t kWriteBytes = std::size_t{1} << 20;
 
-// An open file or folder, with its path for errors.
+// An open file or folder, and its path for errors.
 class OpenFile {
  public:
   OpenFile(const std::string& path, int flags)
@@ -58,7 +58,7 @@ class OpenFile {
     if (fsync(fd_.get()) != 0) ThrowErrno("sync", path_, errno);
   }
 
-  // NFS may report a full disk only here.
+  // On NFS, only close() may report a full disk.
   void Close() {
     if (close(fd_.release()) != 0) ThrowErrno("close", path_, errno);
   }
@@ -68,8 +68,8 @@ class OpenFile {
   ddprun::UniqueFd fd_;
 };
 
-// The temporaries that this process is writing, by path. They are not abandoned, although an ended
-// process may have had the same pid.
+// The paths of the temporary files that this process is writing. They are not abandoned, even if
+// their names contain the pid of an ended process: that may be this process's pid too.
 class InProgress {
  public:
   static InProgress& Process() {
@@ -90,11 +90,11 @@ class InProgress {
   }
 
  private:
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the members below
   std::set<std::string> paths_;
 };
 
-// The errors of a file system that lacks the call.
+// True for the errors of a file system that does not have the call.
 bool IsUnsupported(int error) {
   return error == EINVAL || error == ENOSYS || error == EOPNOTSUPP || error == EPERM;
 }
@@ -106,7 +106,7 @@ bool IsSameFile(const std::string& a, const std::string& b) {
          first.st_dev == second.st_dev && first.st_ino == second.st_ino;
 }
 
-// An unfinished file; removed unless it was moved to its final name.
+// An unfinished file. It is removed unless it was moved to its final name.
 class Temporary {
  public:
   explicit Temporary(const std::string& path) : path_(TemporaryPath(path)) {
@@ -140,7 +140,7 @@ class Temporary {
     if (errno == EEXIST) return false;
     if (!IsUnsupported(errno)) ThrowErrno("rename to", path, errno);
     const int error = link(path_.c_str(), path.c_str()) == 0 ? 0 : errno;
-    // A file server that gets a request twice may answer EEXIST for its own success.
+    // If a file server gets a request twice, it may answer EEXIST although it did what was asked.
     if (error == 0 || (error == EEXIST && IsSameFile(path_, path))) {
       unlink(path_.c_str());
       return moved_ = true;
@@ -159,10 +159,10 @@ class Temporary {
   bool moved_ = false;
 };
 
-// The scope in which a pid means the same process as here.
+// Names the host and PID namespace in which a pid means the same process as here.
 std::string PidScope() { return HostName() + "-" + PidNamespace() + "-"; }
 
-// The writer that chose the name of this temporary ran in this scope and is gone.
+// True if the process that made this temporary file ran in this PID namespace and is gone.
 bool WriterIsGone(const fs::path& path) {
   const std::string filename = path.filename();
   std::string_view name = filename;
@@ -225,7 +225,8 @@ void MakeDirectory(const std::string& directory) {
   try {
     OpenFile(parent.empty() ? "." : parent, O_RDONLY | O_DIRECTORY).Sync();
   } catch (const CheckpointError&) {
-    // The new folder exists for now. A parent without read permission cannot be synced.
+    // The new folder exists now, but a power failure may remove it. A parent that may not be read
+    // cannot be synced.
   }
 }
 

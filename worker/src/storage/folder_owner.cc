@@ -39,7 +39,7 @@ std::string Seconds(milliseconds time) {
   return std::to_string(duration_cast<std::chrono::seconds>(time).count()) + " s";
 }
 
-// The present time by the clock that stamps the files of this folder.
+// The current time by the clock that stamps the files of this folder.
 nanoseconds ServerTime(const std::string& directory) {
   const ddprun::UniqueFd fd(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   struct stat status = {};
@@ -49,8 +49,8 @@ nanoseconds ServerTime(const std::string& directory) {
   return std::chrono::seconds(status.st_mtim.tv_sec) + nanoseconds(status.st_mtim.tv_nsec);
 }
 
-// The process on this host that holds the lock of a file; empty: not known, because /proc/locks has
-// only the locks of this kernel.
+// Names the process on this host that holds the lock of a file. Empty: unknown, because /proc/locks
+// has only the locks of this kernel.
 std::string LockHolder(const std::string& path) {
   struct stat status = {};
   if (stat(path.c_str(), &status) != 0) return "";
@@ -59,7 +59,7 @@ std::string LockHolder(const std::string& path) {
                 static_cast<unsigned long>(status.st_ino));
   std::ifstream locks("/proc/locks");
   for (std::string line; std::getline(locks, line);) {
-    if (line.find("->") != std::string::npos) continue;  // a waiter, not a holder
+    if (line.find("->") != std::string::npos) continue;  // it waits for the lock
     std::istringstream words(line);
     std::string number, kind, advisory, access, pid, where;
     words >> number >> kind >> advisory >> access >> pid >> where;
@@ -72,7 +72,7 @@ std::string LockHolder(const std::string& path) {
   return "";
 }
 
-// Returns the result of `action`; its errors become CheckpointErrors.
+// Returns the result of `action`. Its errors become CheckpointErrors.
 template <typename Action>
 auto OnFile(const Action& action) {
   try {
@@ -219,7 +219,7 @@ void FolderOwner::Guard(const std::function<void()>& action) {
   if (owner && !IsOurs(owner)) {
     Refuse(*owner, ", and this is what is left of " + Describe(*self_));
   }
-  if (!owner || owner->released) Take(file);  // the folder was made again, or released
+  if (!owner || owner->released) Take(file);  // the folder was made anew, or released
   action();
 }
 
@@ -265,7 +265,7 @@ void FolderOwner::StopRefreshing() {
   stop_ = false;
 }
 
-// Needs no lock: a time that is too new does no harm. The next save reports a failure.
+// Needs no lock, because a time that is too new does no harm. The next save reports a failure.
 void FolderOwner::Refresh() const {
   try {
     const OwnerFile file(directory_, OwnerFile::For::kReading);

@@ -1,10 +1,10 @@
-// Keeps two trainings, or two generations of one, from writing into one checkpoint folder.
-// worker/contract/checkpoint_owner.h describes the file that names the owner.
+// Prevents two trainings, or two generations of one training, from writing to one checkpoint
+// folder. worker/contract/checkpoint_owner.h describes the file that names the owner.
 //
-// Within one run, a process with a higher requeue number or generation takes the folder at once,
-// and earlier ones are refused from then on. A process of another run waits: the owner may have
-// died unnoticed, or be cut off. Times come from the file server, so clocks of two hosts are never
-// compared.
+// Within one run, a process with a higher requeue number or generation takes the folder at once. So
+// does a process of the same job with a higher requeue number. Earlier processes are refused from
+// then on. Any other process waits, because the owner may have died unnoticed, or may be cut off
+// from the network. Times come from the file server, so clocks of two hosts are never compared.
 #ifndef DDPRUN_WORKER_SRC_STORAGE_FOLDER_OWNER_H_
 #define DDPRUN_WORKER_SRC_STORAGE_FOLDER_OWNER_H_
 
@@ -24,7 +24,7 @@
 
 namespace ddp::internal {
 
-// The identity of this process; nullopt: no launcher gave one, and folders need no claim.
+// The identity of this process. nullopt: no launcher gave one, so folders need no claim.
 std::optional<ddprun::CheckpointOwner> OwnerOfProcess(const Getenv& getenv);
 
 // Another training, or a later generation, owns the folder. The text names the owner.
@@ -34,59 +34,60 @@ class FolderTaken : public CheckpointError {
 };
 
 struct FolderOwnerOptions {
-  bool take_folder = false;  // take the folder also from a running training
+  bool take_folder = false;  // also take the folder from a running training
   std::chrono::milliseconds refresh = ddprun::kOwnerRefresh;
   std::chrono::milliseconds silence = ddprun::kOwnerSilence;
   std::chrono::milliseconds look = ddprun::kOwnerLook;
   std::chrono::milliseconds lock = ddprun::kOwnerLock;
 };
 
-// What a process finds when it wants a folder.
+// What a process sees when it wants a folder.
 struct OwnerSeen {
   std::optional<ddprun::CheckpointOwner> owner;  // nullopt: nobody owns it
-  std::chrono::nanoseconds heard{0};             // time of its last sign of life
+  std::chrono::nanoseconds heard{0};             // time of the owner's last sign of life
   std::chrono::milliseconds silent{0};           // time since `heard`
   bool gone = false;  // the owner ran on this machine, and its process has ended
 };
 
 enum class ClaimVerdict {
-  kTake,    // the folder is free, or of an earlier generation of this run
-  kWait,    // wait until the owner is silent
-  kRefuse,  // for good: a later generation or life owns it
+  kTake,    // the folder is free, the owner is silent or gone, or `self` succeeds the owner
+  kWait,    // another training may still use it; look again
+  kRefuse,  // for good: a later generation, or a later start of the job, owns the folder
 };
 
-// Pure.
+// A pure function.
 ClaimVerdict JudgeClaim(const ddprun::CheckpointOwner& self, const OwnerSeen& seen,
                         const FolderOwnerOptions& options);
 
-// One thread at a time. A thread of its own renews the sign of life every 10 s.
+// Only one thread at a time may use it. A thread of its own renews the sign of life every 10 s.
 class FolderOwner {
  public:
   FolderOwner(std::string directory, std::optional<ddprun::CheckpointOwner> self,
               FolderOwnerOptions options = {});
-  // Does not release the folder: after an error or a kill the next generation follows.
+  // Does not release the folder, because after an error or a kill the next generation follows.
   ~FolderOwner();
   FolderOwner(const FolderOwner&) = delete;
   FolderOwner& operator=(const FolderOwner&) = delete;
 
-  // Claims the folder for this process, and creates a missing folder. False: its owner may still
-  // live, and stderr says so; call it again after `look`, for at most `silence`. Throws FolderTaken
-  // if another process owns the folder, and other CheckpointErrors if the owner cannot be read.
-  // Does nothing once it has returned true.
+  // Claims the folder for this process, and creates it if it is missing. False: its owner may still
+  // be alive, and stderr says so; call it again after `look`, for at most `silence`. Throws
+  // FolderTaken if another process owns the folder, and another CheckpointError if the owner file
+  // cannot be read. Does nothing once it has returned true.
   bool TryClaim();
   // Repeats TryClaim() until it returns true.
   void Claim();
   std::chrono::milliseconds look() const { return options_.look; }
 
-  // Calls `action` while nobody else may change the folder; claims the folder first if needed. If
-  // Claim() throws, or the folder was taken since, throws and does not call `action`.
+  // Calls `action` while nobody else may change the folder. Claims the folder first if needed. If
+  // Claim() throws, or if another process has taken the folder since, throws and does not call
+  // `action`.
   void Guard(const std::function<void()>& action);
 
-  // The training has ended well: the next owner need not wait. Never throws.
+  // Call it when the training has ended well, so that the next owner need not wait. Never throws.
   void Release();
 
  private:
-  // The locked owner file.
+  // Opens the owner file and locks it.
   ddprun::OwnerFile OpenLocked() const;
   OwnerSeen Look(const ddprun::OwnerFile& file) const;
   bool IsOurs(const std::optional<ddprun::CheckpointOwner>& owner) const;
@@ -102,7 +103,7 @@ class FolderOwner {
   const FolderOwnerOptions options_;
 
   bool claimed_ = false;
-  std::optional<std::chrono::nanoseconds> heard_;  // OwnerSeen::heard while TryClaim() waits
+  std::optional<std::chrono::nanoseconds> heard_;  // OwnerSeen::heard, while TryClaim() waits
 
   std::mutex mutex_;
   std::condition_variable wake_;

@@ -1,8 +1,8 @@
-// Names the run that makes a state, and the runs from which the state descends. Stored in the
-// metadata of each checkpoint (worker/contract/checkpoint_file.h).
+// Names the run that makes a state, and the runs from which the state descends. Each checkpoint's
+// metadata contains both (worker/contract/checkpoint_file.h).
 //
-// Retention uses it to decide which files may be removed. A folder may contain files of another
-// training, about which nothing else is known.
+// The removal of old checkpoints uses it to decide which files it may remove: a folder may contain
+// files of another training.
 #ifndef DDPRUN_WORKER_SRC_STORAGE_LINEAGE_H_
 #define DDPRUN_WORKER_SRC_STORAGE_LINEAGE_H_
 
@@ -14,29 +14,29 @@
 
 namespace ddp::internal {
 
-// A value.
 class Lineage {
  public:
-  // The lineage of this process's run: DDPRUN_JOB_RUN_ID, or a random id of this process alone if
-  // no launcher gave one.
+  // The lineage of this process's run. The run is DDPRUN_JOB_RUN_ID, or a random id of this process
+  // alone if no launcher gave one.
   static Lineage OfProcess(const Getenv& getenv);
-  // From the metadata of a file; without a run if an older version wrote it.
+  // The lineage in the metadata of a file. If an older version wrote the file, there is no run.
   static Lineage Of(const Metadata& metadata);
 
   const std::string& run() const { return run_; }
 
-  // This run continues from a state with this metadata, which was loaded completely.
+  // Call it when this run continues from a state that was loaded completely. `metadata` is the
+  // state's.
   void Loaded(const Metadata& metadata);
 
   void AddTo(Metadata* metadata) const;
 
-  // A file with this metadata may be removed: it belongs to this run, or to a run from whose state
-  // this run continued. Never a file that names no run.
+  // True if a file with this metadata may be removed: it belongs to this run, or to a run from
+  // whose state this run continued. False for a file that names no run.
   bool MayRemove(const Metadata& metadata) const;
 
  private:
   std::string run_;
-  std::vector<std::string> ancestors_;  // the nearest first
+  std::vector<std::string> ancestors_;  // nearest first
 };
 
 }  // namespace ddp::internal

@@ -15,8 +15,8 @@ namespace ddp::internal {
 namespace {
 
 struct Stat {
-  std::string started;  // empty: not readable
-  bool dead = false;    // it has ended and was not reaped
+  std::string started;  // empty: cannot be read
+  bool dead = false;    // it has ended, but its parent has not reaped it
 };
 
 Stat StatOf(pid_t pid) {

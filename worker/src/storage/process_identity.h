@@ -1,4 +1,4 @@
-// Identifies this process in text that another process, later or elsewhere, can check.
+// Describes this process in text that another process can check, later or on another host.
 #ifndef DDPRUN_WORKER_SRC_STORAGE_PROCESS_IDENTITY_H_
 #define DDPRUN_WORKER_SRC_STORAGE_PROCESS_IDENTITY_H_
 
@@ -10,19 +10,19 @@ namespace ddp::internal {
 
 std::string HostName();
 
-// The number of this process's PID namespace, for example "4026531836"; empty: not known.
-// Containers of one host may share its name but not its pids.
+// The number of this process's PID namespace, for example "4026531836". Empty: unknown. Containers
+// of one host may have the same host name, but they do not share pids.
 std::string PidNamespace();
 
-// The scope in which a pid means the same process until the next boot: boot id and PID namespace.
-// Empty: not known.
+// Where, and until which boot, a pid means the same process: boot id and PID namespace. Empty:
+// unknown.
 std::string Machine();
 
-// Start time of the process, in clock ticks since boot; empty: not known.
+// When the process started, in clock ticks since boot. Empty: unknown.
 std::string StartTimeOf(pid_t pid);
 
-// The process of this machine that started at `started` has ended, as far as known: another process
-// may have its pid now, and /proc may hide processes of other users.
+// True if the process of this machine that started at `started` has ended, as far as known. Another
+// process may have its pid now, and /proc may hide processes of other users.
 bool IsGone(pid_t pid, const std::string& started);
 
 }  // namespace ddp::internal

@@ -19,14 +19,15 @@ std::size_t Rounded(std::size_t bytes) {
 
 }  // namespace
 
-// Its bytes follow. Byte order of the machine.
+// A place. Its bytes follow it in memory. Numbers have the byte order of the machine.
 struct RankPlaces::Place {
-  std::atomic<std::uint64_t> whole;  // kWhole; else it is being written
+  std::atomic<std::uint64_t> whole;  // kWhole if complete; else it is being written
   std::int64_t generation;
   std::int64_t step;
-  std::uint64_t size;  // used bytes
+  std::uint64_t size;  // number of bytes in use
 
-  // First: a process that dies in the middle leaves a place that is not whole.
+  // Called before anything else is written: if the process dies while it writes, the place stays
+  // incomplete.
   void Begin(const StampedStep& stamp) {
     whole.exchange(0, std::memory_order_acq_rel);
     generation = stamp.generation;
@@ -38,7 +39,7 @@ struct RankPlaces::Place {
     std::memcpy(reinterpret_cast<char*>(this + 1), bytes.data(), bytes.size());
     whole.store(kWhole, std::memory_order_release);
   }
-  // nullopt: it does not hold the whole of that step.
+  // nullopt: this place does not hold that step completely.
   std::optional<std::string_view> Find(const StampedStep& stamp, std::size_t room) const {
     const bool is_whole = whole.load(std::memory_order_acquire) == kWhole;
     if (!is_whole || size > room || stamp != StampedStep{generation, step}) return std::nullopt;
@@ -87,7 +88,8 @@ std::optional<std::string> RankPlaces::Find(const StampedStep& step) const {
   return std::nullopt;
 }
 
-// A place that was never written belongs to generation 0, because the memory is zero at first.
+// A place that was never written seems to belong to generation 0, because the memory is zero at
+// first.
 bool RankPlaces::HasAnyOf(std::int64_t generation) const {
   for (std::size_t i = 0; i < kInTurns; ++i) {
     if (At(i)->generation == generation) return true;

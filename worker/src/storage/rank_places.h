@@ -1,15 +1,16 @@
-// The places for a rank's own state in memory that other ranks read when the rank is dead;
-// RankSlots keeps them in a file. Pure: no file, no lock.
+// The places in memory for a rank's own state. Other ranks read them when the rank is dead.
+// RankSlots keeps the memory in a file. Pure code: no file, no lock.
 //
 // A rank writes the place of step k before it enters the last collective of step k, and uses three
-// places in turns. Three are enough: if any rank has finished step k, no rank is beyond the last
-// collective of step k + 2, because the one of step k + 1 needs all ranks. So a rank holds at most
-// the steps k, k + 1 and k + 2, and the last one may be half written.
+// places in turn. Three are enough: if any rank has finished step k, no rank is beyond the last
+// collective of step k + 2, because the last collective of step k + 1 needs all ranks. So a rank's
+// places hold at most the steps k, k + 1 and k + 2, and the last one may be half written.
 //
-// A generation may end before there is a newer state than the one it began with. The next one then
-// begins with that state again, after its places were used for later steps. So there are two places
-// more, for the state with which training began and for the step before: another node may hold that
-// one, and it is resumed if the node that held the newer one is lost.
+// A generation may end before it has made a state newer than the one with which it began. Then the
+// next generation begins with the same state again, but its places have been used for later steps.
+// So there are two more places: one for the state with which training began, and one for the step
+// before. Training resumes from that earlier step if another node holds it and the node that held
+// the newer one is lost.
 //
 //     generation 4   ... 15  16 ✗        places 15 16 17
 //     generation 5       16 → 17 18 19 ✗        18 19 17, kept 15 16
@@ -25,37 +26,39 @@
 
 namespace ddp::internal {
 
-// A step of one generation. Another generation may have a step of the same number.
+// A step of one generation. Another generation may have a step with the same number.
 struct StampedStep {
   std::int64_t generation = 0;
   std::int64_t step = 0;
   bool operator==(const StampedStep&) const = default;
 };
 
-// A view of memory that the caller owns and that is zero at first. One thread writes.
+// A view of memory that the caller owns. The memory must be zero at first. Only one thread may
+// write.
 class RankPlaces {
  public:
-  // The memory for places of `room` bytes each.
+  // How much memory is needed for places of `room` bytes each.
   static std::size_t BytesFor(std::size_t room);
 
   RankPlaces(std::byte* memory, std::size_t bytes);
 
-  // Bytes that fit into a place.
+  // How many bytes fit into a place.
   std::size_t room() const { return room_; }
 
-  // Marks the place of this step as not whole; its old contents are lost.
+  // Marks the place of this step as incomplete. Its old contents are lost.
   void Begin(const StampedStep& step);
-  // Writes the place. `bytes` must fit.
+  // Writes `bytes` to the place of this step. They must fit.
   void Put(const StampedStep& step, std::string_view bytes);
 
-  // Training begins with `state`: keeps what was put for that step and for the one before it in the
-  // generation that made the state, until training begins with a state of another generation.
-  // Called before the first Put() of a generation.
+  // Call it before the first Put() of a generation, when training begins with `state`. Keeps the
+  // bytes of that step and of the step before it, from the generation that made the state, until
+  // training begins with a state of another generation.
   void Keep(const StampedStep& state);
 
-  // The bytes that were put for that step, if whole.
+  // The bytes that were put for that step. nullopt: they are not complete, or not there.
   std::optional<std::string> Find(const StampedStep& step) const;
-  // Something was put for any step of the generation, which is the newest one of this rank here.
+  // True if something was put for any step of that generation. Only the rank's newest generation
+  // here can be found.
   bool HasAnyOf(std::int64_t generation) const;
 
  private:

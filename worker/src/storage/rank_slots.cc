@@ -31,11 +31,11 @@ void RankSlots::Open(std::size_t bytes) {
   struct stat status = {};
   if (!file_.valid() || fstat(file_.get(), &status) != 0) ThrowErrno("open", path_);
   if (status.st_size != size) {
-    // A new file: mappings of readers stay valid.
+    // A new file, so that mappings of readers stay valid.
     const std::string temporary = path_ + ".tmp";
     file_.reset(open(temporary.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
     if (!file_.valid()) ThrowErrno("make", temporary);
-    // Allocates now: too little memory is then an error here, not a SIGBUS later.
+    // Allocates now, so that a lack of memory is an error here and not a SIGBUS later.
     if (const int error = posix_fallocate(file_.get(), 0, size)) {
       errno = error;
       ThrowErrno("get memory for", temporary);
@@ -45,7 +45,7 @@ void RankSlots::Open(std::size_t bytes) {
   Map();
 }
 
-// False: there is none.
+// False: the rank has no file.
 bool RankSlots::OpenAsItIs() {
   Close();
   file_.reset(open(path_.c_str(), O_RDWR | O_CLOEXEC));

@@ -1,9 +1,9 @@
-// The part of the state that differs between ranks at the end of a step, generators and buffers, in
-// a folder in memory (DDPRUN_SNAPSHOT_DIR). It outlives the rank, so that the successor of a dead
-// rank continues with the rank's own state.
+// Stores the part of the state that differs between ranks at the end of a step (generators and
+// buffers) in a folder in memory (DDPRUN_SNAPSHOT_DIR). It outlives the rank, so the successor of a
+// dead rank continues with the rank's own state.
 //
-// Each rank has a file, in which it writes three places in turns and keeps two; RankPlaces explains
-// why.
+// Each rank has a file. It writes three places there in turn and keeps two more. RankPlaces
+// explains why.
 #ifndef DDPRUN_WORKER_SRC_STORAGE_RANK_SLOTS_H_
 #define DDPRUN_WORKER_SRC_STORAGE_RANK_SLOTS_H_
 
@@ -18,7 +18,7 @@
 
 namespace ddp::internal {
 
-// One thread at a time.
+// Only one thread at a time may use it.
 class RankSlots {
  public:
   RankSlots(std::string folder, int rank) : path_(PathOf(folder, rank)) {}
@@ -26,14 +26,14 @@ class RankSlots {
   RankSlots(const RankSlots&) = delete;
   RankSlots& operator=(const RankSlots&) = delete;
 
-  // Writes the place of this step. If `bytes` do not fit, replaces the file and loses the other
-  // places. Throws CheckpointError.
+  // Writes the place of this step. If `bytes` do not fit, replaces the file; the other places are
+  // lost. Throws CheckpointError.
   void Put(const StampedStep& step, std::string_view bytes);
-  // Training begins with `state`, before the first Put(): RankPlaces::Keep(), if the rank has a
-  // file. Throws CheckpointError.
+  // Call it before the first Put(), when training begins with `state`: calls RankPlaces::Keep() if
+  // the rank has a file. Throws CheckpointError.
   void Keep(const StampedStep& state);
 
-  // A reader's view of the file of a rank.
+  // How another rank reads the file of a rank.
   class View {
    public:
     View(const std::string& folder, int rank);
@@ -41,9 +41,9 @@ class RankSlots {
     View(const View&) = delete;
     View& operator=(const View&) = delete;
 
-    // The bytes of that step, if whole.
+    // The bytes of that step, if complete.
     std::optional<std::string> Find(const StampedStep& step) const;
-    // The rank has stored a step of that generation: it was on this node then.
+    // True if the rank has stored a step of that generation, so it was on this node then.
     bool HasAnyOf(std::int64_t generation) const;
 
    private:

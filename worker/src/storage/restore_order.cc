@@ -30,7 +30,7 @@ std::int64_t Number(const Getenv& getenv, const char* name, std::int64_t end) {
                     std::to_string(end - 1));
 }
 
-// -1: not set.
+// -1: not set, or -1.
 std::int64_t MakerNumber(const Getenv& getenv, const char* name) {
   const char* const text = getenv(name);
   if (text == nullptr || std::string_view(text) == "-1") return -1;

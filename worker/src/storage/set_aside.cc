@@ -29,12 +29,12 @@ bool IsAlphanumeric(std::string_view text) {
                      [](unsigned char c) { return c < 0x80 && std::isalnum(c) != 0; });
 }
 
-// `run` can be part of a file name, and cannot be mistaken for a number there.
+// True if `run` can be part of a file name and is not one of the numbers there.
 bool FitsInName(std::string_view run) { return run.size() > 1 && IsAlphanumeric(run); }
 
 struct SetAsideName {
   std::int64_t step = 0;
-  std::string_view run;  // empty: of another run, or not known
+  std::string_view run;  // empty: of another run, or unknown
   int number = 1;
 };
 
@@ -63,7 +63,7 @@ std::optional<SetAsideName> Parse(std::string_view name) {
   return parsed;
 }
 
-// The file's header, which must be whole, names `run` as the maker.
+// True if the file's header is undamaged and names `run` as the maker.
 bool IsOf(const std::string& path, const std::string& run) {
   const std::optional<Metadata> metadata = MetadataOfHeader(path);
   return metadata && Lineage::Of(*metadata).run() == run;

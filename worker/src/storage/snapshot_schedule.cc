@@ -7,7 +7,7 @@
 namespace ddp::internal {
 namespace {
 
-constexpr int kMemory = 16;  // steps
+constexpr int kMemory = 16;  // how many steps the mean covers, about
 
 std::int64_t Steps(double time, double step) {
   return std::max<std::int64_t>(1,

@@ -1,4 +1,4 @@
-// How often a snapshot may be made without a noticeable cost. Pure: time comes in as arguments.
+// How often a snapshot may be made without a noticeable cost. Pure code: callers pass the times.
 #ifndef DDPRUN_WORKER_SRC_STORAGE_SNAPSHOT_SCHEDULE_H_
 #define DDPRUN_WORKER_SRC_STORAGE_SNAPSHOT_SCHEDULE_H_
 
@@ -7,7 +7,7 @@
 
 namespace ddp::internal {
 
-// The schedule of one rank; the ranks use the largest of their intervals.
+// The schedule of one rank. The ranks use the largest of their intervals.
 class SnapshotSchedule {
  public:
   using Duration = std::chrono::nanoseconds;
@@ -15,22 +15,24 @@ class SnapshotSchedule {
   // The share of training time that snapshots may take.
   static constexpr double kShare = 0.01;
 
-  // The interval is `every_steps` if not 0, else `every` if not 0, else it follows from the cost.
+  // The interval is `every_steps`, if that is not 0. Otherwise it is `every`, if that is not 0.
+  // Otherwise it follows from the cost.
   SnapshotSchedule(std::int64_t every_steps, Duration every)
       : every_steps_(every_steps), every_(every) {}
 
-  // A step took `time`, without the snapshot's part.
+  // Call it after each step. `time` does not include the snapshot.
   void StepTook(Duration time);
-  // The newest snapshot stopped training for `stall` and kept another thread busy for `background`.
+  // The newest snapshot stopped training for `stall`, and kept another thread busy for
+  // `background`.
   void SnapshotTook(Duration stall, Duration background);
 
-  // Steps from one snapshot to the next; at least 1. While the cost is not known: 1.
+  // Number of steps from one snapshot to the next; at least 1. It is 1 while the cost is unknown.
   std::int64_t steps() const;
 
  private:
   const std::int64_t every_steps_;
   const Duration every_;
-  Duration step_{0};  // mean with decreasing weight of older steps
+  Duration step_{0};  // mean; older steps weigh less
   Duration cost_{0};  // of the newest snapshot
 };
 

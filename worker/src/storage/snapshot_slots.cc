@@ -26,13 +26,13 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kPage = 4096;
-constexpr std::size_t kHeaderBytes = 64 << 10;  // initial size; more if the texts are longer
-// Memory that must remain free besides the slots.
+constexpr std::size_t kHeaderBytes = 64 << 10;  // at first; more if the texts are longer
+// Memory that must stay free besides the slots.
 constexpr std::uint64_t kSpareBytes = 64 << 20;
 
 std::size_t Pages(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
-// Faults the pages in now, not one by one while somebody waits.
+// Faults in all pages now, so that nobody waits for them one by one later.
 void Touch(std::byte* map, std::size_t size) {
 #ifdef MADV_POPULATE_WRITE
   if (madvise(map, size, MADV_POPULATE_WRITE) == 0) return;
@@ -51,7 +51,7 @@ SnapshotSlots::SnapshotSlots(std::string folder, std::optional<std::int64_t> kee
     slots_[i].temporary = folder_ + "/slot-" + std::to_string(i) + ".tmp";
     slots_[i].path = slots_[i].temporary;
   }
-  // Snapshots by step. The one to keep gets the last slot, which is the newest.
+  // Snapshots by step. The snapshot to keep goes to the last slot, which counts as the newest.
   std::multimap<std::int64_t, std::string> found;
   std::error_code error;
   for (fs::directory_iterator entry(folder_, error), end; !error && entry != end;
@@ -70,7 +70,7 @@ SnapshotSlots::SnapshotSlots(std::string folder, std::optional<std::int64_t> kee
     bool taken = false;
     for (Slot& slot : slots_) {
       if (taken || slot.path != slot.temporary || fs::exists(slot.temporary, error)) continue;
-      taken = rename(path.c_str(), slot.temporary.c_str()) == 0;  // superseded or unusable
+      taken = rename(path.c_str(), slot.temporary.c_str()) == 0;  // not needed, or unusable
     }
     if (!taken) unlink(path.c_str());
   }
@@ -106,7 +106,7 @@ void SnapshotSlots::Resize(Slot* slot, std::size_t header, std::size_t bytes) {
   const std::size_t size = header + bytes;
   if (slot->map != nullptr) munmap(slot->map, slot->size);
   slot->map = nullptr;
-  // Allocates now: too little memory is then an error here, not a SIGBUS later.
+  // Allocates now, so that a lack of memory is an error here and not a SIGBUS later.
   if (const int error = posix_fallocate(slot->file.get(), 0, static_cast<off_t>(size))) {
     errno = error;
     ThrowErrno("get " + std::to_string(size >> 20) + " MiB of memory for", slot->path);
@@ -177,7 +177,7 @@ std::string SnapshotSlots::Publish(CheckpointImage image) {
   std::memcpy(slot.map, header.data(), header.size());
   const std::string path = folder_ + "/" + CheckpointName(step);
   Slot& before = slots_[newest_];
-  if (before.path == path) {  // the same step again: its file will be replaced
+  if (before.path == path) {  // the same step again: this call replaces the file
     Close(&before);
     before.path = before.temporary;
   }

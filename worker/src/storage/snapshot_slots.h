@@ -1,10 +1,11 @@
-// Two slots for snapshots of a training in a folder in memory (DDPRUN_SNAPSHOT_DIR). At least one
-// always holds a whole snapshot while the other is written.
+// Two slots for snapshots of a training, in a folder in memory (DDPRUN_SNAPSHOT_DIR). While one
+// slot is written, the other holds a complete snapshot.
 //
-// A slot is a file in the format of a checkpoint. While it is whole it has a checkpoint's name,
-// step-<number>.safetensors; from the first write until it is whole again, slot-<n>.tmp. So after a
-// kill at any moment, a file with a checkpoint's name is whole. Both files outlive the process, and
-// its successor reuses them: the first touch of memory costs far more than the copy.
+// A slot is a file in the format of a checkpoint. While it is complete, it has a checkpoint's name:
+// step-<number>.safetensors. From the first write until it is complete again, its name is
+// slot-<n>.tmp. So after a kill at any time, each file with a checkpoint's name is complete. Both
+// files outlive the process, and its successor reuses them, because the first touch of new memory
+// costs far more than the copy.
 #ifndef DDPRUN_WORKER_SRC_STORAGE_SNAPSHOT_SLOTS_H_
 #define DDPRUN_WORKER_SRC_STORAGE_SNAPSHOT_SLOTS_H_
 
@@ -19,36 +20,38 @@
 
 namespace ddp::internal {
 
-// One thread at a time.
+// Only one thread at a time may use it.
 class SnapshotSlots {
  public:
-  // `keep_step`: the step from which this process resumed. The snapshot of that step, or the newest
-  // older one if another node had it, is not overwritten until a newer one exists: the launcher
-  // relies on it. Takes over the files that it finds; does not throw for unusable ones.
+  // `keep_step` is the step from which this process resumed. The snapshot of that step is not
+  // overwritten until a newer one exists, because the launcher relies on it. If another node had
+  // that snapshot, the newest older one here is kept. The constructor takes over the files that it
+  // finds, and does not throw for unusable ones.
   SnapshotSlots(std::string folder, std::optional<std::int64_t> keep_step);
   ~SnapshotSlots();
   SnapshotSlots(const SnapshotSlots&) = delete;
   SnapshotSlots& operator=(const SnapshotSlots&) = delete;
 
-  // Allocates and touches the memory for two states of `bytes` bytes; the snapshot to keep stays.
-  // Throws CheckpointError, which names the available memory, if that is not enough.
+  // Allocates and touches the memory for two states of `bytes` bytes. The snapshot that must be
+  // kept stays. If there is not enough memory, throws CheckpointError, which names the available
+  // memory.
   void Prepare(std::size_t bytes);
 
-  // Begin() need not allocate.
+  // True if Begin() need not allocate.
   bool Fits(std::size_t bytes) const;
 
-  // The memory for the next snapshot of `bytes` bytes: the slot without the newest snapshot, whose
-  // contents are lost. Valid until the next call. Throws CheckpointError.
+  // Returns the memory for the next snapshot of `bytes` bytes. It is the slot without the newest
+  // snapshot, and that slot's contents are lost. Valid until the next call. Throws CheckpointError.
   std::byte* Begin(std::size_t bytes);
 
-  // Turns the written bytes into a snapshot. `image`: the tensors in the memory from Begin(), in
-  // the order of a file. Returns its path. Throws CheckpointError.
+  // Makes a snapshot of the written bytes. `image` has the tensors in the memory from Begin(), in
+  // the order of a file. Returns the snapshot's path. Throws CheckpointError.
   std::string Publish(CheckpointImage image);
 
  private:
   struct Slot {
     ddprun::UniqueFd file;
-    std::string path;       // present path
+    std::string path;       // current path
     std::string temporary;  // path while it is written
     std::byte* map = nullptr;
     std::size_t size = 0;    // of map and file

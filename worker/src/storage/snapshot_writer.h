@@ -15,36 +15,36 @@
 
 namespace ddp::internal {
 
-// One thread, the owner, calls all functions. Any failure is warned of once and ends the snapshots
-// of this process, never the training: usable().
+// One thread, the owner, calls all functions. At the first failure the writer warns, and this
+// process makes no more snapshots (usable()). A failure never ends the training.
 class SnapshotWriter {
  public:
-  // A snapshot is whole; `took`: since Publish().
+  // A snapshot is complete. `took` is the time since Publish().
   using Published = std::function<void(std::int64_t step, std::chrono::nanoseconds took)>;
 
-  // `rank`: for warnings. `published`: called on the thread. `keep_step`: see SnapshotSlots.
+  // `rank` is for warnings. The writer's thread calls `published`. `keep_step`: see SnapshotSlots.
   SnapshotWriter(std::string folder, int rank, std::optional<std::int64_t> keep_step,
                  Published published);
 
   bool usable() const { return usable_; }
 
-  // On the thread: allocates memory for states of `bytes` bytes, then calls `also`, unless null;
-  // its exceptions end the snapshots too.
+  // On the writer's thread: allocates memory for states of `bytes` bytes, then calls `also`, unless
+  // it is null. If `also` throws, this process makes no more snapshots.
   void Prepare(std::size_t bytes, std::function<void()> also = nullptr);
 
-  // The memory is allocated, and no snapshot is unfinished.
+  // True if the memory is allocated and no snapshot is unfinished.
   bool ready() const { return usable_ && prepared_ && thread_.idle(); }
 
-  // The memory for a snapshot; null: not available. Only if ready().
+  // Returns the memory for a snapshot. Null: not available. Call it only if ready().
   std::byte* Begin(std::size_t bytes);
-  // Hashes and publishes the written bytes, on the thread.
+  // Hashes and publishes the written bytes, on the writer's thread.
   void Publish(CheckpointImage image);
   // Waits until all work is done.
   void Wait() { thread_.Wait(); }
 
-  // The cost of the last snapshot: CPU time of the thread, plus the time of a GPU's copy.
+  // The cost of the last snapshot: CPU time of the writer's thread, plus the time of a GPU's copy.
   std::chrono::nanoseconds background_time() const;
-  // Step of the newest whole snapshot; -1: none.
+  // Step of the newest complete snapshot. -1: none.
   std::int64_t newest_step() const { return newest_step_; }
 
  private:
@@ -60,7 +60,7 @@ class SnapshotWriter {
   std::atomic<std::int64_t> background_ns_{0};
   std::atomic<std::int64_t> newest_step_{-1};
 
-  ddprun::TaskQueue thread_{"ddp-snapshot"};  // the last member: ends before all others
+  ddprun::TaskQueue thread_{"ddp-snapshot"};  // last, so it ends before the other members
 };
 
 }  // namespace ddp::internal

@@ -25,7 +25,7 @@ constexpr std::size_t kPageBytes = 4096;
   throw std::system_error(error, std::generic_category(), "cannot " + what + " " + path);
 }
 
-// Not std::atomic::wait(), which uses a private futex: the word is shared by several processes.
+// Not std::atomic::wait(): it uses a private futex, but several processes share this word.
 void Sleep(std::atomic<std::uint32_t>* word, std::uint32_t seen,
            std::chrono::steady_clock::duration time) {
   const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
@@ -40,7 +40,7 @@ void Wake(std::atomic<std::uint32_t>* word) {
 
 }  // namespace
 
-// On a cache line of its own.
+// Each counter has a cache line of its own.
 struct alignas(64) ChunkRing::Counter {
   std::atomic<std::uint32_t> value{0};
   static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
@@ -79,7 +79,7 @@ ChunkRing::ChunkRing(const std::string& path, const Shape& shape, std::size_t nu
   const int flags = create ? O_RDWR | O_CREAT | O_EXCL : O_RDWR;
   const ddprun::UniqueFd file(open(path.c_str(), flags | O_CLOEXEC, 0600));
   if (!file.valid()) ThrowSystemError("open", path, errno);
-  // Allocates now: too little memory is then an error here, not a SIGBUS later.
+  // Allocates now, so that a lack of memory is an error here and not a SIGBUS later.
   const int error = create ? posix_fallocate(file.get(), 0, static_cast<off_t>(size_)) : 0;
   if (error != 0) {
     unlink(path.c_str());

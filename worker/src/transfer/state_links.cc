@@ -24,14 +24,14 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// "<token> <rank>\n"; with a secret "<token> <rank> <nonce> <proof>\n"
+// "<token> <rank>\n"; with a secret "<token> <rank> <nonce> <proof>\n".
 constexpr std::size_t kLongestHello = 192;
-constexpr std::size_t kMostStrangers = 64;  // connections without a hello yet
+constexpr std::size_t kMostStrangers = 64;  // connections that have not sent a whole hello yet
 constexpr milliseconds kBetweenChecks(200);
 
 std::string WholeSeconds(milliseconds time) { return std::to_string(time.count() / 1000) + " s"; }
 
-// Makes the socket blocking; a call waits for at most `patience`.
+// Makes the socket blocking. Each call then waits for at most `patience`.
 void MakeBlocking(int socket, milliseconds patience) {
   KeepAlive(socket);
   timeval time = {};
@@ -47,11 +47,11 @@ void MakeBlocking(int socket, milliseconds patience) {
 constexpr char kParent[] = ", which sends the state";
 constexpr char kChild[] = ", to which the state is sent";
 
-// A connection that has not been accepted as a child yet, and its bytes so far.
+// A connection that is not yet accepted as a child, and the bytes that it has sent so far.
 struct Stranger {
   ddprun::UniqueFd socket;
   std::string said;
-  bool is_over = false;  // the hello is complete, or the connection ended
+  bool is_over = false;  // the hello is complete, or the connection has ended
 
   void Hear() {
     char bytes[kLongestHello];
@@ -62,7 +62,7 @@ struct Stranger {
   }
 };
 
-// The context of the key from parent to child. Both contribute a random number.
+// The context of the key from parent to child. It contains a random number of each of them.
 std::string SealContext(int child, const std::string& of_child, const std::string& of_parent) {
   return "state to rank " + std::to_string(child) + " " + of_child + " " + of_parent;
 }
@@ -104,8 +104,8 @@ std::string StateLinks::Hello(const std::string& token, int rank, const std::str
   return hello + " " + Proof(secret_, "child " + hello) + "\n";
 }
 
-// Sends the hello and receives the parent's number. The first sealed piece proves that the parent
-// knows the secret: nobody else can seal one.
+// Sends the hello, and receives the parent's random number. The first sealed piece proves that the
+// parent knows the secret, because nobody else can seal a piece.
 void StateLinks::Greet(const Parent& parent, const std::string& token) {
   const std::string nonce = secret_.empty() ? "" : MakeToken();
   const std::string hello = Hello(token, rank_, nonce);
@@ -172,13 +172,13 @@ void StateLinks::AcceptChildren(const Patience& patience) {
     if (ready[0].revents == 0) continue;
     ddprun::UniqueFd socket = Accept();
     if (!socket.valid()) continue;
-    // Drop the oldest: a child sends its hello at once, so it is never the oldest of many.
+    // Drop the oldest. A child sends its hello at once, so a child is never the oldest of many.
     if (strangers.size() == kMostStrangers) strangers.erase(strangers.begin());
     strangers.push_back({std::move(socket), "", false});
   }
 }
 
-// Not valid: the peer closed the connection before it was accepted.
+// Not valid: the other end closed the connection before this rank accepted it.
 ddprun::UniqueFd StateLinks::Accept() const {
   ddprun::UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   const bool passes = errno == EAGAIN || errno == EINTR || errno == ECONNABORTED || errno == EPROTO;

@@ -1,5 +1,5 @@
-// The network part of a restore: TCP connections along the tree of StateRoute, from leader to
-// parent.
+// The network part of a restore: TCP connections along the tree of StateRoute. A node's leader
+// connects to its parent.
 #ifndef DDPRUN_WORKER_SRC_TRANSFER_STATE_LINKS_H_
 #define DDPRUN_WORKER_SRC_TRANSFER_STATE_LINKS_H_
 
@@ -15,21 +15,22 @@
 
 namespace ddp::internal {
 
-// One rank's connections. All children get the bytes that the parent sends; their calls of
-// Receive() have the sizes and the order of its calls of Send(). Calls block; one thread. If a
-// neighbour ends, its connection ends and this rank fails too.
+// The connections of one rank. All children get the bytes that the parent sends. A child's calls of
+// Receive() must have the same sizes and order as the parent's calls of Send(). Calls block; only
+// one thread may make them. If a neighbour in the tree ends, its connection ends, and this rank
+// fails too.
 //
 // With a secret, child and parent prove to each other that they know it, and all bytes are
-// encrypted. Without, the token that the ranks publish among themselves is enough.
+// encrypted. Without a secret, the child shows the token that the parent has published.
 class StateLinks {
  public:
-  // Listens for the ranks `children`. `secret`: of all ranks; empty: none. Throws
+  // Listens for the ranks `children`. `secret` is the secret of all ranks; empty: none. Throws
   // std::system_error.
   StateLinks(int rank, std::vector<int> children, std::string secret = "");
   StateLinks(const StateLinks&) = delete;
   StateLinks& operator=(const StateLinks&) = delete;
 
-  // The children need it to connect: "<port> <token>"; empty: no children.
+  // What the children need to connect: "<port> <token>". Empty: there are no children.
   const std::string& contact() const { return contact_; }
 
   struct Parent {
@@ -39,32 +40,35 @@ class StateLinks {
   };
 
   struct Patience {
-    std::chrono::milliseconds connect;  // for connecting parent and children
-    std::chrono::milliseconds silence;  // then for each next action of a neighbour
-    // Called several times a second during the wait for children. Ends the wait if it throws.
+    std::chrono::milliseconds connect;  // until the parent and all children are connected
+    std::chrono::milliseconds silence;  // afterwards, for each next action of a neighbour
+    // Called several times per second while this rank waits for children. If it throws, the wait
+    // ends.
     std::function<void()> check = [] {};
   };
 
-  // Connects to the parent, which listens already, and waits for the children. Refuses a connection
-  // without the token. Throws std::runtime_error with address or rank.
+  // Connects to the parent, which already listens, and waits for the children. Refuses a connection
+  // without the token. Throws std::runtime_error, which names an address or a rank.
   void Connect(const std::optional<Parent>& parent, const Patience& patience);
 
-  // Receives exactly `size` bytes from the parent. Throws std::runtime_error with its rank.
+  // Receives exactly `size` bytes from the parent. Throws std::runtime_error, which names the
+  // parent's rank.
   void Receive(std::byte* to, std::size_t size);
 
-  // Sends to all children; returns once the kernel has them. Throws std::runtime_error with the
-  // rank.
+  // Sends to all children. Returns once the kernel has the bytes. Throws std::runtime_error, which
+  // names the child's rank.
   void Send(const std::byte* data, std::size_t size);
 
  private:
   struct Link {
     ddprun::UniqueFd socket;
     int rank = -1;
-    std::optional<Seal> seal;  // with a secret
+    std::optional<Seal> seal;  // set if there is a secret
   };
   // The first message of a child.
   std::string Hello(const std::string& token, int rank, const std::string& nonce) const;
-  // Checks `hello`. Returns the link if it comes from one of the ranks `missing`.
+  // Checks the first message of a connection. Returns the link if `hello` comes from one of the
+  // ranks `missing`.
   std::optional<Link> Welcome(ddprun::UniqueFd socket, const std::string& hello,
                               const std::vector<int>& missing) const;
   void Greet(const Parent& parent, const std::string& token);
@@ -72,7 +76,7 @@ class StateLinks {
   void ReceiveAll(std::byte* to, std::size_t size);
   void AcceptChildren(const Patience& patience);
   ddprun::UniqueFd Accept() const;
-  // Throws the error of errno for the connection to `rank`.
+  // Throws the error of errno for the connection to rank `rank`.
   [[noreturn]] void Broken(int rank, const char* who) const;
 
   const int rank_;

@@ -8,9 +8,9 @@
 namespace ddp::internal {
 
 StateRoute MakeStateRoute(const std::vector<RankPlace>& ranks, int source, int rank) {
-  std::vector<int> leaders = {source};       // the nodes of the tree, in its order
+  std::vector<int> leaders = {source};       // the nodes of the tree, in the tree's order
   std::vector<int> leader_of(ranks.size());  // by rank
-  std::map<int, int> leader_of_node;         // for ranks that share memory and have no file
+  std::map<int, int> leader_of_node;         // for ranks that share memory and cannot read the file
   for (int i = 0; i < static_cast<int>(ranks.size()); ++i) {
     const RankPlace& place = ranks[static_cast<std::size_t>(i)];
     int leader = i;

@@ -1,6 +1,6 @@
-// Stand-in for a header that c10d/reducer.hpp includes and that some packages of libtorch 1.13
-// (Debian's) leave out. On the include path only where the real one is missing. It declares what
-// reducer.hpp names; libtorch has the definitions.
+// Replaces a header that c10d/reducer.hpp includes and that some packages of libtorch 1.13
+// (Debian's) lack. It is on the include path only if the real header is missing. It declares only
+// what reducer.hpp names; libtorch has the definitions.
 #pragma once
 
 #include <ATen/core/Tensor.h>
