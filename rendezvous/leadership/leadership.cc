@@ -114,6 +114,7 @@ void Leadership::Adopt(const LeaderSeen& seen, TimePoint now) {
   known_ = true;
   term_ = term;
   leader_ = seen.record;
+  if (leader_) Remember(*leader_);
   term_seen_at_ = now;
   next_put_ = now;  // under another guard than the one before
   reason_.clear();
@@ -130,11 +131,16 @@ void Leadership::Adopt(const LeaderSeen& seen, TimePoint now) {
 }
 
 Duration Leadership::Inherited() const {
-  if (!leader_) return options_.validity;  // there was no key: who led before is not known
+  // There was no key, or it is from a snapshot: who led since then is not known.
+  if (!leader_ || leader_->complete_in != term_.cluster) {
+    return std::max(longest_seen_, options_.validity);
+  }
   const Duration longest = std::max(leader_->validity, leader_->longest_validity);
-  // Those who led after the snapshot are not known.
-  if (leader_->complete_in != term_.cluster) return std::max(longest, options_.validity);
   return leader_->resigned ? leader_->longest_validity : longest;
+}
+
+void Leadership::Remember(const LeaderRecord& record) {
+  longest_seen_ = std::max({longest_seen_, record.validity, record.longest_validity});
 }
 
 bool Leadership::IsComplete(TimePoint now) const {

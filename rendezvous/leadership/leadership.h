@@ -66,6 +66,9 @@ class Leadership {
     std::uint64_t cluster = 0;
     std::uint64_t revision = 0;          // the key's mod_revision; 0: there is no key
     std::optional<LeaderRecord> record;  // nullopt: no key, or it holds no record
+    // When the read was sent; nullopt: the watch has reported it. A read that finds our term is as
+    // good as a renewal.
+    std::optional<TimePoint> sent_at = std::nullopt;
   };
   // Our write was the first since the revision that guarded it (`taken`), or another one's was.
   struct PutAnswered {
@@ -218,6 +221,7 @@ class Leadership {
   void TakeOverIfDue(TimePoint now);
   // For how long others may acknowledge after a takeover.
   Duration Inherited() const;
+  void Remember(const LeaderRecord& record);
   // No agent runs what the state in etcd does not have.
   bool IsComplete(TimePoint now) const;
 
@@ -248,6 +252,7 @@ class Leadership {
   bool known_ = false;  // the leader key has been read
   Term term_;
   std::optional<LeaderRecord> leader_;
+  Duration longest_seen_{};  // validity in any record that was seen, of other clusters too
   TimePoint term_seen_at_;
   TimePoint next_read_;
   TimePoint next_put_;     // not before

@@ -78,6 +78,7 @@ void Leadership::Settle(const Term& term, LeaderRecord record, std::optional<Tim
   }
   known_ = true;
   term_ = term;
+  Remember(record);
   leader_ = std::move(record);
   if (role_ == Role::kLeading && valid_from) Extend(*valid_from, now);
 }
@@ -93,6 +94,8 @@ void Leadership::OnSeenByOwner(const LeaderSeen& seen, TimePoint now) {
       renewals_.next = now;
     }
   } else if (seen.revision == term_.revision) {
+    // While etcd takes no writes, ours stays unsettled, and reads are the renewals.
+    if (role_ == Role::kLeading && seen.sent_at) Extend(*seen.sent_at, now);
     if (IsUnsettled()) PutAgain(now);
   } else if (seen.revision > term_.revision) {
     if (!seen.record || seen.record->id != options_.id) {

@@ -103,19 +103,23 @@ void JobMachine::OnReceived(const Received& received) {
 
 // The end was sent to all agents, and no event can change it. An agent that comes back has missed
 // the end. It may have been lost and forgotten without noticing it. An agent that has obeyed a
-// leader of another etcd cluster ignores the end until its lease is over. Its heartbeats then ask
-// for the end again.
+// leader of another etcd cluster ignores the end until its lease is over. Then the next answer to a
+// heartbeat makes it join again, and it hears the end.
 void JobMachine::OnReceivedAfterTheEnd(const Received& received) {
   const Header& header = received.header;
   const auto* const join = std::get_if<Join>(&received.message);
   const bool known = Knows(header.agent_id);
   const bool late = join != nullptr && join->job.all_nodes > 0 && !known;
   if (late) ++life_.agents_joined;
+  const auto* const heartbeat = std::get_if<Heartbeat>(&received.message);
   const bool missed = join != nullptr
                           ? late || known || header.generation.value >= 0 || join->returning
-                          : std::holds_alternative<Heartbeat>(received.message) &&
-                                (!known || options_.one_of_several());
-  if (missed) out_.Reply(header, *finished_);
+                          : heartbeat != nullptr && !known;
+  if (missed) {
+    out_.Reply(header, *finished_);
+  } else if (heartbeat != nullptr && options_.one_of_several()) {
+    out_.Reply(header, HeartbeatAck{heartbeat->sent_at});
+  }
 }
 
 void JobMachine::OnMemberMessage(Node& node, const Received& received) {

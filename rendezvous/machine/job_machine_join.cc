@@ -213,9 +213,10 @@ void JobMachine::OnRejoin(Node& node, const Header& header, const Join& join) {
   }
   const bool trains = here && join.workers_running && state() == JobState::kRunning;
   if (trains && options_.one_of_several()) {
-    // Start would be news to no worker, and a heartbeat comes with such a Join
-    // (Supervisor::Introduce): its answer is enough. So a takeover costs one message per agent
-    // less.
+    // The agent has had Start, and a heartbeat comes with such a Join (Supervisor::Introduce): its
+    // answer is enough. So a takeover costs one message per agent less. The agent sends no
+    // AssignmentAck: another leader may have started its workers after this one has assigned ranks.
+    if (node.phase == Phase::kAssigned) roster_.SetPhase(node, Phase::kStarted);
     stacks_.AskAgain(node);
     return;
   }

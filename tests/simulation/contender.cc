@@ -13,6 +13,7 @@ namespace {
 
 constexpr Time kCallLimit = kSecond;
 constexpr Time kPeerInterval = 150 * kMillisecond;
+constexpr Time kWriteAgain = 100 * kMillisecond;
 
 std::string EndpointOf(int number) { return absl::StrCat("r", number); }
 
@@ -33,8 +34,8 @@ TimePoint Contender::Now() const { return daemon_->Now(); }
 
 bool Contender::HoldsKey() const {
   const Etcd::Answer& now = world_->etcd.now();
-  if (now.found.cluster != core_->term().cluster) return false;  // restored, unknown to us yet
-  return now.leader && !now.leader->resigned && now.leader->id == IdOf(number_, process_);
+  if (now.found.cluster != core_->term().cluster) return false;    // restored, unknown to us yet
+  return now.leader && now.leader->id == IdOf(number_, process_);  // who has resigned still writes
 }
 
 bool Contender::MaySpeak() const {
@@ -49,12 +50,15 @@ void Contender::Begin(int ousted) {
   options.validity = world_->plan.several.validity[world_->several_random.Int(0, 1)];
   options.ousted = ousted;
   core_ = std::make_unique<Leadership>(options);
-  queue_.clear();
+  reads_.clear();
+  puts_.clear();
+  writes_.clear();
+  writing_ = pausing_ = uncertain_ = false;
   reading_ = false;
   ++watch_;
   peer_ = -1;
   leads_ = told_ = false;
-  term_ = {};
+  term_ = writer_ = {};
   valid_until_ = {};
   state_revision_ = 0;
   tick_at_ = -1;
@@ -96,13 +100,14 @@ void Contender::Perform(const Leadership::Action& action) {
                    AskPeer(++watch_);
                  },
                  [&](const Leadership::PutLeader& put) {
-                   Enqueue([this, put, replaces = core_->leader()] { Put(put, replaces); });
+                   puts_.push_back([this, put, replaces = core_->leader()] { Put(put, replaces); });
+                   WriteNext();
                  },
                  [&](const Leadership::Renew&) { Enqueue([this] { Renew(); }); },
                  [&](const Leadership::Lead& lead) {
                    term_ = lead.term;
                    ++world_->result.takeovers;
-                   Enqueue([this, lead] { Load(lead); });
+                   Load(lead);
                  },
                  [&](const Leadership::ChangeTerm& change) { term_ = change.term; },
                  [&](const Leadership::SetValidUntil& valid) {
@@ -128,13 +133,36 @@ void Contender::Perform(const Leadership::Action& action) {
 // ---- etcd ----
 
 void Contender::Enqueue(Task task) {
-  queue_.push_back(std::move(task));
-  if (queue_.size() == 1) Task(queue_.front())();
+  reads_.push_back(std::move(task));
+  if (reads_.size() == 1) Task(reads_.front())();
 }
 
 void Contender::Next() {
-  queue_.pop_front();
-  if (!queue_.empty()) Task(queue_.front())();
+  reads_.pop_front();
+  if (!reads_.empty()) Task(reads_.front())();
+}
+
+// One write at a time. A state that is written again gives way to the leader key.
+void Contender::WriteNext() {
+  if (writing_) return;
+  if (!puts_.empty()) {
+    writing_ = true;
+    const Task put = std::move(puts_.front());
+    puts_.pop_front();
+    put();
+  } else if (!writes_.empty() && !pausing_) {
+    writing_ = true;
+    if (uncertain_) {
+      ReadBack();
+    } else {
+      TryToWrite();
+    }
+  }
+}
+
+void Contender::OnWritten() {
+  writing_ = false;
+  WriteNext();
 }
 
 void Contender::Ask(const Etcd::Request& request, const Etcd::Done& done) {
@@ -148,11 +176,12 @@ void Contender::Ask(const Etcd::Request& request, const Etcd::Done& done) {
 }
 
 void Contender::Read() {
-  Ask({}, [this](const Etcd::Answer* answer) {
+  Ask({}, [this, sent_at = Now()](const Etcd::Answer* answer) {
     reading_ = false;
     Next();
     if (answer == nullptr) return;
-    Step(Leadership::LeaderSeen{answer->found.cluster, answer->found.revision, answer->leader});
+    Step(Leadership::LeaderSeen{answer->found.cluster, answer->found.revision, answer->leader,
+                                sent_at});
   });
 }
 
@@ -163,15 +192,32 @@ void Contender::Put(const Leadership::PutLeader& put, const std::optional<Leader
   if (world_->bug == Bug::kTwoLeadersFromOne && !put.record.resigned) request.leader_guard.reset();
   request.leader = put.record;
   if (world_->bug == Bug::kVmaxForgotten) request.leader->longest_validity = put.record.validity;
-  Ask(request, [this, sent_at = Now()](const Etcd::Answer* answer) {
-    Next();
+  Ask(request, [this, put, sent_at = Now()](const Etcd::Answer* answer) {
+    const int process = process_;
     if (answer == nullptr) {
       Step(Leadership::PutUnanswered{});
-    } else if (answer->guarded) {
-      Step(Leadership::PutAnswered{true, {answer->found.cluster, answer->revision}, sent_at});
+      if (process == process_) SeekPut(put);
+      return;
+    }
+    if (answer->guarded) {
+      writer_ = {answer->found.cluster, answer->revision};
+      Step(Leadership::PutAnswered{true, writer_, sent_at});
     } else {
       Step(Leadership::PutAnswered{});
     }
+    if (process == process_) OnWritten();
+  });
+}
+
+// Whether the write was kept is found out before any other write.
+void Contender::SeekPut(const Leadership::PutLeader& put) {
+  Ask({}, [this, put](const Etcd::Answer* answer) {
+    if (answer == nullptr) return SeekPut(put);
+    const bool ours = answer->leader && answer->leader->id == put.record.id;
+    if (answer->found.cluster == put.cluster && answer->found.revision != put.guard && ours) {
+      writer_ = answer->found;
+    }
+    OnWritten();
   });
 }
 
@@ -200,23 +246,23 @@ void Contender::Load(const Leadership::Lead& lead) {
       return;
     }
     state_revision_ = answer->state_revision;
+    writer_ = lead.term;
     leads_ = true;
     daemon_->Lead(
         answer->state.get(), world_->bug == Bug::kNoHold ? Now() : lead.leases_from,
         lead.restored && world_->plan.several.restores && world_->bug != Bug::kNoHoldAfterRestore);
     if (MaySpeak() && !std::exchange(told_, true)) TellAgents();
-    Next();
   });
 }
 
 void Contender::Write(std::shared_ptr<const Etcd::Stored> state, std::function<void()> kept) {
-  Enqueue([this, state = std::move(state), kept = std::move(kept)] { TryToWrite(state, kept); });
+  writes_.push_back({std::move(state), std::move(kept)});
+  WriteNext();
 }
 
-void Contender::TryToWrite(const std::shared_ptr<const Etcd::Stored>& state,
-                           const std::function<void()>& kept) {
+void Contender::TryToWrite() {
   Etcd::Request request;
-  request.leader_guard = term_.revision;
+  request.leader_guard = writer_.revision;
   request.leader_id_guard = IdOf(number_, process_);
   request.state_guard = state_revision_;
   if (world_->bug == Bug::kUnguardedWrite) {
@@ -226,42 +272,62 @@ void Contender::TryToWrite(const std::shared_ptr<const Etcd::Stored>& state,
   if (world_->bug == Bug::kUnguardedWrite || world_->bug == Bug::kDelayedDuplicate) {
     request.state_guard.reset();
   }
-  request.state = state;
-  Ask(request, [this, state, kept](const Etcd::Answer* answer) {
-    if (answer == nullptr) return ReadBack(state, kept);
-    if (answer->found.cluster != term_.cluster) {  // as above
+  request.state = writes_.front().state;
+  Ask(request, [this, state = writes_.front().state](const Etcd::Answer* answer) {
+    if (answer == nullptr) return WriteLater(true);
+    if (answer->found.cluster != writer_.cluster) {  // as above
       Step(Leadership::RightLost{});
       return;
     }
-    const bool ours = answer->found == term_ || world_->bug == Bug::kUnguardedWrite;
+    const bool ours = answer->found == writer_ || world_->bug == Bug::kUnguardedWrite;
     if (!answer->guarded &&
         !(ours && answer->state != nullptr && answer->state->write == state->write)) {
       Step(Leadership::RightLost{});
       return;
     }
-    state_revision_ = answer->state_revision;
-    Next();
-    kept();
+    OnKept(answer->state_revision);
   });
 }
 
-// Finds the result of a write without an answer, before the next write.
-void Contender::ReadBack(const std::shared_ptr<const Etcd::Stored>& state,
-                         const std::function<void()>& kept) {
-  Ask({}, [this, state, kept](const Etcd::Answer* answer) {
-    if (answer == nullptr) return ReadBack(state, kept);
-    if (answer->found != term_) {
+// Finds the result of a write without an answer, before the next write of a state.
+void Contender::ReadBack() {
+  Ask({}, [this, state = writes_.front().state](const Etcd::Answer* answer) {
+    if (answer == nullptr) return WriteLater(true);
+    if (answer->found != writer_) {
       Step(Leadership::RightLost{});
     } else if (answer->state != nullptr && answer->state->write == state->write) {
-      state_revision_ = answer->state_revision;
-      Next();
-      kept();
+      OnKept(answer->state_revision);
     } else if (answer->state_revision == state_revision_) {
-      TryToWrite(state, kept);  // not written, or not yet
+      WriteLater(false);  // not written, or not yet
     } else {
       Step(Leadership::RightLost{});
     }
   });
+}
+
+void Contender::OnKept(std::uint64_t revision) {
+  state_revision_ = revision;
+  uncertain_ = false;
+  const std::function<void()> kept = std::move(writes_.front().kept);
+  writes_.pop_front();
+  const int process = process_;
+  OnWritten();
+  if (process == process_) kept();
+}
+
+void Contender::WriteLater(bool uncertain) {
+  uncertain_ = uncertain;
+  pausing_ = uncertain;
+  if (pausing_) {
+    world_->scheduler.After(kWriteAgain, [this, process = process_] {
+      daemon_->Post([this, process] {
+        if (process != process_) return;
+        pausing_ = false;
+        WriteNext();
+      });
+    });
+  }
+  OnWritten();
 }
 
 // ---- other processes ----

@@ -44,7 +44,11 @@ class Contender {
   void TellAgent(int agent);
 
  private:
-  using Task = std::function<void()>;  // ends with Next()
+  using Task = std::function<void()>;
+  struct StateWrite {
+    std::shared_ptr<const Etcd::Stored> state;
+    std::function<void()> kept;
+  };
 
   void Step(const Leadership::Event& event);
   void Perform(const Leadership::Action& action);
@@ -53,12 +57,17 @@ class Contender {
   void Renew();
   void Read();
   void Load(const Leadership::Lead& lead);
-  void TryToWrite(const std::shared_ptr<const Etcd::Stored>& state,
-                  const std::function<void()>& kept);
-  void ReadBack(const std::shared_ptr<const Etcd::Stored>& state,
-                const std::function<void()>& kept);
+  // ---- reads of the leader key, one after the other ----
   void Enqueue(Task task);
-  void Next();
+  void Next();  // each task ends with it
+  // ---- writes ----
+  void WriteNext();
+  void OnWritten();
+  void SeekPut(const Leadership::PutLeader& put);
+  void TryToWrite();
+  void ReadBack();
+  void OnKept(std::uint64_t revision);
+  void WriteLater(bool uncertain);
   // Drops the answer if this process has ended.
   void Ask(const Etcd::Request& request, const Etcd::Done& done);
   void AskPeer(int watch);
@@ -70,13 +79,19 @@ class Contender {
   const int number_;
   int process_ = 0;  // number of the running process; answers to an earlier one are dropped
   std::unique_ptr<Leadership> core_;
-  std::deque<Task> queue_;  // the first task runs
+  std::deque<Task> reads_;  // the first one is under way
+  std::deque<Task> puts_;   // of the leader key
+  std::deque<StateWrite> writes_;
+  bool writing_ = false;    // a write is under way
+  bool pausing_ = false;    // the first of `writes_` waits before it is tried again
+  bool uncertain_ = false;  // and may have been kept
   bool reading_ = false;
   int watch_ = 0;  // number of the open link
   int peer_ = -1;  // the other end of the link; −1: no link
   bool leads_ = false;
   bool told_ = false;  // agents were told that it leads
   Term term_;
+  Term writer_;  // guards its writes: term_, or a newer one that the core does not know yet
   TimePoint valid_until_{};
   std::uint64_t state_revision_ = 0;  // the revision of the state that this one read or wrote last
   Time tick_at_ = -1;

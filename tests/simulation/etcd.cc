@@ -35,9 +35,9 @@ void Etcd::Ask(int client, const Request& request, Time limit, const Done& done)
   world_->scheduler.After(limit, [answered, done] {
     if (!std::exchange(*answered, true)) done(nullptr);
   });
-  const auto reply = [this, client, answered, done](Answer answer) {
+  const auto reply = [this, client, answered, done](std::optional<Answer> answer) {
     Travel(client, kDown, [answered, done, answer = std::move(answer)] {
-      if (!std::exchange(*answered, true)) done(&answer);
+      if (!std::exchange(*answered, true)) done(answer ? &*answer : nullptr);
     });
   };
   const auto arrive = [this, client, request, reply] { Arrive(client, request, reply); };
@@ -60,7 +60,9 @@ void Etcd::Travel(int client, Direction direction, const std::function<void()>& 
   });
 }
 
-void Etcd::Arrive(int client, const Request& request, const std::function<void(Answer)>& reply) {
+void Etcd::Arrive(int client, const Request& request, const Reply& reply) {
+  const bool writes = request.leader || request.state != nullptr;
+  if (full_ && writes) return reply(std::nullopt);
   if (quorum_) return reply(Apply(request));
   // No answer. A member may keep the request until etcd has a leader again.
   if (world_->several_random.Percent(50)) {
@@ -145,6 +147,7 @@ void Etcd::Restore(bool emptied) {
 }
 
 void Etcd::HealAll() {
+  full_ = false;
   SetQuorum(true);
   for (int client = 0; client < static_cast<int>(clients_.size()); ++client) {
     Heal(client, kUp);

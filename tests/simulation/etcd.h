@@ -57,6 +57,8 @@ class Etcd {
   void Cut(int client, Direction direction);
   void Heal(int client, Direction direction);
   void SetQuorum(bool quorum);
+  // Full: it refuses writes, and answers reads.
+  void SetFull(bool full) { full_ = full; }
   void HealAll();
 
   // Its data as they are now, for Restore.
@@ -77,12 +79,14 @@ class Etcd {
   };
 
   void Travel(int client, Direction direction, const std::function<void()>& arrived);
-  void Arrive(int client, const Request& request, const std::function<void(Answer)>& reply);
+  using Reply = std::function<void(std::optional<Answer>)>;  // nullopt: an error
+  void Arrive(int client, const Request& request, const Reply& reply);
   Answer Apply(const Request& request);
   Time Delay();
 
   World* const world_;  // outlives this
   bool quorum_ = true;
+  bool full_ = false;
   bool restored_ = false;
   std::vector<std::function<void()>> waiting_;  // requests that wait for a quorum
   Answer now_;

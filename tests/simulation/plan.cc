@@ -74,8 +74,13 @@ Plan WithSeveral(Plan plan, Random& random) {
   return plan;
 }
 
-void PlanRestores(Random& random, Plan* plan) {
-  plan->several.restores = plan->several.daemons > 1 && !plan->benign && random.Percent(15);
+void PlanEtcd(Random& random, Plan* plan) {
+  if (plan->several.daemons == 1) return;
+  auto& validity = plan->several.validity;
+  plan->several.restores = !plan->benign && random.Percent(15);
+  // Nobody can know the validity of a leader that a restored etcd has forgotten (docs/ha.md).
+  if (plan->several.restores) validity[0] = validity[1] = std::max(validity[0], validity[1]);
+  plan->several.fills = random.Percent(plan->benign ? 30 : 10);
 }
 
 void PlanStates(Random& random, Plan* plan) {

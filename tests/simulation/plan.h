@@ -17,6 +17,7 @@ struct SeveralPlan {
   // A process takes one of the two when it begins.
   std::array<Duration, 2> validity{};
   bool restores = false;  // etcd is emptied, or restored from a snapshot, once
+  bool fills = false;     // etcd is full for a while
   int faults = 0;         // faults of the rendezvous and of etcd
 };
 
@@ -63,8 +64,9 @@ struct Plan {
 Plan MakePlan(Random& random);
 // The same run with several rendezvous.
 Plan WithSeveral(Plan plan, Random& random);
-// Takes a generator of its own, so that runs without a restored etcd are as before.
-void PlanRestores(Random& random, Plan* plan);
+// Takes a generator of its own, so that runs without an etcd that is restored or full are as
+// before.
+void PlanEtcd(Random& random, Plan* plan);
 // Takes a generator of its own, so that states and requested ranks do not change the faults.
 void PlanStates(Random& random, Plan* plan);
 // Takes another generator, so that stuck workers do not change the other faults.

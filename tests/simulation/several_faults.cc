@@ -206,7 +206,7 @@ void FailOver(World* world) {
 // At a time of a run in which other faults happen, too. In half of the runs the leader of the old
 // cluster is cut from it at that time, and some agents reach nobody else.
 void PlanRestore(World* world) {
-  Random& random = world->restore_random;
+  Random& random = world->etcd_random;
   const Time end = world->plan.faults_end;
   world->scheduler.At(random.Between(kSecond, end / 2), [world] { world->etcd.TakeSnapshot(); });
   const bool emptied = random.Percent(50);
@@ -214,11 +214,31 @@ void PlanRestore(World* world) {
   world->scheduler.At(random.Between(end / 2, end - 1), [world, emptied, split] {
     ++world->result.faults;
     if (split) {
-      const Time duration = world->restore_random.Between(2000, 12'000) * kMillisecond;
+      const Time duration = world->etcd_random.Between(2000, 12'000) * kMillisecond;
       Split(world, NumberOf(world, world->Leader()), duration);
     }
     world->etcd.Restore(emptied);
   });
+}
+
+void Fill(World* world, Time from, Time to) {
+  world->scheduler.At(from, [world] {
+    if (world->healed) return;
+    ++world->result.faults;
+    world->recorder.Line("fault: etcd is full");
+    world->etcd.SetFull(true);
+  });
+  world->scheduler.At(to, [world] { world->etcd.SetFull(false); });
+}
+
+// In a benign run nothing else happens after the first failover, and no leader may stop
+// acknowledging, though it cannot write that the validity of its predecessor is over.
+void PlanFull(World* world) {
+  Random& random = world->etcd_random;
+  const Time end = world->plan.faults_end;
+  if (world->plan.benign) return Fill(world, 4 * kSecond + kBetweenFailovers, end);
+  const Time from = random.Between(kSecond, end - kSecond);
+  Fill(world, from, from + random.Wide(200, 12'000) * kMillisecond);
 }
 
 }  // namespace
@@ -227,13 +247,15 @@ void PopulateSeveral(World* world) {
   Random& random = world->several_random;
   const Plan& plan = world->plan;
   if (plan.several.restores) PlanRestore(world);
+  if (plan.several.fills) PlanFull(world);
   for (int number = 1; number < plan.several.daemons; ++number) {
     world->scheduler.At(random.Wide(1, 1000) * kMillisecond,
                         [world, number] { world->daemons[number]->Boot(); });
   }
   if (plan.benign) {
     // The last fault ends when all is healed: a machine without power stays down until then.
-    const Time last = plan.faults_end - kBetweenFailovers - kSecond;
+    Time last = plan.faults_end - kBetweenFailovers - kSecond;
+    if (plan.several.fills) last = std::min(last, 4 * kSecond + 1);
     for (Time at = 4 * kSecond; at < last; at += kBetweenFailovers) {
       world->scheduler.At(at + random.Between(0, kSecond), [world] { FailOver(world); });
     }

@@ -61,7 +61,7 @@ World::World(std::uint64_t seed, Bug bug, std::string* trace, Rendezvous rendezv
       stuck_random(seed ^ 0x57C4),
       stay_random(seed ^ 0x57A7),
       several_random(seed ^ 0x5E7E),
-      restore_random(seed ^ 0x4E57),
+      etcd_random(seed ^ 0x4E57),
       several(rendezvous == Rendezvous::kSeveral),
       plan(several ? WithSeveral(MakePlan(random), several_random) : MakePlan(random)),
       bug(bug),
@@ -73,7 +73,7 @@ World::World(std::uint64_t seed, Bug bug, std::string* trace, Rendezvous rendezv
       daemons(MakeDaemons(this)),
       training(this) {
   result.seed = seed;
-  PlanRestores(restore_random, &plan);
+  PlanEtcd(etcd_random, &plan);
   PlanStates(state_random, &plan);
   PlanStuck(stuck_random, &plan);
   PlanStays(stay_random, &plan);

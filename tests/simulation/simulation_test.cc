@@ -13,7 +13,7 @@ constexpr std::uint64_t kRuns = 4000;
 // Runs of several rendezvous take longer.
 constexpr std::uint64_t kRunsOfSeveral = 1000;
 // A planted bug must show within this number of runs.
-constexpr std::uint64_t kRunsForABug = 12000;
+constexpr std::uint64_t kRunsForABug = 24000;
 
 std::string Replay(std::uint64_t seed, Rendezvous rendezvous = Rendezvous::kAlone) {
   return "replay: simulate --trace " + std::to_string(seed) +

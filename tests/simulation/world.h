@@ -74,7 +74,7 @@ struct World {
   Random stuck_random;    // for workers that SIGKILL does not end
   Random stay_random;     // for workers that leave a generation and stay, and their steps
   Random several_random;  // for several rendezvous and their etcd
-  Random restore_random;  // for an etcd that is emptied or restored
+  Random etcd_random;     // for an etcd that is emptied, restored or full
   const bool several;
   Plan plan;
   const Bug bug;

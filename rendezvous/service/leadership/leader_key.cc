@@ -9,9 +9,10 @@
 namespace ddprun {
 
 absl::StatusOr<Leadership::LeaderSeen> LeaderKey::Read() const {
+  Leadership::LeaderSeen seen;
+  seen.sent_at = BootTime();
   const auto answer = client_->Transact({}, {}, {key_}, kLimit);
   if (!answer.ok()) return answer.status();
-  Leadership::LeaderSeen seen;
   seen.cluster = answer->cluster;
   if (answer->found.empty()) return seen;
   seen.revision = answer->found.front().mod_revision;
@@ -24,7 +25,7 @@ std::unique_ptr<etcd::Watch> LeaderKey::Watch(
     std::function<void(Leadership::LeaderSeen)> on_seen) const {
   return client_->WatchKey(key_, [this, on_seen = std::move(on_seen)](const etcd::KeyState& state) {
     Remember(state);
-    Leadership::LeaderSeen seen{state.cluster, state.mod_revision, std::nullopt};
+    Leadership::LeaderSeen seen{state.cluster, state.mod_revision, std::nullopt, std::nullopt};
     if (state.value) seen.record = DecodeLeaderRecord(*state.value);
     on_seen(std::move(seen));
   });
@@ -32,6 +33,7 @@ std::unique_ptr<etcd::Watch> LeaderKey::Watch(
 
 absl::StatusOr<Leadership::PutAnswered> LeaderKey::Put(const Leadership::PutLeader& put) const {
   Leadership::PutAnswered result;
+  if (HasLeft(put.cluster)) return result;  // a write there is of no use, and its guard may hold
   result.sent_at = BootTime();
   const std::string value = EncodeLeaderRecord(put.record);
   const auto answer = client_->Transact({{key_, put.guard, ValueAt(put.cluster, put.guard)}},
@@ -48,6 +50,11 @@ void LeaderKey::Remember(const etcd::KeyState& seen) const {
   const std::lock_guard lock(mutex_);
   const bool older = seen.cluster == seen_.cluster && seen.mod_revision < seen_.mod_revision;
   if (!older) seen_ = seen;
+}
+
+bool LeaderKey::HasLeft(std::uint64_t cluster) const {
+  const std::lock_guard lock(mutex_);
+  return seen_.cluster != 0 && seen_.cluster != cluster;
 }
 
 std::optional<std::string> LeaderKey::ValueAt(std::uint64_t cluster, std::uint64_t revision) const {

@@ -39,6 +39,8 @@ class LeaderKey {
 
  private:
   void Remember(const etcd::KeyState& seen) const;
+  // etcd has answered as another cluster since.
+  bool HasLeft(std::uint64_t cluster) const;
   std::optional<std::string> ValueAt(std::uint64_t cluster, std::uint64_t revision) const;
 
   etcd::Client* const client_;

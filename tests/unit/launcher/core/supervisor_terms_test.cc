@@ -251,7 +251,7 @@ TEST_F(SupervisorTermsTest, ANodeThatWaitsJoinsAnewWhenItsLeaseIsOver) {
   EXPECT_THAT(node.Take(), IsEmpty());
 }
 
-// The rendezvous repeats the end as the answer to each heartbeat.
+// The answer to a heartbeat makes it join anew, and the answer to that is the end.
 TEST_F(SupervisorTermsTest, AnEndThatComesBeforeTheLeaseIsOverIsHeardAgainAfterIt) {
   node.Acknowledge(0);
   node.Live(seconds(1), true);
@@ -260,7 +260,7 @@ TEST_F(SupervisorTermsTest, AnEndThatComesBeforeTheLeaseIsOverIsHeardAgainAfterI
   node.Finish(Outcome::kSucceeded, 0);
   EXPECT_EQ(node.supervisor().state(), SupervisorState::kJoining);
   node.Live(seconds(3), false);
-  node.Finish(Outcome::kSucceeded, 0);
+  node.Acknowledge(0);
   EXPECT_THAT(node.Take(), ElementsAre("g-1-> Join"));
   node.Finish(Outcome::kSucceeded, 0);
   EXPECT_EQ(node.supervisor().state(), SupervisorState::kDone);

@@ -401,6 +401,27 @@ TEST(LeadershipTest, TheLongestValidityIsHandedOnUntilItsHoldIsOver) {
   EXPECT_EQ(me.All<Core::Renew>().back().term, TermOf(12));
 }
 
+// etcd is full: it takes no writes, and answers reads. Seen red without Extend: after the validity
+// the leader acknowledged nothing, and the workers of all jobs ended.
+TEST(LeadershipTest, WhileItsWriteIsPendingReadsRenew) {
+  Driver me;
+  me.Step(Core::Tick{});
+  me.See(10, Record("a", seconds(5), seconds(10)));
+  me.Step(Core::PeerRefused{"a:1"});
+  me.AnswerPut(11);
+  me.Advance(seconds(11));
+  me.AnswerRenewal(11);
+  for (int i = 0; i < 20; ++i) {
+    me.Step(Core::PutUnanswered{});
+    me.Advance(seconds(1));
+    me.Step(Core::LeaderSeen{Driver::kCluster, 11, Driver::RecordOf("me"),
+                             me.now() - milliseconds(200)});
+    EXPECT_EQ(me.leadership().valid_until(), me.now() + milliseconds(4800));
+  }
+  EXPECT_EQ(me.leadership().role(), Role::kLeading);
+  EXPECT_GE(me.All<Core::PutLeader>().size(), 20U);
+}
+
 TEST(LeadershipTest, OneWhoseValidityIsLongerWritesIts) {
   Driver me(minutes(1));
   me.StandBy();
@@ -468,6 +489,19 @@ TEST(LeadershipTest, AResignationInAnotherClusterDoesNotShortenTheHold) {
   resigned.complete_in = 0;
   const Driver me = After(resigned);
   EXPECT_EQ(me.All<Core::Lead>().at(0).leases_from, me.now() + milliseconds(5500));
+}
+
+// The leader of the old cluster may still acknowledge. Seen red with a hold for our own validity.
+TEST(LeadershipTest, InAnEmptiedEtcdTheHoldIsForTheLongestValidityThatWasSeen) {
+  Driver me;
+  me.Step(Core::Tick{});
+  me.See(10, Record("a", minutes(1), minutes(1)));
+  me.See(0, std::nullopt, 78);
+  me.Advance(seconds(1));
+  ASSERT_THAT(me.All<Core::PutLeader>(), SizeIs(1));
+  EXPECT_EQ(me.All<Core::PutLeader>()[0].record.longest_validity, minutes(1));
+  me.Step(Core::PutAnswered{true, {78, 2}, me.now()});
+  EXPECT_EQ(me.All<Core::Lead>().at(0).leases_from, me.now() + seconds(66));
 }
 
 TEST(LeadershipTest, OnceTheLongestLeaseIsOverTheRecordSaysThatItIsComplete) {

@@ -102,16 +102,31 @@ TEST_F(JobMachineTakeoverTest, WhoTrainsOnGetsTheAnswerToItsHeartbeatAlone) {
   EXPECT_THAT(job.Take(), ElementsAre("b<-g0 Start"));
 }
 
-// Seen red with an answer for unknown agents alone: this agent ignored the first one, because its
-// lease under a leader of another etcd cluster was not over.
-TEST_F(JobMachineTakeoverTest, WhoAsksAgainAfterTheEndIsToldAgain) {
+// The leader before has started its workers after this one had assigned its ranks. Seen red without
+// the change of the phase: the job waited for the workers of `a` for ever.
+TEST_F(JobMachineTakeoverTest, WhoseWorkersAnotherLeaderHasStartedCounts) {
+  TakeOver();
+  job.Rejoin('a', -1, false);
+  job.Rejoin('b', 0, true);
+  job.Rejoin('a', 0, true);
+  job.Clear();
+  job.Exit('a', 0, 0, kCode3);
+  EXPECT_THAT(job.Take(), Contains("b<-g0 Stop"));
+}
+
+// Seen red without an answer: this agent ignored the end, because its lease under a leader of
+// another etcd cluster was not over, and nothing made it join again.
+TEST_F(JobMachineTakeoverTest, AfterTheEndHeartbeatsAreAnsweredAndJoinsAreTold) {
   job.AskStop(false);
   for (const char agent : {'a', 'b'}) job.Drain(agent);
   TakeOver();
   job.Clear();
   job.Rejoin('a', 0, false);
   EXPECT_THAT(job.Take(), ElementsAre(HasSubstr("Finished")));
+  job.ShowAcks();
   job.Beat('a');
+  EXPECT_THAT(job.Take(), ElementsAre(HasSubstr("Ack")));
+  job.Rejoin('a', 0, false);
   EXPECT_THAT(job.Take(), ElementsAre(HasSubstr("Finished")));
 }
 
