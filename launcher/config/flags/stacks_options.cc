@@ -13,12 +13,13 @@ Command StacksOfProcesses(const FlagReading& reading) {
   std::vector<std::string> errors;
   StacksCommand command;
   if (!reading.rest.empty()) {
-    errors.push_back(absl::StrCat("stacks: expected nothing but flags beside --pid (found ",
+    errors.push_back(absl::StrCat("stacks: expected only flags together with --pid (found ",
                                   Quoted(absl::StrJoin(reading.rest, " ")),
                                   "); ddprun help stacks"));
   }
   if (reading.Find("rank") != nullptr) {
-    errors.push_back("--rank, --pid: leave one of them out; ranks are a job's: ddprun stacks JOB");
+    errors.push_back(
+        "--rank, --pid: leave one of them out; --rank goes with a job: ddprun stacks JOB");
   }
   for (const std::string& pid : reading.FindAll("pid")) {
     const auto number = ParseWholeNumber(pid);
