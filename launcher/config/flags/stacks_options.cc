@@ -13,7 +13,7 @@ Command StacksOfProcesses(const FlagReading& reading) {
   std::vector<std::string> errors;
   StacksCommand command;
   if (!reading.rest.empty()) {
-    errors.push_back(absl::StrCat("stacks: expected only flags together with --pid (found ",
+    errors.push_back(absl::StrCat("stacks: expected nothing but flags beside --pid (found ",
                                   Quoted(absl::StrJoin(reading.rest, " ")),
                                   "); ddprun help stacks"));
   }
