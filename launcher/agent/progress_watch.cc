@@ -108,7 +108,7 @@ int ProgressWatch::PageOf(LocalRank local_rank) {
     if (!made.ok()) {
       if (!std::exchange(said_why_, true)) {
         LogWarning(absl::StrCat(made.status().message(),
-                                "; of what workers do, only their messages are known"));
+                                "; ddprun knows only the messages that workers send"));
       }
       return -1;
     }

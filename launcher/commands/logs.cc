@@ -110,7 +110,7 @@ int PrintLogs(const OperatorCommand& command, OperatorClient& client,
     if (!goes_on || Clock::now() >= patience) return FailOperator(command, status);
     if (logs.ok()) {
       Note(command, absl::StrCat("lost the rendezvous at ", client.endpoint(),
-                                 ": going on with the one that leads, from a few lines before"));
+                                 ": continuing with the leader, from a few lines earlier"));
     }
     std::this_thread::sleep_for(kRetryRendezvous);
     printer.StartAnew(options);

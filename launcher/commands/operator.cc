@@ -78,7 +78,7 @@ absl::Status CheckThatJobExists(const OperatorCommand& command, const std::strin
   if (found) return absl::OkStatus();
   return absl::NotFoundError(absl::StrCat("the rendezvous at ", command.endpoint, " has ",
                                           NoSuchJob(command.job),
-                                          "; `ddprun status` shows those it has"));
+                                          "; `ddprun status` shows its jobs"));
 }
 
 namespace {

@@ -328,7 +328,7 @@ RendezvousServer::Options Daemon::ServerOptions() {
   }
   options.lost_right = [this] {
     loop_.Post([this] {
-      LogError("ending: the agents of these jobs are to find the rendezvous that has taken over");
+      LogError("ending, so that the agents find the rendezvous that has taken over");
       lost_right_ = true;
       loop_.Quit();
     });
@@ -489,12 +489,12 @@ int ServeRendezvous(const RendezvousCommand& command) {
   auth::CredentialOptions credentials =
       CredentialOptionsOf(command.credentials, IsReachable(command));
   if (IsReachable(command) && !command.insecure && !auth::AsksWhoCalls(credentials)) {
-    std::fprintf(stderr,
-                 "ddprun rendezvous: --listen %s: whoever can reach this address could join or end "
-                 "jobs; give --token-file, certificates (--tls-ca, --tls-cert, --tls-key) or "
-                 "--munge, listen on 127.0.0.1, or say --insecure where the network is trusted; "
-                 "docs/security.md\n",
-                 command.host.c_str());
+    std::fprintf(
+        stderr,
+        "ddprun rendezvous: --listen %s: anybody who can reach this address could join or end "
+        "jobs; give --token-file, certificates (--tls-ca, --tls-cert, --tls-key) or --munge, "
+        "listen on 127.0.0.1, or say --insecure where the network is trusted; docs/security.md\n",
+        command.host.c_str());
     return kExitUsage;
   }
   if (const absl::Status safe = CheckEtcd(command.etcd, command.insecure, "--etcd"); !safe.ok()) {

@@ -267,8 +267,8 @@ std::string WarnOfName(const JobConfig& config, const std::string& node_address)
   if (config.nodes.max == 1 || config.rendezvous.id != kUnnamedJob || IsLoopback(node_address)) {
     return "";
   }
-  return "this job has no --rdzv-id: another one without it on the same rendezvous would be taken "
-         "for a part of this one; give each job its own";
+  return "this job has no --rdzv-id: the rendezvous would take another job without one for the "
+         "same job; give each job its own --rdzv-id";
 }
 
 absl::StatusOr<Connection> PrepareConnection(const JobConfig& config, const RunDirectory& run,

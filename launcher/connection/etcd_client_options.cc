@@ -49,9 +49,9 @@ absl::Status CheckEtcd(const EtcdAccess& etcd, bool insecure, const std::string&
   if (far == etcd.endpoints.end()) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(flag, " ", *far,
-                   ": etcd without TLS: whoever can write the leader key in it owns the jobs; give "
-                   "--etcd-ca, with --etcd-cert and --etcd-key or --etcd-user, or say --insecure "
-                   "where the network is trusted; docs/ha.md"));
+                   ": etcd without TLS: anybody who can write its leader key controls all jobs; "
+                   "give --etcd-ca, with --etcd-cert and --etcd-key or --etcd-user, or say "
+                   "--insecure where the network is trusted; docs/ha.md"));
 }
 
 }  // namespace ddprun

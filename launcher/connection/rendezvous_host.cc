@@ -37,11 +37,11 @@ std::string AddressToListenOn(const std::string& host, const std::string& addres
 }
 
 absl::Status OpenToOthers(const std::string& place) {
-  return absl::FailedPreconditionError(absl::StrCat(
-      "the rendezvous of this job is to run on this node, ", place,
-      ", where whoever can reach the address could join or end the job: give all nodes the same "
-      "--token-file or certificates (--tls-ca, --tls-cert, --tls-key), or say --insecure where "
-      "the network is trusted; docs/security.md"));
+  return absl::FailedPreconditionError(
+      absl::StrCat("the rendezvous of this job is to run on this node, ", place,
+                   ", and anybody who can reach the address could join or end the job: give all "
+                   "nodes the same --token-file or certificates (--tls-ca, --tls-cert, --tls-key), "
+                   "or say --insecure where the network is trusted; docs/security.md"));
 }
 
 RendezvousHost::RendezvousHost(Options options, std::string address, std::string listen_address,
@@ -87,7 +87,7 @@ bool RendezvousHost::EnsureRunning() {
   process_.StartSelf(arguments, options_.log_file,
                      [](const absl::Status& status) { LogWarning(status.message()); });
   LogInfo(absl::StrCat("nobody listens on ", HostAndPort(options_.host, options_.port),
-                       ": starting the rendezvous there, which says more in ", options_.log_file));
+                       ": starting the rendezvous there; its log is ", options_.log_file));
   return true;
 }
 

@@ -60,10 +60,10 @@ absl::StatusOr<std::string> StateHome() {
   std::string path = is_named ? std::string(named) : absl::StrCat("/tmp/ddprun-", geteuid());
   const std::string trouble = Trouble(path);
   if (trouble.empty()) return path;
-  return absl::FailedPreconditionError(
-      absl::StrCat(is_named ? absl::StrCat(kVariable, "=") : "", path, " ", trouble,
-                   "; ddprun keeps there what its rendezvous on this host need. Set ", kVariable,
-                   " to another folder, the same for every ddprun of yours on this host"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      is_named ? absl::StrCat(kVariable, "=") : "", path, " ", trouble,
+      "; in this folder ddprun keeps the files of your rendezvous on this host. Set ", kVariable,
+      " to another folder, the same for all your ddprun processes on this host"));
 }
 
 std::string EndpointFolderPath(const std::string& state_home, const std::string& host, int port) {

@@ -103,9 +103,9 @@ void StandbyPool::OnStarted(TimePoint now) {
   settled_at_ = now + options_.settle;
   if (generations_ == 1 || able_ || options_.forks || said_unable_) return;
   said_unable_ = true;
-  actions_.emplace_back(Note{
-      "there is no warm standby: no worker has come to ddp::init(), and a program that does not "
-      "would do its work twice; workers are started cold"});
+  actions_.emplace_back(
+      Note{"there is no warm standby: no worker has come to ddp::init(), and without this call a "
+           "standby would run the training itself; workers are started cold"});
 }
 
 void StandbyPool::OnWaiting(Id id, TimePoint now) {

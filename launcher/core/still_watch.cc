@@ -265,7 +265,7 @@ StillWatch::Excuse StillWatch::Describe(const ProcessFacts& facts, TimePoint now
   if (traced) {
     excuse.why = facts.tracer.empty() ? "is held by a debugger" : facts.tracer;
   } else if (starves) {
-    excuse.why = "gets no CPU, because its machine is overloaded";
+    excuse.why = "gets no CPU, because the machine is overloaded";
   }
   return excuse;
 }

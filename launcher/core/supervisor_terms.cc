@@ -27,7 +27,8 @@ bool Supervisor::Obeys(const Term& term, TimePoint now) {
                         : absl::StrCat("a rendezvous that led before, term ", term.revision, ","),
             " is not obeyed: ",
             contact_.term().none()
-                ? "the others that are named cannot know what it does; name it alone"
+                ? "the other rendezvous of --rdzv-endpoint cannot share its jobs; name this one "
+                  "alone"
                 : absl::StrCat("the leader has term ", contact_.newest().revision)));
       }
       return false;
@@ -58,7 +59,7 @@ void Supervisor::OnOtherCluster(const Term& term, TimePoint now) {
     case SupervisorState::kSpawning:
     case SupervisorState::kRunning:
       Fence(absl::StrCat("the rendezvous answers from another etcd cluster than before (etcd was "
-                         "restored from a backup, or is another one); this node joins anew in ",
+                         "restored from a backup, or replaced); this node joins anew in ",
                          TenthsOfSeconds(std::max(lease_end - now, Duration{})),
                          ", when its lease is over"),
             now);

@@ -222,7 +222,7 @@ void Supervisor::OnSignal(const SignalReceived& signal, TimePoint now) {
   if (signal.signo == SIGTERM && (preempted_until_ || CanBePreempted())) {
     if (preempted_until_)
       return;  // a duplicate: from the scheduler and its wrapper, or to the process and its group
-    Log("got SIGTERM: asking for a checkpoint, after which this node goes");
+    Log("got SIGTERM: asking for a checkpoint; then this node leaves");
     preempted_until_ = now + options_.spec.save_timeout + options_.stop_grace;
     SendUp(Preempted{absl::StrCat(options_.node.host, " got SIGTERM")});
     return;
@@ -396,7 +396,7 @@ void Supervisor::EndThoseThatStay() {
   const auto late = work_.AliveOthers(/*that_stay=*/true);
   if (late.empty()) return;
   Log(absl::StrCat(work_.Describe(late), " did not leave the generation within ",
-                   TenthsOfSeconds(options_.in_place_timeout), ": it is ended, and started anew"));
+                   TenthsOfSeconds(options_.in_place_timeout), ": it is ended and started again"));
   outbox_.Push(SignalWorkers{SIGTERM, late});
 }
 

@@ -15,23 +15,24 @@ struct CommandExitCode {
 inline constexpr CommandExitCode kCommandExitCodes[] = {
     {"0", "", "done"},
     {"1", "status stop drain events logs stacks page top",
-     "the rendezvous says no: no such job or node, or the job is over; or some of what was asked "
-     "for is missing"},
+     "the rendezvous says no: there is no such job or node, or the job has ended; or a part of the "
+     "answer is missing"},
     {"1", "doctor", "a job would fail here: a line of the output says why"},
-    {"1", "init certs python-module", "a file is there already, or cannot be written"},
+    {"1", "init certs python-module", "a file exists already, or cannot be written"},
     {"64", "", "flags, variables or arguments are wrong"},
     {"65", "validate slurm kubernetes", "the job file is wrong"},
-    {"65", "rendezvous", "its journal, or its jobs in etcd, are damaged"},
+    {"65", "rendezvous", "the journal, or the jobs in etcd, are damaged"},
     {"69", "status stop drain events logs stacks page top",
-     "the rendezvous cannot be reached, or went away"},
+     "the rendezvous cannot be reached, or the connection to it was lost"},
     {"69", "rendezvous",
-     "the address cannot be used, the state folder cannot be used, or the right to lead was lost"},
-    {"69", "kubernetes", "a file cannot be read, or there is no random number for the token"},
+     "the address or the state folder cannot be used, or another rendezvous leads now"},
+    {"69", "kubernetes",
+     "a file cannot be read, or the kernel gave no random numbers for the token"},
     {"69", "slurm", "a file cannot be read or written, or sbatch cannot be started"},
     {"70", "rendezvous init", "something that ddprun needs has failed"},
     {"77", "status stop drain events logs stacks page top", "the credentials are refused"},
-    {"77", "rendezvous", "etcd refuses it"},
-    {"sbatch's own", "slurm", "of sbatch, which takes the place of this process"},
+    {"77", "rendezvous", "etcd refuses the rendezvous"},
+    {"sbatch's own", "slurm", "the exit code of sbatch, which replaces this process"},
 };
 
 }  // namespace ddprun::manual

@@ -117,9 +117,9 @@ void AddEnvironment(absl::Span<const FlagSpec> flags, RoffPage* page) {
   if (variables.empty()) return;
   page->Section("ENVIRONMENT");
   page->Paragraph(absl::StrCat(
-      "An option that is not given is read from a variable of its name, if that is not empty: ",
+      "If an option is not given, ddprun reads the variable of its name, if that is not empty: ",
       absl::StrJoin(variables, ", "),
-      ". If there is none, `PET_` in place of `DDPRUN_` is tried, as torchrun has it."));
+      ". Then it tries torchrun's name, with `PET_` instead of `DDPRUN_`."));
 }
 
 void AddExitStatus(RoffPage* page) {

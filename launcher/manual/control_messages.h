@@ -18,67 +18,71 @@ struct ControlMessageRow {
 
 inline constexpr ControlMessageRow kControlMessages[] = {
     {Sender::kWorker, control::kReady, "1",
-     "The process group is up. The worker is asked to save before a planned stop from now on."},
+     "The process group is up. From now on the agent asks this worker to save before a planned "
+     "stop."},
     {Sender::kWorker, control::kStep, "N", "Step N of the training is finished."},
     {Sender::kWorker, control::kCheckpoint, "STEP PATH",
      "The checkpoint of this step is durable on the disk."},
     {Sender::kWorker, control::kCheckpointFailed, "STEP COUNT REASON",
-     "That checkpoint is not on the disk, and training goes on. COUNT: such failures in this "
-     "process so far."},
+     "The checkpoint of this step is not on the disk. Training continues. COUNT: failures so far "
+     "in this process."},
     {Sender::kWorker, control::kCheckpointDamaged, "STEP TEXT",
-     "That checkpoint is there and not whole. An older one is looked for."},
+     "The checkpoint of this step exists but is damaged. An older one is tried."},
     {Sender::kWorker, control::kSnapshot, "STEP",
-     "The state of this step is whole in the folder DDPRUN_SNAPSHOT_DIR."},
+     "The snapshot of this step is complete in the folder DDPRUN_SNAPSHOT_DIR."},
     {Sender::kWorker, control::kSnapshotFailed, "REASON",
-     "A snapshot could not be made, and training goes on."},
+     "A snapshot could not be made. Training continues."},
     {Sender::kWorker, control::kSaved, "TIER MICROSECONDS",
-     "How long that took, after CHECKPOINT (TIER: durable) or SNAPSHOT (TIER: memory)."},
+     "Sent after CHECKPOINT (TIER: durable) or SNAPSHOT (TIER: memory): time from the copy of the "
+     "state until it was complete."},
     {Sender::kWorker, control::kPhase, "NAME", "What the worker is doing."},
     {Sender::kWorker, control::kTells, "0|1",
-     "1: steps will be told, so a hang before the first one is noticed. 0: they will not, after "
-     "all."},
+     "1: the worker will report its steps, so a hang before the first step is noticed. 0: it will "
+     "not report them."},
     {Sender::kWorker, control::kSaves, "0|1",
      "0: the worker cannot make a checkpoint, so nobody waits for one before a planned stop. 1: it "
-     "can, which is assumed of a worker that does not send SAVES."},
+     "can. A worker that does not send SAVES is assumed to be able to."},
     {Sender::kWorker, control::kStore, "HOST:PORT",
-     "This process looks for torch's store there, and not on MASTER_PORT."},
+     "This process looks for torch's store at this address, and not on MASTER_PORT."},
     {Sender::kWorker, control::kStraggler, "RANK [TIME OTHERS HOST]",
-     "That rank keeps the others waiting: of each step it computes TIME microseconds before its "
-     "first gradients are ready, and the others OTHERS. With RANK alone: no longer."},
+     "This rank keeps the others waiting. In each step it needs TIME microseconds until its first "
+     "gradients are ready; other ranks need OTHERS microseconds. RANK alone: this rank no longer "
+     "keeps the others waiting."},
     {Sender::kWorker, control::kCompares, "1",
-     "Of rank 0: it compares how long the ranks' steps take, and tells STRAGGLER where one is "
+     "From rank 0: it compares the step times of the ranks, and sends STRAGGLER if a rank is "
      "slow."},
     {Sender::kWorker, control::kError, "KIND TEXT",
      "Why the worker exits; sent just before it does. KIND is user, collective, bind, checkpoint, "
      "folder or state."},
     {Sender::kWorker, control::kBye, "1", "The worker is about to exit with 0."},
     {Sender::kWorker, control::kSecret, "1",
-     "Asks for the secret of this generation. The answer is SECRET= and 64 hex digits, or nothing "
-     "after it where there is none."},
+     "Asks for the secret of this generation. The agent answers SECRET= and 64 hex digits, or "
+     "SECRET= alone if there is no secret."},
     {Sender::kWorker, control::kStandby, "able|waiting",
-     "able: this program could be a warm standby. waiting: it is one, or has left its generation, "
-     "and waits for GO."},
-    {Sender::kWorker, control::kStays, "1", "The worker understands LEAVE in this generation."},
+     "able: this program could be a warm standby. waiting: it is a warm standby, or a worker that "
+     "has left its generation, and waits for GO."},
+    {Sender::kWorker, control::kStays, "1", "The worker obeys LEAVE in this generation."},
     {Sender::kWorker, control::kForkServer, "ready|unfit WHY",
-     "Of the fork server of Python workers: its modules are imported, and it may be forked or "
-     "not."},
+     "From the fork server of Python workers, which has imported its modules. ready: it may be "
+     "forked. unfit: it must not be forked."},
     {Sender::kWorker, control::kForked, "N",
-     "Of a process that was forked for FORK=N: it waits for GO."},
+     "From a process that was forked for FORK=N: it waits for GO."},
     {Sender::kWorker, control::kProgress, "1",
-     "Asks for the memory that the agent sends with PROGRESS=VERSION after READY."},
+     "Asks for the shared memory that the agent otherwise sends after READY, with "
+     "PROGRESS=VERSION."},
     {Sender::kAgent, control::kSave, "1", "A planned stop is coming: make a checkpoint."},
     {Sender::kAgent, control::kProgress, "VERSION",
-     "Comes with a descriptor: the memory in which the worker may say what it does, instead of "
-     "STEP and PHASE."},
+     "Comes with a descriptor of shared memory. The worker may report its progress there instead "
+     "of with STEP and PHASE."},
     {Sender::kAgent, control::kLeave, "1",
-     "To a worker that stays: the generation is over. Give up the collectives under way, and say "
-     "STANDBY=waiting."},
+     "To a worker that has sent STAYS: the generation is over. Give up running collectives, and "
+     "send STANDBY=waiting."},
     {Sender::kAgent, control::kGo, "1",
-     "To a standby: be a worker. Comes with three descriptors: a file with its environment, "
-     "stdout, and stderr."},
+     "To a warm standby: become a worker. Comes with three descriptors: a file with the "
+     "environment, stdout, and stderr."},
     {Sender::kAgent, control::kFork, "N",
-     "To the fork server: fork a process that waits. Comes with a descriptor of a file with its "
-     "program and arguments."},
+     "To the fork server: fork a process that waits for GO. Comes with a descriptor of a file with "
+     "the program and its arguments."},
 };
 
 }  // namespace ddprun::manual

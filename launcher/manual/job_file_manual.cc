@@ -46,11 +46,11 @@ Manual JobFileManual(const Edition& edition) {
   page.Lines({"ddprun -c job.yaml [OPTIONS] [-- COMMAND...]"});
   page.Section("DESCRIPTION");
   page.Paragraph(
-      "A job file is a map in YAML. A key with a period is a key in a map: "
-      "`rendezvous.endpoint` is the key `endpoint` in the map `rendezvous`. No key has to be "
-      "there. Flags and variables of the environment win over the file. `ddprun validate FILE` "
-      "prints the job with every default, or what is wrong and where. Editors check the file "
-      "with the schema that lies beside the examples, `ddprun.schema.json`.");
+      "A job file is a map in YAML. A key with a period is a key in a map: `rendezvous.endpoint` "
+      "is the key `endpoint` in the map `rendezvous`. Every key is optional. Flags and environment "
+      "variables win over the file. `ddprun validate FILE` prints the job with every default, or "
+      "each error and its place. Editors can check the file with the schema `ddprun.schema.json`, "
+      "which is in the folder of the examples.");
   page.Section("KEYS");
   AddKeys("", &page);
   for (const JobSection& section : JobSections()) {

@@ -12,7 +12,7 @@ std::string WhoHas(env::Scope scope) {
     case env::Scope::kRank:
       return " Not set in a warm standby.";
     case env::Scope::kUnlessSet:
-      return " A value of the user's is left alone.";
+      return " If the user has set a value, ddprun keeps it.";
     case env::Scope::kStandby:
     case env::Scope::kProcess:
       break;
@@ -29,13 +29,13 @@ void AddMessages(Sender sender, RoffPage* page) {
 }  // namespace
 
 Manual WorkerManual(const Edition& edition) {
-  RoffPage page({"ddprun-worker", 7, "what a worker gets from ddprun and may say to it",
+  RoffPage page({"ddprun-worker", 7, "what a worker gets from ddprun, and what it may report",
                  "Miscellaneous Information"},
                 edition);
   page.Section("DESCRIPTION");
   page.Paragraph(
-      "A worker is a process that `ddprun` starts. It finds its place in the job in the "
-      "environment, as under torchrun. It may say over a socket how far it is; all of that is "
+      "A worker is a process that `ddprun` starts. Environment variables tell the worker its place "
+      "in the job, as under torchrun. The worker may report its progress over a socket; this is "
       "optional. The library `ddp::` and the Python module `ddprun` do both.");
   page.Section("ENVIRONMENT");
   for (const env::Variable& variable : env::kVariables) {
@@ -49,7 +49,7 @@ Manual WorkerManual(const Edition& edition) {
   page.Paragraph(absl::StrCat("`", env::kControlSocket,
                               "` names a Unix socket of type SOCK_SEQPACKET. A message is one ",
                               "packet of lines KEY=VALUE, of at most ", control::kMaxPacketBytes,
-                              " bytes. A key that the agent does not know is skipped."));
+                              " bytes. The agent skips keys that it does not know."));
   page.Subsection("From a worker");
   AddMessages(Sender::kWorker, &page);
   page.Subsection("From the agent, to workers that have sent something");

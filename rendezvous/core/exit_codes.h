@@ -24,18 +24,19 @@ struct ExitCode {
 };
 inline constexpr ExitCode kExitCodes[] = {
     {"0", "every worker exited with 0"},
-    {"1", "of an operator's command: the rendezvous says no"},
-    {"the worker's own, or 128 + signal", "of the root cause, on every node"},
-    {"126, 127", "the command cannot be executed, cannot be found"},
+    {"1", "an operator's command (status, stop, ...): the rendezvous says no"},
+    {"the worker's own, or 128 + signal",
+     "the exit code or signal of the root cause, on every node"},
+    {"126, 127", "126: the command cannot be executed; 127: it cannot be found"},
     {"128 + signal",
      "ddprun got SIGINT, SIGQUIT or SIGHUP, or SIGTERM without any durable checkpoint (143)"},
     {"64", "flags or environment are wrong"},
     {"65", "the job file is wrong"},
-    {"66", "a state of the training exists and cannot be read"},
+    {"66", "a state of the training exists but cannot be read"},
     {"69", "the rendezvous cannot be reached or was lost, or too few nodes joined in time"},
     {"70", "something that ddprun needs has failed, for example its log folder"},
-    {"75", "preempted: ended on purpose, and there is a checkpoint to continue from"},
-    {"77", "the job refused this agent, or its checkpoint folder is another training's"},
+    {"75", "preempted: the job ended on purpose, and can continue from a checkpoint"},
+    {"77", "the job refused this agent, or another training uses its checkpoint folder"},
 };
 
 }  // namespace ddprun

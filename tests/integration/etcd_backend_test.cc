@@ -189,7 +189,7 @@ TEST_F(EtcdBackendTest, OperatorsFindTheRendezvousThroughEtcdToo) {
   EXPECT_THAT(ask({"stop", "job"}), HasSubstr("0: "));
   for (int node = 0; node < 2; ++node) job.node(node).ExitCode();
   EXPECT_THAT(SurvivorsInTheEnd(job), IsEmpty());
-  EXPECT_THAT(ask({"status"}), AllOf(HasSubstr("69: "), HasSubstr("no rendezvous leads by what")));
+  EXPECT_THAT(ask({"status"}), AllOf(HasSubstr("69: "), HasSubstr("no rendezvous leads: etcd at")));
 }
 
 TEST_F(EtcdBackendTest, AJobFileNamesTheEtcd) {

@@ -50,7 +50,7 @@ void HeldCheckpoints::Scan(RunId run_id, std::function<void()> done) {
     LogWarning(absl::StrCat("the folder of checkpoints has not answered for ",
                             Seconds(kScanWarning), config_.checkpoint_dir.empty() ? "" : ": ",
                             config_.checkpoint_dir,
-                            "; where it may hold the newest state, the job waits for it, at most ",
+                            "; the job waits for it if it may hold the newest state, at most ",
                             Seconds(config_.spec.join_timeout)));
   });
   scan_.emplace(loop_, std::move(request),

@@ -39,7 +39,7 @@ void RunFiles::TryFolders(const FoldersRequest& request, std::chrono::millisecon
         if (pause == kFirstFolderRetry) {
           LogWarning(absl::StrCat(made.error,
                                   "; the workers of this node start when there is room; ",
-                                  "without any for ", kFolderLimit.count(), " min they fail"));
+                                  "if there is none for ", kFolderLimit.count(), " min they fail"));
         }
         loop_->AddTimer(next, [this, request, pause] {
           TryFolders(request, std::min(2 * pause, kLastFolderRetry));

@@ -96,12 +96,12 @@ std::string Contradiction(const JobDraft& draft) {
   }
   if (time && *time <= config.slurm.warning) {
     return absl::StrCat("slurm.time: expected more than the ", FormatDuration(config.slurm.warning),
-                        " of slurm.warning, or the job is warned as it starts (found ",
+                        " of slurm.warning, or the job would get the warning at its start (found ",
                         config.slurm.time, ")");
   }
   const int in_slurm = config.slurm.nodes;
   if (draft.origins.count("nodes") != 0 && in_slurm > 0 && in_slurm != config.nodes.max) {
-    return absl::StrCat("slurm.nodes: expected ", config.nodes.max, ", the most that `nodes` says ",
+    return absl::StrCat("slurm.nodes: expected ", config.nodes.max, ", the maximum of `nodes` ",
                         "(found ", in_slurm, "); one of the two is enough");
   }
   const int train = in_slurm > 0                        ? in_slurm
@@ -145,7 +145,7 @@ int SubmitToSlurm(const SlurmCommand& command, const Host& host) {
 
   if (const std::string folder = log_dir / job.name; folder.find('\\') != std::string::npos) {
     return Fail(kExitBadConfig,
-                absl::StrCat("log_dir, and the name of the job file: Slurm writes nothing into a "
+                absl::StrCat("log_dir, or the name of the job file: Slurm cannot write into a "
                              "folder with a backslash in its name (found ",
                              folder, ")"));
   }

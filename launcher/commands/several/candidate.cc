@@ -37,9 +37,9 @@ absl::Status Candidate::CheckAdvertised(const EtcdConfig& config, const std::str
   if (alone || !IsLoopback(advertised)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       named ? "--advertise: " : "--listen: ", advertised,
-      " is this host for everybody: other rendezvous and agents, which share the etcd at ",
+      " is a loopback address: other rendezvous and agents, which share the etcd at ",
       absl::StrJoin(config.endpoints, ", "), ", would look for the leader on their own hosts; ",
-      named ? "name" : "listen on, or give --advertise with,", " an address that they reach"));
+      named ? "name" : "listen on, or name with --advertise,", " an address that they can reach"));
 }
 
 absl::StatusOr<std::unique_ptr<Candidate>> Candidate::Create(
@@ -94,9 +94,9 @@ void Candidate::Start(RendezvousServer* server, const std::string& host, int ous
   options.validity = &validity_;
   options.key = key_.get();
   options.to_peers = credentials_->to_peers;
-  LogInfo(absl::StrCat("one of several: keeps the jobs in etcd at ",
-                       absl::StrJoin(config_.endpoints, ", "), ", under ", config_.prefix,
-                       "; the others and agents reach it at ", endpoint));
+  LogInfo(absl::StrCat("keeps the jobs in etcd at ", absl::StrJoin(config_.endpoints, ", "),
+                       ", under ", config_.prefix, "; agents and other rendezvous reach it at ",
+                       endpoint));
   loop_ = std::make_unique<LeadershipLoop>(std::move(options), EffectsOn(server));
   loop_->Start();
 }

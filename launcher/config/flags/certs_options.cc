@@ -12,10 +12,11 @@ namespace ddprun {
 namespace {
 
 constexpr absl::string_view kCertsUsage =
-    "Makes a certificate authority in DIR (ca.crt, ca.key), unless it has one, and a certificate "
-    "of\n"
-    "it for each node (NODE.crt, NODE.key), for --tls-ca, --tls-cert and --tls-key. Nothing is\n"
-    "written over. Keep ca.key to yourself; a node needs ca.crt and its own two files.\n"
+    "Makes a certificate authority in DIR (ca.crt, ca.key), unless DIR has one. Then it makes a\n"
+    "certificate for each node (NODE.crt, NODE.key). The files are for --tls-ca, --tls-cert and\n"
+    "--tls-key. No existing file is replaced. Keep ca.key secret. Each node needs ca.crt and its "
+    "own\n"
+    "two files.\n"
     "\n"
     "  ddprun certs DIR [--host NAME[,NAME...]]... [--name NAME] [--days N]\n"
     "\n";

@@ -345,7 +345,7 @@ absl::Span<const CompletedSubcommand> CompletedSubcommands() {
   using Kind = OperatorCommand::Kind;
   static const auto* const all = new std::vector<CompletedSubcommand>{
       {"rendezvous", "where the nodes of a job meet", CompletedArgument::kNone, RendezvousFlags()},
-      {"validate", "print the resolved job, or what is wrong", CompletedArgument::kFile,
+      {"validate", "print the resolved job, or its errors", CompletedArgument::kFile,
        ValidateFlags()},
       {"init", "write a job file, after three questions or none", CompletedArgument::kFile,
        InitFlags()},
@@ -354,9 +354,8 @@ absl::Span<const CompletedSubcommand> CompletedSubcommands() {
       {"stop", "end a job", CompletedArgument::kJob, OperatorFlags(Kind::kStop)},
       {"drain", "take a node out of its jobs", CompletedArgument::kNodeAndJob,
        OperatorFlags(Kind::kDrain)},
-      {"events", "what has happened", CompletedArgument::kJob, OperatorFlags(Kind::kEvents)},
-      {"logs", "what the workers of a job have written", CompletedArgument::kJob,
-       OperatorFlags(Kind::kLogs)},
+      {"events", "print the events of jobs", CompletedArgument::kJob, OperatorFlags(Kind::kEvents)},
+      {"logs", "print the output of workers", CompletedArgument::kJob, OperatorFlags(Kind::kLogs)},
       {"stacks", "where the ranks of a job are in their code", CompletedArgument::kJob,
        OperatorFlags(Kind::kStacks)},
       {"page", "print a link to the page of a rendezvous", CompletedArgument::kJob,
@@ -371,7 +370,7 @@ absl::Span<const CompletedSubcommand> CompletedSubcommands() {
       {"certs", "make a job CA and node certificates", CompletedArgument::kFolder, CertsFlags()},
       {"python-module", "write the Python module ddprun to a folder", CompletedArgument::kFolder,
        PythonModuleFlags()},
-      {"completion", "print what a shell needs to complete ddprun", CompletedArgument::kShell, {}},
+      {"completion", "print the completion for a shell", CompletedArgument::kShell, {}},
       {"version", "print the version", CompletedArgument::kNone, {}},
       {"help", "print how a subcommand is used", CompletedArgument::kSubcommand, {}},
   };

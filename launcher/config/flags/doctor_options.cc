@@ -15,12 +15,12 @@ namespace {
 constexpr absl::string_view kDoctorUsage =
     "Checks whether a job can run on this node: names and addresses, ports, the clock, limits, "
     "memory,\n"
-    "GPUs, the libraries of COMMAND, and credentials. Takes the options of a job, and starts "
-    "nothing.\n"
-    "With --etcd or --rdzv-backend etcd also the etcd that several rendezvous share: its members, "
+    "GPUs, the libraries of COMMAND, and credentials. It takes the options of a job, and starts no "
+    "job.\n"
+    "With --etcd or --rdzv-backend etcd it also checks the etcd of the rendezvous: its members, "
     "their\n"
-    "leader, how fast it answers, alarms, TLS. It writes nothing there.\n"
-    "Exit code 1 if something would keep the job from running.\n"
+    "leader, its response time, alarms, TLS. It writes nothing to etcd.\n"
+    "Exit code 1 if the job could not run.\n"
     "\n"
     "  ddprun doctor [--json] [OPTIONS] [--] [COMMAND [ARGS...]]\n"
     "\n";

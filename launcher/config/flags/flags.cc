@@ -61,10 +61,12 @@ constexpr FlagSpec kEverydayFlags[] = {
     Sets("nproc-per-node", 0, "N|auto|gpu|cpu", "nproc_per_node",
          "workers on this node (default {}, as in torchrun)"),
     SetsTo("standalone", "rendezvous.endpoint", "",
-           "this node alone, no daemon; the default when there is no endpoint"),
+           "run on this node alone, without a rendezvous process; the default if no endpoint is "
+           "given"),
     Sets("rdzv-endpoint", 0, "HOST:PORT[,...]", "rendezvous.endpoint",
-         "where the nodes meet (port {port} if left out). If nobody listens there, an agent starts "
-         "it; several rendezvous, which share an etcd, are not started"),
+         "address of the rendezvous, where the nodes meet (default port {port}). If nobody listens "
+         "there, an agent on that host may start it (--rdzv-backend). No agent starts one of "
+         "several"),
     Sets("rdzv-id", 0, "NAME", "rendezvous.id", "name of the job, the same on every node"),
     Sets("max-restarts", 0, "N", "restart.max_restarts",
          "restarts of the whole job before it fails (default {})"),
@@ -79,101 +81,112 @@ constexpr FlagSpec kJobFlags[] = {
     SetsTo("no-python", "no_python", "true", "execute COMMAND as it is, even if it is called *.py"),
     Option("run-path", 0, "", "run the script COMMAND with Python's runpy.run_path"),
     SetsTo("virtual-local-rank", "virtual_local_rank", "true",
-           "LOCAL_RANK=0 and one visible GPU for every worker"),
+           "give every worker LOCAL_RANK=0 and one visible GPU"),
     Sets("numa-binding", 0, "off|node|socket|exclusive|core-complex", "numa_binding",
          "bind each worker to CPUs near its GPU (default {}); docs/numa.md"),
-    Sets("local-addr", 0, "ADDRESS", "local_addr", "address of this node for the others"),
+    Sets("local-addr", 0, "ADDRESS", "local_addr",
+         "address at which the other nodes reach this node"),
     Sets("checkpoint-dir", 0, "DIR", "checkpoint_dir", "folder for checkpoints"),
     SetsTo("take-folder", "checkpoint.take_folder", "true",
            "take the checkpoint folder from another training that uses it"),
     SetsTo("start-anew", "checkpoint.start_anew", "true",
            "begin at step 0 although checkpoints exist; nothing is deleted"),
     Sets("state-timeout", 0, "DURATION", "checkpoint.state_timeout",
-         "how long to try a checkpoint that cannot be read, before the job ends (default {})"),
+         "how long to retry a checkpoint that cannot be read, before the job ends (default {})"),
     SetsTo("auto-step", "python.auto_step", "true",
            "report a step after each optimizer.step() of a PyTorch script; docs/python.md"),
-    Option("monitor-interval", 0, "SECONDS", "accepted; there is no polling"),
-    Option("start-method", 0, "NAME", "accepted: spawn, fork or forkserver"),
-    Option("signals-to-handle", 0, "LIST", "accepted; every signal that can be listed is handled"),
+    Option("monitor-interval", 0, "SECONDS", "accepted, without effect: the agent does not poll"),
+    Option("start-method", 0, "NAME", "spawn, fork or forkserver: accepted, without effect"),
+    Option("signals-to-handle", 0, "LIST",
+           "accepted, without effect: the agent always handles the signals that may be listed"),
 };
 
 constexpr FlagSpec kRendezvousOfJobFlags[] = {
     Option("rdzv-backend", 0, "NAME",
-           "c10d or static: started where the endpoint lives; ddprun: you start it; etcd: the "
-           "endpoint is an etcd's, through which it is found, or started"),
+           "who starts the rendezvous. c10d, static: the agent on the endpoint's host; ddprun: "
+           "you; etcd: the endpoint is an etcd, where the agents find a running rendezvous, or one "
+           "agent starts it. Default: as c10d, but with credentials you start it"),
     Option("rdzv-conf", 0, "K=V,...",
-           "join_timeout, last_call_timeout, timeout (or connect_timeout), keep_alive_interval, "
-           "lease, in seconds; of etcd: etcd_prefix, protocol, cacert, cert, key"),
+           "in seconds: join_timeout, last_call_timeout, timeout (or connect_timeout), "
+           "keep_alive_interval, lease; for etcd: etcd_prefix, protocol, cacert, cert, key"),
     Sets("store", 0, "agent|worker", "store",
-         "who serves torch's store on MASTER_PORT: rank 0's agent, or rank 0 (default {})"),
+         "who serves torch's TCPStore on MASTER_PORT: the agent on rank 0's node, or the worker of "
+         "rank 0 (default {})"),
     Option("node-rank", 0, "N", "static mode: rank of this node (default 0)"),
     Sets("master-addr", 0, "ADDRESS", "rendezvous.master_addr",
          "static mode: MASTER_ADDR (default 127.0.0.1)"),
     Sets("master-port", 0, "PORT", "rendezvous.master_port",
-         "static mode: MASTER_PORT (default {master-port}); the rendezvous takes the next one"),
+         "static mode: MASTER_PORT (default {master-port}); without --rdzv-endpoint the rendezvous "
+         "listens on the next port"),
     Sets("daemon-grace", 0, "DURATION", "rendezvous.daemon_grace",
          "how long workers continue without the rendezvous (default {})"),
 };
 
 constexpr FlagSpec kEtcdOfJobFlags[] = {
     Sets("etcd-prefix", 0, "PATH", "rendezvous.etcd_prefix",
-         "what the keys in etcd begin with (default {})"),
-    Sets("etcd-ca", 0, "FILE", "rendezvous.etcd_ca", "the authority of etcd's certificates"),
+         "prefix of the keys in etcd (default {})"),
+    Sets("etcd-ca", 0, "FILE", "rendezvous.etcd_ca", "authority that signed etcd's certificates"),
     Sets("etcd-cert", 0, "FILE", "rendezvous.etcd_cert",
-         "the certificate for etcd, if it asks for one"),
-    Sets("etcd-key", 0, "FILE", "rendezvous.etcd_key", "its key"),
-    Sets("etcd-user", 0, "NAME", "rendezvous.etcd_user", "the user in etcd, if it asks for one"),
+         "certificate for etcd, if etcd requires one"),
+    Sets("etcd-key", 0, "FILE", "rendezvous.etcd_key", "key of --etcd-cert"),
+    Sets("etcd-user", 0, "NAME", "rendezvous.etcd_user", "user in etcd, if etcd requires one"),
     Sets("etcd-password-file", 0, "FILE", "rendezvous.etcd_password_file",
-         "its password, in the first line of this file"),
+         "file with the password of --etcd-user in its first line"),
 };
 
 constexpr FlagSpec kRestartFlags[] = {
     Sets("restart-window", 0, "DURATION", "restart.window",
-         "--max-restarts counts only the restarts within this time"),
+         "--max-restarts counts only the restarts within this time (default: all restarts)"),
     MaySet("warm", "[=N]", "restart.warm", "auto",
-           "keep N processes (default one for each worker) ready in ddp::init() for a restart"),
+           "keep N warm standbys (default one for each worker): processes that wait in ddp::init() "
+           "to replace workers at a restart"),
     Sets("preload", 0, "MODULE,...", "restart.preload",
          "Python: one interpreter imports these modules and forks all workers"),
     Sets("in-place-timeout", 0, "DURATION", "restart.in_place_timeout",
          "how long a worker of ddp::run_in_place() may take to leave a generation (default {})"),
-    Sets("stop-grace", 0, "DURATION", "stop_grace", "from SIGTERM to SIGKILL (default {})"),
-    SetsSeconds("shutdown-timeout", "stop_grace", "the same, as torchrun calls it"),
+    Sets("stop-grace", 0, "DURATION", "stop_grace",
+         "how long a worker has from SIGTERM to SIGKILL (default {})"),
+    SetsSeconds("shutdown-timeout", "stop_grace", "torchrun's name for --stop-grace"),
     Sets("save-timeout", 0, "DURATION", "save_timeout",
-         "how long a checkpoint before a planned stop may take (default {})"),
+         "how long the workers may take for a checkpoint before a planned stop (default {})"),
 };
 
 constexpr FlagSpec kHangFlags[] = {
     Sets("hang-timeout", 0, "auto|off|DURATION", "hang.timeout",
-         "how long no rank may move before the job hangs (default {})"),
+         "the job hangs when no rank has moved for this time (default {}); docs/hangs.md"),
     Sets("hang-startup-timeout", 0, "DURATION", "hang.startup_timeout",
-         "the same, before the first step (default {})"),
+         "--hang-timeout before the first step (default {})"),
     Sets("on-hang", 0, "restart|report", "hang.on_hang",
-         "what is done about a hang (default {}: restart if nothing is lost by it)"),
+         "restart the workers after a hang, or only report it (default {}: restart if the program "
+         "names its phases, and has saved a state or made no step)"),
     Sets("hang-quarantine", 0, "N", "hang.quarantine",
-         "leave a node out after N hangs of its ranks, if a spare waits (default {}; 0: never)"),
+         "after N hangs of ranks on one host, leave its nodes out of the job, if spares can "
+         "replace them (default {}; 0: never)"),
 };
 
 constexpr FlagSpec kLogFlags[] = {
     Sets("redirects", 'r', "SPEC", "logs.redirects",
-         "to files only: 0 none, 1 stdout, 2 stderr, 3 both, or by local rank: 0:1,1:3"),
-    Sets("tee", 't', "SPEC", "logs.tee", "to files and the console, over --redirects"),
+         "streams that go to files only: 0 none, 1 stdout, 2 stderr, 3 both, or by local rank: "
+         "0:1,1:3"),
+    Sets("tee", 't', "SPEC", "logs.tee",
+         "streams that go to files and the console, even if --redirects names them"),
     Sets("local-ranks-filter", 0, "RANKS", "logs.local_ranks_filter",
          "show only these local ranks on the console: 0,2"),
     SetsTo("collapse", "logs.collapse", "true",
-           "show a line that many workers of this node write once"),
+           "if many workers of this node write the same line, show it once"),
     Sets("report", 0, "FILE", "report", "write how the job ended to this file, as JSON"),
 };
 
 constexpr FlagSpec kMetricsFlags[] = {
     Sets("http", 0, "HOST:PORT", "metrics.http",
-         "serve /metrics of this node for Prometheus here; docs/metrics.md"),
-    Sets("http-cert", 0, "FILE", "metrics.http_cert", "certificate for it"),
-    Sets("http-key", 0, "FILE", "metrics.http_key", "its key"),
+         "address on which this node's agent serves /metrics for Prometheus; docs/metrics.md"),
+    Sets("http-cert", 0, "FILE", "metrics.http_cert", "certificate for --http"),
+    Sets("http-key", 0, "FILE", "metrics.http_key", "key of --http-cert"),
     Sets("http-read-token-file", 0, "FILE", "metrics.http_read_token_file",
-         "token that a scraper must show; off loopback there must be one"),
+         "file with the token that a scraper must send; required off loopback"),
     Sets("http-host", 0, "NAME", "metrics.http_host",
-         "another host name under which scrapers may ask"),
-    SetsTo("metrics-per-rank", "metrics.per_rank", "true", "add series for each rank"),
+         "another host name that scrapers may use for this node"),
+    SetsTo("metrics-per-rank", "metrics.per_rank", "true", "add metrics of each rank"),
 };
 
 constexpr FlagSpec kSecurityFlags[] = {
@@ -182,17 +195,17 @@ constexpr FlagSpec kSecurityFlags[] = {
     Sets("tls-ca", 0, "FILE", "rendezvous.tls_ca",
          "encrypt, and trust certificates of this authority (`ddprun certs`)"),
     Sets("tls-cert", 0, "FILE", "rendezvous.tls_cert", "this node's certificate"),
-    Sets("tls-key", 0, "FILE", "rendezvous.tls_key", "its key"),
+    Sets("tls-key", 0, "FILE", "rendezvous.tls_key", "key of --tls-cert"),
     SetsTo("munge", "rendezvous.munge", "true", "authenticate with MUNGE"),
     Sets("munge-socket", 0, "PATH", "rendezvous.munge_socket",
-         "munged's socket, if it is not the usual one"),
+         "munged's socket (default: libmunge's)"),
     Option("insecure", 0, "",
-           "no credentials: for a rendezvous that runs with --insecure, or is to be started here"),
+           "use no credentials: the rendezvous runs with --insecure, or this agent starts it so"),
 };
 
 constexpr FlagSpec kSlurmTaskFlags[] = {
     SetsTo("preflight", "preflight", "true",
-           "check this node first, as `ddprun doctor` does; one that fails stays out of the job"),
+           "run the checks of `ddprun doctor` first; a node that fails them stays out of the job"),
 };
 
 constexpr FlagSpec kDebuggingFlags[] = {
@@ -211,51 +224,55 @@ constexpr FlagSpec kRefusedFlags[] = {
 
 constexpr FlagSpec kRendezvousFlags[] = {
     Option("listen", 0, "HOST:PORT",
-           "address to listen on; port 0 takes any free one; unix:/PATH: a socket of this user"),
-    Option("port-file", 0, "FILE", "write the number of the port to this file"),
-    Option("token-file", 0, "FILE", "ask every agent for a token of this file; docs/security.md"),
-    Option("tls-ca", 0, "FILE", "ask every agent for a certificate of this authority"),
+           "address to listen on; port 0: any free port; unix:/PATH: a Unix socket for this user"),
+    Option("port-file", 0, "FILE", "write the port number to this file"),
+    Option("token-file", 0, "FILE",
+           "require a token of this file from every agent; docs/security.md"),
+    Option("tls-ca", 0, "FILE", "require a certificate of this authority from every agent"),
     Option("tls-cert", 0, "FILE", "encrypt, with this certificate (`ddprun certs` makes one)"),
-    Option("tls-key", 0, "FILE", "its key"),
+    Option("tls-key", 0, "FILE", "key of --tls-cert"),
     Option("munge", 0, "", "authenticate agents with MUNGE"),
-    Option("munge-socket", 0, "PATH", "munged's socket, if it is not the usual one"),
+    Option("munge-socket", 0, "PATH", "munged's socket (default: libmunge's)"),
     Option("state-dir", 0, "DIR",
-           "keep the jobs in a journal here: they continue when this process is started again"),
+           "keep the jobs in a journal in this folder. If this process is started again, they "
+           "continue"),
     Option(
         "etcd", 0, "HOST:PORT[,...]",
         "keep the jobs in this etcd. Several rendezvous may share it: one leads, and another takes "
         "over if the leader's host is lost; docs/ha.md"),
-    Option("etcd-prefix", 0, "PATH", "what the keys in etcd begin with (default /ddprun)"),
-    Option("etcd-ca", 0, "FILE", "the authority of etcd's certificates"),
-    Option("etcd-cert", 0, "FILE", "the certificate for etcd, if it asks for one"),
-    Option("etcd-key", 0, "FILE", "its key"),
-    Option("etcd-user", 0, "NAME", "the user in etcd, if it asks for one"),
-    Option("etcd-password-file", 0, "FILE", "its password, in the first line of this file"),
+    Option("etcd-prefix", 0, "PATH", "prefix of the keys in etcd (default /ddprun)"),
+    Option("etcd-ca", 0, "FILE", "authority that signed etcd's certificates"),
+    Option("etcd-cert", 0, "FILE", "certificate for etcd, if etcd requires one"),
+    Option("etcd-key", 0, "FILE", "key of --etcd-cert"),
+    Option("etcd-user", 0, "NAME", "user in etcd, if etcd requires one"),
+    Option("etcd-password-file", 0, "FILE",
+           "file with the password of --etcd-user in its first line"),
     Option("leader-validity", 0, "DURATION",
-           "how long a leader continues if it cannot reach etcd, 5s to 5min (default 5s); a lost "
-           "node's ranks are given away that much later"),
+           "how long a leader serves without reaching etcd, 5s to 5min (default 5s). A longer time "
+           "delays the replacement of a node that is lost around a failover"),
     Option("advertise", 0, "HOST[:PORT]",
            "with --etcd: where agents reach this rendezvous (default: where it listens)"),
     Option("events-file", 0, "FILE",
            "append the events, as JSON lines (default: events.jsonl in --state-dir)"),
     Option("log-file", 0, "FILE",
-           "log here and not to stderr; SIGHUP reopens this file and the event file"),
-    Option("http", 0, "HOST:PORT", "serve a live page and metrics there; docs/page.md"),
-    Option(
-        "http-cert", 0, "FILE",
-        "serve them with this certificate (default: HTTP on loopback, else one of its own making)"),
-    Option("http-key", 0, "FILE", "its key"),
+           "log to this file instead of stderr; SIGHUP reopens this file and the event file"),
+    Option("http", 0, "HOST:PORT", "serve a live page and metrics on this address; docs/page.md"),
+    Option("http-cert", 0, "FILE",
+           "certificate for the page (default: plain HTTP on loopback, elsewhere a certificate "
+           "made at each start)"),
+    Option("http-key", 0, "FILE", "key of --http-cert"),
     {"http-host", 0, "NAME", FlagEffect::kList, "", "",
-     "a name by which browsers know the page; may be given several times"},
-    Option("http-read-token-file", 0, "FILE", "tokens with which /metrics may be read"),
-    Option("http-private", 0, "", "show nobody on this host anything without `ddprun page`"),
-    Option("insecure", 0, "", "ask nobody for credentials, on loopback and beyond"),
+     "a host name at which browsers reach the page; may be repeated"},
+    Option("http-read-token-file", 0, "FILE", "file with the tokens that may read /metrics"),
+    Option("http-private", 0, "",
+           "also on this host, show nothing without a session (`ddprun page`) or a token"),
+    Option("insecure", 0, "", "require no credentials, not even from other hosts"),
     Option("until-idle", 0, "DURATION",
-           "end when the last job is over, or after DURATION without one"),
-    Option(
-        "starter", 0, "PID",
-        "with --until-idle: the agent that starts this. Once it has ended, wait for no first job. "
-        "Without --state-dir the journal is in the state home"),
+           "end when the last job has ended, or after DURATION without a job"),
+    Option("starter", 0, "PID",
+           "for agents, with --until-idle: process id of the agent that starts this rendezvous. If "
+           "that agent ends, do not wait for a first job. Without --state-dir the journal is in "
+           "the state home (docs/security.md)"),
     Option("verbose", 'v', "", "say more"),
     Option("quiet", 'q', "", "say only what went wrong"),
     Immediate("help", 'h', "print this text"),
@@ -285,9 +302,10 @@ constexpr FlagSpec kInitFlags[] = {
 
 constexpr FlagSpec kCertsFlags[] = {
     {"host", 0, "NAME[,NAME...]", FlagEffect::kList, "", "",
-     "a node's names and addresses; once for each node (default: this host)"},
-    Option("name", 0, "NAME", "whose jobs these are, the same for all nodes (default $USER)"),
-    Option("days", 0, "N", "how long the certificates are good (default {days})"),
+     "names and addresses of one node; repeat it for each node (default: this host)"},
+    Option("name", 0, "NAME",
+           "owner of the jobs: the common name of all certificates (default $USER)"),
+    Option("days", 0, "N", "days until the certificates expire (default {days})"),
     Immediate("help", 'h', "print this text"),
     Immediate("version", 0, "print the version"),
 };
@@ -298,13 +316,15 @@ constexpr FlagSpec kPythonModuleFlags[] = {
 };
 
 constexpr FlagSpec kSlurmFlags[] = {
-    Option("dry-run", 0, "", "print the script and what it leads to, and submit nothing"),
+    Option("dry-run", 0, "", "print the script and the workers' variables, and submit nothing"),
     Immediate("help", 'h', "print this text"),
     Immediate("version", 0, "print the version"),
 };
 
 constexpr FlagSpec kKubernetesFlags[] = {
-    Option("jobset", 0, "", "a JobSet instead of a Job: it starts all pods anew, and numbers that"),
+    Option("jobset", 0, "",
+           "print a JobSet instead of a Job: after too many pod failures it starts all pods again, "
+           "with the next requeue number"),
     Immediate("help", 'h', "print this text"),
     Immediate("version", 0, "print the version"),
 };

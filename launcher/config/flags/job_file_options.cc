@@ -14,16 +14,16 @@ namespace ddprun {
 namespace {
 
 constexpr absl::string_view kValidateUsage =
-    "Prints the job that a file describes, with every default, as a job file. When something is\n"
-    "wrong with it: FILE:LINE:COLUMN: KEY: what was expected, and exit code 65.\n"
+    "Prints the job that a file describes, with every default, as a job file. If the file has an\n"
+    "error, prints FILE:LINE:COLUMN: KEY: what was expected, and exits with 65.\n"
     "\n"
     "  ddprun validate FILE [OPTIONS]\n"
     "\n";
 
 constexpr absl::string_view kInitUsage =
-    "Writes a job file. It asks for the program, the nodes and the workers on each node; with "
-    "COMMAND it\n"
-    "asks nothing. Then it prints how to start the job.\n"
+    "Writes a job file. It asks for the program, the nodes and the workers on each node. With "
+    "COMMAND\n"
+    "it asks nothing. Then it prints how to start the job.\n"
     "\n"
     "  ddprun init [OPTIONS] [--] [COMMAND [ARGS...]]\n"
     "\n";

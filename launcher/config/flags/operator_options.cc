@@ -29,27 +29,29 @@ constexpr FlagSpec kCommonFlags[] = {
     {"rdzv-endpoint", 0, "HOST:PORT[,...]", FlagEffect::kOption, "", "",
      "the rendezvous (default 127.0.0.1:{port}); with several, the leader answers"},
     {"rdzv-backend", 0, "NAME", FlagEffect::kOption, "", "",
-     "etcd: the endpoint is an etcd's, its members with commas, which names the rendezvous"},
+     "etcd: --rdzv-endpoint names the members of an etcd, separated by commas. It knows where the "
+     "rendezvous is"},
     {"etcd-prefix", 0, "PATH", FlagEffect::kOption, "", "",
-     "what the keys in etcd begin with (default /ddprun)"},
-    {"etcd-ca", 0, "FILE", FlagEffect::kOption, "", "", "the authority of etcd's certificates"},
+     "prefix of the keys in etcd (default /ddprun)"},
+    {"etcd-ca", 0, "FILE", FlagEffect::kOption, "", "",
+     "authority that signed etcd's certificates"},
     {"etcd-cert", 0, "FILE", FlagEffect::kOption, "", "",
-     "the certificate for etcd, if it asks for one"},
-    {"etcd-key", 0, "FILE", FlagEffect::kOption, "", "", "its key"},
-    {"etcd-user", 0, "NAME", FlagEffect::kOption, "", "", "the user in etcd, if it asks for one"},
+     "certificate for etcd, if etcd requires one"},
+    {"etcd-key", 0, "FILE", FlagEffect::kOption, "", "", "key of --etcd-cert"},
+    {"etcd-user", 0, "NAME", FlagEffect::kOption, "", "", "user in etcd, if etcd requires one"},
     {"etcd-password-file", 0, "FILE", FlagEffect::kOption, "", "",
-     "its password, in the first line of this file"},
+     "file with the password of --etcd-user in its first line"},
     {"timeout", 0, "DURATION", FlagEffect::kOption, "", "",
-     "for each answer of the rendezvous (default {answer})"},
+     "how long to wait for each answer of the rendezvous (default {answer})"},
     {"token-file", 0, "FILE", FlagEffect::kOption, "", "",
      "the token that the rendezvous asks for; docs/security.md"},
     {"tls-ca", 0, "FILE", FlagEffect::kOption, "", "",
      "encrypt, and trust certificates of this authority"},
     {"tls-cert", 0, "FILE", FlagEffect::kOption, "", "", "your certificate"},
-    {"tls-key", 0, "FILE", FlagEffect::kOption, "", "", "its key"},
+    {"tls-key", 0, "FILE", FlagEffect::kOption, "", "", "key of --tls-cert"},
     {"munge", 0, "", FlagEffect::kOption, "", "", "authenticate with MUNGE"},
     {"munge-socket", 0, "PATH", FlagEffect::kOption, "", "",
-     "munged's socket, if it is not the usual one"},
+     "munged's socket (default: libmunge's)"},
     {"insecure", 0, "", FlagEffect::kOption, "", "",
      "for a rendezvous on loopback that runs with --insecure"},
     {"verbose", 'v', "", FlagEffect::kOption, "", "", "say more"},
@@ -71,21 +73,22 @@ constexpr FlagSpec kStopFlags[] = {
 };
 constexpr FlagSpec kEventsFlags[] = {
     {"follow", 'f', "", FlagEffect::kOption, "", "", "continue with new events"},
-    {"since", 0, "DURATION", FlagEffect::kOption, "", "", "only what is not older: 30s, 10min, 2h"},
+    {"since", 0, "DURATION", FlagEffect::kOption, "", "",
+     "only events of the last DURATION: 30s, 10min, 2h"},
     {"trace", 0, "", FlagEffect::kOption, "", "",
      "print one trace instead, for Perfetto or chrome://tracing"},
 };
 
 constexpr FlagSpec kLogsFlags[] = {
     {"rank", 0, "RANKS", FlagEffect::kOption, "", "",
-     "only these: 3, or 0,4-7 (default: all, in a job of at most 64)"},
+     "only these ranks: 3, or 0,4-7 (default: all ranks of a job of at most 64)"},
     {"generation", 0, "N", FlagEffect::kOption, "", "",
-     "of this one (default: the newest, and with --follow those after it)"},
-    {"stdout", 0, "", FlagEffect::kOption, "", "", "what they wrote to stdout alone"},
-    {"stderr", 0, "", FlagEffect::kOption, "", "", "what they wrote to stderr alone"},
-    {"tail", 0, "N", FlagEffect::kOption, "", "", "of each file, the last N lines"},
+     "only this generation (default: the newest; with --follow also later ones)"},
+    {"stdout", 0, "", FlagEffect::kOption, "", "", "only stdout"},
+    {"stderr", 0, "", FlagEffect::kOption, "", "", "only stderr"},
+    {"tail", 0, "N", FlagEffect::kOption, "", "", "only the last N lines of each file"},
     {"since", 0, "DURATION", FlagEffect::kOption, "", "",
-     "what was written in the last 30s, 10min, 2h, or a little longer"},
+     "only output of about the last DURATION: 30s, 10min, 2h"},
     {"follow", 'f', "", FlagEffect::kOption, "", "", "continue with new output"},
     {"grep", 0, "REGEX", FlagEffect::kOption, "", "", "only lines that match (RE2)"},
 };
@@ -93,9 +96,9 @@ constexpr FlagSpec kLogsFlags[] = {
 constexpr FlagSpec kStacksFlags[] = {
     {"pid", 'p', "PID", FlagEffect::kList, "", "",
      "a process of this node instead of a job; may be given several times"},
-    {"rank", 0, "RANK", FlagEffect::kOption, "", "", "of the job, this rank alone"},
+    {"rank", 0, "RANK", FlagEffect::kOption, "", "", "only this rank of the job"},
     {"json", 0, "", FlagEffect::kOption, "", "", "print JSON; docs/stacks.md has its fields"},
-    {"full", 0, "", FlagEffect::kOption, "", "", "leave no frame of a long line out"},
+    {"full", 0, "", FlagEffect::kOption, "", "", "do not shorten long lines: print every frame"},
 };
 
 struct KindRow {
@@ -110,22 +113,24 @@ struct KindRow {
 const KindRow& RowOf(Kind kind) {  // table
   static const KindRow kRows[] = {
       {"status",
-       "Shows the jobs of a running rendezvous: what state they are in and why, their nodes, "
-       "ranks,\n"
-       "steps, restarts and spares, and what ended the last generation.\n"
+       "Shows the jobs of a running rendezvous: their state and its reason, their nodes, ranks, "
+       "steps,\n"
+       "restarts and spares, and what ended the last generation.\n"
        "\n"
        "  ddprun status [JOB] [OPTIONS]\n"
        "\n",
        "one job or none", 0, 1, kStatusFlags},
       {"stop",
-       "Ends a job on all its nodes, and waits until it has. Prints how it ended; exits with 0 "
-       "then.\n"
+       "Ends a job on all its nodes, waits until it has ended, prints how it ended, and exits with "
+       "0.\n"
        "\n"
        "  ddprun stop JOB [--save] [OPTIONS]\n"
        "\n",
        "one job", 1, 1, kStopFlags},
       {"drain",
-       "Takes a node out of its jobs: they save if they can, and form again without it.\n"
+       "Takes a node out of its jobs. Their workers save if they can, and the jobs form again "
+       "without\n"
+       "the node.\n"
        "\n"
        "  ddprun drain NODE [JOB] [OPTIONS]\n"
        "\n"
@@ -136,7 +141,8 @@ const KindRow& RowOf(Kind kind) {  // table
        2,
        {}},
       {"events",
-       "Prints what has happened, a JSON object a line, oldest first: joined, formed, started,\n"
+       "Prints the events of jobs, oldest first, one JSON object in each line: joined, formed, "
+       "started,\n"
        "failed (with its cause), fenced, restarted, finished and others; docs/jobs.md.\n"
        "\n"
        "  ddprun events [JOB] [--follow] [OPTIONS]\n"
@@ -144,38 +150,38 @@ const KindRow& RowOf(Kind kind) {  // table
        "one job or none", 0, 1, kEventsFlags},
       {"stacks",
        "Prints where the ranks of a job, or processes of this node, are in their code: the stacks "
-       "of "
-       "all\n"
-       "their threads, as one tree. Frames that several have in common stand once. Each process is "
-       "held\n"
-       "for a few milliseconds, and goes on as it was. docs/stacks.md shows how to read it.\n"
+       "of all\n"
+       "their threads, merged into one tree. Each process is stopped for a few milliseconds and "
+       "then\n"
+       "continues. docs/stacks.md shows how to read the tree.\n"
        "\n"
        "  ddprun stacks JOB [--rank RANK] [--json] [--full] [OPTIONS]\n"
        "  ddprun stacks --pid PID [--pid PID]... [--json] [--full] [--timeout DURATION]\n"
        "\n"
-       "Exit code 77 if ddprun may not look at one of them, or you may not ask; 1 if one is "
-       "missing "
-       "for\n"
-       "another reason, or there is no such job; 69 if the rendezvous cannot be reached.\n"
+       "Exit code 77 if ddprun lacks the permission to read a process, or the rendezvous refuses "
+       "you;\n"
+       "1 if a process is missing for another reason, or there is no such job; 69 if the "
+       "rendezvous\n"
+       "cannot be reached.\n"
        "\n",
        "one job, or --pid PID", 1, 1, kStacksFlags},
       {"logs",
-       "Prints what workers of a job wrote to stdout and stderr, from whatever node they run on. "
-       "Of a\n"
-       "finished job: what the rendezvous has kept of the root cause and its victims.\n"
+       "Prints what the workers of a job wrote to stdout and stderr, on any of its nodes. For a "
+       "finished\n"
+       "job it prints what the rendezvous has kept: output of the root cause and its victims.\n"
        "\n"
        "  ddprun logs JOB [--rank RANKS] [--generation N] [--stdout | --stderr] [--tail N]\n"
        "                  [--since DURATION] [--follow] [--grep REGEX] [OPTIONS]\n"
        "\n"
-       "Where several files are read, each line begins with the rank: [3]: is its stdout, "
-       "[3 stderr]:\n"
-       "its stderr. Exit code 1 if a file cannot be read to its end.\n"
+       "If several files are read, each line begins with its rank: [3]: for stdout, [3 stderr]: "
+       "for\n"
+       "stderr. Exit code 1 if a file cannot be read to its end.\n"
        "\n",
        "one job", 1, 1, kLogsFlags},
       {"page",
-       "Prints a link to the page of a running rendezvous (--http), which signs in whoever opens "
-       "it:\n"
-       "once, within a minute. docs/page.md.\n"
+       "Prints a link to the web page of a running rendezvous (--http). The link signs in whoever "
+       "opens\n"
+       "it. It works once, within one minute. docs/page.md.\n"
        "\n"
        "  ddprun page [JOB] [OPTIONS]\n"
        "\n",
@@ -184,9 +190,9 @@ const KindRow& RowOf(Kind kind) {  // table
        1,
        {}},
       {"top",
-       "Shows jobs, nodes and ranks on the whole terminal, as they change, and takes orders. The "
-       "last\n"
-       "line names the keys. If stdin or stdout is no terminal, prints once what it would show.\n"
+       "Shows jobs, nodes and ranks live on the whole terminal. Its last line names the keys, "
+       "which also\n"
+       "stop jobs or drain nodes. If stdin or stdout is no terminal, it prints its view once.\n"
        "\n"
        "  ddprun top [JOB] [OPTIONS]\n"
        "\n",

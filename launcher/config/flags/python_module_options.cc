@@ -9,14 +9,15 @@ namespace ddprun {
 namespace {
 
 constexpr absl::string_view kPythonModuleUsage =
-    "Writes the Python module `ddprun` to DIR/ddprun.py, and the folder _ddprun_state beside it, "
+    "Writes the Python module `ddprun` to DIR/ddprun.py, with the folder _ddprun_state beside it, "
     "and\n"
-    "prints that path. Scripts that ddprun starts already have the module. Write it out for a "
+    "prints the path. Scripts that ddprun starts have the module already. Write the module for a "
     "script\n"
     "that a wrapper starts, or that also runs without ddprun. docs/python.md.\n"
     "\n"
-    "A file that is there is replaced only where a ddprun of this version or an older one has\n"
-    "written it and nobody has edited it.\n"
+    "An existing file is replaced only if ddprun of this or an older version wrote it, and nobody "
+    "has\n"
+    "edited it.\n"
     "\n"
     "  ddprun python-module DIR\n"
     "\n";

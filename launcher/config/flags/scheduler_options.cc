@@ -9,18 +9,18 @@ namespace ddprun {
 namespace {
 
 constexpr absl::string_view kSlurmUsage =
-    "Writes the batch script of a job file and submits it to Slurm. The file's section `slurm` "
-    "says\n"
-    "what to ask for. The script makes the job survive preemption, time limits and lost nodes;\n"
-    "docs/slurm.md.\n"
+    "Writes the batch script of a job file and submits it to Slurm. The section `slurm` of the "
+    "file\n"
+    "says what to request. The script makes the job survive preemption, time limits and\n"
+    "lost nodes; docs/slurm.md.\n"
     "\n"
     "  ddprun slurm FILE [--dry-run] [-- OPTIONS OF SBATCH...]\n"
     "\n";
 
 constexpr absl::string_view kKubernetesUsage =
-    "Prints the Kubernetes manifest of a job file, for `kubectl apply -f -`. The file's section\n"
-    "`kubernetes` says what to ask for. The manifest makes the job survive evictions and lost "
-    "nodes;\n"
+    "Prints the Kubernetes manifest of a job file, for `kubectl apply -f -`. The section "
+    "`kubernetes` of\n"
+    "the file says what to request. The manifest makes the job survive evictions and lost nodes;\n"
     "docs/kubernetes.md.\n"
     "\n"
     "  ddprun kubernetes FILE [--jobset]\n"

@@ -18,7 +18,8 @@ Command StacksOfProcesses(const FlagReading& reading) {
                                   "); ddprun help stacks"));
   }
   if (reading.Find("rank") != nullptr) {
-    errors.push_back("--rank, --pid: leave one of them out; ranks are a job's: ddprun stacks JOB");
+    errors.push_back(
+        "--rank, --pid: leave one of them out; --rank goes with a job: ddprun stacks JOB");
   }
   for (const std::string& pid : reading.FindAll("pid")) {
     const auto number = ParseWholeNumber(pid);

@@ -44,7 +44,8 @@ absl::StatusOr<std::vector<std::string>> ArgumentsOf(const JobConfig& config,
   const CredentialsConfig& credentials = config.rendezvous.credentials;
   const auto options = CredentialOptionsOf(credentials, !IsLoopback(listen));
   if (!IsLoopback(listen) && !config.insecure && !auth::AsksWhoCalls(options)) {
-    return OpenToOthers(absl::StrCat("at ", node_address, ", where etcd names none"));
+    return OpenToOthers(
+        absl::StrCat("at ", node_address, ", because etcd names no running rendezvous"));
   }
   const absl::Status complete = auth::CheckServerOptions(options);
   if (!complete.ok()) return absl::FailedPreconditionError(complete.message());
@@ -167,7 +168,7 @@ void EtcdMeeting::OnFound(const Found& found) {
 
 void EtcdMeeting::GoTo(const Found& found) {
   why_nowhere_ =
-      absl::StrCat("no rendezvous leads by what ", Etcd(), " has under ", rendezvous_.etcd.prefix);
+      absl::StrCat("no rendezvous leads: ", Etcd(), " names none under ", rendezvous_.etcd.prefix);
   if (found.seen.endpoint == endpoint_) return;
   endpoint_ = found.seen.endpoint;
   if (endpoint_.empty()) return;
@@ -189,10 +190,10 @@ void EtcdMeeting::Claim() {
 
 void EtcdMeeting::Start() {
   const std::string& before = search_.seen().endpoint;
-  LogInfo(absl::StrCat(before.empty() ? absl::StrCat("no rendezvous leads by ", Etcd())
+  LogInfo(absl::StrCat(before.empty() ? absl::StrCat("no rendezvous leads, according to ", Etcd())
                                       : absl::StrCat("the rendezvous at ", before, ", which ",
                                                      Etcd(), " names, does not answer"),
-                       ": starting one here, which says more in ", log_file_));
+                       ": starting one here; its log is ", log_file_));
   process_.StartSelf(arguments_, log_file_,
                      [](const absl::Status& status) { LogWarning(status.message()); });
 }

@@ -26,7 +26,7 @@ absl::StatusOr<std::string> FindLeaderInEtcd(const EtcdAccess& etcd, bool insecu
     if (Clock::now() + MeetingSearch::kReadOften >= end) {
       return absl::UnavailableError(
           seen.ok()
-              ? absl::StrCat("no rendezvous leads by what ", where, " has under ", etcd.prefix)
+              ? absl::StrCat("no rendezvous leads: ", where, " names none under ", etcd.prefix)
               : absl::StrCat(where, " does not answer: ", seen.status().message()));
     }
     std::this_thread::sleep_for(MeetingSearch::kReadOften);

@@ -19,8 +19,9 @@ namespace ddprun {
 namespace {
 
 constexpr absl::string_view kRendezvousUsage =
-    "Runs the rendezvous, where the agents of a job's nodes meet and get their ranks. One serves\n"
-    "many jobs.\n"
+    "Runs the rendezvous. There the agents of a job's nodes meet and get their ranks. One "
+    "rendezvous\n"
+    "serves many jobs.\n"
     "\n"
     "  ddprun rendezvous --listen HOST:PORT [OPTIONS]\n"
     "\n";
@@ -106,7 +107,8 @@ class RendezvousOptions {
     }
     if (!command_.socket.empty()) {
       errors_.push_back(
-          "--etcd: expected --listen HOST:PORT: the others cannot reach a Unix socket");
+          "--etcd: expected --listen HOST:PORT, because other rendezvous cannot reach a Unix "
+          "socket");
     }
   }
 

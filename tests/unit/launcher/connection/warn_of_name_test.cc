@@ -17,8 +17,8 @@ JobConfig Job(int most_nodes) {
 TEST(WarnOfNameTest, AJobBetweenHostsWithoutANameHearsWhatMayHappen) {
   EXPECT_THAT(
       WarnOfName(Job(2), "10.0.0.7"),
-      HasSubstr("no --rdzv-id: another one without it on the same rendezvous would be taken "
-                "for a part of this one"));
+      HasSubstr("no --rdzv-id: the rendezvous would take another job without one for the same "
+                "job"));
 }
 
 TEST(WarnOfNameTest, AJobWithANameOfOneNodeOrOnLoopbackIsLeftInPeace) {
