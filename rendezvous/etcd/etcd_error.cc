@@ -27,7 +27,7 @@ constexpr Known kKnown[] = {
      ": NOSPACE: compact and defragment it, or raise --quota-backend-bytes, then `etcdctl alarm "
      "disarm`"},
     {"user name is empty", absl::StatusCode::kUnauthenticated,
-     ": it asks who we are: give --etcd-user and --etcd-password-file"},
+     ": etcd requires a user: give --etcd-user and --etcd-password-file"},
     {"authentication failed", absl::StatusCode::kUnauthenticated,
      ": check --etcd-user and --etcd-password-file"},
     {"permission denied", absl::StatusCode::kPermissionDenied,
