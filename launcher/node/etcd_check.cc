@@ -92,7 +92,8 @@ Finding CheckCluster(const EtcdFacts& facts) {
     return {Level::kOk, "cluster", absl::StrFormat("%x", clusters.begin()->first)};
   }
   return {Level::kFailure, "cluster",
-          absl::StrCat("they are not members of one etcd: ", absl::StrJoin(texts, "; "))};
+          absl::StrCat("the endpoints belong to different etcd clusters: ",
+                       absl::StrJoin(texts, "; "))};
 }
 
 Finding CheckQuorum(const EtcdFacts& facts) {

@@ -174,7 +174,7 @@ std::optional<PageService::Refusal> PageService::RefusalOf(const Request& reques
     return Refusal{ShowsSecret(request) && viewer.kind != Viewer::Kind::kScraper
                        ? refusal::kHttpWrongToken
                        : refusal::kHttpNoSession,
-                   ErrorAnswer(403, "sign in first: `ddprun page` prints a link that does")};
+                   ErrorAnswer(403, "sign in first: `ddprun page` prints a link for this")};
   }
   if (route->method != std::string("POST")) return std::nullopt;
   // A form on another site cannot send this content type.
