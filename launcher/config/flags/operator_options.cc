@@ -29,8 +29,8 @@ constexpr FlagSpec kCommonFlags[] = {
     {"rdzv-endpoint", 0, "HOST:PORT[,...]", FlagEffect::kOption, "", "",
      "the rendezvous (default 127.0.0.1:{port}); with several, the leader answers"},
     {"rdzv-backend", 0, "NAME", FlagEffect::kOption, "", "",
-     "etcd: --rdzv-endpoint names the members of an etcd, separated by commas. It knows where the "
-     "rendezvous is"},
+     "etcd: --rdzv-endpoint names the members of an etcd, separated by commas. This etcd knows the "
+     "address of the rendezvous"},
     {"etcd-prefix", 0, "PATH", FlagEffect::kOption, "", "",
      "prefix of the keys in etcd (default /ddprun)"},
     {"etcd-ca", 0, "FILE", FlagEffect::kOption, "", "",
