@@ -83,12 +83,11 @@ class Finisher {
     const bool listed = host_.Environment("CUDA_VISIBLE_DEVICES").has_value();
     const bool one_each = config_.program.virtual_local_rank && listed;
     if (visible.are_instances && gpus > 1 && !one_each) {
-      AddProblem(
-          OriginOf("nproc_per_node"),
-          absl::StrCat(text, ": this node has ", gpus,
-                       " instances of divided GPUs (MIG), and CUDA shows a process the first "
-                       "one alone; give --virtual-local-rank, and list them in "
-                       "CUDA_VISIBLE_DEVICES (nvidia-smi -L names them)"));
+      AddProblem(OriginOf("nproc_per_node"),
+                 absl::StrCat(text, ": this node has ", gpus,
+                              " instances of divided GPUs (MIG), and CUDA shows a process only the "
+                              "first one; give --virtual-local-rank, and list them in "
+                              "CUDA_VISIBLE_DEVICES (nvidia-smi -L names them)"));
       return;
     }
     if (text == "gpu" && gpus == 0) {

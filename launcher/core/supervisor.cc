@@ -242,9 +242,9 @@ std::optional<TimePoint> Supervisor::FenceAt() const {
 }
 
 void Supervisor::Fence(const std::string& why, TimePoint now) {
-  Log(absl::StrCat("fenced: ", why,
-                   "; this node's ranks may be given to others by now, so none of its workers "
-                   "lives on"));
+  Log(absl::StrCat(
+      "fenced: ", why,
+      "; other nodes may have this node's ranks by now, so the agent kills its workers"));
   switch (state_) {
     case SupervisorState::kSpawning:
       GiveBackRanks(0, true, now);

@@ -115,11 +115,11 @@ void AgentEndpoint::Answer(const http::Request& request,
   }
   if (!token.empty() &&
       !auth::EqualInConstantTime(request.Header("authorization"), absl::StrCat("Bearer ", token))) {
-    return responder->Send(Text(401, "Authorization: Bearer TOKEN is missing, or another one\n"));
+    return responder->Send(Text(401, "Authorization: Bearer TOKEN is missing or wrong\n"));
   }
   if (looker_->waiting().fetch_add(1) >= kMostWaiting) {
     looker_->waiting().fetch_sub(1);
-    return responder->Send(Text(503, "scrapes wait for the one before\n"));
+    return responder->Send(Text(503, "too many scrapes wait for an earlier one\n"));
   }
   tasks_.Post([looker = looker_, responder = std::move(responder)] {
     http::Response response = Text(200, looker->Look());

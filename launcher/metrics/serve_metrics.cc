@@ -27,7 +27,7 @@ absl::StatusOr<std::string> ReadToken(const MetricsConfig& metrics, const std::s
   if (IsLoopback(host) || insecure) return std::string();
   return absl::InvalidArgumentError(absl::StrCat(
       "--http ", metrics.listen,
-      ": whoever can reach this address could read the metrics; give --http-read-token-file, "
+      ": anybody who can reach this address could read the metrics; give --http-read-token-file, "
       "listen on 127.0.0.1, or say --insecure where the network is trusted"));
 }
 

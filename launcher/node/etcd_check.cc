@@ -92,7 +92,8 @@ Finding CheckCluster(const EtcdFacts& facts) {
     return {Level::kOk, "cluster", absl::StrFormat("%x", clusters.begin()->first)};
   }
   return {Level::kFailure, "cluster",
-          absl::StrCat("they are not members of one etcd: ", absl::StrJoin(texts, "; "))};
+          absl::StrCat("the endpoints belong to different etcd clusters: ",
+                       absl::StrJoin(texts, "; "))};
 }
 
 Finding CheckQuorum(const EtcdFacts& facts) {
@@ -108,8 +109,8 @@ Finding CheckQuorum(const EtcdFacts& facts) {
   }
   if (leaders.empty()) {
     return {Level::kFailure, "quorum",
-            "no member knows a leader: the majority is lost, or cut off from those that answer; "
-            "rendezvous go on for --leader-validity, then workers end"};
+            "no member knows a leader: the majority is lost, or cut off from the members that "
+            "answer; the rendezvous continues for --leader-validity, then workers end"};
   }
   std::string leader = "a member that was not given";
   for (const etcd::MemberStatus* const member : answered) {
@@ -158,10 +159,10 @@ Finding CheckSpace(const EtcdFacts& facts) {
       absl::StrCat(size, ", and the alarm ", absl::StrJoin(alarms, ", "), " is on");
   if (alarms.count("NOSPACE") == 0) {
     return {Level::kFailure, "space",
-            absl::StrCat(what, ": see etcd's documentation; docs/ha.md has how to restore it")};
+            absl::StrCat(what, ": see etcd's documentation; docs/ha.md says how to restore it")};
   }
   return {Level::kFailure, "space",
-          absl::StrCat(what, ": it writes nothing. `etcdctl compact ", revision,
+          absl::StrCat(what, ": etcd writes nothing. Run `etcdctl compact ", revision,
                        "`, `etcdctl defrag` at each member, then `etcdctl alarm disarm`")};
 }
 
@@ -204,10 +205,11 @@ Finding CheckClocks(const EtcdFacts& facts) {
     }
   }
   if (!wrong.empty()) {
-    return {Level::kWarning, "clocks",
-            absl::StrCat(absl::StrJoin(wrong, ", "),
-                         " of this host's: certificates depend on clocks, and so does who compares "
-                         "logs; use NTP")};
+    return {
+        Level::kWarning, "clocks",
+        absl::StrCat(
+            absl::StrJoin(wrong, ", "),
+            " of this host: certificates and the comparison of logs depend on clocks; use NTP")};
   }
   if (!unknown.empty()) {
     return {Level::kWarning, "clocks",
@@ -244,11 +246,10 @@ Finding CheckElection(const EtcdFacts& facts) {
   const std::string text = absl::StrJoin(texts, "; ");
   if (!unknown.empty()) return {Level::kWarning, "election", absl::StrCat(text, kAdvice)};
   if (times.size() > 1) {
-    return {Level::kWarning, "election",
-            absl::StrCat("the members differ: ", text,
-                         ": one that waits less takes the lead from "
-                         "others",
-                         kAdvice)};
+    return {
+        Level::kWarning, "election",
+        absl::StrCat("the members differ: ", text,
+                     ": a member with a shorter timeout takes the lead from the others", kAdvice)};
   }
   return {Level::kOk, "election",
           times.begin()->first > kSlowElection ? absl::StrCat(text, kAdvice) : text};

@@ -156,7 +156,7 @@ absl::StatusOr<std::chrono::milliseconds> ElectionTimeoutOf(const std::string& a
   const auto json = nlohmann::json::parse(body == std::string::npos ? "" : answer.substr(body + 4),
                                           nullptr, false);
   if (!json.is_object() || !json.contains("cmdline") || !json["cmdline"].is_array()) {
-    return absl::UnavailableError("it does not tell its command line");
+    return absl::UnavailableError("it does not report its command line");
   }
   std::vector<std::string> arguments;
   for (const auto& argument : json["cmdline"]) {

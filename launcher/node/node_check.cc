@@ -50,7 +50,7 @@ Finding CheckRendezvous(const JobConfig& config, const NodeFacts& facts) {
 }
 
 Finding CheckPorts(const NodeFacts& facts) {
-  if (facts.ports.empty()) return {Level::kOk, "ports", "none is chosen beforehand on this node"};
+  if (facts.ports.empty()) return {Level::kOk, "ports", "no port is fixed in advance on this node"};
   if (facts.rendezvous_port) {
     return {Level::kOk, "ports", absl::StrCat("a rendezvous is at ", *facts.rendezvous_port)};
   }
@@ -70,7 +70,7 @@ Finding CheckClock(const NodeFacts& facts) {
   }
   if (!facts.clock_synchronized) {
     return {Level::kWarning, "clock",
-            "the kernel does not know it to be synchronized: certificates and MUNGE depend on it"};
+            "the kernel does not report it as synchronized: certificates and MUNGE depend on it"};
   }
   return {Level::kOk, "clock", "synchronized"};
 }
@@ -78,9 +78,8 @@ Finding CheckClock(const NodeFacts& facts) {
 Finding CheckOpenFiles(const NodeFacts& facts) {
   const std::string text = absl::StrCat("at most ", facts.open_files, " open files");
   if (facts.open_files >= kEnoughFiles) return {Level::kOk, "files", text};
-  return {
-      facts.open_files < kFewFiles ? Level::kFailure : Level::kWarning, "files",
-      absl::StrCat(text, ", of which each worker, peer and data loader needs some: ulimit -Hn")};
+  return {facts.open_files < kFewFiles ? Level::kFailure : Level::kWarning, "files",
+          absl::StrCat(text, "; each worker, peer and data loader needs some: raise ulimit -Hn")};
 }
 
 Finding CheckLockedMemory(const NodeFacts& facts) {
@@ -98,17 +97,17 @@ Finding CheckSharedMemory(const NodeFacts& facts) {
       absl::StrCat(facts.shared_memory_bytes / kMiB, " MiB are free in /dev/shm");
   if (facts.shared_memory_bytes == 0) return {Level::kFailure, "shm", text};
   if (facts.shared_memory_bytes >= kLittleSharedMemory) return {Level::kOk, "shm", text};
-  return {Level::kWarning, "shm",
-          absl::StrCat(text,
-                       ": little for snapshots, NCCL and data loaders; in a container "
-                       "--shm-size")};
+  return {
+      Level::kWarning, "shm",
+      absl::StrCat(
+          text, ": little for snapshots, NCCL and data loaders; in a container, raise --shm-size")};
 }
 
 Finding CheckGpus(const JobConfig& config, const NodeFacts& facts) {
   if (facts.gpus_given > facts.gpus) {
     return {Level::kFailure, "gpus",
-            absl::StrCat("Slurm gives ", facts.gpus_given, " to this step, and ", facts.gpus,
-                         " can be seen: /dev/nvidia*, CUDA_VISIBLE_DEVICES, gres.conf")};
+            absl::StrCat("Slurm gives ", facts.gpus_given, " to this step, but only ", facts.gpus,
+                         " can be seen: check /dev/nvidia*, CUDA_VISIBLE_DEVICES, gres.conf")};
   }
   if (facts.gpus == 0) return {Level::kOk, "gpus", "none"};
   if (facts.driver.empty()) {
@@ -118,8 +117,9 @@ Finding CheckGpus(const JobConfig& config, const NodeFacts& facts) {
   }
   const std::string text = absl::StrCat(facts.gpus, ", driver ", facts.driver);
   if (config.nproc_per_node <= facts.gpus) return {Level::kOk, "gpus", text};
-  return {Level::kWarning, "gpus",
-          absl::StrCat(text, ", for ", config.nproc_per_node, " workers: some share one")};
+  return {
+      Level::kWarning, "gpus",
+      absl::StrCat(text, ", for ", config.nproc_per_node, " workers: some workers share a GPU")};
 }
 
 Finding CheckCommand(const JobConfig& config, const NodeFacts& facts) {
@@ -131,7 +131,7 @@ Finding CheckCommand(const JobConfig& config, const NodeFacts& facts) {
     return {
         Level::kFailure, "command",
         absl::StrCat(config.command.front(), " needs ", absl::StrJoin(facts.program.missing, ", "),
-                     ", and the loader does not find it: LD_LIBRARY_PATH")};
+                     ", and the loader does not find it: check LD_LIBRARY_PATH")};
   }
   if (!facts.program.warning.empty()) return {Level::kWarning, "command", facts.program.warning};
   return {Level::kOk, "command",

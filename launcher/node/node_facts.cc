@@ -195,8 +195,8 @@ absl::StatusOr<std::string> AddressForOthers(const std::string& host) {
   const auto own = OwnAddress(host);
   if (!own.ok()) return own.status();
   if (!own->has_value()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(host, " stands for an address that this host does not have: /etc/hosts, DNS"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        host, " resolves to an address that this host does not have: check /etc/hosts and DNS"));
   }
   if (!IsLoopback(**own)) return **own;
   if (auto outside = OutsideAddress()) return *std::move(outside);

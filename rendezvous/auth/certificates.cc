@@ -175,7 +175,8 @@ absl::StatusOr<Identity> ReadAuthority(const std::string& base) {
       CertificatePtr(PEM_read_bio_X509(certificate.get(), nullptr, nullptr, nullptr)),
       KeyPtr(PEM_read_bio_PrivateKey(key.get(), nullptr, nullptr, nullptr))};
   if (X509_check_ca(authority.certificate.get()) != 1) {
-    return absl::InvalidArgumentError(absl::StrCat(base, ".crt is not a certificate authority's"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(base, ".crt is not the certificate of an authority"));
   }
   return authority;
 }

@@ -40,9 +40,9 @@ absl::StatusOr<std::shared_ptr<const ClientCredentials>> ClientCredentials::Load
     auto tokens = LoadTokens(options.token_file);
     if (!tokens.ok()) return tokens.status();
     if (tokens->size() != 1) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("token file ", options.token_file, ": has ", tokens->size(),
-                       " tokens; an agent shows one: give it a file with its own line"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "token file ", options.token_file, ": has ", tokens->size(),
+          " tokens, but an agent can show only one: give it a file with only its own line"));
     }
     credentials->token_ = std::move(tokens->front());
   }

@@ -44,7 +44,7 @@ absl::Status FromGrpc(const std::string& endpoint, const grpc::Status& status) {
     case grpc::StatusCode::UNIMPLEMENTED:
       return absl::UnimplementedError(
           absl::StrCat("the rendezvous at ", endpoint,
-                       " does not answer operators: it is of an earlier version, or no ddprun"));
+                       " does not answer operators: it is an earlier version, or not ddprun"));
     case grpc::StatusCode::UNAUTHENTICATED:
     case grpc::StatusCode::PERMISSION_DENIED:
       return absl::Status(static_cast<absl::StatusCode>(status.error_code()),

@@ -89,7 +89,8 @@ absl::Status ReportToLeader(const std::vector<RendezvousPlace>& places, const He
         const LeaderFound now =
             FindLeader(sources, std::min(Until(deadline), kForOneOfSeveral), {}, kSettle);
         if (now.place == leader.place) return status;
-        status = absl::UnavailableError("the rendezvous that was told leads no more");
+        status =
+            absl::UnavailableError("the rendezvous that got the report does not lead any longer");
       }
     } else {
       status = absl::UnavailableError(absl::StrCat("no rendezvous leads: ", leader.said));

@@ -27,7 +27,7 @@ constexpr Known kKnown[] = {
      ": NOSPACE: compact and defragment it, or raise --quota-backend-bytes, then `etcdctl alarm "
      "disarm`"},
     {"user name is empty", absl::StatusCode::kUnauthenticated,
-     ": it asks who we are: give --etcd-user and --etcd-password-file"},
+     ": etcd requires a user: give --etcd-user and --etcd-password-file"},
     {"authentication failed", absl::StatusCode::kUnauthenticated,
      ": check --etcd-user and --etcd-password-file"},
     {"permission denied", absl::StatusCode::kPermissionDenied,
@@ -98,7 +98,7 @@ absl::Status NotConnected(const std::string& endpoint, absl::string_view message
     return absl::UnauthenticatedError(absl::StrCat(endpoint, ": ", why));
   };
   if (has("wrong version number")) {
-    return untrusted("it does not speak TLS: leave --etcd-ca out, or give it certificates");
+    return untrusted("it does not speak TLS: leave --etcd-ca out, or give etcd certificates");
   }
   if (has("certificate verify failed")) {
     return untrusted("its certificate has expired, or is not of the authority in --etcd-ca");

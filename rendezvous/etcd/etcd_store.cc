@@ -405,7 +405,7 @@ bool EtcdStore::State::Pause() {
   if (!tries.told && now - tries.since >= options.patience) {
     tries.told = true;
     LogLine(absl::StrCat("etcd: the durable state cannot be written: ", tries.error.message(),
-                         ": nothing new is decided until it can be; trying on"));
+                         ": the rendezvous decides nothing new until it can; it keeps trying"));
     TellTrouble(std::string(tries.error.message()));
     CallAll(dones, Outcome::kFailed);
   }

@@ -125,8 +125,8 @@ void Leadership::Adopt(const LeaderSeen& seen, TimePoint now) {
   if (leads) {
     Log(absl::StrCat("stands by: ", endpoint, " leads, term ", term.revision));
   } else if (!leader_ && term.revision != 0) {
-    Log("stands by: the value of etcd's leader key is of no rendezvous; remove the key if none "
-        "leads");
+    Log("stands by: no rendezvous wrote the value of etcd's leader key; remove the key if no "
+        "rendezvous leads");
   }
 }
 

@@ -125,7 +125,7 @@ void Leadership::Extend(TimePoint valid_from, TimePoint now) {
   valid_until_ = std::max(valid_until_, valid_from + options_.validity);
   Say(SetValidUntil{valid_until_});
   if (now >= valid_until_) return;
-  if (renewals_.failed) Log("reaches etcd again, and goes on");
+  if (renewals_.failed) Log("reaches etcd again, and continues");
   renewals_.failed = false;
   renewals_.expired = false;
 }

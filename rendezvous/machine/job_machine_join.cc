@@ -16,7 +16,7 @@ namespace {
 std::string WhyClaimIsRefused(Generation claimed) {
   if (claimed.value <= kMaxClaimedGeneration) return "";
   return absl::StrCat("this agent says that it was in generation ", claimed.value,
-                      ", and no job gets there");
+                      ", which no job can reach");
 }
 
 }  // namespace
@@ -200,9 +200,9 @@ void JobMachine::OnRejoin(Node& node, const Header& header, const Join& join) {
     Free(node);
     node.offered_port = join.offered_port;
     if (running()) {
-      generation_.incidents.AddNode(node.agent_id, RootCause::Kind::kNodeLost, node.spec.host,
-                                    node.rank,
-                                    "it had gone on to a later generation than is recorded");
+      generation_.incidents.AddNode(
+          node.agent_id, RootCause::Kind::kNodeLost, node.spec.host, node.rank,
+          "it had continued to a later generation than the rendezvous has recorded");
     }
     return;
   }

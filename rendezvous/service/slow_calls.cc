@@ -19,7 +19,8 @@ absl::StatusOr<SlowCalls::Place> SlowCalls::Enter(const std::string& peer) {
     }
     full = absl::ResourceExhaustedError(absl::StrCat(
         "too many calls wait for an answer: ", all_, ", and ", of_address, " of them from ",
-        address, "; MUNGE is slow or hangs where the rendezvous runs, or somebody asks too much"));
+        address,
+        "; MUNGE is slow or hangs on the host of the rendezvous, or a client calls too often"));
   }
   refusals_->Count(refusal::kTooManyWaiting, absl::StrCat(peer, ": ", full.message()));
   return full;

@@ -57,7 +57,7 @@ class Reader {
     header_ = *header;
     if (file_.size() < header_.named_bytes) {
       offset_ = file_.size();
-      return Damaged(absl::StrCat("the file ends here, and had ", header_.named_bytes,
+      return Damaged(absl::StrCat("the file ends here, but had ", header_.named_bytes,
                                   " bytes when it was begun"));
     }
     contents_.file_id = header_.file_id;
@@ -84,7 +84,7 @@ class Reader {
   // OK if nothing proves that the record at offset_ was ever complete on disk.
   absl::Status RefuseUnlessTorn(const char* broken) const {
     if (offset_ < header_.named_bytes) {
-      return Damaged(absl::StrCat(broken, ", and it was whole when the file was begun"));
+      return Damaged(absl::StrCat(broken, ", but it was whole when the file was begun"));
     }
     // Looks at headers only, so that the scan stays linear. Random file ids keep values from
     // looking like headers.
@@ -126,7 +126,7 @@ class Reader {
     if (record.sequence != contents_.next_sequence) return SequenceGap(record, 0);
     std::optional<Store::Batch> batch =
         DecodeBatch(Rest().substr(kRecordHeaderBytes, record.body_bytes));
-    if (!batch) return Damaged("the record is no list of writes, with a right checksum");
+    if (!batch) return Damaged("the record has a correct checksum, but is no list of writes");
     for (Store::Write& write : *batch) {
       if (write.value) {
         contents_.entries.insert_or_assign(std::move(write.key), *std::move(write.value));

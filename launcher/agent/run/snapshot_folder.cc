@@ -95,7 +95,7 @@ absl::StatusOr<SnapshotFolder> SnapshotFolder::Create(const std::string& job,
   if (room < place.least_room) {
     return absl::ResourceExhaustedError(
         absl::StrCat(place.root, " and the memory limits above this process have room for ",
-                     room >> 20, " MiB, and at least ", place.least_room >> 20, " MiB are needed"));
+                     room >> 20, " MiB, but at least ", place.least_room >> 20, " MiB are needed"));
   }
   std::string path = absl::StrCat(Prefix(place), NameOf(job), "-", requeue_number, "-XXXXXX");
   if (::mkdtemp(path.data()) == nullptr) return Error("make the folder", path);

@@ -39,7 +39,7 @@ bool Ask(NewJobDialog* dialog) {
 
 int WriteJobFile(const InitCommand& command, const Host& host) {
   const std::string there = absl::StrCat(
-      Quoted(command.path), " is there already: --force replaces it, --output names another file");
+      Quoted(command.path), " exists already: --force replaces it, --output names another file");
   // Checked before the user answers questions.
   if (!command.replace && access(command.path.c_str(), F_OK) == 0) return FailInit(1, there);
   NewJobDialog dialog(command.draft, host);

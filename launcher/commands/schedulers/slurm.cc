@@ -156,8 +156,11 @@ int SubmitToSlurm(const SlurmCommand& command, const Host& host) {
     job.folder = (log_dir / absl::StrCat("slurm-", job.name, "-XXXXXX")).string();
     for (std::string& word : words) word = BashWord(word);
     words.push_back(BashWord(job.folder + "/job.sbatch"));
-    std::printf("%s\n# ---- what submits it, and wins over the script ----\n%s\n",
-                SlurmDryRun(job).c_str(), absl::StrJoin(words, " ").c_str());
+    std::printf(
+        "%s\n"
+        "# ---- the command that submits the script; its options win over the script ----\n"
+        "%s\n",
+        SlurmDryRun(job).c_str(), absl::StrJoin(words, " ").c_str());
     return 0;
   }
   auto folder = MakeFolder(log_dir, job.name);

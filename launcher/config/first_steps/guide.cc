@@ -94,7 +94,7 @@ class JobText {
     if (may_be_any || HasSection("kubernetes")) {
       const bool has_image = !draft_.config.kubernetes.image.empty();
       Way(absl::StrCat("start it in Kubernetes",
-                       has_image ? "" : "; the file has to name an image (kubernetes.image)"),
+                       has_image ? "" : "; the job file must name an image (kubernetes.image)"),
           absl::StrCat("ddprun kubernetes ", file_,
                        " > manifest.yaml && kubectl apply -f manifest.yaml"));
     }

@@ -65,8 +65,8 @@ constexpr FlagSpec kEverydayFlags[] = {
            "given"),
     Sets("rdzv-endpoint", 0, "HOST:PORT[,...]", "rendezvous.endpoint",
          "address of the rendezvous, where the nodes meet (default port {port}). If nobody listens "
-         "there, an agent on that host may start it (--rdzv-backend). No agent starts one of "
-         "several"),
+         "there, an agent on that host may start it (--rdzv-backend). If you give several "
+         "addresses, start these rendezvous yourself"),
     Sets("rdzv-id", 0, "NAME", "rendezvous.id", "name of the job, the same on every node"),
     Sets("max-restarts", 0, "N", "restart.max_restarts",
          "restarts of the whole job before it fails (default {})"),

@@ -29,8 +29,8 @@ constexpr FlagSpec kCommonFlags[] = {
     {"rdzv-endpoint", 0, "HOST:PORT[,...]", FlagEffect::kOption, "", "",
      "the rendezvous (default 127.0.0.1:{port}); with several, the leader answers"},
     {"rdzv-backend", 0, "NAME", FlagEffect::kOption, "", "",
-     "etcd: --rdzv-endpoint names the members of an etcd, separated by commas. It knows where the "
-     "rendezvous is"},
+     "etcd: --rdzv-endpoint names the members of an etcd, separated by commas. This etcd knows the "
+     "address of the rendezvous"},
     {"etcd-prefix", 0, "PATH", FlagEffect::kOption, "", "",
      "prefix of the keys in etcd (default /ddprun)"},
     {"etcd-ca", 0, "FILE", FlagEffect::kOption, "", "",
@@ -291,7 +291,7 @@ class OperatorOptions {
     if (backend != nullptr &&
         !std::count(std::begin(kOtherBackends), std::end(kOtherBackends), backend->value)) {
       AddError(*backend, absl::StrCat("etcd, or one of ", absl::StrJoin(kOtherBackends, ", "),
-                                      ", with which the endpoint is the rendezvous's"));
+                                      ", if the endpoint is the rendezvous"));
     }
     for (const FlagSpec& flag : kCommonFlags) {
       if (!absl::StartsWith(flag.name, "etcd-")) continue;
@@ -305,7 +305,8 @@ class OperatorOptions {
 
   void TakeEtcd(const GivenFlag* endpoints) {
     if (endpoints == nullptr) {
-      errors_.push_back("--rdzv-backend etcd needs --rdzv-endpoint HOST:2379, an etcd's");
+      errors_.push_back(
+          "--rdzv-backend etcd needs --rdzv-endpoint HOST:2379, the members of an etcd");
       return;
     }
     command_.etcd = TakeEtcdAccess(reading_, *endpoints, host_, &errors_);

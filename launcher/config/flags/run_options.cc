@@ -191,8 +191,8 @@ class RunOptions {
     }
     if (rendezvous.in_etcd() && rendezvous.endpoint.empty()) {
       AddError(draft_.origins["rendezvous.backend"],
-               "etcd needs --rdzv-endpoint HOST:2379, an etcd's, its members with commas (found "
-               "none)");
+               "etcd needs --rdzv-endpoint HOST:2379, the members of an etcd separated by commas "
+               "(found none)");
     }
   }
 

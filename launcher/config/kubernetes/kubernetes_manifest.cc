@@ -12,7 +12,7 @@ constexpr absl::string_view kService = R"Y(apiVersion: v1
 kind: Service
 metadata:
 %META%spec:
-  # One name for each pod, also before it is ready: the pods look for index 0 as they start.
+  # Gives each pod a name, even before it is ready: pods look up index 0 when they start.
   clusterIP: None
   publishNotReadyAddresses: true
   selector:
@@ -34,19 +34,20 @@ metadata:
 constexpr absl::string_view kJobRules = R"Y(backoffLimit: %FAILURES%
 podFailurePolicy:
   rules:
-  # Wrong flags (64), job file (65), state (66) or credentials (77): another pod ends as this one.
+  # Wrong flags (64), job file (65), state (66) or credentials (77): a new pod would fail too.
   - action: FailJob
     onExitCodes: {containerName: ddprun, operator: In, values: [64, 65, 66, 77]}
-  # Evicted, preempted, or its node is gone.
+  # The pod was evicted or preempted, or its node is gone.
   - action: Ignore
     onPodConditions:
     - {type: DisruptionTarget, status: "True"}
-  # Ended on purpose, after a checkpoint to go on from.
+  # The pod ended on purpose, after a checkpoint from which the job continues.
   - action: Ignore
     onExitCodes: {containerName: ddprun, operator: In, values: [75]}
-  # The workers' own code, with no restart left. These pods count for backoffLimit, and are
-  # replaced: rendezvous lost (69), ddprun failed (70), container not started (128), killed (137),
-  # ended without a checkpoint (143), end not seen by the container runtime (255).
+  # Any other code is the workers' own, and no restart is left. Pods with these codes count for
+  # backoffLimit and are replaced: rendezvous lost (69), ddprun failed (70), container not started
+  # (128), killed (137), ended without a checkpoint (143), end unknown to the container runtime
+  # (255).
   - action: FailJob
     onExitCodes: {containerName: ddprun, operator: NotIn, values: [69, 70, 128, 137, 143, 255]}
 )Y";
@@ -63,7 +64,7 @@ metadata:
   failurePolicy:
     maxRestarts: %REQUEUES%
     rules:
-    # What podFailurePolicy fails is not started anew; used up pods are.
+    # Start all pods again if backoffLimit is used up, but not if podFailurePolicy fails the Job.
     - name: verdict
       action: FailJobSet
       onJobFailureReasons: [PodFailurePolicy]
@@ -123,8 +124,8 @@ class ManifestWriter {
   std::string Secret() const {
     std::string text =
         absl::StrCat("apiVersion: v1\nkind: Secret\nmetadata:\n", Meta(), "type: Opaque\n",
-                     "# Pods with another token are refused: keep this file, and do not print it ",
-                     "anew while the job runs.\nstringData:\n");
+                     "# Pods with another token are refused: keep this file, and do not print ",
+                     "a new one while the job runs.\nstringData:\n");
     for (const auto& [name, value] : job_.secrets) {
       absl::StrAppend(&text, "  ", name, ": ", YamlBlock(value, 2));
     }
@@ -135,12 +136,13 @@ class ManifestWriter {
   std::string Budget() const {
     const int least = Elastic() ? config_.nodes.min : config_.nodes.max - 1;
     return absl::StrReplaceAll(
-        kBudget, {{"%META%", Meta()},
-                  {"%WHY%", Elastic() ? "As few pods as the job goes on with."
-                                      : "One pod at a time is evicted, and the whole job saves "
-                                        "before it."},
-                  {"%LEAST%", absl::StrCat(least)},
-                  {"%LABELS%", Labels(6)}});
+        kBudget,
+        {{"%META%", Meta()},
+         {"%WHY%", Elastic()
+                       ? "The job continues with at least this many pods."
+                       : "Only one pod is evicted at a time, and the whole job saves before that."},
+         {"%LEAST%", absl::StrCat(least)},
+         {"%LABELS%", Labels(6)}});
   }
 
   std::string Job() const {
@@ -161,8 +163,7 @@ class ManifestWriter {
     std::string text = absl::StrCat("completionMode: Indexed\ncompletions: ", config_.nodes.max,
                                     "\nparallelism: ", config_.nodes.max, "\n");
     if (Elastic()) {
-      absl::StrAppend(&text,
-                      "# Pods that found no place until the others are done do not keep the job.\n",
+      absl::StrAppend(&text, "# Pods that were not scheduled do not keep the job from ending.\n",
                       "successPolicy:\n  rules:\n  - {succeededCount: ", config_.nodes.min, "}\n");
     }
     absl::StrAppend(

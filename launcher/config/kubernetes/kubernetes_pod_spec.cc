@@ -37,7 +37,7 @@ class PodWriter {
   std::string Write() {
     if (Several() && !job_.jobset) Line("subdomain: ", job_.name);
     Line("restartPolicy: Never");
-    Line("# From SIGTERM to SIGKILL: a checkpoint, and the workers' end.");
+    Line("# From SIGTERM to SIGKILL: time for a checkpoint and for the workers to end.");
     Line("terminationGracePeriodSeconds: ",
          std::chrono::floor<std::chrono::seconds>(wanted_.grace).count());
     Line("enableServiceLinks: false");
@@ -93,7 +93,7 @@ class PodWriter {
       Line("  runAsGroup: ", wanted_.run_as);
       Line("  seccompProfile: {type: RuntimeDefault}");
     }
-    Line("  # May read the token, and write to the volumes.");
+    Line("  # This group may read the token and write to the volumes.");
     Line("  fsGroup: ", wanted_.run_as > 0 ? wanted_.run_as : kSecretGroup);
     Line("  fsGroupChangePolicy: OnRootMismatch");
   }
@@ -111,7 +111,7 @@ class PodWriter {
         !absl::StartsWith(wanted_.gpu_resource, kNvidia)) {
       Variable("DDPRUN_NPROC_PER_NODE", absl::StrCat(wanted_.gpus_per_node));
     }
-    Line("  # Of the pod's grace, what the workers' end leaves.");
+    Line("  # The pod's grace, less the time that the workers need to end.");
     Variable("DDPRUN_SAVE_TIMEOUT",
              FormatDuration(SaveTimeoutWithin(wanted_.grace, kPodStopGrace, job_.draft)));
     for (const auto& [file, variable] : kSecretFiles) {

@@ -140,9 +140,10 @@ std::vector<std::string> KubernetesWarnings(const KubernetesJob& job) {
   std::vector<std::string> warnings;
   const auto folder = job.draft.origins.find("checkpoint_dir");
   if (folder != job.draft.origins.end() && wanted.volume_claim.empty()) {
-    warnings.push_back(absl::StrCat(folder->second.place,
-                                    ": it is in no volume of the manifest, and is lost with its "
-                                    "pod: give kubernetes.volume_claim, or add a volume of yours"));
+    warnings.push_back(
+        absl::StrCat(folder->second.place,
+                     ": no volume of the manifest contains this folder, so it is lost with its "
+                     "pod: give kubernetes.volume_claim, or add a volume"));
   }
   const auto gpus = job.draft.origins.find("kubernetes.gpus_per_node");
   if (gpus != job.draft.origins.end() && wanted.gpus_per_node > 1 &&

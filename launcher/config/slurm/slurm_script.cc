@@ -22,24 +22,24 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr absl::string_view kSave =
-    R"SH(# A checkpoint has to be durable, and the workers gone, before the time of the warning is over.
+    R"SH(# Within the time of the warning, a checkpoint must be durable and the workers must have ended.
 export DDPRUN_SAVE_TIMEOUT=%SAVE%
 )SH";
 
 constexpr absl::string_view kBody = R"SH(set -u
 
-# Of a job array this task alone.
+# In a job array: only this task.
 job=$SLURM_JOB_ID
 [[ -n ${SLURM_ARRAY_JOB_ID:-} ]] && job=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID
-# The warning: SIGTERM to every agent, which makes one checkpoint of the whole job. Slurm's own
-# SIGTERM reaches the agents without this script, which waits for them in any case.
+# At the warning: SIGTERM to every agent, so the whole job makes one checkpoint. Slurm sends its own
+# SIGTERM to the agents directly. This script waits for the agents in both cases.
 trap 'scancel --signal=TERM "$job"' USR1
 trap : TERM
 
-# What srun would not hand on: this environment after --export=NONE, and --cpus-per-task.
+# srun does not pass these on: this environment after --export=NONE, and --cpus-per-task.
 export SLURM_EXPORT_ENV=ALL
 [[ -n ${SLURM_CPUS_PER_TASK:-} ]] && export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK
-%SAVE%# How the job ended; of each life of each job its own.
+%SAVE%# How the job ended; one file for each start of each job.
 export DDPRUN_REPORT=%FOLDER%/report.$SLURM_JOB_ID.${SLURM_RESTART_COUNT:-0}.json
 rm -f "$DDPRUN_REPORT"
 
@@ -53,13 +53,13 @@ wait "$step"
 code=$?
 
 outcome=$(sed -n 's/^ *"outcome": "\([a-z]*\)",*$/\1/p' "$DDPRUN_REPORT" 2>/dev/null)
-# For srun a node that failed is a failure, also when the job went on without it.
+# srun reports a failure if a node failed, even if the job continued without that node.
 [[ $outcome == succeeded ]] && code=0
 )SH";
 
 constexpr absl::string_view kRequeue = R"SH(
-# Again what was preempted, and only that: not what failed, and not what its user has cancelled.
-# Nor of a life before this one: SLURM_RESTART_COUNT tells them apart.
+# Requeue the job only if it was preempted: not if it failed, and not if its user cancelled it. Nor
+# if it was already started again: SLURM_RESTART_COUNT shows that.
 insist() { # slurmctld may be away for a while
   for _ in {1..12}; do
     "$@" && return
@@ -74,8 +74,8 @@ if [[ $outcome == preempted ]]; then
 fi
 if [[ $outcome == preempted && $state == RUNNING && $life == "${SLURM_RESTART_COUNT:-0}" ]]; then
   echo "preempted; the job goes back to the queue"
-  trap '' TERM # the end of this script, which comes with that
-  # Nodes whose workers failed again and again (restart.quarantine). A job that waits can be told.
+  trap '' TERM # sent to this script by the requeue
+  # Exclude nodes whose workers failed repeatedly (restart.quarantine), while the job waits.
   left_out=$(sed -n '/^ *"left_out": \[/,/\]/s/^ *"\([^"]*\)",*$/\1/p' "$DDPRUN_REPORT" | paste -sd,)
   if [[ -n $left_out ]]; then
     before=$(insist squeue --noheader --jobs="$job" --format=%x)
@@ -149,7 +149,7 @@ class ScriptWriter {
   }
 
   void Resources() {
-    Comment("What the section `slurm` of the job file asks for.");
+    Comment("Requests from the section `slurm` of the job file.");
     Option("job-name", slurm_.job_name.empty() ? job_.name : slurm_.job_name);
     const int train = NodesThatTrain(job_);
     const int all = train + slurm_.spare_nodes;
@@ -167,26 +167,28 @@ class ScriptWriter {
     OptionIfAny("constraint", slurm_.constraint);
     OptionIfAny("time", slurm_.time);
     Option("chdir", job_.directory);
-    Comment("The output of a job that was requeued follows what there is.");
+    Comment("A requeued job appends to its output.");
     Option("output", absl::StrCat(absl::StrReplaceAll(job_.folder, {{"%", "%%"}}), "/%j.out"));
     Option("open-mode", "append");
   }
 
   void Survival() {
     if (slurm_.requeue) {
-      Comment("A node that fails gives the job back to the queue, and it may be put there below.");
+      Comment("Slurm requeues the job if a node fails. The end of this script may requeue it too.");
       absl::StrAppend(&text_, "#SBATCH --requeue\n");
     } else {
-      Comment("slurm.requeue is false: whatever ends the job, it is not run again.");
+      Comment("slurm.requeue is false: however the job ends, it is not requeued.");
       absl::StrAppend(&text_, "#SBATCH --no-requeue\n");
     }
     if (Elastic(job_)) {
-      Comment("A node that fails costs a restart: a spare takes its place, or the others go on.");
+      Comment(
+          "If a node fails, the workers restart: a spare replaces the node, or the others "
+          "continue.");
       absl::StrAppend(&text_, "#SBATCH --no-kill\n");
     }
     const auto warning = std::chrono::ceil<seconds>(slurm_.warning).count();
     if (warning == 0) return;
-    Comment("A warning to this script before the time limit: enough for a checkpoint.");
+    Comment("Slurm warns this script before the time limit, early enough for a checkpoint.");
     Option("signal", absl::StrCat("B:USR1@", warning));
   }
 

@@ -139,8 +139,9 @@ absl::Status ApplySlurm(const SlurmStep& step, const Host& host, bool insecure, 
   }
   if (!step.one_task_each) {
     return absl::InvalidArgumentError(
-        "this Slurm step has more than one task on a node, and each is one ddprun; ddprun starts "
-        "the workers of a node itself: srun --ntasks-per-node=1 ddprun --nproc-per-node N COMMAND");
+        "this Slurm step has more than one task on a node, and each task runs a ddprun; start one "
+        "ddprun on each node, which starts the workers itself: srun --ntasks-per-node=1 ddprun "
+        "--nproc-per-node N COMMAND");
   }
   if (step.node_id >= step.nodes) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -110,10 +110,10 @@ struct WriterThread::State {
     file->failed = true;
     dropped += file->pending.size();
     file->pending.clear();
-    PostError(file->retries == 0
-                  ? status
-                  : absl::DataLossError(absl::StrCat(status.message(), "; it was tried for long; ",
-                                                     missing, " bytes are missing")));
+    PostError(file->retries == 0 ? status
+                                 : absl::DataLossError(absl::StrCat(
+                                       status.message(), "; ddprun has stopped trying; ", missing,
+                                       " bytes are missing")));
     file->retries = 0;
   }
 
@@ -267,7 +267,7 @@ void WriterThread::WriteQueued(State* state, FileId id, File* file,
   if (!cannot_rename.ok()) {
     state->PostError(absl::Status(
         cannot_rename.code(),
-        absl::StrCat(cannot_rename.message(), "; it grows beyond its size from now on")));
+        absl::StrCat(cannot_rename.message(), "; from now on it grows beyond logs.max_size")));
   }
   if (status.ok()) {
     if (file->retries > 0) state->EndFull(file);

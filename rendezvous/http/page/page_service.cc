@@ -155,7 +155,7 @@ std::optional<PageService::Refusal> PageService::RefusalOf(const Request& reques
                                                            bool is_path) const {
   if (route == nullptr) {
     return Refusal{refusal::kHttpNoSuchPage,
-                   is_path ? ErrorAnswer(405, "this path takes another method")
+                   is_path ? ErrorAnswer(405, "this path needs another method")
                            : ErrorAnswer(404, "there is no such page")};
   }
   // A link on another site may lead to the page itself, and to nothing else.
@@ -168,13 +168,13 @@ std::optional<PageService::Refusal> PageService::RefusalOf(const Request& reques
       !request.Header("authorization").empty()) {
     return Refusal{
         refusal::kHttpWrongToken,
-        ErrorAnswer(401, "Authorization: Bearer TOKEN is that of no session and no reader")};
+        ErrorAnswer(401, "Authorization: Bearer TOKEN belongs to no session and no reader")};
   }
   if (!MayUse(viewer, route->needs)) {
     return Refusal{ShowsSecret(request) && viewer.kind != Viewer::Kind::kScraper
                        ? refusal::kHttpWrongToken
                        : refusal::kHttpNoSession,
-                   ErrorAnswer(403, "sign in first: `ddprun page` prints a link that does")};
+                   ErrorAnswer(403, "sign in first: `ddprun page` prints a link for this")};
   }
   if (route->method != std::string("POST")) return std::nullopt;
   // A form on another site cannot send this content type.

@@ -52,7 +52,7 @@ RequestReader::State RequestReader::Judge() {
   auto target = ParseTarget({text.data(), text.size()});
   if (!target) return Bad(400, "this server has no such target");
   if (message.count(beast_http::field::host) != 1) {
-    return Bad(400, "a request has one Host header");
+    return Bad(400, "a request must have exactly one Host header");
   }
   request_ = Request();
   request_.method = std::string(message.method_string());

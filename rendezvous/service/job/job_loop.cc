@@ -140,8 +140,8 @@ void JobLoop::Handle(Message& event) {
   ++counted_.received;
   if (reign_.stands_by()) {
     Refuse(event.stream, refusal::kMalformed,
-           absl::InvalidArgumentError("a session that waits says nothing before this rendezvous "
-                                      "leads"));
+           absl::InvalidArgumentError(
+               "a waiting session must send nothing before this rendezvous leads"));
     return;
   }
   if (session->job == nullptr) {

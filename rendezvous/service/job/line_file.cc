@@ -116,7 +116,7 @@ void LineFile::Append(std::string line) {
   }
   state_->options.log(absl::StrCat(state_->options.path,
                                    ": the disk is too slow for the events, or hangs: lines are "
-                                   "dropped until it has caught up"));
+                                   "dropped until the disk has caught up"));
 }
 
 void LineFile::Reopen() {
@@ -156,8 +156,9 @@ void LineFile::State::RotateIfFull(std::size_t bytes) {
     OpenAnew();
   } else if (!cannot_rename) {
     options.log(absl::StrCat("cannot rename ", options.path, " to ", RenamedPath(options.path, 1),
-                             ": ", std::generic_category().message(error), "; it grows beyond ",
-                             options.max_file_bytes >> 20, " MiB until that works"));
+                             ": ", std::generic_category().message(error),
+                             "; the file grows beyond ", options.max_file_bytes >> 20,
+                             " MiB until the renaming works"));
   }
   cannot_rename = error != 0;
 }
@@ -183,7 +184,7 @@ void LineFile::State::Write() {
     if (error != 0 && unwritten == 0) {
       options.log(absl::StrCat("cannot write to ", options.path, ": ",
                                std::generic_category().message(error),
-                               ": lines of history are dropped until it works again"));
+                               ": lines are dropped until it works again"));
     } else if (error == 0 && unwritten > 0 && !lines.empty()) {
       options.log(absl::StrCat(options.path, ": written again; ", unwritten, " lines are missing"));
     }

@@ -99,9 +99,10 @@ TEST(EtcdBackendTest, WhatDoesNotFitTogetherIsRefusedWithWhatToDo) {
 }
 
 TEST(EtcdBackendTest, WithoutAnEndpointItIsRefused) {
-  EXPECT_EQ(ErrorOf({"--rdzv-backend=etcd", "a"}),
-            "--rdzv-backend: etcd needs --rdzv-endpoint HOST:2379, an etcd's, its members with "
-            "commas (found none)");
+  EXPECT_EQ(
+      ErrorOf({"--rdzv-backend=etcd", "a"}),
+      "--rdzv-backend: etcd needs --rdzv-endpoint HOST:2379, the members of an etcd separated by "
+      "commas (found none)");
 }
 
 TEST(EtcdBackendTest, WithAnotherBackendItsFlagsAreRefused) {
@@ -156,7 +157,7 @@ TEST(EtcdBackendTest, OperatorsAskTheSameEtcd) {
 
 TEST(EtcdBackendTest, OperatorsHearWhatDoesNotFitTogether) {
   EXPECT_EQ(ErrorOf({"status", "--rdzv-backend=etcd"}),
-            "--rdzv-backend etcd needs --rdzv-endpoint HOST:2379, an etcd's");
+            "--rdzv-backend etcd needs --rdzv-endpoint HOST:2379, the members of an etcd");
   EXPECT_EQ(ErrorOf({"status", "--etcd-ca=ca.crt"}),
             "--etcd-ca: goes with --rdzv-backend etcd only");
   EXPECT_THAT(ErrorOf({"status", "--rdzv-backend=etcd-v2"}),
