@@ -1,10 +1,10 @@
 // The arithmetic of leases. Pure. docs/internals/leases.md explains leases.
 //
 // If the rendezvous receives nothing from a member for the length of the lease, the member is lost,
-// and other nodes get its ranks. The member's agent must kill its workers before that, without
-// asking the rendezvous. Let S be the time at which the agent sent its newest answered message. The
-// rendezvous received it at S or later, so it keeps the ranks at least until S + lease. The agent
-// kills at
+// and other nodes may get its ranks. (After a takeover by another rendezvous this is later, never
+// earlier.) The member's agent must kill its workers before that, without asking the rendezvous.
+// Let S be the time at which the agent sent its newest answered message. The rendezvous received it
+// at S or later, so it keeps the ranks at least until S + lease. The agent kills at
 //
 //     fence time = S + lease − margin,   margin = lease / 6   (0.5 s of 3 s)
 //

@@ -219,7 +219,8 @@ class Leadership {
   TimePoint TakeoverAt(TimePoint now) const;
   std::string ReasonToTakeOver() const;
   void TakeOverIfDue(TimePoint now);
-  // For how long others may acknowledge after a takeover.
+  // For how long earlier leaders may acknowledge after a takeover: W of leases.md. Until 1.1 times
+  // this is over, no lease of an agent ends, so no rank of a silent node is given away.
   Duration Inherited() const;
   void Remember(const LeaderRecord& record);
   // No agent runs what the state in etcd does not have.
@@ -265,7 +266,8 @@ class Leadership {
   TimePoint valid_until_{};
   Renewals renewals_;
   Duration inherited_{};  // for how long earlier leaders may acknowledge, from the takeover
-  TimePoint hold_until_;  // they acknowledge nothing from then on
+  TimePoint hold_until_;  // earlier leaders acknowledge nothing from then on: the end of the hold
+                          // of leases.md. Not JobLife::hold_until
   TimePoint resign_by_;
   std::vector<Action> actions_;  // of this Step
 };

@@ -60,6 +60,7 @@ void Leadership::Settle(const Term& term, LeaderRecord record, std::optional<Tim
   put_.reset();
   if (role_ != Role::kLeading && role_ != Role::kResigning) {
     inherited_ = Inherited();
+    // 1.1 × W: the clocks of two machines may differ by 10 % in rate.
     hold_until_ = now + inherited_ + inherited_ / 10;
     role_ = Role::kLeading;
     renewals_ = {.next = valid_from ? *valid_from + options_.renew_every : now,

@@ -109,6 +109,9 @@ class JobMachine {
   JobRecord Record() const;
 
  private:
+  // kSilent: the node may come back, so the job does not end when no node is left. Also used for a
+  // node that has not acknowledged its assignment. kKilled: the agent and its workers are
+  // gone. kLeft: the agent has ended its workers and left.
   enum class HowLost { kSilent, kKilled, kLeft };
 
   // ---- messages of agents ----
@@ -173,7 +176,11 @@ class JobMachine {
   void OnTick();
   // Tells waiting agents what they wait for.
   void ReportWait();
+  // Loses each node whose lease is over: its ranks may be given away. A node whose workers are done
+  // is not lost while the generation runs.
   void LoseSilent();
+  // Loses each node that has not acknowledged its assignment in time. No node has started its
+  // workers yet.
   void LoseUnacknowledged();
   void ConcludeStacks();
   void OnStacksJudged(const StacksJudged& judged);
@@ -184,6 +191,7 @@ class JobMachine {
   void AdvanceGathering();
   void AdvanceForming();
   void AdvanceRunning();
+  // Goes on when no member is left: then no worker of the generation runs.
   void AdvanceStopping();
   void ConsiderGrowth();
   // Number of nodes that wait and can join the running job now.
@@ -227,7 +235,7 @@ class JobMachine {
   // The newest generation that any agent was in.
   Generation newest_generation() const { return std::max(generation_.number, highest_claimed_); }
   // The end of the lease of a node that was last heard at `heard`. Until then no other node gets
-  // its ranks.
+  // its ranks. After a takeover it is at least one lease after the hold (leases.md).
   TimePoint LeaseEnd(TimePoint heard) const {
     return std::max(heard, options_.leases_from) + life_.spec->lease;
   }
@@ -235,7 +243,8 @@ class JobMachine {
   bool MayRunUnknown() const {
     return options_.restored && options_.leases && now_ < LeaseEnd(TimePoint::min());
   }
-  // No group forms before `end`.
+  // No group forms before `end`: AdvanceGathering() waits. Not the hold of leases.md, in which no
+  // lease ends.
   void HoldUntil(TimePoint end) {
     life_.hold_until = std::max(life_.hold_until.value_or(end), end);
   }

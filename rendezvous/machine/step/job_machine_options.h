@@ -18,8 +18,9 @@ struct JobMachineOptions {
   // only agent, where Ctrl-Z suspends both.
   bool leases = true;
   // No lease ends before `leases_from` + JobSpec::lease, whatever messages arrived. Until
-  // `leases_from` the predecessor of this rendezvous may acknowledge heartbeats; it forms no
-  // groups.
+  // `leases_from` earlier leaders may still acknowledge heartbeats. An earlier leader starts no new
+  // group, because etcd no longer takes its records. JobLoop::Lead sets it, from the hold that
+  // Leadership computes.
   TimePoint leases_from = TimePoint::min();
   bool one_of_several() const { return leases_from != TimePoint::min(); }
   // Agents may run jobs, or newer generations, that are not recorded: until `leases_from` + the
