@@ -21,7 +21,7 @@ import sys
 import shown_commands
 from code_tables import (CLI_CC, ROOT, cmake_files, code, control_messages, ddprun_flags, events, exit_codes, keys, metrics,
                          read, subcommands, tests, tracked_files, variables, variables_read)
-from generated_pages import GENERATED, first_sentence, listed_files
+from generated_pages import GENERATED, CannotMake, first_sentence, listed_files
 
 # Flags of other programs, which docs show in commands.
 FOREIGN_FLAGS = set("""
@@ -197,6 +197,11 @@ def difference(page, kind, documented, existing):
         yield f"{page}: there is no {kind} {name}"
 
 
+def generated_texts():
+    """{page: text}; CannotMake if one of them cannot be made."""
+    return {page: make() for page, make in GENERATED.items()}
+
+
 def check_tables():
     """Everything that exists is documented, and no table has a superfluous row."""
     yield from difference("docs/jobs.md", "event", first_column("docs/jobs.md", "### Events") - {"event", "---"},
@@ -213,9 +218,12 @@ def check_tables():
             yield f"{page}: the variable {name} is missing"
     rows = "\n".join(line.split("|")[1] for line in own.split("\n") if line.startswith("|"))
     yield from difference(page, "message", set(re.findall(r"`([A-Z_]+)=", rows)), set(control_messages()))
-    for page, text in GENERATED.items():
-        if read(page) != text():
-            yield f"{page} differs from the code: scripts/check_docs.py --write"
+    try:
+        for page, text in generated_texts().items():
+            if read(page) != text:
+                yield f"{page} differs from the code: scripts/check_docs.py --write"
+    except CannotMake as error:
+        yield str(error)
 
 
 def check_others():
@@ -264,9 +272,14 @@ def check_mentions():
 
 def main():
     if sys.argv[1:] == ["--write"]:
-        for page, text in GENERATED.items():
+        try:
+            texts = generated_texts()  # all of them, before a page is opened, because this empties the page
+        except CannotMake as error:
+            print(f"check_docs.py: {error}", file=sys.stderr)
+            return 1
+        for page, text in texts.items():
             with open(os.path.join(ROOT, page), "w", encoding="utf-8") as file:
-                file.write(text())
+                file.write(text)
         return 0
     findings = [f"{page}: {finding}" for page in pages() for check in PAGE_CHECKS for finding in check(page, read(page))]
     findings += [*check_tables(), *check_others(), *check_mentions(), *shown_commands.findings()]

@@ -9,6 +9,10 @@ REFERENCE = "docs/reference.md"
 FILES = "docs/internals/files.md"
 
 
+class CannotMake(Exception):
+    """A page cannot be made from the sources. The text says what to do first."""
+
+
 # ---- docs/reference.md ----
 
 def constants():
@@ -26,6 +30,9 @@ def default_text(key):
 
 
 def flag_row(flag):
+    if flag["key"] and flag["key"] not in keys():
+        raise CannotMake(f"{REFERENCE}: --{flag['name']} sets the key {flag['key']}, and configs/ddprun.schema.json lacks "
+                         "this key; run `DDPRUN_REWRITE=1 build/bin/config_test` first")
     text = flag["help"].replace("{}", default_text(flag["key"]) if flag["key"] else "")
     for name, value in constants().items():
         text = text.replace(name, value)

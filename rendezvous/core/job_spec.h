@@ -1,8 +1,9 @@
-// JobSpec: the settings that all agents of a job must agree on, their defaults, and one table of
-// its fields. The comparison of two specs (admission.cc) and the wire and journal formats
-// (rendezvous/wire/job_spec_proto.cc) iterate over the table. So a new setting is a member, a table
-// row, and a field in proto/ddprun/v1/rendezvous.proto. The keys of job files set the members
-// (JobConfig::spec). Pure.
+// JobSpec: the job-wide settings, on which all agents of a job must agree, with their defaults and
+// one table of its fields. The comparison of two specs (admission.cc) and the wire and journal
+// formats (rendezvous/wire/job_spec_proto.cc) iterate over the table. A new setting is a member of
+// GroupSpec or HangSpec, a row of the table, a field in proto/ddprun/v1/rendezvous.proto, and a key
+// in launcher/config/job_keys.cc, which sets the member (JobConfig::spec).
+// docs/internals/contributing.md names the tests that change. Pure.
 #ifndef DDPRUN_RENDEZVOUS_CORE_JOB_SPEC_H_
 #define DDPRUN_RENDEZVOUS_CORE_JOB_SPEC_H_
 
@@ -85,7 +86,9 @@ inline Duration LongestHangLimit(const JobSpec& spec) {
 // How a field of two agents is compared.
 enum class Agreement {
   kEqual,
-  kEqualIfKnown,  // 0 agrees with every value
+  // 0, which an agent of an older version sends, agrees with every value. The value is still 0 if
+  // such an agent joins first.
+  kEqualIfKnown,
 };
 
 struct JobSpecField {
