@@ -24,6 +24,13 @@ std::vector<Cpu> PosixHost::Cpus() const { return ReadCpus("", AllowedCpus()); }
 
 std::vector<Gpu> PosixHost::Gpus() const { return ReadGpus(""); }
 
+// Windows' Linux (dxg), AMD (kfd), NVIDIA's boards with a GPU in the processor.
+bool PosixHost::MayHaveOtherGpus() const {
+  constexpr const char* kDevices[] = {"/dev/dxg", "/dev/kfd", "/dev/nvgpu", "/dev/nvhost-gpu"};
+  return std::any_of(std::begin(kDevices), std::end(kDevices),
+                     [](const char* device) { return ::access(device, F_OK) == 0; });
+}
+
 std::string PosixHost::CurrentDirectory() const {
   std::error_code error;
   const std::filesystem::path path = std::filesystem::current_path(error);
@@ -41,7 +48,9 @@ std::string PosixHost::HostsFile() const {
 }
 
 VisibleGpus VisibleGpusOf(const Host& host) {
-  return CountVisible(host.Gpus(), host.Environment("CUDA_VISIBLE_DEVICES"));
+  const std::vector<Gpu> gpus = host.Gpus();
+  if (gpus.empty() && !host.MayHaveOtherGpus()) return {};
+  return CountVisible(gpus, host.Environment("CUDA_VISIBLE_DEVICES"));
 }
 
 }  // namespace ddprun

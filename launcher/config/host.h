@@ -28,6 +28,9 @@ class Host {
   // GPUs that this process is allowed to open.
   virtual std::vector<Gpu> Gpus() const = 0;
 
+  // Whether there may be GPUs that Gpus() cannot list: of another driver than NVIDIA's for PCI.
+  virtual bool MayHaveOtherGpus() const = 0;
+
   // The current directory, absolute: relative paths start from it.
   virtual std::string CurrentDirectory() const = 0;
 
@@ -44,13 +47,14 @@ class PosixHost : public Host {
   int CpuCount() const override;
   std::vector<Cpu> Cpus() const override;
   std::vector<Gpu> Gpus() const override;
+  bool MayHaveOtherGpus() const override;
   std::string CurrentDirectory() const override;
   std::string Name() const override;
   std::string HostsFile() const override;
 };
 
 // The GPUs that a worker of this process would see: CountVisible() of the host's GPUs and
-// CUDA_VISIBLE_DEVICES.
+// CUDA_VISIBLE_DEVICES. None, whatever the variable names, if this process may open none.
 VisibleGpus VisibleGpusOf(const Host& host);
 
 }  // namespace ddprun

@@ -39,6 +39,8 @@ printf 'a: {command: b}\n' >other.yaml # a YAML file that is no job
 expect "still one file" 64 "The job file here is job.yaml" "$ddprun"
 printf 'command: a\nnodes: 0\n' >job.yaml
 expect "a wrong file" 64 "job.yaml:2:8: nodes: expected" "$ddprun"
+printf 'command: [a\nnodes: 2\n' >job.yaml
+expect "a file that is no YAML" 64 "job.yaml:2:" "$ddprun"
 expect "a second file" 0 "second.yml is written" "$ddprun" init -o second.yml train.py
 expect "two files" 64 "ddprun -c second.yml" "$ddprun"
 expect "a folder that is not there" 1 "cannot write none/job.yaml" "$ddprun" init -o none/job.yaml a

@@ -32,13 +32,15 @@ std::vector<std::string> YamlFiles() {
   return names;
 }
 
-// Files with a key `command` at the top level. Other YAML files are no job files.
+// Files with a key `command` at the top level. Other YAML files are no job files, except the one
+// that `ddprun init` writes: it is one even if it cannot be read.
 std::vector<FoundJob> JobFiles(const Host& host) {
   std::vector<FoundJob> found;
   for (const std::string& name : YamlFiles()) {
     FoundJob job{name};
     const absl::Status status = LoadJobFileInto(name, &job.draft);
-    if (job.draft.origins.count("command") == 0) continue;
+    const bool broken = !status.ok() && name == "job.yaml";
+    if (job.draft.origins.count("command") == 0 && !broken) continue;
     job.errors =
         status.ok() ? WhatNodesWouldSay(job.draft, name, host) : std::string(status.message());
     found.push_back(std::move(job));

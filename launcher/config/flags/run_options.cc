@@ -305,6 +305,7 @@ class RunOptions {
     const auto step = FindSlurmStep(host_);
     if (!step.ok()) return AddError(step.status());
     if (step->has_value()) return AddError(ApplySlurm(**step, host_, insecure, &draft_));
+    FitIntoPodsGrace(host_, &draft_);
     const auto pod = FindKubernetesPod(host_);
     if (!pod.ok()) return AddError(pod.status());
     if (pod->has_value()) return AddError(ApplyKubernetes(**pod, host_, insecure, &draft_));

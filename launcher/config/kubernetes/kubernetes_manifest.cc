@@ -102,15 +102,15 @@ class ManifestWriter {
   bool Elastic() const { return config_.nodes.min < config_.nodes.max; }
 
   std::string Labels(int indent) const {
-    return Indented(
-        absl::StrCat("app.kubernetes.io/name: ddprun\napp.kubernetes.io/instance: ", job_.name),
-        indent);
+    return Indented(absl::StrCat("app.kubernetes.io/name: ddprun\napp.kubernetes.io/instance: ",
+                                 YamlWord(job_.name)),
+                    indent);
   }
 
   std::string Meta() const {
-    std::string meta = absl::StrCat("  name: ", job_.name, "\n");
+    std::string meta = absl::StrCat("  name: ", YamlWord(job_.name), "\n");
     if (!wanted_.name_space.empty()) {
-      absl::StrAppend(&meta, "  namespace: ", wanted_.name_space, "\n");
+      absl::StrAppend(&meta, "  namespace: ", YamlWord(wanted_.name_space), "\n");
     }
     return absl::StrCat(meta, "  labels:\n", Labels(4));
   }
@@ -153,10 +153,16 @@ class ManifestWriter {
   std::string JobSet() const {
     return absl::StrCat(
         absl::StrReplaceAll(kJobSetHead, {{"%META%", MetaWithQueue()},
-                                          {"%NAME%", job_.name},
+                                          {"%NAME%", YamlWord(job_.name)},
                                           {"%GROUP%", kReplicatedJob},
                                           {"%REQUEUES%", absl::StrCat(wanted_.requeues)}}),
         Indented(JobSpec(), 8));
+  }
+
+  // If the rendezvous is away for too long, every pod fails once.
+  int Failures() const {
+    const bool given = job_.draft.origins.count("kubernetes.pod_failures") != 0;
+    return given ? wanted_.pod_failures : wanted_.pod_failures * config_.nodes.max;
   }
 
   std::string JobSpec() const {
@@ -166,10 +172,10 @@ class ManifestWriter {
       absl::StrAppend(&text, "# Pods that were not scheduled do not keep the job from ending.\n",
                       "successPolicy:\n  rules:\n  - {succeededCount: ", config_.nodes.min, "}\n");
     }
-    absl::StrAppend(
-        &text, absl::StrReplaceAll(kJobRules, {{"%FAILURES%", absl::StrCat(wanted_.pod_failures)}}),
-        "template:\n  metadata:\n    labels:\n", Labels(6), "  spec:\n",
-        Indented(KubernetesPodSpec(job_), 4));
+    absl::StrAppend(&text,
+                    absl::StrReplaceAll(kJobRules, {{"%FAILURES%", absl::StrCat(Failures())}}),
+                    "template:\n  metadata:\n    labels:\n", Labels(6), "  spec:\n",
+                    Indented(KubernetesPodSpec(job_), 4));
     return text;
   }
 

@@ -81,6 +81,11 @@ absl::Status Lacking(const KubernetesPod& pod, absl::string_view what) {
                    "`ddprun kubernetes job.yaml` prints a whole manifest; docs/kubernetes.md"));
 }
 
+bool IsPod(const Host& host) {
+  return !PodVariable(host, "JOB_COMPLETION_INDEX").empty() ||
+         !PodVariable(host, "KUBERNETES_SERVICE_HOST").empty();
+}
+
 class PodDefaults {
  public:
   PodDefaults(const KubernetesPod& pod, bool insecure, JobDraft* draft)
@@ -117,8 +122,6 @@ class PodDefaults {
 
   void Wait() {
     RendezvousConfig& rendezvous = config_.rendezvous;
-    if (!Given("save_timeout")) config_.spec.save_timeout = kPodSaveTimeout;
-    if (!Given("stop_grace")) config_.stop_grace = kPodStopGrace;
     if (!Given("rendezvous.connect_timeout")) rendezvous.connect_timeout = kPodWait;
     if (!Given("rendezvous.daemon_grace")) rendezvous.daemon_grace = kPodWait;
   }
@@ -174,10 +177,8 @@ class PodDefaults {
 }  // namespace
 
 absl::StatusOr<std::optional<KubernetesPod>> FindKubernetesPod(const Host& host) {
+  if (!IsPod(host)) return std::nullopt;
   const std::string completion_index = PodVariable(host, "JOB_COMPLETION_INDEX");
-  if (completion_index.empty() && PodVariable(host, "KUBERNETES_SERVICE_HOST").empty()) {
-    return std::nullopt;
-  }
   KubernetesPod pod;
   pod.name = host.Name();
   ReadHostsFile(host.HostsFile(), &pod);
@@ -205,6 +206,13 @@ absl::StatusOr<std::optional<KubernetesPod>> FindKubernetesPod(const Host& host)
   pod.jobset_uid = PodVariable(host, "JOBSET_UID");
   pod.is_requeued = !PodVariable(host, "JOBSET_RESTART_ATTEMPT").empty();
   return pod;
+}
+
+void FitIntoPodsGrace(const Host& host, JobDraft* draft) {
+  if (!IsPod(host)) return;
+  const auto given = [&](const char* key) { return draft->origins.count(key) != 0; };
+  if (!given("save_timeout")) draft->config.spec.save_timeout = kPodSaveTimeout;
+  if (!given("stop_grace")) draft->config.stop_grace = kPodStopGrace;
 }
 
 absl::Status ApplyKubernetes(const KubernetesPod& pod, const Host& host, bool insecure,

@@ -45,10 +45,13 @@ struct KubernetesPod {
 // variable with an unexpected value.
 absl::StatusOr<std::optional<KubernetesPod>> FindKubernetesPod(const Host& host);
 
+// In any pod of Kubernetes, with or without an index: sets the time limits that the user left open,
+// so that they fit into the 30 s between SIGTERM and SIGKILL of a pod.
+void FitIntoPodsGrace(const Host& host, JobDraft* draft);
+
 // Sets in `draft` the settings that the user left open: the rendezvous on index 0, its id, this
-// pod's address, the workers, and time limits that fit into the 30 s between SIGTERM and SIGKILL of
-// a pod. With --standalone, --master-addr or --node-rank it sets only the workers. The error is for
-// the user, with the lines to add to the manifest.
+// pod's address, and the workers. With --standalone, --master-addr or --node-rank it sets only the
+// workers. The error is for the user, with the lines to add to the manifest.
 absl::Status ApplyKubernetes(const KubernetesPod& pod, const Host& host, bool insecure,
                              JobDraft* draft);
 

@@ -35,7 +35,7 @@ class PodWriter {
       : job_(job), config_(job.draft.config), wanted_(config_.kubernetes) {}
 
   std::string Write() {
-    if (Several() && !job_.jobset) Line("subdomain: ", job_.name);
+    if (Several() && !job_.jobset) Line("subdomain: ", YamlWord(job_.name));
     Line("restartPolicy: Never");
     Line("# From SIGTERM to SIGKILL: time for a checkpoint and for the workers to end.");
     Line("terminationGracePeriodSeconds: ",
@@ -166,9 +166,10 @@ class PodWriter {
 
   void Volumes() {
     Line("volumes:");
-    Line("- {name: job, configMap: {name: ", job_.name, "}}");
+    Line("- {name: job, configMap: {name: ", YamlWord(job_.name), "}}");
     if (!job_.secrets.empty()) {
-      Line("- {name: secret, secret: {secretName: ", job_.name, ", defaultMode: 256}}  # 0400");
+      Line("- {name: secret, secret: {secretName: ", YamlWord(job_.name),
+           ", defaultMode: 256}}  # 0400");
     }
     const std::string size =
         wanted_.shm_size.empty() ? "" : absl::StrCat(", sizeLimit: ", YamlWord(wanted_.shm_size));

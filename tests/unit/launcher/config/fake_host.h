@@ -18,6 +18,7 @@ struct FakeHost : Host {
   int gpu_devices = 0;         // of which nothing more is known
   std::vector<int> gpu_nodes;  // of further GPUs, their NUMA nodes
   int instances = 0;           // of one more GPU, a divided one
+  bool other_gpus = false;     // GPUs that are not listed
   std::string directory = "/home/user";
   std::string name = "n1";
   std::string hosts_file;
@@ -35,6 +36,7 @@ struct FakeHost : Host {
     if (instances > 0) gpus.push_back({"", true, instances});
     return gpus;
   }
+  bool MayHaveOtherGpus() const override { return other_gpus; }
   std::string CurrentDirectory() const override { return directory; }
   std::string Name() const override { return name; }
   std::string HostsFile() const override { return hosts_file; }

@@ -18,6 +18,16 @@ TEST(VisibleGpusTest, AreTheHostsOrThoseOfTheVariable) {
   EXPECT_EQ(VisibleGpusOf(host).count, 2);
 }
 
+// The variable of a machine with GPUs, on one without, or where the cgroup forbids them all. Seen
+// red with the variable alone.
+TEST(VisibleGpusTest, WhereNoneMayBeOpenedTheVariableNamesNone) {
+  FakeHost host;
+  host.variables["CUDA_VISIBLE_DEVICES"] = "0,1,2";
+  EXPECT_EQ(VisibleGpusOf(host).count, 0);
+  host.other_gpus = true;
+  EXPECT_EQ(VisibleGpusOf(host).count, 3);
+}
+
 TEST(PosixHostTest, CpuCountFollowsTheAffinityMask) {
   cpu_set_t before;
   ASSERT_EQ(sched_getaffinity(0, sizeof(before), &before), 0);

@@ -106,6 +106,27 @@ TEST(KubernetesManifestTest, SaveFitsInThePodsGrace) {
 }
 
 // A job that meets elsewhere, and a rendezvous that asks for certificates.
+// Every pod fails once if the rendezvous is away for too long. Seen red with 6 for any job.
+TEST(KubernetesManifestTest, EachPodMayFailSixTimesUnlessTheJobFileSaysOtherwise) {
+  KubernetesJob job = JobOf("plain");
+  job.draft.config.nodes = {16, 16};
+  EXPECT_THAT(KubernetesManifest(job), HasSubstr("backoffLimit: 96\n"));
+  job = JobOf("elastic");
+  EXPECT_THAT(KubernetesManifest(job), HasSubstr("backoffLimit: 2\n"));
+}
+
+// YAML 1.1 reads `on` as true. Seen red with plain names.
+TEST(KubernetesManifestTest, NamesStayWords) {
+  KubernetesJob job = JobOf("plain");
+  job.name = "on";
+  job.draft.config.kubernetes.name_space = "no";
+  const std::string text = KubernetesManifest(job);
+  EXPECT_THAT(text, HasSubstr("name: \"on\"\n  namespace: \"no\"\n"));
+  EXPECT_THAT(text, HasSubstr("instance: \"on\"\n"));
+  EXPECT_THAT(text, HasSubstr("subdomain: \"on\"\n"));
+  EXPECT_THAT(text, testing::Not(HasSubstr(": on\n")));
+}
+
 TEST(KubernetesManifestTest, HasWhatTheJobFileNames) {
   KubernetesJob job = JobOf("plain");
   job.draft.origins["rendezvous.endpoint"] = {};

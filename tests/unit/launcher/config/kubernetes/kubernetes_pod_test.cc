@@ -107,6 +107,18 @@ TEST(KubernetesPodTest, TimesFitInThePodsGraceAndPodsWaitForEachOther) {
   EXPECT_EQ(given.rendezvous.daemon_grace, minutes(2));
 }
 
+// Kubernetes kills every pod after 30 s. Seen red where only pods with an index had these limits.
+TEST(KubernetesPodTest, TimesFitInTheGraceOfEveryPod) {
+  const JobConfig alone = ConfigOf({"--standalone", "./train"}, ForeignPod());
+  EXPECT_EQ(alone.spec.save_timeout, seconds(20));
+  EXPECT_EQ(alone.stop_grace, seconds(5));
+  const JobConfig deployed = ConfigOf({"./train"}, Pod("shell-5d4f8c-xk2lp"));
+  EXPECT_EQ(deployed.spec.save_timeout, seconds(20));
+  const JobConfig given = ConfigOf({"--save-timeout=3min", "./train"}, Pod("shell-5d4f8c-xk2lp"));
+  EXPECT_EQ(given.spec.save_timeout, seconds(180));
+  EXPECT_EQ(ConfigOf({"./train"}, FakeHost()).spec.save_timeout, seconds(60));
+}
+
 TEST(KubernetesPodTest, AnotherManifestNeedsTheNumberOfPodsAndIsToldWhatToAdd) {
   const std::string error = ErrorOf({"./train"}, kExitUsage, ForeignPod());
   EXPECT_THAT(error, AllOf(StartsWith("--nnodes: expected the number of pods"),
