@@ -38,7 +38,7 @@ for bug in no_agent_id_check lease_from_ack_arrival ranks_before_lease timeline_
     half_step_as_source slot_of_another_step left_before_its_snapshot \
     ack_after_validity no_hold term_not_checked unguarded_write two_leaders_from_one_revision \
     stale_renewal delayed_duplicate vmax_forgotten no_hold_after_restore; do
-  build/bin/simulate --seeds "$first:$((first + 20000))" --bug "$bug" >"$outputs/bug" || failed=1
+  build/bin/simulate --seeds "$first:$((first + 24000))" --bug "$bug" >"$outputs/bug" || failed=1
   grep -E '^(seed|bug)' "$outputs/bug"
 done
 ((failed)) && echo "simulate.sh: FAILED" || echo "simulate.sh: everything held, every bug was found"
