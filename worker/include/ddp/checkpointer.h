@@ -210,8 +210,8 @@ class Checkpointer {
   // StateUnreadableError is also thrown if a folder cannot be listed, on any node; if all files of
   // a folder are damaged; and if the restore plan cannot be followed. So training never begins at
   // step 0 although a state exists. There are two exceptions. Without a restore plan, the library
-  // searches only rank 0's node. With DDPRUN_ANEW=1 (`--start-anew`), it ignores states from before
-  // this job. When load_latest() throws, some parts may already have new values.
+  // loads files only from rank 0's node. With DDPRUN_ANEW=1 (`--start-anew`), it ignores states
+  // from before this job. When load_latest() throws, some parts may already have new values.
   //
   // AgreedError is thrown if a complete file does not fit the parts, or does not have the state of
   // the scheduler or sampler in the parts. An older file is not tried, because that would lose work
