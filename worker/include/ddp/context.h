@@ -127,7 +127,7 @@ class Context {
   //   user         an error of the program
   //   collective   a collective failed, probably because another rank is lost
   //   bind         another process has MASTER_PORT
-  //   checkpoint   a checkpoint cannot be used
+  //   checkpoint   a ddp::CheckpointError
   //   folder       the checkpoints belong to another training; the job does not start again
   //   state        a state exists and cannot be read; the job does not start again
   // ddp::run() and ddp::run_in_place() report errors themselves.
