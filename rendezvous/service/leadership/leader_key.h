@@ -28,8 +28,8 @@ class LeaderKey {
 
   // A linearizable read. The error says why etcd did not answer.
   absl::StatusOr<Leadership::LeaderSeen> Read() const;
-  // Writes only if the key still has the revision `put.guard`, and the value that this object saw at
-  // that revision.
+  // Writes only if the key still has the revision `put.guard`, and the value that this object saw
+  // at that revision.
   absl::StatusOr<Leadership::PutAnswered> Put(const Leadership::PutLeader& put) const;
   // A transaction that compares the term, with a linearizable read in both branches. Without the
   // read, one member of etcd would answer from its memory, and this member may be cut off from the
