@@ -182,12 +182,11 @@ constexpr JobKey kKeys[] = {
      "lost or left. One more time ends the job. 0: no limit."},
     {"restart", "quarantine", KeyType::kInteger, 0, kMaxRestarts,
      [](JobDraft& d) -> Field { return &d.config.spec.quarantine; },
-     "Leave a node out of the job once its workers were the root cause of this many failures "
-     "within "
-     "quarantine_window. 0: never."},
+     "Leave the nodes of a host out of the job once workers on this host were the root cause of "
+     "this many failures within quarantine_window. 0: never."},
     {"restart", "quarantine_window", KeyType::kDuration, 1, kLongest,
      [](JobDraft& d) -> Field { return &d.config.spec.quarantine_window; },
-     "How long a failure counts against its node."},
+     "How long a failure counts against its host."},
     {"restart", "warm", KeyType::kStandbys, 0, kMaxWorkersPerNode,
      [](JobDraft& d) -> Field { return &d.warm; },
      "Number of warm standbys on this node: processes of the command that have loaded their "

@@ -45,7 +45,7 @@ class RendezvousHost {
     std::string host;  // of the endpoint, without brackets
     int port = 0;
     bool insecure = false;                   // allowed to serve other hosts without authentication
-    bool asks_who_calls = false;             // with `credentials`
+    bool asks_who_calls = false;             // with `credentials` it authenticates its callers
     std::vector<std::string> credentials{};  // flags for it; file names, nothing secret
     std::string log_file;                    // for the output of the rendezvous
   };
@@ -110,19 +110,19 @@ class RendezvousHosts {
                   bool only_at_first);
 
   // Like RendezvousHost::EnsureRunning for this place, before an attempt to connect there. If a
-  // process listens at another place, it may be the rendezvous that an earlier agent has started,
-  // so no rendezvous is started before that place was tried. While a rendezvous of this user has
-  // one of the places, none is started at another place: with two rendezvous, the job's agents
-  // would split into two groups, and each would wait for the other's nodes. A rendezvous that
-  // refused our credentials belongs to another job, and does not count.
+  // process listens at another place, it may be the rendezvous that an earlier agent has started.
+  // So this agent starts no rendezvous before it has tried that place. While a rendezvous of this
+  // user has one of the places, the agent starts none at another place: with two rendezvous, the
+  // job's agents would split into two groups, and each group would wait for the nodes of the other.
+  // A rendezvous that refused our credentials belongs to another job, and does not count.
   bool EnsureRunning(int place);
 
   // The rendezvous at this place refuses our credentials.
   void OnDenied(int place) { denied_.insert(place); }
 
   // Call it when a rendezvous has sent a message. With `only_at_first`, this agent starts no
-  // rendezvous from now on, unless it has started one before: otherwise a user has started the
-  // rendezvous, and may start it again.
+  // rendezvous from now on, unless it has started one before. If this agent has not started the
+  // rendezvous, a user has, and the user may start it again.
   void OnHeard() { left_alone_ = only_at_first_ && !has_started_; }
 
  private:

@@ -76,6 +76,7 @@ struct ProcessFacts {
 class StillWatch {
  public:
   // Called for each worker once no worker of the node has moved for NodeProgress::kDetailsAfter.
+  // For a worker that has said BYE: once it has not moved for that time, even if others move.
   using FactsOf = std::function<ProcessFacts(int pid)>;
 
   // `heartbeat`: the intended time between two looks. If the real time was much longer, this

@@ -1,11 +1,12 @@
-// Leadership: whether this rendezvous leads, and until when it may speak. Pure.
+// Leadership: whether this rendezvous leads, and until when it may acknowledge (send agents the
+// answers that renew their leases). Pure: no I/O, no clock, no threads.
 //
 // Several rendezvous share an etcd. One leads; the others stand by. The leader is the process that
 // wrote etcd's leader key last; the revision of that write is the leader's term.
 // docs/internals/leases.md proves that two generations never run at once.
 //
 // The owner passes in the time: CLOCK_BOOTTIME, which goes on while the machine is suspended. It
-// carries out PutLeader, Renew and ReadLeader in their order, one after the other. At most one
+// may carry out ReadLeader and Renew at the same time, also during a PutLeader. At most one
 // PutLeader and one Renew are pending. The owner may skip a ReadLeader while another one is
 // pending. The first Tick is due at once.
 //
@@ -54,23 +55,26 @@ class Leadership {
   enum class Role {
     kStandby,     // another one leads, or nobody does, or it is not known yet
     kTakingOver,  // our write of the leader key is pending, or its answer was lost
-    kLeading,     // the leader key is ours; whether we may acknowledge, ValidUntil says
+    kLeading,     // the leader key is ours; valid_until() says whether we may acknowledge
     kResigning,   // we acknowledge no more, and our last write of the key is pending
     kOver,        // another one leads, or we have resigned: this process serves no more
   };
 
   // ---- what happens ----
 
-  // What etcd has under the leader key: from a read (linearizable) or from the watch.
+  // What etcd has under the leader key: from a read or from the watch. The read is linearizable: it
+  // sees every write that ended before the read began.
   struct LeaderSeen {
     std::uint64_t cluster = 0;
-    std::uint64_t revision = 0;          // the key's mod_revision; 0: there is no key
+    std::uint64_t revision = 0;  // the key's mod_revision: etcd's revision at the last write of the
+                                 // key; 0: there is no key
     std::optional<LeaderRecord> record;  // nullopt: no key, or it holds no record
-    // When the read was sent; nullopt: the watch has reported it. A read that finds our term is as
-    // good as a renewal.
+    // When the read was sent; nullopt: the watch has reported the record. A read that finds our
+    // term is as good as a renewal.
     std::optional<TimePoint> sent_at = std::nullopt;
   };
-  // Our write was the first since the revision that guarded it (`taken`), or another one's was.
+  // `taken`: the key had not changed since the revision that guarded our write, and now holds our
+  // record. Else another write was first.
   struct PutAnswered {
     bool taken = false;
     Term term{};          // taken: ours from now on
@@ -84,17 +88,18 @@ class Leadership {
     std::uint64_t revision = 0;  // of etcd at that read
   };
   struct RenewUnanswered {};
-  // The link to the process at `endpoint` (WatchPeer). Heard: it leads and may acknowledge (role 1
-  // of `Leading`), or it leads and reads the jobs (role 4). Roles 0 and 2 count as silence.
+  // The process at `endpoint` (WatchPeer) has reported over the link that it leads and may
+  // acknowledge (Leading::Role::kLeads), or that it leads and reads the jobs (kTakesUp). kStandsBy
+  // and kSilenced count as silence, so they have no event.
   struct PeerHeard {
     std::string endpoint;
   };
-  // Its process is gone: its host refuses connections. A connection that ended is first tried again
-  // (PeerLink).
+  // The process at `endpoint` is gone: its host refuses connections. When a connection ends,
+  // PeerLink first tries to connect again.
   struct PeerRefused {
     std::string endpoint;
   };
-  // It hands over (role 3 of `Leading`).
+  // The process at `endpoint` hands over (Leading::Role::kHandsOver).
   struct PeerResigns {
     std::string endpoint;
   };
@@ -106,18 +111,18 @@ class Leadership {
   using Event = std::variant<LeaderSeen, PutAnswered, PutUnanswered, RenewAnswered, RenewUnanswered,
                              PeerHeard, PeerRefused, PeerResigns, RightLost, EndAsked, Tick>;
 
-  // ---- what is to be done; each is answered by its event ----
+  // ---- what the owner must do; only ReadLeader, PutLeader and Renew are answered by an event ----
 
   struct ReadLeader {  // → LeaderSeen. A failed read has no event; Leadership asks again.
     bool operator==(const ReadLeader&) const = default;
   };
-  // Keep a link to this process (Follow), in place of the one before; "": none is needed.
+  // Keep a link to this process (Follow), and close the earlier link; "": no link is needed.
   struct WatchPeer {
     std::string endpoint;
     bool operator==(const WatchPeer&) const = default;
   };
-  // Write the leader key if its mod_revision is still `guard`. → PutAnswered | PutUnanswered. Where
-  // another cluster than `cluster` has taken it, nothing else is to be written there.
+  // Write the leader key if its mod_revision is still `guard`. → PutAnswered | PutUnanswered. If
+  // the write went into another cluster than `cluster`, write nothing more to that cluster.
   struct PutLeader {
     std::uint64_t guard = 0;
     LeaderRecord record;
@@ -128,14 +133,15 @@ class Leadership {
     Term term;
     bool operator==(const Renew&) const = default;
   };
-  // Load the durable state under this term, and serve. No lease ends before `leases_from` plus one
-  // lease, because an earlier leader may have acknowledged until then. Comes once. If the term
-  // changes later, because the record is written again, ChangeTerm comes.
+  // Load the durable state under this term, and serve. No node loses its ranks before `leases_from`
+  // plus one lease, because an earlier leader may have acknowledged its agent until `leases_from`.
+  // Comes once. If the term changes later, because the record is written again, ChangeTerm comes.
   struct Lead {
     Term term;
     TimePoint leases_from;
-    // Agents may run jobs, or newer generations, that etcd does not know (it is new, or was emptied
-    // or restored from a snapshot): no group forms sooner than one lease after `leases_from`.
+    // Agents may run jobs, or newer generations, that etcd does not know, because etcd is new, or
+    // was emptied or restored from a snapshot. So no group forms sooner than one lease after
+    // `leases_from`.
     bool restored = false;
     bool operator==(const Lead&) const = default;
   };
@@ -143,13 +149,13 @@ class Leadership {
     Term term;
     bool operator==(const ChangeTerm&) const = default;
   };
-  // We may acknowledge until then. TimePoint(): not at all.
+  // We may acknowledge until `at`. TimePoint(): not at all.
   struct SetValidUntil {
     TimePoint at;
     bool operator==(const SetValidUntil&) const = default;
   };
-  // kOver: serve no more. `resigned`: the process was asked to end. Else it executes itself again
-  // and stands by; it keeps only `ousted` (Options).
+  // The role is kOver: serve no more. `resigned`: the process was asked to end. Else the process
+  // executes its program again and stands by; it keeps only `ousted` (Options).
   struct StepDown {
     bool resigned = false;
     std::string why;
@@ -175,9 +181,9 @@ class Leadership {
   const Term& term() const { return term_; }
   const std::optional<LeaderRecord>& leader() const { return leader_; }
   TimePoint valid_until() const { return valid_until_; }
-  // Resigning, and another one may take over: our last write is in the leader key, or its result is
-  // unknown. A takeover before that would compete with our last write, and one of the two would be
-  // refused.
+  // True if we resign and a standby may take over now, that is, once our last write is in the
+  // leader key, or its result is unknown. A takeover before that would compete with our last write,
+  // and etcd would refuse one of the two.
   bool hands_over() const {
     return role_ == Role::kResigning && (IsUnsettled() || (!put_ && leader_->resigned));
   }
@@ -191,8 +197,8 @@ class Leadership {
   struct Renewals {
     bool in_flight = false;
     TimePoint next;
-    bool failed = false;       // the newest one had no answer; it was logged
-    bool expired = false;      // and the validity has ended; it was logged
+    bool failed = false;       // the newest renewal had no answer; this was logged
+    bool expired = false;      // the validity has ended; this was logged
     std::uint64_t newest = 0;  // revision of etcd in an answer
   };
 
@@ -215,7 +221,7 @@ class Leadership {
   bool IsNews(const LeaderSeen& seen) const;
   bool IsStale(const LeaderSeen& seen) const;
   void Adopt(const LeaderSeen& seen, TimePoint now);
-  // When it takes over, if nothing else is heard.
+  // When this standby takes over, if it hears nothing else.
   TimePoint TakeoverAt(TimePoint now) const;
   std::string ReasonToTakeOver() const;
   void TakeOverIfDue(TimePoint now);
@@ -223,23 +229,24 @@ class Leadership {
   // this is over, no lease of an agent ends, so no rank of a silent node is given away.
   Duration Inherited() const;
   void Remember(const LeaderRecord& record);
-  // No agent runs what the state in etcd does not have.
+  // True if etcd surely knows every job and generation that agents run.
   bool IsComplete(TimePoint now) const;
 
   // ---- the leader key is ours, or is being written: leadership_owner.cc ----
   bool IsUnsettled() const { return put_ && !put_->in_flight; }
   void Put(LeaderRecord record, TimePoint now);
   void PutAgain(TimePoint now);
-  // The key holds this record of ours. `valid_from`: it did so then, or later.
+  // The key holds this record of ours. `valid_from`: when we sent the write, so the key got the
+  // record at that time or later. nullopt: not known, so the record extends no validity.
   void Settle(const Term& term, LeaderRecord record, std::optional<TimePoint> valid_from,
               TimePoint now);
   void OnSeenByOwner(const LeaderSeen& seen, TimePoint now);
   void RenewIfDue(TimePoint now);
-  // Writes the record anew where it may promise more.
+  // Rewrites the record once the next leader need not wait so long.
   void ImproveIfDue(TimePoint now);
   void ResignIfDue(TimePoint now);
   void Extend(TimePoint valid_from, TimePoint now);
-  // Another one leads, or may.
+  // Another process leads, or may lead. `found`: what is in the key; `who`: its endpoint, or "".
   void LoseTo(const Term& found, const std::string& who, TimePoint now);
   void StepDownFor(std::string why, bool resigned, int ousted);
   LeaderRecord OwnRecord(Duration longest_validity, TimePoint now) const;
@@ -258,7 +265,7 @@ class Leadership {
   TimePoint next_read_;
   TimePoint next_put_;     // not before
   TimePoint takeover_at_;  // of a standby
-  std::string reason_;     // for that; it was logged
+  std::string reason_;     // why it takes over, as it was logged
   PeerWatch peer_;
   TakeoverPacing pacing_;
   std::optional<OwnPut> put_;

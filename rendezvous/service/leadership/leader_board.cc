@@ -13,9 +13,10 @@ namespace {
 constexpr std::chrono::seconds kLately{3};
 
 // Whether followers without an interval (agents, operators' commands) get this change. They need
-// only know whether this rendezvous leads, not which other one leads or that the jobs are being
-// read. Nor that this one hands over: the successor's claim has a higher term, and without a
-// successor this process ends. Thousands of such messages would delay the message that they need.
+// only know whether this rendezvous leads. They need not know which other one leads, or that this
+// one still reads the jobs, or that it hands over: the successor's claim has a higher term, and
+// without a successor this process ends. Thousands of messages about this would delay the message
+// that they need.
 bool ConcernsAgents(const Leading& before, const Leading& after) {
   if (after.role == Leading::Role::kTakesUp || after.role == Leading::Role::kHandsOver) {
     return false;

@@ -36,7 +36,7 @@ class LeaderBoard {
    public:
     virtual ~Follower() = default;
     virtual void Tell(const Leading& leading) = 0;
-    // The last call.
+    // No call follows this one.
     virtual void End(const absl::Status& why) = 0;
   };
 
@@ -56,10 +56,10 @@ class LeaderBoard {
   // For operators and metrics.
   LeadershipStatus Describe() const;
 
-  // Calls `follower` from now on, on the board's thread. `interval`: also this often; 0: only at a
-  // change that concerns agents.
+  // Calls `follower` from now on, on the board's thread, at each change and also once in each
+  // `interval`. If `interval` is 0, only at changes that concern agents.
   void Add(std::shared_ptr<Follower> follower, Duration interval);
-  // `follower` may be called once more.
+  // The board may call `follower` once more after this.
   void Remove(const Follower* follower);
 
   // Ends all followers, also those added later. Idempotent; not from a follower.
@@ -70,8 +70,8 @@ class LeaderBoard {
   struct Entry {
     std::shared_ptr<Follower> follower;
     Duration interval;
-    std::uint64_t told = 0;   // the version
-    Clock::time_point due{};  // with an interval
+    std::uint64_t told = 0;   // the version that it got last
+    Clock::time_point due{};  // its next call, if it has an interval
   };
   static constexpr std::size_t kPortion = 64;
 

@@ -28,10 +28,11 @@ class LeaderKey {
 
   // A linearizable read. The error says why etcd did not answer.
   absl::StatusOr<Leadership::LeaderSeen> Read() const;
-  // Guarded by the revision, and by the value that this object saw at that revision.
+  // Writes only if the key still has the revision `put.guard`, and the value that this object saw
+  // at that revision.
   absl::StatusOr<Leadership::PutAnswered> Put(const Leadership::PutLeader& put) const;
-  // A transaction that compares the term, with a linearizable read in both branches: etcd answers a
-  // transaction without a read from one member's memory, and that member may be cut off from the
+  // A transaction that compares the term, with a linearizable read in both branches. Without the
+  // read, one member of etcd would answer from its memory, and this member may be cut off from the
   // others.
   absl::StatusOr<Leadership::RenewAnswered> Renew(const Term& term) const;
   // Reports the key's state and each change, on a thread of its own, until the watch is destroyed.
@@ -39,7 +40,7 @@ class LeaderKey {
 
  private:
   void Remember(const etcd::KeyState& seen) const;
-  // etcd has answered as another cluster since.
+  // Since then etcd has answered as a cluster other than `cluster`.
   bool HasLeft(std::uint64_t cluster) const;
   std::optional<std::string> ValueAt(std::uint64_t cluster, std::uint64_t revision) const;
 

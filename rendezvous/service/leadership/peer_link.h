@@ -56,7 +56,7 @@ class PeerLink {
   // Guarded by mutex_.
   std::string endpoint_;
   std::uint64_t watched_ = 0;               // how often Watch was called
-  grpc::ClientContext* context_ = nullptr;  // of the call that goes on
+  grpc::ClientContext* context_ = nullptr;  // of the call in progress
   bool shutdown_ = false;
 
   std::thread thread_;

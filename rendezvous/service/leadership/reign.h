@@ -19,12 +19,12 @@ namespace ddprun {
 
 class Reign {
  public:
-  // Null: the rendezvous is alone. Not owned; outlives this object.
+  // `validity` is null if the rendezvous is alone. Not owned; outlives this object.
   explicit Reign(const Validity* validity)
       : validity_(validity), now_{.begun = validity == nullptr} {}
 
-  // Nothing of the time before it counts any more, but for a later term of the same etcd: Change
-  // may have come while the jobs were read. A reign that was lost does not begin again.
+  // Begins the reign under `term`. If Change() has already set a later term of the same etcd
+  // cluster, while the jobs were read, that term stays. A reign that was lost does not begin again.
   void Begin(const Term& term) {
     if (now_.lost) return;
     const bool changed = now_.term.cluster == term.cluster && now_.term.revision > term.revision;
@@ -72,7 +72,7 @@ class Reign {
     bool begun = false;
     bool lost = false;
     Term term{};
-    std::string leader{};  // another one
+    std::string leader{};  // endpoint of the other leader
   };
 
   const Validity* const validity_;

@@ -58,7 +58,7 @@ struct State {
 };
 
 // What save() does if the previous checkpoint is not on disk yet. A Checkpointer never writes two
-// checkpoints at the same time. If the agent has requested the checkpoint, save() always waits.
+// checkpoints at the same time. If the agent has requested the checkpoint, step() always waits.
 enum class WhenBusy {
   kWait,  // waits for the previous one: no checkpoint is lost, but a slow disk delays training
   kSkip,  // makes no checkpoint: training never waits for a disk
@@ -66,7 +66,7 @@ enum class WhenBusy {
 
 struct CheckpointerOptions {
   // After a save, this number of checkpoints stay: the new file, and the next older files of this
-  // run and of the run whose state it loaded. Other files are never counted and never removed:
+  // run and of the run from which this run continues. Other files are never counted or removed:
   // files of other runs, files of a higher step, and files that this version cannot read. Of the
   // damaged files of this run that load_latest() renamed, the two newest stay. Must be at least 1
   // (ConfigError).
@@ -84,8 +84,8 @@ struct CheckpointerOptions {
   std::int64_t save_every = 0;
 
   // How often step() makes a snapshot: every `snapshot_every` steps; if that is 0, once in each
-  // `snapshot_interval`; if both are 0, as often as it costs at most 1 % of the training time. Must
-  // not be negative (ConfigError).
+  // `snapshot_interval`; if both are 0, as often as possible, while snapshots cost at most 1 % of
+  // the training time. Must not be negative (ConfigError).
   std::int64_t snapshot_every = 0;
   std::chrono::milliseconds snapshot_interval{0};
   bool snapshots = true;  // false: step() makes no snapshots
@@ -109,7 +109,8 @@ struct CheckpointerOptions {
 // training. Rank 0 does that, and creates the folder if it is missing. If another training uses the
 // folder, every rank throws FolderTakenError within 30 s, unless the job was started with
 // `--take-folder`. If rank 0 cannot read who owns the folder, it warns, and each save tries again.
-// The destructor releases the folder, except while an exception unwinds the stack.
+// The destructor releases the folder, except while an exception unwinds the stack, or if the
+// process group is lost.
 //
 // Disk errors. A disk that is full, read-only, over quota or gone never ends the training. Rank 0
 // prints the path, the reason and what happens next. It also sends CHECKPOINT_FAILED to the agent
@@ -183,10 +184,10 @@ class Checkpointer {
   // changes nothing. It first waits until an unfinished save has ended.
   //
   // Which state. After a restart, ddprun gives all ranks a restore plan (DDPRUN_RESTORE_*): the
-  // state to load, and the rank on whose node it is, in memory or on disk. The first call in a
-  // process follows the plan. If the state of the plan is damaged, it takes an older state from the
-  // node of the same rank, or from rank 0's node. Without a plan it takes the newest file in rank
-  // 0's folder.
+  // state to load, and the rank on whose node it is, in memory or on disk. The first call of each
+  // Checkpointer follows the plan. If the state of the plan is damaged, the call takes an older
+  // state from the node of the same rank, or from rank 0's node. Without a plan it takes the newest
+  // file in rank 0's folder.
   //
   // How. The bytes go directly into the parts, in chunks. One copy crosses the network to each
   // node, and the ranks of the node share it. Each rank needs at most 16 MiB of memory in addition
@@ -201,16 +202,16 @@ class Checkpointer {
   //
   // Unreadable files. A file that cannot be read is not damaged, and may be the newest state. So
   // EACCES and EPERM throw StateUnreadableError at once. After other errors the library tries again
-  // for DDPRUN_STATE_TIMEOUT_MS (default: 2 minutes), and then throws it. There is one exception:
-  // if a file gives EIO, and gives EIO again after an older file of its folder was read completely,
-  // it counts as damaged. It is not renamed.
+  // for DDPRUN_STATE_TIMEOUT_MS (default: 2 minutes), and then throws it. There is one exception.
+  // After EIO the library first reads an older file of the folder. If it can read that file
+  // completely, and the first file gives EIO again, the first file counts as damaged. The library
+  // does not rename it.
   //
   // StateUnreadableError is also thrown if a folder cannot be listed, on any node; if all files of
   // a folder are damaged; and if the restore plan cannot be followed. So training never begins at
-  // step 0 although a state exists. There are two exceptions. Without a restore plan, a complete
-  // file that is only on another node than rank 0's is not found. With DDPRUN_ANEW=1
-  // (`--start-anew`), states from before this job are ignored. When it throws, some parts may
-  // already have new values.
+  // step 0 although a state exists. There are two exceptions. Without a restore plan, the library
+  // loads files only from rank 0's node. With DDPRUN_ANEW=1 (`--start-anew`), it ignores states
+  // from before this job. When load_latest() throws, some parts may already have new values.
   //
   // AgreedError is thrown if a complete file does not fit the parts, or does not have the state of
   // the scheduler or sampler in the parts. An older file is not tried, because that would lose work

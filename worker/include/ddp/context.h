@@ -123,8 +123,14 @@ class Context {
   // The program is in the phase `name` until the next report_phase() or report_step(). For a phase
   // with an end, use ddp::Phase instead.
   void report_phase(const std::string& name) const;
-  // The worker fails because of the error `text`. `kind` is user, collective, bind, checkpoint,
-  // folder or state. ddp::run() and ddp::run_in_place() report errors themselves.
+  // The worker fails because of the error `text`. `kind` is one of:
+  //   user         an error of the program
+  //   collective   a collective failed, probably because another rank is lost
+  //   bind         another process has MASTER_PORT
+  //   checkpoint   a ddp::CheckpointError
+  //   folder       the checkpoints belong to another training; the job does not start again
+  //   state        a state exists and cannot be read; the job does not start again
+  // ddp::run() and ddp::run_in_place() report errors themselves.
   void report_error(const std::string& kind, const std::string& text) const;
 
  private:

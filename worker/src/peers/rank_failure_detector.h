@@ -85,8 +85,8 @@ class RankFailureDetector {
   // neighbour's memory in a restore. All ranks call this once they are connected. From then on rank
   // 0 tells each rank at once when a rank fails or ends without BYE (a crash, or exit() before the
   // Context is destroyed). Then `on_loss` is called once, on a thread of this class or within this
-  // call; it must not wait. Null: KnownCause() is enough, and an earlier `on_loss` stays. If a host
-  // disappears silently, rank 0 notices after about 10 s.
+  // call; it must not wait. If `on_loss` is null, the caller only reads KnownCause(); a function
+  // from an earlier call is kept. If a host disappears silently, rank 0 notices after about 10 s.
   void WatchForLoss(std::function<void()> on_loss);
 
  private:
