@@ -13,6 +13,7 @@
 #   --twice       with --packages: that option of scripts/package.sh
 # Needs root, for chroot and mounts, and a Debian machine: mirror, proxies and keys are those of its
 # own apt. A chroot that is there is used again, with what was built in it; remove DIR for a fresh one.
+# A DIR with other files is refused, because the script empties DIR/source.
 # Mounts are made in a mount namespace, so that none outlives this script, however it ends.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -55,9 +56,7 @@ done
 
 # ---- the chroot ----
 suite=${name%-cuda}
-if [[ ! -d $root ]]; then
-  scripts/make_chroot.sh "$suite" "$root" "$components"
-fi
+scripts/make_chroot.sh --reuse "$suite" "$root" "$components"
 mkdir -p "$root"/{source,build,ccache}
 root=$(realpath "$root")
 
