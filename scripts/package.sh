@@ -57,7 +57,9 @@ fi
 scripts/install_packages.sh python3 dpkg-dev file binutils
 targets=(ddprun mnist_ddp gpt_ddp ddp completions python-module manuals package-files)
 maintainer="${DEBFULLNAME:-ddprun maintainers} <${DEBEMAIL:-maintainers@ddprun.invalid}>"
-options=("-DDDPRUN_MAINTAINER=$maintainer")
+# What the packages need, whatever an earlier configuration of build/ has left out.
+options=("-DDDPRUN_MAINTAINER=$maintainer" -DDDPRUN_LAUNCHER=ON -DDDPRUN_WORKER=ON -DDDPRUN_STATIC=ON
+  -DDDPRUN_TORCH_DIR:PATH=)
 [[ -e build/CMakeCache.txt ]] || options+=(-DDDPRUN_TESTS=OFF "-DDDPRUN_WERROR=${werror:-OFF}")
 cmake --preset release "${options[@]}" >/dev/null
 cmake --build --preset release --target "${targets[@]}"
