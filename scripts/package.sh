@@ -45,7 +45,12 @@ deliver() {
     ddprun.spdx.json SHA256SUMS)
   cp "$1"/{*.deb,*.tar.gz,ddprun.spdx.json,SHA256SUMS} "$output/"
 }
-export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+[[ -n ${SOURCE_DATE_EPOCH:-} ]] || SOURCE_DATE_EPOCH=$(git log -1 --format=%ct) || {
+  echo "package.sh: git does not tell the date of the last commit: set SOURCE_DATE_EPOCH to the packages' date, in" \
+    "seconds since 1970" >&2
+  exit 69
+}
+export SOURCE_DATE_EPOCH
 umask 022
 if [[ -n $suite ]]; then
   root=${root:-/var/tmp/ddprun/compat/$suite}
