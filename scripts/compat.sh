@@ -1,8 +1,9 @@
 #!/bin/bash
 # Builds and tests a copy of this checkout in a chroot of another Debian release.
-# usage: scripts/compat.sh trixie|sid|trixie-cuda [--root DIR] [--jobs N] [--quick] [--build] [CTEST_OPTION...]
-#   trixie, sid   Debian 13 and what comes after it: scripts/quickstart.sh, which must reach its accuracy,
-#                 scripts/test.sh CTEST_OPTION..., and scripts/check.sh
+# usage: scripts/compat.sh bookworm|trixie|sid|trixie-cuda [--root DIR] [--jobs N] [--quick] [--build]
+#        [CTEST_OPTION...]
+#   bookworm, trixie, sid   Debian 12, 13 and what comes after it: scripts/quickstart.sh, which must reach its
+#                 accuracy, scripts/test.sh CTEST_OPTION..., and scripts/check.sh
 #   trixie-cuda   the worker library on libtorch 2.6 with CUDA and NCCL: compiled and linked only. Downloads
 #                 2.8 GB
 #   --root DIR    where the chroot lies, or is made; build/compat/NAME by default
@@ -22,13 +23,13 @@ fail() { # exit code, text
   echo "compat.sh: $2" >&2
   exit "$1"
 }
-usage() { fail 64 "$1; usage: scripts/compat.sh trixie|sid|trixie-cuda [OPTION...], see its head"; }
+usage() { fail 64 "$1; usage: scripts/compat.sh bookworm|trixie|sid|trixie-cuda [OPTION...], see its head"; }
 
 name=${1:-}
 case $name in
-  trixie | sid) components=main ;;
+  bookworm | trixie | sid) components=main ;;
   trixie-cuda) components="main contrib non-free" ;;
-  *) usage "'$name' is none of trixie, sid, trixie-cuda" ;;
+  *) usage "'$name' is none of bookworm, trixie, sid, trixie-cuda" ;;
 esac
 shift
 root=build/compat/$name
@@ -79,7 +80,7 @@ if [[ -n $packages ]]; then
   exec scripts/package.sh $twice
 fi
 launcher=
-[[ $name == trixie || ($name == sid && -z $quick) ]] && launcher=yes
+[[ $name == bookworm || $name == trixie || ($name == sid && -z $quick) ]] && launcher=yes
 if [[ -n $launcher ]]; then
   scripts/quickstart.sh ${build_only:+--build} | tee /tmp/quickstart
   if [[ -z $build_only ]]; then

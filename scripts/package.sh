@@ -6,8 +6,8 @@
 #                   stay
 #   --twice         builds a second time, in an empty build folder at the same place and without the compiler cache,
 #                   and compares every byte. Needs root
-#   --release SUITE   those of another Debian (trixie), in the chroot that scripts/compat.sh makes in DIR, or uses
-#                     again; /var/tmp/ddprun/compat/SUITE by default
+#   --release SUITE   those of another Debian (bookworm, trixie), in the chroot that scripts/compat.sh makes in
+#                     DIR, or uses again; /var/tmp/ddprun/compat/SUITE by default
 # Uses the build folder of `cmake --preset release`. Dates are those of the last commit, or SOURCE_DATE_EPOCH. The
 # maintainer is DEBFULLNAME <DEBEMAIL>; packages to pass on need a real one, who gives the sources on request.
 # docs/install.md
