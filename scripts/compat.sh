@@ -15,6 +15,7 @@
 # Needs root, for chroot and mounts, and a Debian machine: mirror, proxies and keys are those of its
 # own apt. A chroot that is there is used again, with what was built in it; remove DIR for a fresh one.
 # A DIR with other files is refused, because the script empties DIR/source.
+# With DDPRUN_TESTS=all a test that lacks a capability fails, as in scripts/test.sh.
 # Mounts are made in a mount namespace, so that none outlives this script, however it ends.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -153,7 +154,7 @@ exec unshare --mount --pid --fork --kill-child bash -c '
   mount --rbind /sys "$root/sys"
   # The compiler cache is the one outside, and so is its limit: a smaller one would empty it.
   environment=(PATH=/usr/sbin:/usr/bin:/sbin:/bin "SOURCE_DATE_EPOCH=$SOURCE_DATE_EPOCH")
-  for name in DEBFULLNAME DEBEMAIL; do
+  for name in DEBFULLNAME DEBEMAIL DDPRUN_TESTS; do
     [[ -z ${!name:-} ]] || environment+=("$name=${!name}")
   done
   cache=$(ccache --get-config cache_dir 2>/dev/null || true)
