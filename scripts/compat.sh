@@ -1,8 +1,9 @@
 #!/bin/bash
 # Builds and tests a copy of this checkout in a chroot of another Debian release.
-# usage: scripts/compat.sh trixie|sid|trixie-cuda [--root DIR] [--jobs N] [--quick] [--build] [CTEST_OPTION...]
-#   trixie, sid   Debian 13 and what comes after it: scripts/quickstart.sh, which must reach its accuracy,
-#                 scripts/test.sh CTEST_OPTION..., and scripts/check.sh
+# usage: scripts/compat.sh bookworm|trixie|sid|trixie-cuda [--root DIR] [--jobs N] [--quick] [--build]
+#        [CTEST_OPTION...]
+#   bookworm, trixie, sid   Debian 12, 13 and what comes after it: scripts/quickstart.sh, which must reach its
+#                 accuracy, scripts/test.sh CTEST_OPTION..., and scripts/check.sh
 #   trixie-cuda   the worker library on libtorch 2.6 with CUDA and NCCL: compiled and linked only. Downloads
 #                 2.8 GB
 #   --root DIR    where the chroot lies, or is made; build/compat/NAME by default
@@ -13,6 +14,8 @@
 #   --twice       with --packages: that option of scripts/package.sh
 # Needs root, for chroot and mounts, and a Debian machine: mirror, proxies and keys are those of its
 # own apt. A chroot that is there is used again, with what was built in it; remove DIR for a fresh one.
+# A DIR with other files is refused, because the script empties DIR/source.
+# With DDPRUN_TESTS=all a test that lacks a capability fails, as in scripts/test.sh.
 # Mounts are made in a mount namespace, so that none outlives this script, however it ends.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -21,13 +24,13 @@ fail() { # exit code, text
   echo "compat.sh: $2" >&2
   exit "$1"
 }
-usage() { fail 64 "$1; usage: scripts/compat.sh trixie|sid|trixie-cuda [OPTION...], see its head"; }
+usage() { fail 64 "$1; usage: scripts/compat.sh bookworm|trixie|sid|trixie-cuda [OPTION...], see its head"; }
 
 name=${1:-}
 case $name in
-  trixie | sid) components=main ;;
+  bookworm | trixie | sid) components=main ;;
   trixie-cuda) components="main contrib non-free" ;;
-  *) usage "'$name' is none of trixie, sid, trixie-cuda" ;;
+  *) usage "'$name' is none of bookworm, trixie, sid, trixie-cuda" ;;
 esac
 shift
 root=build/compat/$name
@@ -55,9 +58,7 @@ done
 
 # ---- the chroot ----
 suite=${name%-cuda}
-if [[ ! -d $root ]]; then
-  scripts/make_chroot.sh "$suite" "$root" "$components"
-fi
+scripts/make_chroot.sh --reuse "$suite" "$root" "$components"
 mkdir -p "$root"/{source,build,ccache}
 root=$(realpath "$root")
 
@@ -80,7 +81,7 @@ if [[ -n $packages ]]; then
   exec scripts/package.sh $twice
 fi
 launcher=
-[[ $name == trixie || ($name == sid && -z $quick) ]] && launcher=yes
+[[ $name == bookworm || $name == trixie || ($name == sid && -z $quick) ]] && launcher=yes
 if [[ -n $launcher ]]; then
   scripts/quickstart.sh ${build_only:+--build} | tee /tmp/quickstart
   if [[ -z $build_only ]]; then
@@ -153,7 +154,7 @@ exec unshare --mount --pid --fork --kill-child bash -c '
   mount --rbind /sys "$root/sys"
   # The compiler cache is the one outside, and so is its limit: a smaller one would empty it.
   environment=(PATH=/usr/sbin:/usr/bin:/sbin:/bin "SOURCE_DATE_EPOCH=$SOURCE_DATE_EPOCH")
-  for name in DEBFULLNAME DEBEMAIL; do
+  for name in DEBFULLNAME DEBEMAIL DDPRUN_TESTS; do
     [[ -z ${!name:-} ]] || environment+=("$name=${!name}")
   done
   cache=$(ccache --get-config cache_dir 2>/dev/null || true)

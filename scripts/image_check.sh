@@ -24,7 +24,7 @@ while (($#)); do
 done
 [[ $(id -u) == 0 ]] || fail 77 "needs root: it mounts, and changes root"
 command -v buildah >/dev/null || scripts/install_packages.sh --no-worker buildah
-[[ -d $root ]] || scripts/make_chroot.sh bookworm "$root"
+[[ -d $root ]] || scripts/make_chroot.sh --anew bookworm "$root"
 
 folder=$(mktemp -d)
 # buildah mounts what it works on there.

@@ -1,21 +1,35 @@
 #!/bin/bash
 # Makes a bare Debian of another release in a folder, with mmdebstrap.
-# usage: scripts/make_chroot.sh SUITE FOLDER [COMPONENTS]
+# usage: scripts/make_chroot.sh --anew|--reuse SUITE FOLDER [COMPONENTS]
+#   --anew       first removes a chroot that this script made in FOLDER before
+#   --reuse      does nothing if FOLDER has a chroot that this script made before
 #   SUITE        bookworm, trixie, sid
-#   FOLDER       must not be there; it appears once it is complete
+#   FOLDER       must be empty or not there; the chroot appears in it once it is complete
 #   COMPONENTS   main by default
-# Needs root and a Debian machine: mirror, proxies and keys are those of its own apt.
+# Needs root and a Debian machine: mirror, proxies and keys are those of its own apt. Marks the chroot with a file. A
+# FOLDER with other files and without that mark is refused, so a mistyped FOLDER loses nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-suite=$1 root=$2 components=${3:-main}
+fail() { # exit code, text
+  echo "make_chroot.sh: $2" >&2
+  exit "$1"
+}
+mode=${1:-}
+[[ $mode =~ ^--(anew|reuse)$ && $# -ge 3 ]] || fail 64 "needs --anew or --reuse, SUITE, FOLDER; see its head"
+suite=$2 root=$(realpath -m "$3") components=${4:-main}
+mark=.made-by-make_chroot  # its name may not have ddprun in it: package_check.sh takes such files for the package's
+if [[ -e $root/$mark ]]; then
+  [[ $mode != --reuse ]] || exit 0
+  rm -rf "$root"
+fi
+[[ ! -e $root ]] || rmdir "$root" 2>/dev/null ||
+  fail 73 "$root has files, and no $mark, which this script writes: name another folder, or remove this one"
+
 command -v mmdebstrap >/dev/null || scripts/install_packages.sh --no-worker mmdebstrap
 mirror=$(apt-get indextargets --format '$(ORIGIN) $(LABEL) $(REPO_URI)' 'Created-By: Packages' |
   sed -n 's/^Debian Debian //p' | head -1)
-[[ -n $mirror ]] || {
-  echo "make_chroot.sh: apt-get indextargets names no mirror of Debian: run apt-get update, or on Debian" >&2
-  exit 69
-}
+[[ -n $mirror ]] || fail 69 "apt-get indextargets names no mirror of Debian: run apt-get update, or on Debian"
 options=()
 while IFS= read -r option; do
   options+=("--aptopt=$option")
@@ -25,8 +39,11 @@ options+=('--dpkgopt=force-unsafe-io')
 # A mirror that is not updated any more still has a sid that can be built against.
 [[ $suite == sid ]] && options+=('--aptopt=Acquire::Check-Valid-Until "false"')
 mkdir -p "$(dirname "$root")"
-rm -rf "$root.new"
+new=$(mktemp -d "$root.XXXXXX")
+trap 'rm -rf "$new"' EXIT
+chmod 755 "$new"
 echo "make_chroot.sh: making $root: $suite ($components) from $mirror"
 mmdebstrap --quiet --variant=minbase --components="$components" "${options[@]}" \
-  "$suite" "$root.new" "$mirror"
-mv "$root.new" "$root"
+  "$suite" "$new" "$mirror"
+touch "$new/$mark"
+mv --no-target-directory "$new" "$root"

@@ -1,12 +1,13 @@
 #!/bin/bash
 # Builds the Debian packages of this checkout for the Debian it runs on, and a tarball of the one-file ddprun.
 # usage: scripts/package.sh [OUTPUT_FOLDER] [--twice] [--release SUITE [--root DIR]]
-#   OUTPUT_FOLDER   build/packages by default, of another Debian /var/tmp/ddprun/packages/SUITE; packages that lie
-#                   there are removed
+#   OUTPUT_FOLDER   build/packages by default, of another Debian /var/tmp/ddprun/packages/SUITE. What this script wrote
+#                   there before is replaced: ddprun's packages, tarball and SPDX document, and SHA256SUMS. Other files
+#                   stay
 #   --twice         builds a second time, in an empty build folder at the same place and without the compiler cache,
 #                   and compares every byte. Needs root
-#   --release SUITE   those of another Debian (trixie), in the chroot that scripts/compat.sh makes in DIR, or uses
-#                     again; /var/tmp/ddprun/compat/SUITE by default
+#   --release SUITE   those of another Debian (bookworm, trixie), in the chroot that scripts/compat.sh makes in
+#                     DIR, or uses again; /var/tmp/ddprun/compat/SUITE by default
 # Uses the build folder of `cmake --preset release`. Dates are those of the last commit, or SOURCE_DATE_EPOCH. The
 # maintainer is DEBFULLNAME <DEBEMAIL>; packages to pass on need a real one, who gives the sources on request.
 # docs/install.md
@@ -38,33 +39,42 @@ output=${output:-${suite:+/var/tmp/ddprun/packages/$suite}}
 output=${output:-build/packages}
 mkdir -p "$output"
 output=$(realpath "$output")
-remove_packages() { rm -f "$output"/*.deb "$output"/*.tar.gz "$output"/*.spdx.json "$output/SHA256SUMS"; }
-export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+# $1: a folder with everything that this script writes. Removes older files of these names from the output folder alone.
+deliver() {
+  (cd "$output" && rm -f {ddprun,ddprun-examples,libddp-dev,python3-ddprun}_*.deb ddprun-*-linux-*-glibc*.tar.gz \
+    ddprun.spdx.json SHA256SUMS)
+  cp "$1"/{*.deb,*.tar.gz,ddprun.spdx.json,SHA256SUMS} "$output/"
+}
+[[ -n ${SOURCE_DATE_EPOCH:-} ]] || SOURCE_DATE_EPOCH=$(git log -1 --format=%ct) || {
+  echo "package.sh: git does not tell the date of the last commit: set SOURCE_DATE_EPOCH to the packages' date, in" \
+    "seconds since 1970" >&2
+  exit 69
+}
+export SOURCE_DATE_EPOCH
 umask 022
 if [[ -n $suite ]]; then
   root=${root:-/var/tmp/ddprun/compat/$suite}
   scripts/compat.sh "$suite" --root "$root" --packages ${twice:+--twice}
-  remove_packages
-  cp "$root"/source/build/packages/* "$output/"
+  deliver "$root/source/build/packages"
   exit
 fi
 
 scripts/install_packages.sh python3 dpkg-dev file binutils
 targets=(ddprun mnist_ddp gpt_ddp ddp completions python-module manuals package-files)
 maintainer="${DEBFULLNAME:-ddprun maintainers} <${DEBEMAIL:-maintainers@ddprun.invalid}>"
-options=("-DDDPRUN_MAINTAINER=$maintainer")
+# What the packages need, whatever an earlier configuration of build/ has left out.
+options=("-DDDPRUN_MAINTAINER=$maintainer" -DDDPRUN_LAUNCHER=ON -DDDPRUN_WORKER=ON -DDDPRUN_STATIC=ON
+  -DDDPRUN_TORCH_DIR:PATH=)
 [[ -e build/CMakeCache.txt ]] || options+=(-DDDPRUN_TESTS=OFF "-DDDPRUN_WERROR=${werror:-OFF}")
 cmake --preset release "${options[@]}" >/dev/null
 cmake --build --preset release --target "${targets[@]}"
 scripts/linked_libraries.py build build/package-files/linked
 
 rm -rf build/cpack
-remove_packages
 cpack --config build/CPackConfig.cmake -G DEB -B build/cpack >build/cpack.log || {
   cat build/cpack.log >&2
   exit 1
 }
-mv build/cpack/*.deb "$output/"
 
 # One file for any Linux of this architecture with this glibc or a newer one, which its name says.
 version=$(sed -n 's/^CMAKE_PROJECT_VERSION:STATIC=//p' build/CMakeCache.txt)
@@ -74,9 +84,10 @@ mkdir -p "$stage"
 strip -o "$stage/ddprun" build/bin/ddprun
 cp -r LICENSE build/package-files/linked "$stage/"
 tar --create --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" \
-  --directory build/cpack "$name" | gzip -9n >"$output/$name.tar.gz"
-cp build/package-files/linked/ddprun.spdx.json "$output/"
-(cd "$output" && sha256sum -- *.deb *.tar.gz *.spdx.json >SHA256SUMS)
+  --directory build/cpack "$name" | gzip -9n >"build/cpack/$name.tar.gz"
+cp build/package-files/linked/ddprun.spdx.json build/cpack/
+(cd build/cpack && sha256sum -- *.deb *.tar.gz *.spdx.json >SHA256SUMS)
+deliver build/cpack
 ls -l "$output"
 [[ -n ${DEBEMAIL:-} ]] ||
   echo "package.sh: the maintainer is $maintainer, whom nobody can reach: set DEBFULLNAME and DEBEMAIL before you pass" \

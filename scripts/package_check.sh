@@ -5,7 +5,8 @@
 # usage: scripts/package_check.sh [PACKAGES_FOLDER] [--release SUITE] [--root DIR] [--launcher-only]
 #   PACKAGES_FOLDER   where scripts/package.sh has put them; build/packages by default
 #   --release SUITE   the Debian to try them in: bookworm (default), trixie
-#   --root DIR        where the chroot is made; build/package-check/SUITE by default. It is made anew each time
+#   --root DIR        where the chroot is made; build/package-check/SUITE by default. It is made anew each time; a DIR
+#                     with other files is refused
 #   --quick           without a consumer of the library, for which a compiler is installed, and without lintian; and
 #                     the first step may take as long as it wants, as on a busy machine. Otherwise 3 s are the limit
 #   --launcher-only   the package ddprun alone, with a job of /bin/true: of another release's packages, only it
@@ -44,8 +45,7 @@ root=${root:-build/package-check/$suite}
 }
 (cd "$packages" && sha256sum --check --quiet SHA256SUMS)
 
-rm -rf "$root"
-scripts/make_chroot.sh "$suite" "$root"
+scripts/make_chroot.sh --anew "$suite" "$root"
 root=$(realpath "$root")
 mkdir "$root/packages"
 cp "$packages"/*.deb "$root/packages/"

@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 
 scripts/install_packages.sh
 # Tests need more packages: scripts/test.sh.
-cmake --preset release -DDDPRUN_TESTS=OFF >/dev/null
+cmake --preset release -DDDPRUN_LAUNCHER=ON -DDDPRUN_WORKER=ON -DDDPRUN_TESTS=OFF >/dev/null
 cmake --build --preset release --target ddprun mnist_ddp
 [[ ${1:-} != --build ]] || exit 0
 

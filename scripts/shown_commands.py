@@ -29,6 +29,7 @@ RUNS = {
 IN_SCRIPTS = {
     "scripts/quickstart.sh": ("scripts/compat.sh", "scripts/quickstart.sh"),
     "scripts/test.sh": (".ci/run", "scripts/test.sh dev"),
+    "apt-get update": ("scripts/package_check.sh", "apt-get update -qq"),
     "apt-get install ./ddprun_*.deb ./ddprun-examples_*.deb":
         ("scripts/package_check.sh", "apt_quietly install $(printf './%s_*.deb ' \"${names[@]}\")"),
     "ddprun -c /usr/share/ddprun/configs/mnist_local.yaml": ("scripts/package_check.sh", 'ddprun -c "$job"'),

@@ -70,7 +70,7 @@ class Page:
         for program in sorted(words - {"ddprun"}):
             path = shutil.which(program, path="/usr/sbin:/usr/bin:/sbin:/bin")  # Debian's
             if path and not is_on_every_debian(path) and not package_of(path) & set(install.split()):
-                raise Failure(f"the page uses '{program}', and its first command does not install it")
+                raise Failure(f"the page uses '{program}', and its `apt-get install` does not install it")
 
     def expect_end(self):
         if self._commands:
@@ -240,6 +240,7 @@ def main(programs):
         network.make()
         page = Page(PAGE.read_text())
         reader = Reader(network, folder, programs, page)
+        page.take("apt-get update")
         page.expect_programs_in(page.take("apt-get install"))  # scripts/package_check.sh installs ours
         for section in (one_node, own_program, two_nodes, two_machines):
             section(reader)
