@@ -238,9 +238,11 @@ class JobWorld:
         left = [f"process {pid} ({read(f'/proc/{pid}/cmdline').replace(chr(0), ' ').strip()})"
                 for pid in self.network.pids()]
         left += [f"/dev/shm/{name}" for name in os.listdir("/dev/shm") if self.job in name]
-        # An agent that went together with its guardian leaves the folder of its socket there.
+        # An agent that went together with its guardian leaves the folder of its socket there. So may an agent that was
+        # killed before: its guardian removes the folder after its report, which may take 9 s.
         folders = sorted(os.listdir(self.path("tmp")))
-        if len(folders) > sum(end.harmed == "all" and end.who in self.nodes for end in self.ends):
+        gone = {end.who for end in self.ends if end.harmed == "all" and end.who in self.nodes}
+        if len(folders) > sum(bool(end.harmed) and end.who in gone for end in self.ends):
             left += [self.path(f"tmp/{name}") for name in folders]
         return left
 
