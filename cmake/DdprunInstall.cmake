@@ -27,7 +27,7 @@ endfunction()
 install(FILES CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT not-packaged)
 # README.md there is docs/README.md, the index of the pages.
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT ddprun
-        FILES_MATCHING PATTERN "*.md" PATTERN screenshots EXCLUDE)
+        FILES_MATCHING PATTERN "*.md" PATTERN "*.png")
 
 set(example_folder ${CMAKE_INSTALL_LIBEXECDIR}/ddprun)
 set(data_folder ${CMAKE_INSTALL_DATADIR}/ddprun)

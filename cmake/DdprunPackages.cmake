@@ -39,9 +39,9 @@ foreach(package ${CPACK_COMPONENTS_ALL})
             COMPONENT ${package} EXCLUDE_FROM_ALL)
   endif()
 endforeach()
-# What is linked into ddprun: scripts/linked_libraries.py writes it.
+# What is linked into ddprun: scripts/linked_libraries.py writes it. Debian has the common licences already.
 install(DIRECTORY ${package_files}/linked DESTINATION share/doc/ddprun
-        COMPONENT ddprun EXCLUDE_FROM_ALL)
+        COMPONENT ddprun EXCLUDE_FROM_ALL PATTERN common-licenses EXCLUDE)
 
 # ---- the packages ----
 set(CPACK_GENERATOR DEB)

@@ -25,7 +25,7 @@ from generated_pages import GENERATED, CannotMake, first_sentence, listed_files
 
 # Flags of other programs, which docs show in commands.
 FOREIGN_FLAGS = set("""
-    account cluster constraint data-dir exclude exclusive export format from gpus-per-node gtest_filter
+    account build-arg cluster constraint data-dir exclude exclusive export format from gpus-per-node gtest_filter
     initial-advertise-peer-urls initial-cluster initial-cluster-token install mem no-block no-kill now ntasks-per-node
     partition peer-urls prefix preset qos quota-backend-bytes shm-size user
     """.split())

@@ -1,9 +1,9 @@
 #!/bin/bash
-# Builds the image of packaging/Containerfile with buildah, and tries it: it has at most 40 MiB, its user has no
-# privileges, and a job runs in it.
-# usage: scripts/image_check.sh [--program FILE] [--root DIR]
-#   --program FILE   a stripped release build of ddprun for Debian 12, taken in place of the first stage, which
-#                    compiles for minutes
+# Builds the image of packaging/Containerfile with buildah, and tries it: it has at most 40 MiB, the licences, a user
+# without privileges, and a job runs in it.
+# usage: scripts/image_check.sh [--tarball FILE] [--root DIR]
+#   --tarball FILE   that of scripts/package.sh for Debian 12, taken in place of the first stage, which compiles for
+#                    minutes
 #   --root DIR       a bare Debian 12, which stands for debian:12-slim; made by scripts/make_chroot.sh where it is
 #                    not there, build/image-check/bookworm by default
 # Needs root, and no registry of images. Leaves no image behind.
@@ -14,12 +14,12 @@ fail() { # exit code, text
   echo "image_check.sh: $2" >&2
   exit "$1"
 }
-program=
+tarball=
 root=build/image-check/bookworm
 while (($#)); do
-  [[ $1 == --program || $1 == --root ]] && [[ -n ${2:-} ]] ||
-    fail 64 "'$1'; usage: scripts/image_check.sh [--program FILE] [--root DIR]"
-  [[ $1 == --root ]] && root=$2 || program=$2
+  [[ $1 == --tarball || $1 == --root ]] && [[ -n ${2:-} ]] ||
+    fail 64 "'$1'; usage: scripts/image_check.sh [--tarball FILE] [--root DIR]"
+  [[ $1 == --root ]] && root=$2 || tarball=$2
   shift 2
 done
 [[ $(id -u) == 0 ]] || fail 77 "needs root: it mounts, and changes root"
@@ -37,13 +37,13 @@ images commit --quiet --rm "$base" docker.io/library/debian:12-slim >/dev/null
 
 context=$PWD
 containerfile=packaging/Containerfile
-if [[ -n $program ]]; then
+if [[ -n $tarball ]]; then
   context=$folder/context
   containerfile=$context/Containerfile
-  mkdir "$context"
-  cp "$program" "$context/ddprun"
+  mkdir -p "$context/program"
+  tar --extract --file "$tarball" --strip-components 1 --directory "$context/program"
   {
-    printf 'FROM scratch AS program\nCOPY ddprun /ddprun\n'
+    printf 'FROM scratch AS program\nCOPY program /program\n'
     sed -n '/ AS files$/,$p' packaging/Containerfile
   } >"$containerfile"
 fi
@@ -53,9 +53,12 @@ container=$(images from --pull-never localhost/ddprun)
 files=$(images mount "$container")
 kibibytes=$(du -sk --apparent-size "$files" | cut -f1)
 ((kibibytes <= 40 * 1024)) || fail 1 "the image has $kibibytes KiB, expected 40 MiB at most"
+for file in ddprun/LICENSE ddprun/linked/{SOURCES,ddprun.spdx.json,common-licenses/LGPL-3} libc6/{copyright,SOURCES}; do
+  [[ -s $files/usr/share/doc/$file ]] || fail 1 "the image has no /usr/share/doc/$file"
+done
 said=$(images run --isolation chroot "$container" -- \
   /usr/local/bin/ddprun --nproc-per-node 2 /usr/local/bin/ddprun version 2>&1) || fail 1 "the job has failed: $said"
 grep -q '^\[default1\]:ddprun ' <<<"$said" || fail 1 "expected the output of rank 1, found: $said"
 owner=$(stat -c %u "$files/home/ddprun/logs")
 [[ $owner == 65532 ]] || fail 1 "the job ran as user $owner, expected 65532"
-echo "image_check.sh: $kibibytes KiB, user $owner, and a job runs in it"
+echo "image_check.sh: $kibibytes KiB, licences, user $owner, and a job runs in it"

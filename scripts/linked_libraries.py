@@ -5,10 +5,11 @@ usage: scripts/linked_libraries.py BUILD_FOLDER OUTPUT_FOLDER
 
 The static libraries are those of the link line, what is headers only those that its sources include. Writes, for the
 packages of ddprun:
-    ddprun.spdx.json    an SPDX 2.3 document
-    SOURCES             where the source of each is, with the offer that the LGPL and the GPL ask for
-    copyright/PACKAGE   Debian's copyright file of each
-The date is SOURCE_DATE_EPOCH's. Needs a build by Ninja, with libraries of Debian's packages.
+    ddprun.spdx.json      an SPDX 2.3 document
+    SOURCES               where the source of each is, with the offer that the LGPL and the GPL ask for
+    copyright/PACKAGE     Debian's copyright file of each
+    common-licenses/NAME  the licences of /usr/share/common-licenses that these files name
+The maintainer who makes the offer is DDPRUN_MAINTAINER of the build. The date is SOURCE_DATE_EPOCH's. Needs a build by Ninja, with libraries of Debian's packages.
 """
 
 import datetime
@@ -80,6 +81,15 @@ def facts_of(package):
     return dict(zip(keys, values))
 
 
+def copy_common_licences(output):
+    """Copies the licences that the copyright files name by their place on a Debian, for systems without that folder."""
+    text = "\n".join(path.read_text(errors="replace") for path in pathlib.Path(output, "copyright").iterdir())
+    pathlib.Path(output, "common-licenses").mkdir()
+    for licence in pathlib.Path("/usr/share/common-licenses").iterdir():
+        if re.search(rf"{re.escape(str(licence))}(?!-?\w|\.\d)", text):  # GPL is also the beginning of GPL-2
+            shutil.copyfile(licence, pathlib.Path(output, "common-licenses", licence.name))
+
+
 def licences_in(copyright_file):
     """The short names of licences in a machine-readable copyright file."""
     text = copyright_file.read_text(errors="replace")
@@ -117,11 +127,19 @@ def spdx_package(facts, licences, static):
     }
 
 
+def cached(build, name):
+    """A value of the build's CMakeCache.txt."""
+    found = re.search(rf"^{name}:\w+=(.*)$", pathlib.Path(build, "CMakeCache.txt").read_text(), re.MULTILINE)
+    if found is None:
+        sys.exit(f"linked_libraries.py: {build}/CMakeCache.txt has no {name}")
+    return found[1]
+
+
 def main(build, output):
     static = packages_of(archives(build))
     every = sorted(static | packages_of(headers(build)) - SYSTEM)
     created = datetime.datetime.fromtimestamp(int(os.environ["SOURCE_DATE_EPOCH"]), datetime.timezone.utc)
-    version = re.search(r"CMAKE_PROJECT_VERSION:STATIC=(\S+)", pathlib.Path(build, "CMakeCache.txt").read_text())[1]
+    version = cached(build, "CMAKE_PROJECT_VERSION")
     shutil.rmtree(output, ignore_errors=True)
     pathlib.Path(output, "copyright").mkdir(parents=True)
 
@@ -132,6 +150,7 @@ def main(build, output):
         shutil.copyfile(pathlib.Path("/usr/share/doc", name, "copyright"), copied)
         packages.append(spdx_package(facts, licences_in(copied), name in static))
         sources.setdefault((facts["source:Package"], facts["source:Version"]), []).append(name)
+    copy_common_licences(output)
 
     own = {"SPDXID": "SPDXRef-ddprun", "name": "ddprun", "versionInfo": version, "downloadLocation": "NOASSERTION",
            "filesAnalyzed": False, "licenseConcluded": "Apache-2.0", "licenseDeclared": "Apache-2.0",
@@ -152,7 +171,7 @@ def main(build, output):
                "relatedSpdxElement": package["SPDXID"]} for package in packages)],
     }
     pathlib.Path(output, "ddprun.spdx.json").write_text(json.dumps(document, indent=1) + "\n")
-    pathlib.Path(output, "SOURCES").write_text(sources_text(sources))
+    pathlib.Path(output, "SOURCES").write_text(sources_text(sources, cached(build, "DDPRUN_MAINTAINER")))
     check(document)
     print(f"linked_libraries.py: {len(static)} packages linked statically, {len(every) - len(static)} of headers only")
 
@@ -171,19 +190,20 @@ def check(document):
         sys.exit(f"linked_libraries.py: SPDX has no such ids: {', '.join(sorted(wrong))}")
 
 
-def sources_text(sources):
+def sources_text(sources, maintainer):
     rows = "".join(f"    {name} {version}    ({', '.join(packages)})\n"
                    for (name, version), packages in sorted(sources.items()))
     return f"""The program ddprun has code of these source packages of Debian in it, unchanged:
 
 {rows}
-Their licences are in the folder copyright beside this file. elfutils (libdw, libelf) is used under the
-LGPL, version 3 or later.
+Their licences are in the folder copyright beside this file. /usr/share/common-licenses, which these files
+name, is a folder of Debian; the tarball and the container image of ddprun have its files in common-licenses
+beside this file. elfutils (libdw, libelf) is used under the LGPL, version 3 or later.
 
 The source of each, in exactly this version, is in Debian's archive, which keeps old versions too:
     apt-get source NAME=VERSION
 To whoever has this program, its distributor gives the same source for three years, for no more than the
-cost of passing it on: ask the maintainer whom `dpkg -s ddprun` names.
+cost of passing it on: ask {maintainer}.
 
 ddprun can be linked anew with another version of each: its own source is complete and under the Apache
 License 2.0, and `scripts/package.sh` in it makes this package from what is installed.

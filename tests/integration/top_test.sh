@@ -1,9 +1,10 @@
 #!/bin/bash
 # `ddprun top` in a real terminal (tmux), with a real rendezvous and a job on two nodes.
-# usage: top_test.sh DDPRUN      exits with 77, skipped, where there is no tmux
+# usage: top_test.sh DDPRUN
 set -uo pipefail
+source "$(dirname "$0")/../support/left_out.sh"
 ddprun=$1
-command -v tmux >/dev/null || exit 77
+command -v tmux >/dev/null || left_out "tmux"
 export LC_ALL=C.UTF-8 TERM=xterm
 folder=$(mktemp -d)
 terminal() { tmux -L "ddprun-top-$$" -f /dev/null "$@"; }
