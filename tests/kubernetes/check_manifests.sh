@@ -1,18 +1,20 @@
 #!/bin/bash
 # Checks manifests against Kubernetes' own schemas, as npm's package kubernetes-models has them, and
 # JobSets against jobset.schema.json beside this file. Needs node 18 and npm, which
-# scripts/install_packages.sh does not install: left out where one of them is not there. Where npm cannot
-# fetch its packages, exits with 77, which CTest counts as skipped, also with DDPRUN_TESTS=all: a registry that
-# does not answer is no lack of this machine.
+# scripts/install_packages.sh does not install: exits with 77, which CTest counts as skipped, where one of
+# them, or what npm would fetch, is not there.
 # usage: tests/kubernetes/check_manifests.sh [FILE...]    default: all golden files
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 folder=${MANIFEST_TEST_FOLDER:-$root/build/kubernetes-models}
 
-source "$root/tests/support/left_out.sh"
-command -v node >/dev/null || left_out "node"
-command -v npm >/dev/null || left_out "npm"
+skip() {
+  echo "check_manifests.sh: left out, it needs $1" >&2
+  exit 77
+}
+command -v node >/dev/null || skip "node"
+command -v npm >/dev/null || skip "npm"
 
 files=("$@")
 ((${#files[@]})) || files=("$root"/tests/data/kubernetes/*.job.yaml "$root"/tests/data/kubernetes/*.jobset.yaml)
@@ -26,8 +28,7 @@ if ! cmp -s "$here/package-lock.json" "$folder/package-lock.json" || [[ ! -d $fo
   cp "$here/package.json" "$here/package-lock.json" "$folder"
   if ! npm ci --prefix "$folder" --no-audit --no-fund --loglevel=error >&2; then
     rm -rf "$folder/package-lock.json" "$folder/node_modules"
-    echo "check_manifests.sh: left out, it needs the packages that npm cannot fetch now" >&2
-    exit 77
+    skip "the packages that npm cannot fetch now"
   fi
 fi
 exec 9>&-

@@ -3,8 +3,10 @@
 # checks the rules and runs their tests. Also, no expression may name a metric that is not in the table.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-source tests/support/left_out.sh
-command -v promtool >/dev/null || left_out "promtool: scripts/install_packages.sh --tests installs it"
+command -v promtool >/dev/null || {
+  echo "check_metrics.sh: there is no promtool: scripts/install_packages.sh --tests" >&2
+  exit 77
+}
 
 for text in daemon agent; do
   echo "check_metrics.sh: tests/data/metrics/$text.prom"
