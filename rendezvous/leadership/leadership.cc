@@ -32,8 +32,8 @@ TimePoint Leadership::NextDeadline() const {
     case Role::kLeading:
       if (!put_ && !renewals_.in_flight) {
         at(renewals_.next);
-        if (leader_->longest_validity > options_.validity) at(hold_until_);
-        if (leader_->complete_in != term_.cluster) at(hold_until_ + options_.longest_lease);
+        if (leader_->longest_validity > options_.validity) at(hold_.until);
+        if (leader_->complete_in != term_.cluster) at(hold_.until + options_.longest_lease);
       }
       if (!renewals_.expired) at(valid_until_);
       break;
@@ -147,7 +147,7 @@ bool Leadership::IsComplete(TimePoint now) const {
   if (!leader_) return false;
   if (leader_->complete_in == term_.cluster) return true;
   return role_ != Role::kStandby && role_ != Role::kTakingOver &&
-         now >= hold_until_ + options_.longest_lease;
+         now >= hold_.until + options_.longest_lease;
 }
 
 TimePoint Leadership::TakeoverAt(TimePoint now) const {

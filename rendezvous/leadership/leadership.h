@@ -201,6 +201,11 @@ class Leadership {
     bool expired = false;      // the validity has ended; this was logged
     std::uint64_t newest = 0;  // revision of etcd in an answer
   };
+  // The hold of leases.md after our takeover. Not JobLife::hold_until.
+  struct Hold {
+    Duration inherited{};  // for how long earlier leaders may acknowledge, from the takeover
+    TimePoint until;       // earlier leaders acknowledge nothing from then on
+  };
 
   void On(const LeaderSeen& seen, TimePoint now);
   void On(const PutAnswered& answer, TimePoint now);
@@ -272,9 +277,7 @@ class Leadership {
   // As leader:
   TimePoint valid_until_{};
   Renewals renewals_;
-  Duration inherited_{};  // for how long earlier leaders may acknowledge, from the takeover
-  TimePoint hold_until_;  // earlier leaders acknowledge nothing from then on: the end of the hold
-                          // of leases.md. Not JobLife::hold_until
+  Hold hold_;
   TimePoint resign_by_;
   std::vector<Action> actions_;  // of this Step
 };

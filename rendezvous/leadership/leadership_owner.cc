@@ -59,9 +59,9 @@ void Leadership::Settle(const Term& term, LeaderRecord record, std::optional<Tim
                         TimePoint now) {
   put_.reset();
   if (role_ != Role::kLeading && role_ != Role::kResigning) {
-    inherited_ = Inherited();
+    hold_.inherited = Inherited();
     // 1.1 × W: the clocks of two machines may differ by 10 % in rate.
-    hold_until_ = now + inherited_ + inherited_ / 10;
+    hold_.until = now + hold_.inherited + hold_.inherited / 10;
     role_ = Role::kLeading;
     renewals_ = {.next = valid_from ? *valid_from + options_.renew_every : now,
                  .expired = !valid_from};
@@ -69,11 +69,11 @@ void Leadership::Settle(const Term& term, LeaderRecord record, std::optional<Tim
     if (!peer_.endpoint().empty()) Say(WatchPeer{""});
     peer_.Watch("", now);
     const bool restored = record.complete_in != term.cluster;
-    Say(Lead{term, hold_until_, restored});
+    Say(Lead{term, hold_.until, restored});
     Log(absl::StrCat("leads, term ", term.revision, "; ",
                      restored ? "etcd is new, or was emptied or restored: no job forms within "
                               : "ranks of lost nodes are kept for ",
-                     Milliseconds(hold_until_ - now), " ms and one lease"));
+                     Milliseconds(hold_.until - now), " ms and one lease"));
   } else if (role_ == Role::kLeading) {
     Say(ChangeTerm{term});
   }
@@ -159,7 +159,7 @@ void Leadership::On(const RenewUnanswered&, TimePoint now) {
 // Writes a better record: after the hold for earlier leaders with a lower validity, after the hold
 // for unknown jobs with the cluster in `complete_in`. The next leader then need not wait.
 void Leadership::ImproveIfDue(TimePoint now) {
-  if (put_ || renewals_.in_flight || now < hold_until_) return;
+  if (put_ || renewals_.in_flight || now < hold_.until) return;
   const bool shorter = leader_->longest_validity > options_.validity;
   const bool complete = leader_->complete_in != term_.cluster && IsComplete(now);
   if (shorter || complete) Put(OwnRecord(options_.validity, now), now);
@@ -200,7 +200,7 @@ void Leadership::ResignIfDue(TimePoint now) {
   }
   if (put_ || (leader_ && leader_->resigned && leader_->id == options_.id)) return;
   // Earlier leaders may still acknowledge until our hold ends, so the successor must wait for them.
-  LeaderRecord record = OwnRecord(now < hold_until_ ? inherited_ : Duration{}, now);
+  LeaderRecord record = OwnRecord(now < hold_.until ? hold_.inherited : Duration{}, now);
   record.resigned = true;
   Put(std::move(record), now);
 }

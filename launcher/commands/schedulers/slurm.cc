@@ -142,7 +142,6 @@ int SubmitToSlurm(const SlurmCommand& command, const Host& host) {
                              Quoted(name), ")"));
   }
   const fs::path log_dir = (fs::path(job.directory) / job.draft.config.log_dir).lexically_normal();
-
   if (const std::string folder = log_dir / job.name; folder.find('\\') != std::string::npos) {
     return Fail(kExitBadConfig,
                 absl::StrCat("log_dir, or the name of the job file: Slurm cannot write into a "

@@ -149,8 +149,7 @@ absl::Status ApplySlurm(const SlurmStep& step, const Host& host, bool insecure, 
         step.nodes == 1 ? " node" : " nodes", ", as in a heterogeneous job: ask for all nodes in ",
         "one part, or give --rdzv-endpoint, --rdzv-id and --nnodes"));
   }
-  // The job id is appended to a given name: the next submission uses the same name, with restart
-  // count 0 again.
+  // With the job id, because the next submission uses a given name again, with restart count 0.
   rendezvous.id =
       given("rendezvous.id") ? absl::StrCat(rendezvous.id, ".", step.job_id) : step.job_id;
   if (!given("save_timeout")) config.spec.save_timeout = kSlurmSaveTimeout;
