@@ -273,8 +273,9 @@ class Leadership {
   TimePoint valid_until_{};
   Renewals renewals_;
   Duration inherited_{};  // for how long earlier leaders may acknowledge, from the takeover
-  TimePoint hold_until_;  // earlier leaders acknowledge nothing from then on: the end of the hold
-                          // of leases.md. Not JobLife::hold_until
+  // The end of the takeover hold (leases.md): from then on earlier leaders acknowledge nothing. Not
+  // JobLife::hold_until.
+  TimePoint hold_until_;
   TimePoint resign_by_;
   std::vector<Action> actions_;  // of this Step
 };
