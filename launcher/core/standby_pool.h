@@ -22,8 +22,9 @@
 // waits in the pool. It does not count as one of the wanted standbys, and is used before them.
 //
 // With a fork server (fork_server.h) a standby costs milliseconds. Then all standbys are made at
-// once, and every start uses standbys: StartComing requests one for each local rank, and
-// StartCanBegin follows when they wait. A worker without a standby is started directly.
+// once, and every start uses standbys: StartComing requests one for each local rank. StartCanBegin
+// follows when all these standbys wait, or none can be expected now. A worker without a standby is
+// started directly.
 #ifndef DDPRUN_LAUNCHER_CORE_STANDBY_POOL_H_
 #define DDPRUN_LAUNCHER_CORE_STANDBY_POOL_H_
 
@@ -41,7 +42,8 @@ namespace ddprun {
 enum class StandbyPoolState { kIdle, kSettling, kFilling, kGivenUp, kClosed };
 const char* ToString(StandbyPoolState state);
 
-// The fork server imports or will be restarted (kLater), forks (kNow), or cannot be used (kNever).
+// The fork server. kLater: it still imports modules, or will be restarted. kNow: it can fork.
+// kNever: it cannot be used.
 enum class Forks { kLater, kNow, kNever };
 
 class StandbyPool {
@@ -52,10 +54,10 @@ class StandbyPool {
     bool forks = false;                         // there is a fork server; begins with Forks::kLater
     Duration settle = std::chrono::seconds(3);  // after the start, if no steps are reported
     Duration start_limit = std::chrono::minutes(5);  // from its start until a standby waits
-    Duration steady = std::chrono::seconds(10);      // an end sooner after it began to wait, or
-                                                     // before, is early
-    Duration backoff = std::chrono::seconds(1);      // after an early end; doubles with the next
-    int give_up_after = 4;                           // early ends in a row
+    // A standby ended *early* if it ended before it began to wait, or within this time after that.
+    Duration steady = std::chrono::seconds(10);
+    Duration backoff = std::chrono::seconds(1);  // after an early end; doubles with the next
+    int give_up_after = 4;                       // early ends in a row
   };
   using Id = int;  // from 0, never used twice
 

@@ -30,14 +30,15 @@ struct SeenWorker {
   std::vector<CollectiveCall> earlier{};  // as StillWorker::earlier
   std::int64_t entered = 0;               // as StillWorker::entered
   bool names_phases = false;
-  bool stepped = false;                          // it has finished a step
-  bool silent = false;                           // it has reported nothing since its start
-  bool leaving = false;                          // it has said BYE
-  std::map<std::string, std::uint64_t> begun{};  // how often each phase began, without start phases
+  bool stepped = false;  // it has finished a step
+  bool silent = false;   // it has reported nothing since its start
+  bool leaving = false;  // it has said BYE
+  // How often each phase began. Without the phases init, restore and first_step of the start.
+  std::map<std::string, std::uint64_t> begun{};
 };
 
-// Turns the progress of process `pid` into a SeenWorker. If the worker is leaving, sets nothing
-// else.
+// Turns the progress of process `pid` into a SeenWorker. If the worker is leaving, sets only
+// local_rank, pid and leaving.
 SeenWorker SeenWorkerOf(const WorkerProgress& progress, int pid);
 
 // The last collectives of these workers: the newest few of each process group. A rank may already

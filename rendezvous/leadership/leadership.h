@@ -201,7 +201,7 @@ class Leadership {
     bool expired = false;      // the validity has ended; this was logged
     std::uint64_t newest = 0;  // revision of etcd in an answer
   };
-  // The hold of leases.md after our takeover. Not JobLife::hold_until.
+  // The takeover hold (leases.md). Not JobLife::hold_until.
   struct Hold {
     Duration inherited{};  // for how long earlier leaders may acknowledge, from the takeover
     TimePoint until;       // earlier leaders acknowledge nothing from then on

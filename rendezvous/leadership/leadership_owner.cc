@@ -156,8 +156,9 @@ void Leadership::On(const RenewUnanswered&, TimePoint now) {
                    Milliseconds(std::max(valid_until_ - now, Duration{})), " ms"));
 }
 
-// Writes a better record: after the hold for earlier leaders with a lower validity, after the hold
-// for unknown jobs with the cluster in `complete_in`. The next leader then need not wait.
+// Writes a better record, so that the next leader need not wait. After the takeover hold, the
+// record has a lower validity. Once no unknown job can run any more, it has the cluster in
+// `complete_in`.
 void Leadership::ImproveIfDue(TimePoint now) {
   if (put_ || renewals_.in_flight || now < hold_.until) return;
   const bool shorter = leader_->longest_validity > options_.validity;
@@ -199,7 +200,8 @@ void Leadership::ResignIfDue(TimePoint now) {
     return;
   }
   if (put_ || (leader_ && leader_->resigned && leader_->id == options_.id)) return;
-  // Earlier leaders may still acknowledge until our hold ends, so the successor must wait for them.
+  // Earlier leaders may still acknowledge until our takeover hold ends, so the successor must wait
+  // for them.
   LeaderRecord record = OwnRecord(now < hold_.until ? hold_.inherited : Duration{}, now);
   record.resigned = true;
   Put(std::move(record), now);

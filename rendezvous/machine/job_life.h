@@ -96,7 +96,7 @@ struct JobLife : LifeRecord {
   std::optional<JobSpec> spec;  // from the first Join
   TimePoint begun_at;           // time of the first Join
   // Before this time no group forms: workers of an earlier life may still run, or workers that no
-  // record has. Not the hold of Leadership, which only delays the ends of leases.
+  // record has. Not Leadership's takeover hold, which only delays the ends of leases.
   std::optional<TimePoint> hold_until;
   int agents_joined = 0;
   std::optional<RestartGovernor> governor;  // from the first Join

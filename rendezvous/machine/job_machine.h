@@ -5,13 +5,21 @@
 // Equal events at equal times give equal actions. JobLoop (rendezvous/service/job) owns it and
 // calls it from one thread.
 //
-//     Gathering ──▶ LastCall ──▶ Forming ──▶ Running ──▶ Succeeded
-//      ▲  ▲  └──────────────────────▲ │       │   └─▶ Saving
-//      │  └───────────────────────────┘       ▼         │
-//      └── Backoff ◀───────────────────── Stopping ◀────┘ ──▶ Failed
+//     state       next state
+//     Gathering   LastCall, Forming
+//     LastCall    Forming; Gathering if nodes have left
+//     Forming     Running; Gathering if a member is lost
+//     Running     Succeeded, Saving, Stopping
+//     Saving      Stopping, Succeeded
+//     Stopping    Gathering, which is the normal restart; Backoff in a crash loop
+//     Backoff     Gathering
 //
-// People and JSON see Stopping as "Draining". docs/internals/architecture.md has the diagram with
-// every event, docs/internals/leases.md what a lease is.
+// Each of these can also become Failed. LastCall: enough nodes have joined, and the job waits a few
+// seconds for more. People and JSON see Stopping as "Draining". docs/internals/architecture.md has
+// the diagram with every event, docs/internals/leases.md explains leases.
+//
+// A *life* of a job begins with its first Join, and ends when the job is started again
+// (job_life.h). A job has several lives if Slurm requeues it, for example.
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_JOB_MACHINE_H_
 #define DDPRUN_RENDEZVOUS_MACHINE_JOB_MACHINE_H_
 
@@ -80,7 +88,8 @@ class JobMachine {
 
   // Handles one event and returns the actions. Never fails: an event that is not valid now is
   // dropped, or answered with Refused or Fenced. A message about another generation is dropped
-  // without a Note.
+  // without a Note. Exceptions: Join, Heartbeat, Leave, Preempted and HeldStates count in any
+  // generation, and a Stopped of any generation can emit the event `fenced`.
   std::vector<Action> Step(const Event& event, TimePoint now);
 
   // When to call Step(Tick) next; nullopt: nothing is timed. O(1).
@@ -164,6 +173,7 @@ class JobMachine {
   void OnDrainAsked(const DrainAsked& asked);
   void OnStacksAsked(const StacksAsked& asked);
   void OnPreempted(Node& node, const Preempted& preempted);
+  // A Plan is a planned end of the generation. It is not the restore plan.
   void StartPlan(Plan plan);
   void AddToPlan(Plan plan);  // begins a plan if there is none
   void CarryOnPlan();
@@ -235,16 +245,17 @@ class JobMachine {
   // The newest generation that any agent was in.
   Generation newest_generation() const { return std::max(generation_.number, highest_claimed_); }
   // The end of the lease of a node that was last heard at `heard`. Until then no other node gets
-  // its ranks. After a takeover it is at least one lease after the hold (leases.md).
+  // its ranks. After a takeover this is at least one lease after the end of the takeover hold,
+  // `leases_from` (leases.md).
   TimePoint LeaseEnd(TimePoint heard) const {
     return std::max(heard, options_.leases_from) + life_.spec->lease;
   }
-  // True if workers that no record has may run.
+  // True if there may still be running workers that are in no record.
   bool MayRunUnknown() const {
     return options_.restored && options_.leases && now_ < LeaseEnd(TimePoint::min());
   }
-  // No group forms before `end`: AdvanceGathering() waits. Not the hold of leases.md, in which no
-  // lease ends.
+  // No group forms before `end`: AdvanceGathering() waits. This is not the takeover hold of
+  // leases.md: during the takeover hold groups form, but no lease ends.
   void HoldUntil(TimePoint end) {
     life_.hold_until = std::max(life_.hold_until.value_or(end), end);
   }

@@ -1,4 +1,4 @@
-// The allowed transitions between the states of a job. job_machine.h draws the main ones.
+// The allowed transitions between the states of a job. job_machine.h lists the main ones.
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_JOB_TRANSITION_H_
 #define DDPRUN_RENDEZVOUS_MACHINE_JOB_TRANSITION_H_
 

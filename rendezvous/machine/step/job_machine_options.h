@@ -19,8 +19,8 @@ struct JobMachineOptions {
   bool leases = true;
   // No lease ends before `leases_from` + JobSpec::lease, whatever messages arrived. Until
   // `leases_from` earlier leaders may still acknowledge heartbeats. An earlier leader starts no new
-  // group, because etcd no longer takes its records. JobLoop::Lead sets it, from the hold that
-  // Leadership computes.
+  // group, because etcd no longer takes its records. JobLoop::Lead sets it to the end of the
+  // takeover hold, which Leadership computes.
   TimePoint leases_from = TimePoint::min();
   bool one_of_several() const { return leases_from != TimePoint::min(); }
   // Agents may run jobs, or newer generations, that are not recorded: until `leases_from` + the

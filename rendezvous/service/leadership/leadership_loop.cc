@@ -168,8 +168,8 @@ void LeadershipLoop::ReadBack(const Leadership::PutLeader& put) {
 void LeadershipLoop::TakeUp(const Leadership::Lead& lead) {
   absl::Status last;
   do {
-    // The rest of the hold. RendezvousServer::Lead() adds it to steady_clock, which stops while the
-    // machine is suspended: that only lengthens the hold.
+    // The rest of the takeover hold. RendezvousServer::Lead() adds it to steady_clock, which stops
+    // while the machine is suspended: that only lengthens the takeover hold.
     const Duration hold = std::max(lead.leases_from - BootTime(), Duration(0));
     const absl::Status status = effects_.lead(lead.term, hold, lead.restored);
     if (status.ok()) {

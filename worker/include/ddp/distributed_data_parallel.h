@@ -74,8 +74,8 @@ class GradientReducer {
 
   // Returns which parameters are in which bucket, as text for a checkpoint, equal on all ranks.
   // Returns "" if that is not known yet, or if the order never changes. A collective; call it
-  // between steps. If the first step has found a new order, this call applies it. Otherwise the
-  // next forward() would.
+  // between steps. If the first step has found a new order, this call applies it now; without
+  // this call, the next forward() would apply it.
   std::string bucket_order();
   // Uses the order `text` of bucket_order() from the next step on. No effect if the text is empty
   // or belongs to another model or bucket size, or if such an order is already in use. Call it on
@@ -109,9 +109,11 @@ class DistributedDataParallel {
   // this object, and this object must outlive every backward() from its results.
   //
   // A collective. It compares the parameters and buffers of each rank (number, names, shapes,
-  // dtypes, strides) with those of rank 0. Then it gives every rank the values of rank 0. If there
-  // is a difference, every rank throws AgreedError, whose text names the first tensor that differs,
-  // and the rank. Throws ConfigError for invalid options, and if no parameter requires a gradient.
+  // dtypes, strides) with those of rank 0. If there is a difference, every rank throws AgreedError
+  // (<ddp/errors.h>) with the same text, which names the first tensor that differs, and the rank.
+  // Otherwise every rank gets the values of rank 0. Exception: with libtorch 2.6 or newer and
+  // broadcast_buffers = false, the buffers are not sent. Throws ConfigError for invalid options,
+  // and if no parameter requires a gradient.
   //
   // A tensor that is registered several times counts once, under its first name in the order of
   // named_parameters(): a module's own parameters come before those of its children, each in the
@@ -135,8 +137,9 @@ class DistributedDataParallel {
   // The program may ignore a result and call no backward() for it. Exception: if it ignores the
   // first result of a static graph on libtorch 1.13, the next backward() throws.
   //
-  // If another rank died, or did not come within Options::timeout, backward() throws libtorch's own
-  // exception, which does not name that rank. ddp::run() and ddp::explain() name it.
+  // If another rank died, or did not enter the collective within Options::timeout, backward()
+  // throws libtorch's own exception, which does not name that rank. ddp::run() and ddp::explain()
+  // name it.
   template <typename... Args>
   auto forward(Args&&... args) {
     using Result = decltype(module_->forward(std::forward<Args>(args)...));
@@ -175,7 +178,8 @@ class DistributedDataParallel {
   // For ranks with different numbers of inputs. A collective. It runs `train`, which is this rank's
   // loop over its inputs. After `train` has returned, this rank takes part in the collectives of
   // the other ranks' steps, with zero gradients, until all ranks have finished. Then all ranks get
-  // the parameters and buffers of one rank: the highest of the ranks that finished last.
+  // the parameters and buffers of one rank: the highest of the ranks that finished last. The
+  // buffers are not sent with libtorch 2.6 or newer and broadcast_buffers = false.
   //
   //   model.join([&] {
   //     for (auto& batch : *loader) train_one(model, optimizer, batch);
@@ -230,13 +234,14 @@ class DistributedDataParallel {
   // optimizer, the loading of data, steps under no_sync(), and forward. It excludes this library's
   // collectives. A step is a backward that averages gradients. Steps in join() are not counted.
   //
-  // The time of a rank's quick steps is the first quartile of its step times in a window. A rank is
-  // a straggler after three windows in a row in which its quick steps take
-  //   - more than 1.25 times as long as the others' quick steps,
-  //   - at least 1 ms longer than the others' quick steps, and
-  //   - longer than the others' median step.
-  // It stops being a straggler after three windows in a row in which one of these conditions is not
-  // true. Here 1.15 replaces 1.25.
+  // The quick-step time of a rank is the first quartile of its step times in a window. A rank is
+  // *slow* in a window if its quick-step time is
+  //   - more than 1.25 times as long as the others' quick-step time,
+  //   - at least 1 ms longer than the others' quick-step time, and
+  //   - longer than the others' median step time.
+  // A rank becomes a straggler after three windows in a row in which it is slow. It stops being a
+  // straggler after three windows in a row in which it is not slow. For a straggler 1.15 replaces
+  // 1.25. `stragglers` contains only the stragglers that are slow in the newest window.
   //
   // When a window is complete, rank 0 writes one line to stderr for each rank in `stragglers`: at
   // most eight lines, and then "and N ranks more". It also writes one line when a rank stops being

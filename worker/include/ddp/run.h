@@ -13,10 +13,11 @@ namespace ddp {
 
 // Calls `body` on this thread and returns its result, which is the exit code of the process.
 //
-// If `body` throws, run() does not return. The same is true if `body` returns although the group
-// was lost: a rank was lost, and the collectives on this rank's GPU were aborted. Then run()
-//   - writes one line to stderr: `[rank 3] error: <what()>`. For an AgreedError only the lowest
-//     failing rank writes it, so the job prints the error once;
+// If `body` throws, run() does not return. run() also does not return if `body` returns after a
+// rank was lost and the collectives on this rank's GPU were aborted. In both cases run()
+//   - writes one line to stderr: `[rank 3] error: <what()>`. For an AgreedError (all ranks throw
+//     it with the same text: <ddp/errors.h>) only the lowest failing rank writes it, so the job
+//     prints the error once;
 //   - tells the agent: `ERROR=kind text` on the control socket. The kinds are collective, bind,
 //     folder, checkpoint, state and user. For an AgreedError, all ranks except the lowest failing
 //     one send collective. That is the kind of a victim (a worker that another worker's failure

@@ -13,7 +13,8 @@
 //              BYE                       about to end well
 //   0 → rank   WELCOME                   answer to HELLO; with a secret + " <proof>"
 //              WHERE                     what are you doing?
-//              CAUSE <text>              what is known; the last word
+//              CAUSE <text>              what is known; a rank takes only the first CAUSE
+//              BYE                       rank 0 is about to end well
 //              LOST                      a rank has failed, or ended without BYE: WatchForLoss()
 //
 // With a secret, both ends prove that they know it: each answers a random number of the other end.
@@ -71,8 +72,8 @@ class RankFailureDetector {
 
   const std::string& contact() const { return contact_; }  // "<port> <token>"
 
-  // Why a collective failed, as far as known: one or more sentences, or empty. Takes hardly more
-  // than kPeerPatience, and far less if every rank answers or has ended.
+  // Why a collective failed, as far as known: one or more sentences, or empty. Takes at most 0.5 s
+  // more than kPeerPatience, and far less if every rank answers or has ended.
   std::string Ask();
 
   // The cause that this rank already knows: an earlier answer, or the end of rank 0. Asks nobody.
@@ -81,12 +82,13 @@ class RankFailureDetector {
   // Tells the other ranks why this process is about to end.
   void ReportError(const std::string& text);
 
-  // For waits that do not fail by themselves when another rank is lost: an NCCL collective, or a
-  // neighbour's memory in a restore. All ranks call this once they are connected. From then on rank
-  // 0 tells each rank at once when a rank fails or ends without BYE (a crash, or exit() before the
-  // Context is destroyed). Then `on_loss` is called once, on a thread of this class or within this
-  // call; it must not wait. If `on_loss` is null, the caller only reads KnownCause(); a function
-  // from an earlier call is kept. If a host disappears silently, rank 0 notices after about 10 s.
+  // For waits that do not fail by themselves when another rank is lost: an NCCL collective, or in a
+  // restore the wait for data that another rank of this host puts into shared memory. All ranks
+  // call this once they are connected. From then on rank 0 tells each rank at once when a rank
+  // fails or ends without BYE (a crash, or exit() before the Context is destroyed). Then `on_loss`
+  // is called once, on a thread of this class or within this call; it must not wait. If `on_loss`
+  // is null, the caller only reads KnownCause(); a function from an earlier call is kept. If a host
+  // disappears silently, rank 0 notices after about 10 s.
   void WatchForLoss(std::function<void()> on_loss);
 
  private:
