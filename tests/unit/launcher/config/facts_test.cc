@@ -273,8 +273,8 @@ TEST(FactsTest, KeysOfJobFilesAreDescribedWithTheNumbersThatHold) {
   const auto expect = [](const char* key, const std::string& number) {
     EXPECT_THAT(std::string(FindJobKey(key)->description), HasSubstr(number)) << key;
   };
-  expect("rendezvous.endpoint", absl::StrCat("; ", kDefaultPort, " where"));
-  expect("hang.timeout", absl::StrCat("auto: ", Seconds(HangWatch::kFloor)));
+  expect("rendezvous.endpoint", absl::StrCat("the default port is ", kDefaultPort, ";"));
+  expect("hang.timeout", absl::StrCat("auto: the longer of ", Seconds(HangWatch::kFloor), " and"));
   expect("hang.signal", absl::StrCat("within ", Seconds(SupervisorOptions().hang_grace)));
   expect("checkpoint.take_folder", absl::StrCat("silent for ", Seconds(kOwnerSilence)));
 }

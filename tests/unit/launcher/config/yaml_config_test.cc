@@ -130,6 +130,7 @@ TEST(YamlConfigTest, ProcessCountFollowsTheNode) {
 TEST(YamlConfigTest, InstancesOfAGpuNeedAListAndAVirtualLocalRank) {
   FakeHost host;
   host.variables["CUDA_VISIBLE_DEVICES"] = "MIG-a,MIG-b";
+  host.instances = 2;
   const std::string with = "{command: a, nproc_per_node: gpu, virtual_local_rank: true}";
   EXPECT_EQ(Parse(with, host)->nproc_per_node, 2);
   EXPECT_THAT(ErrorOf("{command: a, nproc_per_node: gpu}", host),

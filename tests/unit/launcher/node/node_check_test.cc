@@ -96,7 +96,7 @@ TEST(NodeCheckTest, WhatIsWrongIsNamedWithWhatToDo) {
          f.ports = {1, 2};
          f.taken_ports = {1};
        }},
-      {"ports", Level::kOk, "none", [](auto&, auto& f) { f.ports.clear(); }},
+      {"ports", Level::kOk, "no port is fixed", [](auto&, auto& f) { f.ports.clear(); }},
       {"ports", Level::kOk, "a rendezvous is at 29400",
        [](auto&, auto& f) { f.rendezvous_port = 29400; }},
       {"address", Level::kWarning, "which other nodes cannot reach",

@@ -179,6 +179,7 @@ TEST(CliRunTest, GpuCountNeedsAGpu) {
   EXPECT_THAT(ErrorOf({"--nproc-per-node", "gpu", "./a"}, kExitUsage, host),
               HasSubstr("CUDA_VISIBLE_DEVICES hides them all"));
   host.variables["CUDA_VISIBLE_DEVICES"] = "0,3";
+  host.gpu_devices = 4;
   EXPECT_EQ(RunOf({"--nproc-per-node", "gpu", "./a"}, host).config.nproc_per_node, 2);
   EXPECT_EQ(RunOf({"--nproc-per-node", "auto", "./a"}, host).config.nproc_per_node, 2);
 }
