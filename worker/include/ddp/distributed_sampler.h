@@ -106,8 +106,8 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
   // - After next() without a reset() before it, the first reset() already begins a whole epoch.
   // - A reset() right after start_at() stays in the remaining samples.
   // - set_epoch(epoch) with the epoch of `state`, before the first next() or reset(), changes
-  //   nothing. So a loop that begins each epoch with set_epoch(epoch) continues in the middle of its
-  //   first epoch.
+  //   nothing. So a loop that begins each epoch with set_epoch(epoch) continues in the middle of
+  //   its first epoch.
   //
   // Throws ConfigError if the state was made with another dataset size, seed or shuffle (the text
   // names each difference), or if it has used more samples than the dataset has.
