@@ -11,24 +11,30 @@
 //                  Joining     Stop, or the lease is over: no worker was started
 //     Running      Stopping    a worker failed, or Stop
 //                  Fenced      the lease is over
-//                  Spawning    Assignment: no worker was left, and no report of that arrived
+//                  Spawning    an Assignment, although no Stop came: all workers had ended, and the
+//                              report of that was lost
 //     Stopping     Joining     no worker is left: the next generation
 //                  Fenced      the lease is over
 //     Fenced       Joining     no worker is left
 //
-//     Joining, Spawning, Running ──▶ Stopping        a verdict: Finished, Refused, no rendezvous
+// A verdict is the final result for this node: its outcome, exit code and reason. It comes from
+// Finished, from Refused, from a rendezvous that cannot be reached, or with Leaving.
+//
+//     Joining, Spawning, Running ──▶ Stopping        there is a verdict
 //     Stopping, Fenced ──▶ Done or Failed            no worker is left, and there is a verdict
 //     all five ──▶ Leaving ──▶ Failed                a signal ends this node's part of the job, the
 //                                                    job runs elsewhere, or the guardian is lost
 //
-// MayFollow (supervisor/state.cc) has the same edges. Done: the rendezvous sent Finished. After a
-// signal the exit code is 128 + signal; after SIGTERM it is 75 if there is a durable state.
+// MayFollow (supervisor/state.cc) has the same edges. Done: the rendezvous sent Finished, with an
+// outcome other than kUnreachable (too few nodes). Failed: every other verdict. After a signal the
+// exit code is 128 + signal; after SIGTERM it is 75 if there is a durable state.
 // docs/internals/leases.md has the rule of the lease.
 //
-// A session may break and be replaced at any time; the workers go on meanwhile. On each session the
-// Supervisor first sends Join, and then repeats the messages of its generation. So no message is
-// lost if a session breaks. Two exceptions: while Fenced, Join waits until the workers are gone;
-// with a verdict, no Join is sent, except in Leaving.
+// A session is one stream of messages between the agent and the rendezvous. It may break and be
+// replaced at any time; the workers go on meanwhile. On each session the Supervisor first sends
+// Join, and then repeats the messages of its generation. So no message is lost if a session breaks.
+// Two exceptions: while Fenced, Join waits until the workers are gone; with a verdict, no Join is
+// sent, except in Leaving.
 //
 // A term names one takeover by one of several rendezvous; a later takeover has a higher term. With
 // several rendezvous, the Supervisor obeys the highest term that it has seen, and ignores messages
@@ -165,8 +171,9 @@ class Supervisor : public SupervisorEvents, public SupervisorActions {
   bool HeartbeatsGoOn() const { return !outbox_.empty() && SendsHeartbeats(); }
   void OnTick(TimePoint now);
 
-  // ---- the lease ---- True if a worker runs or may start at any moment, so the lease must be
-  // observed.
+  // ---- the lease ----
+
+  // True if a worker runs or may start at any moment, so the lease must be observed.
   bool NeedsLease() const;
   std::optional<TimePoint> FenceAt() const;  // nullopt: not NeedsLease()
   std::optional<TimePoint> GiveUpAt() const;

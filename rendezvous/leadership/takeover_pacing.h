@@ -1,4 +1,5 @@
-// TakeoverPacing: how long a standby waits before it takes a term from a leader that may be alive.
+// TakeoverPacing: how long a standby rendezvous waits before it takes over from a leader that may
+// be alive.
 //
 // If two rendezvous reach etcd but not each other, each considers the other lost. They would take
 // the lead from each other for ever. But the loser knows that it was alive. So a process counts how

@@ -97,14 +97,17 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
   // The ranks of this job take the samples that are still unused one by one in turn, as in a whole
   // epoch. So each sample of the epoch is used exactly once, except at the end of the order: with
   // drop_last, up to num_replicas - 1 samples are not used. Without drop_last, up to num_replicas -
-  // 1 indices from the front of the order are used again (more only if the dataset has fewer
-  // samples than ranks). If the world size has not changed, each rank gets exactly the rest of its
-  // samples of the interrupted epoch.
+  // 1 indices from the front of the order are used again. If the world size has not changed, each
+  // rank gets exactly the rest of its samples of the interrupted epoch.
   //
   // After resume(), size(), position(), indices() and start_at() refer to the remaining samples
-  // only. This ends with the next set_epoch() or the second reset(). Exception: set_epoch(epoch)
-  // with the epoch of `state`, before the first next() or reset(), changes nothing. So a loop that
-  // begins each epoch with set_epoch(epoch) continues in the middle of its first epoch.
+  // only. The first reset() after resume() begins the remaining samples. The next reset(), or
+  // set_epoch(), begins a whole epoch. Exceptions:
+  // - After next() without a reset() before it, the first reset() already begins a whole epoch.
+  // - A reset() right after start_at() stays in the remaining samples.
+  // - set_epoch(epoch) with the epoch of `state`, before the first next() or reset(), changes
+  //   nothing. So a loop that begins each epoch with set_epoch(epoch) continues in the middle of
+  //   its first epoch.
   //
   // Throws ConfigError if the state was made with another dataset size, seed or shuffle (the text
   // names each difference), or if it has used more samples than the dataset has.
