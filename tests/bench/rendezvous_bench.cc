@@ -11,7 +11,8 @@
 //     build/bin/rendezvous_bench --etcd               the daemon leads, and has its state in an
 //                                                     etcd of three members on this machine
 //
-// The floor is of the same kind each time. Exits 1 when a bound is broken, and names the cells. With
+// The floor is of the same kind each time. Exits 1 when a bound is broken, and names the cells.
+// With
 // --etcd the bounds are for jobs of 1,024 agents and more.
 #include <time.h>
 
@@ -113,8 +114,8 @@ Sample Measure(const BenchServer& server, int agent_count, int channel_count, in
                bool floor, const auth::ClientCredentials* credentials) {
   static int jobs = 0;
   const auto channels = OpenChannels(server.endpoint(), channel_count, credentials);
-  // No heartbeats in what is timed: 16,384 agents in one process would want both cores for them. The
-  // lease is three heartbeats; one of several rendezvous refuses more than 60 s.
+  // No heartbeats in what is timed: 16,384 agents in one process would want both cores for them.
+  // The lease is three heartbeats; one of several rendezvous refuses more than 60 s.
   SimulatedAgents agents({.job = absl::StrCat("bench-", 1000 + ++jobs),
                           .agents = agent_count,
                           .heartbeat = std::chrono::seconds(20),
