@@ -10,8 +10,8 @@
                 evaluate()
 
 `ddprun status` shows the reports, and ddprun uses them to detect a hang. The import tells ddprun
-that steps will come, so ddprun also detects a hang before the first step. Without ddprun every
-call does nothing, so a script may always call.
+that steps will come, so ddprun also detects a hang before the first step. Without ddprun these
+calls do nothing, so a script may always make them.
 
 No call waits for ddprun, and ddprun never makes a call raise: if ddprun is gone, calls do nothing.
 Wrong arguments raise TypeError or ValueError, with and without ddprun. Any thread may call. Only
