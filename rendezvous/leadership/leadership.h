@@ -247,7 +247,7 @@ class Leadership {
               TimePoint now);
   void OnSeenByOwner(const LeaderSeen& seen, TimePoint now);
   void RenewIfDue(TimePoint now);
-  // Rewrites the record once the next leader need not wait so long.
+  // Writes the record again when the next leader may wait for a shorter time.
   void ImproveIfDue(TimePoint now);
   void ResignIfDue(TimePoint now);
   void Extend(TimePoint valid_from, TimePoint now);

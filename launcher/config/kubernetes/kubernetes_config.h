@@ -24,8 +24,8 @@ struct KubernetesConfig {
   std::string queue{};                       // of Kueue
   int run_as = 0;                            // user and group; 0: the image's user
   std::chrono::milliseconds grace{120'000};  // from SIGTERM to SIGKILL of a pod
-  int pod_failures = 6;                      // how many pods may fail, evictions not counted; if
-                                             // the user has not set it, so many for each pod
+  int pod_failures = 6;                      // how many pods may fail, evictions not counted.
+                                             // The default is multiplied by the number of pods
   int requeues = 3;                          // restarts of the whole JobSet when pod_failures is
                                              // used up
   bool stacks = false;                       // the capability SYS_PTRACE

@@ -57,7 +57,7 @@ class Contact {
   void NoteOtherCluster(const Term& term) { other_ = term; }
   // The highest adopted term. Without a term, the rendezvous is not known to be one of several.
   const Term& term() const { return term_; }
-  // The highest term of which a message came: of the other cluster, if there is one.
+  // The highest term in any message: if another cluster was heard, the highest term of it.
   const Term& newest() const { return other_.none() ? term_ : other_; }
   // If true, a refused connection does not show that no rendezvous is alive: another one may lead.
   bool several() const { return options_.several || !term_.none(); }

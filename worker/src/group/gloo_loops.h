@@ -3,8 +3,8 @@
 // Gloo closes a connection once its event loop sees that the connection has ended. shutdown(2) of
 // the socket makes this happen, on this rank and on the other one. Closing each connection
 // (gloo::transport::Pair::close) would instead wait up to 10 ms for the event loop every time. The
-// sockets are those that the event loop watches. The kernel lists them in /proc/self/fdinfo/<the
-// loop's epoll descriptor>.
+// event loop watches the sockets, and the kernel lists them in /proc/self/fdinfo/<the loop's epoll
+// descriptor>.
 #ifndef DDPRUN_WORKER_SRC_GROUP_GLOO_LOOPS_H_
 #define DDPRUN_WORKER_SRC_GROUP_GLOO_LOOPS_H_
 

@@ -68,8 +68,8 @@ class StateSearch {
   // Call it if the last state does not match its hashes.
   void SetAside(const std::string& reason);
 
-  // Call it if some bytes of the last state could not be read. Puts the state off: the search skips
-  // it for now.
+  // Call it if some bytes of the last state could not be read. Puts the state off: the search
+  // continues with the next state.
   void PutOff(const UnavailableError& error);
 
   // Call it for a provisional state when all ranks have read it completely. False: a newer file

@@ -41,8 +41,16 @@ class LeadershipDriver {
       : leadership_(OptionsOf(validity, ousted)) {}
 
   static LeaderRecord RecordOf(const std::string& id, Duration validity = std::chrono::seconds(5)) {
-    return {id, id + ":1", validity, validity, false, kCluster};
+    return RecordOf(id, validity, validity);
   }
+  static LeaderRecord RecordOf(const std::string& id, Duration validity, Duration longest,
+                               bool resigned = false) {
+    return {id, id + ":1", validity, longest, resigned, kCluster};
+  }
+  static Leadership::PutLeader PutOf(std::uint64_t guard, LeaderRecord record) {
+    return {guard, std::move(record), kCluster};
+  }
+  static Term TermOf(std::uint64_t revision) { return {kCluster, revision}; }
 
   Leadership& leadership() { return leadership_; }
   TimePoint now() const { return now_; }

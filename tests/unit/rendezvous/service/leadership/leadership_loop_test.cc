@@ -135,6 +135,19 @@ TEST(LeaderKeyTest, AnEmptiedEtcdWithTheSameRevisionTakesNoLeader) {
   EXPECT_EQ(etcd.record()->id, "new");
 }
 
+// Seen red without HasLeft(): the guard held there, too.
+TEST(LeaderKeyTest, NothingIsWrittenToAClusterThatEtcdHasLeft) {
+  FakeEtcd etcd;
+  const LeaderKey key(&etcd, kKey);
+  etcd.Write({"other", "h2:29400"});
+  const auto seen = key.Read();
+  ASSERT_TRUE(seen.ok()) << seen.status();
+  const auto put = key.Put({seen->revision, {"me", "h1:29400"}, seen->cluster + 1});
+  ASSERT_TRUE(put.ok()) << put.status();
+  EXPECT_FALSE(put->taken);
+  EXPECT_EQ(etcd.record()->id, "other");
+}
+
 class LeadershipLoopTest : public testing::Test {
  protected:
   ~LeadershipLoopTest() override {
