@@ -28,6 +28,16 @@ install(FILES CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT
 # README.md there is docs/README.md, the index of the pages.
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT ddprun
         FILES_MATCHING PATTERN "*.md" PATTERN "*.png")
+# Links to files that only the source has become their paths there.
+install(CODE "set(pages [[${CMAKE_INSTALL_DOCDIR}]])" COMPONENT ddprun)
+install(CODE [==[
+  file(GLOB_RECURSE pages "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/${pages}/*.md")
+  foreach(page IN LISTS pages)
+    file(READ "${page}" text)
+    string(REGEX REPLACE "\\[[^]]*\\]\\((\\.\\./)+((packaging|worker)/[^)]*)\\)" "`\\2`" text "${text}")
+    file(WRITE "${page}" "${text}")
+  endforeach()
+]==] COMPONENT ddprun)
 
 set(example_folder ${CMAKE_INSTALL_LIBEXECDIR}/ddprun)
 set(data_folder ${CMAKE_INSTALL_DATADIR}/ddprun)

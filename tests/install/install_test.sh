@@ -42,6 +42,13 @@ for file in $(find "$prefix" -name '*.cmake' -o -name '*.pc' -o -path '*/ddprun/
     fail "$file names the source tree"
 done
 
+# Links of the installed pages lead to installed files.
+for page in $(find "$prefix/share/doc/ddprun" -name '*.md'); do
+  for target in $(grep -oP '\]\(\K[^)#:\s]+(?=[)#])' "$page"); do
+    [[ -e $(dirname "$page")/$target ]] || fail "$page links to $target, which is not installed"
+  done
+done
+
 # Job files name programs and data where they were installed first.
 job=$prefix/share/ddprun/configs/mnist_local.yaml
 [[ ! -e $launcher ]] || grep -q "command: \[$work/first/libexec/ddprun/mnist_ddp, --data, $work/first/share/ddprun/" "$job" ||

@@ -1,7 +1,7 @@
 """A worker in a pod that trains nothing: for kubernetes_pods_test.cc.
 
-It appends "PID NANOSECONDS" (CLOCK_MONOTONIC) to FOLDER/HOST.gGENERATION.rRANK every 20 ms, until there
-is a file FOLDER.go. Rank 0 saves a checkpoint at once, and one more when it is asked to. Each rank
+Once its agent has read its first messages, it appends "PID NANOSECONDS" (CLOCK_MONOTONIC) to
+FOLDER/HOST.gGENERATION.rRANK every 20 ms, until there is a file FOLDER.go. Rank 0 saves a checkpoint at once, and one more when it is asked to. Each rank
 prints which step it is told to restore. With a file FOLDER.eatRANK it takes memory without end. argv: FOLDER.
 """
 import json
@@ -38,6 +38,11 @@ def main():
     agent.send(b"PHASE=restore")
     if rank == 0:
         save(begin + 1)
+    # The agent answers READY and PROGRESS in their order: with the second answer it knows all of these.
+    agent.send(b"PROGRESS=1")
+    for _ in range(2):
+        while not agent.recv(4096).startswith(b"PROGRESS="):
+            pass
     with open(lives, "a", buffering=1) as file:
         while not os.path.exists(folder + ".go"):
             file.write(f"{os.getpid()} {time.clock_gettime_ns(time.CLOCK_MONOTONIC)}\n")

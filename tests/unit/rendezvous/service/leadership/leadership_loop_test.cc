@@ -179,7 +179,12 @@ class LeadershipLoopTest : public testing::Test {
     };
     effects.change_term = [](Term) {};
     effects.on_valid = [this] { Note([&] { ++valid_again_; }); };
-    effects.set_leader = [this](const std::string& leader) { Note([&] { leader_ = leader; }); };
+    effects.set_leader = [this](const std::string& leader) {
+      Note([&] {
+        leader_ = leader;
+        valid_under_[leader] = validity_.Holds();
+      });
+    };
     effects.step_down = [this](const Leadership::StepDown& down) { Note([&] { down_ = down; }); };
     effects.cannot_lead = [this](const absl::Status& why) { Note([&] { cannot_ = why; }); };
     effects.log = [this](std::string_view text) { Note([&] { log_.emplace_back(text); }); };
@@ -217,6 +222,8 @@ class LeadershipLoopTest : public testing::Test {
   Duration hold_{};
   int valid_again_ = 0;
   std::string leader_;
+  // Whether this process's validity held when it learned of this leader.
+  std::map<std::string, bool> valid_under_;
   std::optional<Leadership::StepDown> down_;
   absl::Status lead_fails_;
   absl::Status cannot_;
@@ -239,11 +246,11 @@ TEST_F(LeadershipLoopTest, WhereNobodyLeadsItLeads) {
 TEST_F(LeadershipLoopTest, StandsByWhereAnotherOneLeads) {
   etcd_.Write({"other", "127.0.0.1:1", milliseconds(1000), milliseconds(3'000'000), false});
   Start();
-  ASSERT_TRUE(WaitFor([&] { return leader_ == "127.0.0.1:1"; }));
-  EXPECT_FALSE(validity_.Holds());
+  ASSERT_TRUE(WaitFor([&] { return valid_under_.contains("127.0.0.1:1"); }));
   // Nobody listens there: the process is gone.
   ASSERT_TRUE(WaitForRole(Role::kLeads));
   const std::lock_guard lock(mutex_);
+  EXPECT_FALSE(valid_under_.at("127.0.0.1:1"));
   EXPECT_GT(hold_, milliseconds(3'000'000)) << "the longest of those before, and a tenth";
 }
 
