@@ -155,7 +155,7 @@ constexpr FlagSpec kHangFlags[] = {
     Sets("hang-timeout", 0, "auto|off|DURATION", "hang.timeout",
          "the job hangs when no rank has moved for this time (default {}); docs/hangs.md"),
     Sets("hang-startup-timeout", 0, "DURATION", "hang.startup_timeout",
-         "--hang-timeout before the first step (default {})"),
+         "replaces --hang-timeout until the first step (default {})"),
     Sets("on-hang", 0, "restart|report", "hang.on_hang",
          "restart the workers after a hang, or only report it (default {}: restart if the program "
          "names its phases, and has saved a state or made no step)"),
@@ -200,7 +200,7 @@ constexpr FlagSpec kSecurityFlags[] = {
     Sets("munge-socket", 0, "PATH", "rendezvous.munge_socket",
          "munged's socket (default: libmunge's)"),
     Option("insecure", 0, "",
-           "use no credentials: the rendezvous runs with --insecure, or this agent starts it so"),
+           "use no credentials; a rendezvous that is already running must have --insecure, too"),
 };
 
 constexpr FlagSpec kSlurmTaskFlags[] = {
