@@ -59,7 +59,7 @@ class AgentSession final : public grpc::ClientBidiReactor<v1::AgentMessage, v1::
   struct Writing {
     std::deque<v1::AgentMessage> queue;
     // Pieces of log files. A piece is sent only while `queue` is empty, so a heartbeat waits for at
-    // most one piece. Bounded by the windows of the readings.
+    // most one piece. Bounded, because each reading of a log has a window (ReadLog).
     std::deque<v1::AgentMessage> logs;
     bool allowed = false;  // the Session call was started
     // The queue whose front message gRPC is writing; null: none.

@@ -38,8 +38,8 @@ class RenewableChannel {
   RenewableChannel(std::string endpoint,
                    std::shared_ptr<const auth::ClientCredentials> credentials);
 
-  // Checks that a rendezvous answers, unless it is already known. UNAVAILABLE or DEADLINE_EXCEEDED:
-  // no rendezvous answers. `stop` ends the check early.
+  // Checks that a rendezvous answers. UNAVAILABLE or DEADLINE_EXCEEDED: no rendezvous answers.
+  // `stop` ends the check early.
   grpc::Status Reach(std::chrono::system_clock::time_point deadline,
                      const std::stop_token& stop = {});
 

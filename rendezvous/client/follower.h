@@ -25,7 +25,7 @@ class Follower {
   };
   struct Said {
     Role role = Role::kStandsBy;
-    Term term{};           // of the leader that it knows, perhaps itself; or none
+    Term term{};           // of the known leader, perhaps itself; none(): no leader is known
     std::string leader{};  // the leader's "HOST:PORT"; "": not known
   };
   // The call is over, or could not start. The last event.

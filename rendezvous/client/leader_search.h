@@ -15,15 +15,17 @@
 namespace ddprun {
 
 struct LeaderFound {
-  std::optional<int> place;  // nullopt: nobody leads
-  std::string said;          // then: the answers of all rendezvous, for people
+  // The leader's index in `sources`. A leader that is cut off from etcd (Follower::Role::kCutOff)
+  // counts if nobody else leads. nullopt: nobody leads.
+  std::optional<int> place;
+  std::string said;  // if nobody leads: the answers of all rendezvous, for people
 };
 
-// Follows all places at once. Returns when one says that it leads or that it is not one of several,
-// or when all calls have ended. Else it waits until `limit`, because a standby may be about to take
-// over. `stop` ends the search early. `settle`: once one says that it leads, the others have so
-// much time to say so too, and the highest term counts: the first one may not know yet that it has
-// been overtaken.
+// Follows all `sources` at once. Returns when one says that it leads or that it is not one of
+// several, or when all calls have ended. Else it waits until `limit`, because a standby may be
+// about to take over. `stop` ends the search early. `settle`: how long the others may still say
+// that they lead, once one has said so. Then the highest term counts, because the first one may not
+// know yet that another has taken over.
 LeaderFound FindLeader(const std::vector<std::shared_ptr<ChannelSource>>& sources,
                        std::chrono::milliseconds limit, const std::stop_token& stop = {},
                        std::chrono::milliseconds settle = {});

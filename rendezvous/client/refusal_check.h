@@ -17,7 +17,8 @@ namespace ddprun {
 bool IsOneAddress(const std::string& endpoint);
 
 // Blocks for the name server, and for at most `limit` for the connections. False if the name has no
-// address, or if any address accepts the connection, is silent, or cannot be reached.
+// address, or if any address accepts the connection, is silent, or cannot be reached. Exception:
+// ::1 on a host without IPv6 or without this address counts as refusing.
 bool EveryAddressRefuses(const std::string& endpoint, std::chrono::milliseconds limit);
 
 // The same on a thread of its own.
@@ -26,7 +27,8 @@ class RefusalCheck {
   // `done` is called once on that thread, unless Cancel comes first.
   static std::shared_ptr<RefusalCheck> Start(std::string endpoint, std::chrono::milliseconds limit,
                                              std::function<void(bool everywhere)> done);
-  // `done` is not called from now on. Waits for a call that is running, and for nothing else.
+  // `done` is not called from now on. If `done` is running, waits for its end, and for nothing
+  // else.
   void Cancel();
 
  private:

@@ -1,8 +1,8 @@
 // Acceptor: listens and accepts connections for a gRPC server. gRPC cannot do it itself: if its
 // accept() fails once (EMFILE), it never accepts again.
 //
-// One thread of its own accepts. A failed accept() is retried. A connection for which the
-// DescriptorGuard has no room is reset at once.
+// A thread of the Acceptor accepts connections, and retries a failed accept(). A connection for
+// which the DescriptorGuard has no room is reset at once.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_ACCEPTOR_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_ACCEPTOR_H_
 

@@ -62,7 +62,7 @@ class AccessControl : public std::enable_shared_from_this<AccessControl> {
   absl::StatusOr<v1::HandshakeReply> Handshake(const grpc::ServerContextBase& context,
                                                const v1::HandshakeRequest& request);
 
-  // True: Check, Enter and EnterFollower may wait for another process (munged).
+  // True: Check, Enter and Handshake may wait for another process (munged).
   bool may_wait() const { return authenticator_ != nullptr && authenticator_->may_wait(); }
 
   RefusalCounters& refusals() { return refusals_; }

@@ -2,7 +2,7 @@
 // reports of guardians, the handshake before both, and Follow calls.
 //
 // The threads of the CallQueues serve its calls. If AccessControl may have to wait for munged, the
-// threads of SlowCalls serve them instead.
+// threads of SlowCalls serve all calls except Follow, which needs no credentials.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_AGENT_SERVICE_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_AGENT_SERVICE_H_
 

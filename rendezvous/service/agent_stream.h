@@ -20,8 +20,9 @@ class AgentStream {
   virtual void Send(const Header& header, const RendezvousMessage& message) = 0;
 
   // Requests one more message of the agent. The message comes as JobLoop::OnMessage; if there is
-  // none, OnEnd comes. Call it once for the first message, then after each handled message. Only a
-  // few messages come without a request, so an agent cannot fill the loop's queue.
+  // none, OnEnd comes. Call it once for the first message, then after each handled message. The
+  // stream reads only a few messages before they are requested, so an agent cannot fill the loop's
+  // queue.
   virtual void RequestMessage() = 0;
 
   // Ends the session with `status` after everything that was sent has been written. The last call.

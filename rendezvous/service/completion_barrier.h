@@ -6,8 +6,8 @@
 // message's cost. While a Burst exists, a thread with such a report waits here. Further reports
 // queue up behind it, and are handled together when the barrier opens.
 //
-//     CompletionBarrier::Burst burst(&barrier, messages);   // within the loop
-//     barrier.Pass();                               // the first call when a write is done
+//     CompletionBarrier::Burst burst(&barrier, messages);   // in JobLoop, before it writes
+//     barrier.Pass();                                       // first, after a finished write
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_COMPLETION_BARRIER_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_COMPLETION_BARRIER_H_
 

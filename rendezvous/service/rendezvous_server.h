@@ -89,23 +89,24 @@ class RendezvousServer {
   // Listens and runs the loop, but does not accept connections yet, and does not start gRPC, which
   // would take longest. Errors: InvalidArgument for a malformed address, AlreadyExists if the
   // address is taken, Unavailable otherwise; each names the address and the reason. Also the errors
-  // of the store's Load, and DataLoss for an invalid record in the store.
+  // of the store's Load. A job whose record is invalid is left out, and logged.
   static absl::StatusOr<std::unique_ptr<RendezvousServer>> Create(Options options);
   // Accepts connections from now on. Call it once, from any thread, but not at the same time as
   // Shutdown. Error: Unavailable.
   absl::Status Serve();
 
-  // For one of several: continues the jobs in the store, and serves them from now on. Once. No
-  // lease of a member ends before `hold` from the call + the job's lease. `restored`: agents may
-  // run jobs or generations that the store does not have, so no group forms before that either.
-  // Blocks while the store is read. Errors are those of its Load; after an error it may be called
-  // again.
+  // For one of several: continues the jobs in the store, and serves them from now on. Once. Each
+  // member keeps its lease for at least `hold` + the job's lease, counted from the call.
+  // `restored`: agents may run jobs or generations that the store does not have, so no group
+  // forms during this time either. Blocks while the store is read. Errors are those of its Load;
+  // after an error it may be called again.
   absl::Status Lead(const Term& term, Duration hold, bool restored = false);
-  // The next three return at once. The term of all messages from now on, later than the one before.
+  // The next three functions return at once. ChangeTerm: all messages have `term` from now on. It
+  // is later than the previous term.
   void ChangeTerm(const Term& term);
   // Call it whenever validity was prolonged after it had ended: sends the held messages.
   void OnValidity();
-  // The other leader's endpoint, for refused callers; "": not known.
+  // The endpoint of the rendezvous that leads instead, for refused callers; "": not known.
   void SetLeader(std::string endpoint);
 
   // Shuts down.
@@ -153,8 +154,8 @@ class RendezvousServer {
   mutable std::mutex load_mutex_;
   JobLoopLoad load_;  // guarded by load_mutex_
   std::shared_ptr<JobLoop> loop_;
-  // Destroyed first, after the loop's last request; until then it reports finished writes to the
-  // loop.
+  // Destroyed before loop_, because until then it reports finished writes to the loop. By then the
+  // loop makes no more requests.
   std::shared_ptr<Store> store_;
   std::shared_ptr<AccessControl> access_;
   std::unique_ptr<AgentService> agent_service_;

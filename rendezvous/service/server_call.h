@@ -121,12 +121,12 @@ class CallAcceptor final : public CallTag {
   CallQueues* const queues_;
   const Ask ask_;
   const Serve serve_;
-  std::unique_ptr<Call> call_;  // gRPC's
+  std::unique_ptr<Call> call_;  // gRPC fills it until OnOperationDone
 };
 
 // Serves each call of a method, from now until the server shuts down. Call it when the queues are
 // started. All arguments must live until the queues are shut down. gRPC can begin `at_a_time` calls
-// before the first of them is taken; further calls wait a little longer.
+// at the same time; further calls wait until a CallAcceptor asks gRPC again.
 template <class Call>
 void AcceptCalls(CallQueues* queues, int at_a_time, typename CallAcceptor<Call>::Ask ask,
                  typename CallAcceptor<Call>::Serve serve) {

@@ -1,5 +1,6 @@
-// SlowCalls: runs calls whose answer takes long on other threads: MUNGE must identify the caller,
-// or a large text is made for an operator.
+// SlowCalls: serves slow calls on the threads of a TaskQueue, so that the CallQueues need not wait.
+// A call is slow if MUNGE must identify its caller, or if its answer may be a large text for an
+// operator.
 //
 // The number of waiting calls is limited, in all and for each caller's address. So if munged hangs,
 // or a stranger sends too many calls, memory does not fill up, and other addresses still get
