@@ -42,9 +42,10 @@ struct CopiedProcess {
   // Not OK: no thread was copied. PermissionDenied names the missing permission. NotFound: it
   // ended. FailedPrecondition: another process traces it. DeadlineExceeded: out of time.
   absl::Status status;
-  // Set if the process wrote its stacks itself: why ddprun did not hold it. A Python program writes
-  // only Python frames. Then `copied` of its threads is PermissionDenied. The main thread's frames
-  // are in its own entry, and the frames of each other thread are in an added entry without a tid.
+  // Set if the process wrote its stacks itself: the reason why ddprun did not hold it. A Python
+  // program writes only Python frames: CopiedThread::copied is PermissionDenied for all threads,
+  // threads[0] has the frames of the main thread, and each other thread with frames has a second
+  // entry, without a tid.
   std::string not_held;
   bool stopped = false;  // by a signal, before and after the hold
   pid_t traced_by = 0;

@@ -34,8 +34,8 @@ struct HangVerdict {
   // them, as an example. Not set: no rank is known.
   std::optional<StillRank> culprit;
   std::string why;  // "rank 5 on n2 (pid 4242) has not entered all_reduce 9632"
-  // The culprit, or a rank for which it is the example, may be at work: it has used the CPU or done
-  // I/O within kBusyWindow, and reports no collective.
+  // The culprit may be at work: it has used the CPU or done I/O within kBusyWindow, and reports no
+  // collective. If the culprit is only an example: any of the ranks may be at work.
   bool busy = false;
   // False: the culprit's node is not to blame. For example, all ranks are alike, two calls do not
   // match, or ranks on other hosts are in the same condition.
@@ -44,13 +44,16 @@ struct HangVerdict {
 
 // The first rule that names a rank decides:
 //   1. a rank that a signal stopped, or that is in disk wait (D)
-//   2. if a rank waits in a collective: a rank that has not entered that collective; else a rank
-//      that entered another operation or size with the same number; else the network or the
-//      library. The later rules decide if the rank is in a collective that its program does not
-//      report
+//   2. if a rank waits in a collective, one of these:
+//      - a rank that has not entered that collective
+//      - a rank whose call with the same number has another operation or size. This comes first if
+//        the rank above waits in an earlier collective, or in one that its program does not report
+//        (its stack shows this)
+//      - no single rank, but the network or the library
+//      If the rank above is in an unreported collective and all calls match, the later rules decide
 //   3. a silent rank, while others are in ddp::init() (silent_culprit.h); only with `silent_tell`
-//   4. a rank whose stack differs from the others' (stack_culprit.h); without `silent_tell`
-//      first among the ranks that report, then among all
+//   4. a rank whose stack differs from the others' (stack_culprit.h). If `silent_tell` is false,
+//      compares first only the ranks that report, then all ranks
 //   5. a silent rank; only with `silent_tell`
 //   6. a rank with a lower step than another, or in the phase that the fewest ranks are in
 //   7. none: the ranks are in different places, or all look alike

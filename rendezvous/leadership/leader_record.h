@@ -17,8 +17,9 @@ struct LeaderRecord {
   Duration longest_validity{};
   // The leader has handed over, and stopped acknowledging before it wrote this: nobody leads.
   bool resigned = false;
-  // The id of the etcd cluster in which this is known: no agent runs a job that the state in etcd
-  // does not have. 0, or another cluster's (etcd was restored, or replaced): it is not known.
+  // The id of the etcd cluster whose state is known to be complete: it has every job that an agent
+  // runs. 0, or the id of another cluster (etcd was restored or replaced): not known, so a new
+  // leader waits before it forms groups (Leadership::Lead::restored).
   std::uint64_t complete_in = 0;
 
   bool operator==(const LeaderRecord&) const = default;
