@@ -29,7 +29,7 @@ struct EtcdFacts {
     absl::StatusOr<std::chrono::milliseconds> election = absl::UnknownError("was not asked");
   };
   // The result of Client::Create: whether the TLS files and the password are usable. If they are
-  // not, the other members are not set.
+  // not, of the following fields only `tls`, `loopback` and `insecure` are set.
   absl::Status options;
   std::vector<Member> members;
   // Median times of a few read-only transactions, and of a few transactions whose guard fails. The
@@ -42,7 +42,7 @@ struct EtcdFacts {
 };
 
 // One finding for each check, always in the same order. If no member answers, there are only the
-// findings about members and TLS.
+// findings about members and TLS. If `options` is an error, it is the only finding.
 std::vector<Finding> JudgeEtcd(const EtcdFacts& facts);
 
 }  // namespace ddprun

@@ -14,8 +14,9 @@
 
 namespace ddprun {
 
-// The answer to GET `path`, with its headers: HTTP/1.0. Blocks, for at most about `limit`. With TLS
-// the member's certificate must be of options.ca.
+// The answer to GET `path`, with its headers: HTTP/1.0. Blocks: each connect, send and receive for
+// at most `limit`, and a look-up of the host's name without a limit. If options.ca is set, speaks
+// TLS: options.ca must have signed the member's certificate. The name in it is not checked.
 absl::StatusOr<std::string> GetFromEtcd(const etcd::Options& options, const std::string& endpoint,
                                         const std::string& path, std::chrono::milliseconds limit);
 

@@ -4,8 +4,8 @@
 // peer (SO_PEERCRED); messages are not trusted for that. `worker` is the leader of the peer's
 // process group: the worker's pid, even if the worker is a shell and its child sends the messages.
 // If the peer left the worker's group (setsid), `worker` is its nearest ancestor that is a worker.
-// A process is reported with its own group or pid if it has no such ancestor, or if its parent
-// reaped it before the agent accepted the connection.
+// If the peer has no such ancestor, `worker` is the leader of the peer's own process group. If the
+// peer's parent reaped it before the agent accepted the connection, `worker` is the peer's pid.
 //
 // A packet that is malformed or larger than control::kMaxPacketBytes closes its connection, and the
 // error handler gets the reason. Nothing that a worker sends can end the agent.
