@@ -45,8 +45,8 @@ class NodeClearer {
   // Takes over a worker that SIGKILL has not ended, and reaps it once it ends.
   void Adopt(pid_t pid, UniqueFd pidfd, Rank rank, TimePoint killed_at);
 
-  // Calls `done` once, at once or within 2 s. `is_late`: do not wait, the remaining processes have
-  // already had their time.
+  // Calls `done` exactly once: when all processes that workers left behind have ended, after 2 s at
+  // the latest. `is_late`: after one try, because these processes have already had their time.
   void Clear(bool is_late, Done done);
 
   // Call it when the guardian is dead: then all watched processes are dead, too.

@@ -88,14 +88,15 @@ class NodeWorkers {
   // Call it when the guardian is dead: then the workers are dead, too. Reads their last output and
   // messages, and forgets them.
   void Abandon();
-  // Gives up workers that SIGKILL has not ended, kills all other remaining processes, and calls
-  // `done` (node_clearer.h).
+  // Hands workers that SIGKILL has not ended over to the NodeClearer, which also kills all other
+  // remaining processes and calls `done` (node_clearer.h).
   void Clear(NodeClearer::Done done);
 
   // Call it with each heartbeat while a generation runs.
   void LookForOomKills(TimePoint now) { oom_.Look(now); }
-  // The workers of a generation are about to start. `secret`: of these workers; empty: none.
-  // `will_tell`: as ProgressWatch::BeginGeneration.
+  // The workers of a generation are about to start. `secret`: shared by all workers of the
+  // generation, for the connections between them (docs/security.md); empty: none. `will_tell`: as
+  // in ProgressWatch::BeginGeneration().
   void BeginGeneration(Generation generation, std::string secret, bool will_tell) {
     oom_.Begin();
     progress_.BeginGeneration(generation, will_tell);
@@ -124,7 +125,8 @@ class NodeWorkers {
     std::unique_ptr<LogPump> pump;
     bool waited = false;  // true: it was a standby or left the previous generation, so it was not
                           // started
-    std::unique_ptr<LogPump> pump_before;  // pump of its earlier output; null: it was forked
+    std::unique_ptr<LogPump> pump_before;  // of its output before this generation; null: it is
+                                           // a new process, or the fork server forked it
     Rank rank;
     bool leaves = false;                 // it was asked to leave
     std::optional<TimePoint> killed_at;  // when it got its first SIGKILL

@@ -20,9 +20,9 @@ class ProgressWatch {
  public:
   explicit ProgressWatch(int workers) : workers_(workers) { BeginGeneration(Generation{0}); }
 
-  // The workers of `generation` are about to start. Forgets the progress of all earlier workers;
-  // until now it was kept even for dead workers. `will_tell`: all workers will report their steps,
-  // as if each had sent TELLS=1.
+  // The workers of `generation` are about to start. Forgets the progress of all earlier workers,
+  // which is kept up to this call even for dead workers. `will_tell`: all workers will report their
+  // steps, as if each had sent TELLS=1.
   void BeginGeneration(Generation generation, bool will_tell = false);
 
   Generation generation() const { return generation_; }

@@ -24,7 +24,7 @@ struct RankProcess {
   pid_t worker = 0;     // the process that the agent started; may be the same
 };
 
-// `pid`, its children, and their children; at most `most`.
+// `pid` and all its descendants, at most `most` processes.
 std::vector<pid_t> WithDescendants(pid_t pid, std::size_t most);
 
 // All processes of a rank, at most `most`, in this order: the speaker, the speaker's descendants,

@@ -4,10 +4,10 @@
 // A start is over at the first of three signs: every worker has reported a step or the end of
 // ddp::init(); this host has as many open connections to MASTER_PORT as workers; the workers have
 // used as much CPU time as in the last start. The last two signs are polled at growing intervals,
-// so the result is at most a quarter too long.
+// so the result is too long by at most a quarter or 100 ms, whichever is more.
 //
-// The worker of a one-worker job may never open a connection. So its start counts as 5 s, unless
-// one of these signs comes later.
+// The worker of a one-worker job may never open a connection. So after 5 s without a sign, its
+// start counts as 5 s. A later sign corrects this.
 //
 // Belongs to the loop's thread. Reads small files of /proc, which never wait for a disk.
 #ifndef DDPRUN_LAUNCHER_AGENT_START_WATCH_H_
@@ -39,7 +39,7 @@ class StartWatch {
   using Pids = std::function<std::vector<pid_t>()>;  // of the running workers
 
   // `loop` must outlive this object. `done` is called on the loop, once for each start that ends.
-  // For a job's only worker it is also called after `assumed`, without a sign.
+  // For a job's only worker it is also called when `assumed` has passed without a sign.
   StartWatch(EventLoop* loop, int workers, Pids pids, Done done,
              Duration assumed = std::chrono::seconds(5));
   ~StartWatch() { End(); }
@@ -67,7 +67,7 @@ class StartWatch {
   std::optional<EventLoop::TimerId> timer_;  // while a start is going on
   Generation generation_;
   int master_port_ = 0;
-  bool assume_ = false;  // once assumed_ has passed
+  bool assume_ = false;  // true: report assumed_ if it passes without a sign
   EventLoop::Clock::time_point began_;
   Duration interval_{};
   std::set<LocalRank> at_work_;

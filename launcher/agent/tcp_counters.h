@@ -1,8 +1,9 @@
-// TcpCounters: the bytes that the TCP connections of this node have carried. They are read only
-// while somebody asks.
+// TcpCounters: the bytes that the TCP connections of this node have carried. A look is one call
+// of WorkerWatch::Look(). Nothing is read unless a look asks (Ask()).
 //
 // Belongs to WorkerWatch and its loop's thread. Another thread reads the counters, because the
-// kernel may first load a module from the disk. So a look gets the numbers of the look before.
+// kernel may first load a module from the disk. So a look gets the numbers for which the look
+// before has asked.
 #ifndef DDPRUN_LAUNCHER_AGENT_TCP_COUNTERS_H_
 #define DDPRUN_LAUNCHER_AGENT_TCP_COUNTERS_H_
 

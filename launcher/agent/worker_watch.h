@@ -45,7 +45,8 @@ class WorkerWatch {
 
   // The workers' progress, for a heartbeat. Call it while workers run.
   NodeProgress Look();
-  // The last collectives of this generation's workers, also of dead ones. For Stopped.
+  // The last collectives of this generation's workers, also of dead ones, for the message
+  // Stopped.
   std::vector<EnteredCall> LastCalls(Generation generation);
 
   // Finds the process that does the work of each rank. Copies the stacks of this process and of the
@@ -55,7 +56,7 @@ class WorkerWatch {
                   std::function<void(const EncodedStackTree&)> done);
 
   void OnStraggler(const StragglerMsg& straggler);
-  // Call it when rank 0's worker, on this node, compares the ranks.
+  // Call it when rank 0's worker, on this node, has sent COMPARES: it compares the ranks' times.
   void OnCompares() { stragglers_.Compare(); }
   // Adds the ranks that keep the others waiting, if a worker of this node reports them.
   void FillIn(NodeUsage* usage) const;
