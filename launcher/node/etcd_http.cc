@@ -79,6 +79,11 @@ absl::StatusOr<std::string> OverTls(int fd, const etcd::Options& options, const 
   }
   const std::unique_ptr<SSL, Deleter> ssl(SSL_new(context.get()));
   SSL_set_tlsext_host_name(ssl.get(), host.c_str());
+  // The certificate is for this address, or for this name.
+  if (X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl.get()), host.c_str()) != 1 &&
+      SSL_set1_host(ssl.get(), host.c_str()) != 1) {
+    return NoAnswer();
+  }
   if (SSL_set_fd(ssl.get(), fd) != 1 || SSL_connect(ssl.get()) != 1 ||
       SSL_write(ssl.get(), request.data(), static_cast<int>(request.size())) <= 0) {
     return NoAnswer();

@@ -16,7 +16,8 @@ namespace ddprun {
 
 // The answer to GET `path`, with its headers: HTTP/1.0. Blocks: each connect, send and receive for
 // at most `limit`, and a look-up of the host's name without a limit. If options.ca is set, speaks
-// TLS: options.ca must have signed the member's certificate. The name in it is not checked.
+// TLS: options.ca must have signed the member's certificate, which must be for the host of
+// `endpoint`.
 absl::StatusOr<std::string> GetFromEtcd(const etcd::Options& options, const std::string& endpoint,
                                         const std::string& path, std::chrono::milliseconds limit);
 

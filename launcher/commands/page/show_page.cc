@@ -30,8 +30,8 @@ int ShowPage(const OperatorCommand& command, OperatorClient& client) {
   }
   if (tls && page->self_made) {
     absl::StrAppend(&text,
-                    "The certificate is of the rendezvous' own making. The browser asks whether to "
-                    "trust it; its SHA-256 is\n",
+                    "The rendezvous made its certificate itself. The browser asks whether to trust "
+                    "it; its SHA-256 is\n",
                     Fingerprint(page->certificate_sha256), "\n");
   }
   PrintOut(text);

@@ -77,7 +77,7 @@ void ReadJobSet(const std::string& jobset, KubernetesPod* pod) {
 
 absl::Status Lacking(const KubernetesPod& pod, absl::string_view what) {
   return absl::InvalidArgumentError(
-      absl::StrCat(what, ". The manifest lacks:\n", KubernetesStanza(pod),
+      absl::StrCat(what, ". Add to the manifest:\n", KubernetesStanza(pod),
                    "`ddprun kubernetes job.yaml` prints a whole manifest; docs/kubernetes.md"));
 }
 
