@@ -11,13 +11,13 @@
 // The arrival time of the answer plays no part, because the answer may have been delayed. The
 // margin must cover three delays:
 //
-//   clock rate    An agent whose clock is slow by the factor 1 − ε sees the time come late, by
-//                 about ε × 5/6 × lease. Quartz: ε ≤ 10⁻⁴, and 0.25 ms of 3 s. The rule holds
-//                 to ε = 1/6 − (the rest, below) / lease.
-//   the loop      until the agent's timer is served, and the SIGKILLs are sent: milliseconds. If
-//                 it takes longer (the agent is stopped, or starved) the guardian kills in the
-//                 agent's place, BackstopDelay after the fence time: margin / 5 (100 ms of 3 s).
-//   the end       a process with a pending SIGKILL runs no instruction of its own any more.
+//   clock rate    If the agent's clock is slow by the factor 1 − ε, the agent kills late, by about
+//                 ε × 5/6 × lease. Quartz has ε ≤ 10⁻⁴: 0.25 ms of 3 s. The margin suffices up to
+//                 about ε = 1/6 − (the other two delays) / lease.
+//   the loop      The agent needs milliseconds to serve its timer and to send the SIGKILLs. If it
+//                 needs longer (it is stopped, or starved), the guardian kills in its place,
+//                 BackstopDelay after the fence time: margin / 5 (100 ms of 3 s).
+//   the end       A process with a pending SIGKILL runs no instruction of its own any more.
 //
 // So 4/5 of the margin are left even if the guardian must kill: 0.4 s of 3 s.
 #ifndef DDPRUN_LAUNCHER_CORE_LEASE_H_

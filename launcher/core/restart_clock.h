@@ -1,4 +1,5 @@
-// RestartClock: measures the phases of each restart on this node, from its owner's events.
+// RestartClock: measures the phases of each restart on this node, from its owner's events. Left of
+// the arrow: what begins the phase (nothing: the end of the phase above). Right of it: its end.
 //
 //     stop           a worker has failed, or the rendezvous says Stop  →  no worker is left
 //     round          →  this agent has the new ranks of its workers, and starts them
@@ -11,8 +12,9 @@
 // The phases after `spawn` exist only if workers report them on the control socket. A phase begins
 // when the last worker enters it, unless a worker is in the next phase already. If a worker enters
 // a phase several times, its first time counts. If a program's own phase has one of the names
-// above, it is shown as program_NAME. A program's own phases count only until the first step,
-// because a program without steps may name phases hours later. Pure: the time is an argument.
+// above, it is shown as program_NAME. A program's own phases count only before the first step. If
+// there is no step, they do not count at all, because the program may name them hours after its
+// start. Pure: the time is an argument.
 #ifndef DDPRUN_LAUNCHER_CORE_RESTART_CLOCK_H_
 #define DDPRUN_LAUNCHER_CORE_RESTART_CLOCK_H_
 

@@ -7,9 +7,10 @@
 //            GenerationStarted          it is settled
 //     Idle ──────────────────▶ Settling ──────────────▶ Filling ──▶ (one standby after the other)
 //       ▲                          │                       │
-//       └────── GenerationEnded ───┴───────────────────────┤ they end at once, or do not come to
-//                                                          ▼ wait: GivenUp, for good
-//     any of these ── JobEnded ──▶ Closed
+//       └────── GenerationEnded ───┴───────────────────────┘
+//     any of these ── standbys end early, or one loads too long ──▶ GivenUp, for good
+//     any of these ── the fork server cannot be used ─────────────▶ GivenUp, for good
+//     any state ── JobEnded ──▶ Closed
 //
 // A generation is settled when each of its workers has finished a step, or some time after its
 // start. Standbys start only then, so they do not slow down the start of workers. No standby is

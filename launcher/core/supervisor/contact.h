@@ -91,7 +91,7 @@ class Contact {
   TimePoint last_{};  // the newest time given to Had()
   Duration round_trip_{};
   Term term_;
-  Term other_;  // the highest term heard of another cluster; none: since the last Adopt none was
+  Term other_;  // the highest term heard of another cluster since the last Adopt
   bool past_told_ = false;
 };
 
