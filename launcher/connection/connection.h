@@ -45,7 +45,7 @@ struct Connection {
   std::unique_ptr<RendezvousHosts> hosts;
   std::unique_ptr<EtcdMeeting> etcd;         // with --rdzv-backend etcd
   std::unique_ptr<RendezvousClient> client;  // not open yet
-  std::unique_ptr<LeaderWatch> leader;       // leads `client`, of several rendezvous
+  std::unique_ptr<LeaderWatch> leader;       // of several rendezvous: tells `client` which leads
 };
 
 // `version`: of this program, for a rendezvous in this process. `seed`: of the jitter between

@@ -16,8 +16,8 @@ namespace auth {
 class ClientCredentials;
 }
 
-// `reachable`: other hosts can reach the rendezvous. With MUNGE and no given socket, it is the
-// socket that slurm.conf names.
+// `reachable`: other hosts can reach the rendezvous. With MUNGE and without --munge-socket, the
+// socket is the one that slurm.conf names.
 auth::CredentialOptions CredentialOptionsOf(const CredentialsConfig& config, bool reachable);
 
 // True if other hosts can reach a rendezvous at this endpoint, "HOST:PORT" or "unix:/path". Only
@@ -33,9 +33,9 @@ std::vector<std::string> CredentialArguments(const CredentialsConfig& config);
 // (state_home.h): on loopback, if no credentials are given. `insecure`: --insecure was given.
 bool UsesOwnToken(const CredentialsConfig& config, const std::string& host, bool insecure);
 
-// For a rendezvous at `endpoint`; "": of a job on one node. Reads the files. FailedPrecondition,
-// for people: the files or the state home are not usable. With `log` (tls/watch.h), TLS files are
-// read again when they change.
+// The credentials for the rendezvous at `endpoint`; "": the rendezvous of a job on one node. Reads
+// the files. FailedPrecondition, for people: the files or the state home are not usable. With `log`
+// (tls/watch.h), TLS files are read again when they change.
 absl::StatusOr<std::shared_ptr<const auth::ClientCredentials>> LoadCredentials(
     const CredentialsConfig& config, const std::string& endpoint, bool insecure,
     std::function<void(bool ok, const std::string& text)> log = {});

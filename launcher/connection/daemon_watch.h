@@ -1,5 +1,6 @@
 // DaemonWatch: for an agent that is allowed to start the rendezvous. Ensures that the rendezvous
-// runs: before each attempt to connect, and repeatedly until the rendezvous has sent a message.
+// runs: before each attempt to connect, and repeatedly until the rendezvous has sent a message
+// other than Waiting.
 //
 // The loop's thread only.
 #ifndef DDPRUN_LAUNCHER_CONNECTION_DAEMON_WATCH_H_

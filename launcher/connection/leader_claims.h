@@ -38,7 +38,7 @@ class LeaderClaims {
 
   std::vector<std::optional<Follower::Said>> said_;  // by place; nullopt: nothing
   std::optional<int> leader_;
-  Term highest_;  // of those followed so far, in the etcd of the last one
+  Term highest_;  // of the leader, or of the last leader
 };
 
 }  // namespace ddprun

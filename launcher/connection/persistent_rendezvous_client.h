@@ -35,13 +35,15 @@ class PersistentRendezvousClient final : public RendezvousClient {
     std::function<std::unique_ptr<RendezvousClient>(int place, Duration limit)> make_client;
     // Makes a client for a waiting session to a standby at this place. Empty: none is kept.
     std::function<std::unique_ptr<RendezvousClient>(int place)> make_waiting{};
-    // Called before each attempt, and repeatedly until the rendezvous has sent a message.
+    // Called before each attempt, and repeatedly until the rendezvous has sent a message other than
+    // Waiting.
     DaemonWatch::EnsureRunning ensure_running;
     // True: the newest client for this place used credentials that have since been replaced, so its
     // denial is ignored. May be empty.
     std::function<bool(int place)> credentials_outdated{};
     int places = 1;  // where the rendezvous may be
-    // A rendezvous runs at each place, and one of them leads: no place is waited for.
+    // A rendezvous runs at each place, and one of them leads. The client never stays at one place
+    // to wait for its rendezvous.
     bool several = false;
     // Called with the place of the rendezvous at each message from it. May be empty.
     std::function<void(int place)> heard_at{};
@@ -67,8 +69,8 @@ class PersistentRendezvousClient final : public RendezvousClient {
   void Lead(std::optional<int> place, const std::string& reason);
   // The rendezvous at this place stands by: keep a waiting session to it.
   void StandBy(int place);
-  // make_client now makes another client for the same place. Otherwise the same as Lead() to
-  // another place.
+  // make_client now makes another client for the same place: loses the session, and opens the next
+  // one without a pause, like Lead().
   void Move(const std::string& reason);
 
  private:
@@ -88,7 +90,7 @@ class PersistentRendezvousClient final : public RendezvousClient {
   DaemonWatch daemon_;
   Handler handler_;
   std::unique_ptr<RendezvousClient> client_;
-  int attempt_ = 0;    // which client events are from; 0: they are of no interest
+  int attempt_ = 0;    // the number of the client whose events count; 0: no events count
   int attempts_ = 0;   // the number of the newest client
   bool open_ = false;  // the session of client_
   bool closed_ = false;

@@ -47,7 +47,7 @@ class PlaceRotation {
   int in_turn_ = 0;            // the last place that was tried in turn
   bool heard_ = false;
   int denials_ = 0;           // in a row
-  int closed_after_tls_ = 0;  // attempts in a row that ended so
+  int closed_after_tls_ = 0;  // attempts in a row that lost with closed_after_tls
 };
 
 }  // namespace ddprun

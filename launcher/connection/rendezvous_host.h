@@ -35,8 +35,8 @@ inline constexpr char kFirstAgentWithin[] = "60s";
 // `host` on this machine. The result is `address`, or the wildcard for every address.
 std::string AddressToListenOn(const std::string& host, const std::string& address);
 
-// FailedPrecondition, for people: a rendezvous at `place` (HOST:PORT, or a sentence's part) would
-// be open to others.
+// FailedPrecondition, for people: a rendezvous there would be open to others. `place` is part of a
+// sentence, such as "at HOST:PORT".
 absl::Status OpenToOthers(const std::string& place);
 
 class RendezvousHost {

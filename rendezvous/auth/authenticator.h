@@ -56,7 +56,7 @@ class Authenticator {
 
   explicit Authenticator(Options options);
 
-  // Whether Answer and Check may block, for munged.
+  // True: Answer and Check may block, because they ask munged.
   bool may_wait() const { return options_.munge != nullptr; }
 
   // With MUNGE: whether munged can be reached. Does not block.

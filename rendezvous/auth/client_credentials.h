@@ -56,10 +56,12 @@ class ClientCredentials {
       kVerified,    // by the authority in --tls-ca
     } tls = Tls::kNone;
   };
-  // The transport of one new channel. With TLS files: TLS with these files. Without TLS files, if
-  // there are credentials and other hosts can reach the rendezvous: TLS with any server
-  // certificate, and the proofs cover that certificate. Otherwise no TLS until OnUnheard finds that
-  // the other side uses TLS: a rendezvous that listens on all addresses uses it on loopback, too.
+  // The transport of one new channel:
+  // - with TLS files: TLS with these files;
+  // - else, with a token or MUNGE and a rendezvous that other hosts can reach: TLS with any server
+  //   certificate, and the proofs cover that certificate;
+  // - else: no TLS, until OnUnheard finds that the other side uses TLS. This happens on loopback if
+  //   the rendezvous listens on all addresses.
   Transport NewTransport() const;
   // Call it when a channel of this transport got no answer: the other side `closed` it at once, or
   // does not use TLS. True: NewTransport() will return a different transport.

@@ -26,8 +26,8 @@ struct ServerCredentials {
   // Credentials for one channel to another rendezvous with the same options. If no authority is
   // configured, the peer may have any certificate. Any thread.
   std::function<std::shared_ptr<grpc::ChannelCredentials>()> to_peers;
-  // The same on every rendezvous with the same tokens. Only a process that knows all tokens can
-  // compute it. "": no tokens.
+  // A key derived from the tokens, so every rendezvous with the same tokens has the same key. Only
+  // a process that knows all tokens can compute it. "": no tokens.
   std::string shared_key;
 };
 

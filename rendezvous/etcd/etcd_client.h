@@ -36,8 +36,9 @@ struct KeyValue {
   std::uint64_t mod_revision = 0;
 };
 
-// The key's mod_revision is this; 0: there is no such key. And its value is this, if it is given:
-// an etcd that was emptied or restored may have another value at the same revision.
+// A condition of a transaction: the key has this mod_revision (0: the key does not exist) and, if
+// `value` is given, this value. An etcd that was emptied or restored may have another value at the
+// same revision.
 struct Guard {
   std::string key;
   std::uint64_t mod_revision = 0;
@@ -95,8 +96,8 @@ class Client {
   virtual ~Client() = default;
 
   // One transaction. If all guards hold, all writes happen; otherwise none does. `reads` are read
-  // after the writes, in both cases. Without reads it is linearizable only if it writes: etcd
-  // answers a transaction of guards alone from one member's memory. Errors:
+  // after the writes, in both cases. Linearizable if there is a write or a read: etcd answers a
+  // transaction that has only guards from one member's memory. Errors:
   //   Aborted            it certainly had no effect: no connection was made, or etcd refused it.
   //                      It may be retried; the message says why it failed
   //   Unknown            it may have had its effect, or may still have it: no answer came, or an

@@ -39,8 +39,9 @@ class Members {
   Members(const Members&) = delete;
   Members& operator=(const Members&) = delete;
 
-  // After this much silence of a member the next member is tried; the last member has all the
-  // remaining time. A write is sent only to a member that is known to answer.
+  // If a member is silent for this long, or for half of the time left, the next member is tried.
+  // The last member has all the time left. A write is sent only to a member that is known to
+  // answer.
   static constexpr std::chrono::milliseconds kPatience{250};
 
   // Calls `rpc` at one member after the other until one answers. A write is repeated only if it
@@ -55,7 +56,7 @@ class Members {
   const std::string& endpoint(std::size_t index) const { return members_[index]->endpoint; }
   // The member that is asked first.
   std::size_t preferred() const;
-  // Another one is asked first from now on.
+  // From now on another member is asked first.
   void Leave(std::size_t index);
   // Returns a connected channel, and prepares `context` for a call on it: with our token, and
   // refused by a member without a leader. Errors: Aborted and others.
@@ -71,7 +72,7 @@ class Members {
     std::mutex mutex;
     // Guarded by mutex.
     ChannelPtr channel;    // null: none was made yet
-    Deadline answered_at;  // the last time that it did
+    Deadline answered_at;  // when it last answered
   };
 
   Members() = default;
@@ -87,8 +88,9 @@ class Members {
   absl::Status CallAt(std::size_t index, bool read_only, Deadline share, Deadline end,
                       const Rpc& rpc);
 
-  std::vector<std::unique_ptr<Member>> members_;  // constant, and so are these
-  std::shared_ptr<auth::TlsIdentity> identity_;   // null: no TLS
+  // Constant after Create.
+  std::vector<std::unique_ptr<Member>> members_;
+  std::shared_ptr<auth::TlsIdentity> identity_;  // null: no TLS
   OurSide side_ = OurSide::kPlain;
   std::string user_;
   std::string password_file_;

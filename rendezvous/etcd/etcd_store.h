@@ -8,12 +8,13 @@
 // reported as failed. The log says it once, and once more when writing works again.
 //
 // Waiting batches take memory in proportion to the keys that were written, not to the number of
-// commits, because past `merge_above_bytes` they are merged into one. Of a batch with more than
-// kMostKeys keys, each key is written atomically, the batch is not.
+// commits, because past `merge_above_bytes` they are merged into one. A batch with more than
+// kMostKeys keys is not written atomically, but each of its keys is.
 //
 // All functions except Post and SetTerm: from one thread.
 //
-// PREFIX/leader is the leader key, whose mod_revision is the term; others write it (Post).
+// PREFIX/leader is the leader key. Its mod_revision is the term. The store does not write this key:
+// the store's owner does, in a task given to Post.
 #ifndef DDPRUN_RENDEZVOUS_ETCD_ETCD_STORE_H_
 #define DDPRUN_RENDEZVOUS_ETCD_ETCD_STORE_H_
 

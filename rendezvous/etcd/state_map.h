@@ -42,9 +42,10 @@ class StateMap {
  public:
   // One transaction.
   struct Change {
-    std::string id;             // what it leaves under `last-write`
-    std::vector<Write> writes;  // without that
-    // The values of the state's keys after it; nullopt: erased. Its other writes are parts.
+    std::string id;             // is written to `last-write`
+    std::vector<Write> writes;  // all others
+    // The new values of the state's keys that it changes; nullopt: erased. Writes of other keys are
+    // parts.
     struct Value {
       std::vector<std::string> parts;    // names
       std::vector<std::string> digests;  // of the parts
@@ -79,14 +80,14 @@ class StateMap {
   // Removes some parts that no value names; nullopt: there are none.
   std::optional<Change> PlanRemoval(const Term& term);
 
-  // The transaction that makes it.
+  // The guards and writes of the transaction that makes this change.
   std::vector<Guard> GuardsOf(const Change& change, const Term& term) const;
   std::vector<Write> WritesOf(const Change& change) const;
   // Decides by the values read under leader_key and last_write_key. If the change was kept,
   // `revision` is the revision of its writes.
   Verdict Judge(const Change& change, const Term& term, const Answer& answer,
                 std::uint64_t* revision) const;
-  // It was kept, at this revision.
+  // Call it for each change that was kept, with its revision.
   void Apply(const Change& change, std::uint64_t revision);
 
  private:
@@ -96,7 +97,8 @@ class StateMap {
   };
 
   std::string NewId(const Term& term);
-  // Adds the write of `value` under `key` to `naming`, and those of its new parts to `parts`.
+  // Adds the write of `value` under `key` to `naming`, and those of its new parts to `parts`. A
+  // value of up to `most_whole` bytes has no parts.
   void AddValue(const std::string& key, std::string value, std::size_t most_whole, Change* naming,
                 std::vector<Write>* parts);
 

@@ -7,12 +7,14 @@
 
 namespace ddprun {
 
-// Sets it for this socket. Connections inherit it from a listening socket. No effect on sockets
+// Sets this option for the socket, and Reno as its congestion control, because Linux never treats a
+// stream with BBR as thin. Connections inherit both from a listening socket. No effect on sockets
 // other than TCP.
 void SendAgainSteadily(int fd);
 
-// Sets it for all TCP sockets of this process, because gRPC does not expose its sockets; an agent
-// has no other ones. Any thread. Connections that end meanwhile are skipped.
+// Does the same for all TCP sockets of this process, because gRPC does not expose its sockets. In
+// an agent these include the sockets of torch's store and of --http. Any thread. Connections that
+// end meanwhile are skipped.
 void SendAgainSteadily();
 
 }  // namespace ddprun

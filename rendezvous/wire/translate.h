@@ -10,7 +10,8 @@
 
 namespace ddprun::wire {
 
-// Metadata of the call Session: it waits at a rendezvous that stands by.
+// Metadata of the call Session: this session waits at a standby rendezvous until the rendezvous
+// leads.
 inline constexpr char kWaitsMetadata[] = "ddprun-waits";
 inline constexpr char kWaits[] = "1";
 
