@@ -1,9 +1,9 @@
-// JobSpec: the job-wide settings, on which all agents of a job must agree, with their defaults and
-// one table of its fields. The comparison of two specs (admission.cc) and the wire and journal
-// formats (rendezvous/wire/job_spec_proto.cc) iterate over the table. A new setting is a member of
-// GroupSpec or HangSpec, a row of the table, a field in proto/ddprun/v1/rendezvous.proto, and a key
-// in launcher/config/job_keys.cc, which sets the member (JobConfig::spec).
-// docs/internals/contributing.md names the tests that change. Pure.
+// JobSpec: the job-wide settings, on which all agents of a job must agree, with their defaults.
+// Plain values.
+//
+// ForEachField() is the table of all fields. The comparison of two specs (admission.cc) and the
+// wire and journal formats (rendezvous/wire/job_spec_proto.cc) iterate over it.
+// docs/internals/contributing.md ("A job-wide setting") lists what a new setting needs.
 #ifndef DDPRUN_RENDEZVOUS_CORE_JOB_SPEC_H_
 #define DDPRUN_RENDEZVOUS_CORE_JOB_SPEC_H_
 
@@ -36,7 +36,7 @@ struct GroupSpec {
   int min_nodes = 1;
   int max_nodes = 1;
   int max_restarts = 0;
-  Duration join_timeout = kDefaultJoinTimeout;  // from gathering's begin until min_nodes joined
+  Duration join_timeout = kDefaultJoinTimeout;  // wait for min_nodes, from the start of Gathering
   Duration last_call = kDefaultLastCall;        // wait for more nodes, once min_nodes joined
   // The interval of an agent's heartbeats, and the silence after which its node is lost. The lease
   // is at least kHeartbeatsPerLease heartbeats: WhyMalformed() in admission.h.
@@ -52,8 +52,8 @@ struct GroupSpec {
   // never.
   int quarantine = 0;
   Duration quarantine_window = kDefaultQuarantineWindow;
-  // States from before the job are ignored: without a state of its own the job begins at step 0,
-  // whatever rank 0 finds.
+  // --start-anew: states from before the job are ignored. A job that has made no state begins at
+  // step 0, even if the checkpoint folder has older files.
   bool start_anew = false;
   // The number of nodes that can ever join, from Slurm; 0: not known, and agrees with every value.
   int all_nodes = 0;
@@ -95,8 +95,8 @@ struct JobSpecField {
   const char* wire;  // the name in the proto's JobSpec, which documents unit and bounds
   // For people: the flag, else the key. Adjacent fields with one label are shown together.
   const char* label;
-  // Bounds of a number, of each number in a list, of a duration in ms, or of a switch (0 and 1). Of
-  // a text: at most `max` bytes; an empty text on the wire leaves the default.
+  // Bounds of a number, of each number in a list, of a duration in ms, or of a switch (0 and 1). A
+  // text may have at most `max` bytes. An empty text on the wire leaves the default.
   std::int64_t min = 0;
   std::int64_t max = 0;
   const char* unset = nullptr;  // text for people if the value is 0, empty or missing

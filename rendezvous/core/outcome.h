@@ -16,11 +16,11 @@ enum class Outcome {
   kLeft,         // ended on purpose, without a saved state
   kUnreachable,  // no answer from the rendezvous, or too few nodes in time
   kRefused,      // the rendezvous refuses this agent; never the outcome of a job
-  // A state exists and cannot be loaded. A program must not start the job again.
+  // A state exists and cannot be loaded. A script or scheduler must not restart the job.
   kStateUnreadable,
 };
 
-// table: the words that users see
+// The words that users see.
 inline constexpr std::pair<Outcome, const char*> kOutcomes[] = {
     {Outcome::kSucceeded, "succeeded"},
     {Outcome::kFailed, "failed"},

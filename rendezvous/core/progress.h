@@ -13,7 +13,7 @@
 
 namespace ddprun {
 
-// Why a process does not run, from the kernel.
+// The state of a process, from the kernel.
 enum class ProcessState {
   kRunnable,  // runs, sleeps, or waits for a lock or a socket
   kStopped,   // by a signal such as SIGSTOP
@@ -54,13 +54,13 @@ struct StillWorker {
   std::optional<std::int64_t> step{};  // last finished step
   std::string phase{};                 // as the program names it; empty: training
   ProcessState state = ProcessState::kRunnable;
-  bool busy = false;                       // kBusyWindow
+  bool busy = false;                       // see kBusyWindow
   std::optional<CollectiveCall> inside{};  // newest unfinished collective
   // Unfinished collectives of the same group, entered before `inside`, by number; at most
   // kMaxEarlier. Several gradient buckets are averaged at the same time.
   std::vector<CollectiveCall> earlier{};
-  // Number of the group's newest entered collective. 0 unless the worker has completed all
-  // collectives after `inside`.
+  // Number of the newest collective that the worker entered in the group of `inside`, if it is
+  // later than `inside` (then it is completed); else 0.
   std::int64_t entered = 0;
   std::string waits_for{};  // for people: system call with file, or kernel function
 

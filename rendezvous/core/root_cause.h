@@ -65,8 +65,8 @@ class Incidents {
   // wait for.
   void AddHang(RootCause cause);
 
-  // A node has ended its workers, probably because of another failure (it follows). The node is the
-  // root cause only if no other cause is found.
+  // A node has ended its workers, probably because of another failure that is not reported yet. The
+  // node is the root cause only if no other cause is found.
   void AddFollower(AgentId agent_id, const std::string& host, NodeRank node_rank,
                    const std::string& reason);
 

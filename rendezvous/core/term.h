@@ -10,7 +10,7 @@ namespace ddprun {
 // start again where etcd was restored from a snapshot.
 struct Term {
   std::uint64_t cluster = 0;   // etcd's cluster id
-  std::uint64_t revision = 0;  // mod_revision of the leader key, from the takeover; 0: no term
+  std::uint64_t revision = 0;  // mod_revision that the takeover gave the leader key; 0: no term
 
   bool none() const { return revision == 0; }
   bool operator==(const Term&) const = default;

@@ -23,13 +23,13 @@ using LocalRank = StrongNumber<struct LocalRankTag, int>;
 using NodeRank = StrongNumber<struct NodeRankTag, int>;
 // Number of a generation; the first is 0. A forming that is given up still uses its number.
 using Generation = StrongNumber<struct GenerationTag, int>;
-// The highest generation that an agent may claim. A rendezvous that continues from it still has as
-// many numbers again.
+// The highest generation that an agent may claim. A rendezvous that continues from it still has
+// more than a billion numbers for later generations.
 inline constexpr int kMaxClaimedGeneration = 500'000'000;
 // Identifies an agent: a random number that it draws at its start, never 0.
 using AgentId = StrongNumber<struct AgentIdTag, std::uint64_t>;
 // Identifies one run of a job, from its first forming to its end: a random number that the
-// rendezvous draws. Runs of jobs with the same name differ in it. 0: not known.
+// rendezvous draws. Two runs of jobs with the same name have different ids. 0: not known.
 using RunId = StrongNumber<struct RunIdTag, std::uint64_t>;
 // A request to look at the disk again: a random number that the rendezvous draws. An agent names
 // the newest request that it knew when its look began; 0: none.

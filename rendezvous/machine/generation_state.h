@@ -73,7 +73,7 @@ struct Absences {
 
 // What HangJudge remembers between two evaluations of a generation.
 struct HangSuspicion {
-  // Set if the generation was not ended because a rank was busy.
+  // Set after a hang that did not end the generation, because a rank was busy.
   struct AtWork {
     std::optional<Rank> rank;  // nullopt: the rank is not known
   };
@@ -82,7 +82,7 @@ struct HangSuspicion {
   struct Found {
     StackFindings::Culprit culprit;
     std::vector<std::string> missing;
-    TimePoint last_moved;  // HangWatch::last_moved() then
+    TimePoint last_moved;  // HangWatch::last_moved() when the stacks were judged
   };
   std::optional<TimePoint> again;  // a hang is not considered again before this time
   std::optional<AtWork> at_work;
@@ -93,7 +93,7 @@ struct HangSuspicion {
 struct HangNotices {
   std::vector<std::string> excuses;    // also in the history
   std::optional<TimePoint> init_look;  // the next look for ranks missing in init()
-  bool init_wait = false;              // this was reported
+  bool init_wait = false;              // the missing ranks were reported
 };
 
 struct GenerationState : GenerationRecord {
@@ -105,7 +105,7 @@ struct GenerationState : GenerationRecord {
   Duration ran{};         // from started_at until the stop
   Tally tally;
   std::optional<TimePoint> succeeded_at;      // when the newest worker exited with 0
-  std::optional<std::int64_t> furthest_step;  // the highest step that a worker told
+  std::optional<std::int64_t> furthest_step;  // the highest step that a worker reported
   std::optional<Duration> start;              // of the slowest node so far, as in Stopped
   Incidents incidents;
   EnteredCalls calls;  // the last collectives of ranks that ended

@@ -104,8 +104,9 @@ struct JobLife : LifeRecord {
   LateAdmission late_admission;
   std::optional<TimePoint> next_admission;  // when the next held-back node is admitted
   ReportedProgress progress;                // input of HangWatch
-  bool abandoned = false;   // false: in this generation a node was lost silently, and it may come
-                            // back
+  // True: the job ends once no node is left. Each loss of a node sets it: to false if a node was
+  // lost silently in this generation, because that node may come back.
+  bool abandoned = false;
   bool has_states = false;  // some node holds a state
   FailureTally failures;    // of checkpoints
   StateTimes state_times;

@@ -201,7 +201,7 @@ class JobMachine {
   void AdvanceGathering();
   void AdvanceForming();
   void AdvanceRunning();
-  // Goes on when no member is left: then no worker of the generation runs.
+  // Waits until the generation has no member any more: then none of its workers runs.
   void AdvanceStopping();
   void ConsiderGrowth();
   // Number of nodes that wait and can join the running job now.

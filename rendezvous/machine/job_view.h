@@ -28,7 +28,7 @@ struct JobView {
   const std::optional<Finished>& finished;
 
   JobState state() const { return life.stage.state; }
-  // A worker of a member may run.
+  // The workers run, and the generation is not being stopped.
   bool running() const { return state() == JobState::kRunning || state() == JobState::kSaving; }
   StateJudge judge() const { return {timeline, life.requeue_number, newest}; }
 };

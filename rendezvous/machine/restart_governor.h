@@ -72,9 +72,9 @@ class RestartGovernor {
   // How one generation ended.
   struct Facts {
     RootCause cause;
-    std::optional<std::int64_t> step;  // the highest step that a worker told in it
+    std::optional<std::int64_t> step;  // the highest step that a worker reported in it
     bool new_state = false;            // some node holds a newer state than the one restored
-    Duration ran{};                    // from Start to the first failure
+    Duration ran{};                    // from Start until the generation is stopped
     std::optional<Duration> start;     // of the slowest node: from the spawn until every worker was
                                        // at work
   };
@@ -93,8 +93,8 @@ class RestartGovernor {
   static constexpr Duration kMaxDelay = std::chrono::seconds(60);
   // A job that has reported steps ends after this many crashes in a row without a step.
   static constexpr int kMaxStepless = 3;
-  // If another program has MASTER_PORT, the next generation gets another port. So many times in a
-  // row at most.
+  // If another program has MASTER_PORT, the next generation gets another port: at most this many
+  // times in a row.
   static constexpr int kMaxBindRetries = 5;
   // "Soon after the start": before the generation ran for kStarts times the duration of its start.
   // A start counts as at least kShortestStart. If no start was measured, the limit is kLongEnough.
