@@ -71,12 +71,12 @@ endfunction()
 
 ddprun_package(ddprun utils "launcher for distributed data-parallel training"
 "ddprun starts a DistributedDataParallel training job on one node or many, and
-keeps it running: when a worker dies, every node is told at once, the group is
-formed again, and training goes on from the newest state that any node has. It
+keeps it running. When a worker dies, ddprun tells every node at once and forms
+the group again, and training continues from the newest state of any node. It
 has torchrun's flags, environment and log layout.
 .
-The program is one file that needs nothing but the C library. The Python module
-that it gives to the scripts that it starts is part of it.")
+The program is one file and needs only the C library. It contains the Python
+module for the scripts that it starts.")
 set(CPACK_DEBIAN_DDPRUN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_DDPRUN_PACKAGE_SUGGESTS "ddprun-examples, python3-ddprun, libddp-dev")
 
@@ -92,18 +92,19 @@ set(CPACK_DEBIAN_DDPRUN-EXAMPLES_PACKAGE_DEPENDS
     "ddprun (= ${DDPRUN_DEBIAN_VERSION}), libopenblas0-pthread")
 
 ddprun_package(libddp-dev libdevel "DistributedDataParallel for libtorch in C++ (development files)"
-"A static library with what only Python had: a DistributedDataParallel for any
-torch::nn module, PyTorch's DistributedSampler, and checkpoints on disk and in
-memory that every rank gets from whoever has the newest.")
+"A static library with what PyTorch offers only in Python: a
+DistributedDataParallel for any torch::nn module, and DistributedSampler. Also
+checkpoints on disk and in memory: after a restart every rank gets the newest
+one from a rank that has it.")
 # No two versions of libtorch have the same ABI.
 set(CPACK_DEBIAN_LIBDDP-DEV_PACKAGE_DEPENDS
     "libtorch-dev (>= ${torch_version}), libtorch-dev (<< ${torch_version}.0~), libgloo-dev, libssl-dev, libxxhash-dev")
 set(CPACK_DEBIAN_LIBDDP-DEV_PACKAGE_SUGGESTS "ddprun")
 
 ddprun_package(python3-ddprun python "Python module of ddprun, for processes that it did not start"
-"Steps, phases, checkpoints and an exact sampler for trainings under ddprun. The
-scripts that ddprun starts have the module already; this is for those that a
-wrapper starts, or that also run without ddprun.")
+"Steps, phases, checkpoints and an exact sampler for trainings under ddprun.
+Scripts that ddprun starts have this module without the package. Install it for
+scripts that a wrapper starts, or that also run without ddprun.")
 set(CPACK_DEBIAN_PYTHON3-DDPRUN_PACKAGE_ARCHITECTURE all)
 set(CPACK_DEBIAN_PYTHON3-DDPRUN_PACKAGE_DEPENDS "python3:any")
 set(CPACK_DEBIAN_PYTHON3-DDPRUN_PACKAGE_SUGGESTS "python3-torch")

@@ -90,7 +90,7 @@ cp build/package-files/linked/ddprun.spdx.json build/cpack/
 deliver build/cpack
 ls -l "$output"
 [[ -n ${DEBEMAIL:-} ]] ||
-  echo "package.sh: the maintainer is $maintainer, whom nobody can reach: set DEBFULLNAME and DEBEMAIL before you pass" \
+  echo "package.sh: the maintainer is $maintainer, which is not a real address: set DEBFULLNAME and DEBEMAIL before you pass" \
     "these packages on" >&2
 
 if [[ -n $twice ]]; then

@@ -33,9 +33,11 @@ inline constexpr ExitCode kExitCodes[] = {
     {"64", "flags or environment are wrong"},
     {"65", "the job file is wrong"},
     {"66", "a state of the training exists but cannot be read"},
-    {"69", "the rendezvous cannot be reached or was lost, or too few nodes joined in time"},
+    {"69", "the rendezvous cannot be reached or was lost, or too few nodes joined in time (but see 75)"},
     {"70", "something that ddprun needs has failed, for example its log folder"},
-    {"75", "preempted: the job ended on purpose, and can continue from a checkpoint"},
+    {"75",
+     "the job can continue from a checkpoint: it was preempted or stopped on purpose, or too few "
+     "nodes joined in time under Slurm"},
     {"77", "the job refused this agent, or another training uses its checkpoint folder"},
 };
 

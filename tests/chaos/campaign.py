@@ -6,11 +6,12 @@ at once.
 
 Each host is a network namespace; the nodes share two disks (file systems in files), one for checkpoints and one for
 logs. A seed is a plan, drawn whole before anything starts: cuts in one and both directions; SIGSTOP and SIGKILL of
-agents, guardians, workers, whole nodes and the daemon, which keeps a journal; disks that freeze or are full; wall
+agents, guardians, workers and the daemon, which keeps a journal; SIGKILL of whole nodes; disks that freeze or are full; wall
 clocks that step. After all faults the job must run on all nodes again, and end. Then these rules are checked, by the
 time stamps that the workers wrote to another place (tests/programs/campaign_worker.cc):
 
     no two processes had one rank at once, and none of an old generation lived beside one of the next;
+    neither the generation nor the count of restarts ever went down;
     no generation went on below a step that had been durable on disk;
     every ddprun that nobody killed ended with 0;
     nothing is left: processes, mounts, namespaces, /dev/shm, the folder for temporary files.

@@ -35,7 +35,8 @@ class StateSurvey {
   void Take(Node& node, const HeldStates& held, const StateJudge& judge);
   void Take(Node& node, const std::vector<SavedState>& states);
 
-  // ---- looks ---- Makes all earlier looks at disks invalid, because workers of a lost node may
+  // ---- looks ----
+  // Makes all earlier looks at disks invalid, because workers of a lost node may
   // have written after them. Call it when a node is gone or out of reach.
   void LoseSight(TimePoint now);
   bool has_lost_sight() const { return look_ != LookId{}; }
@@ -46,7 +47,8 @@ class StateSurvey {
   void AskToLookAgain(const JobView& view);
   void AskToLookAgain(Node& node);
 
-  // ---- the wait ---- True while the group could form but must wait for the disk of a future
+  // ---- the wait ----
+  // True while the group could form but must wait for the disk of a future
   // member. The first such call begins the wait.
   bool Awaits(const JobView& view);
   bool waits() const { return wait().has_value(); }
