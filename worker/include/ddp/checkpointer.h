@@ -102,8 +102,8 @@ struct CheckpointerOptions {
 // Snapshots. Under ddprun, step() also makes snapshots: local rank 0 of each node writes them to
 // DDPRUN_SNAPSHOT_DIR (in /dev/shm). That folder outlives the workers. So a restart loses almost
 // nothing, even if a node is lost together with its disk. A snapshot contains the same as a
-// checkpoint: every rank can load the snapshot of any node, also with another world size. At most
-// one Checkpointer of a process makes snapshots.
+// checkpoint: every rank can load the snapshot of any node, also with another world size. In a
+// process only one Checkpointer may make snapshots: set `snapshots = false` in all others.
 //
 // Owner of the folder. Under ddprun, the first load_latest() or save() claims the folder for this
 // training. Rank 0 does that, and creates the folder if it is missing. If another training uses the
@@ -117,10 +117,10 @@ struct CheckpointerOptions {
 // and counts the failure in SaveStatus. Older files stay.
 class Checkpointer {
  public:
-  // `directory` is the folder of the checkpoints. Only rank 0 writes there, so only rank 0's node
-  // needs it. save() creates it. If it is empty, there are only snapshots, and save() throws
-  // ConfigError. Use one Checkpointer per folder. `ctx` must outlive this object. Not a collective.
-  // Throws ConfigError for invalid options.
+  // `directory` is the path of the checkpoint folder. Only rank 0 writes there, so only rank 0's
+  // node needs the folder. save() creates it. If `directory` is "", there are only snapshots, and
+  // save() throws ConfigError. Use one Checkpointer per folder. `ctx` must outlive this object. Not
+  // a collective. Throws ConfigError for invalid options.
   Checkpointer(const Context& ctx, std::string directory,
                const CheckpointerOptions& options = CheckpointerOptions());
 
@@ -194,7 +194,7 @@ class Checkpointer {
   // to the parts; if a tensor of the parts is not contiguous, it also needs the size of that
   // tensor. In the end each rank has checked the hashes of its tensors.
   //
-  // Damaged files. A file is damaged if it is too short or has a wrong hash. It is renamed to
+  // Damaged files. A file is damaged if its length or a hash is wrong. It is renamed to
   // `<name>.<run id>.corrupt` if its header says that this run made it, otherwise to
   // `<name>.corrupt`. A file of an unknown format version, or of another step than its name says,
   // is not renamed. In both cases the rank that has the file reports it on stderr, and the search

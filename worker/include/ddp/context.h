@@ -51,7 +51,8 @@ struct Options {
   // A warm standby is a process that `ddprun --warm` starts ahead of time. It waits in init() until
   // the agent needs a new worker, and then becomes that worker: docs/fast-restarts.md. With this
   // option it creates its CUDA context while it waits, which makes the restart shorter. The context
-  // takes some hundred MB of each GPU, in addition to the running worker. No effect without a GPU.
+  // takes several hundred MB of each GPU, in addition to the running worker. No effect without a
+  // GPU.
   bool warm_device = false;
 
   // The number of bytes that a warm standby faults in while it waits. Otherwise the new worker

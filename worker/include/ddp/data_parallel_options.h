@@ -14,10 +14,11 @@ namespace ddp {
 
 // Names, defaults and meanings are those of the Python class (torch/nn/parallel/distributed.py).
 struct DataParallelOptions {
-  // true: rank 0's buffers (for example BatchNorm's statistics) are broadcast before each forward
-  // that follows a forward with gradients and without no_sync(). false: buffers are sent only at
+  // true: rank 0's buffers (for example BatchNorm's statistics) are broadcast before the first
+  // forward. They are also broadcast before each forward whose previous forward was synchronized,
+  // that is, had gradients enabled and was not under no_sync(). false: buffers are sent only at
   // construction, at the end of join(), and by sync_buffers(). With libtorch 2.6 and newer, as in
-  // Python, only sync_buffers() sends them.
+  // Python, false means that only sync_buffers() sends them.
   bool broadcast_buffers = true;
 
   // The size of a gradient bucket in MiB. The default is 25. After the first step the buckets are
@@ -57,8 +58,8 @@ struct DataParallelOptions {
 
 // Options of DistributedDataParallel::join(), like those of Python's Model.join().
 struct JoinOptions {
-  // By what gradients are divided while some ranks have no more inputs. true: by the world size, so
-  // that every input keeps its weight. false: by the number of ranks that still have inputs.
+  // The divisor of gradients while some ranks have no more inputs. true: the world size, so that
+  // every input keeps its weight. false: the number of ranks that still have inputs.
   bool divide_by_initial_world_size = true;
 
   // true: as soon as one rank has no more inputs, all ranks throw AgreedError. Its text names such

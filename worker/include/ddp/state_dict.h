@@ -45,7 +45,7 @@ enum class StateDictFormat {
 //
 // The function finds out the kind from the content of the file. It keeps the names of the file.
 // (load_into() drops `module.`.) Throws CheckpointError if the file cannot be opened or read, is of
-// none of these kinds, is damaged, asks for anything but tensors, or has sparse or quantized
+// none of these kinds, is damaged, contains objects of other classes, or has sparse or quantized
 // tensors or a dtype that this libtorch lacks. Reference: torch/serialization.py (torch.load).
 StateDict load_state_dict(const std::string& path);
 

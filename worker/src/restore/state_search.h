@@ -34,7 +34,7 @@ struct FoundState {
   Metadata metadata;
   std::vector<Tensor> tensors;  // in the order of their bytes
   std::uint64_t offset = 0;     // of the first tensor's bytes in the file
-  bool provisional = false;     // newer files were put off, so Accept() must be called
+  bool provisional = false;     // newer files were put off (see PutOff()): call Accept()
   // Set on the source, and on ranks of its node that can open the file. Otherwise null.
   std::shared_ptr<InputFile> file;
 };
@@ -82,8 +82,8 @@ class StateSearch {
  private:
   bool Leads() const { return ctx_.rank() == where_.source; }
   void ListFolders();
-  // Called on a node without the source. Returns the node's damaged files if the node has no
-  // complete one.
+  // Called on a node without the source. If the node has no complete file, returns its damaged
+  // files.
   nlohmann::json LookForDamaged();
   // Calls `look` on the source and on each node's local rank 0, until none of them has to wait.
   // Returns the answer of each rank.

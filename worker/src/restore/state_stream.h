@@ -1,4 +1,8 @@
-// Sends the bytes of a state from the rank that has it to the tensors of all ranks.
+// Sends the bytes of a state from the rank that has it to the tensors of all ranks. The bytes take
+// the route of StateRoute, in chunks, a few at a time.
+//
+// Memory besides the tensors: a ChunkRing of 4 MiB per node, at most 1 MiB per process, and the
+// kernel's socket buffers.
 #ifndef DDPRUN_WORKER_SRC_RESTORE_STATE_STREAM_H_
 #define DDPRUN_WORKER_SRC_RESTORE_STATE_STREAM_H_
 
@@ -14,10 +18,6 @@
 
 namespace ddp::internal {
 
-// StateRoute is the route of the bytes. They travel in chunks, a few at a time. Memory besides the
-// tensors: a ChunkRing of 4 MiB per node, at most 1 MiB per process, and the kernel's socket
-// buffers.
-//
 // What is wrong with the file of a state. One of the two members is set.
 struct StreamFault {
   std::string damage;                           // the hashes or the length are wrong
