@@ -108,12 +108,13 @@ class DistributedDataParallel {
   // gradients of a parameter that requires no gradient now are never averaged. `ctx` must outlive
   // this object, and this object must outlive every backward() from its results.
   //
-  // A collective. It compares the parameters and buffers of each rank (number, names, shapes,
-  // dtypes, strides) with those of rank 0. If there is a difference, every rank throws AgreedError
-  // (<ddp/errors.h>) with the same text, which names the first tensor that differs, and the rank.
-  // Otherwise every rank gets the values of rank 0. Exception: with libtorch 2.6 or newer and
-  // broadcast_buffers = false, the buffers are not sent. Throws ConfigError for invalid options,
-  // and if no parameter requires a gradient.
+  // A collective. It compares the parameters and buffers of each rank with those of rank 0: their
+  // number, order, names, shapes, dtypes and strides, and which parameters require a gradient. If
+  // there is a difference, every rank throws AgreedError (<ddp/errors.h>) with the same text, which
+  // names the first tensor that differs, and the rank. All ranks also throw it if a parameter of
+  // any rank is not on ctx.device(). Otherwise every rank gets the values of rank 0. Exception:
+  // with libtorch 2.6 or newer and broadcast_buffers = false, the buffers are not sent. Throws
+  // ConfigError for invalid options, and if no parameter requires a gradient.
   //
   // A tensor that is registered several times counts once, under its first name in the order of
   // named_parameters(): a module's own parameters come before those of its children, each in the
@@ -132,7 +133,8 @@ class DistributedDataParallel {
   // every parameter exactly once, unless find_unused_parameters or static_graph is on. It may be
   //   (a) one backward() from the result,
   //   (b) one backward() from the results of several forwards, or
-  //   (c) one backward() from each of several tensors of the result that share no parameter.
+  //   (c) one backward() from each of several tensors of the result, if no parameter influences
+  //       two of them.
   // Otherwise libtorch throws. With TORCH_DISTRIBUTED_DEBUG=INFO its message names the parameter.
   // The program may ignore a result and call no backward() for it. Exception: if it ignores the
   // first result of a static graph on libtorch 1.13, the next backward() throws.
@@ -236,9 +238,9 @@ class DistributedDataParallel {
   //
   // The quick-step time of a rank is the first quartile of its step times in a window. A rank is
   // *slow* in a window if its quick-step time is
-  //   - more than 1.25 times as long as the others' quick-step time,
+  //   - more than 1.25 times as long as the others' quick-step time (the median over the others),
   //   - at least 1 ms longer than the others' quick-step time, and
-  //   - longer than the others' median step time.
+  //   - longer than the others' median step time (again the median over the others).
   // A rank becomes a straggler after three windows in a row in which it is slow. It stops being a
   // straggler after three windows in a row in which it is not slow. For a straggler 1.15 replaces
   // 1.25. `stragglers` contains only the stragglers that are slow in the newest window.
