@@ -4,7 +4,6 @@
 // The process handles kStackSignal and has a memfd open. The reader finds the memfd by its name in
 // /proc/PID/fd. The reader sends the signal only if the memfd exists and /proc/PID/status shows
 // that the process catches the signal. The name of the memfd says what the process writes:
-// the signal is caught. The name says what is written:
 //
 //   kStacksFile         registers and stacks, by worker/src/agent/own_stacks.h. The signal goes to
 //                       one thread with a request (rt_tgsigqueueinfo(2)). The thread writes to the
