@@ -58,8 +58,8 @@ HangPolicy PolicyOfHangs(const JobSpec& spec);
 
 class HangWatch {
  public:
-  static constexpr Duration kFloor = std::chrono::seconds(30);  // of auto
-  static constexpr int kFactor = 5;
+  static constexpr Duration kFloor = std::chrono::seconds(30);  // the lowest limit of auto
+  static constexpr int kFactor = 5;  // auto: times the longest standstill
   // Two reports of the same move give times that differ by less than this.
   static constexpr Duration kMoveResolution = std::chrono::milliseconds(200);
 
