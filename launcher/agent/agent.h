@@ -47,8 +47,10 @@ class Agent {
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
 
-  // Runs this node's part of the job to its end. When Run() returns, no worker of this node is left
-  // and every log file is written. Error: a socket of the agent could not be made.
+  // Runs this node's part of the job to its end. When Run() returns, no worker of this node is
+  // left, except processes that SIGKILL did not end, and the log files are written. If a disk needs
+  // more than 30 s for the rest of the log files, the rest is missing. Error: a socket of the agent
+  // could not be made.
   absl::StatusOr<Verdict> Run();
 
   // On the loop: a signal that the user or Slurm sent to the agent.
@@ -114,6 +116,7 @@ class Agent {
   void OnCheckpoint(LocalRank local_rank, const CheckpointMsg& checkpoint);
   void OnSnapshot(LocalRank local_rank, const SnapshotMsg& snapshot);
   void OnPhase(LocalRank local_rank, const PhaseMsg& phase, TimePoint now);
+  // For a message from a process that is no worker: a standby, or a descendant of a worker.
   void OnMessageOfAnother(const ControlPeer& peer, const ControlMessage& message);
   // The times of a complete restart, for the log and the report; nullopt: no restart is complete.
   std::optional<RestartTimes> TakeRestartTimes();

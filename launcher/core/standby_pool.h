@@ -12,10 +12,10 @@
 //     any of these ── the fork server cannot be used ─────────────▶ GivenUp, for good
 //     any state ── JobEnded ──▶ Closed
 //
-// A generation is settled when each of its workers has finished a step, or some time after its
-// start. Standbys start only then, so they do not slow down the start of workers. No standby is
-// started before a worker of the job has shown that its program can wait as a standby: a program
-// that cannot wait would do all its work a second time. A forked process can always wait.
+// A generation is settled when each worker of this node has finished a step in it, or some time
+// after its start. Standbys start only then, so they do not slow down the start of workers. No
+// standby is started before a worker of the job has shown that its program can wait as a standby: a
+// program that cannot wait would do all its work a second time. A forked process can always wait.
 //
 // Each standby is for one local rank, because arguments, devices and CPU caches may depend on it.
 //
@@ -78,8 +78,8 @@ class StandbyPool {
     Id id = 0;
     std::string how;  // for people: "exited with code 1: no such dataset"
   };
-  // The fork server changed. With kLater and kNever, requested standbys that do
-  // not wait yet are forgotten.
+  // The fork server changed. With kLater and kNever, requested standbys that do not wait yet are
+  // forgotten.
   struct ForksChanged {
     Forks forks = Forks::kLater;
   };
@@ -149,6 +149,7 @@ class StandbyPool {
   void Fill(TimePoint now);
   void GiveUp(const std::string& why);
   void LookWhetherStartCanBegin(TimePoint now);
+  // Ends the standbys that do not wait yet; with `that_wait_too` all standbys.
   void EndThose(bool that_wait_too);
   // The lowest local rank that lacks a standby.
   std::optional<LocalRank> Wanted() const;
@@ -165,7 +166,7 @@ class StandbyPool {
   bool able_ = false;                     // a worker has shown that its program can wait
   bool said_unable_ = false;
   int generations_ = 0;          // started so far
-  TimePoint settled_at_;         // kSettling: the latest time
+  TimePoint settled_at_;         // kSettling ends at this time at the latest
   std::set<LocalRank> stepped_;  // in this generation
   Id next_id_ = 0;
   std::map<Id, Standby> standbys_;

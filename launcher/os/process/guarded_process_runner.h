@@ -8,9 +8,9 @@
 // If the guardian itself is killed, the kernel kills the workers, and their exit statuses are lost.
 // Then every call returns Unavailable, and guardian_pidfd() is readable.
 //
-// Each call except SignalGroup sends a request to the guardian and waits for the reply: about 50
-// µs, plus the work itself. Spawn takes no longer: the guardian replies after the fork and does not
-// wait for the exec. One thread.
+// Each call except SignalGroup and SetFence sends a request to the guardian and waits for the
+// reply: about 50 µs, plus the work itself. Spawn takes no longer: the guardian replies after the
+// fork and does not wait for the exec. One thread.
 #ifndef DDPRUN_LAUNCHER_OS_PROCESS_GUARDED_PROCESS_RUNNER_H_
 #define DDPRUN_LAUNCHER_OS_PROCESS_GUARDED_PROCESS_RUNNER_H_
 
