@@ -37,7 +37,8 @@ class Leadership {
     Duration validity = std::chrono::seconds(5);
     // A leader whose link was silent for this long counts as lost.
     Duration silence = std::chrono::milliseconds(600);
-    // The time from the begin of one renewal to the begin of the next, and the time limit of one.
+    // From the begin of one renewal to the begin of the next. A renewal itself has a shorter time
+    // limit (LeaderKey::kLimit).
     Duration renew_every = std::chrono::milliseconds(500);
     // A standby reads the leader key this often, even if a watch reports its changes.
     Duration read_every = std::chrono::seconds(1);
@@ -122,7 +123,8 @@ class Leadership {
     bool operator==(const WatchPeer&) const = default;
   };
   // Write the leader key if its mod_revision is still `guard`. → PutAnswered | PutUnanswered. If
-  // the write went into another cluster than `cluster`, write nothing more to that cluster.
+  // etcd has already answered as another cluster than `cluster`, write nothing, and answer that the
+  // key is not taken.
   struct PutLeader {
     std::uint64_t guard = 0;
     LeaderRecord record;
@@ -247,7 +249,8 @@ class Leadership {
               TimePoint now);
   void OnSeenByOwner(const LeaderSeen& seen, TimePoint now);
   void RenewIfDue(TimePoint now);
-  // Writes the record again when the next leader may wait for a shorter time.
+  // Writes the record again as soon as the next leader need not wait as long as the present record
+  // says.
   void ImproveIfDue(TimePoint now);
   void ResignIfDue(TimePoint now);
   void Extend(TimePoint valid_from, TimePoint now);

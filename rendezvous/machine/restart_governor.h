@@ -75,8 +75,9 @@ class RestartGovernor {
     std::optional<std::int64_t> step;  // the highest step that a worker reported in it
     bool new_state = false;            // some node holds a newer state than the one restored
     Duration ran{};                    // from Start until the generation is stopped
-    std::optional<Duration> start;     // of the slowest node: from the spawn until every worker was
-                                       // at work
+    // Of the slowest node: from the spawn until every worker was at work (StartWatch says when that
+    // is). nullopt: not measured.
+    std::optional<Duration> start;
   };
   struct Decision {
     bool restart = false;

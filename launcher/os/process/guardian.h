@@ -4,14 +4,16 @@
 //                                                ├── worker
 //                                                └── orphans of ended workers
 //
-// It starts and reaps the workers as the agent asks (guardian_protocol.h). It never waits for a
-// disk, because a new worker itself accesses disks. It is a subreaper: a worker's daemon that has
-// left its parent, group and session becomes a child of the guardian. If the agent ends without a
-// request to end, the guardian kills all processes below itself. docs/internals/guardian.md
-// describes what happens when the agent or the guardian is killed.
+// It starts and reaps the workers as the agent asks (guardian_protocol.h). While it serves the
+// agent it never waits for a disk: each new worker finds and executes its program itself. It is a
+// subreaper: a worker's daemon that has left its parent, group and session becomes a child of the
+// guardian. If the agent ends without a request to end, the guardian kills all processes below
+// itself. docs/internals/guardian.md describes what happens when the agent or the guardian is
+// killed.
 //
-// When the agent's fence is reached, the guardian kills the workers and all processes below them.
-// The agent may still reap the workers: fence_timer.h.
+// If the agent does not renew its lease in time, the fence timer fires (fence_timer.h). Then the
+// guardian kills the workers and all processes below them. The workers stay zombies until the agent
+// asks the guardian to reap them.
 //
 // It is a fork of the agent, made before the agent has a second thread. It blocks all signals. Of
 // the agent's descriptors it keeps only stderr, its socket and the fence timer. One thread serves

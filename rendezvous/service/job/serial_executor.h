@@ -1,9 +1,11 @@
 // SerialExecutor: passes queued events to a handler, from one thread at a time.
 //
-// The thread that posts an event handles it and all other queued events, so that most events wake
-// no other thread. If another thread is already handling events, the executor's own thread, or the
-// next thread that posts, handles the event afterwards. The executor's own thread also handles
-// deadlines. The handler gets a time, and all events that were queued before that time.
+// The caller of Post chooses who handles the event (By). By default this is the executor's own
+// thread, which also handles deadlines. With By::kCaller the thread that posts the event handles it
+// and all other queued events, so that most events wake no other thread. If another thread is
+// already handling events, the executor's own thread, or the next thread that posts with kCaller,
+// handles the event afterwards. The handler gets a time, and all events that were queued before
+// that time.
 //
 // Thread-safe. Owned by the handler's owner.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_JOB_SERIAL_EXECUTOR_H_

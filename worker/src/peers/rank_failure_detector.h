@@ -79,7 +79,9 @@ class RankFailureDetector {
   // The cause that this rank already knows: an earlier answer, or the end of rank 0. Asks nobody.
   std::string KnownCause();
 
-  // Tells the other ranks why this process is about to end.
+  // Tells rank 0 why this process is about to end. Rank 0 tells the other ranks when one of them
+  // asks, or without being asked after WatchForLoss(). On rank 0 itself: tells all ranks at once,
+  // and waits for at most 0.5 s.
   void ReportError(const std::string& text);
 
   // For waits that do not fail by themselves when another rank is lost: an NCCL collective, or in a
