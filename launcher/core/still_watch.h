@@ -107,8 +107,8 @@ class StillWatch {
     std::optional<ProcessFacts> facts;  // of the first look that found the worker still
     TimePoint facts_at;
     std::optional<ProcessFacts> last;              // of the last look
-    ProcessState state = ProcessState::kRunnable;  // as last told
-    std::string waits_for;                         // as last told
+    ProcessState state = ProcessState::kRunnable;  // as last reported
+    std::string waits_for;                         // as last reported
     std::map<std::string, std::uint64_t> begun;    // SeenWorker::begun
     std::deque<Use> uses;                          // of the last kBusyWindow
     std::int64_t tcp_bytes = 0;                    // carried since the first look
@@ -154,8 +154,8 @@ class StillWatch {
   Duration heartbeat_;
   std::optional<TimePoint> last_look_;
   std::map<LocalRank, Memory> memory_;
-  bool names_phases_ = false;          // a worker has
-  bool stepped_ = false;               // a worker has
+  bool names_phases_ = false;          // a worker names its phases
+  bool stepped_ = false;               // a worker has finished a step
   std::uint64_t moves_ = 1;            // NodeProgress::moves
   std::optional<TimePoint> begun_at_;  // Begin(), or the first look
   // The first of the present consecutive late looks.

@@ -114,13 +114,13 @@ class Supervisor : public SupervisorEvents, public SupervisorActions {
   void OnStop(const Header& header, const Stop& stop, TimePoint now);
   // Ends the workers' part in the generation. Workers that can leave a generation and join the next
   // one ("that stay") are asked to leave. Workers in `hung` get hang_signal, and SIGKILL after
-  // hang_grace. The other workers get SIGTERM.
+  // hang_grace or stop_grace, whichever is shorter. The other workers get SIGTERM.
   void EndGeneration(const std::vector<LocalRank>& hung, TimePoint now);
   // in_place_timeout is over: sends SIGTERM to the workers that were asked to leave and have not
   // left.
   void EndThoseThatStay();
-  // hang_grace is over: sends SIGKILL to the hung workers. The other workers have the rest of
-  // stop_grace to save their states.
+  // The time of the hung workers is over (see EndGeneration()): sends them SIGKILL. The other
+  // workers have the rest of stop_grace to save their states.
   void KillHung(TimePoint now);
   void OnLookAgain(const LookAgain& again);
   void OnTakeStacks(const Header& header, const TakeStacks& take);

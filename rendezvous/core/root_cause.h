@@ -76,14 +76,14 @@ class Incidents {
   // known yet.
   bool OnlyVictims() const;
 
-  // Returns the first failure that is not a victim; else a worker that left early; else the first
-  // failure. nullopt: nothing failed.
+  // Returns the first failure that is not a victim; else a worker that left early (it exited with 0
+  // while its peers still needed it); else the first failure. nullopt: nothing failed.
   std::optional<RootCause> FindRootCause() const;
 
  private:
   struct Incident {
-    RootCause cause;         // without victims
-    AgentId agent_id;        // of a node
+    RootCause cause;         // its `victims` are empty
+    AgentId agent_id;        // set only if a node failed
     bool suspected = false;  // the node is not lost yet
     bool victim = false;     // another failure caused it
     bool cleared = false;    // the node came back: this entry does not count

@@ -44,8 +44,8 @@ inline constexpr char kSaved[] = "SAVED";
 inline constexpr char kDurable[] = "durable";
 inline constexpr char kMemory[] = "memory";
 inline constexpr char kPhase[] = "PHASE";  // PHASE=name: what the worker is doing
-// TELLS=1: this program will report its steps. From then on the agent counts it as hung if it does
-// not move, even before its first step. TELLS=0: it will not report steps after all.
+// TELLS=1: this program will report its steps. From then on the rendezvous judges whether this rank
+// hangs, even before its first step. TELLS=0: it will not report steps after all.
 inline constexpr char kTells[] = "TELLS";
 // SAVES=0: this worker cannot make a checkpoint, so it cannot use SAVE=1. SAVES=1: it can.
 inline constexpr char kSaves[] = "SAVES";
@@ -122,6 +122,7 @@ inline constexpr char kFork[] = "FORK";
 inline constexpr char kErrorUser[] = "user";
 inline constexpr char kErrorCollective[] = "collective";
 inline constexpr char kErrorBind[] = "bind";  // another process has MASTER_PORT
+// A file of tensors could not be written or read, or does not fit the model (ddp::CheckpointError).
 inline constexpr char kErrorCheckpoint[] = "checkpoint";
 // Another training owns the checkpoint folder. The worker exits with kExitFolder, and the
 // rendezvous does not restart the job.
