@@ -83,7 +83,7 @@ struct StoreElsewhereMsg {
 };
 
 struct ErrorMsg {
-  std::string kind;  // one of the control::kErrors
+  std::string kind;  // one of control::kError...
   std::string text;  // may be empty
 };
 

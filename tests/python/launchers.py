@@ -24,7 +24,8 @@ HANG = 120  # seconds: reached only when something hangs
 
 # What a launcher sets must come from the one under test.
 OURS = ("PET_", "DDPRUN_", "TORCHELASTIC_")
-WORKERS = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS"}
+WORKERS = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS",
+           "USE_LIBUV"}
 
 
 class Result:
@@ -70,8 +71,10 @@ def _environment(extra):
 def _command(launcher, logs, report):
     if launcher == "ddprun":
         return [os.environ["DDPRUN"], "--report", report, "--log-dir", logs]
-    # -r 1 -t 1: this version crashes on the default with Python 3.11. Port 0: any free one.
-    return [TORCHRUN, "-r", "1", "-t", "1", "--monitor_interval", "0.1", "--log_dir", logs,
+    # -r 1 -t 1: this version crashes on the default with Python 3.11. Port 0: any free one. Debian's torch 2.x has no
+    # libuv, which torchrun and its workers ask for unless they are told not to.
+    return ["env", "USE_LIBUV=0", "/usr/bin/python3", str(PROGRAMS / "torchrun.py"), "-r", "1", "-t", "1",
+            "--monitor_interval", "0.1", "--log_dir", logs,
             "--rdzv_backend", "c10d", "--rdzv_endpoint", "localhost:0"]
 
 

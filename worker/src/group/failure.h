@@ -10,7 +10,7 @@
 namespace ddp::internal {
 
 struct Failure {
-  std::string kind;   // one of the kErrors of worker/contract/control.h
+  std::string kind;   // one of kError... of worker/contract/control.h
   std::string type;   // name of the exception type, if known
   std::string text;   // for a person; one line
   bool print = true;  // false: another rank prints it
