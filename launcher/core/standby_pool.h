@@ -64,7 +64,7 @@ class StandbyPool {
 
   // ---- events ----
   struct GenerationStarted {};  // every worker of this node runs
-  struct WorkerCanStandBy {};   // a worker has announced it
+  struct WorkerCanStandBy {};   // a worker has sent STANDBY=able
   struct WorkerStepped {
     LocalRank local_rank;
   };
@@ -165,7 +165,7 @@ class StandbyPool {
   bool able_ = false;                     // a worker has shown that its program can wait
   bool said_unable_ = false;
   int generations_ = 0;          // started so far
-  TimePoint settled_at_;         // kSettling: the latest time
+  TimePoint settled_at_;         // kSettling ends at this time at the latest
   std::set<LocalRank> stepped_;  // in this generation
   Id next_id_ = 0;
   std::map<Id, Standby> standbys_;

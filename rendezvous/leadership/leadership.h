@@ -37,7 +37,8 @@ class Leadership {
     Duration validity = std::chrono::seconds(5);
     // A leader whose link was silent for this long counts as lost.
     Duration silence = std::chrono::milliseconds(600);
-    // The time from the begin of one renewal to the begin of the next, and the time limit of one.
+    // The time from the begin of one renewal to the begin of the next. LeaderKey::kLimit limits the
+    // time of one renewal.
     Duration renew_every = std::chrono::milliseconds(500);
     // A standby reads the leader key this often, even if a watch reports its changes.
     Duration read_every = std::chrono::seconds(1);
