@@ -64,7 +64,7 @@ class StandbyPool {
 
   // ---- events ----
   struct GenerationStarted {};  // every worker of this node runs
-  struct WorkerCanStandBy {};   // a worker has announced it
+  struct WorkerCanStandBy {};   // a worker has sent STANDBY=able
   struct WorkerStepped {
     LocalRank local_rank;
   };

@@ -7,9 +7,9 @@
 // To read a process's memory or its list of mappings, the kernel takes a lock (mmap_lock). A thread
 // of the process that waits for a disk or a file server may hold this lock. Such a process is given
 // up after SeizeOptions::patience, its tracer thread is left behind until the lock is free, and
-// later calls fail at once. The list of mappings is read first, before any thread is stopped: the
-// end of ddprun interrupts this wait for the lock. It is read again, while threads are stopped,
-// only if a thread's stack was mapped later.
+// later calls fail at once. The list of mappings is read first. So while ddprun waits for the lock,
+// no thread is stopped yet, and the end of ddprun also ends this wait. The list is read again, with
+// threads stopped, only if a thread's stack was mapped after the first reading.
 //
 // It never runs code in a traced process, never writes to it and never signals it. A process
 // stopped by a signal stays stopped; a signal that arrives meanwhile is passed on. If ddprun is not

@@ -97,8 +97,9 @@ class RestartGovernor {
   // If another program has MASTER_PORT, the next generation gets another port: at most this many
   // times in a row.
   static constexpr int kMaxBindRetries = 5;
-  // "Soon after the start": before the generation ran for kStarts times the duration of its start.
-  // A start counts as at least kShortestStart. If no start was measured, the limit is kLongEnough.
+  // "Soon after the start": before the generation ran for kStarts times the newest measured start,
+  // its own or an earlier generation's. A start counts as at least kShortestStart. If no start was
+  // ever measured, the limit is kLongEnough.
   static constexpr int kStarts = 3;
   static constexpr Duration kShortestStart = std::chrono::seconds(1);
   static constexpr Duration kLongEnough = std::chrono::seconds(60);

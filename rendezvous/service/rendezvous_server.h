@@ -78,8 +78,8 @@ class RendezvousServer {
     std::function<void()> lost_right{};
     // The key from which the secrets of generations are derived; "": a random key of this process.
     std::string secret_key{};
-    // For one of several: which rendezvous leads; null: it is alone. The server ends the board's
-    // followers.
+    // For one of several: which rendezvous leads; null: it is alone. Shutdown ends the Follow calls
+    // that the board serves.
     std::shared_ptr<LeaderBoard> board{};
   };
 
@@ -154,8 +154,8 @@ class RendezvousServer {
   mutable std::mutex load_mutex_;
   JobLoopLoad load_;  // guarded by load_mutex_
   std::shared_ptr<JobLoop> loop_;
-  // Destroyed before loop_, because until then it reports finished writes to the loop. By then the
-  // loop makes no more requests.
+  // Reports finished writes to loop_ until it is destroyed, so loop_ must outlive it. After
+  // Shutdown the loop sends it no more requests.
   std::shared_ptr<Store> store_;
   std::shared_ptr<AccessControl> access_;
   std::unique_ptr<AgentService> agent_service_;

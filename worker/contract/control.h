@@ -90,7 +90,8 @@ inline constexpr char kPhaseInit[] = "init";
 // done.
 inline constexpr char kPhaseRestore[] = "restore";
 inline constexpr char kPhaseFirstStep[] = "first_step";
-// The phases of the C++ library. Any other phase is the program's own.
+// The phases that the C++ library and Python's ddprun.Checkpointer send by themselves. In PHASE,
+// any other name is from the program.
 inline bool IsPhaseOfTheLibrary(std::string_view name) {
   return name == kPhaseInit || name == kPhaseRestore || name == kPhaseFirstStep;
 }
