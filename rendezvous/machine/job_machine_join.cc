@@ -142,7 +142,10 @@ void JobMachine::OnIneligible(const Header& header, const Join& join) {
   const std::string& host = join.node.host;
   const std::string why = absl::StrCat(host, " stays out: ", join.why_ineligible);
   out_.Log(why);
-  out_.Emit({.kind = JobEvent::Kind::kLeft, .host = host, .reason = join.why_ineligible});
+  out_.Emit({.kind = JobEvent::Kind::kLeft,
+             .host = host,
+             .agent_id = header.agent_id,
+             .reason = join.why_ineligible});
   NoteLost(host, join.why_ineligible);
   if (life_.spec->all_nodes > 0 && life_.quarantine->Exclude(host)) {
     ++life_.agents_joined;

@@ -226,6 +226,14 @@ StackQuestion HangJudge::Question() const {
   return question;
 }
 
+AgentId HangJudge::AgentOf(NodeRank rank) const {
+  const auto& members = job_.roster->members();
+  const auto node = std::find_if(members.begin(), members.end(), [rank](const Node* member) {
+    return member != nullptr && member->rank == rank;
+  });
+  return node == members.end() ? AgentId{} : (*node)->agent_id;
+}
+
 std::string HangJudge::WhoHasEnded(TimePoint now) const {
   RankSet ended;
   for (const Node* const node : job_.roster->members()) {
@@ -295,6 +303,7 @@ void HangJudge::Call(const StackFindings::Culprit& found, const std::string& sta
                  .reason = absl::StrCat(standstill, "; ", verdict.why)};
   if (verdict.culprit) {
     event.host = verdict.culprit->host;
+    event.agent_id = AgentOf(verdict.culprit->node_rank);
     event.cause = std::move(cause);
   }
   event.step = job_.generation->furthest_step;

@@ -74,6 +74,8 @@ class HangJudge {
   std::vector<StillNode> StillNodes() const;
   // "; rank 1 has ended with 0 40.1 s ago": the others may wait for that rank. "": no rank has
   // ended.
+  // AgentId{}: the node has left.
+  AgentId AgentOf(NodeRank rank) const;
   std::string WhoHasEnded(TimePoint now) const;
   void Call(const StackFindings::Culprit& found, const std::string& standstill,
             const std::string& next, std::vector<std::string> missing);

@@ -67,6 +67,7 @@ TEST_F(JobMachineStacksTest, NameTheCulpritAndGoToEveryNodeIntoTheEventAndTheCau
     return event.kind == JobEvent::Kind::kHung;
   });
   ASSERT_NE(hung, events.end());
+  EXPECT_NE(hung->agent_id, AgentId{}) << "of two agents on one host: which one";
   EXPECT_EQ(hung->stacks->nodes.size(), 3u);
   EXPECT_EQ(hung->cause->frames.at(0).function, "LoadShard");
   job_->Drain('a');

@@ -192,6 +192,9 @@ TEST(JobMachineUnfitTest, ASpareTakesThePlaceOfANodeThatMustStayOut) {
   EXPECT_EQ(job.last_finished().outcome, Outcome::kLeft);
   EXPECT_EQ(job.last_finished().reason, "a stays out: preflight: shm: 0 MiB are free");
   EXPECT_THAT(job.last_finished().excluded, ElementsAre("a"));
+  for (const JobEvent& event : job.TakeEvents()) {
+    if (event.kind == JobEvent::Kind::kLeft) EXPECT_NE(event.agent_id, AgentId{});
+  }
   EXPECT_FALSE(job.machine().finished());
   job.Join('b');
   job.Join('c');
