@@ -93,7 +93,7 @@ TEST_F(SupervisorTermsTest, AHigherTermOnTheSameSessionIsNoNews) {
   EXPECT_EQ(node.supervisor().state(), SupervisorState::kRunning);
 }
 
-// Seen red without Obeys().
+// Seen red when the Supervisor obeyed every term.
 TEST_F(SupervisorTermsTest, WordsOfAPastLeaderAreNoContact) {
   for (const Term& past : {kEarlier, Term{}}) {
     SupervisorDriver one(Leased());

@@ -487,8 +487,8 @@ TEST(SupervisorTest, UserSignalsGoToTheWorkersAndChangeNothing) {
   EXPECT_EQ(node.supervisor().state(), SupervisorState::kRunning);
 }
 
-// The rendezvous may give its verdict as soon as the stacks arrive. By then, it must know the newest
-// moves of the workers.
+// The rendezvous may give its verdict as soon as the stacks arrive. By then, it must know the
+// newest moves of the workers.
 TEST(SupervisorTest, BeforeStacksTheRendezvousHearsHowFarTheWorkersAreByNow) {
   SupervisorDriver node;
   node.Run();
