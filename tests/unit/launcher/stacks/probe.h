@@ -30,7 +30,8 @@ class Probe {
   UniqueFd output_;
 };
 
-// Runs `act` in a child, as another user or with fewer rights. Returns its result.
+// Runs `become` and then `act` in a child: `become` changes its user or its rights. Returns the
+// result of `act`.
 std::string InChild(const std::function<void()>& become, const std::function<std::string()>& act);
 
 }  // namespace ddprun::stacks_test
