@@ -1,5 +1,5 @@
-// How the workers of a node are started, with a runner whose programs execute when the test says
-// so.
+// How the workers of a node are started. The runner is a fake: the test decides when a program
+// executes.
 #include "launcher/agent/node_workers.h"
 
 #include <fcntl.h>

@@ -19,7 +19,7 @@ constexpr LocalRank kB{1};
 
 TimePoint At(int seconds) { return TimePoint(std::chrono::seconds(seconds)); }
 
-// A worker's writer of the page that the watch has for it.
+// Writes, as a worker does, to the page that the watch has made for this worker.
 class Worker {
  public:
   explicit Worker(int fd)

@@ -21,7 +21,7 @@ using testing::ElementsAre;
 
 constexpr std::chrono::seconds kHang{60};
 
-// What one attempt to connect did; it outlives the client that made it.
+// The record of one attempt to connect. It outlives the client of the attempt.
 struct Attempt {
   Duration limit{};
   TimePoint made_at;

@@ -19,7 +19,7 @@ using std::chrono::seconds;
 using testing::AllOf;
 using testing::HasSubstr;
 
-// A clock that the test sets.
+// Drives a ForkServer with a clock that the test sets.
 class Driver {
  public:
   // The actions that follow: "start, end, note: ...".

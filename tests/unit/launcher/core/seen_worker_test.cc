@@ -69,7 +69,7 @@ TEST(SeenWorkerTest, SaysInWhichOfSeveralCollectivesTheWorkerWaits) {
   EXPECT_EQ(SeenWorkerOf(progress, 100).entered, 0);
 }
 
-// The sizes of bucket 0 do not match, and the buckets after it do.
+// For example, the ranks disagree about the size of bucket 0, but not about the buckets after it.
 TEST(LastCallsTest, TheFewBeforeTheLastAreToldToo) {
   std::vector<WorkerProgress> workers(1);
   workers[0].now.groups[0] = {AllReduce(60, 6), AllReduce(59, 5), 58};

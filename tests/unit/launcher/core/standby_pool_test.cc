@@ -19,7 +19,7 @@ using std::chrono::minutes;
 using std::chrono::seconds;
 using testing::HasSubstr;
 
-// Two workers, two standbys; a clock that the test sets.
+// Drives a StandbyPool for two workers, by default with two standbys. The test sets the clock.
 class Driver {
  public:
   explicit Driver(int wanted = 2, bool forks = false)

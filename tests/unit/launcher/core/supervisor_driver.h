@@ -1,6 +1,7 @@
 // Drives a Supervisor with a fake clock and fake workers, and records its actions, one line each.
-// Heartbeats without news, fences, and the beginnings and ends of generations have members of their
-// own instead. Workers get pid 100 + local rank at once, except after HoldSpawns().
+// It does not record heartbeats without news, fences, and the beginnings and ends of generations:
+// heartbeats(), fence() and TakeMarks() return them. Workers get pid 100 + local rank at once,
+// except after HoldSpawns().
 #ifndef DDPRUN_TESTS_UNIT_CORE_SUPERVISOR_DRIVER_H_
 #define DDPRUN_TESTS_UNIT_CORE_SUPERVISOR_DRIVER_H_
 
@@ -109,7 +110,7 @@ class SupervisorDriver {
     }
     now_ = end;
   }
-  // Performs one action after the other, also if an action leads to further decisions.
+  // Performs the actions one by one, including those that follow from an action.
   void Step(const Supervisor::Event& event) {
     supervisor_.Step(event, now_);
     if (performing_) return;

@@ -20,7 +20,7 @@
 namespace ddprun {
 namespace progress_page_test {
 
-// A page with its writer, read as an agent does.
+// A page and its writer. Read() reads the page like an agent.
 struct Written {
   std::unique_ptr<ProgressPage> page = std::make_unique<ProgressPage>();
   ProgressWriter writer{page.get()};

@@ -187,8 +187,8 @@ TEST(OwnStacksTest, AProgramOfTheLibraryIsShownWithItsFunctionsAndLines) {
 TEST(OwnStacksTest, HoweverTheFilterRefuses) {
   const Probe probe({OWN_STACKS_PROBE, "threads", "3"});
   EXPECT_THAT(TextOf(probe.pid(), ENOSYS), HasSubstr(kThemselves));
-  // ptrace works here, but process_vm_readv does not. ddprun must let the process run again, so that
-  // it can write.
+  // ptrace works here, but process_vm_readv does not. ddprun must let the process run again, so
+  // that it can write.
   EXPECT_THAT(TextOf(probe.pid(), EPERM, false), HasSubstr(kThemselves));
   EXPECT_THAT(TextOf(probe.pid(), ENOSYS, false), HasSubstr(kThemselves));
   EXPECT_EQ(probe.State(), 'S');

@@ -21,7 +21,7 @@ class Probe {
   Probe& operator=(const Probe&) = delete;
 
   pid_t pid() const { return pid_; }
-  char State() const;  // of its main thread, as /proc has it
+  char State() const;  // of its main thread, from /proc
   void Signal(int signal) const;
   void SignalAndWaitFor(int signal, char state) const;
 

@@ -1,4 +1,4 @@
-// A job in a pod, without any flag and with some.
+// A job in a pod, with and without flags.
 #include "launcher/config/kubernetes/kubernetes_pod.h"
 
 #include <gmock/gmock.h>
@@ -49,7 +49,7 @@ FakeHost PrintedPod() {
   return host;
 }
 
-// Pod 2 of another manifest, which has the headless service and nothing for ddprun.
+// Pod 2 of another manifest. It has a headless service, but no variables for ddprun.
 FakeHost ForeignPod() {
   FakeHost host = Pod("train-2");
   host.variables["JOB_COMPLETION_INDEX"] = "2";

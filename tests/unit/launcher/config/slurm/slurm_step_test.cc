@@ -1,4 +1,4 @@
-// A job under `srun`, without any flag and with some.
+// A job under `srun`, with and without flags.
 #include "launcher/config/slurm/slurm_step.h"
 
 #include <gmock/gmock.h>
