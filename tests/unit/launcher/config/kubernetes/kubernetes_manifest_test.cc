@@ -126,7 +126,7 @@ TEST(KubernetesManifestTest, NamesStayWords) {
   EXPECT_THAT(text, testing::Not(HasSubstr(": on\n")));
 }
 
-// A job with a rendezvous outside of Kubernetes that requires certificates.
+// The job file names a rendezvous, which requires certificates.
 TEST(KubernetesManifestTest, HasWhatTheJobFileNames) {
   KubernetesJob job = JobOf("plain");
   job.draft.origins["rendezvous.endpoint"] = {};
