@@ -242,8 +242,7 @@ TEST_F(SharedReportTest, TheJobsEndReplacesWhatANodeCameTo) {
   EXPECT_EQ(Word(), "succeeded");
 }
 
-// A node that was drained or left out, and needed its time to end, while the others came to the
-// end.
+// A node that was drained or left out may end later than the nodes that have finished the job.
 TEST_F(SharedReportTest, WhoWentBeforeTheEndDoesNotReplaceIt) {
   Write(OfTheJob(Outcome::kSucceeded));
   Write(OfTheJob(Outcome::kLeft));

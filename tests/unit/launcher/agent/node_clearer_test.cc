@@ -21,7 +21,7 @@ using std::chrono::seconds;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// Ends nobody.
+// Records the calls, and ends no process.
 class IdleRunner final : public ProcessRunner {
  public:
   absl::StatusOr<SpawnedProcess> Spawn(const SpawnRequest&) override { return lost_; }
@@ -131,7 +131,7 @@ TEST_F(NodeClearerTest, WhatAWorkerLeftBehindHasNoRankAndTheGuardianCollectsIt) 
   EXPECT_EQ(runner_.reaped_, 0);
 }
 
-// It would be named for as long as the debugger lives.
+// Otherwise the agent would name the zombie for as long as the debugger lives.
 TEST_F(NodeClearerTest, AZombieThatADebuggerKeepsIsNotNamed) {
   const pid_t orphan = Child();
   Kill(orphan);

@@ -1,5 +1,5 @@
-// How the workers of a node are started, with a runner whose programs execute when the test says
-// so.
+// How the workers of a node are started. The runner is a fake: the test decides when a program
+// executes.
 #include "launcher/agent/node_workers.h"
 
 #include <fcntl.h>
@@ -23,7 +23,7 @@ using std::chrono::milliseconds;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-constexpr pid_t kFirstPid = 1 << 30;  // nobody's
+constexpr pid_t kFirstPid = 1 << 30;  // no process has this pid
 
 struct Pipe {
   UniqueFd read_end;
@@ -36,12 +36,12 @@ Pipe MakePipe() {
   return {UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
-// Starts nothing. What became of the exec of the n-th process is what the test writes.
+// Starts no process. The test decides how each exec ends: Execute() or FailToExecute().
 class FakeRunner final : public ProcessRunner {
  public:
   absl::StatusOr<SpawnedProcess> Spawn(const SpawnRequest&) override {
     const auto end = EventLoop::Clock::now() + takes_;
-    while (EventLoop::Clock::now() < end) continue;  // it works
+    while (EventLoop::Clock::now() < end) continue;  // busy, not asleep
     if (static_cast<int>(outcomes_.size()) == refused_) {
       return absl::ResourceExhaustedError("no more processes");
     }
@@ -78,7 +78,7 @@ class FakeRunner final : public ProcessRunner {
   }
 
   milliseconds takes_{0};
-  int refused_ = -1;  // this process cannot be made
+  int refused_ = -1;  // Spawn() fails for the process with this number
   std::vector<UniqueFd> alive_;
   std::vector<UniqueFd> outcomes_;
   std::vector<int> discarded_;
@@ -112,7 +112,7 @@ class NodeWorkersTest : public testing::Test {
                         [](LocalRank) { return std::string(); }},
                        standbys_.get());
   }
-  // And turns the loop until each has been reached.
+  // Also runs the loop until Spawn() was called for each worker.
   void StartAndReachAll(int count) {
     StartAll(count);
     while (static_cast<int>(runner_.outcomes_.size()) < count) TurnFor(milliseconds(1));
@@ -132,7 +132,7 @@ class NodeWorkersTest : public testing::Test {
     loop_.AddTimer(EventLoop::Clock::now() + time, [this] { loop_.Quit(); });
     loop_.Run();
   }
-  // Counts the turns in which the loop served timers, as it does for heartbeats.
+  // Counts how often the loop serves a timer. Heartbeats need such turns of the loop.
   void CountTurns() {
     ++turns_;
     loop_.AddTimer(EventLoop::Clock::now() + milliseconds(1), [this] { CountTurns(); });
@@ -152,7 +152,7 @@ class NodeWorkersTest : public testing::Test {
 
 TEST_F(NodeWorkersTest, OfTwoThatCannotBeExecutedTheLowerRankIsToldOfFirst) {
   StartAndReachAll(2);
-  runner_.FailToExecute(1);  // the loop gets it first
+  runner_.FailToExecute(1);  // the loop reads this failure first
   runner_.FailToExecute(0);
   EXPECT_THAT(Await(2), ElementsAre("not started 0", "not started 1"));
 }

@@ -1,4 +1,4 @@
-// What /proc says of a process.
+// The facts about a process from /proc.
 #include "launcher/agent/process_facts.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@
 namespace ddprun {
 namespace process_facts_test {
 
-// Seen red where the process alone counted: an upload by another program was no work.
+// Seen red where only the process itself counted: an upload by a child did not count as work.
 TEST(ProcessFactsTest, WhatItsChildrenUseCounts) {
   int done[2];
   ASSERT_EQ(::pipe(done), 0);
@@ -60,7 +60,7 @@ TEST(ProcessFactsTest, EveryThreadHasItsWaitForACpu) {
   });
   const pid_t tid = started.get_future().get();
   ProcessFacts facts;
-  do {  // for ever where a thread that sleeps is said to want a CPU
+  do {  // never ends if a sleeping thread is reported to want a CPU
     facts = ReadProcessFacts(::getpid());
   } while (facts.wants.contains(tid));
   EXPECT_TRUE(facts.waited.contains(::getpid()));
@@ -70,8 +70,8 @@ TEST(ProcessFactsTest, EveryThreadHasItsWaitForACpu) {
   other.join();
 }
 
-// As by a thread that copies stacks and was left behind. Seen red where every tracer was taken for
-// a debugger, and the job was never called a hang.
+// A thread of the agent that copies stacks can be left behind while it still traces the process.
+// Seen red where every tracer was taken for a debugger: the job was never called a hang.
 TEST(ProcessFactsTest, AThreadOfThisProcessIsNoDebugger) {
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
@@ -86,7 +86,7 @@ TEST(ProcessFactsTest, AThreadOfThisProcessIsNoDebugger) {
   ::waitpid(child, nullptr, 0);
 }
 
-// A forgotten debugger excuses the rank for ever: a person must read which one.
+// A forgotten debugger excuses the rank for ever. So the report must name the debugger.
 TEST(ProcessFactsTest, WhoTracesItIsTold) {
   int ready[2];
   ASSERT_EQ(::pipe(ready), 0);
@@ -115,8 +115,8 @@ TEST(ProcessFactsTest, WhoTracesItIsTold) {
   ::close(ready[1]);
 }
 
-// As where a shell starts the training. Seen red where the worker alone was looked at: the shell
-// waits for its child, and nothing was wrong with it.
+// For example, the worker is a shell that starts the training. Seen red where only the worker was
+// looked at: the shell waited for its child and seemed healthy.
 TEST(ProcessFactsTest, ARankIsStoppedIfOneOfItsProcessesIs) {
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
@@ -138,7 +138,7 @@ TEST(ProcessFactsTest, ARankIsStoppedIfOneOfItsProcessesIs) {
   ::waitpid(child, nullptr, 0);
 }
 
-#ifndef __SANITIZE_THREAD__  // which makes a fork of vfork(), and nobody is in disk wait
+#ifndef __SANITIZE_THREAD__  // TSan turns vfork() into fork(): no process is in disk wait
 
 // For the kernel, a process that calls vfork() is in disk wait until its child executes a program.
 // This one waits until it is killed, and its child ends with it.
@@ -165,7 +165,7 @@ class ChildInDiskWait {
   const pid_t pid_;
 };
 
-// A child may write a checkpoint behind the training's back.
+// A child may write a checkpoint in the background, while the rank trains.
 TEST(ProcessFactsTest, AChildInDiskWaitIsToldAndTheRankIsNotInIt) {
   const ChildInDiskWait waiting;
   const pid_t child = waiting.pid();

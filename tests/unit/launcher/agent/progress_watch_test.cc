@@ -19,7 +19,7 @@ constexpr LocalRank kB{1};
 
 TimePoint At(int seconds) { return TimePoint(std::chrono::seconds(seconds)); }
 
-// A worker's writer of the page that the watch has for it.
+// Writes, as a worker does, to the page that the watch has made for this worker.
 class Worker {
  public:
   explicit Worker(int fd)
@@ -58,7 +58,7 @@ TEST(ProgressWatchTest, TellsWhatAProgramSaysInMessages) {
   EXPECT_EQ(b.now.phase_since_ns, 11'000'000'000);
   EXPECT_EQ(b.now.moves, 4u);
 
-  watch.OnMessage(kB, StepMsg{18}, At(13));  // ends what PHASE has said
+  watch.OnMessage(kB, StepMsg{18}, At(13));  // a step ends the phase
   EXPECT_EQ(watch.Read(At(14))[1].now.phase, ProgressPhase::kStep);
   watch.OnMessage(kB, ByeMsg{}, At(15));
   EXPECT_TRUE(watch.Read(At(15))[1].said_bye);
@@ -88,7 +88,7 @@ TEST(ProgressWatchTest, CountsHowOftenEachPhaseHasBegun) {
   EXPECT_EQ(times("save"), 0u);
 }
 
-// Helpers say TELLS, too, where they import the module.
+// Helper processes that import the module send TELLS, too.
 TEST(ProgressWatchTest, TheProcessThatToldTheLastStepOrPhaseDoesTheWork) {
   const ProcessId alive = ProcessIdOf(::getpid());
   const pid_t child = ::fork();
@@ -138,7 +138,7 @@ TEST(ProgressWatchTest, APageThatIsWrittenCountsMoreThanMessages) {
   const int fd = watch.PageOf(kA);
   ASSERT_GE(fd, 0);
   EXPECT_EQ(watch.PageOf(kA), fd);
-  // A program that sends READY and ignores all messages.
+  // A program may send READY, and never use the page that it gets.
   EXPECT_EQ(watch.Read(At(2))[0].source, ProgressSource::kMessages);
   EXPECT_EQ(watch.Read(At(2))[0].now.step, 3);
 
@@ -154,7 +154,8 @@ TEST(ProgressWatchTest, APageThatIsWrittenCountsMoreThanMessages) {
   EXPECT_EQ(a.moved_at, At(5));
 }
 
-// A Python program. Seen red when the page hid the told step.
+// A Python program writes only its collectives into the page. Seen red when the page hid the step
+// that the program had reported.
 TEST(ProgressWatchTest, APageOfOnlyCollectivesLeavesStepAndPhaseToMessages) {
   ProgressWatch watch(1);
   const int fd = watch.PageOf(kA);
@@ -184,7 +185,7 @@ TEST(ProgressWatchTest, KnowsSinceWhenNothingMoved) {
   worker->Move();
   EXPECT_EQ(watch.Read(At(10))[0].moved_at, At(10));
   EXPECT_EQ(watch.Read(At(20))[0].moved_at, At(10));
-  watch.OnMessage(kA, CheckpointMsg{1, "/x"}, At(25));  // its writer thread lives
+  watch.OnMessage(kA, CheckpointMsg{1, "/x"}, At(25));  // its writer thread works
   EXPECT_GE(watch.Read(At(30))[0].moved_at, At(25));
   const std::uint64_t moves = watch.Read(At(30))[0].now.moves;
   worker->Move();

@@ -1,4 +1,4 @@
-// The processes of a rank: those that are looked at, and that another one is not taken for them.
+// Which processes of a rank are looked at. A new process with the pid of an ended one is not.
 #include "launcher/agent/rank_processes.h"
 
 #include <gmock/gmock.h>
@@ -53,7 +53,7 @@ TEST(RankProcessesTest, TheOneThatSpeaksComesFirstAndNoneTwice) {
 TEST(RankProcessesTest, EightOthersAreShownAndTheRestIsCounted) {
   const Children children(10);
   const RankProcess rank{Rank{3}, ProcessIdOf(::getpid()), ::getpid()};
-  // No time: nothing is copied, and each process has a note.
+  // The deadline is now: no stack is copied, and each process gets a note.
   const StackTree tree =
       TakeStacksOf({&rank, 1}, std::chrono::steady_clock::now(), stacks::StackUrgency::kAtOnce);
   std::vector<std::string> texts;

@@ -8,7 +8,7 @@ namespace start_watch_test {
 
 using std::chrono::seconds;
 
-// The port 29500 is 733C.
+// As in /proc/net/tcp. 733C is port 29500.
 constexpr char kConnections[] =
     R"(  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 0100007F:733C 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 1 1
@@ -51,7 +51,7 @@ class StartWatchLoopTest : public testing::Test {
 
 TEST_F(StartWatchLoopTest, AStartIsOverWhenEveryWorkerHasToldSo) {
   StartWatch watch = Watch([] { return std::vector<pid_t>(); });
-  watch.OnAtWork(LocalRank{0});  // nothing has begun
+  watch.OnAtWork(LocalRank{0});  // ignored: no start has begun
   watch.Begin(Generation{3}, 1, false);
   watch.OnAtWork(LocalRank{0});
   watch.OnAtWork(LocalRank{0});
@@ -66,7 +66,7 @@ TEST_F(StartWatchLoopTest, OrWhenTheWorkersHaveUsedAsMuchCpuTimeAsInTheLastOne) 
   watch.Begin(Generation{0}, 1, false);
   for (int i = 0; i < 2; ++i) watch.OnAtWork(LocalRank{i});
   loop_.Quit();
-  watch.Begin(Generation{1}, 1, false);  // this process has used as much already
+  watch.Begin(Generation{1}, 1, false);  // this process has used that much CPU time already
   loop_.Run();
   loop_.Run();
   EXPECT_EQ(measured_, std::vector<int>({0, 1}));
@@ -80,7 +80,7 @@ TEST_F(StartWatchLoopTest, OneThatWasCutShortIsNotMeasured) {
   EXPECT_TRUE(measured_.empty());
 }
 
-// A script that tells nothing and has nobody to connect to.
+// A script that reports nothing, and has no other rank to connect to.
 TEST(StartWatchOfOneWorkerTest, AStartOfWhichNothingIsSeenHasALengthAllTheSame) {
   EventLoop loop;
   std::vector<Duration> measured;
@@ -94,7 +94,7 @@ TEST(StartWatchOfOneWorkerTest, AStartOfWhichNothingIsSeenHasALengthAllTheSame) 
   watch.Begin(Generation{0}, 1, /*alone=*/true);
   loop.Run();
   EXPECT_EQ(measured, std::vector<Duration>({std::chrono::milliseconds(50)}));
-  watch.OnAtWork(LocalRank{0});  // after all
+  watch.OnAtWork(LocalRank{0});  // the report comes late
   ASSERT_EQ(measured.size(), 2u);
   EXPECT_GE(measured[1], std::chrono::milliseconds(100)) << "the first look";
 }

@@ -189,7 +189,7 @@ TEST(WorkerEnvironmentTest, AnOuterJobsFoldersAreNotTakenForOurs) {
               Not(Contains(StartsWith("DDPRUN_CHECKPOINT_DIR"))));
 }
 
-// The worker libraries read an int.
+// The worker libraries read the limit as an int.
 TEST(WorkerEnvironmentTest, TheLimitOfHangsFitsIntoAnInt) {
   JobConfig config = Config();
   config.spec.hang_startup_timeout = std::chrono::hours(24 * 300);
@@ -199,7 +199,7 @@ TEST(WorkerEnvironmentTest, TheLimitOfHangsFitsIntoAnInt) {
               Not(Contains(StartsWith("DDPRUN_HANG_LIMIT_MS"))));
 }
 
-// Break: what is left in is what a program may take for its place in the job.
+// Break: leave RANK in. A program may take it for its place in the job.
 TEST(StandbyEnvironmentTest, HasWhatIsKnownAheadAndNoPlaceInTheJob) {
   EXPECT_THAT(
       StandbyEnvironment(Place(), {"RANK=9", "MASTER_ADDR=x", "A=b", "DDPRUN_GENERATION=1"}, {}),

@@ -25,7 +25,7 @@ class OomProbeTest : public testing::Test {
     std::filesystem::create_directories(std::filesystem::path(path).parent_path());
     std::ofstream(path) << text;
   }
-  // Sees other pids than the kernel's log has, as in a container.
+  // As in a container: the log of the kernel has other pids than the probe.
   OomProbe Probe() {
     return OomProbe(OomProbe::Places{folder_ / "cgroup", folder_ / "own", folder_ / "kmsg",
                                      folder_ / "vmstat", folder_ / "pid_namespace"});
@@ -73,7 +73,7 @@ TEST_F(OomProbeTest, AKillThatTheWorkersOutlivedWasOfAnotherProcess) {
   probe.Look(now_);
   now_ += OomProbe::kRecent + std::chrono::seconds(1);
   EXPECT_FALSE(probe.WasKilled(10, now_));
-  Write("vmstat", "oom_kill 5\n");  // a worker, which takes a while to go
+  Write("vmstat", "oom_kill 5\n");  // a worker, which ends a while later
   probe.Look(now_);
   now_ += OomProbe::kRecent;
   EXPECT_TRUE(probe.WasKilled(10, now_));
@@ -109,8 +109,8 @@ TEST_F(OomProbeTest, InAContainerTheLogHasOtherPidsAndTheCountDecides) {
   EXPECT_TRUE(probe.WasKilled(10, now_));
 }
 
-// Without a cgroup namespace: the path is the host's, the mount begins at the container's cgroup.
-// The host's count has the kills of other pods too.
+// In a container without a cgroup namespace, the path of the cgroup is that of the host, but the
+// mount begins at the container's cgroup. The count of the host includes kills in other pods.
 TEST_F(OomProbeTest, ThePodsOwnCgroupIsFoundWhereItsPathIsTheHosts) {
   const std::string count = "oom_kill_disable 0\nunder_oom 0\noom_kill ";
   Write("vmstat", "oom_kill 3\n");

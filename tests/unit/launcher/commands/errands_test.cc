@@ -35,7 +35,7 @@ class SlowRendezvous final : public v1::Operator::Service {
   }
   ~SlowRendezvous() override { server_->Shutdown(std::chrono::system_clock::now()); }
 
-  // Nobody waits that long: a test that waits for an answer hangs.
+  // The timeout is so long that a test that waits for an answer hangs.
   OperatorClient::Options Options() const {
     OperatorClient::Options options;
     options.places = {{absl::StrCat("127.0.0.1:", port_)}};
@@ -95,7 +95,7 @@ TEST_F(ErrandsTest, TheAnswerToAReplacedRequestIsDropped) {
   SlowRendezvous rendezvous(/*takes_orders=*/true);
   Errands errands(&loop_, rendezvous.Options(), Handler());
   errands.Begin(kStacks);
-  errands.Begin(kStacks);  // ends the first
+  errands.Begin(kStacks);  // replaces the first
   loop_.SetDeadline(EventLoop::Clock::now() + milliseconds(200), [&] { errands.Begin(kStop); });
   loop_.Run();
   EXPECT_THAT(answers_, ElementsAre("order: job train stops now"));
@@ -110,7 +110,7 @@ TEST_F(ErrandsTest, TheEndNamesTheOrdersWithoutAnAnswer) {
   EXPECT_THAT(answers_, IsEmpty());
 }
 
-// The connection is made by the kernel; nobody reads from it.
+// The kernel accepts the connection, and nobody reads from it.
 TEST_F(ErrandsTest, TheEndNeedsNoRendezvousThatAnswers) {
   OperatorClient::Options options;
   options.timeout = std::chrono::minutes(10);

@@ -7,7 +7,7 @@
 namespace ddprun {
 namespace print_out_test {
 
-// A frame of `ddprun stacks` has the name that somebody gave to a function or a file.
+// The output of `ddprun stacks` contains names of functions and files, which can be any text.
 TEST(PrintOutTest, WhatAWorkerSaidCannotMoveTheCursor) {
   testing::internal::CaptureStdout();
   EXPECT_TRUE(PrintOut("rank 0\n\tf\x1b[2J\r\xC2\x9B\n"));

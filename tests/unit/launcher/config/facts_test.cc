@@ -1,5 +1,5 @@
-// What is said in several places is said there in the same way: constants, the job file's keys, the
-// wire's description, the flags' help and the documentation.
+// Facts that stand in several places are equal there: in constants, the keys of job files,
+// rendezvous.proto, the help of the flags and the documentation.
 #include <chrono>
 #include <fstream>
 #include <optional>
@@ -49,8 +49,8 @@ std::string ReadSource(const std::string& path) {
   return text.str();
 }
 
-// The entries of the first column of the table that follows the line `before`; an entry may be
-// several, with commas between them.
+// The entries in the first column of the table that follows the line `before`. A cell may contain
+// several entries, separated by commas.
 std::set<std::string> FirstColumn(const std::string& document, const std::string& before) {
   std::set<std::string> entries;
   bool found = false;
@@ -91,7 +91,7 @@ TEST(FactsTest, TheDocumentedExitCodesAreThose) {
     codes.push_back(absl::StrCat(code));
   }
   EXPECT_THAT(numbers, UnorderedElementsAreArray(codes));
-  // The manual's table, whose 1 is of operators' commands.
+  // The table of the manual also has 1, the exit code of the operators' commands.
   std::set<std::string> entries = FirstColumn("docs/exit-codes.md", "## Exit codes");
   EXPECT_EQ(entries.erase("code") + entries.erase("---"), 2U);
   entries.insert(absl::StrCat(kExitNo));
@@ -100,7 +100,7 @@ TEST(FactsTest, TheDocumentedExitCodesAreThose) {
     for (const absl::string_view entry : absl::StrSplit(row.code, ", ")) in_manual.emplace(entry);
   }
   EXPECT_EQ(in_manual, entries);
-  // Of status, stop, drain and events.
+  // The exit codes of status, stop, drain and events.
   std::set<std::string> of_operators = FirstColumn("docs/jobs.md", "| exit code | |");
   EXPECT_EQ(of_operators.erase("exit code") + of_operators.erase("---"), 2U);
   codes = {"0"};
@@ -112,7 +112,7 @@ TEST(FactsTest, TheDocumentedExitCodesAreThose) {
 
 TEST(FactsTest, TheDocumentedEventsAreThose) {
   std::set<std::string> events = FirstColumn("docs/jobs.md", "### Events");
-  // The head of the table, and what the event file alone has.
+  // Without the head of the table, and without "dropped", which only event files have.
   EXPECT_EQ(events.erase("event") + events.erase("---") + events.erase("dropped"), 3U);
   EXPECT_THAT(events, UnorderedElementsAreArray(kEventNames));
 }
@@ -161,7 +161,7 @@ TEST(FactsTest, TheWiresDescriptionStatesTheBounds) {
               HasSubstr(absl::StrCat("uint32 worker_count = 3;   // 1–", kMaxWorkersPerNode)));
 }
 
-// The key that sets this member of JobConfig::spec as it is; nullptr: JobSpecOf() sets it.
+// The key that sets this member of JobConfig::spec directly; nullptr: JobSpecOf() sets it.
 template <class Member>
 const JobKey* KeyOf(Member member) {
   JobDraft draft;
@@ -174,7 +174,7 @@ const JobKey* KeyOf(Member member) {
   return nullptr;
 }
 
-// Whether a key sets them, or JobSpecOf() does.
+// A key sets each member of JobSpec, except the listed ones, which JobSpecOf() sets.
 TEST(FactsTest, EverySettingOfTheWholeJobHasAKey) {
   std::vector<std::string> others;
   ForEachField([&](auto member, const JobSpecField& field) {
@@ -184,7 +184,7 @@ TEST(FactsTest, EverySettingOfTheWholeJobHasAKey) {
                                            "all_nodes", "store"));
 }
 
-// What a job file may say, the rendezvous takes.
+// The rendezvous accepts each value that a job file may have.
 TEST(FactsTest, KeysOfJobFilesStayWithinTheBoundsOfTheWire) {
   ForEachField([](auto member, const JobSpecField& field) {
     const JobKey* const key = KeyOf(member);
@@ -279,7 +279,7 @@ TEST(FactsTest, KeysOfJobFilesAreDescribedWithTheNumbersThatHold) {
   expect("checkpoint.take_folder", absl::StrCat("silent for ", Seconds(kOwnerSilence)));
 }
 
-// The number that a file of the Python module gives this name.
+// The value of the constant `name` in a file of the Python module.
 double PythonNumber(const std::string& file, const std::string& name) {
   for (const absl::string_view line : absl::StrSplit(ReadSource(file), '\n')) {
     const std::vector<absl::string_view> sides =
@@ -293,7 +293,7 @@ double PythonNumber(const std::string& file, const std::string& name) {
   return -1;
 }
 
-// The module cannot include a header.
+// The Python module cannot include the C++ headers, so it repeats their numbers.
 TEST(FactsTest, ThePythonModuleHasTheNumbersOfTheCppLibrary) {
   using InSeconds = std::chrono::duration<double>;
   const std::string owner = "launcher/python/_ddprun_state/owner.py";

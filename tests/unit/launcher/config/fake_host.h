@@ -14,11 +14,11 @@ namespace ddprun {
 struct FakeHost : Host {
   std::map<std::string, std::string> variables;
   int cpus = 6;
-  std::vector<Cpu> places;     // of CPUs, for --numa-binding alone
-  int gpu_devices = 0;         // of which nothing more is known
-  std::vector<int> gpu_nodes;  // of further GPUs, their NUMA nodes
-  int instances = 0;           // of one more GPU, a divided one
-  bool other_gpus = false;     // GPUs that are not listed
+  std::vector<Cpu> places;     // the CPUs; only for --numa-binding
+  int gpu_devices = 0;         // GPUs without any details
+  std::vector<int> gpu_nodes;  // one more GPU on each of these NUMA nodes
+  int instances = 0;           // > 0: one more GPU, divided into so many (MIG)
+  bool other_gpus = false;     // MayHaveOtherGpus()
   std::string directory = "/home/user";
   std::string name = "n1";
   std::string hosts_file;

@@ -18,8 +18,8 @@ TEST(VisibleGpusTest, AreTheHostsOrThoseOfTheVariable) {
   EXPECT_EQ(VisibleGpusOf(host).count, 2);
 }
 
-// The variable of a machine with GPUs, on one without, or where the cgroup forbids them all. Seen
-// red with the variable alone.
+// The variable was copied to a machine without GPUs, or the cgroup forbids all GPUs. Seen red when
+// only the variable counted.
 TEST(VisibleGpusTest, WhereNoneMayBeOpenedTheVariableNamesNone) {
   FakeHost host;
   host.variables["CUDA_VISIBLE_DEVICES"] = "0,1,2";

@@ -12,7 +12,7 @@
 namespace ddprun {
 namespace job_printer_test {
 
-// Every field off its default, with text that a careless printer would break.
+// A job in which no field has its default. Its texts would break a careless printer.
 JobConfig UnusualJob() {
   JobConfig job;
   job.nodes = {2, 5};

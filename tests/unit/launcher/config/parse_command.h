@@ -1,4 +1,4 @@
-// Command lines as tests write them, through ParseCommandLine.
+// Passes the command lines of tests to ParseCommandLine.
 #ifndef DDPRUN_TESTS_UNIT_LAUNCHER_CONFIG_PARSE_COMMAND_H_
 #define DDPRUN_TESTS_UNIT_LAUNCHER_CONFIG_PARSE_COMMAND_H_
 
@@ -22,7 +22,7 @@ inline Command Parse(const std::vector<std::string>& arguments, const FakeHost& 
   return ParseCommandLine(static_cast<int>(argv.size()), argv.data(), host);
 }
 
-// The command that `arguments` must lead to.
+// The command of `arguments`, which must be an Expected.
 template <typename Expected>
 Expected ParseAs(const std::vector<std::string>& arguments, const FakeHost& host = {}) {
   const Command command = Parse(arguments, host);
@@ -38,7 +38,7 @@ inline RunCommand RunOf(const std::vector<std::string>& arguments, const FakeHos
   return ParseAs<RunCommand>(arguments, host);
 }
 
-// The message; the exit code must be `code`.
+// The error message. The exit code must be `code`.
 inline std::string ErrorOf(const std::vector<std::string>& arguments, int code = kExitUsage,
                            const FakeHost& host = {}) {
   const auto error = ParseAs<CommandLineError>(arguments, host);

@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Text is taken as it is written, so 3 and true are text too.
+// The loader accepts 3 and true as text, too.
 const Json kScalar = {"string", "number", "boolean"};
 
 Json Number(const JobKey& key) {
@@ -37,7 +37,7 @@ Json Choice(const JobKey& key) {
   return {{"enum", words}};
 }
 
-// What a value of the key's type looks like.
+// The schema of a value of this key.
 Json Shape(const JobKey& key) {
   switch (key.type) {
     case KeyType::kBoolean:

@@ -1,4 +1,4 @@
-// Keeps configs/ddprun.schema.json, which editors read, equal to what the loader takes.
+// configs/ddprun.schema.json, which editors read, allows the keys and values that the loader takes.
 #include "tests/unit/launcher/config/schema.h"
 
 #include <cstdlib>
@@ -82,7 +82,7 @@ TEST(SchemaTest, HasExactlyTheKeysOfTheLoader) {
 
 TEST(SchemaTest, LoaderTakesEachKeyAndItsDefault) {
   for (const Property& property : Properties()) {
-    if (property.name == "command") continue;  // has none
+    if (property.name == "command") continue;  // has no default
     EXPECT_EQ(ErrorOf(property.File(property.name, property.schema.at("default"))), "")
         << property.Path();
   }

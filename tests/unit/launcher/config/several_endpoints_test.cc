@@ -1,4 +1,4 @@
-// Several rendezvous that stand for one another, on the command line and in a job file.
+// Several rendezvous, of which one leads: on the command line and in a job file.
 #include <chrono>
 #include <string>
 #include <variant>

@@ -1,4 +1,4 @@
-// Every job file in configs/ loads, and is what the README promises.
+// Every job file in configs/ loads, and does what the README promises.
 #include <filesystem>
 #include <fstream>
 #include <set>

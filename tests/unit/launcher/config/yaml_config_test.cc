@@ -126,7 +126,7 @@ TEST(YamlConfigTest, ProcessCountFollowsTheNode) {
   EXPECT_EQ(Parse("{command: a, nproc_per_node: cpu}", host)->nproc_per_node, 6);
 }
 
-// CUDA shows each process one of them, whatever LOCAL_RANK says.
+// CUDA shows each process only one instance, whatever LOCAL_RANK is.
 TEST(YamlConfigTest, InstancesOfAGpuNeedAListAndAVirtualLocalRank) {
   FakeHost host;
   host.variables["CUDA_VISIBLE_DEVICES"] = "MIG-a,MIG-b";
@@ -145,7 +145,7 @@ TEST(YamlConfigTest, InstancesOfAGpuNeedAListAndAVirtualLocalRank) {
 struct ErrorCase {
   const char* text;
   const char* prefix;    // file, line, column and key
-  const char* contains;  // of what follows
+  const char* contains;  // a part of the rest
 };
 
 void PrintTo(const ErrorCase& error, std::ostream* out) {
@@ -236,7 +236,7 @@ constexpr ErrorCase kErrorCases[] = {
     {"command: a\nenv: {RANK: 0}", "job.yaml:2:7: env.RANK: ", "for each worker"},
     {"command: a\nenv: {DDPRUN_CHECKPOINT_DIR: x}",
      "job.yaml:2:7: env.DDPRUN_CHECKPOINT_DIR: ", "use the key checkpoint_dir"},
-    // Sense.
+    // Settings that do not fit together.
     {"command: a\nnodes: 2", "job.yaml:2:8: nodes: ", "--rdzv-endpoint"},
     {"command: a\nnodes: \"1:2\"", "job.yaml:2:8: nodes: ", "rendezvous.endpoint"},
     {"command: a\nnproc_per_node: gpu", "job.yaml:2:17: nproc_per_node: ", "has no GPU"},
@@ -248,7 +248,7 @@ constexpr ErrorCase kErrorCases[] = {
     {"./train --epochs 3", "job.yaml:1:1: ", "expected a map with keys such as command"},
     {"command: a\n---\ncommand: b",
      "job.yaml:3:1: ", "one document in a job file (found a second one)"},
-    {"%a b\n,", "job.yaml:", "one document in a job file"},  // yaml-cpp finds documents without end
+    {"%a b\n,", "job.yaml:", "one document in a job file"},  // yaml-cpp finds endless documents
     {"command: a\n\"b\\nc\": 1", "job.yaml:2:1: b\\nc: ", "unknown key"},
     {"command: \"\\\n\\\x0E\"", "job.yaml:2:", "unknown escape character: \\016"},
     {"command: [a, b\nrole: c", "job.yaml:2:5: ", "expected YAML ("},

@@ -1,4 +1,4 @@
-// How a process finds the token of a daemon on loopback; both sides without a connection.
+// How a process finds the token of a daemon on loopback. Client and server need no connection here.
 #include "launcher/connection/credentials.h"
 
 #include <gmock/gmock.h>
@@ -36,14 +36,15 @@ class OwnTokenTest : public testing::Test {
     EXPECT_TRUE(credentials.ok()) << credentials.status();
     return *credentials;
   }
-  // As a daemon at the endpoint does.
+  // Takes the folder of the endpoint and writes the token, like a daemon.
   static EndpointFolder Daemon(const std::string& token) {
     auto folder = EndpointFolder::Take("127.0.0.1", 29400);
     EXPECT_TRUE(folder.ok()) << folder.status();
     EXPECT_TRUE(folder->WriteToken(token).ok());
     return *std::move(folder);
   }
-  // What the two say, of which the server knows `token`: "" when each knows the other.
+  // Does the handshake with a server that knows `token`. Returns the error, or "" if each side
+  // accepts the other.
   static std::string Meet(const Client& client, const std::string& token) {
     auth::Token known;
     known.secret = token;
@@ -86,7 +87,7 @@ TEST_F(OwnTokenTest, OfADaemonThatIsStartedAgainIsReadAgain) {
   EXPECT_FALSE(client->Outdated()) << "who says no then is a stranger";
 }
 
-// A process that listens in the place of a missing daemon must not receive anything.
+// Another process may listen where the daemon is missing. The client must not send it anything.
 TEST_F(OwnTokenTest, WithoutADaemonNobodyIsTrusted) {
   const Client client = Load();
   ASSERT_TRUE(client->handshakes());

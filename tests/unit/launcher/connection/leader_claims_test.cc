@@ -10,7 +10,7 @@ namespace leader_claims_test {
 using Role = Follower::Role;
 
 constexpr std::uint64_t kCluster = 7;
-constexpr std::uint64_t kRestored = 8;  // another etcd
+constexpr std::uint64_t kRestored = 8;  // another etcd cluster
 
 Follower::Said Leads(std::uint64_t revision, std::uint64_t cluster = kCluster) {
   return {Role::kLeads, {cluster, revision}};

@@ -42,7 +42,7 @@ class LeaderWatchTest : public testing::Test {
         [this](std::optional<int> place) { led_.push_back(place.value_or(-1)); },
         [this](int place) { standing_by_.push_back(place); });
   }
-  // What was posted has been done.
+  // Runs the loop until everything posted before is done.
   void Settle() {
     loop_.Post([this] { loop_.Quit(); });
     loop_.Run();

@@ -59,7 +59,7 @@ TEST_F(OwnRendezvousTest, TheAgentGetsItsAssignmentWithoutThreadsOfGrpc) {
   client->Close();
 }
 
-// Seen red where the socket was not watched: no answer within the deadline.
+// Seen red when nobody watched the socket: no answer came within the deadline.
 TEST_F(OwnRendezvousTest, WhoComesOverTheSocketIsServedFromTheFirstConnectionOn) {
   std::thread loop([this] { loop_.Run(); });
   for (int i = 1; i <= 2; ++i) {

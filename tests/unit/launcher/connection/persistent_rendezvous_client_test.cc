@@ -21,7 +21,7 @@ using testing::ElementsAre;
 
 constexpr std::chrono::seconds kHang{60};
 
-// What one attempt to connect did; it outlives the client that made it.
+// The record of one attempt to connect. It outlives the client of the attempt.
 struct Attempt {
   Duration limit{};
   TimePoint made_at;
@@ -189,7 +189,7 @@ TEST_F(PersistentRendezvousClientTest, OnlyWhoIsDeniedEverywhereIsDenied) {
   EXPECT_THAT(heard_, ElementsAre("lost: no", "denied: no"));
 }
 
-// A daemon that was started again has another token; we had read the one before.
+// A daemon that was started again has a new token. The client still had the old one.
 TEST_F(PersistentRendezvousClientTest, ADenialOfOutdatedCredentialsIsNone) {
   bool outdated = true;
   options_.credentials_outdated = [&outdated](int) { return outdated; };
@@ -215,7 +215,7 @@ TEST_F(PersistentRendezvousClientTest, WhatIsDeniedEverywhereIsNotTriedElsewhere
   RendezvousClient::Lost denied{"munged is away", false, {}};
   denied.denied = denied.denied_everywhere = true;
   const auto begin = EventLoop::Clock::now();
-  // Until the patience with a munged that is just starting is over.
+  // The client has patience with a munged that is just starting. Ends when the patience is over.
   while (heard_.empty() || heard_.back() != "denied: munged is away") {
     Say(denied);
     EXPECT_EQ(attempts_.back()->place, 0);
@@ -285,13 +285,13 @@ TEST_F(PersistentRendezvousClientTest, HasTheRendezvousRunAgainWhenItIsGone) {
   EXPECT_EQ(ensured_, before + 1);
 }
 
-// Of several rendezvous.
+// The client knows several rendezvous, and one of them leads.
 class LeaderOfSeveralTest : public PersistentRendezvousClientTest {
  protected:
   LeaderOfSeveralTest() {
     options_.places = 3;
     options_.several = true;
-    // None of these tests is to pass because a pause was over.
+    // No test may pass only because a pause has ended: the pauses are longer than a test.
     options_.timing.first_backoff = options_.timing.longest_backoff = 2 * kHang;
   }
   void Lead(std::optional<int> place) {
@@ -299,12 +299,12 @@ class LeaderOfSeveralTest : public PersistentRendezvousClientTest {
     client_->Lead(place, "another one leads");
     if (attempts_.size() > before) loop_.Run();  // returns at once: an attempt was made
   }
-  // What was posted has been done.
+  // Runs the loop until everything posted before is done.
   void Settle() {
     loop_.Post([this] { loop_.Quit(); });
     loop_.Run();
   }
-  // To a place where a session waits: the agent is notified at once.
+  // The rendezvous at `place` leads now, and a session waits there: the agent hears of it at once.
   void LeadAt(int place) {
     client_->Lead(place, "another one leads");
     loop_.Run();  // returns at once
@@ -337,7 +337,7 @@ TEST_F(LeaderOfSeveralTest, ASessionElsewhereIsDroppedForOneWithTheLeader) {
   EXPECT_TRUE(before->sent.empty());
 }
 
-// The place is the same, and make_client knows where it is now.
+// The number of the place stays the same. make_client knows the new address.
 TEST_F(LeaderOfSeveralTest, APlaceThatMovesIsFollowedAtOnce) {
   options_.places = 1;
   Open();
@@ -385,7 +385,7 @@ TEST_F(LeaderOfSeveralTest, ALeaderThatIsThereAlreadyIsLeftAlone) {
   EXPECT_FALSE(attempts_.back()->closed);
 }
 
-// It was asked while it stood by, and leads by now.
+// The rendezvous refused the attempt while it stood by, and leads now.
 TEST_F(LeaderOfSeveralTest, AnAttemptThatWasTooEarlyIsRepeatedAtOnceButOnce) {
   Open();
   Lead(0);
@@ -396,7 +396,7 @@ TEST_F(LeaderOfSeveralTest, AnAttemptThatWasTooEarlyIsRepeatedAtOnceButOnce) {
   EXPECT_EQ(attempts_.size(), 2u) << "a leader that refuses is not asked in a loop";
 }
 
-// Break: make another client.
+// Break: make a new client for the leader.
 TEST_F(LeaderOfSeveralTest, TheSessionThatWaitsWithTheNextLeaderIsUsed) {
   Open();
   Serve();
@@ -418,7 +418,7 @@ TEST_F(LeaderOfSeveralTest, TheSessionThatWaitsWithTheNextLeaderIsUsed) {
               ElementsAre("opened", "message", "lost: another one leads", "opened", "message"));
 }
 
-// The same when its predecessor's end was seen first.
+// The client sees the end of the old leader first, and then the new leader.
 TEST_F(LeaderOfSeveralTest, ThePauseAfterALossEndsWithTheSessionThatWaits) {
   Open();
   Serve();
@@ -442,7 +442,7 @@ TEST_F(LeaderOfSeveralTest, ASessionThatIsNotAcceptedYetIsNotWaitedFor) {
   EXPECT_FALSE(attempts_[2]->waits);
 }
 
-// It had ended when its rendezvous took over, and the agent did not know it yet.
+// The waiting session had ended before its rendezvous took over, but the agent did not know it yet.
 TEST_F(LeaderOfSeveralTest, AUsedSessionThatHadEndedIsReplacedAtOnce) {
   Open();
   Serve();
@@ -456,8 +456,8 @@ TEST_F(LeaderOfSeveralTest, AUsedSessionThatHadEndedIsReplacedAtOnce) {
   EXPECT_EQ(attempts_[2]->place, 1);
 }
 
-// An earlier version does not know such sessions. It is asked again when it says again that it
-// stands by.
+// A rendezvous of an earlier version refuses sessions that wait. The client tries again when this
+// rendezvous says again that it stands by.
 TEST_F(LeaderOfSeveralTest, ASessionThatIsRefusedIsForgotten) {
   Open();
   Serve();

@@ -47,7 +47,8 @@ TEST(PlaceRotationTest, WhereNobodyLeadsAnyMoreAllAreTriedInTurn) {
   EXPECT_THAT(places, ElementsAre(1, 2, 0, 1));
 }
 
-// Their credentials are the same: one of them that denies us may be another job's.
+// All places of a job accept the same credentials. A single place that denies them may belong to
+// another job.
 TEST(PlaceRotationTest, OfSeveralOnlyAllInARowDeny) {
   PlaceRotation rotation(3, /*several=*/true);
   rotation.OnHeard();

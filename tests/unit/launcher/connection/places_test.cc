@@ -40,7 +40,7 @@ TEST(PlacesTest, CredentialsAreSharedWhereTheyAreTheSame) {
   const auto none = LoadCredentialsOfAll({}, {"h1:1", "h2:2"}, /*insecure=*/true);
   ASSERT_TRUE(none.ok()) << none.status();
   EXPECT_EQ((*none)[0], (*none)[1]);
-  // On loopback each rendezvous makes a token of its own.
+  // On loopback, each rendezvous makes its own token.
   const auto own = LoadCredentialsOfAll({}, {"127.0.0.1:1", "127.0.0.1:2"}, /*insecure=*/false);
   ASSERT_TRUE(own.ok()) << own.status();
   EXPECT_NE((*own)[0], (*own)[1]);

@@ -9,7 +9,7 @@
 namespace ddprun {
 namespace start_right_test {
 
-// Seen red with a Take that does not check the holder.
+// Seen red when Take() did not check the holder.
 TEST(StartRightTest, OneAgentHasIt) {
   const std::string name = "test-" + std::to_string(getpid());
   std::optional<StartRight> first(name);

@@ -26,7 +26,7 @@ using testing::HasSubstr;
 
 constexpr uid_t kNobody = 65534;
 
-// Each test has a state home of its own, which it names as users do.
+// Each test has its own state home, named by DDPRUN_STATE_HOME.
 class StateHomeTest : public testing::Test {
  protected:
   StateHomeTest() { Name(home_); }
@@ -48,7 +48,8 @@ class StateHomeTest : public testing::Test {
     EXPECT_EQ(stat(path.c_str(), &info), 0) << path;
     return info.st_mode & 07777;
   }
-  // As systemd-tmpfiles asks before it removes what is old in a folder.
+  // Whether systemd-tmpfiles leaves the folder alone: it removes nothing old from a folder that is
+  // locked.
   static bool IsLeftAlone(const std::string& folder) {
     const UniqueFd fd(open(folder.c_str(), O_RDONLY | O_DIRECTORY));
     return flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
@@ -80,7 +81,7 @@ TEST_F(StateHomeTest, IsInTmpUnlessAnotherIsNamedWhateverTmpdirSays) {
   setenv("TMPDIR", folder_.path().c_str(), 1);
   const auto home = StateHome();
   unsetenv("TMPDIR");
-  // Of the user who runs the tests; he may have one that is not fit.
+  // This is the real folder of the user who runs the tests. StateHome() may refuse it.
   EXPECT_THAT(home.ok() ? *home : std::string(home.status().message()), HasSubstr(expected));
   if (!was_there) rmdir(expected.c_str());
 }
@@ -165,7 +166,7 @@ TEST_F(StateHomeTest, AFolderIsRemovedUnlessItHoldsAFile) {
   std::filesystem::remove(folder->path() + "/journal");
   folder->Remove();
   EXPECT_FALSE(std::filesystem::exists(folder->path()));
-  // The next one may have its folder there before we are gone.
+  // The next rendezvous may take the folder before this one has ended.
   const auto next = EndpointFolder::Take("10.0.0.1", 1);
   ASSERT_TRUE(next.ok()) << next.status();
   folder->Remove();

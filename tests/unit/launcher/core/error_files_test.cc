@@ -12,7 +12,7 @@ RootCause CauseOf(int generation, int rank) {
   return cause;
 }
 
-// Ranks 4 and 5 run here in generation 2, and both have left something.
+// Ranks 4 and 5 run here in generation 2, and both have left an error file.
 ErrorFiles OfTwoWorkers() {
   ErrorFiles files;
   files.Begin(Generation{2}, Rank{4});

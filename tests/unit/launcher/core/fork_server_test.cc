@@ -19,10 +19,10 @@ using std::chrono::seconds;
 using testing::AllOf;
 using testing::HasSubstr;
 
-// A clock that the test sets.
+// Drives a ForkServer with a clock that the test sets.
 class Driver {
  public:
-  // What came of it: "start, end, note: ...".
+  // The actions that follow: "start, end, note: ...".
   std::string Step(const ForkServer::Event& event) {
     return absl::StrJoin(server_.Step(event, now_), ", ", [](std::string* out, const auto& action) {
       std::visit(
@@ -34,7 +34,7 @@ class Driver {
           action);
     });
   }
-  // Time passes; a timer that is due by then rings at its time.
+  // Time passes. Each deadline in it gets its Tick at its time.
   std::string Advance(Duration duration) {
     const TimePoint until = now_ + duration;
     std::vector<std::string> said;
@@ -78,7 +78,7 @@ TEST(ForkServerTest, WhatMustNotBeForkedIsSaidOnceAndForGood) {
   EXPECT_EQ(node.state(), ForkServerState::kUnfit);
 }
 
-// Break: without has_served_ every start of the job waits for four trials.
+// Break: without has_served_, each start of the job waits for four attempts.
 TEST(ForkServerTest, ImportsThatFailAreNotTriedAgain) {
   Driver node;
   node.Step(ForkServer::JobStarted{});
@@ -122,7 +122,7 @@ TEST(ForkServerTest, EarlyEndsArePausedAfterAndAtLastGivenUp) {
   EXPECT_EQ(node.state(), ForkServerState::kUnfit);
 }
 
-// Break: without fork_limit a server that was stopped holds up every start for ever.
+// Break: without fork_limit, a fork server that was stopped (SIGSTOP) holds up each start for ever.
 TEST(ForkServerTest, OneThatDoesNotForkIsKilledAndStartedAgain) {
   Driver node;
   node.Serve();

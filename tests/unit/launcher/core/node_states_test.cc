@@ -24,7 +24,7 @@ TEST(NodeStatesTest, TellsTheNewestFirst) {
   EXPECT_THAT(states.List(), ElementsAre(Durable(120), Memory(110), Durable(100)));
 }
 
-// The slot before it may be the one that is being written.
+// The library may be overwriting the slot of the snapshot before.
 TEST(NodeStatesTest, OfSnapshotsOnlyTheOneThatWasReportedLastIsSure) {
   NodeStates states;
   states.OnSnapshot(0, kGen, 110);

@@ -16,7 +16,7 @@ constexpr LocalRank kB{1};
 
 TimePoint At(int ms) { return TimePoint(milliseconds(ms)); }
 
-// "stop 2, round 3, ...": names and milliseconds.
+// "stop 2, round 3, ...": each phase and its milliseconds.
 std::string Show(const RestartTimes& times) {
   std::string text;
   for (const PhaseTime& phase : times.phases) {
@@ -25,7 +25,7 @@ std::string Show(const RestartTimes& times) {
   return text;
 }
 
-// Two workers; a generation is started and the one before has ended at 0 ms.
+// Two workers. Generation 0 ended at 0 ms, and generation 1 starts.
 RestartClock Restarting() {
   RestartClock clock(2);
   clock.GenerationStarted(Generation{0}, At(-100));

@@ -1,4 +1,4 @@
-// How a worker stands, as its progress page or its messages say.
+// The progress of a worker, from its progress page or its messages.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -50,7 +50,7 @@ CollectiveCall Call(std::int64_t number, std::int64_t bytes) {
   return {"group 0", number, "all_reduce", bytes};
 }
 
-// Seen red when the newest call was reported, which has completed.
+// Seen red when the newest call was reported, although it had completed.
 TEST(SeenWorkerTest, SaysInWhichOfSeveralCollectivesTheWorkerWaits) {
   WorkerProgress progress;
   progress.source = ProgressSource::kPage;
@@ -69,7 +69,7 @@ TEST(SeenWorkerTest, SaysInWhichOfSeveralCollectivesTheWorkerWaits) {
   EXPECT_EQ(SeenWorkerOf(progress, 100).entered, 0);
 }
 
-// The sizes of bucket 0 do not match, and the buckets after it do.
+// For example, the ranks disagree about the size of bucket 0, but not about the buckets after it.
 TEST(LastCallsTest, TheFewBeforeTheLastAreToldToo) {
   std::vector<WorkerProgress> workers(1);
   workers[0].now.groups[0] = {AllReduce(60, 6), AllReduce(59, 5), 58};
@@ -93,7 +93,7 @@ TEST(LastCallsTest, WorkersInOneCollectiveAreCountedTogether) {
                            EnteredCall{LocalRank{0}, 3, {"group 0", 8, "all_reduce", 4}}));
 }
 
-// The root of a broadcast is done when it has sent.
+// The root of a broadcast has completed the call as soon as it has sent, but peers may still wait.
 TEST(LastCallsTest, OneThatHasCompletedIsToldToo) {
   std::vector<WorkerProgress> workers(1);
   workers[0].now.groups[0] = {AllReduce(9, 8), AllReduce(9, 8), 9};
@@ -113,7 +113,7 @@ TEST(SeenWorkerTest, APythonProgramNamesItsPhasesOnceItHasNamedOne) {
   EXPECT_TRUE(SeenWorkerOf(progress, 1).names_phases);
 }
 
-// It is back in training at each look. Seen red where only the phase of a look counted.
+// At each look the program is back in training. Seen red where only the phase at a look counted.
 TEST(SeenWorkerTest, AProgramNamesItsPhasesWhereEachOfThemIsShort) {
   WorkerProgress progress;
   progress.source = ProgressSource::kMessages;
@@ -128,7 +128,7 @@ TEST(SeenWorkerTest, AProgramNamesItsPhasesWhereEachOfThemIsShort) {
       << "what comes before the first step has a limit of its own";
 }
 
-// Before it is in the group it has no page, and says PHASE=init.
+// Before a worker has joined the process group, it has no page, and sends PHASE=init.
 TEST(SeenWorkerTest, TheLibraryNamesItsPhasesFromItsFirstWordOn) {
   WorkerProgress progress;
   progress.source = ProgressSource::kMessages;

@@ -1,4 +1,4 @@
-// When a person learns that hangs are not detected.
+// When ddprun warns that hangs cannot be detected.
 #include "launcher/core/silence_watch.h"
 
 #include <gmock/gmock.h>

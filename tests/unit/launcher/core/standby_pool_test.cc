@@ -19,13 +19,13 @@ using std::chrono::minutes;
 using std::chrono::seconds;
 using testing::HasSubstr;
 
-// Two workers, two standbys; a clock that the test sets.
+// Drives a StandbyPool for two workers, by default with two standbys. The test sets the clock.
 class Driver {
  public:
   explicit Driver(int wanted = 2, bool forks = false)
       : pool_({.wanted = wanted, .workers = 2, .forks = forks}) {}
 
-  // What came of it: "start 0 for rank 0, end 1, note: ...".
+  // The actions that follow: "start 0 for rank 0, end 1, note: ...".
   std::string Step(const StandbyPool::Event& event) {
     return absl::StrJoin(pool_.Step(event, now_), ", ", [](std::string* out, const auto& action) {
       std::visit(
@@ -40,7 +40,7 @@ class Driver {
           action);
     });
   }
-  // Time passes; a timer that is due by then rings at its time.
+  // Time passes. Each deadline in it gets its Tick at its time.
   std::string Advance(Duration duration) {
     const TimePoint until = now_ + duration;
     std::vector<std::string> said;
@@ -51,14 +51,14 @@ class Driver {
     now_ = until;
     return absl::StrJoin(said, ", ");
   }
-  // A generation that can stand by and has settled: 0 is being started.
+  // A generation has settled, and its program can stand by: standby 0 is being started.
   std::string Settle() {
     Step(StandbyPool::GenerationStarted{});
     Step(StandbyPool::WorkerCanStandBy{});
     Step(StandbyPool::WorkerStepped{LocalRank{0}});
     return Step(StandbyPool::WorkerStepped{LocalRank{1}});
   }
-  // Settled, and as many standbys wait as are wanted.
+  // The generation has settled, and all wanted standbys wait.
   void Fill() {
     Settle();
     Step(StandbyPool::StandbyWaiting{0});
@@ -94,7 +94,7 @@ TEST(StandbyPoolTest, AJobThatTellsNoStepsSettlesAfterAWhile) {
   EXPECT_EQ(node.Advance(Duration(1)), "start 0 for rank 0");
 }
 
-// Break: without the question for able_ a program that is no user of the library is run again.
+// Break: do not check able_. Then a program that does not use the library runs twice.
 TEST(StandbyPoolTest, NeverStartsAProgramThatHasNotShownThatItWaits) {
   Driver node;
   node.Step(StandbyPool::GenerationStarted{});
@@ -276,7 +276,7 @@ TEST(StandbyPoolForksTest, WorkersThatStartHaveAStandbyEachAlsoWhereFewerAreKept
   EXPECT_EQ(node.Step(kStartComing), "start 1 for rank 1");
 }
 
-// Break: leave out the limit, and a fork server that never answers holds up the job for ever.
+// Break: leave out the limit. Then a fork server that never answers holds up the job for ever.
 TEST(StandbyPoolForksTest, AStartWaitsForAForkServerNoLongerThanItsLimit) {
   Driver node = Forking(0);
   node.Step(kStartComing);
@@ -285,7 +285,7 @@ TEST(StandbyPoolForksTest, AStartWaitsForAForkServerNoLongerThanItsLimit) {
   EXPECT_EQ(node.Advance(minutes(60)), "") << "once";
 }
 
-// Break: leave kNever out of OnForksChanged(), and the start waits for its limit.
+// Break: leave kNever out of OnForksChanged(). Then the start waits for its limit.
 TEST(StandbyPoolForksTest, WithoutAForkServerAStartBeginsAndNothingIsKept) {
   Driver node = Forking(2);
   node.Step(kStartComing);
@@ -296,8 +296,8 @@ TEST(StandbyPoolForksTest, WithoutAForkServerAStartBeginsAndNothingIsKept) {
   EXPECT_EQ(node.Step(kStartComing), "begin");
 }
 
-// Break: end them only where they are no forks, and NodeCleared kills one that nobody asks for
-// again.
+// Break: do not end standbys that are forks. Then NodeCleared kills a fork, and nobody asks for
+// another one.
 TEST(StandbyPoolForksTest, ForksOnTheirWayWhenAGenerationEndsAreAskedForAgain) {
   Driver node = Forking(2);
   node.Step(kForks);
@@ -306,7 +306,7 @@ TEST(StandbyPoolForksTest, ForksOnTheirWayWhenAGenerationEndsAreAskedForAgain) {
   EXPECT_EQ(node.Step(kStartComing), "start 2 for rank 0, start 3 for rank 1");
 }
 
-// Break: count them as early ends.
+// Break: count the lost forks as early ends.
 TEST(StandbyPoolForksTest, ForksThatAreLostWithTheirServerAreAskedForAgain) {
   Driver node = Forking(0);
   for (const int first : {0, 2, 4, 6, 8}) {

@@ -1,4 +1,4 @@
-// What an agent tells of its workers' progress.
+// What an agent reports about the progress of its workers.
 #include "launcher/core/still_watch.h"
 
 #include <gmock/gmock.h>
@@ -33,8 +33,8 @@ class StillWatchTest : public testing::Test {
 
   std::vector<SeenWorker> workers_ = {{LocalRank{0}, 100, 1, 7, ""}, {LocalRank{1}, 101, 1, 7, ""}};
   std::map<int, ProcessFacts> facts_;
-  bool copying_stacks_ = false;  // facts stay as they were
-  int asked_ = 0;                // how often for facts
+  bool copying_stacks_ = false;  // the facts are not read again
+  int asked_ = 0;                // how often facts were read
   StillWatch watch_{seconds(1)};
   TimePoint now_{std::chrono::hours(1)};
 };
@@ -54,7 +54,7 @@ TEST_F(StillWatchTest, TheNumberOfMovesChangesWithEachMoveAndWithNothingElse) {
   ++workers_[1].moves;
   const std::uint64_t second = Look().moves;
   EXPECT_NE(second, first);
-  workers_.pop_back();  // it has said that it ends
+  workers_.pop_back();  // the worker has sent BYE
   EXPECT_EQ(Look().moves, second);
 }
 
@@ -71,8 +71,8 @@ TEST_F(StillWatchTest, DetailsAreToldOnlyOnceNoWorkerMoves) {
   EXPECT_EQ(progress.still_workers[1].step, 7);
 }
 
-// Facts cost the agent's loop some microseconds for each thread. Seen red where they were asked of
-// every worker that stood still between two looks.
+// Reading facts costs the agent's loop some microseconds for each thread. Seen red where they were
+// read for every worker that stood still between two looks.
 TEST_F(StillWatchTest, FactsAreAskedOnlyOnceNoWorkerHasMovedForASecond) {
   Look();
   for (int i = 0; i < 9; ++i) {
@@ -86,7 +86,8 @@ TEST_F(StillWatchTest, FactsAreAskedOnlyOnceNoWorkerHasMovedForASecond) {
   EXPECT_EQ(asked_, 2);
 }
 
-// An evaluation that nobody has named reads from a disk. Seen red where one look at D was enough.
+// An evaluation without a named phase reads from a disk. Seen red where state D at one look was
+// enough.
 TEST_F(StillWatchTest, AWorkerThatIsNowAndThenInDiskWaitIsNotHeldThere) {
   LookFor(3);
   facts_[100].state = ProcessState::kDiskWait;
@@ -98,7 +99,8 @@ TEST_F(StillWatchTest, AWorkerThatIsNowAndThenInDiskWaitIsNotHeldThere) {
   EXPECT_EQ(Look().still_workers[0].state, ProcessState::kRunnable) << "it computes";
 }
 
-// Threads of NCCL and of metrics tick beside it. Seen red where the CPU of the process decided.
+// Threads of NCCL and of metrics use some CPU meanwhile. Seen red where the CPU time of the process
+// decided.
 TEST_F(StillWatchTest, WhoseThreadDoesNotRunInDiskWaitIsHeldThereWhateverOthersDo) {
   LookFor(3);
   facts_[100].state = ProcessState::kDiskWait;
@@ -111,8 +113,8 @@ TEST_F(StillWatchTest, WhoseThreadDoesNotRunInDiskWaitIsHeldThereWhateverOthersD
   EXPECT_EQ(Look().still_workers[0].state, ProcessState::kRunnable) << "it has run meanwhile";
 }
 
-// The verdict asks for the stacks first. Seen red where facts that are not new counted as one look:
-// the verdict did not know of the disk.
+// Before its verdict, the rendezvous asks for the stacks. Seen red where old facts counted as
+// another look: the verdict did not mention the disk.
 TEST_F(StillWatchTest, OneInDiskWaitStaysThereWhileItsStacksAreCopied) {
   LookFor(3);
   facts_[100].state = ProcessState::kDiskWait;
@@ -124,7 +126,7 @@ TEST_F(StillWatchTest, OneInDiskWaitStaysThereWhileItsStacksAreCopied) {
   EXPECT_EQ(progress.still_workers[0].waits_for, "read(/data)");
 }
 
-// A checkpoint that is written behind the training's back.
+// For example, a thread that writes a checkpoint in the background.
 TEST_F(StillWatchTest, AnotherThreadInDiskWaitDoesNotHoldTheRankAndIsToldAllTheSame) {
   facts_[100].waits_for = "futex";
   LookFor(3);
@@ -143,7 +145,7 @@ TEST_F(StillWatchTest, AStepOfAProgramThatReportsNoneIsSeenByThePhase) {
   EXPECT_FALSE(Look().stepped);
   workers_[1].stepped = true;
   EXPECT_TRUE(Look().stepped);
-  workers_[1].stepped = false;  // it evaluates
+  workers_[1].stepped = false;  // the worker evaluates
   EXPECT_TRUE(Look().stepped);
   watch_.Begin(now_);
   EXPECT_FALSE(Look().stepped);
@@ -212,7 +214,7 @@ TEST_F(StillWatchTest, TimeInWhichTheAgentDidNotLookDoesNotCountForSilentOnesEit
   EXPECT_TRUE(Look(seconds(60)).silent_excused);
 }
 
-// A static destructor may hang as well.
+// A worker can hang after its BYE: in a static destructor.
 TEST_F(StillWatchTest, AWorkerThatHasSaidByeAndRunsOnIsToldOfWithTheTimeSinceThen) {
   LookFor(3);
   workers_[1] = SeenWorker{LocalRank{1}, 101};
@@ -242,7 +244,8 @@ TEST_F(StillWatchTest, AnotherProcessWithTheRankBeginsAnew) {
   EXPECT_EQ(Look().still, Duration{});
 }
 
-// Ctrl-Z, a suspended machine, a starved one: nobody knows what the workers did meanwhile.
+// After Ctrl-Z, or if the machine was suspended or overloaded, the agent does not know what the
+// workers did meanwhile.
 TEST_F(StillWatchTest, TimeInWhichTheAgentDidNotLookDoesNotCount) {
   LookFor(3);
   const NodeProgress progress = Look(seconds(60));
@@ -260,7 +263,7 @@ TEST_F(StillWatchTest, ADebuggerExcuses) {
   EXPECT_EQ(Look().still_workers[1].state, ProcessState::kStopped);
 }
 
-// A forgotten debugger put every verdict off, and nobody read which one.
+// A forgotten debugger delays each verdict. So the report must name it.
 TEST_F(StillWatchTest, WhoIsExcusedAndByWhomAndSinceWhenIsTold) {
   LookFor(3);
   EXPECT_EQ(Look().excuse, std::nullopt);
@@ -294,8 +297,8 @@ TEST_F(StillWatchTest, AnAgentThatComesTooLateAgainAndAgainIsAnExcuse) {
   EXPECT_EQ(Look().excuse, std::nullopt);
 }
 
-// Seen red when the time before the debugger did not count either: a look at a process with a
-// debugger delayed the verdict by a whole limit.
+// Seen red when the time before the debugger was lost, too: a short visit of a debugger delayed the
+// verdict by a whole limit.
 TEST_F(StillWatchTest, ADebuggerStopsTheClock) {
   LookFor(5);
   facts_[101].state = ProcessState::kTraced;
@@ -310,8 +313,8 @@ TEST_F(StillWatchTest, ADebuggerStopsTheClock) {
   EXPECT_EQ(LookFor(2).still, seconds(2));
 }
 
-// Seen red where nothing of its time counted: a rank that loops on a busy machine was never called
-// a hang.
+// Seen red where all of this worker's time was excused: a rank in an endless loop on a busy machine
+// was never called a hang.
 TEST_F(StillWatchTest, OfAWorkerThatWaitsForACpuTheTimeWithOneCounts) {
   LookFor(3);
   for (int i = 0; i < 10; ++i) {
@@ -324,8 +327,8 @@ TEST_F(StillWatchTest, OfAWorkerThatWaitsForACpuTheTimeWithOneCounts) {
   EXPECT_EQ(progress.still, progress.still_workers[0].still - std::chrono::milliseconds(6600));
 }
 
-// The main thread waits in backward() for one that gets no CPU. Seen red where the main thread
-// alone counted: the worker was called a hang.
+// The main thread waits in backward() for another thread, which gets no CPU. Seen red where only
+// the main thread counted: the worker was called a hang.
 TEST_F(StillWatchTest, AnyOfItsThreadsMayBeTheOneThatWaitsForACpu) {
   LookFor(3);
   for (int i = 0; i < 10; ++i) {
@@ -381,7 +384,7 @@ TEST_F(StillWatchTest, WhoUsesTheCpuOrDoesInputIsBusy) {
   EXPECT_TRUE(progress.still_workers[1].busy);
 }
 
-// An upload over connections that are closed after each piece. Seen red where only files counted.
+// An upload may use a new connection for each piece. Seen red where only file I/O counted.
 TEST_F(StillWatchTest, WhoSendsOverTcpIsBusy) {
   using TcpBytes = std::map<std::uint64_t, std::int64_t>;
   LookFor(3);
@@ -397,8 +400,9 @@ TEST_F(StillWatchTest, WhoSendsOverTcpIsBusy) {
   EXPECT_FALSE(LookFor(11).still_workers[0].busy) << "it has sent nothing for 10 s";
 }
 
-// For example a read, or a computation before a lock. Seen red when it was compared with the first
-// look: the process was busy for ever, and a hang was only ended after --hang-startup-timeout.
+// For example, a process reads or computes, and then waits for a lock. Seen red when each look was
+// compared with the first one: the process counted as busy for ever, and its hang ended only after
+// --hang-startup-timeout.
 TEST_F(StillWatchTest, WhoHasDoneNothingForTenSecondsIsNotBusyAnyMore) {
   LookFor(3);
   facts_[100].cpu += seconds(20);
@@ -432,7 +436,7 @@ TEST_F(StillWatchTest, PhasesAreToldOnceEachAndBounded) {
   EXPECT_EQ(Look().phases.size(), NodeProgress::kMaxPhases);
 }
 
-// Seen red where only the phase of each look counted: a save of some milliseconds was never seen.
+// Seen red where only the phase at each look counted: a save of some milliseconds was never seen.
 TEST_F(StillWatchTest, PhasesThatBeganAndEndedBetweenTwoLooksAreTold) {
   EXPECT_THAT(Look().phases_passed, IsEmpty());
   workers_[0].begun = {{"", 2}, {"save", 2}};

@@ -1,4 +1,4 @@
-// What of the stragglers that a worker tells of is news.
+// Which stragglers are news, of those that a worker reports.
 #include "launcher/core/straggler_list.h"
 
 #include <gmock/gmock.h>
@@ -30,7 +30,7 @@ TEST(StragglerListTest, SaysOnceWhoIsSlowAndOnceThatItIsOver) {
   EXPECT_NE(Begun(list, 3), std::nullopt);
 }
 
-// Of a program that compares nothing it is not known that no rank is slow.
+// If a program does not compare its ranks, nobody knows whether a rank is slow.
 TEST(StragglerListTest, HasASizeOnceRanksAreCompared) {
   StragglerList list;
   EXPECT_EQ(list.size(), std::nullopt);

@@ -19,7 +19,7 @@ using std::chrono::seconds;
 
 struct State {
   const char* name;
-  bool workers;  // some run: they can end
+  bool workers;  // some workers run, so they can end
   std::function<void(SupervisorDriver&)> reach;
   bool starting = false;  // worker 1 is being started
 };
@@ -342,7 +342,7 @@ const std::vector<Event>& Rows() {
   return *rows;
 }
 
-// And a row for each event and message that has none yet.
+// The rows above, and one for each event and message that has none there.
 std::vector<Event> Events() {
   std::vector<Event> events = Rows();
   ForEachWithoutRow(Supervisor::Event(), Rows(), {"AgentStarted", "Received", "SignalReceived"},
@@ -374,7 +374,7 @@ TEST(SupervisorCellsTest, EveryStateAndEventDoesWhatIsWrittenDown) {
   for (const State& state : States()) {
     absl::StrAppend(&text, "\n", state.name, "\n");
     for (const Event& event : events) {
-      if (event.of_a_worker && !state.workers) continue;  // impossible: checked by the Supervisor
+      if (event.of_a_worker && !state.workers) continue;  // impossible: the Supervisor checks this
       if (event.of_a_start && !state.starting) continue;
       SupervisorDriver node;
       state.reach(node);

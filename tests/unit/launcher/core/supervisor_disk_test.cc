@@ -1,5 +1,5 @@
-// What the Supervisor does while a disk does not answer. Each test was seen to fail with the wait
-// that it is about taken out.
+// What the Supervisor does while a disk does not answer. Each test is about one wait, and was seen
+// to fail without this wait.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ using testing::IsEmpty;
 constexpr ExitStatus kTerminated{0, SIGTERM, false};
 constexpr ExitStatus kFailed{3, 0, false};
 
-// Started, and no worker runs, because the folders are not made.
+// The generation is started, but no worker runs, because the disk has not made the folders yet.
 SupervisorDriver Waiting() {
   SupervisorDriver node;
   node.Freeze();

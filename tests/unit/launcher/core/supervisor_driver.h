@@ -1,6 +1,7 @@
 // Drives a Supervisor with a fake clock and fake workers, and records its actions, one line each.
-// Heartbeats without news, fences, and the beginnings and ends of generations have members of their
-// own instead. Workers get pid 100 + local rank at once, except after HoldSpawns().
+// It does not record heartbeats without news, fences, and the beginnings and ends of generations:
+// heartbeats(), fence() and TakeMarks() return them. Workers get pid 100 + local rank at once,
+// except after HoldSpawns().
 #ifndef DDPRUN_TESTS_UNIT_CORE_SUPERVISOR_DRIVER_H_
 #define DDPRUN_TESTS_UNIT_CORE_SUPERVISOR_DRIVER_H_
 
@@ -35,14 +36,14 @@ class SupervisorDriver {
     options.kill_grace = std::chrono::seconds(2);
     return options;
   }
-  // A rendezvous of the same process.
+  // As with a rendezvous in the same process.
   static SupervisorOptions WithoutLeases() {
     SupervisorOptions options = Options();
     options.leases = false;
     return options;
   }
 
-  // From the rendezvous.
+  // Messages from the rendezvous.
   void Assign(int generation, int first_rank = 2, bool agent_store = false) {
     Assignment assignment;
     assignment.agent_store = agent_store;
@@ -63,7 +64,7 @@ class SupervisorDriver {
   void Receive(int generation, RendezvousMessage message) {
     Receive(Header{"job", 0, Generation{generation}, AgentId{7}, term_}, std::move(message));
   }
-  // For messages that arrive from now on.
+  // The term of all messages from now on.
   void set_term(const Term& term) { term_ = term; }
   void Receive(const Header& header, RendezvousMessage message) {
     Step(Supervisor::Event(Supervisor::Received{header, std::move(message)}));
@@ -80,7 +81,7 @@ class SupervisorDriver {
     Receive(supervisor_.header().generation.value, HeartbeatAck{sent_at});
   }
 
-  // From this node.
+  // Events of this node.
   void End(int local_rank, ExitStatus status = {}) {
     Step(Supervisor::WorkerEnded{LocalRank{local_rank}, status, {"last words"}, kWall, false});
   }
@@ -109,7 +110,7 @@ class SupervisorDriver {
     }
     now_ = end;
   }
-  // Performs one action after the other, also if an action leads to further decisions.
+  // Performs the actions one by one, including those that follow from an action.
   void Step(const Supervisor::Event& event) {
     supervisor_.Step(event, now_);
     if (performing_) return;
@@ -130,7 +131,7 @@ class SupervisorDriver {
     Step(Supervisor::StuckProcessEnded{pid});
   }
 
-  // The agent has yet to answer OpenStore.
+  // From now on the agent answers OpenStore only by OpenedStore() or StoreFails().
   void HoldStores() { hold_stores_ = true; }
   void OpenedStore(int generation) { Step(Supervisor::StoreOpened{Generation{generation}}); }
   void StoreFails(int generation) {
@@ -181,7 +182,7 @@ class SupervisorDriver {
   const Stopped& last_stopped() const { return last_drained_; }
   const Join& last_join() const { return last_join_; }
   const std::vector<Heartbeat>& heartbeats() const { return heartbeats_; }
-  bool last_had_progress() const { return had_progress_; }  // the newest heartbeat
+  bool last_had_progress() const { return had_progress_; }  // of the newest heartbeat
   const std::optional<TimePoint>& fence() const { return fence_; }
   TimePoint now() const { return now_; }
 

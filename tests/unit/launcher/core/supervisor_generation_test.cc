@@ -1,4 +1,4 @@
-// Where a generation begins and ends, and in which order what was decided is done.
+// When a generation begins and ends, and the order of the actions.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ using testing::IsEmpty;
 constexpr ExitStatus kTerminated{0, SIGTERM, false};
 constexpr ExitStatus kFailed{3, 0, false};
 
-// Its workers run, and no mark is taken.
+// The workers of generation 0 run, and the marks of their start are taken.
 SupervisorDriver Running() {
   SupervisorDriver node;
   node.Run();
@@ -157,7 +157,7 @@ TEST(SupervisorGenerationTest, WithoutLeasesHeartbeatsBeginWithWorkersThatWillTe
   }
 }
 
-// A Supervisor whose owner does nothing until it is asked to.
+// A Supervisor whose owner performs no action before DoAll().
 class SlowOwner {
  public:
   SlowOwner() : supervisor_(SupervisorDriver::Options()) {
@@ -181,7 +181,7 @@ class SlowOwner {
     now_ += time;
     Step(Supervisor::Tick{});
   }
-  // Returns its actions, except fences.
+  // Performs all actions, and returns them without SetFence.
   std::vector<std::string> DoAll() {
     std::vector<std::string> done;
     while (const auto action = supervisor_.NextAction(now_)) {

@@ -1,4 +1,4 @@
-// Supervisor: workers that leave their generation and stay.
+// Supervisor: workers that leave their generation and continue in place.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ void Leave(SupervisorDriver& node, int local_rank) {
   node.Step(Supervisor::WorkerLeft{LocalRank{local_rank}});
 }
 
-// Both stay.
+// Both workers can continue in place.
 void RunInPlace(SupervisorDriver& node, int generation = 0) {
   node.Run(generation);
   Stay(node, 0);

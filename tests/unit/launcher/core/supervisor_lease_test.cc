@@ -1,5 +1,5 @@
-// The agent's side of leases: docs/internals/leases.md. Lease 3 s, heartbeat 1 s, fenced 2.5 s
-// after the send time of the newest message that was answered.
+// The agent's side of leases: docs/internals/leases.md. The lease is 3 s, the heartbeat 1 s. The
+// agent fences itself 2.5 s after it sent the newest message that was answered.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ SupervisorOptions Leased() {
 
 class SupervisorLeaseTest : public testing::Test {
  protected:
-  SupervisorDriver node{Leased()};  // was connected at `begin`
+  SupervisorDriver node{Leased()};  // connected at `begin`
   const TimePoint begin = node.now();
 
   void Running() {
@@ -78,7 +78,7 @@ TEST_F(SupervisorLeaseTest, ASilenceThatIsShorterThanTheLeaseChangesNothing) {
   Running();
   node.Live(kFence - kTick, false);
   EXPECT_THAT(node.Take(), IsEmpty());
-  node.Acknowledge();  // of the heartbeat at 2 s
+  node.Acknowledge();  // answers the heartbeat at 2 s
   node.Live(seconds(2), false);
   EXPECT_THAT(node.Take(), IsEmpty());
 }
@@ -96,11 +96,11 @@ TEST_F(SupervisorLeaseTest, ALongerSilenceKillsTheWorkersWithoutGraceBeforeTheLe
   EXPECT_THAT(node.TakeNotes(), Contains(HasSubstr("was not heard for 2.5 s")));
 }
 
-// Seen red with last_contact_ = now in OnHeartbeatAck.
+// Seen red when OnHeartbeatAck took the time of the answer.
 TEST_F(SupervisorLeaseTest, TheLeaseRunsFromWhenTheHeartbeatWasSentNotFromItsAnswer) {
   Running();
   node.Live(milliseconds(2400), false);
-  node.Acknowledge(node.heartbeats().front().sent_at);  // sent after 1 s: holds until 3.5 s
+  node.Acknowledge(node.heartbeats().front().sent_at);  // sent at 1 s: fenced at 3.5 s
   node.Live(milliseconds(1100) - kTick, false);
   EXPECT_THAT(node.Take(), IsEmpty());
   node.Live(kTick, false);
@@ -114,7 +114,7 @@ TEST_F(SupervisorLeaseTest, AnAnswerFromTheFutureIsNotBelieved) {
   EXPECT_THAT(node.Take(), ElementsAre("SIGKILL to 0,1"));
 }
 
-// Seen red with the event handled first.
+// Seen red when the Supervisor handled the event before it looked at the clock.
 TEST_F(SupervisorLeaseTest, AnAgentThatSleptThroughItsLeaseTrustsNothingThatWaitedForIt) {
   Running();
   node.Live(milliseconds(1500), false);
@@ -166,7 +166,7 @@ TEST_F(SupervisorLeaseTest, AfterTheJobsEndThereIsNoLeaseToKeep) {
 
 TEST_F(SupervisorLeaseTest, WorkersThatTakeLongerThanTheLeaseToStartAreKilledBeforeTheyRun) {
   node.Assign(0);
-  node.SpawnSlowly(seconds(2));  // the first is there after 2 s, the second after 4 s
+  node.SpawnSlowly(seconds(2));  // the first worker starts after 2 s, the second after 4 s
   node.Take();
   node.Start(0);
   EXPECT_THAT(node.Take(), ElementsAre("Spawn g0", "SIGKILL to 0,1"));
@@ -185,7 +185,7 @@ TEST_F(SupervisorLeaseTest, ABrokenSessionThatIsReplacedWithinTheLeaseRestartsNo
   node.Live(seconds(2), false);
   node.Open();
   EXPECT_THAT(node.Take(), ElementsAre("g0-> Join, running", "g0-> WorkerExited 3 exit code 0"));
-  node.Start(0);  // as the rendezvous repeats what may have been lost
+  node.Start(0);  // the rendezvous repeats what may have been lost
   node.Assign(0);
   EXPECT_THAT(node.Take(), IsEmpty());
   node.Live(minutes(1), true);
@@ -199,7 +199,7 @@ TEST_F(SupervisorLeaseTest, ANewSessionIsAContactOnlyWhenItIsAnswered) {
   node.Open();
   node.Live(milliseconds(500) - kTick, false);
   EXPECT_THAT(node.Take(), ElementsAre("g0-> Join, running"));
-  node.Start(0);  // an answer: the lease runs from the Join, at 2 s
+  node.Start(0);  // answers the Join of 2 s: the lease runs from there
   node.Live(seconds(2), false);
   EXPECT_THAT(node.Take(), IsEmpty());
   node.Live(kTick, false);
@@ -244,8 +244,9 @@ TEST_F(SupervisorLeaseTest, AnAgentThatIsCutOffFencesItselfAndJoinsAgainWhenItIs
   EXPECT_THAT(node.Take(), ElementsAre("g1-> AssignmentAck", "Spawn g1"));
 }
 
-// On the session that it had: a cut that heals. Seen red without the question: it took the
-// assignment, fenced itself at once because of the old silence, and upset the generation.
+// The network was cut for a while, and the session survived. Seen red when the agent did not ask
+// for an answer first: it took the assignment, fenced itself at once because of the old silence,
+// and so broke the new generation.
 TEST_F(SupervisorLeaseTest, AfterASilenceAnAssignmentIsTakenWhenAHeartbeatIsAnswered) {
   Running();
   node.Live(kFence, false);
@@ -307,19 +308,19 @@ TEST_F(SupervisorLeaseTest, ARefusedConnectionFreezesTheLeaseAndSilenceDoesNot) 
   }
   EXPECT_THAT(node.Take(), IsEmpty()) << "15 s without a rendezvous";
   node.Live(seconds(1), false);
-  node.Lose();  // an attempt that was not answered
+  node.Lose();  // an attempt to connect without an answer
   node.Live(milliseconds(1500) - kTick, false);
   EXPECT_THAT(node.Take(), IsEmpty());
   node.Live(kTick, false);
   EXPECT_THAT(node.Take(), ElementsAre("SIGKILL to 0,1"));
 }
 
-// Seen red with HadContact(now) in OnSessionLost.
+// Seen red when OnSessionLost took the time of the refusal.
 TEST_F(SupervisorLeaseTest, ARefusalCountsFromTheBeginningOfTheAttempt) {
   Running();
   node.Lose();
   node.Live(seconds(2), false);
-  node.BeRefused(seconds(1));  // begun after 1 s: holds until 3.5 s
+  node.BeRefused(seconds(1));  // begun at 1 s: fenced at 3.5 s
   node.Live(milliseconds(1500) - kTick, false);
   EXPECT_THAT(node.Take(), IsEmpty());
   node.Live(kTick, false);
@@ -416,8 +417,8 @@ TEST_F(SupervisorLeaseTest, AnAgentWithoutWorkersThatIsForgottenJoinsAgain) {
   EXPECT_THAT(node.Take(), ElementsAre("g-1-> Join"));
 }
 
-// Its Join may have crossed what it answers: without a heartbeat behind it nothing would be known
-// to be heard, and the next assignment would find the lease over again, for ever.
+// A message that arrives after the Join may be older than the Join. Only the answer to a heartbeat
+// proves contact. Without one, the next assignment would find the lease over again, for ever.
 TEST_F(SupervisorLeaseTest, AnAgentThatJoinsAgainOnItsSessionAsksForAnAcknowledgementAtOnce) {
   Running();
   node.Sleep(seconds(3));
@@ -436,18 +437,18 @@ TEST_F(SupervisorLeaseTest, ARefusalIsNoContactAndEndsTheGraceOfALeavingAgent) {
   EXPECT_THAT(node.Take(), Contains("Exit 143 left"));
 }
 
-// Seen in a simulation: the agent was stopped while its workers died.
+// Seen in a simulation: the agent was stopped (SIGSTOP) while its workers died.
 TEST_F(SupervisorLeaseTest, AWorkerThatWasGivenUpMayEndLater) {
   Running();
   node.Lose();
   node.Live(kFence, false);
   node.Take();
-  node.Sleep(seconds(10));  // past the time that SIGKILL is given
+  node.Sleep(seconds(10));  // longer than SIGKILL may take
   KillAll();
   EXPECT_EQ(node.supervisor().state(), SupervisorState::kJoining);
 }
 
-// It was lost while nothing of it ran, and the rendezvous gave it new ranks.
+// The rendezvous lost the agent while none of its workers ran, and gave it new ranks.
 TEST_F(SupervisorLeaseTest, AnAgentWhoseWorkersHaveAllEndedTakesTheNextAssignment) {
   Running();
   node.End(0);

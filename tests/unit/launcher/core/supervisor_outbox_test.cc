@@ -1,5 +1,5 @@
-// Which reports to the rendezvous wait for the agent's answer, and which do not. Each test but the
-// last was seen to fail with the wait that it is about taken out.
+// Which reports to the rendezvous wait for the agent's answer, and which do not. Each test of a
+// wait was seen to fail without this wait.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ using testing::IsEmpty;
 
 constexpr ExitStatus kTerminated{0, SIGTERM, false};
 
-// Its workers have ended after a Stop, and the agent answers nothing.
+// The workers have ended after a Stop, and the agent has answered nothing since.
 SupervisorDriver AfterAStop() {
   SupervisorDriver node;
   node.Run();
@@ -32,7 +32,7 @@ SupervisorDriver AfterAStop() {
   return node;
 }
 
-// All that is to be done after `event`, which does not wait for what comes before it.
+// Handles `event`, and returns all actions that are ready then.
 std::vector<Supervisor::Action> Decide(Supervisor& supervisor, const Supervisor::Event& event,
                                        TimePoint now) {
   supervisor.Step(event, now);
@@ -88,7 +88,7 @@ TEST(SupervisorOutboxTest, ADiskThatAnswersWhenWorkersRunAgainIsNotToldOf) {
   EXPECT_THAT(node.Take(), IsEmpty());
 }
 
-// A node that waits has looked when it joined.
+// A node that waits has looked for states before its Join. The rendezvous may ask for a newer look.
 TEST(SupervisorOutboxTest, ANodeThatIsAskedLooksAgainAndTellsWhichRequestItAnswers) {
   SupervisorDriver node;
   node.Take();
@@ -168,7 +168,7 @@ TEST(SupervisorOutboxTest, HeartbeatsPassEverythingButTheJoinOfTheirSession) {
   EXPECT_EQ(node.heartbeats().size(), before + 5);
 
   node.Lose();
-  node.Open();  // its Join stands behind NodeCleared
+  node.Open();  // the Join waits for NodeCleared
   node.Live(seconds(5), /*answered=*/false);
   EXPECT_EQ(node.heartbeats().size(), before + 5);
 }
@@ -180,10 +180,10 @@ TEST(SupervisorOutboxTest, WhatWasSaidOnALostSessionIsDropped) {
   node.Step(Supervisor::NodeCleared{});
   node.Step(Supervisor::StatesFound{});
   node.Step(Supervisor::PortOffered{1});
-  EXPECT_THAT(node.Take(), ElementsAre("scan", "offer a port"));  // and no Stopped
+  EXPECT_THAT(node.Take(), ElementsAre("scan", "offer a port"));  // no Stopped
   node.Open();
   node.Step(Supervisor::NodeCleared{});
-  EXPECT_THAT(node.Take(), ElementsAre("offer a port"));  // it is clear, and the states are known
+  EXPECT_THAT(node.Take(), ElementsAre("offer a port"));  // no "clear", no "scan": both are done
   node.Step(Supervisor::PortOffered{2});
   EXPECT_THAT(node.Take(), ElementsAre("g0-> Join", "g0-> AssignmentAck", "offer a port"));
   EXPECT_EQ(node.last_join().offered_port, 2);
@@ -285,7 +285,7 @@ TEST(SupervisorOutboxTest, WithoutItsGuardianTheAgentKeepsWhatTheRendezvousHasSa
 TEST(SupervisorOutboxTest, WithoutItsGuardianTheAgentReportsWhoHadFailed) {
   SupervisorDriver node;
   node.Run();
-  node.Freeze();  // its error file cannot be read
+  node.Freeze();  // the agent cannot read the error file
   node.End(0, ExitStatus{3, 0, false});
   node.Take();
   node.Step(Supervisor::WorkersLost{"the guardian was killed"});
@@ -322,14 +322,14 @@ TEST(SupervisorOutboxTest, ANodeIsClearedOnceForAllThatIsSaid) {
     node.Open();
   }
   const auto log = node.Take();
-  EXPECT_EQ(std::count(log.begin(), log.end(), "clear"), 0);  // the first was taken before
+  EXPECT_EQ(std::count(log.begin(), log.end(), "clear"), 0);  // the only one was taken above
 }
 
 TEST(SupervisorOutboxTest, HowLongTheStartTookIsToldWithStopped) {
   SupervisorDriver node;
   node.Run();
   node.Step(Supervisor::StartMeasured{Generation{0}, std::chrono::milliseconds(1500)});
-  node.Step(Supervisor::StartMeasured{Generation{1}, std::chrono::milliseconds(9)});  // of another
+  node.Step(Supervisor::StartMeasured{Generation{1}, std::chrono::milliseconds(9)});  // another one
   node.Stop(0);
   for (int i = 0; i < 2; ++i) node.End(i, ExitStatus{0, SIGTERM, false});
   EXPECT_EQ(node.last_stopped().start, std::chrono::milliseconds(1500));
@@ -347,7 +347,8 @@ TEST(SupervisorOutboxTest, ARestartIsToldInItsGenerationOnly) {
   EXPECT_THAT(node.Take(), IsEmpty());
 }
 
-// Its workers run, and it has its verdict; then they end.
+// Runs generation 3, gives the node its verdict by `end`, and ends the workers. Returns the
+// generation whose folder the agent releases, or -1.
 int ReleasedBy(int first_rank, int min_nodes, const std::function<void(SupervisorDriver&)>& end) {
   SupervisorOptions options = SupervisorDriver::Options();
   options.spec.min_nodes = min_nodes;

@@ -1,4 +1,4 @@
-// Who serves torch's store: the agent of rank 0's node, where the assignment says so.
+// The agent of rank 0's node serves torch's store, if the assignment says so.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ using testing::Not;
 
 constexpr char kOpen[] = "open store g0 at 10.0.0.a:1001 for 4";
 
-// A worker of another node may connect as soon as this one has answered.
+// Workers of other nodes may connect as soon as this node has sent AssignmentAck.
 TEST(SupervisorStoreTest, NoWorkerStartsAnywhereBeforeTheStoreIsOpen) {
   SupervisorDriver node;
   node.HoldStores();

@@ -79,7 +79,8 @@ TEST(SupervisorStuckTest, WhereThereIsNoLeaseToo) {
   EXPECT_THAT(node.Take(), ElementsAre("g0-> Heartbeat, nothing stuck"));
 }
 
-// The parent of what it left behind is the guardian only from then on.
+// When a stuck process ends, the guardian becomes the parent of its children. Only then can the
+// agent find them.
 TEST(SupervisorStuckTest, WhatItLeavesBehindIsLookedForBeforeTheNodeIsSaidToBeFree) {
   SupervisorDriver node;
   StickRank3(&node);

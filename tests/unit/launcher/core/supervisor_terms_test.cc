@@ -1,5 +1,5 @@
-// An agent whose rendezvous is one of several: docs/ha.md. Lease 3 s, heartbeat 1 s, fenced 2.5 s
-// after the send time of the newest message that was answered.
+// An agent whose rendezvous is one of several: docs/ha.md. The lease is 3 s, the heartbeat 1 s. The
+// agent fences itself 2.5 s after it sent the newest message that was answered.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -48,7 +48,7 @@ class SupervisorTermsTest : public testing::Test {
     node.End(0, kKilled);
     node.End(1, kKilled);
   }
-  // To the rendezvous that has this term.
+  // Opens a session with the rendezvous that has this term.
   void Connect(const Term& term) {
     node.Lose();
     node.Open();
@@ -73,7 +73,7 @@ TEST_F(SupervisorTermsTest, AHigherTermIsObeyedAndSaidOnce) {
   EXPECT_THAT(node.TakeNotes(), Contains("another rendezvous leads: term 6").Times(1));
 }
 
-// Seen red with a heartbeat that waits for its time.
+// Seen red when the heartbeat waited for its usual time.
 TEST_F(SupervisorTermsTest, AnotherLeaderIsAskedForAnAcknowledgementAtOnce) {
   Run();
   node.Live(milliseconds(300), true);
@@ -84,7 +84,7 @@ TEST_F(SupervisorTermsTest, AnotherLeaderIsAskedForAnAcknowledgementAtOnce) {
             std::chrono::nanoseconds(node.now().time_since_epoch()).count());
 }
 
-// The leader has taken over from itself, to lower the longest validity.
+// The same rendezvous leads: it has taken over from itself, to lower the longest validity.
 TEST_F(SupervisorTermsTest, AHigherTermOnTheSameSessionIsNoNews) {
   Run();
   node.set_term(kLater);
@@ -93,7 +93,7 @@ TEST_F(SupervisorTermsTest, AHigherTermOnTheSameSessionIsNoNews) {
   EXPECT_EQ(node.supervisor().state(), SupervisorState::kRunning);
 }
 
-// Seen red without Obeys().
+// Seen red when the Supervisor obeyed every term.
 TEST_F(SupervisorTermsTest, WordsOfAPastLeaderAreNoContact) {
   for (const Term& past : {kEarlier, Term{}}) {
     SupervisorDriver one(Leased());
@@ -125,7 +125,7 @@ TEST_F(SupervisorTermsTest, APastLeaderCanNeitherStopNorRefuse) {
   EXPECT_EQ(node.supervisor().state(), SupervisorState::kRunning);
 }
 
-// Seen red with a session that counts though nothing on it is obeyed.
+// Seen red when a session counted as contact, although the agent obeyed nothing on it.
 TEST_F(SupervisorTermsTest, WhoHearsOnlyAPastLeaderGivesUp) {
   Run();
   node.Live(seconds(600), true);
@@ -140,7 +140,7 @@ TEST_F(SupervisorTermsTest, WhoHearsOnlyAPastLeaderGivesUp) {
 
 // ---- refused connections ----
 
-// Seen red with Had() in OnSessionLost, whatever the term.
+// Seen red when OnSessionLost called Had() even after a term was seen.
 TEST_F(SupervisorTermsTest, ARefusedConnectionIsNoContactOnceATermWasSeen) {
   Run();
   node.Lose();
@@ -163,8 +163,8 @@ TEST_F(SupervisorTermsTest, WithSeveralEndpointsItIsNoneFromTheStart) {
   EXPECT_THAT(one.Take(), ElementsAre("SIGKILL to 0,1"));
 }
 
-// Whoever has no term, of several that are named, leads nothing.
-// Break: a StandingOf that compares terms first.
+// With several endpoints, a rendezvous without a term does not lead.
+// Break: let StandingOf() compare the terms first.
 TEST_F(SupervisorTermsTest, WithSeveralEndpointsNothingWithoutATermIsObeyed) {
   SupervisorOptions options = Leased();
   options.several = true;
@@ -182,7 +182,7 @@ TEST_F(SupervisorTermsTest, WithSeveralEndpointsNothingWithoutATermIsObeyed) {
 
 // ---- another etcd cluster ----
 
-// Seen red with a term that is compared by its revision alone.
+// Seen red when terms were compared only by their revisions.
 TEST_F(SupervisorTermsTest, OfAnotherClusterNothingIsObeyedBeforeTheLeaseIsOver) {
   Run();
   const TimePoint contact = node.now();
@@ -201,20 +201,20 @@ TEST_F(SupervisorTermsTest, OfAnotherClusterNothingIsObeyedBeforeTheLeaseIsOver)
   node.Take();
   node.Live(contact + seconds(3) - kTick - node.now(), true);
   EXPECT_THAT(node.Take(), Not(Contains(HasSubstr("Join"))));
-  node.Live(seconds(1) + kTick, true);  // with the next answer
+  node.Live(seconds(1) + kTick, true);  // joins at the next answer
   EXPECT_THAT(node.Take(), Contains("g0-> Join"));
   EXPECT_THAT(node.TakeNotes(), Contains("this node joins anew, under term 3 of another etcd "
                                          "cluster"));
   node.Acknowledge();
   node.Assign(1);
   EXPECT_EQ(node.supervisor().state(), SupervisorState::kSpawning);
-  // Of the cluster before nothing counts any more.
+  // Messages of the old cluster do not count any more.
   node.set_term(kLater);
   node.Start(1);
   EXPECT_EQ(node.supervisor().state(), SupervisorState::kJoining);
 }
 
-// Seen red with a Contact that forgets which term of the other cluster it has heard.
+// Seen red when Contact forgot which term of the other cluster it had heard.
 TEST_F(SupervisorTermsTest, APastLeaderOfAnotherClusterIsNotJoined) {
   node.Acknowledge(0);
   Connect(kRestored);
@@ -251,7 +251,7 @@ TEST_F(SupervisorTermsTest, ANodeThatWaitsJoinsAnewWhenItsLeaseIsOver) {
   EXPECT_THAT(node.Take(), IsEmpty());
 }
 
-// The answer to a heartbeat makes it join anew, and the answer to that is the end.
+// The node joins anew when a heartbeat is answered. The rendezvous answers this Join with Finished.
 TEST_F(SupervisorTermsTest, AnEndThatComesBeforeTheLeaseIsOverIsHeardAgainAfterIt) {
   node.Acknowledge(0);
   node.Live(seconds(1), true);

@@ -124,7 +124,7 @@ TEST(SupervisorTest, StopEndsTheWorkersWithSigtermAndAfterTheGraceWithSigkill) {
   EXPECT_THAT(node.Take(), ElementsAre("g0-> Stopped"));
 }
 
-// SIGCONT, because a signal waits while its process is stopped.
+// The worker gets SIGCONT, too: while a process is stopped, it does not get other signals.
 TEST(SupervisorTest, AWorkerThatHangsGetsItsSignalFirstAndIsKilledWithinTwoSeconds) {
   SupervisorDriver node;
   node.Run();
@@ -138,7 +138,7 @@ TEST(SupervisorTest, AWorkerThatHangsGetsItsSignalFirstAndIsKilledWithinTwoSecon
   EXPECT_THAT(node.Take(), ElementsAre("SIGKILL to 1"));
 }
 
-// Seen red where the grace of the rank that hangs was that of its peers.
+// Seen red where the peers got only the short grace of the rank that hangs.
 TEST(SupervisorTest, PeersOfAWorkerThatHangsKeepTheirGrace) {
   SupervisorDriver node;
   node.Run();
@@ -200,7 +200,7 @@ TEST(SupervisorTest, AStopWhileWorkersAreBeingStartedIsOverWhenTheLastHasEnded) 
   EXPECT_THAT(node.Take(), ElementsAre("SIGTERM to 0,1"));
   node.End(1, ExitStatus{0, SIGTERM, false});
   EXPECT_THAT(node.Take(), IsEmpty()) << "the other one may still come to run";
-  node.Spawned(0);  // its program was there before the signal, or it was killed before
+  node.Spawned(0);  // the exec has succeeded, or the signal has killed the process before it
   EXPECT_THAT(node.Take(), IsEmpty());
   node.End(0, ExitStatus{0, SIGTERM, false});
   EXPECT_THAT(node.Take(), ElementsAre("g0-> Stopped"));
@@ -212,7 +212,7 @@ TEST(SupervisorTest, WhenOneCannotBeStartedThoseThatAreBeingStartedAreStoppedToo
   node.Run();
   node.SpawnFails(1);
   EXPECT_THAT(node.Take(), ElementsAre("g0-> WorkerExited 3 exit code 127", "SIGTERM to 0"));
-  node.SpawnFails(0);  // for the same reason: the first is the cause
+  node.SpawnFails(0);  // for the same reason; only the first failure is reported
   EXPECT_THAT(node.Take(), ElementsAre("g0-> Stopped"));
 }
 
@@ -432,7 +432,7 @@ TEST(SupervisorTest, WhoIsPreemptedAndHearsNothingLeavesInTime) {
   }
 }
 
-// Of a job that was started again and is preempted before it has come to a step.
+// A job that was started again can be preempted before its first step.
 TEST(SupervisorTest, WhoIsPreemptedBeforeItsWorkersRunMayGoOnFromWhatIsOnTheDisk) {
   for (const bool durable : {false, true}) {
     SupervisorDriver node;
@@ -487,8 +487,8 @@ TEST(SupervisorTest, UserSignalsGoToTheWorkersAndChangeNothing) {
   EXPECT_EQ(node.supervisor().state(), SupervisorState::kRunning);
 }
 
-// A verdict may be given as soon as they come: what the rendezvous knows of moves must not be
-// older.
+// The rendezvous may give its verdict as soon as the stacks arrive. By then, it must know the
+// newest moves of the workers.
 TEST(SupervisorTest, BeforeStacksTheRendezvousHearsHowFarTheWorkersAreByNow) {
   SupervisorDriver node;
   node.Run();

@@ -1,5 +1,5 @@
-// That nothing is missing in the manual. What mandoc and groff say of it:
-// tests/integration/manuals_test.sh.
+// Nothing is missing in the manual pages. tests/integration/manuals_test.sh checks them with mandoc
+// and groff.
 #include "launcher/manual/manuals.h"
 
 #include <fstream>
@@ -32,7 +32,7 @@ using testing::Not;
 
 const Edition kEdition{"2026-01-31", "1.2.3"};
 
-// As it is read: without escapes.
+// The text of a page without its escapes, as a reader sees it.
 std::string Shown(const std::string& roff) {
   return absl::StrReplaceAll(
       roff,
@@ -54,7 +54,7 @@ std::string HelpOf(const std::vector<const char*>& arguments) {
   return help == nullptr ? "" : help->text;
 }
 
-// Of the lines "  -c, --config FILE ..." of --help.
+// The long flags in the lines "  -c, --config FILE ..." of --help.
 std::set<std::string> FlagsIn(const std::string& help) {
   static const std::regex kLine("\n  (?:-.,|   ) (--[a-z-]+)");
   std::set<std::string> flags;
@@ -123,7 +123,7 @@ TEST(ManualsTest, APageHasTheVariablesAndCodesOfItsCommandAlone) {
   EXPECT_THAT(SectionOf(pages.at("ddprun-validate.1"), "EXIT STATUS"), HasSubstr("\n65\n"));
 }
 
-// A command that is misspelt in the table would be in no page.
+// An exit code of a misspelt command in the table would be in no page.
 TEST(ManualsTest, TheTableOfExitCodesNamesSubcommands) {
   std::set<std::string> names;
   for (const CompletedSubcommand& subcommand : CompletedSubcommands()) {
@@ -150,7 +150,7 @@ TEST(ManualsTest, EveryVariableOfAWorkerIsInItsPage) {
   }
 }
 
-// The keys of messages are the words in capitals in the header that worker and agent share.
+// control.h, which worker and agent share, has each key of a message as a constant in capitals.
 TEST(ManualsTest, TheTableOfControlMessagesIsThatOfTheHeader) {
   std::ifstream file(DDPRUN_SOURCE_DIR "/worker/contract/control.h");
   std::stringstream text;
@@ -167,8 +167,7 @@ TEST(ManualsTest, TheTableOfControlMessagesIsThatOfTheHeader) {
   EXPECT_EQ(in_table, in_header);
 }
 
-// An empty value is refused for each key that the agent knows; a key that it does not know is
-// skipped.
+// ParseControl() refuses an empty value for each key that the agent knows, and skips unknown keys.
 TEST(ManualsTest, TheAgentKnowsTheMessagesThatWorkersAreSaidToSend) {
   ASSERT_TRUE(ParseControl("NO_SUCH_KEY=").ok());
   std::map<std::string, bool> by_worker;  // some keys are sent both ways

@@ -1,4 +1,4 @@
-// The agent's endpoint over HTTP: who gets what.
+// The agent's HTTP endpoint: who gets an answer, and which one.
 #include "launcher/metrics/agent_endpoint.h"
 
 #include <gmock/gmock.h>

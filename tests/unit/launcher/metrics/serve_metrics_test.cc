@@ -27,13 +27,13 @@ class ServeMetricsTest : public testing::Test {
   AgentOptions agent_;
 };
 
-// A node that trains is worth more than its metrics.
+// The training matters more than its metrics.
 TEST_F(ServeMetricsTest, APortThatIsTakenIsAWarning) {
   const auto first = Serve("127.0.0.1:0");
   ASSERT_TRUE(first.ok()) << first.status();
   ASSERT_NE(*first, nullptr);
   const std::string taken = absl::StrCat("127.0.0.1:", (*first)->port());
-  testing::internal::CaptureStdout();  // of a log that nobody has set up
+  testing::internal::CaptureStdout();  // no log is set up, so the warning goes to stdout
   const auto second = Serve(taken);
   const std::string said = testing::internal::GetCapturedStdout();
   ASSERT_TRUE(second.ok()) << second.status();

@@ -32,7 +32,7 @@ TEST(ProcessUseTest, WhatIsNoStatIsNone) {
   EXPECT_FALSE(ParseProcessUse(1, "1 (x) S 1 2 3", "", 100, 4096));
 }
 
-// Writes `bytes` to /dev/null, and then waits for its end.
+// Starts a process that writes `bytes` to /dev/null, and then waits until it is killed.
 pid_t StartWriter(std::size_t bytes) {
   int ready[2];
   if (pipe(ready) != 0) return -1;

@@ -125,13 +125,13 @@ TEST(EtcdCheckTest, OffThisHostItNeedsTls) {
   Expect("tls", facts, Level::kOk, "on this host");
 }
 
-// Break: the constants that stood there.
+// Break: write constants into the texts instead of the measured times.
 TEST(EtcdCheckTest, ClocksThatDifferAreNamed) {
   EtcdFacts facts = GoodEtcd();
   Expect("clocks", facts, Level::kOk, "no member's differs from this host's by more than 0.2 s");
   facts.members[1].clock = ClockAhead{milliseconds(-3200), milliseconds(-2800)};
   Expect("clocks", facts, Level::kWarning, "h2:2379 is 3.0 s behind (known to 0.2 s)");
-  // It may be right.
+  // The measurement is so inexact that the clock may be right.
   facts.members[1].clock = ClockAhead{milliseconds(-500), milliseconds(1500)};
   Expect("clocks", facts, Level::kOk, "by more than 1.5 s");
   facts.members[1].clock = absl::NotFoundError("its answers have no date");
@@ -155,7 +155,7 @@ TEST(EtcdHttpTest, TheDateOfAnAnswerIsRead) {
   EXPECT_FALSE(DateOf("HTTP/1.0 200 OK\r\nDate: today\r\n\r\n").has_value());
 }
 
-// Its clock is 2.3 s ahead.
+// The clock of the member is 2.3 s ahead. The dates in its answers have only whole seconds.
 TEST(EtcdHttpTest, SeveralAnswersNarrowTheDifferenceDown) {
   const std::chrono::system_clock::time_point begin(seconds(1'000'000));
   std::vector<DateSeen> seen;

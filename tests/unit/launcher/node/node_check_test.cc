@@ -175,7 +175,7 @@ TEST(NodeCheckTest, JsonHasEveryCheck) {
   EXPECT_EQ(json["checks"][3]["result"], "failure");
 }
 
-// ---- what is really here ----
+// ---- facts of the real node ----
 
 TEST(NodeFactsTest, ThisNodeIsSeenAsItIs) {
   const TempDir folder;
@@ -206,10 +206,10 @@ TEST(NodeFactsTest, APortThatIsTakenIsSeen) {
   JobConfig config;
   config.rendezvous.endpoint = absl::StrCat("127.0.0.1:", port);
   config.rendezvous.autostart = "true";
-  config.insecure = true;  // no token is looked for
+  config.insecure = true;  // needs no token
   NodeFacts facts = LookAtNode(config, PosixHost());
   EXPECT_THAT(facts.taken_ports, testing::ElementsAre(port));
-  config.rendezvous.endpoint = "192.0.2.1:29400";  // of no host here
+  config.rendezvous.endpoint = "192.0.2.1:29400";  // not an address of this host
   facts = LookAtNode(config, PosixHost());
   EXPECT_THAT(facts.ports, IsEmpty());
 }

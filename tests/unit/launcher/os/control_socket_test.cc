@@ -113,15 +113,15 @@ class ControlSocketTest : public ::testing::Test {
               static_cast<ssize_t>(packet.size()));
   }
 
-  // This process is a peer too; its group's leader may be the shell that started it.
-  // As the socket sees it. 0: the leader of the group is of another PID namespace.
+  // The worker that this process counts as when it connects: the leader of its process group, which
+  // may be the shell that started it. getpgid() is 0 if the leader is in another PID namespace.
   const pid_t self_ = ::getpgid(0) > 0 ? ::getpgid(0) : ::getpid();
   const test::TempDir dir_;
   EventLoop loop_;
   PosixProcessRunner runner_;
   std::set<pid_t> workers_;
   std::vector<std::pair<pid_t, std::string>> messages_;
-  std::vector<ProcessId> speakers_;  // of each message
+  std::vector<ProcessId> speakers_;  // the sender of each message
   std::vector<std::pair<pid_t, std::string>> errors_;
   std::unique_ptr<ControlSocket> socket_;
 };
@@ -140,7 +140,7 @@ TEST_F(ControlSocketTest, HearsARealWorkerAndKnowsItsPid) {
   EXPECT_TRUE(errors_.empty());
 }
 
-// The loop has not turned since the worker connected: everything is still in the kernel.
+// The loop has not run since the worker connected: all messages are still in the kernel.
 TEST_F(ControlSocketTest, ReadToEndHearsTheLastWordsOfADeadWorker) {
   const SpawnedProcess worker =
       Start(Child({"control", "STEP=41", "STEP=42", "ERROR=collective connection closed"}));
@@ -169,8 +169,8 @@ TEST_F(ControlSocketTest, AWorkerThatHasConnectedCanBeToldSomething) {
   }
 }
 
-// The kernel tells of what was not read before it hands out what was sent. Seen red where that
-// counted as the end of the connection: what a worker said last was lost.
+// If a worker ends with unread messages, the agent's next read first gets an error, and then the
+// worker's last messages. Seen red where the error counted as the end: the last messages were lost.
 TEST_F(ControlSocketTest, WhoEndsWithoutReadingIsHeardToTheEnd) {
   UniqueFd mine = Connect();
   socket_->ReadToEnd(self_);
@@ -239,7 +239,7 @@ TEST_F(ControlSocketTest, AWorkersChildSpeaksForTheWorker) {
   EXPECT_TRUE(runner_.Reap(worker.pidfd.get()).ok());
 }
 
-// Seen red where its group alone was looked at: it belonged to no worker.
+// Seen red where only the process group was checked: the child belonged to no worker.
 TEST_F(ControlSocketTest, AChildInASessionOfItsOwnSpeaksForTheWorkerAndHearsWhatTheWorkerIsTold) {
   SpawnRequest request = test::Shell("setsid \"$0\" control STEP=7 & exec sleep 100000");
   request.argv.push_back(OS_TEST_CHILD);
@@ -283,7 +283,7 @@ TEST_F(ControlSocketTest, APacketOfExactlyTheLimitIsTakenAndALargerOneRefused) {
   EXPECT_EQ(socket_->connections(), 0u);
 }
 
-// Seen red while there was a limit of its own here, of 1,024: the other workers were never heard.
+// Seen red while the control socket had its own limit of 1,024: the other workers were never heard.
 TEST_F(ControlSocketTest, EveryWorkerAndEveryStandbyOfAFullNodeIsHeardAndNobodyElse) {
   constexpr std::size_t kAll = 2 * kMaxWorkersPerNode;
   rlimit files{};

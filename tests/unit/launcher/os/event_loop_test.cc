@@ -53,7 +53,7 @@ TEST(EventLoopTest, ModifyChangesWhatIsWaitedFor) {
   EXPECT_EQ(calls, 1);
 }
 
-// Both pipes are ready in the same epoll_wait; whichever comes first takes the other one away.
+// Both pipes are ready in the same epoll_wait. The handler that runs first unwatches the other.
 TEST(EventLoopTest, UnwatchingInABatchSilencesWhatWasAlreadyReported) {
   EventLoop loop;
   const PipeEnds a = MakePipe();

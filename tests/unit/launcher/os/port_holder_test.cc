@@ -18,7 +18,7 @@
 namespace ddprun {
 namespace port_holder_test {
 
-// What a TCPStore does, or any other program: 0, or errno.
+// A socket that was bound, as by a TCPStore or any other program. `error`: 0, or errno.
 struct Bound {
   UniqueFd fd;
   int error = 0;
@@ -59,7 +59,7 @@ Bound BindAny(UniqueFd fd, Family family, std::uint16_t port) {
 
 std::vector<Family> Families() {
   std::vector<Family> families = {Family::kIpv4};
-  // Where the host has no IPv6, neither has the store.
+  // On a host without IPv6, the store does not use it either.
   if (BindAny(MakeSocket(Family::kIpv6DualStack, true), Family::kIpv6DualStack, 0).error == 0) {
     families.push_back(Family::kIpv6DualStack);
   }
@@ -85,7 +85,7 @@ TEST_F(PortHolderTest, AStoreCanListenOnTheHeldPortOnEveryAddress) {
     const Bound store = BindAny(MakeSocket(family, true), family, holder_().port());
     EXPECT_EQ(store.error, 0) << std::strerror(store.error);
     EXPECT_EQ(::listen(store.fd.get(), 16), 0) << std::strerror(errno);
-    // It can be reached while the port is still held.
+    // The store can be reached while the port is still held.
     const UniqueFd client(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in address{};
     address.sin_family = AF_INET;
@@ -104,8 +104,8 @@ TEST_F(PortHolderTest, AProgramThatDoesNotAskForReuseCannotTakeTheHeldPort) {
             EADDRINUSE);
 }
 
-// Asks for any port out of a range of exactly one, the held one. Older kernels do not know the
-// option and give any port: then a thousand of them are tried.
+// Asks for any port of a range with only the held port. Older kernels do not know this option and
+// give any port: then the test asks a thousand times.
 TEST_F(PortHolderTest, TheKernelGivesTheHeldPortToNobodyWhoAsksForAnyPort) {
   for (const Family family : Families()) {
     for (const bool reuse : {false, true}) {

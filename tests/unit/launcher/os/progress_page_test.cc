@@ -20,7 +20,7 @@
 namespace ddprun {
 namespace progress_page_test {
 
-// A page with its writer, read as an agent does.
+// A page and its writer. Read() reads the page like an agent.
 struct Written {
   std::unique_ptr<ProgressPage> page = std::make_unique<ProgressPage>();
   ProgressWriter writer{page.get()};
@@ -106,7 +106,7 @@ TEST(ProgressPageTest, CountsHowOftenEachPhaseHasBegun) {
   EXPECT_EQ(w.Read().begun.size(), 2 + kProgressOwnPhases) << "there is room for so many names";
 }
 
-// A worker that was built with an earlier version leaves the words behind its own zero.
+// A worker of an earlier version knows only the first words of the page. The others stay zero.
 TEST(ProgressPageTest, ThePartThatEveryVersionWritesStaysAsItIs) {
   EXPECT_EQ(kProgressFirstBytes, 204 * sizeof(ProgressPage::Word));
   Written w;
@@ -114,7 +114,7 @@ TEST(ProgressPageTest, ThePartThatEveryVersionWritesStaysAsItIs) {
   EXPECT_TRUE(w.Read().begun.empty());
 }
 
-// In words, as launcher/python/_ddprun_state/collectives.py has them.
+// launcher/python/_ddprun_state/collectives.py has the same offsets, in words.
 TEST(ProgressPageTest, APythonProgramFindsItsPlaces) {
   constexpr std::size_t kWord = sizeof(ProgressPage::Word);
   EXPECT_EQ(offsetof(ProgressPage, generation), 3 * kWord);
@@ -141,7 +141,7 @@ TEST(ProgressPageTest, CompletionsMayComeInAnyOrder) {
   EXPECT_EQ(w.Read().groups[1].unfinished(), 0u);
 }
 
-// Numbers of the last collectives of a group; those that have completed below zero.
+// The numbers of the last collectives of a group, negative if the collective has completed.
 std::vector<int> RecentOf(const ProgressGroup& group) {
   std::vector<int> numbers;
   for (const auto& [collective, completed] : group.recent) {
@@ -157,7 +157,7 @@ TEST(ProgressPageTest, TheLastCollectivesAreToldApart) {
     w.writer.Enter(1, ProgressOperation::kAllReduce, 100 * i, i);
   }
   w.writer.Complete(1, 5, ProgressOperation::kAllReduce, 500);
-  w.writer.Complete(1, 2, ProgressOperation::kAllReduce, 200);  // not among the last any more
+  w.writer.Complete(1, 2, ProgressOperation::kAllReduce, 200);  // too old to be kept
   const ProgressGroup group = w.Read().groups[1];
   EXPECT_EQ(RecentOf(group), (std::vector<int>{3, 4, -5, 6}));
   EXPECT_EQ(group.recent[0].collective.bytes, 300u);
@@ -175,7 +175,7 @@ TEST(ProgressPageTest, ANewGenerationForgetsTheGroups) {
   const auto old = w.writer.Enter(0, ProgressOperation::kAllReduce, 1);
   w.writer.BeginGeneration(1);
   EXPECT_EQ(w.Read().groups[0].entered->number, 0u);
-  w.writer.Complete(0, old, ProgressOperation::kAllReduce, 1);  // of the old group, late
+  w.writer.Complete(0, old, ProgressOperation::kAllReduce, 1);  // late, for the old group
   EXPECT_EQ(w.Read().groups[0].finished, 0u);
   EXPECT_EQ(w.writer.Enter(0, ProgressOperation::kAllReduce, 1), 1u);
 }
@@ -193,12 +193,12 @@ TEST(ProgressPageTest, GoesOnInAnotherPage) {
   EXPECT_EQ(read->step, 7);
   EXPECT_EQ(read->phase_name, "evaluation");
   EXPECT_EQ(read->groups[0].entered->number, 2u);
-  EXPECT_EQ(w.Read().groups[0].entered->number, 1u);  // the first one is left as it was
+  EXPECT_EQ(w.Read().groups[0].entered->number, 1u);  // the first page stays as it was
 }
 
 TEST(ProgressPageTest, ReadsNothingFromWhatIsNoPage) {
   const auto page = std::make_unique<ProgressPage>();
-  EXPECT_FALSE(ReadProgress(page.get(), sizeof(ProgressPage)));  // zeros: nobody writes
+  EXPECT_FALSE(ReadProgress(page.get(), sizeof(ProgressPage)));  // all zero: no writer yet
   const ProgressWriter writer(page.get());
   EXPECT_TRUE(ReadProgress(page.get(), sizeof(ProgressPage)));
   EXPECT_FALSE(ReadProgress(nullptr, sizeof(ProgressPage)));
@@ -208,13 +208,13 @@ TEST(ProgressPageTest, ReadsNothingFromWhatIsNoPage) {
   EXPECT_FALSE(ReadProgress(page.get(), sizeof(ProgressPage)));
 }
 
-// A writer that is stopped in the middle of a record leaves the one before.
+// If a writer stops in the middle of a record, the reader gets the record before.
 TEST(ProgressPageTest, AWriterThatStopsLeavesTheOlderRecordWhole) {
   Written w;
   w.writer.SetPhase(ProgressPhase::kNamed, "first");
   w.writer.SetPhase(ProgressPhase::kNamed, "second");
   const std::uint64_t next = w.page->phase.version + 1;
-  for (auto& word : w.page->phase.copies[next & 1]) word = 0xeeee;  // and not turned to
+  for (auto& word : w.page->phase.copies[next & 1]) word = 0xeeee;  // without the new version
   EXPECT_EQ(w.Read().phase_name, "second");
 }
 
@@ -259,7 +259,7 @@ TEST(ProgressPageTest, TrustsNoValue) {
   EXPECT_GT(phases, 0);
 }
 
-// Every record is written so that its parts belong together; a reader never sees others.
+// The parts of each written record fit together. A reader must never see parts that do not.
 TEST(ProgressPageTest, AReaderNeverSeesHalfARecord) {
   Written w;
   std::atomic<bool> done{false};
@@ -325,7 +325,7 @@ TEST(ProgressPageFileTest, NobodyCanResizeItAndTheAgentReadsWhatIsWritten) {
       mmap(nullptr, kProgressFileBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file->descriptor(), 0);
   ASSERT_NE(worker, MAP_FAILED);
   ProgressWriter(static_cast<ProgressPage*>(worker)).SetStep(5);
-  munmap(worker, kProgressFileBytes);  // as its death does
+  munmap(worker, kProgressFileBytes);  // as when the worker ends
   const ProgressPageFile moved = *std::move(file);
   ASSERT_TRUE(moved.Read());
   EXPECT_EQ(moved.Read()->step, 5);

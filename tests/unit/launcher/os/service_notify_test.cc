@@ -20,10 +20,10 @@ namespace service_notify_test {
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 
-// The service manager's end, and $NOTIFY_SOCKET while it lives.
+// The socket of the service manager. Sets $NOTIFY_SOCKET as long as it lives.
 class Manager {
  public:
-  // `path` begins with '@' for one of the abstract namespace.
+  // A `path` that begins with '@' is in the abstract namespace.
   explicit Manager(const std::string& path) : fd_(socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0)) {
     sockaddr_un name{};
     name.sun_family = AF_UNIX;

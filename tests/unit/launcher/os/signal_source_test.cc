@@ -31,7 +31,7 @@ class SignalSourceTest : public ::testing::TestWithParam<int> {};
 TEST_P(SignalSourceTest, DeliversTheSignalAndItsSenderOnTheLoop) {
   Recorder recorder;
   ASSERT_EQ(::kill(::getpid(), GetParam()), 0);
-  EXPECT_TRUE(recorder.seen.empty());  // not before the loop turns
+  EXPECT_TRUE(recorder.seen.empty());  // only the loop delivers signals
   ASSERT_TRUE(RunUntil(&recorder.loop, [&] { return !recorder.seen.empty(); }));
   EXPECT_THAT(recorder.seen, ElementsAre(Pair(GetParam(), ::getpid())));
 }

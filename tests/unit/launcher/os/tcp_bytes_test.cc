@@ -1,4 +1,4 @@
-// What TCP has carried over the sockets of this host.
+// The bytes that TCP has carried over the sockets of this host.
 #include "launcher/os/tcp_bytes.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ Connection Connect(int family) {
   return connection;
 }
 
-// By both ends.
+// The sum of the counters of both ends.
 std::int64_t CarriedBy(const Connection& connection) {
   const TcpBytes bytes = ReadTcpBytes();
   std::int64_t sum = 0;
@@ -66,7 +66,7 @@ std::int64_t WaitUntilCarried(const Connection& connection, std::int64_t at_leas
 
 class TcpBytesTest : public testing::TestWithParam<int> {};
 
-// Seen red without sock_diag: /proc/PID/io has no byte of this.
+// Seen red without sock_diag: /proc/PID/io does not count the bytes of sockets.
 TEST_P(TcpBytesTest, WhatIsSentAndReceivedCounts) {
   const Connection connection = Connect(GetParam());
   if (!connection.receiver.valid()) GTEST_SKIP() << "no such loopback address";

@@ -56,8 +56,8 @@ void WriteFile(const std::string& path, const std::string& content, int mode);
 
 std::vector<std::string> SplitLines(const std::string& text);
 
-// The number of omitted lines, if the last line of `text` is a ConsoleWriter's note of them; else
-// 0.
+// The number of omitted lines in the note of a ConsoleWriter, if the last line of `text` is one.
+// Otherwise 0.
 std::uint64_t LinesNotShown(const std::string& text, const std::string& log_directory);
 
 // `sh -c script` with a plain PATH.

@@ -1,5 +1,5 @@
-// The folder of Python workers, and how it gets on PYTHONPATH. tests/python/test_module.py has the
-// interpreter's side.
+// The folder for Python workers, and how it gets on PYTHONPATH. tests/python/test_module.py tests
+// it with an interpreter.
 #include "launcher/python/python_path.h"
 
 #include <gmock/gmock.h>

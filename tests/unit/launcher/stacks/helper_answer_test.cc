@@ -1,4 +1,4 @@
-// What ddprun accepts of its unwind helper, which a damaged library may have turned into anything.
+// What ddprun accepts from its unwind helper. A damaged library can make the helper write anything.
 #include "launcher/stacks/helper_answer.h"
 
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@ std::vector<UnwoundThread> TwoThreads() {
           {8, {{"", "", 0, "libc.so.6"}}, false, "no CFI"}};
 }
 
-// As the helper writes it.
+// The answer that the helper writes for these threads.
 std::string FormatAnswer(const std::vector<UnwoundThread>& threads) {
   AnswerWriter writer;
   for (const UnwoundThread& thread : threads) writer.Add(thread);

@@ -1,4 +1,4 @@
-// The unwind helper is the program that asks for it, executed again: here the test itself.
+// ddprun executes its own program again as the unwind helper. Here that program is this test.
 #include <gmock/gmock.h>
 
 #include "launcher/stacks/unwind_helper.h"

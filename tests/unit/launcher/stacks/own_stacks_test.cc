@@ -1,5 +1,5 @@
-// Stacks that processes write themselves, for a ddprun that may not trace them: a seccomp filter on
-// a child of the test refuses ptrace.
+// If ddprun may not trace a process, the process writes its own stacks. Here a child of the test
+// stands for ddprun: a seccomp filter refuses its ptrace calls.
 #include "launcher/stacks/own_stacks.h"
 
 #include <fcntl.h>
@@ -43,7 +43,7 @@ std::chrono::steady_clock::time_point In(int seconds) {
   return std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
 }
 
-// What a ddprun shows that may not trace.
+// The stacks of `pid` that a ddprun shows that may not trace it.
 std::string TextOf(pid_t pid, unsigned error = EPERM, bool refuse_ptrace = true) {
   return InChild([&] { ASSERT_TRUE(RefuseTracing(error, refuse_ptrace)); },
                  [pid] {
@@ -54,7 +54,8 @@ std::string TextOf(pid_t pid, unsigned error = EPERM, bool refuse_ptrace = true)
                  });
 }
 
-// Looks again until it is so: a process that has said "ready" may not wait yet.
+// Takes the stacks until they contain `expected`, for at most 10 s: a process that has printed
+// "ready" may not wait yet.
 std::string TextOnce(pid_t pid, const std::string& expected) {
   std::string text = TextOf(pid);
   for (const auto until = In(10);
@@ -93,7 +94,7 @@ TEST(PythonDumpTest, ReadsWhatFaulthandlerWrites) {
 
 TEST(PythonDumpTest, WhatIsNoneOfItsLinesIsSkipped) {
   const std::string text =
-      "  File \"a.py\", line 1 in f\n"  // of no thread
+      "  File \"a.py\", line 1 in f\n"  // before any thread
       "Current thread 0x1 (most recent call first):\n"
       "  File \"a.py\", line 1 in f\n"
       "  File \"\", line 1 in f\n  File \"a.py\", line 1 in \n  File \"a.py\", line 1\n  File \"\n";
@@ -115,14 +116,14 @@ TEST(OwnStacksTest, WithoutAHandlerItSaysWhichPermissionIsMissing) {
   EXPECT_EQ(probe.State(), 'S');
 }
 
-// Seen red without the look for the memfd: the probe ends with 3.
+// Seen red without the check for the memfd: the probe exits with 3.
 TEST(OwnStacksTest, AProgramThatUsesTheSignalForItselfGetsNone) {
   const Probe probe({STACK_PROBE, "catches"});
   EXPECT_THAT(TextOf(probe.pid()), HasSubstr(kOnlyFromOutside));
   EXPECT_EQ(probe.State(), 'S');
 }
 
-// Seen red without the look at SigCgt: the signal ends the probe.
+// Seen red without the check of SigCgt: the signal kills the probe.
 TEST(OwnStacksTest, AProgramThatDoesNotCatchTheSignalGetsNone) {
   const int inherited = ::memfd_create(kStacksFile, 0);
   const Probe probe({STACK_PROBE, "chain"});
@@ -131,7 +132,7 @@ TEST(OwnStacksTest, AProgramThatDoesNotCatchTheSignalGetsNone) {
   EXPECT_EQ(probe.State(), 'S');
 }
 
-// A worker may write anything.
+// A worker may write anything into the file for its stacks.
 TEST(OwnStacksTest, WhatIsWrittenIsNotTrusted) {
   static int file;
   file = ::memfd_create(kStacksFile, 0);
@@ -186,7 +187,8 @@ TEST(OwnStacksTest, AProgramOfTheLibraryIsShownWithItsFunctionsAndLines) {
 TEST(OwnStacksTest, HoweverTheFilterRefuses) {
   const Probe probe({OWN_STACKS_PROBE, "threads", "3"});
   EXPECT_THAT(TextOf(probe.pid(), ENOSYS), HasSubstr(kThemselves));
-  // It was held, and could not be copied. It must go on before it can write.
+  // ptrace works here, but process_vm_readv does not. ddprun must let the process run again, so
+  // that it can write.
   EXPECT_THAT(TextOf(probe.pid(), EPERM, false), HasSubstr(kThemselves));
   EXPECT_THAT(TextOf(probe.pid(), ENOSYS, false), HasSubstr(kThemselves));
   EXPECT_EQ(probe.State(), 'S');
@@ -200,7 +202,7 @@ TEST(OwnStacksTest, OneThatMayBeTracedGetsNoSignal) {
   EXPECT_THAT(text, HasSubstr("Inner"));
 }
 
-// More than there are slots, so that they are asked in turns.
+// There are more threads than slots, so ddprun asks them in turns.
 TEST(OwnStacksTest, AllThreads) {
   constexpr int kThreads = kStackSlots + 6;
   const Probe probe({OWN_STACKS_PROBE, "threads", std::to_string(kThreads)});
@@ -235,7 +237,7 @@ TEST(OwnStacksTest, AllThreads) {
 
 TEST(OwnStacksTest, AThreadThatNeverWaits) {
   const Probe probe({OWN_STACKS_PROBE, "busy"});
-  // It may not be back from telling that it is ready.
+  // The thread may still be in Ready(), which prints "ready".
   EXPECT_THAT(TextOf(probe.pid()),
               ContainsRegex("1 main .* → Spin stack_probe.cc:[0-9]+( → Ready .*)?\n"));
   EXPECT_EQ(probe.State(), 'R');
@@ -247,7 +249,7 @@ TEST(OwnStacksTest, AThreadThatBlocksTheSignalIsLeftOut) {
   EXPECT_EQ(LookAtSignals(probe.pid(), probe.pid())->pending, 0u);
 }
 
-// Seen red without the look at the state: its handlers run when it goes on.
+// Seen red without the check of the state: the handlers ran when the process continued.
 TEST(OwnStacksTest, OneThatIsStoppedGetsNoSignal) {
   const Probe probe({OWN_STACKS_PROBE, "chain"});
   probe.SignalAndWaitFor(SIGSTOP, 'T');
@@ -277,7 +279,7 @@ TEST(OwnStacksTest, AThreadInDiskWaitIsLeftOutAndAnswersLater) {
   EXPECT_EQ(LookAtSignals(probe.pid(), probe.pid())->pending, 0u);
 }
 
-// Whoever reads holds a lock: the others wait for it, and then read.
+// A reader holds a lock. Other readers wait for the lock, and read after it.
 TEST(OwnStacksTest, SeveralReadersAtOnceAllSeeIt) {
   const Probe probe({OWN_STACKS_PROBE, "threads", "4"});
   const std::string texts = InChild([] { ASSERT_TRUE(RefuseTracing()); },
@@ -311,7 +313,7 @@ class OwnPythonStacksTest : public testing::Test {
     std::filesystem::copy(SITECUSTOMIZE, folder_ / "site/sitecustomize.py");
   }
 
-  // As ddprun starts one.
+  // Starts a Python worker as ddprun does.
   Probe Start(const std::string& script) {
     return Probe({kPython, "-c", script},
                  [&] { ::setenv("PYTHONPATH", (folder_ / "site").c_str(), 1); });
@@ -343,7 +345,7 @@ TEST_F(OwnPythonStacksTest, ItsPythonFramesAreShown) {
   EXPECT_EQ(probe.State(), 'S');
 }
 
-// Seen red where the first bytes were taken for all: the main thread's frames come last.
+// Seen red where only the first part of the dump was read: the frames of the main thread come last.
 TEST_F(OwnPythonStacksTest, ALongDumpIsReadToItsEnd) {
   const Probe probe = Start(
       "import threading, time\n"
@@ -359,7 +361,7 @@ TEST_F(OwnPythonStacksTest, ALongDumpIsReadToItsEnd) {
   EXPECT_THAT(TextOf(probe.pid()), HasSubstr("<module> <string>:10 → in_main <string>:9"));
 }
 
-// faulthandler's handler is gone, and so is the claim on the signal.
+// The script removes faulthandler's handler, and closes the file that marks the signal as ddprun's.
 TEST_F(OwnPythonStacksTest, AScriptThatTakesTheSignalForItselfIsLeftAlone) {
   const Probe probe = Start(
       "import faulthandler, os, signal, sys\n"

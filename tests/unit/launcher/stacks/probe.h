@@ -21,7 +21,7 @@ class Probe {
   Probe& operator=(const Probe&) = delete;
 
   pid_t pid() const { return pid_; }
-  char State() const;  // of its main thread, as /proc has it
+  char State() const;  // of its main thread, from /proc
   void Signal(int signal) const;
   void SignalAndWaitFor(int signal, char state) const;
 
@@ -30,7 +30,8 @@ class Probe {
   UniqueFd output_;
 };
 
-// Runs `act` in a child, as another user or with fewer rights. Returns its result.
+// Runs `become` and then `act` in a child: `become` changes its user or its rights. Returns the
+// result of `act`.
 std::string InChild(const std::function<void()>& become, const std::function<std::string()>& act);
 
 }  // namespace ddprun::stacks_test

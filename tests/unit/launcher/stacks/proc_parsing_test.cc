@@ -1,4 +1,4 @@
-// What is read of /proc, as text, and what is said of it.
+// Parsing of /proc, and the texts for what was found there.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
@@ -17,7 +17,7 @@ TEST(MemoryMapTest, ReadsWhatTheKernelWrites) {
   const std::vector<Mapping> maps = ParseMaps(
       "00400000-00452000 r-xp 00001000 08:02 173521      /usr/bin/a b (deleted)\n"
       "nonsense\n"
-      "00451000-00453000 rw-p 00000000 00:00 0 \n"  // overlaps: cannot be
+      "00451000-00453000 rw-p 00000000 00:00 0 \n"  // impossible: overlaps
       "7ffc0000-7ffd0000 rw-p 00000000 00:00 0                          [stack]\n"
       "7ffe0000-7ffe1000 ---p 00000000 00:00 0\n");
   ASSERT_EQ(maps.size(), 2u);

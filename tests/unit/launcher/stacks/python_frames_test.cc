@@ -66,7 +66,7 @@ TEST(WithPythonTest, WhereTheInterpreterIsNotRecognizedNoPythonFrameIsLost) {
               testing::ElementsAre("", "inner"));
 }
 
-// f.__code__.co_linetable and what co_lines() makes of it, by 3.11, of
+// f.__code__.co_linetable, and the result of co_lines(), in Python 3.11, for this function:
 //     def f(x):                 # line 1
 //         try:
 //             g(                # line 3
@@ -93,7 +93,7 @@ TEST(PythonLineTest, ReadsTheTableOfLocations) {
 
 // ---- 3.13: the memory of an interpreter, made by hand ----
 
-// Memory at addresses of its own. What is not there cannot be read.
+// Memory with its own addresses. A read of an address without a byte fails.
 class Image {
  public:
   void Put(std::uint64_t address, const void* from, std::size_t size) {
@@ -117,8 +117,8 @@ class Image {
   std::map<std::uint64_t, char> bytes_;
 };
 
-// An interpreter whose structures are other ones than in any release: the numbers in its
-// _Py_DebugOffsets alone say where things are.
+// An interpreter whose structures differ from those of every release. Only its _Py_DebugOffsets say
+// where the fields are.
 class Interpreter {
  public:
   static constexpr std::uint64_t kRuntime = 0x10000;
@@ -212,7 +212,7 @@ TEST(Python313Test, FramesAreWhereTheInterpreterSaysThatTheyAre) {
                                                       "dt",
                                                       false),
                                           20);
-  // C calls the loop, which runs main; main calls C, which calls the loop again.
+  // C calls the interpreter's loop, which runs main(). main() calls C, which calls the loop again.
   const std::uint64_t from_c = python.Frame(none, 0, 0, 3);
   const std::uint64_t first = python.Frame(outer, 1, from_c);
   const std::uint64_t again = python.Frame(none, 0, first, 3);
@@ -259,7 +259,7 @@ TEST(Python313Test, OffsetsOfAnotherVersionOrThatCannotBeAreRefused) {
 
 // ---- the interpreters that are installed ----
 
-// The frames of a script that waits, once it does. The interpreter is of version 3.`minor`.
+// The frames of a script, as soon as it waits. Sets `minor`: the interpreter is Python 3.`minor`.
 std::string TextOfScript(const std::string& python, int* minor) {
   const stacks_test::Probe probe({python, "-c",
                                   "import sys, threading, time\n"
@@ -280,7 +280,7 @@ std::string TextOfScript(const std::string& python, int* minor) {
   const StackTarget target{3, probe.pid()};
   std::string text;
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  do {  // "ready" comes a moment before it waits
+  do {  // the script prints "ready" a moment before it waits
     StackTextOptions options;
     options.most_in_line = 0;
     text = ToText(TakeStacks({&target, 1}, until).tree, options);
@@ -309,7 +309,7 @@ TEST_P(PythonFramesTest, AScriptThatWaitsInAFunction) {
               testing::ContainsRegex("other threads:\n1 [^\n]*Thread.run threading.py:[0-9]+"));
 }
 
-// The last one is whatever DDPRUN_TEST_PYTHON names.
+// "" stands for the interpreter that DDPRUN_TEST_PYTHON names.
 INSTANTIATE_TEST_SUITE_P(Installed, PythonFramesTest,
                          testing::Values("/usr/bin/python3", "/usr/bin/python3.13", ""));
 

@@ -1,4 +1,4 @@
-// Whom a process waits for in a system call on a socket.
+// The peer that a process waits for in a system call on a socket.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>

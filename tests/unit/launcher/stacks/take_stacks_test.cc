@@ -1,4 +1,4 @@
-// Stacks of real processes: what is seen of them, and that they go on as they were.
+// Stacks of real processes: what the reports show, and that the processes continue unchanged.
 #include "launcher/stacks/take_stacks.h"
 
 #include <fcntl.h>
@@ -55,7 +55,8 @@ std::string TextOf(pid_t pid) {
   return TextOf(TakeStacks({&target, 1}, In(20)));
 }
 
-// Looks again until it is so: a process that has said "ready" may not wait yet.
+// Takes the stacks until `holds` returns true, for at most 10 s: a process that has printed "ready"
+// may not wait yet.
 std::string TextOnce(pid_t pid, const std::function<bool(const std::string&)>& holds) {
   std::string text = TextOf(pid);
   for (const auto until = In(10); !holds(text) && std::chrono::steady_clock::now() < until;) {
@@ -89,7 +90,7 @@ TEST(TrimmedStackTest, WhatEveryThreadBeginsWithIsLeftOut) {
               testing::ElementsAre("Loop"));
   EXPECT_THAT(Names(WithoutBeginning(Frames({{"clone3", "libc.so.6"}}))),
               testing::ElementsAre("clone3"));
-  // Without libc6-dbg.
+  // Frames as on a machine without libc6-dbg.
   EXPECT_THAT(Names(WithoutBeginning(Frames({{"", "train"},
                                              {"__libc_start_main", "libc.so.6"},
                                              {"", "libc.so.6"},
@@ -127,7 +128,7 @@ TEST_F(RunningStackTest, AChainOfFunctionsWithItsLines) {
                                   "Middle stack_probe.cc:[0-9]+ → Inner stack_probe.cc:[0-9]+"));
   EXPECT_THAT(text, Not(HasSubstr("rank 3:")));  // no note: nothing is missing
   EXPECT_THAT(text, Not(HasSubstr("other threads")));
-  EXPECT_EQ(TextOf(probe.pid()).substr(0, 20), text.substr(0, 20));  // and again
+  EXPECT_EQ(TextOf(probe.pid()).substr(0, 20), text.substr(0, 20));  // a second time
 }
 
 TEST_F(RunningStackTest, AllThreads) {
@@ -146,7 +147,8 @@ TEST_F(RunningStackTest, AllThreads) {
   EXPECT_THAT(text, ContainsRegex("other threads:\n1 .*InThread stack_probe.cc:[0-9]+"));
 }
 
-// As a DataLoader's. Seen red where it was a main thread: the rank was in two places.
+// For example, a worker process of a DataLoader. Seen red where it counted as a main thread: the
+// rank was in two places.
 TEST_F(RunningStackTest, AnotherProcessOfTheRankStandsBelowItsNameAmongTheOtherThreads) {
   const Probe own({probe_, "chain"});
   const Probe other({probe_, "chain"});
@@ -155,7 +157,7 @@ TEST_F(RunningStackTest, AnotherProcessOfTheRankStandsBelowItsNameAmongTheOtherT
   const std::string text = TextOf(TakeStacks(targets, In(20)));
   EXPECT_THAT(text, ContainsRegex("^1 main stack_probe.cc:[0-9]+ → Outer .*\n"
                                   "other threads:\n1 process stack_probe → main .* → Inner "));
-  // Another process has its number now.
+  // The pid belongs to a new process now.
   ++targets[1].started;
   EXPECT_THAT(TextOf(TakeStacks(targets, In(20))), Not(HasSubstr("process")));
 }
@@ -265,7 +267,7 @@ TEST_F(RunningStackTest, OneThatIsKilledMeanwhileIsAnErrorAndNoHang) {
     const StackTarget target{3, probe.pid()};
     const TakenStacks taken = TakeStacks({&target, 1}, In(20));
     killer.join();
-    // Its parent, who is we, still learns how it ended.
+    // Its parent, this test, still learns how it ended.
     siginfo_t info = {};
     ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(probe.pid()), &info, WEXITED | WNOWAIT), 0);
     EXPECT_EQ(info.si_status, SIGKILL);
@@ -306,7 +308,7 @@ TEST_F(RunningStackTest, WithoutPermissionItSaysWhichOneIsMissing) {
 
 TEST_F(RunningStackTest, OneThatIsNotDumpableSaysSo) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to become another user";
-  // Where that user may read it.
+  // A copy of the program that this user may read.
   const TempDir folder;
   const std::string copy = folder.path() + "/stack_probe";
   std::filesystem::copy_file(probe_, copy);
@@ -329,8 +331,8 @@ TEST_F(RunningStackTest, AfterTheDeadlineNobodyIsHeld) {
   EXPECT_EQ(copied[0].held.count(), 0);
 }
 
-// Like a process with a thread that holds mmap_lock and waits for a file server: each reader of the
-// list of mappings waits, too. Seen red when one thread copied all processes and was joined.
+// A thread of a process can hold mmap_lock while it waits for a file server. Then each reader of
+// the list of mappings waits, too. Seen red when one thread copied all processes and was joined.
 TEST_F(RunningStackTest, OneWhoseMemoryIsLockedIsGivenUpAndTheOthersAreCopied) {
   const Probe locked({probe_, "chain"});
   const Probe other({probe_, "chain"});
@@ -376,7 +378,7 @@ TEST_F(RunningStackTest, AHelperThatTakesTooLongIsEnded) {
   StackTree tree;
   AddProcess({3}, CopyStacks(pids, In(20))[0], unwound, &tree);
   EXPECT_THAT(ToText(tree, {}), HasSubstr("not all stacks could be read within 0 ms"));
-  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), 0);  // the probe, and no other child
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), 0);  // no other child than the probe
 }
 
 TEST_F(RunningStackTest, OfADeepOneOnlyTheBytesAskedForAreCopied) {

@@ -44,7 +44,7 @@ TEST(UnansweredPeersTest, SocketsOfOtherProcessesDoNotCount) {
   EXPECT_THAT(UnansweredInTable("", {"77"}), IsEmpty());
 }
 
-// The kernel drops a SYN for a listener whose queue is full, and the caller's kernel repeats it
+// If the queue of a listener is full, the kernel drops a SYN. The kernel of the caller repeats it
 // after 1 s.
 TEST(UnansweredPeersTest, OfRealConnectionsThoseThatHangAreFound) {
   const UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));

@@ -43,7 +43,7 @@ TEST(ErrorFileTest, LongTextsBecomeOneBoundedLine) {
   EXPECT_EQ(text.size(), 2000u);
 }
 
-// As torch's own launcher writes it: torchx reads "errorCode".
+// torch's own launcher writes "errorCode", too, and torchx reads it.
 TEST(ErrorFileOfLauncherTest, HasTheExitCodeBesideWhatTheWorkerWrote) {
   auto expected = nlohmann::json::parse(kRecorded);
   expected["message"]["errorCode"] = 3;

@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using Json = nlohmann::json;
 
-// At so many seconds of the first minute of a day; `more` begins with a comma or is empty.
+// An event line at 08:54 and `second` seconds. `more` begins with a comma or is empty.
 std::string Line(int second, const std::string& kind, int generation,
                  const std::string& more = "") {
   return absl::StrCat(R"({"time":"2026-11-21T08:54:)", second < 10 ? "0" : "", second,
@@ -33,7 +33,8 @@ absl::Time TimeAt(int second) {
          absl::Milliseconds(500);
 }
 
-// "job train/generations: generation 0 2+3": what, when (seconds) and how long.
+// "job train/generations: generation 0 2+3": the track, the name, the start and the length in
+// seconds.
 std::vector<std::string> Slices(const std::vector<std::string>& lines, int now = 0) {
   EventTrace trace;
   for (const std::string& line : lines) trace.Add(line);
@@ -73,7 +74,7 @@ TEST(EventTraceTest, GenerationsOfAJobFollowOneAnother) {
                   "job train/generations: finished at 12", "n1 (job train)/node: in the job 0+12"));
 }
 
-// Two agents on n1, and a generation that still runs.
+// Two agents on n1.
 const char kPlaced[] = R"(,"placed":[{"host":"n1","agent":"a","first_rank":0,"workers":2},)"
                        R"({"host":"n1","agent":"b","first_rank":2,"workers":1}])";
 

@@ -16,7 +16,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// Ranks that wait, and one for each of `others` that does something else.
+// Two ranks that wait, and `others` ranks that each do something else.
 HangStacks Hang(int others) {
   StackTree tree;
   for (const std::uint32_t rank : {0, 1}) {

@@ -20,7 +20,7 @@ using testing::IsEmpty;
 constexpr milliseconds kHold{50};
 const LineCollapser::Time kStart{};
 
-// "0,2:text"
+// "0,2:text": the sources and the line of each group.
 std::vector<std::string> Texts(const std::vector<LineCollapser::Group>& groups) {
   std::vector<std::string> texts;
   for (const LineCollapser::Group& group : groups) {
@@ -72,7 +72,8 @@ TEST_F(LineCollapserTest, WhoHasSaidSomethingElseSinceIsNotWaitedFor) {
   Add(1, "a");
   EXPECT_THAT(Take(0), IsEmpty());
   Add(2, "b");
-  // 1 and 2 have gone past "mine"; 0 may still say "a".
+  // Sources 1 and 2 have written other lines since, so "mine" waits for nobody. But source 0 may
+  // still write "a".
   EXPECT_THAT(Take(0), ElementsAre("0:mine"));
   Add(0, "a");
   EXPECT_THAT(Take(0), ElementsAre("0,1:a"));
@@ -131,9 +132,9 @@ TEST_F(LineCollapserTest, WhatIsHeldIsBounded) {
   EXPECT_FALSE(left.empty());
 }
 
-// Every line is given out exactly once, no source's lines change their order, and none waits for
-// longer than the hold. Proved to fail: when Add() joins any group with the same line, not only
-// one after the source's last.
+// Every line comes out exactly once. The lines of a source keep their order. No line waits longer
+// than the hold. Proved to fail: when Add() joins any group with the same line, also one before the
+// last line of the source.
 TEST(LineCollapserPropertyTest, AllLinesComeOutOnceInTheOrderOfTheirSources) {
   std::size_t lines = 0;
   std::size_t groups = 0;

@@ -40,7 +40,7 @@ TEST(LineSplitterTest, AnUnfinishedLineWithCarriageReturnsIsABarEachTimeItChange
   CollectedBars c;
   c.splitter.Feed("hello\n\r  0%|");
   c.splitter.Feed("\r 50%|\r 51%|");
-  c.splitter.Feed("#");  // the rest of a torn write
+  c.splitter.Feed("#");  // the rest of the bar, in a second write
   c.splitter.Feed("\r100%|");
   EXPECT_THAT(c.bars, ElementsAre("  0%|", " 51%|", " 51%|#", "100%|"));
   EXPECT_THAT(c.lines, ElementsAre("hello\n"));
@@ -54,7 +54,7 @@ TEST(LineSplitterTest, ABarMayHaveItsCarriageReturnsBehind) {
   c.splitter.Feed("50%\r");
   c.splitter.Feed("51%");
   c.splitter.Feed("\r");
-  c.splitter.Feed("   \r");  // wiped out
+  c.splitter.Feed("   \r");  // the program clears its bar
   EXPECT_THAT(c.bars, ElementsAre("50%", "51%", "51%", "   "));
   c.splitter.Finish();
   EXPECT_EQ(c.lines.size(), 1u);
@@ -109,7 +109,7 @@ TEST(LineSplitterTest, ALineOfExactlyTheLimitIsOnePiece) {
 TEST(LineSplitterTest, PiecesAreCutBetweenCharactersButInvalidTextIsCutAnyway) {
   Collected c;
   c.splitter.Feed(std::string(LineSplitter::kMaxLineBytes - 1, 'x') + "\xe2\x82\xac" + "tail\n");
-  // In one Feed the line is whole, and not looked at: only what must wait for its end is cut.
+  // A line that comes whole in one Feed() is not cut. Only a line without its end is cut.
   c.parts.clear();
   c.splitter.Feed(std::string(LineSplitter::kMaxLineBytes - 1, 'x') + "\xe2\x82\xac" + "tail");
   ASSERT_EQ(c.parts.size(), 1u);

@@ -39,7 +39,7 @@ TEST(LogFormatTest, PrefixesAreExpandedByTheRulesOfPythonsTemplate) {
             "${ranks} $rank_ ${rank $ ${} $9 ${}$");
   EXPECT_EQ(ExpandPrefix("", values), "");
   EXPECT_EQ(ExpandPrefix("plain", values), "plain");
-  // What is put in is not looked at again.
+  // Values that contain variables are not expanded again.
   EXPECT_EQ(ExpandPrefix("${role_name}", {"${rank}", "5", "1"}), "${rank}");
 }
 

@@ -141,7 +141,7 @@ TEST(ParseControlTest, RefusesWhatIsMalformedAndQuotesIt) {
             "ERROR=<user|collective|bind|checkpoint|folder|state> <text>");
 }
 
-// It is shown on terminals, and sent to other machines.
+// The reason is shown on terminals, and sent to other machines.
 TEST(ParseControlTest, TheReasonOfAFailedCheckpointIsShortAndPrintable) {
   const auto reason = [](const std::string& text) {
     return ParseOne<CheckpointFailedMsg>("CHECKPOINT_FAILED=5 1 " + text).reason;

@@ -84,7 +84,7 @@ TEST_F(TerminalScreenTest, ABarIsBoundedAndNotCutWithinACharacter) {
   EXPECT_EQ((bar.size() - 1) % 3, 0u);
 }
 
-// A terminal, as far as it is used: rows, a cursor, wrapping, erasing to the end of the row.
+// The parts of a terminal that are used: rows, a cursor, wrapping, erasing to the end of the row.
 class Model {
  public:
   explicit Model(std::size_t width) : width_(width) {}
@@ -132,7 +132,7 @@ class Model {
   bool wrap_ = true;
 };
 
-// Proved to fail: without the wrapping switched off, or without the row erased before lines.
+// Proved to fail: when wrapping stays on, or when the row is not erased before lines.
 TEST_F(TerminalScreenTest, WhateverComesEveryLineStandsWholeAndOnlyTheBarIsBelow) {
   for (unsigned seed = 1; seed <= 50; ++seed) {
     SCOPED_TRACE(seed);

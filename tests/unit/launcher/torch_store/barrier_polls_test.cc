@@ -1,4 +1,4 @@
-// BarrierPolls, as clients of libtorch 1.13 see it: they poll the key of a barrier.
+// BarrierPolls, as seen by clients of libtorch 1.13, which poll the key of a barrier.
 #include "launcher/torch_store/barrier_polls.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ constexpr char kKey[] = "/worker/attempt_0/store_based_barrier_key:1";
 
 std::string Sum(std::int64_t sum) { return Raw<std::int64_t>(sum); }
 
-// Three ranks.
+// A job of three ranks.
 class BarrierPollsTest : public ::testing::Test {
  protected:
   using Sent = std::vector<std::pair<ClientId, std::string>>;
@@ -39,7 +39,7 @@ class BarrierPollsTest : public ::testing::Test {
     clients_.AnswerPolls(&replies);
     return In(std::move(replies));
   }
-  // Adds 1; the answer is the sum.
+  // The client comes to the barrier: it adds 1. The answer must be `sum`.
   void Come(ClientId client, std::int64_t sum) {
     EXPECT_THAT(Say(client, kOld.Add(kKey, 1)), ElementsAre(Pair(client, Sum(sum))));
   }
@@ -53,7 +53,7 @@ class BarrierPollsTest : public ::testing::Test {
   }
 };
 
-// Break: answer at once, and torch sleeps 10 ms in each rank but the last.
+// Break: answer at once. Then torch sleeps 10 ms in each rank except the last one.
 TEST_F(BarrierPollsTest, WhoPollsIsAnsweredWhenTheLastOneComes) {
   Come(1, 1);
   EXPECT_THAT(Say(1, kOld.Add(kKey, 0)), IsEmpty());
@@ -90,7 +90,8 @@ TEST_F(BarrierPollsTest, TwoBarriersAreApart) {
   EXPECT_THAT(Tick(), ElementsAre(Pair(1, Sum(1))));
 }
 
-// Break: leave out Answer(), and the client takes the one answer for the other.
+// Break: leave out Answer(). Then the client takes the answer to its second request for the answer
+// to its first.
 TEST_F(BarrierPollsTest, AnswersKeepTheOrderOfAClientsRequests) {
   Come(1, 1);
   EXPECT_THAT(Say(1, kOld.Add(kKey, 0) + kOld.Add("n", 7)),

@@ -18,7 +18,8 @@ inline std::string Text(std::string_view text) {
   return Raw<std::uint64_t>(text.size()) + std::string(text);
 }
 
-// The first operations have these numbers in libtorch 1.13, and one more in 2.1 and newer.
+// The requests that both dialects have. `shift`: 0 for libtorch 1.13 and 2.0. In 2.1 and newer, the
+// numbers of these operations are higher by 1.
 struct Requests {
   int shift = 0;
 
@@ -53,11 +54,11 @@ inline constexpr Requests kOld{0};
 inline constexpr Requests kNew{1};
 inline std::string Validation() { return Byte(0) + Raw<std::uint32_t>(0x3C85F7CE); }
 
-// Of libtorch 1.13 and 2.0 only.
+// Requests of libtorch 1.13 and 2.0 only.
 inline std::string Watch(std::string_view key) { return Byte(7) + Text(key); }
 inline std::string OldDelete(std::string_view key) { return Byte(8) + Text(key); }
 
-// Of libtorch 2.1 and newer.
+// Requests of libtorch 2.1 and newer.
 inline std::string Delete(std::string_view key) { return Byte(8) + Text(key); }
 inline std::string Append(std::string_view key, std::string_view value) {
   return Byte(9) + Text(key) + Text(value);

@@ -24,7 +24,7 @@ const std::string kCancelled = Byte(1);
 
 class StoreClientsTest : public ::testing::Test {
  protected:
-  // What is sent to whom; a refusal fails the test.
+  // The replies and their receivers. A refusal fails the test.
   Sent Say(ClientId client, const std::string& bytes) {
     Replies replies;
     const absl::Status status = clients_.Receive(client, bytes, &replies);
@@ -98,8 +98,8 @@ TEST_F(StoreClientsTest, ACancelledWaitIsForgottenAndSoIsThatOfAClientThatIsGone
   EXPECT_EQ(clients_.keys().byte_count(), 1U);
 }
 
-// libtorch 1.13 does not say that its wait is over. Break: the answer to the old wait is taken for
-// that to the next request.
+// libtorch 1.13 does not tell the store that it has given up a wait. Break: keep the wait. Then the
+// client takes its answer for the answer to the next request.
 TEST_F(StoreClientsTest, ANewRequestEndsTheWaitBefore) {
   Say(1, kOld.Wait({"a"}));
   EXPECT_THAT(Say(1, kOld.Add("n", 1)), ElementsAre(Pair(1, Raw<std::int64_t>(1))));

@@ -43,7 +43,7 @@ class Client {
     EXPECT_EQ(::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
               static_cast<ssize_t>(bytes.size()));
   }
-  // So many bytes, fewer where the connection ends.
+  // Reads `size` bytes, or fewer if the connection ends.
   std::string Hear(std::size_t size) {
     std::string heard(size, '\0');
     std::size_t at = 0;
@@ -100,7 +100,7 @@ TEST_F(StoreServerTest, AClientHearsWhatAnotherOneDoes) {
   EXPECT_EQ(server_->clients_served(), 2);
 }
 
-// Break: call AnswerPolls() never, and the first one waits for ever.
+// Break: never call AnswerPolls(). Then the first client waits for ever.
 TEST_F(StoreServerTest, WhoWaitsForABarrierIsAnsweredInTimeWhetherTheOtherComesOrNot) {
   const std::string key = "store_based_barrier_key:1";
   Client one(port_);
@@ -117,7 +117,7 @@ TEST_F(StoreServerTest, WhoWaitsForABarrierIsAnsweredInTimeWhetherTheOtherComesO
   EXPECT_EQ(one.Hear(8), Raw<std::int64_t>(2));
 }
 
-// Break: without a queue for what is not read, the server's thread waits for the one client.
+// Break: without a queue for unsent replies, the server's thread waits for this one client.
 TEST_F(StoreServerTest, AClientThatDoesNotReadHoldsUpNobodyElse) {
   constexpr std::size_t kSize = 4UL << 20U;
   const std::string value(kSize, 'x');
@@ -167,7 +167,7 @@ TEST_F(StoreServerTest, ClientsThatAreGoneLeaveNothingBehind) {
       clients.back()->Hear(8);
     }
   }
-  // Each wait that was given up is one less for this key.
+  // No client waits for this key any more.
   Client last(port_);
   last.Say(kOld.Set("never", "") + kOld.Add("n", 0));
   EXPECT_EQ(last.Hear(8), Raw<std::int64_t>(300));
@@ -189,7 +189,7 @@ TEST_F(StoreServerTest, WhoHasComeIsTold) {
     client.Say(kOld.Add("init/", 1) + kOld.Set("/worker/attempt_0/default_pg/0/0/rank_1", "n5"));
     EXPECT_EQ(client.Hear(8).size(), 8u);
   }
-  server_.reset();  // it sends its last reports
+  server_.reset();  // the server sends its last reports
   const std::lock_guard<std::mutex> lock(mutex_);
   EXPECT_EQ(arrivals_.count(2), 1);
   EXPECT_THAT(arrivals_.Missing(2, 16), testing::Optional(testing::ElementsAre(0)));

@@ -32,7 +32,7 @@ TEST(GreetingTest, AValidationTellsTheNewDialectAndAnythingElseTheOldOne) {
   }
 }
 
-// Break: with the first byte alone a SET of the old dialect looks like a validation.
+// Break: decide by the first byte alone. Then a SET of the old dialect looks like a validation.
 TEST(GreetingTest, AZeroAloneMayBecomeEither) {
   EXPECT_FALSE(ParseGreeting(""));
   EXPECT_FALSE(ParseGreeting(Byte(0)));
@@ -76,7 +76,7 @@ TEST(ParseRequestTest, UnknownOperationsAreRefusedByName) {
   EXPECT_EQ(RefusalOf(Dialect::kAtOnce, "GET / HTTP/1.1\r\n"), "the unknown operation 71");
 }
 
-// Break: a length that is believed makes the agent allocate it.
+// Break: trust the length. Then the agent allocates as much as any client says.
 TEST(ParseRequestTest, LengthsAndCountsAreBoundedBeforeTheyAreUsed) {
   EXPECT_EQ(RefusalOf(Dialect::kAtOnce, kOld.Op(2) + Raw<std::uint64_t>(-1)),
             "GET with a key of 18446744073709551615 bytes; at most 65536");

@@ -21,7 +21,7 @@ using testing::IsEmpty;
 
 class CheckpointScanTest : public testing::Test {
  protected:
-  // A file as safetensors has it, with `data` bytes of one tensor, and `missing` of them cut off.
+  // Writes a safetensors file: one tensor of `data` bytes, without the last `missing` bytes.
   void Write(const std::string& name, const std::string& metadata, int data = 8, int missing = 0) {
     const std::string header = "{\"__metadata__\":{" + metadata +
                                "},\"w\":{\"dtype\":\"U8\",\"shape\":[" + std::to_string(data) +
@@ -69,8 +69,8 @@ TEST_F(CheckpointScanTest, WhatIsNotWholeOrNotACheckpointIsPassedOver) {
   EXPECT_THAT(Find(), ElementsAre(State(0, 3, 100)));
 }
 
-// Else the group would begin with a state that nobody loads, and forget the newest one. Seen red
-// without IsOfAnotherStep.
+// Otherwise the restore plan would name a state that no rank loads, and the newest good state would
+// be ignored. Seen red without IsOfAnotherStep.
 TEST_F(CheckpointScanTest, AFileThatSaysAnotherStepThanItsNameIsPassedOver) {
   Write("step-000000000100.safetensors", By("job", 0, 3) + ",\"step\":\"100\"");
   Write("step-000000000900.safetensors", By("job", 0, 3) + ",\"step\":\"100\"");
@@ -84,7 +84,7 @@ TEST_F(CheckpointScanTest, AFileOfAnotherJobOrOfNobodyWasMadeBefore) {
   EXPECT_THAT(Find(), ElementsAre(State(0, -1, 300), State(0, -1, 200), State(0, -1, 100)));
 }
 
-// Of a worker that names its own files, in any format.
+// A worker may name its own files, in any format.
 TEST_F(CheckpointScanTest, WhatAWorkerHasNamedCountsWhileItIsThere) {
   std::ofstream(folder_ / "a.pt") << "weights";
   std::ofstream(folder_ / "empty.pt");
@@ -112,8 +112,8 @@ TEST_F(CheckpointScanTest, AFolderThatIsNotThereHoldsNothing) {
   EXPECT_THAT(result.problems, IsEmpty());
 }
 
-// Neither empty nor damaged: whether they can be read their workers will say. A link to itself
-// cannot be opened by anybody, not even root.
+// A file that the agent cannot read may still be good: the workers find out. Nobody, not even root,
+// can open a link to itself.
 TEST_F(CheckpointScanTest, WhatCannotBeReadIsToldByItsNameAndNamed) {
   Write("step-000000000100.safetensors", By("job", 0, 3));
   const std::string loop = folder_ / "step-000000000200.safetensors";
@@ -147,7 +147,7 @@ TEST_F(CheckpointScanTest, AnewWhatWasThereBeforeDoesNotCount) {
   EXPECT_EQ(later.files[0].state, State(0, 0, 50));
 }
 
-// An agent that was started again in mid-job: its first look takes all files for older ones.
+// An agent was started again in the middle of a job. Its first look takes all files for older ones.
 TEST_F(CheckpointScanTest, AnewTheFilesOfTheJobsOwnRunCountAlsoIfTheyWereThereBefore) {
   Write("step-000000000100.safetensors", By("job", 0, 0) + ",\"ddprun_run\":\"00000000000000aa\"");
   Write("step-000000000200.safetensors", By("job", 0, 0) + ",\"ddprun_run\":\"00000000000000bb\"");
@@ -162,7 +162,7 @@ TEST_F(CheckpointScanTest, AnewTheFilesOfTheJobsOwnRunCountAlsoIfTheyWereThereBe
   EXPECT_EQ(result.before.size(), 2u);
 }
 
-// It continues from its own files: Slurm starts the same command again.
+// Slurm starts the same command again. The job must continue from its own files.
 TEST_F(CheckpointScanTest, AnewARequeuedJobGoesOnFromItsOwnFiles) {
   Write("step-000000000100.safetensors", By("job", 0, 0));
   Write("step-000000000200.safetensors", By("another", 0, 0));

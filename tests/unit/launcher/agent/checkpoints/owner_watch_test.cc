@@ -48,7 +48,7 @@ class OwnerWatchTest : public testing::Test {
   EventLoop loop_;
 };
 
-// Of a process that is gone: 4194305 is above the highest pid that Linux gives.
+// The owner has ended: 4194305 is above the highest pid that Linux gives.
 constexpr char kHeld[] = "1 5 17\nrun=a host=n pid=4194305 started=1 machine=m slurm= state=held";
 
 TEST_F(OwnerWatchTest, AFolderIsReleasedByTheAgentOfWhoHeldIt) {
@@ -113,7 +113,7 @@ TEST_F(OwnerWatchTest, AnOwnerWhoComesLaterIsSeen) {
 
 TEST_F(OwnerWatchTest, ARequeuedJobTakesItsOwnFolderAndNoOther) {
   ClaimFromEarlierLife(folder_.path(), Life(2));
-  EXPECT_EQ(Owner(), "nobody");  // the first that saves becomes the owner
+  EXPECT_EQ(Owner(), "nobody");  // the first job that saves becomes the owner
   for (const char* const line : {"3 1 17", "2 4 17", "0 0 18"}) {
     SetOwner(line);
     const std::string before = Owner();
@@ -125,8 +125,9 @@ TEST_F(OwnerWatchTest, ARequeuedJobTakesItsOwnFolderAndNoOther) {
   EXPECT_EQ(Owner(), "requeue number 2, generation 0, of job 17");
 }
 
-// Two jobs that nobody named are both `none`, and Slurm has started the one again. Seen red with
-// names and requeue numbers compared alone: it took the folder from the other one, which lived.
+// Two jobs without a name are both called `none`, and Slurm has requeued one of them. Seen red when
+// only names and requeue numbers were compared: the requeued job took the folder from the other
+// job, which still ran.
 TEST_F(OwnerWatchTest, ARequeuedJobTakesNothingFromAnotherJobOfSlurmWithItsName) {
   const std::string held = "\nrun=a host=n pid=1 started=1 machine=m slurm=1000 state=held";
   SetOwner("0 7 17" + held);
@@ -143,7 +144,7 @@ TEST_F(OwnerWatchTest, ARequeuedJobTakesNothingFromAnotherJobOfSlurmWithItsName)
   EXPECT_EQ(owner->slurm, "1000");
 }
 
-// Of an older version, which does not say which job of Slurm it is.
+// The claim before is from an older version, which does not name the Slurm job.
 TEST_F(OwnerWatchTest, AClaimNamesTheJobOfSlurm) {
   SetOwner("0 7 17");
   ClaimFromEarlierLife(folder_.path(), Life(1, "1001"));

@@ -33,7 +33,7 @@ class LogFileReaderTest : public testing::Test {
     ReadLog wanted{Generation{2}, LocalRank{1}, LogStream::kStdout, span, false, 1};
     return {run_.path(), wanted, written_};
   }
-  // Up to where there is no more.
+  // Reads until nothing is left, `most` bytes at a time.
   static std::string ReadAll(LogFileReader reader, std::size_t most = 1 << 20) {
     std::string all;
     for (;;) {

@@ -47,7 +47,7 @@ class LogReadsTest : public testing::Test {
                       if (piece.last) note_ = piece.note;
                     });
   }
-  // Turns the loop until it is so.
+  // Runs the loop until `is_so` returns true, for at most 60 s.
   bool Await(std::function<bool()> is_so) {
     const auto give_up = EventLoop::Clock::now() + seconds(60);
     std::function<void()> look = [&] {
@@ -64,7 +64,7 @@ class LogReadsTest : public testing::Test {
   bool AwaitText(const std::string& text) {
     return Await([&] { return text_ == text; });
   }
-  // What is ordered from now on is answered.
+  // Orders a log that does not exist, and waits for the answer: so earlier orders had time, too.
   void Settle() {
     text_.clear();
     Order(99, ReadLog{Generation{9}, LocalRank{0}, LogStream::kStdout, {}, false, 1});
@@ -80,7 +80,7 @@ class LogReadsTest : public testing::Test {
   std::unique_ptr<LogReads> reads_ =
       std::make_unique<LogReads>(LogReads::Options{run_.path()}, &loop_, written_);
   std::string text_;
-  std::optional<std::string> note_;  // of the last piece
+  std::optional<std::string> note_;  // the note of the last piece
 };
 
 TEST_F(LogReadsTest, AFileIsReadToItsEnd) {

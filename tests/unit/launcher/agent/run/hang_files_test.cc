@@ -44,7 +44,7 @@ class HangFilesTest : public testing::Test {
   const TempDir folder_;
 };
 
-// Seen red where both were stacks.txt: a second hang took the place of the first.
+// Seen red where all were called stacks.txt: a second hang overwrote the first.
 TEST_F(HangFilesTest, EachGenerationHasItsOwn) {
   Hang(0, "rank 1 hangs");
   Hang(2, "rank 5 hangs");

@@ -56,7 +56,7 @@ class RunRetentionTest : public testing::Test {
   const TempDir folder_;
 };
 
-// Seen red when the order was turned round.
+// Seen red when the newest went instead.
 TEST_F(RunRetentionTest, TheOldestGoAndThisRunIsOneOfThoseThatStay) {
   const std::string second = AddRun("job", 200);
   const std::string first = AddRun("job", 100);
@@ -75,7 +75,7 @@ TEST_F(RunRetentionTest, WithoutANumberAllStay) {
   EXPECT_EQ(Left().size(), 3u);
 }
 
-// Seen red when the lock was not asked for.
+// Seen red when the lock was not checked.
 TEST_F(RunRetentionTest, OneWhoseAgentLivesStays) {
   const auto twin = RunDirectory::Create(folder_.path(), "job", 0);
   ASSERT_TRUE(twin.ok());
@@ -89,7 +89,7 @@ TEST_F(RunRetentionTest, WhatIsNoRunOfThisJobOnThisHostStays) {
   const std::string shorter = AddRun("jo", 1);     // jo_XXXXXX
   const std::string elsewhere = AddRun("job", 1);  // of another node
   std::ofstream(RunOwnerFile(elsewhere)) << "another-host\nagent 1\n";
-  const std::string similar = AddRun("job", 1);  // of a host whose name goes on
+  const std::string similar = AddRun("job", 1);  // of a host whose name begins like this one's
   std::ofstream(RunOwnerFile(similar)) << HostName() << "x\nagent 1\n";
   const std::string older_version = folder_ / "job_abcdef";
   std::filesystem::create_directory(older_version);
@@ -102,7 +102,7 @@ TEST_F(RunRetentionTest, WhatIsNoRunOfThisJobOnThisHostStays) {
   EXPECT_EQ(Left(), before);
 }
 
-// Killed while it was removed.
+// An agent may be killed while it removes a run.
 TEST_F(RunRetentionTest, OneThatWasRemovedInPartIsRemovedByTheNext) {
   const std::string run = AddRun("job", 1);
   std::filesystem::remove_all(run + "/attempt_0");

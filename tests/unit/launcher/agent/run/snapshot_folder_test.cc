@@ -70,7 +70,7 @@ TEST_F(SnapshotFolderTest, IsRemovedWithAllThatIsInIt) {
   EXPECT_TRUE(std::filesystem::is_empty(place_.root));
 }
 
-// Killed with its guardian: nobody was left to remove it.
+// The agent and its guardian were killed, so nobody has removed the folder.
 TEST_F(SnapshotFolderTest, OneThatNobodyHoldsIsRemovedByTheNextAgent) {
   const pid_t child = fork();
   if (child == 0) {
@@ -98,9 +98,9 @@ TEST_F(SnapshotFolderTest, OneThatIsBeingMadeIsLeftAlone) {
   EXPECT_THAT(RemoveStaleSnapshots(place_), ElementsAre(young));
 }
 
-// Several agents start at once, and each looks for stale folders: none may take another's new one
-// for stale, nor have its lock while the owner asks for it. Seen red when the owner file had its
-// name before its lock.
+// Several agents start at once, and each looks for stale folders. An agent must not take the new
+// folder of another agent for stale, and must not hold its lock while the owner wants to take it.
+// Seen red when the owner file got its name before its lock.
 TEST_F(SnapshotFolderTest, ManyThatAreMadeAtOnceAllStay) {
   constexpr int kThreads = 4;
   constexpr int kEach = 200;
@@ -132,7 +132,7 @@ TEST_F(SnapshotFolderTest, WhatIsNotOursIsLeftAlone) {
 
 TEST_F(SnapshotFolderTest, RoomIsTheLeastThatAnyLimitAboveLeaves) {
   std::ofstream(place_.self_cgroup) << "1:name=systemd:/x\n0::/slice/job\n";
-  EXPECT_GT(SnapshotRoom(place_), 10000u);  // the file system's
+  EXPECT_GT(SnapshotRoom(place_), 10000u);  // the room of the file system
   Limit("/slice/job", "max", "5000");
   EXPECT_GT(SnapshotRoom(place_), 10000u);
   Limit("/slice", "10000", "4000");

@@ -1,4 +1,4 @@
-// What `ddprun` alone says.
+// The output of `ddprun` without arguments.
 #include "launcher/config/first_steps/guide.h"
 
 #include <gmock/gmock.h>

@@ -32,7 +32,7 @@ NewJobDialog DialogOf(std::vector<std::string> arguments, const FakeHost& host =
   return NewJobDialog(ParseAs<InitCommand>(arguments, host).draft, host);
 }
 
-// The questions that are asked; each gets an answer that fits.
+// The questions of the dialog. Each gets a valid answer.
 std::vector<std::string> QuestionsOf(NewJobDialog dialog) {
   std::vector<std::string> questions;
   while (const auto question = dialog.Question()) {
@@ -97,7 +97,7 @@ TEST(NewJobDialogTest, AsksAgainAfterAnAnswerThatDoesNotFit) {
   EXPECT_THAT(*dialog.Question(), StartsWith("How many nodes"));
 }
 
-// What nobody has said is a scheduler's to say.
+// Where the user has given no answer, Slurm or Kubernetes may set the value.
 TEST(NewJobDialogTest, ADefaultIsLeftOpenAndAnAnswerIsNot) {
   EXPECT_THAT(Answered(DialogOf({}), {"a", "", ""}).origins, testing::SizeIs(1));
   EXPECT_THAT(Answered(DialogOf({}), {"a", "1", "1"}).origins, testing::SizeIs(3));

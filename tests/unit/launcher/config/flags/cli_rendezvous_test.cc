@@ -1,4 +1,4 @@
-// The command lines of a rendezvous, and of who talks to one.
+// The command lines of `ddprun rendezvous`, and of the commands that talk to a rendezvous.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -96,7 +96,7 @@ TEST(CliHelpTest, IsThereForEachSubcommand) {
               StartsWith("help: expected nothing, rendezvous, validate,"));
 }
 
-// Its error for another word names all subcommands that have a help.
+// The error of `ddprun help` for an unknown word names all subcommands that have a help.
 TEST(CliHelpTest, NamesEachSubcommand) {
   const std::string error = ErrorOf({"help", "zebra"});
   const std::string help = ParseAs<HelpCommand>({"help"}).text;

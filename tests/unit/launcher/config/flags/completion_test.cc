@@ -1,4 +1,4 @@
-// What the shells make of the scripts is tests/integration/completion_test.sh's.
+// The text of the scripts. tests/integration/completion_test.sh runs them in the shells.
 #include "launcher/config/flags/completion.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ TEST(CompletionTest, EverySubcommandThatHelpNamesIsCompletedWithItsFlags) {
                 HasSubstr(DescribeFlags(subcommand.flags)))
         << name;
   }
-  // The other way round: what can be given and is not completed.
+  // The other way round: every subcommand is completed.
   for (const char* const name :
        {"rendezvous", "validate", "init", "status", "stop", "drain", "events", "certs",
         "python-module", "logs", "stacks", "page", "completion", "version", "help"}) {
@@ -56,7 +56,7 @@ TEST(CompletionTest, OffersEveryFlagButThoseThatAreRefused) {
         EXPECT_THAT(script, HasSubstr(name));
       }
     }
-    EXPECT_THAT(script, Not(ContainsRegex("@[A-Z]+@")));  // nothing is left to be filled in
+    EXPECT_THAT(script, Not(ContainsRegex("@[A-Z]+@")));  // every placeholder is filled in
   }
 }
 

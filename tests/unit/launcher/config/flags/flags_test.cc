@@ -1,4 +1,4 @@
-// What holds for every row of the tables of flags.
+// Rules for every row of the tables of flags.
 #include "launcher/config/flags/flags.h"
 
 #include <set>

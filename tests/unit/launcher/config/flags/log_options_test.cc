@@ -48,7 +48,7 @@ std::string UsageError(const std::vector<std::string>& flags) {
   return error->message;
 }
 
-// What is shown of local ranks 0 to `count` - 1.
+// The streams of local ranks 0 to `count` - 1 that are shown.
 std::vector<Streams> Shown(const LogsConfig& logs, int count) {
   std::vector<Streams> shown;
   for (int i = 0; i < count; ++i) shown.push_back(ShownStreams(logs, i));

@@ -1,4 +1,4 @@
-// The flags of torchrun's that decide who meets where, who has which rank, and what a worker runs.
+// The flags of torchrun that set the rendezvous, the ranks, and the program of a worker.
 #include <algorithm>
 #include <string>
 #include <variant>
@@ -39,7 +39,7 @@ std::string ErrorOf(const Arguments& arguments, const FakeHost& host = {}) {
   return error == nullptr ? "no error" : error->message;
 }
 
-// One row: the flags, and what becomes of them.
+// One row: the flags, and the settings that they lead to.
 struct Mode {
   const char* name;
   Arguments arguments;

@@ -1,5 +1,4 @@
-// The manifest of `ddprun kubernetes`. That it is what Kubernetes takes is shown by
-// tests/kubernetes.
+// The manifest of `ddprun kubernetes`. tests/kubernetes shows that Kubernetes accepts it.
 #include "launcher/config/kubernetes/kubernetes_manifest.h"
 
 #include <gmock/gmock.h>
@@ -68,8 +67,8 @@ INSTANTIATE_TEST_SUITE_P(Files, KubernetesManifestTest,
                          testing::Values("plain", "elastic", "single", "hostile"),
                          [](const auto& info) { return info.param; });
 
-// What Kubernetes does with a pod that ends with this code: the first rule that matches decides;
-// "Count" for backoffLimit if none does.
+// What Kubernetes does with a pod that ends with this code. The first rule that matches decides. If
+// none matches, the end counts for backoffLimit: "Count".
 std::string VerdictOn(int code, const YAML::Node& rules) {
   for (const YAML::Node& rule : rules) {
     const YAML::Node on = rule["onExitCodes"];
@@ -87,10 +86,10 @@ TEST(KubernetesManifestTest, EveryExitCodeOfAPodHasItsVerdict) {
   const auto documents = YAML::LoadAll(KubernetesManifest(JobOf("plain")));
   const YAML::Node rules = documents.back()["spec"]["podFailurePolicy"]["rules"];
   for (int code = 1; code < 256; ++code) {
-    std::string expected = "FailJob";  // the workers' own
+    std::string expected = "FailJob";  // exit codes of workers
     if (code == 75) expected = "Ignore";
-    // Of ddprun, of signals, and of the container runtime: a container that it could not start,
-    // and one whose end it did not see.
+    // 69, 70: ddprun. 137, 143: signals. The container runtime: 128 for a container that it could
+    // not start, 255 for one whose end it did not see.
     for (const int counted : {69, 70, 137, 143, 128, 255}) {
       if (code == counted) expected = "Count";
     }
@@ -105,8 +104,8 @@ TEST(KubernetesManifestTest, SaveFitsInThePodsGrace) {
   EXPECT_THAT(KubernetesManifest(job), HasSubstr("{name: DDPRUN_SAVE_TIMEOUT, value: \"15s\"}"));
 }
 
-// A job that meets elsewhere, and a rendezvous that asks for certificates.
-// Every pod fails once if the rendezvous is away for too long. Seen red with 6 for any job.
+// Every pod fails once if the rendezvous is away for too long, so the limit grows with the number
+// of pods. Seen red with 6 for any job.
 TEST(KubernetesManifestTest, EachPodMayFailSixTimesUnlessTheJobFileSaysOtherwise) {
   KubernetesJob job = JobOf("plain");
   job.draft.config.nodes = {16, 16};
@@ -115,7 +114,7 @@ TEST(KubernetesManifestTest, EachPodMayFailSixTimesUnlessTheJobFileSaysOtherwise
   EXPECT_THAT(KubernetesManifest(job), HasSubstr("backoffLimit: 2\n"));
 }
 
-// YAML 1.1 reads `on` as true. Seen red with plain names.
+// YAML 1.1 reads `on` as true. Seen red when names had no quotes.
 TEST(KubernetesManifestTest, NamesStayWords) {
   KubernetesJob job = JobOf("plain");
   job.name = "on";
@@ -127,6 +126,7 @@ TEST(KubernetesManifestTest, NamesStayWords) {
   EXPECT_THAT(text, testing::Not(HasSubstr(": on\n")));
 }
 
+// The job file names a rendezvous, which requires certificates.
 TEST(KubernetesManifestTest, HasWhatTheJobFileNames) {
   KubernetesJob job = JobOf("plain");
   job.draft.origins["rendezvous.endpoint"] = {};
@@ -170,14 +170,14 @@ TEST(KubernetesManifestTest, EveryProblemHasItsPlace) {
   }
 }
 
-// ddprun counts NVIDIA's GPUs by itself, and no others.
+// ddprun can count only NVIDIA's GPUs by itself.
 TEST(KubernetesManifestTest, PodsWithOtherGpusAreToldTheNumberOfWorkers) {
   KubernetesJob job = JobOf("plain");
   EXPECT_THAT(KubernetesManifest(job), Not(HasSubstr("DDPRUN_NPROC_PER_NODE")));
   job.draft.config.kubernetes.gpu_resource = "amd.com/gpu";
   EXPECT_THAT(KubernetesManifest(job), HasSubstr("{name: DDPRUN_NPROC_PER_NODE, value: \"8\"}"));
   EXPECT_THAT(KubernetesManifest(job), HasSubstr("amd.com/gpu: 8\n"));
-  job.draft.origins["nproc_per_node"] = {};  // by the job file
+  job.draft.origins["nproc_per_node"] = {};  // set by the job file
   EXPECT_THAT(KubernetesManifest(job), Not(HasSubstr("DDPRUN_NPROC_PER_NODE")));
 }
 

@@ -1,4 +1,4 @@
-// A job in a pod, without any flag and with some.
+// A job in a pod, with and without flags.
 #include "launcher/config/kubernetes/kubernetes_pod.h"
 
 #include <gmock/gmock.h>
@@ -26,7 +26,7 @@ constexpr char kHostsHead[] =
     "::1\tlocalhost ip6-localhost ip6-loopback\n"
     "fe00::0\tip6-localnet\n";
 
-// As kubelet sets a pod up. `service`: its headless service; "": none.
+// A host that looks like a pod of kubelet. `service`: its headless service; "": none.
 FakeHost Pod(const std::string& name, const std::string& service = "train") {
   FakeHost host;
   host.name = name;
@@ -49,7 +49,7 @@ FakeHost PrintedPod() {
   return host;
 }
 
-// Pod 2 of another manifest, which has the headless service and nothing for ddprun.
+// Pod 2 of another manifest. It has a headless service, but no variables for ddprun.
 FakeHost ForeignPod() {
   FakeHost host = Pod("train-2");
   host.variables["JOB_COMPLETION_INDEX"] = "2";
@@ -84,10 +84,11 @@ TEST(KubernetesPodTest, IndexZeroStartsTheRendezvous) {
   host.variables["JOB_COMPLETION_INDEX"] = "0";
   EXPECT_EQ(ConfigOf({"./train"}, host).rendezvous.autostart, "true");
   EXPECT_EQ(ConfigOf({"--rdzv-backend=c10d", "./train"}, host).rendezvous.autostart, "true");
-  // Elsewhere it would be looked for on this host, by a name that may not be known yet.
+  // The other pods start none, without a look whether the endpoint is this host: the name of the
+  // endpoint may not be known yet.
   EXPECT_EQ(ConfigOf({"--rdzv-backend=c10d", "./train"}, PrintedPod()).rendezvous.autostart,
             "false");
-  // It is the user's then.
+  // With this backend, the user starts the rendezvous.
   EXPECT_EQ(ConfigOf({"--rdzv-backend=ddprun", "./train"}, host).rendezvous.autostart, "false");
 }
 
@@ -131,7 +132,7 @@ TEST(KubernetesPodTest, AnotherManifestNeedsTheNumberOfPodsAndIsToldWhatToAdd) {
   EXPECT_EQ(config.local_addr, "10.244.1.7") << "from /etc/hosts";
 }
 
-// JobSet names its service like itself, and tells pods nothing more.
+// The JobSet controller gives the service the name of the JobSet, and tells the pods nothing more.
 TEST(KubernetesPodTest, AForeignJobSetIsToldWhatAJobSetLacks) {
   FakeHost host = Pod("train-workers-0-1");
   host.variables["JOB_COMPLETION_INDEX"] = "1";
@@ -215,8 +216,9 @@ TEST(KubernetesPodTest, StaticModeIsLeftAlone) {
   EXPECT_FALSE(config.place.ends_with_process);
 }
 
-// A rank that is asked for is refused where another pod holds it or others ask for none: an elastic
-// job, spares beyond the nodes, and a JobSet's second Job, whose indexes begin at 0 again.
+// The rendezvous refuses a pod that asks for a rank if another pod holds this rank, or if others
+// ask for none. This can happen in an elastic job, with spares, and in the second Job of a JobSet,
+// whose indexes begin at 0 again.
 TEST(KubernetesPodTest, NoPodAsksForARank) {
   for (const char* const nodes : {"--nnodes=4", "--nnodes=2:4", "--nnodes=2"}) {
     const JobConfig config = ConfigOf({nodes, "--insecure", "./train"}, ForeignPod());
@@ -288,7 +290,7 @@ TEST(KubernetesPodTest, WhatKubernetesWouldNotSetIsNamed) {
               StartsWith("JOB_COMPLETION_INDEX: expected a whole number"));
 }
 
-// hostNetwork: the pod has the name of its machine.
+// With hostNetwork, the pod has the name of its machine.
 TEST(KubernetesPodTest, APodWithAnotherNameNeedsAnEndpoint) {
   FakeHost host;
   host.name = "gpu-node-17";
@@ -317,7 +319,7 @@ TEST(KubernetesPodTest, SeveralInstancesOfADividedGpuAreRefusedInAPodToo) {
   EXPECT_THAT(ErrorOf({"a"}, kExitUsage, host), HasSubstr("2 instances of divided GPUs (MIG)"));
 }
 
-// A step of a Slurm whose nodes are pods.
+// The nodes of a Slurm cluster can be pods.
 TEST(KubernetesPodTest, ASlurmStepInAPodIsSlurms) {
   FakeHost host = ForeignPod();
   host.variables.insert({{"SLURM_JOB_ID", "4711"},

@@ -28,7 +28,7 @@ class FakeDriver {
           absl::StrCat("Model: \t\t NVIDIA H200\nIRQ:   \t\t 41\nGPU UUID: \t ", uuid,
                        "\nDevice Minor: \t ", minor, "\nGPU Excluded:\t No\n"));
   }
-  // With the address `pci`, on this NUMA node for the kernel.
+  // With the PCI address `pci`. `node`: its NUMA node, as the kernel writes it.
   void AddGpuAt(int minor, const std::string& pci, const std::string& node,
                 const std::string& uuid) {
     Write(absl::StrCat("/dev/nvidia", minor), "");
@@ -36,12 +36,13 @@ class FakeDriver {
           absl::StrCat("GPU UUID: \t ", uuid, "\nDevice Minor: \t ", minor, "\n"));
     Write("/sys/bus/pci/devices/" + pci + "/numa_node", node + "\n");
   }
-  // It is listed, and cannot be opened: as under a control group that limits devices.
+  // The device is listed, but cannot be opened, as under a cgroup that limits devices.
   void AddForbidden(const std::string& device) {
     std::filesystem::create_directories(absl::StrCat(root(), "/dev/nvidia-caps"));
     std::filesystem::create_symlink("nowhere", root() + device);
   }
-  // Instance `gi` with the compute instance `ci`; their capabilities are devices of these numbers.
+  // Instance `gi` with the compute instance `ci`. The devices of their capabilities have these
+  // numbers.
   void AddInstance(int minor, int gi, int ci, int gi_capability, int ci_capability) {
     const std::string folder =
         absl::StrCat("/proc/driver/nvidia/capabilities/gpu", minor, "/mig/gi", gi);

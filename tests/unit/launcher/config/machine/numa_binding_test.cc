@@ -44,7 +44,7 @@ struct Case {
   int workers = 0;  // 0: one for each place
 };
 
-// A list for each worker, or the error.
+// The list of CPUs of each worker, or the error.
 std::vector<std::string> Divide(const Case& given) {
   const int workers = given.workers > 0 ? given.workers : static_cast<int>(given.nodes.size());
   const auto lists = DivideCpus(given.mode, given.cpus, given.nodes, workers);

@@ -1,5 +1,4 @@
-// The batch script of `ddprun slurm`. That Slurm and bash read it as it is meant is shown by
-// tests/slurm.
+// The batch script of `ddprun slurm`. tests/slurm shows that Slurm and bash understand it.
 #include "launcher/config/slurm/slurm_script.h"
 
 #include <gmock/gmock.h>
@@ -47,7 +46,7 @@ TEST(SlurmScriptTest, SaveFitsInTheWarning) {
   job.draft.origins["stop_grace"];
   job.draft.config.stop_grace = std::chrono::seconds(9);
   EXPECT_THAT(SlurmScript(job), HasSubstr("DDPRUN_SAVE_TIMEOUT=8s\n"));
-  job.draft.config.stop_grace = std::chrono::minutes(3);  // nothing is left
+  job.draft.config.stop_grace = std::chrono::minutes(3);  // leaves no time for the save
   EXPECT_THAT(SlurmScript(job), HasSubstr("DDPRUN_SAVE_TIMEOUT=0s\n"));
   job.draft.config.slurm.warning = std::chrono::seconds(0);
   EXPECT_THAT(SlurmScript(job), Not(HasSubstr("DDPRUN_SAVE_TIMEOUT")));

@@ -1,4 +1,4 @@
-// A job under `srun`, without any flag and with some.
+// A job under `srun`, with and without flags.
 #include "launcher/config/slurm/slurm_step.h"
 
 #include <gmock/gmock.h>
@@ -42,7 +42,7 @@ TEST(SlurmStepTest, StepGivesAJobAllThatFlagsWouldSay) {
   EXPECT_EQ(config.rendezvous.autostart, "true");
   EXPECT_TRUE(config.rendezvous.credentials.munge);
   EXPECT_TRUE(config.place.slurm_requeues);
-  // Within the 30 s that Slurm gives a job after its SIGTERM.
+  // Together less than the 30 s between Slurm's SIGTERM and SIGKILL.
   EXPECT_EQ(config.spec.save_timeout, seconds(20));
   EXPECT_EQ(config.stop_grace, seconds(5));
 }
@@ -64,7 +64,7 @@ TEST(SlurmStepTest, FlagsAndFilesWin) {
   EXPECT_EQ(config.nodes.max, 3);
   EXPECT_EQ(config.spec.save_timeout, seconds(180));
   EXPECT_EQ(config.stop_grace, seconds(1));
-  EXPECT_EQ(config.rendezvous.node_rank, -1);  // one of four is a spare, and any may be
+  EXPECT_EQ(config.rendezvous.node_rank, -1);  // any of the four nodes may be the spare
 }
 
 TEST(SlurmStepTest, WhoNamesARendezvousMeetsThere) {
@@ -92,7 +92,7 @@ TEST(SlurmStepTest, ABatchScriptForTorchrunHasMungeAndARendezvousThatOutlivesIts
         .config.rendezvous.credentials.munge;
   };
   EXPECT_FALSE(munge_with("--insecure"));
-  // Whoever runs a daemon of his own says which credentials it takes.
+  // A user who runs a daemon chooses its credentials.
   EXPECT_FALSE(munge_with("--rdzv-backend=ddprun"));
 }
 
@@ -146,7 +146,8 @@ TEST(SlurmStepTest, SeveralTasksOnANodeAreRefusedWithWhatToWrite) {
               HasSubstr("srun --ntasks-per-node=1 ddprun --nproc-per-node N COMMAND"));
 }
 
-// Slurm counts the nodes of all parts of a heterogeneous job, and each step variable those of one.
+// In a heterogeneous job, SLURM_NODEID counts the nodes of all parts, and the variables of the step
+// only the nodes of one part.
 TEST(SlurmStepTest, ANodeOfAnotherPartIsRefusedUnlessARendezvousIsNamed) {
   FakeHost host = Task();
   host.variables["SLURM_NODEID"] = "4";
@@ -176,7 +177,7 @@ TEST(SlurmStepTest, WhatSlurmWouldNotSetIsNamed) {
 
 TEST(SlurmStepTest, OutsideOfAStepNothingChanges) {
   FakeHost host = Task();
-  host.variables.erase("SLURM_STEP_NUM_NODES");  // a batch script without srun
+  host.variables.erase("SLURM_STEP_NUM_NODES");  // a batch script that does not use srun
   const JobConfig config = RunOf({"./train"}, host).config;
   EXPECT_TRUE(config.standalone());
   EXPECT_EQ(config.rendezvous.id, "none");

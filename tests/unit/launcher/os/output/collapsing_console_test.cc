@@ -13,7 +13,7 @@ namespace collapsing_console_test {
 
 class CollapsingConsoleTest : public testing::Test {
  protected:
-  // Turns the loop until this much is on the console.
+  // Runs the loop until the console has as many bytes as `text`. True if they are `text`.
   bool Shows(const std::string& text) {
     return test::RunUntil(&loop_,
                           [&] {
@@ -50,7 +50,7 @@ TEST_F(CollapsingConsoleTest, ALineThatNobodyElseWritesComesAfterTheHoldByItself
 
 TEST_F(CollapsingConsoleTest, WhatIsHeldIsShownWhenTheOthersEnd) {
   console_.Enter(0);
-  console_.Enter(0);  // both of its streams
+  console_.Enter(0);  // rank 0 has two streams
   console_.Enter(1);
   console_.Write(1, "still here\n");
   console_.Leave(0);

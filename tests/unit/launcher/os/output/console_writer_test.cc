@@ -50,7 +50,7 @@ TEST(ConsoleWriterTest, ABlockedTerminalDropsLinesAndSaysHowManyWhenItMoves) {
   })) << text.substr(text.size() < 300 ? 0 : text.size() - 300);
 
   text.erase(0, in_the_way);
-  // The first lines, whole and in order; then one note; then life goes on.
+  // The console has the first lines, whole and in order, then one note, and later the next line.
   std::vector<std::string> lines = test::SplitLines(text);
   ASSERT_EQ(lines.size(), kLines - dropped + 1);
   for (std::size_t i = 0; i + 1 < lines.size(); ++i) {
@@ -106,12 +106,12 @@ TEST(ConsoleWriterTest, EndsInTimeThoughTheTerminalHangs) {
     console.Write("", std::string(256 << 10, 'x'));
   }
   EXPECT_LT(Clock::now() - start, std::chrono::seconds(5));
-  pipe.read_end.reset();           // the thread that was left behind gets EPIPE and ends,
-  (void)pipe.write_end.release();  // perhaps after this test: the descriptor stays open
+  pipe.read_end.reset();           // the writer's thread, left behind, gets EPIPE and ends:
+  (void)pipe.write_end.release();  // perhaps after this test, so the descriptor stays open
 }
 
-// Two writers on one pipe are what two agents on one terminal are. Proved to fail: with parts cut
-// at PIPE_BUF instead of at a line's end, lines are torn.
+// Two writers on one pipe stand for two agents on one terminal. Proved to fail: when parts were cut
+// at PIPE_BUF instead of at the end of a line, lines were torn.
 TEST(ConsoleWriterTest, LinesOfAnotherProcessOnTheSameConsoleAreNotTorn) {
   constexpr int kLines = 3000;
   const PipeEnds pipe = MakePipe();

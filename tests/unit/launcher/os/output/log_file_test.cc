@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 
 class LogFileTest : public ::testing::Test {
  protected:
-  // All of it is written; what cannot be renamed is in cannot_rename_.
+  // Appends `bytes`, which must succeed. Adds an error of a rename to cannot_rename_.
   void Append(LogFile* file, std::string bytes) {
     absl::Status cannot_rename;
     EXPECT_TRUE(file->Append(&bytes, &cannot_rename).ok());

@@ -53,7 +53,7 @@ class LogPumpTest : public ::testing::Test {
     return worker;
   }
 
-  // What the agent does at a worker's death.
+  // Does what the agent does when a worker ends.
   void End(Worker* worker) {
     ASSERT_TRUE(RunUntilDead(&loop_, worker->process.pidfd.get()));
     worker->pump->ReadToEnd();
@@ -170,7 +170,7 @@ TEST_F(LogPumpTest, TwoWorkersBehindOneCollapsingConsoleAreOneLine) {
   Flush({console_.out});
   std::string out;
   test::ReadAvailable(out_.read_end.get(), &out);
-  // On a very slow machine one rank ends before the other writes; then there are two lines.
+  // On a very slow machine, one rank may end before the other writes. Then "same" comes twice.
   EXPECT_THAT(out,
               ::testing::AnyOf("[r0-1]:same\n[r0]:a\n[r1]:b\n", "[r0-1]:same\n[r1]:b\n[r0]:a\n",
                                "[r0]:same\n[r0]:a\n[r1]:same\n[r1]:b\n"));
@@ -182,7 +182,7 @@ TEST_F(LogPumpTest, WithoutAFolderOrAConsoleTheWorkerIsStillRead) {
   EXPECT_THAT(worker.pump->StderrTail(), ElementsAre("last"));
 }
 
-// Proved to fail: with the pause in LogPump::Stream::ReadOnce taken out, the bound is broken.
+// Proved to fail: without the pause in LogPump::Stream::ReadOnce, the queue grows past its bound.
 TEST_F(LogPumpTest, AFloodIsInTheFileByteForByteWithinBoundedMemory) {
   constexpr std::uint64_t kBlocks = 3200;  // 200 MiB
   const UniqueFd null(::open("/dev/null", O_WRONLY | O_CLOEXEC));
@@ -204,7 +204,7 @@ TEST_F(LogPumpTest, AFloodIsInTheFileByteForByteWithinBoundedMemory) {
   EXPECT_EQ(file.peek(), std::ifstream::traits_type::eof()) << "the file is too long";
 }
 
-// A file that hangs: the pump must stop reading, so that the worker waits and memory does not grow.
+// If a log file hangs, the pump must stop reading: the worker waits, and memory does not grow.
 TEST_F(LogPumpTest, AHungLogFileStopsTheWorkerAndNothingIsLostWhenItMovesAgain) {
   constexpr std::uint64_t kBlocks = 320;  // 20 MiB: more than queue and pipe together
   ASSERT_EQ(::mkfifo((dir_ / "stdout.log").c_str(), 0600), 0);

@@ -135,7 +135,7 @@ TEST_F(WriterThreadTest, AFileThatCannotBeWrittenIsGivenUpWithOneError) {
   EXPECT_EQ(test::ReadFile(dir_ / "good.log").size(), 400u);
 }
 
-// With room again: tests/integration/full_disk_test.cc.
+// tests/integration/full_disk_test.cc tests a disk that gets room again.
 TEST_F(WriterThreadTest, OnAFullDiskNobodyWaitsAndItIsTriedAgain) {
   WriterThread writer(&loop_, RecordErrors());
   const auto full = writer.Open("/dev/full", [] {});
@@ -169,9 +169,9 @@ TEST_F(WriterThreadTest, EndsInTimeThoughAFileHangs) {
     writer.Write(writer.Open(path, [] {}), "never written");
   }
   EXPECT_LT(Clock::now() - start, std::chrono::seconds(10));
-  // Lets the thread that was left behind end, so that it does not outlive the test.
+  // The writer's thread was left behind. A reader lets it end before the test ends.
   const UniqueFd reader = UnhangReader(path);
-  loop_.Watch(reader.get(), EPOLLIN, [](std::uint32_t) {});  // the condition is looked at again
+  loop_.Watch(reader.get(), EPOLLIN, [](std::uint32_t) {});  // wakes the loop, which checks again
   std::string text;
   EXPECT_TRUE(RunUntil(&loop_, [&] {
     return !test::ReadAvailable(reader.get(), &text) && text == "never written";

@@ -26,7 +26,8 @@ TEST(WriteTimesTest, WhatWasWrittenSinceATime) {
   EXPECT_EQ(times.WrittenSince(kStart + seconds(121)), 0u);
 }
 
-// A line a second for three days: never less than was asked for, and little more.
+// One line each second for three days. The answer is never less than what was written, and little
+// more.
 TEST(WriteTimesTest, IsExactToAnEighthInBoundedMemory) {
   WriteTimes times;
   const int written = 3 * 24 * 3600;

@@ -30,10 +30,10 @@ class ChildReaperTest : public ::testing::Test {
   ChildReaperTest() { BecomeSubreaper(); }
   ~ChildReaperTest() override {
     EndChildren({}, seconds(10));
-    ::prctl(PR_SET_CHILD_SUBREAPER, 0);  // what other tests leave behind is not for us
+    ::prctl(PR_SET_CHILD_SUBREAPER, 0);  // not for processes of other tests
   }
 
-  // Runs the script until it has printed so many numbers, and returns them.
+  // Runs the script until it has printed `count` numbers, and returns them.
   std::vector<pid_t> PidsOf(const std::string& script, std::size_t count) {
     absl::StatusOr<SpawnedProcess> process = runner_.Spawn(test::Shell(script));
     EXPECT_TRUE(process.ok()) << process.status();

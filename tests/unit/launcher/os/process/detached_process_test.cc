@@ -12,10 +12,10 @@
 namespace ddprun {
 namespace detached_process_test {
 
-// What this very program does then: it ends at once, with code 0.
+// The process is this test program again. With this flag it ends at once, with code 0.
 constexpr const char* kListTests = "--gtest_list_tests";
 
-// Opening the FIFO waits for its reader, as a file may wait for its server.
+// Opening the FIFO waits for its reader, like a file whose server does not answer.
 TEST(DetachedProcessTest, ALogFileThatDoesNotAnswerHoldsNobodyUp) {
   const test::TempDir folder;
   const std::string log = folder / "log";

@@ -105,7 +105,7 @@ TEST_F(ExecFailureTest, WorkingDirectory) {
   const std::string missing = dir_ / "missing";
   ExpectFailure({{"/bin/true"}, {}, missing}, StatusCode::kNotFound,
                 "working directory " + missing + ": no such directory");
-  // The same when the program is relative to it, or looked for in PATH.
+  // The error is the same if the program is relative to the folder, or found by PATH.
   ExpectFailure({{"./train"}, {}, missing}, StatusCode::kNotFound,
                 "working directory " + missing + ": no such directory");
   ExpectFailure({{"train"}, {"PATH=."}, missing}, StatusCode::kNotFound,

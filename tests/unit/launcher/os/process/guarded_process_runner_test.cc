@@ -31,8 +31,8 @@ std::string Proc(pid_t pid, const char* file) {
   return test::ReadFile("/proc/" + std::to_string(pid) + "/" + file);
 }
 
-// The child of this process that calls itself so, which it does once it is up. Throws where there
-// is none: signals are sent to what it returns.
+// The guardian: a child of this process with the name that the guardian gives itself at its start.
+// Throws if there is none, because callers send signals to the result.
 pid_t Guardian() {
   const std::string self = std::to_string(::getpid());
   std::istringstream children(Proc(::getpid(), ("task/" + self + "/children").c_str()));
@@ -44,7 +44,7 @@ pid_t Guardian() {
 
 pid_t ParentOf(pid_t pid) {
   const std::string stat = Proc(pid, "stat");
-  return std::stoi(stat.substr(stat.rfind(") ") + 4));  // after the state
+  return std::stoi(stat.substr(stat.rfind(") ") + 4));  // the parent's pid follows the state
 }
 
 bool Exists(pid_t pid) { return ::kill(pid, 0) == 0 || errno != ESRCH; }
@@ -59,7 +59,7 @@ class GuardedProcessRunnerTest : public ::testing::Test {
   }
   ~GuardedProcessRunnerTest() override {
     runner_.reset();
-    ::prctl(PR_SET_CHILD_SUBREAPER, 0);  // what other tests leave behind is not for us
+    ::prctl(PR_SET_CHILD_SUBREAPER, 0);  // not for processes of other tests
   }
 
   SpawnedProcess Spawn(const std::string& script) {
@@ -140,7 +140,7 @@ TEST_F(GuardedProcessRunnerTest, ALargeEnvironmentArrives) {
 }
 
 TEST_F(GuardedProcessRunnerTest, TheGuardianHasANameOfItsOwnAndNothingOfAWorker) {
-  // No exec after the line: a process in the middle of it has no environment to show.
+  // The script does not exec after its line: /proc shows no environment in the middle of an exec.
   SpawnRequest request = test::Shell("echo up; kill -STOP $$");
   request.env.push_back("OF_THE_WORKER=1");
   const auto worker = runner_->Spawn(request);
@@ -150,19 +150,19 @@ TEST_F(GuardedProcessRunnerTest, TheGuardianHasANameOfItsOwnAndNothingOfAWorker)
   const pid_t guardian = ParentOf(worker->pid);
   EXPECT_THAT(Proc(guardian, "environ"), Not(HasSubstr("OF_THE_WORKER")));
   EXPECT_EQ(Proc(guardian, "comm"), "ddprun-guardian\n");
-  // Cut where this program's own command line is shorter.
+  // The title is cut if the command line of this program is shorter.
   const std::string title = "ddprun-guardian of " + std::to_string(::getpid());
   const std::size_t room = Proc(::getpid(), "cmdline").size() - 1;
   EXPECT_THAT(Proc(guardian, "cmdline"), StartsWith(title.substr(0, room)));
 }
 
 TEST_F(GuardedProcessRunnerTest, NoSignalThatCanBeCaughtReachesTheGuardian) {
-  EXPECT_THAT(*runner_->EndOrphans({}), IsEmpty());  // it is up
+  EXPECT_THAT(*runner_->EndOrphans({}), IsEmpty());  // the guardian has started
   const pid_t guardian = Guardian();
   EXPECT_EQ(::getpgid(guardian), guardian);
   for (int signo = 1; signo < SIGRTMAX; ++signo) {
     if (signo == SIGKILL || signo == SIGSTOP) continue;
-    if (signo >= __SIGRTMIN && signo < SIGRTMIN) continue;  // the C library's own
+    if (signo >= __SIGRTMIN && signo < SIGRTMIN) continue;  // the C library uses them
     ::kill(guardian, signo);
   }
   EXPECT_THAT(*runner_->EndOrphans(seconds(1)), IsEmpty());
@@ -242,7 +242,7 @@ TEST_F(GuardedProcessRunnerTest, AStoppedWorkerHearsSigterm) {
 
 // ---- an exec that hangs ----
 
-// Seen red with a guardian that waited for the outcome before it answered.
+// Seen red when the guardian waited for the end of the exec before it answered.
 TEST_F(GuardedProcessRunnerTest, AnExecThatHangsHoldsNobodyUp) {
   const test::TempDir folder;
   SpawnRequest request = test::Shell("exit 3");
@@ -301,7 +301,7 @@ TEST_F(GuardedProcessRunnerTest, AFenceThatIsPushedForwardOrTakenAwayEndsNobody)
   ASSERT_TRUE(test::RunUntil(&loop_, [&] { return later; }));
   runner_->SetFence(EventLoop::Clock::now() + milliseconds(1));
   runner_->SetFence(std::nullopt);
-  EXPECT_THAT(*runner_->EndOrphans({}), IsEmpty());  // the guardian is awake
+  EXPECT_THAT(*runner_->EndOrphans({}), IsEmpty());  // the guardian has looked
   EXPECT_EQ(runner_->Reap(worker.pidfd.get()).status().code(),
             absl::StatusCode::kFailedPrecondition);
 }
@@ -332,9 +332,9 @@ TEST_F(GuardedProcessRunnerTest, BehindTheFenceNothingStartsUntilItIsMoved) {
   EXPECT_EQ(*runner_->Reap(next.pidfd.get()), (ExitStatus{3, 0, false}));
 }
 
-// Seen red with a guardian that does not watch the timer.
+// Seen red when the guardian did not watch its timer.
 TEST_F(GuardedProcessRunnerTest, TheWorkersOfAStoppedAgentAreKilledAtItsFence) {
-  // os_test_child is the agent; it stops itself with the fence a second ahead.
+  // os_test_child is the agent. It sets the fence to 1 s from then, and stops itself.
   const auto begin = EventLoop::Clock::now();  // the fence is set later than this
   const auto agent = runner_->Spawn(test::Child({"fenced", "1000"}));
   ASSERT_TRUE(agent.ok()) << agent.status();
@@ -357,7 +357,7 @@ TEST_F(GuardedProcessRunnerTest, TheWorkersOfAStoppedAgentAreKilledAtItsFence) {
 }
 
 TEST_F(GuardedProcessRunnerTest, AKilledAgentsWorkersAreEndedAndItsLastDutiesAreDone) {
-  // os_test_child is the agent here; all that it starts falls to runner_'s guardian at the latest.
+  // os_test_child is the agent here. The guardian of runner_ ends whatever the agent leaves behind.
   const test::TempDir folder;
   SpawnRequest request = test::Child({"agent", folder / "done"});
   const auto agent = runner_->Spawn(request);
@@ -372,7 +372,7 @@ TEST_F(GuardedProcessRunnerTest, AKilledAgentsWorkersAreEndedAndItsLastDutiesAre
 
 // ---- adopted processes ----
 
-// A process that `server` leaves to the guardian, in a group of its own.
+// The script of `server`: it leaves a process in its own group to the guardian.
 constexpr char kLeavesOne[] = "(setsid sh -c 'echo $$; exec sleep 1000' &) ; sleep 1000";
 
 TEST_F(GuardedProcessRunnerTest, AnAdoptedProcessIsAWorkerWithoutPipes) {
@@ -383,7 +383,7 @@ TEST_F(GuardedProcessRunnerTest, AnAdoptedProcessIsAWorkerWithoutPipes) {
   EXPECT_EQ(adopted->pid, pid);
   EXPECT_FALSE(adopted->stdout_pipe.valid());
   EXPECT_FALSE(adopted->outcome_pipe.valid());
-  // Break: leave it out of the guardian's workers, and it is a stray.
+  // Break: leave the process out of the guardian's workers. Then EndOrphans() kills it.
   EXPECT_THAT(*runner_->EndOrphans(seconds(1)), IsEmpty());
   EXPECT_TRUE(Exists(pid));
   EXPECT_TRUE(runner_->SignalGroup(pid, SIGTERM).ok());

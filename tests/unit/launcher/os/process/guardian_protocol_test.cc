@@ -111,7 +111,7 @@ TEST(GuardianProtocolTest, WhatIsNoMessageIsRefused) {
   ASSERT_EQ(::write(sockets.a.get(), &sizes[0], 8), 8);
   EXPECT_EQ(ReceiveRequest(sockets.b.get()).status().code(), absl::StatusCode::kInvalidArgument);
   ASSERT_EQ(::write(sockets.a.get(), &sizes[1], 8), 8);
-  ASSERT_EQ(::write(sockets.a.get(), "12345678", 8), 8);  // a type, and then nothing
+  ASSERT_EQ(::write(sockets.a.get(), "12345678", 8), 8);  // only a type
   EXPECT_EQ(ReceiveRequest(sockets.b.get()).status().code(), absl::StatusCode::kInvalidArgument);
 }
 

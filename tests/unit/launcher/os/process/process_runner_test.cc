@@ -100,10 +100,10 @@ TEST(ProcessRunnerTest, LooksForTheProgramInTheWorkersPath) {
   std::filesystem::create_directory(dir / "first");
   std::filesystem::create_directory(dir / "second");
   std::filesystem::create_directory(dir / "third");
-  test::WriteFile(dir / "first/tool", "#!/bin/sh\necho first\n", 0644);  // not executable: go on
+  test::WriteFile(dir / "first/tool", "#!/bin/sh\necho first\n", 0644);  // not executable: skipped
   test::WriteFile(dir / "second/tool", "#!/bin/sh\necho second\n", 0755);
   test::WriteFile(dir / "third/tool", "#!/bin/sh\necho third\n", 0755);
-  // Relative entries and the empty one are meant from the working directory.
+  // Relative and empty entries of PATH begin at the working directory of the worker.
   EXPECT_EQ(RunToEnd({{"tool"}, {"PATH=/nowhere:first:second:third"}, dir.path()}).out, "second\n");
   EXPECT_EQ(RunToEnd({{"tool"}, {"PATH=:/nowhere"}, dir / "third"}).out, "third\n");
 }
@@ -191,7 +191,7 @@ TEST(ProcessRunnerTest, WhoseExecHangsHoldsNobodyUpAndHearsSignals) {
   EXPECT_EQ(*runner.Reap(hung->pidfd.get()), (ExitStatus{0, SIGTERM, false}));
 }
 
-// Nobody reads more than a pipe's page at once.
+// The reason goes through a pipe, in one write of at most PIPE_BUF bytes.
 TEST(ProcessRunnerTest, AReasonLongerThanAPageIsCut) {
   PosixProcessRunner runner;
   const absl::Status outcome =

@@ -55,8 +55,8 @@ TEST(VforkThreadsTest, AChildThatDoesNotExecuteHoldsNobodyUp) {
   EXPECT_TRUE(WIFSIGNALED(StatusOf(*hung)));
 }
 
-#ifndef __SANITIZE_THREAD__  // there are no threads then
-// What a child captures is released after its thread is free again.
+#ifndef __SANITIZE_THREAD__  // with TSan, VforkThreads uses fork() and no threads
+// Waits until the thread of the child is free: it releases the child's captures after that.
 void AwaitRelease(const std::shared_ptr<int>& used) {
   while (used.use_count() > 1) ::sched_yield();
 }
@@ -75,7 +75,7 @@ TEST(VforkThreadsTest, ThreadsAreUsedAgain) {
   EXPECT_EQ(ThreadCount() - before, 1);
 }
 
-// What the child may hold, the thread must not wait for.
+// The child may have ended while it held a lock of the allocator. The thread must not wait for it.
 TEST(VforkThreadsTest, AThreadWhoseChildMayHaveAllocatedIsNotUsedAgain) {
   VforkThreads threads;
   const std::ptrdiff_t before = ThreadCount();
@@ -96,7 +96,7 @@ TEST(VforkThreadsTest, AChildHasTheDescriptorsOfWhenItWasMade) {
   VforkThreads threads;
   absl::StatusOr<OutputPipe> go = OutputPipe::MakeSmall();
   ASSERT_TRUE(go.ok()) << go.status();
-  ASSERT_EQ(::fcntl(go->read_end.get(), F_SETFL, 0), 0);  // to wait there
+  ASSERT_EQ(::fcntl(go->read_end.get(), F_SETFL, 0), 0);  // reads wait
   const absl::StatusOr<pid_t> child =
       threads.Start([pipe = go->read_end.get()](const MayAllocate&) {
         char byte;
