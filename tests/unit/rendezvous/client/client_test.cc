@@ -1,4 +1,4 @@
-// GrpcRendezvousClient where the rendezvous is late, absent, gone or odd.
+// Tests GrpcRendezvousClient if the rendezvous is late, absent, gone or sends nonsense.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -26,8 +26,8 @@ using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::StartsWith;
 
-// A loopback port that nobody else gets as long as this lives, on which nobody listens unless
-// Listen is called. As the agent holds its MASTER_PORT.
+// Reserves a loopback port, as the agent reserves its MASTER_PORT. Nobody listens on it before
+// Listen().
 class HeldPort {
  public:
   HeldPort() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -46,7 +46,7 @@ class HeldPort {
   // Accepts connections into the backlog, where nobody answers them.
   void Listen() { EXPECT_EQ(listen(fd_, 16), 0); }
   const std::string& endpoint() const { return endpoint_; }
-  // The same, by a name that may have several addresses.
+  // The same port, with a host name that may have several addresses.
   std::string endpoint_by_name() const {
     return absl::StrCat("localhost", endpoint_.substr(endpoint_.rfind(':')));
   }
@@ -163,7 +163,7 @@ TEST(GrpcRendezvousClientTest, AServerThatGoesAwayIsLostOnce) {
   EXPECT_TRUE(inbox.empty());
 }
 
-// Seen red with a Close that cancels at once.
+// Seen red with a Close() that cancels at once.
 TEST(GrpcRendezvousClientTest, CloseWritesWhatIsQueued) {
   const auto server = StartServer("127.0.0.1:0");
   const std::string endpoint = absl::StrCat("127.0.0.1:", server->port());
@@ -238,7 +238,7 @@ TEST(GrpcRendezvousClientTest, AHeartbeatWaitsForWhatWasSaidBeforeIt) {
   EXPECT_EQ(inbox.Expect<HeartbeatAck>().sent_at, 7);
 }
 
-// What it says is not said again: it must not be missing until there is more of it.
+// The agent does not repeat these reports, so such a heartbeat must not be dropped.
 TEST(GrpcRendezvousClientTest, AHeartbeatWithNewsWaitsForItsTurn) {
   HeldPort port;
   port.Listen();
