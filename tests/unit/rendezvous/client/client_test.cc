@@ -226,8 +226,8 @@ TEST(GrpcRendezvousClientTest, TooManyWaitingMessagesEndTheSession) {
             "the rendezvous at " + port.endpoint() + " does not read: 1024 messages wait for it");
 }
 
-// Behind a Join too: its answer is the first acknowledgement of a rendezvous that has taken over.
-// Seen red where a heartbeat waits for nothing.
+// Also behind a Join: after a takeover the answer to this heartbeat is the first acknowledgement of
+// the new leader. Seen red when a heartbeat that had to wait was not sent.
 TEST(GrpcRendezvousClientTest, AHeartbeatWaitsForWhatWasSaidBeforeIt) {
   const auto server = StartServer("127.0.0.1:0");
   EventInbox inbox;
@@ -257,8 +257,7 @@ TEST(GrpcRendezvousClientTest, AHeartbeatWithNewsWaitsForItsTurn) {
   EXPECT_THAT(inbox.ExpectLost(), HasSubstr("1024 messages wait for it"));
 }
 
-// Otherwise a reader of logs could delay heartbeats until the end of the node's lease: a heartbeat
-// that must wait is not sent at all.
+// Otherwise a reader of logs could delay heartbeats until the node's lease ends.
 TEST(GrpcRendezvousClientTest, PiecesOfLogFilesLetHeartbeatsPass) {
   const auto server = StartServer("127.0.0.1:0");
   EventInbox inbox;
