@@ -58,7 +58,7 @@ struct Result {
   int daemon_restarts = 0;
   int sessions = 0;
   int restores = 0;            // generations that began with a state
-  int restores_elsewhere = 0;  // those whose state came from another node than the first
+  int restores_elsewhere = 0;  // those whose state came from a node other than the first
   int dead_states = 0;         // dead states that a member held when a generation was formed
   int failed_checkpoints = 0;  // counted by jobs that finished
   int stuck = 0;               // workers that SIGKILL did not end for a while

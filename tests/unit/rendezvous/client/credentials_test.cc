@@ -112,7 +112,7 @@ class CredentialsTest : public testing::Test {
 
   struct Agent {
     EventInbox inbox;
-    std::unique_ptr<GrpcRendezvousClient> client;  // goes first: it calls the inbox
+    std::unique_ptr<GrpcRendezvousClient> client;  // destroyed first: it calls the inbox
   };
   std::unique_ptr<Agent> Open(const CredentialOptions& options,
                               Duration timeout = std::chrono::seconds(20)) {

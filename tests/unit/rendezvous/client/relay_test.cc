@@ -72,7 +72,7 @@ class RelayTest : public testing::Test {
 
   struct Agent {
     EventInbox inbox;
-    std::unique_ptr<GrpcRendezvousClient> client;  // goes first: it calls the inbox
+    std::unique_ptr<GrpcRendezvousClient> client;  // destroyed first: it calls the inbox
   };
   // One attempt to join.
   static std::unique_ptr<Agent> Join(const std::string& endpoint,

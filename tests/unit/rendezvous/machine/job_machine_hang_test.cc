@@ -58,7 +58,7 @@ TEST_F(JobMachineHangTest, WithReportTheWorkersAreLeftAloneAndItsEndIsSaidToo) {
   EXPECT_THAT(job_->Take(), Contains(HasSubstr("moves again")));
 }
 
-// The cases of the default, `--on-hang` not set.
+// The cases of the default: `--on-hang` is not given.
 TEST_F(JobMachineHangTest, AProgramThatNamesNoPhasesIsOnlyReported) {
   Run(JobSpec::kChooseOnHang, "", /*checkpoint=*/true);
   EXPECT_THAT(StandStill(150),

@@ -35,7 +35,7 @@ class RestartGovernorTest : public testing::Test {
  protected:
   static RestartPolicy Policy(int max_restarts) { return {max_restarts, std::nullopt, {}}; }
 
-  // Ends a generation. `made_step`: it made one step more than all generations before.
+  // Ends a generation. `made_step`: it reached a higher step than all generations before.
   RestartGovernor::Decision End(RestartGovernor* governor, bool made_step,
                                 const RootCause& cause = ExitedWith(1), Duration ran = seconds(1)) {
     RestartGovernor::Facts facts{cause, std::nullopt, false, ran, std::nullopt};

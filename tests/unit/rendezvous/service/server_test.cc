@@ -52,7 +52,7 @@ struct Agent {
     client->Open(inbox.Handler());
   }
   EventInbox inbox;
-  std::unique_ptr<GrpcRendezvousClient> client;  // goes first: it calls the inbox
+  std::unique_ptr<GrpcRendezvousClient> client;  // destroyed first: it calls the inbox
 };
 
 class RendezvousServerTest : public testing::TestWithParam<const char*> {

@@ -46,7 +46,7 @@ class SlowCallsTest : public testing::Test {
   std::vector<std::string> refused_;
   RefusalCounters counters_;
   SlowCalls calls_{&tasks_, &counters_, {4, 2}};
-  TaskQueue tasks_{"test"};  // goes first
+  TaskQueue tasks_{"test"};  // destroyed first: its tasks use the members above
 };
 
 // Seen red when nothing was counted.

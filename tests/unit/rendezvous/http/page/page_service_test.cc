@@ -490,7 +490,7 @@ TEST_F(PageServiceTest, ALogIsPassedOnAndAcknowledgedOnceTheBrowserHasIt) {
   logs.reading->OnSourceEnd({}, "the agent has gone");
   logs.reading->OnEnd(absl::OkStatus());
   EXPECT_THAT(viewer.HearAll(), HasSubstr("event: end\ndata: {\"text\":\"the agent has gone\"}"));
-  End();  // it calls us until then
+  End();  // until then the page may call `logs`
   EXPECT_FALSE(logs.cancelled);
 }
 

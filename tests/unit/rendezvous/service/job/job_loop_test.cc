@@ -56,7 +56,7 @@ TEST_F(JobLoopTest, TellsHowMuchIsOpenAndThatAJobHasBeen) {
   loop_->OnEnd(stranger, absl::OkStatus());
   loop_->OnEnd(agent, absl::OkStatus());
   EXPECT_TRUE(becomes({0, 0, 1}));
-  loop_.reset();  // it calls us until then
+  loop_.reset();  // until then it may call our lambdas
 }
 
 TEST_F(JobLoopTest, PassesTheRoundsMessagesToTheStreamOfEachAgent) {
