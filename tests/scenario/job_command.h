@@ -24,7 +24,7 @@ struct JobCommand {
   std::vector<std::string> Agents() const;  // the words that are not flags
 };
 
-// "3s", "500ms". Throws std::invalid_argument for what is no time.
+// "3s", "500ms". Throws std::invalid_argument if the text is no time.
 Duration ParseTime(const std::string& text);
 
 }  // namespace ddprun

@@ -29,7 +29,7 @@ std::string JobScript::Play(const std::string& scenario) {
   std::string played;
   std::istringstream lines(scenario);
   for (std::string line; std::getline(lines, line);) {
-    if (line.compare(0, 2, "  ") == 0) continue;  // what happened the last time
+    if (line.compare(0, 2, "  ") == 0) continue;  // results of the last run
     absl::StrAppend(&played, line, "\n");
     if (line.empty() || line[0] == '#') continue;
     output_.clear();
@@ -162,8 +162,8 @@ void JobScript::JoinAs(const JobCommand& command) {
   }
 }
 
-// "states=memory:3:1200,durable:3:1000" (generation, step; or requeue number, generation, step) is
-// what the agent holds from now on; "states=none".
+// The states that the agent holds from now on: "states=none", or
+// "states=memory:3:1200,durable:3:1000" (generation, step; or requeue number, generation, step).
 std::vector<SavedState> JobScript::States(const JobCommand& command, Agent& agent) {
   const auto found = command.values.find("states");
   if (found == command.values.end()) return agent.states;
@@ -185,7 +185,7 @@ std::vector<SavedState> JobScript::States(const JobCommand& command, Agent& agen
   return agent.states;
 }
 
-// Since it was asked last; `before`: its look had begun before that.
+// The agent has looked since the last request. `before`: its look had begun before that request.
 LookId JobScript::Looks(const JobCommand& command, Agent& agent) {
   if (!command.Has("before")) agent.looked = agent.asked;
   return agent.looked;
@@ -231,8 +231,8 @@ void JobScript::Exit(const JobCommand& command) {
   }
 }
 
-// Time passes; the JobMachine gets its Ticks when it asked for them, and each of `beat`'s agents
-// says that it lives once a second.
+// Lets time pass. The JobMachine gets a Tick at each time that it asked for. Each agent of `beat`
+// sends a heartbeat once a second.
 void JobScript::Wait(const JobCommand& command) {
   const TimePoint end = now_ + ParseTime(command.words.at(0));
   std::vector<std::string> beating;
@@ -352,7 +352,7 @@ void JobScript::Step(const JobMachine::Event& event) {
             [&](const JobMachine::JudgeStacks& judge) { next.push_back(stacks_.Perform(judge)); },
             [&](const JobMachine::ForgetStacks& forget) { stacks_.Perform(forget); },
             [&](const JobMachine::Happened& happened) { Print("* " + Text(happened.event)); },
-            // What else is in the log stands in other words above.
+            // The other notes only repeat what the actions above show.
             [&](const JobMachine::Note& note) {
               if (absl::StartsWith(note.text, "discarded")) Print("(" + note.text + ")");
             },

@@ -7,8 +7,8 @@
 //       * joined a
 //       = Gathering: waiting for at least 1 node; here: a
 //
-// Lines that begin with two spaces are what happened, all others are commands. Play() gives the
-// text back with what really happened under each command; a test compares the two.
+// Lines that begin with two spaces are results, all others are commands. Play() returns the same
+// commands with their real results; a test compares the two texts.
 // docs/internals/contributing.md lists the commands and how to read the answers.
 #ifndef DDPRUN_TESTS_SCENARIO_JOB_SCRIPT_H_
 #define DDPRUN_TESTS_SCENARIO_JOB_SCRIPT_H_
@@ -30,7 +30,7 @@ class JobScript {
  public:
   JobScript() = default;
 
-  // Throws std::invalid_argument, with the line, for what is no command.
+  // Throws std::invalid_argument, with the line, if a line is no command.
   std::string Play(const std::string& scenario);
 
  private:
@@ -47,8 +47,8 @@ class JobScript {
     FailedCheckpoints failed;        // in its life
     StuckProcesses stuck;
     bool can_look_again = false;
-    LookId asked;   // by LookAgain or Stop, last
-    LookId looked;  // as it told last
+    LookId asked;   // by the newest LookAgain or Stop
+    LookId looked;  // as the agent reported it last
   };
 
   void Execute(const JobCommand& command);
@@ -83,7 +83,7 @@ class JobScript {
   bool running_a_wait_ = false;
   TimePoint began_{std::chrono::hours(1)};
   TimePoint now_ = began_;
-  std::string state_;  // as it was shown last
+  std::string state_;  // the state that was printed last
   std::string output_;
 };
 

@@ -63,7 +63,7 @@ void Agent::OnOpened(int attempt, const SessionPtr& session) {
     world_->network.Send(session, kUp, [this, session] { world_->ServerEndLost(session); });
     return;
   }
-  if (session->broken) {  // meanwhile
+  if (session->broken) {  // it broke meanwhile
     AttemptFailed(attempt, {"reset", false, {}});
     return;
   }

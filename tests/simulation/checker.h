@@ -57,7 +57,7 @@ class Checker {
   void CheckDisk(const NodeRecord& member, const RestorePlan& plan, const std::string& where);
   // A failed checkpoint is counted at most once; in a benign run that succeeds, exactly once.
   void CheckFailures(const JobMachine& machine);
-  // Whether the state is dead, from all generations that may have started.
+  // Whether the state is of a dead timeline, judged by all generations that may have started.
   bool IsDead(const SavedState& state) const;
 
   World* const world_;  // outlives this

@@ -34,8 +34,8 @@ TimePoint Contender::Now() const { return daemon_->Now(); }
 
 bool Contender::HoldsKey() const {
   const Etcd::Answer& now = world_->etcd.now();
-  if (now.found.cluster != core_->term().cluster) return false;    // restored, unknown to us yet
-  return now.leader && now.leader->id == IdOf(number_, process_);  // who has resigned still writes
+  if (now.found.cluster != core_->term().cluster) return false;    // etcd was restored meanwhile
+  return now.leader && now.leader->id == IdOf(number_, process_);  // also true after it resigned
 }
 
 bool Contender::MaySpeak() const {
@@ -142,7 +142,7 @@ void Contender::Next() {
   if (!reads_.empty()) Task(reads_.front())();
 }
 
-// One write at a time. A state that is written again gives way to the leader key.
+// One write at a time. The leader key comes before a state whose write is repeated.
 void Contender::WriteNext() {
   if (writing_) return;
   if (!puts_.empty()) {
@@ -209,7 +209,7 @@ void Contender::Put(const Leadership::PutLeader& put, const std::optional<Leader
   });
 }
 
-// Whether the write was kept is found out before any other write.
+// Finds out whether the write was kept, before any other write.
 void Contender::SeekPut(const Leadership::PutLeader& put) {
   Ask({}, [this, put](const Etcd::Answer* answer) {
     if (answer == nullptr) return SeekPut(put);

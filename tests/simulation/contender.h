@@ -84,7 +84,7 @@ class Contender {
   std::deque<StateWrite> writes_;
   bool writing_ = false;    // a write is under way
   bool pausing_ = false;    // the first of `writes_` waits before it is tried again
-  bool uncertain_ = false;  // and may have been kept
+  bool uncertain_ = false;  // the first of `writes_` may have been kept
   bool reading_ = false;
   int watch_ = 0;  // number of the open link
   int peer_ = -1;  // the other end of the link; −1: no link

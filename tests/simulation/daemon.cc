@@ -61,7 +61,7 @@ void Daemon::Kill(bool refuses) {
   ++world_->result.daemon_restarts;
   machine_.reset();
   inbox_.clear();
-  // Pending writes may have reached the disk; if one did, so did all before it.
+  // Pending writes may have reached the disk; if one did, all earlier ones did too.
   while (contender_ == nullptr && !writes_.empty() && world_->random.Percent(40)) {
     durable_ = writes_.front()->record;
     durable_life_ = writes_.front()->life;
@@ -285,7 +285,7 @@ void Daemon::Persist(const JobRecord& record) {
   world_->scheduler.After(takes, [this, write, boot] {
     if (boot != boot_) return;
     write->durable = true;
-    // Writes become durable in order: a quick one waits for those before it. The journal has its
+    // Writes become durable in order: a quick one waits for the earlier ones. The journal has its
     // own thread, so a busy loop does not delay it; but a stopped process writes nothing.
     Post([this] {
       while (!writes_.empty() && writes_.front()->durable) {

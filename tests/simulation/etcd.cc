@@ -131,11 +131,11 @@ void Etcd::Restore(bool emptied) {
   const std::uint64_t before = now_.revision;
   now_ = emptied ? Answer() : snapshot_;
   now_.found.cluster = cluster;
-  // Other programs write there, too. So the revisions of the new cluster may meet those of the old
+  // Other programs write to etcd, too. So the new cluster may reach the same revisions as the old
   // one.
   if (emptied) now_.revision = before - std::min<std::uint64_t>(before, 3);
   if (now_.state != nullptr) {
-    // What happened since the snapshot is not known there. So it counts as another life of the job.
+    // The restored etcd lacks all that happened since the snapshot: it counts as another job.
     Stored state = *now_.state;
     state.life = ++world_->lives;
     world_->checker.OnReturner(state.life);

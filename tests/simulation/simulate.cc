@@ -1,7 +1,8 @@
 // simulate --seeds FROM:TO [--etcd 1] [--bug NAME]: runs each seed once.
 // simulate --trace SEED [--etcd 1] [--bug NAME]: one run, with a line for each event.
 //
-// Exit code 1: a rule was violated. --etcd 1: with several rendezvous; a bug of several implies it.
+// Exit code 1: a rule was violated. --etcd 1: with several rendezvous; a bug that needs several
+// rendezvous implies it.
 // --bug plants a bug (names: BugNamed()); exit code 0 then means that a run found it.
 #include <chrono>
 #include <csignal>

@@ -19,8 +19,8 @@ enum class Bug {
   kNoAgentIdCheck,       // the rendezvous takes a restarted agent for the one before
   kLeaseFromAckArrival,  // the agent counts its lease from when an acknowledgement arrived
   kRanksBeforeLease,     // the rendezvous gives ranks away after half of the lease
-  kTimelineForgotten,    // an agent says that the newest generation made what it holds
-  kNobodyLooksAgain,     // the rendezvous takes every agent for one that cannot
+  kTimelineForgotten,    // an agent reports all its states as made by the newest generation
+  kNobodyLooksAgain,     // the rendezvous treats every agent as one that cannot look again
   kStuckForgotten,       // an agent does not report the workers that SIGKILL did not end
   kLeftTooEarly,         // a worker says that it has left its generation when it is asked to
   kOldSurvivorJoins,     // a worker that stayed takes the rank that it had in the generation before
@@ -37,7 +37,7 @@ enum class Bug {
   kStaleRenewal,        // a renewal is answered from the memory of one member of etcd
   kDelayedDuplicate,    // the state is written with the guard of the leader key only
   kVmaxForgotten,       // a leader publishes only its own validity
-  kNoHoldAfterRestore,  // a leader takes what an etcd that was restored has for all there is
+  kNoHoldAfterRestore,  // a leader believes that a restored etcd has all data
 };
 enum class Rendezvous { kAlone, kSeveral };
 // Whether a bug needs several rendezvous or a single one.
@@ -58,11 +58,11 @@ struct Result {
   int daemon_restarts = 0;
   int sessions = 0;
   int restores = 0;            // generations that began with a state
-  int restores_elsewhere = 0;  // those whose state came from another node than the first
+  int restores_elsewhere = 0;  // those whose state came from a node other than the first
   int dead_states = 0;         // dead states that a member held when a generation was formed
   int failed_checkpoints = 0;  // counted by jobs that finished
   int stuck = 0;               // workers that SIGKILL did not end for a while
-  int left_out = 0;            // nodes, until these were gone
+  int left_out = 0;            // nodes that were left out until these workers were gone
   int stayed = 0;              // workers that left a generation
   int handed_over = 0;         // of these workers: how many began another generation
   int end_snapshots = 0;       // snapshots that they made while they left

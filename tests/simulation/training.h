@@ -42,7 +42,7 @@ struct Group {
   bool waits = false;   // the next step waits for a stuck worker
   bool broken = false;  // a worker failed
   bool save = false;    // a checkpoint was requested
-  // The rest only for workers that stay: each makes its steps by itself.
+  // The rest is only for workers that stay: each of them makes its steps by itself.
   Due due{};                                     // after the step that some workers have finished
   std::map<std::int64_t, StepRecord> records{};  // by step
   std::map<int, Agent*> agents{};                // by rank

@@ -51,7 +51,7 @@ struct World {
   Host& AddHost();
   // Another process, with a new agent_id.
   Agent& StartAgent(int host, std::uint32_t requeue_number);
-  // The newest agent of a host that lives, or nullptr.
+  // The newest live agent of a host, or nullptr.
   Agent* AgentOn(int host);
 
   // This end of a session noticed that the session is lost.

@@ -44,7 +44,7 @@ class AuthenticatorTest : public testing::Test {
     EXPECT_TRUE(client.ok()) << client.status();
     return *client;
   }
-  // What a client that knows the token sends along.
+  // The proof that a client with this token sends.
   std::string Proof(const std::string& line, const std::string& method = "Session") {
     const auto client = Client(line);
     const v1::HandshakeRequest request = client->NewHandshake();
@@ -54,7 +54,7 @@ class AuthenticatorTest : public testing::Test {
     EXPECT_TRUE(proof.ok()) << proof.status();
     return *proof;
   }
-  // The counter; "": the call is accepted, and `principal_` is set.
+  // The counter of the refusal; "": the call is accepted, and `principal_` is set.
   std::string Check(std::optional<std::string_view> proof, std::string_view method = "Session",
                     std::string_view peer = kPeer) {
     principal_.clear();
@@ -183,8 +183,8 @@ class BindingTest : public testing::Test {
     server.identity = identity_;
     authenticator_ = std::make_unique<Authenticator>(server);
   }
-  // "" when a client that has seen `certificate` is let through, the counter when it is not, and
-  // what it says when it does not trust the server.
+  // A client that has seen `certificate` calls. "": the call is accepted. Otherwise the counter of
+  // the refusal, or the client's error if it does not trust the server.
   std::string Try(Authenticator& server, const std::string& certificate) {
     const v1::HandshakeRequest request = client_->NewHandshake();
     const auto reply = server.Answer(request, kPeer);

@@ -1,4 +1,4 @@
-// The certificates that `ddprun certs` makes, and what is said of files that are no good.
+// The certificates that `ddprun certs` makes, and the errors for unusable files.
 #include "rendezvous/auth/certificates.h"
 
 #include <gmock/gmock.h>
@@ -34,7 +34,7 @@ class CertificatesTest : public testing::Test {
     const BioPtr bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
     return CertificatePtr(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
   }
-  // Whether the authority in the folder vouches for it, for this purpose.
+  // Whether the authority in the folder has signed the certificate for this purpose.
   bool IsTrusted(const std::string& name, int purpose) const {
     const std::unique_ptr<X509_STORE, Free<X509_STORE_free>> store(X509_STORE_new());
     const CertificatePtr authority = Certificate("ca.crt");

@@ -37,7 +37,7 @@ TEST(ChallengesTest, AUsedOneIsRememberedUntilItHasExpired) {
   Challenges challenges;
   const std::string nonce = challenges.Issue("ann", kNow);
   ASSERT_TRUE(challenges.Use(nonce, kNow).ok());
-  // Whenever it is not expired, it is still known.
+  // A used one must be remembered as long as it is not expired.
   const auto last = kNow + Challenges::kLifetime - milliseconds(1);
   ASSERT_TRUE(challenges.Check(nonce, "ann", last).ok());
   EXPECT_FALSE(challenges.Use(nonce, last).ok());

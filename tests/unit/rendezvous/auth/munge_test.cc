@@ -1,4 +1,4 @@
-// With real munged processes.
+// Tests MUNGE with real munged processes.
 #include "rendezvous/auth/munge.h"
 
 #include <gmock/gmock.h>

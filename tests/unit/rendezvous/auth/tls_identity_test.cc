@@ -35,7 +35,7 @@ class TlsIdentityTest : public testing::Test {
   void Make(const std::string& name, std::chrono::seconds lifetime) {
     EXPECT_TRUE(MakeCertificates({folder_ / "certs", "ann", {{name}}, lifetime}).ok());
   }
-  // As programs that renew certificates do: one file after the other, each at once.
+  // Programs that renew certificates replace one file after the other, each with a rename.
   void Take(const std::string& name, const std::string& suffix) {
     EXPECT_EQ(std::rename((folder_ / ("certs/" + name + suffix)).c_str(),
                           (folder_ / ("own" + suffix)).c_str()),
@@ -65,7 +65,7 @@ TEST_F(TlsIdentityTest, ARenewedCertificateIsTakenUpAndTheOldOneIsRemembered) {
   EXPECT_FALSE(identity_->Refresh(Now()).value());
 }
 
-// Seen red with a Refresh that takes up what does not fit together.
+// Seen red with a Refresh that takes up a certificate and a key that do not fit together.
 TEST_F(TlsIdentityTest, HalfOfAPairIsNotTakenUp) {
   const std::string first = Shown();
   Make("second", std::chrono::hours(24 * 30));

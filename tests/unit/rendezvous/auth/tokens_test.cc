@@ -79,8 +79,7 @@ TEST_F(TokenFileTest, IsRefusedWhereOthersMayReadOrWriteIt) {
   }
 }
 
-// As systemd leaves what LoadCredential= names: files of mode 0440 in a folder of mode 0550 or
-// less.
+// systemd stores the files of LoadCredential= with mode 0440, in a folder of mode 0550 or less.
 TEST_F(TokenFileTest, MayBeReadByItsGroupWhereSystemdHasPutIt) {
   const std::string folder = folder_ / "credentials";
   const std::string file = folder + "/token";
@@ -107,8 +106,8 @@ TEST_F(TokenFileTest, MayBeReadByItsGroupWhereSystemdHasPutIt) {
   ASSERT_EQ(unsetenv("CREDENTIALS_DIRECTORY"), 0);
 }
 
-// As kubelet leaves the secret of a pod with an fsGroup: root's, of mode 0440, in a folder in
-// memory that everybody may enter.
+// kubelet stores the secret of a pod with an fsGroup as a file of root with mode 0440, in a folder
+// in memory that everybody may enter.
 TEST_F(TokenFileTest, MayBeReadByItsGroupInAPodsVolumeOfSecrets) {
   if (geteuid() != 0) GTEST_SKIP() << "only root makes files of root's";
   char folder[] = "/dev/shm/ddprun-secret-XXXXXX";

@@ -1,4 +1,4 @@
-// GrpcRendezvousClient where the rendezvous is late, absent, gone or odd.
+// Tests GrpcRendezvousClient if the rendezvous is late, absent, gone or sends nonsense.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -26,8 +26,8 @@ using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::StartsWith;
 
-// A loopback port that nobody else gets as long as this lives, on which nobody listens unless
-// Listen is called. As the agent holds its MASTER_PORT.
+// Reserves a loopback port, as the agent reserves its MASTER_PORT. Nobody listens on it before
+// Listen().
 class HeldPort {
  public:
   HeldPort() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -46,7 +46,7 @@ class HeldPort {
   // Accepts connections into the backlog, where nobody answers them.
   void Listen() { EXPECT_EQ(listen(fd_, 16), 0); }
   const std::string& endpoint() const { return endpoint_; }
-  // The same, by a name that may have several addresses.
+  // The same port, with a host name that may have several addresses.
   std::string endpoint_by_name() const {
     return absl::StrCat("localhost", endpoint_.substr(endpoint_.rfind(':')));
   }
@@ -163,7 +163,7 @@ TEST(GrpcRendezvousClientTest, AServerThatGoesAwayIsLostOnce) {
   EXPECT_TRUE(inbox.empty());
 }
 
-// Seen red with a Close that cancels at once.
+// Seen red with a Close() that cancels at once.
 TEST(GrpcRendezvousClientTest, CloseWritesWhatIsQueued) {
   const auto server = StartServer("127.0.0.1:0");
   const std::string endpoint = absl::StrCat("127.0.0.1:", server->port());
@@ -226,8 +226,8 @@ TEST(GrpcRendezvousClientTest, TooManyWaitingMessagesEndTheSession) {
             "the rendezvous at " + port.endpoint() + " does not read: 1024 messages wait for it");
 }
 
-// Behind a Join too: its answer is the first acknowledgement of a rendezvous that has taken over.
-// Seen red where a heartbeat waits for nothing.
+// Also behind a Join: after a takeover the answer to this heartbeat is the first acknowledgement of
+// the new leader. Seen red when a heartbeat that had to wait was not sent.
 TEST(GrpcRendezvousClientTest, AHeartbeatWaitsForWhatWasSaidBeforeIt) {
   const auto server = StartServer("127.0.0.1:0");
   EventInbox inbox;
@@ -238,7 +238,7 @@ TEST(GrpcRendezvousClientTest, AHeartbeatWaitsForWhatWasSaidBeforeIt) {
   EXPECT_EQ(inbox.Expect<HeartbeatAck>().sent_at, 7);
 }
 
-// What it says is not said again: it must not be missing until there is more of it.
+// The agent does not repeat these reports, so such a heartbeat must not be dropped.
 TEST(GrpcRendezvousClientTest, AHeartbeatWithNewsWaitsForItsTurn) {
   HeldPort port;
   port.Listen();
@@ -257,8 +257,7 @@ TEST(GrpcRendezvousClientTest, AHeartbeatWithNewsWaitsForItsTurn) {
   EXPECT_THAT(inbox.ExpectLost(), HasSubstr("1024 messages wait for it"));
 }
 
-// Otherwise a reader of logs could delay heartbeats until the end of the node's lease: a heartbeat
-// that must wait is not sent at all.
+// Otherwise a reader of logs could delay heartbeats until the node's lease ends.
 TEST(GrpcRendezvousClientTest, PiecesOfLogFilesLetHeartbeatsPass) {
   const auto server = StartServer("127.0.0.1:0");
   EventInbox inbox;

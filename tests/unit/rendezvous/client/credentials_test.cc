@@ -50,7 +50,7 @@ class CredentialsTest : public testing::Test {
     options.token_file = Write(name, text + "\n");
     return options;
   }
-  // Of a node of the authority in this folder.
+  // The certificate of a node, from the authority in this folder.
   CredentialOptions Certificates(const std::string& folder, const std::string& host = "node",
                                  int days = 30, const std::string& name = "ann") {
     EXPECT_TRUE(
@@ -86,7 +86,7 @@ class CredentialsTest : public testing::Test {
     return *credentials;
   }
 
-  // The files of a folder of Certificates, by a link that can lead to another one later.
+  // The files of a folder of Certificates(), through a link that PointTo() can change.
   CredentialOptions Current(const std::string& folder, const std::string& host) {
     Certificates(folder, host);
     PointTo(folder);
@@ -96,12 +96,12 @@ class CredentialsTest : public testing::Test {
     options.tls_key = folder_ / ("current/" + host + ".key");
     return options;
   }
-  // All files of Current at once.
+  // Replaces all files of Current() at once.
   void PointTo(const std::string& folder) {
     ASSERT_EQ(symlink(folder.c_str(), (folder_ / "next").c_str()), 0);
     ASSERT_EQ(rename((folder_ / "next").c_str(), (folder_ / "current").c_str()), 0);
   }
-  // Of one that is read again: `taken_up` is ready when it was.
+  // Waits for a renewed certificate: `taken_up` is ready when it is in use.
   struct Renewal {
     std::promise<std::string> promise;
     std::future<std::string> taken_up = promise.get_future();
@@ -112,7 +112,7 @@ class CredentialsTest : public testing::Test {
 
   struct Agent {
     EventInbox inbox;
-    std::unique_ptr<GrpcRendezvousClient> client;  // goes first: it calls the inbox
+    std::unique_ptr<GrpcRendezvousClient> client;  // destroyed first: it calls the inbox
   };
   std::unique_ptr<Agent> Open(const CredentialOptions& options,
                               Duration timeout = std::chrono::seconds(20)) {
@@ -236,7 +236,7 @@ TEST_F(CredentialsTest, SessionsFromOneAddressAreBounded) {
   EXPECT_THAT(Join({}, "c")->inbox.ExpectLost(), HasSubstr("there are 2 sessions from"));
   EXPECT_EQ(Refused("too_many_streams"), 1u);
   a->client->Close();
-  // Its place is free as soon as the rendezvous has seen the end of the session.
+  // The place of `a` is free as soon as the rendezvous has seen the end of its session.
   for (;;) {
     const auto c = Join({}, "c");
     const auto event = c->inbox.Next();
@@ -304,7 +304,7 @@ TEST_F(CredentialsTest, AnAgentWithTlsIsRefusedWhereThereIsNone) {
   EXPECT_THAT(Refusal(Certificates("ours", "head")), HasSubstr("does not speak TLS"));
 }
 
-// Its socket takes connections and nobody answers. Seen red when every call waited.
+// The socket of munged takes connections, but nobody answers. Seen red when every call waited.
 TEST_F(CredentialsTest, AMungedThatHangsFillsNoQueue) {
   CredentialOptions options;
   options.munge = true;
@@ -371,7 +371,7 @@ TEST_F(CredentialsTest, AnAgentShowsARenewedCertificateWhenItConnectsAgain) {
 }
 
 TEST_F(CredentialsTest, ACertificateForAnotherHostIsNotTrusted) {
-  host_ = "127.0.0.2";  // which ours are not for
+  host_ = "127.0.0.2";  // our certificates are for other hosts
   Serve(Certificates("ours", "head"));
   EXPECT_THAT(Refusal(Certificates("ours", "node")), HasSubstr("is for another host"));
 }

@@ -24,7 +24,7 @@ namespace ddprun {
 
 class FakeRendezvous {
  public:
-  // Stands by. `port` 0: any.
+  // Begins as a standby. `port` 0: any free port.
   explicit FakeRendezvous(int port = 0) {
     grpc::ServerBuilder builder;
     builder.AddListeningPort(absl::StrCat("127.0.0.1:", port), grpc::InsecureServerCredentials(),
@@ -70,7 +70,7 @@ class FakeRendezvous {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, limit, [this] { return abandoned_; });
   }
-  // Called before a report is answered. Set while none comes.
+  // Called before a report is answered. Set it while no report is under way.
   void OnReport(std::function<void()> run) {
     const std::lock_guard lock(mutex_);
     on_report_ = std::move(run);

@@ -1,4 +1,4 @@
-// A rendezvous that other hosts can reach, without any file of TLS; and somebody in between.
+// Tests a rendezvous that other hosts can reach, without TLS files, and a relay in between.
 #include "tests/support/relay.h"
 
 #include <gmock/gmock.h>
@@ -41,7 +41,8 @@ std::chrono::system_clock::time_point Deadline() {
 
 class RelayTest : public testing::Test {
  protected:
-  // `reachable`: as seen by whom it is for. All of these tests run on loopback.
+  // `reachable`: whether the side that uses it believes that other hosts can reach the rendezvous.
+  // All of these tests run on loopback.
   CredentialOptions Token(bool reachable) {
     CredentialOptions options;
     options.token_file = folder_ / "token";
@@ -71,7 +72,7 @@ class RelayTest : public testing::Test {
 
   struct Agent {
     EventInbox inbox;
-    std::unique_ptr<GrpcRendezvousClient> client;  // goes first: it calls the inbox
+    std::unique_ptr<GrpcRendezvousClient> client;  // destroyed first: it calls the inbox
   };
   // One attempt to join.
   static std::unique_ptr<Agent> Join(const std::string& endpoint,
@@ -98,7 +99,7 @@ TEST_F(RelayTest, ATokenTravelsOverTlsWithoutAnyFile) {
   EXPECT_TRUE(server_->Refusals().empty());
 }
 
-// One that listens on all addresses is also reached by loopback.
+// A rendezvous that listens on all addresses is also reached by loopback.
 TEST_F(RelayTest, AnAgentOnLoopbackLearnsThatTheRendezvousSpeaksTls) {
   Serve(Token(true));
   const auto credentials = Load(Token(false));
@@ -147,7 +148,8 @@ TEST_F(RelayTest, WhatWeHaveToShowNeverTravelsWithoutTlsBeyondLoopback) {
   }
 }
 
-// Seen red with a client that does not look for its certificate among the rendezvous'.
+// Seen red with a client that does not compare the certificate that it has seen with those of the
+// rendezvous.
 TEST_F(RelayTest, ARelayIsNotTrusted) {
   Serve(Token(true));
   const Relay relay(endpoint_, Relay::Speaks::kTls);
@@ -162,13 +164,13 @@ TEST_F(RelayTest, ARelayIsNotTrusted) {
 TEST_F(RelayTest, ARelayThatTakesTlsAwayIsNotTrusted) {
   Serve(Token(true));
   const Relay relay(endpoint_, Relay::Speaks::kPlain);
-  // By loopback, where an agent would do without TLS.
+  // On loopback an agent would also connect without TLS.
   const auto lost = Join(relay.endpoint(), Load(Token(false)))->inbox.TakeLost();
   EXPECT_THAT(lost.reason, HasSubstr("somebody in between relays the messages"));
   EXPECT_EQ(relay.heard(), 0);
 }
 
-// Seen red with an authenticator that takes a proof over any certificate.
+// Seen red with an authenticator that accepts a proof over any certificate.
 TEST_F(RelayTest, TheRendezvousRefusesAProofThatWasMadeForARelay) {
   Serve(Token(true));
   for (const auto speaks : {Relay::Speaks::kTls, Relay::Speaks::kPlain}) {
@@ -206,7 +208,7 @@ TEST_F(RelayTest, AChannelTakesNoOtherCertificateLater) {
   const auto old = v1::Rendezvous::NewStub(renewable.channel());
   server_.reset();
   Serve(Token(true), endpoint);
-  // Until the channel has noticed that its connection is gone.
+  // Repeats the call until the channel has noticed that its connection is gone.
   const auto settled = [](const std::function<grpc::Status()>& call) {
     grpc::Status status = call();
     while (IsClosedByPeer(status.error_message())) status = call();
@@ -220,7 +222,7 @@ TEST_F(RelayTest, AChannelTakesNoOtherCertificateLater) {
   });
   EXPECT_EQ(refused.error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_THAT(refused.error_message(), HasSubstr(auth::kCertificateChanged));
-  // An operator's command makes another channel for it.
+  // Reach() makes another channel for the new certificate.
   const grpc::Status renewed = settled([&] { return renewable.Reach(Deadline()); });
   EXPECT_EQ(renewed.error_code(), grpc::StatusCode::UNAUTHENTICATED) << renewed.error_message();
 }

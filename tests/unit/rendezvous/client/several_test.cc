@@ -36,7 +36,7 @@ GrpcRendezvousClient::Options Sharing(const std::shared_ptr<ChannelSource>& sour
   return options;
 }
 
-// What becomes of one session: "opened", or the reason of its loss.
+// The result of one session: "opened", or the reason of its loss.
 std::string Try(const std::shared_ptr<ChannelSource>& source) {
   std::promise<std::string> outcome;
   bool told = false;
@@ -71,14 +71,15 @@ TEST(SharedConnectionTest, WhereItIsGoneTheNextSessionMakesANewOneAtOnce) {
   EXPECT_EQ(Try(source), "opened");
   const int port = rendezvous->port();
   rendezvous.reset();
-  // Refused, or cut off while it was made: gRPC may not have seen the end of the old one yet.
+  // Refused, or cut off while it was opened: gRPC may not have seen the end of the old connection.
   EXPECT_THAT(Try(source), HasSubstr("cannot reach the rendezvous at "));
   rendezvous = std::make_unique<FakeRendezvous>(port);
   rendezvous->Lead(6);
   EXPECT_EQ(Try(source), "opened") << "gRPC would wait, and say what it had heard before";
 }
 
-// It may have been another call's attempt, and an earlier one: no proof that nobody listens now.
+// The refused attempt may be an earlier one, of another call. So it does not prove that nobody
+// listens now.
 TEST(SharedConnectionTest, ARefusalIsNotSaidToBeOne) {
   FakeRendezvous rendezvous;
   const auto source = std::make_shared<ChannelSource>(rendezvous.endpoint(), nullptr);
@@ -90,7 +91,7 @@ TEST(SharedConnectionTest, ARefusalIsNotSaidToBeOne) {
   client.Close();
 }
 
-// One that lost its power would be waited for in vain, on the loop of the agent.
+// The loop of the agent would wait in vain for a rendezvous whose machine has lost power.
 TEST(AbandonTest, TheNetworkIsNotWaitedFor) {
   FakeRendezvous rendezvous;
   rendezvous.Lead(5);
@@ -143,7 +144,7 @@ TEST_F(SeveralTest, ALeaderThatIsGoneIsNotWaitedForWhereAnotherOneLeads) {
 TEST_F(SeveralTest, AQuestionDuringATakeoverIsAnsweredByTheNewLeader) {
   a_.Stop();
   std::thread takeover([this] {
-    // So that the question finds no leader. If it comes later all the same, nothing is tested.
+    // So that the question finds no leader. If it comes later than this, the test shows nothing.
     std::this_thread::sleep_for(milliseconds(100));
     b_.Lead(9);
   });
@@ -180,8 +181,8 @@ TEST_F(SeveralTest, AGuardianTellsTheLeaderWhereverItIs) {
   EXPECT_EQ(c_.reports(), 1);
 }
 
-// `a` does not know yet that it was overtaken, and answers as before.
-// Break: a report that ends with the first OK.
+// `a` does not know yet that another one leads, and answers as before. Fails if the report ends
+// with the first OK.
 TEST_F(SeveralTest, AGuardianTellsTheNewestOfThoseWhoSayThatTheyLead) {
   a_.Lead(5);
   c_.Lead(9);
@@ -189,7 +190,7 @@ TEST_F(SeveralTest, AGuardianTellsTheNewestOfThoseWhoSayThatTheyLead) {
   EXPECT_EQ(c_.reports(), 1);
 }
 
-// Break: without the second look.
+// Fails if the guardian does not ask again who leads.
 TEST_F(SeveralTest, AGuardianTellsTheNextLeaderToo) {
   a_.Lead(5);
   a_.OnReport([this] { c_.Lead(9); });

@@ -1,6 +1,5 @@
-// Checkpoints that could not be saved, from the worker that says so to the sum for the job. The
-// story with sessions that break and a rendezvous that is killed is tests/scenario/
-// failed_checkpoints.txt.
+// Tests failed checkpoints, from the report of a worker to the sum for the job.
+// tests/scenario/failed_checkpoints.txt has sessions that break and a rendezvous that restarts.
 #include "rendezvous/core/failed_checkpoints.h"
 
 #include <gmock/gmock.h>
@@ -126,7 +125,7 @@ TEST(SupervisorFailuresTest, AreToldAgainOnEachSession) {
   EXPECT_THAT(node.Take(), IsEmpty()) << "the Join said it";
 }
 
-// After its last worker's end the job may be over.
+// The job may be over after the end of its last worker.
 TEST(SupervisorFailuresTest, AreToldBeforeAWorkersEnd) {
   SupervisorDriver node;
   node.Run();
@@ -285,7 +284,7 @@ TEST(JobMachineSnapshotsTest, ThatFailedAreCountedOverAllNodes) {
   EXPECT_EQ(Snapshots(job), 6);
 }
 
-// A counter that begins with what was counted before would page somebody.
+// If the counter began with the earlier failures, it would raise an alert.
 TEST(JobMachineSnapshotsTest, OfARendezvousBeforeAreNotCountedAgain) {
   JobMachineDriver job(JobMachineDriver::Spec(2, 2, 9));
   job.RunTwoNodes();

@@ -112,7 +112,7 @@ TEST_F(RootCauseTest, AKilledWorkerIsNoVictimWhateverItPrinted) {
   EXPECT_EQ(Rank(), 0);
 }
 
-// What torch 1.13 and 2.x and Python itself say.
+// The messages of torch 1.13, of torch 2.x and of Python itself.
 TEST(TakenPortTest, AnExceptionOfPythonsThatSaysSoCountsAsMuchAsErrorBind) {
   const std::string frame = "  File \"/train.py\", line 9, in <module>";
   const auto taken = [](std::vector<std::string> tail, ExitStatus status = kCode1) {

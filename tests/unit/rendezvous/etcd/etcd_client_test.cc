@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
 constexpr std::chrono::milliseconds kLimit{60000};  // reached only where something hangs
-constexpr char kNobody[] = "127.0.0.1:1";           // a port that is nobody's
+constexpr char kNobody[] = "127.0.0.1:1";           // nobody listens on this port
 
 std::unique_ptr<Client> ClientOf(Options options) {
   auto client = Client::Create(options);
@@ -189,7 +189,7 @@ TEST_F(EtcdUserTest, AWrongUserIsAnErrorThatStays) {
   EXPECT_THAT(std::string(nobody.status().message()), HasSubstr("--etcd-user"));
 }
 
-// Who is there refuses us; but who is not there may not.
+// The reachable members refuse us, but an unreachable one might not.
 TEST_F(EtcdUserTest, ARefusalCountsWhereAllMembersRefuse) {
   Options options = OptionsOf("somebody");
   options.endpoints.push_back(etcd_.endpoint());

@@ -39,7 +39,7 @@ class EtcdClusterTest : public ::testing::Test {
  protected:
   void SetUp() override { DDPRUN_NEEDS(MissingForEtcd()); }
 
-  // Until one is answered: an election may be under way.
+  // Repeats the transaction until it is answered: an election may be under way.
   static Answer MustTransact(Client& client, const std::vector<Guard>& guards,
                              const std::vector<Write>& writes,
                              const std::vector<std::string>& reads) {
@@ -85,8 +85,8 @@ TEST_F(EtcdClusterTest, OneMemberTransactsListsAndTellsOfItself) {
   EXPECT_EQ(large.status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-// Whoever leads renews by a read: a member that is cut off from the majority must not answer it
-// from its memory.
+// The leading rendezvous renews its term by a read. An etcd member that is cut off from the
+// majority must not answer this read from its memory.
 TEST_F(EtcdClusterTest, AMemberThatIsCutOffAnswersNoRenewal) {
   EtcdCluster etcd(3);
   const auto all = ClientOf(etcd.endpoints());

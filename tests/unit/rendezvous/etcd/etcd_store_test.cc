@@ -38,7 +38,7 @@ class EtcdStoreTest : public ::testing::Test {
     term_ = TakeOver("us");
   }
 
-  // As a leader does it.
+  // Writes the leader key, like a new leader.
   Term TakeOver(const std::string& who) {
     return {FakeEtcd::kCluster, static_cast<std::uint64_t>(etcd_.Put("/p/leader", who))};
   }
@@ -47,7 +47,7 @@ class EtcdStoreTest : public ::testing::Test {
     store->SetTerm(term);
     return store;
   }
-  // That has loaded what there is.
+  // A store that has loaded the state.
   std::unique_ptr<EtcdStore> Loaded() {
     auto store = NewStore(term_);
     const auto loaded = store->Load();
@@ -60,7 +60,7 @@ class EtcdStoreTest : public ::testing::Test {
     EXPECT_TRUE(loaded.ok()) << loaded.status();
     return loaded.value_or(Entries{});
   }
-  // The outcome that comes last.
+  // Returns the last outcome.
   Outcome CommitAndWait(EtcdStore& store, Store::Batch batch) {
     std::promise<Outcome> promise;
     store.Commit(std::move(batch), [&](Outcome outcome) {
@@ -68,7 +68,7 @@ class EtcdStoreTest : public ::testing::Test {
     });
     return promise.get_future().get();
   }
-  // Returns once nothing that was committed before is under way.
+  // Waits until the tasks of the store that were queued before have run.
   void WaitForTasks(EtcdStore& store) {
     std::promise<void> ran;
     store.Post([&] { ran.set_value(); });
@@ -107,7 +107,8 @@ TEST_F(EtcdStoreTest, AWriteThatWasLostBeforeItsEffectIsSentAgain) {
   EXPECT_EQ(AfterATakeover(), (Entries{{"a", "1"}}));
 }
 
-// The first try takes effect only after it was looked for: the second one finds it.
+// The first try takes effect only after the store has looked for it. The second try then fails on
+// its guards, and finds the first.
 TEST_F(EtcdStoreTest, AWriteThatArrivesAfterItWasLookedForIsKeptOnce) {
   auto store = Loaded();
   etcd_.RefuseWrites(FakeEtcd::TimedOut());
@@ -148,7 +149,7 @@ TEST_F(EtcdStoreTest, ADelayedCopyOfAnEarlierWriteNeverWins) {
   EXPECT_EQ(CommitAndWait(*store, {{"a", "1"}}), Outcome::kKept);
   EXPECT_EQ(CommitAndWait(*store, {{"a", "2"}}), Outcome::kKept);
   EXPECT_EQ(CommitAndWait(*store, {{"a", std::nullopt}}), Outcome::kKept);
-  // The first one's guard of the key holds again: it is missing.
+  // The key is missing again, so the guard of the first write on the key holds again.
   for (const auto& request : etcd_.writes()) EXPECT_FALSE(etcd_.Replay(request));
   EXPECT_EQ(CommitAndWait(*store, {{"b", "3"}}), Outcome::kKept);
   EXPECT_EQ(AfterATakeover(), (Entries{{"b", "3"}}));
@@ -184,8 +185,8 @@ TEST_F(EtcdStoreTest, SomebodyElsesWriteOfAKeyIsALostRight) {
   EXPECT_EQ(CommitAndWait(*store, {{"a", "2"}}), Outcome::kLostRight);
 }
 
-// All guards hold: a snapshot keeps the revisions.
-// Break: a Send() that does not compare clusters, and with such a Load().
+// All guards hold: a snapshot keeps the revisions. Fails if Send() or Load() does not compare
+// clusters.
 TEST_F(EtcdStoreTest, AWriteThatAnotherClusterTakesIsALostRight) {
   auto store = Loaded();
   EXPECT_EQ(CommitAndWait(*store, {{"a", "1"}}), Outcome::kKept);
@@ -212,7 +213,7 @@ TEST_F(EtcdStoreTest, GoesOnUnderAnotherTermOfItsOwn) {
 }
 
 TEST_F(EtcdStoreTest, AFullEtcdIsSaidOnceAndTriedOn) {
-  std::vector<std::string> troubles;  // the store's thread's until it has said that all is done
+  std::vector<std::string> troubles;  // used by the store's thread until WaitForTasks()
   options_.on_trouble = [&](const std::string& why) { troubles.push_back(why); };
   auto store = Loaded();
   for (int i = 0; i < 10; ++i) etcd_.Meet({false, FakeEtcd::NoSpace()});
@@ -256,7 +257,7 @@ TEST_F(EtcdStoreTest, TasksOfOthersRunWhileAWriteIsTriedOn) {
   store->Commit({{"a", "1"}}, done.Done());
   done.WaitForOutcome(Outcome::kFailed);
   WaitForTasks(*store);  // within the pause
-  done.WaitForDone(1);   // and the write follows
+  done.WaitForDone(1);   // the write follows
 }
 
 TEST_F(EtcdStoreTest, WhatWaitsTakesMemoryByKeysNotByCommits) {

@@ -18,7 +18,7 @@ namespace etcd_watch_test {
 using ::testing::ElementsAre;
 using ::testing::Optional;
 
-// Keeps what a watch tells.
+// Keeps the states that a watch reports.
 class Told {
  public:
   Watch::OnChange OnChange() {
@@ -28,7 +28,7 @@ class Told {
       changed_.notify_all();
     };
   }
-  // Until the last one has this value.
+  // Waits until the last state has this value.
   bool WaitFor(const std::optional<std::string>& value) {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, std::chrono::seconds(60),

@@ -67,7 +67,7 @@ class FakeEtcd::Watcher final : public pb::Watch::Service {
       grpc::ServerReaderWriter<pb::WatchResponse, pb::WatchRequest>* stream) override {
     pb::WatchRequest create;
     if (!stream->Read(&create)) return grpc::Status::OK;
-    int questions = 1;  // not answered yet: the creation is one; guarded by the mutex
+    int questions = 1;  // not answered yet, including the creation; guarded by the mutex
     bool gone = false;  // guarded by the mutex
     std::thread reader([&] {
       pb::WatchRequest request;

@@ -72,7 +72,7 @@ class FakeEtcd {
   void EndWatches();
   // Streams stay open, and are silent.
   void Mute();
-  // It was restored from a snapshot of just now: all is as before, but it is another cluster.
+  // Like a restore from a fresh snapshot: the same data and revisions, but another cluster.
   void BecomeAnotherCluster();
   // Every call needs a token; Authenticate gives it to this user.
   void AskForToken(const std::string& user, const std::string& password);
@@ -124,7 +124,7 @@ class FakeEtcd {
   int reads_ = 0;
   int authentications_ = 0;
   int watches_ = 0;
-  int watches_ended_ = 0;  // streams begun before that many are ended
+  int watches_ended_ = 0;  // that many streams, the first ones, have ended
   bool mute_ = false;
   bool closing_ = false;
 

@@ -28,7 +28,7 @@ using Entries = std::map<std::string, std::string>;
 
 constexpr Term kTerm{7, 41};
 
-// etcd, as far as a StateMap can tell: what its changes leave behind.
+// The keys that the changes of a StateMap leave in etcd.
 class Etcd {
  public:
   Etcd() { keys_["/p/leader"] = {"/p/leader", "L", kTerm.revision}; }
@@ -51,7 +51,7 @@ class Etcd {
     map.Apply(change, revision_);
     return true;
   }
-  // All of `batches`, and what is to be removed after them. Returns the changes.
+  // Makes all of `batches`, and then the removals. Returns the changes.
   std::vector<StateMap::Change> MakeAll(StateMap& map, Batches batches) {
     std::vector<StateMap::Change> made;
     while (!batches.empty()) {
@@ -94,7 +94,7 @@ std::size_t BytesOfWrites(const StateMap& map, const StateMap::Change& change) {
   return bytes;
 }
 
-// Every key and every transaction is within what etcd takes.
+// Every key and every transaction is within the limits of etcd.
 void ExpectWithinBounds(const StateMap& map, const std::vector<StateMap::Change>& changes) {
   for (const StateMap::Change& change : changes) {
     EXPECT_LT(BytesOfWrites(map, change), 1u << 20);
@@ -115,7 +115,7 @@ std::string Text(std::size_t size, unsigned seed = 1) {
 class StateMapTest : public ::testing::Test {
  protected:
   std::size_t Parts() const { return etcd_.Under("/p/parts/").size(); }
-  // As the next leader finds it.
+  // The entries that the next leader finds.
   Entries Loaded() const {
     StateMap next("/p");
     const auto loaded = etcd_.LoadInto(next);
@@ -175,7 +175,7 @@ TEST_F(StateMapTest, ALeaderRemovesPartsThatTheOneBeforeDidNotComeToName) {
   std::size_t batches_done = 0;
   const auto planned = map_.Plan(batches, kTerm, &batches_done);
   ASSERT_THAT(planned, SizeIs(4));
-  for (int i = 0; i < 2; ++i) ASSERT_TRUE(etcd_.Make(map_, planned[i]));  // and then it dies
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(etcd_.Make(map_, planned[i]));  // then the leader dies
   EXPECT_EQ(Parts(), 10u);
 
   StateMap next("/p");
@@ -204,7 +204,7 @@ TEST_F(StateMapTest, ADelayedCopyOfAnEarlierChangeFindsThatOthersCameAfterIt) {
   const std::vector<Guard> guards = map_.GuardsOf(first[0], kTerm);
   ASSERT_TRUE(etcd_.Make(map_, first[0]));
   etcd_.MakeAll(map_, {{{"a", std::nullopt}}});
-  // The key alone shows nothing: it is missing, as it was before the first change.
+  // A guard on the key alone would hold: the key is missing, as before the first change.
   EXPECT_EQ(etcd_.keys().count("/p/state/a"), 0u);
   const bool holds = std::all_of(guards.begin(), guards.end(), [&](const Guard& guard) {
     const auto found = etcd_.keys().find(guard.key);

@@ -138,7 +138,8 @@ TEST_F(MismatchTest, AnErrorOutOfACollectiveMayBeOne) {
   EXPECT_THAT(Cause(), HasSubstr("entered all_reduce 3 (8 bytes)"));
 }
 
-// What a library throws then has many texts. Seen red when only lost connections counted.
+// A library reports a mismatch with many different errors. Seen red when only lost connections
+// counted.
 TEST_F(MismatchTest, SoMayAnyErrorOfTheProgram) {
   Run(2, 1);
   Die('b', 1, 0, ExitStatus{1, 0}, {"RuntimeError: invalid tensor size at index 0"});

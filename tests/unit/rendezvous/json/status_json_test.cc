@@ -194,7 +194,7 @@ TEST(EventJsonTest, AFailureHasItsCauseWithTheNamesOfTheReport) {
   EXPECT_FALSE(json.contains("owner"));
 }
 
-// `ddprun events` prints the line as it comes, and terminals obey U+009B like ESC [.
+// `ddprun events` prints the line unchanged, and terminals treat U+009B like ESC [.
 TEST(EventJsonTest, NoControlCharacterOfAWorkerIsLeftAsItIs) {
   const std::string said =
       "a\x1b[2Jb\x7f"

@@ -1,5 +1,5 @@
-// Leadership where etcd was emptied, or restored from a snapshot: it is another cluster, or its
-// revision goes back.
+// Tests Leadership after etcd was emptied, or restored from a snapshot: etcd is another cluster, or
+// its revision goes back.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ using Core = Leadership;
 using Role = Leadership::Role;
 using Driver = LeadershipDriver;
 
-// Whoever takes over from `record` under cluster kCluster.
+// A leader that has taken over from `record` in cluster kCluster.
 Driver After(std::optional<LeaderRecord> record, Duration validity = seconds(5)) {
   Driver me(validity);
   me.Step(Core::Tick{});
@@ -32,11 +32,11 @@ Driver After(std::optional<LeaderRecord> record, Duration validity = seconds(5))
   return me;
 }
 
-// Break: a Lead that takes every record for one of this cluster.
+// Fails if Lead treats every record as one of this cluster.
 TEST(LeadershipClustersTest, WhereTheRecordIsNotOfThisClusterAgentsMayRunWhatEtcdDoesNotKnow) {
   LeaderRecord of_another = Driver::RecordOf("a");
   of_another.complete_in = Driver::kCluster + 1;
-  LeaderRecord unproven = Driver::RecordOf("a");  // of an earlier version, or within the hold
+  LeaderRecord unproven = Driver::RecordOf("a");  // by an earlier version, or within a hold
   unproven.complete_in = 0;
   for (const auto& record :
        {std::optional<LeaderRecord>(), std::optional(of_another), std::optional(unproven)}) {
@@ -51,7 +51,7 @@ TEST(LeadershipClustersTest, WhereTheRecordIsNotOfThisClusterAgentsMayRunWhatEtc
   EXPECT_EQ(me.All<Core::PutLeader>().at(0).record.complete_in, Driver::kCluster);
 }
 
-// The leaders of the time after the snapshot are not in it.
+// The snapshot does not contain leaders that came after it; they may still acknowledge.
 TEST(LeadershipClustersTest, AResignationInAnotherClusterDoesNotShortenTheHold) {
   LeaderRecord resigned = Driver::RecordOf("a", seconds(5), Duration{}, true);
   resigned.complete_in = 0;
@@ -101,8 +101,8 @@ TEST(LeadershipClustersTest, WhoResignsBeforeThatDoesNotSaySo) {
   EXPECT_EQ(me.All<Core::PutLeader>().at(0).record.complete_in, 0u);
 }
 
-// Restored as the same cluster, with our record in it: the key alone does not tell.
-// Break: renewals that compare the key's revision alone.
+// etcd was restored as the same cluster, with our record in it: the key alone does not show it.
+// Fails if a renewal compares only the revision of the key.
 TEST(LeadershipClustersTest, ARevisionThatGoesBackEndsTheReign) {
   Driver me;
   me.LeadOn();
@@ -119,8 +119,9 @@ TEST(LeadershipClustersTest, ARevisionThatGoesBackEndsTheReign) {
   EXPECT_EQ(me.All<Core::SetValidUntil>().back().at, TimePoint());
 }
 
-// The backup may be older than leaders that this process does not know, so it takes over, with a
-// hold, as anybody would. Seen red where the record's id alone decides.
+// There may have been other leaders after the snapshot, which this process does not know. So it
+// must take over, with a hold, like any other process. Seen red when the id in the record alone
+// decided.
 TEST(LeadershipClustersTest, AWriteOfOursInARestoredClusterMakesUsNoLeader) {
   Driver me;
   me.StandBy();

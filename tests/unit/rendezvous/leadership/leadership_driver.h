@@ -35,7 +35,7 @@ inline const char* ToString(Leadership::Role role) {
 class LeadershipDriver {
  public:
   static constexpr std::uint64_t kCluster = 77;
-  static constexpr std::chrono::seconds kBegin{1000};  // of the clock
+  static constexpr std::chrono::seconds kBegin{1000};  // the first time of the clock
 
   explicit LeadershipDriver(Duration validity = std::chrono::seconds(5), int ousted = 0)
       : leadership_(OptionsOf(validity, ousted)) {}

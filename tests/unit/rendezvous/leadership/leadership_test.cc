@@ -19,8 +19,8 @@ using Core = Leadership;
 using Role = Leadership::Role;
 using Driver = LeadershipDriver;
 
-// Leads under term 11, after one with a longer validity whose hold is over: the shorter validity is
-// being written.
+// Leads under term 11, after a leader with a longer validity. The hold for that one is over, and
+// the write of the shorter validity is under way.
 void LeadAndWriteAgain(Driver& me) {
   me.Step(Core::Tick{});
   me.See(10, Driver::RecordOf("a", seconds(5), seconds(10)));
@@ -45,7 +45,7 @@ TEST(LeadershipTest, TheFirstOneLeadsAtOnce) {
   EXPECT_EQ(me.leadership().term(), Driver::TermOf(11));
 }
 
-// Break: wait for the silence.
+// Fails if the standby waits for silence.
 TEST(LeadershipTest, ARefusedLinkIsATakeoverAtOnce) {
   Driver me;
   me.StandBy();
@@ -57,7 +57,7 @@ TEST(LeadershipTest, ARefusedLinkIsATakeoverAtOnce) {
               ElementsAre(Driver::PutOf(10, Driver::RecordOf("me", seconds(5), seconds(5)))));
 }
 
-// Break: a longer or a shorter silence.
+// Fails if the limit of silence is longer or shorter.
 TEST(LeadershipTest, SixHundredMillisecondsOfSilenceAreATakeover) {
   Driver me;
   me.StandBy();
@@ -71,7 +71,7 @@ TEST(LeadershipTest, SixHundredMillisecondsOfSilenceAreATakeover) {
   EXPECT_THAT(me.All<Core::PutLeader>(), SizeIs(1));
 }
 
-// Break: leave out OnPaused().
+// Fails if OnPaused() is not called.
 TEST(LeadershipTest, AStandbyThatDidNotRunHearsAgainFirst) {
   Driver me;
   me.StandBy();
@@ -94,8 +94,8 @@ TEST(LeadershipTest, OneThatHasResignedIsFollowedAtOnce) {
   EXPECT_EQ(by_link.All<Core::PutLeader>().at(0).guard, 10U);
 }
 
-// It says so though its last write had no answer: the key may be written twice, the second time by
-// us.
+// The leader resigns over the link although its last write of the key has no answer yet. That write
+// may come before ours.
 TEST(LeadershipTest, OneThatIsTooQuickForTheKeyTriesAgain) {
   Driver me;
   me.StandBy();
@@ -109,7 +109,7 @@ TEST(LeadershipTest, OneThatIsTooQuickForTheKeyTriesAgain) {
   EXPECT_EQ(me.leadership().role(), Role::kLeading);
 }
 
-// Break: watch oneself.
+// Fails if this process opens a link to its own address.
 TEST(LeadershipTest, AnEarlierProcessOfTheSameAddressIsGone) {
   Driver me;
   me.Step(Core::Tick{});
@@ -133,7 +133,7 @@ TEST(LeadershipTest, OfTwoStandbysOneWins) {
   EXPECT_THAT(me.All<Core::PutLeader>(), IsEmpty());
 }
 
-// Break: take the key for nobody's. Vmax is not known then.
+// The longest validity is not known then. Fails if the standby takes over.
 TEST(LeadershipTest, AKeyThatHoldsNoRecordIsLeftAlone) {
   Driver me;
   me.Step(Core::Tick{});
@@ -179,7 +179,7 @@ TEST(LeadershipTest, AWriteWithoutAnswerIsReadBackAsOurs) {
   EXPECT_EQ(me.leadership().role(), Role::kLeading);
   EXPECT_THAT(me.All<Core::Lead>(),
               ElementsAre(Core::Lead{Driver::TermOf(11), me.now() + milliseconds(5500)}));
-  // When it was written is not known: it speaks only after a renewal.
+  // The time of the write is not known: this process may acknowledge only after a renewal.
   EXPECT_THAT(me.All<Core::SetValidUntil>(), IsEmpty());
   EXPECT_THAT(me.All<Core::Renew>(), ElementsAre(Core::Renew{Driver::TermOf(11)}));
   me.AnswerRenewal(11);
@@ -206,13 +206,13 @@ TEST(LeadershipTest, AWriteWithoutEffectIsTriedAgainUnderTheSameGuard) {
   me.Advance(milliseconds(50));
   ASSERT_THAT(me.All<Core::PutLeader>(), SizeIs(2));
   EXPECT_EQ(me.All<Core::PutLeader>()[1], me.All<Core::PutLeader>()[0]);
-  // The first took its effect after all: the second was not taken, and the record says whose it is.
+  // The first write took effect after all. So the second was refused, and the record is ours.
   me.FailPut();
   me.See(11, Driver::RecordOf("me"));
   EXPECT_EQ(me.leadership().role(), Role::kLeading);
 }
 
-// Break: try again as soon as the read is answered.
+// Fails if the write is repeated as soon as the read is answered.
 TEST(LeadershipTest, WritesThatEtcdRefusesAreSpacedAndLoggedOnce) {
   Driver me;
   me.StandBy();
@@ -228,7 +228,7 @@ TEST(LeadershipTest, WritesThatEtcdRefusesAreSpacedAndLoggedOnce) {
   EXPECT_LE(me.All<Core::Note>().size(), 2U) << me.Text();
 }
 
-// Break: ignore the record's id where it stands by.
+// Fails if a standby ignores the id in the record.
 TEST(LeadershipTest, AWriteOfOursThatTakesEffectLateIsTakenUp) {
   Driver me;
   me.StandBy();
@@ -243,7 +243,7 @@ TEST(LeadershipTest, AWriteOfOursThatTakesEffectLateIsTakenUp) {
 
 // ---- renewals ----
 
-// Break: valid from when the answer came.
+// Fails if the validity begins when the answer arrives.
 TEST(LeadershipTest, ARenewalCountsFromWhenItWasSent) {
   Driver me;
   me.LeadOn();
@@ -265,7 +265,7 @@ TEST(LeadershipTest, OneRenewalAtATime) {
   EXPECT_THAT(me.All<Core::Renew>(), SizeIs(2));
 }
 
-// Break: go on.
+// Fails if the leader goes on.
 TEST(LeadershipTest, ARenewalThatIsNotOursEndsTheReign) {
   Driver me;
   me.LeadOn();
@@ -277,8 +277,8 @@ TEST(LeadershipTest, ARenewalThatIsNotOursEndsTheReign) {
               ElementsAre(Core::StepDown{false, "another rendezvous leads since term 12", 1}));
 }
 
-// Revisions go back where etcd was restored from a snapshot: they may meet.
-// Break: compare the revision alone.
+// After a restore from a snapshot etcd uses the same revisions again. Fails if only the revisions
+// are compared.
 TEST(LeadershipTest, TheSameRevisionOfAnotherClusterIsNotOurs) {
   Driver me;
   me.LeadOn();
@@ -299,7 +299,7 @@ TEST(LeadershipTest, QuorumThatReturnsFindsTheSameLeader) {
   EXPECT_EQ(me.leadership().role(), Role::kLeading);
   EXPECT_EQ(me.leadership().valid_until(), valid_until);
   EXPECT_LT(valid_until, me.now());
-  EXPECT_THAT(me.All<Core::Note>(), SizeIs(2)) << me.Text();  // it fails; the time has run out
+  EXPECT_THAT(me.All<Core::Note>(), SizeIs(2)) << me.Text();  // renewals fail; the validity is over
   me.AnswerRenewal(11);
   EXPECT_EQ(me.leadership().term(), Driver::TermOf(11));
   EXPECT_EQ(me.leadership().valid_until(), me.now() + seconds(5));
@@ -343,7 +343,7 @@ TEST(LeadershipTest, WhoLosesTheRightToWriteIsOver) {
 
 // ---- the hold ----
 
-// Break: the hold as it is in the record, without the tenth for clocks of other rates.
+// Fails if the hold is only the validity in the record, without a tenth for clocks of other rates.
 TEST(LeadershipTest, TheHoldIsElevenTenthsOfTheLongestValidityFromReceipt) {
   Driver me;
   me.Step(Core::Tick{});
@@ -357,7 +357,7 @@ TEST(LeadershipTest, TheHoldIsElevenTenthsOfTheLongestValidityFromReceipt) {
   EXPECT_EQ(me.leadership().valid_until(), sent + seconds(5));
 }
 
-// Break: write the own validity.
+// Fails if the leader writes only its own validity.
 TEST(LeadershipTest, TheLongestValidityIsHandedOnUntilItsHoldIsOver) {
   Driver me;
   me.Step(Core::Tick{});
@@ -386,8 +386,8 @@ TEST(LeadershipTest, TheLongestValidityIsHandedOnUntilItsHoldIsOver) {
   EXPECT_EQ(me.All<Core::Renew>().back().term, Driver::TermOf(12));
 }
 
-// etcd is full: it takes no writes, and answers reads. Seen red without Extend: after the validity
-// the leader acknowledged nothing, and the workers of all jobs ended.
+// etcd is full: it refuses writes, and answers reads. Seen red without Extend: once its validity
+// was over, the leader acknowledged nothing, and the workers of all jobs ended.
 TEST(LeadershipTest, WhileItsWriteIsPendingReadsRenew) {
   Driver me;
   LeadAndWriteAgain(me);
@@ -408,11 +408,11 @@ TEST(LeadershipTest, OneWhoseValidityIsLongerWritesIts) {
   me.Step(Core::PeerRefused{"a:1"});
   EXPECT_EQ(me.All<Core::PutLeader>().at(0).record, Driver::RecordOf("me", minutes(1), minutes(1)));
   me.AnswerPut(11);
-  // Only those who led before may still acknowledge.
+  // Only earlier leaders may still acknowledge, so the hold follows their validity.
   EXPECT_EQ(me.All<Core::Lead>().at(0).leases_from, me.now() + milliseconds(5500));
 }
 
-// Break: the renewals of before end the reign.
+// Fails if renewals of the earlier term end the reign.
 TEST(LeadershipTest, ALowerValidityWhoseAnswerIsLostIsReadBack) {
   Driver me;
   LeadAndWriteAgain(me);
@@ -448,7 +448,7 @@ TEST(LeadershipTest, WhoIsAskedToEndHandsOver) {
   EXPECT_THAT(me.All<Core::StepDown>(), ElementsAre(Core::StepDown{true, "has handed over", 0}));
 }
 
-// Break: wait for the answer to the end.
+// Fails if the leader waits for the answer.
 TEST(LeadershipTest, AResignationWithoutAnAnswerHandsOverToo) {
   Driver me;
   me.LeadOn();
@@ -457,7 +457,7 @@ TEST(LeadershipTest, AResignationWithoutAnAnswerHandsOverToo) {
   EXPECT_TRUE(me.leadership().hands_over());
 }
 
-// Break: 0 in any case.
+// Fails if the longest validity in the record is always 0.
 TEST(LeadershipTest, WhoHandsOverWithinItsHoldSaysSo) {
   Driver me;
   me.Step(Core::Tick{});
@@ -478,7 +478,7 @@ TEST(LeadershipTest, AHandOverHasNoHold) {
   EXPECT_THAT(me.All<Core::Lead>(), ElementsAre(Core::Lead{Driver::TermOf(13), me.now()}));
 }
 
-// Break: a renewal that was under way makes it valid again.
+// Fails if a renewal that was under way makes the leader valid again.
 TEST(LeadershipTest, ARenewalDoesNotTakeTheResignationBack) {
   Driver me;
   me.LeadOn();

@@ -16,7 +16,7 @@ Duration WaitOf(int ousted) {
   return pacing.Wait(kBegin);
 }
 
-// Break: no upper bound.
+// Fails without an upper bound.
 TEST(TakeoverPacingTest, TwoAtOnceThenFromOneSecondToThirty) {
   EXPECT_EQ(WaitOf(0), Duration{});
   EXPECT_EQ(WaitOf(1), Duration{});
@@ -28,7 +28,7 @@ TEST(TakeoverPacingTest, TwoAtOnceThenFromOneSecondToThirty) {
   EXPECT_EQ(WaitOf(-1), Duration{});
 }
 
-// Break: forget that the role began anew.
+// Fails if the beginning of a new role is ignored.
 TEST(TakeoverPacingTest, CountsOnWhereItWasOustedSoon) {
   TakeoverPacing pacing(2);
   pacing.OnRoleBegan(kBegin);                // stands by
@@ -36,7 +36,7 @@ TEST(TakeoverPacingTest, CountsOnWhereItWasOustedSoon) {
   EXPECT_EQ(pacing.OustedAgain(kBegin + seconds(100)), 3);
 }
 
-// Break: count on.
+// Fails if the count goes on.
 TEST(TakeoverPacingTest, AfterAMinuteOfEitherRoleItCountsAnew) {
   TakeoverPacing led(5);
   led.OnRoleBegan(kBegin);

@@ -340,7 +340,7 @@ const std::vector<Event>& Rows() {
   return *rows;
 }
 
-// A row for each event and message without one.
+// The rows, and a default row for each event and message that has none.
 std::vector<Event> Events() {
   std::vector<Event> events = Rows();
   ForEachWithoutRow(JobMachine::Event(), Rows(), {"Received"},
@@ -367,7 +367,7 @@ std::vector<std::string> Sentences(const State& state, const Event& event, const
   return sentences;
 }
 
-// Break: write the id of the job into any answer.
+// Fails if an answer contains the internal name of a job without an id.
 TEST(JobMachineCellsTest, AJobWithoutAnIdIsNotCalledNone) {
   int named = 0;
   for (const State& state : States()) {

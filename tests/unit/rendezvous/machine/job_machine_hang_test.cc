@@ -58,7 +58,7 @@ TEST_F(JobMachineHangTest, WithReportTheWorkersAreLeftAloneAndItsEndIsSaidToo) {
   EXPECT_THAT(job_->Take(), Contains(HasSubstr("moves again")));
 }
 
-// The rows of the default.
+// The cases of the default: `--on-hang` is not given.
 TEST_F(JobMachineHangTest, AProgramThatNamesNoPhasesIsOnlyReported) {
   Run(JobSpec::kChooseOnHang, "", /*checkpoint=*/true);
   EXPECT_THAT(StandStill(150),
@@ -69,7 +69,7 @@ TEST_F(JobMachineHangTest, OneThatHasSavedNothingIsOnlyReported) {
   EXPECT_THAT(StandStill(150), AllOf(Contains(HasSubstr("no state was saved yet")),
                                      Not(Contains(HasSubstr("Stop")))));
 }
-// The culprit runs no more than a stopped one: it is idle.
+// The culprit is runnable, but idle: it makes no more progress than a stopped one.
 TEST_F(JobMachineHangTest, OneThatNamesItsPhasesAndHasSavedStartsAgain) {
   culprit_ = ProcessState::kRunnable;
   Run(JobSpec::kChooseOnHang, "restore", /*checkpoint=*/true);
@@ -97,7 +97,8 @@ TEST_F(JobMachineHangTest, ABusyCulpritIsReportedFirstAndEndedMuchLater) {
                                     Not(Contains(HasSubstr("Stop")))));
   EXPECT_THAT(StandStill(15), Contains(HasSubstr("Stop")));
 }
-// The culprit computed before it stopped. Seen red when the verdict fixed the time of its end.
+// The culprit computes at the verdict, and then becomes idle. Seen red when the time of its end was
+// fixed at the verdict.
 TEST_F(JobMachineHangTest, ABusyCulpritIsEndedOnceItDoesNothingAnyMore) {
   Run(JobSpec::kChooseOnHang, "restore", /*checkpoint=*/true);
   culprit_ = ProcessState::kRunnable;
@@ -109,7 +110,7 @@ TEST_F(JobMachineHangTest, ABusyCulpritIsEndedOnceItDoesNothingAnyMore) {
   debugged_ = false;
   EXPECT_THAT(StandStill(3), Contains(HasSubstr("Stop")));
 }
-// Seen red when the time of the end was that of the verdict.
+// Seen red when the time of its end was fixed at the verdict.
 TEST_F(JobMachineHangTest, ABusyCulpritThatADebuggerHoldsIsNotEnded) {
   Run(JobSpec::kChooseOnHang, "restore", /*checkpoint=*/true);
   culprit_ = ProcessState::kRunnable;
@@ -301,7 +302,7 @@ class JobMachineInitWaitTest : public JobMachineSilentTest {
   JobMachineInitWaitTest() : JobMachineSilentTest(seconds(600)) {}
 };
 
-// Seen red: the first word came with the verdict, after 10 min.
+// Seen red when the first message came with the verdict, after 10 min.
 TEST_F(JobMachineInitWaitTest, WhoIsMissingIsSaidOnceAfterAMinute) {
   EXPECT_THAT(Wait(59), Not(Contains(HasSubstr("missing"))));
   EXPECT_EQ(job_.machine().Status({}).arrivals, std::nullopt);

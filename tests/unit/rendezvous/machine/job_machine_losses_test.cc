@@ -66,7 +66,7 @@ TEST(JobMachineTest, ANodeLostWhileFormingAbandonsTheFormingAndUsesUpItsNumber) 
   job.Clear();
   job.Gone('b');
   EXPECT_THAT(job.Take(), ElementsAre(HasSubstr("a<-g1 Assignment node 0/1")));
-  job.Receive('a', AssignmentAck{}, Generation{0});  // crossed a message of the rendezvous
+  job.Receive('a', AssignmentAck{}, Generation{0});  // sent before the agent got its new assignment
   EXPECT_THAT(job.Take(), IsEmpty());
   job.Prepare('a');
   EXPECT_THAT(job.Take(), ElementsAre("a<-g1 Start"));
@@ -143,7 +143,7 @@ void Live(JobMachineDriver* job, int beats) {
   }
 }
 
-// For the alert on jobs that save nothing.
+// An alert for jobs that save nothing uses this value.
 TEST(JobMachineTest, AJobWithAFolderThatHasSavedNothingIsWithoutACheckpointSinceItsStart) {
   JobMachineDriver job(JobMachineDriver::Spec(1, 1, 3));
   ddprun::Join join{job.spec(), {"a", "10.0.0.a", 2}, 1001};

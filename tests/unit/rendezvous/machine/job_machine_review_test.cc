@@ -39,8 +39,8 @@ TEST(JobMachineGenerationTest, AMadeUpGenerationIsRefused) {
   EXPECT_THAT(job.Take(), ElementsAre(HasSubstr("x<-g1000000000 Refused")));
 }
 
-// Break: NextDeadline() includes generation_.growth even if no newcomer is left. Then the
-// rendezvous would step this job all the time.
+// Fails if NextDeadline() includes generation_.growth after it has passed and nobody is taken in
+// any more: the rendezvous would step this job all the time.
 TEST(JobMachineGrowthTest, NobodyIsCalledForATimeThatIsOver) {
   JobMachineDriver job(JobMachineDriver::Spec(1, 4), JobMachineOptions{.leases = false});
   job.Join('a');
@@ -168,7 +168,7 @@ TEST(JobMachineGrowthTest, ItIsAtOnceWhenTheJobHasAllItsNodesThen) {
 TEST(JobMachineForgottenTest, ASpareOfALostDaemonIsNotFormedWhileMembersMayLive) {
   JobMachineDriver job(JobMachineDriver::Spec(1, 1));
   Join spare{job.spec(), {"s", "10.0.0.s", 2}, 1};
-  spare.returning = true;  // an earlier rendezvous had answered it
+  spare.returning = true;  // it had an answer from an earlier rendezvous
   job.Receive('s', spare, Generation{-1});
   EXPECT_THAT(job.Take(), Not(Contains(HasSubstr("Assignment"))));
   job.Advance(milliseconds(2999));

@@ -207,7 +207,7 @@ TEST_F(JobMachineStacksTest, ANodeThatComesBackIsAskedAgain) {
   EXPECT_TRUE(HasCalled(job_->Take()));
 }
 
-// A node's heartbeat is late. Seen red when all stacks were taken again each time it was late, and
+// A node's heartbeats are late. Seen red when this made the rendezvous take all stacks again, and
 // when the verdict came only 5 s later.
 TEST_F(JobMachineStacksTest, AreNotTakenAgainBecauseANodeIsHeardLate) {
   JobSpec spec = JobMachineDriver::Spec(2, 2, 3);

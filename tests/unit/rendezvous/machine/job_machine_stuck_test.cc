@@ -227,7 +227,7 @@ TEST(JobMachineStuckTest, WhoTakesItsPlaceLooksAtTheDiskOnceMore) {
   EXPECT_THAT(job.Take(), Contains(HasSubstr("LookAgain")));
 }
 
-// Until the process is gone, it may write.
+// The process may write to the disk until it is gone.
 TEST(JobMachineStuckTest, ItsDiskIsLookedAtOnceMoreWhenTheyAreGone) {
   JobMachineDriver job(Spec(1, 2));
   Join join{job.spec(), {"b", "10.0.0.b", 2}, 1000};

@@ -92,7 +92,8 @@ TEST_F(JobMachineTakeoverTest, WhoseWorkersAreSaidToBeGoneIsNotWaitedFor) {
   EXPECT_THAT(job.Take(), ElementsAre(HasSubstr("a<-g1 Assignment node 0/1")));
 }
 
-// Seen red with a Start for each agent: a takeover is a race against thousands of leases.
+// After a takeover thousands of agents must be answered before their leases end. Seen red with a
+// Start for each agent.
 TEST_F(JobMachineTakeoverTest, WhoTrainsOnGetsTheAnswerToItsHeartbeatAlone) {
   TakeOver();
   job.Clear();
@@ -102,8 +103,8 @@ TEST_F(JobMachineTakeoverTest, WhoTrainsOnGetsTheAnswerToItsHeartbeatAlone) {
   EXPECT_THAT(job.Take(), ElementsAre("b<-g0 Start"));
 }
 
-// The leader before has started its workers after this one had assigned its ranks. Seen red without
-// the change of the phase: the job waited for the workers of `a` for ever.
+// This leader has assigned ranks to `a`, and then the earlier leader started the workers of `a`.
+// Seen red when the phase of `a` did not change: the job waited for these workers for ever.
 TEST_F(JobMachineTakeoverTest, WhoseWorkersAnotherLeaderHasStartedCounts) {
   TakeOver();
   job.Rejoin('a', -1, false);
@@ -114,8 +115,8 @@ TEST_F(JobMachineTakeoverTest, WhoseWorkersAnotherLeaderHasStartedCounts) {
   EXPECT_THAT(job.Take(), Contains("b<-g0 Stop"));
 }
 
-// Seen red without an answer: this agent ignored the end, because its lease under a leader of
-// another etcd cluster was not over, and nothing made it join again.
+// An agent may ignore the end, because its lease under a leader of another etcd cluster is not
+// over. Seen red when its heartbeats were not answered: nothing made it join again.
 TEST_F(JobMachineTakeoverTest, AfterTheEndHeartbeatsAreAnsweredAndJoinsAreTold) {
   job.AskStop(false);
   for (const char agent : {'a', 'b'}) job.Drain(agent);
@@ -192,7 +193,7 @@ TEST(JobMachineTakeoverFormingTest, WhoAnswersTheAssignmentGoesOnAtOnce) {
   EXPECT_THAT(job.Take(), Contains(HasSubstr("a<-g1 Assignment node 0/2")));
 }
 
-// Break: without WhyLeaseIsRefused.
+// Fails without WhyLeaseIsRefused().
 TEST(JobMachineLeaseTest, OneOfSeveralRefusesALeaseThatIsTooShortOrTooLong) {
   JobMachineOptions options;
   options.shortest_lease = seconds(3);
@@ -213,7 +214,7 @@ TEST(JobMachineLeaseTest, OneOfSeveralRefusesALeaseThatIsTooShortOrTooLong) {
   }
 }
 
-// ---- etcd was restored, or emptied: agents may run what no record has ----
+// ---- etcd was restored, or emptied: agents may run generations that no record has ----
 
 // Lets `duration` pass in steps of 500 ms. In each step `agents` send a heartbeat.
 void Live(JobMachineDriver& job, Duration duration, const std::string& agents) {
@@ -223,13 +224,13 @@ void Live(JobMachineDriver& job, Duration duration, const std::string& agents) {
   }
 }
 
-// Break: a Begin() that holds nothing.
+// Fails if Begin() does not make the job wait.
 TEST(JobMachineRestoredTest, AJobThatIsNotRecordedFormsAfterTheHoldAndOneLease) {
   JobMachineDriver job(JobMachineDriver::Spec(1, 2, 3));
   job.RunTwoNodes();
   job.TakeOverRestored(kHold, /*emptied=*/true);
   job.Clear();
-  job.Join('c');  // of no group before: it knows nothing of the job
+  job.Join('c');  // a new agent, which was in no generation of the job
   job.Join('d');
   EXPECT_THAT(job.Take(), IsEmpty());
   Live(job, kHold + seconds(3) - milliseconds(1), "cd");
@@ -238,8 +239,8 @@ TEST(JobMachineRestoredTest, AJobThatIsNotRecordedFormsAfterTheHoldAndOneLease) 
   EXPECT_THAT(job.Take(), Contains(HasSubstr("c<-g0 Assignment node 0/2")));
 }
 
-// Generation 0 is recorded, but may be long over: `a` and `b` had it, and others run generation 1.
-// Break: a record that is believed.
+// `a` and `b` are in generation 0 by the record, but it may be old: others may run generation 1.
+// Fails if the record is believed.
 TEST(JobMachineRestoredTest, NobodyGetsTheRanksOfARecordBeforeThat) {
   JobMachineDriver job(JobMachineDriver::Spec(1, 2, 3));
   job.Join('a');
@@ -255,7 +256,7 @@ TEST(JobMachineRestoredTest, NobodyGetsTheRanksOfARecordBeforeThat) {
   EXPECT_THAT(job.Take(), Contains(HasSubstr("a<-g1 Assignment node 0/2")));
 }
 
-// Break: a hold that begins with each job.
+// Fails if the hold begins with each job.
 TEST(JobMachineRestoredTest, AJobThatBeginsLaterDoesNotWait) {
   JobMachineDriver job(JobMachineDriver::Spec(1, 2, 3));
   job.RunTwoNodes();

@@ -199,7 +199,7 @@ TEST(JobMachineTest, ACommandThatCannotBeExecutedIsNotTriedAgain) {
   EXPECT_THAT(job.Take(), ElementsAre("a<-g0 Stop", "a<-g0 Finished 127 rank 0"));
 }
 
-// Otherwise each restart would wait 30 s and be refused like the first one.
+// The job must not be restarted: each generation would wait 30 s, and then refuse the folder again.
 TEST(JobMachineTest, AFolderOfAnotherTrainingIsNoReasonToStartAgain) {
   JobMachineDriver job(JobMachineDriver::Spec(1, 1, 3));
   job.Join('a');

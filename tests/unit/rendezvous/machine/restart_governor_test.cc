@@ -35,7 +35,7 @@ class RestartGovernorTest : public testing::Test {
  protected:
   static RestartPolicy Policy(int max_restarts) { return {max_restarts, std::nullopt, {}}; }
 
-  // Ends a generation. With a step: one higher than any before.
+  // Ends a generation. `made_step`: it reached a higher step than all generations before.
   RestartGovernor::Decision End(RestartGovernor* governor, bool made_step,
                                 const RootCause& cause = ExitedWith(1), Duration ran = seconds(1)) {
     RestartGovernor::Facts facts{cause, std::nullopt, false, ran, std::nullopt};
@@ -46,7 +46,7 @@ class RestartGovernorTest : public testing::Test {
     now_ += facts.ran;
     return governor->OnGenerationEnded(facts, now_);
   }
-  // The governor of a job that has just crashed, so that another crash is delayed.
+  // The governor of a job that has just crashed twice: a restart after another crash is delayed.
   RestartGovernor AfterTwoCrashes() {
     RestartGovernor governor(Policy(100), 1);
     for (int i = 0; i < 2; ++i) End(&governor, false);

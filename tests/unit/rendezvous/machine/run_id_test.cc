@@ -41,7 +41,7 @@ JobMachineOptions WithSeed(std::uint64_t seed) {
   return options;
 }
 
-// Seen red with an id drawn at each forming.
+// Seen red when each forming drew a new id.
 TEST(RunIdTest, AllGenerationsOfARunHaveItAlsoAfterARestartOfTheRendezvous) {
   JobMachineDriver job(JobMachineDriver::Spec(2, 2, 9), WithSeed(1));
   job.RunTwoNodes();
@@ -56,8 +56,8 @@ TEST(RunIdTest, AllGenerationsOfARunHaveItAlsoAfterARestartOfTheRendezvous) {
   EXPECT_EQ(TakeRun(job), run);
 }
 
-// With --start-anew an agent takes all files of its first scan for files of an earlier job. An
-// agent that joins late learns the run id, and so which files are the job's own.
+// With --start-anew an agent believes that all files of its first scan are of an earlier job. So an
+// agent that joins late must scan again with the run id, which shows the files of this job.
 TEST(RunIdTest, AnAgentThatComesLateLooksAgainKnowingTheRun) {
   for (const bool start_anew : {false, true}) {
     JobSpec spec = JobMachineDriver::Spec(1, 2);
@@ -106,8 +106,8 @@ TEST(RunIdTest, OtherAgentsAreAnotherRun) {
   EXPECT_NE(TakeRun(one), TakeRun(another));
 }
 
-// Independent of which agent comes first. Seen red without TakeUpRun(): the job's own checkpoints
-// counted as another training's.
+// It does not matter which agent comes first. Seen red without TakeUpRun(): the job's own
+// checkpoints counted as those of another training.
 TEST(RunIdTest, ARendezvousThatHasForgottenTheJobTakesItUpFromItsAgents) {
   JobMachineDriver job(JobMachineDriver::Spec(2, 2, 9), WithSeed(1));
   job.Join('c');  // a newcomer without a run id

@@ -115,7 +115,8 @@ TEST_F(StaticRanksTest, TheSuccessorOfALostNodeTakesItsRank) {
   EXPECT_THAT(text, HasSubstr("a<-g1 Assignment node 1/2 first 2"));
 }
 
-// Like torchelastic: in the order of node ranks, independent of other roles between them.
+// As in torchelastic, role ranks follow the node ranks; nodes of other roles in between do not
+// count.
 TEST(RoleRanksTest, AreCountedWithinARoleInTheOrderOfNodeRanks) {
   JobMachineDriver job(JobMachineDriver::Spec(3, 3));
   job.set_workers(2);

@@ -125,7 +125,7 @@ std::string Line(const std::string& text, const std::string& begin) {
   return "";
 }
 
-// The state Failed does not tell a job that was stopped from one that has failed.
+// The state Failed is the same for a job that was stopped and for a job that has failed.
 TEST(DaemonMetricsTest, AJobThatHasEndedHasItsOutcome) {
   JobStatus job;
   job.job = "over";
@@ -150,7 +150,7 @@ TEST(DaemonMetricsTest, EachReasonOfARefusalIsThereFromTheStart) {
               HasSubstr("ddprun_refusals_total{reason=\"http_foreign_host\"} 3\n"));
 }
 
-// increase() does not count the value that a series begins with.
+// increase() of Prometheus does not count the first value of a series.
 TEST(DaemonMetricsTest, ARestartOfAnyCauseIsCountedFromZero) {
   JobStatus job;
   job.job = "new";

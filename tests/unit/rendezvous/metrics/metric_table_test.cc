@@ -22,7 +22,7 @@ std::string RowOf(const Metric& metric) {
   return row.append(metric.help).append(" |");
 }
 
-// Those of docs/metrics.md, in their order.
+// The rows of docs/metrics.md, in their order.
 std::vector<std::string> DocumentedRows() {
   std::ifstream file(std::string(DDPRUN_SOURCE_DIR) + "/docs/metrics.md");
   std::vector<std::string> rows;

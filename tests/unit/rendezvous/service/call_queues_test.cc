@@ -55,7 +55,7 @@ TEST(CallQueuesTest, APlaceThatIsGivenBackIsGivenAgain) {
   EXPECT_EQ(queues.Enter().queue(), queue);
 }
 
-// Says on which thread its operation ended.
+// Stores the thread on which its operation ended.
 struct Done final : public CallTag {
   void OnOperationDone(bool ok) override {
     EXPECT_TRUE(ok);

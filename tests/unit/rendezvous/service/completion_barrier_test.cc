@@ -32,7 +32,7 @@ TEST(CompletionBarrierTest, AFewWritesHoldNobodyUp) {
   EXPECT_EQ(PassOnAnotherThread(barrier).wait_for(kHang), std::future_status::ready);
 }
 
-// Should gRPC ever call back on the thread that writes, it must not wait for itself.
+// If gRPC ever calls back on the thread that writes, this thread must not wait for itself.
 TEST(CompletionBarrierTest, TheWriterItselfPasses) {
   CompletionBarrier barrier;
   const CompletionBarrier::Burst burst(&barrier, kMany);

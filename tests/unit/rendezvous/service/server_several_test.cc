@@ -1,4 +1,4 @@
-// A RendezvousServer that is one of several, over real sockets.
+// Tests a RendezvousServer that is one of several, over real sockets.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ using ::testing::HasSubstr;
 
 constexpr Duration kLimit = std::chrono::seconds(60);
 
-// Is out of reach when it is read for the first time.
+// A store whose first Load() fails.
 class FarStore final : public Store {
  public:
   absl::StatusOr<std::map<std::string, std::string>> Load() override {
@@ -78,7 +78,8 @@ class RendezvousServerSeveralTest : public testing::Test {
   std::unique_ptr<v1::Operator::Stub> operator_;
 };
 
-// Seen red with a Create that loads the store, and with an OperatorService that does not ask.
+// Seen red with a Create() that loads the store, and with an OperatorService that does not check
+// whether it leads.
 TEST_F(RendezvousServerSeveralTest, ItStandsByUntilItLeads) {
   EXPECT_EQ(store_->loads, 0) << "its state is the leader's";
   server_->SetLeader("n2:29400");
@@ -107,9 +108,9 @@ TEST_F(RendezvousServerSeveralTest, ItStandsByUntilItLeads) {
   EXPECT_EQ(header.term, term);
 }
 
-// Seen red with a client that does not say that it waits.
+// Seen red when the client did not ask the rendezvous to let the session wait.
 TEST_F(RendezvousServerSeveralTest, ASessionThatWaitsOutlivesTheTakeover) {
-  store_->loads = 1;  // within reach
+  store_->loads = 1;  // so that Load() succeeds
   std::promise<void> opened;
   EventInbox inbox;
   GrpcRendezvousClient client({.endpoint = endpoint_, .waits = true});

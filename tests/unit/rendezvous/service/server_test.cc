@@ -52,7 +52,7 @@ struct Agent {
     client->Open(inbox.Handler());
   }
   EventInbox inbox;
-  std::unique_ptr<GrpcRendezvousClient> client;  // goes first: it calls the inbox
+  std::unique_ptr<GrpcRendezvousClient> client;  // destroyed first: it calls the inbox
 };
 
 class RendezvousServerTest : public testing::TestWithParam<const char*> {
@@ -215,7 +215,7 @@ TEST_P(RendezvousServerTest, ShutdownWritesWhatWasSentAndEndsTheSessions) {
   a.inbox.Expect<Assignment>();
   b.inbox.Expect<Assignment>();
   a.client->Send(HeaderOf("job", 1), Leave{"SIGTERM", 143});
-  // Whether the Leave came in time or not, every session ends, and Finished is not lost on its way.
+  // The Leave may come too late. In any case every session ends, and a Finished is not lost.
   server->Shutdown();
   const auto event = b.inbox.Next();
   ASSERT_TRUE(event.has_value());
@@ -229,7 +229,7 @@ TEST_P(RendezvousServerTest, ShutdownWritesWhatWasSentAndEndsTheSessions) {
 }
 
 TEST_P(RendezvousServerTest, AnAgentThatDoesNotReadCannotHoldUpTheShutdown) {
-  // The handler of this one does not return before the server is down.
+  // The handler of this client does not return before the server is down.
   std::promise<void> entered;
   std::promise<void> release;
   GrpcRendezvousClient stuck({.endpoint = endpoint_});

@@ -16,7 +16,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// As gRPC's calls are, as far as SlowCalls sees them.
+// Has the members of a gRPC call that SlowCalls uses.
 struct FakeCall {
   struct Context {
     std::string address;
@@ -32,7 +32,7 @@ struct FakeCall {
 
 class SlowCallsTest : public testing::Test {
  protected:
-  // Of one that waits until Unhang() when it is served.
+  // Posts a call from `address` that waits for unhang_ when it is served.
   void Post(const std::string& address) {
     calls_.Post(std::make_unique<FakeCall>(FakeCall{{address}, &refused_}),
                 [this](const std::unique_ptr<FakeCall>&) { unhang_.get_future().wait(); });
@@ -46,7 +46,7 @@ class SlowCallsTest : public testing::Test {
   std::vector<std::string> refused_;
   RefusalCounters counters_;
   SlowCalls calls_{&tasks_, &counters_, {4, 2}};
-  TaskQueue tasks_{"test"};  // goes first
+  TaskQueue tasks_{"test"};  // destroyed first: its tasks use the members above
 };
 
 // Seen red when nothing was counted.

@@ -32,7 +32,7 @@ TEST(RankSetTest, EndsOfTheNumbersAreRanksToo) {
   EXPECT_TRUE(set.Minus(set).empty());
 }
 
-// Against std::set, which is slow and cannot be wrong.
+// Compares with std::set, which is slow and known to be right.
 TEST(RankSetTest, DoesAsASetOfNumbersDoes) {
   for (unsigned seed = 0; seed < 300; ++seed) {
     std::mt19937 random(seed);
@@ -65,7 +65,7 @@ TEST(RankSetTest, DoesAsASetOfNumbersDoes) {
 TEST(RankSetTest, RefusesRangesThatAreNoSet) {
   EXPECT_FALSE(RankSet::AreASet({{2, 1}}));
   EXPECT_FALSE(RankSet::AreASet({{0, 2}, {2, 3}}));
-  EXPECT_FALSE(RankSet::AreASet({{0, 2}, {3, 4}}));  // would be {0, 4}
+  EXPECT_FALSE(RankSet::AreASet({{0, 2}, {3, 4}}));  // adjacent: must be {0, 4}
   EXPECT_FALSE(RankSet::AreASet({{5, 6}, {0, 1}}));
   EXPECT_TRUE(RankSet::AreASet({{0, 2}, {4, 4}}));
 }

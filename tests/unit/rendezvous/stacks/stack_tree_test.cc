@@ -46,7 +46,7 @@ StackTree TreeOf(const std::vector<Thread>& threads) {
   return tree;
 }
 
-// A dumb twin: for each beginning of a stack, the ranks that have it.
+// A simple model of a tree: for each beginning of a stack, the ranks that have it.
 using Twin = std::map<std::pair<ThreadKind, Path>, std::set<std::uint32_t>>;
 
 Twin TwinOf(const std::vector<Thread>& threads) {
@@ -151,8 +151,8 @@ TEST(StackTreeTest, WhatDoesNotFitIsLeftOutFromTheInside) {
   EXPECT_LE(WireBytes(tree.Encode()), kMaxStackTreeBytes);
 }
 
-// A thread that one rank of each node has is as many ranges as there are nodes. Seen red where
-// whatever comes after what does not fit is left out too.
+// A thread of one rank on each node needs as many ranges as there are nodes, and may not fit. Seen
+// red when everything after it was left out too.
 TEST(StackTreeTest, MainThreadsAreLeftOutLastAndOneLargeNodeLeavesRoomForOthers) {
   StackTree tree;
   for (std::uint32_t rank = 0; rank < 20'000; ++rank) {
@@ -171,7 +171,7 @@ TEST(StackTreeTest, MainThreadsAreLeftOutLastAndOneLargeNodeLeavesRoomForOthers)
 
 TEST(StackTreeTest, NamesAndNotesAreBounded) {
   StackTree tree;
-  // A letter of two bytes lies across the limit: no half of it is left.
+  // A letter of two bytes lies across the limit: it is cut off as a whole.
   const std::string name = std::string(kMaxStackNameBytes - 4, 'a') + "ééé";
   tree.Add(1, ThreadKind::kMain, {{name, "", 0, ""}});
   const EncodedStackTree encoded = tree.Encode();

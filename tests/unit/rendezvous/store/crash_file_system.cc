@@ -79,7 +79,8 @@ absl::Status CrashFileSystem::Begin(Op op, bool* partly) {
     if (on_crash_) on_crash_();
     return absl::AbortedError("crashed");
   }
-  // A call that fails, and no crash: names are changed or they are not.
+  // The call may fail without a crash. Then an append or a sync may take effect in part, but a
+  // change of names does not.
   *partly = op == Op::kAppend || op == Op::kSync;
   return fault_ ? fault_(op, operations_) : absl::OkStatus();
 }
@@ -91,7 +92,7 @@ std::string CrashFileSystem::AfterPowerLoss(const Inode& inode) {
   const std::size_t smaller = std::min(before.size(), after.size());
   const std::size_t larger = std::max(before.size(), after.size());
   std::string left(Coin() ? after.size() : smaller + Below(larger - smaller + 1), '\0');
-  const int kinds = Coin() ? 4 : 2;  // often nothing but old and new, so that longer parts survive
+  const int kinds = Coin() ? 4 : 2;  // often only old and new bytes, so that longer parts survive
   const std::size_t piece = kSmallestPiece << Below(5);
   for (std::size_t at = 0; at < left.size(); at += piece) {
     const std::size_t size = std::min(piece, left.size() - at);
@@ -107,7 +108,7 @@ std::string CrashFileSystem::AfterPowerLoss(const Inode& inode) {
       default:
         for (std::size_t i = at; i < at + size; ++i) left[i] = static_cast<char>(random_());
     }
-    // What was synced and has not changed since is safe.
+    // Synced bytes that have not changed since are safe.
     for (std::size_t i = at; i < std::min(at + size, smaller); ++i) {
       if (before[i] == after[i]) left[i] = after[i];
     }

@@ -70,8 +70,8 @@ class CrashFileSystem : public FileSystem {
   };
   using Directory = std::map<std::string, std::shared_ptr<Inode>>;
 
-  // With the mutex held. An error: the operation fails; *partly: it may be carried out all the
-  // same.
+  // Call it with the mutex held. An error: the operation fails. *partly: it may take effect in part
+  // all the same.
   absl::Status Begin(Op op, bool* partly);
   bool Coin() { return (random_() & 1) != 0; }
   std::size_t Below(std::size_t bound) { return bound == 0 ? 0 : random_() % bound; }

@@ -1,9 +1,10 @@
-// A store is stopped at each of its calls of the file system, and what the next process finds must
-// be what a prefix of the committed batches makes, with every batch in it that was said to be done.
+// Stops a store at each of its calls of the file system. The next process must find the result of
+// the first batches that were committed, and at least of all batches that were reported as done.
 //
 // Each of these made the tests fail when it was left out of the code: the sync of a group, of a new
-// file, of the folder after a rename, of what Load has read; the truncation before a write is tried
-// again; the rule that a broken record before a valid one of the same group is no damage.
+// file, of the folder after a rename, of the data that Load() has read; the truncation before a
+// write is repeated; the rule that a broken record before a valid one of the same group is no
+// damage.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,7 +25,7 @@ namespace ddprun {
 namespace crash_test {
 
 constexpr int kBursts = 24;
-constexpr int kOperationsOfLoad = 5;  // where there is no journal yet
+constexpr int kOperationsOfLoad = 5;  // if there is no journal yet
 
 FileStore::Options SmallOptions() {
   FileStore::Options options;
@@ -48,7 +49,7 @@ Store::Batch RandomBatch(std::mt19937& random) {
   return batch;
 }
 
-// One life of a store: what may be found after it.
+// One process with a store: the entries that may be found after it.
 struct Life {
   std::vector<Entries> prefixes;  // [i]: after the first i batches
   int done = 0;
@@ -82,7 +83,7 @@ Life Live(const std::shared_ptr<CrashFileSystem>& files, std::uint32_t seed, int
   return life;
 }
 
-// What a new process loads, checked against what may be found.
+// Loads the entries like a new process, and checks them against `life`.
 Entries LoadAfter(const std::shared_ptr<CrashFileSystem>& files, const Life& life) {
   FileStore store(SmallOptions(), nullptr, files);
   const absl::StatusOr<Entries> loaded = store.Load();
@@ -102,7 +103,7 @@ Entries LoadAfter(const std::shared_ptr<CrashFileSystem>& files, const Life& lif
 struct Kind {
   const char* name;
   bool power_loss;
-  bool faults;  // calls fail now and then before
+  bool faults;  // some calls fail before the crash
 };
 
 class CrashTest : public testing::TestWithParam<Kind> {};
@@ -129,10 +130,10 @@ TEST_P(CrashTest, WhatIsFoundIsAPrefixWithAllThatWasDone) {
       crashes += crashed ? 1 : 0;
       files->Restart(kind.power_loss);
       const Entries first = LoadAfter(files, life);
-      // What was found was acted upon: it must not be lost now.
+      // The process may have used these entries: they must not be lost now.
       files->Restart(/*power_loss=*/true);
       EXPECT_EQ(LoadAfter(files, life), first);
-      // And the journal is good to go on with.
+      // The journal must be usable afterwards.
       const Life next = Live(files, seed + 1);
       ASSERT_FALSE(next.prefixes.empty());
       EXPECT_EQ(next.done, static_cast<int>(next.prefixes.size()) - 1);

@@ -195,7 +195,7 @@ TEST(FileStoreTest, AFolderThatAnotherProcessHasTakenOverIsLeftAlone) {
   EXPECT_EQ(MustLoad(third), (Entries{{"a", "1"}, {"b", "2"}, {"c", "3"}, {"d", "4"}}));
 }
 
-// With a file system whose calls a test can hold or fail.
+// Tests with a file system whose calls can be held or fail.
 class FileStoreFaultsTest : public testing::Test {
  protected:
   const std::shared_ptr<CrashFileSystem> files_ = std::make_shared<CrashFileSystem>(1);
@@ -277,7 +277,7 @@ TEST_F(FileStoreFaultsTest, AStoreIsDestroyedInTimeWhileItsDiskHangs) {
   }
   go_on.set_value();
   after.get_future().wait();
-  files_->SetFault(nullptr);  // its call is over
+  files_->SetFault(nullptr);  // the call of the fault is over
   EXPECT_EQ(listener_.done(), 0) << "a store that is gone calls nobody";
 }
 
@@ -289,7 +289,8 @@ struct Failure {
 
 class FailingDiskTest : public FileStoreFaultsTest, public testing::WithParamInterface<Failure> {};
 
-// Breaks one kind of call for a while; what was committed meanwhile is done when it works again.
+// One kind of call fails for a while. Batches that are committed meanwhile are kept when it works
+// again.
 TEST_P(FailingDiskTest, IsReportedOnceAndAgainWhenItIsOver) {
   const Failure failure = GetParam();
   {
@@ -327,7 +328,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Failure{"SyncError", Op::kSync, absl::StatusCode::kUnknown}),
     [](const auto& info) { return std::string(info.param.name); });
 
-// The file itself is broken; a new one is not.
+// All calls on the old file fail; a new file works.
 TEST_F(FileStoreFaultsTest, AFileThatCannotBeRepairedIsReplaced) {
   {
     FileStore store(OptionsFor("state"), listener_.Log(), files_);

@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 
 constexpr std::uint64_t kId = 0x1234567890ABCDEF;
 
-// A journal under construction: two entries from its beginning, and what a test adds.
+// Builds a journal: it begins with two entries, and a test adds more.
 class Builder {
  public:
   Builder() {
@@ -48,7 +48,7 @@ class Builder {
 
   const std::string& bytes() const { return bytes_; }
   const std::vector<std::size_t>& starts() const { return starts_; }
-  // [i]: with the records before the i-th, which begins at starts()[i].
+  // The entries of all records before record i, which begins at starts()[i].
   const Entries& Before(std::size_t i) const { return i == 0 ? nothing_ : prefixes_[i - 1]; }
   const Entries& entries() const { return entries_; }
 
@@ -68,7 +68,7 @@ std::string ErrorOf(const std::string& bytes) {
   return std::string(contents.status().message());
 }
 
-// Three groups, of one, two and two records; the last one is followed by a mark, if so wished.
+// Three groups, of one, two and two records. `mark`: a mark follows the last group.
 Builder Journal(bool mark) {
   Builder journal;
   journal.Add({{"a", "alpha"}});
@@ -97,8 +97,9 @@ TEST(JournalReaderTest, GivesWhatTheBatchesMake) {
   EXPECT_EQ(contents->torn_bytes, 0u);
 }
 
-// Of every journal with one byte changed, the records of the last group may be taken for torn; with
-// the mark behind it, only the mark. Anything else is refused at the record that was changed.
+// One byte of a journal is changed. In the last group, the reader may treat this as a torn write;
+// if a mark follows the group, only in the mark. Elsewhere it refuses the journal at the changed
+// record.
 TEST(JournalReaderTest, NoChangedByteMakesAWrongMap) {
   for (const bool mark : {false, true}) {
     const Builder journal = Journal(mark);
@@ -109,7 +110,7 @@ TEST(JournalReaderTest, NoChangedByteMakesAWrongMap) {
         std::string bytes = journal.bytes();
         bytes[at] = static_cast<char>(bytes[at] ^ flip);
         const absl::StatusOr<Contents> contents = Read(bytes, "j");
-        std::size_t record = journal.starts().size();  // of `at`, or past them all: the header
+        std::size_t record = journal.starts().size();  // size(): `at` is in the header
         for (std::size_t i = 0; i < journal.starts().size(); ++i) {
           if (journal.starts()[i] <= at) record = i;
         }
@@ -134,7 +135,7 @@ TEST(JournalReaderTest, AFileThatEndsEarlyLosesItsLastRecordsOnly) {
   for (std::size_t size = 0; size < journal.bytes().size(); ++size) {
     SCOPED_TRACE(size);
     const absl::StatusOr<Contents> contents = Read(journal.bytes().substr(0, size), "j");
-    if (size < journal.starts()[1]) {  // it was that long when it got its name
+    if (size < journal.starts()[1]) {  // a journal has at least this size when it gets its name
       EXPECT_EQ(contents.status().code(), absl::StatusCode::kDataLoss);
       continue;
     }

@@ -58,7 +58,7 @@ TEST(RecordTest, ComesBackEqual) {
   }
 }
 
-// As a rendezvous wrote it before there were plans, or failed checkpoints were counted.
+// A record of an older version, which had no restore plans and did not count failed checkpoints.
 TEST(RecordTest, AnOlderOneHasNoPlanNoTimelineAndNoFailures) {
   JobRecord older = FullRecord();
   older.failed_checkpoints = {};
@@ -70,7 +70,7 @@ TEST(RecordTest, AnOlderOneHasNoPlanNoTimelineAndNoFailures) {
   EXPECT_EQ(back->record, older);
 }
 
-// As in a rolling upgrade, when the older version leads again.
+// Happens in a rolling upgrade when the older version leads again.
 TEST(RecordTest, AFieldOfALaterVersionIsLeftOut) {
   const std::string field_1000 = "\xc0\x3e\x07";  // of the value 7
   const auto back = DecodeRecord(EncodeRecord("ann", FullRecord()) + field_1000);

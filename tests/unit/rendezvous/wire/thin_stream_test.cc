@@ -1,5 +1,5 @@
-// Both ends of a session ask for steady retransmission: see rendezvous/wire/thin_stream.h. What
-// comes of it is for tests/integration/partition_test.cc.
+// Tests that both ends of a session ask for steady retransmission: see
+// rendezvous/wire/thin_stream.h. tests/integration/partition_test.cc tests the effect.
 #include "rendezvous/wire/thin_stream.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ bool SendsAgainSteadily(int fd) {
          std::string(control) == "reno";
 }
 
-// The port of the other end; 0 for what is no connection.
+// The port of the other end; 0: `fd` is no connection.
 int PeerPort(int fd) {
   sockaddr_in6 peer{};  // gRPC's sockets are of this family; the port has the same place in both
   socklen_t size = sizeof peer;

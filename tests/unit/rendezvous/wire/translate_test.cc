@@ -86,7 +86,7 @@ Join StaticJoin() {
   return join;
 }
 
-// Through the bytes, as on the wire.
+// Encodes and decodes the message, as on the wire.
 template <class Proto>
 Proto ThroughBytes(const Proto& proto) {
   Proto parsed;
@@ -125,7 +125,8 @@ INSTANTIATE_TEST_SUITE_P(
         LogPiece{LogReadingId{1}, std::string("a\0\xFF\n", 4), false, ""},
         LogPiece{LogReadingId{kLook}, "", true, "there is no such file"}));
 
-// A field of one that the other does not know would be lost, or its bounds be missing.
+// A field that is only in JobSpec would be lost on the wire. One that is only in the protocol would
+// have no bounds.
 TEST(JobSpecProtoTest, HasTheFieldsThatAreDescribed) {
   const google::protobuf::Descriptor& proto = *v1::JobSpec::descriptor();
   int described = 0;
@@ -231,7 +232,7 @@ INSTANTIATE_TEST_SUITE_P(
             {"n2", "n3"},
             std::make_shared<EncodedStackTree>(FullTree())})}));
 
-// What an agent has taken comes packed, and equal once it is unpacked.
+// The tree of an agent arrives packed, and is equal once it is unpacked.
 TEST(StackTreeProtoTest, OfAnAgentComesPacked) {
   const auto tree = std::make_shared<EncodedStackTree>(FullTree());
   const auto back = FromProto(

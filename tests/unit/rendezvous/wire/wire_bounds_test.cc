@@ -1,4 +1,4 @@
-// What the wire refuses, and how large what is sent may become.
+// Tests which messages the wire refuses, and how large sent messages may become.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace wire_bounds_test {
 
 using ::testing::HasSubstr;
 
-// A Join, spoiled, and what is said about it.
+// A damaged Join, and the error for it.
 struct BadJoin {
   std::function<void(v1::AgentMessage&)> spoil;
   const char* expected;
@@ -171,7 +171,7 @@ TEST(FromProtoTest, RefusesAnOutcomeThatItDoesNotKnow) {
 
 // ---- stacks ----
 
-// As it would come from an agent whose tree was spoiled on its way.
+// Reads a tree that was damaged on its way from the agent.
 absl::Status ReadSpoiled(const std::function<void(v1::StackTree&)>& spoil) {
   v1::StackTree proto = ToProto(FullTree());
   spoil(proto);

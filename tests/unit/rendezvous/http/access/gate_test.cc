@@ -68,7 +68,7 @@ TEST_F(GateTest, ASessionIsABearerOnLoopbackAndACookieElsewhere) {
   EXPECT_EQ(viewer.kind, Kind::kSignedIn);
   EXPECT_EQ(viewer.owner, "ann");
   EXPECT_EQ(KindOf(WithCookie(secret)), Kind::kSignedIn);
-  // The other way round it is nothing: every port of this host gets its cookies.
+  // Not the other way round: browsers send a cookie to every port of this host.
   EXPECT_EQ(KindOf(Local({{"cookie", "__Host-ddprun=" + secret}})), Kind::kNeighbour);
   EXPECT_EQ(KindOf(Remote({{"authorization", "Bearer " + secret}})), Kind::kStranger);
 }
@@ -96,7 +96,7 @@ TEST_F(GateTest, WhoSignsOutEndsThisSessionAndNoOther) {
 TEST_F(GateTest, WhoShowsNothingIsANeighbourOnThisHostOnly) {
   EXPECT_EQ(KindOf(Local()), Kind::kNeighbour);
   EXPECT_EQ(KindOf(Remote()), Kind::kStranger);
-  // A proxy on this host asks for somebody else.
+  // A proxy on this host asks on behalf of another host.
   EXPECT_EQ(KindOf(Local({{"x-forwarded-for", "10.0.0.9"}})), Kind::kStranger);
   EXPECT_EQ(KindOf(Local({{"host", "page.example"}})), Kind::kStranger);
 }

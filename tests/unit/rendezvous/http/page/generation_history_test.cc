@@ -69,7 +69,7 @@ TEST_F(GenerationHistoryTest, SoManyAreKept) {
   EXPECT_EQ(Shown().back()["generation"], 199);
 }
 
-// A hang is mostly ended by a restart, and people look after that.
+// Most hangs end with a restart, and people look at the stacks after it.
 TEST_F(GenerationHistoryTest, TheStacksOfAHangStayUntilTheNextOne) {
   const auto stacks_of = [](const char* function) {
     StackTree tree;

@@ -36,7 +36,7 @@ using ::testing::Not;
 using ::testing::StartsWith;
 using Json = nlohmann::json;
 
-// A reader of logs that a test plays.
+// A log service that is played by a test.
 struct PlayedLogs {
   LogService Service() {
     return {[this](std::string owner, LogRequest request, std::shared_ptr<LogReader> reader) {
@@ -133,7 +133,7 @@ class PageServiceTest : public JobLoopTest {
     return session + "Content-Type: application/json\r\n";
   }
 
-  // The reason for which the request was refused; "": it was not.
+  // The reason why the request was refused; "": it was not refused.
   std::string Reason(const std::string& request) {
     TakeRefused();
     Ask(port(), request);
@@ -150,7 +150,7 @@ class PageServiceTest : public JobLoopTest {
   std::vector<std::string> refused_;  // guarded by refused_mutex_
   DaemonStatus daemon_;
   const std::shared_ptr<EventLog> events_ = std::make_shared<EventLog>(EventLog::Options{});
-  std::optional<LeadershipStatus> leadership_;  // not while a request is under way
+  std::optional<LeadershipStatus> leadership_;  // set it while no request is under way
   std::unique_ptr<PageService> page_;
   std::unique_ptr<HttpServer> server_;
 };
@@ -215,13 +215,13 @@ TEST_F(PageServiceTest, WhoSignsOutHearsNothingMore) {
               StartsWith("HTTP/1.1 403 "));
   EXPECT_THAT(Ask(port(), Post("/api/logout", "{}", OrderHeaders(ann))),
               StartsWith("HTTP/1.1 200 "));
-  viewer.HearAll();  // it ends
+  viewer.HearAll();  // the stream ends
   EXPECT_EQ(BodyOf(Ask(port(), Get("/api/session", ann)))["signed_in"], false);
 }
 
 TEST_F(PageServiceTest, WhatIsNotThereIsToldSo) {
   EXPECT_THAT(Ask(port(), Get("/api/x")), StartsWith("HTTP/1.1 404 "));
-  EXPECT_THAT(Ask(port(), Get("/metrics")), StartsWith("HTTP/1.1 404 "));  // nobody supplies them
+  EXPECT_THAT(Ask(port(), Get("/metrics")), StartsWith("HTTP/1.1 404 "));  // no metrics are set
   EXPECT_THAT(Ask(port(), Post("/api/jobs", "{}")), StartsWith("HTTP/1.1 405 "));
   EXPECT_THAT(Ask(port(), Get("/api/job?job=nobodys")), StartsWith("HTTP/1.1 404 "));
   EXPECT_THAT(Ask(port(), Get("/api/events?job=nobodys")), StartsWith("HTTP/1.1 404 "));
@@ -286,7 +286,7 @@ TEST_F(PageServiceTest, AnotherSitesPageIsRefused) {
   EXPECT_THAT(Ask(port(), Post("/api/stop", R"({"job":"a"})",
                                OrderHeaders(session) + "Origin: http://evil.example\r\n")),
               StartsWith("HTTP/1.1 403 "));
-  // What a form can send without asking first.
+  // A form on another site can send this without a preflight request.
   EXPECT_THAT(
       Ask(port(), Post("/api/stop", R"({"job":"a"})", session + "Content-Type: text/plain\r\n")),
       StartsWith("HTTP/1.1 415 "));
@@ -372,7 +372,7 @@ TEST_F(PageServiceTest, ANeighbourHearsOfNoHost) {
   EXPECT_THAT(viewer.heard(), HasSubstr(R"("event":"joined")"));
   EXPECT_THAT(viewer.heard(), Not(HasSubstr("n17")));
   viewer.Forget();
-  Joined("ours", 18, 1, "ann");  // of a line that comes now, too
+  Joined("ours", 18, 1, "ann");  // new lines are redacted too
   ASSERT_TRUE(viewer.HearUntil(R"("event":"joined")"));
   ASSERT_TRUE(viewer.HearUntil("event: job\n"));
   EXPECT_THAT(viewer.heard(), Not(HasSubstr("n18")));
@@ -413,7 +413,7 @@ TEST_F(PageServiceTest, OneViewerTooManyIsToldSo) {
   EXPECT_THAT(Ask(port(), Get("/api/events", ann)), StartsWith("HTTP/1.1 503 "));
   EXPECT_THAT(TakeRefused(), ElementsAre("http_too_many_viewers", "http_too_many_viewers"));
   viewers.erase(viewers.begin());
-  // There is room again, as soon as that is noticed.
+  // There is room again as soon as the server has noticed the end of a viewer.
   std::string answer;
   do {
     HttpClient next(port());
@@ -441,7 +441,7 @@ TEST_F(PageServiceTest, MetricsAreThoseOfWhoAsks) {
   StartWith(std::move(options));
   EXPECT_THAT(Ask(port(), Get("/metrics")), EndsWith("\r\n\r\nredacted\n"));
   EXPECT_THAT(Ask(port(), Get("/metrics", SignIn("ann"))), EndsWith("owner=ann\n"));
-  // Not "redacted": where the token has changed the scraper is to notice.
+  // Not "redacted": an operator must notice that the token of the scraper is not valid any more.
   EXPECT_THAT(Ask(port(), Get("/metrics", "Authorization: Bearer an-old-token\r\n")),
               StartsWith("HTTP/1.1 401 "));
   const std::string answer =
@@ -450,7 +450,7 @@ TEST_F(PageServiceTest, MetricsAreThoseOfWhoAsks) {
   EXPECT_THAT(answer, HasSubstr("Content-Type: text/plain; version=0.0.4"));
 }
 
-// A scraper in a tight loop costs the jobs one look a second.
+// A scraper in a tight loop makes the rendezvous collect metrics only once a second.
 TEST_F(PageServiceTest, WhoAsksOftenGetsTheSameAnswerForASecond) {
   std::atomic<int> looks{0};
   PageService::Options options;
@@ -490,7 +490,7 @@ TEST_F(PageServiceTest, ALogIsPassedOnAndAcknowledgedOnceTheBrowserHasIt) {
   logs.reading->OnSourceEnd({}, "the agent has gone");
   logs.reading->OnEnd(absl::OkStatus());
   EXPECT_THAT(viewer.HearAll(), HasSubstr("event: end\ndata: {\"text\":\"the agent has gone\"}"));
-  End();  // it calls us until then
+  End();  // until then the page may call `logs`
   EXPECT_FALSE(logs.cancelled);
 }
 

@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using Json = nlohmann::ordered_json;
 
-// "secret" stands in every text that may name a host, a command or a line of a worker.
+// Every text that may contain a host, a command or a line of a worker is "secret".
 JobStatus FullStatus() {
   JobStatus job;
   job.job = "exp7";
@@ -74,7 +74,7 @@ TEST(RedactionTest, OfALineOnlyHarmlessMembersAreLeft) {
   EXPECT_EQ(RedactedLine(line).dump(), R"({"time":"t","job":"exp7","event":"failed","step":7})");
 }
 
-// A program names phases of its own.
+// A program chooses the names of its own phases.
 TEST(RedactionTest, PhasesThatOnlyAProgramNamesAreOne) {
   const Json line = {{"event", "resumed"},
                      {"phases_ms", {{"stop", 2.5}, {"secret", 1}, {"<b>secret", 2}, {"odd", "x"}}}};

@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 
 class SharedAnswersTest : public testing::Test {
  protected:
-  // What this asker has heard: "?" while nothing, "none" for a null answer.
+  // Returns the answer: "?" if there is none yet, "none" for a null answer.
   std::string Ask(const ViewKey& key) {
     const auto heard = std::make_shared<std::string>("?");
     accepted_ = answers_.Get(key, [heard](const SharedAnswers::Answer& answer) {

@@ -100,7 +100,7 @@ TEST(ViewTest, WhoIsGoneOrTooSlowOrPastHisSessionIsDropped) {
   EXPECT_TRUE(stays->closed);
 }
 
-// A reader who takes a byte from time to time would hold his place for ever.
+// A viewer that reads one byte from time to time would keep its place for ever.
 TEST(ViewTest, WhoDoesNotKeepUpForAMinuteLosesHisPlace) {
   View view;
   const auto drips = std::make_shared<FakeStream>();

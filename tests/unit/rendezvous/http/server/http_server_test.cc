@@ -52,7 +52,7 @@ class HttpServerTest : public testing::Test {
     });
   }
 
-  // The reasons of refusals so far. Ends the server.
+  // Ends the server, and returns the reasons of all refusals.
   std::vector<std::string> Refused() {
     server_->Shutdown();
     return refused_;
@@ -67,7 +67,7 @@ TEST_F(HttpServerTest, AConnectionHasOneRequestAfterTheOther) {
   HttpClient client(server_->port());
   client.Say(Get("/a"));
   EXPECT_TRUE(client.HearUntil("GET /a  here"));
-  client.Say(Post("/b", "body") + Get("/c"));  // and both at once
+  client.Say(Post("/b", "body") + Get("/c"));  // both at once
   EXPECT_TRUE(client.HearUntil("POST /b body here"));
   EXPECT_TRUE(client.HearUntil("GET /c  here"));
   EXPECT_THAT(client.heard(), StartsWith("HTTP/1.1 200 OK\r\n"));
@@ -83,7 +83,7 @@ TEST_F(HttpServerTest, WhoHasSaidAllStillHearsTheAnswer) {
   client.Say(Get("/later"));
   client.SayNoMore();
   const std::shared_ptr<Responder> responder = asked.get_future().get();
-  Ask(server_->port(), Get("/"));  // the server has seen the end meanwhile
+  Ask(server_->port(), Get("/"));  // then the server has seen the client's end
   responder->Send({.body = "at last"});
   EXPECT_THAT(client.HearAll(), EndsWith("at last"));
 }
@@ -150,7 +150,7 @@ TEST_F(HttpServerTest, WhereAllAreTakenTheOneThatWaitedLongestMakesRoom) {
     later = std::move(responder);
     asked.set_value();
   });
-  HttpClient busy(server_->port());  // the oldest, but it is being answered
+  HttpClient busy(server_->port());  // the oldest connection, but its request is being answered
   busy.Say(Get("/later", "Connection: close\r\n"));
   asked.get_future().wait();
   std::vector<std::unique_ptr<HttpClient>> waiting;
@@ -328,7 +328,7 @@ std::pair<std::string, std::string> AskByTls(int port, const std::string& reques
   while ((count = SSL_read(ssl.get(), buffer, sizeof buffer)) > 0) {
     answer.append(buffer, static_cast<std::size_t>(count));
   }
-  // The end was said, and is not just the end of the connection.
+  // Whether the server ended TLS properly, and did not only close the connection.
   const bool ended = SSL_get_error(ssl.get(), count) == SSL_ERROR_ZERO_RETURN;
   return {ended ? answer : "cut off: " + answer, sha256};
 }

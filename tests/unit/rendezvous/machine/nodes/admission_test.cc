@@ -78,7 +78,7 @@ TEST(JobSpecTest, WhatIsShownTogetherIsToldTogether) {
               StartsWith("--restart-window is 3600 s here, but the job began with not set:"));
 }
 
-// Like an agent started outside of the Slurm step, or by an older ddprun.
+// For example an agent that runs outside of the Slurm step, or of an older ddprun.
 TEST(JobSpecTest, WhoDoesNotKnowTheNumberOfNodesAgreesWithAll) {
   JobSpec ours;
   JobSpec theirs;

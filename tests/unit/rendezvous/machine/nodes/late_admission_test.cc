@@ -134,7 +134,7 @@ TEST_F(LateAdmissionJobTest, ANodeThatStayedIsAdmittedAtOnce) {
   EXPECT_EQ(job_.machine().state(), JobState::kStopping) << "to take it in";
 }
 
-// The others are stopped for the newcomer anyway.
+// Each such newcomer stops the workers of the other nodes.
 TEST_F(LateAdmissionJobTest, ANewcomerThatIsGoneBeforeTheGroupFormsIsAdmittedLaterToo) {
   for (int i = 0; i < 2; ++i) {
     job_.Join('b');

@@ -112,7 +112,7 @@ TEST(JobMachineQuarantineTest, TheNodeIsDismissedWithTheReasonAndASpareTakesItsP
       "b was left out: its workers were the root cause 2 times within 3600 s; the job goes on "
       "without it");
   EXPECT_THAT(job.last_finished().excluded, ElementsAre("b"));
-  // The host stays out, also with a new agent.
+  // A new agent on the host is refused, too.
   job.Clear();
   job.Join('b');
   EXPECT_THAT(job.TakeText(), HasSubstr("Refused"));
@@ -166,7 +166,7 @@ void JoinUnfit(JobMachineDriver& job, char agent, std::vector<SavedState> states
   job.Receive(agent, join, Generation{-1});
 }
 
-// The record about an unfit node, made between two generations, must not be a job without members.
+// The unfit node is recorded between two generations. This record must keep the members of the job.
 TEST(JobMachineUnfitTest, ARendezvousThatRestartsAfterALateOneGoesOnWithTheJob) {
   JobMachineDriver job(Spec(2, 2, 3));
   job.RunTwoNodes();
@@ -177,7 +177,7 @@ TEST(JobMachineUnfitTest, ARendezvousThatRestartsAfterALateOneGoesOnWithTheJob) 
   job.RestartDaemon(std::chrono::seconds(1));
   job.Rejoin('a', 0, false);
   EXPECT_FALSE(job.machine().finished()) << job.TakeText();
-  job.Drain('a', 5);  // for a cause that others may still report
+  job.Drain('a', 5);  // for a cause that other nodes may still report
   job.Advance(std::chrono::seconds(2));
   EXPECT_FALSE(job.machine().finished()) << job.TakeText();
   job.Clear();
@@ -237,7 +237,7 @@ TEST(JobMachineUnfitTest, WhereNoNodeIsFitTheJobHasFailed) {
   EXPECT_NE(job.last_finished().outcome, Outcome::kPreempted);
 }
 
-// Slurm does not know that the node is gone.
+// Slurm does not know that the node is gone, so only a new run gets another node.
 TEST(JobMachineLateTest, WhoWaitedInVainIsToBeRunAgainWhereThereIsAState) {
   for (const int all_nodes : {0, 2}) {
     JobMachineOptions options;

@@ -155,7 +155,7 @@ TEST_F(RestoreTest, TheRecordHasThePlanAndTheTimeline) {
   PlanFor({Memory(0, 100)}, {});
   EXPECT_EQ(job_.record()->restore->state, Memory(0, 100));
   EXPECT_THAT(job_.record()->timeline, testing::IsEmpty());  // no worker of it has started
-  job_.RestartDaemon(seconds(1));  // but may have started by the time of reading
+  job_.RestartDaemon(seconds(1));  // after a restart they may have started
   job_.Rejoin('a', 1, true);
   job_.Rejoin('b', 1, true);
   job_.Exit('b', 3, 1, kCode3);

@@ -46,7 +46,7 @@ TEST(TimelineTest, AnEarlierEpochIsBeforeEveryGenerationOfALaterOne) {
   EXPECT_FALSE(timeline.Holds(State(6, 301, 0), 1, Generation{0}));
 }
 
-// A state of an earlier run of the same name, or of a file without a maker.
+// A state of an earlier run with the same job name, or of a file that names no generation.
 TEST(TimelineTest, AGenerationThatThisRunHasNotHadIsBeforeAll) {
   Timeline timeline;
   EXPECT_TRUE(timeline.Holds(State(8, 100), 0, Generation{-1}));

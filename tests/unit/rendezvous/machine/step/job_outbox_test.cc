@@ -56,7 +56,7 @@ TEST_F(JobOutboxTest, WhatComesBetweenStaysBetween) {
   out_.SendTo(NodeOf(2), stop);
   out_.SendTo(NodeOf(3), Stop{"why", {}, {LocalRank{0}}});
   out_.SendTo(NodeOf(4), stop);
-  // Another message, even with equal contents.
+  // This is another message object, although its contents are equal.
   out_.SendTo(NodeOf(5), JobOutbox::Share(Stop{"why"}));
   const auto actions = out_.Take();
   ASSERT_THAT(actions, SizeIs(4));

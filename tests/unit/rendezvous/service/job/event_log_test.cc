@@ -43,7 +43,7 @@ std::vector<std::string> LinesOf(const std::string& path) {
   return lines;
 }
 
-// For what the file's thread does. False after kTestDeadline.
+// Waits for the thread of the file. False: `done` is still false after kTestDeadline.
 bool Eventually(const std::function<bool()>& done) {
   const auto deadline = std::chrono::steady_clock::now() + kTestDeadline;
   while (!done()) {
@@ -53,7 +53,7 @@ bool Eventually(const std::function<bool()>& done) {
   return true;
 }
 
-// Waits until the file at `path` has so many lines, and the last one is of `host`.
+// Waits until the file at `path` has `lines` lines, and the last one names `host`.
 bool EndsWith(const std::string& path, std::size_t lines, const std::string& host) {
   return Eventually([&] {
     const std::vector<std::string> found = LinesOf(path);
@@ -61,7 +61,7 @@ bool EndsWith(const std::string& path, std::size_t lines, const std::string& hos
   });
 }
 
-// The hosts of all that `filter` lets through.
+// The hosts of all lines that match the filter.
 std::vector<std::string> Hosts(const EventLog& log, const EventLog::Filter& filter = {}) {
   std::vector<std::string> hosts;
   std::uint64_t place = log.Oldest();
@@ -280,7 +280,7 @@ TEST(EventLogTest, ADiskThatIsFullCostsLinesAndIsToldOnce) {
 
 TEST(LineFileTest, ADiskThatHangsNeverMakesTheCallerWait) {
   const TempDir folder;
-  // A pipe that nobody reads: the write hangs as one to a dead server does.
+  // A pipe that nobody reads: a write hangs, like a write to a dead file server.
   ASSERT_EQ(mkfifo((folder / "events").c_str(), 0600), 0);
   std::fstream reader(folder / "events", std::ios::in | std::ios::out);
   LineFile file({.path = folder / "events",
@@ -290,14 +290,14 @@ TEST(LineFileTest, ADiskThatHangsNeverMakesTheCallerWait) {
   ASSERT_TRUE(file.Open().ok());
   for (int i = 0; i < 1000; ++i) file.Append(std::string(1000, 'x'));
   EXPECT_GT(file.dropped(), 700u);
-  // Finally it is read: the number of dropped lines comes before the later lines.
+  // Then it is read: the number of dropped lines comes before the later lines.
   std::size_t told = 0;
   std::thread reading([&] {
     for (std::string line; std::getline(reader, line) && line != "last";) {
       if (line.find(" missing") != std::string::npos) told += std::stoul(line);
     }
   });
-  // It is not taken, and counts as dropped too, until there is room.
+  // Until there is room, each "last" is dropped as well, and counted.
   for (std::size_t dropped = file.dropped();; dropped = file.dropped()) {
     file.Append("last");
     if (file.dropped() == dropped) break;

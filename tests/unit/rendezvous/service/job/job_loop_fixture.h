@@ -75,7 +75,7 @@ class FakeStream final : public AgentStream {
     const std::lock_guard lock(mutex_);
     return sent_;
   }
-  // Of what was sent.
+  // The headers of all sent messages.
   std::vector<Header> headers() const {
     const std::lock_guard lock(mutex_);
     return headers_;

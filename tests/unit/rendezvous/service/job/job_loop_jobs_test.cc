@@ -1,4 +1,4 @@
-// Whose a job of JobLoop is, how many there may be, and when a name can be used again.
+// Tests who owns a job of JobLoop, how many jobs there may be, and when a name can be used again.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ TEST_F(JobLoopTest, AJobBelongsToWhoBeganIt) {
   const auto friends = Joined("job", 4, 2, "token:ann");
   ASSERT_TRUE(owner->WaitFor<Assignment>());
   ASSERT_TRUE(friends->WaitFor<Assignment>());
-  // Another name is free for others.
+  // Others may use another name.
   EXPECT_TRUE(Joined("bobs job", 2, 1, "token:bob")->WaitFor<Assignment>());
 }
 
@@ -50,7 +50,7 @@ TEST_F(JobLoopTest, AJobHasSoManyAgentsAndNoMore) {
   EXPECT_TRUE(Joined("another", 3, 1)->WaitFor<Assignment>());
 }
 
-// Break: write the name that an operator gave into an answer.
+// Fails if an answer contains "none", the internal name of a job without an id.
 TEST_F(JobLoopTest, AJobWithoutAnIdIsNotCalledNone) {
   const auto answer = [&](auto ask) {
     std::promise<std::string> text;
@@ -97,7 +97,7 @@ TEST_F(JobLoopTest, ThereAreSoManyJobsAndNoMoreUntilOneIsOver) {
 TEST_F(JobLoopTest, OneOwnerCannotTakeAllJobs) {
   JobLoopOptions options = Options({.leases = false});
   options.max_jobs_of_owner = 2;
-  // One of the jobs is of before a restart of the rendezvous.
+  // One of the jobs was recorded before a restart of the rendezvous.
   const Join join = JoinOf("n9", 1);
   RecordedJob recorded{"recorded", "token:ann", {}};
   recorded.record.spec = join.job;
@@ -112,13 +112,13 @@ TEST_F(JobLoopTest, OneOwnerCannotTakeAllJobs) {
   EXPECT_THAT(std::string(why.message()), HasSubstr("the rendezvous has 2 jobs of token:ann"));
   EXPECT_EQ(refused->refused_for(), "too_many_jobs_of_owner");
   EXPECT_TRUE(Joined("bobs", 3, 1, "token:bob")->WaitFor<Assignment>());
-  // Her next job begins when one of hers has ended.
+  // The next job of ann can begin when one of her jobs has ended.
   loop_->OnMessage(anns, HeaderOf("first", 1, 0), Leave{"done", 1});
   loop_->OnEnd(anns, absl::OkStatus());
   EXPECT_TRUE(Joined("second", 2, 1, "token:ann")->WaitFor<Assignment>());
 }
 
-// Nobody is asked who he is: all jobs are nobody's.
+// No agent has an identity, so no job has an owner.
 TEST_F(JobLoopTest, WithoutCredentialsNoOwnerIsCounted) {
   JobLoopOptions options = Options({.leases = false});
   options.max_jobs_of_owner = 1;
@@ -135,13 +135,13 @@ TEST_F(JobLoopTest, WhoIsRefusedIsToldWhyAndHasNoSessionAnyMore) {
   EXPECT_THAT(std::get<Refused>(other->sent()[0]).reason, HasSubstr("--nnodes is 3"));
   EXPECT_EQ(other->refused_for(), "not_in_this_job");
   loop_->OnEnd(other, absl::OkStatus());
-  // The job goes on with those that belong to it.
+  // The job goes on with agents that have its settings.
   const auto second = Joined("job", 3, 2);
   EXPECT_TRUE(agent->WaitFor<Assignment>());
   EXPECT_TRUE(second->WaitFor<Assignment>());
 }
 
-// Seen red with an OnAgentGone that asks nobody.
+// Seen red with an OnAgentGone() that does not check who reports.
 TEST_F(JobLoopTest, AStrangersReportThatAnAgentIsGoneIsRefused) {
   const auto report = [&](const std::string& principal) {
     std::promise<absl::Status> answer;
@@ -185,7 +185,7 @@ TEST_F(JobLoopTest, TheNameOfAFinishedJobCanBeUsedAgainWhileOldStreamsAreOpen) {
   ASSERT_TRUE(first->WaitFor<Finished>());
   const auto second = Joined("job", 2);
   ASSERT_TRUE(second->WaitFor<Assignment>());
-  // What the old agent still says reaches nobody.
+  // Messages of the old agent have no effect.
   loop_->OnMessage(first, HeaderOf("job", 1), Stopped{29500, std::nullopt});
   loop_->OnEnd(first, absl::OkStatus());
   EXPECT_TRUE(first->WaitForClose().ok());
@@ -193,7 +193,7 @@ TEST_F(JobLoopTest, TheNameOfAFinishedJobCanBeUsedAgainWhileOldStreamsAreOpen) {
   EXPECT_TRUE(second->WaitFor<Start>());
 }
 
-// Seen red with an Admit that forgets a job that is over before it asks whose it is.
+// Seen red with an Admit() that forgets a finished job before it checks the owner.
 TEST_F(JobLoopTest, TheNameOfAFinishedJobIsNotForStrangers) {
   const auto first = Joined("job", 1, 1, "token:ann");
   ASSERT_TRUE(first->WaitFor<Assignment>());
@@ -203,7 +203,7 @@ TEST_F(JobLoopTest, TheNameOfAFinishedJobIsNotForStrangers) {
   const auto stranger = Joined("job", 2, 1, "token:bob");
   EXPECT_EQ(stranger->WaitForClose().code(), absl::StatusCode::kPermissionDenied);
   EXPECT_EQ(stranger->refused_for(), "other_owner");
-  // It is still known how it ended, and its owner may use the name again.
+  // The status still has the finished job, and its owner may use the name again.
   std::promise<std::size_t> known;
   loop_->GetStatus("token:ann", "job",
                    [&](const auto& jobs) { known.set_value(jobs.ok() ? jobs->size() : 0); });

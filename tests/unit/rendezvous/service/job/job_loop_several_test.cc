@@ -85,7 +85,7 @@ class JobLoopSeveralTest : public JobLoopTest {
   Validity validity_;
 };
 
-// Seen red with an OnOpen that leaves the answer to whoever is next.
+// Seen red with an OnOpen() that did not answer at once.
 TEST_F(JobLoopSeveralTest, WhoStandsByRefusesAllAndSaysWhoLeads) {
   const auto early = Open();
   absl::Status why = early->WaitForClose();
@@ -99,13 +99,13 @@ TEST_F(JobLoopSeveralTest, WhoStandsByRefusesAllAndSaysWhoLeads) {
   std::promise<absl::Status> may;
   loop_->MayAnswer([&](absl::Status status) { may.set_value(status); });
   EXPECT_EQ(may.get_future().get(), why);
-  // Also while validity is left over from nothing.
+  // A validity alone does not make it a leader.
   validity_.SetUntil(TimePoint::max());
   EXPECT_EQ(Open()->WaitForClose(), why);
   EXPECT_EQ(Status().status(), why);
 }
 
-// Seen red with a standby that closes it, too.
+// Seen red when the standby closed the session.
 TEST_F(JobLoopSeveralTest, ASessionThatWaitsIsServedOnceItLeads) {
   Begin({.leases = true});
   const auto waiting = OpenWaiting();
@@ -120,8 +120,8 @@ TEST_F(JobLoopSeveralTest, ASessionThatWaitsIsServedOnceItLeads) {
   EXPECT_EQ(waiting->headers().back().term, kTerm);
 }
 
-// What it has to say may be old when this rendezvous leads.
-// Seen red without a check of the reign.
+// Its messages may be old when this rendezvous begins to lead. Seen red when a standby accepted
+// them.
 TEST_F(JobLoopSeveralTest, ASessionThatWaitsMustNotSpeak) {
   const auto waiting = OpenWaiting();
   ASSERT_TRUE(waiting->WaitForRequests(1));
@@ -129,8 +129,8 @@ TEST_F(JobLoopSeveralTest, ASessionThatWaitsMustNotSpeak) {
   EXPECT_EQ(waiting->WaitForClose().code(), absl::StatusCode::kInvalidArgument);
 }
 
-// Its time begins with the reign, however long it has waited.
-// Seen red with a deadline from the beginning, and without any.
+// The time limit for the Join begins when this rendezvous leads. Seen red with a limit from the
+// opening of the session, and without any limit.
 TEST_F(JobLoopSeveralTest, ASessionThatHasWaitedMustJoinInTime) {
   JobLoopOptions options = Options({.leases = false});
   options.validity = &validity_;
@@ -138,7 +138,7 @@ TEST_F(JobLoopSeveralTest, ASessionThatHasWaitedMustJoinInTime) {
   loop_ = std::make_unique<JobLoop>(std::move(options));
   const auto waiting = OpenWaiting();
   ASSERT_TRUE(waiting->WaitForRequests(1));
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // longer than it may take
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // longer than time_to_join
   EXPECT_FALSE(waiting->closed());
   Lead();
   EXPECT_EQ(waiting->WaitForClose().code(), absl::StatusCode::kDeadlineExceeded);
@@ -169,8 +169,8 @@ TEST_F(JobLoopSeveralTest, WhoLeadsTakesUpTheRecordsAndServes) {
   EXPECT_EQ(jobs->front().nodes.size(), 2u);
 }
 
-// Nobody comes back. Without the hold the leases would be over after 1 s.
-// Seen red with a Lead that does not set leases_from.
+// No member comes back. Without the hold the leases would be over after 1 s. Seen red with a Lead()
+// that does not set leases_from.
 TEST_F(JobLoopSeveralTest, MembersHaveTheHoldAndOneLease) {
   std::promise<TimePoint> lost;
   JobLoopOptions options = Options({.leases = true});
@@ -203,8 +203,8 @@ TEST_F(JobLoopSeveralTest, EveryMessageCarriesTheTerm) {
   EXPECT_EQ(stream->headers().back().term, later);
 }
 
-// The record was written anew while the jobs were still being read.
-// Break: a Begin that takes its term as it is.
+// The leader key was written again while the jobs were still being read. Fails if Lead() replaces a
+// later term.
 TEST_F(JobLoopSeveralTest, ALaterTermThatCameBeforeTheJobsIsKept) {
   const Term later{7, 105};
   loop_->ChangeTerm(later);
@@ -214,7 +214,7 @@ TEST_F(JobLoopSeveralTest, ALaterTermThatCameBeforeTheJobsIsKept) {
   EXPECT_THAT(stream->headers(), Each(Field(&Header::term, later)));
 }
 
-// Break: a Lead that does not pass it on.
+// Fails if Lead() does not tell the jobs about the restored etcd.
 TEST_F(JobLoopSeveralTest, WhereEtcdWasRestoredNothingFormsWithinTheHold) {
   Begin({.leases = true});
   validity_.SetUntil(TimePoint::max());
@@ -231,7 +231,7 @@ TEST_F(JobLoopTest, WhoIsAloneHasNoTerm) {
   EXPECT_THAT(stream->headers(), Each(Field(&Header::term, Term{})));
 }
 
-// Seen red with an Outboxes that always speaks.
+// Seen red with an Outboxes that sends without validity.
 TEST_F(JobLoopSeveralTest, AfterValidityNothingIsAcknowledgedAndAllElseWaitsInOrder) {
   Lead();
   const auto stream = Joined("job", 1);
@@ -240,7 +240,7 @@ TEST_F(JobLoopSeveralTest, AfterValidityNothingIsAcknowledgedAndAllElseWaitsInOr
   loop_->OnMessage(stream, HeaderOf("job", 1), Heartbeat{1, {}});
   loop_->OnMessage(stream, HeaderOf("job", 1), AssignmentAck{});
   ASSERT_TRUE(stream->WaitForRequests(4));
-  const auto other = Joined("other job", 2);  // a Join is taken, and has its answer later
+  const auto other = Joined("other job", 2);  // a Join is accepted, and answered later
   ASSERT_TRUE(other->WaitForRequests(2));
   EXPECT_EQ(stream->sent().size(), 1u);
   EXPECT_THAT(other->sent(), IsEmpty());
@@ -271,7 +271,7 @@ TEST_F(JobLoopSeveralTest, AfterValidityOperatorsAreRefusedUntilItHoldsAgain) {
   EXPECT_TRUE(ReportGone().ok());
 }
 
-// Keeps what it is told.
+// Keeps the text that it gets.
 class Reader final : public LogReader {
  public:
   void OnText(const LogSource&, std::string text) override { Add(text); }
@@ -300,7 +300,7 @@ class Reader final : public LogReader {
   std::string said_;
 };
 
-// Break: pieces and orders that go past the validity.
+// Fails if pieces or orders are passed on without validity.
 TEST_F(JobLoopSeveralTest, AfterValidityNoLogIsOrderedOrPassedOnUntilItHoldsAgain) {
   Lead();
   const auto stream = Open();

@@ -1,4 +1,4 @@
-// What JobLoop makes durable before it answers, and what it restores.
+// Tests what JobLoop makes durable before it answers, and what it restores.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -42,7 +42,7 @@ class HeldStore final : public Store {
     const std::lock_guard lock(mutex_);
     for (const Done& done : std::exchange(held_, {})) done(Outcome::kKept);
   }
-  // Of all that is held, which stays held unless the outcome is the last.
+  // Reports the outcome of all held batches. After kFailed they stay held: the store tries again.
   void Report(Outcome outcome) {
     const std::lock_guard lock(mutex_);
     for (const Done& done : held_) done(outcome);
@@ -95,14 +95,14 @@ TEST_F(JobLoopTest, IsReadyUnlessItsDiskHangsOrItHasEnded) {
   EXPECT_THAT(std::string(hangs.message()), HasSubstr("has not taken a change for 0 s"));
   store.Release();
   ASSERT_TRUE(stream->WaitFor<Assignment>());
-  store.Release();  // of what came after
+  store.Release();  // batches that were committed meanwhile
   EXPECT_TRUE(Readiness(*loop_).ok());
   loop_->Shutdown();
   EXPECT_TRUE(absl::IsUnavailable(Readiness(*loop_)));
   loop_.reset();
 }
 
-// Seen red with a JobLoop that takes every outcome for kKept.
+// Seen red with a JobLoop that treats every outcome as kKept.
 TEST_F(JobLoopTest, WhatTheStoreCannotWriteYetHoldsUpOnlyWhatRestsOnIt) {
   HeldStore store;
   JobLoopOptions options = Options({.leases = false});
@@ -119,7 +119,7 @@ TEST_F(JobLoopTest, WhatTheStoreCannotWriteYetHoldsUpOnlyWhatRestsOnIt) {
   loop_.reset();
 }
 
-// Seen red with a JobLoop that takes kLostRight for kFailed.
+// Seen red with a JobLoop that treats kLostRight as kFailed.
 TEST_F(JobLoopTest, WhoMayWriteNoMoreAcknowledgesNobodyAndEndsEverySession) {
   HeldStore store;
   std::promise<void> lost;
@@ -142,7 +142,7 @@ TEST_F(JobLoopTest, WhoMayWriteNoMoreAcknowledgesNobodyAndEndsEverySession) {
   EXPECT_EQ(lost.get_future().wait_for(kTestDeadline), std::future_status::ready);
   EXPECT_FALSE(drained.get_future().get().ok());
   EXPECT_THAT(log(), HasSubstr("lost the right to write"));
-  // Nobody is taken any more, and nobody is answered.
+  // No session is accepted any more, and no message is answered.
   loop_->OnMessage(stream, HeaderOf("job", 1), Heartbeat{42, {}});
   EXPECT_EQ(Joined("job", 2)->WaitForClose().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(stream->sent(), IsEmpty());

@@ -1,4 +1,4 @@
-// What JobLoop does with sessions and their messages, with time, and for operators.
+// Tests how JobLoop handles sessions, their messages, timers and operators.
 #include "rendezvous/service/job/job_loop.h"
 
 #include <gmock/gmock.h>
@@ -56,7 +56,7 @@ TEST_F(JobLoopTest, TellsHowMuchIsOpenAndThatAJobHasBeen) {
   loop_->OnEnd(stranger, absl::OkStatus());
   loop_->OnEnd(agent, absl::OkStatus());
   EXPECT_TRUE(becomes({0, 0, 1}));
-  loop_.reset();  // it calls us until then
+  loop_.reset();  // until then it may call our lambdas
 }
 
 TEST_F(JobLoopTest, PassesTheRoundsMessagesToTheStreamOfEachAgent) {
@@ -148,7 +148,7 @@ TEST_F(JobLoopTest, WhoBringsAMessageAnswersItUnlessAnotherThreadIsAtWork) {
   stream->on_send = [&, here = std::this_thread::get_id()](const RendezvousMessage&) {
     if (std::this_thread::get_id() == here) answered = true;
   };
-  // The loop's thread may still be at what came before.
+  // The thread of the loop may still be busy with earlier messages.
   for (int i = 0; i < 1000 && !answered; ++i) {
     loop_->OnMessage(stream, HeaderOf("job", 1), Heartbeat{});
     ASSERT_TRUE(stream->WaitForRequests(i + 3));
@@ -174,7 +174,8 @@ TEST_F(JobLoopTest, WhoBringsAMessageDoesNotWaitForAnother) {
   first.join();
 }
 
-// Seen red where all is sent in one go: the heartbeat is answered after the last Stop.
+// Seen red when all messages were sent without a pause: the heartbeat was answered after the last
+// Stop.
 TEST_F(JobLoopTest, AnotherJobIsAnsweredWhileThousandsAreToldSomething) {
   constexpr int kAgents = 100;
   constexpr std::uint64_t kOther = 1000;
@@ -206,9 +207,9 @@ TEST_F(JobLoopTest, AnotherJobIsAnsweredWhileThousandsAreToldSomething) {
   EXPECT_LT(stops_before_the_answer, kAgents);
 }
 
-// The time limit of the stacks ends as soon as they are requested, before they are merged. Seen red
-// when answers are shown before the messages of other nodes are handled (the order), and when only
-// merged answers count (what is missing).
+// The time limit ends as soon as the stacks are requested, before they are merged. Seen red when
+// the stacks were shown before waiting messages were handled. Seen red when an answer that was not
+// merged yet counted as missing.
 TEST_F(JobLoopTest, StacksAreShownAfterWhatOthersSayAndAreNotLateForThat) {
   loop_ = std::make_unique<JobLoop>(Options({.leases = false, .stacks_timeout = Duration{1}}));
   const auto other = Joined("other", 3);
@@ -224,7 +225,7 @@ TEST_F(JobLoopTest, StacksAreShownAfterWhatOthersSayAndAreNotLateForThat) {
   std::atomic<bool> shown = false;
   std::atomic<bool> shown_before_the_answer = true;
   other->on_send = [&](const RendezvousMessage&) { shown_before_the_answer = shown.load(); };
-  // Both answer and the other job's heartbeat comes while the first one is asked.
+  // While the first agent is asked, both agents answer, and the other job sends a heartbeat.
   agents[0]->on_send = [&](const RendezvousMessage& message) {
     for (std::uint32_t i : {0, 1}) {
       StackTree tree;
@@ -281,7 +282,7 @@ TEST_F(JobLoopTest, StacksOfAJobAreForItsOwnerAlone) {
   const auto shown = stacks.get();
   ASSERT_TRUE(shown.ok()) << shown.status();
   EXPECT_EQ(shown->tree, tree.Encode());
-  // As it comes from the network; what is no tree is not used.
+  // Packed trees, as they come from the network. Bytes that are no tree are not used.
   const auto answer = [&](const std::string& packed) {
     auto asked = ask("token:ann", "job");
     StackRequestId next = request;

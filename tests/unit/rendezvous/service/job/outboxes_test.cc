@@ -82,7 +82,7 @@ TEST_F(OutboxesTest, AJobsActionsKeepTheirOrder) {
   const JobPtr job = Job("a");
   Note(job, "first", true);
   ToMany(job, {AgentId{1}, AgentId{2}}, true);
-  Note(job, "last", false);  // of a later step, which says little
+  Note(job, "last", false);  // of a later step with only one action
   for (int i = 0; i < 4; ++i) outboxes_.WorkOff(Duration{});
   EXPECT_THAT(Take(), ElementsAre("a first", "a 1", "a 2", "a last"));
   EXPECT_FALSE(outboxes_.ready());
@@ -130,7 +130,7 @@ TEST(OutboxesValidityTest, WhileItDoesNotHoldAcknowledgementsAreDroppedAndAllEls
 
   validity.SetUntil(TimePoint::max());
   EXPECT_TRUE(outboxes.ready());
-  deliver(JobMachine::Note{"last"});  // behind what waits
+  deliver(JobMachine::Note{"last"});  // queued behind the waiting actions
   EXPECT_THAT(actor.done, IsEmpty());
   actor.on_send = [&] { validity.SetUntil({}); };
   outboxes.WorkOff(std::chrono::hours(1));

@@ -13,7 +13,7 @@ namespace output_commit_test {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// Remembers who waits for a write, and writes nothing.
+// Keeps the callbacks of all commits, and writes nothing.
 class SilentStore final : public Store {
  public:
   absl::StatusOr<std::map<std::string, std::string>> Load() override {
@@ -28,7 +28,7 @@ JobMachine::Action Note(const std::string& text) { return JobMachine::Note{text}
 
 class OutputCommitTest : public testing::Test {
  protected:
-  // What may be performed now, of all jobs.
+  // The actions of all jobs that may be performed now.
   std::vector<std::string> Released() {
     std::vector<std::string> texts;
     while (const JobPtr job = commit_.NextReleased()) {
@@ -51,7 +51,7 @@ class OutputCommitTest : public testing::Test {
   const JobPtr other_ = std::make_shared<ServedJob>("other", "", 0, JobMachineOptions());
 };
 
-// Seen red with a Hold that only looks at the batch: "c" was said before "b".
+// Seen red with a Hold() that only checks the batch: "c" came before "b".
 TEST_F(OutputCommitTest, WhatAJobSaysAfterItsStateWaitsForItInItsOrder) {
   EXPECT_FALSE(Hold(job_, std::nullopt, Note("before")));
   const auto batch = commit_.Persist(*job_, {});

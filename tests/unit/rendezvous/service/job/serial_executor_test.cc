@@ -18,7 +18,7 @@ constexpr std::chrono::seconds kHang(60);
 
 TimePoint Now() { return std::chrono::steady_clock::now(); }
 
-// Records what it is given, and by which thread.
+// Records the items that it gets, and on which thread.
 class Recorder final : public SerialExecutor<int>::Handler {
  public:
   TimePoint Handle(std::vector<int>& events, TimePoint) override {
@@ -33,7 +33,7 @@ class Recorder final : public SerialExecutor<int>::Handler {
     last_ = events;
   }
 
-  // Until it was called so often.
+  // Waits until it was called `calls` times.
   bool WaitForCalls(std::size_t calls) {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, kHang, [&] { return threads_.size() >= calls; });
@@ -93,7 +93,7 @@ TEST_F(SerialExecutorTest, CallsTheHandlerWhenItIsTimeThoughNothingComes) {
   recorder_.SetNext(TimePoint::max());
 }
 
-// Seen red with a HandleQueue that leaves next_deadline_ as it is.
+// Seen red with a HandleQueue() that does not update next_deadline_.
 TEST_F(SerialExecutorTest, AnEarlierTimeWakesTheThread) {
   executor_.Start(TimePoint::max());
   recorder_.SetNext(Now());

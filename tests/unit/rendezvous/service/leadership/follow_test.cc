@@ -1,4 +1,4 @@
-// Follow over real connections, and a standby's link that follows.
+// Tests Follow over real connections, and the PeerLink of a standby, which uses it.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ using Role = Leading::Role;
 
 constexpr std::chrono::seconds kHang{60};
 
-// A call that goes on.
+// A Follow call that stays open.
 class Call {
  public:
   Call(const std::string& endpoint, int interval_ms)
@@ -46,12 +46,12 @@ class Call {
     EXPECT_TRUE(reader_->Read(&message));
     return message;
   }
-  // Whether it was not refused.
+  // Whether a message came: false if the call was refused.
   bool Hears() {
     v1::Leading message;
     return reader_->Read(&message);
   }
-  // How it ended, after all that it said.
+  // Reads all messages, and returns the status of the call.
   grpc::Status Finish() {
     if (finished_) return grpc::Status::OK;
     finished_ = true;
@@ -104,7 +104,7 @@ TEST_F(FollowTest, IsToldAtItsInterval) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(call.Next().role(), 0U);
 }
 
-// Seen red with a board that tells all followers of each change.
+// Seen red with a board that tells every follower about each change.
 TEST_F(FollowTest, AnAgentIsToldOfTheRoleAloneAndARendezvousOfEachChange) {
   Call agent(endpoint_, 0);
   Call rendezvous(endpoint_, 60'000);
@@ -190,7 +190,7 @@ class Reports {
       if (changed_.wait_until(lock, until) == std::cv_status::timeout) return false;
     }
   }
-  // One of this kind has come.
+  // Whether one of this kind has come.
   template <class Kind>
   bool Has() {
     const std::lock_guard lock(mutex_);
@@ -234,7 +234,7 @@ TEST_F(PeerLinkTest, AProcessThatIsGoneIsTold) {
   EXPECT_TRUE(reports_.Expect<Leadership::PeerRefused>());
 }
 
-// It has no more to say than silence, until it leads.
+// A standby sends messages too, but they must not count as signs of a leader.
 TEST_F(PeerLinkTest, OneThatStandsByIsNotHeard) {
   link_.Watch(endpoint_);
   Call call(endpoint_, 100);

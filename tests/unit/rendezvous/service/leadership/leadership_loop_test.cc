@@ -1,4 +1,4 @@
-// LeadershipLoop over an etcd in memory.
+// Tests LeadershipLoop with an etcd in memory.
 #include "rendezvous/service/leadership/leadership_loop.h"
 
 #include <gmock/gmock.h>
@@ -30,7 +30,7 @@ using Role = Leading::Role;
 constexpr std::chrono::seconds kHang{60};
 constexpr char kKey[] = "/ddprun/leader";
 
-// One member, which answers, or does not.
+// One member, which answers or does not, as the mode says.
 class FakeEtcd final : public etcd::Client {
  public:
   enum class Mode { kAnswers, kSilent, kWritesSilently, kRefuses, kRefusesWrites, kFull };
@@ -43,12 +43,13 @@ class FakeEtcd final : public etcd::Client {
     const std::lock_guard lock(mutex_);
     return value_ ? DecodeLeaderRecord(*value_) : std::nullopt;
   }
-  // Another value at the same revision: by chance, after etcd was emptied. No watch tells.
+  // Another value at the same revision: by chance, after etcd was emptied. Watches do not report
+  // it.
   void Replace(const LeaderRecord& record) {
     const std::lock_guard lock(mutex_);
     value_ = EncodeLeaderRecord(record);
   }
-  // As another rendezvous would.
+  // Writes like another rendezvous.
   void Write(const LeaderRecord& record) {
     const std::lock_guard lock(mutex_);
     Put(EncodeLeaderRecord(record));
@@ -135,7 +136,7 @@ TEST(LeaderKeyTest, AnEmptiedEtcdWithTheSameRevisionTakesNoLeader) {
   EXPECT_EQ(etcd.record()->id, "new");
 }
 
-// Seen red without HasLeft(): the guard held there, too.
+// Seen red without HasLeft(): the guard held in the new cluster, too.
 TEST(LeaderKeyTest, NothingIsWrittenToAClusterThatEtcdHasLeft) {
   FakeEtcd etcd;
   const LeaderKey key(&etcd, kKey);
@@ -191,7 +192,7 @@ class LeadershipLoopTest : public testing::Test {
     loop_ = std::make_unique<LeadershipLoop>(std::move(options), std::move(effects));
     loop_->Start();
   }
-  // Until it holds.
+  // Waits until the condition holds.
   bool WaitFor(const std::function<bool()>& holds) {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, kHang, holds);
@@ -254,7 +255,7 @@ TEST_F(LeadershipLoopTest, StandsByWhereAnotherOneLeads) {
   EXPECT_GT(hold_, milliseconds(3'000'000)) << "the longest of those before, and a tenth";
 }
 
-// Each renewal prolongs it; without them it ends, and comes back with them.
+// Validity lasts as long as etcd answers renewals, and comes back with the first answer.
 TEST_F(LeadershipLoopTest, WhatEtcdDoesNotConfirmEnds) {
   Start();
   ASSERT_TRUE(WaitForRole(Role::kLeads));
@@ -286,7 +287,7 @@ TEST_F(LeadershipLoopTest, HandsOverWhenItIsAskedToEnd) {
   EXPECT_TRUE(down_->resigned);
   EXPECT_TRUE(etcd_.record()->resigned);
   loop_->Stop();
-  // Seen red with an end that looks like a standby: agents would have sessions wait there.
+  // Seen red when an ended process looked like a standby: sessions of agents would wait there.
   EXPECT_EQ(board_->Get().role, Role::kHandsOver);
 }
 

@@ -1,4 +1,4 @@
-// What of the jobs, and of the rendezvous itself, /metrics gets from a JobLoop.
+// Tests the metrics of a JobLoop: of its jobs, and of the rendezvous itself.
 #include "rendezvous/service/operators/metrics_source.h"
 
 #include <gmock/gmock.h>

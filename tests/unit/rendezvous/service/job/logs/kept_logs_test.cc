@@ -79,7 +79,7 @@ TEST(KeptLogsTest, AsManyLinesAreShownAsAreWanted) {
   EXPECT_EQ(last(6), "\none\n\ntwo\nunfinished");
 }
 
-// A line that begins in what is kept is whole, however long the file was.
+// A line that begins in the kept part is whole, however long the file was.
 TEST(KeptLogsTest, LinesThatAreKeptAreNotMissed) {
   KeptLogs kept;
   kept.Begin(CauseOf(3, 7));

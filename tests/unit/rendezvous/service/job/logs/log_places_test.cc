@@ -65,7 +65,7 @@ TEST(LogPlacesTest, OldGenerationsAreForgottenAndAgentsThatWereOnlyInThese) {
   places.OnStarted(Generation{more});
   EXPECT_EQ(places.Find(Generation{0}, Rank{0}), std::nullopt);
   EXPECT_EQ(places.oldest(), Generation{1});
-  // A later life of the first agent's host finds nothing of it.
+  // The folder of agent 1 is forgotten, also for a later generation with this agent.
   places.OnFormed(Generation{more + 1}, Members({1}));
   EXPECT_EQ(places.Find(Generation{more + 1}, Rank{0})->folder, "");
 }

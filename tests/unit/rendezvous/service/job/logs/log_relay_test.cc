@@ -116,7 +116,7 @@ class LogRelayTest : public testing::Test, public LogRelay::Actor {
     return request;
   }
 
-  // What was ordered since the last call: "1: read g0.1o window 65536".
+  // The orders since the last call, for example "1: read g0.1o window 65536".
   std::vector<std::string> Orders() {
     std::vector<std::string> texts;
     for (const auto& [agent, order] : std::exchange(orders_, {})) {
@@ -173,7 +173,7 @@ TEST_F(LogRelayTest, ASlowReaderHasAWindowAndNoMore) {
   Piece(1, 1, piece);
   Piece(1, 1, piece);
   EXPECT_EQ(listener_->bytes, 6 * kMaxLogPieceBytes);
-  // An agent that does not keep to it is not believed.
+  // If an agent sends more than its window, its reading ends.
   Piece(1, 1, "one byte too many");
   EXPECT_EQ(listener_->bytes, 6 * kMaxLogPieceBytes);
   EXPECT_THAT(listener_->heard.back(), HasSubstr("more than it was asked for"));
@@ -250,8 +250,8 @@ TEST_F(LogRelayTest, WhoCancelsHearsNothingMore) {
   EXPECT_EQ(listener_->end, std::nullopt);
 }
 
-// Else readers who come and go would fill the queue of a session whose agent does not read, and
-// end it.
+// Otherwise readers that come and go would fill the queue of an agent that does not read, and its
+// session would end.
 TEST_F(LogRelayTest, AnAgentHasABoundedNumberOfReadingsUntilItHasEndedThem) {
   const JobPtr job = Running();
   for (int i = 0; i < kMaxLogReadings; ++i) relay_.Cancel(Read(job, Of({Rank{0}})));
