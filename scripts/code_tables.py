@@ -5,6 +5,7 @@ import functools
 import json
 import os
 import re
+import shutil
 import subprocess
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -14,7 +15,12 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 @functools.lru_cache(maxsize=None)
 def tracked_files():
-    """Tracked and new files, as paths from ROOT."""
+    """Tracked and new files, as paths from ROOT. Where there is no git repository, as in a tarball: all files except
+    those that a build makes."""
+    if not os.path.exists(os.path.join(ROOT, ".git")) or shutil.which("git") is None:
+        return [os.path.relpath(os.path.join(folder, name), ROOT)
+                for folder, _, names in os.walk(ROOT) for name in names
+                if not re.search(r"/(build[^/]*|\.git|__pycache__)(/|$)", folder[len(ROOT):])]
     listing = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"],
                              cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
     return [path for path in listing if path and os.path.exists(os.path.join(ROOT, path))]

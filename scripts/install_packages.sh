@@ -14,7 +14,7 @@ launcher=(libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
   libboost-dev libmunge-dev libdw-dev libelf-dev liblzma-dev libbz2-dev)
 launcher_tests=(munge systemd python3 python3-torch iproute2 nftables zsh slurmctld slurmd
   slurm-client shellcheck prometheus tmux mandoc groff-base etcd-server etcd-client procps openssl
-  e2fsprogs)
+  e2fsprogs bsdextrautils)
 # libtorch uses the installed BLAS: without OpenBLAS a training step takes eight times as long.
 worker=(libtorch-dev libgloo-dev libopenblas0-pthread)
 worker_cuda=(libtorch-cuda-dev libgloo-cuda-dev libopenblas0-pthread libnccl-dev

@@ -35,7 +35,9 @@ class StoreTest(unittest.TestCase):
 
     def store(self, timeout=MINUTE):
         """A client whose keys nobody else has."""
-        client = self.dist.TCPStore("127.0.0.1", self.port, 1, False, timeout)
+        # Debian's torch 2.x is built without libuv, and asks for it by default.
+        options = {"use_libuv": False} if hasattr(self.dist.TCPStore, "libuvBackend") else {}
+        client = self.dist.TCPStore("127.0.0.1", self.port, 1, False, timeout, **options)
         return self.dist.PrefixStore(self.id(), client)
 
     def raw(self, data, size):

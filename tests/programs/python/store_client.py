@@ -8,8 +8,12 @@ import sys
 import torch.distributed as dist
 
 
+# Debian's torch 2.x is built without libuv, and asks for it by default.
+OPTIONS = {"use_libuv": False} if hasattr(dist.TCPStore, "libuvBackend") else {}
+
+
 def meet(host, port, number, count):
-    store = dist.TCPStore(host, port, count, False, datetime.timedelta(seconds=60))
+    store = dist.TCPStore(host, port, count, False, datetime.timedelta(seconds=60), **OPTIONS)
     store.set(f"from/{number}", f"value of {number}")
     assert store.add("counter", number + 1) > 0
     for other in range(count):

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <map>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -17,24 +18,32 @@
 namespace ddp::internal {
 namespace {
 
-// For example "; [10.0.0.3] is where rank 3 waits for others …". Empty if the error contains no
-// rank's address.
+bool IsLoopback(const std::string& address) {
+  return address.starts_with("127.") || address.starts_with("::1");
+}
+
+// For example "; [10.0.0.3] is where rank 3 waits for others …": the ranks whose address the error
+// contains. Newer versions of Gloo name no address. Then the ranks with a loopback address, which
+// other hosts cannot reach. Empty if there are none.
 std::string WhoseAddress(const LaunchEnvironment& env, const std::string& error,
                          c10d::Store* store) {
-  std::string ranks;
-  std::string found;
+  std::map<std::string, std::string> ranks;  // by address
+  std::string named;
+  std::string loopback;
   for (int rank = 0; rank < env.world_size; ++rank) {
     if (rank == env.rank || !store->check({AddressKey(rank)})) continue;
     const std::vector<std::uint8_t> bytes = store->get(AddressKey(rank));
-    const std::string address = "[" + std::string(bytes.begin(), bytes.end()) + "]";
-    if (error.find(address) == std::string::npos) continue;
-    found = address;
-    ranks += (ranks.empty() ? "rank " : " or ") + std::to_string(rank);
+    const std::string address(bytes.begin(), bytes.end());
+    std::string& here = ranks[address];
+    here += (here.empty() ? "rank " : " or ") + std::to_string(rank);
+    if (error.find("[" + address + "]") != std::string::npos) named = address;
+    if (IsLoopback(address)) loopback = address;
   }
+  const std::string& found = named.empty() ? loopback : named;
   if (found.empty()) return "";
-  return "; " + found + " is where " + ranks +
+  return "; [" + found + "] is where " + ranks[found] +
          " waits for the others. It must be reachable from this host; GLOO_SOCKET_IFNAME on " +
-         ranks + " chooses another network interface";
+         ranks[found] + " chooses another network interface";
 }
 
 }  // namespace
