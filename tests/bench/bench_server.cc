@@ -23,7 +23,7 @@ namespace {
   std::exit(1);
 }
 
-// Of a line "VmHWM:    1234 kB".
+// The MiB in a line "VmHWM:    1234 kB" with this field; nothing for other lines.
 std::optional<double> MibOf(absl::string_view line, absl::string_view field) {
   long kib = 0;
   if (!absl::ConsumePrefix(&line, field) || !absl::ConsumeSuffix(&line, " kB")) return {};
@@ -41,7 +41,7 @@ double CpuSeconds(clockid_t clock) {
 
 BenchServer::BenchServer(std::vector<std::string> argv) {
   argv.insert(argv.end(), {"--port-file", folder_ / "port"});
-  // So that it does not outlive this process, however that ends.
+  // The server must not outlive this process, however this process ends.
   argv.insert(argv.begin(), {"/usr/bin/setpriv", "--pdeathsig", "KILL", "--"});
   program_.emplace(std::move(argv));
   if (!program_->WaitForOut("listening")) {

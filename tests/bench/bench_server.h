@@ -28,7 +28,7 @@ class BenchServer {
   ~BenchServer();
 
   std::string endpoint() const;
-  // The endpoint of the page, if the server got --http.
+  // The port of the page; the server must have --http.
   int http_port() const;
   double cpu_seconds() const { return CpuSeconds(clock_); }
   // Resident memory: now, and the maximum since ForgetPeak().
@@ -52,7 +52,7 @@ std::vector<std::string> RendezvousCommand(const std::vector<std::string>& argum
 std::vector<std::shared_ptr<grpc::Channel>> OpenChannels(
     const std::string& endpoint, int count, const auth::ClientCredentials* credentials);
 
-// Returns when this one of several rendezvous leads; ends the program if it does not.
+// Returns when the rendezvous at `endpoint` leads; ends the program if it does not.
 void AwaitLeader(const std::string& endpoint, const auth::ClientCredentials* credentials);
 
 // Raises the limit of descriptors for thousands of connections.

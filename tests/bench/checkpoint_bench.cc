@@ -1,10 +1,14 @@
-// The cost of a checkpoint: how long save() holds training up, against one memcpy of the same bytes
-// (from a GPU, one copy of them to pinned memory), and how fast the file gets to disk behind its
-// back, against a plain sequential write with fsync of the same bytes, in a job of one process.
-// Then how long load_latest() takes for two ranks, of one node and of two, against a broadcast of
-// the same bytes by Gloo; of two nodes also encrypted, as in a job with credentials, against the
-// same without; the state lies in /dev/shm, as snapshots do, and the parameters' memory is in use.
-// The two sides of each comparison alternate in one run.
+// The cost of a checkpoint, in two parts. The two sides of each comparison alternate in one run.
+//
+// The first part is a job of one process. It measures how long save() stops the training, compared
+// with one memcpy of the same bytes (from a GPU: one copy of them to pinned memory). It also
+// measures how fast the file is written in the background, compared with a plain sequential write
+// with fsync of the same bytes.
+//
+// The second part has two ranks, on one node and then on two. It measures how long load_latest()
+// takes, compared with a broadcast of the same bytes by Gloo. On two nodes it also measures an
+// encrypted restore, as in a job with credentials, compared with one without encryption. The state
+// lies in /dev/shm, as snapshots do, and the parameters' memory is in use.
 //
 //   checkpoint_bench [--folder /var/tmp] [--mib 1024] [--rounds 3] [--only save|restore]
 //                    [--device cpu|cuda]      of the first part's state; the second is on the CPU
@@ -52,7 +56,7 @@ struct Flags {
   std::string only;  // save | restore; empty: both
   std::string device = "cpu";
   std::string restore;  // of a rank of the second part: one-node | two-nodes
-  std::string result;   // where it writes how many ms its restores took
+  std::string result;   // the file that gets the ms of its restores
 };
 
 Flags Parse(int argc, char** argv) {
@@ -170,10 +174,10 @@ void MeasureSave(const ddp::Context& ctx, const Flags& flags, const std::string&
   flush();
   const double extra = StatusMib("VmHWM") - memory_before;
 
-  // Touched, as the staging buffer is.
+  // Its pages are touched, like those of the staging buffer.
   const torch::Tensor copy = torch::ones({static_cast<std::int64_t>(bytes)},
                                          torch::dtype(torch::kUInt8).pinned_memory(on_gpu));
-  // As a save does it: the last file goes when the next one is there.
+  // Like a save: the old file is removed only when the new one is complete.
   const std::string plain = folder + "/plain";
   const auto write_plainly = [&] {
     WritePlainly(plain + ".new", copy.data_ptr<std::uint8_t>(), bytes);
@@ -201,13 +205,13 @@ void MeasureSave(const ddp::Context& ctx, const Flags& flags, const std::string&
     }
     stalls.push_back(Ms([&] {
       save();
-      // The GPU trains on when it has made the copy, of which the host does not wait for the end.
+      // The host does not wait for the end of the copy, but the GPU trains on only after it.
       if (on_gpu) torch::cuda::synchronize(ctx.device().index());
     }));
     flush();
   }
-  // Each right after another write: to memory that was given back just now a file is written much
-  // faster than to memory that the host of a virtual machine has taken meanwhile.
+  // Each write comes right after another one. A file is written much faster to memory that was just
+  // freed than to memory that the host of a virtual machine has taken back meanwhile.
   for (int round = 0; round < flags.rounds; ++round) {
     save();
     writes.push_back(Ms(flush));
@@ -234,7 +238,7 @@ void MeasureSave(const ddp::Context& ctx, const Flags& flags, const std::string&
 
 constexpr char kFile[] = "step-000000000002.safetensors";
 
-// What a rank that reads the file cannot do without: into memory that is in use.
+// The least work of a rank that reads the file: it copies the file into memory that is in use.
 void CopyFile(const std::string& path, torch::Tensor* to) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   void* const map = mmap(nullptr, to->nbytes(), PROT_READ, MAP_SHARED, fd, 0);
@@ -244,7 +248,7 @@ void CopyFile(const std::string& path, torch::Tensor* to) {
   munmap(map, to->nbytes());
 }
 
-// The slower of the two ranks.
+// The time of the slower rank.
 double TogetherMs(const ddp::Context& ctx, const std::function<void()>& work) {
   ddp::barrier(ctx);
   const double mine = Ms(work);
@@ -260,7 +264,7 @@ void MeasureRestore(const ddp::Context& ctx, const Flags& flags, const std::stri
   torch::optim::SGD optimizer(net.parameters(), 0.1);
   ddp::Checkpointer checkpointer(ctx, folder);
   ddp::State state;
-  for (state.step = 1; state.step <= 2; ++state.step) {  // there is an older one, as usual
+  for (state.step = 1; state.step <= 2; ++state.step) {  // with an older one, as usual
     checkpointer.save(state, net, optimizer);
     checkpointer.flush();
   }
@@ -281,7 +285,7 @@ void MeasureRestore(const ddp::Context& ctx, const Flags& flags, const std::stri
     restores.push_back(TogetherMs(ctx, restore));
     extra = std::max(extra, StatusMib("VmHWM") - before);
   }
-  // A rank that reads the file has mapped it: those pages are the file's own, for all.
+  // A rank that reads the file has mapped it. All ranks share these pages: no extra memory.
   const bool one_node = flags.restore == "one-node";
   const bool reads_file = one_node || ctx.rank() == 0;
   if (reads_file) extra -= static_cast<double>(flags.mib);

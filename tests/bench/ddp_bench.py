@@ -2,13 +2,13 @@
 """How long a training step takes with ddp::DistributedDataParallel, with Python's DistributedDataParallel, and with
 simpler methods.
 
-Two ranks on this machine under ddprun, Gloo over the loopback device, one thread each, batches of
-64 for each rank, SGD, gradients forgotten before each step, the same data and the same start in
-all contestants; each shows by its last loss that it computed the same as the others (on a GPU, whose
-sums are not made in the same order each time, about the same). A round is
-one job of each contestant, in an order that turns from round to round; of a job's steps after the
-warm-up the median counts. The table has the median over the rounds and the extremes, and
-ratios: medians of the rounds' own, since what disturbs a round disturbs both sides.
+Two ranks run on this machine under ddprun, with Gloo over the loopback device, one thread each, and batches of 64 for
+each rank. All contestants use SGD, the same data and the same start, and reset the gradients before each step. Equal
+losses after the last step show that contestants computed the same. (On a GPU the losses are only about equal, because
+the order of its sums changes.) A round is one job of each contestant; the order of the contestants changes from round
+to round. The result of a job is the median of its steps after the warm-up. The table has the median and the extremes
+over the rounds. A ratio in the table is the median of the ratios of the rounds, because a disturbance of a round
+affects both sides.
 
 Contestants (view: with gradient_as_bucket_view):
   C++ ddp, ddp view        this library
@@ -24,8 +24,8 @@ Contestants (view: with gradient_as_bucket_view):
 usage: tests/bench/ddp_bench.py [--models mnist,mlp-3m,mlp-25m] [--rounds N] [--bin build/bin]
            [--ddprun PATH] [--python PATH] [--ranks N] [--backend gloo|nccl] [--device cpu|cuda]
            [--only ddp|page]
---only ddp: C++ ddp and Python's alone; no goals, which are for two ranks of a CPU with Gloo.
---only page: C++ ddp and C++ no page alone, with their goal.
+--only ddp: only C++ ddp and Python's. No goals, because the goals are for two ranks on a CPU with Gloo.
+--only page: only C++ ddp and C++ no page, with their goal.
 Needs python3-torch, or another torch of --python. Exit code 1 if a goal is missed.
 """
 import argparse
@@ -59,8 +59,8 @@ CONTESTANTS = {
     "C++ no page": ("cpp", "ddp", ALL),
 }
 WITHOUT_PAGE = "C++ no page"
-ALONE = ("C++ compute", "C++ single")  # their loss is of their own data only
-COMPRESSED = ("C++ fp16", "C++ bf16", "C++ PowerSGD")  # and theirs is not exact
+ALONE = ("C++ compute", "C++ single")  # their loss is that of their own data
+COMPRESSED = ("C++ fp16", "C++ bf16", "C++ PowerSGD")  # their loss is not exact
 
 OURS, PYTHONS = ("C++ ddp", "C++ ddp view"), ("Python ddp", "Python ddp view")
 
@@ -98,7 +98,7 @@ def check_same(model, turns, tolerance):
 
 
 def measure(arguments, model):
-    """For each contestant its turns, one for each round."""
+    """{contestant: its results, one for each round}"""
     only = {None: CONTESTANTS, "ddp": OURS + PYTHONS, "page": ("C++ ddp", WITHOUT_PAGE)}
     names = [name for name in CONTESTANTS if name in only[arguments.only]]
     turns = {name: [] for name in names}
@@ -114,15 +114,15 @@ def measure(arguments, model):
 
 
 def ratio(turns, above, below):
-    """The median of the rounds' ratios; each side the better of its contestants in the round."""
+    """The median of the rounds' ratios. In each round, the better contestant of a side counts."""
     def best(names, i):
         return min(turns[name][i]["ms"] for name in names)
     return statistics.median(best(above, i) / best(below, i) for i in range(len(turns[above[0]])))
 
 
 def undisturbed_ratio(turns, above, below):
-    """The ratio of the steps that nothing disturbed: of each side's steps of all rounds the 10th
-    percentile. For a difference that is smaller than that between two rounds."""
+    """The ratio of undisturbed steps: of the 10th percentiles of each side's steps in all rounds. It
+    shows a difference that is smaller than the difference between two rounds."""
     def quick(name):
         return statistics.quantiles([step for turn in turns[name] for step in turn["steps_ms"]],
                                     n=10)[0]
@@ -151,7 +151,7 @@ def print_table(model, turns):
 
 
 def check_goals(arguments, model, turns):
-    """Prints each goal with what was measured; True if all are met."""
+    """Prints each goal with the measured value; True if all goals are met."""
     limit = 0.85 if model == "mnist" else 1.0
     goals = []
     if arguments.only != "ddp" and model == "mlp-3m":

@@ -3,15 +3,15 @@
 //
 //   ddp_bench_worker MODEL CONTESTANT WARMUP STEPS [BACKEND DEVICE]     under a launcher
 //
-// BACKEND and DEVICE as in ddp::Options; "gloo" and "cpu" where they are not given. On a GPU a step
-// ends when the device has done it.
+// BACKEND and DEVICE are those of ddp::Options, by default "gloo" and "cpu". On a GPU a step ends
+// when the device has done it.
 //
 // Rank 0 prints one line of JSON:
 //   steps_ms    of each of STEPS steps, after WARMUP others
-//   loss        of the last one, by which contestants show that they computed the same
+//   loss        of the last step; equal losses show that contestants computed the same
 //   parameters  how many the model has
-//   comm_ms     how long communication went on in a step, 0 where nobody measures it
-//   hidden_ms   how much of that while gradients were computed
+//   comm_ms     how long communication went on in a step; 0: not measured
+//   hidden_ms   how much of this communication went on while gradients were computed
 //   sent_bytes  by this process over TCP, of each step
 #include <ddp/ddp.h>
 #include <linux/tcp.h>
@@ -46,7 +46,7 @@ constexpr std::int64_t kBatch = 64;
 constexpr double kLearningRate = 0.01;
 constexpr std::uint64_t kSeed = 7;
 
-// What is not the same in all contestants of one model.
+// What differs between the contestants of one model.
 struct Contestant {
   std::function<Tensor(const Tensor&)> forward;
   std::function<void()> zero_grad;
@@ -56,7 +56,7 @@ struct Contestant {
   };
 };
 
-// As everybody writes it first.
+// The simplest way: one all-reduce for each parameter.
 void AverageGradients(const ddp::Context& ctx, const std::vector<Tensor>& parameters) {
   for (const Tensor& parameter : parameters) {
     std::vector<Tensor> gradient = {parameter.grad()};
@@ -86,7 +86,7 @@ void AverageOnRank0(const ddp::Context& ctx, const std::vector<Tensor>& paramete
   }
 }
 
-// By all connections of this process so far, as the kernel counts them.
+// The bytes that this process has sent over all its connections so far, counted by the kernel.
 std::int64_t SentBytes() {
   std::int64_t bytes = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
@@ -100,7 +100,7 @@ std::int64_t SentBytes() {
   return bytes;
 }
 
-// Compressed from the third step on, in the warm-up.
+// PowerSGD compresses from the third step on, which is in the warm-up.
 ddp::CommHook Hook(const std::string& name, const ddp::Context& ctx) {
   if (name == "fp16") return ddp::fp16_compress(ctx);
   if (name == "bf16") return ddp::bf16_compress(ctx);
@@ -152,8 +152,8 @@ struct Turn {
 
 double Ms(std::chrono::duration<double, std::milli> duration) { return duration.count(); }
 
-// The mean over the steps after the warm-up, of a mean over all: `before` is the one then. A step
-// is measured when the next one begins.
+// The mean of `field` over the steps after the warm-up, computed from means over all steps.
+// `before`: the statistics at the end of the warm-up. A step is measured when the next one begins.
 double MeanSince(const ddp::DataParallelStatistics& before, const ddp::DataParallelStatistics& now,
                  std::chrono::nanoseconds ddp::DataParallelStatistics::*field) {
   const auto steps = now.measured_steps - before.measured_steps;
@@ -203,7 +203,8 @@ Turn Train(const ddp::Context& ctx, const std::shared_ptr<Module>& net, const st
   return turn;
 }
 
-// One after the other: arguments are made in any order, and would take other random numbers.
+// Makes the layers one after the other. As arguments of one call they would be made in any order,
+// and get other random numbers.
 std::shared_ptr<torch::nn::SequentialImpl> MakePerceptron(std::int64_t width) {
   torch::nn::Sequential net;
   for (int layer = 0; layer < 3; ++layer) {

@@ -55,7 +55,7 @@ MODELS = {
 
 def statistics(model, steps_begun):
     """(steps measured, ms of communication in them, ms of it that backward hid)"""
-    measured = max(0, steps_begun - 1)  # a step is when the next one begins
+    measured = max(0, steps_begun - 1)  # a step is measured when the next one begins
     data = model._get_ddp_logging_data()
     return (measured, measured * data.get("avg_backward_comm_time", 0) / 1e6,
             measured * data.get("avg_backward_compute_comm_overlap_time", 0) / 1e6)

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kMembers = 3;
 
-// Ports of loopback that nobody has now, all different.
+// Different ports of loopback that no process uses now.
 std::vector<int> FreePorts(int count) {
   std::vector<int> sockets;
   std::vector<int> ports;

@@ -13,8 +13,8 @@ namespace ddprun {
 
 class EtcdMembers {
  public:
-  // Returns when all members serve; ends the program if they do not. They end with this object, at
-  // the latest with the process.
+  // Returns when all members serve; ends the program if they do not. The members end with this
+  // object, at the latest with the process.
   EtcdMembers();
 
   // For --etcd.

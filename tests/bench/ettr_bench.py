@@ -42,7 +42,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PRELOAD = "torch,torch.distributed,torch.nn.parallel"
-STEP_MS = 80  # about three times what a step computes on a slow core
+STEP_MS = 80  # about three times as long as a step computes on a slow core
 MUST_HIT = 15  # kills in each cell; fewer are planned only for a short look
 LIMIT = 60  # seconds to the first step: reached only when something hangs
 
@@ -70,7 +70,7 @@ class Job:
             sys.exit(f"the launcher ended with {self.launcher.returncode}:\n{file.read()[-3000:]}")
 
     def wait_for_first_step(self):
-        """When it was done, in ns."""
+        """Waits for the first step; returns when it was done, in ns."""
         deadline = time.monotonic() + LIMIT
         while time.monotonic() < deadline:
             self.check()
@@ -93,7 +93,7 @@ class Job:
         return False
 
     def step_at(self, when):
-        """The number of the last step finished by then."""
+        """The number of the last step that was finished at this time."""
         return [int(line[1]) for line in self.lines() if line[0] == "step"
                 and int(line[2]) <= when][-1]
 
@@ -149,7 +149,7 @@ def kill_plan(seed, gap, kills):
 
 
 def measure(argv, folder, plan, seconds):
-    """Steps kept and kills that hit, of a job of this length."""
+    """(steps kept, kills that hit) of a job of this length."""
     job = Job(argv, folder)
     hits = 0
     try:
@@ -167,7 +167,7 @@ def measure(argv, folder, plan, seconds):
 
 
 def cell(arguments, name, gap):
-    """gap None: undisturbed"""
+    """Runs one cell. gap None: without kills."""
     plan = kill_plan(arguments.seed, gap, arguments.kills) if gap else []
     seconds = plan[-1][0] + gap if gap else arguments.undisturbed
     with tempfile.TemporaryDirectory() as folder:

@@ -3,10 +3,9 @@
 
 usage: ettr_worker.py PROGRESS STEP_MS      under a launcher; its checkpoints are PROGRESS.pt
 
-Trains MNIST's net on made-up images, with a checkpoint every 10 steps, and goes on from the newest.
-Appends to PROGRESS "begin RANK PID", before anything is imported, and rank 0 after each step
-"step NUMBER NANOSECONDS". A step lasts STEP_MS: what is left of it is slept, as a process waits for its
-GPU.
+Trains MNIST's net on made-up images. Makes a checkpoint every 10 steps, and continues from the newest one.
+Appends "begin RANK PID" to PROGRESS before it imports anything. Rank 0 also appends "step NUMBER NANOSECONDS" after
+each step. A step lasts STEP_MS: the worker sleeps for the rest of it, like a process that waits for its GPU.
 """
 import os
 import sys

@@ -5,20 +5,20 @@
     tests/bench/failover_bench.py --agents 4096 --channels 64 --rounds 5
     tests/bench/failover_bench.py --alone                  one rendezvous without etcd, for comparison
 
-Three heads with a member of etcd and a `ddprun rendezvous --etcd`, three nodes with a real agent and two workers each,
-and one host with the simulated agents (build/bin/failover_agents), each a network namespace. A round breaks the leading
-rendezvous:
+Each host is a network namespace. Three hosts, the heads, have a member of etcd and a `ddprun rendezvous --etcd` each.
+Three nodes have a real agent and two workers each. One host has the simulated agents (build/bin/failover_agents). A
+round breaks the leading rendezvous:
 
     kill      kill -9
     power     its host's link is down, then everything on it is killed: no reset gets out. etcd's leader is elsewhere
-    both      the same, and etcd's leader is on that host
+    both      like power, but etcd's leader is on the same host
     handover  SIGTERM
 
-and measures the time until every simulated agent has an acknowledgement under the new term, and every real agent has
-heard the new leader (by its log). No worker may end: the benchmark counts the files of real workers, and checks the
-messages to simulated agents. Then the host comes back, and the next round begins. Prints a table; exits 1 if a goal was
-missed. The table also has the CPU time of the next leader and of all simulated agents, in ms: they all share this
-machine, while real agents have hosts of their own.
+It measures the time until every simulated agent has an acknowledgement under the new term, and the log of every real
+agent says that it has heard the new leader. No worker may end: the benchmark counts the files of real workers, and
+checks the messages to simulated agents. Then the host comes back, and the next round begins. Prints a table; exits 1 if
+a goal was missed. The table also has the CPU time of the next leader and of all simulated agents, in ms: they all share
+this machine, while real agents have hosts of their own.
 """
 import argparse
 import json
@@ -42,7 +42,7 @@ from failover_plan import HEADS, Plan
 from failover_world import FailoverWorld, rendezvous_of
 
 CROWD = "crowd"  # the host of the simulated agents
-LIMIT_S = 60  # for what takes a second
+LIMIT_S = 60  # for waits that usually take a second
 POLL_S = 0.002
 KINDS = {
     "kill": "kill -9 of the leader",
@@ -50,7 +50,7 @@ KINDS = {
     "both": "power loss of its host, etcd's leader on it",
     "handover": "SIGTERM to the leader",
 }
-# In ms, of the median: up to 1,024 agents, and above.
+# The goals for the median in ms: (up to 1,024 agents, more agents).
 GOALS = {"kill": (200, 1000), "power": (1000, 2000), "both": (1500, 2000), "handover": (100, 1000)}
 
 
@@ -128,12 +128,12 @@ class BenchWorld(FailoverWorld):
         return {node: os.path.getsize(self.path(node + ".err")) for node in NODES}
 
     def real_agents_back(self, sizes):
-        """True: each has heard the new leader, by the part of its log beyond this size."""
+        """True: beyond these sizes, the log of each real agent says that it has heard the new leader."""
         return all("another rendezvous leads: term" in read(self.path(node + ".err"))[size:]
                    for node, size in sizes.items())
 
     def cpu_of_heads(self):
-        """CPU time in ms, by the head of the rendezvous."""
+        """{head: CPU time of its rendezvous in ms}"""
         return {head: cpu_ms(pid) for head in HEADS for pid in self.find(rendezvous_of(head), "daemon")}
 
     def workers_restarted(self):
@@ -142,13 +142,13 @@ class BenchWorld(FailoverWorld):
     # ---- rounds ----
 
     def steady(self):
-        """Every process runs, and etcd has all members."""
+        """Waits until every process runs and etcd has all members."""
         self.wait_for_all()
         if not self.wait(lambda: len(self.etcd.status()) == len(HEADS) and self.etcd.leader(), LIMIT_S, 0.1):
             raise Trouble("etcd is not whole")
 
     def break_leader(self, kind, leader):
-        """Returns when that began, in ms."""
+        """Breaks the leader; returns when this began, in ms."""
         began = now_ms()
         if kind in ("power", "both"):
             self._begin_power(0, leader, "")
@@ -166,8 +166,9 @@ class BenchWorld(FailoverWorld):
 
 
 def one_round(world, simulated, kind):
-    """In ms since the fault: the first, the median and the last acknowledgement of simulated agents; real agents. Also
-    the CPU time of the next leader and of the simulated agents until then."""
+    """Breaks the leader once. Returns, in ms since the fault, when the first, the median and the last simulated agent
+    had an acknowledgement, and when all real agents had heard the new leader. Also returns the CPU time of the next
+    leader and of the simulated agents until then."""
     world.steady()
     leader = world.etcd.leader_key()["head"]
     if kind in ("power", "both"):
@@ -197,7 +198,7 @@ def one_round(world, simulated, kind):
 
 
 def measure(arguments):
-    """By kind: of each round."""
+    """Returns {kind: results of its rounds}, how often workers ended, and the disturbances of simulated agents."""
     found = {kind: [] for kind in arguments.kinds}
     folder = tempfile.mkdtemp(prefix="ddprun-failover-")
     try:
@@ -225,7 +226,7 @@ def measure(arguments):
 
 
 class AloneWorld(BenchWorld):
-    """One rendezvous with a journal, as without etcd."""
+    """One rendezvous with a journal, without etcd."""
     servers = (rendezvous_of(HEADS[0]),)
     endpoints = property(lambda self: self.network.address(HEADS[0]) + ":29400")
 
@@ -236,7 +237,7 @@ class AloneWorld(BenchWorld):
                 "--state-dir", self.path("state")]
 
     def lose_power(self):
-        """Returns when that began, in ms."""
+        """Cuts the power of the rendezvous' host; returns when this began, in ms."""
         began = now_ms()
         self.network.unplug(HEADS[0])
         self._harmed[self.servers[0]] = "all"
@@ -245,7 +246,7 @@ class AloneWorld(BenchWorld):
 
 
 def measure_alone(arguments):
-    """Of each round, in ms since the power loss: when each worker wrote its last stamp."""
+    """Returns for each round when each worker wrote its last stamp, in ms since the power loss."""
     found = []
     for _ in range(arguments.rounds):
         with tempfile.TemporaryDirectory(prefix="ddprun-failover-") as folder, AloneWorld(folder, arguments) as world:

@@ -23,7 +23,7 @@ namespace {
 
 class FloorStream;
 
-// What is shared by the streams.
+// What the streams share.
 struct Floor {
   v1::RendezvousMessage assignment;
   v1::RendezvousMessage start;
@@ -44,8 +44,8 @@ class FloorStream final : public grpc::ServerBidiReactor<v1::AgentMessage, v1::R
     StartRead(&incoming_);
   }
 
-  // `message` outlives the stream. An agent may answer a message before gRPC says that it is
-  // written, so one more can be waiting.
+  // `message` outlives the stream. An agent may answer a message before gRPC reports the end of its
+  // write, so one more message can be waiting.
   void Write(const v1::RendezvousMessage& message) {
     const std::lock_guard lock(mutex_);
     if (writing_) {
@@ -112,7 +112,7 @@ class FloorStream final : public grpc::ServerBidiReactor<v1::AgentMessage, v1::R
 
 class FloorService final : public v1::Rendezvous::CallbackService {
  public:
-  // Both outlive it. `authenticator`: null where no agent asks for a Handshake.
+  // Both outlive the service. `authenticator`: null if no agent asks for a Handshake.
   FloorService(Floor* floor, const auth::Authenticator* authenticator)
       : floor_(floor), authenticator_(authenticator) {}
   grpc::ServerBidiReactor<v1::AgentMessage, v1::RendezvousMessage>* Session(

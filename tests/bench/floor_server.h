@@ -1,9 +1,9 @@
 // The floor server: the least cost of any rendezvous over gRPC. A bare callback server answers each
 // message with one as large as the rendezvous' answer, and knows nothing about jobs.
 //
-//     Handshake        → a proof of the token, where there is one; the caller's is not looked at
-//     Join, Stopped    → an Assignment on this stream (see Options::barrier)
-//     AssignmentAck         → a Start on this stream (the same)
+//     Handshake        → a proof of the token, if there is one; the caller's proof is not checked
+//     Join, Stopped    → an Assignment on this stream (see FloorServerOptions::barrier)
+//     AssignmentAck    → a Start on this stream (the same)
 //     WorkerExited     → a Stop on every stream that is open
 //
 // Its channel arguments are those of the rendezvous, so that every difference comes from the

@@ -13,12 +13,12 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Connecting again takes milliseconds of CPU time, mostly TLS. Each agent would spend them on a
-// host of its own; here they would delay what is measured. So it happens later than any takeover,
-// and not at once.
+// Connecting again takes milliseconds of CPU time, mostly for TLS. Real agents spend this time on
+// hosts of their own; here it would delay what is measured. So the simulated agents connect again
+// later than any takeover, and not all at the same time.
 constexpr milliseconds kFollowAgain(3000);
 constexpr milliseconds kFollowAgainSpread(2000);
-constexpr milliseconds kConnectAgain(50);  // as agents at first
+constexpr milliseconds kConnectAgain(50);  // as the first backoff of agents
 constexpr std::uint32_t kStandsBy = 0;
 constexpr std::uint32_t kLeads = 1;
 
@@ -28,13 +28,13 @@ std::int64_t Now() { return std::chrono::steady_clock::now().time_since_epoch().
 
 }  // namespace
 
-// Tags hold on to the calls that they belong to.
+// The tags of a call keep it alive.
 class FollowingAgent::FollowCall : public std::enable_shared_from_this<FollowCall> {
  public:
   FollowCall(FollowingAgent* agent, int place) : agent_(agent), place_(place) {}
 
   void Start() {
-    context_.set_wait_for_ready(true);  // until somebody is there
+    context_.set_wait_for_ready(true);  // until the rendezvous is there
     reader_ =
         agent_->stubs_[place_]->PrepareAsyncFollow(&context_, {}, &agent_->queue_->completions);
     reader_->StartCall(
@@ -84,7 +84,7 @@ class FollowingAgent::Session : public std::enable_shared_from_this<Session> {
     handshake_->Finish(&reply_, &status_,
                        Tag([self = shared_from_this()](bool) { self->OnHandshake(); }));
   }
-  // Nothing before the Join.
+  // The first message must be the Join.
   void Send(const v1::AgentMessage& message) {
     if (!open()) return;
     waiting_.push_back(message);
@@ -170,7 +170,7 @@ FollowingAgent::~FollowingAgent() = default;
 
 void FollowingAgent::Begin() {
   for (std::size_t place = 0; place < stubs_.size(); ++place) Follow(static_cast<int>(place));
-  // Spread over the period, as agents that started at different times.
+  // Spread over the period, like the heartbeats of agents that started at different times.
   After(owner_->options_.heartbeat * index_ / owner_->options_.agents, [this] { Beat(); });
 }
 
@@ -204,7 +204,8 @@ void FollowingAgent::WaitAt(int place) {
 }
 
 void FollowingAgent::OpenSession(int place) {
-  // Its host may be silent. A cancelled call costs as much as a message: later, as above.
+  // Cancels the old session, because the host of the old leader may be silent. This costs as much
+  // as a message, so it happens later, like connecting again.
   if (session_ != nullptr) After(kFollowAgain, [past = session_] { past->Cancel(); });
   session_ = std::exchange(waiting_[place], nullptr);
   if (session_ != nullptr && session_->open()) {
@@ -222,7 +223,7 @@ void FollowingAgent::OnSessionEnded(const Session* session) {
     if (session->open()) owner_->OnWaiting(-1);
     waiting = nullptr;
   }
-  if (session_.get() != session) return;  // one that was cancelled
+  if (session_.get() != session) return;  // it was cancelled
   session_ = nullptr;
   if (leader_ < 0) return;  // a session opens when the next leader is known
   After(kConnectAgain, [this] {
@@ -283,7 +284,7 @@ void FollowingAgent::OnAssignment(const v1::RendezvousMessage& message) {
 }
 
 void FollowingAgent::Beat() {
-  // Like agents, sends none soon after the heartbeat that follows a Join.
+  // Like real agents: sends no heartbeat soon after the one that follows a Join.
   const bool due =
       Now() - beat_at_ > std::chrono::nanoseconds(owner_->options_.heartbeat).count() / 2;
   if (session_ != nullptr && due) SendHeartbeat();
@@ -323,7 +324,7 @@ void FollowingAgent::SendJoin() {
   spec->set_heartbeat_ms(options.heartbeat.count());
   spec->set_lease_ms(options.lease.count());
   spec->set_save_timeout_ms(60'000);
-  spec->set_on_hang(3);  // none is looked for
+  spec->set_on_hang(3);  // ignore
   v1::NodeSpec* const node = join->mutable_node();
   node->set_host(absl::StrCat("node-", 100'000 + index_));
   node->set_address(absl::StrCat("10.0.", index_ / 256 % 256, ".", index_ % 256));

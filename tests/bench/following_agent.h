@@ -20,7 +20,7 @@ using OnDone = std::function<void(bool ok)>;
 
 class FollowingAgent {
  public:
-  // `stubs`: to each rendezvous. All of these outlive the agent.
+  // `stubs`: one for each rendezvous. All that the pointers point to outlives the agent.
   FollowingAgent(FollowingAgents* owner, int index, std::vector<v1::Rendezvous::Stub*> stubs,
                  FollowingAgents::Queue* queue);
   ~FollowingAgent();
@@ -55,13 +55,13 @@ class FollowingAgent {
   v1::Header header_;
   std::vector<std::shared_ptr<FollowCall>> follows_;  // by place; null: begins again soon
   std::vector<std::shared_ptr<Session>> waiting_;     // by place: sessions with standbys, or null
-  std::shared_ptr<Session> session_;                  // null: nobody leads, as far as known
-  int leader_ = -1;                                   // its place
+  std::shared_ptr<Session> session_;                  // null: no leader is known
+  int leader_ = -1;                                   // the leader's place
   std::uint64_t term_ = 0;                            // the highest one seen
   std::uint64_t acknowledged_ = 0;                    // the term of the newest acknowledgement
   std::int64_t beat_at_ = 0;                          // when the last heartbeat was sent
   bool joined_once_ = false;
-  bool prepared_ = false;  // of header_'s generation
+  bool prepared_ = false;  // in the generation of header_
   bool running_ = false;
 };
 

@@ -37,7 +37,7 @@ class FollowingAgents {
     int channels = 0;  // to each endpoint; 0: one for each agent
     std::chrono::milliseconds heartbeat{500};
     std::chrono::milliseconds lease{3000};
-    std::shared_ptr<const auth::ClientCredentials> credentials;  // null: those of nobody
+    std::shared_ptr<const auth::ClientCredentials> credentials;  // null: no TLS and no token
   };
   // Gets each report as a line of JSON, with times of CLOCK_MONOTONIC in ns. Any thread, one call
   // at a time.
@@ -51,7 +51,7 @@ class FollowingAgents {
 
  private:
   friend class FollowingAgent;
-  // Of one thread. gRPC's timers cost as much as messages, so all agents of a queue share one.
+  // Used by one thread. gRPC's timers cost as much as messages, so all agents of a queue share one.
   class Timers {
    public:
     using Clock = std::chrono::steady_clock;
@@ -59,7 +59,7 @@ class FollowingAgents {
     void After(Clock::duration delay, std::function<void()> then) {
       due_.emplace(Clock::now() + delay, std::move(then));
     }
-    // Calls what is due.
+    // Calls the functions that are due.
     void Run();
 
    private:
@@ -75,12 +75,12 @@ class FollowingAgents {
     std::thread thread;
   };
 
-  // From agents; each on the thread of its queue.
+  // Agents call these, each on the thread of its queue.
   void OnFollowing(int change);               // number of Follow calls that have begun or ended
   void OnWaiting(int change);                 // the same for waiting sessions
-  void OnStarted();                           // it trains
-  void OnAcknowledged(std::uint64_t term);    // for the first time under this term
-  void OnDisturbed(const std::string& what);  // its workers would have ended
+  void OnStarted();                           // an agent's workers train
+  void OnAcknowledged(std::uint64_t term);    // an agent's first one under this term
+  void OnDisturbed(const std::string& what);  // an agent's workers would have ended
   void TellIfSteady();                        // with mutex_ held
 
   const Options options_;
@@ -94,7 +94,7 @@ class FollowingAgents {
   int waiting_ = 0;
   int started_ = 0;
   int disturbed_ = 0;
-  std::map<std::uint64_t, std::vector<std::int64_t>> acknowledged_;  // of each term: when
+  std::map<std::uint64_t, std::vector<std::int64_t>> acknowledged_;  // by term: the times
 };
 
 }  // namespace ddprun

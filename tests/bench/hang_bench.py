@@ -23,7 +23,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 WORKER = os.path.join(HERE, "hang_bench_worker.py")
 START_LIMIT = 120  # seconds: reached only when something breaks
-AFTER_WORDS = 3  # seconds: what belongs to the first line follows at once
+AFTER_WORDS = 3  # seconds: the lines that belong to the first one follow at once
 MOST = 33
 
 
@@ -55,7 +55,7 @@ class Contender:
             return None
 
     def said(self):
-        """What was said since: (seconds, line)."""
+        """What the launcher has said since then: [(seconds, line), ...]"""
         since = self.asleep()
         return [(at - since, line) for at, line in list(self.lines) if since and at > since and line]
 
@@ -68,7 +68,7 @@ class Contender:
         return bool(asleep) and now > asleep + (said[0][0] + AFTER_WORDS if said else self.cap)
 
     def end(self):
-        """The output until now. Ends the program if no rank has fallen asleep."""
+        """Ends the launcher; returns its output until then. Ends the program if no rank has fallen asleep."""
         said = self.said()
         self.launcher.terminate()
         self.launcher.wait()

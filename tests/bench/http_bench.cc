@@ -1,13 +1,13 @@
-// The cost of /metrics and the page for a rendezvous: `ddprun rendezvous --http` in a process of
-// its own, simulated agents, a scraper and viewers in this one.
+// The cost of /metrics and the page for a rendezvous. `ddprun rendezvous --http` runs in a process
+// of its own; the simulated agents, a scraper and the viewers run in this one.
 //
 //     build/bin/http_bench                          64 jobs of 64 nodes, 256 viewers
 //     build/bin/http_bench --jobs 4 --nodes 16 --seconds 2 --turns 2 --viewers 16
 //
-// Heartbeats are measured in slices of 2 s without and with a scrape a second, the daemon's CPU in
-// turns without and with viewers: half of them look at the list, the others at the jobs. Every
-// agent sends a heartbeat a second with another step, so that every state changes. Exits 1 when a
-// bound is broken.
+// Heartbeats are measured in slices of 2 s, without scrapes and with one scrape a second. The
+// daemon's CPU time is measured in turns, without and with viewers: half of the viewers look at the
+// list, the others at the jobs. Every agent sends a heartbeat a second with another step, so that
+// every state changes. Exits 1 when a bound is broken.
 #include <poll.h>
 #include <sched.h>
 #include <sys/socket.h>
@@ -44,7 +44,7 @@ using std::chrono::seconds;
 constexpr double kMostScrapeMs = 100;
 constexpr double kMostScrapeMib = 2;
 constexpr double kMostTimesWithout = 1.1;  // heartbeats with scrapes, 99th percentile
-constexpr double kMostViewersCpu = 0.2;    // of a core, beside what it takes without viewers
+constexpr double kMostViewersCpu = 0.2;    // of a core, more than without viewers
 constexpr int kMostViewers = 256;          // as docs/page.md says
 constexpr int kScrapes = 5;
 constexpr char kToken[] = "0123456789abcdef0123456789abcdef";
@@ -79,7 +79,7 @@ double P99(std::vector<double> values) {
 
 std::string NameOf(int job) { return absl::StrCat("job-", 1000 + job); }
 
-// The jobs, whose agents only live.
+// The jobs. Their agents only send heartbeats.
 class Jobs {
  public:
   Jobs(const Flags& flags, const std::string& endpoint)
@@ -154,7 +154,7 @@ class Scraper {
   std::thread thread_;
 };
 
-// Browsers that follow the page while this lives. One thread reads what they are sent.
+// Browsers that follow the page while this object lives. One thread reads what all of them receive.
 class Viewers {
  public:
   Viewers(int port, const std::string& session, const Flags& flags) {
@@ -226,7 +226,7 @@ class Bench {
         {"--insecure", "--http", "127.0.0.1:0", "--http-read-token-file", tokens}, flags_.ddprun);
   }
 
-  // Only some of the places are for viewers without a session.
+  // The viewers need a session: only some of their places are for viewers without one.
   std::string SignIn() const {
     Program page(
         {flags_.ddprun, "page", "--quiet", "--insecure", "--rdzv-endpoint", daemon_.endpoint()});
@@ -258,8 +258,8 @@ class Bench {
     std::printf("%.2f MiB %s (at most %.0f)\n", mib, Verdict(mib, kMostScrapeMib), kMostScrapeMib);
   }
 
-  // Short slices in turn, and all heartbeats of a kind together: what else the machine does falls
-  // on both kinds alike.
+  // Short slices alternate, and the heartbeats of each kind are judged together. So other load of
+  // the machine affects both kinds alike.
   void Heartbeats() {
     std::vector<double> without;
     std::vector<double> with;

@@ -1,16 +1,16 @@
 #!/usr/bin/python3
 """How long a launcher takes to start and end a job of two workers that do nothing.
 
-Whole process, from exec to exit, of
+It measures the whole process, from exec to exit, of
     ddprun   --nproc-per-node 2 /bin/true
     torchrun --nproc-per-node 2 --no-python /bin/true   with --monitor-interval 0.1 and its default
-in one run, alternating; the median and the extremes of each, and the ratio. Peak memory is that of
-the launcher's own process.
+They alternate in one run. It prints the median and the extremes of each, and the ratio. Peak memory is
+that of the launcher's own process.
 
-Then, likewise, how long --workers Python workers take to start: from exec of
+Then it measures in the same way how long --workers Python workers take to start: from exec of
     ddprun --preload torch launch_worker.py, ddprun launch_worker.py, torchrun launch_worker.py
-until the last of them has imported torch and made a process group. Last, the memory of one standby of ddprun --warm
---preload torch: its private memory, and the same with its share of shared memory (Pss).
+until the last of them has imported torch and made a process group. Last, it shows the memory of one standby of
+ddprun --warm --preload torch: its private memory, and the same with its share of shared memory (Pss).
 
 usage: tests/bench/launch_bench.py [--ddprun build/bin/ddprun] [--runs 10] [--starts 5] [--workers 8]
        tests/bench/launch_bench.py --before OTHER_DDPRUN [--ddprun ...] [--runs 200]
@@ -71,7 +71,7 @@ def measure_launches(arguments, logs):
 
 
 def compare_launches(arguments, logs):
-    """Alternating, and which one is first alternates too: the one after finds warmer caches."""
+    """The builds alternate. Which one is first alternates too: the second one finds warmer caches."""
     argv = {name: [program, "--log-dir", logs, "--nproc-per-node", "2", "/bin/true"]
             for name, program in (("before", arguments.before), ("now", arguments.ddprun))}
     times = {name: [] for name in argv}
@@ -137,7 +137,7 @@ def memory_of(pid):
 
 
 def show_standby_memory(arguments, logs):
-    """Of the last standby that is forked beside two workers."""
+    """Prints the memory of the last standby that is forked beside two workers."""
     argv = [arguments.ddprun, "-v", "--log-dir", logs, "--nproc-per-node", "2", "--warm", "--preload",
             "torch", WORKER, "--stay"]
     with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as job:
@@ -166,7 +166,7 @@ def main():
     if arguments.before is None and not os.path.exists(arguments.torchrun):
         sys.exit(f"{arguments.torchrun} is missing: apt-get install python3-torch")
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    os.environ["PYTHON_EXEC"] = "/usr/bin/python3"  # that torch is installed for
+    os.environ["PYTHON_EXEC"] = "/usr/bin/python3"  # this Python has torch
     with tempfile.TemporaryDirectory() as logs:
         if arguments.before is not None:
             compare_launches(arguments, logs)

@@ -54,7 +54,7 @@ int main() {
   const auto recorded = c10::make_intrusive<RecordedGroup<AtOnce>>(/*is_nccl=*/false);
   std::vector<double> without;
   std::vector<double> with;
-  std::vector<double> cost;  // in turns: what disturbs one disturbs the other
+  std::vector<double> cost;  // in turns: other load affects both alike
   for (int round = 0; round < kRounds; ++round) {
     without.push_back(NanosecondsOf(*plain));
     with.push_back(NanosecondsOf(*recorded));

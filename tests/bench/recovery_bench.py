@@ -6,16 +6,16 @@ One of two workers is killed (SIGKILL) again and again, under
                         of the dead one
     C++ warm            ddprun --warm --in-place-timeout 0 recovery_worker: two standbys take both places
     C++ cold            ddprun --in-place-timeout 0 recovery_worker
-    Python preloaded    ddprun --warm --preload torch,... recovery_worker.py: the same, all forked
+    Python preloaded    ddprun --warm --preload torch,... recovery_worker.py: two standbys, all forked
     Python cold         ddprun recovery_worker.py
     torchrun            python3 -m torch.distributed.run --monitor-interval 0.1 recovery_worker.py
-in one run, alternating: each is started, loses a worker --kills times, and is ended. This is repeated --rounds times.
-All train MNIST's net over Gloo, and restore model and optimizer: C++ from a snapshot in memory, as ddp::Checkpointer
-makes them, Python from a file of torch.save that every rank loads. A kill comes after the first step, and only when the
-standbys, if any, wait: the benchmark measures a restart with everything ready. ettr_bench.py kills at any time, also
-while standbys load. The table has the median and the extremes of each, and how the median of torchrun compares; then
-the phases of ddprun's restarts, medians in ms. `detection` is the rest of the time: from the kill until the agent
-notices the death.
+They alternate in one run: each is started, loses a worker --kills times, and is ended. This is repeated --rounds times.
+All train MNIST's net over Gloo, and restore model and optimizer. C++ restores from a snapshot in memory that
+ddp::Checkpointer makes; Python restores from a file of torch.save that every rank loads. A kill comes after the first
+step, and only when the standbys, if any, wait: the benchmark measures a restart with everything ready. ettr_bench.py
+kills at any time, also while standbys load. The table has the median and the extremes of each, and how the median of
+torchrun compares. Then it has the phases of ddprun's restarts, medians in ms. `detection` is the rest of the time: from
+the kill until the agent notices the death.
 
 usage: tests/bench/recovery_bench.py [--bin build/bin] [--rounds 3] [--kills 4] [--results FILE]
        [--only NAME]
@@ -59,7 +59,7 @@ class Job:
                 return result
             if self.launcher.poll() is not None:
                 break
-            select.select([], [], [], 0.005)  # what is measured is in the workers' own lines
+            select.select([], [], [], 0.005)  # the workers write the measured times themselves
         with open(self.said, encoding="utf-8", errors="replace") as file:
             sys.exit(f"no {what}; the launcher has said:\n{file.read()[-3000:]}")
 
@@ -93,7 +93,7 @@ class Job:
 
 
 def contenders(arguments, folder):
-    """name: (argv without the steps' file, (standbys, those that a kill uses up))"""
+    """name: (argv without the steps' file, (standbys, standbys that a kill uses up))"""
     binary = os.path.abspath(arguments.bin)
     budget = str(arguments.kills)
     cpp = [os.path.join(binary, "recovery_worker")]

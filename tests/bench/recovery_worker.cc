@@ -4,9 +4,9 @@
 //
 //   recovery_worker FILE [PROGRESS STEP_MS]
 //
-// Appends to PROGRESS "begin RANK PID" as soon as it has a rank, and rank 0 after each step
-// "step NUMBER NANOSECONDS". A step then lasts STEP_MS: what is left of it is slept, as a process
-// waits for its GPU.
+// With PROGRESS, it appends "begin RANK PID" to this file as soon as it has a rank. Rank 0 also
+// appends "step NUMBER NANOSECONDS" after each step. A step then lasts STEP_MS: the worker sleeps
+// for the rest of it, like a process that waits for its GPU.
 #include <ddp/ddp.h>
 #include <fcntl.h>
 #include <time.h>
@@ -90,7 +90,7 @@ int main(int argc, char** argv) {
       }
       checkpointer.step(state, parts);
       if (progress == nullptr) {
-        usleep(20'000);  // leaves the box to what is measured next
+        usleep(20'000);  // leaves the machine to the restart that is measured
       } else {
         step_end = std::max(step_end + step_time, std::chrono::steady_clock::now());
         std::this_thread::sleep_until(step_end);

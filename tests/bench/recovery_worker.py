@@ -55,11 +55,11 @@ def main():
             with open(sys.argv[1], "a", encoding="ascii") as file:
                 file.write(f"{generation} {dist.get_rank()} {os.getpid()} {time.monotonic_ns()}\n")
         if agent is not None:
-            agent.send(f"STEP={step}".encode())  # a generation without one is followed by a pause
+            agent.send(f"STEP={step}".encode())  # after a generation without a step, ddprun makes a pause
         if dist.get_rank() == 0 and step % SAVE_EVERY == 0:
             save(checkpoint, {"model": model.state_dict(), "optimizer": optimizer.state_dict(),
                               "step": step})
-        time.sleep(0.02)  # leaves the box to what is measured next
+        time.sleep(0.02)  # leaves the machine to the restart that is measured
 
 
 main()

@@ -1,19 +1,19 @@
-// The cost of the rendezvous at scale: `ddprun rendezvous` in a process of its own, N simulated
-// agents in this one, over gRPC on loopback; beside it, in the same run and in turn with it, the
-// floor: a bare gRPC server that does nothing but answer with messages of the same size.
+// The cost of the rendezvous at scale. `ddprun rendezvous` runs in a process of its own, and N
+// simulated agents in this one speak gRPC with it over loopback. The rendezvous is compared with
+// the floor: a bare gRPC server that only answers with messages of the same size. Both are measured
+// in the same run, in turns.
 //
 //     build/bin/rendezvous_bench                      all sizes, as in docs/internals/benchmarks.md
 //     build/bin/rendezvous_bench --agents 256 --channels 64,256 --reps 3
-//     build/bin/rendezvous_bench --token              as jobs between hosts by default: TLS with a
+//     build/bin/rendezvous_bench --token              as between hosts by default: TLS with a
 //                                                     certificate that the server makes, and a
 //                                                     token
 //     build/bin/rendezvous_bench --mtls               certificates of both sides
 //     build/bin/rendezvous_bench --etcd               the daemon leads, and has its state in an
 //                                                     etcd of three members on this machine
 //
-// The floor is of the same kind each time. Exits 1 when a bound is broken, and names the cells.
-// With
-// --etcd the bounds are for jobs of 1,024 agents and more.
+// The floor has the same TLS and token as the daemon. Exits 1 when a bound is broken, and names the
+// cells. With --etcd the bounds are for jobs of 1,024 agents and more.
 #include <time.h>
 
 #include <CLI/CLI.hpp>
@@ -61,11 +61,11 @@ struct Flags {
   bool etcd = false;
   bool mtls = false;
   bool token = false;
-  double bound = 0;  // 0: the contract's
+  double bound = 0;  // 0: the default of --bound
   int heartbeat_seconds = 0;
 };
 
-// What the servers are given, and what the agents show. Without --mtls and --token nothing.
+// The credentials of the servers and of the agents. Without --mtls and --token there are none.
 struct Credentials {
   TempDir folder;
   std::shared_ptr<const auth::ClientCredentials> client;
@@ -101,9 +101,9 @@ struct Credentials {
 using Step = SimulatedAgents::Step;
 using Tells = SimulatedAgents::Tells;
 
-// One job from the first Join to the end.
+// The results of one job, from the first Join to the end.
 struct Sample {
-  std::vector<Step> join, push, reform;  // one join, and as many of the others as there were rounds
+  std::vector<Step> join, push, reform;  // one join; one push and reform per round
   double join_cpu_us = 0;                // of both processes, per agent
   std::size_t assignment_bytes = 0;
   std::size_t start_bytes = 0;
@@ -114,8 +114,8 @@ Sample Measure(const BenchServer& server, int agent_count, int channel_count, in
                bool floor, const auth::ClientCredentials* credentials) {
   static int jobs = 0;
   const auto channels = OpenChannels(server.endpoint(), channel_count, credentials);
-  // No heartbeats in what is timed: 16,384 agents in one process would want both cores for them.
-  // The lease is three heartbeats; one of several rendezvous refuses more than 60 s.
+  // No heartbeats while steps are timed: 16,384 agents in one process would need both cores for
+  // them. The lease is three heartbeats, because a rendezvous with --etcd refuses more than 60 s.
   SimulatedAgents agents({.job = absl::StrCat("bench-", 1000 + ++jobs),
                           .agents = agent_count,
                           .heartbeat = std::chrono::seconds(20),
@@ -238,13 +238,13 @@ class Bench {
                                      absl::StrCat(warm_up.stop_bytes),
                                      "--barrier",
                                      absl::StrCat(flags_.echo ? 0 : agents)};
-    const auto& arguments = credentials_.server_arguments;  // a floor of the same kind
+    const auto& arguments = credentials_.server_arguments;  // the floor has the same
     argv.insert(argv.end(), arguments.begin(), arguments.end());
     BenchServer floor(std::move(argv));
     Measure(floor, agents, channels, flags_.rounds, true, credentials);
     std::vector<Sample> ours;
     std::vector<Sample> theirs;
-    // A step of a few milliseconds varies by a third: small jobs are measured more often.
+    // Steps of a few milliseconds vary by a third, so small jobs are measured more often.
     const int reps = agents <= kSmallJob ? kRepsOfSmallJobs * flags_.reps : flags_.reps;
     for (int rep = 0; rep < reps; ++rep) {
       theirs.push_back(Measure(floor, agents, channels, flags_.rounds, true, credentials));
@@ -280,10 +280,10 @@ class Bench {
         Verdict(absl::StrCat(agents, " agents, ", channels, " channels, ", what), worst, bound));
   }
 
-  // Agents that only live, in turns without a summary of their workers' progress in each heartbeat,
-  // with one, and with one that describes workers that stand still. The bounds are for few
-  // connections: with one for each agent they alone cost a bare server more memory (the table above
-  // has it).
+  // The agents only send heartbeats, in turns of three kinds: without a summary of their workers'
+  // progress, with a summary, and with a summary of workers that stand still. The bounds are for
+  // few connections. With a connection for each agent, even a bare server needs more memory for the
+  // connections alone (the table above shows it).
   void Heartbeats(int agents, int channels) {
     const bool bounded = channels < agents;
     const auto daemon = StartDaemon();
@@ -323,7 +323,7 @@ class Bench {
     job.FinishAll();
   }
 
-  // What the daemon takes while the agents tell this, in one turn.
+  // The share of a core that the daemon uses in one turn, in which heartbeats contain `tells`.
   double ShareOfACore(const BenchServer& daemon, SimulatedAgents* job, Tells tells) const {
     const double length = static_cast<double>(flags_.heartbeat_seconds) / kHeartbeatTurns;
     job->Tell(tells);

@@ -3,7 +3,7 @@
 
 One of two workers is killed (SIGKILL) again and again; its replacement writes down the moment at
 which it began to run (restart_probe: the first line of main). Both workers end at once on SIGTERM, so
-no grace is in the figure. In one run; the median and the extremes of each.
+no grace is in the figure. Both launchers are measured in one run. Prints the median and the extremes of each.
 
 usage: tests/bench/restart_bench.py [--bin build/bin] [--restarts 10]
 Needs python3-torch for /usr/bin/torchrun.

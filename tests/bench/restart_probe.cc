@@ -14,7 +14,7 @@ int main(int argc, char** argv) {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
   if (argc != 2) return 64;
-  // A step, where an agent listens: a generation without one is followed by a pause.
+  // Reports a step if an agent listens: after a generation without a step, ddprun makes a pause.
   if (const char* const path = std::getenv("DDPRUN_CONTROL_SOCKET")) {
     const int control = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     sockaddr_un address{};

@@ -59,12 +59,12 @@ void SimulatedAgent::OnHandshakeDone(bool) {
 void SimulatedAgent::StartSession() {
   stream_ = stub_->PrepareAsyncSession(&context_, queue_);
   stream_->StartCall(&start_);
-  // As agents do: what they have to say depends on when they are connected.
+  // Like real agents: what an agent has to say depends on when it is connected.
   stream_->ReadInitialMetadata(&accept_);
 }
 
 void SimulatedAgent::OnAccepted(bool ok) {
-  // Both have come, on this thread: gRPC may tell the later one first.
+  // Continues after both events, which gRPC may report on this thread in the wrong order.
   if (++heard_ < 2) return;
   if (ok) Send(std::move(join_));
   stream_->Read(&incoming_, &read_);
@@ -146,7 +146,7 @@ SimulatedAgents::SimulatedAgents(Options options,
     v1::Header header;
     header.set_job(options_.job);
     header.set_generation(-1);
-    // Spread like random numbers, for sorting and hashing; never 0, and no two are equal.
+    // Spread like random numbers, for sorting and hashing. None is 0, and no two are equal.
     header.set_incarnation(static_cast<std::uint64_t>(i + 1) * 0x9E3779B97F4A7C15u);
     agents_.push_back(std::make_unique<SimulatedAgent>(this, std::move(header)));
   }
@@ -373,8 +373,8 @@ void SimulatedAgents::OnDone(const grpc::Status& status) {
   if (--open_ == 0) changed_.notify_all();
 }
 
-// Goes around all agents once in an interval, in slices, as agents that started at different times
-// would.
+// Sends the heartbeats of all agents once in each interval, in slices, as if the agents had started
+// at different times.
 void SimulatedAgents::Beat() {
   constexpr int kSlices = 100;
   const BenchClock::time_point began = BenchClock::now();

@@ -1,10 +1,10 @@
-// SimulatedAgents: N agents of one job in this process, over real gRPC, with which rendezvous_bench
-// and verdict_bench load a server.
+// SimulatedAgents: N agents of one job in this process, over real gRPC. The benchmarks load a
+// server with them.
 //
 // They speak proto/ddprun/v1/rendezvous.proto and run no workers. An agent answers a message only
 // on request of the benchmark, so that each step of the protocol can be timed alone. There are two
 // exceptions: it sends a heartbeat after about one period without another message, and it answers
-// TakeStacks after AnswerTakeStacks(). Where credentials ask for it, an agent makes a Handshake
+// TakeStacks after AnswerTakeStacks(). If the credentials need it, an agent makes a Handshake
 // before its session, and checks the server's proof.
 #ifndef DDPRUN_TESTS_BENCH_SIMULATED_AGENTS_H_
 #define DDPRUN_TESTS_BENCH_SIMULATED_AGENTS_H_
@@ -66,7 +66,7 @@ class SimulatedAgent {
   void OnFinished(bool ok);
   void SendLocked(v1::AgentMessage message);
 
-  // Before the session, where credentials ask for it.
+  // Made before the session if the credentials need it.
   struct Handshake {
     grpc::ClientContext context;
     v1::HandshakeRequest request;
@@ -112,7 +112,7 @@ class SimulatedAgents {
     std::chrono::milliseconds heartbeat = std::chrono::seconds(1);
     std::chrono::milliseconds lease{0};         // 0: three heartbeats
     std::chrono::milliseconds hang_timeout{0};  // 0: the default
-    // Must outlive the agents. Null: those of nobody.
+    // Must outlive the agents. Null: no TLS and no token.
     const auth::ClientCredentials* credentials = nullptr;
   };
   // The content of heartbeats.
@@ -126,9 +126,9 @@ class SimulatedAgents {
   struct Verdict {
     BenchClock::time_point asked;    // the first agent was asked for stacks
     BenchClock::time_point decided;  // the first agent was told the verdict
-    BenchClock::time_point told;     // the last one was
-    v1::HangStacks stacks;           // as the first one has them
-    bool moves_again = false;        // agents were told so, wrongly: no worker moves
+    BenchClock::time_point told;     // the last agent was told the verdict
+    v1::HangStacks stacks;           // as the first agent received them
+    bool moves_again = false;        // true: agents were told so, which is wrong
   };
   struct HeartbeatTime {
     BenchClock::time_point sent;
@@ -161,7 +161,7 @@ class SimulatedAgents {
   // Sends only heartbeats for this time.
   void Idle(std::chrono::milliseconds duration);
 
-  // From now on.
+  // From now on, heartbeats have this content.
   void Tell(Tells tells);
   // From now on each agent answers TakeStacks with what `make` returns for its first rank. Called
   // by several threads at once. At most once, and before AwaitVerdict().
@@ -217,7 +217,7 @@ class SimulatedAgents {
   std::size_t open_ = 0;             // sessions; guarded by mutex_
 
   std::atomic<Tells> tells_{Tells::kNothing};
-  std::atomic<bool> moves_again_ = false;  // so some agent was told
+  std::atomic<bool> moves_again_ = false;  // some agent was told so
   std::atomic<BenchClock::time_point> still_since_{};
   std::function<v1::StackTree(int first_rank)> make_stacks_;
 

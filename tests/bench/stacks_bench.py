@@ -73,7 +73,7 @@ def sleepers(mark, count):
 
 
 def take(argv, ranks):
-    """(begin, end, answer) of one `ddprun stacks`; ends the program where ranks are missing."""
+    """(begin, end, answer) of one `ddprun stacks`; ends the program if ranks are missing."""
     begin = time.monotonic()
     result = subprocess.run([*argv, "--json"], capture_output=True, text=True, check=False)
     end = time.monotonic()

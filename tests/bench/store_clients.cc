@@ -1,13 +1,13 @@
-// Simulated clients of torch's TCPStore, all in this process, which initialize like the ranks of
-// one job. Prints how long each phase took, in ms.
+// Simulated clients of torch's TCPStore, all in this process. They initialize like the ranks of one
+// job. Prints how long each phase took, in ms.
 //
 //     store_clients PORT CLIENTS old|new
 //
 // old: as libtorch 1.13, which has two connections for each client; new: as libtorch 2.6.
 //
 //     connect   every client is connected and was answered once
-//     set       every client has set a key of its own and read that of its neighbour
-//     barrier   every client has counted itself, and waited for the key that the last one sets
+//     set       every client has set a key of its own and read its neighbour's key
+//     barrier   every client has counted itself, and waited for the key that the last client sets
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -47,7 +47,8 @@ class Clients {
 
   std::size_t size() const { return clients_.size(); }
 
-  // So many at a time that none waits for room in the listener's queue, which would take a second.
+  // Connects only so many clients at a time that all of them fit into the listener's queue. A
+  // client that waits for room there would lose a second.
   void Connect() {
     constexpr std::size_t kAtATime = 512;
     for (std::size_t from = 0; from < size(); from += kAtATime) {
@@ -59,7 +60,7 @@ class Clients {
     }
   }
 
-  // Every client sends a request, and waits for so many bytes.
+  // Every client sends a request, and waits for an answer of `bytes` bytes.
   void ExchangeAll(std::size_t bytes, const std::function<std::string(std::size_t)>& request) {
     Exchange(0, size(), bytes, request);
   }
@@ -165,7 +166,7 @@ void Run(int port, int count, bool old) {
   });
   std::printf("%.1f %.1f %.1f\n", connect, set, barrier);
   std::fflush(stdout);
-  ::getchar();  // until the server's memory was looked at
+  ::getchar();  // until the caller has read the server's memory
 }
 
 }  // namespace

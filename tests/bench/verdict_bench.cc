@@ -1,13 +1,13 @@
 // The cost of merging the stacks of a very large job: for the rendezvous, and for its other jobs.
 //
-// Three processes: `ddprun rendezvous`, the simulated agents of the large job, and those of another
-// job. No rank of the large job moves any more, so the rendezvous asks all its agents for stacks,
-// merges them, decides, and tells every agent. The agents answer at once: real ones take a few
-// tenths of a second and do not answer all together. They stand for other machines, so their
-// process has the lowest priority. The other job only sends heartbeats; their times before the
-// question are compared with those while the stacks are merged. To tell all 16,384 agents the
-// verdict at once takes half a second of the two cores; the heartbeats of that time are printed
-// too.
+// There are three processes: `ddprun rendezvous`, the simulated agents of the large job, and the
+// simulated agents of another job. No rank of the large job moves any more, so the rendezvous asks
+// all agents of this job for stacks, merges them, decides, and tells every agent. The simulated
+// agents answer all at once; real agents take a few tenths of a second and do not answer all
+// together. Real agents run on other machines, so the process of the large job has the lowest
+// priority. The other job only sends heartbeats. The times of its heartbeats before the question
+// are compared with their times while the stacks are merged. To tell all 16,384 agents the verdict
+// at once takes half a second of the two cores; the heartbeats of that time are printed too.
 //
 //     build/bin/verdict_bench                      16,384 agents of 8 workers
 //     build/bin/verdict_bench --agents 1024
@@ -72,7 +72,7 @@ StackFrame Native(const std::string& function, std::uint32_t line = 0) {
           "libtorch_cpu.so"};
 }
 
-// So many frames of one kind of thread, each with a name as long as C++ names are.
+// Adds `count` frames of one kind of thread. Their names are as long as C++ names are.
 void AddNative(const std::string& component, int count, std::vector<StackFrame>* frames) {
   for (int i = 0; i < count; ++i) {
     frames->push_back(
@@ -100,8 +100,8 @@ std::vector<StackFrame> MainThread(bool culprit) {
   return frames;
 }
 
-// Twelve threads beside the main one. One of them polls, and is found at another place on each
-// node; one runs on local rank 0 alone.
+// Twelve threads beside the main one. One of them polls, and its place differs between nodes.
+// Another one runs on local rank 0 alone.
 StackTree TreeOf(int node, const Flags& flags) {
   StackTree tree;
   for (int local_rank = 0; local_rank < flags.workers; ++local_rank) {
@@ -119,7 +119,7 @@ StackTree TreeOf(int node, const Flags& flags) {
   return tree;
 }
 
-// Of every node, from a few that were made before: a copy with other ranks.
+// The stacks of every node: copies, with other ranks, of a few trees that were made before.
 class Stacks {
  public:
   explicit Stacks(const Flags& flags) : flags_(flags) {
@@ -141,7 +141,7 @@ class Stacks {
   double kib() const { return static_cast<double>(usual_[0].ByteSizeLong()) / 1024; }
 
  private:
-  // With ranks from 0 on.
+  // The ranks of the tree begin with 0.
   v1::StackTree Make(int node) const { return wire::ToProto(TreeOf(node, flags_).Encode()); }
 
   const Flags flags_;
@@ -162,7 +162,7 @@ struct Times {
   std::size_t count = 0;
 };
 
-// In ms.
+// The times are in ms.
 Times TimesOf(const std::vector<SimulatedAgents::HeartbeatTime>& heartbeats,
               BenchClock::time_point from, BenchClock::time_point to) {
   std::vector<double> ms;
@@ -209,7 +209,7 @@ class OtherJob {
     if (!program_.WaitForOut(kReady)) std::fprintf(stderr, "%s", program_.err().c_str());
   }
 
-  // Ends it. All heartbeats that were answered.
+  // Ends the process. Returns all heartbeats that were answered.
   std::vector<SimulatedAgents::HeartbeatTime> End() {
     program_.Signal(SIGTERM);
     program_.Wait();
@@ -296,7 +296,7 @@ class Bench {
     std::printf("    FAIL: %s\n", what.c_str());
   }
 
-  // Whether all ranks are in it, and the right one is named.
+  // Checks that all ranks are in the verdict, and that it names the right one.
   void CheckVerdict(const v1::HangStacks& shown) {
     for (const std::string& line : shown.verdict()) std::printf("        %s\n", line.c_str());
     Require(shown.missing().empty(),

@@ -33,7 +33,7 @@ std::string OwnFolder(const Context& ctx) {
   return std::string(std::getenv("DDP_TEST_FOLDER")) + "/rank" + std::to_string(ctx.rank());
 }
 
-// A file as left by a crash of its machine.
+// Leaves a damaged file: a crash of its host has cut it short.
 void LeaveShortFile(const std::string& folder) {
   fs::create_directories(folder);
   std::ofstream(folder + "/" + kStep4) << "short";
@@ -60,8 +60,8 @@ class CheckpointsBeginningAnewTest : public ::testing::Test {
   ddprun::TempDir folder_;
 };
 
-// A later generation: its launcher counts whole files only, and finds none. Seen red when the
-// folder was only listed.
+// A later generation: the agents count only whole files and find none, so the restore plan names no
+// state. Seen red when the folder was only listed.
 TEST_F(CheckpointsBeginningAnewTest, APlanWithoutAStateDoesNotLeadToStep0BesideADamagedFile) {
   if (Started(2)) return;
   const Context ctx = init();
@@ -72,7 +72,7 @@ TEST_F(CheckpointsBeginningAnewTest, APlanWithoutAStateDoesNotLeadToStep0BesideA
                                 HasSubstr("Training does not begin at step 0 beside them")));
 }
 
-// A state of a dead timeline: the launcher knows and has discarded it.
+// The file has a state that the rendezvous has discarded, so the restore plan names none.
 TEST_F(CheckpointsBeginningAnewTest, APlanWithoutAStateLeadsToStep0BesideAWholeFile) {
   if (Started(1)) return;
   const Context ctx = init();
@@ -107,7 +107,7 @@ TEST_F(CheckpointsBeginningAnewTest, DamagedFilesOfAnotherNodeAreNamedAndStayAsT
   }
 }
 
-// The file server of one node is away for longer than the retries.
+// The file server of one node does not answer for longer than the library retries.
 TEST_F(CheckpointsBeginningAnewTest, AFileOfAnotherNodeThatCannotBeReadCounts) {
   if (Started(2)) return;
   setenv("LOCAL_RANK", "0", 1);

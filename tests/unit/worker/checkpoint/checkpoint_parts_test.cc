@@ -70,8 +70,8 @@ std::vector<DataParallelOptions> KindsOfReducers() {
 void TrainAndWrite(const Context& ctx, const std::string& part) {
   int kind = 0;
   for (const DataParallelOptions& options : KindsOfReducers()) {
-    // A save right after the step that finds the order comes before the order is in use. With a
-    // static graph that is the second step; a checkpoint of its first step has no order.
+    // The first step finds the order of the buckets (with a static graph, the second step). A save
+    // right after this step comes before the order is in use.
     for (const int first_part : {options.static_graph ? 2 : 1, 3}) {
       seed_everything(1);
       const auto net = std::make_shared<Net>();

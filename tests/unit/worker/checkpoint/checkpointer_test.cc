@@ -89,8 +89,8 @@ TEST_F(CheckpointerTest, ADamagedNewestFileIsReportedAndTheOlderOneTakenOnAllRan
     EXPECT_EQ(state->step, 1);
     EXPECT_TRUE(Equal(resumed.Values(), older));
 
-    // If no file is left, training does not begin at step 0 beside the damaged ones, also not the
-    // next time.
+    // If only damaged files are left, training must not begin at step 0: neither now nor at the
+    // next start.
     if (ctx.rank() == 0) fs::resize_file(OwnFolder(ctx) + "/step-000000000001.safetensors", 100);
     for (const char* reason : {"too short", "found damaged before"}) {
       EXPECT_THAT(WhyUnreadable(checkpointer, resumed),
@@ -117,7 +117,7 @@ TEST_F(CheckpointerTest, KeepsTheNewestFilesAndRemovesWhatAKilledWriterLeft) {
     checkpointer.save(At(step), *training.net, *training.optimizer);
   }
   checkpointer.flush();
-  // The temporary name of this process: a job restarted in a container has the old pid.
+  // The temporary name has the pid of this process: a job restarted in a container has its old pid.
   std::ofstream(internal::TemporaryPath(OwnFolder(ctx) + "/step-000000000030.safetensors"))
       << "half";
   const std::string other_job = "step-000000000031.safetensors.elsewhere-1-1.tmp";
@@ -135,7 +135,7 @@ TEST_F(CheckpointerTest, KeepsTheNewestFilesAndRemovesWhatAKilledWriterLeft) {
   EXPECT_THROW(Checkpointer(ctx, "x", options), ConfigError);
 }
 
-// The job begins below the damaged files: its saves must be found at the next start.
+// The job begins at a step below those of the damaged files. The next start must find its saves.
 TEST_F(CheckpointerTest, UnreadableNewerFilesDoNotCostTheFilesJustSaved) {
   if (Started(1)) return;
   const Context ctx = init();

@@ -233,7 +233,7 @@ class SnapshotTest : public ::testing::Test {
   }
   std::int64_t newest() const { return steps_.front(); }
 
-  // The launcher's restore plan, and the step to train to.
+  // The restore plan, and the step to train to.
   test::Environment Order(const std::string& tier, std::int64_t step, int rank) const {
     return {{"DDPRUN_RESTORE_TIER", tier},
             {"DDPRUN_RESTORE_STEP", std::to_string(step)},
@@ -339,7 +339,7 @@ TEST_F(SnapshotTest, AFileThatCannotBeReadDoesNotCountWhereItIsOlderThanTheState
   ExpectResumed(Order("memory", newest(), 0), std::to_string(newest()) + " memory0");
 }
 
-// Any node may have had rank 0.
+// Any node may have had rank 0 before, and so its checkpoints.
 TEST_F(SnapshotTest, AFolderOfAnyNodeThatCannotBeListedMayHoldTheNewestState) {
   if (test::InRank()) exit(RunRank());
   RunFirstPart();
@@ -375,12 +375,12 @@ class Agent {
     if (listen(listener_, 1) != 0) abort();
     setenv("DDPRUN_CONTROL_SOCKET", path.c_str(), 1);
   }
-  // After init().
+  // Call it after init().
   void AskForASave() {
     Accept();
     if (send(connection_, "SAVE=1", 6, 0) != 6) abort();
   }
-  // Waits for a message that begins like this. Without one the test ends by its own limit.
+  // Waits for a message that begins like this. If none comes, the test's time limit ends the test.
   void Await(const std::string& begin) {
     Accept();
     char packet[8192];

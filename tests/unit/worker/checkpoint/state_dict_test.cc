@@ -340,8 +340,8 @@ TEST_F(StateDictTest, AnErrorNamesTheFile) {
   EXPECT_THAT(Reason(folder_ / "empty"), HasSubstr("neither"));
 }
 
-// A lost disk block in the middle of the tensors. Seen red when the file was mapped: a real disk
-// then ends the process with SIGBUS, and this fake disk's errors are bypassed.
+// A lost disk block in the middle of the tensors. Seen red when the file was mapped: SIGBUS then
+// ends the process on a real disk. Here the error of the fake disk had no effect.
 TEST_F(StateDictTest, AnErrorOfTheDiskIsAnErrorThatNamesTheBytes) {
   const StateDict dict = {{"weight", torch::arange(100'000, torch::kFloat32)}};
   for (const std::string name : {"a.pt", "a.safetensors"}) {

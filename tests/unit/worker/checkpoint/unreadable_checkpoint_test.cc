@@ -48,7 +48,7 @@ TEST_F(CheckpointerTest, AFileThatThisUserMayNotReadEndsTheTrainingAtOnceOnAllRa
   ASSERT_EQ(seteuid(user), 0);
 }
 
-// Like a file server that is away for a while.
+// Like a file server that does not answer for a while.
 TEST_F(CheckpointerTest, AFileThatIsUnavailableForAWhileIsWaitedFor) {
   if (test::InRank()) {
     const Context ctx = init();

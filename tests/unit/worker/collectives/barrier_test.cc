@@ -141,7 +141,7 @@ void ARankThatDoesNotCome(BarrierWay way) {
     EXPECT_THAT(text, ::testing::StartsWith(
                           "barrier: rank 3 has not come within 0.5 s; ranks 0, 1, 2 wait"));
   } else {
-    // Rank 0 has ended, and with it the store. This rank notices that at once, or reaches its own
+    // Rank 0 has ended, and the store with it. This rank notices that at once, or reaches its own
     // timeout.
     EXPECT_THAT(text, HasSubstr("who is missing is not known, because rank 0"));
   }

@@ -60,7 +60,8 @@ TEST(GatherTest, AllGatherTakesTensorsOfDifferentLengthsAndEveryDtype) {
   barrier(ctx);
 }
 
-// Padded to the longest row they would be ten times as large.
+// Only rank 1's tensor is long. Padded to its length, the tensors of all ranks would be three times
+// as large.
 TEST(GatherTest, AllGatherOfOneLongAndManyShortTensors) {
   if (StartedRanks(3)) return;
   const Context ctx = init();

@@ -77,7 +77,7 @@ TEST(VerifyTest, ReplicasThatTrainStayEqualAndABitIsEnoughToBeFound) {
   EXPECT_EQ(Verify(ctx, *net),
             "the replicas differ: parameter 'first.bias' on rank 0 differs from the majority; "
             "parameter 'last.weight' on rank 2 differs from the majority");
-  if (ctx.rank() == 3) FlipABit(net->last->weight, 0);  // 0 and 1 of 4 agree: no majority
+  if (ctx.rank() == 3) FlipABit(net->last->weight, 0);  // only 2 of 4 ranks agree: no majority
   const std::vector<ReplicaDifference> found = find_replica_differences(ctx, *net);
   ASSERT_EQ(found.size(), 2u);
   EXPECT_EQ(found[1].name, "parameter 'last.weight'");

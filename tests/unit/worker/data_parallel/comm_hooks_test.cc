@@ -116,7 +116,7 @@ TEST(CommHooksTest, PowerSgdRefusesWhatCannotWork) {
   EXPECT_THAT(ErrorOf([&] { power_sgd(ctx, options); }), HasSubstr("at least 1"));
 }
 
-// A matrix of rank 1 is its own approximation.
+// PowerSGD approximates by a matrix of rank 1. This gradient has rank 1, so nothing is lost.
 TEST(CommHooksTest, PowerSgdFindsAGradientOfItsOwnRankExactly) {
   if (StartedRanks(2)) return;
   const Context ctx = init();

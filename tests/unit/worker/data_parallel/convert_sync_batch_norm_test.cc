@@ -82,7 +82,7 @@ TEST(ConvertSyncBatchNormTest, ReplacesThoseOfASequentialAndKeepsTensorsNamesAnd
                                 Not(HasSubstr("torch::nn::BatchNorm"))));
 }
 
-// The Sequential calls the replacement; it is not only registered.
+// The Sequential must call the replacement, not only register it.
 TEST(ConvertSyncBatchNormTest, ForwardOfASequentialIsSynchronized) {
   if (StartedRanks(2)) return;
   const Context ctx = init();

@@ -98,7 +98,7 @@ TEST(ActivationCheckpointingTest, AStaticGraphAllowsItOnceAndTwiceAndWithSharedW
     EXPECT_EQ(Train(ctx, std::make_shared<Checkpointed>(1), options), "");
     EXPECT_EQ(Train(ctx, std::make_shared<Checkpointed>(2), options), "");
     EXPECT_EQ(Train(ctx, std::make_shared<Checkpointed>(2, true), options), "");
-    options.find_unused_parameters = true;  // has no effect then
+    options.find_unused_parameters = true;  // no effect with a static graph
     EXPECT_EQ(Train(ctx, std::make_shared<Checkpointed>(2), options), "");
   }
 }
@@ -117,8 +117,8 @@ TEST(ActivationCheckpointingTest, WithoutOneItIsAllowedOnceAndWithNothingUnused)
     EXPECT_EQ(Train(ctx, all_used(1), options), "");
     const auto twice = HasSubstr("Expected to mark a variable ready only once");
     EXPECT_THAT(Train(ctx, all_used(2), options), twice);
-    // The search does not find the parameters of the part that runs again. 2.x words the error
-    // differently.
+    // The search does not find the parameters of the part that runs again. libtorch 2.x words the
+    // error differently.
     options.find_unused_parameters = true;
     EXPECT_THAT(Train(ctx, all_used(1), options),
                 AnyOf(twice, HasSubstr("gradient which is undefined, but still allreduced")));

@@ -40,7 +40,7 @@ Options ShortTimeout() {
   return options;
 }
 
-// Blocks until the process of rank 0 has ended. A collective.
+// The process of rank 0, and a wait for its end. The constructor is a collective.
 class Rank0 {
  public:
   explicit Rank0(const Context& ctx)
@@ -130,7 +130,7 @@ TEST(DataParallelFailureTest, ARankThatDiesInAnAllReduceIsNamedByTheOthers) {
   ExpectThatTheDeathOfRank2IsNamed();
 }
 
-// While most of 64 MiB is not sent yet.
+// Rank 2 dies at the start of an all-reduce of 64 MiB, when most of them are not sent yet.
 TEST(DataParallelFailureTest, ARankThatDiesInTheMiddleOfATransferIsNamedByTheOthers) {
   if (InRank()) {
     exit(run([]() -> int {
@@ -246,7 +246,7 @@ TEST(DataParallelFailureTest, SigtermEndsARankInsideBackwardAtOnce) {
         ctx,
         [&](int step) {
           if (ctx.rank() == 0 || step < 3) return;
-          // Now or soon rank 0 waits in the all-reduce that this rank does not enter.
+          // Rank 0 waits, or will soon wait, in the all-reduce that this rank does not enter.
           kill(rank0.pid(), SIGTERM);
           rank0.WaitForEnd();
           _exit(0);

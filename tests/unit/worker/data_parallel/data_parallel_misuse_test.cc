@@ -39,7 +39,7 @@ struct Switched : Heads {
   }
 };
 
-// The error comes with the next forward: only then it is certain that no more gradients come.
+// The error comes with the next forward: only then is it certain that no more gradients come.
 TEST(MisuseTest, AParameterWithoutGradientIsAnErrorUnlessItIsSearchedFor) {
   if (StartedRanks(2)) return;
   const Context ctx = init();
@@ -53,7 +53,7 @@ TEST(MisuseTest, AParameterWithoutGradientIsAnErrorUnlessItIsSearchedFor) {
                     HasSubstr("find_unused_parameters")));
 }
 
-// Seen red with TORCH_DISTRIBUTED_DEBUG not read: then there are numbers only.
+// Seen red when TORCH_DISTRIBUTED_DEBUG was not read: the error then had only numbers, no names.
 TEST(MisuseTest, ItIsNamedWithTorchsVariableForDebugging) {
   constexpr char kVariable[] = "TORCH_DISTRIBUTED_DEBUG";
   if (StartedRanks(2, {{kVariable, "INFO"}}) && StartedRanks(2, {{kVariable, "DETAIL"}})) return;

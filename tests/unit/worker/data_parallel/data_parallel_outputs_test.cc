@@ -1,5 +1,5 @@
-// Tests in which result types DistributedDataParallel finds tensors, and so the parameters that a
-// step does not use.
+// Tests in which types of forward's result DistributedDataParallel finds tensors. From these
+// tensors it learns which parameters a step does not use.
 #include <ddp/collectives.h>
 #include <ddp/distributed_data_parallel.h>
 #include <ddp/errors.h>
@@ -75,8 +75,8 @@ struct Returning : Heads {
   Make make;
 };
 
-// Trains with a result of one type. `use_left` takes the left head's tensor from it. The right head
-// is in the result, or not in the graph at all; it gets no gradient in both cases.
+// Trains with a result of one type. `use_left` takes the left head's tensor from it. The right
+// head's tensor is in the result, or not in the graph at all. In both cases it gets no gradient.
 template <typename Make, typename UseLeft>
 void ExpectUnusedHeadIsFound(const Context& ctx, Make make, UseLeft use_left) {
   seed_everything(3);

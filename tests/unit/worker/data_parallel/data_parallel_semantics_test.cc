@@ -88,7 +88,7 @@ TEST(NoSyncTest, AccumulatesLocallyAndAveragesTheSumInTheFirstStepAfterIt) {
   }
 }
 
-// `weight` is registered twice, and so is a whole module.
+// A tensor and a whole module are registered twice.
 struct Tied : torch::nn::Module {
   explicit Tied(bool tie = true)
       : embedding(register_module("embedding", torch::nn::Embedding(5, 3))),
@@ -122,7 +122,8 @@ TEST(SharedParametersTest, CountOnceUnderTheirFirstName) {
   EXPECT_EQ(model.parameters().size(), 3u);
   EXPECT_TRUE(model.parameters()[0].is_same(net->tied));
 
-  // A rank that does not share its tensors differs. A module's own tensors come first.
+  // Rank 1 does not share the tensor, so its list differs from that of rank 0. A module's own
+  // tensors come first in the list, so the first difference is after `tied`.
   const auto other = std::make_shared<Tied>(ctx.rank() == 0);
   try {
     DistributedDataParallel<Tied> wrong(ctx, other);
@@ -296,7 +297,7 @@ TEST(ZeroGradTest, ForgetsOrFillsWithAndWithoutViews) {
   }
 }
 
-// Registered in another order than backward reaches them.
+// Its layers are registered in another order than backward reaches them.
 struct Crossed : torch::nn::Module {
   Crossed()
       : last(register_module("last", Linear(torch::nn::LinearOptions(64, 1).bias(false)))),

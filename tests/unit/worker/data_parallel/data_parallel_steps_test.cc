@@ -1,5 +1,5 @@
-// Tests the order of forwards and backwards, and other uses of a module between them, that programs
-// written for Python's class rely on.
+// Tests orders of forwards and backwards, and other uses of a module between them. Programs written
+// for Python's class rely on them.
 #include <ddp/collectives.h>
 #include <ddp/distributed_data_parallel.h>
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ std::vector<torch::Tensor> Gradients(const torch::nn::Module& module) {
   return gradients;
 }
 
-// The mean over the ranks of the gradients of `loss`, by hand; leaves none in `module`.
+// Averages the gradients of `loss` over the ranks by hand. Leaves no gradients in `module`.
 template <typename Loss>
 std::vector<torch::Tensor> ByHand(const Context& ctx, torch::nn::Module& module, const Loss& loss) {
   for (torch::Tensor& p : module.parameters()) p.mutable_grad().reset();
@@ -118,7 +118,7 @@ TEST(StepsTest, TheFirstResultOfAStaticGraphMayBeIgnoredOrIsAnError) {
 TEST(StepsTest, OneForwardMayBeFollowedByABackwardFromEachOfItsResults) {
   if (StartedRanks(2)) return;
   const Context ctx = init();
-  // Without a trunk, because a trunk would get its gradient twice: see MisuseTest.
+  // The heads share no trunk, because a shared trunk would get its gradient twice: see MisuseTest.
   struct Apart : Heads {
     std::pair<torch::Tensor, torch::Tensor> forward(const torch::Tensor& x) {
       return {left(x), right(trunk(x.narrow(1, 0, 3)))};

@@ -234,7 +234,7 @@ TEST(SamplerResumeTest, EachSampleOfAnEpochIsUsedExactlyOnceWhateverTheWorldSize
       ASSERT_EQ(static_cast<std::size_t>(missing), tail) << story.str();
       ASSERT_LE(*std::max_element(given.begin(), given.end()), 1) << story.str();
     } else {
-      // The padding is the front of the order; a job of one rank shows that order.
+      // The padding is taken from the front of the order. A job of one rank shows the order.
       DistributedSampler whole(size, 1, 0, options);
       whole.set_epoch(state.epoch);
       std::vector<int> expected(size, 1);

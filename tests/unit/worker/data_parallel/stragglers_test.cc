@@ -69,7 +69,7 @@ TEST(StragglersTest, OneThatIsSlowedByHalfIsNamedOnAllRanksAndNoneOnceItIsNot) {
     EXPECT_EQ(model.stragglers().step, 0);
     const milliseconds slow(ctx.rank() == 1 ? 15 : 10);
     for (int step = 0; step < 3 * kWindow; ++step) Step(model, slow);
-    EXPECT_THAT(Ranks(model.stragglers()), IsEmpty());  // after two windows only
+    EXPECT_THAT(Ranks(model.stragglers()), IsEmpty());  // two windows are too few
     EXPECT_EQ(model.stragglers().step, 2 * kWindow);
     Step(model, slow);
     ASSERT_THAT(Ranks(model.stragglers()), ElementsAre(1));
@@ -97,8 +97,8 @@ TEST(StragglersTest, AnEvenJobNamesNoneInTwentyRuns) {
   }
 }
 
-// The slow rank spends its time between the steps, in steps under no_sync(), and next to
-// collectives that wait for it.
+// The slow rank spends its time between the steps, in steps under no_sync(), in front of a
+// collective that waits for it, and in backward.
 TEST(StragglersTest, CountsAllThatARankDoesOnItsOwn) {
   if (StartedRanks(2)) return;
   const Context ctx = init();
@@ -131,14 +131,14 @@ TEST(StragglersTest, CountsAllThatARankDoesOnItsOwn) {
       },
   };
   for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
-    // The buffer's broadcast comes after the sleep.
+    // Kind 0 sleeps before the buffer's broadcast, which then waits for the slow rank.
     Model model = MakeModel(ctx, /*buffer=*/kind == 0);
     for (int step = 0; step < 3 * kWindow + 1; ++step) kinds[kind](model);
     EXPECT_THAT(Ranks(model.stragglers()), ElementsAre(1)) << "kind " << kind;
   }
 }
 
-// Two models: each has the other's communication in its steps.
+// Two models: the steps of each contain communication of the other.
 TEST(StragglersTest, ModelsThatTakeTurnsSeeTheSameStraggler) {
   if (StartedRanks(2)) return;
   const Context ctx = init();

@@ -89,8 +89,8 @@ void ExpectTheWholeBatch(const Context& ctx, const Case& c,
     ExpectNear(y.detach(), PartOf(expected.detach(), sizes, ctx.rank()), bound, where + "output");
     ExpectNear(x.grad(), PartOf(all.grad(), sizes, ctx.rank()), bound, where + "input's gradient");
     if (c.options.affine()) {
-      // These gradients are local: their sum over all ranks is that of the whole batch. Sums of
-      // dozens of values.
+      // These gradients are local: their sum over all ranks is the gradient of the whole batch. It
+      // is a sum of dozens of values, so its bound is larger.
       Tensor weight = norm->weight.grad().clone();
       Tensor bias = norm->bias.grad().clone();
       all_reduce_sum(ctx, weight);

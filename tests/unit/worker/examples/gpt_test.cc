@@ -68,8 +68,9 @@ TEST(GptTest, LearnsMoreThanPairsOfCharactersInTwoHundredSteps) {
   EXPECT_EQ(ranks[1].out, "");
 }
 
-// The same windows in each step, so that only rounding differs. Without dropout, which would draw
-// other numbers. Seen red when the batches under no_sync() were left out of the step.
+// "four" and "same" train with the same windows in each step, so that only rounding differs. There
+// is no dropout, because it would draw other numbers. Seen red when the batches under no_sync()
+// were left out of the step.
 TEST(GptTest, AccumulatedBatchesAreOneLargeBatch) {
   const ddprun::TempDir folder;
   const auto train = [&](const std::string& name, const std::vector<std::string>& batches) {

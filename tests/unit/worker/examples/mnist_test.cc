@@ -26,7 +26,7 @@ using ::testing::Not;
 constexpr char kData[] = DDP_TEST_DATA "/mnist";
 constexpr char kTrainImages[] = "train-images-idx3-ubyte.gz";
 
-// Runs mnist_ddp with --data of each rank, and `flags`.
+// Runs mnist_ddp with `flags` on one rank for each element of `data`, which is the rank's --data.
 std::vector<RankResult> Mnist(const std::vector<std::string>& data,
                               const std::vector<std::string>& flags) {
   return RunRanks({static_cast<int>(data.size()),
@@ -108,9 +108,9 @@ TEST_F(MnistTest, AResumedTrainingEqualsOneThatWasNeverStopped) {
   }
 }
 
-// Three steps of 64 images on each of two ranks leave 256 of 640: two steps of 100 on each. Seen
-// red when the place was counted in batches: the resumed job then went back to the last whole
-// batch.
+// Three steps of 64 images on each of two ranks leave 256 of 640 images. With the new batch size of
+// 100, these are two steps. Seen red when the place was counted in batches: the resumed job then
+// went back to the last whole batch.
 TEST_F(MnistTest, ANewBatchSizeGoesOnWithTheImagesThatAreLeft) {
   const std::vector<std::string> common = {
       "--limit-train",         "640",        "--epochs", "2", "--checkpoint-dir",

@@ -136,7 +136,7 @@ long PeakKib() {
   return usage.ru_maxrss;
 }
 
-// Each of these asks for more memory than there is, in a few bytes.
+// Each of these pickles has a few bytes and asks for more memory than the machine has.
 TEST(PickleReaderTest, AllocatesNothingBecauseOfAClaim) {
   const long before = PeakKib();
   EXPECT_THAT(Reason("\x80\x02X\xff\xff\xff\xff"

@@ -32,7 +32,7 @@ std::string Reason(const std::string& file) {
   return "it is fine";
 }
 
-// Why a file is refused whose header has one tensor with this text, followed by `bytes` bytes.
+// Why a file is refused. Its header has one tensor with this text; `bytes` bytes follow the header.
 std::string ReasonOf(const std::string& tensor, std::size_t bytes) {
   return Reason(MakeSafetensors("{\"t\":" + tensor + "}", std::string(bytes, 'x')));
 }
@@ -120,7 +120,7 @@ TEST(SafetensorsIndexTest, RefusesWhatTheFormatDoesNotHave) {
               HasSubstr("does not have there"));
   EXPECT_THAT(Reason(MakeSafetensors("{\"a\":nope}", "")), HasSubstr("not JSON at byte"));
   EXPECT_THAT(Reason(MakeSafetensors("{} {}", "")), HasSubstr("not JSON at byte"));
-  // Deep nesting is refused at its begin.
+  // Deep nesting is refused at the first bracket.
   EXPECT_THAT(ReasonOf(std::string(1 << 20, '['), 0), HasSubstr("does not have there"));
 }
 

@@ -203,7 +203,8 @@ TEST(TorchArchiveTest, RefusesThingsInsideOfThemselves) {
               HasSubstr("nested too deep"));
 }
 
-// A dict with a thousand names for a dict with a thousand names for one tensor.
+// The dict has a thousand names for one inner dict. The inner dict has a thousand names for one
+// tensor.
 TEST(TorchArchiveTest, RefusesAFewBytesThatStandForAMillionTensors) {
   const auto number = [](int i) { return Text(std::to_string(i)); };
   std::string inner = "}(";

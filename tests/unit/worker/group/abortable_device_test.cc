@@ -179,7 +179,8 @@ TEST_F(AbortableDeviceTest, WakesWhoWaitsForTheRestOfAMessage) {
   EXPECT_THAT(error.get(), AllOf(Not("none"), Not(HasSubstr("Timed out"))));
 }
 
-// Gloo tells no waiter either once it has written the beginning of a message.
+// Once Gloo has written the beginning of a message, it also tells no waiter that the connection has
+// ended.
 TEST_F(AbortableDeviceTest, WakesWhoWaitsToSendTheRestOfAMessage) {
   Memory sent(kMoreThanSocketsHold, kMoreThanSocketsHold);
   Memory received(kPart, kMoreThanSocketsHold);

@@ -215,7 +215,7 @@ TEST(FailureTest, AnAgreedErrorIsPrintedByTheFailingRankAlone) {
   EXPECT_EQ(ranks[0].err + ranks[2].err, "");
 }
 
-// Otherwise a launcher could name a rank whose stderr is empty.
+// If every rank reported itself, ddprun could name a rank whose stderr is empty.
 TEST(FailureTest, OfSeveralRanksThatFailOnlyTheOneThatPrintsReportsItselfAsTheCause) {
   if (InRank()) {
     const std::string socket = std::string(std::getenv("DDPRUN_CONTROL_SOCKET"));

@@ -73,7 +73,7 @@ TEST(RecordedGroupTest, AllRanksCountTheReducersCollectivesAlike) {
     model.forward(torch::ones({2, 4})).sum().backward();
     ctx.report_step(step);
   }
-  // The gradients, and the search for unused parameters.
+  // Each step has at least two collectives: the gradients, and the search for unused parameters.
   EXPECT_GE(Now().entered->number, before + 3 * 2);
   EXPECT_EQ(Now().unfinished(), 0u);
   const ddprun::ProgressSnapshot read = Progress::Process().Read();

@@ -61,7 +61,7 @@ std::vector<RankResult> RunBoth() {
 
 constexpr std::chrono::milliseconds kLong = std::chrono::minutes(10);
 
-// A plan whose abort signals its call, and whose end must not be called.
+// A plan that sets `aborted` when its abort is called, and whose end must not be called.
 struct Plan : internal::LossPlan {
   explicit Plan(std::chrono::milliseconds own_grace) {
     abort = [this] { aborted.set_value(internal::GroupIsLost()); };
@@ -141,7 +141,7 @@ TEST(LostGroupTest, AnErrorThatWasExplainedBeforeDoesNotUndoThePlan) {
   EXPECT_THAT(ranks[0].err, HasSubstr("the collectives of the GPU were aborted"));
 }
 
-// A thread that stays in the driver, and an abort that throws or never returns.
+// The thread stays in the driver, and the abort throws or never returns.
 TEST(LostGroupTest, WhoDoesNotComeBackIsEndedWithTheCause) {
   if (test::InRank()) {
     exit(RunSurvivor([](const Context&) {
@@ -299,8 +299,8 @@ TEST_F(NcclSettingsTest, AnAbortBeforeTheEndIsNotWanted) {
   }
 }
 
-// Like MakeGroup() for NCCL, with Gloo in the place of NCCL, for tensors that the test does not
-// use.
+// Does what MakeGroup() does for NCCL. Here Gloo is in the place of NCCL, for CUDA tensors, which
+// the test does not use.
 template <typename Group>
 void ExpectThatItCarriesTheCpuToo(const Context& ctx, Group& gloo) {
   if constexpr (compat::kHasBackends<Group>) {
@@ -332,7 +332,7 @@ TEST(GroupTest, ADeviceCanBeCarriedByAnotherBackend) {
   ExpectThatItCarriesTheCpuToo(ctx, *group.group);
 }
 
-// The copy of CPU tensors is complete at once; through other memory, when it is awaited.
+// A direct copy of CPU tensors is complete at once. A copy through other memory must be awaited.
 TEST(StateImageTest, CopiesByWayOfOtherMemoryWhenItIsAwaited) {
   const torch::Tensor tensor = torch::arange(6, torch::kFloat32).view({2, 3}).t();
   const internal::StateImage image({{"x", tensor, false}});

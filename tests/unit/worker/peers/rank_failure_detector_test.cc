@@ -204,7 +204,8 @@ struct Watcher {
   std::future<void> future = told.get_future();
 };
 
-// Like a restore in a job with NCCL, whose collectives are aborted afterwards.
+// Like a restore in a job with NCCL: it watches without a call, and the watch that aborts the
+// collectives must stay.
 TEST(RankFailureDetectorTest, AWatchWithoutACallKeepsTheOneThatIsThere) {
   RankFailureDetector hub(2, [] { return Activity{}; });
   auto rank1 = std::make_unique<Mute>(hub.contact());
@@ -261,7 +262,7 @@ TEST(RankFailureDetectorTest, WhoWatchesIsToldOfTheEndOfRankZeroUnlessItLeft) {
   EXPECT_TRUE(of_the_failed.IsTold());
 }
 
-// A question of one rank, with a cause of its own, is no loss; a later end may be one.
+// Rank 1 does not answer a question: this is no loss. Its end afterwards is one.
 TEST(RankFailureDetectorTest, WhoWatchesIsToldOfALossThatComesAfterAnAnswer) {
   RankFailureDetector hub(3, [] { return Activity{"is in barrier", {}}; });
   auto rank1 = std::make_unique<Mute>(hub.contact());
@@ -337,7 +338,7 @@ TEST(RankFailureDetectorTest, StrangersWhoSayNothingTimeOutAndRanksStay) {
   Job job(2);
   const std::string& contact = job.peers[0]->contact();
   const auto start = steady_clock::now();
-  // One byte is no line, and a line without an end is none either.
+  // Neither one byte nor a text without a newline is a line.
   Mute slow(contact, "H");
   Mute slower(contact, "HELLO ");
   EXPECT_TRUE(slow.IsClosed());
@@ -356,7 +357,8 @@ TEST(RankFailureDetectorTest, WithASecretOnlyWhoKnowsItIsHeard) {
   EXPECT_THROW(RankFailureDetector("127.0.0.1", hub.contact(), 1, 3, where, "another"),
                std::runtime_error);
   RankFailureDetector one("127.0.0.1", hub.contact(), 1, 3, where, "secret");
-  // An eavesdropper could repeat this, if the number were not used already: the rank is connected.
+  // A second HELLO of rank 1 is refused although its proof is right, because rank 1 is connected.
+  // So an eavesdropper cannot repeat a HELLO.
   const std::string number(32, '0');
   Mute again(hub.contact(), "HELLO " + token + " 1 " + number + " " +
                                 Proof("secret", "hello " + token + " 1 " + number) + "\n");

@@ -94,7 +94,7 @@ TEST(StragglerWatchTest, AStragglerStaysOneJustBelowTheLimitAtWhichItBecameOne) 
 TEST(StragglerWatchTest, ItsQuickStepsCount) {
   StragglerWatch watch;
   EXPECT_THAT(Ranks(Thrice(watch, {Even(10), {milliseconds(12), milliseconds(20)}})), IsEmpty());
-  // The summary has its typical steps.
+  // The verdict shows the time of its typical steps.
   const auto verdict = Thrice(watch, {Even(10), {milliseconds(14), milliseconds(20)}});
   ASSERT_THAT(Ranks(verdict), ElementsAre(1));
   EXPECT_EQ(verdict.stragglers[0].time, milliseconds(20));

@@ -23,7 +23,7 @@ using test::RankResult;
 using ::testing::HasSubstr;
 
 constexpr int kRanksPerNode = 2;
-// 32 chunks, four times the places of a ring.
+// 32 chunks: four times as many as a ring has places.
 constexpr std::int64_t kNumbers = std::int64_t{4} << 20;
 
 struct Net : torch::nn::Module {
@@ -60,8 +60,8 @@ int Restore() {
 
 class RestoreFailureTest : public ::testing::TestWithParam<int> {};
 
-// Seen red without ThrowIfAnotherFailed(): if rank 2 died, rank 3 stayed, and if rank 3 died, rank
-// 2.
+// Seen red without ThrowIfAnotherFailed(): if rank 2 died, rank 3 did not end; if rank 3 died,
+// rank 2 did not end.
 TEST_P(RestoreFailureTest, TheDeathOfARankEndsAllOthers) {
   if (test::InRank()) exit(Restore());
   const ddprun::TempDir folder;
@@ -84,7 +84,7 @@ TEST_P(RestoreFailureTest, TheDeathOfARankEndsAllOthers) {
   EXPECT_THAT(said, HasSubstr("Rank " + std::to_string(GetParam()) + " has ended without a word"));
 }
 
-// The victims: the source's neighbour, the leader of another node, and its follower.
+// The ranks that die: the source's neighbour, the leader of the other node, and its follower.
 INSTANTIATE_TEST_SUITE_P(Victims, RestoreFailureTest, ::testing::Values(1, 2, 3));
 
 }  // namespace restore_failure_test

@@ -74,7 +74,7 @@ TEST(RunInPlaceTest, SurvivorsOfAKilledRankGoOnInTheNextGeneration) {
       const bool dies = std::string(std::getenv("RANK")) == std::getenv("DDP_TEST_VICTIM");
       const std::string rank = std::getenv("RANK");
       End(run_in_place([&](Context& ctx) {
-        // Pid and environment stay the program's.
+        // The process keeps its pid and its environment.
         if (getpid() != self || std::getenv("RANK") != rank) return 3;
         return TrainOn(ctx, [&](int step) {
           if (dies && step == 5) raise(SIGKILL);

@@ -245,8 +245,8 @@ std::string Damaged(Damage damage, const std::string& good, const std::string& o
   return bad;
 }
 
-// Seen red without the hashes of the tensors, without that of the header, and without the check of
-// the step against the name (kOlderContents).
+// Seen red without the hashes of the tensors, without the hash of the header, and without the check
+// of the step against the name (kOlderContents).
 TEST(DamagedCheckpointTest, IsNeverLoadedAlwaysNamedAndTheOlderOneIsTaken) {
   WorkInMemory();
   std::mt19937_64 random(20'260'115);

@@ -304,8 +304,8 @@ TEST_F(CheckpointFolderTest, UnreadableFilesAreNeitherCountedNorRemoved) {
                                    CheckpointName(55), CheckpointName(60)));
 }
 
-// Seen red when every readable file was counted and removed, as before runs had ids: the files of
-// another training in this folder were removed.
+// Seen red when every readable file was counted and removed, as in versions without run ids: this
+// removed the files of another training in this folder.
 TEST_F(CheckpointFolderTest, OnlyFilesOfThisRunAndOfTheOneItWentOnFromAreRemoved) {
   Save(10, "");  // of an older version
   Save(20, "grandparent");

@@ -146,8 +146,8 @@ TEST_F(CheckpointWriterTest, ADiskThatFailsCostsACheckpointAndNoMore) {
     EXPECT_EQ(writer.status().failed, failures);
     EXPECT_THAT(writer.status().error, HasSubstr(std::strerror(error)));
     std::vector<std::string> left = {CheckpointName(1)};
-    // A folder that cannot be synced has the new file, but its state after a power failure is not
-    // known, so the old file stays.
+    // If the folder cannot be synced, the new file is in it, but a power failure could remove the
+    // new file. So the old file stays.
     if (kind == Kind::kSyncFolder) left.push_back(CheckpointName(step));
     EXPECT_EQ(test::FilesIn(folder_.path()), left) << std::strerror(error);
   }
@@ -182,7 +182,7 @@ TEST_F(CheckpointWriterTest, ANewFolderIsSyncedInItsParent) {
   EXPECT_THAT(calls, ElementsAre("make a", "sync ", "make a/b", "sync a", "sync a/b"));
 }
 
-// The disk is slow until the test lets go. `durable` is called on the writer's thread.
+// The disk is slow until the test releases it. `durable` is called on the writer's thread.
 TEST_F(CheckpointWriterTest, IsBusyUntilDoneAndTheNextStartWaits) {
   std::promise<void> may_end;
   std::promise<void> is_there;
@@ -215,7 +215,7 @@ TEST_F(CheckpointWriterTest, TheDestructorWaits) {
   { const CheckpointWriter unused(folder_.path(), {2, 0}, Events()); }
 }
 
-// A file that may not be on disk must not cost one that is: see the header of checkpoint_folder.h.
+// A file that is on disk is not removed for a file that may not be: see checkpoint_folder.h.
 TEST_F(CheckpointWriterTest, OldFilesAreRemovedOnlyAfterTheFolderIsSynced) {
   CheckpointWriter writer(folder_.path(), {1, 0}, Events());
   Save(writer, 1);

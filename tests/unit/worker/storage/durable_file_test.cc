@@ -134,7 +134,7 @@ TEST(AbandonedTemporariesTest, ThatOfAnotherHostIsOneWhenNobodyWroteToItForADay)
 }
 
 // Another Checkpointer of this process may search for abandoned files meanwhile. Seen red when all
-// files with the own pid counted as files of an earlier process.
+// files with the pid of this process counted as files of an earlier process.
 TEST(AbandonedTemporariesTest, WhatThisProcessIsWritingIsNone) {
   const ddprun::TempDir folder;
   WriteDurably(folder.path(), "step-1", [&](const Sink& sink) {

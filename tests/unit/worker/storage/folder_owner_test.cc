@@ -220,7 +220,7 @@ TEST_F(FolderOwnerTest, AZombieOfAnEarlierGenerationCannotTakeTheFolderBack) {
   }
   EXPECT_EQ(Owner(), "a 4");
   EXPECT_EQ(Save(successor), "saved");
-  // Also if its first save comes late, and the successor has ended.
+  // The same for an earlier process that first saves after the successor has ended.
   successor.Release();
   EXPECT_EQ(Owner(), "a 4 released");
   FolderOwner late = Process("a", 2);
@@ -326,7 +326,7 @@ TEST_F(FolderOwnerTest, AnOwnerOfThisMachineThatWasKilledIsReplacedAtOnce) {
   const auto owner = ddprun::ReadOwner(folder_.path());
   EXPECT_FALSE(IsGone(child, owner->started));
   ASSERT_EQ(kill(child, SIGKILL), 0);
-  // Also before any wait.
+  // Also before the parent has waited for the killed process.
   siginfo_t info = {};
   ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
   EXPECT_EQ(Claim(second), "claimed");

@@ -11,7 +11,7 @@ namespace own_state_test {
 
 using Generators = std::optional<std::vector<std::string>>;
 
-// Rank 0 and 1 are on this node, rank 2 is on another one.
+// Ranks 0 and 1 are on this node, rank 2 is on another one.
 Generators Of(std::map<int, LeftGenerator> left, std::vector<std::string> older) {
   return GeneratorsAtStep(
       3, [&](int rank) { return left[rank]; },
@@ -36,7 +36,7 @@ TEST(OwnStateTest, RanksOfThisNodeHaveThoseOfTheStep) {
             (Generators{{"new 0", "new 1", "old 2"}}));
 }
 
-// An older generator is not that of the step: the rank has made steps here since.
+// `older` cannot replace rank 1's generator: the rank has made steps on this node since.
 TEST(OwnStateTest, ARankOfThisNodeThatHasNotLeftTheStepHasNone) {
   EXPECT_EQ(Of({{0, {"new 0", true}}, {1, {std::nullopt, true}}}, {"old 0", "old 1", "old 2"}),
             std::nullopt);

@@ -57,7 +57,8 @@ TEST(RankSlotsTest, AStepOfAnotherGenerationIsAnotherStep) {
   EXPECT_FALSE(view.HasAnyOf(2));
 }
 
-// Generations 5 and 6 both begin with step 16 of generation 4: 5 left no newer state.
+// Generations 5 and 6 both begin with step 16 of generation 4: generation 5 left no newer state
+// that the job can use.
 TEST(RankSlotsTest, AStepWithWhichTrainingBeginsTwiceIsThereTwice) {
   const ddprun::TempDir folder;
   const auto train = [&](std::int64_t generation) {

@@ -84,7 +84,7 @@ TEST(RestoreOrderTest, AFileOfALaterGenerationIsNotAllowed) {
   EXPECT_TRUE(order.Allows(From(kOrder), {{"step", "1100"}})) << "it does not say";
 }
 
-// Like the order for a file that the agent could not read.
+// Like the restore plan for a file that the agent could not read.
 TEST(RestoreOrderTest, WhereTheMakerIsNotKnownAllOlderFilesAreAllowed) {
   Variables variables = kOrder;
   variables["DDPRUN_RESTORE_GENERATION"] = "-1";
@@ -115,7 +115,8 @@ TEST(RestoreOrderTest, TheTimeForAnUnavailableStateIsTwoMinutesUnlessItIsSaid) {
   EXPECT_EQ(StateTimeout(From(variables)), std::chrono::minutes(2));
   variables["DDPRUN_STATE_TIMEOUT_MS"] = "250";
   EXPECT_EQ(StateTimeout(From(variables)), std::chrono::milliseconds(250));
-  // The longest time in a job file. Seen red when one limit was "up to" and the other "below".
+  // The longest time that a job file may have. Seen red when one limit was "up to" and the other
+  // "below".
   variables["DDPRUN_STATE_TIMEOUT_MS"] = std::to_string(ddprun::kMaxTimeout.count());
   EXPECT_EQ(StateTimeout(From(variables)), ddprun::kMaxTimeout);
   variables["DDPRUN_STATE_TIMEOUT_MS"] = std::to_string(ddprun::kMaxTimeout.count() + 1);

@@ -120,8 +120,8 @@ TEST_F(SnapshotSlotsTest, WhatIsNewerThanTheKeptOneIsOfADeadTimeline) {
   EXPECT_EQ(Newest(), "2 bbbb");
 }
 
-// Another node had the state from which this process resumed. If that node is lost, the launcher
-// relies on the snapshot here.
+// Another node had the state from which this process resumed. If that node is lost, the rendezvous
+// relies on the older snapshot of this node.
 TEST_F(SnapshotSlotsTest, WhereAnotherNodeHadTheStateTheNewestBeforeIsKept) {
   {
     SnapshotSlots slots(folder_.path(), std::nullopt);

@@ -2,7 +2,7 @@
 // power failure at any point.
 //
 // The functions open, pread, write, fsync, rename, renameat2, link, unlink, remove and mkdir of
-// disk.cc replace the C library's, so that the code under test is the real one.
+// disk.cc replace those of the C library, so that the tests need no change of the tested code.
 #ifndef DDPRUN_TESTS_UNIT_WORKER_SUPPORT_DISK_H_
 #define DDPRUN_TESTS_UNIT_WORKER_SUPPORT_DISK_H_
 

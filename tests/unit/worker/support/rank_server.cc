@@ -63,8 +63,8 @@ void BecomeRank(const Request& request) {
   }
 }
 
-// Makes a child of the test, which is a subreaper, because the child's parent ends at once. Returns
-// 0 in the rank.
+// Forks twice, and the process in between ends at once: the rank becomes a child of the test, which
+// is a subreaper. Returns 0 in the rank.
 pid_t ForkRank(pid_t* shared) {
   const pid_t parent = fork();
   if (parent == 0) {

@@ -1,5 +1,5 @@
 // RegroupingAgent: the agent of a job whose ranks run in place, as the ranks see it. It reads
-// STAYS, ends generations, and gives ranks that have left their places in the next generation.
+// STAYS and ends generations. It tells each rank that has left a generation its place in the next.
 #ifndef DDPRUN_TESTS_UNIT_WORKER_SUPPORT_REGROUPING_AGENT_H_
 #define DDPRUN_TESTS_UNIT_WORKER_SUPPORT_REGROUPING_AGENT_H_
 
