@@ -95,7 +95,7 @@ TEST_F(UnreachableTest, AMasterBehindAFirewallIsNamedWithWhatThatSaid) {
 
 // On some hosts, the host's own name means its loopback address. Gloo then lets one of two ranks
 // connect, and the other rank waits for as long as a collective may take. Such a pair was seen to
-// hang before ConnectGloo() checked the other ranks.
+// hang before ConnectGloo() told the other ranks.
 TEST_F(UnreachableTest, AnAddressOfGlooThatRefusesEndsBothRanksAtOnceAndIsNamed) {
   for (int rank : {0, 1}) Start(rank, kLong, {"env", "GLOO_SOCKET_IFNAME=lo"});
   ExpectAllFail();
