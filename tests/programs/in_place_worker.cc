@@ -2,9 +2,9 @@
 //
 //   in_place_worker FOLDER STEPS [RANK STEP POINT]
 //
-// After each step a rank appends "GENERATION PID STEP SUM" to FOLDER/rank<R>.log; SUM stands for the
-// bits of all parameters. When rank RANK is in step STEP, at POINT, it dies by SIGKILL, once in a
-// job:
+// After each step a rank appends "GENERATION PID STEP SUM" to FOLDER/rank<R>.log; SUM stands for
+// the bits of all parameters. When rank RANK is in step STEP, at POINT, it dies by SIGKILL, once in
+// a job:
 //   forward, backward, optimizer
 //   stays      it does not die: the other ranks die, and its body does not return
 //   start      as forward; then the first process that replaces it dies as soon as it is called
