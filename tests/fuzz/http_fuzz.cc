@@ -1,5 +1,5 @@
-// Any bytes on a connection are a request or are refused, however they are cut into pieces; an
-// accepted request has a path without tricks and stays within its bounds.
+// Any bytes on a connection are a request or are refused. How they are cut into pieces does not
+// matter. An accepted request has a path without tricks and stays within its bounds.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -34,8 +34,8 @@ void CheckBounds(const Request& request, const std::string& input) {
   Require(request.headers.count("host") == 1, "a request has a Host", input);
 }
 
-// All requests of these bytes, read `piece` bytes at a time. What follows them is refused or waits
-// for more: of a line that cannot be right Beast may say so before or after its end.
+// All requests of these bytes, read `piece` bytes at a time. The bytes after the requests are
+// refused or wait for more bytes: Beast may refuse a wrong line before its end or after it.
 std::string ReadAll(const std::string& input, std::size_t piece) {
   RequestReader reader(kLimits);
   std::string text;

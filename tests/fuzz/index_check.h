@@ -22,8 +22,8 @@ inline void CheckRefusal(const std::string& text) {
   }
 }
 
-// Every storage lies in `file`, apart from the others; every element of every tensor in its
-// storage; no name is there twice.
+// Every storage is in `file` and overlaps no other storage. Every element of every tensor is in its
+// storage. No name occurs twice.
 inline void CheckIndex(const TensorIndex& index, std::string_view file) {
   using ddprun::Require;
   std::size_t total = 0;

@@ -1,9 +1,9 @@
-// Any file is a journal or is refused with an offset inside it; records that were read and written
-// again are the same; and the part of a file that was read is a journal by itself.
+// Any file is a journal, or is refused with an offset inside it. Records that are read, written and
+// read again are the same. The part of a file that was read is a journal by itself.
 //
 // A checksum stops nearly every change that a fuzzer makes. So the first byte of an input chooses:
 //   even   the rest is the file, as it is
-//   odd    the rest is the file with its checksums made right, as far as its lengths lead
+//   odd    the rest is the file; its checksums are corrected, as far as its lengths are valid
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -27,7 +27,7 @@ std::uint64_t Number(std::string_view bytes, std::size_t at, std::size_t size) {
   return number;
 }
 
-// The layout of docs/internals/journal.md, by hand.
+// The layout of docs/internals/journal.md, written down a second time.
 void RepairChecksums(std::string* file) {
   if (file->size() < kFileHeaderBytes) return;
   FileHeader header;

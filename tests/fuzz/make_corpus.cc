@@ -143,7 +143,7 @@ void WriteJournalSeeds(const std::string& folder) {
 
 void WriteTorchStoreSeeds(const std::string& folder) {
   using namespace torch_store;
-  const std::string one_client = "\x3f";  // it speaks for 64 bytes
+  const std::string one_client = "\x3f";  // its turn lasts for 64 bytes
   WriteSeed(folder, "old_set_get", one_client + kOld.Set("k", "v") + kOld.Get("k"));
   WriteSeed(folder, "old_wait_watch", one_client + kOld.Wait({"k", "l"}) + Watch("k"));
   WriteSeed(folder, "old_compare_set", one_client + kOld.CompareSet("k", "", "v") + OldDelete("k"));

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Writes the seeds of the targets safetensors and torch_archive, with Debian's python3-torch:
-tests/fuzz/make_tensor_seeds.py tests/fuzz/corpus. Run it again when the formats that are read change,
-and commit what it wrote."""
+tests/fuzz/make_tensor_seeds.py tests/fuzz/corpus. Run it again when the reader supports a new format,
+and commit its output."""
 import collections
 import io
 import json

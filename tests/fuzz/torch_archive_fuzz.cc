@@ -1,6 +1,6 @@
-// Any file is parsed or refused as one of torch.save; a parsed file can be written again and means
-// the same. The first byte chooses. 0: the rest is a file. Else the rest is a pickle, and the
-// target makes up its storages, so that the result does not depend on a zip directory.
+// Any file is parsed as a file of torch.save, or is refused. A parsed file can be written again and
+// means the same. If the first byte is 0, the rest is a file. Otherwise the rest is a pickle, and
+// the target invents its storages, so that the result does not depend on a zip directory.
 #include <cstddef>
 #include <cstdint>
 #include <string>

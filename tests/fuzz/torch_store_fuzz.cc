@@ -1,8 +1,8 @@
-// Two clients send any bytes to the store: the answers do not depend on how the bytes are cut, the
+// Two clients send any bytes to the store. The answers do not depend on how the bytes are cut, the
 // memory of the store is bounded, and nothing is left when the clients are gone.
 //
-// The first byte of an input says after how many bytes the other client is next, and how large the
-// parts are.
+// The first byte of an input chooses after how many bytes it is the other client's turn, and how
+// large the parts are.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -40,9 +40,9 @@ class Store {
     Require(!clients_.any_polls(), "nobody who is gone waits for a barrier");
   }
 
-  // What the client was sent, and whether it was disconnected then.
+  // What the store sent to the client, and whether it disconnected the client.
   const std::string& heard(ClientId client) const { return heard_[client]; }
-  // Somebody was refused for want of room.
+  // True if a client was refused because there was no room.
   bool full() const { return full_; }
 
  private:
@@ -71,7 +71,7 @@ void Check(absl::string_view input) {
     whole.Say(client, input.substr(at, turn), turn);
     cut.Say(client, input.substr(at, turn), part);
   }
-  // Where there is no room, it depends on the cut which bytes are there at the same time.
+  // If there is no room, the bytes that are held at the same time depend on the cut.
   if (!whole.full() && !cut.full()) {
     for (const ClientId client : {0, 1}) {
       Require(whole.heard(client) == cut.heard(client), "answers do not depend on the cut");

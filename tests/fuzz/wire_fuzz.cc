@@ -45,7 +45,7 @@ void CheckMessage(const std::string& bytes) {
           proto.ShortDebugString());
 }
 
-// Of a StacksTaken, which passes through the others packed.
+// Checks the stacks of a StacksTaken. In the other checks they stay packed.
 void CheckTree(const std::string& bytes) {
   v1::AgentMessage proto;
   if (!proto.ParseFromString(bytes) || !proto.has_stacks_taken()) return;
@@ -80,7 +80,7 @@ void CheckRecord(const std::string& bytes) {
 }  // namespace
 }  // namespace ddprun::wire
 
-// protobuf says on stderr that a string is not UTF-8, which most inputs are not.
+// Without this, protobuf reports on stderr each string that is not UTF-8, as in most inputs.
 extern "C" int LLVMFuzzerInitialize(int*, char***) {
   google::protobuf::SetLogHandler(nullptr);
   return 0;

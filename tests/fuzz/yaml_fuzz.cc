@@ -1,4 +1,4 @@
-// Any text is a job or is refused with file, line and column; a job that is printed and read again
+// Any text is a job, or is refused with file, line and column. A job that is printed and read again
 // is the same job.
 #include <cstddef>
 #include <cstdint>

@@ -38,7 +38,8 @@ bash_offers "job.yaml jobs" ddprun validate j
 bash_offers "--since" ddprun events --s
 bash_offers "jobs" ddprun certs ""
 bash_offers "bash zsh" ddprun completion ""
-# What only the rendezvous knows; here a function answers for it. A name that bash would expand is left out.
+# Completion asks `ddprun status` for names of jobs and hosts; this function answers in its place. Completion leaves out
+# a name that bash would expand.
 ddprun() {
   [[ "$1 $2" == "status --json" ]] || return 64
   printf '%s ' "$@" >asked
@@ -62,13 +63,13 @@ bash_offers "" ./no-such-program logs ""
 bash_offers "doctor drain" ddprun help d
 bash_offers "job.yaml jobs" ddprun slurm j
 bash_offers "--preflight" ddprun doctor --pref
-# What follows COMMAND is COMMAND's: no flags of ours.
+# Everything after COMMAND belongs to COMMAND: completion offers no flags of ddprun there.
 bash_offers "" ddprun --nproc-per-node 2 train.py --n
 bash_offers "train.py" ddprun --standalone -- ./x t
 bash_offers "" ddprun -- train.py --n
 
 # ---- zsh ----
-# Its own functions are replaced by some that print what they were asked for.
+# zsh's own completion functions are replaced by functions that print their arguments.
 "$ddprun" completion zsh >_ddprun
 zsh_offers() { # pattern, the words of the line
   local pattern=$1
@@ -111,7 +112,7 @@ found=$(zsh -f -c '
 zsh_offers '^--since=' ddprun events --s
 zsh_offers '^\*--host=' ddprun certs --h
 zsh_offers '^\*::argument:_normal$' ddprun train.py ""
-# It is the function that compinit finds by its first line.
+# compinit finds the function by the first line of the file.
 found=$(zsh -f -c 'fpath=($PWD $fpath); autoload -U compinit; compinit -D -u; print $_comps[ddprun]')
 [[ $found == _ddprun ]] || {
   echo "zsh: compinit takes '$found' for ddprun" >&2

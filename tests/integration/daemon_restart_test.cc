@@ -28,7 +28,7 @@ constexpr std::chrono::milliseconds kLongerThanTheLease(kUnderSanitizer ? 9000 :
 
 class DaemonRestartTest : public testing::Test {
  protected:
-  // A short lease, so that an absence is several of them.
+  // The lease is short, so that the daemon can be away for several leases.
   std::vector<std::string> Flags(const std::string& script, int max_restarts = 0,
                                  const std::string& conf = kLease) {
     return {"--rdzv-endpoint",
@@ -62,7 +62,7 @@ class DaemonRestartTest : public testing::Test {
     return "echo up; while [ ! -e " + go() + " ]; do sleep 0.05; done";
   }
   std::pair<pid_t, pid_t> Workers() const { return {job_.Worker(0), job_.Worker(1)}; }
-  // These still run, and the job ends well in its first generation.
+  // The same workers still run, and the job succeeds in its first generation.
   void EndUndisturbed(const std::pair<pid_t, pid_t>& workers) {
     EXPECT_EQ(Workers(), workers);
     std::ofstream(go()) << "";
@@ -81,7 +81,7 @@ void WriteFile(const std::string& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
 }
 
-// Not synchronization: the absence itself is what is tested.
+// Not synchronization: how long the daemon is away is what is tested.
 void BeAway(std::chrono::milliseconds time) { std::this_thread::sleep_for(time); }
 
 TEST_F(DaemonRestartTest, WorkersTrainOnAndNothingRestarts) {
@@ -96,7 +96,7 @@ TEST_F(DaemonRestartTest, WorkersTrainOnAndNothingRestarts) {
   EndUndisturbed(workers);
 }
 
-// Five leases, with the lease and the heartbeat that a user has who sets nothing.
+// Five default leases: these are the lease and the heartbeat of a user who sets nothing.
 TEST_F(DaemonRestartTest, FifteenSecondsOfAbsenceRestartNothing) {
   StartTwo(UntilGo(), 0, "lease=3s,heartbeat=1s");
   const auto workers = Workers();

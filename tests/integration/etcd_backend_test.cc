@@ -35,14 +35,14 @@ bool IsRendezvous(pid_t pid) {
   return words.rfind(std::string("ddprun\0rendezvous\0", 18), 0) == 0;
 }
 
-// That agents of the job have started.
+// The rendezvous that agents of the job have started.
 std::vector<pid_t> RendezvousOf(const Job& job) {
   std::vector<pid_t> found = job.Survivors();
   std::erase_if(found, [](pid_t pid) { return !IsRendezvous(pid); });
   return found;
 }
 
-// Waits until no process of the job is left, the rendezvous that it started included.
+// Waits until no process of the job is left, including the rendezvous that the job started.
 std::vector<pid_t> SurvivorsInTheEnd(const Job& job) {
   for (const pid_t pid : job.Survivors()) {
     const UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
@@ -68,7 +68,7 @@ class EtcdBackendTest : public testing::Test {
     return flags;
   }
   std::string go() const { return folder_ / "go"; }
-  // Two nodes with a worker each, that run until go() is there.
+  // Two nodes with one worker each. The workers run until the file go() exists.
   void StartJob(Job& job) {
     const std::string script =
         absl::StrCat("echo up $DDPRUN_GENERATION; while [ ! -e ", go(), " ]; do sleep 0.05; done");
@@ -77,7 +77,7 @@ class EtcdBackendTest : public testing::Test {
       ASSERT_TRUE(job.node(node).WaitForOut("up 0")) << job.node(node).err();
     }
   }
-  // How often one of them says that an agent has come back.
+  // How often the rendezvous have logged that an agent has come back.
   static int TimesBack(const Job& job) {
     const std::string log = RendezvousLogs(job);
     int times = 0;
@@ -88,7 +88,7 @@ class EtcdBackendTest : public testing::Test {
     }
     return times;
   }
-  // What the rendezvous of either agent have logged.
+  // The logs of the rendezvous of both agents.
   static std::string RendezvousLogs(const Job& job) {
     return absl::StrCat(ReadFile(job.run(0) + "/rendezvous.log"),
                         ReadFile(job.run(1) + "/rendezvous.log"));
@@ -125,7 +125,7 @@ TEST_F(EtcdBackendTest, ARendezvousThatIsKilledIsStartedAgainAndNothingRestarts)
   kill(first, SIGKILL);
   const auto until = std::chrono::steady_clock::now() + kHang;
   while (TimesBack(job) < 2 && std::chrono::steady_clock::now() < until) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // looks again
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // polls
   }
   EXPECT_EQ(TimesBack(job), 2);
   EXPECT_THAT(RendezvousLogs(job), HasSubstr("is gone"));
@@ -166,7 +166,8 @@ TEST_F(EtcdBackendTest, ARendezvousThatIsThereIsUsedAndLeftRunning) {
   EXPECT_EQ(heads.ExitCode(), 0);
 }
 
-// drain and page ask for what is not there: the answer shows that the rendezvous was found.
+// drain and page ask for something that does not exist. Their answers show that they found the
+// rendezvous.
 TEST_F(EtcdBackendTest, OperatorsFindTheRendezvousThroughEtcdToo) {
   Job job(folder_.path());
   ASSERT_NO_FATAL_FAILURE(StartJob(job));

@@ -28,7 +28,7 @@ class EtcdDoctorTest : public testing::Test {
   void Begin(EtcdCluster::Options options = {}) {
     etcd_ = std::make_unique<EtcdCluster>(3, std::move(options));
   }
-  // What the doctor says of each check; `ok`: it exits with 0.
+  // Runs the doctor and keeps the result of each check. `ok`: it must exit with 0.
   void Ask(std::vector<std::string> flags, bool ok) {
     std::vector<std::string> argv = {DdprunPath(), "doctor", "--json"};
     argv.insert(argv.end(), flags.begin(), flags.end());
@@ -37,7 +37,7 @@ class EtcdDoctorTest : public testing::Test {
     checks_ = nlohmann::json::parse(doctor.out()).at("checks");
   }
   std::string Members() const { return absl::StrJoin(etcd_->endpoints(), ","); }
-  // "RESULT: TEXT"; "": there is no such check.
+  // "RESULT: TEXT" of a check; "" if the doctor did not make this check.
   std::string Of(const std::string& name) const {
     for (const auto& check : checks_) {
       if (check.at("name") != name) continue;
@@ -87,7 +87,7 @@ TEST_F(EtcdDoctorTest, AWrongPortIsSaid) {
   Begin();
   Ask({"--etcd", "127.0.0.1:1"}, false);
   EXPECT_THAT(Of("members"), HasSubstr("failure: 0 of 1 answer; 127.0.0.1:1: connection refused"));
-  EXPECT_EQ(Of("reads"), "");  // said once
+  EXPECT_EQ(Of("reads"), "");  // the doctor reports the wrong port once
 }
 
 TEST_F(EtcdDoctorTest, PlainAgainstTlsSaysWhichFlagIsMissing) {

@@ -31,7 +31,7 @@ class EtcdFaultsTest : public FailoverFixture {
   std::string Revision() const {
     return std::to_string(Endpoint(0)["Status"]["header"]["revision"].get<std::int64_t>());
   }
-  // Until `ddprun status` has this line.
+  // Waits until `ddprun status` shows this text.
   bool WaitForStatus(const std::string& text) const {
     const auto until = std::chrono::steady_clock::now() + kHang;
     do {
@@ -40,7 +40,7 @@ class EtcdFaultsTest : public FailoverFixture {
     } while (std::chrono::steady_clock::now() < until);
     return false;
   }
-  // Ends every rendezvous, has etcd restored, and starts them again.
+  // Kills every rendezvous, restores etcd, and starts the rendezvous again.
   void RestoreAndJoinAnew(const std::string& snapshot) {
     const auto old_workers = Workers();
     for (int i = 0; i < 3; ++i) {
@@ -63,7 +63,7 @@ class EtcdFaultsTest : public FailoverFixture {
           workers[1] != old_workers[1]) {
         return true;
       }
-      std::this_thread::sleep_for(milliseconds(20));  // looks again
+      std::this_thread::sleep_for(milliseconds(20));  // polls
     }
     return false;
   }
@@ -80,7 +80,7 @@ class EtcdFaultsTest : public FailoverFixture {
   }
 };
 
-// docs/ha.md, "Restoring etcd from a snapshot". The snapshot is of before the job.
+// docs/ha.md, "Restoring etcd from a snapshot". The snapshot was taken before the job started.
 TEST_F(EtcdFaultsTest, AfterARestoreAgentsWaitOutTheirLeaseAndJoinAnew) {
   Begin();
   const std::string snapshot = folder_ / "backup.db";
@@ -90,7 +90,7 @@ TEST_F(EtcdFaultsTest, AfterARestoreAgentsWaitOutTheirLeaseAndJoinAnew) {
   EndTheJob();
 }
 
-// The workers' generation was 0, and is 0 again: no restart is allowed, and none was used.
+// Before the loss and after it, the generation is 0: no restart is allowed, and none was used.
 TEST_F(EtcdFaultsTest, AfterALossOfAllDataAgentsBringWhatTheyHold) {
   Begin();
   StartJob();
@@ -98,7 +98,8 @@ TEST_F(EtcdFaultsTest, AfterALossOfAllDataAgentsBringWhatTheyHold) {
   EndTheJob();
 }
 
-// Renewals are reads, so a leader stays one. What has to be written waits, and is said.
+// A leader renews by reads, so it stays the leader. Writes to etcd have to wait, and the leader
+// says so.
 TEST_F(EtcdFaultsTest, AFullEtcdKeepsTheJobAndWaitsForRoom) {
   Begin({{"--quota-backend-bytes", "2000000"}, ""});
   StartJob(1);
@@ -117,7 +118,7 @@ TEST_F(EtcdFaultsTest, AFullEtcdKeepsTheJobAndWaitsForRoom) {
   EndTheJob();
 }
 
-// A takeover needs a write, too: while etcd is full, no other rendezvous can become the leader.
+// A takeover also needs a write: while etcd is full, no other rendezvous can become the leader.
 TEST_F(EtcdFaultsTest, AFullEtcdHasItsNextLeaderOnceThereIsRoom) {
   Begin({{"--quota-backend-bytes", "2000000"}, ""});
   StartJob(1);
@@ -134,7 +135,7 @@ TEST_F(EtcdFaultsTest, AFullEtcdHasItsNextLeaderOnceThereIsRoom) {
   EndTheJob();
 }
 
-// Watches are at the newest revision, so a compaction of older ones does not matter.
+// Watches read the newest revision, so the compaction of older revisions does not matter.
 TEST_F(EtcdFaultsTest, ACompactionIsNotNoticed) {
   Begin();
   StartJob();
@@ -152,7 +153,7 @@ TEST_F(EtcdFaultsTest, ACompactionIsNotNoticed) {
   EndUndisturbed(workers);
 }
 
-// All disks of etcd hang for less than the validity, as a frozen member does.
+// The whole of etcd is frozen, but for less than the leader's validity.
 TEST_F(EtcdFaultsTest, AStallShorterThanTheValidityIsSaidAndDisturbsNothing) {
   Begin();
   StartJob();

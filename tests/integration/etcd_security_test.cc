@@ -22,14 +22,14 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 constexpr char kPassword[] = "s3cret-of-etcd";
-// Each password is checked in milliseconds, however busy the machine is.
+// With this cost, etcd checks a password in milliseconds, even on a busy machine.
 const std::vector<std::string> kCheapPasswords = {"--bcrypt-cost", "4"};
 
 class EtcdSecurityTest : public FailoverFixture {
  protected:
   void SetUp() override { DDPRUN_NEEDS(MissingForEtcd()); }
 
-  // ca.crt in folder_/`folder`, unless it is there; `host`.crt and `host`.key of this authority.
+  // Makes ca.crt in folder_/`folder` unless it exists, and `host`.crt and `host`.key signed by it.
   std::string Certificates(const std::string& folder, const std::string& host = "head",
                            std::chrono::seconds lifetime = std::chrono::hours(24)) {
     auth::CertificatesToMake what;
@@ -54,7 +54,8 @@ class EtcdSecurityTest : public FailoverFixture {
                                own_folder + "/head.key"});
     return flags;
   }
-  // A user who may touch the prefix alone, as in docs/ha.md; `right`: readwrite, or read.
+  // Makes etcd ask for a user. The user may use only ddprun's prefix, as in docs/ha.md. `right`:
+  // readwrite or read.
   void AskForUsers(const std::string& right = "readwrite") {
     const std::vector<std::vector<std::string>> commands = {
         {"user", "add", "root:root"},
@@ -66,7 +67,7 @@ class EtcdSecurityTest : public FailoverFixture {
         {"auth", "enable"}};
     for (const auto& command : commands) ASSERT_TRUE(etcd_->Ctl(command)) << command[0];
   }
-  // A rendezvous with these flags at the etcd ends with this code, and says why.
+  // A rendezvous with these flags at the etcd ends with this exit code and says why.
   void ExpectEnd(std::vector<std::string> flags, int exit_code, const std::string& why) {
     std::vector<std::string> argv = {DdprunPath(), "rendezvous",
                                      "--listen",   "127.0.0.1:0",
@@ -110,8 +111,8 @@ TEST_F(EtcdSecurityTest, WithCertificatesAndAUserAKilledLeaderRestartsNoWorker) 
   EndUndisturbed(workers);
 }
 
-// With --rdzv-backend etcd: the agents read etcd with it, and the rendezvous that one of them
-// starts gets it, too.
+// With --rdzv-backend etcd, the agents read etcd with these credentials, and the agent that starts
+// the rendezvous passes them on to it.
 TEST_F(EtcdSecurityTest, WithCertificatesAndAUserAgentsFindAndStartTheirRendezvous) {
   const std::string etcds = Certificates("etcd");
   const std::string password = Password("password", kPassword);
@@ -141,7 +142,8 @@ TEST_F(EtcdSecurityTest, CertificatesThatDoNotFitEndIt) {
   ExpectEnd(Tls("--etcd", etcds, old), 64, "expired on");
 }
 
-// etcd closes such a connection without a word, as a member does that ends: it is tried on.
+// etcd closes such a connection without an error message, just as a member that ends does. So the
+// rendezvous tries again.
 TEST_F(EtcdSecurityTest, ACertificateThatEtcdDoesNotTakeIsSaidAndTriedOn) {
   const std::string etcds = Certificates("etcd");
   const std::string others = Certificates("others");
@@ -154,12 +156,13 @@ TEST_F(EtcdSecurityTest, ACertificateThatEtcdDoesNotTakeIsSaidAndTriedOn) {
   EXPECT_EQ(rendezvous.ExitCode(), 0);
 }
 
-// Members run on when their certificate expires; who connects to them refuses it.
+// An etcd member keeps running when its certificate expires. Clients refuse the expired
+// certificate.
 TEST_F(EtcdSecurityTest, AnEtcdWhoseCertificateHasExpiredEndsIt) {
   const std::string etcds = Certificates("etcd");
   etcd_ = std::make_unique<EtcdCluster>(1, EtcdCluster::Options{{}, etcds});
   Certificates("etcd", "old", -std::chrono::hours(1));
-  for (const char* const kind : {".crt", ".key"}) {  // etcd reads them for each connection
+  for (const char* const kind : {".crt", ".key"}) {  // etcd reads both files for each connection
     std::filesystem::rename(etcds + "/old" + kind, etcds + "/head" + kind);
   }
   ExpectEnd(Tls("--etcd", etcds, ""), 77, "its certificate has expired");

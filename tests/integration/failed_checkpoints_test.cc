@@ -30,7 +30,7 @@ class FailedCheckpointsTest : public testing::Test {
     EXPECT_EQ(status.ExitCode(), 0) << status.err();
     return json::parse(status.out())["jobs"][0];
   }
-  // Until so many are counted; heartbeats bring them.
+  // Waits until `status` counts this many. The number arrives with heartbeats.
   json StatusWith(int failed) {
     const auto limit = std::chrono::steady_clock::now() + kHang;
     json status = Status();
@@ -91,7 +91,7 @@ TEST_F(FailedCheckpointsTest, AreCountedOnceOverGenerationsAndRestartsOfTheDaemo
   EXPECT_THAT(job_.Survivors(), IsEmpty());
 }
 
-// Its last words, in a job that has no heartbeats otherwise.
+// A standalone job has no heartbeats otherwise: the count arrives with the agent's last message.
 TEST_F(FailedCheckpointsTest, OfAStandaloneJobThatEndsWithThemAreInItsReport) {
   Program& node = job_.AddNode({"--store", "worker", "--report", folder_ / "report.json", "--",
                                 kFaultWorker, "unsaved-exit0", "0"});

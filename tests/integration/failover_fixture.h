@@ -26,7 +26,8 @@ namespace ddprun {
 
 class FailoverFixture : public testing::Test {
  protected:
-  // Three members of etcd and three rendezvous, one of which leads. `flags`: more of these.
+  // Three members of etcd and three rendezvous; one rendezvous leads. `flags`: more flags of the
+  // rendezvous.
   void Begin(EtcdCluster::Options options = {}, std::vector<std::string> flags = {}) {
     etcd_ = std::make_unique<EtcdCluster>(3, std::move(options));
     flags.insert(flags.end(), {"--etcd", absl::StrJoin(etcd_->endpoints(), ",")});
@@ -55,7 +56,7 @@ class FailoverFixture : public testing::Test {
   std::string go() const { return folder_ / "go"; }
   std::array<pid_t, 2> Workers() const { return {job_.Worker(0), job_.Worker(1)}; }
   Program& leader() { return (*rendezvous_)[leader_]; }
-  // The next one that leads, and both agents have found it.
+  // Waits until the next rendezvous leads and both agents have found it.
   void WaitForNext(const std::vector<int>& before) {
     leader_ = rendezvous_->WaitForLeader(before);
     ASSERT_GE(leader_, 0) << "nobody leads";
@@ -63,7 +64,7 @@ class FailoverFixture : public testing::Test {
       ASSERT_TRUE(leader().WaitForErr("is back within its lease")) << leader().err();
     }
   }
-  // Not synchronization: that nothing happens for longer than a lease is what is tested.
+  // Not synchronization: the test is that nothing happens for longer than a lease.
   void OutliveTheLease() { std::this_thread::sleep_for(std::chrono::seconds(4)); }
   void EndTheJob() {
     std::ofstream(go()) << "";

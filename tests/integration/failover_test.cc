@@ -1,5 +1,5 @@
-// Three rendezvous over a real etcd of three members, and a job of two nodes: whichever process is
-// lost, no worker restarts.
+// Three rendezvous over a real etcd of three members, and a job of two nodes. No worker restarts,
+// whichever process is lost.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -51,7 +51,8 @@ TEST_F(FailoverTest, SigtermHandsOver) {
   EndUndisturbed(workers);
 }
 
-// It wakes up after the end of its term, executes itself again, and works like a new one.
+// The frozen leader wakes up after the end of its term, executes itself again, and works like a new
+// rendezvous.
 TEST_F(FailoverTest, AFrozenLeaderIsReplacedAndStandsByAgain) {
   StartJob();
   const auto workers = Workers();
@@ -67,7 +68,7 @@ TEST_F(FailoverTest, AFrozenLeaderIsReplacedAndStandsByAgain) {
   EndUndisturbed(workers);
 }
 
-// A second signal does not wait for a successor.
+// After a second signal the leader does not wait for a successor.
 TEST_F(FailoverTest, ASecondSignalEndsAtOnce) {
   for (int member = 0; member < etcd_->size(); ++member) etcd_->Freeze(member);
   leader().Signal(SIGTERM);
@@ -86,15 +87,15 @@ TEST_F(FailoverTest, OneLostMemberOfEtcdDisturbsNothing) {
   EXPECT_THAT(leader().err(), Not(HasSubstr("has not reached etcd")));
 }
 
-// Training continues for the validity, then workers end by their leases. When etcd is back, so is
-// the job.
+// Training continues for the validity; then the workers end by their leases. When etcd is back, the
+// job comes back, too.
 TEST_F(FailoverTest, AQuorumThatIsLostEndsWorkersAfterTheValidityAndComesBack) {
   StartJob(1);
   const auto workers = Workers();
   const auto lost = std::chrono::steady_clock::now();
   etcd_->Freeze(0);
   etcd_->Freeze(1);
-  // Not synchronization: that nothing happens within the validity is what is tested.
+  // Not synchronization: the test is that nothing happens within the validity.
   std::this_thread::sleep_for(seconds(3));
   EXPECT_EQ(Workers(), workers);
   for (int node = 0; node < 2; ++node) ASSERT_TRUE(job_.node(node).WaitForErr("fenced:"));
@@ -102,7 +103,8 @@ TEST_F(FailoverTest, AQuorumThatIsLostEndsWorkersAfterTheValidityAndComesBack) {
   EXPECT_THAT(leader().err(), HasSubstr("has not reached etcd"));
   etcd_->Thaw(0);
   etcd_->Thaw(1);
-  // A standby may take over before the leader can renew, and may begin a generation in vain.
+  // A standby may take over before the old leader can renew, and may begin a generation that never
+  // starts.
   for (int node = 0; node < 2; ++node) {
     ASSERT_TRUE(job_.node(node).WaitForOut("up again")) << job_.node(node).err();
   }

@@ -1,5 +1,6 @@
-// Every way to end a job, on one node and on two, by the first rank and by the last: the exact exit
-// code of every ddprun, the exact root cause in the report, and nothing left running.
+// Every way to end a job, on one node and on two, by the first rank and by the last. Checks the
+// exact exit code of every ddprun and the exact root cause in the report, and that nothing is left
+// running.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -175,7 +176,7 @@ TEST_P(FaultsTest, AgentSigterm) {
     EXPECT_EQ(job_.node(i).ExitCode(), 143) << job_.node(i).err();
     const json report = json::parse(ReadFile(Report(i)));
     EXPECT_EQ(report["outcome"], "left");
-    if (static_cast<std::size_t>(i) == victims_node()) continue;  // it was told, and asks nobody
+    if (static_cast<std::size_t>(i) == victims_node()) continue;  // it got the signal
     EXPECT_EQ(report["root_cause"]["kind"], "node_left");
     EXPECT_EQ(report["root_cause"]["node_rank"], victims_node());
   }
@@ -208,7 +209,7 @@ TEST_P(FaultsTest, AgentSigkill) {
 TEST_P(FaultsTest, RendezvousUnreachableAtTheStart) {
   const std::string endpoint = [] {
     TempDir folder;
-    return Daemon(folder.path()).endpoint();  // nobody is there any more
+    return Daemon(folder.path()).endpoint();  // the daemon has ended: nobody listens there any more
   }();
   for (int i = 0; i < nodes(); ++i) {
     job_.AddNode({"--rdzv-backend", "ddprun", "--rdzv-endpoint", endpoint, "--nnodes",

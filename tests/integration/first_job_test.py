@@ -3,8 +3,8 @@
 
     tests/integration/first_job_test.py [BIN]        as root; build/bin by default
 
-A command of the page that is not run here fails the test, and so does a line of output on the page where nothing like
-it was printed. Of such a line all numbers may differ, and the random part of a folder's name.
+The test fails if the page has a command that is not run here. It also fails if the page has a line of output and no
+command has printed a similar line. In a similar line, all numbers and the random part of a folder's name may differ.
 """
 import os
 import pathlib
@@ -56,19 +56,19 @@ class Page:
         self._commands = [re.sub(r"\s{2,}# .*", "", line) for line in lines if line not in self.output]
 
     def take(self, beginning):
-        """The next command, which begins like this."""
+        """Returns the next command. It must begin like this."""
         command = self._commands.pop(0) if self._commands else "nothing more"
         if not command.startswith(beginning):
             raise Failure(f"the page has '{command}' where this test runs '{beginning}...'")
         return command
 
     def expect_programs_in(self, install):
-        """The remaining commands use programs of the packages that `install` names, or of every Debian."""
+        """Checks: the remaining commands use only programs of the packages in `install`, or of every Debian."""
         words = {word for command in self._commands for word in re.findall(r"(?:^|[;&|(] *)([a-z][\w-]*)", command)}
         if any(".py" in command for command in self._commands):
             words.add("python3")
         for program in sorted(words - {"ddprun"}):
-            path = shutil.which(program, path="/usr/sbin:/usr/bin:/sbin:/bin")  # Debian's
+            path = shutil.which(program, path="/usr/sbin:/usr/bin:/sbin:/bin")  # programs of Debian, not of the user
             if path and not is_on_every_debian(path) and not package_of(path) & set(install.split()):
                 raise Failure(f"the page uses '{program}', and its `apt-get install` does not install it")
 
@@ -85,8 +85,8 @@ class Page:
 
 
 def package_of(path):
-    """The names of the package that has this program; nothing where dpkg does not know it."""
-    for name in (path, path.removeprefix("/usr")):  # as the package has it, before /bin became a link
+    """The names of the package that has this program; empty if dpkg does not know the program."""
+    for name in (path, path.removeprefix("/usr")):  # packages may still have /bin/..., not /usr/bin/...
         found = subprocess.run(["dpkg-query", "--search", name], capture_output=True, text=True)
         if found.returncode == 0:
             package = found.stdout.split(":")[0]
@@ -125,7 +125,7 @@ class Terminal:
 
 
 def one_says(terminals, text):
-    """Waits until this is printed in one of them. Which node has rank 0, and prints the steps, is not known before."""
+    """Waits until one of the terminals has printed this. It is not known before which node has rank 0 and prints steps."""
     def said():
         return any(text in read(terminal.path) for terminal in terminals)
     wait_until(lambda: said() or all(terminal.has_ended() for terminal in terminals), HANG)
@@ -134,7 +134,7 @@ def one_says(terminals, text):
 
 
 class Reader:
-    """Who types the commands: in a folder of its own on each host."""
+    """The reader of the page, who types its commands. The reader has a folder of its own on each host."""
 
     def __init__(self, network, folder, programs, page):
         self._network = network
@@ -161,10 +161,10 @@ class Reader:
         return "\n".join(read(terminal.path) for terminal in self._terminals)
 
     def type(self, beginning, *hosts):
-        """Types the next command of the page, which begins like this, on each host: its terminals."""
+        """Types the next command of the page on each host. It must begin like this. Returns the terminals."""
         command = self._page.take(beginning).replace("/usr/share/ddprun/configs", "configs")
         if command.startswith("pkill"):
-            command += " --ns $$ --nslist net"  # of this host alone
+            command += " --ns $$ --nslist net"  # only processes of this host
         started = []
         for host in hosts:
             shell = (f"mount --bind {self._folder}/hosts /etc/hosts && cd {self.home(host)} && "
@@ -175,7 +175,7 @@ class Reader:
         return started
 
     def run(self, beginning):
-        """The same on node1, where it must end with 0."""
+        """Types the next command on node1, where it must end with exit code 0."""
         terminal, = self.type(beginning, "node1")
         terminal.ends()
         return terminal

@@ -35,7 +35,7 @@ expect "the job" 0 "trained" "$ddprun" -c job.yaml
 expect "a file that is there" 1 "--force replaces it" "$ddprun" init train.py
 expect "the same by force" 0 "job.yaml is written" "$ddprun" init --force ./train --epochs 10
 expect "what it runs now" 64 "runs         ./train --epochs 10" "$ddprun"
-printf 'a: {command: b}\n' >other.yaml # a YAML file that is no job
+printf 'a: {command: b}\n' >other.yaml # a YAML file that is not a job file
 expect "still one file" 64 "The job file here is job.yaml" "$ddprun"
 printf 'command: a\nnodes: 0\n' >job.yaml
 expect "a wrong file" 64 "job.yaml:2:8: nodes: expected" "$ddprun"
@@ -45,7 +45,7 @@ expect "a second file" 0 "second.yml is written" "$ddprun" init -o second.yml tr
 expect "two files" 64 "ddprun -c second.yml" "$ddprun"
 expect "a folder that is not there" 1 "cannot write none/job.yaml" "$ddprun" init -o none/job.yaml a
 
-# The command line that the guide has for several nodes, as two nodes of this host.
+# The command line that the guide gives for several nodes, run as two nodes on this host.
 mkdir nodes && cd nodes && cp ../train.py . && head -c 32 /dev/urandom | base64 >token && chmod 600 token
 expect "two nodes" 0 "ddprun slurm job.yaml" "$ddprun" init --nnodes 2 train.py
 line=$(grep -F -e --rdzv-endpoint said)

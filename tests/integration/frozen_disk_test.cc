@@ -1,8 +1,9 @@
 // The disk of the log folders does not answer for longer than the lease: agents continue.
 //
-// Two nodes of a job have their log folders on a file system of its own, in a file, which is frozen
-// (fsfreeze) for 10 s. No node may be lost, fence itself, or cost a restart. Seen red with the
-// folders made on the agent's loop: both nodes fenced themselves. Another one has its stderr there.
+// Two nodes of a job have their log folders on a file system of their own (in a file), which is
+// frozen (fsfreeze) for 10 s. No node may be lost, fence itself, or cost a restart. Seen red when
+// the agent made the folders on its loop: both nodes fenced themselves. Another test has the
+// agent's stderr on the frozen disk.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -52,10 +53,10 @@ class FrozenDiskTest : public testing::Test {
             "-c",
             script};
   }
-  // A file that workers wait for; not on the disk.
+  // A file that workers wait for. It is not on the frozen disk.
   std::string Flag(const std::string& name) const { return folder_ / name; }
   void Raise(const std::string& name) { std::ofstream(Flag(name)).put('1'); }
-  // Shell: until the flag is there, a line each tenth of a second.
+  // Shell code: prints a line every tenth of a second until the flag exists.
   std::string Until(const std::string& name) const {
     return "while [ ! -e " + Flag(name) + " ]; do echo still here; sleep 0.1; done; ";
   }
@@ -91,7 +92,7 @@ class FrozenDiskTest : public testing::Test {
 };
 
 TEST_F(FrozenDiskTest, WhileAJobStarts) {
-  // Two have made their folders and wait for the third, whose logs are elsewhere.
+  // Two nodes have made their folders and wait for the third node, whose logs are on another disk.
   job_->AddNode(Flags(3, "exit 0"));
   job_->AddNode(Flags(3, "exit 0"));
   for (const std::size_t node : {0, 1}) {
@@ -133,8 +134,8 @@ TEST_F(FrozenDiskTest, WhileAJobStartsAgain) {
   }
 }
 
-// Seen red with a guardian that wrote there on its only thread: the agent waited 10 s for its
-// answer, gave it up, and left the job with exit code 70.
+// Seen red with a guardian that wrote to stderr on its only thread: the agent waited 10 s for the
+// guardian's answer, gave up, and left the job with exit code 70.
 TEST_F(FrozenDiskTest, UnderStderrWhenTheGuardianKeepsTheFence) {
   const std::string script =
       "echo $$ > " + Flag("pid.$RANK.$DDPRUN_GENERATION") + "; " + Until("end");

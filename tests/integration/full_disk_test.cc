@@ -1,5 +1,5 @@
-// Log files on a disk that is full and later has room again: only output that the user allowed to
-// be dropped is lost, and the loss is reported.
+// Log files on a disk that is full and later has room again. Only output that the user allowed
+// ddprun to drop is lost, and the loss is reported.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,8 +30,8 @@ class FullDiskTest : public testing::Test {
     job_.emplace(disk_->path());
   }
 
-  // A worker that writes a line, floods once the flag `flood` is there, raises `flooded` when it
-  // got rid of all, and ends with a last line once `end` is there.
+  // The worker writes a line. When the flag `flood` exists, it writes much output, and then raises
+  // `flooded`. When `end` exists, it writes a last line and ends.
   void Start(const std::string& when_full) {
     std::ofstream(folder_ / "job.yaml") << "logs: {redirects: 3, when_full: " << when_full << "}\n";
     const auto until = [this](const std::string& name) {
@@ -91,7 +91,7 @@ TEST_F(FullDiskTest, ARestartWaitsForRoomAndFailsNobody) {
     })) << agent().err();
   }
   disk_->Fill();
-  std::error_code full;  // it may have left a few blocks; each folder takes one
+  std::error_code full;  // Fill() may have left a few blocks; each folder takes one
   for (int i = 0; !full; ++i) {
     std::filesystem::create_directory(disk_->path() + "/" + std::to_string(i), full);
   }

@@ -27,7 +27,7 @@ constexpr std::chrono::seconds kTraining{60};
 
 struct Kill {
   int rank = 0;
-  int step = 0;  // not before this one is finished
+  int step = 0;  // the rank is killed after it has finished this step
 };
 
 // A line of a rank's step log; see worker/examples/common/step_log.h.
@@ -49,7 +49,7 @@ std::vector<Step> ReadSteps(const std::string& path) {
   return steps;
 }
 
-// The tensors of a safetensors file: what comes after its header, which has the job's name.
+// The tensors of a safetensors file: everything after the header. The header has the job's name.
 std::string Tensors(const std::string& path) {
   const std::string file = ReadFile(path);
   std::uint64_t header = 0;
@@ -134,8 +134,8 @@ class GptKillsTest : public testing::Test {
   TempDir folder_;
 };
 
-// Gradient accumulation, dropout, AdamW's moments, the schedule and the sampler's place must all
-// come back. Seen red when the schedule counted the steps of its own generation.
+// Gradient accumulation, dropout, AdamW's moments, the schedule and the position of the sampler
+// must all be restored. Seen red when the schedule counted the steps of its own generation.
 TEST_F(GptKillsTest, TwoKillsChangeNoBitOfAnyLossOrOfTheModel) {
   const Result expected = Train("undisturbed", {});
   const Result killed = Train("killed", {{1, 25}, {0, 60}});
@@ -158,8 +158,8 @@ TEST_F(GptKillsTest, TwoKillsChangeNoBitOfAnyLossOrOfTheModel) {
   }
 }
 
-// docs/gpt.md has this loss, too: the mean of both ranks' steps 91 to 100 is 2.26. Not all 500
-// steps of the job, which take minutes. With a tenth of the learning rate it is 2.49.
+// docs/gpt.md has this loss, too. The mean of both ranks' steps 91 to 100 is 2.26; with a tenth of
+// the learning rate it is 2.49. The test does not run all 500 steps of the job, which take minutes.
 TEST(GptJobTest, TheShippedJobHasTheLossOfTheDocsAfterAHundredSteps) {
   const std::string config = "configs/gpt_local.yaml";
   const TempDir folder;
@@ -192,7 +192,7 @@ TEST(GptJobTest, TheShippedJobHasTheLossOfTheDocsAfterAHundredSteps) {
     }
   }
   EXPECT_NEAR(sum / 20, 2.26, 0.06);
-  node.Signal(SIGTERM);  // its state is saved, and it can be run again
+  node.Signal(SIGTERM);  // the job saves its state and can be run again
   EXPECT_EQ(node.ExitCode(kTraining), 75) << node.err();
   EXPECT_THAT(job.Survivors(), IsEmpty());
 }

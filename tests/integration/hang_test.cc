@@ -1,5 +1,5 @@
-// Workers that do not move are noticed and named, and then restarted or left alone. Real processes,
-// which tell their steps over the control socket.
+// ddprun notices workers that do not move, names them, and then restarts them or leaves them alone.
+// Real processes report their steps over the control socket.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,11 +18,12 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-// Two ranks that make a step every 50 ms and wait for each other at each, by files. In generation 0
-// rank 1 stops at step 10, in the way that the argument says, or sleeps before its first word:
-//   init    rank 0 says that it is in init()
-//   early   neither says anything
-//   import  both have imported the module ddprun
+// Two ranks that make a step every 50 ms and wait for each other at each step, by files. In
+// generation 0 rank 1 stops at step 10, in the way that the argument says. With these arguments it
+// sleeps before its first message:
+//   init    rank 0 reports that it is in init()
+//   early   neither rank reports anything
+//   import  both ranks have imported the module ddprun
 constexpr char kWorker[] = R"(
 import os, pathlib, signal, socket, sys, time
 folder, fault = pathlib.Path(sys.argv[1]), sys.argv[2]
@@ -48,7 +49,7 @@ for step in range(30):
 print('done', rank)
 )";
 
-// Tells a step from a process whose parent has ended, in a session of its own.
+// Reports a step from a process in a session of its own whose parent has ended.
 constexpr char kFar[] = R"(
 import os, socket, time
 if os.fork() == 0:
@@ -98,7 +99,8 @@ TEST_F(HangTest, AStoppedWorkerIsNamedAndTheJobGoesOnToItsEnd) {
   EXPECT_THAT(job_->Survivors(), IsEmpty());
 }
 
-// A script without `exec`. Seen red where the shell alone was looked at: "all ranks look alike".
+// A shell script without `exec`: the rank is a child of the shell. Seen red when ddprun looked at
+// the shell alone: "all ranks look alike".
 TEST_F(HangTest, AStoppedChildOfAShellIsNamedAndItsStackIsTheRanks) {
   EXPECT_EQ(Start("stop", {"--on-hang", "restart"}, {"sh", "-c", "python3 \"$@\"; exit $?", "sh"})
                 .ExitCode(),
@@ -112,7 +114,8 @@ TEST_F(HangTest, AStoppedChildOfAShellIsNamedAndItsStackIsTheRanks) {
   EXPECT_THAT(job_->Survivors(), IsEmpty());
 }
 
-// Seen red where the process group alone said whose it is: no verdict, and no line.
+// Seen red when ddprun found a worker's processes by their process group alone: no verdict, and no
+// message.
 TEST_F(HangTest, AChildInASessionOfItsOwnIsJudged) {
   EXPECT_EQ(Start("stop", {"--on-hang", "restart"}, {"setsid", "-w", "python3"}).ExitCode(), 0)
       << err();
@@ -121,7 +124,7 @@ TEST_F(HangTest, AChildInASessionOfItsOwnIsJudged) {
   EXPECT_THAT(job_->Survivors(), IsEmpty());
 }
 
-// Its parent has ended. It still has the control socket of rank 1.
+// The parent of the process has ended. The process still has the control socket of rank 1.
 TEST_F(HangTest, StepsOfAProcessThatDescendsFromNoWorkerAreToldOnce) {
   std::ofstream(folder_ / "far.py") << kFar;
   job_ = std::make_unique<Job>(folder_.path());
@@ -153,7 +156,8 @@ TEST_F(HangTest, ARankThatNeverReachesInitIsNamedWhileTheOtherWaitsThere) {
   EXPECT_THAT(job_->Survivors(), IsEmpty());
 }
 
-// Before its first step an unmodified program tells nothing itself.
+// An unmodified program reports nothing before its first step; with --auto-step it reports its
+// start.
 TEST_F(HangTest, WithAutoStepAProgramIsJudgedFromItsStartOn) {
   EXPECT_EQ(Start("early", {"--auto-step", "--on-hang", "restart", "--hang-startup-timeout", "4s"})
                 .ExitCode(),
@@ -170,14 +174,14 @@ TEST_F(HangTest, AProgramThatImportsTheModuleIsJudgedFromThereOn) {
   EXPECT_THAT(err(), HasSubstr("restart 1 of 1"));
 }
 
-// It would hang by the rule that is naive: no step came for longer than the limit.
+// With a simpler rule this program would hang: no step came for longer than the limit.
 TEST_F(HangTest, AProgramThatTellsNothingIsNotJudged) {
   Program& node = Start("silent", {"--on-hang", "restart", "--hang-startup-timeout", "3s"});
   EXPECT_EQ(node.ExitCode(), 0) << err();
   EXPECT_THAT(err(), Not(HasSubstr("hangs")));
 }
 
-// Seen red where that was said after a minute.
+// Seen red when ddprun said this after a minute.
 TEST_F(HangTest, OfAPythonProgramThatImportsNothingItIsSaidSoon) {
   Program& node = Start("early", {});
   ASSERT_TRUE(node.WaitForErr("no worker has told a step for 15 s")) << err();
@@ -196,11 +200,11 @@ TEST_F(HangTest, WithoutARestartTheJobEndsWithTheCodeOfItsSignal) {
   EXPECT_THAT(job_->Survivors(), IsEmpty());
 }
 
-// ---- stacks: tests/programs/hang_worker.cc, whose rank 1 hangs in ReadTheNextShard ----
+// ---- stacks: tests/programs/hang_worker.cc; its rank 1 hangs in ReadTheNextShard ----
 
 class HangStacksTest : public testing::Test {
  protected:
-  // A node of `workers`, with a report of its own.
+  // A node of `workers` workers, with a report of its own.
   Program& AddNode(Job& job, int nodes, int workers, const std::string& report = "report.json") {
     return job.AddNode({"--rdzv-endpoint",  daemon_.endpoint(),
                         "--rdzv-id",        "job",
@@ -250,7 +254,7 @@ TEST_F(HangStacksTest, TheReportNamesTheRankAndTheFunctionThatItHangsIn) {
   EXPECT_THAT(job.Survivors(), IsEmpty());
 }
 
-// Its helper does not start: the agent's loop and its heartbeats continue.
+// The agent's helper for stacks does not start. The agent's loop and its heartbeats continue.
 TEST_F(HangStacksTest, AnAgentThatDoesNotAnswerIsNamedAndTheJobStartsAgain) {
   std::ofstream(folder_ / "mute").put('1');
   Job job(folder_.path());

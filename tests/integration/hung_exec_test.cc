@@ -1,5 +1,5 @@
-// A worker's program on a file server that does not answer (tests/programs/hang_exec.cc): only its
-// exec hangs.
+// A worker's program is on a file server that does not answer (tests/programs/hang_exec.cc). Only
+// the exec of the worker hangs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -28,7 +28,7 @@ constexpr std::chrono::seconds kLease{3};  // the default, with a heartbeat ever
 
 class HungExecTest : public testing::Test {
  protected:
-  // Each worker shows that it is up, and waits for the end.
+  // Each worker shows that it is up, and waits until the test ends it.
   void AddNode(int nodes) {
     const std::string script = ": > " + folder_ / "up.$RANK.$DDPRUN_GENERATION" +
                                "; while [ ! -e " + folder_ / "end" + " ]; do sleep 0.1; done";
@@ -60,14 +60,15 @@ class HungExecTest : public testing::Test {
             {"ASAN_OPTIONS", "verify_asan_link_order=0"}}};
 };
 
-// Seen red with a guardian that waited for the exec, and its agent with it: the node was lost.
+// Seen red when the guardian waited for the exec and the agent waited for the guardian: the node
+// was lost.
 TEST_F(HungExecTest, CostsNothingButTheWait) {
   Hang(1);
   AddNode(2);
   AddNode(2);
   ASSERT_TRUE(WaitForHang(1));
   for (const int rank : {0, 2, 3}) ASSERT_TRUE(WaitForUp(rank, 0));
-  std::this_thread::sleep_for(kHung);  // what the hang lasts: not synchronization
+  std::this_thread::sleep_for(kHung);  // the length of the hang is what is tested
   EXPECT_FALSE(IsUp(1, 0));
   Answer(1);
   EXPECT_TRUE(WaitForUp(1, 0));
@@ -79,7 +80,7 @@ TEST_F(HungExecTest, CostsNothingButTheWait) {
   EXPECT_THAT(daemon_.program().err(), Not(ContainsRegex("lost|not heard")));
 }
 
-// Seen red with a guardian that waited for the exec: rank 0 lived on.
+// Seen red with a guardian that waited for the exec: rank 0 was not ended.
 TEST_F(HungExecTest, DoesNotHoldTheFence) {
   Hang(1);
   AddNode(1);
@@ -123,7 +124,7 @@ TEST_F(HungExecTest, AFailureEndsTheHungStartTooAndIsTheRootCause) {
   EXPECT_THAT(job_.Survivors(), testing::IsEmpty());
 }
 
-// Seen red with an agent that waited 20 ms for each lower rank, 3 s in all: its node was fenced.
+// Seen red with an agent that waited 20 ms for each lower rank, 3 s in total: its node was fenced.
 TEST_F(HungExecTest, ManyHungStartsDoNotHoldUpTheAgentOfOneThatFails) {
   constexpr int kWorkers = 160;
   for (int rank = 0; rank + 1 < kWorkers; ++rank) Hang(rank);

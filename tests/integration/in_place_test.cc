@@ -64,7 +64,7 @@ class InPlaceTest : public testing::Test {
     for (const Line& line : Log(rank)) pids.insert(line.pid);
     return pids;
   }
-  // Each step's sum in a job without faults.
+  // The sum of each step in a job without faults.
   std::map<int, std::string> Undisturbed(int workers) {
     const TempDir folder;
     const TempDir files;
@@ -77,8 +77,8 @@ class InPlaceTest : public testing::Test {
     EXPECT_EQ(sums.size(), static_cast<std::size_t>(kSteps));
     return sums;
   }
-  // `untold`: a rank that died in its optimizer's step has not reported that step, and a step that
-  // the others have finished is not repeated.
+  // `untold`: the rank that died in its optimizer's step. It has not reported that step, and a step
+  // that the other ranks have finished is not repeated.
   void ExpectStepsOf(const std::map<int, std::string>& undisturbed, int workers,
                      int untold = -1) const {
     for (int rank = 0; rank < workers; ++rank) {
@@ -97,7 +97,7 @@ class InPlaceTest : public testing::Test {
   std::unique_ptr<Job> job_;
 };
 
-// Who dies, and where in its step.
+// Which rank dies, and where in its step.
 class InPlaceDeathTest : public InPlaceTest,
                          public testing::WithParamInterface<std::tuple<int, std::string>> {};
 

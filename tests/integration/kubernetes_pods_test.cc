@@ -1,7 +1,7 @@
-// Pods as kubelet runs them, without Kubernetes: containers that are network, mount, pid and UTS
-// namespaces, with the host names, the /etc/hosts, the variables and the signals of the pods of an
-// Indexed Job with a headless service. What its name server knows stands in each pod's /etc/hosts;
-// one test has a name server.
+// Pods as kubelet runs them, but without Kubernetes. A container is a set of network, mount, pid
+// and UTS namespaces. It has the host name, the /etc/hosts, the variables and the signals of a pod
+// of an Indexed Job with a headless service. Each pod's /etc/hosts says what the cluster's name
+// server would say; one test has a real name server.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -36,10 +36,10 @@ using Variables = std::map<std::string, std::string>;
 constexpr int kMachines = 4;
 constexpr char kDomain[] = ".train.default.svc.cluster.local";
 
-// $0: the pod's name; $1: its /etc/hosts; the rest: its command. POD_RESOLV_CONF is its
-// /etc/resolv.conf; without it, there is no name server. With POD_MEMORY, a cgroup, it runs
-// in that cgroup and sees nothing else of the hierarchy, as without a cgroup namespace. Then it
-// does not see the host's count of kills either.
+// $0: the pod's name; $1: its /etc/hosts; the rest: its command. POD_RESOLV_CONF is the pod's
+// /etc/resolv.conf; without it, the pod has no name server. POD_MEMORY is a cgroup: the container
+// runs in it and sees nothing else of the hierarchy, as a container without a cgroup namespace
+// does. It does not see the host's number of OOM kills either.
 constexpr char kContainer[] = R"(
 echo "$0" > /proc/sys/kernel/hostname
 if [ -n "$POD_MEMORY" ]; then
@@ -58,10 +58,10 @@ nanoseconds Now() {
   return std::chrono::seconds(now.tv_sec) + nanoseconds(now.tv_nsec);
 }
 
-// The memory limit of a container, in version 1 of cgroups. Outlives all processes in it.
+// The memory limit of a container: a cgroup of version 1. It outlives all processes in it.
 class MemoryLimit {
  public:
-  // Its path is "" where no cgroup can be made here.
+  // The path is "" if this machine does not allow a new cgroup.
   MemoryLimit(const std::string& name, std::int64_t bytes) {
     const std::string path = "/sys/fs/cgroup/memory/" + name;
     if (mkdir(path.c_str(), 0755) != 0) return;
@@ -80,13 +80,13 @@ class MemoryLimit {
   std::string path_;
 };
 
-// What a cluster's name server is to its pods, on a machine of its own.
+// A cluster's name server for its pods, on a machine of its own.
 class NameServer {
  public:
   NameServer(const Network& network, const std::string& folder)
       : names_(folder + "/names"), resolv_conf_(folder + "/resolv.conf") {
     Write("");
-    // As kubelet writes it for a pod with the policy ClusterFirst.
+    // The file that kubelet writes for a pod with the policy ClusterFirst.
     std::ofstream(resolv_conf_) << "search default.svc.cluster.local svc.cluster.local "
                                    "cluster.local\nnameserver "
                                 << Network::DaemonAddress() << "\noptions ndots:5\n";
@@ -98,13 +98,13 @@ class NameServer {
   const std::string& resolv_conf() const { return resolv_conf_; }
   Program& program() { return *program_; }
 
-  // The only name that it knows from now on.
+  // From now on the name server knows only this name.
   void Know(const std::string& pod, const std::string& address) {
     Write(pod + kDomain + " " + address + "\n");
   }
 
  private:
-  // It never reads half of it.
+  // Replaces the file at once: the name server never reads half of it.
   void Write(const std::string& text) {
     std::ofstream(names_ + ".new") << text;
     std::filesystem::rename(names_ + ".new", names_);
@@ -128,7 +128,7 @@ class Pod {
     variables.insert({{"KUBERNETES_SERVICE_HOST", "10.96.0.1"},
                       {"JOB_COMPLETION_INDEX", name_.substr(name_.rfind('-') + 1)},
                       {"DDPRUN_LOCAL_ADDR", address_},
-                      // Ends with the container.
+                      // In a real pod this folder ends with the container.
                       {"DDPRUN_STATE_HOME", folder + "/state." + std::to_string(machine)},
                       {"DDPRUN_LOG_DIR", folder + "/logs." + std::to_string(machine)}});
     std::vector<std::string> argv = {"unshare", "--uts",        "--mount",      "--pid",
@@ -142,18 +142,18 @@ class Pod {
   const std::string& address() const { return address_; }
   Program& program() { return *program_; }
 
-  // What a name server says of another pod from now on.
+  // From now on the name server says this address for another pod.
   void Resolve(const std::string& name, const std::string& address) {
     std::istringstream lines(ReadFile(hosts_));
     std::string text;
     for (std::string line; std::getline(lines, line);) {
       if (line.find("\t" + name + ".") == std::string::npos) text += line + "\n";
     }
-    // In its place: it is mounted.
+    // Writes into the file that exists, because it is mounted.
     std::ofstream(hosts_) << text << address << "\t" << name << kDomain << "\n";
   }
 
-  // As kubelet does: to the container's first process.
+  // Signals the container's first process, as kubelet does.
   void Signal(int signo) const {
     const std::string pid = std::to_string(program_->pid());
     pid_t first = 0;
@@ -162,7 +162,7 @@ class Pod {
     kill(first, signo);
   }
 
-  // With all that is in the container.
+  // Kills all processes of the container.
   void Kill() {
     Signal(SIGKILL);
     EXPECT_TRUE(program_->Wait().has_value()) << name_;
@@ -196,7 +196,7 @@ class KubernetesPodsTest : public testing::Test {
     }
   }
 
-  // Two pods are a job. All variables are those of the manifest that `ddprun kubernetes` prints.
+  // Two pods are one job. Every variable is one of the manifest that `ddprun kubernetes` prints.
   Pod& Start(int index, int machine, const std::vector<std::string>& flags = {}) {
     return StartNamed("train-" + std::to_string(index), machine,
                       {{"DDPRUN_RDZV_ENDPOINT", "train-0.train:29400"}}, flags);
@@ -215,7 +215,7 @@ class KubernetesPodsTest : public testing::Test {
     return *pods_.back();
   }
 
-  // Both, each known to the other by name.
+  // Starts both pods; each can resolve the other's name.
   void StartBoth(const std::vector<std::string>& flags = {}) {
     Pod& first = Start(0, 0, flags);
     Pod& second = Start(1, 1, flags);
@@ -254,7 +254,7 @@ class KubernetesPodsTest : public testing::Test {
     return pod.program().WaitForOut("restore " + std::to_string(step));
   }
 
-  // The folder of a new cgroup; "": none can be made here.
+  // The folder of a new cgroup; "" if this machine does not allow one.
   const std::string& LimitMemory(std::int64_t bytes) {
     limit_ = std::make_unique<MemoryLimit>("ddprun-" + mark_, bytes);
     return limit_->path();
@@ -292,7 +292,7 @@ class KubernetesPodsTest : public testing::Test {
   std::vector<std::unique_ptr<Pod>> pods_;
 };
 
-// The name of index 0 is not there yet: its pod has not been scheduled.
+// The name of index 0 does not exist yet: its pod has not been scheduled.
 TEST_F(KubernetesPodsTest, PodsMeetAtIndexZeroWhicheverStartsFirstAndAWorkerIsReplaced) {
   Pod& second = Start(1, 1, {"--max-restarts=1"});
   ASSERT_TRUE(second.program().WaitForErr("waiting for")) << second.program().err();
@@ -305,7 +305,7 @@ TEST_F(KubernetesPodsTest, PodsMeetAtIndexZeroWhicheverStartsFirstAndAWorkerIsRe
   ExpectEnd(first, second);
 }
 
-// Only the pod's cgroup tells: the kernel's log has other pids.
+// Only the pod's cgroup shows the kill: the kernel's log has the pids of another namespace.
 TEST_F(KubernetesPodsTest, AWorkerThatTheOomKillerEndsIsToldAsSuch) {
   const std::string& limit = LimitMemory(256 << 20);
   if (limit.empty()) GTEST_SKIP() << LeftOut("a memory controller of cgroup v1");
@@ -336,7 +336,8 @@ TEST_F(KubernetesPodsTest, APodThatIsKilledIsReplacedByANewAgentOfTheSameJob) {
   ExpectEnd(pod(0), replaced);
 }
 
-// What kubelet does without `restartPolicy: Never`: the same name, address and disk.
+// kubelet does this if the pod has no `restartPolicy: Never`: the new container has the name, the
+// address and the disk of the old one.
 TEST_F(KubernetesPodsTest, AContainerThatIsRestartedInItsPodIsANewAgentOfTheSameJob) {
   StartBoth();
   pod(1).Kill();
@@ -349,8 +350,8 @@ TEST_F(KubernetesPodsTest, AContainerThatIsRestartedInItsPodIsANewAgentOfTheSame
   ExpectEnd(pod(0), restarted);
 }
 
-// Two Jobs of one pod each: each has an index 0, and the second one is node 1. Their manifest names
-// no endpoint.
+// Two Jobs of one pod each: each has an index 0, and the pod of the second Job is node 1. Their
+// manifest names no endpoint.
 TEST_F(KubernetesPodsTest, TheJobsOfAJobSetAreOneJob) {
   const Variables jobset = {{"JOBSET_NAME", "train"}, {"JOBSET_RESTART_ATTEMPT", "0"}};
   Pod& first = StartNamed("train-node-0-0", 0, jobset);
@@ -361,7 +362,7 @@ TEST_F(KubernetesPodsTest, TheJobsOfAJobSetAreOneJob) {
   ExpectEnd(first, second);
 }
 
-// The rendezvous and its journal are lost with the pod. The new pod has another address.
+// The rendezvous and its journal are lost with the pod of index 0. The new pod has another address.
 TEST_F(KubernetesPodsTest, IndexZeroIsReplacedAndFoundByItsNameAgain) {
   StartBoth();
   pod(0).Kill();
@@ -373,8 +374,8 @@ TEST_F(KubernetesPodsTest, IndexZeroIsReplacedAndFoundByItsNameAgain) {
   ExpectEnd(replaced, pod(1));
 }
 
-// Each pod's own name stands in its /etc/hosts, and no other. The name server says that an address
-// is good for 30 s; the pod that had it is gone before.
+// Each pod's /etc/hosts has only the pod's own name. The name server says that an address is valid
+// for 30 s, but the pod with this address ends earlier.
 TEST_F(KubernetesPodsTest, IndexZeroIsAskedForAtTheNameServerBeforeEachAttempt) {
   NameServer names(network(), folder());
   ASSERT_TRUE(names.program().WaitForOut("ready")) << names.program().err();
@@ -396,7 +397,8 @@ TEST_F(KubernetesPodsTest, IndexZeroIsAskedForAtTheNameServerBeforeEachAttempt) 
   ExpectEnd(replaced, second);
 }
 
-// SIGTERM to one of them: both save, and both end with what podFailurePolicy ignores.
+// SIGTERM to one pod: both pods save, and both end with the exit code that podFailurePolicy
+// ignores.
 TEST_F(KubernetesPodsTest, APodThatIsEvictedSavesAndAllPodsComeBack) {
   StartBoth();
   pod(1).Signal(SIGTERM);
@@ -410,8 +412,8 @@ TEST_F(KubernetesPodsTest, APodThatIsEvictedSavesAndAllPodsComeBack) {
   ExpectEnd(first, second);
 }
 
-// Its machine is cut off, and somebody has deleted it by force: the pod there ends its worker by
-// itself before the new one, which waits for that, begins.
+// The machine of the pod is cut off, and somebody has deleted the pod by force. The old pod ends
+// its worker by itself. The new pod waits for that, and then starts its own worker.
 TEST_F(KubernetesPodsTest, APodWhoseMachineIsLostIsReplacedAndDoesNoHarm) {
   StartBoth();
   network().Unplug(1);

@@ -114,13 +114,13 @@ TEST_F(LogsTest, LinesReachAPipeAsTheyAreWritten) {
 }
 
 TEST_F(LogsTest, LinesThatManyWorkersWriteAreOneWithTheirRanks) {
-  // All wait until all are there, so that they write within the same moment.
+  // Each worker waits until all four are up, so that they write at the same moment.
   const std::string script = "touch " + folder_.path() + "/up$RANK; until [ $(ls " +
                              folder_.path() +
                              " | grep -c up) = 4 ]; do :; done; echo NCCL version 2.22.3; "
                              "echo only $RANK";
   ASSERT_EQ(Run(4, script, {"--collapse"}), 0) << err();
-  // However the four fall out in time: each rank has said it once, and before its own line.
+  // The order of the lines varies, but each rank has said the version once, before its own line.
   std::map<std::string, int> said;
   std::istringstream lines(out());
   int versions = 0;
@@ -172,7 +172,7 @@ TEST_F(LogsTest, HalfALineBeforeDeathIsKept) {
 
 TEST_F(LogsTest, AConsoleReaderThatGoesAwayDoesNotEndTheJob) {
   const std::string go = MakeFifo("go");
-  // head ends after the first line; what the worker writes then has no reader.
+  // head ends after the first line. What the worker writes after that has no reader.
   Program pipe({"sh", "-c",
                 "{ \"$0\" --log-dir \"$1\" sh -c 'echo first; read line < \"$1\"; seq 100000; "
                 "echo end; exit 7' worker \"$2\"; echo $? > \"$3\"; } | head -n 1",
@@ -194,8 +194,9 @@ long PeakKib(pid_t pid) {
   return -1;
 }
 
-// 300 MB as fast as it goes, while nobody reads the console. Every byte is in the file. Proved to
-// fail: with ConsoleWriter's capacity ignored, memory grows by all that could not be shown.
+// A worker writes 300 MB as fast as it can, while nobody reads the console. Every byte is in the
+// file. Seen red when ConsoleWriter's capacity was ignored: memory grew by everything that could
+// not be shown.
 TEST_F(LogsTest, AFloodIsWholeInTheFileWithinBoundedMemoryOfTheAgent) {
   const std::string go = MakeFifo("go");
   const std::string console = MakeFifo("console");
@@ -238,7 +239,7 @@ class Terminal {
 
   const std::string& name() const { return name_; }
 
-  // Reads until `text` has been shown. The kernel makes "\r\n" of "\n"; that is undone.
+  // Reads until the terminal has shown `text`. The kernel turns "\n" into "\r\n"; this is undone.
   bool WaitFor(const std::string& text) {
     const auto deadline = std::chrono::steady_clock::now() + kHang;
     while (shown_.find(text) == std::string::npos) {
@@ -263,8 +264,8 @@ class Terminal {
   std::string shown_;
 };
 
-// A worker of rank 0 that draws a bar as tqdm does, and one of rank 1 that writes lines between.
-// Each step has a fifo of its own: a reader that comes back to one may still meet its old writer.
+// The worker of rank 0 draws a bar as tqdm does. The worker of rank 1 writes lines in between. Each
+// step has a fifo of its own: a reader that opens a fifo again may still meet its old writer.
 constexpr char kTwoWorkers[] =
     "wait_for() { read x < $DIR/$1; }; "
     "if [ $RANK = 0 ]; then "
@@ -317,7 +318,7 @@ TEST_F(LogsTest, ADumbTerminalIsUsedLikeAPipe) {
   EXPECT_TRUE(terminal.WaitFor("[default0]:\r50%\r100%\n")) << terminal.shown();
 }
 
-// Seen red when files had no greatest size.
+// Seen red when log files had no maximum size.
 TEST_F(LogsTest, AFileIsKeptAtItsSize) {
   std::ofstream(folder_ / "job.yaml") << "logs: {redirects: 3, max_size: 64KiB}\n";
   ASSERT_EQ(Run(1, "seq -f 'line %06g' 100000", {"-c", folder_ / "job.yaml"}), 0) << err();
@@ -326,7 +327,7 @@ TEST_F(LogsTest, AFileIsKeptAtItsSize) {
   EXPECT_LE(older.size(), 64u << 10);
   EXPECT_GT(older.size(), 63u << 10);
   EXPECT_LE(newer.size(), 64u << 10);
-  // The last lines of all, whole and in their order.
+  // The last lines of the output, complete and in order.
   std::istringstream lines(older + newer);
   const std::size_t count = (older.size() + newer.size()) / std::string("line 000000\n").size();
   std::size_t next = 100'000 - count;

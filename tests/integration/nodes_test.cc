@@ -24,7 +24,7 @@ class NodesTest : public testing::Test {
     more.insert(more.end(), {"sh", "-c", script});
     return Command(nodes, workers, more);
   }
-  // With these flags and this program.
+  // The command of a node. `more`: its other flags, and the workers' program.
   std::vector<std::string> Command(int nodes, int workers, const std::vector<std::string>& more) {
     std::vector<std::string> flags = {
         "--rdzv-endpoint", daemon_.endpoint(),    "--rdzv-id",        "job",
@@ -66,13 +66,13 @@ TEST_F(NodesTest, RanksAreConsecutiveOverNodesOfDifferentSizes) {
   }
   ASSERT_EQ(by_rank.size(), 4u);
   EXPECT_EQ(masters.size(), 1u) << "every worker is told the same master";
-  // Which node is first depends on who joined first: they have the same host name.
+  // Both nodes have the same host name, so the node that joins first is the first node.
   const std::string order = by_rank[0] + " " + by_rank[1] + " " + by_rank[2] + " " + by_rank[3];
   EXPECT_THAT(order, testing::AnyOf("0/0 0/1 0/2 1/0", "0/0 1/0 1/1 1/2"));
 }
 
 TEST_F(NodesTest, MasterPortIsFreeForRankZero) {
-  // Rank 0 listens on it, everyone connects.
+  // Rank 0 listens on the port, and every rank connects to it.
   const std::string script =
       "exec /usr/bin/python3 -c '\n"
       "import os, socket\n"
@@ -232,7 +232,7 @@ TEST_F(NodesTest, WorkersGoOnWithoutTheDaemonUntilItsGraceIsOverAndThenTheAgentS
   EXPECT_THAT(job_.Survivors(), IsEmpty());
 }
 
-// A daemon that is stopped is silent, as one behind a network that is cut: no refusal.
+// A stopped daemon is silent, as a daemon behind a cut network is: no connection is refused.
 TEST_F(NodesTest, ASilentDaemonIsNotWaitedForLongerThanTheLease) {
   const std::string script = "echo up; exec sleep 1000";
   Program& a = job_.AddNode(Flags(1, 1, {"--daemon-grace", "8s"}, script));
@@ -262,7 +262,7 @@ TEST(RendezvousCommandTest, AnUnreachableRendezvousIsNamed) {
 TEST(RendezvousCommandTest, AnAgentMayStartBeforeTheDaemon) {
   TempDir folder;
   std::string port;
-  { port = std::to_string(Daemon(folder.path()).port()); }  // free again
+  { port = std::to_string(Daemon(folder.path()).port()); }  // the port is free again
   Program node({DdprunPath(), "--log-dir", folder.path(), "--rdzv-endpoint", "127.0.0.1:" + port,
                 "--rdzv-backend", "ddprun", "--rdzv-id", "early", "sh", "-c", "exit 7"});
   Program daemon({DdprunPath(), "rendezvous", "--listen", "127.0.0.1:" + port});

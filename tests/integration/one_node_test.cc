@@ -48,7 +48,7 @@ TEST_F(OneNodeTest, GivesTheWorkersOwnExitCode) {
   EXPECT_THAT(job_->Survivors(), IsEmpty());
 }
 
-// A worker that says nothing on the control socket; no restart is allowed.
+// The worker reports nothing on the control socket, and no restart is allowed.
 TEST_F(OneNodeTest, APythonWorkerThatFindsItsPortTakenGetsAnotherOne) {
   std::ofstream(folder_ / "train.py")
       << "import os, socket\n"
@@ -246,7 +246,7 @@ TEST_F(OneNodeTest, KillingTheAgentKillsItsWorkers) {
   ASSERT_TRUE(node.WaitForOut("[default1]:up"));
   node.Signal(SIGKILL);
   node.Wait();
-  // The kernel kills them as the agent ends; they are gone when init has collected them.
+  // The kernel kills the workers when the agent ends. They are gone when init has reaped them.
   const auto deadline = std::chrono::steady_clock::now() + kHang;
   while (!job.Survivors().empty() && std::chrono::steady_clock::now() < deadline) continue;
   EXPECT_THAT(job.Survivors(), IsEmpty());
@@ -256,7 +256,7 @@ TEST_F(OneNodeTest, TheSearchForSurvivorsFindsOne) {
   Job job(folder_.path());
   Program planted({"sh", "-c", "echo up; exec sleep 1000"}, {{"DDPRUN_TEST_MARK", job.mark()}});
   ASSERT_TRUE(planted.WaitForOut("up"));
-  // While it executes `sleep` its environment is out of sight for a moment.
+  // While the process executes `sleep`, its environment cannot be read for a moment.
   const auto deadline = std::chrono::steady_clock::now() + kHang;
   while (job.Survivors().empty() && std::chrono::steady_clock::now() < deadline) continue;
   EXPECT_THAT(job.Survivors(), ElementsAre(planted.pid()));

@@ -79,7 +79,7 @@ class OperatorsTest : public testing::Test {
     return job.AddNode(arguments);
   }
 
-  // Touches running/<generation>.<rank>, and waits for the end.
+  // A script that touches running/<generation>.<rank> and then runs until it is stopped.
   std::string RunForEver() {
     std::filesystem::create_directories(folder_ / "running");
     return "touch " + (folder_ / "running") + "/$DDPRUN_GENERATION.$RANK; exec sleep 1000";
@@ -325,7 +325,7 @@ TEST(RendezvousFilesTest, SighupOpensLogAndEventsAnew) {
   EXPECT_EQ(daemon.ExitCode(), 0);
 }
 
-// What its systemd unit goes by.
+// The systemd unit of the rendezvous relies on these messages.
 TEST(RendezvousServiceTest, ItsServiceManagerHearsWhenItIsReadyReloadsAndStops) {
   const TempDir folder;
   const std::string path = folder / "notify";
@@ -410,8 +410,8 @@ TEST(OperatorsCredentialsTest, OperatorsSeeAndEndTheirOwnJobs) {
   EXPECT_EQ(job.node(0).ExitCode(), 143);
 }
 
-// With gRPC's own listener this ends with "Failed accept4: Too many open files", and a daemon that
-// nobody reaches any more: that was seen.
+// With gRPC's own listener, a test like this ended with "Failed accept4: Too many open files", and
+// nobody could reach the daemon any more.
 TEST(RendezvousDescriptorsTest, TheSoftLimitIsRaisedToTheHardOne) {
   const TempDir folder;
   Program daemon({"/bin/sh", "-c",
@@ -457,7 +457,7 @@ TEST(RendezvousDescriptorsTest, AnAgentThatDoesNotFitIsToldWhy) {
   ASSERT_TRUE(WaitForChange(folder.path(), [&] { return !ReadFile(folder / "port").empty(); }));
   const int port = std::stoi(ReadFile(folder / "port"));
   const std::string endpoint = "127.0.0.1:" + std::to_string(port);
-  // Up to the limit of sessions, 48 of 64, and a little more.
+  // Opens as many descriptors as sessions may use (48 of 64), and a few more.
   std::vector<int> connections;
   const auto open = [&] {
     return std::distance(
@@ -479,7 +479,7 @@ TEST(RendezvousDescriptorsTest, AnAgentThatDoesNotFitIsToldWhy) {
   EXPECT_EQ(daemon.ExitCode(), 0);
 }
 
-// Seen red where the rendezvous of such a job had no history: "does not answer operators".
+// Seen red when the rendezvous of such a job had no history: "does not answer operators".
 TEST(StandaloneTest, ItsStatusAndStacksAreToldAndItStops) {
   const TempDir folder;
   Job job(folder.path());

@@ -29,7 +29,7 @@ constexpr milliseconds kPromise{2000};
 
 void Pause(milliseconds duration) { poll(nullptr, 0, static_cast<int>(duration.count())); }
 
-// Asks every few milliseconds, since nobody tells when the last process of a kind has ended.
+// Polls, because nothing announces that the last process of a kind has ended.
 bool Eventually(const std::function<bool()>& done, milliseconds limit) {
   const auto deadline = std::chrono::steady_clock::now() + limit;
   for (;;) {
@@ -60,7 +60,7 @@ std::vector<pid_t> Marked(const std::string& mark) {
   return found;
 }
 
-// The guardian of this agent; 0 when it has none (yet).
+// The guardian of this agent; 0 if it has none (yet).
 pid_t GuardianOf(pid_t agent) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
     const std::string name = entry.path().filename();
@@ -74,7 +74,8 @@ pid_t GuardianOf(pid_t agent) {
 
 class OrphansTest : public testing::TestWithParam<const char*> {
  protected:
-  // Two workers that leave a process of the parameter's kind behind; all of them are up.
+  // Two workers, each of which leaves a process of the parameter's kind behind. Waits for all of
+  // them.
   Program& Start(const std::string& end, std::vector<std::string> more = {}) {
     std::vector<std::string> arguments = {"--nproc-per-node", "2", "--stop-grace", "1s"};
     arguments.insert(arguments.end(), more.begin(), more.end());
@@ -84,7 +85,7 @@ class OrphansTest : public testing::TestWithParam<const char*> {
     return node;
   }
   std::vector<pid_t> Marked() const { return ddprun::orphans_test::Marked(job_.mark()); }
-  // Seen at once, without a look at any process.
+  // A check without a search for processes: each of them holds the lock.
   bool LockIsFree() const {
     const int fd = open(lock_.c_str(), O_RDONLY);
     const bool free = flock(fd, LOCK_EX | LOCK_NB) == 0;
@@ -95,8 +96,8 @@ class OrphansTest : public testing::TestWithParam<const char*> {
     EXPECT_TRUE(LockIsFree());
     EXPECT_THAT(Marked(), IsEmpty());
   }
-  // A process that closes its files is seen by its mark only, one that is another each time by the
-  // lock only.
+  // A process that closes its files is found by its mark only. A process that changes its pid again
+  // and again is found by the lock only.
   bool StrayIsThere() const { return !LockIsFree() || Marked().size() > 4; }
   // The run's folders for sockets.
   std::vector<std::string> Temporary() const {
@@ -159,7 +160,7 @@ TEST_P(OrphansTest, AreGoneWhenTheGuardianWasKilledAndTheAgentSaysSo) {
 }
 
 TEST_P(OrphansTest, OfOneGenerationAreGoneBeforeTheNext) {
-  // Each generation's first act is to look for strays.
+  // Each generation first looks for strays of the generation before.
   const std::string script =
       "{ pgrep -f ^stray-of-$DDPRUN_TEST_MARK; flock -n -x $ORPHAN_LOCK echo free; } >> " +
       (folder_ / "seen") + "; [ $DDPRUN_GENERATION = 2 ] && exit 0; exec " ORPHAN_MAKER " " +
@@ -191,7 +192,7 @@ TEST(OrphanSearchTest, TheLockShowsAPlantedSurvivorThatIsNeverTheSameProcess) {
   EXPECT_EQ(planter.ExitCode(), 0);
   const int fd = open(lock.c_str(), O_RDONLY);
   EXPECT_EQ(flock(fd, LOCK_EX | LOCK_NB), -1);
-  std::filesystem::remove(lock);  // tells it to end
+  std::filesystem::remove(lock);  // tells the stray to end
   EXPECT_EQ(flock(fd, LOCK_EX), 0);
   close(fd);
 }
@@ -204,7 +205,7 @@ TEST(OrphanMomentsTest, AnAgentKilledAtAnyMomentOfItsStartLeavesNothing) {
   for (int i = 0; i < 40; ++i) {
     Job job(folder / std::to_string(i));
     Program& node = job.AddNode({"--nproc-per-node", "6", ORPHAN_MAKER, "daemon", "stay"});
-    // Not a wait for anything: the moment is the test's input. The start takes about 20 ms.
+    // Not synchronization: the moment of the kill is what is tested. The start takes about 20 ms.
     poll(nullptr, 0, std::uniform_int_distribution(0, 40)(random));
     node.Signal(SIGKILL);
     ASSERT_TRUE(Eventually([&] { return Marked(job.mark()).empty(); }, kPromise))
@@ -219,7 +220,7 @@ TEST(OrphanMomentsTest, WorkersDieWithAgentAndGuardianKilledTogether) {
   ASSERT_TRUE(node.WaitForOut("up"));
   const pid_t guardian = GuardianOf(node.pid());
   ASSERT_GT(guardian, 0);
-  kill(node.pid(), SIGSTOP);  // so that it cannot do anything in between
+  kill(node.pid(), SIGSTOP);  // so that the agent cannot do anything between the two kills
   kill(guardian, SIGKILL);
   kill(node.pid(), SIGKILL);
   EXPECT_TRUE(Eventually([&] { return job.Survivors().empty(); }, kPromise));
@@ -254,7 +255,7 @@ TEST(OrphanMomentsTest, AWorkerThatCannotBeEndedIsNamedAndTheJobGoesOnWhenItIsGo
   ASSERT_TRUE(node.WaitForOut("up"));
   const pid_t worker = job.Worker(0);
   ASSERT_GT(worker, 0);
-  // A debugger that holds a process at its exit is as good as a driver that does.
+  // A debugger that holds a process at its exit has the same effect as a driver that does so.
   ASSERT_EQ(ptrace(PTRACE_SEIZE, worker, 0, PTRACE_O_TRACEEXIT), 0);
   { std::ofstream release(crash); }
   const std::string name = "rank 0 (pid " + std::to_string(worker) + ")";

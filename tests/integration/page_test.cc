@@ -37,7 +37,7 @@ class PageTest : public testing::Test {
     const std::string out = daemon_.program().out();
     return std::stoi(out.substr(out.find("page on http://127.0.0.1:") + 25));
   }
-  // The code of a link of `ddprun page`.
+  // The code in a link of `ddprun page`.
   std::string Code() {
     const Result page = Ddprun({"page", "--quiet"});
     EXPECT_EQ(page.code, 0) << page.err;
@@ -67,7 +67,7 @@ TEST_F(PageTest, ALinkSignsInOnceAndShowsTheJobAndItsRestart) {
   job.AddNode({"--rdzv-endpoint", daemon_.endpoint(), "--rdzv-id", "exp7", "--nnodes", "1",
                "--nproc-per-node", "2", "--max-restarts", "1", "--no-python", "/bin/sh", "-c",
                "if [ $DDPRUN_GENERATION = 0 ]; then exit 3; fi; sleep 600"});
-  // It appears by itself, and so do its restart and the cause.
+  // The page shows the job, its restart and the cause without a reload.
   ASSERT_TRUE(list.HearUntil(R"("job":"exp7")"));
   ASSERT_TRUE(list.HearUntil(R"("event":"restarted")"));
   EXPECT_THAT(list.heard(), ContainsRegex(R"("event":"failed".*exit code 3)"));
@@ -92,7 +92,7 @@ TEST_F(PageTest, WhatThePageRefusesIsAMetricOfTheRendezvous) {
   EXPECT_TRUE(daemon_.program().WaitForErr("(http_foreign_host, number 1)"));
 }
 
-// Worker, agent, rendezvous, and the text for a scraper.
+// The message goes from the worker to the agent, to the rendezvous, and into the metrics.
 TEST_F(PageTest, ASnapshotThatFailedIsAMetricOfTheJob) {
   Job job(folder_.path());
   job.AddNode({"--rdzv-endpoint", daemon_.endpoint(), "--rdzv-id", "exp7", "--nnodes", "1",

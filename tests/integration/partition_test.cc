@@ -39,11 +39,11 @@ using Direction = Network::Direction;
 constexpr char kDefaultLease[] = "";  // 3 s, with a heartbeat every second
 constexpr char kShortLease[] = "lease=1500ms,heartbeat=200ms";
 constexpr milliseconds kShort{1500};
-// What of a cut is survived by the arithmetic: lease − lease / 6 − heartbeat. TCP sends again what
-// was lost 0.2 s, 0.6 s and 1.4 s after it, so a bit less.
+// Every cut up to lease − lease / 6 − heartbeat is survived. TCP sends lost data again 0.2 s, 0.6 s
+// and 1.4 s after the loss, so the cut is shorter than that.
 constexpr milliseconds kBriefCut{500};
 
-// The cut itself is what lasts: not synchronization.
+// Not synchronization: how long the cut lasts is what is tested.
 void Last(milliseconds time) { std::this_thread::sleep_for(time); }
 
 nanoseconds Now() {
@@ -131,7 +131,7 @@ class PartitionTest : public testing::Test {
   Program& agent(int node) { return *agents_[node]; }
   Program& daemon() { return *daemon_; }
   Network& network() { return *network_; }
-  // A file of a worker's life, "" when there is none.
+  // A file of a worker's life; "" if there is none.
   std::string FileOf(int generation, const std::string& host) const {
     const std::string start = host + ".g" + std::to_string(generation) + ".r";
     for (const auto& entry : std::filesystem::directory_iterator(alive_)) {
@@ -191,8 +191,8 @@ class PartitionTest : public testing::Test {
     }
     return events;
   }
-  // The same verdict by the times of the events: the node had ended its workers before the next
-  // generation was started. All namespaces read one clock.
+  // The same check by the times of the events: the node had ended its workers before the next
+  // generation started. All namespaces read one clock.
   void ExpectFencedBeforeStarted(const std::string& host, int generation) {
     std::string fenced;
     for (const auto& event : Events("fenced")) {
@@ -211,9 +211,9 @@ class PartitionTest : public testing::Test {
     printf("[ FIGURE   ] by the events: fenced %s, started %s\n", fenced.c_str(), started.c_str());
   }
 
-  // The time from the last sign of life on `host` in `generation` to the first one on any host in
-  // the next generation that began. Negative: they lived at the same time. Call it after the job's
-  // end.
+  // The time from the last sign of life on `host` in `generation` to the first sign of life on any
+  // host in the next generation. Negative: workers of both generations lived at the same time. Call
+  // it after the job's end.
   milliseconds Gap(const std::string& host, int generation) {
     nanoseconds last{0};
     nanoseconds first = nanoseconds::max();
@@ -247,7 +247,7 @@ class PartitionTest : public testing::Test {
     EXPECT_THAT(ProcessesWith(environment_), IsEmpty());
   }
 
-  // Zero restarts: nobody was lost, and each rank is the process that it was.
+  // No restart: no node was lost, and each rank is still the same process.
   void ExpectUndisturbed(std::size_t nodes) {
     const std::vector<Life> lives = Lives();
     EXPECT_EQ(lives.size(), nodes);
@@ -268,14 +268,14 @@ class PartitionTest : public testing::Test {
     for (std::size_t at = 0; (at = text.find("fenced: ", at)) != std::string::npos; ++at) ++times;
     return times;
   }
-  // What was asked of it and no more: a node that comes back upsets nothing.
+  // No generation after this one: a node that comes back restarts nothing.
   void ExpectNewest(int generation) {
     for (const Life& life : Lives()) EXPECT_LE(life.generation, generation) << life.host;
     EXPECT_THAT(daemon_->err(),
                 Not(HasSubstr("generation " + std::to_string(generation + 1) + ":")));
   }
 
-  // A cut that is shorter than the lease, and one lease after it.
+  // A cut that is shorter than the lease. Then waits for one lease.
   void BriefCut(Direction direction, milliseconds cut, milliseconds lease) {
     network().Cut(1, direction);
     Last(cut);
@@ -287,7 +287,7 @@ class PartitionTest : public testing::Test {
     ExpectUndisturbed(2);
   }
 
-  // A cut until the others go on without node 1; then it is taken in again.
+  // A cut until the other node continues without node 1. Then node 1 joins again.
   void LongCut(const std::string& what, Direction direction, Network::Verdict verdict) {
     network().Cut(1, direction, verdict);
     ASSERT_TRUE(agent(1).WaitForErr("fenced: "));
@@ -359,7 +359,7 @@ TEST_F(PartitionTest, ASpareTakesThePlaceOfANodeThatIsCutOff) {
   ASSERT_TRUE(WaitForLife(1, "node1"));
   ASSERT_TRUE(WaitForLife(1, "node2"));
   EXPECT_GT(network().Heal(), 0);
-  // Now it is the spare.
+  // Node 0 is now the spare.
   ASSERT_TRUE(agent(0).WaitForErr("this one waits as a spare"));
   EndAll();
   ExpectGap("two-way with a spare, lease 1.5 s", "node0");
@@ -368,7 +368,7 @@ TEST_F(PartitionTest, ASpareTakesThePlaceOfANodeThatIsCutOff) {
       << "who stays has the rank he had";
   EXPECT_EQ(Read(FileOf(1, "node2")).rank, Read(FileOf(0, "node0")).rank);
   EXPECT_EQ(FencedTimes(0), 1);
-  ExpectNewest(1);  // a spare that comes restarts nothing
+  ExpectNewest(1);  // a spare that joins restarts nothing
 }
 
 // ---- nobody says good-bye ----
@@ -384,7 +384,7 @@ TEST_F(PartitionTest, ANodeThatLosesItsPowerIsLostByItsLease) {
   EXPECT_THAT(daemon().err(), HasSubstr("lost node1: nothing heard for 1.5 s"));
   agents_.pop_back();
   EndAll();
-  // Not before its lease: nobody could know.
+  // Not before the end of the lease: until then nobody can know that the node is lost.
   const milliseconds after = duration_cast<milliseconds>(Read(FileOf(1, "node0")).first - off);
   EXPECT_GT(after, kShort - milliseconds(400));
   ExpectGap("power off, lease 1.5 s", "node1");
@@ -392,8 +392,8 @@ TEST_F(PartitionTest, ANodeThatLosesItsPowerIsLostByItsLease) {
 
 // ---- while a generation forms ----
 
-// Node 0 is there and cut off when node 1 makes the round complete. Its Assignment or its
-// AssignmentAck is lost.
+// Node 0 has joined and is cut off when node 1 completes the round. The Assignment to node 0, or
+// its AssignmentAck, is lost.
 TEST_F(PartitionTest, ABriefCutWhileAGenerationFormsOnlyDelaysIt) {
   StartAgent(0, "2", kDefaultLease);
   ASSERT_TRUE(daemon().WaitForErr("node0 joined"));
@@ -417,7 +417,7 @@ TEST_P(FormingTest, ANodeThatIsCutOffWhileItsGenerationFormsHoldsUpTheOthersForI
   ASSERT_TRUE(daemon().WaitForErr("generation 0: 2 nodes"));
   ASSERT_TRUE(daemon().WaitForErr("lost node0: nothing heard for 3 s"));
   EXPECT_GT(network().Heal(), 0);
-  // Nobody started in it, and its number is used up.
+  // No worker started in generation 0, and its number is not used again.
   ASSERT_TRUE(WaitForLife(1, "node0"));
   ASSERT_TRUE(WaitForLife(1, "node1"));
   EndAll();
@@ -441,7 +441,7 @@ TEST_F(PartitionTest, AFirewallThatProhibitsIsSilence) {
   LongCut("REJECT, prohibited, lease 1.5 s", Direction::kBoth, Network::Verdict::kReject);
 }
 
-// The effect of a plain REJECT. TCP does not end a connection for it, so the node sees silence.
+// This is what a plain REJECT does. It does not end a TCP connection, so the node sees silence.
 // Only an attempt to connect would be refused, and the node makes none before the end of its lease.
 TEST_F(PartitionTest, AFirewallThatSaysPortUnreachableIsSilenceForASessionThatIsThere) {
   StartTwo("1:2", kShortLease);
@@ -449,8 +449,8 @@ TEST_F(PartitionTest, AFirewallThatSaysPortUnreachableIsSilenceForASessionThatIs
 }
 
 // The one case that leases do not cover (docs/internals/leases.md): a reset in the daemon's name
-// looks like a dead daemon. Meanwhile the node's workers continue alone. They end when the firewall
-// does, and the old generation has no further effect.
+// looks like a dead daemon. While the firewall sends resets, the node's workers continue alone.
+// They end when the firewall ends, and the old generation has no further effect.
 TEST_F(PartitionTest, AFirewallThatAnswersForTheDaemonHidesTheLossUntilItIsGone) {
   StartTwo("1:2", kShortLease);
   network().Cut(1, Direction::kBoth, Network::Verdict::kRejectReset);
@@ -482,7 +482,7 @@ TEST_F(PartitionTest, TheGuardianEndsTheWorkersOfAnAgentThatIsStopped) {
   EXPECT_THAT(agent(1).err(),
               HasSubstr("has not renewed its lease in time; its 1 workers are killed"));
   ExpectNewest(2);
-  ExpectGap("stopped agent, lease 1.5 s", "node1");  // the agent itself saw it only afterwards
+  ExpectGap("stopped agent, lease 1.5 s", "node1");  // agent 1 learns of it only afterwards
 }
 
 }  // namespace partition_test

@@ -43,12 +43,12 @@ std::vector<ProgressSnapshot> PagesOf(pid_t agent) {
   return pages;
 }
 
-// Looks until it is true; a page tells nobody that it has changed.
+// Polls, because a page does not announce that it has changed.
 bool Eventually(const std::function<bool()>& is) {
   const auto limit = std::chrono::steady_clock::now() + kHang;
   while (!is()) {
     if (std::chrono::steady_clock::now() > limit) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // nothing tells of a change
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // polls
   }
   return true;
 }

@@ -30,8 +30,8 @@ class RemoteLogsTest : public testing::Test {
  protected:
   RemoteLogsTest() { fs::create_directories(go()); }
 
-  // Workers go on when it is in here: `hold NAME` in their script waits for it. `tell NAME` makes
-  // it.
+  // In a worker's script, `hold NAME` waits until NAME is in this folder, and `tell NAME` creates
+  // it. Go(NAME) creates it, too.
   std::string go() const { return folder_ / "go"; }
   void Go(const std::string& name) { fs::create_directories(go() + "/" + name); }
 
@@ -73,7 +73,7 @@ class RemoteLogsTest : public testing::Test {
   void AwaitLine(int node, const std::string& text) {
     ASSERT_TRUE(job_.node(static_cast<std::size_t>(node)).WaitForOut(text));
   }
-  // Which node has this rank: they join in any order.
+  // The node that has this rank: the nodes join in any order.
   std::size_t NodeOf(int rank) const {
     const std::string name = "/attempt_0/by_rank/" + std::to_string(rank);
     return fs::exists(fs::symlink_status(job_.run(0) + name)) ? 0 : 1;
@@ -170,7 +170,7 @@ TEST_F(RemoteLogsTest, AnAgentThatIsLostEndsItsFilesAndTheOthersGoOn) {
                                     HasSubstr("/attempt_0/0/stdout.log")));
 }
 
-// The follower is stopped, and reads nothing. The worker that it follows writes 30 MB all the same.
+// The follower of the logs is stopped and reads nothing. The worker still writes 30 MB.
 TEST_F(RemoteLogsTest, AReaderThatIsStoppedHoldsUpNobody) {
   Start(
       "echo rank $RANK begins; tell begun$RANK; hold flood; test $RANK != 1 || "

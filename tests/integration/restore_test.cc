@@ -17,7 +17,7 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::StartsWith;
 
-// Folders of snapshots that are there.
+// The folders of snapshots that exist.
 std::set<std::string> Snapshots() {
   std::set<std::string> folders;
   for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
@@ -39,7 +39,7 @@ std::string Said(const Program& node, const std::string& word) {
 
 class RestoreTest : public testing::Test {
  protected:
-  // A node with a disk of its own.
+  // A node with a checkpoint folder of its own.
   Program& AddNode(int node_rank, int nodes, std::vector<std::string> steps,
                    std::vector<std::string> more = {}) {
     std::vector<std::string> flags = {"--rdzv-endpoint",  daemon_.endpoint(),
@@ -115,7 +115,7 @@ TEST_F(RestoreTest, ACheckpointThatIsOnTheDiskAtTheStartIsTaken) {
                 "--nproc-per-node", "1", "--checkpoint-dir", Disk(0), "--", "/usr/bin/python3",
                 SourceDir() + "/tests/programs/restore_worker.py", "0"});
   EXPECT_EQ(job_.node(1).ExitCode(), 0) << job_.node(1).err();
-  // Made before this job, so of no generation that it knows.
+  // The checkpoint is older than this job, so this job knows no generation of it.
   EXPECT_EQ(Said(job_.node(1), "restore"), "10 0 durable 0 -1");
   EXPECT_EQ(Said(job_.node(1), "source"), "has it: True");
 }
@@ -125,7 +125,7 @@ TEST_F(RestoreTest, StatusShowsWhatANodeHolds) {
   ASSERT_TRUE(node.WaitForOut("saved")) << node.err();
   const std::string expected =
       R"("newest_state":{"step":12,"epoch":0,"generation":0,"tier":"memory"})";
-  std::string shown;  // with its next heartbeat
+  std::string shown;  // arrives with the node's next heartbeat
   const auto limit = std::chrono::steady_clock::now() + kHang;
   while (shown.find(expected) == shown.npos && std::chrono::steady_clock::now() < limit) {
     Program status(
@@ -135,7 +135,7 @@ TEST_F(RestoreTest, StatusShowsWhatANodeHolds) {
   }
   EXPECT_THAT(shown, HasSubstr(expected));
   node.Signal(SIGTERM);
-  EXPECT_EQ(node.ExitCode(), 75);  // there is a checkpoint to go on from
+  EXPECT_EQ(node.ExitCode(), 75);  // there is a checkpoint to continue from
 }
 
 // ---- the folder in memory ----
@@ -202,11 +202,11 @@ TEST_F(SnapshotDirTest, OfAnAgentThatIsKilledWithItsGuardianIsRemovedByTheNext) 
   node.Wait();
   Program& held = Start({}, kHold);
   const std::string held_path = FolderOf(held);
-  // Whichever agent is the next: /dev/shm is that of all tests, and one of theirs may have begun to
-  // remove it before ours looked.
+  // The next agent on this host removes the folder. All tests share /dev/shm, so an agent of
+  // another test may have begun to remove it already.
   EXPECT_TRUE(WaitForChange(
       "/dev/shm", [&] { return !std::filesystem::exists(path); }, std::chrono::seconds(10)));
-  // One that is held is not stale.
+  // An agent does not remove a folder that is in use.
   Program& next = Start({}, "true");
   EXPECT_EQ(next.ExitCode(), 0);
   EXPECT_TRUE(std::filesystem::exists(held_path));

@@ -33,7 +33,7 @@ class SecurityTest : public testing::Test {
     chmod(path.c_str(), mode);
     return path;
   }
-  // Makes certificates in folder_/`folder`, and gives the flags for the node `host` of it.
+  // Makes certificates in folder_/`folder`, and returns the flags for the node `host`.
   std::vector<std::string> Certificates(const std::string& folder, const std::string& host,
                                         const std::string& name = "ann") {
     const std::string path = folder_ / folder;
@@ -54,7 +54,7 @@ class SecurityTest : public testing::Test {
     return nlohmann::json::parse(
         ReadFile(job.folder() + "/report" + std::to_string(node) + ".json"));
   }
-  // Two agents with these flags do a job at this daemon.
+  // Two agents with these flags run a job at this daemon.
   void ExpectAJobRuns(const Daemon& daemon, const std::vector<std::string>& flags) {
     Job job(folder_.path());
     AddNode(job, daemon.endpoint(), flags, "exit 0");
@@ -141,7 +141,7 @@ TEST_F(SecurityTest, ATokenLetsAgentsIn) {
                 "does not know this token");
 }
 
-// Without any file of TLS.
+// No TLS file is given.
 TEST_F(SecurityTest, BeyondLoopbackATokenTravelsOverTls) {
   const std::string token = Token("token", kSecret);
   Daemon daemon(folder_.path(), {"--token-file", token}, "0.0.0.0");
@@ -180,7 +180,7 @@ TEST_F(SecurityTest, MungeLetsAgentsInAndKnowsTheirUser) {
   ExpectRefused(daemon, {}, "asks for MUNGE (--munge)");
 }
 
-// Waiting for munged does not help: every node says why, where somebody reads it, and ends.
+// Waiting for munged does not help. Every node prints why, and ends.
 TEST_F(SecurityTest, WhereMungedIsAwayEveryNodeSaysSoAndEndsAtOnce) {
   const auto outside = OutsideAddress();
   DDPRUN_NEEDS(outside.has_value() ? "" : "an address that is not loopback");
@@ -190,7 +190,7 @@ TEST_F(SecurityTest, WhereMungedIsAwayEveryNodeSaysSoAndEndsAtOnce) {
   const std::string endpoint = *outside + ":" + port;
   Job job(folder_.path());
   const auto began = std::chrono::steady_clock::now();
-  // The one beside the rendezvous, and starts it; and one whose own munged is well.
+  // The first agent starts the rendezvous and has no munged. The second agent's munged runs.
   AddNode(job, endpoint, {"--rdzv-backend", "c10d", "--munge", "--munge-socket", folder_ / "none"},
           "exit 0");
   AddNode(job, endpoint, {"--munge", "--munge-socket", munged.socket()}, "exit 0");
@@ -200,7 +200,7 @@ TEST_F(SecurityTest, WhereMungedIsAwayEveryNodeSaysSoAndEndsAtOnce) {
     EXPECT_THAT(job.node(node).err(), HasSubstr(folder_ / "none"));
     EXPECT_EQ(Report(job, node)["outcome"], "refused");
   }
-  // 2 s on a machine that has time for it; else connect_timeout, 60 s.
+  // It takes 2 s on an idle machine. An agent that waited would take connect_timeout, 60 s.
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(20));
 }
 
@@ -240,7 +240,7 @@ TEST_F(SecurityTest, AKilledAgentsGuardianShowsItsTokenToo) {
   ASSERT_TRUE(a.WaitForOut("up"));
   ASSERT_TRUE(b.WaitForOut("up"));
   a.Signal(SIGKILL);
-  // Only the guardian can know that.
+  // Only the guardian can know this.
   ASSERT_TRUE(b.WaitForErr("its agent was killed")) << b.err();
   AddNode(job, daemon.endpoint(), {"--token-file", token}, script);
   EXPECT_EQ(b.ExitCode(), 0) << b.err();
@@ -310,7 +310,7 @@ TEST_F(SecurityTest, ADaemonOnLoopbackTakesItsOwnUserAloneAndNeedsNoFlag) {
   ExpectAJobRuns(daemon, {});
   Program status({DdprunPath(), "status", "--rdzv-endpoint", daemon.endpoint()});
   EXPECT_EQ(status.ExitCode(), 0) << status.err();
-  // Who does not look for the token, as a stranger cannot.
+  // Agents that do not look for the token, as a stranger cannot.
   ExpectRefused(daemon, {"--insecure"}, "asks for a token (--token-file)");
   ExpectRefused(daemon, {"--token-file", Token("guess", kSecret)}, "does not know this token");
   Program stranger(
@@ -324,7 +324,7 @@ TEST_F(SecurityTest, ADaemonOnLoopbackTakesItsOwnUserAloneAndNeedsNoFlag) {
   EXPECT_FALSE(std::filesystem::exists(std::filesystem::path(token).parent_path()));
 }
 
-// Seen red with agents that show nothing.
+// Seen red with agents that present no token.
 TEST_F(SecurityTest, NobodyPosesAsADaemonThatIsNotThere) {
   const Daemon anybody(folder_.path(), {"--insecure"});
   ExpectRefused(anybody, {}, "runs without credentials (--insecure)");
@@ -338,8 +338,8 @@ TEST_F(SecurityTest, NobodyPosesAsADaemonThatIsNotThere) {
   EXPECT_THAT(status.err(), HasSubstr("no rendezvous of this user listens there"));
 }
 
-// localhost is 127.0.0.1 and ::1. Who listens on the one without a daemon could pass on to it what
-// clients say that look for localhost, and change it.
+// localhost is 127.0.0.1 and ::1, and the daemon has one of them. A program on the other address
+// could receive what clients of localhost send, change it, and pass it on to the daemon.
 TEST_F(SecurityTest, NobodyElseHasThePortOfLocalhostsOtherAddress) {
   const auto take = [](int port) {
     UniqueFd fd(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -363,8 +363,8 @@ TEST_F(SecurityTest, NobodyElseHasThePortOfLocalhostsOtherAddress) {
                                     ": address already in use: another program has port"));
 }
 
-// A daemon that was killed, and somebody else on its port: the token that it left says who it is
-// not.
+// A daemon was killed, and somebody else listens on its port. The token that the daemon left shows
+// that this is not the daemon.
 TEST_F(SecurityTest, NobodyPosesAsADaemonThatWasKilled) {
   Daemon daemon(folder_.path());
   daemon.Kill();
@@ -383,7 +383,7 @@ class TwoUsersTest : public SecurityTest {
     DDPRUN_NEEDS(!HasCapability(CAP_SETUID)  ? "CAP_SETUID"
                  : !HasCapability(CAP_CHOWN) ? "CAP_CHOWN"
                                              : "");
-    // Where he may read it, wherever this checkout is.
+    // A copy where the other user may read it, wherever this checkout is.
     std::filesystem::copy_file(DdprunPath(), program_.path() + "/ddprun");
     chmod(program_.path().c_str(), 0755);
     ASSERT_EQ(chown(theirs_.path().c_str(), kNobody, kNobody), 0);
@@ -425,7 +425,7 @@ TEST_F(TwoUsersTest, EachHasADaemonOnLoopbackAndNeitherSeesTheOthers) {
             77, "no rendezvous of this user listens there");
   ends_with(Theirs({"stop", "live", "--insecure", "--rdzv-endpoint", ours.endpoint()}), 77,
             "asks for a token");
-  // Root does not use what another user has, either: it would not know whose rendezvous that is.
+  // Root does not use another user's rendezvous either: root cannot know whose it is.
   Program status({DdprunPath(), "status", "--rdzv-endpoint", theirs});
   EXPECT_EQ(status.ExitCode(), 77);
   ExpectAJobRuns(ours, {});
@@ -462,8 +462,8 @@ TEST_F(SecurityTest, ListensBeyondThisHostWithCredentialsAlone) {
   EXPECT_TRUE(insecure.WaitForErr("--insecure: anybody who reaches"));
 }
 
-// Seen red with a worker environment that keeps the agent's variables, and with a message that
-// quotes the line of a token file.
+// Seen red when the workers' environment kept the agent's variables, and when a message quoted the
+// line of a token file.
 TEST_F(SecurityTest, NothingSecretIsSeenAnywhere) {
   const std::string token = Token("token", kSecret);
   Daemon daemon(folder_.path(), {"--token-file", token, "--verbose"});

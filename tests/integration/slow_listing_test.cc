@@ -1,4 +1,4 @@
-// A checkpoint folder answers late: the plan still has the newest state.
+// The listing of a checkpoint folder is late. The restore plan still has the newest state.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// The rendezvous of a Slurm step is not on the port computed from the job's id: agents with Slurm's
-// variables, without Slurm.
+// The rendezvous of a Slurm step is not on the port that follows from the job's id. The agents have
+// Slurm's variables, but there is no Slurm.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -23,7 +23,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-// Listens on this port of every address; invalid where that is taken.
+// Listens on this port of every address. The result is invalid if the port is taken.
 UniqueFd Listen(int port) {
   UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
@@ -39,7 +39,7 @@ UniqueFd Listen(int port) {
 class SlurmPortTest : public testing::Test {
  protected:
   SlurmPortTest() {
-    // Tests run beside each other, with pids that lie close together: these numbers do not.
+    // Tests run at the same time, and their pids are close together. These numbers are not.
     std::mt19937 random(static_cast<unsigned>(getpid()));
     // The port is 10000 + 4 × id; the next three have to be free.
     for (;;) {
@@ -52,7 +52,7 @@ class SlurmPortTest : public testing::Test {
   }
   int Port() const { return 10'000 + 4 * job_id_; }
 
-  // The agent of a node, as Slurm starts it. Another one, which answers nobody, has the port.
+  // Starts a node's agent as Slurm does. `taken_` holds the usual port and answers nobody.
   std::unique_ptr<Program> Start(int node, const std::string& script) {
     return Start(node, script, job_id_, {"--insecure"});
   }
@@ -94,10 +94,11 @@ class SlurmPortTest : public testing::Test {
   UniqueFd taken_;
 };
 
-// If the guardian reported to another address, the others would wait for the end of the lease,
-// which is longer than this test may take. Seen red with a guardian that reports to the endpoint.
+// The guardian must report to the address of the real rendezvous. Otherwise the other nodes wait
+// for the end of the lease, which is longer than this test may take. Seen red with a guardian that
+// reported to the endpoint.
 TEST_F(SlurmPortTest, TheGuardianTellsTheRendezvousWhereItIs) {
-  // There the second agent finds the first one's rendezvous in no time that a test may take.
+  // Under a sanitizer, the second agent takes too long to find the rendezvous of the first one.
   if (kUnderSanitizer) GTEST_SKIP() << "left out under sanitizers: too slow to find the port";
   std::ofstream(folder_ / "job.yaml") << "rendezvous: {lease: 10min}\n";
   const std::string script =
@@ -107,7 +108,7 @@ TEST_F(SlurmPortTest, TheGuardianTellsTheRendezvousWhereItIs) {
   ASSERT_TRUE(first->WaitForOut("generation 0")) << first->err();
   ASSERT_TRUE(second->WaitForOut("generation 0")) << second->err();
   EXPECT_THAT(first->err() + second->err(), HasSubstr("starting the rendezvous there"));
-  // Not the shim, which starts it again.
+  // Kills the agent, not the task shim, which starts the agent again.
   const pid_t agent = ChildOf(second->pid());
   ASSERT_GT(agent, 0);
   kill(agent, SIGKILL);
@@ -117,7 +118,7 @@ TEST_F(SlurmPortTest, TheGuardianTellsTheRendezvousWhereItIs) {
   EXPECT_THAT(ProcessesWith({{"DDPRUN_TEST_MARK", mark_}}), IsEmpty());
 }
 
-// Another job of the same user has the usual port, and a token of its own.
+// Another job has the usual port, and other credentials.
 TEST_F(SlurmPortTest, ARendezvousThatDeniesUsIsNotOurs) {
   if (kUnderSanitizer) GTEST_SKIP() << "left out under sanitizers: too slow to find the port";
   std::ofstream(folder_ / "job.yaml") << "rendezvous: {lease: 10min}\n";
@@ -138,7 +139,7 @@ TEST_F(SlurmPortTest, ARendezvousThatDeniesUsIsNotOurs) {
   EXPECT_TRUE(other->Wait().has_value()) << other->err();
 }
 
-// With a second one the agents that come later would join that one, and both would wait for ever.
+// With a second rendezvous, later agents would join that one, and both would wait for ever.
 TEST_F(SlurmPortTest, ARendezvousThatIsSlowToAnswerStaysTheOnlyOne) {
   if (kUnderSanitizer) GTEST_SKIP() << "left out under sanitizers: too slow to find the port";
   std::ofstream(folder_ / "job.yaml") << "rendezvous: {lease: 10min}\n";
@@ -148,7 +149,7 @@ TEST_F(SlurmPortTest, ARendezvousThatIsSlowToAnswerStaysTheOnlyOne) {
   const pid_t daemon = Daemon();
   ASSERT_GT(daemon, 0);
   kill(daemon, SIGSTOP);
-  // Not one of ours: it shows that the second agent has left the first port.
+  // This listener is no rendezvous. It shows that the second agent has tried the next port.
   UniqueFd other = Listen(Port() + 2);
   ASSERT_TRUE(other.valid());
   const auto second = Start(1, "exit 0");

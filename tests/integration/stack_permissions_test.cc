@@ -1,5 +1,5 @@
-// Which stacks of a job are shown if ddprun lacks a permission. Each condition is really made, by
-// tests/programs/without_ptrace.cc. docs/stacks.md has what is seen here.
+// Which stacks of a job are shown if ddprun lacks a permission. tests/programs/without_ptrace.cc
+// really makes each condition. docs/stacks.md says what is shown.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -48,7 +48,7 @@ for step in range(10):
     ddprun.step(step)
 )";
 
-// The condition is a word of without_ptrace.
+// A condition is an argument of without_ptrace.
 class StackPermissionsTest : public testing::Test {
  protected:
   StackPermissionsTest() {
@@ -58,7 +58,7 @@ class StackPermissionsTest : public testing::Test {
     environment_ = {{"DDPRUN_STATE_HOME", folder_ / "home"}, {"TMPDIR", folder_.path()}};
   }
 
-  // Why it cannot be made here; "": it can.
+  // Why this machine cannot make the condition; "" if it can.
   static std::string Missing(const std::string& condition) {
     Program made({WITHOUT_PTRACE, condition, DdprunPath(), "--version"});
     return made.ExitCode() == 0 ? "" : condition + " (" + made.err() + made.out() + ")";
@@ -87,7 +87,7 @@ class StackPermissionsTest : public testing::Test {
     int code;
     std::string out;
   };
-  // `ddprun stacks` of the job, again until `expected` is in it.
+  // Asks for `ddprun stacks` of the job until the output contains `expected`.
   Shown StacksOfJob(const std::string& condition, const std::string& expected) {
     Shown shown{};
     const auto until = std::chrono::steady_clock::now() + kHang;
@@ -114,7 +114,7 @@ constexpr char kFiltered[] =
     "rank 0: ddprun may not trace it: ddprun's seccomp filter may forbid tracing "
     "(containers: allow ptrace and process_vm_readv in the seccomp profile)";
 
-// ---- what needs no permission: its own workers ----
+// ---- the stacks of ddprun's own workers: no permission is needed ----
 
 class OwnWorkersTest : public StackPermissionsTest,
                        public testing::WithParamInterface<const char*> {};
@@ -159,7 +159,7 @@ TEST_F(StackPermissionsTest, OfAProcessOutsideOfTheUserNamespaceTheStateIsShown)
                                    HasSubstr("main thread: S (waiting)"), Not(HasSubstr("Inner"))));
 }
 
-// ---- Yama, which the machines of this project have not: a stand-in ----
+// ---- Yama, which this project's machines do not have: a test of the parents instead ----
 
 constexpr char kAncestors[] = R"(
 import os
@@ -169,7 +169,8 @@ while pid > 1:
     print('ancestor', pid, flush=True)
 )";
 
-// With ptrace_scope 1 ancestors may trace. So the agent may, whatever starts its workers.
+// With ptrace_scope 1, a process may trace its descendants. So the agent may trace its workers,
+// whatever starts them.
 TEST_F(StackPermissionsTest, TheAgentIsAnAncestorOfItsWorkers) {
   std::ofstream(folder_ / "ancestors.py") << kAncestors;
   environment_["PYTHON_EXEC"] = "/usr/bin/python3";
@@ -241,7 +242,7 @@ TEST_F(StackPermissionsTest, BehindAFilterAPythonProgramShowsItsPythonFrames) {
                                   "[^→]*nanosleep")));
 }
 
-// A wrapper starts the interpreter: the module does it, with its first step.
+// A wrapper starts the interpreter. The Python module prepares the stacks at its first step.
 TEST_F(StackPermissionsTest, BehindAFilterTheRankThatHangsIsNamedByItsPythonFrames) {
   DDPRUN_NEEDS(Missing("seccomp"));
   ASSERT_EQ(Program({DdprunPath(), "python-module", folder_ / "module"}).ExitCode(), 0);

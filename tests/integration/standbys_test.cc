@@ -34,7 +34,7 @@ class StandbysTest : public testing::Test {
   }
   Program& agent() { return job_->node(0); }
 
-  // What the worker with this rank has written in this generation, line by line, once it has.
+  // Waits until the worker with this rank has written in this generation. Returns its lines.
   std::vector<std::string> Worker(int generation, int rank) {
     const std::string path =
         files_.path() + "/" + std::to_string(generation) + "." + std::to_string(rank);
@@ -45,7 +45,7 @@ class StandbysTest : public testing::Test {
   static pid_t PidOf(const std::vector<std::string>& lines) {
     return lines.empty() ? 0 : std::stoi(lines[0].substr(4));
   }
-  // The pids of standbys that wait or have waited, once there are `count`.
+  // Waits for `count` standbys that wait or have waited. Returns their pids.
   std::vector<pid_t> Waiting(std::size_t count) {
     std::vector<pid_t> pids;
     EXPECT_TRUE(WaitForChange(files_.path(), [&] {
@@ -65,7 +65,7 @@ class StandbysTest : public testing::Test {
     }
     return pids;
   }
-  // Of the first standby that does not come so far as to wait.
+  // The pid of the first standby that is still loading.
   pid_t Loading() {
     pid_t pid = 0;
     EXPECT_TRUE(WaitForChange(files_.path(), [&] {
@@ -130,7 +130,7 @@ TEST_F(StandbysTest, TakeTheWorkersPlacesWithTheirEnvironmentAndLogFiles) {
   EXPECT_THAT(agent().out(), Not(HasSubstr("before")));
 }
 
-// The machine has two cores at least.
+// Needs a machine with at least two cores.
 TEST_F(StandbysTest, RunOnTheCpusOfTheirLocalRank) {
   if (!HasTwoCores()) GTEST_SKIP() << "needs two physical cores";
   Start("train", {"--warm", "--numa-binding", "exclusive"});
@@ -259,7 +259,7 @@ TEST_F(StandbysTest, NoneIsLeftWhenTheAgentIsKilled) {
   Waiting(2);
   agent().Signal(SIGKILL);
   agent().ExitCode();
-  // The guardian, which has no mark of its own, says its last word when all are gone.
+  // The guardian has no mark. It prints its last message when all processes are gone.
   EXPECT_TRUE(agent().WaitForErr("was killed; its 4 workers and all their processes were killed"));
   EXPECT_THAT(job_->Survivors(), IsEmpty());
 }

@@ -1,5 +1,5 @@
-// A state of the training exists, and a worker cannot read it: the job ends on every node, with a
-// code and an outcome of its own, and is not started again.
+// A state of the training exists, but a worker cannot read it. The job ends on every node with its
+// own exit code and outcome, and is not started again.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

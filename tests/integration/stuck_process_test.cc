@@ -68,7 +68,7 @@ class StuckProcessTest : public testing::Test {
         << job_.node(stuck_).err();
   }
   std::string Named() const { return "rank 1 (pid " + std::to_string(worker_) + ")"; }
-  // Asks every few milliseconds, since nobody tells.
+  // Polls, because nothing announces it.
   static bool WaitForDiskWait(pid_t pid) {
     const auto deadline = std::chrono::steady_clock::now() + kHang;
     while (std::chrono::steady_clock::now() < deadline) {
@@ -86,7 +86,7 @@ class StuckProcessTest : public testing::Test {
     EXPECT_EQ(program.ExitCode(), 0) << program.err();
     return program.out();
   }
-  // What `status` knows of the one node that is held back; null: there is none.
+  // The node that `status` shows as held back; null if there is none.
   Json HeldBack() {
     const Json status = Json::parse(Ddprun({"status", "job", "--json"}));
     for (const Json& node : status["jobs"][0]["nodes"]) {

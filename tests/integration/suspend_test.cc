@@ -20,7 +20,8 @@
 namespace ddprun {
 namespace suspend_test {
 
-// What a shell with job control does for one foreground job, and its exit code. Async-signal-safe.
+// Runs one foreground job as a shell with job control does, and ends with its exit code.
+// Async-signal-safe.
 [[noreturn]] void BeShell(char* const* argv) {
   signal(SIGTTOU, SIG_IGN);
   const pid_t job = fork();
@@ -50,7 +51,7 @@ class Terminal {
     for (std::string& word : argv) pointers.push_back(word.data());
     pointers.push_back(nullptr);
     shell_ = forkpty(&master_, nullptr, nullptr, nullptr);
-    // The process −1 must never be signalled: that is everybody.
+    // No kill() may get the pid −1: it would signal every process.
     if (shell_ < 0) throw std::system_error(errno, std::generic_category(), "forkpty");
     if (shell_ == 0) BeShell(pointers.data());
   }
@@ -61,7 +62,7 @@ class Terminal {
   }
 
   void Type(char key) { ASSERT_EQ(write(master_, &key, 1), 1); }
-  // Reads what is shown until `done`.
+  // Reads what the terminal shows until `done`.
   bool Until(const std::function<bool()>& done) {
     const auto deadline = std::chrono::steady_clock::now() + kHang;
     while (!done()) {
@@ -96,8 +97,9 @@ TEST(SuspendTest, CtrlZStopsAgentAndWorkersAndSigcontContinuesBoth) {
   TempDir folder;
   const std::string mark = "suspend-" + std::to_string(getpid());
   setenv("DDPRUN_TEST_MARK", mark.c_str(), 1);
-  // A builtin of the shell: one that it would vfork may be stopped halfway, and leave the shell in
-  // an uninterruptible wait instead of stopped.
+  // The workers wait in a builtin of the shell. If the shell started a program with vfork, the
+  // program might be stopped halfway. The shell would then be in an uninterruptible wait instead of
+  // stopped.
   const std::string release = folder / "release";
   ASSERT_EQ(mkfifo(release.c_str(), 0600), 0);
   Terminal terminal({DdprunPath(), "--log-dir", folder / "logs", "--nproc-per-node", "2", "sh",

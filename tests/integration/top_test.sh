@@ -44,7 +44,7 @@ node() { # number [job [--nnodes]]
   pids+=($!)
 }
 
-# Nothing is there yet.
+# No job has joined yet.
 terminal new-session -d -x 110 -y 30 "$ddprun top; echo ended with \$?; sleep 1000"
 shows "rendezvous 127.0.0.1:[0-9]+: version .*, 0 jobs"
 
@@ -64,7 +64,7 @@ kill -KILL "$(<"$folder/pid.0.3")"
 shows "  cause  in generation 0: rank 3 .*SIGKILL"
 shows "2 restarts of 3 left"
 
-# It follows the size of the terminal.
+# top follows the size of the terminal.
 terminal resize-window -x 60 -y 20
 shows "^  cause  .{50}…$|^  cause  .{0,52}$"
 terminal resize-window -x 110 -y 30
@@ -93,7 +93,7 @@ shows "of 4, by rank"
 press Escape
 shows "NODE +ADDRESS"
 
-# An order needs a yes.
+# top asks before it gives an order.
 press x
 shows "Stop job train now\? .*y: yes"
 press n
@@ -103,7 +103,7 @@ shows "Stop job train now\?"
 press y
 shows "job train: Left"
 
-# One of two agents on a host is drained; then the rest is to save and stop.
+# One of two agents on a host is drained. Then the job gets the order to save and stop.
 node 3 more 1:2
 press Escape
 shows "more +Running"
@@ -126,15 +126,15 @@ shows "job more: Left"
 press q
 shows "ended with 0"
 
-# A file gets what the screen would show, once.
+# Into a file, top prints once what the screen would show.
 "$ddprun" top train >"$folder/plain" || fail "plain text: exit code $?"
 grep -q "job train: Left" "$folder/plain" || fail "plain text lacks the job: $(<"$folder/plain")"
 grep -q $'\x1b' "$folder/plain" && fail "plain text has escape sequences"
 "$ddprun" top nothing >"$folder/plain" 2>&1
 [[ $? == 1 ]] || fail "a job that is not there: expected exit code 1"
-# A rendezvous that does not answer holds up neither the keys nor the end.
+# Without an answer of the rendezvous, top still reads keys and still ends.
 node 5 last 1
-until "$ddprun" status last >/dev/null 2>&1; do sleep 0.02; done  # top ends at once for a job that is not there
+until "$ddprun" status last >/dev/null 2>&1; do sleep 0.02; done  # top ends at once for a job that does not exist
 terminal respawn-window -k "$ddprun top last --timeout 600s; echo ended with \$?; sleep 1000"
 shows "job last: Running"
 kill -STOP "$daemon"

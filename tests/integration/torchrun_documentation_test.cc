@@ -22,7 +22,7 @@ namespace torchrun_documentation_test {
 
 using testing::HasSubstr;
 
-// Says which rank it is, and ends when there is a file $GO. An argument of its own comes back.
+// Prints its rank and its own arguments, and ends when the file $GO exists.
 constexpr char kScript[] = R"(
 import os, sys, time
 print("rank", os.environ["RANK"], "of", os.environ["WORLD_SIZE"], *sys.argv[1:], flush=True)
@@ -79,7 +79,7 @@ class TorchrunDocumentationTest : public testing::Test {
     ASSERT_EQ(why_not, "");
   }
 
-  // `node`: of the network; −1: here.
+  // `node`: a node of the network; −1: this host.
   Program& Start(std::string command, int node = -1) {
     command.replace(0, std::string("torchrun").size(), "exec ddprun");
     const std::vector<std::string> argv = {"sh", "-c", command};
@@ -94,7 +94,7 @@ class TorchrunDocumentationTest : public testing::Test {
         {"NUM_NODES", "2"},
         {"JOB_ID", "17"},
         {"HOST_NODE_ADDR", "10.77.1.2:29400"},
-        // So that the first host need not wait for more of them.
+        // With this, the first host does not wait for more hosts.
         {"DDPRUN_RDZV_CONF", "last_call_timeout=0"}};
     programs_.push_back(std::make_unique<Program>(node < 0 ? argv : network_->OnNode(node, argv),
                                                   variables, folder_.path()));
@@ -120,7 +120,7 @@ TEST_F(TorchrunDocumentationTest, SingleNodeMultiWorker) {
   EXPECT_THAT(program.out(), HasSubstr("rank 1 of 2 --arg1\n"));
 }
 
-// Two at the same time on one host, which do not meet.
+// Two jobs on one host at the same time do not meet.
 TEST_F(TorchrunDocumentationTest, StackedSingleNodeMultiWorker) {
   Program& first = Start(kStackedSingleNode);
   Program& second = Start(kStackedSingleNode);

@@ -39,9 +39,9 @@ bool CanBind(int port) {
   return bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
 }
 
-// A port that nobody has, and the next one neither. They are not held: what is tested is who takes
-// them first. So they are below those that the kernel gives to connections, any of which, of any
-// program here, could be in the way.
+// A free port whose next port is free, too. The test does not hold them, because it tests who takes
+// them first. They are below the range from which the kernel gives ports to connections: there, a
+// connection of any program on this machine could take them.
 int TwoFreePorts() {
   static std::minstd_rand random(getpid());
   std::uniform_int_distribution<int> below(10'000, 32'000);
@@ -51,7 +51,7 @@ int TwoFreePorts() {
   }
 }
 
-// Waits until no process of the job is left, the rendezvous that it started included.
+// Waits until no process of the job is left, including the rendezvous that the job started.
 std::vector<pid_t> SurvivorsInTheEnd(const Job& job) {
   for (const pid_t pid : job.Survivors()) {
     const UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
@@ -140,7 +140,8 @@ TEST_F(C10dTest, TheRendezvousOutlivesTheAgentThatStartedIt) {
   EXPECT_THAT(SurvivorsInTheEnd(job), IsEmpty());
 }
 
-// Its jobs are in the folder of the endpoint, which systemd-tmpfiles leaves alone while it runs.
+// The rendezvous keeps its jobs in the folder of its endpoint. systemd-tmpfiles leaves this folder
+// alone while the rendezvous runs.
 TEST_F(C10dTest, ARendezvousThatIsKilledIsStartedAgainAndNothingRestarts) {
   const std::string script = "echo up; while [ ! -e " + folder_ / "go" + " ]; do sleep 0.05; done";
   Job job(folder_.path());
@@ -215,7 +216,7 @@ TEST_F(C10dTest, PortZeroIsOneNodeAlone) {
   EXPECT_THAT(job.node(0).err(), Not(HasSubstr("starting the rendezvous")));
 }
 
-// As pytorch/examples calls torchrun: an endpoint, and no backend.
+// The scripts of pytorch/examples call torchrun like this: an endpoint, and no backend.
 class NoBackendTest : public testing::Test {
  protected:
   std::vector<std::string> Flags(const std::string& nodes, const std::string& script,
@@ -231,7 +232,7 @@ class NoBackendTest : public testing::Test {
   std::string endpoint_ = "localhost:" + std::to_string(TwoFreePorts());
 };
 
-// Seen red with the endpoint waited for.
+// Seen red when the agent waited for the endpoint.
 TEST_F(NoBackendTest, OneNodeStartsAtOnce) {
   Job job(folder_.path());
   Program& node = job.AddNode(
@@ -252,7 +253,7 @@ TEST_F(NoBackendTest, TwoNodesMeetAtTheEndpoint) {
   EXPECT_THAT(SurvivorsInTheEnd(job), IsEmpty());
 }
 
-// Its user starts it again, with its journal: the port must be free for that.
+// The user starts the rendezvous again, with its journal. So its port must stay free.
 TEST_F(NoBackendTest, ARendezvousOfTheUserThatIsKilledIsLeftToItsUser) {
   Daemon daemon(folder_.path());
   endpoint_ = daemon.endpoint();
@@ -422,7 +423,7 @@ TEST(UntilIdleTest, ARendezvousThatNobodyUsesEnds) {
   EXPECT_EQ(daemon.ExitCode(), 0) << daemon.err();
 }
 
-// The rendezvous started so slowly that its agent's job has ended.
+// The rendezvous starts so slowly that the job of its agent has already ended.
 TEST(UntilIdleTest, ARendezvousWhoseStarterIsGoneWaitsForNobody) {
   Program starter({"true"});
   EXPECT_EQ(starter.ExitCode(), 0);

@@ -1,4 +1,4 @@
-// Real training on real MNIST under ddprun: workers are killed, and the job ends like an
+// Real training on real MNIST under ddprun. Workers are killed, and the job ends like an
 // undisturbed one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ double Accuracy(const std::string& text) {
   return accuracy;
 }
 
-// The contents of a checkpoint but for which run made it, which is random, and the hash of that.
+// A checkpoint without its run id, which is random, and without the hash over it.
 std::string WithoutRun(std::string file) {
   for (const std::string key : {"\"ddprun_run\":\"", "\"header_xxh3\":\""}) {
     const std::size_t at = file.find(key);
@@ -73,7 +73,7 @@ class TrainTest : public testing::Test {
     return command;
   }
 
-  // One more node of the job of `config`.
+  // Adds a node to the job of `config`.
   Program& AddNode(const std::string& config, const std::vector<std::string>& flags,
                    const std::vector<std::string>& command) {
     std::vector<std::string> arguments = {"-c", config, "--checkpoint-dir",
@@ -94,8 +94,8 @@ class TrainTest : public testing::Test {
            ".safetensors";
   }
 
-  // Four workers on two nodes; `victim` gets SIGKILL in the second epoch. Survivors do not stay:
-  // they would have the state of the last step.
+  // Four workers on two nodes; `victim` gets SIGKILL in the second epoch. The survivors may
+  // continue in place, with the state of their last step.
   void KillInMidEpochAndFinish(int victim) {
     const std::string config = "configs/mnist_two_nodes.yaml";
     Daemon daemon(folder_.path());
@@ -107,8 +107,8 @@ class TrainTest : public testing::Test {
     Program& a = AddNode(config, flags, command);
     Program& b = AddNode(config, flags, command);
 
-    // Between two checkpoints, some steps after the first one of the second epoch that is on disk:
-    // it is written while training continues.
+    // The moment is between two checkpoints, some steps after the first checkpoint of the second
+    // epoch is on disk. A checkpoint is written while training continues.
     ASSERT_TRUE(WaitForChange(
         steps,
         [&] {
@@ -136,9 +136,9 @@ class TrainTest : public testing::Test {
     EXPECT_THAT(job_.Survivors(), IsEmpty());
   }
 
-  // Steps of each generation follow each other; the second one goes back at most `checkpoint_every`
-  // steps, and repeats the same batches. A victim may not have reported its last step: if the
-  // others have finished that step, it is not repeated.
+  // In each generation, the steps follow each other. The second generation goes back at most
+  // `checkpoint_every` steps, and repeats the same batches. A victim may not have reported its last
+  // step. If the other ranks have finished that step, it is not repeated.
   void ExpectNoStepSkipped(int rank, bool is_victim, int checkpoint_every) {
     const auto steps = ReadSteps(step_log(rank));
     ASSERT_FALSE(steps.empty());
@@ -172,15 +172,16 @@ class TrainTest : public testing::Test {
     std::filesystem::resize_file((folder_ / name) + "/" + kTrainImages, 1000);
   }
 
-  // Two ranks, each with its own data. SIGTERM is ignored, and none stays: each rank has to end by
-  // itself.
+  // Two ranks, each with its own data. They ignore SIGTERM and do not continue in place, so each
+  // rank has to end by itself.
   Program& RunOnData() {
     return job_.AddNode({"--nproc-per-node", "2", "--in-place-timeout", "0", "--report",
                          folder_ / "report.json", "sh", "-c", "trap '' TERM; exec \"$0\" \"$@\"",
                          DDPRUN_BIN_DIR "/mnist_ddp", "--data", folder_ / "data${local_rank}"});
   }
 
-  // `rank` has found its data damaged: the job has ended, and says so once, in its name.
+  // `rank` has found that its data is damaged. The job has ended, and reports this once, for this
+  // rank.
   void ExpectTheErrorOf(int rank, Program& node) {
     EXPECT_EQ(node.ExitCode(), 1) << node.err();
     EXPECT_THAT(job_.Survivors(), IsEmpty());
@@ -193,13 +194,13 @@ class TrainTest : public testing::Test {
     const auto report = nlohmann::json::parse(ReadFile(folder_ / "report.json"));
     EXPECT_EQ(report["root_cause"]["rank"], rank) << report;
     EXPECT_EQ(report["root_cause"]["exit_code"], 1) << report;
-    // What ddp::run() writes just before it ends a process with code 1.
+    // ddp::run() writes this file just before it ends a process with code 1.
     for (const char* each : {"0", "1"}) {
       EXPECT_THAT(ReadFile(job_.run(0) + "/attempt_0/" + each + "/error.json"), HasSubstr(error));
     }
   }
 
-  // Lines of errors on the terminal, without those of ddprun, which quotes them.
+  // The lines with errors on the terminal, without ddprun's own lines, which quote them.
   static std::vector<std::string> WorkersErrorLines(const Program& node) {
     std::vector<std::string> lines;
     std::istringstream output(node.out() + node.err());
@@ -229,7 +230,7 @@ TEST_F(TrainTest, KillingAWorkerOfTheOtherNodeRepeatsAtMostOneCheckpointsSteps) 
   KillInMidEpochAndFinish(3);
 }
 
-// Everything that the last checkpoint holds, to the last bit.
+// The test compares the whole last checkpoint, to the last bit.
 TEST_F(TrainTest, ADaemonThatIsKilledTwentyTimesChangesNothing) {
   constexpr int kKills = 20;
   constexpr int kStepsBetween = 18;
@@ -292,7 +293,7 @@ TEST_F(TrainTest, TwoNodesOfFourWorkersTrain) {
   for (int rank = 0; rank < 8; ++rank) EXPECT_EQ(ReadSteps(step_log(rank)).size(), 5u) << rank;
 }
 
-// Its state is in memory only, and lost with the job: no checkpoint is worth waiting for.
+// The state is in memory only and is lost with the job. There is no checkpoint to wait for.
 TEST_F(TrainTest, SigtermWithoutACheckpointFolderDoesNotWaitForACheckpoint) {
   const std::string steps = folder_ / "steps";
   Program& node = job_.AddNode(

@@ -26,7 +26,7 @@ class TwoTrainingsTest : public testing::Test {
  protected:
   void SetUp() override { fs::create_directory(folder_ / "second"); }
 
-  // A training of one worker on this node, that saves each 20 steps; for good, unless `steps`.
+  // A training of one worker that saves every 20 steps. It ends after `steps` steps; 0: never.
   Program& Start(Job& job, const std::vector<std::string>& flags = {}, int steps = 0) {
     std::vector<std::string> arguments = {
         "--nproc-per-node", "1",  "--max-restarts",   "3",
@@ -42,10 +42,10 @@ class TwoTrainingsTest : public testing::Test {
   std::string checkpoints() const { return folder_ / "checkpoints"; }
 
   std::optional<CheckpointOwner> Owner() const { return ReadOwner(checkpoints()); }
-  // "" while nobody has the folder.
+  // "" if no run owns the folder.
   std::string Run() const { return Owner() ? Owner()->run : ""; }
 
-  // Waits until a run that is not `before` has the folder, and has saved something there.
+  // Waits until a run other than `before` owns the folder and has saved something there.
   bool WaitForTraining(const std::string& before = "") const {
     return WaitForChange(folder_.path(), [&] { return fs::exists(checkpoints()); }) &&
            WaitForChange(checkpoints(), [&] {
@@ -56,7 +56,7 @@ class TwoTrainingsTest : public testing::Test {
            });
   }
 
-  // Whatever it ends with: its folder may be another one's.
+  // Any exit code is right: the folder may belong to another training.
   static void End(Program& program) {
     program.Signal(SIGTERM);
     EXPECT_TRUE(program.Wait()) << program.err();
@@ -83,7 +83,7 @@ class TwoTrainingsTest : public testing::Test {
   Job second_{folder_ / "second"};
 };
 
-// In a folder that neither of them has found. Seen red without the claim at the start and
+// At the start of both, the folder does not exist. Seen red without the claim at the start and
 // without the refresh: both trained.
 TEST_F(TwoTrainingsTest, OfTwoThatStartTogetherOneIsRefusedBeforeItSavesAnything) {
   Program& one = Start(first_);
@@ -128,7 +128,7 @@ TEST_F(TwoTrainingsTest, OneThatWasKilledIsFollowedAtOnce) {
   Program& follows = Start(second_);
   ASSERT_TRUE(WaitForTraining(before)) << follows.err();
   EXPECT_THAT(follows.err(), Not(HasSubstr("waiting until it was silent")));
-  // It went on from the other one's state, and may tidy up after it.
+  // The second training continues from the state of the first one, and may delete its files.
   ASSERT_TRUE(WaitForChange(checkpoints(), [&] {
     const auto files = Files();
     return std::none_of(files.begin(), files.end(),
@@ -151,7 +151,8 @@ TEST_F(TwoTrainingsTest, TakeFolderTakesItFromOneThatTrains) {
   End(takes);
 }
 
-// On another host nobody sees that its process is gone. Seen red where the agent does not release.
+// On another host, nobody can see that the owner's process is gone. Seen red when the agent did not
+// release the folder.
 TEST_F(TwoTrainingsTest, OneThatWasEndedLeavesTheFolderToWhoeverComes) {
   std::string before;
   for (const int signo : {SIGINT, SIGTERM}) {

@@ -84,7 +84,7 @@ TEST_F(UnreachableTest, AMasterThatDoesNotAnswerIsNamed) {
             HasSubstr("within 0.7 s (last error: Connection timed out)")));
 }
 
-// Seen red with the last error alone: a firewall answers the first attempts only.
+// Seen red when only the last error was kept: a firewall answers only the first attempts.
 TEST_F(UnreachableTest, AMasterBehindAFirewallIsNamedWithWhatThatSaid) {
   network_->Cut(0, Network::Direction::kBoth, Network::Verdict::kReject);
   Start(1, "700");
@@ -93,9 +93,9 @@ TEST_F(UnreachableTest, AMasterBehindAFirewallIsNamedWithWhatThatSaid) {
               AllOf(HasSubstr(kMaster), HasSubstr("No route to host). Did rank 0")));
 }
 
-// As where a host's own name stands for its loopback address. Gloo lets one of the two connect, and
-// the other one wait for as long as a collective may take: such a pair was seen to hang before
-// ConnectGloo() looked around.
+// On some hosts, the host's own name means its loopback address. Gloo then lets one of two ranks
+// connect, and the other rank waits for as long as a collective may take. Such a pair was seen to
+// hang before ConnectGloo() told the other ranks.
 TEST_F(UnreachableTest, AnAddressOfGlooThatRefusesEndsBothRanksAtOnceAndIsNamed) {
   for (int rank : {0, 1}) Start(rank, kLong, {"env", "GLOO_SOCKET_IFNAME=lo"});
   ExpectAllFail();
@@ -114,7 +114,7 @@ TEST_F(UnreachableTest, AnAddressOfGlooThatRefusesEndsBothRanksAtOnceAndIsNamed)
 TEST_F(UnreachableTest, AnAddressOfGlooThatIsSilentEndsBothRanksAfterTheInitTimeout) {
   for (int rank : {0, 1}) Start(rank, "3000", {"sh", "-c", kBlackHole});
   ExpectAllFail();
-  // The first one tells the other, which may be about to say the same of itself.
+  // The rank that fails first tells the other one, which may be about to report the same of itself.
   for (const std::string rank : {"0", "1"}) {
     EXPECT_THAT(ranks_[std::stoul(rank)]->err(),
                 AllOf(HasSubstr("connecting the ranks failed on rank " + rank + " of 2: "),

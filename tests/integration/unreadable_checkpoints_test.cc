@@ -1,6 +1,6 @@
-// Real trainers on folders of checkpoints that cannot be read or written. What the disk does is
-// real: files of another user, a file system that is full or frozen, lost blocks. Only a file
-// server that is away is a library that is preloaded (tests/programs/read_faults.cc).
+// Real trainers on folders of checkpoints that cannot be read or written. The faults of the disk
+// are real: files of another user, a file system that is full or frozen, lost blocks. Only the file
+// server that does not answer is a preloaded library (tests/programs/read_faults.cc).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -47,7 +47,7 @@ std::string MissingForAnotherUser() {
 
 class UnreadableCheckpointsTest : public testing::Test {
  protected:
-  // `prefix`: in front of ddprun.
+  // `prefix`: the words before ddprun on the command line.
   Program& Train(int steps, std::vector<std::string> flags = {},
                  std::vector<std::string> prefix = {},
                  std::map<std::string, std::string> environment = {}) {
@@ -62,7 +62,7 @@ class UnreadableCheckpointsTest : public testing::Test {
     return *program_;
   }
   std::vector<std::string> Files() const { return Files(checkpoints_); }
-  // But for the owner file, and for what belongs to the file system.
+  // Without the owner file and without files of the file system itself.
   static std::vector<std::string> Files(const std::string& folder) {
     std::vector<std::string> names;
     for (const auto& entry : fs::directory_iterator(folder)) {
@@ -119,8 +119,8 @@ TEST_F(UnreadableCheckpointsTest, WithStartAnewTrainingBeginsAtStep0AndDeletesNo
   EXPECT_EQ(Report()["restore"]["tier"], "none");
 }
 
-// A real disk, which becomes read-only: training continues without saving. A mapping of such a file
-// ends its reader with SIGBUS.
+// A real disk, which becomes read-only: training continues without saving. A process that maps a
+// file with lost blocks ends with SIGBUS.
 TEST_F(UnreadableCheckpointsTest, LostBlocksLeadToTheOlderFileAndNothingIsRenamed) {
   DDPRUN_NEEDS(MissingForMounts());
   ASSERT_EQ(Train(4).ExitCode(kTraining), 0) << program_->err();
@@ -159,8 +159,8 @@ TEST_F(UnreadableCheckpointsTest, AFullDiskCostsCheckpointsAndNeitherTrainingNor
               ElementsAre("step-000000000006.safetensors", "step-000000000008.safetensors"));
 }
 
-// Whoever writes there waits in the kernel, at the start for the claim of the folder, then for a
-// file.
+// A process that writes to the frozen disk waits in the kernel: at the start for the claim of the
+// folder, then for a file.
 TEST_F(UnreadableCheckpointsTest, AFrozenDiskIsWaitedForAndNothingIsLost) {
   DDPRUN_NEEDS(MissingForMounts());
   LoopDisk disk(folder_.path());
@@ -183,7 +183,7 @@ TEST_F(UnreadableCheckpointsTest, AFrozenDiskIsWaitedForAndNothingIsLost) {
               ElementsAre("step-000000000058.safetensors", "step-000000000060.safetensors"));
 }
 
-// ETIMEDOUT, for ever: as a file server that is away.
+// Reads fail with ETIMEDOUT for ever, as on a file server that does not answer.
 TEST_F(UnreadableCheckpointsTest, AnUnavailableFileIsTriedForTheStateTimeoutAndThenTheJobEnds) {
   ASSERT_EQ(Train(4).ExitCode(kTraining), 0) << program_->err();
   Train(6, {"--state-timeout", "500ms"}, {},

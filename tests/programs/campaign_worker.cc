@@ -16,8 +16,8 @@
 // All ranks meet in one barrier per step, over TCP at MASTER_ADDR:MASTER_PORT. Rank 0 saves a
 // checkpoint in DDPRUN_CHECKPOINT_DIR, a folder that all nodes share, about every 10 steps on a
 // thread of its own. With `snapshots` each node's local rank 0 writes a state to
-// DDPRUN_SNAPSHOT_DIR every 5 steps. The restore plan is obeyed: its source must have the state.
-// `forgets` (a plant): continues from half the step.
+// DDPRUN_SNAPSHOT_DIR every 5 steps. The worker obeys the restore plan, and checks that the plan's
+// source has the state. `forgets` (a plant): continues from half the step.
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <fcntl.h>
@@ -54,7 +54,7 @@ namespace checkpoint_file = ddprun::checkpoint_file;
 constexpr std::int64_t kSaveEvery = 10;
 constexpr std::int64_t kSnapshotEvery = 5;
 constexpr std::int64_t kEnd = -1;      // rank 0's answer in a barrier: no more steps
-constexpr std::int64_t kUnknown = -2;  // the step to go on from, where there is no plan
+constexpr std::int64_t kUnknown = -2;  // the step to continue from, if there is no plan
 constexpr useconds_t kStepUs = 20'000;
 
 std::string Get(const char* name) {
@@ -63,9 +63,9 @@ std::string Get(const char* name) {
 }
 std::int64_t Number(const char* name) { return std::atoll(Get(name).c_str()); }
 
-// ---- what is written down; any thread ----
+// ---- what this process records; any thread ----
 
-int stamps = -1;  // one write(2) per line: whole, also when the process is killed
+int stamps = -1;  // one write(2) per line, so that a line is whole even if the process is killed
 
 void WriteDown(const std::string& what, const std::string& value) {
   timespec now{};
@@ -88,7 +88,7 @@ void WriteDown(const std::string& what, const std::string& value) {
   _exit(3);
 }
 
-// ---- to the agent; any thread ----
+// ---- messages to the agent; any thread ----
 
 void Tell(const std::string& message) {
   static const int agent = [] {
@@ -121,7 +121,7 @@ std::int64_t Receive(int fd) {
   return value;
 }
 
-// Rank 0 is connected with every other rank, and each other rank with rank 0 alone.
+// Rank 0 is connected to every other rank. Each other rank is connected to rank 0 alone.
 std::vector<int> Connect(std::int64_t rank, std::int64_t world_size) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -153,7 +153,7 @@ std::vector<int> Connect(std::int64_t rank, std::int64_t world_size) {
   return peers;
 }
 
-// Every rank says `mine`, which must be equal; all get what rank 0 answers.
+// Every rank sends `mine`, which must be the same on all ranks. All ranks get rank 0's `answer`.
 std::int64_t Barrier(std::int64_t rank, const std::vector<int>& peers, std::int64_t mine,
                      std::int64_t answer) {
   if (rank != 0) {
@@ -173,14 +173,14 @@ std::int64_t Barrier(std::int64_t rank, const std::vector<int>& peers, std::int6
 
 // ---- states ----
 
-// A safetensors file as the agent knows it, with no tensor but a byte.
+// A safetensors file that the agent accepts. Its only tensor has one byte.
 std::string FileContent() {
   const std::string header = std::string("{\"__metadata__\":{\"") + checkpoint_file::kJob +
                              "\":\"" + Get(env::kRunId) + "\",\"" + checkpoint_file::kEpoch +
                              "\":\"" + Get(env::kEpoch) + "\",\"" + checkpoint_file::kGeneration +
                              "\":\"" + Get(env::kGeneration) +
                              "\"},\"w\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}";
-  const std::uint64_t size = header.size();  // little-endian, as this machine
+  const std::uint64_t size = header.size();  // little-endian, like this machine
   return std::string(reinterpret_cast<const char*>(&size), sizeof size) + header + "w";
 }
 
@@ -195,9 +195,9 @@ std::string SlotPath(std::int64_t generation, std::int64_t step) {
          std::to_string(step);
 }
 
-// "" or what failed. A file of that name was made by an earlier generation, and is replaced. If the
-// process is killed here while the disk is frozen, the file gets its name only if the name is free:
-// link(2) continues when the disk does.
+// Returns "" or what failed. Replaces a file of that name from an earlier generation. If the
+// process is killed here while the disk is frozen, link(2) continues after the thaw, so the file
+// gets its name only if the name is still free.
 std::string Publish(const std::string& path, const std::string& content) {
   const std::string temporary = path + "." + std::to_string(getpid());
   const auto failed = [&](const char* what) {
@@ -222,13 +222,13 @@ std::string Publish(const std::string& path, const std::string& content) {
   return synced ? "" : failed("fsync of the folder");
 }
 
-// Rank 0's thread for checkpoints: one at a time, and steps do not wait for it.
+// Rank 0's thread for checkpoints. It writes one at a time, and steps do not wait for it.
 class Saver {
  public:
   Saver() {
     std::thread([this] { Run(); }).detach();
   }
-  // Skipped while an earlier one is being written.
+  // Does nothing while an earlier checkpoint is being written.
   void Save(std::int64_t step) {
     const std::lock_guard lock(mutex_);
     if (!busy_) wanted_ = step;
@@ -290,7 +290,7 @@ std::int64_t NewestCheckpoint() {
   return newest;
 }
 
-// The step that the plan says; kUnknown without one.
+// The step of the restore plan; kUnknown if there is no plan.
 std::int64_t PlannedStep(std::int64_t rank) {
   const std::string tier = Get(env::kRestoreTier);
   if (tier.empty()) return kUnknown;

@@ -1,6 +1,6 @@
-// A worker that writes the result of ddp::init() to one JSON file in the folder given as its
-// argument. With a second argument, rank 1 fails in the first attempt, for the launcher to start
-// all again.
+// A worker that writes the result of ddp::init() to one JSON file. Its first argument is the folder
+// of this file. With a second argument, rank 1 fails in the first attempt, so that the launcher
+// starts all workers again.
 #include <ddp/ddp.h>
 
 #include <fstream>
@@ -23,7 +23,7 @@ int main(int argc, char** argv) {
                                      {"device", ctx.device().str()},
                                      {"backend", ctx.backend()},
                                      {"sum", sum}};
-    ddp::barrier(ctx);  // all ranks of the first attempt leave nothing
+    ddp::barrier(ctx);  // if rank 1 fails, no rank has written a file
     std::ofstream(std::string(argv[1]) + "/rank" + std::to_string(ctx.rank()) + ".json")
         << document;
     return 0;

@@ -7,12 +7,12 @@
 //           restore    reads a state's file, or shares it with its node
 //           step       has written a line to the log of FAULT_LOG/rank<R>.log
 //           save       gives a checkpoint, or a snapshot, its name
-//   count   the how-maniest time counts, from 1
+//   count   which occurrence of the point gets the fault, from 1
 //   kind    kill (SIGKILL), segv (SIGSEGV), exit (code 1), or node: writes a line into the FIFO
-//           FAULT_FIFO and waits for its end, which the reader sees to
+//           FAULT_FIFO and waits until the reader ends this node
 //
-// A worker that stays for another generation (ddp::run_in_place) is in the one that its agent has
-// told it with GO=1.
+// If a worker continues in place (ddp::run_in_place), its generation is the one in the agent's
+// message GO=1.
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -42,7 +42,7 @@ std::string Variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// Of a generation in which this process has this rank, or one that never comes.
+// The fault for this rank in this generation; without one in the plan, a fault that never comes.
 Fault Planned(const std::string& in_generation, const std::string& of_rank) {
   Fault found;
   std::ifstream plan(Variable("FAULT_PLAN"));
@@ -56,7 +56,7 @@ Fault Planned(const std::string& in_generation, const std::string& of_rank) {
   return found;
 }
 
-// Of the process. Written between generations, while nothing else runs.
+// The fault of this process. It changes between generations, while nothing else runs.
 struct Life {
   Fault fault = Planned(Variable("DDPRUN_GENERATION"), Variable("RANK"));
   std::atomic<int> count{0};
@@ -66,14 +66,14 @@ Life& TheLife() {
   return *life;
 }
 
-// `environment`: entries NAME=value, each with a NUL behind it.
+// `environment`: entries NAME=value, each with a NUL at its end.
 std::string ValueIn(const std::string& environment, const std::string& name) {
   const std::size_t at = (std::string(1, '\0') + environment).find('\0' + name + "=");
   if (at == std::string::npos) return "";
   return std::string(environment.c_str() + at + name.size() + 1);
 }
 
-// The agent has said GO=1, with the next environment in this file.
+// The agent has sent GO=1. `file` has the environment of the next generation.
 void BeginGeneration(int file) {
   std::string environment(1 << 16, '\0');
   const ssize_t size = pread(file, environment.data(), environment.size(), 0);
@@ -85,7 +85,7 @@ void BeginGeneration(int file) {
 }
 
 void Reach(const char* point) {
-  if (Variable("RANK").empty()) return;  // no worker yet
+  if (Variable("RANK").empty()) return;  // not a worker yet
   const Fault& fault = TheLife().fault;
   if (fault.point != point || ++TheLife().count != fault.count) return;
   if (fault.kind == "segv") raise(SIGSEGV);

@@ -61,7 +61,7 @@ void ReceiveByte(int fd) {
   if (recv(fd, &byte, 1, 0) != 1) CollectiveFailed();
 }
 
-// Rank 0 is connected with every other rank, which is connected with rank 0 alone.
+// Rank 0 is connected to every other rank. Each other rank is connected to rank 0 alone.
 std::vector<int> Connect(int rank, int world_size) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -81,7 +81,7 @@ std::vector<int> Connect(int rank, int world_size) {
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) return {fd};
     close(fd);
-    usleep(1000);  // rank 0 is not listening yet
+    usleep(1000);  // rank 0 does not listen yet
   }
 }
 

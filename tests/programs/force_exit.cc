@@ -56,7 +56,7 @@ int main(int argc, char** argv) {
         reinterpret_cast<void*>(kSyscallInstruction), "write the instruction");
   registers.rip = entry;
   registers.rax = 231;         // exit_group
-  registers.orig_rax = -1ULL;  // the system call it was in is not to be restarted
+  registers.orig_rax = -1ULL;  // do not restart the interrupted system call
   registers.rdi = static_cast<unsigned long long>(std::atoi(argv[2]));
   Trace(PTRACE_SETREGS, pid, nullptr, &registers, "write registers");
   Trace(PTRACE_DETACH, pid, nullptr, nullptr, "detach");

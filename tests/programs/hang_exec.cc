@@ -1,10 +1,10 @@
 // A library for LD_PRELOAD into ddprun, and a part of os_test: it makes an exec hang, as if the
 // program were on a file server that does not answer.
 //
-// With HANG_EXEC=FOLDER and RANK=R in the environment of the program to be executed: while there is
-// a file FOLDER/R its execve does not go on. It makes the file FOLDER/R.hangs first. The program
-// itself runs without LD_PRELOAD: a shell executes others out of a vfork, where this code has no
-// place.
+// The environment of the program to be executed has HANG_EXEC=FOLDER and RANK=R. While the file
+// FOLDER/R exists, the execve of this program does not continue; it first makes the file
+// FOLDER/R.hangs. The program itself runs without LD_PRELOAD: a shell executes other programs after
+// a vfork, and this code must not run there.
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>

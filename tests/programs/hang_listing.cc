@@ -1,7 +1,7 @@
 // A library for LD_PRELOAD into ddprun: it makes the listing of a folder hang, like on a file
 // server that does not answer.
 //
-// While there is a file FOLDER.hangs, opendir(FOLDER) does not go on.
+// While the file FOLDER.hangs exists, opendir(FOLDER) does not continue.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <unistd.h>

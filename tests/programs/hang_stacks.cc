@@ -1,5 +1,5 @@
 // An agent that never finishes taking its workers' stacks: a library for LD_PRELOAD into ddprun.
-// While there is the file HANG_STACKS, the helper that unwinds them does not start.
+// While the file HANG_STACKS exists, the helper that unwinds the stacks does not start.
 #include <dlfcn.h>
 #include <spawn.h>
 #include <unistd.h>

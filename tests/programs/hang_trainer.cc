@@ -6,9 +6,9 @@
 //
 // FAULT: none, the name of a function below, MismatchedSize, or DieAndJoinLate: the rank is killed,
 // and after the restart it waits before init. PLACE: before_init, first_step, step, checkpoint,
-// first_evaluation, evaluation. Before the fault the rank appends the time to FOLDER/fault, in ns
-// of CLOCK_REALTIME, and so does rank 0 to FOLDER/steps after each step. In the end rank 0 writes
-// the parameters into FOLDER/result.
+// first_evaluation, evaluation. Before the fault the rank appends the time, in ns of
+// CLOCK_REALTIME, to FOLDER/fault. After each step rank 0 appends the time to FOLDER/steps. At the
+// end rank 0 writes the parameters into FOLDER/result.
 #include <ddp/ddp.h>
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -36,7 +36,7 @@
 namespace {
 
 constexpr std::int64_t kSteps = 24;
-constexpr std::int64_t kFaultyStep = 12;  // a multiple of the two below
+constexpr std::int64_t kFaultyStep = 12;  // a multiple of both numbers below
 constexpr std::int64_t kCheckpointEvery = 4;
 constexpr std::int64_t kEvaluateEvery = 6;
 
@@ -79,7 +79,7 @@ std::string folder;
   for (;;) sleep(1000);
 }
 
-// Until somebody writes a byte.
+// Waits until somebody writes a byte.
 [[gnu::noinline]] void ReadFifo() {
   const int fifo = open((folder + "/fifo").c_str(), O_RDWR);  // so that open() does not wait
   char byte;
@@ -87,7 +87,7 @@ std::string folder;
   close(fifo);
 }
 
-// 2 s of a CPU, however long these take.
+// Uses 2 s of CPU time, however long this takes.
 [[gnu::noinline]] void ComputeAWhile() {
   while (std::clock() < 2 * CLOCKS_PER_SEC) {
   }
@@ -98,14 +98,14 @@ std::string folder;
   if (file < 0 || write(file, "x", 1) != 1 || fsync(file) != 0) std::abort();
 }
 
-// The disk of the checkpoints does not answer any more. The next save but one waits for it.
+// The disk of the checkpoints does not answer any more. The second save after this waits for it.
 [[gnu::noinline]] void SaveFrozen() {
   const int checkpoints = open((folder + "/checkpoints").c_str(), O_RDONLY);
   if (ioctl(checkpoints, FIFREEZE, 0) != 0) std::abort();
   close(checkpoints);
 }
 
-// The thread that was to bring a batch has ended.
+// Waits for a thread that should bring a batch. The thread has ended.
 [[gnu::noinline]] void WaitForThread() {
   std::mutex mutex;
   std::condition_variable batch;
@@ -121,14 +121,14 @@ const std::map<std::string, void (*)()> kFaults = {
     {"WaitForThread", WaitForThread}, {"ComputeAWhile", ComputeAWhile},
     {"SaveFrozen", SaveFrozen}};
 
-// The others wait in the collective that this rank leaves out. Another number of seconds than in
-// SleepInLoading(): the compiler makes one function of two that do the same.
+// The other ranks wait in the collective that this rank skips. The number of seconds differs from
+// SleepInLoading(), because the compiler merges two functions that do the same.
 [[gnu::noinline]] void SkipCollective() {
   for (;;) sleep(999);
 }
 
 // ---- the training ----
-// Appends the time.
+// Appends the time to a file.
 void Note(const std::string& name) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   const std::string line =
@@ -163,8 +163,8 @@ class Fault {
     }
   }
 
-  // The faults of a collective: here each rank enters one, but the faulty rank skips it or enters
-  // it with another size. MoveSlowly: all ranks enter one each second, for 8 s.
+  // The faults in a collective. Each rank enters a collective here, but the faulty rank skips it or
+  // enters it with another size. MoveSlowly: all ranks enter one each second, for 8 s.
   void CollectiveAt(const ddp::Context& ctx, const char* place) {
     if (place != place_) return;
     if (what_ == "MoveSlowly") return MoveSlowly(ctx);

@@ -2,8 +2,8 @@
 """The Python worker of hang_campaign.py; hang_trainer.cc does the same in C++ and documents it.
 
 usage: hang_trainer.py FOLDER FAULT PLACE RANK module|wrapper|unmodified
-With "module" it has a ddprun.Checkpointer, and tells its evaluation. With "wrapper" it tells its steps and its
-evaluation, and saves by itself. Else it tells nothing.
+With "module" it has a ddprun.Checkpointer, and reports its evaluation. With "wrapper" it reports its steps and its
+evaluation, and saves by itself. With "unmodified" it reports nothing.
 """
 import contextlib
 import fcntl
@@ -19,7 +19,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset
 
 STEPS = 24
-FAULTY_STEP = 12  # a multiple of the two below
+FAULTY_STEP = 12  # a multiple of both numbers below
 CHECKPOINT_EVERY = 4
 EVALUATE_EVERY = 6
 FIFREEZE = 0xC0045877
@@ -70,7 +70,7 @@ def ReadFifo():
 
 
 def ComputeAWhile():
-    while time.process_time() < 5:  # loading torch takes 2
+    while time.process_time() < 5:  # loading torch takes 2 s
         pass
 
 
@@ -156,21 +156,21 @@ def load_batch(step):
 
 
 class OwnStates:
-    """What a program without ddprun.Checkpointer does for itself."""
+    """Saves and loads as a program without ddprun.Checkpointer does."""
 
     def __init__(self, model, optimizer):
         self._model, self._optimizer = model, optimizer
         self._path = FOLDER + "/state.pt"
 
     def load(self):
-        """The last finished step."""
+        """Returns the last finished step."""
         step = 0
         if os.path.exists(self._path):
             state = torch.load(self._path)
             self._model.load_state_dict(state["model"])
             self._optimizer.load_state_dict(state["optimizer"])
             step = state["step"]
-        dist.barrier()  # all have read the same
+        dist.barrier()  # all ranks have read the same file
         return step
 
     def step(self, step):

@@ -1,9 +1,9 @@
 // A training of 20 steps of 50 ms whose ranks wait for each other in each step, by files, and
 // report their steps on the control socket. In generation 0 rank 1 never comes back from reading
-// the data of step 5. The functions' names are looked for in stacks.
+// the data of step 5. Tests look for the functions' names in stacks.
 //
 //   hang_worker FOLDER         rank 1 hangs
-//   hang_worker FOLDER none    nobody does: all go on until there is a file FOLDER/end
+//   hang_worker FOLDER none    no rank hangs: all continue until the file FOLDER/end exists
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@
 
 namespace {
 
-volatile int g_kept = 0;  // written after each call, so that none of them is the caller's last
+volatile int g_kept = 0;  // written after each call, so that no call is a tail call
 
 int Number(const char* variable) { return std::atoi(std::getenv(variable)); }
 

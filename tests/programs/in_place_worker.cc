@@ -2,12 +2,12 @@
 //
 //   in_place_worker FOLDER STEPS [RANK STEP POINT]
 //
-// After each step a rank appends "GENERATION PID STEP SUM" to FOLDER/rank<R>.log; SUM names the
-// bits of all parameters. When rank RANK is in step STEP, at POINT, it dies by SIGKILL, once in a
-// job:
+// After each step a rank appends "GENERATION PID STEP SUM" to FOLDER/rank<R>.log; SUM stands for
+// the bits of all parameters. When rank RANK is in step STEP, at POINT, it dies by SIGKILL, once in
+// a job:
 //   forward, backward, optimizer
-//   stays      it does not die: the other ranks do, and its body does not return
-//   start      as forward; and the first process that takes its place dies as soon as it is called
+//   stays      it does not die: the other ranks die, and its body does not return
+//   start      as forward; then the first process that replaces it dies as soon as it is called
 #include <ddp/ddp.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -49,7 +49,7 @@ struct Flags {
   std::string point;
 };
 
-// True for the first process that asks, of all that the job has.
+// True for the first process of the job that asks.
 bool First(const Flags& flags, const std::string& what) {
   const std::string path = flags.folder + "/" + what;
   const int file = open(path.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
@@ -99,7 +99,7 @@ int Train(const ddp::Context& ctx, const Flags& flags) {
       [&](const torch::Tensor&) { MayDie(flags, ctx, state.step + 1, "backward"); });
   while (state.step < flags.steps) {
     const std::int64_t step = state.step + 1;
-    const torch::Tensor input = torch::randn({8, 16});  // each rank has its own
+    const torch::Tensor input = torch::randn({8, 16});  // a different input for each rank
     MayDie(flags, ctx, step, "forward");
     MayDie(flags, ctx, step, "start");
     model.zero_grad();

@@ -1,7 +1,7 @@
-"""The name server of a cluster, for kubernetes_pods_test.cc: DNS over UDP, for addresses of IPv4.
+"""The name server of a cluster, for kubernetes_pods_test.cc: DNS over UDP, for IPv4 addresses.
 
-argv: ADDRESS FILE. FILE has a line "NAME ADDRESS" for each name, and is read again for each question. It prints
-"ready" when it listens, and for each question of an address the name and the answer, or "NXDOMAIN".
+argv: ADDRESS FILE. FILE has a line "NAME ADDRESS" for each name, and is read again for each question. The program prints
+"ready" when it listens. For each question for an address it prints the name, and the answer or "NXDOMAIN".
 """
 import socket
 import struct
@@ -33,7 +33,7 @@ def answer(packet, known):
         # 0xc00c: the name in the question.
         records = struct.pack(">HHHIH", 0xc00c, A, IN, TTL, 4) + socket.inet_aton(address)
     identifier, flags = struct.unpack_from(">HH", packet)
-    # A response, with authority; recursion as it was asked for.
+    # A response, with authority. The recursion flag is that of the question.
     flags = 0x8480 | flags & 0x0100 | (0 if address else NXDOMAIN)
     header = struct.pack(">HHHHHH", identifier, flags, 1, 1 if records else 0, 0, 0)
     return header + packet[12:end] + records

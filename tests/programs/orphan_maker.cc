@@ -2,11 +2,11 @@
 //
 //     orphan_maker KIND END
 //
-// KIND: the processes that it starts (see kKinds). END: the worker's action after that: "stay",
-// "exit" or "crash". Before that it prints "ready". All these processes have
-// DDPRUN_TEST_MARK in the command line, and most also in the environment. They hold a lock on
-// $ORPHAN_LOCK, unless they close all files, so a test sees them even if the pid changes all the
-// time. If ddprun fails to end them, they end soon by themselves, as the machine has other users.
+// KIND: the processes that it starts (see kKinds). Then the worker prints "ready" and does END:
+// "stay", "exit" or "crash". All started processes have DDPRUN_TEST_MARK in the command line, and
+// most also in the environment. They hold a lock on $ORPHAN_LOCK, unless they close all files, so a
+// test sees them even if the pid changes all the time. If ddprun fails to end them, they soon end
+// by themselves, because the machine has other users.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -24,7 +24,7 @@
 
 namespace {
 
-// A stray lives for at most a minute, and only as long as its lock file is there.
+// A stray lives for at most a minute, and only as long as its lock file exists.
 time_t g_end;
 bool MayLive() {
   const char* const lock = std::getenv("ORPHAN_LOCK");
@@ -81,7 +81,7 @@ const std::map<std::string, void (*)(int)> kKinds = {
     {"child", Child},                                // in the worker's process group
     {"grandchild", Grandchild}, {"daemon", Daemon},  // of a session of its own
     {"nameless", Nameless},  // the same, without environment and open files, deaf to signals
-    {"hydra", Hydra},        // two processes, of which each starts the other again when it dies
+    {"hydra", Hydra},        // two processes; each starts the other again when it dies
     {"relay", Relay},        // forks and ends repeatedly: another pid each time
 };
 
@@ -102,7 +102,7 @@ void LiveAsHydra() {
 void LiveAsRelay() {
   while (MayLive()) {
     if (fork() > 0) _exit(0);
-    usleep(500);  // or the machine has no time for anything else
+    usleep(500);  // without this the machine has no time for anything else
   }
 }
 

@@ -1,4 +1,4 @@
-// The workers of launcher/os's tests that a line of shell cannot express. See kModes below.
+// Workers for the tests of launcher/os that need more than a line of shell. See kModes below.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -44,8 +44,7 @@ int Flood(const Arguments& arguments) {
   return 0;
 }
 
-// lines NAME COUNT: numbered lines of many lengths, in writes that end anywhere but at a line's
-// end.
+// lines NAME COUNT: numbered lines of many lengths. The writes end in the middle of a line.
 int Lines(const Arguments& arguments) {
   std::string text;
   for (int i = 0; i < std::stoi(arguments[1]); ++i) {
@@ -109,8 +108,9 @@ int Agent(const Arguments& arguments) {
   for (;;) ::pause();
 }
 
-// fenced MILLISECONDS: starts a worker and a daemon of it under a guardian, sets the fence, prints
-// their pids, and stops itself by SIGSTOP. After SIGCONT it prints how the worker ended.
+// fenced MILLISECONDS: starts a worker under a guardian, and the worker starts a daemon. Sets the
+// fence, prints the pids of both, and stops itself by SIGSTOP. After SIGCONT it prints how the
+// worker ended.
 int Fenced(const Arguments& arguments) {
   auto runner = ddprun::GuardedProcessRunner::Start({});
   if (!runner.ok()) return 6;
@@ -129,7 +129,7 @@ int Fenced(const Arguments& arguments) {
   return 0;
 }
 
-// suspend: says what SIGTSTP makes it do; ends with SIGTERM.
+// suspend: prints what SIGTSTP makes it do. SIGTERM ends it.
 int Suspend(const Arguments&) {
   ddprun::EventLoop loop;
   const ddprun::SignalSource signals(
@@ -140,7 +140,7 @@ int Suspend(const Arguments&) {
   return 0;
 }
 
-// closed-stdio: starts a process while 0, 1 and 2 are closed. Exits 0 when its output comes.
+// closed-stdio: starts a process while 0, 1 and 2 are closed. Exits with 0 if its output arrives.
 int ClosedStdio(const Arguments&) {
   for (int fd = 0; fd < 3; ++fd) ::close(fd);
   ddprun::PosixProcessRunner runner;

@@ -2,7 +2,7 @@
 // Equal results to the last bit need the same order of parameters and the same kernels.
 //
 // A module takes images [batch, 1, 8, 8] and gives 10 logits for each. `turn` is a number that
-// differs from step to step and from rank to rank; only "heads" looks at it.
+// differs from step to step and from rank to rank; only "heads" uses it.
 #ifndef DDPRUN_TESTS_PROGRAMS_PARITY_MODELS_H_
 #define DDPRUN_TESTS_PROGRAMS_PARITY_MODELS_H_
 
@@ -64,7 +64,7 @@ struct Norm : Model {
   torch::nn::Linear out;
 };
 
-// The parameters and buffers of Norm.
+// Has the same parameters and buffers as Norm.
 struct SyncNorm : Model {
   SyncNorm()
       : hidden(register_module("hidden",
@@ -79,7 +79,7 @@ struct SyncNorm : Model {
   torch::nn::Linear out;
 };
 
-// Three heads: one is in the result of every third turn alone, one never.
+// A turn uses the left head, the right head or both. No turn uses the third head.
 struct Heads : Model {
   Heads()
       : trunk(register_module("trunk", torch::nn::Linear(64, 32))),

@@ -1,8 +1,8 @@
 // The cases of tests/python/parity_cases.json under ddp::, for test_parity.py;
 // tests/programs/python/parity_trainer.py does the same in Python.
 //   parity_trainer OUT CASES.json START
-// START/<model>.pt: the weights to start from, which rank 0 alone loads. Leaves OUT/rank<rank>.pt:
-// what each case ended with, under names that begin with <case>.<optimizer>.
+// START/<model>.pt: the initial weights, which rank 0 alone loads. Leaves OUT/rank<rank>.pt: the
+// final values of each case, under names that begin with <case>.<optimizer>.
 #include <ddp/ddp.h>
 #include <torch/optim/adam.h>
 #include <torch/optim/sgd.h>
@@ -30,8 +30,8 @@ using Parallel = ddp::DistributedDataParallel<Model>;
 
 constexpr int kSteps = 25;
 constexpr int kBatch = 8;
-constexpr int kFirstCompressed = 5;              // of PowerSGD's steps
-constexpr int kUnevenBatches[] = {8, 5, 11, 2};  // of each rank, for SyncBatchNorm
+constexpr int kFirstCompressed = 5;              // the first step that PowerSGD compresses
+constexpr int kUnevenBatches[] = {8, 5, 11, 2};  // the batch size of each rank, for SyncBatchNorm
 
 std::unique_ptr<torch::optim::Optimizer> MakeOptimizer(const std::string& name,
                                                        const std::vector<torch::Tensor>& p) {
@@ -62,7 +62,7 @@ ddp::DataParallelOptions Options(const json& c) {
   return options;
 }
 
-// As Python's double(). Module::to() of C++ would convert the count of batches, too.
+// Like Python's double(). Module::to() of C++ would also convert the number of batches.
 void ToDouble(const Model& model) {
   for (torch::Tensor& p : model.parameters()) p.set_data(p.detach().to(torch::kFloat64));
   for (torch::Tensor& buffer : model.buffers()) {
@@ -73,7 +73,7 @@ void ToDouble(const Model& model) {
 std::shared_ptr<Model> StartModel(const ddp::Context& ctx, const json& c,
                                   const std::string& folder) {
   const auto name = c.at("model").get<std::string>();
-  // What the other ranks begin with must not matter.
+  // The initial weights of the other ranks must not matter.
   ddp::seed_everything(1, static_cast<std::uint64_t>(ctx.rank()));
   const bool sync = c.value("sync_batch_norm", false);
   const auto model = sync ? std::make_shared<parity::SyncNorm>() : parity::MakeModel(name);
@@ -116,8 +116,8 @@ ddp::CommHook Hook(const ddp::Context& ctx, const json& c) {
   return ddp::power_sgd(ctx, options);
 }
 
-// Those of "uneven" cases differ from rank to rank; the last rank has the most, and rank 0 may have
-// none.
+// In "uneven" cases the number of steps differs from rank to rank: the last rank has the most, and
+// rank 0 may have none.
 int Steps(const ddp::Context& ctx, const json& c) {
   if (!c.value("uneven", false)) return kSteps;
   if (c.value("rank_0_has_none", false) && ctx.rank() == 0 && ctx.world_size() > 1) return 0;
@@ -185,7 +185,7 @@ void Run(const ddp::Context& ctx, const json& c, const std::string& optimizer_na
   for (const auto& item : ddp::state_dict(*module)) {
     results->insert(prefix + "state." + item.key(), item.value().clone());
   }
-  std::set<const at::TensorImpl*> seen;  // named_parameters() has shared ones more than once
+  std::set<const at::TensorImpl*> seen;  // named_parameters() repeats shared parameters
   for (const auto& item : module->named_parameters()) {
     torch::Tensor gradient = item.value().grad();
     if (!gradient.defined() || !seen.insert(item.value().unsafeGetTensorImpl()).second) continue;
@@ -196,7 +196,7 @@ void Run(const ddp::Context& ctx, const json& c, const std::string& optimizer_na
   for (const std::size_t bytes : model.bucket_sizes()) {
     buckets.push_back(static_cast<std::int64_t>(bytes));
   }
-  if (Steps(ctx, c) == 0) buckets.clear();  // Python notes them in a forward
+  if (Steps(ctx, c) == 0) buckets.clear();  // Python learns the sizes only in a forward
   results->insert(prefix + "losses", torch::tensor(losses, torch::kFloat64));
   results->insert(prefix + "buckets", torch::tensor(buckets, torch::kInt64));
 }

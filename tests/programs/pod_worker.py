@@ -1,8 +1,9 @@
 """A worker in a pod that trains nothing: for kubernetes_pods_test.cc.
 
 Once its agent has read its first messages, it appends "PID NANOSECONDS" (CLOCK_MONOTONIC) to
-FOLDER/HOST.gGENERATION.rRANK every 20 ms, until there is a file FOLDER.go. Rank 0 saves a checkpoint at once, and one more when it is asked to. Each rank
-prints which step it is told to restore. With a file FOLDER.eatRANK it takes memory without end. argv: FOLDER.
+FOLDER/HOST.gGENERATION.rRANK every 20 ms, until there is a file FOLDER.go. Rank 0 saves a checkpoint at once, and one
+more when it is asked to. Each rank prints which step it is told to restore. While there is a file FOLDER.eatRANK, that
+rank takes memory without end. argv: FOLDER.
 """
 import json
 import os
@@ -38,7 +39,7 @@ def main():
     agent.send(b"PHASE=restore")
     if rank == 0:
         save(begin + 1)
-    # The agent answers READY and PROGRESS in their order: with the second answer it knows all of these.
+    # The agent answers READY and PROGRESS in their order. With the second answer it knows all of these.
     agent.send(b"PROGRESS=1")
     for _ in range(2):
         while not agent.recv(4096).startswith(b"PROGRESS="):

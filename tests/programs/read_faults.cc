@@ -1,4 +1,4 @@
-// A library for LD_PRELOAD: pread of the file that READ_FAULTS names fails if it reads a chosen
+// A library for LD_PRELOAD. pread fails for the file that READ_FAULTS names, if it reads a chosen
 // byte.
 //
 //     READ_FAULTS="PATH ERRNO BYTE"

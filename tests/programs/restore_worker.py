@@ -1,8 +1,8 @@
-"""A worker that holds states of a training, and no training: for restore_test.cc.
+"""A worker that holds states of a training but does not train: for restore_test.cc.
 
-Generation 0: local rank 0 of a node writes its slot in memory and, where it is rank 0, a checkpoint;
-it tells the agent, prints `saved`, and waits. Later: every rank prints what it is told to restore;
-the source looks whether it has it. argv: the step of the slot on node 0, on node 1 and so on; 0: none.
+Generation 0: local rank 0 of each node writes a snapshot, and rank 0 also writes a checkpoint. They report this to
+the agent, print `saved`, and wait. Later generations: every rank prints the state that it is told to restore, and the
+source prints whether it has this state. argv: the step of the snapshot on node 0, on node 1 and so on; 0: none.
 """
 import json
 import os

@@ -8,7 +8,7 @@
 //                                then as chain
 //   stack_probe busy             main → Spin, which never waits
 //   stack_probe deaf             as chain; its threads block all signals
-//   stack_probe catches          as chain; ends with 3 on the signal on which others write stacks
+//   stack_probe catches          as chain; the signal that asks others for their stacks ends it (3)
 //
 // Ends with the process that started it. own_stacks_probe is the same program with the handler of
 // the C++ library, which writes its stacks.
@@ -33,7 +33,7 @@
 
 namespace {
 
-volatile int g_kept = 0;  // written after each call, so that none of them is the caller's last
+volatile int g_kept = 0;  // written after each call, so that no call is a tail call
 
 void Ready() {
   std::puts("ready");
@@ -65,7 +65,7 @@ KEPT void ReadFifo(const char* path) {
   Ready();
   while (::read(fifo, &byte, 1) >= 0) g_kept = 5;
 }
-// Who has called vfork waits like one who waits for a disk: no signal but SIGKILL ends it.
+// A process that has called vfork waits as if for a disk: only SIGKILL ends it.
 KEPT void WaitForChild() {
   Ready();
   const pid_t child = ::vfork();

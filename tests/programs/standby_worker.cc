@@ -3,12 +3,13 @@
 //
 //     standby_worker FOLDER MODE
 //
-// FOLDER gets a file `<generation>.<rank>` with the lines "pid N", "warm yes|no" and the worker's
-// environment, when its first step is made; and `waits.N` when a standby N is about to wait. MODE:
+// When its first step is made, FOLDER gets a file `<generation>.<rank>` with the lines "pid N",
+// "warm yes|no" and the worker's environment. When a standby N is about to wait, FOLDER gets
+// `waits.N`. MODE:
 //     train     as above
 //     dies      a standby ends before it waits, with exit code 3
-//     loads     a standby never comes so far as to wait; it makes `loads.N`
-//     unable    never says that it could be a standby; makes `started.N` at each start
+//     loads     a standby makes `loads.N` and never begins to wait
+//     unable    never reports that it could be a standby; makes `started.N` at each start
 #include <unistd.h>
 
 #include <cstdio>
@@ -27,7 +28,7 @@ namespace {
 namespace control = ddprun::control;
 using ddp::internal::ControlClient;
 
-// Seen whole or not at all.
+// A reader sees the whole file or no file.
 void Write(const std::string& path, const std::string& text) {
   const std::string temporary = path + ".tmp" + std::to_string(getpid());
   std::ofstream(temporary) << text;

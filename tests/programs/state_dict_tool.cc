@@ -101,7 +101,7 @@ std::vector<std::string> Fields(const std::string& line) {
   return fields;
 }
 
-// A fork of this process, which itself uses nothing of libtorch.
+// Runs in a fork of this process; this process itself uses nothing of libtorch.
 int RunInChild(std::vector<std::string> fields) {
   const pid_t child = fork();
   if (child == 0) {

@@ -1,5 +1,5 @@
-// Serves the store of torch on a free port, as rank 0's agent does, until its stdin ends. Writes
-// the port to stdout first, and to stderr why clients are disconnected.
+// Serves the store of torch on a free port, as rank 0's agent does, until its stdin ends. First
+// writes the port to stdout. Writes to stderr why it disconnects clients.
 #include "launcher/os/store_server.h"
 
 #include <sys/socket.h>

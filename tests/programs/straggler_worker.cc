@@ -13,7 +13,7 @@
 
 namespace {
 
-// Its forward takes a given time, like a computation.
+// The forward takes a given time, as if it computed.
 struct Sleeper : torch::nn::Module {
   Sleeper() : layer(register_module("layer", torch::nn::Linear(4, 4))) {}
   torch::Tensor forward(const torch::Tensor& x, std::chrono::milliseconds sleep) {

@@ -1,10 +1,10 @@
-// A library for LD_PRELOAD that shifts the wall clock of a process, and no other clock: nodes whose
-// clocks differ. The shift is WALL_CLOCK_OFFSET_MS in milliseconds, or a number of nanoseconds (8
-// bytes in this machine's order) in the file WALL_CLOCK_OFFSET_FILE. A new number in the file steps
-// the clock of all processes with this library.
+// A library for LD_PRELOAD that shifts the wall clock of a process, and no other clock. So nodes
+// can have clocks that differ. The shift is WALL_CLOCK_OFFSET_MS in milliseconds, or a number of
+// nanoseconds (8 bytes in this machine's byte order) in the file WALL_CLOCK_OFFSET_FILE. A new
+// number in the file steps the clock of all processes with this library.
 //
-// The kernel knows nothing of it, so deadlines of futex(2) on the wall clock are shifted back on
-// their way.
+// The kernel does not know the shifted clock. So this library shifts the deadlines of futex(2) on
+// the wall clock back.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr long long kSecond = 1'000'000'000;
 
-// Where the offset stands. It is read at each call, and never written here.
+// The address of the offset. The offset is read at each call, and never written here.
 const volatile long long* Offset() {
   static const volatile long long* const offset = [] {
     static long long fixed = 0;
@@ -71,7 +71,7 @@ extern "C" time_t time(time_t* seconds) noexcept {
   return now.tv_sec;
 }
 
-// Abseil, and gRPC with it, waits by this one.
+// Abseil waits by this system call, and gRPC waits by Abseil.
 extern "C" long syscall(long number, ...) noexcept {
   using Function = long (*)(long, ...);
   static const auto real = reinterpret_cast<Function>(dlsym(RTLD_NEXT, "syscall"));

@@ -3,10 +3,10 @@
 //   without_ptrace seccomp COMMAND...          a filter refuses ptrace and process_vm_readv (EPERM)
 //   without_ptrace user_namespace COMMAND...   root of a user namespace, without CAP_SYS_PTRACE
 //   without_ptrace nobody COMMAND...           as uid and gid 65534
-//   without_ptrace yama=N COMMAND...           a stand-in for Yama at N (1 or 2): ptrace_scope says
-//                                              N, CAP_SYS_PTRACE is missing, and what Yama refuses
-//                                              to who is no ancestor (1) or to everybody (2) is
-//                                              refused, with Yama's error
+//   without_ptrace yama=N COMMAND...           imitates Yama at N (1 or 2): ptrace_scope says N,
+//                                              CAP_SYS_PTRACE is missing. What Yama refuses to a
+//                                              process that is no ancestor (1), or to all (2), is
+//                                              refused with Yama's error
 //
 // Exit code 77: the condition cannot be made here.
 #include <fcntl.h>
@@ -33,7 +33,7 @@ bool Write(const char* path, const std::string& text) {
   return written;
 }
 
-// It is not in the bounding set: exec does not give it back.
+// It is removed from the bounding set, so exec does not give it back.
 bool DropPtraceCapability() { return ::prctl(PR_CAPBSET_DROP, CAP_SYS_PTRACE, 0, 0, 0) == 0; }
 
 bool EnterUserNamespace() {
@@ -44,7 +44,7 @@ bool EnterUserNamespace() {
          Write("/proc/self/gid_map", "0 " + gid + " 1") && DropPtraceCapability();
 }
 
-// In this mount namespace /proc/sys/kernel has nothing else.
+// In this mount namespace, /proc/sys/kernel contains nothing but yama/ptrace_scope.
 bool ImitateYama(const std::string& scope) {
   constexpr char kKernel[] = "/proc/sys/kernel";
   const std::string yama = std::string(kKernel) + "/yama";

@@ -5,8 +5,8 @@ import unittest.mock
 
 
 class BadDisk:
-    """While it is entered, reads in this process that reach the given byte of a file give an error, the
-    first `times` of them. `lost`: by path. What other than os.preadv reads is not seen."""
+    """A context. While it is entered, the first `times` calls of os.preadv in this process that reach a lost byte
+    give an error. `lost`: from path to byte. It does not affect other ways to read."""
 
     def __init__(self, lost, code=errno.EIO, times=1 << 30):
         self._lost, self._code, self._times, self._preadv = lost, code, times, os.preadv

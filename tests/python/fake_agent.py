@@ -1,5 +1,5 @@
-"""Plays the agent for one Python program: its control socket, and the folder that ddprun puts on its PYTHONPATH, made
-of launcher/python."""
+"""Plays the agent for one Python program. Gives it a control socket, and the folder that ddprun puts on PYTHONPATH,
+made from launcher/python."""
 
 import os
 import pathlib
@@ -14,14 +14,14 @@ HANG = 60  # seconds: reached only when something hangs
 
 
 def environment(**more):
-    """What every program gets: nothing of an outer ddprun's, and no PYTHONPATH. A sanitizer's options
-    stay: without its suppressions ddprun would fill a pipe with reports."""
+    """The environment of every program: without PYTHONPATH and without the variables of an outer ddprun. The options
+    of a sanitizer stay: without its suppressions, ddprun would fill a pipe with reports."""
     kept = {name: value for name, value in os.environ.items() if name.endswith("SAN_OPTIONS")}
     return {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), **kept, **more}
 
 
 class FakeAgent:
-    """Use it as a context. `folder`: empty, for files of the test."""
+    """Use it as a context. `folder` is empty, for files of the test."""
 
     def __enter__(self):
         self._temporary = tempfile.TemporaryDirectory(prefix="ddprun-python-")
@@ -65,14 +65,14 @@ class FakeAgent:
         return connection
 
     def run(self, test, source, err="", **more):
-        """What the program printed, and its packets once it has ended, of each connection."""
+        """Runs the program to its end. Returns its output and the packets of each of its connections."""
         with self.start(source, **more) as worker:
             out, said = worker.communicate(timeout=HANG)
         test.assertEqual((worker.returncode, said), (0, err))
         return out, self.packets()
 
     def packets(self):
-        """Of every program that has connected and ended."""
+        """The packets of each connection of the programs that have ended."""
         self.listener.settimeout(0)
         connections = []
         while True:

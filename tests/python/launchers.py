@@ -22,7 +22,7 @@ TORCHRUN = "/usr/bin/torchrun"
 PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 HANG = 120  # seconds: reached only when something hangs
 
-# What a launcher sets must come from the one under test.
+# All variables of a launcher must come from the launcher under test.
 OURS = ("PET_", "DDPRUN_", "TORCHELASTIC_")
 WORKERS = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS",
            "USE_LIBUV"}
@@ -44,13 +44,13 @@ class Result:
 
 
 def require_torch(test):
-    """Fails the test where python3-torch is missing: these tests are not to be skipped."""
+    """Fails the test if python3-torch is missing: these tests must not be skipped."""
     if importlib.util.find_spec("torch") is None or not os.path.exists(TORCHRUN):
         test.fail("python3-torch is missing: apt-get install python3-torch")
 
 
 def become_subreaper(test):
-    """For the tests of a class: orphans become children of this process, as they do the guardian's."""
+    """During the tests of a class, orphans become children of this process, just as the guardian adopts orphans."""
     prctl = ctypes.CDLL(None).prctl
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     test.addClassCleanup(prctl, PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
@@ -63,7 +63,7 @@ def _environment(extra):
         if not name.startswith(OURS) and name not in WORKERS
     }
     environment["GLOO_SOCKET_IFNAME"] = "lo"
-    environment["PYTHON_EXEC"] = "/usr/bin/python3"  # that torch is installed for
+    environment["PYTHON_EXEC"] = "/usr/bin/python3"  # the Python that has torch
     environment.update(extra)
     return environment
 
@@ -79,11 +79,11 @@ def _command(launcher, logs, report):
 
 
 def _run_ranks(script, nproc, folder, arguments, environment):
-    """Ranks of one host by their variables alone."""
+    """Starts the ranks without a launcher, all on this host: they get only the variables."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    # Debian's torch has no libuv, which newer ones look for.
+    # Debian's torch has no libuv; newer versions of torch use it by default.
     common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(nproc),
               "LOCAL_WORLD_SIZE": str(nproc), "USE_LIBUV": "0", **environment}
     command = ["/usr/bin/python3", str(PROGRAMS / script)] if script.endswith(".py") else [script]
@@ -96,7 +96,7 @@ def _run_ranks(script, nproc, folder, arguments, environment):
                 env=_environment({**common, "RANK": str(rank), "LOCAL_RANK": str(rank)})))
     deadline = time.monotonic() + HANG
     try:
-        # One that fails leaves the others in a collective.
+        # A rank that fails leaves the other ranks in a collective, so all are killed.
         while any(rank.poll() is None for rank in ranks) and time.monotonic() < deadline:
             if any(rank.poll() for rank in ranks):
                 break
@@ -113,9 +113,9 @@ def _run_ranks(script, nproc, folder, arguments, environment):
 
 
 def run(test, launcher, script, nproc=2, flags=(), arguments=(), environment=None):
-    """`script`: a file of PROGRAMS, or what follows -m. Waits for the end.
+    """Runs a script to its end. `script`: a file of PROGRAMS, or another command.
 
-    `launcher`: "ddprun", "torchrun", or "none", which knows no flags."""
+    `launcher`: "ddprun", "torchrun", or "none" (which ignores `flags`)."""
     require_torch(test)
     temporary = tempfile.TemporaryDirectory(prefix="ddprun-python-")
     if isinstance(test, type):
@@ -138,5 +138,5 @@ def run(test, launcher, script, nproc=2, flags=(), arguments=(), environment=Non
 
 
 def both(test, script, **options):
-    """The results by launcher."""
+    """The results of both launchers, by launcher."""
     return {name: run(test, name, script, **options) for name in ("ddprun", "torchrun")}

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""Writes the index lists of PyTorch's DistributedSampler, with which ours are compared.
+"""Writes the index lists of PyTorch's DistributedSampler. Tests compare ddprun's lists with them.
 
     /usr/bin/python3 tests/python/make_sampler_data.py tests/data/sampler
 
-Needs Debian's python3-torch; what is checked in was made with 1.13.1.
+Needs Debian's python3-torch; the files in the repository were made with 1.13.1.
 """
 
 import json

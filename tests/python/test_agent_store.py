@@ -43,7 +43,7 @@ class AgentStoreTest(unittest.TestCase):
             result = self.run_script(script, *arguments, flags=["--store", "worker"])
             self.assertNotIn("next generation", result.err)
 
-    # The first group's keys are in the store still.
+    # The store still has the keys of the first group.
     def test_a_second_process_group_has_keys_of_its_own(self):
         result = self.run_script("two_groups.py")
         self.assertNotIn("next generation", result.err)

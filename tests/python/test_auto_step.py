@@ -6,8 +6,8 @@ import fake_agent
 import launchers
 from fake_agent import FakeAgent
 
-# What both versions of torch have in common as far as this goes: optimizers made from `step`s that a
-# class's first object wraps.
+# What both versions of torch have in common: they make optimizers from `step`s, which the first object of a class
+# wraps.
 TORCH_1 = """\
 class Optimizer:
   def __init__(self, *_): self._hook_for_profile()
@@ -47,8 +47,8 @@ def steps(*numbers):
 
 class AutoStepTest(unittest.TestCase):
     def told(self, source, torch, err=""):
-        """What the agent hears of steps from a script with such a torch. `self.off`: it has heard
-        that none will come."""
+        """The reports of steps that the agent gets from a script with this torch. `self.off`: the script has
+        reported that no steps will come."""
         with FakeAgent() as agent:
             agent.add_auto_step()
             package = agent.folder / "torch" / "optim"
@@ -169,7 +169,7 @@ class AutoStepTest(unittest.TestCase):
 
 
 class UnderDdprunTest(unittest.TestCase):
-    """A DDP script that was written for torchrun, whose rank 1 dies after its sixth step."""
+    """A DDP script that was written for torchrun. Its rank 1 dies after its sixth step."""
 
     def test_an_unmodified_script_tells_its_steps(self):
         result = launchers.run(self, "ddprun", "train_ddp.py", nproc=2,

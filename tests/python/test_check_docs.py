@@ -94,7 +94,7 @@ class TablesTest(unittest.TestCase):
                 self.assertTrue(any(finding in found for found in check_docs.check_others()), finding)
 
     def found_with(self, table, value, check=check_docs.check_tables):
-        """What `check` finds where the code has `value` alone."""
+        """What `check` finds if the code has only `value`."""
         with mock.patch.object(check_docs, table, lambda: value):
             return list(check())
 

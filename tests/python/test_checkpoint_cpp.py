@@ -19,7 +19,7 @@ DATA = pathlib.Path(__file__).resolve().parents[1] / "data" / "mnist"
 
 
 class Net(torch.nn.Module):
-    """worker/examples/mnist/net.cc, as far as its state goes."""
+    """Has the same state as the net in worker/examples/mnist/net.cc."""
 
     def __init__(self):
         super().__init__()
@@ -103,7 +103,7 @@ class CppTest(unittest.TestCase):
         self.assertIn(f"resumed from step 7 ({path})", self.train_in_cpp(8))
 
     def test_a_file_that_both_have_only_passed_on_is_the_same(self):
-        """Python loads what C++ has made, and saves it again: but for who made it, nothing changes."""
+        """Python loads a file of C++ and saves it again. Only the metadata about its maker and its buckets changes."""
         self.train_in_cpp(5)
         before = contents(self.path(5))
         checkpointer = self.python()[3]

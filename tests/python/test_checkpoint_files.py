@@ -41,7 +41,7 @@ class TemporaryFolder(unittest.TestCase):
 
 class HashTest(unittest.TestCase):
     def test_all_ways_give_the_same(self):
-        """Lengths on both sides of each change of the algorithm, and of a block."""
+        """Lengths on both sides of each limit where the algorithm changes, and of the length of a block."""
         data = bytes(i * 37 % 251 for i in range(5000))
         for size in (*range(300), 1023, 1024, 1025, 1087, 1088, 1089, 2048, 2049, 5000):
             text = xxh3.hash_text(data[:size])
@@ -98,7 +98,7 @@ class FormatTest(StateFolder):
             changed = bytearray(whole)
             changed[at] ^= 1
             pathlib.Path(path).write_bytes(changed)
-            # A space behind the JSON is of no meaning.
+            # A space after the JSON has no meaning.
             if whole[at:at + 1] == b" ":
                 continue
             with self.assertRaises(FormatError, msg=at):
@@ -111,7 +111,7 @@ class FormatTest(StateFolder):
                 safetensors.StateFile(self.write(change=change))
 
     def test_another_version_is_not_damaged(self):
-        """So that it is left alone. Break: look at the hash before the version."""
+        """A file of another version is left alone. Break: look at the hash before the version."""
         def change(data):
             return data.replace(b'"ddprun_format":"1"', b'"ddprun_format":"2"')
 
@@ -120,11 +120,11 @@ class FormatTest(StateFolder):
         self.assertNotIsInstance(raised.exception, DamagedError)
 
     def test_a_search_sets_damaged_ones_aside_and_takes_the_next_older_one(self):
-        """What was renamed by hand is whole, and stays. Break: take it for damaged."""
+        """A file that was renamed by hand is whole, and stays. Break: take it for damaged."""
         for step in (1, 2, 3):
             self.write(step)
         os.rename(os.path.join(self.folder, folder.checkpoint_name(2)),
-                  os.path.join(self.folder, folder.checkpoint_name(9)))  # not what its name says
+                  os.path.join(self.folder, folder.checkpoint_name(9)))  # now its name says another step
         self.write(5, change=lambda data: data[:-1])
         self.write(6, change=lambda data: data.replace(b'format":"1"', b'format":"7"'))
         found = search.CheckpointSearch(0, [self.folder], plan.MAX_STEP, True)
@@ -139,17 +139,17 @@ class FormatTest(StateFolder):
 
 
     def search(self, run):
-        """Of a host whose memory makes each hash wrong."""
+        """A search on a host whose bad memory makes each hash wrong."""
         found = search.CheckpointSearch(0, [self.folder], plan.MAX_STEP, True, run)
         while found.next() is not None:
             found.set_aside("its hash is wrong")
 
     def test_of_damaged_files_only_this_runs_name_it_and_only_its_oldest_go(self):
-        """Break: count all that are renamed, as it was; or take the run from whole files alone."""
+        """Break: count all renamed files; or read the run only from whole files."""
         run = "5d0c4f6b9e21a873"
         for step in (1, 2, 3):
             self.write(step, {"ddprun_run": "stranger"})
-        self.write(4)  # of an older version
+        self.write(4)  # without a run id, as from an older version
         for step in (5, 6):
             self.write(step, {"ddprun_run": run})
         self.write(7, {"ddprun_run": run}, change=lambda data: data[:-1])
@@ -268,7 +268,7 @@ class FolderTest(TemporaryFolder):
         self.assertEqual(self.names(), [folder.checkpoint_name(step) for step in (1, 4, 9, 10)])
 
     def test_a_file_under_another_steps_name_is_neither_counted_nor_removed(self):
-        """Break: look at its run alone. Then the only other one that can be loaded goes."""
+        """Break: look only at the run of a file. Then the only other file that can be loaded is removed."""
         for step in (2, 3, 9):
             lineage = self.save(step)
         name = folder.checkpoint_name
@@ -346,7 +346,7 @@ class OwnerTest(TemporaryFolder):
         self.assertEqual(owner.judge_claim(own, an_owner("r2", "k"), 0, False, True), "take")
 
     def test_another_job_of_slurm_with_this_name_is_no_life_of_this_job(self):
-        """Break: compare the names alone. Then a requeued job takes the folder of one that lives."""
+        """Break: compare only the names. Then a requeued job takes the folder of a job that still runs."""
         own = an_owner(requeue_number=1, slurm="17")
         for requeue_number in (0, 2):
             other = an_owner("r2", requeue_number=requeue_number, slurm="18")
@@ -377,7 +377,7 @@ class OwnerTest(TemporaryFolder):
                 claim.release()
 
     def test_who_holds_the_lock_is_named(self):
-        """Break: say what errno says."""
+        """Break: print the message of errno."""
         claim = owner.FolderOwner(self.folder, owner.Owner.of_process(self.ENVIRON), False)
         self.assertTrue(claim.try_claim())
         holder = subprocess.Popen(["flock", "--no-fork", os.path.join(self.folder, "owner"), "sleep", "600"])
@@ -416,14 +416,14 @@ class OwnerTest(TemporaryFolder):
                 self.fail("it may not change the folder")
 
     def test_a_process_that_was_forked_meanwhile_does_not_keep_the_lock(self):
-        """As a DataLoader's workers are. Break: close the file without unlocking it."""
+        """A DataLoader forks its workers like this. Break: close the file without unlocking it."""
         claim = owner.FolderOwner(self.folder, owner.Owner.of_process(self.ENVIRON), False)
         end, other_end = os.pipe()
         with claim.guard():
             pid = os.fork()
             if pid == 0:
                 os.close(other_end)
-                os.read(end, 1)  # until the parent closes it
+                os.read(end, 1)  # until the parent closes its end
                 os._exit(0)
         begin = time.monotonic()
         with claim.guard():
@@ -487,7 +487,7 @@ class SnapshotTest(TemporaryFolder):
         self.assertEqual(self.names(), [folder.checkpoint_name(5), folder.checkpoint_name(6)])
 
     def test_where_another_node_had_the_state_the_newest_before_is_kept(self):
-        """Break: keep none but the state of keep_step."""
+        """Break: keep only the state of keep_step."""
         slots = snapshots.SnapshotSlots(self.folder, None)
         self.publish(slots, 4)
         self.publish(slots, 5)

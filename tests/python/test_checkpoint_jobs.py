@@ -1,5 +1,5 @@
-"""worker/examples/python/ddp_tutorial.py under ddprun: workers are killed, a node is lost with its
-memory, and the weights in the end are those of a training that ran undisturbed."""
+"""worker/examples/python/ddp_tutorial.py under ddprun: workers are killed, and a node is lost with its
+memory. At the end the weights equal those of an undisturbed training."""
 
 import json
 import os
@@ -28,7 +28,7 @@ class JobTest(unittest.TestCase):
         self.folder = pathlib.Path(temporary.name)
 
     def command(self, name, faults, *flags, job=None):
-        """One agent's, whose logs go to the folder `name`; the weights to <job, or name>.pt."""
+        """The command of one agent. Its logs go to the folder `name`, and the weights to <job, or name>.pt."""
         program = [str(EXAMPLE)] if not faults else [str(KILL), ",".join(faults), str(EXAMPLE)]
         return [os.environ["DDPRUN"], "--report", str(self.folder / f"{name}.json"), "--log-dir",
                 str(self.folder / name), "--max-restarts", "3", *flags, "--", *program, EPOCHS,
@@ -58,7 +58,7 @@ class JobTest(unittest.TestCase):
 
 class KillTest(JobTest):
     def test_killed_workers_resume_from_memory_and_the_weights_are_the_same(self):
-        """In mid-epoch, rank 0, and again, the other rank."""
+        """Rank 0 is killed in mid-epoch, and later the other rank, too."""
         self.run_job("whole", [])
         faults = ["0:0:10:worker", f"1:1:{STEPS_OF_AN_EPOCH + 5}:worker"]
         report, said = self.run_job("killed", faults)
@@ -68,7 +68,7 @@ class KillTest(JobTest):
         self.assert_same_weights("whole", "killed")
 
     def test_a_job_that_is_started_again_goes_on_from_its_files(self):
-        """Having had no restart left. It saves each fifth step."""
+        """The first job ended because it had no restart left. It saved every fifth step."""
         self.run_job("whole", [])
         disk = ["--checkpoint-dir", str(self.folder / "disk"), "--nproc-per-node", "2"]
         program = self.folder / "save_often.py"
@@ -104,10 +104,10 @@ class LostNodeTest(JobTest):
         return "127.0.0.1:" + port.read_text().strip()
 
     def test_a_node_that_is_lost_with_its_memory_is_replaced_without_a_shared_disk(self):
-        """Rank 0's agent is killed; a third node, which has no state, takes its place and gets that of
-        the other one."""
+        """Rank 0's agent is killed. A third node, which has no state, takes its place and gets the state of the
+        other node."""
         self.run_job("whole", [])
-        # A lease that also a busy machine keeps; a killed agent is reported by its guardian.
+        # The lease is long enough for a busy machine. The guardian reports a killed agent at once.
         flags = ["--rdzv-endpoint", self.endpoint(), "--rdzv-id", "job", "--nnodes", "2",
                  "--nproc-per-node", "1", "--rdzv-conf", "lease=20"]
         agents = [self.start(self.command(name, ["0:0:20:agent"], *flags, job="lost"))

@@ -26,7 +26,7 @@ SAMPLER_DATA = pathlib.Path(__file__).resolve().parents[1] / "data/sampler/distr
 
 
 class Training:
-    """A small one with dropout and batch norm. `make`: of the optimizer; `schedule`: of a scheduler."""
+    """A small training with dropout and batch norm. `make` makes the optimizer, `schedule` a scheduler."""
 
     def __init__(self, make, schedule=None, seed=0, model=None):
         torch.manual_seed(seed)
@@ -114,8 +114,8 @@ class ResumeTest(TemporaryFolder):
             self.assertTrue(torch.equal(value, other[0][name]), name)
 
     def check(self, make, schedule=None):
-        """A training that stops and one that goes on from its file end equal to the last bit to one
-        that ran through."""
+        """A training stops, and another one continues from its file. The result equals that of a training without a
+        stop, to the last bit."""
         whole = Training(make, schedule)
         for n in range(self.STEPS):
             whole.step(n)
@@ -193,7 +193,7 @@ class CheckpointerTest(TemporaryFolder):
         self.assertRegex(aside, r"step-000000000002\.safetensors\.[0-9a-f]{16}\.corrupt", "of this run")
 
     def test_of_the_damaged_files_of_a_run_a_save_leaves_the_two_newest(self):
-        """Whichever process has renamed them. Break: do not look for them after a save."""
+        """It does not matter which process has renamed them. Break: do not look for them after a save."""
         run = "5d0c4f6b9e21a873"
         named = ["step-%d.safetensors.%s.corrupt" % (step, run) for step in (1, 2, 3)]
         for name in [*named, "step-1.safetensors.corrupt"]:
@@ -223,7 +223,7 @@ class CheckpointerTest(TemporaryFolder):
         return checkpointer.flush().durable_path
 
     def test_a_stale_file_is_opened_again_once(self):
-        """Break: wait for it at once."""
+        """Break: begin to wait at the first ESTALE."""
         path = self.newest_of_two()
         with BadDisk({path: 0}, errno.ESTALE, times=1), contextlib.redirect_stderr(io.StringIO()) as said:
             self.assertEqual(self.training().checkpointer(self.folder).load_latest().step, 2)
@@ -249,7 +249,7 @@ class CheckpointerTest(TemporaryFolder):
         self.assertEqual(self.names(), files)
 
     def test_what_was_there_before_is_neither_loaded_nor_replaced_nor_removed_where_training_begins_anew(self):
-        """--start-anew. Break: look into the folder all the same."""
+        """With --start-anew. Break: look into the folder."""
         path = self.newest_of_two()
         before = pathlib.Path(path).read_bytes()
         with unittest.mock.patch.dict(os.environ, {"DDPRUN_ANEW": "1", "DDPRUN_JOB_RUN_ID": "5d0c4f6b9e21a873"}):
@@ -270,7 +270,7 @@ class CheckpointerTest(TemporaryFolder):
             self.training().checkpointer(self.folder).load_latest()
 
     def test_a_plan_without_a_state_does_not_lead_to_step_0_beside_a_damaged_file(self):
-        """A later generation: ddprun looks for whole files alone. Break: only list the folder."""
+        """In a later generation ddprun looks only for whole files. Break: only list the folder."""
         save(self.training().checkpointer(self.folder))
         with unittest.mock.patch.dict(os.environ, {"DDPRUN_RESTORE_TIER": "none"}):
             self.assertIsNone(self.training().checkpointer(self.folder).load_latest(),
@@ -333,7 +333,7 @@ class SamplerTest(unittest.TestCase):
                 self.assertEqual((len(sampler), list(sampler)), (len(expected), expected), case)
 
     def test_each_sample_is_used_once_though_the_world_changes_in_the_middle(self):
-        """7 ranks use 5 samples each, then 3 ranks 10 each, then 2 all that is left."""
+        """7 ranks use 5 samples each, then 3 ranks 10 samples each, then 2 ranks all remaining samples."""
         used, text = [], None
         for replicas, count in ((7, 5), (3, 10), (2, 100)):
             made = samplers(100, replicas, seed=3, samples_per_step=count)
@@ -341,7 +341,7 @@ class SamplerTest(unittest.TestCase):
                 sampler.set_epoch(4)
                 if text:
                     sampler.resume(text)
-                    sampler.set_epoch(4)  # as at the head of a loop over epochs: changes nothing
+                    sampler.set_epoch(4)  # again, as a loop over epochs does: this changes nothing
                 used += [sample for sample, _ in zip(sampler, range(count))]
                 sampler.finish_step()
             states = {sampler.state().to_string() for sampler in made}
@@ -370,7 +370,7 @@ class SamplerTest(unittest.TestCase):
                 sampler.resume(text)
 
     def test_a_loader_with_workers_needs_the_samples_of_a_step(self):
-        """Or samples that no step has used would be lost with a restart."""
+        """Otherwise a restart would lose samples that no step has used."""
         dataset = TensorDataset(torch.arange(20))
         for samples_per_step, workers in ((None, 0), (2, 0), (2, 2)):
             sampler = ddprun.DistributedSampler(dataset, samples_per_step=samples_per_step)
@@ -414,8 +414,8 @@ class LoaderTest(TemporaryFolder):
         return losses
 
     def test_a_training_that_stops_anywhere_goes_on_as_if_it_had_not(self):
-        """At the end of an epoch, too; with dropout, whose numbers a DataLoader must not move. Break:
-        leave out at_first_sample() in Checkpointer."""
+        """It may also stop at the end of an epoch. With dropout: a DataLoader must not change its random numbers.
+        Break: leave out at_first_sample() in Checkpointer."""
         with tempfile.TemporaryDirectory() as self.folder:
             whole = self.train()
         self.assertEqual(len(whole), 6 * self.EPOCHS)
@@ -427,7 +427,7 @@ class LoaderTest(TemporaryFolder):
 
 
 class AgentTest(TemporaryFolder):
-    """What a Checkpointer and the agent say to each other."""
+    """The messages between a Checkpointer and the agent."""
 
     SOURCE = ("import ddprun, torch\n"
               "model = torch.nn.Linear(2, 2)\n"
@@ -484,7 +484,7 @@ class AgentTest(TemporaryFolder):
         self.assertIn("missing", failed[0])
 
     def test_what_waits_for_the_disk_is_a_phase_of_its_own(self):
-        """Else the limit of a step holds for it, and ddprun calls a slow disk a hang."""
+        """Otherwise the time limit of a step would apply, and ddprun would report a slow disk as a hang."""
         with FakeAgent() as agent:
             packets = agent.run(
                 self, "import threading\n" + self.SOURCE

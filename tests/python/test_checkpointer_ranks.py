@@ -1,5 +1,5 @@
-"""ddprun.Checkpointer on several ranks: what they agree on, and how a state gets to all of them.
-Without a launcher; the plan of ddprun is given by hand."""
+"""ddprun.Checkpointer on several ranks: what they agree on, and how all of them get a state.
+There is no launcher; the test sets the variables of the restore plan."""
 
 import tempfile
 import unittest

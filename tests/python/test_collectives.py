@@ -69,7 +69,7 @@ class Reader:
 
 
 class Agent:
-    """Stands for the connection to the agent."""
+    """Takes the place of the connection to the agent."""
 
     def __init__(self, page):
         self.page, self.asked, self.silent = page, 0, False
@@ -132,7 +132,7 @@ class RecordTest(OneRank):
             try:
                 call()
             except RuntimeError:
-                pass  # Gloo has none, in some versions
+                pass  # in some versions, Gloo does not have this collective
             self.assertEqual(self.reader.entered(), (number, operation, size))
             self.assertEqual(self.reader.completed(), (number, operation, size, number))
         self.assertEqual(list(self.reader.recent()), [12, 13, 10, 11])
@@ -195,7 +195,7 @@ class RecordTest(OneRank):
             dist.all_reduce(torch.ones(1))
 
     def test_torch_compile_finds_torchs_own_function(self):
-        """torch 2. Break: leave is_compiling() out."""
+        """torch.compile exists from torch 2 on. Break: leave is_compiling() out."""
         if not hasattr(getattr(torch, "compiler", None), "is_compiling"):
             self.skipTest("this torch does not compile")
         self.record()
@@ -225,7 +225,7 @@ class RecordTest(OneRank):
         self.assertEqual(self.reader.entered(2), (2, "all_reduce", 4))
         self.assertEqual(self.reader.entered(1), (0, "other", 0))
         self.assertEqual(self.reader.entered(0), (1, "all_reduce", 16))
-        dist.all_reduce(torch.ones(1), group=others)  # warns, and does nothing
+        dist.all_reduce(torch.ones(1), group=others)  # torch warns, and does nothing
         self.assertEqual(self.reader.entered(0), (1, "all_reduce", 16))
 
     def test_of_too_many_groups_the_last_only_count_as_moves(self):
@@ -292,7 +292,7 @@ class Work:
 
 
 class AsyncTest(OneRank):
-    """A collective that goes on in the background."""
+    """A collective that continues in the background."""
 
     def setUp(self):
         super().setUp()
@@ -317,7 +317,7 @@ class AsyncTest(OneRank):
         self.assertEqual(self.states(), expected)
 
     def test_it_is_over_when_the_work_is(self):
-        """Without any further call, too. Break: do not start the thread."""
+        """This also holds if the program makes no further call. Break: do not start the thread."""
         dist.all_reduce(torch.ones(1), async_op=True)
         self.assertEqual(self.states(), {1: False})
         self.works[0].over = True
@@ -357,7 +357,7 @@ dist.barrier()
 
 
 class UnderAnAgentTest(unittest.TestCase):
-    """The whole way: a process of its own asks for the page, and gets it."""
+    """End to end: another process asks the agent for the page, and gets it."""
 
     def page_of(self, source, auto_step=False):
         launchers.require_torch(self)

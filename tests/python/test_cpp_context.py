@@ -65,7 +65,7 @@ class ContextTest(unittest.TestCase):
             ]
             codes = [worker.wait(launchers.HANG) for worker in workers]
         self.assertEqual(codes, [0, 0])
-        # Nobody said how many workers this node has.
+        # No variable says how many workers this node has.
         self.assertEqual(self.results(folder),
                          [{**expected(rank, 2), "local_world_size": 1} for rank in range(2)])
 

@@ -1,5 +1,5 @@
-"""torchrun's documented environment, one case for each behaviour. One node with two workers, which
-are restarted once: both launchers run once, and every case looks at what they gave."""
+"""torchrun's documented environment, one case for each behaviour. One node has two workers, which
+are restarted once. Each launcher runs once, and every case looks at what the launcher gave its workers."""
 
 import pathlib
 import socket
@@ -29,7 +29,7 @@ class EnvironmentTest(unittest.TestCase):
         return result.files[f"rank{rank}-attempt{attempt}.json"]
 
     def check(self, name, of_rank):
-        """`of_rank`: from (rank, attempt) to the value that both must give."""
+        """`of_rank`: from (rank, attempt) to the value that both launchers must give."""
         for launcher in self.under:
             for rank in RANKS:
                 for attempt in ATTEMPTS:
@@ -111,7 +111,7 @@ class EnvironmentTest(unittest.TestCase):
         self.check("NCCL_ASYNC_ERROR_HANDLING", lambda *_: "1")
 
     def test_newer_versions_of_torch_handle_nccl_errors_too(self):
-        # torchrun 1.13 does not know their name.
+        # torchrun 1.13 does not know the name of this variable.
         given = self.given("ddprun", 0)["environment"]
         self.assertEqual(given["TORCH_NCCL_ASYNC_ERROR_HANDLING"], "1")
 

@@ -11,7 +11,7 @@ import unittest
 
 import launchers
 
-# One step of DistributedDataParallel, as PyTorch's tutorial has it.
+# One step of DistributedDataParallel, as in PyTorch's tutorial.
 SCRIPT = """\
 import json, os, sys
 import torch

@@ -17,7 +17,7 @@ FACTS = "process_facts.py"
 
 
 class FactsTest(unittest.TestCase):
-    """What a worker that was forked has of its process, beside one that was started plainly."""
+    """A forked worker's process has the same properties as that of a worker without a fork server."""
 
     def test_a_forked_worker_has_what_a_plain_one_has(self):
         """Break: leave out setpgid, prctl, be_a_process_of_its_own or sys.orig_argv in fork_server.py, or
@@ -62,7 +62,7 @@ class FactsTest(unittest.TestCase):
 
 
 class Job:
-    """ddprun with two workers that step for ever; its lines are in `said`."""
+    """ddprun with two workers that make steps for ever. `said` has the lines of ddprun."""
 
     def __init__(self, test, flags=(), preload="json,decimal"):
         temporary = tempfile.TemporaryDirectory(prefix="ddprun-python-")
@@ -93,7 +93,7 @@ class Job:
         return found[-1]
 
     def workers(self, attempt):
-        """Their facts by rank, once both run."""
+        """The facts that both workers have written, by rank. Waits until both run."""
         deadline = time.monotonic() + launchers.HANG
         paths = [self.out / f"{attempt}.{rank}.json" for rank in (0, 1)]
         while not all(path.exists() for path in paths):
@@ -110,7 +110,7 @@ def lives(pid):
 
 
 def cores():
-    """Physical ones: two CPUs may be the threads of one."""
+    """The number of physical cores: two CPUs may be threads of one core."""
     folder = pathlib.Path("/sys/devices/system/cpu")
     return len({file.read_text() for file in folder.glob("cpu*/topology/thread_siblings_list")})
 
@@ -143,7 +143,7 @@ class ForkServerTest(unittest.TestCase):
         self.assertTrue(all(worker["preloaded"] for worker in job.workers(1)))
 
     def test_one_that_hangs_is_killed_and_the_job_goes_on(self):
-        """Break: leave out fork_limit in fork_server.cc: the server lives on."""
+        """Break: leave out fork_limit in fork_server.cc. Then the server is not killed."""
         job = Job(self)
         server = int(job.await_line(r"the fork server is pid (\d+)"))
         first = job.workers(0)
@@ -163,7 +163,7 @@ class ForkServerTest(unittest.TestCase):
         second = job.workers(1)
         self.assertEqual({worker["pid"] for worker in second}, set(waiting[2:]))
         server = int(job.await_line(r"the fork server is pid (\d+)"))
-        job.ddprun.kill()  # the guardian ends all
+        job.ddprun.kill()  # the guardian ends all processes
         await_deaths(self, [server, *waiting, *(worker["pid"] for worker in second)])
 
     @unittest.skipUnless(cores() >= 2, "needs two physical cores")

@@ -6,13 +6,13 @@ import launchers
 
 
 class HangTest(unittest.TestCase):
-    """Two ranks of a script that knows nothing of ddprun: what their stacks alone tell."""
+    """Two or three ranks of a script that does not use ddprun: ddprun has only their stacks."""
 
     def test_the_rank_that_sleeps_in_its_data_loading_is_named_with_its_function(self):
         self.rank_that_sleeps_is_named()
 
     def test_so_it_is_where_workers_are_forked(self):
-        """Their stacks are those of copies of one interpreter."""
+        """All workers are copies of one interpreter."""
         self.rank_that_sleeps_is_named("--preload", "torch")
 
     def rank_that_sleeps_is_named(self, *flags):
@@ -25,13 +25,13 @@ class HangTest(unittest.TestCase):
         self.assertEqual(cause["pid"], result.files["hung.json"])
         self.assertIn("is in no collective", cause["reason"])
         self.assertIn("c10d::", cause["reason"])
-        if sys.version_info[:2] in ((3, 11), (3, 13)):  # docs/stacks.md: of others native frames
+        if sys.version_info[:2] in ((3, 11), (3, 13)):  # others: only native frames (docs/stacks.md)
             self.assertIn("read_the_next_shard",
                           [frame["function"] for frame in cause["frames"]])
             self.assertIn("read_the_next_shard hang_in_data_loading.py:", cause["reason"])
 
     def mismatch(self, what, *flags, **environment):
-        """The root cause of three ranks of which rank 1 enters another collective."""
+        """The root cause of a job of three ranks, in which rank 1 enters another collective."""
         result = launchers.run(self, "ddprun", "mismatch.py", nproc=3, flags=flags,
                                arguments=[what], environment=environment)
         self.assertNotEqual(result.code, 0, result.err)

@@ -1,4 +1,4 @@
-"""The module `ddprun`: its reports, and that it never disturbs a program."""
+"""The module `ddprun`: it sends reports, and never disturbs a program."""
 
 import ast
 import os
@@ -20,7 +20,7 @@ class TellTest(unittest.TestCase):
         return connections[0][1:]
 
     def test_the_import_tells_that_steps_will_come(self):
-        """So that a hang before the first step is judged. Break: leave out _begin() in ddprun.py."""
+        """Then ddprun can notice a hang before the first step. Break: leave out _begin() in ddprun.py."""
         self.assertEqual(self.packets_of(""), [])
 
     def test_a_warm_standby_is_no_worker_yet_and_tells_nothing(self):
@@ -79,10 +79,10 @@ class TellTest(unittest.TestCase):
             with agent.accept() as connection:
                 packets = []
                 while packets[-1:] != ["STEP=49999"]:
-                    packets.append(connection.recv(8192).decode())  # or it is too late: HANG
+                    packets.append(connection.recv(8192).decode())  # if STEP=49999 never comes, recv() fails after HANG
             took = float(worker.stdout.readline())
             worker.communicate("\n", timeout=fake_agent.HANG)
-        # A burst, 1,000 a second, and what the late thread sends, at most 200 a second.
+        # Allowed: a burst, 1,000 packets a second, and at most 200 a second from the thread that sends late.
         self.assertLess(len(packets), 100 + 1200 * took + 50)
 
     def test_an_agent_that_does_not_read_holds_nobody_up_and_hears_the_last_step(self):
@@ -97,7 +97,7 @@ class TellTest(unittest.TestCase):
                 "ddprun.step(99999)\n"
                 "print(time.monotonic() - begin < 30)\n"
                 "input()\n") as worker:
-            # More than its buffer holds.
+            # The worker has sent more than the buffer of the socket holds.
             self.assertEqual(worker.stdout.readline(), "True\n")
             with agent.accept() as connection:
                 while "STEP=99999" not in connection.recv(8192).decode():
@@ -148,7 +148,7 @@ class TellTest(unittest.TestCase):
 
 
 class OtherProcessesTest(unittest.TestCase):
-    """Only the worker itself speaks. Each child prints whether it does."""
+    """Only the worker itself sends reports. Each child prints whether it would."""
 
     CHILD = ("import ddprun\n"
              "def child(n=0):\n"

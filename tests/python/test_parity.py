@@ -1,17 +1,18 @@
 """The same training under ddp:: and under Python's DistributedDataParallel, to the last bit.
 
-Every case of parity_cases.json, with both optimizers or the one that it names: 25 steps from the
-same weights on the same data, with one job of C++ ranks and one of Python ranks for each world
-size. Parameters, buffers, the gradients of the last step, the losses of all steps and the sizes of
-the buckets must be equal, bit for bit, rank for rank. Both use the same libtorch, so nothing but
-DistributedDataParallel, the optimizers and the order of operations can make a difference.
+Every case of parity_cases.json, with both optimizers or the one that it names, makes 25 steps from the
+same weights on the same data. Each world size has one job of C++ ranks and one of Python ranks. Parameters,
+buffers, the gradients of the last step, the losses of all steps and the sizes of the buckets must be equal,
+bit for bit, rank for rank. Both jobs use the same libtorch, so only DistributedDataParallel, the optimizers
+and the order of operations can make a difference.
 
-Python's SyncBatchNorm refuses CPU tensors. The cases with "sync_batch_norm" compare ddp::'s, on ranks
-with batches of different sizes, with Python's BatchNorm1d on ranks that each have the whole batch.
-One adds up what the other adds in parts: equal within the case's "bound", and to the last bit on one
-rank. Seen red, by 0.2, when backward used the sums of its own rank instead of those of all.
+Python's SyncBatchNorm refuses CPU tensors. The cases with "sync_batch_norm" compare SyncBatchNorm of ddp::, on
+ranks with batches of different sizes, with Python's BatchNorm1d on ranks that each have the whole batch. The
+order of the additions differs, so the results are equal within the case's "bound", and to the last bit on one
+rank. Seen red, by 0.2, when backward used the sums of its own rank instead of the sums of all ranks.
 
-$PARITY_TRAINER: tests/programs/parity_trainer.cc. Without $DDPRUN, of the worker library alone, no launcher.
+$PARITY_TRAINER: tests/programs/parity_trainer.cc. Without $DDPRUN (a build of the worker library
+alone), there is no launcher.
 """
 
 import collections
@@ -26,7 +27,7 @@ import launchers
 
 LAUNCHER = "ddprun" if "DDPRUN" in os.environ else "none"
 CASES = launchers.HERE / "parity_cases.json"
-# Each rank has its own after a step: they are made equal before the next.
+# After a step these differ between ranks. DistributedDataParallel makes them equal before the next step.
 BUFFERS = ("running_mean", "running_var", "num_batches_tracked")
 
 
@@ -53,7 +54,7 @@ class ParityTest(unittest.TestCase):
         cls.torch = torch
 
     def results(self, world_size, program, flags=()):
-        """For each rank, what it left: {"case.optimizer": {name: tensor}}."""
+        """The results of each rank: {"case.optimizer": {name: tensor}}."""
         done = launchers.run(self, LAUNCHER, program, nproc=world_size, flags=flags,
                              arguments=[str(CASES), str(self.start)],
                              environment={"OMP_NUM_THREADS": "1"})
@@ -70,7 +71,7 @@ class ParityTest(unittest.TestCase):
     def check_world_size(self, world_size):
         cpp = self.results(world_size, os.environ["PARITY_TRAINER"], flags=["--no_python"])
         python = self.results(world_size, "parity_trainer.py")
-        # Of a case whose optimizers alone round otherwise there, on one rank too.
+        # In these cases, on one rank too, only the optimizers of torch 2.x round differently.
         optimizers_bound = "bound_on_2" if int(self.torch.__version__.split(".")[0]) >= 2 else ""
         expected = {f"{case['name']}.{optimizer}": case.get("bound", case.get(optimizers_bound))
                     for case in json.loads(CASES.read_text())
@@ -87,7 +88,7 @@ class ParityTest(unittest.TestCase):
                         self.assert_equal(cpp[rank][run], python[rank][run], f"rank {rank}")
                     else:
                         self.assert_near(cpp[rank][run], python[rank][run], bound, f"rank {rank}")
-                    # SyncBatchNorm's are the same everywhere.
+                    # The buffers of SyncBatchNorm are equal on all ranks.
                     own = () if run.startswith("sync_batch_norm") else BUFFERS
                     self.assert_replica(cpp[rank][run], cpp[0][run], own, f"rank {rank}")
 

@@ -1,4 +1,4 @@
-"""Every test of ours that docs/internals/parity.md names exists."""
+"""Every test of ddprun that docs/internals/parity.md names exists."""
 
 import json
 import re

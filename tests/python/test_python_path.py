@@ -1,5 +1,5 @@
 """A Python worker finds the module ddprun last in its path, and nothing else of ddprun. Each
-program runs once under Python alone and once under ddprun, and has the same."""
+program runs once under Python alone and once under ddprun, with the same result."""
 
 import json
 import os
@@ -39,7 +39,7 @@ class PythonPathTest(unittest.TestCase):
                                                          **environment))
 
     def under_ddprun(self, command, environment=(), flags=()):
-        """Its exit code, and what it wrote to stdout and stderr."""
+        """Runs the command under ddprun. Returns its exit code, its stdout and its stderr."""
         report = self.folder / "report.json"
         done = self.run_in([os.environ["DDPRUN"], "--log-dir", "logs", "--report", str(report),
                             *flags, "--", *command], dict(environment))
@@ -57,7 +57,7 @@ class PythonPathTest(unittest.TestCase):
         return json.loads(alone.stdout.splitlines()[-1]), json.loads(out.splitlines()[-1])
 
     def check(self, command, environment=(), module=True, flags=()):
-        """With the agent's store one finder waits for torch's rendezvous; nothing else differs."""
+        """If the agent serves the store, one import finder waits for torch's rendezvous. Nothing else differs."""
         alone, under = self.both(command, environment, flags)
         if module and not flags:
             (finder,) = under.pop("hooks")
@@ -178,7 +178,7 @@ class PythonPathTest(unittest.TestCase):
         self.assertEqual(report["root_cause"]["step"], 41)
 
     def test_a_program_that_only_tells_how_it_gets_on_is_not_asked_to_save(self):
-        """It would not answer, and the stop would wait for it for --save-timeout."""
+        """The program would not answer, and the stop would wait for its answer for --save-timeout."""
         (self.folder / "train.py").write_text(
             "import ddprun, signal\n"
             "ddprun.step(1)\n"
@@ -207,7 +207,7 @@ class PythonPathTest(unittest.TestCase):
         self.assertIn("no checkpoint was made for it", out)
 
     def wait_for(self, file, process):
-        """Until the file has something in it. Nothing is left running where the process ends before."""
+        """Waits until the file has content. If the process ends before, ends all processes and fails."""
         path = self.folder / file
         while not path.exists() or not path.stat().st_size:
             if process.poll() is not None:

@@ -17,7 +17,7 @@ import launchers
 SERVER = launchers.HERE.parents[1] / "launcher" / "python" / "fork_server.py"
 PYTHON = "/usr/bin/python3"
 
-# Name, files, and the program as it is written behind `python3`.
+# Name, files, and the arguments that follow `python3`.
 SHOW = """\
 import json, os, sys
 main = sys.modules["__main__"]
@@ -117,13 +117,13 @@ class Agent:
         os.close(file)
 
     def ask(self, number, arguments):
-        file = memory_file(["", *arguments])  # no CPUs to bind to
+        file = memory_file(["", *arguments])  # the empty string: no CPUs to bind to
         send(self.server, b"FORK=%d" % number, [file])
         os.close(file)
 
     def fork(self, number, arguments):
-        """Has the fork server, which waits, fork: the new process is what this agent talks to then.
-        Its pid."""
+        """Orders the waiting fork server to fork. From then on this agent talks to the new process. Returns the
+        pid of the new process."""
         self.ask(number, arguments)
         hello = self.wait()
         assert hello == b"FORKED=%d" % number, hello
@@ -170,7 +170,7 @@ class StandbyTest(unittest.TestCase):
         return result
 
     def both_ways(self, sources, arguments):
-        """The outcome under `python3 PROGRAM`, and forked."""
+        """The outcomes of the program under `python3 PROGRAM` and forked."""
         results = []
         for run in (self.cold, self.forked):
             with tempfile.TemporaryDirectory() as path:
@@ -197,7 +197,7 @@ class StandbyTest(unittest.TestCase):
         self.assertIn("None 1", forked[1])
 
     def start_server(self, folder, module, environment=None):
-        """A server that has imported `module` and forks; and the agent's end."""
+        """Starts a fork server and waits until it has imported `module`. Returns its agent and its process."""
         agent = Agent(folder)
         self.addCleanup(agent.close)
         server = subprocess.Popen([PYTHON, "-B", SERVER, module, "program.py"], cwd=folder,
@@ -219,7 +219,7 @@ class StandbyTest(unittest.TestCase):
             self.assertEqual(server.returncode, 0)
 
     def test_what_waits_for_long_takes_memory_for_its_program_and_still_becomes_a_worker(self):
-        """Break: free the last piece in take_memory(), too."""
+        """Break: in take_memory(), free the last piece, too."""
         with tempfile.TemporaryDirectory() as path:
             folder = pathlib.Path(path)
             (folder / "program.py").write_text("print('here')\n")
@@ -230,7 +230,7 @@ class StandbyTest(unittest.TestCase):
             while int(re.search(r"RssAnon:\s+(\d+) kB", status.read_text()).group(1)) < 12000:
                 self.assertLess(time.monotonic(), deadline)
                 time.sleep(0.02)
-            time.sleep(0.2)  # it keeps it
+            time.sleep(0.2)  # the process keeps the memory
             self.assertGreater(int(re.search(r"RssAnon:\s+(\d+) kB", status.read_text()).group(1)),
                                12000)
             with open(folder / "out", "w") as out:
@@ -239,7 +239,7 @@ class StandbyTest(unittest.TestCase):
             self.assertEqual((folder / "out").read_text(), "here\n")
 
     def test_what_is_asked_for_together_is_forked_together(self):
-        """Break: let each of fork_each() have the last order."""
+        """Break: in fork_each(), give the last order to each process."""
         with tempfile.TemporaryDirectory() as path:
             folder = pathlib.Path(path)
             (folder / "program.py").write_text("import sys\nprint(*sys.argv[1:])\n")

@@ -1,8 +1,8 @@
 """Weights between Python's PyTorch and ddp::: each loads the other's files, equal to the last bit.
 
-Files that mean harm are made with Python's own pickle, zipfile and json, and must be refused without
-running anything, in little memory. Python's safetensors package is not in Debian: its format is
-short enough to be read and written here with struct, json and torch.frombuffer.
+Harmful files are made with Python's own pickle, zipfile and json. They must be refused in little memory, and
+no code in them may run. Debian has no safetensors package for Python, but the format is so simple that this
+file reads and writes it with struct, json and torch.frombuffer.
 """
 import collections
 import json
@@ -135,7 +135,7 @@ class Base(unittest.TestCase):
         return os.path.join(self.folder, name)
 
     def run_tool(self, *arguments, limit=None):
-        """A process of its own, which the server has spared from loading libtorch."""
+        """Runs the tool in a process that the server forks, so that it need not load libtorch."""
         out, err = self.path("tool.out"), self.path("tool.err")
         Base.server.stdin.write("\t".join([out, err, str(limit or 0), *arguments]) + "\n")
         Base.server.stdin.flush()
@@ -264,7 +264,7 @@ class Malicious:
 
 
 class Hostile(Base):
-    LIMIT = 1 << 30  # of address space: libtorch alone takes a good part of it
+    LIMIT = 1 << 30  # of the address space; libtorch alone takes a large part of it
 
     def refused(self, path, reason):
         done = self.run_tool("describe", path, limit=self.LIMIT)
@@ -287,13 +287,13 @@ class Hostile(Base):
                            pickle_protocol=protocol)
                 self.refused(self.path("a.pt"), "nothing was run")
         self.assertFalse(os.path.exists(ran))
-        # The files are what they seem: Python runs them.
+        # The files are really harmful: Python runs their code.
         torch.save({"b": Malicious((os.system, (f"touch {ran}",)))}, self.path("a.pt"))
         torch.load(self.path("a.pt"), weights_only=False)
         self.assertTrue(os.path.exists(ran))
 
     def rewrite(self, change, name="data.pkl"):
-        """A file of torch.save whose entry `name` went through `change`."""
+        """A file of torch.save in which `change` has changed the entry `name`."""
         torch.save({"a": torch.arange(4.0)}, self.path("good.pt"))
         with zipfile.ZipFile(self.path("good.pt")) as good, \
                 zipfile.ZipFile(self.path("bad.pt"), "w") as bad:
@@ -306,7 +306,7 @@ class Hostile(Base):
         self.assertEqual(len(self.tool("describe", self.rewrite(lambda content: content))), 1)
 
     def test_a_tensor_larger_than_its_storage(self):
-        # The shape, (4,): BININT1 4, TUPLE1. Then 2**31 - 1 of them.
+        # The shape is (4,): BININT1 4, TUPLE1. The changed file says 2**31 - 1 instead of 4.
         def change(content):
             self.assertEqual(content.count(b"K\x00K\x04\x85"), 1)
             return content.replace(b"K\x00K\x04\x85", b"K\x00J\xff\xff\xff\x7f\x85")

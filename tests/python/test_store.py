@@ -18,7 +18,7 @@ class StoreTest(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        import torch.distributed  # fails here, and by name, where python3-torch is missing
+        import torch.distributed  # without python3-torch, the test fails here with a clear message
         cls.dist = torch.distributed
         cls.server = subprocess.Popen(
             [os.environ["STORE_SERVER"]], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -34,14 +34,14 @@ class StoreTest(unittest.TestCase):
         assert cls.server.wait(timeout=launchers.HANG) == 0
 
     def store(self, timeout=MINUTE):
-        """A client whose keys nobody else has."""
+        """A client with its own prefix of keys."""
         # Debian's torch 2.x is built without libuv, and asks for it by default.
         options = {"use_libuv": False} if hasattr(self.dist.TCPStore, "libuvBackend") else {}
         client = self.dist.TCPStore("127.0.0.1", self.port, 1, False, timeout, **options)
         return self.dist.PrefixStore(self.id(), client)
 
     def raw(self, data, size):
-        """The first `size` bytes of the answer to `data`; fewer where the connection ends."""
+        """The first `size` bytes of the answer to `data`; fewer if the connection ends."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=60) as client:
             client.sendall(data)
             answer = b""

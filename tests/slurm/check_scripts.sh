@@ -9,7 +9,7 @@ for script in scripts/*.sh scripts/*.sbatch .ci/run tests/data/slurm/*.sbatch te
   bash -n "$script"
   shellcheck --severity=info --exclude=SC2015,SC2016 "$script"
 done
-# The one that is part of a program.
+# The script that is a part of a program.
 embedded=$(sed -n '/R"SH(/,/)SH"/{//!p}' launcher/commands/schedulers/lost_batch_host.cc)
 [[ $embedded == *squeue* ]]
 shellcheck --severity=warning --shell=sh - <<<"$embedded"

@@ -1,12 +1,12 @@
 #!/bin/bash
 # A real Slurm of several nodes on one host, without systemd.
 # usage: tests/slurm/cluster.sh DIR start N | stop | crash|boot|cut|restore|hide|unhide nI
-#   DIR      state, logs and slurm.conf; not below /tmp, of which each node has its own
+#   DIR      state, logs and slurm.conf; not below /tmp, because each node has a /tmp of its own
 #   crash    powers a node off: slurmd and every process of the node die at once; boot is the reverse
-#   hide     keeps a node from the controller alone, and unhide ends that
-#   cut      takes a node off the network, and restore puts it back; its processes do not notice
-# Each node is a network, mount, pid and UTS namespace: 10.77.0.(10+I), /tmp (with the checkout, if it is
-# there) and /dev/shm of its own.
+#   hide     cuts a node off from the controller only; unhide is the reverse
+#   cut      takes a node off the network; its processes do not notice. restore is the reverse
+# Each node is a network, mount, pid and UTS namespace: 10.77.0.(10+I), with its own /tmp (a checkout below /tmp is in
+# it) and /dev/shm.
 # The controller is 10.77.0.1. Needs root and the packages slurmctld slurmd slurm-client munge iproute2.
 # To use it:  . DIR/env   and then sbatch, srun, squeue, scancel, scontrol.
 set -u
@@ -22,7 +22,7 @@ D=$(realpath -m "$1")
 checkout=$(realpath "$(dirname "$0")/../..")
 export SLURM_CONF=$D/slurm.conf
 PORT=17000
-# A job that was requeued waits as long as its credentials live (5 s at least), and 1 s more.
+# A requeued job waits as long as its credentials live (5 s at least), and 1 s more.
 CRED_EXPIRE=5
 KILL_WAIT=5
 
@@ -50,7 +50,7 @@ end() { # name signal
   rm -f "$file"
 }
 
-# Starts node I. Its pid 1 is a bash that collects what is left to it.
+# Starts node I. The node's pid 1 is a bash, which reaps the processes without a parent.
 boot() {
   local node=n$1
   mkdir -p "$D/spool.$node"
@@ -68,7 +68,7 @@ boot() {
              trap "kill -TERM $daemon" TERM
              while kill -0 $daemon 2>/dev/null; do wait $daemon; done' init "$node" "$D" "$checkout" \
     </dev/null >>"$D/log/$node.out" 2>&1 &
-  # Of the process that --kill-child makes the node's end: setsid and nsenter become unshare.
+  # The pid of unshare: with --kill-child, its end is the node's end. setsid and nsenter become unshare.
   local pid=$! k
   for ((k = 0; k < 100; ++k)); do
     [[ $(cat "/proc/$pid/comm" 2>/dev/null) == unshare ]] && break
@@ -106,7 +106,7 @@ network_up() { # count
 network_down() {
   local namespace
   for namespace in $(ip netns list 2>/dev/null | awk '$1 ~ /^slurm-n[0-9]+$/ {print $1}'); do
-    # The link first: a namespace that was deleted lets go of it late.
+    # The link first: a deleted namespace releases its link late.
     ip link del "slv${namespace#slurm-n}" 2>/dev/null
     ip netns del "$namespace"
   done
@@ -201,7 +201,7 @@ stop() {
   local file
   [[ -d $D/pids ]] || return 0
   for file in "$D"/pids/slurmd.*; do
-    [[ -f $file ]] && end "${file##*/}" KILL # and with it the whole node
+    [[ -f $file ]] && end "${file##*/}" KILL # this ends the whole node
   done
   end slurmctld TERM
   end munged TERM

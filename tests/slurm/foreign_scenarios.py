@@ -18,7 +18,7 @@ def _run(cluster, script, per_node, arguments):
     with open(os.path.join(folder, "ddprun"), "w", encoding="utf-8") as file:
         file.write(f'#!/bin/sh\nexec {cluster.ddprun()} "$@"\n')
     os.chmod(os.path.join(folder, "ddprun"), 0o755)
-    # `torchrun` alone is replaced: multinode_torchrun.py is the script's own name.
+    # Only the command `torchrun` is replaced: multinode_torchrun.py is the script's own name.
     script = script.replace("torchrun ", "ddprun ")
     job = cluster.submit(f"export PATH={folder}:$PATH\n{script}")
     job.expect_end("COMPLETED", "0:0")
@@ -49,7 +49,7 @@ multinode_torchrun.py 50 10
 
 
 def script_with_the_first_host(cluster):
-    """The form in which computing centres document it: the batch host is the endpoint."""
+    """The form in the documentation of computing centres: the batch host is the endpoint."""
     _run(cluster, """
 export RDZV_HOST=$(hostname)
 export RDZV_PORT=29400
@@ -64,7 +64,7 @@ srun torchrun \\
 
 
 def script_with_master_addr(cluster):
-    """The form of Hugging Face's guides: static, with a node rank."""
+    """The form of Hugging Face's guides: static mode, with a node rank."""
     _run(cluster, """
 export MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)
 export MASTER_PORT=9901

@@ -11,7 +11,8 @@ SCRIPT = ("echo life ${SLURM_RESTART_COUNT:-0} generation $DDPRUN_GENERATION: ra
 
 
 def _submit(cluster, spares, *options, samples=training.SAMPLES, **keys):
-    """MNIST, in the middle of its first epoch and some steps after a checkpoint; and where each rank is."""
+    """Starts MNIST. Waits until it is in its first epoch, some steps after a checkpoint. Returns the job and
+    the host of each rank."""
     job_file = {**keys,
                 "command": ["bash", "-c", SCRIPT, "train", *training.worker(cluster, EVERY, samples)],
                 "checkpoint_dir": "checkpoints", "rendezvous": {"daemon_grace": "3s"},
@@ -35,14 +36,14 @@ def _end_well(cluster, job, nodes, samples=training.SAMPLES):
 
 
 def crash_with_a_spare(cluster):
-    """A node with a rank loses its power: the spare takes its place; no restart is spent, and the job
+    """A node with a rank loses its power. The spare takes its place; no restart is spent, and the job
     is not requeued."""
     job, hosts = _submit(cluster, 1)
     job.wait_for_output("this one waits as a spare")
     spare = ({"n1", "n2", "n3", "n4"} - set(hosts)).pop()
     cluster.control("crash", hosts[2])
     job.wait_for_output(f"life 0 generation 1: rank 2 of 3 on {spare}\n")
-    for rank in range(2):  # the processes of the others stay
+    for rank in range(2):  # the processes of the other ranks stay
         job.wait_for_output(f"generation 1: node {rank} of 3, ranks {rank}-{rank} of 3")
     cluster.declare_down(hosts[2])
     _end_well(cluster, job, [int(node[1]) for node in (hosts[0], hosts[1], spare)])
@@ -50,7 +51,7 @@ def crash_with_a_spare(cluster):
 
 
 def crash_in_a_range(cluster):
-    """The same where the job may have two nodes: they go on, from the last state."""
+    """A node loses its power, and the job may continue with two nodes. It does so, from the last state."""
     job, _ = _submit(cluster, 0, "--nodes=3", nodes="2:3")
     cluster.control("crash", "n3")
     for rank in range(2):
@@ -59,7 +60,7 @@ def crash_in_a_range(cluster):
     job.expect_end("COMPLETED", "0:0")
     for rank in range(2):
         before, after = training.runs(cluster, rank)
-        # What one of them had finished is not made again.
+        # A step that one of the ranks had finished is not repeated.
         check(EVERY <= after[0] - 1 <= before[-1] + 1, f"rank {rank} went on with {after[0]}: {before[-1]}")
     training.expect_accuracy(job)
     cluster.expect_nothing_left((1, 2))
@@ -67,15 +68,15 @@ def crash_in_a_range(cluster):
 
 
 def crash_of_the_batch_host_with_a_spare(cluster):
-    """The same node, of a job that may lose nodes: Slurm lets it go on, without a script and without a
-    rendezvous. The nodes that are left put it back into the queue."""
-    # Where n1 is the spare, the ranks train until the grace for the daemon is over.
+    """The batch host loses its power, and the job may lose nodes. Slurm lets the job continue, without its
+    script and without a rendezvous. The remaining nodes put the job back into the queue."""
+    # If n1 is the spare, the ranks train until the daemon's grace time is over.
     samples = 3 * training.SAMPLES
     job, _ = _submit(cluster, 1, samples=samples)
     cluster.control("crash", "n1")
     cluster.declare_down("n1")
     job.wait_for(Restarts="1")
-    # It asks for four nodes.
+    # The job asks for four nodes.
     cluster.control("boot", "n1")
     cluster.declare_up("n1")
     for rank in range(RANKS):
@@ -85,7 +86,7 @@ def crash_of_the_batch_host_with_a_spare(cluster):
 
 
 def crash_of_the_batch_host(cluster):
-    """The node with the script, rank 0 and the rendezvous loses its power, and there is no spare:
+    """The node with the script, rank 0 and the rendezvous loses its power, and there is no spare.
     Slurm puts the job back into the queue, and it starts on other nodes."""
     job, _ = _submit(cluster, 0)
     cluster.control("crash", "n1")
@@ -96,8 +97,8 @@ def crash_of_the_batch_host(cluster):
 
 
 def crash_without_a_spare(cluster):
-    """A node without the script loses its power, and there is no spare: Slurm puts the job back into the
-    queue, and it goes on elsewhere from its last checkpoint."""
+    """A node without the script loses its power, and there is no spare. Slurm puts the job back into the
+    queue, and it continues on other nodes from its last checkpoint."""
     job, _ = _submit(cluster, 0)
     cluster.control("crash", "n3")
     cluster.declare_down("n3")
@@ -107,7 +108,7 @@ def crash_without_a_spare(cluster):
     check(job.show()["Restarts"] == "1", f"restarted {job.show()['Restarts']} times")
 
 
-# On n3 every worker fails, once the others have told of a checkpoint.
+# On n3 every worker fails, after the other workers have reported a checkpoint.
 FAILS_ON_N3 = """
 import os, socket, sys, time
 agent = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -135,8 +136,8 @@ slurm: {nodes: 3}
 
 
 def quarantine(cluster):
-    """Workers on one node fail twice: with too few nodes left the job goes back to the queue, and is
-    not started on that node again."""
+    """Workers on one node fail twice. Too few nodes are left, so the job goes back to the queue, and Slurm does
+    not start it on that node again."""
     for name, text in (("worker.py", FAILS_ON_N3), ("job.yaml", QUARANTINE)):
         with open(cluster.path(name), "w", encoding="utf-8") as file:
             file.write(text)

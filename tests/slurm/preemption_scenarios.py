@@ -6,12 +6,12 @@ import re
 import training
 from slurm_cluster import NODES, ROOT, check, read
 
-EVERY = 1000  # steps: no checkpoint but those that are asked for
+EVERY = 1000  # steps: no checkpoint except the requested ones
 TOTAL = training.steps_of(NODES)
 
 
 def _submit(cluster, *options, every=EVERY, flags=()):
-    """MNIST under the wrapper, with no flag of ddprun but where its checkpoints are."""
+    """MNIST under the wrapper. The only flag of ddprun is the folder of the checkpoints."""
     worker = training.worker(cluster, every)
     script = os.path.join(ROOT, "scripts/ddprun.sbatch")
     output = cluster.slurm("env", "DDPRUN=" + cluster.ddprun(), "sbatch", "--parsable",
@@ -25,8 +25,8 @@ def _report(cluster, job, life=0):
 
 
 def _expect_resumed_without_loss(cluster, job, ranks=NODES, lives=2):
-    """After a checkpoint that every rank made at the same step, in mid-epoch, the training goes on
-    with the next step, and to its end."""
+    """Every rank made a checkpoint at the same step, in mid-epoch. The training continues with the next
+    step, and to its end."""
     total = training.steps_of(ranks)
     check(job.show()["Restarts"] == str(lives - 1), f"restarted {job.show()['Restarts']} times")
     check(_report(cluster, job)["outcome"] == "preempted", _report(cluster, job))
@@ -38,7 +38,7 @@ def _expect_resumed_without_loss(cluster, job, ranks=NODES, lives=2):
         steps = cluster.steps(rank)
         check(sorted(set(steps)) == list(range(1, total + 1)), f"rank {rank} made {steps}")
         again = [step for step in set(steps) if steps.count(step) > 1]
-        # Steps that were made after the one that was agreed on, until all had stopped.
+        # Between the agreed step and the stop of all ranks, a rank may have made further steps.
         check(all(step > saved for step in again), f"rank {rank}: {again} were made again")
     training.expect_accuracy(job)
     cluster.expect_nothing_left()
@@ -55,8 +55,8 @@ def warning(cluster):
 
 
 def preemption(cluster):
-    """SIGTERM to every process of the steps, as Slurm preempts: the same, though the script is not
-    told."""
+    """SIGTERM to every process of the steps, as Slurm does when it preempts. The result is the same, but
+    the script gets no signal."""
     job = _submit(cluster)
     cluster.wait_for_step(20)
     cluster.slurm("scancel", "--signal=TERM", job.id)
@@ -65,7 +65,7 @@ def preemption(cluster):
 
 
 def preemption_with_a_spare(cluster):
-    """The same with a node that waits as a spare, which only goes: its end is not the job's."""
+    """A preemption with a node that waits as a spare. The spare ends; this does not end the job."""
     job = _submit(cluster, flags=("--nnodes", "3"))
     job.wait_for_output("this one waits as a spare")
     cluster.wait_for_step(20)
@@ -76,8 +76,8 @@ def preemption_with_a_spare(cluster):
 
 
 def preemption_of_a_range(cluster):
-    """The same where the job could go on with fewer nodes: all of them are told, so it is saved once,
-    and nothing is formed in between."""
+    """A preemption of a job that could continue with fewer nodes. All nodes get the signal, so the job saves
+    once, and no generation forms in between."""
     job = _submit(cluster, flags=("--nnodes", "1:4"))
     cluster.wait_for_step(20)
     cluster.slurm("scancel", "--signal=TERM", job.id)
@@ -88,8 +88,8 @@ def preemption_of_a_range(cluster):
 
 
 def preemption_at_the_start(cluster):
-    """Of a job that was requeued, before its workers have come to a step: it is requeued again, for what
-    there is on the disk is not lost."""
+    """A requeued job is preempted before its workers have made a step. It is requeued again, because its
+    checkpoint on disk is not lost."""
     job = _submit(cluster)
     cluster.wait_for_step(20)
     cluster.slurm("scancel", "--signal=TERM", job.id)
@@ -113,7 +113,7 @@ def requeue(cluster):
 
 
 def cancel(cluster):
-    """`scancel` is the user's: it is not requeued, and its report says what was saved."""
+    """The user cancels the job (`scancel`): it is not requeued, and its report says what was saved."""
     job = _submit(cluster)
     cluster.wait_for_step(20)
     cluster.slurm("scancel", job.id)
@@ -128,8 +128,8 @@ def cancel(cluster):
 
 
 def too_short_a_warning(cluster):
-    """There is no time for a checkpoint: the job resumes from the last one, or from a later state in the
-    memory of the node, where Slurm starts it there again."""
+    """There is no time for a checkpoint. The job resumes from the last checkpoint. If Slurm starts it on the
+    same node, it may resume from a later state in the node's memory."""
     job = _submit(cluster, every=10, flags=("--save-timeout", "0s"))
     cluster.wait_for_step(25)
     cluster.slurm("scancel", "--batch", "--signal=USR1", job.id)
@@ -143,8 +143,8 @@ def too_short_a_warning(cluster):
 
 
 def another_life(cluster):
-    """A script that is left of another life of the job, as its restart count tells, does not put the job
-    back into the queue, whatever its own part was."""
+    """A script of another life of the job still runs; its restart count shows this. It does not put the job
+    back into the queue, although its ddprun was preempted."""
     with open(cluster.path("preempted"), "w", encoding="utf-8") as file:
         file.write("#!/bin/bash\necho '  \"outcome\": \"preempted\",' >\"$DDPRUN_REPORT\"\nexit 75\n")
     os.chmod(cluster.path("preempted"), 0o755)
@@ -155,14 +155,14 @@ def another_life(cluster):
 
 
 def time_limit(cluster):
-    """Slurm's own warning before the time limit, of a training that would go on for ever: one
-    checkpoint, requeue, and the next life makes 30 steps more."""
+    """Slurm itself warns a training that would run for ever before its time limit: one checkpoint,
+    requeue, and the next life makes 30 more steps."""
     worker = " ".join(cluster.mnist("--epochs", "100000", "--batch-size", "8",
                                     "--checkpoint-every", str(EVERY * TOTAL)))
     command = (f"last=$(ls checkpoints | sed -n 's/^step-0*\\([0-9]*\\).*/\\1/p' | tail -n 1); "
                f"exec {worker} --max-steps $((last ? last + 30 : 0))")
     script = os.path.join(ROOT, "scripts/ddprun.sbatch")
-    # Slurm looks every 30 s whether it is time for a warning, and gives it that much earlier.
+    # Slurm looks every 30 s whether to send the warning, so it sends the warning up to 30 s earlier.
     output = cluster.slurm("env", "DDPRUN=" + cluster.ddprun(), "sbatch", "--parsable", "--time=1",
                            "--signal=B:USR1@10", f"--nodes={NODES}", "--output=job.out", script,
                            "--checkpoint-dir", cluster.path("checkpoints"), "--", "bash", "-c",

@@ -1,4 +1,5 @@
-"""A Slurm of four nodes on this host (cluster.sh), its jobs, and what runs on its nodes."""
+"""A Slurm of four nodes on this host (cluster.sh), its jobs, and the processes on its nodes. A *life* of a job begins
+when Slurm starts the job, and ends when the job ends or goes back to the queue."""
 import gzip
 import os
 import re
@@ -12,7 +13,7 @@ NODES = 4
 
 
 class Wrong(Exception):
-    """What should have happened did not."""
+    """The test has failed: something expected did not happen."""
 
 
 def check(condition, what):
@@ -21,7 +22,7 @@ def check(condition, what):
 
 
 def wait_until(condition, what, seconds=60):
-    """Polls: neither Slurm nor a process of another node tells anybody."""
+    """Polls, because neither Slurm nor a process on another node announces anything."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         result = condition()
@@ -40,7 +41,7 @@ def read(path):
 
 
 class Cluster:
-    """Runs as long as the with-block."""
+    """The cluster runs as long as the with-block."""
 
     def __init__(self, folder, bin_folder):
         self.folder = folder
@@ -61,16 +62,16 @@ class Cluster:
         self.control("stop")
 
     def control(self, *words):
-        """cluster.sh: start, stop, crash, boot, cut, restore, hide, unhide."""
+        """Runs cluster.sh: start, stop, crash, boot, cut, restore, hide, unhide."""
         subprocess.run([os.path.join(HERE, "cluster.sh"), self.folder, *words], check=True)
 
     def declare_down(self, node):
-        """What Slurm would find out by itself, after SlurmdTimeout."""
+        """Tells Slurm that the node is down. Slurm would find this out by itself after SlurmdTimeout."""
         self.slurm("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test")
 
     def declare_up(self, node):
-        """The same for a node that is back: its slurmd says which jobs it has. Where it has said so
-        before us, the node is up already, and RESUME is refused."""
+        """Tells Slurm that the node is back. The node's slurmd also reports itself and its jobs. If it has
+        done so before, the node is up already, and Slurm refuses RESUME."""
         resume = ["scontrol", "update", f"NodeName={node}", "State=RESUME"]
         done = subprocess.run(resume, env=self.environment, text=True, capture_output=True,
                               check=False)
@@ -86,7 +87,7 @@ class Cluster:
         return os.path.join(self.bin, "ddprun")
 
     def _data(self):
-        """MNIST with a quarter of the images to test with: the pause at the end of an epoch is short."""
+        """MNIST with 500 test images, so that the pause at the end of an epoch is short."""
         folder = self.path("data")
         if not os.path.exists(folder):
             os.makedirs(folder)
@@ -103,7 +104,7 @@ class Cluster:
         return folder
 
     def mnist(self, *flags, train=2000):
-        """A worker: MNIST, with a step log and a sample trace in the job's folder."""
+        """The command of a worker: MNIST, with a step log in the job's folder."""
         return [os.path.join(self.bin, "mnist_ddp"), "--data", self._data(),
                 "--limit-train", str(train), "--step-log", self.path("steps"), *flags]
 
@@ -114,7 +115,7 @@ class Cluster:
         return done.stdout
 
     def submit(self, script, *options):
-        """A batch job, whose script is this text."""
+        """Submits a batch job with this script."""
         with open(self.path("job.sh"), "w", encoding="utf-8") as file:
             file.write("#!/bin/bash\n" + script)
         output = self.slurm("sbatch", "--parsable", f"--nodes={NODES}", "--output=job.out",
@@ -125,7 +126,7 @@ class Cluster:
         return Job(self, job_id)
 
     def pids(self, node):
-        """Of what runs on this node and is not the node itself: {pid: command line}."""
+        """{pid: command line} of the processes on this node, without those of the node itself."""
         init = self.init_of(node)
         if init is None:
             return {}
@@ -138,7 +139,7 @@ class Cluster:
                 command = read(f"/proc/{name}/cmdline").replace("\0", " ").strip()
                 if command and not command.startswith(("slurmd ", "slurmstepd: [", "bash -c hostname")):
                     found[int(name)] = command
-            except OSError:  # it has ended, or is none of a node
+            except OSError:  # it has ended, or it runs on no node
                 continue
         return found
 
@@ -148,7 +149,7 @@ class Cluster:
         return int(children[0]) if children else None
 
     def pid(self, node, pattern):
-        """Of the one process on this node whose name and command line match."""
+        """The pid of the one process on this node whose name and command line match."""
         def find():
             found = [pid for pid, command in self.pids(node).items()
                      if re.search(pattern, read(f"/proc/{pid}/comm").strip() + "|" + command)]
@@ -168,7 +169,7 @@ class Cluster:
     # ---- what the workers have written ----
 
     def steps(self, rank=0):
-        """The lines of this rank's step log, as numbers of steps, all generations and lives."""
+        """The numbers of the steps in this rank's step log, of all generations and lives."""
         return [int(line.split()[2]) for line in read(self.path(f"steps/rank{rank}.log")).splitlines()
                 if line != "started"]
 
@@ -186,14 +187,14 @@ class Job:
         return dict(re.findall(r"(\S+?)=(\S*)", text))
 
     def wait_for(self, seconds=100, **wanted):
-        """Until `scontrol show job` has these values."""
+        """Waits until `scontrol show job` has these values."""
         def there():
             shown = self.show()
             return all(shown[name] == value for name, value in wanted.items())
         wait_until(there, lambda: f"job {self.id} has {wanted}: {self.show()}\n{self.output()}", seconds)
 
     def expect_end(self, state, exit_code, seconds=100):
-        """As Slurm has it: COMPLETED and 0:0."""
+        """`state` and `exit_code` as Slurm shows them: COMPLETED and 0:0."""
         over = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "PREEMPTED")
         shown = wait_until(lambda: next((s for s in [self.show()] if s["JobState"] in over), None),
                            lambda: f"the end of job {self.id}:\n{self.output()}", seconds)

@@ -3,7 +3,7 @@
 
 usage: tests/slurm/slurm_test.py SCENARIO... [--bin build/bin] [--keep]
        tests/slurm/slurm_test.py --list
-Needs root and Slurm; exits 77 where one of them is missing, or 1 with DDPRUN_TESTS=all.
+Needs root and Slurm; exits 77 if one of them is missing, or 1 with DDPRUN_TESTS=all.
 """
 import argparse
 import importlib
@@ -35,8 +35,8 @@ def scenarios():
 
 
 def run(name, function, arguments):
-    # Not in /tmp, of which each node has its own; nor in the checkout, which may be in a home that
-    # is closed to others: munged wants to be reached by all.
+    # Not in /tmp, because each node has a /tmp of its own. Not in the checkout either: it may be in a home folder that
+    # other users cannot enter, and munged's folder must be open to all.
     folder = tempfile.mkdtemp(prefix="ddprun-slurm-", dir="/var/tmp")
     os.chmod(folder, 0o755)  # for munged
     began = time.monotonic()
@@ -53,7 +53,7 @@ def run(name, function, arguments):
 
 
 def why_impossible():
-    """Why there can be no cluster on this host, or nothing."""
+    """Why there can be no cluster on this host; None if there can be one."""
     if os.geteuid() != 0:
         return "root, for the network namespaces of a cluster on one host"
     missing = [program for program in ("slurmctld", "slurmd", "srun", "munged", "ip")
@@ -66,8 +66,8 @@ def why_impossible():
 
 
 def go_inside():
-    """Begins again with a network, mounts and processes of its own: clusters run beside each other, and
-    nothing outlives this test, however it ends. bash collects what is left to pid 1."""
+    """Starts this program again with a network, mounts and processes of its own. So several clusters can run at
+    the same time, and nothing outlives this test, however it ends. bash, as pid 1, reaps orphans."""
     script = ("mkdir -p /run/netns && mount -t tmpfs none /run/netns && ip link set lo up || exit; "
               '"$@"; exit $?')
     os.environ[INSIDE] = "1"

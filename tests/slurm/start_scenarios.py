@@ -1,4 +1,4 @@
-"""`srun ddprun COMMAND` without any flag, and kills of its processes."""
+"""`srun ddprun COMMAND` without any flag, and what happens when its processes are killed."""
 import re
 
 import training
@@ -21,7 +21,7 @@ def zero_flags(cluster):
 
 
 def taken_port(cluster):
-    """Somebody else listens on the port that follows from the job's id, and answers nobody."""
+    """Another program listens on the port that follows from the job's id, and answers nobody."""
     job = cluster.submit(f"""
 python3 -c '
 import os, socket
@@ -42,9 +42,9 @@ exit $ended
 
 
 def munged_away(cluster):
-    """No munged where the job looks for it: every node ends within 2 s and says why. By default that is
-    the socket of slurm.conf's AuthInfo: nobody listens on MUNGE's own on these nodes."""
-    # Four starts at once on a busy machine may take longer: one of three jobs has to be in time.
+    """No munged listens on the socket that the job uses: every node ends within 2 s and says why. (The default
+    socket is that of AuthInfo in slurm.conf; nobody listens on MUNGE's default socket on these nodes.)"""
+    # Four starts at once on a busy machine may take longer, so one of three jobs has to be in time.
     took = []
     while not (took and max(took[-1]) < 2000):
         check(len(took) < 3, f"{took} ms")
@@ -52,7 +52,7 @@ def munged_away(cluster):
 
 
 def _without_munged(cluster):
-    """How long each node's ddprun lived, in ms."""
+    """Runs a job without munged. Returns how long each node's ddprun ran, in ms."""
     job = cluster.submit(f"""srun --wait=0 --kill-on-bad-exit=0 bash -c '
 began=${{EPOCHREALTIME/./}}
 {cluster.ddprun()} --munge-socket /nowhere true
@@ -71,14 +71,14 @@ exit $code'
 
 
 def several_tasks_on_a_node(cluster):
-    """Each would be a ddprun of its own: refused, with what to write instead."""
+    """Each task would be a ddprun of its own. ddprun refuses this, and says what to write instead."""
     job = cluster.submit(f"srun --ntasks-per-node=2 {cluster.ddprun()} true\n", "--ntasks-per-node=2")
     job.expect_end("FAILED", "64:0")
     job.expect_output(r"srun --ntasks-per-node=1 ddprun --nproc-per-node N COMMAND")
 
 
 def different_nodes(cluster):
-    """Nodes with different numbers of GPUs, as Slurm tells each of them."""
+    """Nodes with different numbers of GPUs. Each node learns its number from Slurm."""
     job = cluster.submit("srun bash -c 'export SLURM_GPUS_ON_NODE=$((SLURM_NODEID % 2 + 1)); exec "
                          f"{cluster.ddprun()} bash -c \"echo rank \\$RANK of \\$WORLD_SIZE, "
                          "local \\$LOCAL_RANK of \\$LOCAL_WORLD_SIZE, node \\$SLURM_NODEID\"'\n")
@@ -117,8 +117,8 @@ def killed_worker(cluster):
 
 
 def killed_agents(cluster):
-    """SIGKILL of agents, of the one beside the rendezvous too: their task shims start them again, the
-    rendezvous and the job go on, and no restart of the budget is used."""
+    """SIGKILL of agents, also of the agent beside the rendezvous. Their task shims start them again. The
+    rendezvous and the job continue, and --max-restarts counts nothing."""
     job = _train(cluster)
     rendezvous = cluster.pid("n1", "\\|ddprun rendezvous")
     cluster.kill("n3", "^ddprun\\|.*/ddprun ")
@@ -131,13 +131,13 @@ def killed_agents(cluster):
 
 
 def doctor(cluster):
-    """What it says of every node; and a node that fails before the job stays out of it."""
+    """`ddprun doctor` reports on every node. A node that fails the preflight stays out of the job."""
     job = cluster.submit(f"srun {cluster.ddprun()} doctor --json bash >doctor.json\n"
                          f"srun -n1 -N1 {cluster.ddprun()} doctor --token-file none; echo code $?\n"
                          "srun --wait=0 --kill-on-bad-exit=0 bash -c '[[ $(hostname) != n3 ]] || "
                          f"ulimit -n 200; exec {cluster.ddprun()} --preflight --nnodes 3 "
                          "bash -c \"echo rank \\$RANK of \\$WORLD_SIZE on \\$(hostname)\"'\n")
-    # What srun makes of the one node that stayed out.
+    # srun reports this for the one node that stayed out.
     job.expect_end("FAILED", "69:0")
     said = read(cluster.path("doctor.json"))
     check(said.count('"ok": true') == NODES and said.count('"name": "ports"') == NODES, said)
@@ -151,8 +151,8 @@ def doctor(cluster):
 
 
 def unfit_first_node(cluster):
-    """The node where the rendezvous is to run fails the preflight: it runs there all the same, and a
-    spare takes the node's place. Without a spare, all nodes end at once, and say why."""
+    """The node that runs the rendezvous fails the preflight. The rendezvous still runs there, and a spare takes
+    the node's place in the job. Without a spare, all nodes end at once and say why."""
     unfit = ("srun --wait=0 --kill-on-bad-exit=0 bash -c '[[ $(hostname) != n1 ]] || ulimit -n 200; "
              f"exec {cluster.ddprun()} --preflight --nnodes ")
     job = cluster.submit(unfit + "3 bash -c \"echo rank \\$RANK of \\$WORLD_SIZE on \\$(hostname)\"'\n"

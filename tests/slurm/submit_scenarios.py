@@ -13,8 +13,8 @@ def _submit(cluster, name, *options):
 
 
 def hostile_words(cluster):
-    """Shell-special characters in names, paths and arguments arrive as they were written, and the
-    token only its owner can read."""
+    """Shell-special characters in names, paths and arguments arrive as they were written. Only the owner can
+    read the token."""
     shutil.copy(os.path.join(ROOT, "tests/data/slurm/hostile.yaml"), cluster.path("it's a job.yaml"))
     with open(cluster.path("to ken's"), "w", encoding="utf-8") as file:
         file.write("0123456789abcdef0123456789abcdef\n")
@@ -45,7 +45,7 @@ def dry_run(cluster):
     check(not os.path.exists(cluster.path("logs")), "a folder was made")
     said = cluster.slurm(cluster.ddprun(), "slurm", "--dry-run", path, "--", "--nodes=7")
     check(re.search(r"\nsbatch --nodes=7 \S+/job\.sbatch\n", said), said)
-    # A line of the script must not become two.
+    # A line break in a name must not make two lines of the script.
     os.mkdir(cluster.path("a\ntouch b"))
     done = subprocess.run([cluster.ddprun(), "slurm", "--dry-run", path], text=True, capture_output=True,
                           cwd=cluster.path("a\ntouch b"), check=False)
@@ -53,7 +53,7 @@ def dry_run(cluster):
 
 
 def mistakes(cluster):
-    """What the nodes would find wrong with the job file is said before anything waits in the queue."""
+    """`ddprun slurm` reports mistakes in the job file that the nodes would find later. It submits nothing."""
     wrong = {"rendezvous: {lease: 1s}": "the lease must be at least three heartbeats",
              "rendezvous: {token_file: none}": "cannot read none: No such file or directory",
              "slurm: {time: '2', warning: 2min}": "slurm.time: expected more than the 2min of slurm.warning",

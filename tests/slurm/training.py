@@ -10,11 +10,11 @@ EPOCHS = 2
 
 
 def steps_of(nodes, samples=SAMPLES):
-    """Of the whole training on so many nodes, with one rank each."""
+    """The number of steps of the whole training on so many nodes, with one rank each."""
     return EPOCHS * -(-samples // (nodes * BATCH))
 
 
-# Without "started" two lives of generation 0 whose steps follow each other would look like one.
+# Without the line "started", two lives of generation 0 with consecutive steps would look like one.
 SCRIPT = """#!/bin/sh
 mkdir -p steps
 echo started >>steps/rank$RANK.log
@@ -23,7 +23,7 @@ exec "$@"
 
 
 def worker(cluster, every, samples=SAMPLES):
-    """MNIST; an epoch takes some 3 s, so that every signal lands in mid-epoch."""
+    """The command of a worker: MNIST. An epoch takes about 3 s, so that every signal comes in mid-epoch."""
     script = cluster.path("train.sh")
     with open(script, "w", encoding="utf-8") as file:
         file.write(SCRIPT)
@@ -33,7 +33,7 @@ def worker(cluster, every, samples=SAMPLES):
 
 
 def runs(cluster, rank=0):
-    """The steps that this rank made, a list from each start to its end."""
+    """The steps that this rank made: one list for each time that it was started."""
     lists = []
     generation = None
     for line in read(cluster.path(f"steps/rank{rank}.log")).splitlines():
@@ -49,7 +49,7 @@ def runs(cluster, rank=0):
 
 
 def wait_for_run(cluster, number, rank=0):
-    """Until this rank has made a step after so many interruptions."""
+    """Waits until this rank has made a step after so many interruptions."""
     wait_until(lambda: len(runs(cluster, rank)) > number, lambda: f"{number} interruptions")
 
 
@@ -59,9 +59,9 @@ def expect_accuracy(job, least=0.85):
 
 
 def expect_interrupted(cluster, job, nodes, times, repeated, samples=SAMPLES):
-    """Every rank was interrupted so often, in mid-epoch, went on from a state and not from the start, made
-    again no more than `repeated` steps each time, and left out none. A rank that was killed may have told
-    nothing of its last step: where another one has finished it, nobody makes it again."""
+    """Every rank was interrupted `times` times, in mid-epoch. Each time it continued from a state, not from the
+    start. It repeated at most `repeated` steps and left out none. A rank that was killed may not have logged its
+    last step. If another rank has finished that step, no rank repeats it."""
     total = steps_of(nodes, samples)
     ranks = [runs(cluster, rank) for rank in range(nodes)]
     for rank, lists in enumerate(ranks):

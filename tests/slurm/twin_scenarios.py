@@ -1,4 +1,4 @@
-"""Nodes that are cut off and still run, while Slurm has requeued their job and runs it on other nodes."""
+"""Nodes that are cut off still run, but Slurm has requeued their job and runs it on other nodes."""
 import json
 import os
 import re
@@ -11,7 +11,7 @@ SPINNER = ("echo life ${SLURM_RESTART_COUNT:-0} generation $DDPRUN_GENERATION: r
 
 
 def _submit(cluster, *words, ddprun=None):
-    """Three of the four nodes, under the wrapper."""
+    """Submits a job on three of the four nodes, under the wrapper."""
     script = os.path.join(ROOT, "scripts/ddprun.sbatch")
     output = cluster.slurm("env", "DDPRUN=" + (ddprun or cluster.ddprun()), "sbatch", "--parsable", "--nodes=3",
                            "--output=job.out", script, *words)
@@ -19,16 +19,16 @@ def _submit(cluster, *words, ddprun=None):
 
 
 def _life_of(path):
-    """Which life of its job has made this checkpoint, by its own words."""
+    """Which life of its job has made this checkpoint, as the checkpoint says."""
     with open(path, "rb") as file:
         header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
     return int(header["__metadata__"]["ddprun_epoch"])
 
 
 def twin(cluster):
-    """The batch host is cut off, and trains on alone, for the job may have one node. Slurm starts the
-    job again on the others. From then on the twin saves nothing any more, and ends by itself; what
-    its script does then is nothing to the job."""
+    """The batch host is cut off. It continues to train alone (the twin), because the job may have one node. Slurm
+    starts the job again on the other nodes. From then on the twin saves nothing, and ends by itself. Its script
+    does not affect the new life of the job."""
     checkpoints = cluster.path("checkpoints")
     worker = cluster.mnist("--epochs", "100000", "--batch-size", "8", "--checkpoint-every", "20")
     trace = f"exec {' '.join(worker)} --trace-samples trace.${{SLURM_RESTART_COUNT:-0}}"
@@ -36,7 +36,7 @@ def twin(cluster):
                   trace)
     cluster.wait_for_step(30)
     cluster.control("cut", "n1")
-    job.wait_for_output(r"generation 1: node 0 of 1, ranks 0-0 of 1")  # the twin trains on
+    job.wait_for_output(r"generation 1: node 0 of 1, ranks 0-0 of 1")  # the twin continues to train
     cluster.declare_down("n1")
     job.wait_for(Restarts="1")
     job.wait_for_output(r"requeue number 0 of job \d+ is over: it was started again, and .* "
@@ -49,7 +49,7 @@ def twin(cluster):
         try:
             lives = {_life_of(os.path.join(checkpoints, name)) for name in os.listdir(checkpoints)
                      if name.endswith(".safetensors")}
-        except FileNotFoundError:  # a newer one has taken its place
+        except FileNotFoundError:  # a newer checkpoint has replaced it
             return False
         return lives == {1}
     wait_until(saved_again, "checkpoints of the next life alone")
@@ -63,11 +63,11 @@ def twin(cluster):
                  for line in read(cluster.path(f"trace.1/rank{rank}.log")).splitlines()]
         check(steps == list(range(resumed + 1, resumed + 1 + len(steps))) and len(steps) > 1,
               f"rank {rank} resumed at {resumed} and made {steps}")
-    # Up to there the trace is that of the life before; nothing of it came later.
+    # Up to the step `resumed`, the steps are those of the first life. It made no later step.
     before = read(cluster.path("trace.0/rank0.log"))
     check({int(line.split()[2]) for line in before.splitlines()} >= set(range(1, resumed + 1)),
           f"steps up to {resumed} are missing:\n{before}")
-    # Slurm ends the script of the life before when it hears of n1 again.
+    # Slurm ends the script of the first life when n1 is back.
     cluster.declare_up("n1")
     wait_until(lambda: not cluster.pids("n1"), lambda: f"left on n1: {cluster.pids('n1')}", 90)
     check(read(cluster.path("trace.0/rank0.log")) == before, "the twin has made more steps")
@@ -79,9 +79,9 @@ def twin(cluster):
 
 
 def cut_node(cluster):
-    """A node is cut off, and the job is started again without it, with the rendezvous where it was. When
-    the link is back, though not yet to Slurm, that one refuses what is left of the life before."""
-    # Slurm hands on nothing that a node says while it is cut off: a report of each node.
+    """A node is cut off. Slurm starts the job again without it, and the rendezvous is on the same host as before.
+    When the link is back (but not yet to Slurm), the rendezvous refuses the agent of the earlier life."""
+    # Slurm passes on nothing that a node prints while it is cut off. So each node writes a report.
     with open(cluster.path("ddprun"), "w", encoding="utf-8") as file:
         file.write("#!/bin/bash\nunset DDPRUN_REPORT\n"
                    f'exec {cluster.ddprun()} --report "$(hostname).json" "$@"\n')

@@ -43,13 +43,13 @@ inline std::string MissingForNetworks() {
   return error == 0 ? "" : std::string("unshare(CLONE_NEWNET): ") + std::strerror(error);
 }
 
-// The same for a file system in a file: mount(2) over a loop device.
+// The same for a LoopDisk: mount(2) of a file system in a file, over a loop device.
 inline std::string MissingForMounts() {
   if (!HasCapability(CAP_SYS_ADMIN)) return "CAP_SYS_ADMIN";
   return ::access("/dev/loop-control", R_OK | W_OK) == 0 ? "" : "loop devices (/dev/loop-control)";
 }
 
-// The line that scripts/test.sh looks for.
+// scripts/test.sh looks for this line.
 inline std::string LeftOut(const std::string& missing) { return "left out, it needs " + missing; }
 
 }  // namespace ddprun

@@ -23,7 +23,7 @@ namespace {
 constexpr char kEtcd[] = "/usr/bin/etcd";
 constexpr char kEtcdctl[] = "/usr/bin/etcdctl";
 
-// "127.0.0.1:PORT" each; nobody listens there.
+// `count` times "127.0.0.1:PORT". Nobody listens on these ports.
 std::vector<std::string> FreeAddresses(int count) {
   std::vector<std::string> addresses;
   std::vector<int> sockets;
@@ -44,7 +44,7 @@ std::vector<std::string> FreeAddresses(int count) {
   return addresses;
 }
 
-// All threads of the process.
+// True if all threads of the process are stopped.
 bool IsStopped(pid_t pid) {
   std::error_code ended;
   for (const auto& thread :

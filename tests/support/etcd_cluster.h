@@ -23,13 +23,13 @@ std::string MissingForEtcd();
 class EtcdCluster {
  public:
   struct Options {
-    std::vector<std::string> flags;  // more of etcd's, for each member
+    std::vector<std::string> flags;  // more flags for each member
     // A folder with ca.crt, head.crt and head.key, as `ddprun certs` makes them. Members speak TLS,
     // and ask their clients and each other for a certificate. Empty: no TLS.
     std::string certificates;
   };
 
-  // Starts them, and waits until they have a leader.
+  // Starts the members, and waits until they have a leader.
   explicit EtcdCluster(int members, std::vector<std::string> flags = {})
       : EtcdCluster(members, Options{std::move(flags), ""}) {}
   EtcdCluster(int members, Options options);
@@ -41,12 +41,12 @@ class EtcdCluster {
   int size() const { return static_cast<int>(endpoints_.size()); }
   pid_t pid(int member) const { return programs_[member]->pid(); }
 
-  // The leading member, by the answer of any member; waits until one answers.
+  // The leading member, as any member says. Waits until one member answers.
   int WaitForLeader() const;
 
   // The options of a client with a certificate from `certificates`.
   etcd::Options ClientOptions() const;
-  // The output of etcdctl for all members; nullopt: it has failed.
+  // The output of etcdctl, which gets the endpoints of all members; nullopt: etcdctl has failed.
   std::optional<std::string> Ctl(std::vector<std::string> arguments) const {
     return CtlAt(endpoints_, std::move(arguments));
   }
@@ -58,9 +58,9 @@ class EtcdCluster {
   void Freeze(int member);  // SIGSTOP: its connections stay open; nobody answers any more
   void Thaw(int member);
   void Kill(int member);   // SIGKILL; its data stays
-  void Start(int member);  // again, after Kill
-  // Kills all members, and starts another cluster with the keys of this snapshot; "": without keys
-  // (docs/ha.md). Does not wait for its leader. False: etcdctl has failed.
+  void Start(int member);  // starts a killed member again
+  // Kills all members, and starts another cluster with the keys of this snapshot; without keys if
+  // it is "" (docs/ha.md). Does not wait for its leader. False: etcdctl has failed.
   bool Restore(const std::string& snapshot);
 
  private:
@@ -78,7 +78,7 @@ class EtcdCluster {
   const Options options_;
   int restores_ = 0;
   std::vector<std::string> endpoints_;
-  std::vector<std::string> peers_;                  // "127.0.0.1:PORT", for one another
+  std::vector<std::string> peers_;                  // "127.0.0.1:PORT", for the other members
   std::vector<std::unique_ptr<Program>> programs_;  // null: killed
 };
 

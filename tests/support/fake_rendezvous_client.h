@@ -1,5 +1,6 @@
-// FakeRendezvousClient: a RendezvousClient whose rendezvous is the test. It records the agent's
-// messages and passes on those of the test. Everything happens on the test's thread.
+// FakeRendezvousClient: a RendezvousClient for tests; the test is its rendezvous. It records the
+// agent's messages and passes the test's messages to the agent. Everything happens on the test's
+// thread.
 #ifndef DDPRUN_TESTS_SUPPORT_FAKE_RENDEZVOUS_CLIENT_H_
 #define DDPRUN_TESTS_SUPPORT_FAKE_RENDEZVOUS_CLIENT_H_
 

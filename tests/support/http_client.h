@@ -47,8 +47,8 @@ class HttpClient {
     }
     return true;
   }
-  // Reads until the connection ends. Both return everything read so far. After a minute without
-  // data kSilence follows: that is not the end.
+  // Reads until the connection ends, and returns everything read so far. After a minute without
+  // data it returns, too, with kSilence at the end of the text.
   std::string HearAll() {
     while (HearMore()) continue;
     return heard_;
@@ -80,7 +80,7 @@ inline std::string Post(const std::string& target, const std::string& body,
          "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
 }
 
-// One request on a connection of its own, and the whole answer.
+// Sends one request on a connection of its own, and returns the whole answer.
 inline std::string Ask(int port, std::string request) {
   HttpClient client(port);
   request.insert(request.find("\r\n") + 2, "Connection: close\r\n");

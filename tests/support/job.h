@@ -17,11 +17,11 @@ namespace ddprun {
 inline std::string DdprunPath() { return DDPRUN_BIN_DIR "/ddprun"; }
 inline std::string SourceDir() { return DDPRUN_SOURCE_DIR; }
 
-// A rendezvous daemon on a free port of loopback, with a journal. Restart starts another one in its
-// place, on the same port.
+// A rendezvous daemon on a free port of loopback, with a journal. After Kill(), Start()
+// starts another daemon on the same port.
 class Daemon {
  public:
-  // `flags`: more of them. `host`: where it listens, loopback among it.
+  // `flags`: more flags. `host`: where it listens; this must include loopback.
   explicit Daemon(const std::string& folder, std::vector<std::string> flags = {},
                   std::string host = "127.0.0.1")
       : folder_(folder), flags_(std::move(flags)), host_(std::move(host)) {
@@ -58,7 +58,7 @@ class Daemon {
 // Nodes of one job. All processes of the job carry DDPRUN_TEST_MARK=mark().
 class Job {
  public:
-  // `arguments` come after the log folder: flags and the command. `environment` of all nodes.
+  // `arguments` come after the log folder: flags and the command. All nodes have `environment`.
   Job(std::string folder, std::map<std::string, std::string> environment = {})
       : folder_(std::move(folder)), environment_(std::move(environment)) {
     static int count = 0;
@@ -77,7 +77,7 @@ class Job {
   Program& node(std::size_t index) { return *nodes_[index]; }
   std::size_t size() const { return nodes_.size(); }
   std::string logs(std::size_t index) const { return folder_ + "/logs" + std::to_string(index); }
-  // The only run's folder below logs(index).
+  // The folder of the only run below logs(index).
   std::string run(std::size_t index) const {
     for (const auto& entry : std::filesystem::directory_iterator(logs(index))) {
       return entry.path();
@@ -95,7 +95,7 @@ class Job {
     }
     return 0;
   }
-  // Every process of the job that is left.
+  // Every process of the job that still runs.
   std::vector<pid_t> Survivors() const { return ProcessesWith({{"DDPRUN_TEST_MARK", mark_}}); }
 
  private:

@@ -1,4 +1,4 @@
-// A real file system of its own for one test: ext4 in a file.
+// A file system for one test: a real ext4 in a file.
 #ifndef DDPRUN_TESTS_SUPPORT_LOOP_DISK_H_
 #define DDPRUN_TESTS_SUPPORT_LOOP_DISK_H_
 
@@ -13,8 +13,8 @@
 
 namespace ddprun {
 
-// 64 MiB at `folder`/disk. Needs MissingForMounts() to be empty. A guard thaws and unmounts it when
-// the test is killed.
+// 64 MiB at `folder`/disk. Needs MissingForMounts() to be empty. If the test is killed, a guard
+// thaws and unmounts the disk.
 class LoopDisk {
  public:
   explicit LoopDisk(const std::string& folder)

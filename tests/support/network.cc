@@ -27,7 +27,7 @@ Result Execute(const std::vector<std::string>& argv) {
   return result;
 }
 
-// Of a command that cannot fail once the namespaces are there.
+// The output of a command that cannot fail once the namespaces exist.
 std::string Must(const std::vector<std::string>& argv) {
   const Result result = Execute(argv);
   if (result.code == 0) return result.out;
@@ -36,7 +36,7 @@ std::string Must(const std::vector<std::string>& argv) {
   abort();
 }
 
-// Ends what runs in namespaces and removes them. Frozen processes too: SIGKILL.
+// Ends all processes in the namespaces (frozen ones, too: SIGKILL), and removes the namespaces.
 constexpr char kRemove[] = R"(
 remove() {
   for pid in $(ip netns pids "$1" 2>/dev/null); do kill -9 "$pid"; done
@@ -44,7 +44,7 @@ remove() {
 }
 )";
 
-// What tests left behind that were killed together with their guard.
+// Removes what a test has left behind if the test and its guard were killed.
 constexpr char kRemoveStale[] = R"(
 for name in $(ip netns list | sed -n 's/^\(ddprun-test-[0-9]*-[a-z0-9-]*\).*/\1/p'); do
   pid=${name#ddprun-test-}
@@ -104,7 +104,8 @@ Network::~Network() {
   close(guard_);
 }
 
-// In a session of its own and nobody's child: what kills the test and its children leaves it alone.
+// The guard has a session of its own and is nobody's child: a kill of the test and its children
+// leaves the guard alone.
 void Network::StartGuard() {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) abort();
@@ -186,7 +187,7 @@ void Network::Unplug(int node) {
 }
 
 void Network::PowerOff(int node) {
-  // One may have ended since it was listed.
+  // A process may have ended since it was listed.
   Must({"sh", "-c",
         "for pid in $(ip netns pids " + Namespace(NodeName(node)) + "); do kill -9 $pid; done; :"});
 }

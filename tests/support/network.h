@@ -1,9 +1,10 @@
-// A network of its own for one test: a daemon's host and nodes, each a network namespace, behind a
-// router (one more) that can drop or reject what passes between them. All share this host's clock.
+// A network of its own for one test: hosts of a daemon and of nodes, each a network namespace, and
+// a router (one more namespace) between them that can drop or reject packets. All share this host's
+// clock.
 //
-// Needs root, iproute2, nftables and a kernel with both. The namespaces are named with the pid of
-// the test. They and every process in them end with the Network; a guard does it when the test is
-// killed, and the next Network for one whose guard was killed too.
+// Needs root, iproute2, nftables and a kernel with both. The names of the namespaces contain the
+// pid of the test. The namespaces and every process in them end with the Network. If the test is
+// killed, a guard ends them; if the guard is killed, too, the next Network does.
 //
 // One thread.
 #ifndef DDPRUN_TESTS_SUPPORT_NETWORK_H_
@@ -34,19 +35,19 @@ class Network {
   static std::string DaemonAddress() { return "10.77.0.2"; }
   static std::string NodeName(int node) { return "node" + std::to_string(node); }
 
-  // `argv` as a command that runs there (and is exec'ed: the pid is its own), on a host of that
-  // name.
+  // `argv` as a command that runs on the daemon's host or on a node's host, and sees the name of
+  // this host. It is exec'ed, so the pid is its own.
   std::vector<std::string> OnDaemon(const std::vector<std::string>& argv) const;
   std::vector<std::string> OnNode(int node, const std::vector<std::string>& argv) const;
 
   void Cut(int node, Direction direction, Verdict verdict = Verdict::kDrop);
-  // All packets pass again. Returns the number of packets that did not pass.
+  // Lets all packets pass again. Returns the number of packets that did not pass.
   int Heal();
   // Pulls the cable: from now on no packet passes, and nobody gets an error.
   void Unplug(int node);
   // SIGKILL to every process of a node at once, as when its power fails.
   void PowerOff(int node);
-  // Connections that the daemon's kernel believes to have with a node.
+  // The number of open connections to a node, as the daemon's kernel sees them.
   int DaemonConnections(int node) const;
 
  private:

@@ -1,4 +1,4 @@
-// A JobMachine's actions with one Send for each receiver: a test can look for one message to one
+// A JobMachine's actions with one Send for each receiver. So a test can look for a message to one
 // agent, and need not know which messages went to many agents.
 #ifndef DDPRUN_TESTS_SUPPORT_ONE_BY_ONE_H_
 #define DDPRUN_TESTS_SUPPORT_ONE_BY_ONE_H_

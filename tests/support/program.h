@@ -1,7 +1,7 @@
 // Programs under test: started, watched and ended by a test, each with a deadline.
 //
-// Every program is started with a mark in its environment that no other test has, and which its
-// descendants inherit; so a test can find a job's workers, and can show that nothing is left.
+// Every program has a mark in its environment that no other test has. Its descendants inherit the
+// mark, so a test can find a job's workers, and can show that no process is left.
 #ifndef DDPRUN_TESTS_SUPPORT_PROGRAM_H_
 #define DDPRUN_TESTS_SUPPORT_PROGRAM_H_
 
@@ -30,7 +30,7 @@ const std::string& TestStateHome();
 std::vector<pid_t> ProcessesWith(const std::map<std::string, std::string>& variables);
 
 // Calls `done` now and after every change in `folder` (files made, written or renamed there) until
-// it is true. Returns whether it was, before `limit`.
+// it returns true. Returns false if it was not true within `limit`.
 bool WaitForChange(const std::string& folder, const std::function<bool()>& done,
                    std::chrono::milliseconds limit = kHang);
 
@@ -49,12 +49,12 @@ class Program {
 
   pid_t pid() const { return pid_; }
   void Signal(int signo) const;
-  // Blocks until it has ended; nullopt (and the program is killed) when that takes too long.
+  // Blocks until the program has ended. If that takes too long, kills it and returns nullopt.
   std::optional<ExitStatus> Wait(std::chrono::milliseconds limit = kHang);
-  // Wait(), as a shell's $?; −1 when it hangs.
+  // Wait(), as the exit code that a shell has in $?; −1 when it hangs.
   int ExitCode(std::chrono::milliseconds limit = kHang);
 
-  // What it has written so far.
+  // The output so far.
   std::string out() const { return ReadFile(folder_ / "out"); }
   std::string err() const { return ReadFile(folder_ / "err"); }
   // Blocks until a line of stdout has `text` in it.

@@ -16,7 +16,7 @@
 namespace ddprun {
 namespace {
 
-// Of loopback. They are not held: those who are given them come at once.
+// Free endpoints on loopback. Nobody holds them, so the rendezvous must take them at once.
 std::vector<std::string> FreeEndpoints(int count) {
   std::vector<std::string> endpoints;
   std::vector<UniqueFd> held;
@@ -73,7 +73,7 @@ int RendezvousGroup::WaitForLeader(const std::vector<int>& before) const {
     for (std::size_t i = 0; i < now.size(); ++i) {
       if (now[i] > before[i]) return static_cast<int>(i);
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // looks again
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // polls
   }
   return -1;
 }

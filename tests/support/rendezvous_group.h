@@ -1,4 +1,4 @@
-// Several `ddprun rendezvous` on loopback that share an etcd.
+// Several `ddprun rendezvous` on loopback that share one etcd.
 //
 // One thread.
 #ifndef DDPRUN_TESTS_SUPPORT_RENDEZVOUS_GROUP_H_
@@ -14,7 +14,7 @@ namespace ddprun {
 
 class RendezvousGroup {
  public:
-  // Starts them, and waits until they listen. `flags`: for each of them, including --etcd.
+  // Starts `count` rendezvous, and waits until they listen. `flags`: for each of them, with --etcd.
   RendezvousGroup(std::vector<std::string> flags, int count);
   RendezvousGroup(const RendezvousGroup&) = delete;
   RendezvousGroup& operator=(const RendezvousGroup&) = delete;
@@ -24,10 +24,10 @@ class RendezvousGroup {
   std::string endpoints() const;
   Program& operator[](int index) { return *programs_[index]; }
 
-  // How often each has led.
+  // How often each rendezvous has led.
   std::vector<int> Reigns() const;
-  // Waits for a rendezvous that has led more often than in `before`, and returns it; -1: none
-  // within kHang.
+  // Waits for a rendezvous that has led more often than in `before`. Returns its index; -1 if there
+  // is none within kHang.
   int WaitForLeader(const std::vector<int>& before) const;
 
  private:

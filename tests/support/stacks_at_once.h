@@ -1,4 +1,4 @@
-// The JobMachine's work on stacks, done at once: for tests without threads.
+// Does the JobMachine's work on stacks at once: for tests without threads.
 #ifndef DDPRUN_TESTS_SUPPORT_STACKS_AT_ONCE_H_
 #define DDPRUN_TESTS_SUPPORT_STACKS_AT_ONCE_H_
 
@@ -11,7 +11,7 @@
 
 namespace ddprun {
 
-// Each returns the event for the JobMachine's Step().
+// Each function returns the event for the JobMachine's Step().
 class StacksAtOnce {
  public:
   JobMachine::Event Perform(const JobMachine::MergeStacks& merge) {

@@ -1,4 +1,4 @@
-// Whether this machine has two physical cores. Two CPUs may be the threads of one.
+// Tells whether this machine has two physical cores. Two CPUs may be threads of one core.
 #ifndef DDPRUN_TESTS_SUPPORT_TWO_CORES_H_
 #define DDPRUN_TESTS_SUPPORT_TWO_CORES_H_
 
@@ -11,7 +11,7 @@
 namespace ddprun {
 
 inline bool HasTwoCores() {
-  std::set<std::string> cores;  // each core as the list of its CPUs
+  std::set<std::string> cores;  // each core is named by the list of its CPUs
   std::error_code error;
   for (std::filesystem::directory_iterator it("/sys/devices/system/cpu", error), end;
        !error && it != end; it.increment(error)) {

@@ -32,13 +32,13 @@ class Training:
         torch.manual_seed(100 + dist.get_rank())  # dropout differs between ranks
         self.optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
         self.sampler = ddprun.DistributedSampler(range(30), seed=2)
-        self.samples = []  # of each step
+        self.samples = []  # the samples of each step
         self.checkpointer = ddprun.Checkpointer(self.model, self.optimizer, sampler=self.sampler,
                                                 **more)
-        self.batches = None  # what the epoch has left
+        self.batches = None  # the batches that are left in the epoch
 
     def steps(self, until):
-        """Until that step, or the end of the epoch."""
+        """Trains until that step, or to the end of the epoch."""
         if self.batches is None:
             self.batches = iter(torch.utils.data.BatchSampler(self.sampler, 3, drop_last=False))
         while self.checkpointer.state.step < until:
@@ -53,7 +53,7 @@ class Training:
             self.checkpointer.step()
 
     def digest(self):
-        """Of all that must be alike on all ranks after a restore, and of this rank's generator."""
+        """Two digests: of what must be equal on all ranks after a restore, and of this rank's random generator."""
         tensors = [*self.model.module.state_dict().values()]
         for state in self.optimizer.state_dict()["state"].values():
             tensors += [state["step"], state["exp_avg"], state["exp_avg_sq"]]
@@ -63,7 +63,7 @@ class Training:
 
 
 def saved_and_loaded():
-    """What rank 0's folder holds goes to all ranks; the others need not have it."""
+    """All ranks get the state in rank 0's folder; the other ranks need not have it."""
     directory = str(OWN / "disk")
     saved = Training(directory=directory)
     saved.steps(3)
@@ -94,7 +94,7 @@ def snapshots():
 
 
 def follows_the_plan():
-    """The plan says rank 1, whose node alone has the state in memory."""
+    """The restore plan names rank 1; only its node has the state in memory."""
     result = snapshots()
     dist.barrier()
     if dist.get_rank() != 1:
@@ -115,7 +115,7 @@ def follows_the_plan():
 
 
 def asked_to_save():
-    """Rank 1's agent asks during step 3: all ranks save after step 4, and rank 0 writes."""
+    """Rank 1's agent asks for a checkpoint during step 3: all ranks save after step 4, and rank 0 writes."""
     from _ddprun_state import agent
 
     directory = str(OWN / "disk")
@@ -128,7 +128,7 @@ def asked_to_save():
 
 
 def cannot_read():
-    """Rank 1's folder is a file that cannot be listed: no rank begins at step 0 beside it."""
+    """Rank 1's folder is a file, so it cannot be listed: no rank begins at step 0."""
     os.environ["DDPRUN_STATE_TIMEOUT_MS"] = "200"
     OWN.mkdir()
     directory = OWN / "disk"
@@ -143,7 +143,7 @@ def cannot_read():
 
 
 def damaged_elsewhere():
-    """Rank 1 is a node of its own, and has a file that is short; rank 0 has none."""
+    """Rank 1 is on a node of its own and has a file that is too short; rank 0 has no file."""
     os.environ["LOCAL_RANK"] = "0"
     damaged = FOLDER / "node1" / "step-000000000004.safetensors"
     if dist.get_rank() == 1:
@@ -157,7 +157,7 @@ def damaged_elsewhere():
 
 
 def elsewhere():
-    """Goes on from the state of a run with another number of ranks."""
+    """Continues from the state of a run with another number of ranks."""
     training = Training(seed=5, directory=sys.argv[3])
     state = training.checkpointer.load_latest()
     if state is None:

@@ -31,7 +31,7 @@ def main(folder, how):
     loader = DataLoader(Numbers(folder, how == "stuck"), batch_size=4, num_workers=2)
     if how == "stuck":
         batches = iter(loader)  # starts the workers
-        while len(list(pathlib.Path(folder).glob("*.pid"))) < 4:  # of both ranks
+        while len(list(pathlib.Path(folder).glob("*.pid"))) < 4:  # the workers of both ranks
             time.sleep(0.01)
         if rank == 1:
             os.kill(os.getpid(), signal.SIGKILL)

@@ -1,8 +1,8 @@
-"""Runs a program that uses ddprun.Checkpointer, and ends something when a step is finished. A snapshot
-is made after each second step, so that it is known what can be lost.
+"""Runs a program that uses ddprun.Checkpointer, and ends a process when a step is finished. The program makes a
+snapshot after every second step, so it is known which steps can be lost.
 
 usage: kill_in_training.py FAULT,... PROGRAM ARGUMENTS...
-FAULT: GENERATION:RANK:STEP:worker, that rank's process, or :agent, the ddprun of its node.
+FAULT: GENERATION:RANK:STEP:worker ends that rank's process; with :agent, it ends the agent of its node.
 """
 
 import os

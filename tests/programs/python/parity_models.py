@@ -1,4 +1,4 @@
-"""The modules of the parity test: see tests/programs/parity_models.h, which has the same in C++."""
+"""The modules of the parity test: tests/programs/parity_models.h has the same modules in C++."""
 
 import torch
 from torch import nn

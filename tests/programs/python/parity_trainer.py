@@ -15,14 +15,14 @@ from parity_models import MODELS
 STEPS = 25
 BATCH = 8
 FIRST_COMPRESSED = 5
-UNEVEN_BATCHES = (8, 5, 11, 2)  # of each rank, for SyncBatchNorm
+UNEVEN_BATCHES = (8, 5, 11, 2)  # the batch size of each rank, for SyncBatchNorm
 NEWER_TORCH = int(torch.__version__.split(".")[0]) >= 2
 
 
 class AdamOfCpp(torch.optim.Optimizer):
-    """Adam with amsgrad, in the order of operations of C++ and of Python 1.13.
+    """Adam with amsgrad, in the order of operations of C++ and of torch 1.13.
 
-    Python's own of 2.x rounds otherwise (lerp). What is compared here is not the optimizer."""
+    The Adam of torch 2.x rounds differently (lerp). The test does not compare optimizers."""
 
     def __init__(self, parameters, lr, weight_decay, betas=(0.9, 0.999), eps=1e-8):
         super().__init__(parameters, {"lr": lr, "weight_decay": weight_decay, "betas": betas,
@@ -50,7 +50,7 @@ class AdamOfCpp(torch.optim.Optimizer):
 
 
 class FirstBucketAsSet(torch.nn.parallel.DistributedDataParallel):
-    """2.x has no way to say how large the first bucket is, where bucket_cap_mb is given."""
+    """torch 2.x cannot set the size of the first bucket if bucket_cap_mb is given."""
 
     def _ddp_init_helper(self, *arguments, **named):
         self.bucket_bytes_cap_default = True
@@ -72,7 +72,7 @@ FIRST_BUCKET_BYTES = dist._DEFAULT_FIRST_BUCKET_BYTES
 
 
 def start_model(case, folder):
-    torch.manual_seed(100 + dist.get_rank())  # what the other ranks begin with must not matter
+    torch.manual_seed(100 + dist.get_rank())  # the initial weights of the other ranks must not matter
     model = MODELS[case["model"]]()
     if dist.get_rank() == 0:
         model.load_state_dict(torch.load(folder / (case["model"] + ".pt")))
@@ -89,7 +89,7 @@ def start_model(case, folder):
 
 
 def whole_batch_loss(case, model, batch):
-    """What SyncBatchNorm is to be equal to, which is CUDA only: each rank has all ranks' samples."""
+    """Must equal SyncBatchNorm, which torch has for CUDA only: each rank has all ranks' samples."""
     xs, ys = [], []
     for rank, size in enumerate(UNEVEN_BATCHES[:dist.get_world_size()]):
         generator = torch.Generator().manual_seed(1000 * batch + rank)
@@ -177,7 +177,7 @@ def run(case, optimizer_name, folder, results):
             gradient = gradient.to_dense() if gradient.is_sparse else gradient
             results[f"{prefix}gradient.{name}"] = gradient.clone()
     results[prefix + "losses"] = torch.tensor(losses, dtype=torch.float64)
-    sizes = bucket_sizes(model) if steps_of(case) > 0 else []  # they are noted in a forward
+    sizes = bucket_sizes(model) if steps_of(case) > 0 else []  # a forward notes them
     results[prefix + "buckets"] = torch.tensor(sizes, dtype=torch.int64)
 
 

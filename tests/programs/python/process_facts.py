@@ -25,7 +25,7 @@ def descriptors():
         try:
             target = os.readlink(f"/proc/self/fd/{name}")
         except OSError:
-            continue  # that of the list
+            continue  # the descriptor of listdir() itself
         found[name] = re.sub(r"\d+", "N", target)
     return found
 

@@ -22,11 +22,11 @@ def meet(host, port, number, count):
         assert store.get("counter") == str(count * (count + 1) // 2).encode()
         store.set("over", "")
     store.wait(["over"])
-    os.write(1, b"well\n")  # at once: all processes have one stdout
+    os.write(1, b"well\n")  # in one write: all processes share stdout
 
 
 def main(host, port, count):
-    # torch is imported once for all: eight imports take longer than the test.
+    # torch is imported once for all processes: eight imports take longer than the test.
     for number in range(int(count)):
         if os.fork() == 0:
             signal.alarm(100)

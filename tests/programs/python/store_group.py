@@ -1,4 +1,4 @@
-"""The ranks of a job whose agent serves the store: an all-reduce, and a barrier. Argument: how many."""
+"""The ranks of a job whose agent serves the store: an all-reduce, and a barrier. Argument: the number of ranks."""
 
 import os
 import signal
@@ -13,11 +13,11 @@ def rank_of_job():
     numbers = torch.tensor([dist.get_rank() + 1.0])
     dist.all_reduce(numbers)
     dist.barrier()
-    os.write(1, f"{int(numbers.item())}\n".encode())  # at once: all ranks have one stdout
+    os.write(1, f"{int(numbers.item())}\n".encode())  # in one write: all ranks share stdout
 
 
 def main(count):
-    # torch is imported once for all.
+    # torch is imported once for all ranks.
     for rank in range(int(count)):
         if os.fork() == 0:
             signal.alarm(100)

@@ -1,4 +1,4 @@
-"""Writes the environment and arguments of a worker. Rank 1 fails in the first attempt where it is told to."""
+"""Writes the environment and arguments of a worker. Rank 1 fails in the first attempt if it is told to."""
 
 import json
 import os
