@@ -5,20 +5,20 @@ at once.
     tests/chaos/campaign.py --seeds 1:120 --out FILE
 
 Each host is a network namespace; the nodes share two disks (file systems in files), one for checkpoints and one for
-logs. A seed is a plan, drawn whole before anything starts: cuts in one and both directions; SIGSTOP and SIGKILL of
-agents, guardians, workers and the daemon, which keeps a journal; SIGKILL of whole nodes; disks that freeze or are full; wall
-clocks that step. After all faults the job must run on all nodes again, and end. Then these rules are checked, by the
-time stamps that the workers wrote to another place (tests/programs/campaign_worker.cc):
+logs. A seed is a plan, drawn completely before anything starts: cuts in one and both directions; SIGSTOP and SIGKILL of
+agents, guardians, workers and the daemon, which keeps a journal; SIGKILL of whole nodes; disks that freeze or are full;
+wall clocks that step. After all faults the job must run on all nodes again, and end. Then the campaign checks these
+rules. It uses the time stamps that the workers wrote to another place (tests/programs/campaign_worker.cc):
 
     no two processes had one rank at once, and none of an old generation lived beside one of the next;
     neither the generation nor the count of restarts ever went down;
-    no generation went on below a step that had been durable on disk;
+    no generation continued from a step below one that had been durable on disk;
     every ddprun that nobody killed ended with 0;
     nothing is left: processes, mounts, namespaces, /dev/shm, the folder for temporary files.
 
 Each verdict is appended to FILE as a line of JSON. Seeds with a verdict are not run again, so an interrupted campaign
 continues where it stopped. A failed seed prints its plan and keeps its folder. --plant breaks one of these rules on
-purpose, in a job without faults, and exits with 0 if the verdict finds that and nothing else.
+purpose, in a job without faults, and exits with 0 if the verdict finds this error and no other.
 
 Needs root (CAP_SYS_ADMIN and CAP_NET_ADMIN), iproute2, nftables, loop devices, and build/bin with ddprun,
 campaign_worker and wall_clock_offset.so.
@@ -42,9 +42,9 @@ from campaign_verdict import Record, verdict
 from campaign_world import World
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-MISSING = 77  # the exit code that CTest takes for "skipped"
-# By plant: what the verdict must say, and what may follow from it. (A twin has the environment with which its
-# original was started, perhaps as a standby: an older restart count.)
+MISSING = 77  # CTest takes this exit code for "skipped"
+# For each plant: the error that the verdict must find, and errors that may follow from it. (A twin has the environment
+# in which its original was started, perhaps as a standby, so its restart count may be older.)
 PLANTS = {"overlap": ("overlap: ", "backwards: "), "lost-step": ("lost steps: ",),
           "left-process": ("left: process ",)}
 
@@ -62,7 +62,7 @@ def why_impossible():
 
 
 def carry_out(world, plan):
-    """Each fault, and its end, at its time."""
+    """Begins and ends each fault at its time."""
     queue = [(fault.at, number, True) for number, fault in enumerate(plan.faults)]
     queue += [(fault.end, number, False) for number, fault in enumerate(plan.faults)]
     heapq.heapify(queue)
@@ -74,7 +74,7 @@ def carry_out(world, plan):
 
 
 def break_on_purpose(world, plant):
-    if plant == "overlap":  # a second process with a rank, as long as the first one lives
+    if plant == "overlap":  # a second process with the same rank, as long as the first process lives
         (pid,) = world.wait(lambda: world.find("node2", "worker1"), 5)
         twin = [os.path.join(world.bin, "campaign_worker"), world.path("alive"), "twin"]
         process = subprocess.Popen(twin, env=environment_of(pid))
@@ -86,7 +86,7 @@ def break_on_purpose(world, plant):
 
 
 def run_job(world, plan, plant):
-    """The missed bounds, and the left-overs."""
+    """Runs the job. Returns its record, with the missed limits and the left-overs."""
     late, left = [], []
     try:
         world.wait_for_whole()
@@ -137,7 +137,7 @@ def run_seed(seed, plan, arguments, run_it=run_in):
 
 
 def read_verdicts(path):
-    """By seed."""
+    """The verdicts in a file, by seed."""
     verdicts = {}
     if path and os.path.exists(path):
         with open(path, encoding="utf-8") as file:
@@ -145,7 +145,7 @@ def read_verdicts(path):
                 try:
                     one = json.loads(line)
                 except json.JSONDecodeError:
-                    continue  # cut off with its campaign: the seed runs again
+                    continue  # the line was cut off when its campaign ended: the seed runs again
                 verdicts[one["seed"]] = one
     return verdicts
 
@@ -180,7 +180,7 @@ def campaign(arguments, plan_of=make_plan, run_it=run_in):
 
 
 def plant(arguments):
-    """0 if the verdict finds the planted fault, and nothing else."""
+    """Returns 0 if the verdict finds the planted fault, and nothing else."""
     problems = run_seed(arguments.plant, calm_plan(), arguments)["problems"]
     print("\n".join(problems) or "nothing was seen")
     expected = PLANTS[arguments.plant]

@@ -1,6 +1,6 @@
 """Hosts for campaigns: network namespaces behind a router that drops packets for a cut, and disks that are files.
 
-Names begin with a prefix of their owner, so that several campaigns may run at once. Whatever happens to this
+Names begin with a prefix of their campaign, so that several campaigns can run at once. Whatever happens to this
 process, Ctrl-C and SIGKILL included, the guard can thaw the disks and remove everything.
 """
 import errno
@@ -11,7 +11,7 @@ import shlex
 import subprocess
 import time
 
-LEFT_LIMIT_S = 3  # what a guardian takes down may take 2 s
+LEFT_LIMIT_S = 3  # s; a guardian may take 2 s to end its processes
 
 
 def run(*argv):
@@ -27,7 +27,7 @@ def read(path):
 
 
 def wait_until(condition, seconds, pause=0.02):
-    """The result of `condition` once it is true; after the time limit its last result."""
+    """Waits until `condition` returns something true. Returns its last result, also after the time limit."""
     deadline = time.monotonic() + seconds
     while not (result := condition()) and time.monotonic() < deadline:
         time.sleep(pause)
@@ -35,7 +35,7 @@ def wait_until(condition, seconds, pause=0.02):
 
 
 class Guard:
-    """Runs `script`, a cleanup, on request or after the end of this process. In a session of its own."""
+    """Runs `script`, a cleanup, on request or after the end of this process. It has a session of its own."""
 
     def __init__(self, script):
         theirs, self._pipe = os.pipe()
@@ -113,7 +113,7 @@ class Network:
                 'echo "$0" > /proc/sys/kernel/hostname && exec "$@"', host, *argv]
 
     def pids(self, *hosts):
-        """For these hosts; none given: for all."""
+        """The pids of all processes on these hosts; on all hosts if none is given."""
         names = [self.namespace(host) for host in hosts] or self.names()
         return [int(pid) for name in names for pid in run("ip", "netns", "pids", name).split()]
 
@@ -180,20 +180,20 @@ class Disk:
                 except OSError as error:
                     if error.errno != errno.ENOSPC:
                         raise
-                os.fsync(file.fileno())  # what was reserved and is not needed comes back
+                os.fsync(file.fileno())  # blocks that were reserved but not needed become free
 
     def make_room(self):
         os.unlink(self.path + "/filler")
 
     def unmount(self):
-        """What holds it, or ""."""
+        """Unmounts the disk. Returns "", or that something holds it."""
         done = wait_until(lambda: subprocess.run(["umount", self.path], check=False,
                                                  capture_output=True).returncode == 0, LEFT_LIMIT_S)
         return "" if done else f"something holds {self.path}"
 
 
 def children(pid):
-    """Of all its threads: each has its own."""
+    """The pids of the children of all threads of a process: the kernel lists them for each thread."""
     return [int(child) for path in glob.glob(f"/proc/{pid}/task/*/children")
             for child in read(path).split()]
 
@@ -203,7 +203,7 @@ def environment_of(pid):
 
 
 def what_is_there(prefix, folder):
-    """Namespaces and mounts after a World has gone."""
+    """The namespaces and mounts that still exist after the end of a World."""
     spaces = [name for name in re.findall(r"^\S+", run("ip", "netns", "list"), re.M) if name.startswith(prefix)]
     mounts = [line.split()[1] for line in read("/proc/mounts").splitlines() if line.split()[1].startswith(folder)]
     return [f"namespace {name}" for name in spaces] + [f"mount {path}" for path in mounts]

@@ -1,7 +1,7 @@
 """One job on hosts of its own, as the campaigns start and break it: its agents, its rendezvous, and the records of its
 workers (tests/programs/campaign_worker.cc).
 
-Names carry the pid and the seed, so that several campaigns may run at once. Whatever happens to this process, Ctrl-C
+Names contain the pid and the seed, so that several campaigns can run at once. Whatever happens to this process, Ctrl-C
 and SIGKILL included, the guard removes everything.
 
 One thread.
@@ -17,13 +17,13 @@ from campaign_hosts import LEFT_LIMIT_S, Guard, Network, children, environment_o
 from campaign_verdict import End, parse_life
 
 WORKERS_PER_NODE = 2
-WHOLE_LIMIT_S = 45  # the job is whole again so long after the last fault
+WHOLE_LIMIT_S = 45  # so long after the last fault, the job must be whole again
 END_LIMIT_S = 30
 SERVER_END_LIMIT_S = 10
 
 
 class Trouble(Exception):
-    """The seed cannot continue: the product missed a time limit."""
+    """The seed cannot continue: ddprun missed a time limit, or a process ended that must not."""
 
 
 class JobWorld:
@@ -45,11 +45,11 @@ class JobWorld:
         self._worker_options = list(worker_options)
         self._processes = {}  # by name
         self._harmed = {}  # by name: what was done to it
-        self._awaited = set()  # names that are started again when they have ended
-        self._stopped = {}  # of each fault: pidfds
+        self._awaited = set()  # names of processes that are started again when they have ended
+        self._stopped = {}  # the pidfds of each fault
         self._clocks = {}
 
-    # ---- what differs ----
+    # ---- what differs between campaigns ----
 
     def host_of(self, name):
         return name
@@ -59,13 +59,13 @@ class JobWorld:
         raise NotImplementedError
 
     def may_start(self, _):
-        """Whether a process of that name that was killed may be started again now."""
+        """True if a killed process of that name may be started again now."""
         return True
 
     def prepare(self):
-        """Before anything starts."""
+        """Called before anything starts."""
 
-    # ---- from the beginning to the end ----
+    # ---- from the start to the end ----
 
     def __enter__(self):
         self._guard = Guard("".join([*(disk.thawing() for disk in self._disks), self.network.cleanup(),
@@ -128,8 +128,8 @@ class JobWorld:
         return self._processes[name].poll() is None
 
     def find(self, name, what):
-        """The pids of a process of that name ("agent" or what else it is), or of an agent's "guardian" or "workerN",
-        or of "all" of its host; empty: not there now."""
+        """The pids of a process of that name, or of its "guardian" or "workerN" if it is an agent, or of "all"
+        processes on its host. Empty if there are none now."""
         if not self.runs(name):
             return []
         pid = self._processes[name].pid
@@ -186,15 +186,15 @@ class JobWorld:
             try:
                 signal.pidfd_send_signal(pidfd, signo)
             except ProcessLookupError:
-                pass  # it has ended
+                pass  # the process has ended
 
     def step_clock(self, host, seconds):
-        """The file is mapped by all processes of the host (tests/programs/wall_clock_offset.cc)."""
+        """Steps the wall clock of a host: its processes have mapped the file (tests/programs/wall_clock_offset.cc)."""
         if host not in self._clocks:
             self._clocks[host] = os.open(self.path(f"{host}.clock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         os.pwrite(self._clocks[host], struct.pack("=q", seconds * 1_000_000_000), 0)
 
-    # ---- what is seen ----
+    # ---- what the campaign sees ----
 
     def lives(self, since=0.0):
         """The records of all workers, or only of workers that wrote after `since` (wall clock)."""
@@ -238,7 +238,7 @@ class JobWorld:
         left = [f"process {pid} ({read(f'/proc/{pid}/cmdline').replace(chr(0), ' ').strip()})"
                 for pid in self.network.pids()]
         left += [f"/dev/shm/{name}" for name in os.listdir("/dev/shm") if self.job in name]
-        # An agent that went together with its guardian leaves the folder of its socket there. So may an agent that was
+        # An agent that is killed together with its guardian leaves the folder of its socket. So may an agent that was
         # killed before: its guardian removes the folder after its report, which may take 9 s.
         folders = sorted(os.listdir(self.path("tmp")))
         gone = {end.who for end in self.ends if end.harmed == "all" and end.who in self.nodes}

@@ -7,14 +7,14 @@ DAEMON = "daemon"
 DISKS = ("checkpoints", "logs")
 FIRST_S = 0.5  # after the job is whole
 
-# Each row is as likely as another: what is done, to one of which, and how.
+# Each row has the same probability. A row: the kind of fault, its possible targets, and how it is done.
 FAULTS = (
     ("cut", NODES, ("both", "from", "to")),
     ("cut", (DAEMON,), ("both", "from", "to")),
     ("stop", NODES, ("agent", "guardian")),
     ("stop", NODES, ("worker0", "worker1")),
     ("stop", (DAEMON,), ("daemon",)),
-    ("kill", NODES, ("agent", "all")),  # all: power off
+    ("kill", NODES, ("agent", "all")),  # all: the node loses its power
     ("kill", NODES, ("guardian",)),
     ("kill", NODES, ("worker0", "worker1")),
     ("kill", (DAEMON,), ("daemon",)),
@@ -22,7 +22,7 @@ FAULTS = (
     ("fill", DISKS, ("",)),
     ("clock", NODES + (DAEMON,), ("-3600 s", "-30 s", "-2 s", "+2 s", "+30 s", "+3600 s")),
 )
-# Shorter than a lease (3 s), about as long, and longer. The agent gives up a stopped guardian after 10 s.
+# Shorter than a lease (3 s), about as long, and longer. The agent gives up on a stopped guardian after 10 s.
 SPANS_S = ((0.1, 1.5), (1.5, 3.5), (3.5, 6.5))
 SETTLE_S = 2.0  # before anything else happens to the same target
 
@@ -32,7 +32,7 @@ class Fault(NamedTuple):
     kind: str
     target: str  # a host or a disk
     how: str
-    seconds: float  # until it is undone; of what was killed: until it is started again; of a clock: nothing
+    seconds: float  # until the fault is undone; for a kill, until the start of the process; for a clock, 0
 
     @property
     def end(self):
@@ -45,7 +45,7 @@ class Fault(NamedTuple):
 
 class Plan(NamedTuple):
     nnodes: str
-    snapshots: bool  # else only the checkpoints on disk are left after a failure
+    snapshots: bool  # otherwise only checkpoints on disk survive a failure
     faults: tuple
 
     @property
@@ -58,14 +58,14 @@ class Plan(NamedTuple):
 
 
 def may_leave(nnodes, node, at, busy):
-    """A node whose guardian was killed leaves its job. The job continues only if MIN nodes remain at that moment. For
-    lost nodes it waits."""
+    """True if the job continues when this node leaves it. A node whose guardian was killed leaves the job, which
+    continues only if MIN nodes remain at that moment. (If a node is lost, the job waits for another one.)"""
     return nnodes != "3" and all(end < at for target, end in busy.items() if target != node)
 
 
 def make_plan(seed):
-    """Two things may be broken at once, but never two of one target: docs/internals/guardian.md says what remains if
-    agent and guardian of one node are killed together ("all" ends the workers too)."""
+    """Two faults may overlap, but never on the same target: docs/internals/guardian.md says what remains if
+    agent and guardian of one node are killed together ("all" ends the workers, too)."""
     rng = random.Random(seed)
     nnodes = rng.choice(("3", "2:3", "1:3"))
     snapshots = rng.random() < 0.5
@@ -77,7 +77,7 @@ def make_plan(seed):
         seconds = 0.0 if kind == "clock" else round(rng.uniform(*rng.choice(SPANS_S)), 2)
         if kind == "kill":
             seconds = round(seconds / 2, 2)
-        # A clock may step while its host has something else.
+        # A clock may step while its host has another fault.
         at = max(at, busy.get(target, 0.0) if kind != "clock" else 0.0)
         how = rng.choice(hows)
         if (kind, how) == ("kill", "guardian") and not may_leave(nnodes, target, at, busy):
@@ -90,5 +90,5 @@ def make_plan(seed):
 
 
 def calm_plan():
-    """For plants: one restart."""
+    """The plan for plants: one restart."""
     return Plan("3", False, (Fault(1.5, "kill", "node1", "worker0", 0.5),))

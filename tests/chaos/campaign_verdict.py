@@ -1,47 +1,47 @@
-"""Did a job of campaign.py keep all rules? Pure: judges the records.
+"""Checks the rules of campaign.py for a job. Pure: it needs only the records.
 
 A process has its rank from its first time stamp to its last: its thread for stamps lives exactly as long as the
 process can run an instruction. All stamps are of one machine's CLOCK_MONOTONIC.
 """
 from typing import NamedTuple
 
-GUARDIAN_GONE = 70  # of an agent whose guardian was killed
+GUARDIAN_GONE = 70  # the exit code of an agent whose guardian was killed
 
 
 class Life(NamedTuple):
-    """A worker, as it wrote it down (tests/programs/campaign_worker.cc). Times in ns."""
+    """The record that a worker wrote of itself (tests/programs/campaign_worker.cc). Times are in ns."""
     host: str
     generation: int
     rank: int
     pid: int
     first: int
     last: int
-    begin: tuple = None  # (time, step) from which it went on
+    begin: tuple = None  # (time, step): when and from which step it continued
     durable: tuple = ()  # (time, step), ...
     errors: tuple = ()
-    restarts: int = 0  # of the job, as its agent had told it
+    restarts: int = 0  # the restarts of the job, as its agent said
 
     def __str__(self):
         return f"rank {self.rank} of generation {self.generation} on {self.host} (pid {self.pid})"
 
 
 class End(NamedTuple):
-    """A process that the campaign had started."""
+    """The end of a process that the campaign had started."""
     who: str
-    code: int  # of a signal: below 0
+    code: int  # below 0: the number of a signal
     harmed: str  # what was done to it: "", what a fault of kind "kill" says, or "asked" to end
-    last: bool = True  # it was not started again
+    last: bool = True  # false: it was started again
 
 
 class Record(NamedTuple):
     lives: tuple
     ends: tuple
-    left: tuple = ()  # what is there and should not be
-    late: tuple = ()  # bounds that were missed
+    left: tuple = ()  # things that should not be there
+    late: tuple = ()  # limits that were missed
 
 
 def parse_life(name, text):
-    """`name`: HOST.gGENERATION.rRANK.PID. A last line that was cut off does not count."""
+    """`name`: HOST.gGENERATION.rRANK.PID. Ignores a last line that was cut off."""
     host, generation, rank, pid = name.rsplit(".", 3)
     times, begin, durable, errors, restarts = [], None, [], [], 0
     for line in text[:text.rfind("\n") + 1].splitlines():
@@ -62,7 +62,7 @@ def parse_life(name, text):
 
 
 def overlaps(lives):
-    """Two processes with one rank, or of two generations: no old process may live when a new generation starts."""
+    """Finds two processes that lived at the same time and had the same rank or different generations."""
     problems = []
     ordered = sorted(lives, key=lambda life: life.first)
     for i, later in enumerate(ordered):
@@ -74,7 +74,7 @@ def overlaps(lives):
 
 
 def lost_steps(lives):
-    """A process that continues below a step that was durable before the process started."""
+    """Finds processes that continued below a step that was durable before they started."""
     problems = {}
     durable = sorted(made for life in lives for made in life.durable)
     for life in lives:
@@ -86,7 +86,7 @@ def lost_steps(lives):
 
 
 def backwards(lives):
-    """A generation below an earlier one, or one with fewer restarts: a leader has forgotten what another leader did."""
+    """Finds a lower generation, or fewer restarts, than earlier: a leader has forgotten what another leader did."""
     problems, newest = {}, None
     for life in sorted(lives, key=lambda life: life.first):
         if newest and (life.generation < newest.generation or life.restarts < newest.restarts):

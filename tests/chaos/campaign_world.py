@@ -1,4 +1,4 @@
-"""What campaign.py starts and breaks: three agents and a daemon, each on a host of its own, and two shared disks."""
+"""The job that campaign.py breaks: three agents and a daemon, each on a host of its own, and two shared disks."""
 import os
 
 from campaign_hosts import Disk
@@ -26,7 +26,7 @@ class World(JobWorld):
                 "--state-dir", self.path("state")]
 
     def may_start(self, name):
-        """An agent needs room for its folder of logs, and else says so (70)."""
+        """An agent needs room for its folder of logs. Without room it ends with 70."""
         return name == DAEMON or not os.path.exists(self.path("logs/filler"))
 
     def begin(self, number, fault):

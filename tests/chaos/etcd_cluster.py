@@ -1,4 +1,4 @@
-"""Three members of etcd on hosts of their own (campaign_hosts.py), set up as packaging/ha does it."""
+"""Three members of etcd on hosts of their own (campaign_hosts.py), set up as in packaging/ha."""
 import json
 import os
 import re
@@ -7,7 +7,7 @@ import sys
 
 CLIENT_PORT = 2379
 PEER_PORT = 2380
-# To etcd's JSON gateway: URL, body, and the files of TLS.
+# Sends a request to etcd's JSON gateway. Arguments: URL, body, and the TLS files.
 POST = """
 import ssl, sys, urllib.request
 context = ssl.create_default_context(cafile=sys.argv[3])
@@ -36,7 +36,8 @@ class EtcdCluster:
         return os.path.join(self._folder, *names)
 
     def member(self, head, data):
-        """The command of a member, with its state in `data`: packaging/ha/etcd.default with our hosts and files."""
+        """The command of a member, with its state in `data`. The settings are those of packaging/ha/etcd.default, with
+        the hosts and files of this cluster."""
         with open(EXAMPLE, encoding="utf-8") as file:
             settings = dict(line.strip().split("=", 1) for line in file if line.startswith("ETCD_"))
         settings = {key: value.replace("10.0.0.1", self._network.address(head))
@@ -47,15 +48,15 @@ class EtcdCluster:
         return ["env", *(f"{key}={value}" for key, value in settings.items()), "etcd"]
 
     def flags(self, head):
-        """For `ddprun rendezvous`."""
+        """The flags of `ddprun rendezvous`."""
         return ["--etcd", ",".join(f"{self._network.address(name)}:{CLIENT_PORT}" for name in self._heads),
                 "--etcd-ca", self.path("certs/ca.crt"), "--etcd-cert", self.path("certs", head + ".crt"),
                 "--etcd-key", self.path("certs", head + ".key")]
 
-    # ---- what it says: from the router, which nothing cuts off ----
+    # ---- the state of etcd, as the router sees it, which nothing cuts off ----
 
     def ctl(self, *arguments, head=None, stdin=b""):
-        """What etcdctl prints; None: it failed."""
+        """The output of etcdctl; None if it failed."""
         tls = ["--cacert", self.path("certs/ca.crt"), "--cert", self.path("certs", self._heads[0] + ".crt"),
                "--key", self.path("certs", self._heads[0] + ".key")]
         asked = [head] if head else self._heads
@@ -70,7 +71,7 @@ class EtcdCluster:
 
     def leader_key(self):
         """The leader key: its mod_revision ("term"), its version ("writes"), and the "head" of the endpoint in it.
-        None: there is no key, or no answer."""
+        None if there is no key or no answer."""
         answer = self._get("--consistency", "s")
         values = json.loads(answer).get("kvs") if answer else None
         text = self.ctl("get", self._leader_key, "--print-value-only", "--consistency", "s") if values else None
@@ -85,7 +86,7 @@ class EtcdCluster:
         return json.loads(answer)["header"]["revision"] if answer else None
 
     def status(self):
-        """For each member that answers, by its head: its own id and its leader's."""
+        """For each member that answers, by its head: its own id and the id of its leader."""
         found = {}
         for head in self._heads:
             answer = self.ctl("endpoint", "status", "-w", "json", head=head)
@@ -94,13 +95,13 @@ class EtcdCluster:
         return found
 
     def leader(self):
-        """The head whose member leads; None: not known."""
+        """The head whose member leads; None if this is not known."""
         status = self.status()
         return next((head for head, (own, leader) in status.items() if own == leader), None)
 
     def set_full(self):
-        """Raises the alarm NOSPACE of a member, as one does that has no space: no member takes a write from then on.
-        etcdctl can only disarm. False: not done."""
+        """Raises the alarm NOSPACE of a member, just as a member without space does. From then on no member takes a
+        write. (etcdctl can only disarm.) Returns False if this failed."""
         for head, (own, _) in self.status().items():
             asked = {"action": "ACTIVATE", "memberID": str(own), "alarm": "NOSPACE"}
             certs = [self.path("certs", name) for name in ("ca.crt", self._heads[0] + ".crt", self._heads[0] + ".key")]
@@ -112,11 +113,11 @@ class EtcdCluster:
         return False
 
     def has_space_again(self):
-        """Disarms the alarm. False: not done."""
+        """Disarms the alarm. Returns False if this failed."""
         return self.ctl("alarm", "disarm") is not None and self.ctl("alarm", "list") == ""
 
     def move_leader(self, head):
-        """False: not done."""
+        """Moves etcd's leader to this head. Returns False if this failed."""
         status, leader = self.status(), self.leader()
         if head not in status or leader is None:
             return False

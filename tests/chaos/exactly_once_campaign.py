@@ -2,25 +2,25 @@
 """Does a job that is killed repeatedly end like an undisturbed job?
 
 MNIST (BatchNorm, dropout, Adam) on two nodes with two workers and a disk each. One job runs
-undisturbed. In another one, workers are ended by a seeded plan (SIGKILL, SIGSEGV, exit code 1; any
-rank; while the group forms, the state is restored, a step is made, a state is saved), and once node
-0's agent is killed and its disk deleted, so that node 1 has to give its state to all. Then
+undisturbed. In another job, a seeded plan ends workers: by SIGKILL, SIGSEGV or exit code 1; on any rank;
+while the group forms, the state is restored, a step is made or a state is saved. Once, node 0's agent is
+killed and its disk is deleted, so that node 1 has to give its state to all ranks. Then
 
   - the final checkpoints must be equal to the last bit, except for the names of their makers,
   - the samples that each rank trained on, after dropping the steps that were rolled back, must be
-    those of the undisturbed job, step by step, and each sample there exactly once per epoch.
+    those of the undisturbed job, step by step, with each sample exactly once per epoch.
 
-With --resize the second job loses one of its nodes in mid-epoch and goes on with half of the
-workers; later a node joins again. Each sample is used exactly once per epoch all the same. The
-parameters are others: another number of workers makes other batches.
+With --resize the second job loses one of its nodes in mid-epoch and continues with half of the
+workers; later a node joins again. Each sample must still be used exactly once per epoch. The parameters are
+not compared, because another number of workers makes other batches.
 
-With --in-place the surviving workers keep their process (ddp::run_in_place), and no rank repeats more than one step for
-a kill. Exception: the kill that costs a node, because BatchNorm's statistics of rank 0 are lost with it. Without
---in-place all workers are started anew.
+With --in-place the surviving workers keep their process (ddp::run_in_place), and no rank repeats more than one step
+after a kill. The kill that costs a node is an exception, because BatchNorm's statistics of rank 0 are lost with the
+node. Without --in-place all workers are started again.
 
 usage: tests/chaos/exactly_once_campaign.py [--seed 1] [--seeds N] [--kills 10] [--resize | --in-place]
                                             [--bin build/bin]
-Prints what was done and found; exits 1 if anything differs.
+Prints the faults and the results; exits 1 if anything differs.
 """
 import argparse
 import collections
@@ -56,20 +56,20 @@ def make_plan(rng, kills):
     """One fault for each generation: (generation, rank, point, count, kind)."""
     plan = []
     node_lost = rng.randrange(1, kills - 1)
-    steps_without = 0  # generations in a row that made no step
+    steps_without = 0  # generations in a row without a step
     for generation in range(kills):
         rank = rng.randrange(RANKS)
         point = rng.choice(("forming", "restore", "step", "step", "save"))
         if steps_without >= 1 or (generation == 0 and point == "restore"):
             point = "step"
         if point == "save":
-            rank = rng.choice((0, WORKERS_PER_NODE))  # who writes
+            rank = rng.choice((0, WORKERS_PER_NODE))  # these ranks write
         steps_without = steps_without + 1 if point in ("forming", "restore") else 0
         count = {"forming": 1, "restore": 1, "step": rng.randrange(3, 12),
                  "save": rng.randrange(1, 3)}[point]
         kind = rng.choice(KINDS)
         if generation == node_lost:
-            # Late enough that node 1 has something to give.
+            # Late enough that node 1 has a state to give.
             rank, point, count, kind = 0, "step", rng.randrange(8, 12), "node"
         plan.append((generation, rank, point, count, kind))
     return plan
@@ -84,7 +84,7 @@ class Job:
         self.agents = []
         os.makedirs(folder)
         os.mkfifo(self.path("fifo"))
-        self.fifo = os.open(self.path("fifo"), os.O_RDWR)  # so that it never ends
+        self.fifo = os.open(self.path("fifo"), os.O_RDWR)  # so that a read never sees its end
         with open(self.path("plan"), "w", encoding="utf-8") as file:
             for fault in plan:
                 file.write(" ".join(map(str, fault)) + "\n")
@@ -166,9 +166,10 @@ class Job:
         return os.path.join(folder, max(names))
 
     def traces(self):
-        """By rank, by step: (epoch, samples), after dropping what was rolled back; how many steps of each
-        (generation, rank) that was; and by (rank, step) the generation of what is left."""
-        first_step = {}  # of each generation
+        """Returns three things. (epoch, samples) by rank and by step, without the steps that were rolled back; the
+        number of steps of each (generation, rank) that were rolled back; and by (rank, step) the generation that made
+        the step which counts."""
+        first_step = {}  # the first step of each generation
         lines = []
         for name in sorted(os.listdir(self.path("trace"))):
             rank = int(name[len("rank"):-len(".log")])
@@ -274,10 +275,10 @@ def run_resized(folder, bin_folder, rng):
         job.add_node()
         job.wait_for_node_fault()
         lost = job.agent_of(WORKERS_PER_NODE)
-        job.lose(lost)  # the other one goes on alone
+        job.lose(lost)  # the other node continues alone
         job.wait_for_node_fault()
         job.add_node()
-        # Rank 0 waits for its end; with that the generation ends, and both nodes form the next.
+        # Rank 0 waits until it is killed. This ends the generation, and both nodes form the next one.
         wait_for_line(job.path("daemon.err"), "joined", 3)
         kill_waiting_worker(job)
         job.finish([1 - lost, 2])
@@ -316,8 +317,8 @@ def check_steps_repeated(plan, dropped):
 
 
 def add_unwritten_lines(traces, expected, plan, made_in):
-    """A rank may be killed after its gradients were averaged and before it writes its line. The others
-    finish that step with its samples, and in place nobody makes it again."""
+    """A rank may be killed after its gradients were averaged and before it writes its line. The other ranks finish
+    that step with its samples. With --in-place no rank repeats this step, so its line is added here."""
     for generation, victim, _, _, kind in plan:
         first = victim - victim % WORKERS_PER_NODE
         victims = range(first, first + WORKERS_PER_NODE) if kind == "node" else [victim]
@@ -329,7 +330,7 @@ def add_unwritten_lines(traces, expected, plan, made_in):
 
 def campaign(arguments, seed, folder):
     rng = random.Random(seed)
-    if arguments.resize:  # it is not compared with another job
+    if arguments.resize:  # the resized job is not compared with another job
         job, events = run_resized(os.path.join(folder, "resized"), arguments.bin, rng)
         traces, dropped, _ = job.traces()
         check_each_sample_once(traces, EPOCHS)

@@ -4,11 +4,12 @@
     tests/chaos/failover_campaign.py --seeds 1:100 --out FILE     as root; about 20 s for each seed
     tests/chaos/failover_campaign.py --plan 17                    what seed 17 does
 
-Six hosts, each a network namespace: three heads with a member of etcd and a `ddprun rendezvous --etcd`, three nodes
-with an agent. A seed is a plan, drawn completely before anything starts. The leader or a standby is killed, stopped,
-asked to end, loses power without a reset, or is cut off: from etcd, from the other heads, from the agents or from all,
-in both directions or one. The same happens to members of etcd; also their disks hang, and their quorum is lost. Nodes
-are cut off, their agents and workers die, and clocks step. Killed processes are started again, as by systemd.
+There are six hosts, each a network namespace: three heads with a member of etcd and a `ddprun rendezvous --etcd`, and
+three nodes with an agent. A seed is a plan, drawn completely before anything starts. The leader or a standby is killed,
+stopped, asked to end, loses power without a reset, or is cut off: from etcd, from the other heads, from the agents or
+from all, in both directions or in one. The same happens to members of etcd; in addition their disks hang, and their
+quorum is lost. Nodes are cut off, their agents and workers die, and clocks step. Killed processes are started again, as
+by systemd.
 
 The verdict is campaign.py's, from the workers' own time stamps: no two processes had one rank at once, and none of an
 old generation lived beside one of the next; no generation and no count of restarts ran backwards; no durable step was
@@ -33,7 +34,7 @@ from failover_world import FailoverWorld
 
 
 def run_job(world, plan):
-    """The missed bounds, and the left-overs."""
+    """Runs the job. Returns its record, with the missed limits and the left-overs."""
     late, left = [], []
     try:
         world.wait_for_whole()
@@ -50,7 +51,7 @@ def run_job(world, plan):
 
 
 def run_in(folder, seed, plan, arguments):
-    """As campaign.run_in; counts how often the leader key was written."""
+    """Like campaign.run_in(). Also counts how often the leader key was written."""
     with FailoverWorld(folder, seed, plan, arguments.bin) as world:
         record = run_job(world, plan)
         problems = verdict(record)

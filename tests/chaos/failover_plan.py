@@ -8,7 +8,7 @@ from typing import NamedTuple
 from campaign_plan import FIRST_S, NODES, SETTLE_S, Fault
 
 HEADS = ("head0", "head1", "head2")  # each with a member of etcd and a rendezvous
-LEADER, STANDBY = "leader", "standby"  # of the rendezvous
+LEADER, STANDBY = "leader", "standby"  # roles of the rendezvous
 ETCD_LEADER, ETCD_FOLLOWER = "etcd-leader", "etcd-follower"
 WAYS = ("both", "from", "to")
 
@@ -17,15 +17,15 @@ def of(what):
     return tuple(f"{what} {way}" for way in WAYS)
 
 
-# Each row is as likely as another of its table: what is done, to one of which, and how. "from": what the target sends
-# is lost; "to": what is sent to it.
+# Each row of a table has the same probability. A row: the kind of fault, its possible targets, and how it is done.
+# "from": packets from the target are lost; "to": packets to the target are lost.
 RENDEZVOUS_FAULTS = (
     ("kill", (LEADER,), ("daemon",)),
     ("stop", (LEADER,), ("daemon",)),
     ("end", (LEADER,), ("daemon",)),  # SIGTERM: it hands over
-    ("power", (LEADER,), ("",)),  # its link is dead, and then all of it
-    ("cut", (LEADER,), of("etcd")),  # the rendezvous, from all members of etcd
-    ("cut", (LEADER,), of("heads")),  # the host, and the member of etcd on it, from the other heads
+    ("power", (LEADER,), ("",)),  # first its link is dead, then all its processes
+    ("cut", (LEADER,), of("etcd")),  # cuts the rendezvous off from all members of etcd
+    ("cut", (LEADER,), of("heads")),  # cuts the host, with its member of etcd, off from the other heads
     ("cut", (LEADER,), of("agents")),
     ("cut", (LEADER,), of("all")),
     ("kill", (STANDBY,), ("daemon",)),
@@ -37,20 +37,20 @@ RENDEZVOUS_FAULTS = (
 ETCD_FAULTS = (
     ("kill", (ETCD_LEADER, ETCD_FOLLOWER), ("etcd",)),
     ("stop", (ETCD_LEADER, ETCD_FOLLOWER), ("etcd",)),
-    ("cut", (ETCD_LEADER, ETCD_FOLLOWER), of("peers")),  # the member from the others; its clients reach it
+    ("cut", (ETCD_LEADER, ETCD_FOLLOWER), of("peers")),  # off from other members, not from clients
     ("power", (ETCD_LEADER,), ("",)),
-    ("disk", (ETCD_LEADER, ETCD_FOLLOWER), ("",)),  # that the member writes to: it hangs
-    ("quorum", ("etcd",), ("",)),  # two of three members stand still
+    ("disk", (ETCD_LEADER, ETCD_FOLLOWER), ("",)),  # the disk of the member hangs
+    ("quorum", ("etcd",), ("",)),  # two of three members are stopped
     ("move", ("etcd",), ("",)),  # etcd's leader moves to the host of the rendezvous that leads
     ("compact", ("etcd",), ("",)),
 )
-# Of seeds above FIRST_SEEDS too; the plans of those before stay what they were.
-FULL_ETCD = (("space", ("etcd",), ("",)),)  # NOSPACE: it takes no write
+# Only for seeds above FIRST_SEEDS: so the plans of the seeds up to FIRST_SEEDS do not change.
+FULL_ETCD = (("space", ("etcd",), ("",)),)  # NOSPACE: etcd takes no write
 FIRST_SEEDS = 300
 NODE_FAULTS = (
     ("cut", NODES, WAYS),
     ("kill", NODES, ("worker0", "worker1")),
-    ("kill", NODES, ("agent", "all")),  # all: power off
+    ("kill", NODES, ("agent", "all")),  # all: the node loses its power
     ("stop", NODES, ("agent", "worker0")),
     ("clock", NODES + HEADS, ("-3600 s", "-2 s", "+2 s", "+3600 s")),
 )
@@ -58,13 +58,13 @@ TABLES = (RENDEZVOUS_FAULTS, ETCD_FAULTS, NODE_FAULTS)
 LATER_TABLES = (RENDEZVOUS_FAULTS, ETCD_FAULTS + FULL_ETCD, NODE_FAULTS)
 WEIGHTS = (5, 2, 3)
 MOMENTARY = ("clock", "move", "compact")
-# Shorter than it takes to notice, than a lease, and than a leader's validity; and longer.
+# Shorter than the time to notice a fault; than a lease; than a leader's validity; and longer.
 SPANS_S = ((0.1, 0.7), (0.7, 2.5), (2.5, 6.0))
 
 
 class Plan(NamedTuple):
     nnodes: str
-    validities: tuple  # of each head, in s: --leader-validity
+    validities: tuple  # --leader-validity of each head, in s
     faults: tuple
 
     @property
@@ -76,7 +76,7 @@ class Plan(NamedTuple):
 
 
 def make_plan(seed):
-    """The first fault is the rendezvous'. Any number may be broken at once, but one thing of each node at a time."""
+    """The first fault is one of the rendezvous. Any number of faults may overlap, but only one on each node."""
     rng = random.Random(seed)
     tables = TABLES if seed <= FIRST_SEEDS else LATER_TABLES
     nnodes = rng.choice(("3", "2:3"))

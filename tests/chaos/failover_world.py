@@ -28,17 +28,17 @@ class FailoverWorld(JobWorld):
     nodes = NODES
     servers = (*map(etcd_of, HEADS), *map(rendezvous_of, HEADS))
     hosts = HEADS + NODES
-    disk_hosts = HEADS  # whose member of etcd has a disk of its own
+    disk_hosts = HEADS  # on these hosts, the member of etcd has a disk of its own
 
     def __init__(self, folder, seed, plan, bin_folder, worker_options=()):
         self.disks = {head: Disk(folder, head, DISK_BYTES) for head in self.disk_hosts}
         super().__init__(folder, seed, bin_folder, plan.nnodes, worker_options, self.disks.values())
         self.etcd = EtcdCluster(self.network, HEADS, self.ddprun, folder)
-        self.told = []  # for people: what each fault met
-        self.writes = 0  # of the leader key: takeovers, and some more
+        self.told = []  # for people: on which host each fault happened
+        self.writes = 0  # how often the leader key was written: by takeovers and a few other writes
         self._validities = dict(zip(HEADS, plan.validities))
-        self._leader = HEADS[0]  # the last one known
-        self._met = {}  # by fault: its head, or the node
+        self._leader = HEADS[0]  # the last known leader
+        self._met = {}  # for each fault: its head or node
         self._off = set()  # heads without power
 
     # ---- processes ----
@@ -91,7 +91,7 @@ class FailoverWorld(JobWorld):
         return self._leader
 
     def resolve(self, target):
-        """For a node its name; for a role the head that has it now."""
+        """The name of the target's host: for a role, the head that has the role now."""
         if target == LEADER:
             return self.leading()
         if target == STANDBY:
@@ -130,7 +130,7 @@ class FailoverWorld(JobWorld):
 
     @staticmethod
     def _name(target, how):
-        """The pid of the process that a fault concerns."""
+        """The name of the process (or of the node) that a fault concerns."""
         return {"daemon": rendezvous_of, "etcd": etcd_of}.get(how, str)(target)
 
     def _begin_kill(self, number, target, how, signo=signal.SIGKILL, harm=None):
@@ -190,9 +190,9 @@ class FailoverWorld(JobWorld):
         self.network.allow(number)
 
     def _cut_rules(self, target, what, way):
-        """`way`: "from": what the target sends is lost; "to": what is sent to it; "both"."""
+        """`way`: "from": packets from the target are lost; "to": packets to the target are lost; or "both"."""
         ways = [one for one in ("from", "to") if way in (one, "both")]
-        if what == "etcd":  # on the host itself: one member of etcd is there, too
+        if what == "etcd":  # on the host itself, because a member of etcd runs there, too
             rules = {"from": (target, "output", f"tcp dport {CLIENT_PORT}"),
                      "to": (target, "input", f"tcp sport {CLIENT_PORT}")}
             return [rules[one] for one in ways]
@@ -225,7 +225,7 @@ class FailoverWorld(JobWorld):
             self.missed.append(number)
 
     def _end_space(self, *_):
-        # Not awaited: it needs a quorum, which the end of another fault may bring back.
+        # Not awaited: this needs a quorum, which may return only with the end of another fault.
         threading.Thread(target=wait_until, args=(self.etcd.has_space_again, SPACE_LIMIT_S, 0.2), daemon=True).start()
 
     def _begin_clock(self, _, target, how):

@@ -1,20 +1,21 @@
 #!/usr/bin/python3
-"""Jobs in which one rank stops moving: is it noticed in time, is the right rank named, does the job go on?
+"""Jobs in which one rank stops moving: is it noticed in time, is the right rank named, does the job continue?
 
     tests/chaos/hang_campaign.py --seeds 1:200 --out FILE
 
-A seed is a fault, the place in the training where it happens, and the program (C++ with ddp::, Python with
-ddprun.Checkpointer, Python that a shell starts and that tells its steps, unmodified Python with --auto-step), of
-hang_plan.py: all such cells occur before one occurs again. The rank, and one or two nodes with two workers each, are
-drawn. All run with --on-hang restart and a limit of 5 s, except every fifth seed, which gets neither. Expected:
+hang_plan.py derives a fault, the place in the training where it happens, and the program from a seed. (The programs are
+C++ with ddp::, Python with ddprun.Checkpointer, Python that a shell starts and that reports its steps, and unmodified
+Python with --auto-step.) All such cells occur before one occurs again. The rank, and one or two nodes with two workers
+each, are random. All jobs run with --on-hang restart and a limit of 5 s, except every fifth seed, which has neither.
+Expected:
 
-    noticed     at the limit + 2 s at the latest; it is told once the stacks are there, or 5 s later
-    rank        the verdict names the rank with the fault; where collectives do not match, and another one
-    function    the function in which it stays is among the innermost five that the verdict shows of it. Where it waits
-                for another process or thread, that one's function is in the stacks
-    ended       the job goes on to its end, and its parameters are those of an undisturbed job: to the last bit with
+    noticed     at the limit + 2 s at the latest; reported when the stacks are there, but at most 5 s later
+    rank        the verdict names the rank with the fault; if collectives do not match, it names another rank, too
+    function    the verdict shows the function with the fault among the innermost five of the rank. If the rank waits
+                for another process or thread, the function of that process or thread is in the stacks
+    ended       the job runs to its end, and its parameters are those of an undisturbed job: to the last bit with
                 ddp::, which keeps the order of its gradient buckets over a restart; in Python to 1e-5 of each value
-    action      without --on-hang the workers are left alone where hang_plan.is_restarted() says so
+    action      without --on-hang the workers are restarted only if hang_plan.is_restarted() says so
 
 If collectives do not match, Gloo may end a worker instead. That is a failure and not a hang. Verdict and root cause must
 name both ranks, each with its operation and bytes; the sums count such runs separately. Each seed's result is one line
@@ -41,28 +42,28 @@ from hang_job import (
     AUTO, GIVEN, JOB_LIMIT, LEARNED_LIMIT, LIMIT, ROOT, STARTUP_LIMIT, Disk, Job, equal, undisturbed)
 from hang_plan import FAULTS, OF_CHECKPOINTERS, OF_LOADERS, WORKERS, draw, is_restarted
 
-MISSING = 77  # the exit code that CTest takes for "skipped"
+MISSING = 77  # CTest takes this exit code for "skipped"
 INSIDE = "DDPRUN_HANG_CAMPAIGN_INSIDE"
 
 MAY_BE_LATER = 2.0
-STACKS_LIMIT = 5.0  # s that a verdict waits for stacks at most
-OTHER_BYTES, COMMON_BYTES = 12000, 8000  # of the collective that does not match
-THAW_AFTER = 5.0  # s from the verdict
-# What the last line of a verdict says, and what is done then.
+STACKS_LIMIT = 5.0  # s; a verdict waits for stacks no longer than this
+OTHER_BYTES, COMMON_BYTES = 12000, 8000  # in the collective that does not match
+THAW_AFTER = 5.0  # s after the verdict
+# The end of the last line of a verdict: what ddprun does then.
 ENDED, LEFT_ALONE, AT_WORK = "the workers are ended", "the workers are left alone", "it uses the CPU or does I/O"
-# Functions of another thread or process, by fault.
+# For each fault: the function of another thread or process that must be in the stacks.
 ELSEWHERE = {"WaitForLoader": "SleepInLoaderProcess", "SaveFrozen": "CheckpointWriter"}
 
 
 def verdict_of(console):
-    """The lines of the first verdict, and the line about the action; "": there are none."""
+    """The lines of the first verdict, and the text about the action. Each is "" if there is none."""
     said = console.partition("hangs: ")[2]
     found = re.search("|".join((ENDED, LEFT_ALONE, AT_WORK)), said)
     return (said[:found.start()], found.group()) if found else (said, "")
 
 
 def ranks_in(verdict):
-    """The ranks that its sentences describe, in their order. Of missing ranks one is, and stands behind a colon."""
+    """The ranks that the verdict describes, in their order. Of missing ranks it describes one, after a colon."""
     return [int(rank) for rank in re.findall(
         r"(?:^|[:;] )(?:ddprun \S+ \w )?\s*rank (\d+) (?:on |\(pid)", verdict, re.M)]
 
@@ -74,7 +75,8 @@ def first_cause(job):
 
 
 def has_function(plan, job, frames, verdict):
-    """`frames`: the functions that the root cause shows of the rank, or what the verdict does."""
+    """True if the function of the fault is there. `frames`: the functions of the rank, as the root cause or the
+    verdict shows them."""
     if plan["fault"] in ELSEWHERE:
         stacks = "".join(read(path) for path in glob.glob(job.path("logs*/*/stacks.*.txt")))
         return ELSEWHERE[plan["fault"]] in stacks
@@ -82,19 +84,19 @@ def has_function(plan, job, frames, verdict):
 
 
 def described(rank, verdict):
-    """The line with the frames of this rank; "" where there is none."""
+    """The line with the frames of this rank; "" if there is none."""
     found = re.search(rf"^(?:ddprun \S+ \w )?  rank {rank}: .*$", verdict, re.M)
     return found.group() if found else ""
 
 
 def judge_limit(limits, limit):
-    """What is wrong with a limit that a verdict names. The time of the verdict is judged by it."""
+    """Returns what is wrong with the limit in a verdict. The time of the verdict is judged by this limit."""
     expected = (LEARNED_LIMIT if limits == "auto" else LIMIT, STARTUP_LIMIT)
     return {} if limit in expected else {"limit": f"{limit} s, expected one of {expected}"}
 
 
 def judge_hang(job, plan, told_after):
-    """What is wrong with the verdict, by what was seen of it: ({what: text}, {what: value})."""
+    """Returns what is wrong with the verdict, and the values in it: ({what: text}, {what: value})."""
     verdict, action = verdict_of(read(job.path("err0")))
     age, limit = map(float, re.search(r"no rank has moved for ([\d.]+) s \(limit ([\d.]+) s\)", verdict).groups())
     wrong, seen = judge_limit(plan["limits"], limit), {
@@ -130,7 +132,7 @@ def judge_mismatch(plan, text):
 
 
 def judge_death(plan, cause):
-    """The same for a worker that Gloo ended."""
+    """Like judge_hang(), for a job in which Gloo ended a worker."""
     text = cause["description"]
     if plan["fault"] != "MismatchedSize":
         return {"noticed": f"it ended otherwise: {text}"}, {}
@@ -139,7 +141,7 @@ def judge_death(plan, cause):
 
 
 def judge(job, plan, told_after, expected, stopped):
-    """What is wrong: {what: text}, and what was seen. `stopped`: the job was ended, since nobody else does that."""
+    """Returns what is wrong, {what: text}, and the values. `stopped`: the campaign itself had to end the job."""
     if "hangs: no rank has moved" in read(job.path("err0")):
         wrong, seen = judge_hang(job, plan, told_after)
     elif (cause := first_cause(job)):
@@ -157,10 +159,10 @@ def judge(job, plan, told_after, expected, stopped):
 
 
 def await_verdict(job):
-    """The time from the fault to the verdict; None: the job ended before."""
+    """Waits for the verdict. Returns the time since the fault; None if the job ended before."""
     said = wait_until(lambda: job.ended() or "hangs: no rank has moved" in read(job.path("err0")), JOB_LIMIT)
     now = time.time()
-    # Ranks that still came to init after the fault have moved.
+    # Ranks that come to init after the fault have still moved.
     stands_since = max([*job.times("fault"), *job.times("at_init")], default=0)
     return round(now - stands_since / 1e9, 2) if said and job.times("fault") and not job.ended() else None
 
@@ -184,7 +186,7 @@ def run_seed(seed, binaries, arguments):
     try:
         job = Job(plan, folder, binaries, hang_flags=AUTO if plan["limits"] == "auto" else GIVEN)
         after = await_verdict(job)
-        # The trainer itself freezes the disk of its checkpoints.
+        # The trainer itself freezes the disk of its checkpoints, so note it here.
         disk.frozen = disk.frozen or (plan["fault"] in OF_CHECKPOINTERS and bool(job.times("fault")))
         alone = left_alone(job)
         goes_on = disk.frozen or not alone
@@ -210,7 +212,7 @@ def run_seed(seed, binaries, arguments):
 
 
 def show(records, _):
-    """Prints the sums. True: all as it should be."""
+    """Prints the sums. Returns True if all results are as expected."""
     total = len(records)
     wrong = collections.Counter(what for record in records for what in record["wrong"])
     with_function = sum(record["fault"] != "MismatchedSize" for record in records)
@@ -243,8 +245,9 @@ def why_impossible():
 
 def campaign(description, seeds, in_ci, run_one, show_all, needed, add_flags=lambda parser: None,
              leaves_out=lambda seed, arguments: False):
-    """The command line of a campaign; its exit code. `seeds`: by default. `in_ci`: those of slices.py. `needed`: files
-    of build/bin. `run_one` gets the seed, build/bin, and the arguments; `show_all` the records and the arguments; `leaves_out` seed and arguments."""
+    """Runs a campaign by its command line, and returns its exit code. `seeds`: the default. `in_ci`: the seeds of
+    slices.py. `needed`: files in build/bin. `run_one` gets the seed, build/bin and the arguments; `show_all` gets the
+    records and the arguments; `leaves_out` gets the seed and the arguments."""
     parser = argparse.ArgumentParser(description=description.split("\n", maxsplit=1)[0])
     parser.add_argument("--seeds", default=seeds, help="FIRST:LAST, or ci")
     parser.add_argument("--out", default="")
@@ -258,7 +261,7 @@ def campaign(description, seeds, in_ci, run_one, show_all, needed, add_flags=lam
     if (missing := [name for name in needed if not os.path.exists(os.path.join(arguments.bin, name))]):
         print(f"{arguments.bin} has no {', '.join(missing)}: build with -DDDPRUN_TESTS=ON", file=sys.stderr)
         return 2
-    if INSIDE not in os.environ:  # mounts of its own: none outlives the campaign
+    if INSIDE not in os.environ:  # mounts of its own, so that no mount outlives the campaign
         os.environ[INSIDE] = "1"
         os.execvp("unshare", ["unshare", "--mount", sys.executable, *sys.argv])
     records = [json.loads(line) for line in read(arguments.out).splitlines()] if arguments.out else []

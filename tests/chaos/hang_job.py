@@ -10,10 +10,10 @@ from hang_plan import WORKERS
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LIMIT = 5.0  # s, --hang-timeout
-LEARNED_LIMIT = 30.0  # s, the floor of the learned limit: no interval is longer than a fifth of it
-STARTUP_LIMIT = 15.0  # until the first step; loading torch on a busy machine must fit
+LEARNED_LIMIT = 30.0  # s, the minimum of the learned limit; no interval here is longer than a fifth of it
+STARTUP_LIMIT = 15.0  # s, until the first step; enough time to load torch on a busy machine
 JOB_LIMIT = 180.0
-# As flags. Without --on-hang and with no limit but for the start: what holds where nothing is given.
+# Flags of ddprun. AUTO has no --on-hang and no limit except that of the start: the defaults.
 GIVEN = ("--hang-timeout", f"{LIMIT:g}s", "--hang-startup-timeout", f"{STARTUP_LIMIT:g}s", "--on-hang", "restart")
 AUTO = ("--hang-startup-timeout", f"{STARTUP_LIMIT:g}s")
 
@@ -65,7 +65,8 @@ class Job:
             self._port = "0"
             self.start_daemon()
             flags += ["--rdzv-endpoint", "127.0.0.1:" + self._port, "--rdzv-id", "job"]
-        # SIGTSTP does not stop a process group whose only parent is in another session, so each has a group of its own.
+        # SIGTSTP does not stop a process group whose only parent is in another session, so each agent has a group of
+        # its own.
         self.agents = [subprocess.Popen(
             [self._ddprun, *flags, "--log-dir", os.path.join(folder, f"logs{i}"), "--report", self.path(f"report{i}.json"),
              *command], stdout=open(self.path(f"out{i}"), "wb"), stderr=open(self.path(f"err{i}"), "wb"),
@@ -80,14 +81,14 @@ class Job:
             return python
         run(self._ddprun, "python-module", self.path("module"))
         self._environment["PYTHONPATH"] = self.path("module")
-        # More than one command, so that the shell stays.
+        # More than one command, so that the shell does not exec Python.
         return ["/bin/sh", "-c", '/usr/bin/python3 "$0" "$@"; exit $?', *python]
 
     def path(self, name):
         return os.path.join(self.folder, name)
 
     def start_daemon(self):
-        """Starts it: the first time on any port, later on the same port with its earlier state."""
+        """Starts the daemon: the first time on any port, later on the same port with its earlier state."""
         port_file = self.path("port")
         self.daemon = subprocess.Popen(
             [self._ddprun, "rendezvous", "--listen", "127.0.0.1:" + self._port, "--port-file", port_file,
@@ -119,7 +120,7 @@ class Job:
             return file.read()
 
 
-def undisturbed(plan, binaries, known={}):  # one for each program and number of ranks
+def undisturbed(plan, binaries, known={}):  # once for each program and number of ranks
     key = (plan["program"], plan["nodes"])
     if key not in known:
         with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
@@ -135,7 +136,7 @@ def undisturbed(plan, binaries, known={}):  # one for each program and number of
 
 
 def equal(program, one, other):
-    """Parameters as bytes of float32."""
+    """Compares parameters, which are bytes of float32."""
     if program == "cpp":
         return one == other
     pairs = list(zip(array.array("f", one), array.array("f", other), strict=True))

@@ -1,9 +1,9 @@
 // Hostile clients, against four daemons with a live job each. The first daemon asks for tokens on
 // loopback and has a page. The second asks for tokens beyond loopback, the third for certificates.
-// The fourth is on loopback, got no credentials, and makes a token. Some attacks come through a
-// relay. A fifth daemon's certificates expire, and are renewed while its job runs. A daemon must
-// refuse each try with the expected code, and must not keep a descriptor or memory for it. The jobs
-// must not notice.
+// The fourth is on loopback, got no credentials, and makes a token itself. Some attacks come
+// through a relay. The certificates of a fifth daemon expire, and are renewed while its job runs. A
+// daemon must refuse each try with the expected code, and must not keep a descriptor or memory for
+// it. The jobs must not notice.
 //
 //     hostile_clients [--tries N] [--seed S]     twice N; prints the table of verdicts; exits 1 on
 //     a wrong one
@@ -39,10 +39,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Of the second half, against the first: the same for 500 tries and for 2,500 (1 and 2 MiB).
+// How much the second half may add to the memory of the first half. Measured: 1 MiB with 500 tries
+// and 2 MiB with 2,500.
 constexpr long kMaxGrowthKib = 4096 + kSanitizerKib;
 constexpr long kMaxLogLines = 500;
-constexpr int kSlowOnes = 40;  // of those that only time ends, for each kind
+constexpr int kSlowOnes = 40;  // of each kind of client that ends only by a time limit
 
 void Write(const std::string& path, const std::string& text) {
   std::ofstream(path) << text;
@@ -51,8 +52,8 @@ void Write(const std::string& path, const std::string& text) {
 
 int Run(int tries, std::uint64_t seed) {
   auth::QuietGrpc();
-  // Each of malloc's arenas, one a thread, keeps what the largest message took: with one, what
-  // grows is what leaks.
+  // Each thread's arena of malloc keeps the memory that the largest message took. With a single
+  // arena, only leaks make the memory grow.
   setenv("MALLOC_ARENA_MAX", "1", 1);
   std::mt19937_64 random(seed);
   const TempDir folder;
@@ -131,7 +132,7 @@ int Run(int tries, std::uint64_t seed) {
 
   const auto round = [&](int count) {
     Verdicts verdicts;
-    // Those that only time ends, all along.
+    // Clients that end only by a time limit; they stay open during the whole round.
     std::vector<std::pair<std::string, std::unique_ptr<RawClient>>> half_open;
     const auto open_at = [&](const std::string& kind, int port, const std::string& bytes) {
       half_open.emplace_back(kind, std::make_unique<RawClient>(port, bytes));
@@ -168,7 +169,7 @@ int Run(int tries, std::uint64_t seed) {
   std::printf("a certificate that expired in mid-job: %s\n", renewed ? "renewed" : "LOST");
   const int descriptors_at_start[] = {token_job.Descriptors(), tls_job.Descriptors(),
                                       own_job.Descriptors(), sealed_job.Descriptors()};
-  const Verdicts warm_up = round(tries);  // what gRPC and malloc keep once, they take here
+  const Verdicts warm_up = round(tries);  // here gRPC and malloc take memory that they keep
   const int descriptors[] = {token_job.DescriptorsAtRest(descriptors_at_start[0]),
                              tls_job.DescriptorsAtRest(descriptors_at_start[1]),
                              own_job.DescriptorsAtRest(descriptors_at_start[2]),
@@ -195,7 +196,7 @@ int Run(int tries, std::uint64_t seed) {
   compare("mTLS", tls_job, 1);
   compare("loopback", own_job, 2);
   compare("beyond loopback", sealed_job, 3);
-  // Every job is ended, also after one that was affected.
+  // Ends every job, even if an earlier one was affected.
   bool unaffected = brief_job.EndsWell();
   for (LiveJob* job : {&token_job, &tls_job, &own_job, &sealed_job}) {
     unaffected = job->EndsWell() && unaffected;

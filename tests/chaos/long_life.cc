@@ -3,9 +3,9 @@
 //
 //     build/bin/long_life [--jobs 10000] [--at-once 16] [--ddprun build/bin/ddprun]
 //
-// The daemon is the real one, with a journal and an event file; the agents are simulated: each job
-// has one, with a connection of its own, whose one worker ends well. Prints a table, and exits with
-// 1 when something has grown.
+// The daemon is real, with a journal and an event file; the agents are simulated. Each job has one
+// agent, with a connection of its own and one worker, which ends well. Prints a table, and exits
+// with 1 if memory or descriptors have grown.
 #include <signal.h>
 #include <unistd.h>
 
@@ -59,7 +59,7 @@ int OpenDescriptors(pid_t pid) {
   return count;
 }
 
-// What the client says, for the job's own thread.
+// The client's events, for the job's own thread.
 class Inbox {
  public:
   void Put(RendezvousClient::Event event) {
@@ -82,7 +82,7 @@ class Inbox {
   std::deque<RendezvousClient::Event> events_;
 };
 
-// One job, from its agent's start to its end. False when it did not succeed.
+// One job, from its agent's start to its end. False if it did not succeed.
 bool RunOneJob(const std::string& endpoint, int number) {
   Inbox inbox;
   GrpcRendezvousClient client({.endpoint = endpoint});
@@ -152,7 +152,8 @@ int Run(int jobs, int at_once, const std::string& ddprun) {
     sample.seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     sample.rss_kib = RssKib(daemon.pid());
-    // The last connections close a moment after their clients: at most as many as there were.
+    // The last connections close a moment after their clients, so a few may be open here: at most
+    // `at_once`.
     sample.descriptors = OpenDescriptors(daemon.pid());
     std::printf("%8d %8.1f %10ld %12d\n", sample.jobs, sample.seconds, sample.rss_kib,
                 sample.descriptors);

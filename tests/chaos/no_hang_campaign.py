@@ -3,26 +3,26 @@
 
     tests/chaos/no_hang_campaign.py --seeds 1:100 --out FILE
 
-A seed is a situation of those below, a program (as in hang_campaign.py), and one or two nodes with two workers each:
-all such cells occur before one occurs again. The rank is drawn. All run with --on-hang restart, and with such low
-limits that a naive rule, which looks only at the time since the last step, would end the job. Expected: no hang is
-reported, the job ends with 0, and its parameters are those of an undisturbed job. The result of the naive rule is
-computed for each run. It must report a hang in each run: otherwise the run shows nothing. With --naive its result
-counts, so all jobs count as disturbed.
+A seed is one of the situations below, a program (as in hang_campaign.py), and one or two nodes with two workers each:
+all such cells occur before one occurs again. The rank is random. All jobs run with --on-hang restart. The limits are so
+low that a naive rule, which looks only at the time since the last step, would end the job. Expected: no hang is
+reported, the job ends with 0, and its parameters are those of an undisturbed job. The campaign also computes the result
+of the naive rule for each run. The naive rule must report a hang in each run: otherwise the run shows nothing. With
+--naive its result counts, so all jobs count as disturbed.
 
-    slow_step        one step of 3.5 s, the limit is 5 s; the others take 0.05 s
+    slow_step        one step of 3.5 s, the limit is 5 s; the other steps take 0.05 s
     moving_step      one step of 8 s, in which all ranks enter a collective each second; the limit is 5 s
-    evaluation       the first evaluation, which is named, takes longer than the 30 s that are the limit of a step
-    slow_start       a rank that comes to init after more than that limit
-    slow_first_step  the same for the first step
+    evaluation       the first evaluation, a named phase, takes longer than 30 s, the limit of a step
+    slow_start       a rank that comes to init after more than 5 s
+    slow_first_step  a rank whose first step takes more than 5 s
     debugger         a debugger holds a worker
     ctrl_z           SIGTSTP on the launcher, and SIGCONT
-    all_stopped      all processes of the job are stopped at once, as by a machine that is suspended
+    all_stopped      all processes of the job are stopped at once, as when a machine is suspended
     starved          other processes take all CPUs
-    clock_step       the wall clock goes on by an hour, or back
+    clock_step       the wall clock steps by an hour, forward or back
     rendezvous_away  the rendezvous is killed, and started again later
     joins_late       a rank that comes to init late in a restart
-    slow_save        a save waits for the disk of the checkpoints for more than that limit; one before took 10 s
+    slow_save        a save waits for the disk of the checkpoints for more than 30 s; an earlier save took 10 s
 
 Each seed's result is one line of JSON in FILE; finished seeds are skipped. Exits 1 if a job was disturbed. Needs what
 hang_campaign.py needs, and build/bin/wall_clock_offset.so.
@@ -48,18 +48,18 @@ from hang_campaign import campaign
 from hang_job import GIVEN, JOB_LIMIT, LIMIT, Disk, Job, equal, undisturbed
 from hang_plan import PROGRAMS, WITH_CHECKPOINTER, WORKERS
 
-LONGER = LIMIT + 3.0  # than the limit of a step, shorter than that of a start
-# A limit that is given holds in all phases. Only "auto" allows a phase that was never seen more time.
+LONGER = LIMIT + 3.0  # longer than the limit of a step, shorter than that of a start
+# A given limit applies to all phases. Only "auto" gives a phase more time when it occurs for the first time.
 FLAGS_OF_PHASES = ("--hang-timeout", "auto", "--hang-startup-timeout", "60s", "--on-hang", "restart")
 FIRST_TIME = 35.0
-LEARNED = 10.0  # of a save; 5 times that is the limit of the next ones
-NAIVE_FACTOR = 10  # a step that takes so many times longer than each one before
+LEARNED = 10.0  # s, the length of a save; 5 times this is the limit of the next saves
+NAIVE_FACTOR = 10  # the naive rule calls a hang if a step takes so many times longer than every step before
 PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4206, 0x4207, 17
 
-# Situation: what the rank does, where, and the choices of program and number of nodes.
+# For each situation: what the rank does, where, and the possible programs and numbers of nodes.
 SITUATIONS = {
     "slow_step": ("ReadFifo", "step", PROGRAMS, (1, 2)),
-    # Python programs do not tell of their collectives.
+    # Python programs do not report their collectives.
     "moving_step": ("MoveSlowly", "step", ("cpp",), (1, 2)),
     "evaluation": ("ReadFifo", "first_evaluation", ("cpp", "module", "wrapper"), (1, 2)),
     "slow_start": ("ReadFifo", "before_init", PROGRAMS, (1, 2)),
@@ -89,8 +89,8 @@ def draw(seed):
 
 
 def naive_rule(steps, began=None):
-    """Why it calls a hang; "": it does not. The times when rank 0 finished its steps, in ns; `began`: when the job did,
-    where its start counts."""
+    """Why the naive rule calls a hang; "" if it does not. `steps`: when rank 0 finished its steps, in ns. `began`:
+    when the job began, if its start counts."""
     longest = None
     for before, after in itertools.pairwise(sorted([began, *steps] if began else steps)):
         passed = (after - before) / 1e9
@@ -110,7 +110,7 @@ def processes(job):
 
 
 def workers(job):
-    """By rank."""
+    """The pids of the workers, by rank."""
     found = {}
     for agent in job.agents:
         for pid in descendants(agent.pid):
@@ -127,7 +127,7 @@ def ptrace(request, pid):
 
 
 def go_on(job):
-    """If the rank has ended, nobody reads, and the verdict says what happened."""
+    """Lets the rank continue. If the rank has ended, nobody reads the fifo; then the verdict says what happened."""
     def write():
         try:
             fifo = os.open(job.path("fifo"), os.O_WRONLY | os.O_NONBLOCK)
@@ -150,7 +150,7 @@ def hold_with_debugger(pid):
 
 
 def starve(job):
-    """Everything of the job gets what others leave, and these leave nothing."""
+    """All processes of the job get only idle CPU time, and other processes leave no idle time."""
     for pid in processes(job):
         for task in os.listdir(f"/proc/{pid}/task"):
             try:
@@ -165,7 +165,7 @@ def starve(job):
 
 
 def save_slowly(job, disk):
-    """A save waits until the one before it is on disk: the second one for LEARNED, and one of the next two for longer."""
+    """Each save waits for the save before it. The second save waits for LEARNED, one of the next two for longer."""
     disk.freeze()
     go_on(job)
     time.sleep(LEARNED)
@@ -178,7 +178,7 @@ def save_slowly(job, disk):
 
 
 def disturb(job, plan, disk, rng):
-    """Begins when the rank has reported that it is at its place; lets it continue at the end."""
+    """Makes the situation when the rank has reported that it is at its place. Then lets the rank continue."""
     situation = plan["situation"]
     if situation == "slow_step":
         time.sleep(3.5)
@@ -202,7 +202,7 @@ def disturb(job, plan, disk, rng):
         starve(job)
         return
     elif situation == "moving_step":
-        return  # it goes on by itself
+        return  # the rank continues by itself
     elif situation == "clock_step":
         with open(job.path("clock"), "r+b") as file:
             file.write(struct.pack("=q", rng.choice((-1, 1)) * 3600 * 10**9))
@@ -277,7 +277,7 @@ def run_seed(seed, binaries, arguments):
 
 
 def show(records, _):
-    """Prints the sums. True: no job was disturbed."""
+    """Prints the sums. Returns True if no job was disturbed."""
     disturbed = collections.Counter(record["situation"] for record in records if record["wrong"])
     print(f"{len(records)} jobs that do not hang: {sum(disturbed.values())} disturbed"
           + (f": {dict(disturbed)}" if disturbed else ""))

@@ -3,11 +3,11 @@
 
     tests/chaos/rolling_upgrade.py [BIN]        as root
 
-The next version is ddprun_next (CMakeLists.txt): it writes one more field into the record of a job, and one into the
-header of every message. One agent of three is of that version all the time. Each head in turn ends its rendezvous by
-SIGTERM and starts the other version, until all have it. No worker may notice. Then a worker dies: the leading version
-forms the next generation and writes the record again, with its field or without it. Needs what failover_campaign.py
-needs.
+The next version is ddprun_next (CMakeLists.txt): it writes one more field into the record of a job, and one more into
+the header of every message. One of the three agents has that version all the time. Each head in turn ends its
+rendezvous by SIGTERM and starts the other version, until all have it. No worker may notice. Then a worker dies: the
+leading version forms the next generation and writes the record again, with or without the field. Needs what
+failover_campaign.py needs.
 """
 import base64
 import json
@@ -24,14 +24,14 @@ from failover_plan import HEADS, Plan
 from failover_world import FailoverWorld, rendezvous_of
 
 STATE = "/ddprun/state/"
-FIELD_1000 = b"\xc0\x3e\x07"  # of a record: a number, 7
+FIELD_1000 = b"\xc0\x3e\x07"  # the field in a record: number 1000, value 7
 UP, DOWN = "up", "down"
 
 
 class UpgradeWorld(FailoverWorld):
     def __init__(self, *arguments):
         super().__init__(*arguments)
-        self._of_next = {"node1"}  # names of processes
+        self._of_next = {"node1"}  # names of the processes of the next version
 
     def command(self, name):
         command = super().command(name)
@@ -40,7 +40,7 @@ class UpgradeWorld(FailoverWorld):
         return [os.path.join(self.bin, "ddprun_next") if word == self.ddprun else word for word in command]
 
     def change(self, direction):
-        """Every rendezvous in turn becomes one of the next version, or of this one again."""
+        """Changes every rendezvous in turn to the next version, or back to this version."""
         for head in HEADS:
             name = rendezvous_of(head)
             (self._of_next.add if direction == UP else self._of_next.discard)(name)
@@ -50,7 +50,7 @@ class UpgradeWorld(FailoverWorld):
             self.wait_for_whole()
 
     def has_field(self):
-        """Whether the record of the job has the field of the next version."""
+        """True if the record of the job has the field of the next version."""
         answer = json.loads(self.etcd.ctl("get", STATE, "--prefix", "-w", "json"))
         records = [base64.b64decode(one["value"]) for one in answer.get("kvs", ())
                    if self.job in base64.b64decode(one["key"]).decode()]
@@ -67,7 +67,7 @@ class UpgradeWorld(FailoverWorld):
 
 
 def run(world):
-    """The errors."""
+    """Runs the upgrade and the way back. Returns the errors."""
     late = []
     try:
         world.wait_for_whole()

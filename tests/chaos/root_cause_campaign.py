@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """Does ddprun name the right root cause? Random faults in jobs of two and three agents.
 
-Each run starts one rendezvous and two or three agents with two workers each, waits until the job
-makes steps, does one fault at a random moment to a random rank, and compares the root cause in every
-surviving agent's report (or, where the job went on, of the generation that ended) with what was done.
+Each run starts one rendezvous and two or three agents with two workers each, and waits until the job
+makes steps. Then it makes one fault at a random moment on a random rank. It compares the fault with the root
+cause in every surviving agent's report: that of the job, or, if the job continued, of the generation that ended.
 The agents' wall clocks are shifted by up to five seconds.
 
     fault     exit1   the worker is made to exit with code 1
@@ -11,11 +11,11 @@ The agents' wall clocks are shifted by up to five seconds.
               kill    SIGKILL to the worker
               agent   SIGKILL to the agent
 
-    workers   mnist   mnist_ddp on Gloo: it tells its agent that a collective failed
+    workers   mnist   mnist_ddp on Gloo: it reports to its agent that a collective failed
               python  a PyTorch script that reports nothing (needs python3-torch)
 
 usage: tests/chaos/root_cause_campaign.py [--runs 200] [--seed 1] [--workers mnist] [--bin build/bin]
-Prints the figure per class; exits 1 if one root cause was wrong.
+Prints the result of each class of fault; exits 1 if one root cause was wrong.
 """
 import argparse
 import collections
@@ -61,7 +61,7 @@ class Run:
         self.folder = folder
         self.nodes = rng.choice((2, 3))
         self.victim = rng.randrange(self.nodes * WORKERS_PER_NODE)
-        self.step = rng.randint(1, 12)  # the fault comes after the victim's this many steps
+        self.step = rng.randint(1, 12)  # the fault comes after so many steps of the victim
         self.steps = os.path.join(folder, "steps")
         self.agents = []
         self.mark = f"campaign-{os.getpid()}-{folder}"
@@ -119,7 +119,7 @@ class Run:
     def make_fault(self):
         log = os.path.join(self.steps, f"rank{self.victim}.log")
         wait_until(lambda: read(log).count("\n") >= self.step, f"{log}: no step {self.step}")
-        time.sleep(self.rng.uniform(0, 0.03))  # anywhere in a step
+        time.sleep(self.rng.uniform(0, 0.03))  # a random moment within a step
         if self.fault == "agent":
             os.kill(self.agents[self.victim // WORKERS_PER_NODE].pid, signal.SIGKILL)
             return
@@ -131,7 +131,7 @@ class Run:
             os.kill(pid, signal.SIGABRT if self.fault == "abort" else signal.SIGKILL)
 
     def verdict(self):
-        """None when every report is right, else what is wrong."""
+        """None if every report is right; otherwise what is wrong."""
         victims_node = self.victim // WORKERS_PER_NODE
         for i, agent in enumerate(self.agents):
             agent.wait(timeout=60)

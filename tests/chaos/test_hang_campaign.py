@@ -122,7 +122,7 @@ class NaiveRuleTest(unittest.TestCase):
         self.assertEqual(self.says(104, 104.1, began=100), "")
 
     def test_believed_it_fails_the_campaign(self):
-        """What --naive makes of a slow step."""
+        """With --naive, a slow step counts as a disturbed job."""
         records = [{"situation": "slow_step", "wrong": self.says(100, 100.1, 103.6)}]
         with contextlib.redirect_stdout(io.StringIO()) as said:
             self.assertFalse(no_hang_campaign.show(records, None))

@@ -1,4 +1,4 @@
-"""Checks that the slices that CI runs have every kind of fault, and how long they wait at least. Runs no campaign."""
+"""Checks that the slices of CI have every kind of fault, and that their waits are short. Runs no campaign."""
 import pathlib
 import random
 import re
@@ -16,7 +16,7 @@ CMAKE = (pathlib.Path(__file__).parent / "CMakeLists.txt").read_text()
 
 
 def row_of(fault):
-    """Of the table of campaign_plan.py."""
+    """The number of the fault's row in the table of campaign_plan.py."""
     return next(number for number, (kind, targets, hows) in enumerate(campaign_plan.FAULTS)
                 if fault.kind == kind and fault.target in targets and fault.how in hows)
 
@@ -35,7 +35,7 @@ class SlicesTest(unittest.TestCase):
             self.assertTrue(faults & alike, alike)
         self.assertEqual({plan["program"] for plan in plans}, set(hang_plan.PROGRAMS))
         self.assertEqual({plan["nodes"] for plan in plans}, {1, 2})
-        # In a later step it takes 30 s without them.
+        # A hang in a later step takes 30 s with the default limits.
         self.assertEqual([plan["place"] for plan in plans if plan["limits"] == "auto"], ["first_step"])
 
     def test_what_does_not_hang_is_of_the_kinds_that_the_slice_names(self):

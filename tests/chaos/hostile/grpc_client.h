@@ -13,10 +13,10 @@ namespace ddprun {
 
 using RendezvousStub = v1::Rendezvous::Stub;
 
-// The verdict of a call.
+// The verdict for a call that ended with this code.
 std::string NameOf(grpc::StatusCode code);
 
-// On a connection of its own.
+// A stub on a connection of its own.
 std::unique_ptr<RendezvousStub> Connect(const std::string& endpoint,
                                         const std::shared_ptr<grpc::ChannelCredentials>&
                                             credentials = grpc::InsecureChannelCredentials());

@@ -12,7 +12,7 @@
 
 namespace ddprun {
 
-// Another user of this host, at a loopback daemon without given credentials.
+// Another user of this host attacks a loopback daemon that got no credentials.
 class LoopbackAttacks {
  public:
   // `impostor`: another user's daemon, which may have taken the port of a missing daemon.
@@ -22,7 +22,7 @@ class LoopbackAttacks {
   void ReportsGone(Verdicts& verdicts) const;
   void Guesses(Verdicts& verdicts) const;
   void Stops(Verdicts& verdicts) const;
-  // The reverse: our client, with the token of a former daemon, at a stranger's daemon.
+  // The reverse: a client of ddprun, with the token of a former daemon, meets a stranger's daemon.
   void Poses(Verdicts& verdicts) const;
 
  private:
@@ -31,14 +31,14 @@ class LoopbackAttacks {
   std::shared_ptr<const auth::ClientCredentials> owner_;
 };
 
-// An attacker has the port that the agents know, and relays everything to the real rendezvous.
+// An attacker owns the port that the agents know, and relays everything to the real rendezvous.
 class RelayAttacks {
  public:
-  // `job`: one whose rendezvous other hosts can reach. `secret`: its token.
+  // `job`: a job whose rendezvous other hosts can reach. `secret`: the secret of its token.
   RelayAttacks(const LiveJob* job, std::string secret);
 
   void OurClient(Verdicts& verdicts, Relay::Speaks speaks) const;
-  // A client that does not check the certificate, and joins.
+  // A client that does not check the certificate joins.
   void CarelessClient(Verdicts& verdicts, Relay::Speaks speaks) const;
 
  private:
@@ -51,10 +51,10 @@ class RelayAttacks {
   std::shared_ptr<const auth::ClientCredentials> beyond_;
 };
 
-// A Session over TLS with these files, valid or not; "": without files.
+// Opens a Session over TLS with these files, which may be invalid; without files if they are "".
 void TlsAttack(const LiveJob& job, const std::string& kind, const std::string& identity,
                Verdicts& verdicts);
-// A Session without TLS at a server that uses TLS.
+// Opens a Session without TLS at a server that uses TLS.
 void PlainAttack(const LiveJob& job, const std::string& kind, Verdicts& verdicts);
 
 }  // namespace ddprun

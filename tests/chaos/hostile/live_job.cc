@@ -69,7 +69,7 @@ long LiveJob::RssKib() const {
 int LiveJob::DescriptorsAtRest(int expected) const {
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   while (Descriptors() > expected && std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // nothing tells of a close
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // polls
   }
   return Descriptors();
 }
@@ -105,7 +105,7 @@ bool BriefJob::RenewInMidJob() {
   while (Status() != 0) {
     if (std::chrono::steady_clock::now() > deadline)
       return Fail("the daemon does not show its new certificate");
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // nothing tells of it
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // polls
   }
   job_->RestartDaemon();
   return true;

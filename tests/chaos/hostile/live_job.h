@@ -13,16 +13,16 @@
 
 namespace ddprun {
 
-// Whatever else fails to notice it, a connection without a call is closed after a minute.
+// The daemon closes a connection without a call after a minute at the latest.
 inline constexpr std::chrono::seconds kPatience{75};
 
-// Of a node that has ca.crt, node.crt and node.key in this folder.
+// The flags of a node that has ca.crt, node.crt and node.key in this folder.
 std::vector<std::string> TlsFlags(const std::string& folder);
 
 class LiveJob {
  public:
-  // `folder` exists. Returns when two agents with two workers each run; else throws, so that the
-  // processes of all jobs end during unwinding.
+  // `folder` exists. Returns when two agents with two workers each run. Otherwise it throws, so
+  // that the processes of all jobs end during unwinding.
   LiveJob(const std::string& folder, const std::vector<std::string>& daemon_flags,
           const std::vector<std::string>& agent_flags, const std::string& host = "127.0.0.1");
 
@@ -32,7 +32,7 @@ class LiveJob {
   std::string endpoint() const { return daemon_.endpoint(); }
   int port() const { return daemon_.port(); }
 
-  // Of the daemon.
+  // Of the daemon: its open descriptors, and its resident memory.
   int Descriptors() const;
   long RssKib() const;
   // Waits until the daemon's connections are closed. Polls, because the kernel sends no event when
@@ -41,7 +41,7 @@ class LiveJob {
   std::string Log() { return daemon_.program().err(); }
   std::string Out() { return daemon_.program().out(); }
 
-  // The job ends as if nobody had been there: exit code 0 is generation 0.
+  // Ends the job. True if no attack has affected it: with exit code 0 it is still in generation 0.
   bool EndsWell();
 
  private:
@@ -58,18 +58,20 @@ class BriefJob {
   // `folder` exists. `start`: how long such a job took to start on this machine.
   BriefJob(const std::string& folder, std::chrono::seconds start);
 
-  // Waits until the certificate has expired, and renews it. The daemon shows the new one without a
-  // restart. After the daemon's restart the agents also show their new ones, without a notice.
+  // Waits until the certificate has expired, and renews it. The daemon shows the new certificate
+  // without a restart. After a restart of the daemon, the agents show their new certificates, too,
+  // without a notice.
   bool RenewInMidJob();
   bool EndsWell() { return job_->EndsWell(); }
 
  private:
-  // Of the certificate: until its job runs, and no longer than a person wants to wait.
+  // The lifetime of the certificate: long enough for the start of the job, short enough to wait
+  // for.
   static constexpr std::chrono::seconds kShortest{12};
 
   std::chrono::system_clock::time_point Make(const std::string& node,
                                              std::chrono::seconds lifetime) const;
-  // The answer to an operator with the same files.
+  // The exit code of `ddprun status` with the same certificates.
   int Status() const;
 
   const std::string certificates_;

@@ -16,20 +16,20 @@ namespace ddprun {
 namespace {
 
 constexpr int kViewers = 1000;
-constexpr int kMostViewers = 192;  // without a session
+constexpr int kMostViewers = 192;  // the page serves at most so many without a session
 constexpr int kScrapers = 64;
-constexpr int kScrapes = 50;  // of each
+constexpr int kScrapes = 50;  // for each scraper
 constexpr int kDripMs = 200;
-constexpr std::chrono::seconds kMostForAHead{20};  // it has 10 s, and the machine is busy
+constexpr std::chrono::seconds kMostForAHead{20};  // a head has 10 s, and the machine is busy
 const std::string kStop = R"({"job":"live","save":false})";
 const std::string kJson = "Content-Type: application/json\r\n";
 
-// "HTTP/1.1 403 Forbidden..." → "403"; "closed" where there is no answer.
+// "HTTP/1.1 403 Forbidden..." → "403"; "closed" if there is no answer.
 std::string StatusOf(const std::string& answer) {
   return answer.size() < 12 ? "closed" : answer.substr(9, 3);
 }
 
-// Where the text between `begin` and `end` stands first; throws where it does not.
+// The first text between `begin` and `end`; throws if there is none.
 std::string Between(const std::string& text, const std::string& begin, const std::string& end) {
   const std::size_t at = text.find(begin);
   if (at == std::string::npos) throw std::runtime_error("no " + begin + " in: " + text);
@@ -37,7 +37,7 @@ std::string Between(const std::string& text, const std::string& begin, const std
   return text.substr(from, text.find(end, from) - from);
 }
 
-// This program stands for a thousand clients.
+// This program plays a thousand clients.
 void RaiseDescriptorLimit() {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);

@@ -12,13 +12,13 @@ namespace ddprun {
 
 class PageAttacks {
  public:
-  // `job`: its daemon has --http. `flags`: those with which its owner asks. Signs in once; the job
-  // outlives this.
+  // `job`: its daemon has --http, and it outlives this. `flags`: the flags of the owner's commands.
+  // Signs in once.
   PageAttacks(LiveJob* job, std::vector<std::string> flags);
 
   int port() const { return port_; }
 
-  // Each asks once.
+  // Each of these sends one request.
   void HugeBody(Verdicts& verdicts) const;
   void HugeBodyInPieces(Verdicts& verdicts) const;
   void HugeHead(Verdicts& verdicts) const;
@@ -32,20 +32,20 @@ class PageAttacks {
   void StopsWithoutASession(Verdicts& verdicts) const;
   void OtherOwner(Verdicts& verdicts) const;
 
-  // An endless request head, byte by byte: each byte comes in time, the whole head does not.
+  // An endless request head, byte by byte. Each byte comes in time, but not the whole head.
   void DrippingHead(Verdicts& verdicts) const;
-  // Scrapers that ask again before the answer, on many connections. Each answer is the metrics or
-  // "too many"; the job continues.
+  // Many connections on which scrapers send the next request before the answer. Each answer is the
+  // metrics or "too many". The job continues.
   void ScrapeStorm(Verdicts& verdicts) const;
-  // A thousand viewers at once: the server serves as many as it has room for, and refuses the
+  // A thousand viewers at once. The server serves as many as it has room for, and refuses the
   // others with a reason.
   void ThousandViewers(Verdicts& verdicts) const;
 
  private:
   LiveJob* const job_;
   int port_ = 0;
-  std::string login_;    // with a code that was used
-  std::string session_;  // its header
+  std::string login_;    // a login with a code that was used
+  std::string session_;  // the header of the session
 };
 
 }  // namespace ddprun

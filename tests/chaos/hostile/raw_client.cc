@@ -70,7 +70,7 @@ std::string HalfACall() {
            {":authority", "localhost"},
            {"te", "trailers"},
            {"content-type", "application/grpc"}}) {
-    headers += '\0';  // as it is, and not to be remembered
+    headers += '\0';  // a literal header that is not added to HPACK's table
     headers += static_cast<char>(name.size()) + name;
     headers += static_cast<char>(value.size()) + value;
   }
@@ -96,7 +96,7 @@ void Nonsense(const LiveJob& job, const std::string& kind, std::mt19937_64& rand
       break;
     case 2:
       bytes = kPreface + kSettings + Noise(random, size);
-      break;  // frames of nonsense
+      break;  // random bytes as frames
     // A frame of 16 MiB.
     default:
       bytes = kPreface + kSettings + std::string("\xff\xff\xff\0\0\0\0\0\1", 9);

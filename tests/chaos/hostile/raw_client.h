@@ -24,15 +24,15 @@ class RawClient {
   const int fd_;
 };
 
-// The bytes that they send.
+// The bytes that the clients send.
 std::string HalfAPreface();
 std::string HttpWithoutACall();
-// A call of a method that needs no credentials, with only the first bytes of a request of a hundred
-// bytes.
+// A call of a method that needs no credentials. Only the first bytes of a request of a hundred
+// bytes are sent.
 std::string HalfACall();
 std::string HalfAClientHello();
 
-// Bytes that are no gRPC.
+// Sends bytes that are not gRPC.
 void Nonsense(const LiveJob& job, const std::string& kind, std::mt19937_64& random,
               Verdicts& verdicts);
 

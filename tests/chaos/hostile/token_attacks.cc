@@ -20,7 +20,7 @@ void TokenAttacks::NoProofReport(Verdicts& verdicts) const {
 }
 
 void TokenAttacks::WrongToken(Verdicts& verdicts) const {
-  // A client that, unlike ours, answers although the server has not proven anything.
+  // Unlike a client of ddprun, this client answers although the server has not proven anything.
   const auto stub = Connect(endpoint_);
   grpc::ClientContext context;
   context.AddMetadata(auth::kProofMetadata, ForgedProof(*stub, wrong_->NewHandshake(), "ann"));
@@ -98,7 +98,7 @@ void TokenAttacks::Malformed(Verdicts& verdicts, std::mt19937_64& random) const 
       break;
     default:
       message.mutable_drained();
-      break;  // before a Join
+      break;  // a message that must not come before a Join
   }
   const auto stub = Connect(endpoint_);
   grpc::ClientContext context;

@@ -13,7 +13,7 @@ struct Verdicts {
 
   void Add(const std::string& kind, const std::string& want, const std::string& verdict);
   void AddAll(const Verdicts& others);
-  // As a table. Returns whether all are right.
+  // Prints a table. Returns true if all verdicts are right.
   bool Print() const;
 };
 
