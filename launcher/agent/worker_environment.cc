@@ -94,8 +94,6 @@ Variables MakeVariables(const WorkerPlace& place, const std::vector<std::string>
   variables.try_emplace(env::kNcclAsyncErrorHandling, "1");
   variables.try_emplace(env::kOlderNcclAsyncErrorHandling, "1");
   if (config.nproc_per_node > 1) variables.try_emplace(env::kOmpNumThreads, "1");
-  // Also in a generation that fell back to the store of a worker.
-  if (config.program.store == kAgentStore) variables.try_emplace(env::kUseLibuv, "0");
 
   variables[env::kGeneration] = absl::StrCat(place.generation.value);
   variables[env::kEpoch] = absl::StrCat(config.rendezvous.requeue_number);

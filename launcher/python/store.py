@@ -4,6 +4,9 @@
 # If a process looks for the store at another port than MASTER_PORT, this file tells ddprun. No
 # process listens there, because torch makes every rank a client. Each further process group gets
 # its own keys, because the keys of the first group are still in the store.
+#
+# torch 2.x asks for libuv by default, also in a client. A torch that was built without libuv, such
+# as Debian's, then fails, and this file tries again without it.
 from _ddprun_after_import import after_import
 
 
@@ -11,6 +14,7 @@ def _hook(module):
     create = getattr(module, "_create_c10d_store", None)
     if create is None:
         return
+    module.TCPStore = _also_without_libuv(module.TCPStore)
     made = {}  # for each world size: the number of groups made, which is equal on all ranks
 
     def _create_c10d_store(hostname, port, rank, world_size, *args, **kwargs):
@@ -21,9 +25,24 @@ def _hook(module):
         made[world_size] = made.get(world_size, 0) + 1
         if made[world_size] == 1:
             return store
-        return module.PrefixStore("ddprun/%d" % made[world_size], store)
+        from torch.distributed import PrefixStore
+
+        return PrefixStore("ddprun/%d" % made[world_size], store)
 
     module._create_c10d_store = _create_c10d_store
+
+
+def _also_without_libuv(make):
+    def TCPStore(*args, **kwargs):
+        try:
+            return make(*args, **kwargs)
+        except RuntimeError as error:
+            if "without libuv" not in str(error):
+                raise
+        kwargs["use_libuv"] = False
+        return make(*args, **kwargs)
+
+    return TCPStore
 
 
 def _is_the_agents(hostname, port):

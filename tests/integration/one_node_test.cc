@@ -90,7 +90,6 @@ TEST_F(OneNodeTest, WorkersHaveTorchrunsEnvironmentAndOurs) {
                                 "TORCH_NCCL_ASYNC_ERROR_HANDLING=1",
                                 "NCCL_ASYNC_ERROR_HANDLING=1",
                                 "OMP_NUM_THREADS=1",
-                                "USE_LIBUV=0",
                                 "DDPRUN_EPOCH=0",
                                 "DDPRUN_GENERATION=0",
                                 "DDPRUN_RUN_DIR=" + job_->run(0),
@@ -105,12 +104,10 @@ TEST_F(OneNodeTest, WorkersHaveTorchrunsEnvironmentAndOurs) {
 
 TEST_F(OneNodeTest, WhatIsPromisedUnlessSetIsLeftToTheUser) {
   ASSERT_EQ(Run({"--nproc-per-node", "2", "sh", "-c",
-                 "echo $OMP_NUM_THREADS $TORCH_NCCL_ASYNC_ERROR_HANDLING $USE_LIBUV"},
-                {{"OMP_NUM_THREADS", "5"},
-                 {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "0"},
-                 {"USE_LIBUV", "1"}}),
+                 "echo $OMP_NUM_THREADS $TORCH_NCCL_ASYNC_ERROR_HANDLING"},
+                {{"OMP_NUM_THREADS", "5"}, {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "0"}}),
             0);
-  EXPECT_EQ(ReadFile(job_->run(0) + "/attempt_0/0/stdout.log"), "5 0 1\n");
+  EXPECT_EQ(ReadFile(job_->run(0) + "/attempt_0/0/stdout.log"), "5 0\n");
 }
 
 TEST_F(OneNodeTest, LocalRankIsPutIntoTheArguments) {

@@ -72,9 +72,9 @@ def _command(launcher, logs, report):
     if launcher == "ddprun":
         return [os.environ["DDPRUN"], "--report", report, "--log-dir", logs]
     # -r 1 -t 1: this version crashes on the default with Python 3.11. Port 0: any free one. Debian's torch 2.x has no
-    # libuv, which torchrun and its workers ask for unless they are told not to.
-    return ["env", "USE_LIBUV=0", "/usr/bin/python3", str(PROGRAMS / "torchrun.py"), "-r", "1", "-t", "1",
-            "--monitor_interval", "0.1", "--log_dir", logs,
+    # libuv. Workers ask for it, unless USE_LIBUV is 0 and rank 0 makes the store, as in torch 1.13.
+    return ["env", "USE_LIBUV=0", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1",
+            "/usr/bin/python3", str(PROGRAMS / "torchrun.py"), "-r", "1", "-t", "1", "--monitor_interval", "0.1", "--log_dir", logs,
             "--rdzv_backend", "c10d", "--rdzv_endpoint", "localhost:0"]
 
 

@@ -33,7 +33,6 @@ inline constexpr char kErrorFile[] = "TORCHELASTIC_ERROR_FILE";
 inline constexpr char kNcclAsyncErrorHandling[] = "TORCH_NCCL_ASYNC_ERROR_HANDLING";
 inline constexpr char kOlderNcclAsyncErrorHandling[] = "NCCL_ASYNC_ERROR_HANDLING";
 inline constexpr char kOmpNumThreads[] = "OMP_NUM_THREADS";
-inline constexpr char kUseLibuv[] = "USE_LIBUV";
 
 // ddprun's variables.
 inline constexpr char kGeneration[] = "DDPRUN_GENERATION";
@@ -105,9 +104,6 @@ inline constexpr Variable kVariables[] = {
      "1: a collective of NCCL that fails ends the process."},
     {kOlderNcclAsyncErrorHandling, Scope::kUnlessSet, "The same, as PyTorch before 2.2 calls it."},
     {kOmpNumThreads, Scope::kUnlessSet, "1, where the node has more than one worker."},
-    {kUseLibuv, Scope::kUnlessSet,
-     "0 with --store agent: torch serves no store, so it needs no libuv. Debian's torch 2.x is built "
-     "without libuv, and fails without this variable."},
     {kGeneration, Scope::kRank,
      "How often the group was formed before, from 0. The loss of a node forms it anew too, so this "
      "can be more than the restart count."},

@@ -71,7 +71,7 @@ TEST(WorkerEnvironmentTest, HoldsEveryVariableOfTheContract) {
                   "TORCHELASTIC_ERROR_FILE=/logs/exp7_x/attempt_4/1/error.json",
                   "TORCHELASTIC_MAX_RESTARTS=3", "TORCHELASTIC_RESTART_COUNT=2",
                   "TORCHELASTIC_RUN_ID=exp7", "TORCHELASTIC_USE_AGENT_STORE=False",
-                  "TORCH_NCCL_ASYNC_ERROR_HANDLING=1", "USE_LIBUV=0", "WORLD_SIZE=6"));
+                  "TORCH_NCCL_ASYNC_ERROR_HANDLING=1", "WORLD_SIZE=6"));
 }
 
 TEST(WorkerEnvironmentTest, RanksOfARoleAreCountedApart) {
@@ -209,14 +209,7 @@ TEST(StandbyEnvironmentTest, HasWhatIsKnownAheadAndNoPlaceInTheJob) {
                   "DDPRUN_SNAPSHOT_DIR=/dev/shm/ddprun-x", "DDPRUN_STANDBY=1",
                   "DDPRUN_STATE_TIMEOUT_MS=90000", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2",
                   "NCCL_ASYNC_ERROR_HANDLING=1", "OMP_NUM_THREADS=1", "ROLE_NAME=trainer",
-                  "TORCHELASTIC_RUN_ID=exp7", "TORCH_NCCL_ASYNC_ERROR_HANDLING=1", "USE_LIBUV=0"));
-}
-
-// torch's own store may use libuv, if torch has it.
-TEST(WorkerEnvironmentTest, TorchMayUseLibuvIfAWorkerServesTheStore) {
-  JobConfig config = Config();
-  config.program.store = kWorkerStore;
-  EXPECT_THAT(WorkerEnvironment(Place(config), {}, {}), Not(Contains(StartsWith("USE_LIBUV"))));
+                  "TORCHELASTIC_RUN_ID=exp7", "TORCH_NCCL_ASYNC_ERROR_HANDLING=1"));
 }
 
 TEST(WorkerEnvironmentTest, EveryRankHearsWhoServesTheStore) {
