@@ -184,7 +184,8 @@ class OtherProcessesTest(unittest.TestCase):
     def test_a_fork_while_another_thread_tells_is_silent_and_not_stuck(self):
         with FakeAgent() as agent:
             out = agent.run(self, self.CHILD +
-                            "import os, threading\n"
+                            "import os, threading, warnings\n"
+                            "warnings.simplefilter('ignore')\n"  # Python 3.12 warns of such a fork
                             "stop = threading.Event()\n"
                             "def tell():\n"
                             "  while not stop.is_set(): ddprun.step(1)\n"

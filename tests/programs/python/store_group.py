@@ -1,11 +1,17 @@
 """The ranks of a job whose agent serves the store: an all-reduce, and a barrier. Argument: the number of ranks."""
 
+import functools
 import os
 import signal
 import sys
 
 import torch
 import torch.distributed as dist
+
+
+# Debian's torch 2.x is built without libuv, and asks for it by default.
+if hasattr(dist.TCPStore, "libuvBackend"):
+    dist.rendezvous.TCPStore = functools.partial(dist.TCPStore, use_libuv=False)
 
 
 def rank_of_job():
