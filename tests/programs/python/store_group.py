@@ -11,7 +11,7 @@ import torch.distributed as dist
 
 # Debian's torch 2.x is built without libuv, and asks for it by default.
 if hasattr(dist.TCPStore, "libuvBackend"):
-    dist.rendezvous.TCPStore = functools.partial(dist.TCPStore, use_libuv=False)
+    sys.modules["torch.distributed.rendezvous"].TCPStore = functools.partial(dist.TCPStore, use_libuv=False)
 
 
 def rank_of_job():
