@@ -16,6 +16,7 @@ using std::chrono::seconds;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 TEST(QuarantineTest, ANodeIsLeftOutWhenItWasTheCauseSoOftenWithinTheWindow) {
   Quarantine quarantine(3, minutes(10));
@@ -192,9 +193,10 @@ TEST(JobMachineUnfitTest, ASpareTakesThePlaceOfANodeThatMustStayOut) {
   EXPECT_EQ(job.last_finished().outcome, Outcome::kLeft);
   EXPECT_EQ(job.last_finished().reason, "a stays out: preflight: shm: 0 MiB are free");
   EXPECT_THAT(job.last_finished().excluded, ElementsAre("a"));
-  for (const JobEvent& event : job.TakeEvents()) {
-    if (event.kind == JobEvent::Kind::kLeft) EXPECT_NE(event.agent_id, AgentId{});
-  }
+  const auto events = job.TakeEvents();
+  ASSERT_THAT(events, Not(IsEmpty()));
+  EXPECT_EQ(events.back().kind, JobEvent::Kind::kLeft);
+  EXPECT_NE(events.back().agent_id, AgentId{}) << "of two agents on one host: which one";
   EXPECT_FALSE(job.machine().finished());
   job.Join('b');
   job.Join('c');
