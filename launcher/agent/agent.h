@@ -48,9 +48,9 @@ class Agent {
   Agent& operator=(const Agent&) = delete;
 
   // Runs this node's part of the job to its end. When Run() returns, no worker of this node is
-  // left, except processes that SIGKILL did not end, and the log files are written. If a disk needs
-  // more than 30 s for the rest of the log files, the rest is missing. Error: a socket of the agent
-  // could not be made.
+  // left, except processes that SIGKILL did not end, and the log files are written. If a disk is
+  // full, or needs more than 30 s for the rest of the log files, the rest is missing. Error: a
+  // socket of the agent could not be made.
   absl::StatusOr<Verdict> Run();
 
   // On the loop: a signal that the user or Slurm sent to the agent.

@@ -34,6 +34,7 @@ class Leadership {
   struct Options {
     std::string id;        // of this process: random
     std::string endpoint;  // where agents and standbys reach it
+    // A renewal lets the leader acknowledge for this long after it was sent.
     Duration validity = std::chrono::seconds(5);
     // A leader whose link was silent for this long counts as lost.
     Duration silence = std::chrono::milliseconds(600);
@@ -81,7 +82,8 @@ class Leadership {
     Term term{};          // taken: ours from now on
     TimePoint sent_at{};  // before its first byte was sent
   };
-  // The write failed, or its result is unknown and it may still take effect: the key is read.
+  // The write failed, or its result is unknown and it may still take effect. Then Leadership asks
+  // for the key (ReadLeader).
   struct PutUnanswered {};
   struct RenewAnswered {
     Term found;  // etcd's cluster id, and the key's mod_revision, by a linearizable read
@@ -205,7 +207,7 @@ class Leadership {
   };
   // The takeover hold (leases.md). Not JobLife::hold_until.
   struct Hold {
-    Duration inherited{};  // for how long earlier leaders may acknowledge, from the takeover
+    Duration inherited{};  // how long after the takeover earlier leaders may acknowledge
     TimePoint until;       // earlier leaders acknowledge nothing from then on
   };
 
@@ -232,8 +234,8 @@ class Leadership {
   TimePoint TakeoverAt(TimePoint now) const;
   std::string ReasonToTakeOver() const;
   void TakeOverIfDue(TimePoint now);
-  // For how long earlier leaders may acknowledge after a takeover: W of leases.md. Until 1.1 times
-  // this is over, no lease of an agent ends, so no rank of a silent node is given away.
+  // How long after a takeover earlier leaders may acknowledge: W of leases.md. For 1.1 × W after
+  // the takeover no agent's lease ends, so no rank of a silent node is given away.
   Duration Inherited() const;
   void Remember(const LeaderRecord& record);
   // True if etcd surely knows every job and generation that agents run.
@@ -249,8 +251,7 @@ class Leadership {
               TimePoint now);
   void OnSeenByOwner(const LeaderSeen& seen, TimePoint now);
   void RenewIfDue(TimePoint now);
-  // Writes the record again as soon as the next leader need not wait as long as the present record
-  // says.
+  // Writes a better record when it can: one after which the next leader waits for a shorter time.
   void ImproveIfDue(TimePoint now);
   void ResignIfDue(TimePoint now);
   void Extend(TimePoint valid_from, TimePoint now);

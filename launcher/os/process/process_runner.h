@@ -67,12 +67,14 @@ class ProcessRunner {
   // the user:
   //   InvalidArgument    argv is empty, or holds a NUL
   //   ResourceExhausted  no more processes or descriptors
+  //   DeadlineExceeded   the fence is over (SetFence)
   virtual absl::StatusOr<SpawnedProcess> Spawn(const SpawnRequest& request) = 0;
 
   // Takes over a process that a spawned process forked. The forked process must lead its own
-  // process group, and must be a child of the workers' parent, because its own parent has ended.
+  // process group. Its own parent must have ended, so that it is a child of the workers' parent.
   // From now on it counts as spawned, but without pipes: SpawnedProcess has only pid and pidfd.
-  // NotFound: it is no child of the workers' parent, or it has ended and was reaped.
+  // NotFound: it leads no process group, is no child of the workers' parent, or has ended and was
+  // reaped.
   virtual absl::StatusOr<SpawnedProcess> Adopt(pid_t pid) = 0;
 
   // Sends `signo` to every process in the worker's group. NotFound: the group is empty. SIGTERM,
@@ -94,8 +96,8 @@ class ProcessRunner {
   virtual void SetFence(std::optional<std::chrono::steady_clock::time_point> at) = 0;
 
   // Kills and reaps the processes that ended workers left behind, even if they left the worker's
-  // group and session. Waits at most `limit`, and returns the remaining processes. Call it when no
-  // worker runs: it does not kill an unreaped worker and the processes below it.
+  // group and session. Waits at most `limit`, and returns the remaining processes. It spares each
+  // worker that was not reaped, and the worker's descendants. So call it when no worker runs.
   virtual absl::StatusOr<std::vector<pid_t>> EndOrphans(std::chrono::microseconds limit) = 0;
 };
 

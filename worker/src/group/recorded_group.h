@@ -87,16 +87,17 @@ class CollectiveRecord {
 // Gloo and NCCL as backends.
 //
 // Collectives are numbered in the order in which they begin, which is the same on all ranks. A
-// message between two ranks only counts as a move.
+// message between two ranks has no number. It counts as a move.
 //
 // For Gloo, a callback of the collective's future reports the completion. It runs on Gloo's own
 // thread as soon as the data has arrived, before wait() returns, and also if nobody waits yet.
-// NCCL's futures complete as soon as the GPU has its orders. So NCCL's works are polled when the
-// next collective begins. If a rank begins no more collectives (for example in an endless loop), it
-// would seem to wait in its last one. Therefore a thread polls too, but only while nothing in this
-// process moves, so never during normal training. ProcessGroupNCCL's watchdog thread polls the same
-// works. Two alternatives were rejected. The agent cannot poll, because no thread of this process
-// listens to it. A callback in the GPU's stream would delay that stream.
+// NCCL's futures complete as soon as the work is queued on the GPU. So NCCL's works are polled when
+// the next collective begins. If a rank begins no more collectives (for example in an endless
+// loop), it would seem to wait in its last one. Therefore a thread polls too, but only while
+// nothing in this process moves, so never during normal training. ProcessGroupNCCL's watchdog
+// thread polls the same works. Two alternatives were rejected. The agent cannot request a poll,
+// because only run_in_place() has a thread that listens to the agent. A callback in the GPU's
+// stream would delay that stream.
 template <typename Base>
 class RecordedGroup final : public Base {
  public:
