@@ -54,8 +54,10 @@ class Job:
             "PYTHON_EXEC": "/usr/bin/python3", "OMP_NUM_THREADS": "1", **dict(environment)}
         os.makedirs(self._environment["DDPRUN_STATE_HOME"], mode=0o700)
         fault = plan["fault"] if disturbed else "none"
+        self._flags = []
         command = self._command(binaries, [folder, fault, plan["place"], str(plan["rank"])])
-        flags = ["--nnodes", str(plan["nodes"]), "--nproc-per-node", str(WORKERS), "--max-restarts", "2", *hang_flags]
+        flags = ["--nnodes", str(plan["nodes"]), "--nproc-per-node", str(WORKERS), "--max-restarts", "2", *hang_flags,
+                 *self._flags]
         if plan["program"] == "unmodified":
             flags.append("--auto-step")
         self.daemon = None
@@ -81,6 +83,13 @@ class Job:
             return python
         run(self._ddprun, "python-module", self.path("module"))
         self._environment["PYTHONPATH"] = self.path("module")
+        version = subprocess.run(
+            ["/usr/bin/python3", "-c", "import importlib.metadata; print(importlib.metadata.version('torch'))"],
+            capture_output=True, text=True, check=True).stdout
+        if int(version.split(".")[0]) >= 2:
+            # Debian's torch 2.x is built without libuv (docs/store.md).
+            self._flags += ["--store", "worker"]
+            self._environment["USE_LIBUV"] = "0"
         # More than one command, so that the shell does not exec Python.
         return ["/bin/sh", "-c", '/usr/bin/python3 "$0" "$@"; exit $?', *python]
 

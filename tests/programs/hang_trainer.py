@@ -111,7 +111,8 @@ class Shards(Dataset):
 
 
 def WaitForLoader():
-    next(iter(DataLoader(Shards(), num_workers=1)))
+    # Not forkserver, the default from Python 3.14 on: it would import this program again.
+    next(iter(DataLoader(Shards(), num_workers=1, multiprocessing_context="fork")))
 
 
 def SaveFrozen():
