@@ -32,7 +32,7 @@ struct CopiedThread {
   std::vector<std::uint64_t> registers;  // in DWARF's order; the last one is the code address
   std::uint64_t stack_start = 0;         // the address of stack[0]
   std::string stack;
-  bool stack_is_whole = false;             // copied up to the end of its mapping
+  bool stack_is_whole = false;             // copied up to its end
   std::vector<PythonFrame> python_frames;  // innermost first; empty: none
 };
 
