@@ -27,6 +27,9 @@ import launchers
 
 LAUNCHER = "ddprun" if "DDPRUN" in os.environ else "none"
 CASES = launchers.HERE / "parity_cases.json"
+# A libtorch with this file, as Debian builds it, cannot add float16 over Gloo. So Python's hook fails there. Ours sends
+# bytes instead (worker/src/compat/compat.h).
+GLOO_WITHOUT_HALF = pathlib.Path("/usr/include/torch/csrc/distributed/c10d/gloo/ProcessGroupGlooDetail.hpp")
 # After a step these differ between ranks. DistributedDataParallel makes them equal before the next step.
 BUFFERS = ("running_mean", "running_var", "num_batches_tracked")
 
@@ -52,11 +55,16 @@ class ParityTest(unittest.TestCase):
         for name, make in MODELS.items():
             torch.save(make().state_dict(), cls.start / f"{name}.pt")
         cls.torch = torch
+        cls.cases = json.loads(CASES.read_text())
+        if GLOO_WITHOUT_HALF.exists():
+            print("left out, because Python cannot run it with this torch: fp16_compress", file=sys.stderr)
+            cls.cases = [case for case in cls.cases if case.get("hook") != "fp16_compress"]
+        (cls.start / "cases.json").write_text(json.dumps(cls.cases))
 
     def results(self, world_size, program, flags=()):
         """The results of each rank: {"case.optimizer": {name: tensor}}."""
         done = launchers.run(self, LAUNCHER, program, nproc=world_size, flags=flags,
-                             arguments=[str(CASES), str(self.start)],
+                             arguments=[str(self.start / "cases.json"), str(self.start)],
                              environment={"OMP_NUM_THREADS": "1"})
         self.assertEqual(done.code, 0, done.err)
         ranks = []
@@ -74,7 +82,7 @@ class ParityTest(unittest.TestCase):
         # In these cases, on one rank too, only the optimizers of torch 2.x round differently.
         optimizers_bound = "bound_on_2" if int(self.torch.__version__.split(".")[0]) >= 2 else ""
         expected = {f"{case['name']}.{optimizer}": case.get("bound", case.get(optimizers_bound))
-                    for case in json.loads(CASES.read_text())
+                    for case in self.cases
                     for optimizer in case.get("optimizers", ["sgd", "adam"])}
         for rank in range(world_size):
             self.assertEqual(set(cpp[rank]), set(expected))

@@ -35,7 +35,9 @@ c10::intrusive_ptr<c10::ivalue::Future> finished(const torch::Tensor& result);
 
 // Averages gradients and sends them as float16, which halves the bytes. The sum is also computed in
 // float16. So gradients above 65504, or far below 1e-5, need a scaled loss. Semantics of
-// torch.distributed.algorithms.ddp_comm_hooks.default_hooks.fp16_compress_hook.
+// torch.distributed.algorithms.ddp_comm_hooks.default_hooks.fp16_compress_hook. Newer versions of
+// libtorch may be built with a Gloo that cannot add float16 (Debian's 2.14). Then PyTorch's hook
+// fails. This hook averages there as bf16_compress does, with float16.
 CommHook fp16_compress(const Context& ctx);
 
 // Averages gradients and sends them as bfloat16, which halves the bytes and keeps the range of

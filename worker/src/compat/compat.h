@@ -34,6 +34,14 @@ void UseBuiltinStoreServer(StoreOptions* options) {
   if constexpr (requires { options->useLibUV; }) options->useLibUV = false;
 }
 
+// Whether Gloo can add float16. From the version of libtorch that has this header on, that depends
+// on how Gloo was built, and Debian's cannot.
+#if __has_include(<torch/csrc/distributed/c10d/gloo/ProcessGroupGlooDetail.hpp>)
+inline constexpr bool kGlooAddsHalf = false;
+#else
+inline constexpr bool kGlooAddsHalf = true;
+#endif
+
 // A process group and its backend. In 1.13 both are the same object.
 template <typename Group, typename Backend>
 struct MadeGroup {

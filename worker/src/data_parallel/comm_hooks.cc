@@ -7,6 +7,8 @@
 #include <torch/csrc/distributed/c10d/comm.hpp>
 #include <vector>
 
+#include "worker/src/compat/compat.h"
+
 namespace ddp {
 namespace {
 
@@ -26,12 +28,12 @@ FuturePtr MeanAs(torch::ScalarType dtype, const Context& ctx, const torch::Tenso
 }
 
 // Each rank gets its share of all ranks' gradients, and sends the share's mean to all. This takes
-// as many messages as an all-reduce. The messages are bytes, because Gloo does not support
-// bfloat16.
-void MeanByShares(const Context& ctx, const torch::Tensor& buffer) {
+// as many messages as an all-reduce. The messages are bytes, because Gloo may not support the
+// dtype.
+void MeanByShares(torch::ScalarType dtype, const Context& ctx, const torch::Tensor& buffer) {
   const std::int64_t ranks = ctx.world_size();
   const std::int64_t share = (buffer.numel() + ranks - 1) / ranks;
-  torch::Tensor mine = torch::zeros({ranks, share}, buffer.options().dtype(torch::kBFloat16));
+  torch::Tensor mine = torch::zeros({ranks, share}, buffer.options().dtype(dtype));
   const torch::Tensor used = mine.view({-1}).narrow(0, 0, buffer.numel());
   used.copy_(buffer);
   torch::Tensor of_all = torch::empty_like(mine);
@@ -41,7 +43,7 @@ void MeanByShares(const Context& ctx, const torch::Tensor& buffer) {
   ctx.process_group()->alltoall_base(received, sent, equal_parts, equal_parts)->wait();
 
   std::vector<torch::Tensor> mean = {
-      of_all.to(buffer.scalar_type()).sum(0).div_(ranks).to(torch::kBFloat16).view(torch::kUInt8)};
+      of_all.to(buffer.scalar_type()).sum(0).div_(ranks).to(dtype).view(torch::kUInt8)};
   std::vector<std::vector<torch::Tensor>> means = {sent.unbind(0)};
   ctx.process_group()->allgather(means, mean)->wait();
   torch::Tensor(buffer).copy_(used);
@@ -58,15 +60,21 @@ FuturePtr finished(const torch::Tensor& result) {
 }
 
 CommHook fp16_compress(const Context& ctx) {
-  return
-      [&ctx](c10d::GradBucket& bucket) { return MeanAs(torch::kFloat16, ctx, bucket.getBuffer()); };
+  return [&ctx](c10d::GradBucket& bucket) {
+    const torch::Tensor& buffer = bucket.getBuffer();
+    if (ctx.backend() != "gloo" || compat::kGlooAddsHalf) {
+      return MeanAs(torch::kFloat16, ctx, buffer);
+    }
+    MeanByShares(torch::kFloat16, ctx, buffer);
+    return finished(buffer);
+  };
 }
 
 CommHook bf16_compress(const Context& ctx) {
   return [&ctx](c10d::GradBucket& bucket) {
     const torch::Tensor& buffer = bucket.getBuffer();
     if (ctx.backend() != "gloo") return MeanAs(torch::kBFloat16, ctx, buffer);  // NCCL can add bf16
-    MeanByShares(ctx, buffer);
+    MeanByShares(torch::kBFloat16, ctx, buffer);
     return finished(buffer);
   };
 }
