@@ -142,6 +142,14 @@ TEST(YamlConfigTest, InstancesOfAGpuNeedAListAndAVirtualLocalRank) {
   EXPECT_EQ(Parse("{command: a, nproc_per_node: gpu}", host)->nproc_per_node, 1);
 }
 
+// Before version 0.9 yaml-cpp found endless documents here.
+TEST(YamlConfigTest, ADirectiveWithoutADocumentIsAnErrorAndEnds) {
+  const std::string error = ErrorOf("%a b\n,");
+  EXPECT_THAT(error, StartsWith("job.yaml:2:1: expected "));
+  EXPECT_THAT(error, testing::AnyOf(HasSubstr("one document in a job file"),
+                                    HasSubstr("plain value cannot start with")));
+}
+
 struct ErrorCase {
   const char* text;
   const char* prefix;    // file, line, column and key
@@ -248,7 +256,6 @@ constexpr ErrorCase kErrorCases[] = {
     {"./train --epochs 3", "job.yaml:1:1: ", "expected a map with keys such as command"},
     {"command: a\n---\ncommand: b",
      "job.yaml:3:1: ", "one document in a job file (found a second one)"},
-    {"%a b\n,", "job.yaml:", "one document in a job file"},  // yaml-cpp finds endless documents
     {"command: a\n\"b\\nc\": 1", "job.yaml:2:1: b\\nc: ", "unknown key"},
     {"command: \"\\\n\\\x0E\"", "job.yaml:2:", "unknown escape character: \\016"},
     {"command: [a, b\nrole: c", "job.yaml:2:5: ", "expected YAML ("},
