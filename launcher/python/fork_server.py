@@ -301,7 +301,8 @@ def new_main():
     """Makes an empty module __main__, as an interpreter does before it runs a program."""
     main = types.ModuleType("__main__")
     main.__builtins__ = sys.modules["builtins"]
-    main.__annotations__ = {}
+    if sys.version_info < (3, 14):  # from then on Python makes them when they are asked for
+        main.__annotations__ = {}
     sys.modules["__main__"] = main
     return main
 

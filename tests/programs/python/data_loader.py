@@ -40,4 +40,5 @@ def main(folder, how):
     pathlib.Path(folder, f"rank{rank}.json").write_text(json.dumps(total))
 
 
-main(sys.argv[1], sys.argv[2])
+if __name__ == "__main__":  # from Python 3.14 on, a DataLoader's processes import this program
+    main(sys.argv[1], sys.argv[2])
