@@ -142,11 +142,14 @@ class PythonMemory {
     for (std::size_t i = 0; frame != 0 && i < kMostPythonFrames; ++i) {
       const char entry = Byte(frame + at_.frame_entry);
       if (at_.entry_is_a_frame && entry >= kOwnedByC) {
-        if (!stack.empty()) stack.back().entered_from_c = true;
+        if (!stack.empty()) {
+          stack.back().entered_from_c = true;
+          stack.back().loop = frame;  // a local variable of the loop's function
+        }
       } else {
         std::optional<StackFrame> shown = FrameAt(frame);
         if (!shown.has_value()) break;
-        stack.push_back({*std::move(shown), !at_.entry_is_a_frame && entry != 0});
+        stack.push_back({*std::move(shown), !at_.entry_is_a_frame && entry != 0, 0});
       }
       frame = Word(frame + at_.frame_previous);
     }

@@ -53,18 +53,40 @@ TEST(WithPythonTest, PythonFramesTakeThePlaceOfTheInterpreters) {
                                           Native("Py_RunMain", "python3.11"),
                                           Native("main", "launcher")};
   const std::vector<PythonFrame> python = {
-      {Python("inner"), false},
-      {{"_load", "<frozen importlib._bootstrap>", 7, "python"}, false},
-      {Python("outer"), true},
-      {Python("<module>"), true}};
+      {Python("inner"), false, 0},
+      {{"_load", "<frozen importlib._bootstrap>", 7, "python"}, false, 0},
+      {Python("outer"), true, 0},
+      {Python("<module>"), true, 0}};
   EXPECT_THAT(Names(WithPython(native, python)),
               testing::ElementsAre("clock_nanosleep", "time_sleep", "inner", "outer", "torch::call",
                                    "<module>", "main"));
   EXPECT_EQ(WithPython(native, {}), native);
 }
 
+TEST(WithPythonTest, ALoopWithoutANameIsKnownByTheAddressInItsStackFrame) {
+  UnwoundThread native;
+  native.frames = {Native("nanosleep", "libc.so.6"), Native("", "python3.14"),
+                   Native("inlined", "python3.14"),  Native("", "python3.14"),
+                   Native("torch::call", "x.so"),    Native("", "python3.14"),
+                   Native("main", "launcher")};
+  native.stack_pointers = {0x1000, 0x1100, 0x1200, 0x1200, 0x1300, 0x1400, 0x1500};
+  const auto named = [&native](std::uint64_t inner, std::uint64_t outer) {
+    return Names(WithLoopsNamed(
+        native, {{Python("f"), false, 0}, {Python("g"), true, inner}, {Python("h"), true, outer}}));
+  };
+  const std::string kLoop = "_PyEval_EvalFrameDefault";
+  EXPECT_THAT(named(0x1200, 0x14ff), testing::ElementsAre("nanosleep", "", "inlined", kLoop,
+                                                          "torch::call", kLoop, "main"));
+  // Addresses outside of all frames.
+  EXPECT_EQ(named(0xfff, 0x1500), Names(native.frames));
+  native.stack_pointers[3] = 0;
+  EXPECT_EQ(named(0, 0), Names(native.frames));
+  native.stack_pointers.clear();
+  EXPECT_EQ(named(0x1200, 0x14ff), Names(native.frames));
+}
+
 TEST(WithPythonTest, WhereTheInterpreterIsNotRecognizedNoPythonFrameIsLost) {
-  EXPECT_THAT(Names(WithPython({Native("", "libc.so.6")}, {{Python("inner"), true}})),
+  EXPECT_THAT(Names(WithPython({Native("", "libc.so.6")}, {{Python("inner"), true, 0}})),
               testing::ElementsAre("", "inner"));
 }
 
@@ -271,10 +293,11 @@ TEST_P(PublishedOffsetsTest, FramesAreWhereTheInterpreterSaysThatTheyAre) {
   const auto frame = [](const char* name, std::uint32_t line) {
     return StackFrame{name, "train.py", line, "python"};
   };
-  EXPECT_THAT(frames.at(77), testing::ElementsAre(PythonFrame{frame("Loader.lädt", 23), false},
-                                                  PythonFrame{frame("Loader.lädt", 21), true},
-                                                  PythonFrame{frame("main", 12), true}));
-  EXPECT_THAT(frames.at(78), testing::ElementsAre(PythonFrame{frame("main", 11), true}));
+  EXPECT_THAT(frames.at(77),
+              testing::ElementsAre(PythonFrame{frame("Loader.lädt", 23), false, 0},
+                                   PythonFrame{frame("Loader.lädt", 21), true, again},
+                                   PythonFrame{frame("main", 12), true, from_c}));
+  EXPECT_THAT(frames.at(78), testing::ElementsAre(PythonFrame{frame("main", 11), true, from_c}));
 }
 
 TEST_P(PublishedOffsetsTest, AChainWithoutAnEndEnds) {
@@ -325,7 +348,7 @@ TEST(Python314Test, EveryFrameThatStandsForCIsLeftOut) {
   const std::uint64_t of_c = python.Frame(none, 0, 0, 4);
   const std::uint64_t frame = python.Frame(python.Code(python.Text("main"), 10), 0, of_c);
   EXPECT_THAT(python.Frames(python.Thread(77, frame))[77],
-              testing::ElementsAre(PythonFrame{{"main", "train.py", 11, "python"}, true}));
+              testing::ElementsAre(PythonFrame{{"main", "train.py", 11, "python"}, true, of_c}));
 }
 
 TEST(PythonVersionTest, VersionsWithoutAKnownLayoutAreRefused) {
@@ -385,6 +408,8 @@ TEST_P(PythonFramesTest, AScriptThatWaitsInAFunction) {
   EXPECT_THAT(text, testing::ContainsRegex(
                         "1 [^\n]*<module> <string>:13 → train <string>:8 → train.<locals>.<lambda> "
                         "<string>:9 → Loader.get <string>:5 → .*nanosleep"));
+  // Native frames outside of the interpreter's loops stay outside, and the first ones are removed.
+  EXPECT_THAT(text, testing::Not(testing::HasSubstr("__libc_start_main")));
   EXPECT_THAT(text,
               testing::ContainsRegex("other threads:\n1 [^\n]*Thread.run threading.py:[0-9]+"));
 }
