@@ -17,6 +17,8 @@ namespace ddprun::stacks {
 struct PythonFrame {
   StackFrame frame;
   bool entered_from_c = false;  // C called the interpreter's loop for this frame
+  // An address in the stack frame of the loop that C called. 0: not known.
+  std::uint64_t loop = 0;
 
   friend bool operator==(const PythonFrame&, const PythonFrame&) = default;
 };
@@ -61,6 +63,8 @@ struct UnwoundThread {
   std::vector<StackFrame> frames;  // innermost first
   bool complete = false;           // up to the beginning of the thread
   std::string error;               // why not complete; may be empty
+  // Of each frame: its lowest address. That of its caller is its end. 0: not known.
+  std::vector<std::uint64_t> stack_pointers;
 };
 
 }  // namespace ddprun::stacks

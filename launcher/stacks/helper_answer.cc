@@ -47,6 +47,9 @@ void AnswerWriter::Add(const UnwoundThread& thread) {
   bytes_.Put(error);
   bytes_.Put(static_cast<std::uint32_t>(thread.frames.size()));
   for (const std::uint32_t word : words) bytes_.Put(word);
+  for (std::size_t i = 0; i < thread.frames.size(); ++i) {
+    bytes_.Put(i < thread.stack_pointers.size() ? thread.stack_pointers[i] : std::uint64_t{0});
+  }
 }
 
 void AnswerWriter::End() { bytes_.Put(std::uint8_t{kEnd}); }
@@ -122,6 +125,10 @@ class AnswerReader {
       }
       thread.frames.push_back({names_[words[0]], names_[words[1]], words[3], names_[words[2]]});
     }
+    for (std::uint32_t i = 0; i < count; ++i) {
+      thread.stack_pointers.push_back(bytes_.Take<std::uint64_t>());
+    }
+    if (!bytes_.ok()) return absl::OkStatus();
     const pid_t tid = thread.tid;
     if (!result->threads.emplace(tid, std::move(thread)).second) {
       return absl::DataLossError("a thread twice");

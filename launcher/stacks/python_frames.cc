@@ -9,6 +9,8 @@
 #include <string>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -23,8 +25,10 @@ constexpr std::size_t kMostThreadStates = 4096;
 constexpr std::size_t kMostInterpreters = 16;
 constexpr std::size_t kMostTableBytes = 1 << 18;
 
-// The value of `owner` for a frame called from C, since 3.13.
+// The lowest value of `owner` for a frame without code, which stands for C, since 3.13.
 constexpr char kOwnedByC = 3;
+// Since 3.14 the lowest bits of some references are tags. In an object's address they are 0.
+constexpr std::uint64_t kReferenceTags = 3;
 
 void AppendUtf8(std::uint32_t letter, std::string* text) {
   if (letter < 0x80) {
@@ -137,12 +141,15 @@ class PythonMemory {
     if (at_.cframe_current.has_value()) frame = Word(frame + *at_.cframe_current);
     for (std::size_t i = 0; frame != 0 && i < kMostPythonFrames; ++i) {
       const char entry = Byte(frame + at_.frame_entry);
-      if (at_.entry_is_a_frame && entry == kOwnedByC) {
-        if (!stack.empty()) stack.back().entered_from_c = true;
+      if (at_.entry_is_a_frame && entry >= kOwnedByC) {
+        if (!stack.empty()) {
+          stack.back().entered_from_c = true;
+          stack.back().loop = frame;  // a local variable of the loop's function
+        }
       } else {
         std::optional<StackFrame> shown = FrameAt(frame);
         if (!shown.has_value()) break;
-        stack.push_back({*std::move(shown), !at_.entry_is_a_frame && entry != 0});
+        stack.push_back({*std::move(shown), !at_.entry_is_a_frame && entry != 0, 0});
       }
       frame = Word(frame + at_.frame_previous);
     }
@@ -150,7 +157,7 @@ class PythonMemory {
   }
 
   std::optional<StackFrame> FrameAt(std::uint64_t frame) {
-    const std::uint64_t code_at = Word(frame + at_.frame_code);
+    const std::uint64_t code_at = Word(frame + at_.frame_code) & ~kReferenceTags;
     const Code& code = CodeAt(code_at);
     if (code.name.empty() || code.file.empty()) return std::nullopt;
     const std::uint64_t first = code_at + at_.code_instructions;
@@ -179,6 +186,11 @@ std::optional<int> PythonMinor(std::string_view path) {
     return std::nullopt;
   }
   return minor;
+}
+
+std::string NotShown(int minor, const absl::Status& why) {
+  return absl::StrCat("Python 3.", minor,
+                      " frames are not shown, only native ones: ", why.message());
 }
 
 // Takes a number in six-bit parts, the lowest first.
@@ -244,10 +256,8 @@ void CopyPythonFrames(const std::vector<Mapping>& maps, CopiedProcess* process) 
     if (mapping.inode == 0 || mapping.offset != 0) continue;
     const std::optional<int> minor = PythonMinor(mapping.path);
     if (!minor.has_value()) continue;
-    if (*minor != 11 && *minor != 13) {
-      process->python = absl::StrCat("Python 3.", *minor,
-                                     " frames are not shown, only native ones: ddprun knows those "
-                                     "of 3.11 and 3.13");
+    if (const absl::Status known = CheckPythonVersion(*minor); !known.ok()) {
+      process->python = NotShown(*minor, known);
       continue;
     }
     std::optional<ElfSection> runtime = FindElfSection(mapping.path, mapping.start, ".PyRuntime");
@@ -256,12 +266,9 @@ void CopyPythonFrames(const std::vector<Mapping>& maps, CopiedProcess* process) 
                                mapping.start, ".PyRuntime");
     }
     if (!runtime.has_value()) continue;
-    const std::optional<PythonOffsets> offsets =
-        *minor == 11 ? std::optional(kPython311) : ReadPython313Offsets(runtime->address, read);
-    if (!offsets.has_value()) {
-      process->python =
-          "Python 3.13 frames are not shown, only native ones: its _Py_DebugOffsets are missing or "
-          "invalid";
+    const absl::StatusOr<PythonOffsets> offsets = FindPythonOffsets(*minor, runtime->address, read);
+    if (!offsets.ok()) {
+      process->python = NotShown(*minor, offsets.status());
       continue;
     }
     std::map<pid_t, std::vector<PythonFrame>> frames =

@@ -1,7 +1,7 @@
 // Reads the Python frames of a held process from its memory. Reads only.
 //
-// Supports CPython 3.11 and 3.13 on 64-bit machines. For other versions there are only native
-// frames, and CopiedProcess::python has the reason.
+// Supports the versions of CPython that python_offsets.h names. For other versions there are only
+// native frames, and CopiedProcess::python has the reason.
 #ifndef DDPRUN_LAUNCHER_STACKS_PYTHON_FRAMES_H_
 #define DDPRUN_LAUNCHER_STACKS_PYTHON_FRAMES_H_
 

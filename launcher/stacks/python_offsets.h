@@ -1,5 +1,5 @@
-// The offsets of fields in CPython's structures, for each supported version. For 64-bit builds. Any
-// thread.
+// The offsets of fields in CPython's structures, for each supported version: 3.11, 3.13 and 3.14.
+// For 64-bit builds with a GIL. Any thread.
 #ifndef DDPRUN_LAUNCHER_STACKS_PYTHON_OFFSETS_H_
 #define DDPRUN_LAUNCHER_STACKS_PYTHON_OFFSETS_H_
 
@@ -7,6 +7,9 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 namespace ddprun::stacks {
 
@@ -45,11 +48,15 @@ struct PythonOffsets {
   PythonTextOffsets text;
 };
 
-extern const PythonOffsets kPython311;
+// Error: the offsets of CPython 3.`minor` are not known.
+absl::Status CheckPythonVersion(int minor);
 
-// The offsets that CPython 3.13 publishes in _Py_DebugOffsets, at the start of _PyRuntime. nullopt:
-// the structure is missing, is of another version, or has an impossible value.
-std::optional<PythonOffsets> ReadPython313Offsets(std::uint64_t runtime, const ReadMemory& read);
+// The offsets of CPython 3.`minor`. `runtime`: the address of _PyRuntime. From 3.13 on CPython
+// publishes its offsets there, as _Py_DebugOffsets. Error: CheckPythonVersion(), or
+// this structure is missing, is of another version or of the free-threaded build, or has an
+// impossible value.
+absl::StatusOr<PythonOffsets> FindPythonOffsets(int minor, std::uint64_t runtime,
+                                                const ReadMemory& read);
 
 }  // namespace ddprun::stacks
 

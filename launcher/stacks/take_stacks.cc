@@ -202,6 +202,20 @@ std::vector<StackFrame> WithoutLibcInside(std::vector<StackFrame> outermost_firs
   return outermost_first;
 }
 
+std::vector<StackFrame> WithLoopsNamed(const UnwoundThread& native,
+                                       const std::vector<PythonFrame>& python) {
+  std::vector<StackFrame> frames = native.frames;
+  const std::vector<std::uint64_t>& at = native.stack_pointers;
+  for (const PythonFrame& each : python) {
+    for (std::size_t i = 0; i + 1 < at.size(); ++i) {
+      if (at[i] != 0 && at[i] <= each.loop && each.loop < at[i + 1]) {
+        frames[i].function = kPythonLoop;
+      }
+    }
+  }
+  return frames;
+}
+
 std::vector<StackFrame> WithPython(const std::vector<StackFrame>& native,
                                    const std::vector<PythonFrame>& python) {
   if (python.empty()) return native;
@@ -254,7 +268,7 @@ void AddProcess(const StackTarget& target, const CopiedProcess& process, const U
       why = std::string(unwound.status.message());
       ++missing;
     } else {
-      frames = found->second.frames;
+      frames = WithLoopsNamed(found->second, thread.python_frames);
       if (!found->second.complete && !found->second.error.empty()) {
         why = found->second.error;
         ++missing;

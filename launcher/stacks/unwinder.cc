@@ -25,6 +25,12 @@ namespace {
 // Further frames are not unwound; WithoutMiddle() keeps fewer.
 constexpr std::size_t kMostFrames = 512;
 constexpr std::size_t kMostInlined = 16;
+// The stack pointer's DWARF number.
+#ifdef __x86_64__
+constexpr unsigned kStackPointer = 7;
+#else
+constexpr unsigned kStackPointer = 31;  // of aarch64
+#endif
 
 std::string Demangled(const char* symbol) {
   if (symbol == nullptr) return "";
@@ -210,8 +216,11 @@ int TakeFrame(Dwfl_Frame* state, void* argument) {
   if (!::dwfl_frame_pc(state, &address, &interrupted_here)) return DWARF_CB_ABORT;
   // The call is before its return address.
   if (!interrupted_here) --address;
+  Dwarf_Word stack_pointer = 0;
+  if (::dwfl_frame_reg(state, kStackPointer, &stack_pointer) != 0) stack_pointer = 0;
   for (const StackFrame& frame : current.symbols->At(address)) {
     current.result->frames.push_back(frame);
+    current.result->stack_pointers.push_back(stack_pointer);
   }
   return current.result->frames.size() < kMostFrames ? DWARF_CB_OK : DWARF_CB_ABORT;
 }

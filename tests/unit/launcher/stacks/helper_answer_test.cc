@@ -16,8 +16,12 @@ namespace helper_answer_test {
 using testing::HasSubstr;
 
 std::vector<UnwoundThread> TwoThreads() {
-  return {{7, {{"Inner(bool)", "/src/a.cc", 12, "a"}, {"main", "/src/a.cc", 30, "a"}}, true, ""},
-          {8, {{"", "", 0, "libc.so.6"}}, false, "no CFI"}};
+  return {{7,
+           {{"Inner(bool)", "/src/a.cc", 12, "a"}, {"main", "/src/a.cc", 30, "a"}},
+           true,
+           "",
+           {0x7fff00000010, 0x7fff00000040}},
+          {8, {{"", "", 0, "libc.so.6"}}, false, "no CFI", {0}}};
 }
 
 // The answer that the helper writes for these threads.
@@ -37,6 +41,7 @@ TEST(HelperAnswerTest, ComesBackAsItWasWritten) {
     EXPECT_EQ(found.frames, thread.frames);
     EXPECT_EQ(found.complete, thread.complete);
     EXPECT_EQ(found.error, thread.error);
+    EXPECT_EQ(found.stack_pointers, thread.stack_pointers);
   }
 }
 
@@ -79,8 +84,8 @@ TEST(HelperAnswerTest, EachKindOfDamageHasItsName) {
   };
   EXPECT_THAT(error(answer + "x"), HasSubstr("more than an answer"));
   EXPECT_THAT(error(FormatAnswer({TwoThreads()[0], TwoThreads()[0]})), HasSubstr("a thread twice"));
-  EXPECT_THAT(error(FormatAnswer({{0, {}, true, ""}})), HasSubstr("a thread that cannot be"));
-  EXPECT_THAT(error(FormatAnswer({{1, std::vector<StackFrame>(1025), true, ""}})),
+  EXPECT_THAT(error(FormatAnswer({{0, {}, true, "", {}}})), HasSubstr("a thread that cannot be"));
+  EXPECT_THAT(error(FormatAnswer({{1, std::vector<StackFrame>(1025), true, "", {}}})),
               HasSubstr("too many frames"));
   EXPECT_THAT(error(answer.substr(0, 4) + '\x09'), HasSubstr("an unknown record"));
   EXPECT_THAT(error("no answer at all"), HasSubstr("no readable answer"));

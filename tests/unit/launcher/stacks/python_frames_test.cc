@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "launcher/stacks/python_offsets.h"
 #include "launcher/stacks/take_stacks.h"
 #include "rendezvous/stacks/stack_text.h"
 #include "tests/unit/launcher/stacks/probe.h"
@@ -51,18 +53,40 @@ TEST(WithPythonTest, PythonFramesTakeThePlaceOfTheInterpreters) {
                                           Native("Py_RunMain", "python3.11"),
                                           Native("main", "launcher")};
   const std::vector<PythonFrame> python = {
-      {Python("inner"), false},
-      {{"_load", "<frozen importlib._bootstrap>", 7, "python"}, false},
-      {Python("outer"), true},
-      {Python("<module>"), true}};
+      {Python("inner"), false, 0},
+      {{"_load", "<frozen importlib._bootstrap>", 7, "python"}, false, 0},
+      {Python("outer"), true, 0},
+      {Python("<module>"), true, 0}};
   EXPECT_THAT(Names(WithPython(native, python)),
               testing::ElementsAre("clock_nanosleep", "time_sleep", "inner", "outer", "torch::call",
                                    "<module>", "main"));
   EXPECT_EQ(WithPython(native, {}), native);
 }
 
+TEST(WithPythonTest, ALoopWithoutANameIsKnownByTheAddressInItsStackFrame) {
+  UnwoundThread native;
+  native.frames = {Native("nanosleep", "libc.so.6"), Native("", "python3.14"),
+                   Native("inlined", "python3.14"),  Native("", "python3.14"),
+                   Native("torch::call", "x.so"),    Native("", "python3.14"),
+                   Native("main", "launcher")};
+  native.stack_pointers = {0x1000, 0x1100, 0x1200, 0x1200, 0x1300, 0x1400, 0x1500};
+  const auto named = [&native](std::uint64_t inner, std::uint64_t outer) {
+    return Names(WithLoopsNamed(
+        native, {{Python("f"), false, 0}, {Python("g"), true, inner}, {Python("h"), true, outer}}));
+  };
+  const std::string kLoop = "_PyEval_EvalFrameDefault";
+  EXPECT_THAT(named(0x1200, 0x14ff), testing::ElementsAre("nanosleep", "", "inlined", kLoop,
+                                                          "torch::call", kLoop, "main"));
+  // Addresses outside of all frames.
+  EXPECT_EQ(named(0xfff, 0x1500), Names(native.frames));
+  native.stack_pointers[3] = 0;
+  EXPECT_EQ(named(0, 0), Names(native.frames));
+  native.stack_pointers.clear();
+  EXPECT_EQ(named(0x1200, 0x14ff), Names(native.frames));
+}
+
 TEST(WithPythonTest, WhereTheInterpreterIsNotRecognizedNoPythonFrameIsLost) {
-  EXPECT_THAT(Names(WithPython({Native("", "libc.so.6")}, {{Python("inner"), true}})),
+  EXPECT_THAT(Names(WithPython({Native("", "libc.so.6")}, {{Python("inner"), true, 0}})),
               testing::ElementsAre("", "inner"));
 }
 
@@ -91,7 +115,7 @@ TEST(PythonLineTest, ReadsTheTableOfLocations) {
   }
 }
 
-// ---- 3.13: the memory of an interpreter, made by hand ----
+// ---- 3.13 and 3.14: the memory of an interpreter, made by hand ----
 
 // Memory with its own addresses. A read of an address without a byte fails.
 class Image {
@@ -117,28 +141,61 @@ class Image {
   std::map<std::uint64_t, char> bytes_;
 };
 
+// Where a version has its words in _Py_DebugOffsets, as its header says.
+struct Words {
+  int minor;
+  std::uint64_t version;
+  std::size_t thread_next, thread_frame, thread_native_id;
+  std::size_t frame_previous, frame_executable, frame_instruction, frame_owner;
+  std::size_t code_file, code_qualified_name, code_lines, code_first_line, code_instructions;
+  std::size_t bytes_size, bytes;
+  std::size_t text_state, text_length, ascii_object_size;
+  std::uint64_t reference_tag;  // in a frame's reference to its code
+};
+
+constexpr Words kWords313 = {13, 0x030D00F0, 21, 23, 25, 29, 30, 31, 33, 35,
+                             37, 38,         39, 43, 65, 66, 68, 69, 70, 0};
+constexpr Words kWords314 = {14, 0x030E00F0, 24, 26, 28, 32, 33, 34, 36, 40,
+                             42, 43,         44, 48, 75, 76, 78, 79, 80, 1};
+
 // An interpreter whose structures differ from those of every release. Only its _Py_DebugOffsets say
-// where the fields are.
+// where the fields are. The words that nobody needs are 1.
 class Interpreter {
  public:
   static constexpr std::uint64_t kRuntime = 0x10000;
 
-  Interpreter() {
-    std::uint64_t words[73] = {};
-    std::memcpy(words, "xdebugpy", 8);
-    words[1] = 0x030D00F0;
-    const std::pair<int, std::uint64_t> kOffsets[] = {
-        {5, 800}, {8, 24},  {9, 40},  {21, 16}, {23, 48}, {25, 56}, {29, 8},
-        {30, 24}, {31, 32}, {33, 45}, {35, 16}, {37, 24}, {38, 32}, {39, 40},
-        {43, 64}, {65, 8},  {66, 24}, {68, 16}, {69, 8},  {70, 32},
+  explicit Interpreter(const Words& at) : at_(at) {
+    std::vector<std::uint64_t> words(at.ascii_object_size + 1, 1);
+    std::memcpy(words.data(), "xdebugpy", 8);
+    words[1] = at.version;
+    words[2] = 0;
+    const std::pair<std::size_t, std::uint64_t> kOffsets[] = {
+        {5, 800},
+        {8, 24},
+        {9, 40},
+        {at.thread_next, 16},
+        {at.thread_frame, 48},
+        {at.thread_native_id, 56},
+        {at.frame_previous, 8},
+        {at.frame_executable, 24},
+        {at.frame_instruction, 32},
+        {at.frame_owner, 45},
+        {at.code_file, 16},
+        {at.code_qualified_name, 24},
+        {at.code_lines, 32},
+        {at.code_first_line, 40},
+        {at.code_instructions, 64},
+        {at.bytes_size, 8},
+        {at.bytes, 24},
+        {at.text_state, 16},
+        {at.text_length, 8},
+        {at.ascii_object_size, 32},
     };
     for (const auto& [word, offset] : kOffsets) words[word] = offset;
-    image_.Put(kRuntime, words, sizeof(words));
+    image_.Put(kRuntime, words.data(), words.size() * sizeof(words[0]));
   }
 
-  void SetWord(int index, std::uint64_t value) {
-    image_.Put(kRuntime + 8 * static_cast<std::uint64_t>(index), value);
-  }
+  void SetWord(std::size_t index, std::uint64_t value) { image_.Put(kRuntime + 8 * index, value); }
 
   // `text` has one byte for each letter.
   std::uint64_t Text(const std::string& text, bool ascii = true) {
@@ -168,7 +225,7 @@ class Interpreter {
                       char owner = 0) {
     const std::uint64_t at = New();
     image_.Put(at + 8, previous);
-    image_.Put(at + 24, code);
+    image_.Put(at + 24, code | at_.reference_tag);
     image_.Put(at + 32, code + 64 + 2 * instruction);
     image_.Put(at + 45, &owner, 1);
     return at;
@@ -189,23 +246,35 @@ class Interpreter {
     image_.Put(kRuntime + 800, interpreter);
     image_.Put(interpreter + 24, 0);
     image_.Put(interpreter + 40, threads);
-    const auto offsets = ReadPython313Offsets(kRuntime, image_.reader());
-    EXPECT_TRUE(offsets.has_value());
-    if (!offsets) return {};
+    const auto offsets = Offsets();
+    EXPECT_TRUE(offsets.ok()) << offsets.status();
+    if (!offsets.ok()) return {};
     return ReadPythonFrames(*offsets, kRuntime, image_.reader());
   }
 
-  const Image& image() const { return image_; }
+  absl::StatusOr<PythonOffsets> Offsets(std::uint64_t runtime = kRuntime) const {
+    return FindPythonOffsets(at_.minor, runtime, image_.reader());
+  }
 
  private:
   std::uint64_t New() { return next_ += 0x1000; }
 
+  Words at_;
   Image image_;
   std::uint64_t next_ = 0x100000;
 };
 
-TEST(Python313Test, FramesAreWhereTheInterpreterSaysThatTheyAre) {
-  Interpreter python;
+constexpr char kInvalid[] = "its _Py_DebugOffsets are missing or invalid";
+
+class PublishedOffsetsTest : public testing::TestWithParam<Words> {
+ protected:
+  std::string Refusal(const Interpreter& python) const {
+    return std::string(python.Offsets().status().message());
+  }
+};
+
+TEST_P(PublishedOffsetsTest, FramesAreWhereTheInterpreterSaysThatTheyAre) {
+  Interpreter python(GetParam());
   const std::uint64_t none = python.Code(python.Text("None"), 0);
   const std::uint64_t outer = python.Code(python.Text("main"), 10);
   const std::uint64_t inner = python.Code(python.Text("Loader.l\xe4"
@@ -224,14 +293,15 @@ TEST(Python313Test, FramesAreWhereTheInterpreterSaysThatTheyAre) {
   const auto frame = [](const char* name, std::uint32_t line) {
     return StackFrame{name, "train.py", line, "python"};
   };
-  EXPECT_THAT(frames.at(77), testing::ElementsAre(PythonFrame{frame("Loader.lädt", 23), false},
-                                                  PythonFrame{frame("Loader.lädt", 21), true},
-                                                  PythonFrame{frame("main", 12), true}));
-  EXPECT_THAT(frames.at(78), testing::ElementsAre(PythonFrame{frame("main", 11), true}));
+  EXPECT_THAT(frames.at(77),
+              testing::ElementsAre(PythonFrame{frame("Loader.lädt", 23), false, 0},
+                                   PythonFrame{frame("Loader.lädt", 21), true, again},
+                                   PythonFrame{frame("main", 12), true, from_c}));
+  EXPECT_THAT(frames.at(78), testing::ElementsAre(PythonFrame{frame("main", 11), true, from_c}));
 }
 
-TEST(Python313Test, AChainWithoutAnEndEnds) {
-  Interpreter python;
+TEST_P(PublishedOffsetsTest, AChainWithoutAnEndEnds) {
+  Interpreter python(GetParam());
   const std::uint64_t code = python.Code(python.Text("f"), 1);
   const std::uint64_t frame = python.Frame(code, 0, 0);
   python.SetPrevious(frame, frame);
@@ -239,22 +309,55 @@ TEST(Python313Test, AChainWithoutAnEndEnds) {
   EXPECT_LE(python.Frames(thread)[77].size(), 256u);
 }
 
-TEST(Python313Test, OffsetsOfAnotherVersionOrThatCannotBeAreRefused) {
-  const auto read = [](const Interpreter& python) {
-    return ReadPython313Offsets(Interpreter::kRuntime, python.image().reader());
-  };
-  Interpreter python;
-  EXPECT_TRUE(read(python).has_value());
-  python.SetWord(1, 0x030E00F0);
-  EXPECT_FALSE(read(python).has_value());
-  python.SetWord(1, 0x030D02F0);
-  EXPECT_TRUE(read(python).has_value());
-  python.SetWord(31, std::uint64_t{1} << 40);
-  EXPECT_FALSE(read(python).has_value());
-  python.SetWord(31, 32);
+TEST_P(PublishedOffsetsTest, OffsetsOfAnotherVersionOrThatCannotBeAreRefused) {
+  const Words at = GetParam();
+  Interpreter python(at);
+  EXPECT_EQ(Refusal(python), "");
+  EXPECT_EQ(python.Offsets(0x5000).status().message(), kInvalid);
+  python.SetWord(1, at.version + 0x10000);
+  EXPECT_EQ(Refusal(python), kInvalid);
+  python.SetWord(1, at.version - 0x10000);
+  EXPECT_EQ(Refusal(python), kInvalid);
+  python.SetWord(1, at.version + 0x200);
+  EXPECT_EQ(Refusal(python), "");
+  for (const std::size_t word : {std::size_t{5}, at.frame_instruction, at.ascii_object_size}) {
+    python = Interpreter(at);
+    python.SetWord(word, std::uint64_t{1} << 40);
+    EXPECT_EQ(Refusal(python), kInvalid) << word;
+  }
+  python = Interpreter(at);
   python.SetWord(0, 7);
-  EXPECT_FALSE(read(python).has_value());
-  EXPECT_FALSE(ReadPython313Offsets(0x5000, python.image().reader()).has_value());
+  EXPECT_EQ(Refusal(python), kInvalid);
+}
+
+TEST_P(PublishedOffsetsTest, TheFreeThreadedBuildIsNamed) {
+  Interpreter python(GetParam());
+  python.SetWord(2, 1);
+  EXPECT_EQ(Refusal(python), "ddprun does not know those of the free-threaded build");
+}
+
+INSTANTIATE_TEST_SUITE_P(Versions, PublishedOffsetsTest, testing::Values(kWords313, kWords314),
+                         [](const auto& version) {
+                           return "Python3" + std::to_string(version.param.minor);
+                         });
+
+// 3.14 has one more kind of frame without code than 3.13.
+TEST(Python314Test, EveryFrameThatStandsForCIsLeftOut) {
+  Interpreter python(kWords314);
+  const std::uint64_t none = python.Code(python.Text("None"), 0);
+  const std::uint64_t of_c = python.Frame(none, 0, 0, 4);
+  const std::uint64_t frame = python.Frame(python.Code(python.Text("main"), 10), 0, of_c);
+  EXPECT_THAT(python.Frames(python.Thread(77, frame))[77],
+              testing::ElementsAre(PythonFrame{{"main", "train.py", 11, "python"}, true, of_c}));
+}
+
+TEST(PythonVersionTest, VersionsWithoutAKnownLayoutAreRefused) {
+  for (const int minor : {11, 13, 14}) EXPECT_TRUE(CheckPythonVersion(minor).ok()) << minor;
+  for (const int minor : {10, 12, 15}) {
+    EXPECT_THAT(std::string(CheckPythonVersion(minor).message()),
+                testing::HasSubstr("3.11, 3.13 and 3.14"));
+    EXPECT_FALSE(FindPythonOffsets(minor, 0, Image().reader()).ok()) << minor;
+  }
 }
 
 // ---- the interpreters that are installed ----
@@ -298,20 +401,23 @@ TEST_P(PythonFramesTest, AScriptThatWaitsInAFunction) {
   if (::access(python.c_str(), X_OK) != 0) GTEST_SKIP() << "no interpreter \"" << python << '"';
   int minor = 0;
   const std::string text = TextOfScript(python, &minor);
-  if (minor != 11 && minor != 13) {
+  if (minor != 11 && minor != 13 && minor != 14) {
     EXPECT_THAT(text, testing::HasSubstr("are not shown, only native ones"));
     return;
   }
   EXPECT_THAT(text, testing::ContainsRegex(
                         "1 [^\n]*<module> <string>:13 → train <string>:8 → train.<locals>.<lambda> "
                         "<string>:9 → Loader.get <string>:5 → .*nanosleep"));
+  // Native frames outside of the interpreter's loops stay outside, and the first ones are removed.
+  EXPECT_THAT(text, testing::Not(testing::HasSubstr("__libc_start_main")));
   EXPECT_THAT(text,
               testing::ContainsRegex("other threads:\n1 [^\n]*Thread.run threading.py:[0-9]+"));
 }
 
 // "" stands for the interpreter that DDPRUN_TEST_PYTHON names.
 INSTANTIATE_TEST_SUITE_P(Installed, PythonFramesTest,
-                         testing::Values("/usr/bin/python3", "/usr/bin/python3.13", ""));
+                         testing::Values("/usr/bin/python3", "/usr/bin/python3.13",
+                                         "/usr/bin/python3.14", ""));
 
 }  // namespace python_frames_test
 }  // namespace ddprun::stacks
