@@ -54,7 +54,7 @@ class StandbyPool {
     int workers = 1;                            // on this node
     bool forks = false;                         // there is a fork server; begins with Forks::kLater
     Duration settle = std::chrono::seconds(3);  // after the start, if no steps are reported
-    Duration start_limit = std::chrono::minutes(5);  // from its start until a standby waits
+    Duration start_limit = std::chrono::minutes(5);  // from a standby's start until it waits
     // A standby ended *early* if it ended before it began to wait, or within this time after that.
     Duration steady = std::chrono::seconds(10);
     Duration backoff = std::chrono::seconds(1);  // after an early end; doubles with the next

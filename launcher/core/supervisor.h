@@ -22,8 +22,8 @@
 //
 //     Joining, Spawning, Running ──▶ Stopping        there is a verdict
 //     Stopping, Fenced ──▶ Done or Failed            no worker is left, and there is a verdict
-//     all five ──▶ Leaving ──▶ Failed                a signal ends this node's part of the job, the
-//                                                    job runs elsewhere, or the guardian is lost
+//     any state above ──▶ Leaving ──▶ Failed         a signal ends this node's part of the job, the
+//     (not Done, Failed)                             job runs elsewhere, or the guardian is lost
 //
 // MayFollow (supervisor/state.cc) has the same edges. Done: the rendezvous sent Finished, with an
 // outcome other than kUnreachable (too few nodes). Failed: every other verdict. After a signal the
@@ -167,7 +167,8 @@ class Supervisor : public SupervisorEvents, public SupervisorActions {
     const bool progress = work_.tells && state_ == SupervisorState::kRunning;
     return session_.joined && (options_.leases || progress || HasUntoldFailures());
   }
-  // While the last actions wait, heartbeats continue, because this node still has its ranks.
+  // After the end: true while actions still wait for an answer. Heartbeats continue, because this
+  // node still has its ranks.
   bool HeartbeatsGoOn() const { return !outbox_.empty() && SendsHeartbeats(); }
   void OnTick(TimePoint now);
 

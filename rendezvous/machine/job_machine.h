@@ -103,7 +103,7 @@ class JobMachine {
   bool BeginsAnother(const Header& header, const Join& join);
   Generation generation() const { return generation_.number; }
   std::uint32_t requeue_number() const { return life_.requeue_number; }
-  // At least one Join was not refused.
+  // At least one Join was accepted.
   bool begun() const { return life_.spec.has_value(); }
   bool HasHost(const std::string& host) const { return roster_.HasHost(host); }
   bool Knows(AgentId agent_id) { return roster_.Find(agent_id) != nullptr; }
@@ -209,8 +209,8 @@ class JobMachine {
   // `deadline`: the latest end of the new state.
   void Enter(JobState next, std::optional<TimePoint> deadline = {});
   void Gather();
-  // Forms the group now. Waits first if a disk that has not answered may hold a newer state than
-  // the known states.
+  // Forms the group. If a disk that has not answered may hold a newer state than the known states,
+  // waits for that disk first.
   void FormWithAllStates();
   void Form();
   // Sets the restore plan of the generation that forms.

@@ -31,8 +31,8 @@ struct CrashRecord {
 
 struct GovernorRecord : CrashRecord {
   int restarts_used = 0;
-  // The ages of the restarts within the window, oldest first, at the time of the record. The time
-  // until the record is read is not counted, so the window is never shorter than configured.
+  // The ages of the restarts within the window, oldest first, at the time of the record. They do
+  // not grow until the record is read. So no restart leaves the window too early.
   std::vector<Duration> recent_ages{};
   int membership_changes = 0;
   std::vector<Duration> membership_ages{};  // like recent_ages
@@ -42,7 +42,7 @@ struct GovernorRecord : CrashRecord {
 
 struct RestartPolicy {
   int max_restarts = 0;
-  std::optional<Duration> window;  // of both budgets; nullopt: the whole job
+  std::optional<Duration> window;  // in which both limits count; nullopt: the whole job
   std::vector<int> never_on;       // a worker's exit codes that end the job at once
   int max_membership_changes = 0;  // generations that lost or leaving nodes may end; 0: no limit
 };
@@ -87,9 +87,9 @@ class RestartGovernor {
 
   // Only the restarts of a crash loop are delayed. A crash is part of a loop if three things hold:
   // the worker itself caused its end (MadeByWorker) soon after the start; no rank got further than
-  // in earlier generations; no node has a newer state. The first restart is immediate. With each
-  // crash in a row the delay doubles, from kFirstDelay to kMaxDelay, times a random factor from 1/2
-  // to 1.
+  // in earlier generations; no node has a newer state. The job's first restart is immediate.
+  // After that, the first crash in a row delays the restart by kFirstDelay, and each further crash
+  // doubles the delay, up to kMaxDelay. A random factor from 1/2 to 1 shortens it.
   static constexpr Duration kFirstDelay = std::chrono::milliseconds(100);
   static constexpr Duration kMaxDelay = std::chrono::seconds(60);
   // A job that has reported steps ends after this many crashes in a row without a step.

@@ -207,11 +207,14 @@ class Checkpointer {
   // completely, and the first file gives EIO again, the first file counts as damaged. The library
   // does not rename it.
   //
-  // StateUnreadableError is also thrown if a folder cannot be listed, on any node; if all files of
-  // a folder are damaged; and if the restore plan cannot be followed. So training never begins at
-  // step 0 although a state exists. There are two exceptions. Without a restore plan, the library
-  // loads files only from rank 0's node. With DDPRUN_ANEW=1 (`--start-anew`), it ignores states
-  // from before this job. When load_latest() throws, some parts may already have new values.
+  // StateUnreadableError is also thrown in three cases: the folder of any node cannot be listed
+  // (this does not matter if the restore plan names a state of this run, and that state is found);
+  // all files of a folder are damaged; the restore plan cannot be followed. So training never
+  // begins at step 0 although a state exists, with two exceptions. Without a restore plan, a
+  // complete file on another node is ignored, because the library loads files only from rank 0's
+  // node. With DDPRUN_ANEW=1 (`--start-anew`), states from before this job are ignored.
+  //
+  // When load_latest() throws, some parts may already have new values.
   //
   // AgreedError is thrown if a complete file does not fit the parts, or does not have the state of
   // the scheduler or sampler in the parts. An older file is not tried, because that would lose work

@@ -71,8 +71,9 @@ class FolderOwner {
 
   // Claims the folder for this process, and creates it if it is missing. False: its owner may still
   // be alive, and stderr says so; call it again after `look`, for at most `silence`. Throws
-  // FolderTaken if another process owns the folder, and another CheckpointError if the owner file
-  // cannot be read. Does nothing once it has returned true.
+  // FolderTaken if another process owns the folder, and another CheckpointError if the folder
+  // cannot be created, or the owner file cannot be locked, read or written. Does nothing once it
+  // has returned true.
   bool TryClaim();
   // Repeats TryClaim() until it returns true.
   void Claim();
