@@ -22,6 +22,7 @@ import sys
 import time
 import types
 
+THIS_FILE = __file__  # Python 3.14 removes the name once the program has run
 HEAD_START_S = 0.05
 IDLE_S = 0.1  # after this time without a GO, a forked process allocates memory ahead
 PIECES = 80  # number of pieces of PIECE_BYTES; malloc takes larger pieces by mmap
@@ -343,7 +344,7 @@ def run(program, arguments):
 
 
 def without_this_file(trace):
-    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+    while trace is not None and trace.tb_frame.f_code.co_filename == THIS_FILE:
         trace = trace.tb_next
     return trace
 
@@ -363,7 +364,7 @@ def hide_this_file():
 def main():
     modules, program, *arguments = sys.argv[1:]
     interpreter = getattr(sys, "orig_argv", [])[:-len(sys.argv)]
-    first = set_up(program, arguments, replaces=os.path.dirname(os.path.abspath(__file__)))
+    first = set_up(program, arguments, replaces=os.path.dirname(os.path.abspath(THIS_FILE)))
     gc.disable()  # imports leave little garbage, and collections take a tenth of their time
     for module in modules.split(","):
         importlib.import_module(module)
