@@ -29,10 +29,10 @@ struct SeenWorker {
   std::optional<CollectiveCall> inside{};
   std::vector<CollectiveCall> earlier{};  // as StillWorker::earlier
   std::int64_t entered = 0;               // as StillWorker::entered
-  bool names_phases = false;
-  bool stepped = false;  // it has finished a step
-  bool silent = false;   // it has reported nothing since its start
-  bool leaving = false;  // it has said BYE
+  bool names_phases = false;              // as NodeProgress::names_phases
+  bool stepped = false;                   // it has finished a step
+  bool silent = false;                    // it has reported nothing since its start
+  bool leaving = false;                   // it has said BYE
   // How often each phase began. Without the phases init, restore and first_step of the start.
   std::map<std::string, std::uint64_t> begun{};
 };
@@ -154,7 +154,7 @@ class StillWatch {
   Duration heartbeat_;
   std::optional<TimePoint> last_look_;
   std::map<LocalRank, Memory> memory_;
-  bool names_phases_ = false;          // a worker names its phases
+  bool names_phases_ = false;          // NodeProgress::names_phases
   bool stepped_ = false;               // a worker has finished a step
   std::uint64_t moves_ = 1;            // NodeProgress::moves
   std::optional<TimePoint> begun_at_;  // Begin(), or the first look

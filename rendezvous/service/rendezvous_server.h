@@ -159,7 +159,7 @@ class RendezvousServer {
   std::shared_ptr<Store> store_;
   std::shared_ptr<AccessControl> access_;
   std::unique_ptr<AgentService> agent_service_;
-  std::unique_ptr<OperatorService> operator_service_;  // null without events
+  std::unique_ptr<OperatorService> operator_service_;  // from Serve; null without events
   std::unique_ptr<GrpcServer> server_;                 // from Serve
 };
 

@@ -90,21 +90,22 @@ inline constexpr char kPhaseInit[] = "init";
 // done.
 inline constexpr char kPhaseRestore[] = "restore";
 inline constexpr char kPhaseFirstStep[] = "first_step";
-// The phases that the C++ library and Python's ddprun.Checkpointer send by themselves. In PHASE,
-// any other name is from the program.
+// Phases that only the C++ library and Python's ddprun.Checkpointer send: a worker that sends one
+// listens for SAVE=1. Every other name counts as the program's own, also `checkpoint`, which
+// Python's Checkpointer sends during a save.
 inline bool IsPhaseOfTheLibrary(std::string_view name) {
   return name == kPhaseInit || name == kPhaseRestore || name == kPhaseFirstStep;
 }
 
 // Agent → worker. The agent sends only to workers that have sent something. SAVE=1: a planned stop
-// is coming; make a checkpoint. The agent does not send it to a worker that has sent only STEP,
-// TELLS and phases of its own, because that worker need not listen. READY=1 says that a worker
-// listens.
+// is coming; make a checkpoint. The agent sends it only to a worker that has sent READY, SNAPSHOT,
+// CHECKPOINT, CHECKPOINT_FAILED, CHECKPOINT_DAMAGED, STRAGGLER, ERROR or a phase of the library:
+// other workers need not listen. It does not send it to a worker that cannot save (SAVES=0).
 inline constexpr char kSave[] = "SAVE";
 // PROGRESS=version, the answer to READY or PROGRESS=1, comes with one descriptor (SCM_RIGHTS). The
 // descriptor is the worker's progress page: a memfd that nobody can resize. A worker that knows
-// this version of the layout (progress_page.h) maps it, and reports there instead of with STEP and
-// PHASE.
+// this version of the layout (progress_page.h) maps it. The C++ library then reports there instead
+// of with STEP and PHASE. Python reports only its collectives there.
 inline constexpr char kProgress[] = "PROGRESS";
 // LEAVE=1, to a worker that has sent STAYS=1: the generation is over. The worker must give up
 // running collectives, close its connections to other ranks, and send STANDBY=waiting.

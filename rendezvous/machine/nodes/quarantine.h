@@ -81,7 +81,8 @@ class LateAdmission {
   // Beyond this number the node with the oldest loss is forgotten.
   static constexpr std::size_t kMaxLostNodes = 1024;
 
-  // Call it when a node was lost, or left by itself. `stayed`: the time since its Join.
+  // Call it when a node was lost, or left by itself. `stayed`: the time since its Join, or since
+  // the first start of its workers after the Join.
   void OnLost(const NodeSpec& node, Duration stayed);
 
   struct Wait {
