@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -152,6 +153,8 @@ struct Words {
   std::size_t text_state, text_length, ascii_object_size;
   std::uint64_t reference_tag;  // in a frame's reference to its code
 };
+
+void PrintTo(const Words& words, std::ostream* out) { *out << "3." << words.minor; }
 
 constexpr Words kWords313 = {13, 0x030D00F0, 21, 23, 25, 29, 30, 31, 33, 35,
                              37, 38,         39, 43, 65, 66, 68, 69, 70, 0};

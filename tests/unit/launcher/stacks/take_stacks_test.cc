@@ -12,8 +12,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
@@ -379,6 +381,26 @@ TEST_F(RunningStackTest, AHelperThatTakesTooLongIsEnded) {
   AddProcess({3}, CopyStacks(pids, In(20))[0], unwound, &tree);
   EXPECT_THAT(ToText(tree, {}), HasSubstr("not all stacks could be read within 0 ms"));
   EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), 0);  // no other child than the probe
+}
+
+TEST_F(RunningStackTest, TheFramesAreOneAfterAnotherFromTheStackPointerOn) {
+#ifdef __x86_64__
+  constexpr std::size_t kStackPointer = 7;
+#else
+  constexpr std::size_t kStackPointer = 31;
+#endif
+  const Probe probe({probe_, "chain"});
+  const std::vector<pid_t> pids = {probe.pid()};
+  const auto copied = CopyStacks(pids, In(20));
+  const CopiedThread& thread = copied[0].threads[0];
+  const Unwound unwound = UnwindInHelper(copied);
+  ASSERT_TRUE(unwound.status.ok()) << unwound.status;
+  const std::vector<std::uint64_t>& at = unwound.threads.at(probe.pid()).stack_pointers;
+  ASSERT_EQ(at.size(), unwound.threads.at(probe.pid()).frames.size());
+  EXPECT_EQ(at.front(), thread.registers[kStackPointer]);
+  EXPECT_TRUE(std::is_sorted(at.begin(), at.end()));
+  EXPECT_GT(at.back(), at.front());
+  EXPECT_LE(at.back(), thread.stack_start + thread.stack.size());
 }
 
 TEST_F(RunningStackTest, OfADeepOneOnlyTheBytesAskedForAreCopied) {
