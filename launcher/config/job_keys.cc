@@ -210,8 +210,8 @@ constexpr JobKey kKeys[] = {
      "judged."},
     {"hang", "startup_timeout", KeyType::kDuration, 1, kLongest,
      [](JobDraft& d) -> Field { return &d.config.spec.hang_startup_timeout; },
-     "Replaces hang.timeout until the first step of the workers. With hang.timeout auto it also holds "
-     "in a phase that was never seen before."},
+     "Replaces hang.timeout until the first step of the workers. With hang.timeout auto it also "
+     "holds in a phase that was never seen before."},
     {"hang", "on_hang", KeyType::kChoice, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.restart.hang.on_hang; },
      "restart: end the workers and start them again, as after a failure. report: report which rank "
@@ -259,8 +259,8 @@ constexpr JobKey kKeys[] = {
      "their ranks in front. Each line may be shown 50 ms late."},
     {"logs", "when_full", KeyType::kChoice, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.logs.when_full; },
-     "What happens when the disk of the log files is full. drop: output is lost; when there is room "
-     "again, a line says how much was lost. wait: the workers wait for room.",
+     "What happens when the disk of the log files is full. drop: output is lost; when there is "
+     "room again, a line says how much was lost. wait: the workers wait for room.",
      "drop|wait"},
     {"logs", "max_size", KeyType::kSize, kLeastLogSize, kMostLogSize,
      [](JobDraft& d) -> Field { return &d.config.logs.max_size; },

@@ -33,7 +33,8 @@ inline constexpr ExitCode kExitCodes[] = {
     {"64", "flags or environment are wrong"},
     {"65", "the job file is wrong"},
     {"66", "a state of the training exists but cannot be read"},
-    {"69", "the rendezvous cannot be reached or was lost, or too few nodes joined in time (but see 75)"},
+    {"69",
+     "the rendezvous cannot be reached or was lost, or too few nodes joined in time (but see 75)"},
     {"70", "something that ddprun needs has failed, for example its log folder"},
     {"75",
      "the job can continue from a checkpoint: it was preempted or stopped on purpose, or too few "
