@@ -235,8 +235,8 @@ class HeldProcess {
     thread->stack.resize(static_cast<std::size_t>(copied));
     *budget -= thread->stack.size();
     thread->stack_start = from;
-    // A shorter copy ended at a guard page. Since glibc 2.42, guard pages do not end the mapping, so
-    // the stacks of several threads are one mapping.
+    // A shorter copy ended at a guard page. Since glibc 2.42, guard pages do not end the mapping,
+    // so the stacks of several threads are one mapping.
     thread->stack_is_whole = thread->stack.size() == whole || thread->stack.size() < size;
     thread->registers = std::move(registers->in_dwarf_order);
     return absl::OkStatus();
