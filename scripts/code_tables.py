@@ -15,8 +15,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 @functools.lru_cache(maxsize=None)
 def tracked_files():
-    """Tracked and new files, as paths from ROOT. Where there is no git repository, as in a tarball: all files except
-    those that a build makes."""
+    """Tracked and new files, as paths from ROOT. Without a git repository, as in a tarball: all files outside of the
+    build folders."""
     if not os.path.exists(os.path.join(ROOT, ".git")) or shutil.which("git") is None:
         return [os.path.relpath(os.path.join(folder, name), ROOT)
                 for folder, _, names in os.walk(ROOT) for name in names

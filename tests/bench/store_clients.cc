@@ -47,8 +47,8 @@ class Clients {
 
   std::size_t size() const { return clients_.size(); }
 
-  // Connects only so many clients at a time that all of them fit into the listener's queue. A
-  // client that waits for room there would lose a second.
+  // Limits the number of clients that connect at one time: they must fit into the listener's queue.
+  // A client that waits for room there would lose a second.
   void Connect() {
     constexpr std::size_t kAtATime = 512;
     for (std::size_t from = 0; from < size(); from += kAtATime) {

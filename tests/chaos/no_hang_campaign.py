@@ -53,7 +53,7 @@ LONGER = LIMIT + 3.0  # longer than the limit of a step, shorter than that of a 
 FLAGS_OF_PHASES = ("--hang-timeout", "auto", "--hang-startup-timeout", "60s", "--on-hang", "restart")
 FIRST_TIME = 35.0
 LEARNED = 10.0  # s, the length of a save; 5 times this is the limit of the next saves
-NAIVE_FACTOR = 10  # the naive rule calls a hang if a step takes so many times longer than every step before
+NAIVE_FACTOR = 10  # the naive rule: a step that takes this many times as long as the longest step before is a hang
 PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4206, 0x4207, 17
 
 # For each situation: what the rank does, where, and the possible programs and numbers of nodes.

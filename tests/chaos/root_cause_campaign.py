@@ -61,7 +61,7 @@ class Run:
         self.folder = folder
         self.nodes = rng.choice((2, 3))
         self.victim = rng.randrange(self.nodes * WORKERS_PER_NODE)
-        self.step = rng.randint(1, 12)  # the fault comes after so many steps of the victim
+        self.step = rng.randint(1, 12)  # the number of steps of the victim before the fault
         self.steps = os.path.join(folder, "steps")
         self.agents = []
         self.mark = f"campaign-{os.getpid()}-{folder}"

@@ -125,7 +125,8 @@ TEST_F(EtcdBackendTest, ARendezvousThatIsKilledIsStartedAgainAndNothingRestarts)
   kill(first, SIGKILL);
   const auto until = std::chrono::steady_clock::now() + kHang;
   while (TimesBack(job) < 2 && std::chrono::steady_clock::now() < until) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // polls
+    // Which of the logs is written is not known.
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   EXPECT_EQ(TimesBack(job), 2);
   EXPECT_THAT(RendezvousLogs(job), HasSubstr("is gone"));

@@ -63,7 +63,7 @@ class EtcdFaultsTest : public FailoverFixture {
           workers[1] != old_workers[1]) {
         return true;
       }
-      std::this_thread::sleep_for(milliseconds(20));  // polls
+      std::this_thread::sleep_for(milliseconds(20));  // /proc reports no new processes
     }
     return false;
   }

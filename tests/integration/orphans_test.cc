@@ -74,7 +74,7 @@ pid_t GuardianOf(pid_t agent) {
 
 class OrphansTest : public testing::TestWithParam<const char*> {
  protected:
-  // Two workers, each of which leaves a process of the parameter's kind behind. Waits for all of
+  // Two workers. Each leaves a process of the parameter's kind behind. Waits for all of
   // them.
   Program& Start(const std::string& end, std::vector<std::string> more = {}) {
     std::vector<std::string> arguments = {"--nproc-per-node", "2", "--stop-grace", "1s"};

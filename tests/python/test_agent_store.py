@@ -1,7 +1,10 @@
 """Unmodified scripts, while rank 0's agent serves torch's store."""
 import contextlib
 import socket
+import sys
+import types
 import unittest
+from unittest import mock
 
 import launchers
 
@@ -51,6 +54,31 @@ class AgentStoreTest(unittest.TestCase):
     def test_a_second_process_group_has_keys_of_its_own(self):
         result = self.run_script("two_groups.py")
         self.assertNotIn("next generation", result.err)
+
+
+class WithoutLibuvTest(unittest.TestCase):
+    """launcher/python/store.py with torch 2.x as Debian builds it, made up here: torch 1.13 does not ask for libuv."""
+
+    def hooked(self, error):
+        def store(*_, use_libuv=True):
+            if use_libuv:
+                raise RuntimeError(error)
+            return "store"
+
+        module = types.SimpleNamespace(TCPStore=store, _create_c10d_store=lambda *_: module.TCPStore("host", 1))
+        after_import = types.SimpleNamespace(after_import=lambda name, call, give_up: call(module))
+        source = launchers.HERE.parent.parent / "launcher/python/store.py"
+        with mock.patch.dict(sys.modules, {"_ddprun_after_import": after_import}):
+            exec(compile(source.read_text(), str(source), "exec"), {})
+        return module._create_c10d_store
+
+    def test_it_is_tried_again_without_libuv(self):
+        create = self.hooked("use_libuv was requested but PyTorch was build without libuv support")
+        self.assertEqual(create("host", 1, 0, 1), "store")
+
+    def test_another_error_is_the_scripts(self):
+        with self.assertRaisesRegex(RuntimeError, "no route"):
+            self.hooked("no route")("host", 1, 0, 1)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ EPOCHS = 2
 
 
 def steps_of(nodes, samples=SAMPLES):
-    """The number of steps of the whole training on so many nodes, with one rank each."""
+    """The number of steps of the whole training with this number of nodes and one rank on each."""
     return EPOCHS * -(-samples // (nodes * BATCH))
 
 
@@ -49,7 +49,7 @@ def runs(cluster, rank=0):
 
 
 def wait_for_run(cluster, number, rank=0):
-    """Waits until this rank has made a step after so many interruptions."""
+    """Waits until this rank was interrupted this many times and then made a step."""
     wait_until(lambda: len(runs(cluster, rank)) > number, lambda: f"{number} interruptions")
 
 

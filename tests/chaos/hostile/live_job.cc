@@ -69,7 +69,7 @@ long LiveJob::RssKib() const {
 int LiveJob::DescriptorsAtRest(int expected) const {
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   while (Descriptors() > expected && std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // polls
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // /proc/PID/fd reports no changes
   }
   return Descriptors();
 }
@@ -105,7 +105,7 @@ bool BriefJob::RenewInMidJob() {
   while (Status() != 0) {
     if (std::chrono::steady_clock::now() > deadline)
       return Fail("the daemon does not show its new certificate");
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // polls
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // only a new handshake shows it
   }
   job_->RestartDaemon();
   return true;

@@ -16,7 +16,7 @@ namespace ddprun {
 namespace {
 
 constexpr int kViewers = 1000;
-constexpr int kMostViewers = 192;  // the page serves at most so many without a session
+constexpr int kMostViewers = 192;  // the limit of viewers without a session
 constexpr int kScrapers = 64;
 constexpr int kScrapes = 50;  // for each scraper
 constexpr int kDripMs = 200;

@@ -35,7 +35,7 @@ class SlowRendezvous final : public v1::Operator::Service {
   }
   ~SlowRendezvous() override { server_->Shutdown(std::chrono::system_clock::now()); }
 
-  // The timeout is so long that a test that waits for an answer hangs.
+  // A test that waits for an answer hangs, because the timeout is long.
   OperatorClient::Options Options() const {
     OperatorClient::Options options;
     options.places = {{absl::StrCat("127.0.0.1:", port_)}};
