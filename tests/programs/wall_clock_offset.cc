@@ -31,9 +31,11 @@ const volatile long long* Offset() {
     const char* const path = std::getenv("WALL_CLOCK_OFFSET_FILE");
     const int file = path == nullptr ? -1 : open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0) return &fixed;
-    void* const page = mmap(nullptr, sizeof fixed, PROT_READ, MAP_SHARED, file, 0);
+    // Not by mmap(): the UCX that newer libtorch packages load overwrites its first instruction
+    // with a jump to itself while it hooks the function, and reads the clock meanwhile.
+    const long page = syscall(SYS_mmap, nullptr, sizeof fixed, PROT_READ, MAP_SHARED, file, 0);
     close(file);
-    return page == MAP_FAILED ? &fixed : static_cast<long long*>(page);
+    return page == -1 ? &fixed : reinterpret_cast<long long*>(page);
   }();
   return offset;
 }
