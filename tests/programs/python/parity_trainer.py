@@ -2,6 +2,7 @@
 tests/programs/parity_trainer.cc."""
 
 import contextlib
+import dataclasses
 import json
 import pathlib
 import sys
@@ -53,7 +54,11 @@ class FirstBucketAsSet(torch.nn.parallel.DistributedDataParallel):
     """torch 2.x cannot set the size of the first bucket if bucket_cap_mb is given."""
 
     def _ddp_init_helper(self, *arguments, **named):
-        self.bucket_bytes_cap_default = True
+        if hasattr(self, "_bucket_config"):  # torch 2.14
+            self._bucket_config = dataclasses.replace(
+                self._bucket_config, first_bucket_bytes_cap=dist._DEFAULT_FIRST_BUCKET_BYTES)
+        else:
+            self.bucket_bytes_cap_default = True
         super()._ddp_init_helper(*arguments, **named)
 
 
