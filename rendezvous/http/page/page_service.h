@@ -28,7 +28,7 @@ class PageService {
       std::function<void(std::optional<std::string> owner, std::function<void(std::string)> done)>;
 
   struct Options {
-    JobLoop* loop;  // not owned; outlives this object; shut down after it
+    JobLoop* loop = nullptr;  // not owned; outlives this object; shut down after it
     std::shared_ptr<EventLog> events;
     std::function<DaemonStatus()> daemon;  // any thread
     Gate::Options gate;
