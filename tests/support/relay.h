@@ -43,16 +43,13 @@ class Relay final : public v1::Rendezvous::Service {
   // The number of the rendezvous' messages that it could have rewritten.
   int heard() const { return heard_; }
 
-  grpc::Status Handshake(grpc::ServerContext*, const v1::HandshakeRequest* request,
+  grpc::Status Handshake(grpc::ServerContext* client, const v1::HandshakeRequest* request,
                          v1::HandshakeReply* reply) override {
-    grpc::ClientContext context;
-    return upstream_->Handshake(&context, *request, reply);
+    return upstream_->Handshake(ContextOf(*client).get(), *request, reply);
   }
   grpc::Status ReportGone(grpc::ServerContext* client, const v1::GoneReport* report,
                           v1::GoneReceived* received) override {
-    grpc::ClientContext context;
-    PassOn(*client, &context);
-    const grpc::Status status = upstream_->ReportGone(&context, *report, received);
+    const grpc::Status status = upstream_->ReportGone(ContextOf(*client).get(), *report, received);
     if (status.ok()) ++heard_;
     return status;
   }
@@ -60,9 +57,8 @@ class Relay final : public v1::Rendezvous::Service {
   grpc::Status Session(
       grpc::ServerContext* client,
       grpc::ServerReaderWriter<v1::RendezvousMessage, v1::AgentMessage>* stream) override {
-    grpc::ClientContext context;
-    PassOn(*client, &context);
-    const auto session = upstream_->Session(&context);
+    const auto context = ContextOf(*client);
+    const auto session = upstream_->Session(context.get());
     v1::AgentMessage first;
     if (stream->Read(&first)) session->Write(first);
     v1::RendezvousMessage message;
@@ -74,11 +70,17 @@ class Relay final : public v1::Rendezvous::Service {
   }
 
  private:
-  static void PassOn(const grpc::ServerContext& client, grpc::ClientContext* context) {
+  // With the client's deadline and proof. Waits for a connection: a try that a busy machine cuts
+  // off shows nothing about the rendezvous.
+  static std::unique_ptr<grpc::ClientContext> ContextOf(const grpc::ServerContext& client) {
+    auto context = grpc::ClientContext::FromServerContext(client);
+    context->set_wait_for_ready(true);
     const auto proof = client.client_metadata().find(auth::kProofMetadata);
-    if (proof == client.client_metadata().end()) return;
-    context->AddMetadata(auth::kProofMetadata,
-                         std::string(proof->second.data(), proof->second.size()));
+    if (proof != client.client_metadata().end()) {
+      context->AddMetadata(auth::kProofMetadata,
+                           std::string(proof->second.data(), proof->second.size()));
+    }
+    return context;
   }
 
   const std::unique_ptr<v1::Rendezvous::Stub> upstream_;
