@@ -21,9 +21,8 @@ class RefusalCounters {
   using Log = std::function<void(const std::string& text)>;
   using Clock = std::chrono::steady_clock;
 
-  // `log` gets the first refusal of each reason. Then it gets a line each time the count has
-  // doubled, but at most one per minute while refusals continue. `log` may be empty; it must not
-  // call this object.
+  // `log` gets a line for the refusals 1, 2, 4, 8 and so on of each reason. Between them it gets
+  // at most one line per minute. `log` may be empty; it must not call this object.
   explicit RefusalCounters(Log log = {});
 
   // `detail`: who and why, for the log.
