@@ -134,8 +134,8 @@ class Checkpointer {
   // Begins a checkpoint. Returns the path that the file will have, in this rank's `directory`; or
   // "" on all ranks if the checkpoint was skipped (WhenBusy::kSkip).
   //
-  // Training waits on rank 0 for one copy of the state in memory. The other ranks only take part in
-  // small collectives. The first save allocates the memory for the copy, and later saves use it
+  // On rank 0, training waits until the state is copied in memory. The other ranks only take part
+  // in small collectives. The first save allocates the memory for the copy, and later saves use it
   // again. If the state is on a GPU, the copy is queued there, and the host does not wait for it. A
   // thread of rank 0 then writes the file. When the file is on disk, the library tells the agent,
   // and status() and flush() show it.
@@ -190,9 +190,10 @@ class Checkpointer {
   // file in rank 0's folder.
   //
   // How. The bytes go directly into the parts, in chunks. One copy crosses the network to each
-  // node, and the ranks of the node share it. Each rank needs at most 16 MiB of memory in addition
-  // to the parts; if a tensor of the parts is not contiguous, it also needs the size of that
-  // tensor. In the end each rank has checked the hashes of its tensors.
+  // node, and the ranks of the node share it. In addition to the parts, each rank needs at most 2
+  // MiB of memory, and the ranks of a node together another 4 MiB. If a tensor of the parts is not
+  // contiguous, the rank also needs the size of that tensor. In the end each rank has checked the
+  // hashes of its tensors.
   //
   // Damaged files. A file is damaged if its length or a hash is wrong. It is renamed to
   // `<name>.<run id>.corrupt` if its header says that this run made it, otherwise to

@@ -1,8 +1,8 @@
 // Sends the bytes of a state from the rank that has it to the tensors of all ranks. The bytes take
 // the route of StateRoute, in chunks, a few at a time.
 //
-// Memory besides the tensors: a ChunkRing of 4 MiB per node, at most 1 MiB per process, and the
-// kernel's socket buffers.
+// Memory besides the tensors: a ChunkRing of 4 MiB per node, at most 1.25 MiB per process (with a
+// GPU and a secret), and the kernel's socket buffers.
 #ifndef DDPRUN_WORKER_SRC_RESTORE_STATE_STREAM_H_
 #define DDPRUN_WORKER_SRC_RESTORE_STATE_STREAM_H_
 

@@ -7,7 +7,7 @@
 // after a power loss at any time, the newest loadable file is the previous or the new checkpoint.
 //
 // Only two kinds of files are removed. First, undamaged checkpoints that are older than the
-// checkpoint just saved and belong to its run, or to a run from whose state this run continued
+// checkpoint just saved and belong to its run, or to the run from whose state this run continued
 // (lineage.h). Second, files that killed writers left. These files are never removed: a file of a
 // higher step, a file that this version cannot read, a file of another training, a file of an older
 // version that names no run, and a file that another process is writing. Only the run that made a
@@ -84,12 +84,13 @@ struct DamagedFiles {
 //     search.SetAside("it is not");
 //   }
 //
-// An unreadable file does not count as damaged. A damaged file (wrong length, hash or format
-// version) is skipped with a warning. If length or hash prove the damage, the file is renamed. A
-// file that is unavailable now ends the search, because it may be newer than all files that follow.
-// The exception is EIO, which a disk returns for ever once it has lost a block. The search puts
-// such a file off. The file counts as damaged if it still gives EIO after an older file of the same
-// folder was read completely. It is never renamed.
+// A file with a wrong length or hash is damaged: the search skips it with a warning, and renames
+// it. A file of an unknown format version, or of another step than its name says, is skipped with a
+// warning too, but not renamed. An unreadable file does not count as damaged. A file that is
+// unavailable now ends the search, because it may be newer than all files that follow. The
+// exception is EIO, which a disk returns for ever once it has lost a block. The search puts such a
+// file off. The file counts as damaged if it still gives EIO after an older file of the same folder
+// was read completely. It is never renamed.
 class CheckpointSearch {
  public:
   enum class Result { kFound, kNone, kUnavailable };

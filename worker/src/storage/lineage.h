@@ -30,8 +30,8 @@ class Lineage {
 
   void AddTo(Metadata* metadata) const;
 
-  // True if a file with this metadata may be removed: it belongs to this run, or to a run from
-  // whose state this run continued. False for a file that names no run.
+  // True if a file with this metadata may be removed: it belongs to this run, or to the run
+  // from whose state this run continued. False for a file that names no run.
   bool MayRemove(const Metadata& metadata) const;
 
  private:

@@ -14,8 +14,8 @@ std::string HostName();
 // of one host may have the same host name, but they do not share pids.
 std::string PidNamespace();
 
-// Where, and until which boot, a pid means the same process: boot id and PID namespace. Empty:
-// unknown.
+// The boot id and the PID namespace of this process. A pid means the same process only as long as
+// both are the same. Empty: unknown.
 std::string Machine();
 
 // When the process started, in clock ticks since boot. Empty: unknown.
