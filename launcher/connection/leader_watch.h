@@ -41,7 +41,7 @@ class LeaderWatch {
   struct Place {
     explicit Place(const ReconnectTiming::Options& options) : timing(options) {}
     std::unique_ptr<Follower> follower;  // null: until the timer
-    int call = 0;                        // the call from which events count
+    int call = 0;                        // number of the newest call; others' events are ignored
     EventLoop::TimerId retry = 0;
     ReconnectTiming timing;
     std::string why_ended{};  // of the last call, if no message came since

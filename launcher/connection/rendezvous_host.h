@@ -45,7 +45,7 @@ class RendezvousHost {
     std::string host;  // of the endpoint, without brackets
     int port = 0;
     bool insecure = false;                   // allowed to serve other hosts without authentication
-    bool asks_who_calls = false;             // with `credentials` it authenticates its callers
+    bool asks_who_calls = false;             // `credentials` make it authenticate its callers
     std::vector<std::string> credentials{};  // flags for it; file names, nothing secret
     std::string log_file;                    // for the output of the rendezvous
   };

@@ -12,8 +12,9 @@ namespace ddprun {
 // names no socket, so Slurm uses munged's default. Included files are not read.
 std::string MungeSocketIn(absl::string_view slurm_conf);
 
-// The same for this host's slurm.conf: $SLURM_CONF, which Slurm sets for the tasks of a job if the
-// file has another place, or the usual paths of slurmd and Debian. Blocks on the disk.
+// The same for the slurm.conf of this host. Its path is $SLURM_CONF, which Slurm sets for the tasks
+// of a job if the file has an unusual path; else one of the usual paths of slurmd and Debian.
+// Blocks on the disk.
 std::string MungeSocketOfSlurm();
 
 }  // namespace ddprun

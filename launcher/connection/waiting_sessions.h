@@ -18,7 +18,7 @@ class WaitingSessions {
  public:
   struct Session {
     std::unique_ptr<RendezvousClient> client;  // null: there is none
-    int attempt = 0;                           // the client from which events count
+    int attempt = 0;                           // number of the client, for OnEvent()
     bool open = false;                         // the rendezvous has accepted it
   };
 

@@ -39,9 +39,9 @@ class Members {
   Members(const Members&) = delete;
   Members& operator=(const Members&) = delete;
 
-  // If a member is silent for this long, or for half of the time left, the next member is tried.
-  // The last member has all the time left. A write is sent only to a member that is known to
-  // answer.
+  // If a member is silent for this long, or for half of the time left if that is shorter, the next
+  // member is tried. The last member has all the time left. A write is sent only to a member that
+  // is known to answer.
   static constexpr std::chrono::milliseconds kPatience{250};
 
   // Calls `rpc` at one member after the other until one answers. A write is repeated only if it

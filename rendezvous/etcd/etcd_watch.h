@@ -58,7 +58,7 @@ class KeyWatch final : public Watch {
   const std::shared_ptr<Members> members_;
   const std::string key_;
   const OnChange on_change_;
-  std::optional<KeyState> told_;  // the thread's
+  std::optional<KeyState> told_;  // used by thread_ only
 
   std::mutex mutex_;
   std::condition_variable stopped_;

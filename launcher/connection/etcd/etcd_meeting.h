@@ -62,7 +62,7 @@ class EtcdMeeting {
   struct Found {
     absl::Status status{};
     MeetingSearch::Seen seen{};
-    std::shared_ptr<const auth::ClientCredentials> credentials{};  // where the endpoint is new
+    std::shared_ptr<const auth::ClientCredentials> credentials{};  // null unless endpoint is new
   };
 
   EtcdMeeting(const JobConfig& config, std::shared_ptr<const MeetingKeys> keys,

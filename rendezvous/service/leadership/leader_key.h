@@ -40,7 +40,7 @@ class LeaderKey {
 
  private:
   void Remember(const etcd::KeyState& seen) const;
-  // Since then etcd has answered as a cluster other than `cluster`.
+  // True if etcd's newest answer came from a cluster other than `cluster`.
   bool HasLeft(std::uint64_t cluster) const;
   std::optional<std::string> ValueAt(std::uint64_t cluster, std::uint64_t revision) const;
 

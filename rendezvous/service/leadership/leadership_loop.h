@@ -75,7 +75,7 @@ class LeadershipLoop {
   // each has a time limit. Does not change the leader key. Idempotent.
   void Stop();
 
-  // RightLost and EndAsked. Any thread; at once.
+  // For the events RightLost and EndAsked. Any thread; does not block.
   void Post(Leadership::Event event) { executor_.Post(std::move(event)); }
 
  private:
