@@ -63,7 +63,8 @@ struct UnwoundThread {
   std::vector<StackFrame> frames;  // innermost first
   bool complete = false;           // up to the beginning of the thread
   std::string error;               // why not complete; may be empty
-  // Of each frame: its lowest address. That of its caller is its end. 0: not known.
+  // For each entry of `frames`: the lowest address of its stack frame, which ends at the entry of
+  // its caller. 0: not known.
   std::vector<std::uint64_t> stack_pointers;
 };
 

@@ -37,7 +37,7 @@ std::vector<pid_t> ThreadsOf(pid_t pid, std::size_t most);
 std::vector<int> DescriptorsOf(pid_t pid, std::size_t most);
 
 // The inodes of a process's sockets of any kind, among its first 4,096 descriptors. Empty: none, or
-// as above.
+// ddprun is not allowed to see the descriptors.
 std::set<std::string> SocketsOf(pid_t pid);
 
 // At most `most` TCP peers of a process that do not answer, by address. Reads procfs, which never

@@ -61,9 +61,10 @@ std::vector<StackFrame> WithoutBeginning(std::vector<StackFrame> outermost_first
 // without its line. So all ranks that wait in pthread_cond_wait are at the same place.
 std::vector<StackFrame> WithoutLibcInside(std::vector<StackFrame> outermost_first);
 
-// The frames of `native`, with the name of the interpreter's loop at each frame that has the
-// address of a Python frame's loop. GCC can put most of this function outside of the range of its
-// symbol, so that a program without debug information has no name for it.
+// Returns the frames of `native`. A frame that contains PythonFrame::loop of one of `python` is a
+// call of the interpreter's loop, and gets the name of this function. This is for programs without
+// debug information: GCC can put most of the function outside of the range of its symbol, and then
+// such a program has no name for it.
 std::vector<StackFrame> WithLoopsNamed(const UnwoundThread& native,
                                        const std::vector<PythonFrame>& python);
 

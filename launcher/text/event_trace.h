@@ -52,7 +52,7 @@ class EventTrace {
   };
   struct Job {
     std::int64_t started = -1;                  // the newest generation; -1: not known
-    std::set<std::string> nodes;                // the values of agents
+    std::set<std::string> nodes;                // the values of `agents`
     std::map<std::string, std::string> agents;  // the node's name, by agent
     std::vector<Ranks> ranks;
     bool over = false;  // agents that join now begin a new job of this name

@@ -70,7 +70,7 @@ class MetricWriter {
 
  private:
   void AddInteger(const Labels& labels, std::int64_t value);
-  // "NAME SUFFIX {LABELS} ".
+  // "ddprun_job_recovery_seconds_bucket{job="mnist"} ", without the value.
   void BeginLine(std::string_view suffix, const Labels& labels);
 
   const std::function<void()> rest_;

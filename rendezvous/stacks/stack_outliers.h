@@ -19,8 +19,8 @@ struct StackOutliers {
   std::vector<StackFrame> majority_next;
 };
 
-// The majority is more than half of all main threads that share a path of functions, from the
-// outermost frame on; lines within a function are not compared. Returns the ranks that leave this
+// The majority's path: from the outermost frame on, the functions in which more than half of the
+// main threads agree. Lines within a function are not compared. Returns the ranks that leave this
 // path. Ranks that leave it nearest to the outermost frame come first: a rank that waits elsewhere
 // leaves the path early, a rank that only polls at another moment leaves it late. Empty: there is
 // no majority (one of two ranks is none), or all ranks agree. `among`: the ranks to compare; empty:

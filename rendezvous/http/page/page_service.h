@@ -67,7 +67,7 @@ class PageService {
                                    bool is_path) const;
   // Answers with the refusal, and counts it.
   void Refuse(const Request& request, Responder* responder, Refusal refusal) const;
-  void RefuseName(const Call& call, const char* field) const;  // is no name
+  void RefuseName(const Call& call, const char* field) const;  // is not a valid name
   void RefuseFull(const Call& call) const;                     // too many wait for an answer
   void CountRefusal(const char* reason, const std::string& detail) const;
 

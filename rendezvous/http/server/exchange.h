@@ -43,8 +43,8 @@ class OpenStream final : public Stream, public std::enable_shared_from_this<Open
   void OnSent(std::function<void()> sent) override;
   std::size_t unsent() const override;
 
-  // Called by the connection. HeadWaits: so many bytes of the head are also unsent. Sent: the
-  // kernel has taken so many bytes. Ended: the connection has ended.
+  // Called by the connection. HeadWaits: `bytes` of the head are unsent, too. Sent: the kernel has
+  // taken `bytes`. Ended: the connection has ended.
   void HeadWaits(std::size_t bytes);
   void Sent(std::size_t bytes);
   void Ended();
