@@ -27,8 +27,8 @@ struct RankProcess {
 // `pid` and all its descendants, at most `most` processes.
 std::vector<pid_t> WithDescendants(pid_t pid, std::size_t most);
 
-// All processes of a rank, at most `most`, in this order: the speaker, the speaker's descendants,
-// the worker, the worker's other descendants.
+// All processes of a rank, at most `most`, in this order: the speaker (the process that reports
+// for the rank), the speaker's descendants, the worker, the worker's other descendants.
 std::vector<pid_t> ProcessesOf(pid_t speaker, pid_t worker, std::size_t most);
 
 // The stacks of all ranks, and of at most kMostShownProcesses more processes of each rank. The

@@ -2,8 +2,8 @@
 // of WorkerWatch::Look(). Nothing is read unless a look asks (Ask()).
 //
 // Belongs to WorkerWatch and its loop's thread. Another thread reads the counters, because the
-// kernel may first load a module from the disk. So a look gets the numbers for which the look
-// before has asked.
+// kernel may first load a module from the disk. So a look gets the numbers that the previous
+// look has requested.
 #ifndef DDPRUN_LAUNCHER_AGENT_TCP_COUNTERS_H_
 #define DDPRUN_LAUNCHER_AGENT_TCP_COUNTERS_H_
 

@@ -71,10 +71,9 @@ struct SupervisorOptions {
   // node's part of the job, and heartbeats are sent only while there is something to report.
   bool leases = true;
   // True: more than one endpoint is configured, so a refused connection at one of them does not
-  // show that no rendezvous is alive. If false, the first received term has the same effect.
+  // show that no rendezvous is alive. A received term shows the same, even if this is false.
   bool several = false;
-  // The workers report steps. This has the same effect as an announcement of each worker at its
-  // start.
+  // True: the workers will report their steps, as if each had sent TELLS=1 at its start.
   bool tells_steps = false;
   std::string rendezvous = "the rendezvous";  // for people, with its endpoint
   std::string unreachable_hint{};  // for people, if the rendezvous was never reached; "": none

@@ -53,8 +53,8 @@ class RunDirectory {
   const std::string& python_path() const { return python_path_; }
   std::string snapshots() const { return snapshots_ ? snapshots_->path() : ""; }
   const std::string& why_no_snapshots() const { return why_no_snapshots_; }
-  // Why later runs cannot find out that this run is over, so they will not remove its folder; "":
-  // they can.
+  // Why later runs will not remove this run's folder: they cannot find out that this run is over.
+  // "": they can.
   const std::string& why_not_owned() const { return why_not_owned_; }
 
   // These functions return paths and make no folder. The writer of a standby's log file makes its

@@ -2,11 +2,11 @@
 // forks standbys (launcher/python/fork_server.py). It is started below the guardian, like a worker.
 //
 // ForkServer decides; this class acts. It sends FORK=n over the server's connection to the control
-// socket; a descriptor carries CPUs, program and arguments. The forked process becomes a child of
-// the guardian at once, connects to the control socket and says FORKED=n. Then Adopt() tells the
-// guardian to keep it. The process is not a child of the fork server, so the end of the server ends
-// no standby. The output of the imported modules goes to separate files
-// (RunDirectory::ForkServerFolder).
+// socket, with the descriptor of a file that contains CPUs, program and arguments. The forked
+// process becomes a child of the guardian at once, connects to the control socket and says
+// FORKED=n. Then Adopt() tells the guardian to keep it. The process is not a child of the fork
+// server, so the end of the server ends no standby. The output of the imported modules goes to
+// separate files (RunDirectory::ForkServerFolder).
 //
 // Belongs to the agent and its loop's thread.
 #ifndef DDPRUN_LAUNCHER_AGENT_STANDBYS_FORK_SERVER_PROCESS_H_

@@ -126,7 +126,8 @@ struct SupervisorActions {
     std::vector<Worker> workers;
     bool operator==(const TakeWorkerStacks&) const = default;
   };
-  // A hang was called: show the stacks of all ranks to a person, and keep them in a file.
+  // The rendezvous has reported a hang: show the stacks of all ranks to a person, and keep them in
+  // a file.
   struct ShowHangStacks {
     Generation generation;
     HangStacks stacks;

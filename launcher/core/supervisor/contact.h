@@ -52,8 +52,8 @@ class Contact {
   };
   Standing StandingOf(const Term& term) const;
   void Adopt(const Term& term);
-  // A message with this term of another cluster came. It is not obeyed yet, and lower terms of that
-  // cluster never are.
+  // A message with this term of another cluster came. The agent does not obey it yet, but from now
+  // on it ignores lower terms of that cluster.
   void NoteOtherCluster(const Term& term) { other_ = term; }
   // The highest adopted term. Without a term, the rendezvous is not known to be one of several.
   const Term& term() const { return term_; }

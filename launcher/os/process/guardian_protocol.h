@@ -7,8 +7,8 @@
 //
 // The spawn request, for any process that the agent starts:
 //
-//   request   argv and env, complete, cwd and CPUs (SpawnRequest). Nothing else of the agent's
-//             reaches the process.
+//   request   argv, the complete env, cwd and CPUs (SpawnRequest). The process gets nothing
+//             else from the agent.
 //   reply     at once. Either an error: no process was made, for a reason that is known without a
 //             disk. Or the pid, which is the process group's too, and four descriptors: pidfd;
 //             stdout and stderr, read ends; outcome, a read end.
