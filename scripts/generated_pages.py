@@ -114,8 +114,9 @@ def first_sentence(path):
 def files():
     """The text of docs/internals/files.md."""
     lines = ["# Files", "",
-             "Made by `scripts/check_docs.py --write` from the first sentence of each file: do not edit it. Which scripts, tests,",
-             "benchmarks and programs of tests are there? The folders of the product: [architecture.md](architecture.md#folders-are-layers).",
+             "The scripts, tests, benchmarks and programs of tests. The folders of the product are in",
+             "[architecture.md](architecture.md#folders-are-layers). `scripts/check_docs.py --write` makes this page from the first",
+             "sentence of each file: do not edit the page.",
              "The path of a test in `tests/unit` mirrors the path of its subject. `ctest -N` lists all tests; `ctest -R NAME`",
              "runs those of a suite."]
     for folder in LISTED:

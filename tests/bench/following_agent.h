@@ -1,5 +1,5 @@
-// FollowingAgent: one of FollowingAgents. All its calls are on one completion queue with one
-// thread, so nothing here needs a lock.
+// FollowingAgent: a simulated agent that follows the leader among several rendezvous. All its calls
+// are on one completion queue with one thread, so nothing here needs a lock.
 #ifndef DDPRUN_TESTS_BENCH_FOLLOWING_AGENT_H_
 #define DDPRUN_TESTS_BENCH_FOLLOWING_AGENT_H_
 

@@ -1,5 +1,5 @@
-// A library for LD_PRELOAD. pread fails for the file that READ_FAULTS names, if it reads a chosen
-// byte.
+// A library for LD_PRELOAD with which pread fails for the file that READ_FAULTS names, if it reads
+// a chosen byte.
 //
 //     READ_FAULTS="PATH ERRNO BYTE"
 #include <dlfcn.h>
