@@ -291,14 +291,18 @@ TEST_F(SnapshotTest, ADamagedSnapshotIsNamedAndTheNextOlderStateIsTakenByAll) {
   RunFirstPart();
   const std::string path = Path("memory", 1) + "/" + internal::CheckpointName(newest());
   Damage(path);
+  // On a slow disk each node has one snapshot. Then rank 0's folder is searched, as in the next
+  // test.
   const bool another = steps_.size() > 1;
-  const std::string older =
-      another ? std::to_string(steps_[1]) + " memory1" : std::to_string(kDurableStep) + " durable0";
-  const auto ranks = ExpectResumed(Order("memory", newest(), 2), older);
+  const std::string older = another ? std::to_string(steps_[1]) : "";
+  const auto ranks =
+      ExpectResumed(Order("memory", newest(), 2),
+                    another ? older + " memory1" : std::to_string(newest()) + " memory0");
   EXPECT_THAT(ranks[2].err, AllOf(HasSubstr("[rank 2] warning: checkpoint " + path),
                                   HasSubstr("has a wrong hash"), HasSubstr(".corrupt")));
-  EXPECT_THAT(ranks[0].err,
-              HasSubstr("is not usable; they begin with step " + older.substr(0, older.find(' '))));
+  if (another) {
+    EXPECT_THAT(ranks[0].err, HasSubstr("is not usable; they begin with step " + older));
+  }
 }
 
 TEST_F(SnapshotTest, WhereTheSourceHasNothingLeftRankZerosFolderIsSearched) {
