@@ -304,6 +304,7 @@ int RunJob(const RunCommand& command) {
   if (!verdict.ok()) return fail(verdict.status(), kExitInternal);
   const int exit_code = Conclude(*verdict, context, config, console);
   RequeueIfBatchHostIsGone(config, *verdict, agent.has_joined(), console);
+  TellTaskShim(exit_code);
   return exit_code;
 }
 

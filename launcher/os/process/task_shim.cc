@@ -1,14 +1,17 @@
 #include "launcher/os/process/task_shim.h"
 
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <new>
 #include <string>
 #include <system_error>
 
@@ -19,6 +22,17 @@ namespace ddprun {
 namespace {
 
 constexpr int kMostStarts = 4;  // of the agent
+constexpr int kJobRuns = -1;
+
+// In memory that the shim and its agents share: the exit code of a job that is over, or kJobRuns.
+std::atomic<int>* exit_code_of_job = nullptr;
+
+std::atomic<int>* ShareExitCode() {
+  void* const page = ::mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE,
+                            MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  CheckSyscall(page == MAP_FAILED ? -1 : 0, "mmap for the agent's exit code");
+  return new (page) std::atomic<int>(kJobRuns);
+}
 
 // True: it did not end by itself, nor by a request to end.
 bool WasKilled(int status) {
@@ -75,12 +89,16 @@ class TaskShim {
     for (pid_t pid; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
       if (pid != agent_) continue;  // an orphan of the agent
       agent_ = 0;
-      exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-      again = WasKilled(status) && !asked_to_end_ && starts_ < kMostStarts;
+      const int told = exit_code_of_job->load();
+      const bool over = told != kJobRuns;
+      exit_code_ = over ? told : WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+      again = WasKilled(status) && !over && !asked_to_end_ && starts_ < kMostStarts;
       if (WasKilled(status)) {
         std::fprintf(stderr, "ddprun: the agent (pid %d) was killed by signal %d (%s)%s\n",
                      static_cast<int>(pid), WTERMSIG(status), ::strsignal(WTERMSIG(status)),
-                     again ? "; it is started again" : "");
+                     over    ? " after the job's end"
+                     : again ? "; it is started again"
+                             : "");
       }
     }
     return again;
@@ -119,12 +137,17 @@ void ContinueUnderTaskShim() {
   ::sigprocmask(SIG_SETMASK, &all, &before);
   ::prctl(PR_SET_NAME, "ddprun-shim", 0, 0, 0);
   BecomeSubreaper();
+  exit_code_of_job = ShareExitCode();
   TaskShim shim;
   do {
     if (!shim.StartAgent(before)) return;
   } while (shim.Watch(all));
   std::fflush(stderr);
   ::_exit(shim.exit_code());
+}
+
+void TellTaskShim(int exit_code) {
+  if (exit_code_of_job != nullptr) exit_code_of_job->store(exit_code);
 }
 
 }  // namespace ddprun
