@@ -62,7 +62,8 @@ def reference():
             continue
         lines += ["", f"### {title}", "", "| flag | key | meaning |", "|---|---|---|"]
         lines += [flag_row(flag) for flag in shown]
-    lines += ["", "## Keys of job files", "", "`configs/ddprun.schema.json` has the same for editors, with the bounds.", "",
+    lines += ["", "## Keys of job files", "",
+              "`configs/ddprun.schema.json` describes the same keys for editors, with the limits of their values.", "",
               "| key | default | meaning |", "|---|---|---|"]
     for key, schema in keys().items():
         default = default_text(key)

@@ -179,7 +179,7 @@ constexpr JobKey kKeys[] = {
     {"restart", "max_membership_changes", KeyType::kInteger, 0, kMaxRestarts,
      [](JobDraft& d) -> Field { return &d.config.spec.max_membership_changes; },
      "How many times within restart.window the workers may be started again because a node was "
-     "lost or left. One more time ends the job. 0: no limit."},
+     "lost or left. After that, the next lost or leaving node ends the job. 0: no limit."},
     {"restart", "quarantine", KeyType::kInteger, 0, kMaxRestarts,
      [](JobDraft& d) -> Field { return &d.config.spec.quarantine; },
      "Leave the nodes of a host out of the job once workers on this host were the root cause of "
@@ -189,9 +189,9 @@ constexpr JobKey kKeys[] = {
      "How long a failure counts against its host."},
     {"restart", "warm", KeyType::kStandbys, 0, kMaxWorkersPerNode,
      [](JobDraft& d) -> Field { return &d.warm; },
-     "Number of warm standbys on this node: processes of the command that have loaded their "
-     "libraries and wait in ddp::init(). At a restart they replace workers. auto: one for each "
-     "worker. So the command runs up to ddp::init() ahead of time."},
+     "Number of warm standbys on this node: processes that run the command up to ddp::init() ahead "
+     "of time, and wait there with their libraries loaded. At a restart they replace workers. "
+     "auto: one for each worker."},
     {"restart", "preload", KeyType::kModules, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.restart.preload; },
      "For a Python program: one interpreter on this node imports these modules, such as "
@@ -285,7 +285,8 @@ constexpr JobKey kKeys[] = {
     {"metrics", "http_read_token_file", KeyType::kPath, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.told.metrics.token_file; },
      "File with the token that a scraper must send, as Authorization: Bearer TOKEN; only the "
-     "file's owner may read it. Required off loopback, unless --insecure is given."},
+     "file's owner may read it. Required on every address except loopback, unless --insecure is "
+     "given."},
     {"metrics", "http_host", KeyType::kAddress, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.told.metrics.name; },
      "Another host name that scrapers may use for this node, besides its addresses, its host name "
@@ -310,7 +311,8 @@ constexpr JobKey kKeys[] = {
      "Name of the job for Slurm. Empty: the name of the file without .yaml."},
     {"slurm", "partition", KeyType::kText, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.slurm.partition; },
-     "Slurm's --partition. Empty: Slurm's default; the same holds for the options below."},
+     "Slurm's --partition. Empty: Slurm's default. This also holds for account, qos, constraint, "
+     "time and mem."},
     {"slurm", "account", KeyType::kText, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.slurm.account; }, "Slurm's --account: who pays."},
     {"slurm", "qos", KeyType::kText, 0, 0, [](JobDraft& d) -> Field { return &d.config.slurm.qos; },

@@ -91,7 +91,7 @@ struct HangSuspicion {
 
 // Notices that were sent to the agents' consoles, besides verdicts.
 struct HangNotices {
-  std::vector<std::string> excuses;    // also in the history
+  std::vector<std::string> excuses;    // long excuses (HangExcuse); also events
   std::optional<TimePoint> init_look;  // the next look for ranks missing in init()
   bool init_wait = false;              // the missing ranks were reported
 };
@@ -104,15 +104,15 @@ struct GenerationState : GenerationRecord {
   TimePoint started_at;   // the start of its workers
   Duration ran{};         // from started_at until the stop
   Tally tally;
-  std::optional<TimePoint> succeeded_at;      // when the newest worker exited with 0
+  std::optional<TimePoint> succeeded_at;      // when the last worker so far exited with 0
   std::optional<std::int64_t> furthest_step;  // the highest step that a worker reported
-  std::optional<Duration> start;              // of the slowest node so far, as in Stopped
+  std::optional<Duration> start;              // of the slowest node so far: Stopped::start
   Incidents incidents;
   EnteredCalls calls;  // the last collectives of ranks that ended
   HangWatch hang;
   HangSuspicion suspicion;
   HangNotices notices;
-  std::string hang_report;   // of the newest hang; empty: none was called
+  std::string hang_report;   // of the newest hang; empty: no hang yet
   std::string hung_host;     // the host to blame for the hang; empty: none
   bool planned_end = false;  // a plan ends the generation, not a failure
   std::string stop_reason;

@@ -95,8 +95,8 @@ struct JobLife : LifeRecord {
   GatheringState gathering;
   std::optional<JobSpec> spec;  // from the first Join
   TimePoint begun_at;           // time of the first Join
-  // Before this time no group forms: workers of an earlier life may still run, or workers that no
-  // record has. Not Leadership's takeover hold, which only delays the ends of leases.
+  // Before this time no group forms, because workers may still run that belong to an earlier life
+  // or are in no record. This is not the takeover hold of leases.md, in which groups form.
   std::optional<TimePoint> hold_until;
   int agents_joined = 0;
   std::optional<RestartGovernor> governor;  // from the first Join

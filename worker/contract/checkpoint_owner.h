@@ -66,7 +66,8 @@ inline bool IsSameJob(const CheckpointOwner& a, const CheckpointOwner& b) {
   return a.job == b.job && (a.slurm == b.slurm || a.slurm.empty() || b.slurm.empty());
 }
 
-// True if `later` is the same job, started again after `earlier`.
+// True if `later` has the same job name, and a higher requeue number, or an equal one and a higher
+// generation. Slurm's job id does not count here: callers know that both are one job.
 inline bool Succeeds(const CheckpointOwner& later, const CheckpointOwner& earlier) {
   return later.job == earlier.job && std::tie(later.requeue_number, later.generation) >
                                          std::tie(earlier.requeue_number, earlier.generation);

@@ -43,7 +43,7 @@ inline constexpr char kSnapshotFailed[] = "SNAPSHOT_FAILED";
 inline constexpr char kSaved[] = "SAVED";
 inline constexpr char kDurable[] = "durable";
 inline constexpr char kMemory[] = "memory";
-inline constexpr char kPhase[] = "PHASE";  // PHASE=name: what the worker is doing
+inline constexpr char kPhase[] = "PHASE";  // PHASE=name: the part of the program that runs
 // TELLS=1: this program will report its steps. From then on the rendezvous judges whether this rank
 // hangs, even before its first step. TELLS=0: it will not report steps after all.
 inline constexpr char kTells[] = "TELLS";
@@ -65,8 +65,8 @@ inline constexpr char kBye[] = "BYE";      // BYE=1: the worker will exit with 0
 // digits>; the value is empty if there is no secret.
 inline constexpr char kSecret[] = "SECRET";
 // STANDBY=able: this program can be a standby; started with DDPRUN_STANDBY=1, it would wait for
-// GO=1. STANDBY=waiting: it waits for GO=1, either because it was started so or because it has left
-// its generation.
+// GO=1. STANDBY=waiting: it waits for GO=1. It was started with DDPRUN_STANDBY=1, or has left its
+// generation.
 inline constexpr char kStandby[] = "STANDBY";
 inline constexpr char kAble[] = "able";
 inline constexpr char kWaiting[] = "waiting";

@@ -102,51 +102,54 @@ inline constexpr Variable kVariables[] = {
     {kErrorFile, Scope::kRank, "File to which the worker may write an error, as JSON."},
     {kNcclAsyncErrorHandling, Scope::kUnlessSet,
      "1: a collective of NCCL that fails ends the process."},
-    {kOlderNcclAsyncErrorHandling, Scope::kUnlessSet, "The same, as PyTorch before 2.2 calls it."},
-    {kOmpNumThreads, Scope::kUnlessSet, "1, where the node has more than one worker."},
+    {kOlderNcclAsyncErrorHandling, Scope::kUnlessSet,
+     "The same variable: PyTorch before 2.2 uses this name."},
+    {kOmpNumThreads, Scope::kUnlessSet, "1 if the node has more than one worker."},
     {kGeneration, Scope::kRank,
-     "How often the group was formed before, from 0. The loss of a node forms it anew too, so this "
-     "can be more than the restart count."},
+     "Number of the generation, from 0. A lost node also causes a new generation, so this number "
+     "can be higher than the restart count."},
     {kEpoch, Scope::kProcess,
      "Requeue number of the job: 0, Slurm's restart count, or JobSet's restart attempt."},
     {kJobRunId, Scope::kRank,
-     "Which run of the job this is, 16 hex digits: random, and the same in all generations and on "
-     "all nodes. Not set if the rendezvous is older than this variable."},
-    {kRunDir, Scope::kProcess, "Folder of this run's logs on this node."},
+     "Run id: 16 random hex digits, the same in all generations and on all nodes. Not set if the "
+     "rendezvous has an older version that knows no run id."},
+    {kRunDir, Scope::kProcess, "Log folder of this run on this node."},
     {kCheckpointDir, Scope::kProcess, "Folder for checkpoints. Only rank 0 writes there.",
      "checkpoint_dir"},
-    {kTakeFolder, Scope::kRank,
-     "1: take the folder of checkpoints also from another training that is using it.",
+    {kTakeFolder, Scope::kRank, "1: use the checkpoint folder even if another training uses it.",
      "checkpoint.take_folder"},
     {kSnapshotDir, Scope::kProcess,
-     "Folder in memory that outlives the worker and is removed when the job ends. Not set where "
-     "there is no room."},
+     "Folder in memory for snapshots. It outlives the worker; the agent removes it when the job "
+     "ends. Not set if the memory has no room."},
     {kControlSocket, Scope::kProcess, "Path of the control socket."},
     {kPeerSecret, Scope::kRank,
-     "ask: the workers of this generation share a secret, which the control socket gives for "
-     "SECRET=1."},
+     "ask: the workers of this generation share a secret. A worker gets it from the control socket "
+     "with SECRET=1."},
     {kStandby, Scope::kStandby,
-     "1: this process is a warm standby. It has no rank yet: it says STANDBY=waiting on the "
-     "control socket and waits for GO=1, whose environment does not have this variable."},
+     "1: this process is a warm standby and has no rank yet. It sends STANDBY=waiting on the "
+     "control socket and waits for GO=1. The environment that comes with GO=1 does not have this "
+     "variable."},
     {kRestoreStep, Scope::kRank,
-     "Step of the state that this generation begins with. 0 if the tier is none."},
+     "Step of the state with which this generation begins. 0 if the tier is none."},
     {kRestoreTier, Scope::kRank,
-     "Where that state is: memory, in the snapshot folder of the rank that has it; durable, in a "
-     "checkpoint; none, the training starts at step 0, because there is no state or none that may "
-     "be loaded."},
-    {kRestoreRank, Scope::kRank, "Rank that has the state and gives it to the others."},
+     "Where that state is. memory: in the snapshot folder of the rank that has it. durable: in a "
+     "checkpoint. none: the training starts at step 0, because there is no state that may be "
+     "loaded."},
+    {kRestoreRank, Scope::kRank, "Rank that has the state and sends it to the others."},
     {kRestoreEpoch, Scope::kRank, "Requeue number of the job when the state was made."},
     {kRestoreGeneration, Scope::kRank,
      "Generation that made the state. -1: the file does not say, or another job made it."},
     {kStateTimeout, Scope::kProcess,
-     "How long a state that is there and cannot be read is tried again, in ms.",
+     "How long to retry reading a state that exists and cannot be read, in ms.",
      "checkpoint.state_timeout"},
     {kHangLimit, Scope::kProcess,
-     "hang.timeout or hang.startup_timeout, whichever is longer, in ms. Timeouts of collectives "
-     "should be longer: ddprun knows more about a hang. With hang.timeout auto ddprun may wait "
-     "longer than this. Not set where no hang is looked for.",
+     "The longer of hang.startup_timeout and hang.timeout, in ms, at most 7 days. With "
+     "hang.timeout auto, ddprun may wait longer before it reports a hang. Not set with "
+     "hang.timeout off. Set the timeouts of collectives to a longer time, because ddprun knows "
+     "more about a hang.",
      "hang.startup_timeout"},
-    {kAnew, Scope::kProcess, "1: what was there before the job is neither loaded nor removed.",
+    {kAnew, Scope::kProcess,
+     "1: do not load or remove states from before this run. Otherwise not set.",
      "checkpoint.start_anew"},
 };
 

@@ -120,7 +120,7 @@ struct OperatorCommand {
   };
   Kind kind = Kind::kStatus;
   std::string endpoint;              // HOST:PORT, several of them with commas, or unix:/PATH
-  std::optional<EtcdAccess> etcd{};  // it names the rendezvous, and `endpoint` has its members
+  std::optional<EtcdAccess> etcd{};  // given: this etcd, at `endpoint`, knows the rendezvous
   std::chrono::milliseconds timeout = kDefaultAnswerTimeout;
   CredentialsConfig credentials;
   bool insecure = false;                           // the rendezvous on loopback has no credentials

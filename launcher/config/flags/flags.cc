@@ -183,7 +183,7 @@ constexpr FlagSpec kMetricsFlags[] = {
     Sets("http-cert", 0, "FILE", "metrics.http_cert", "certificate for --http"),
     Sets("http-key", 0, "FILE", "metrics.http_key", "key of --http-cert"),
     Sets("http-read-token-file", 0, "FILE", "metrics.http_read_token_file",
-         "file with the token that a scraper must send; required off loopback"),
+         "file with the token that a scraper must send; required on every address except loopback"),
     Sets("http-host", 0, "NAME", "metrics.http_host",
          "another host name that scrapers may use for this node"),
     SetsTo("metrics-per-rank", "metrics.per_rank", "true", "add metrics of each rank"),
@@ -249,7 +249,7 @@ constexpr FlagSpec kRendezvousFlags[] = {
            "file with the password of --etcd-user in its first line"),
     Option("leader-validity", 0, "DURATION",
            "how long a leader serves without reaching etcd, 5s to 5min (default 5s). A longer time "
-           "delays the replacement of a node that is lost around a failover"),
+           "delays the replacement of a node that is lost shortly before or after a failover"),
     Option("advertise", 0, "HOST[:PORT]",
            "with --etcd: where agents reach this rendezvous (default: where it listens)"),
     Option("events-file", 0, "FILE",

@@ -29,8 +29,9 @@ struct FlagSpec {
   char letter;              // the short form, or 0
   absl::string_view value;  // name of the value in --help; empty: a switch
   FlagEffect effect;
-  absl::string_view key;    // kSetsKey, kSetsSeconds: the path of the key
-  absl::string_view fixed;  // kSetsKey, a switch, and kMaySetKey: the value
+  absl::string_view key;  // kSetsKey, kSetsSeconds: the path of the key
+  // The value of the key if the flag is given without one: a switch of kSetsKey, and kMaySetKey.
+  absl::string_view fixed;
   // "{}" is replaced by the key's default, "{port}" and the like by constants: HelpOf().
   absl::string_view help;
   absl::string_view group = "";  // its heading in --help

@@ -57,8 +57,8 @@ class HangJudge {
 
  private:
   bool Judges() const;
-  // If no rank moves and `excuse` has lasted longer than the limit: warns all nodes, once per
-  // excuse.
+  // An excuse is a reason why a standstill is no hang, for example a debugger (core/progress.h). If
+  // no rank moves and `excuse` has lasted longer than the limit: warns all nodes, once per excuse.
   void TellLongExcuse(const Node& node, const HangExcuse& excuse, TimePoint now);
   bool DebuggerHoldsOne() const;
   // Before the first step: warns all nodes, once in a generation, that ranks wait in init() for
@@ -72,10 +72,10 @@ class HangJudge {
   // The busy rank of the last verdict may still be at work, and the time that it gets is not over.
   bool IsAtWork(TimePoint now) const;
   std::vector<StillNode> StillNodes() const;
-  // "; rank 1 has ended with 0 40.1 s ago": the others may wait for that rank. "": no rank has
-  // ended.
   // AgentId{}: the node has left.
   AgentId AgentOf(NodeRank rank) const;
+  // "; rank 1 has ended with 0 40.1 s ago": the others may wait for that rank. "": no rank has
+  // ended.
   std::string WhoHasEnded(TimePoint now) const;
   void Call(const StackFindings::Culprit& found, const std::string& standstill,
             const std::string& next, std::vector<std::string> missing);

@@ -1,5 +1,6 @@
-// Why a hang of the job would not be noticed now: for `ddprun status` and for events. Pure
-// functions of what the nodes reported.
+// Why a hang of the job would not be noticed now: for `ddprun status` and for events. One reason is
+// an excuse: a node reports why the standstill of a rank does not count, for example because a
+// debugger holds its process. Pure functions of the nodes' reports.
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_HANGS_NOT_JUDGED_H_
 #define DDPRUN_RENDEZVOUS_MACHINE_HANGS_NOT_JUDGED_H_
 

@@ -110,7 +110,7 @@ class Roster {
  public:
   Roster() = default;
   Roster(const Roster&) = delete;
-  // Nodes stay where they are.
+  // Pointers to nodes stay valid.
   Roster& operator=(Roster&&) = default;
 
   // The live node that asks for this rank, or nullptr.
@@ -118,7 +118,7 @@ class Roster {
   // Nodes that came later and ask for this node's rank. They must leave when this node comes back.
   std::vector<Node*> WaitingForRankOf(const Node& node) const;
 
-  // nullptr when there is no such agent. Nodes stay where they are until they are erased.
+  // nullptr when there is no such agent. The pointer is valid until the node is erased.
   Node* Find(AgentId agent_id);
   Node& Add(Node node, TimePoint now);
   void Erase(Node& node);

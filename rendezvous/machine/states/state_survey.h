@@ -36,8 +36,10 @@ class StateSurvey {
   void Take(Node& node, const std::vector<SavedState>& states);
 
   // ---- looks ----
-  // Makes all earlier looks at disks invalid, because workers of a lost node may
-  // have written after them. Call it when a node is gone or out of reach.
+  // In a look, an agent reads which states its disk holds.
+  //
+  // Makes all earlier looks at disks invalid, because workers of a lost node may have written after
+  // them. Call it when a node is gone or out of reach.
   void LoseSight(TimePoint now);
   bool has_lost_sight() const { return look_ != LookId{}; }
   LookId look() const { return look_; }
@@ -48,8 +50,8 @@ class StateSurvey {
   void AskToLookAgain(Node& node);
 
   // ---- the wait ----
-  // True while the group could form but must wait for the disk of a future
-  // member. The first such call begins the wait.
+  // True while the group could form but must wait for the disk of a future member. The first such
+  // call begins the wait.
   bool Awaits(const JobView& view);
   bool waits() const { return wait().has_value(); }
   std::optional<TimePoint> NextDeadline() const;
