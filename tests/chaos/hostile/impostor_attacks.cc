@@ -83,6 +83,7 @@ void RelayAttacks::CarelessClient(Verdicts& verdicts, Relay::Speaks speaks) cons
   const auto credentials = CredentialsFor(speaks);
   const auto stub = Connect(relay.endpoint(), credentials->NewTransport().credentials);
   grpc::ClientContext handshake;
+  handshake.set_wait_for_ready(true);  // as in the relay: a first try to connect may fail
   const auto request = credentials->NewHandshake();
   v1::HandshakeReply reply;
   stub->Handshake(&handshake, request, &reply);

@@ -181,6 +181,7 @@ TEST_F(RelayTest, TheRendezvousRefusesAProofThatWasMadeForARelay) {
     const v1::HandshakeRequest request = credentials->NewHandshake();
     v1::HandshakeReply reply;
     grpc::ClientContext handshake;
+    handshake.set_wait_for_ready(true);
     ASSERT_TRUE(stub->Handshake(&handshake, request, &reply).ok());
     grpc::ClientContext context;
     context.AddMetadata(
