@@ -20,7 +20,7 @@ namespace ddprun {
 
 class FenceTimer {
  public:
-  // Makes a timer that is not set. The error is errno's.
+  // Makes a timer that is not set. On failure the status has the errno.
   static absl::StatusOr<FenceTimer> Create();
   // Takes over the descriptor of a FenceTimer that was made before the fork.
   explicit FenceTimer(UniqueFd fd) : fd_(std::move(fd)) {}

@@ -14,8 +14,8 @@
 
 namespace ddprun {
 
-// Returns in a child of this process; in this process it never returns. The child is killed when
-// this process is killed. Call it before there is a second thread.
+// Makes this process the shim, and forks the agent. Returns only in the agent. The agent is killed
+// when the shim is killed. Call it before there is a second thread.
 void ContinueUnderTaskShim();
 
 // Called by the agent when the job is over for this node. If the agent is killed afterwards, the

@@ -1,11 +1,12 @@
 // LeaderBoard: knows which rendezvous leads, for the rest of this process and for the callers of
-// Follow.
+// the gRPC call Follow (rendezvous.proto).
 //
 // Followers with an interval are other rendezvous. They get a message at once, at every change, and
 // once in each interval. They are served first. Followers without an interval are agents and
 // operators' commands. They get a message at once, and when this rendezvous begins to serve, may no
-// longer acknowledge, may acknowledge again, or leads under a later term. One thread sends all
-// these messages, so thousands of agents delay neither LeadershipLoop nor an agent's message.
+// longer acknowledge (except when it hands over), may acknowledge again, or leads under a later
+// term. One thread sends all these messages, so thousands of followers delay neither LeadershipLoop
+// nor the jobs' messages to agents.
 //
 // Thread-safe.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_LEADERSHIP_LEADER_BOARD_H_

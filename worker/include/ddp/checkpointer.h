@@ -16,7 +16,8 @@
 //   xxh3             a JSON object: XXH3-64 of each tensor's bytes, 16 hex digits
 //   ddprun_run       the id of the run that made the file, 16 hex digits. A run is a job from its
 //                    first generation to its end. Under ddprun the id is DDPRUN_JOB_RUN_ID
-//   ddprun_descends_from   the earlier runs whose states that run has loaded, the latest first
+//   ddprun_descends_from   the earlier runs from which the run in ddprun_run has loaded
+//                    states, the latest first
 //   ddprun_job, ddprun_epoch, ddprun_generation   under ddprun: the job, its requeue number and the
 //                    generation that made the file
 //   header_xxh3      XXH3-64 of the header without this entry, as JSON with sorted keys and no
@@ -211,9 +212,10 @@ class Checkpointer {
   // StateUnreadableError is also thrown in three cases: the folder of any node cannot be listed
   // (this does not matter if the restore plan names a state of this run, and that state is found);
   // all files of a folder are damaged; the restore plan cannot be followed. So training never
-  // begins at step 0 although a state exists, with two exceptions. Without a restore plan, a
-  // complete file on another node is ignored, because the library loads files only from rank 0's
-  // node. With DDPRUN_ANEW=1 (`--start-anew`), states from before this job are ignored.
+  // begins at step 0 although a state exists, with three exceptions. A restore plan can say that
+  // the job starts at step 0 (docs/recovery.md). Without a restore plan, a complete file on another
+  // node is ignored, because the library loads files only from rank 0's node. With DDPRUN_ANEW=1
+  // (`--start-anew`), states from before this job are ignored.
   //
   // When load_latest() throws, some parts may already have new values.
   //
