@@ -249,9 +249,9 @@ class DistributedDataParallel {
   // most eight lines, and then "and N ranks more". It also writes one line when a rank stops being
   // a straggler. It reports each rank that it names to the agent.
   //
-  // On CUDA the times are those of the GPU. There only the collectives of this class are excluded.
-  // Other collectives between the gradients of two steps, for example those of SyncBatchNorm, make
-  // the times of the ranks equal.
+  // On CUDA the times are those of the GPU. There only the broadcast of buffers is excluded. Other
+  // collectives between the gradients of two steps, for example those of SyncBatchNorm, make the
+  // times of the ranks equal.
   const StragglerSummary& stragglers() const { return reducer_.stragglers(); }
 
   // The size of each gradient bucket in bytes, in the order of reduction.

@@ -73,8 +73,8 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
   // begins an epoch. The first call after resume() is special: see there.
   void set_epoch(std::size_t epoch);
 
-  // Skips this rank's first `samples` samples of the epoch, for one time: the next reset(), or
-  // next() without a reset(), begins behind them. The reset() after that begins at the front again.
+  // Skips this rank's first `samples` samples of the epoch once. It has an effect on the next call
+  // of reset(), or of next() if that comes first. A later reset() begins at the front again.
   //
   // Use it only if the world size is the same as when the samples were counted. state() and
   // resume() are correct for any world size. Throws ConfigError if `samples` exceeds size().
@@ -103,7 +103,7 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
   // After resume(), size(), position(), indices() and start_at() refer to the remaining samples
   // only. The first reset() after resume() begins the remaining samples. The next reset(), or
   // set_epoch(), begins a whole epoch. Exceptions:
-  // - After next() without a reset() before it, the first reset() already begins a whole epoch.
+  // - If next() is called before the first reset(), that reset() begins a whole epoch.
   // - A reset() right after start_at() stays in the remaining samples.
   // - set_epoch(epoch) with the epoch of `state`, before the first next() or reset(), changes
   //   nothing. So a loop that begins each epoch with set_epoch(epoch) continues in the middle of

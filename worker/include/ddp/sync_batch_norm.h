@@ -53,7 +53,7 @@ namespace ddp {
 // batches. If all batches are empty, the statistics do not change. If all ranks together have only
 // one value per feature, its variance is 0 (in PyTorch 1.13 the running variance becomes NaN).
 // Ranks exchange variances here. PyTorch sends 1 / sqrt(variance + eps) instead and computes the
-// variance from it. The formulas are equal, but this way loses fewer digits.
+// variance from it. The formulas are equal, but sending variances loses fewer digits.
 //
 // In evaluation mode, with one rank, or without a Context, the result is that of plain batch
 // normalization, to the last bit.

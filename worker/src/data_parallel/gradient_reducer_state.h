@@ -27,7 +27,7 @@ struct GradientReducer::State {
   std::vector<torch::Tensor> parameters;  // all parameters, including those without gradients
   std::vector<torch::Tensor> buffers;
   std::vector<internal::NamedTensor>
-      reduced;  // the parameters with gradients: the Reducer's numbers
+      reduced;  // the parameters with gradients, in the order of the Reducer's numbers
   std::shared_ptr<compat::Reducer> reducer;
   std::shared_ptr<c10d::Logger> logger;
   std::vector<std::pair<torch::Tensor, unsigned>> hooks;  // call NoteGradient; removed at the end

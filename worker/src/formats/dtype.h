@@ -33,7 +33,7 @@ enum class Dtype : std::uint8_t {
 struct DtypeInfo {
   Dtype dtype;
   std::size_t size;               // bytes of an element
-  std::size_t number_size;        // bytes that change order together between byte orders
+  std::size_t number_size;        // bytes that a change of byte order reverses: one number
   std::string_view safetensors;   // "" if the format does not have the type
   std::string_view storage;       // class of typed storage in Python module torch, or ""
   std::string_view torch_object;  // object in Python module torch

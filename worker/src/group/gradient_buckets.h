@@ -1,5 +1,5 @@
-// Finds out which gradient bucket a collective averages. The reports of hangs need this, and
-// LiveState, which acts before a bucket is averaged.
+// Finds out which gradient bucket a collective averages. Its users are the reports of hangs, and
+// LiveState (worker/src/checkpoint/live_state.h), which acts before a bucket is averaged.
 #ifndef DDPRUN_WORKER_SRC_GROUP_GRADIENT_BUCKETS_H_
 #define DDPRUN_WORKER_SRC_GROUP_GRADIENT_BUCKETS_H_
 

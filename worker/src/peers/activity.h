@@ -20,7 +20,7 @@ Activity CurrentActivity();
 // The parts of a training step, as DistributedDataParallel sees them. `step` counts from 1.
 void EnterForward(std::int64_t step);
 void LeaveForward();   // a backward pass follows
-void EnterBackward();  // a gradient was computed; only the first one costs something
+void EnterBackward();  // a gradient was computed; after the first one of a backward it does nothing
 void LeaveBackward();
 bool AwaitsBackward();
 

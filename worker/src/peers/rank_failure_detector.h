@@ -90,7 +90,7 @@ class RankFailureDetector {
   // fails or ends without BYE (a crash, or exit() before the Context is destroyed). Then `on_loss`
   // is called once, on a thread of this class or within this call; it must not wait. If `on_loss`
   // is null, the caller only reads KnownCause(); a function from an earlier call is kept. If a host
-  // disappears silently, rank 0 notices after about 10 s.
+  // disappears silently, rank 0 notices after about 11 s.
   void WatchForLoss(std::function<void()> on_loss);
 
  private:

@@ -8,9 +8,9 @@
 // (a hot GPU, a slow disk under the data, another program on the same cores) delays all steps. If
 // the median step of the others takes as long, nobody waits for this rank.
 //
-// After three slow windows in a row a rank is a straggler. After three windows in a row that are
-// not slow it is one no longer. For a straggler the limit is 1.15 instead of 1.25, so that a rank
-// near the limit does not alternate.
+// A rank becomes a straggler after three windows in a row in which it is slow. It stops being one
+// after three windows in a row in which it is not slow. For a straggler the limit is 1.15 instead
+// of 1.25, so that a rank near the limit does not alternate.
 #ifndef DDPRUN_WORKER_SRC_PEERS_STRAGGLER_WATCH_H_
 #define DDPRUN_WORKER_SRC_PEERS_STRAGGLER_WATCH_H_
 
