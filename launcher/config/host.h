@@ -28,7 +28,8 @@ class Host {
   // GPUs that this process is allowed to open.
   virtual std::vector<Gpu> Gpus() const = 0;
 
-  // Whether there may be GPUs that Gpus() cannot list: of another driver than NVIDIA's for PCI.
+  // Whether there may be GPUs that Gpus() cannot list, because their driver is not NVIDIA's driver
+  // for PCI: AMD's, WSL's or Tegra's.
   virtual bool MayHaveOtherGpus() const = 0;
 
   // The current directory, absolute: relative paths start from it.

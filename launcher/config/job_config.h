@@ -52,7 +52,7 @@ struct RendezvousConfig {
   // How long the job continues without a rendezvous.
   std::chrono::milliseconds daemon_grace = kDefaultDaemonGrace;
   // 0, Slurm's restart count, or JobSet's restart attempt. It protects a requeued job from
-  // processes of its earlier life.
+  // processes that still run from before the requeue.
   std::uint32_t requeue_number = 0;
   // Whether this agent starts the rendezvous if no process listens at the endpoint and the address
   // belongs to this host. true, false, or auto: true if no credentials are needed and none are
@@ -80,7 +80,8 @@ struct HangConfig {
 struct RestartConfig {
   HangConfig hang{};
   int warm = 0;  // number of standbys on this node; 0: none
-  // Time for a worker that stays to leave its generation; 0: it is ended instead.
+  // How long a worker that uses ddp::run_in_place() may take to leave its generation. Then the
+  // agent ends it. 0: the agent ends it at once.
   std::chrono::milliseconds in_place_timeout = kDefaultInPlaceTimeout;
   std::vector<std::string> preload;  // modules that Python standbys import
 };
@@ -126,7 +127,8 @@ struct JobConfig {
   RestartConfig restart;
   std::chrono::milliseconds stop_grace = kDefaultStopGrace;  // from SIGTERM to SIGKILL
   std::string role = "default";
-  std::string local_addr;      // this node's address for other nodes; empty: chosen by the route
+  // This node's address for other nodes. Empty: the address from which it reaches the rendezvous.
+  std::string local_addr;
   std::string log_dir;         // absolute; default ./logs
   LogsConfig logs;             // which output is shown
   std::string checkpoint_dir;  // absolute; empty: workers are given none

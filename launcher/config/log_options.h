@@ -1,8 +1,9 @@
 // torchrun's options about workers' output: where the streams go, and which workers' lines are
 // shown. Pure.
 //
-// Log files are always written. So a redirected stream is not shown, and a stream with tee is
-// always shown.
+// All streams go to log files. These options only choose what the console shows too. Of the
+// selected ranks, it shows all streams except redirected ones, and a stream with tee even if
+// redirected.
 #ifndef DDPRUN_LAUNCHER_CONFIG_LOG_OPTIONS_H_
 #define DDPRUN_LAUNCHER_CONFIG_LOG_OPTIONS_H_
 

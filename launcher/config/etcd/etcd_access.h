@@ -30,7 +30,7 @@ struct EtcdAccess {
 bool IsEtcdPrefix(absl::string_view text);
 std::string ExpectedEtcdPrefix();  // "expected ...", for errors
 
-// Settings that contradict each other, one text each for people, with the names of the flags.
+// Errors for the user, one for each contradiction between settings. They name the flags.
 std::vector<std::string> ProblemsOf(const EtcdAccess& etcd);
 
 }  // namespace ddprun

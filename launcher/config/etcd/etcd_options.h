@@ -14,7 +14,7 @@ namespace ddprun {
 // Without --etcd: an empty config. Appends errors to `errors`.
 EtcdConfig TakeEtcd(const FlagReading& reading, const Host& host, std::vector<std::string>* errors);
 
-// The same for a command that only looks into etcd: its members are the value of `endpoints`.
+// The same for a command that only looks into etcd. The flag `endpoints` names the members of etcd.
 EtcdAccess TakeEtcdAccess(const FlagReading& reading, const GivenFlag& endpoints, const Host& host,
                           std::vector<std::string>* errors);
 

@@ -1,4 +1,5 @@
-// Lines for errors: they are missing in a manifest that was written without ddprun. Pure.
+// YAML lines of manifests: the variables of a JobSet's container, and the lines that an error
+// suggests for a manifest that ddprun did not write. Pure.
 #ifndef DDPRUN_LAUNCHER_CONFIG_KUBERNETES_KUBERNETES_STANZA_H_
 #define DDPRUN_LAUNCHER_CONFIG_KUBERNETES_KUBERNETES_STANZA_H_
 

@@ -23,9 +23,9 @@ struct Gpu {
 };
 
 // The GPUs whose device files this process is allowed to open, also by the cgroup's device limits.
-// Their order is CUDA's order of equal GPUs: by PCI address, or by the number of the device file if
-// the driver does not report the address. `root` is put before /dev, /proc and /sys: a folder in
-// tests, else "".
+// In the order in which CUDA numbers GPUs of the same model: by PCI address, or by the number of
+// the device file if the driver does not report the address. `root` is put before /dev, /proc and
+// /sys: a folder in tests, else "".
 std::vector<Gpu> ReadGpus(const std::string& root);
 
 struct VisibleGpus {
