@@ -149,13 +149,17 @@ void ChildProgram::Become(const ChildDescriptors& descriptors, pid_t parent,
   ::_exit(kExitCode);
 }
 
-// One write, small enough for an empty pipe: the reader never sees a part of it.
+// One write, small enough for an empty pipe: the reader never sees a part of it. The reader may kill
+// this child at once after it, so the memory that Explain() has allocated is freed before.
 void ChildProgram::ReportFailure(const Failure& failure, int outcome) const {
-  const absl::Status status = Explain(failure);
-  std::string report(1, static_cast<char>(status.raw_code()));
-  absl::StrAppend(&report, status.message());
-  if (report.size() > PIPE_BUF) report.resize(PIPE_BUF);
-  [[maybe_unused]] const ssize_t size = ::write(outcome, report.data(), report.size());
+  char report[PIPE_BUF];
+  std::size_t size = 1;
+  {
+    const absl::Status status = Explain(failure);
+    report[0] = static_cast<char>(status.raw_code());
+    size += status.message().copy(report + 1, sizeof(report) - 1);
+  }
+  [[maybe_unused]] const ssize_t written = ::write(outcome, report, size);
 }
 
 std::optional<absl::Status> SpawnOutcome(int outcome_pipe) {
