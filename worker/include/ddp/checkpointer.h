@@ -118,7 +118,7 @@ struct CheckpointerOptions {
 // and counts the failure in SaveStatus. Older files stay.
 class Checkpointer {
  public:
-  // `directory` is the path of the checkpoint folder. Only rank 0 writes there, so only rank 0's
+  // `directory` is the path of the checkpoint folder. Only rank 0 saves there, so only rank 0's
   // node needs the folder. save() creates it. If `directory` is "", there are only snapshots, and
   // save() throws ConfigError. Use one Checkpointer per folder. `ctx` must outlive this object. Not
   // a collective. Throws ConfigError for invalid options.
@@ -199,8 +199,8 @@ class Checkpointer {
   // Damaged files. A file is damaged if its length or a hash is wrong. It is renamed to
   // `<name>.<run id>.corrupt` if its header says that this run made it, otherwise to
   // `<name>.corrupt`. A file of an unknown format version, or of another step than its name says,
-  // is not renamed. In both cases the rank that has the file reports it on stderr, and the search
-  // continues with the next older file.
+  // is not renamed. The rank that has such a file, damaged or not, reports it on stderr. Then the
+  // search continues with the next older file.
   //
   // Unreadable files. A file that cannot be read is not damaged, and may be the newest state. So
   // EACCES and EPERM throw StateUnreadableError at once. After other errors the library tries again
