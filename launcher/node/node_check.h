@@ -17,7 +17,7 @@ namespace ddprun {
 // The program of a worker.
 struct ProgramFacts {
   absl::Status executable;             // OK: it can be executed
-  std::vector<std::string> libraries;  // files of libtorch and NCCL that it loads
+  std::vector<std::string> libraries;  // torch and NCCL: files; for Python: versions
   std::vector<std::string> missing;    // needed libraries that are not found
   std::string warning;
 };
@@ -26,7 +26,7 @@ struct NodeFacts {
   std::string host;
   absl::StatusOr<std::string> address = "";   // of this node, for the others
   absl::Status endpoint;                      // OK: the rendezvous's name resolves
-  std::vector<int> ports;                     // ports on which the job listens here
+  std::vector<int> ports;                     // of this node, for the job's rendezvous
   std::vector<int> taken_ports;               // of these, by other programs
   std::optional<int> rendezvous_port;         // of these: already used by a rendezvous
   std::int64_t unix_seconds = 0;              // by the wall clock
@@ -47,7 +47,7 @@ struct Finding {
   enum class Level { kOk, kWarning, kFailure };
   Level level = Level::kOk;
   std::string name;  // one word: address, ports, clock, ...
-  std::string text;  // the finding and, unless kOk, the remedy
+  std::string text;  // the finding and, if there is one, the remedy
   bool operator==(const Finding&) const = default;
 };
 
