@@ -2,8 +2,8 @@
 // for it.
 //
 // An unused nonce takes no memory: it contains its time and a MAC, made with a key that only this
-// object knows. A nonce that came back with a valid proof is stored until its lifetime ends. So a
-// caller who does not know the secret cannot fill the memory.
+// object knows. A nonce that came back with a valid proof is stored for kLifetime from then on. So
+// a caller who does not know the secret cannot fill the memory.
 //
 // Thread-safe. Time comes in as an argument.
 #ifndef DDPRUN_RENDEZVOUS_AUTH_CHALLENGES_H_

@@ -36,8 +36,9 @@ class ClientCredentials {
       const CredentialOptions& options, TlsWatch::Log log = {});
 
   // Credentials from the token file of a rendezvous of this user, without TLS. The file is read for
-  // each Handshake, because a restarted rendezvous makes another token. If the file is missing, a
-  // random token is used: nobody knows it, so no process that listens at the endpoint is trusted.
+  // each Handshake, because a restarted rendezvous makes another token. If the file is missing or
+  // LoadTokens refuses it, a random token is used: nobody knows it, so no process that listens at
+  // the endpoint is trusted.
   static std::shared_ptr<const ClientCredentials> OfTokenFile(std::string path);
 
   // Only for OfTokenFile: the file's token has changed since the last Handshake, so the outcome of
@@ -81,7 +82,8 @@ class ClientCredentials {
   // Checks the server's proof, and makes this caller's proof for one call. `certificate`: the
   // server's certificate in the Handshake, from ServerCertificateOf (tls/peer_certificate.h).
   // Errors: PermissionDenied if the server does not know the secret or does not own this
-  // certificate (then nothing may be sent to it); Unavailable if MUNGE fails.
+  // certificate (then nothing may be sent to it); FailedPrecondition and Unavailable from MUNGE, as
+  // for Munge::Encode.
   absl::StatusOr<std::string> Prove(const v1::HandshakeRequest& request,
                                     const v1::HandshakeReply& reply, const std::string& method,
                                     const std::string& certificate) const;

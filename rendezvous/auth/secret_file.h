@@ -10,9 +10,9 @@
 namespace ddprun::auth {
 
 enum class Readers {
-  // A secret. Refused if the group or others can read or write the file, or if another user owns
-  // it. Two exceptions, where the group is allowed to read: systemd's $CREDENTIALS_DIRECTORY
-  // (LoadCredential=), and a volume of secrets that kubelet made for the pod.
+  // A secret. Refused if the group or others have any access to the file, or if neither this user
+  // nor root owns it. Two exceptions, where the group is allowed to read: systemd's
+  // $CREDENTIALS_DIRECTORY (LoadCredential=), and a pod's volume of secrets that kubelet made.
   kOwner,
   kAnybody,
 };
