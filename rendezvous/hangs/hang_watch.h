@@ -7,7 +7,7 @@
 //   auto (the default)       max(30 s, 5 × the longest standstill that was seen in this phase and
 //                            ended by itself)
 //   --hang-startup-timeout   until the first step of the generation; with auto also in a phase that
-//                            was not seen before
+//                            was not seen before, but there at least 30 s
 #ifndef DDPRUN_RENDEZVOUS_HANGS_HANG_WATCH_H_
 #define DDPRUN_RENDEZVOUS_HANGS_HANG_WATCH_H_
 
@@ -84,9 +84,9 @@ class HangWatch {
   bool leaves() const { return nodes_ == 0 && leaving_nodes_ > 0; }
   // Workers run, and none has reported anything.
   bool all_silent() const { return nodes_ == 0 && silent_nodes_ > 0 && !step_seen_; }
-  // An excuse is a reason why ranks cannot move without a hang, for example a debugger or a
-  // suspended machine (docs/hangs.md). Its time does not count. This function returns the start of
-  // the standstill, moved later by the excused time.
+  // An excuse is a reason for a standstill that is no hang, for example a debugger or a suspended
+  // machine (docs/hangs.md). Its time does not count. This function returns the start of the
+  // standstill, moved later by the excused time.
   TimePoint last_moved() const { return last_moved_; }
   // The start of the standstill by the clock.
   TimePoint really_moved() const { return really_moved_; }
