@@ -19,7 +19,7 @@ namespace ddprun {
 struct Session {
   bool open = false;
   bool joined = false;    // Join was sent on it
-  bool heard = false;     // a message came on it
+  bool heard = false;     // a message that the agent obeys came on it
   bool outdated = false;  // only messages of a former leader came on it
   TimePoint joined_at;    // when its first Join was sent
   TimePoint next_heartbeat;
@@ -47,7 +47,7 @@ class Contact {
   enum class Standing {
     kPresent,       // the term that this agent obeys
     kLater,         // of a rendezvous that has taken over: call Adopt
-    kPast,          // of a former leader, in this cluster or the other; or without a term
+    kPast,          // of a former leader, in this cluster or the other; or no term, if several()
     kOtherCluster,  // not comparable: from another etcd cluster
   };
   Standing StandingOf(const Term& term) const;
@@ -55,11 +55,11 @@ class Contact {
   // A message with this term of another cluster came. The agent does not obey it yet, but from now
   // on it ignores lower terms of that cluster.
   void NoteOtherCluster(const Term& term) { other_ = term; }
-  // The highest adopted term. Without a term, the rendezvous is not known to be one of several.
+  // The term adopted last. Without a term, the rendezvous is not known to be one of several.
   const Term& term() const { return term_; }
-  // The highest term in any message: if another cluster was heard, the highest term of it.
+  // The highest term in any message. If another cluster was heard: the highest of that cluster.
   const Term& newest() const { return other_.none() ? term_ : other_; }
-  // If true, a refused connection does not show that no rendezvous is alive: another one may lead.
+  // If true, another rendezvous may lead although one refuses the connection.
   bool several() const { return options_.several || !term_.none(); }
   // True if kPast should be logged: once in each term.
   bool TellsOfPast() { return !std::exchange(past_told_, true); }

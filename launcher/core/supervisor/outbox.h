@@ -11,8 +11,8 @@
 
 namespace ddprun {
 
-// Actions keep the order of their decisions, but heartbeats overtake them. Actions after ClearNode
-// or OfferPort wait for its answer.
+// Actions keep the order of their decisions, but a heartbeat overtakes all except the Join of its
+// session. Actions after ClearNode or OfferPort wait for its answer.
 class SupervisorOutbox : private SupervisorActions {
  public:
   void Push(Action action);
