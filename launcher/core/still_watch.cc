@@ -179,8 +179,8 @@ bool StillWatch::WasAway(TimePoint now) const {
 
 // Every process that reads from a disk is sometimes in state D. A thread counts as hanging in D if
 // two looks find it in D and it did not run in between; other threads do not matter. In some file
-// systems the thread runs at times for a retry, so it also counts if the whole process used no CPU
-// and did no I/O.
+// systems the thread runs at times for a retry, so it also counts if no process of the rank used
+// a CPU or did I/O.
 void StillWatch::DescribeState(const ProcessFacts& facts, Memory* memory, StillWorker* worker) {
   const std::optional<ProcessFacts> last = std::exchange(memory->last, facts);
   worker->state = facts.state;
