@@ -80,7 +80,7 @@ class Agent {
 
   void Feed(const Supervisor::Event& event);
   void PerformDecided();
-  // Sends the first Join, without waiting any longer for the fork server.
+  // Begins to join the job. Run() has waited for the fork server, at most for a time limit.
   void Join();
   void ArmDeadline();
 
