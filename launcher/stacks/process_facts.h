@@ -28,8 +28,8 @@ std::string DescribeSocket(pid_t pid, std::string_view link);
 // /proc/PID/maps; empty: cannot be read.
 std::string ReadMaps(pid_t pid);
 
-// The present threads of a process, at most `most`, in ascending order, so the main thread is
-// usually the first. Empty: no such process.
+// The present threads of a process, at most `most`: the main thread, then the others in ascending
+// order. Empty: no such process.
 std::vector<pid_t> ThreadsOf(pid_t pid, std::size_t most);
 
 // The descriptors of a process, in no order, at most `most`. Empty: ddprun is not allowed to see

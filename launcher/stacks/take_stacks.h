@@ -32,7 +32,7 @@ struct StackTarget {
 struct TakenStacks {
   StackTree tree;
   std::vector<std::chrono::nanoseconds> held;  // hold time of each target, in their order
-  std::size_t missing = 0;                     // targets without a copied thread
+  std::size_t missing = 0;                     // targets whose CopiedProcess::status is not OK
   std::size_t refused = 0;                     // missing targets that ddprun is not allowed to
                                                // trace
 };
