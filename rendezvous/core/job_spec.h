@@ -76,8 +76,8 @@ struct JobSpec : GroupSpec, HangSpec {
   bool operator==(const JobSpec&) const = default;
 };
 
-// A standstill longer than this is a hang, unless a longer one in the same phase has ended by
-// itself before. 0: hangs are not detected.
+// A standstill longer than this is a hang, unless hang_timeout is auto and a longer limit has been
+// learned for the phase. 0: hangs are not detected.
 inline Duration LongestHangLimit(const JobSpec& spec) {
   if (spec.on_hang == JobSpec::kIgnoreHang) return Duration{0};
   return std::max(spec.hang_timeout, spec.hang_startup_timeout);

@@ -59,8 +59,8 @@ struct StillWorker {
   // Unfinished collectives of the same group, entered before `inside`, by number; at most
   // kMaxEarlier. Several gradient buckets are averaged at the same time.
   std::vector<CollectiveCall> earlier{};
-  // Number of the newest collective that the worker entered in the group of `inside`, if it is
-  // later than `inside` (then it is completed); else 0.
+  // The newest collective that the worker entered in the group of `inside`: its number if it is
+  // completed and later than `inside`, else 0.
   std::int64_t entered = 0;
   std::string waits_for{};  // for people: system call with file, or kernel function
 
@@ -117,9 +117,9 @@ struct NodeProgress {
   bool operator==(const NodeProgress&) const = default;
 };
 
-// A process of the job that exists after SIGKILL: it is in a system call that no signal interrupts,
-// mostly on a disk or a file server. It may hold a resource of the next worker (a GPU, a port, a
-// file), and its own write may still complete.
+// A process of the job that exists after SIGKILL. Mostly it waits for a disk or a file server, in a
+// system call that no signal interrupts. It may hold a resource that the next worker needs (a GPU,
+// a port, a file), and its own write may still complete.
 struct StuckProcess {
   std::optional<Rank> rank{};  // its rank; nullopt: a process that a worker left behind
   int pid = 0;
