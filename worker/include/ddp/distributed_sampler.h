@@ -94,11 +94,11 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
   // Continues in the middle of an epoch, at the place `state`. The state may come from a job of
   // another world size. That job may have resumed from a state too.
   //
-  // The ranks of this job take the samples that are still unused one by one in turn, as in a whole
-  // epoch. So each sample of the epoch is used exactly once, except at the end of the order: with
-  // drop_last, up to num_replicas - 1 samples are not used. Without drop_last, up to num_replicas -
-  // 1 indices from the front of the order are used again. If the world size has not changed, each
-  // rank gets exactly the rest of its samples of the interrupted epoch.
+  // The ranks of this job take the unused samples one by one in turn, as in a whole epoch. So each
+  // sample of the epoch is used exactly once, except at the end of the order: with drop_last, up to
+  // num_replicas - 1 samples are not used. Without drop_last, up to num_replicas - 1 indices from
+  // the front of the order are used again. If the world size has not changed, each rank gets
+  // exactly the rest of its samples of the interrupted epoch.
   //
   // After resume(), size(), position(), indices() and start_at() refer to the remaining samples
   // only. The first reset() after resume() begins the remaining samples. The next reset(), or
