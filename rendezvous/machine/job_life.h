@@ -29,6 +29,7 @@ struct LifeRecord {
   std::uint32_t requeue_number = 0;
   RunId run_id;  // drawn at the first forming, or taken over from an agent's Join
   // Root causes of the ended generations: the first and the last ones, kMaxEarlierCauses in all.
+  // After the job's end: only the last one.
   std::vector<RootCause> causes;
   bool reports_checkpoints = false;
   std::optional<std::int64_t> checkpoint;  // step of the newest reported checkpoint
@@ -95,8 +96,8 @@ struct JobLife : LifeRecord {
   GatheringState gathering;
   std::optional<JobSpec> spec;  // from the first Join
   TimePoint begun_at;           // time of the first Join
-  // Before this time no group forms, because workers may still run that belong to an earlier life
-  // or are in no record. This is not the takeover hold of leases.md, in which groups form.
+  // Before this time no group forms: workers of an earlier life, or workers in no record, may still
+  // run. This is not the takeover hold of leases.md. During that hold groups do form.
   std::optional<TimePoint> hold_until;
   int agents_joined = 0;
   std::optional<RestartGovernor> governor;  // from the first Join
@@ -112,7 +113,7 @@ struct JobLife : LifeRecord {
   StateTimes state_times;
   JobCounters counters;
   bool has_checkpoint_folder = false;  // a node's workers are given one
-  bool warned_of_arguments = false;    // warned the first node of the job
+  bool warned_of_arguments = false;    // the first node got the warning about arguments
 
   // True if the agent of rank 0's node serves torch's store in the next generation.
   bool uses_agent_store() const { return spec->store == kAgentStore && !needs_worker_store; }

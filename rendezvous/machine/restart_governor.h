@@ -1,7 +1,7 @@
 // RestartGovernor: whether a job starts again after a generation has ended, and when.
 //
 // Pure: facts in, a decision with its reason out. The time is an argument, and the jitter comes
-// from a seed. The JobMachine has one per job.
+// from a seed. Each JobLife has one, so a job that is started again has a new one.
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_RESTART_GOVERNOR_H_
 #define DDPRUN_RENDEZVOUS_MACHINE_RESTART_GOVERNOR_H_
 
@@ -44,7 +44,7 @@ struct RestartPolicy {
   int max_restarts = 0;
   std::optional<Duration> window;  // in which both limits count; nullopt: the whole job
   std::vector<int> never_on;       // a worker's exit codes that end the job at once
-  int max_membership_changes = 0;  // generations that lost or leaving nodes may end; 0: no limit
+  int max_membership_changes = 0;  // generations that a lost or leaving node may end; 0: no limit
 };
 RestartPolicy PolicyOf(const JobSpec& spec);
 
