@@ -1,13 +1,13 @@
 // FileStore: a Store in a journal in a local folder (docs/internals/journal.md).
 //
-// One thread does all the writing. Batches that are committed while it waits for the disk are
-// written together afterwards, with one sync. So a slow disk makes these groups larger, not the
-// queue longer.
+// After Load, one thread does all the writing. Batches that are committed while it waits for the
+// disk are written together afterwards, with one sync. So a slow disk makes these groups larger,
+// not the queue longer.
 //
-// If the disk hangs or is full, only the calls of `done` stop: Commit still returns at once. Above
+// If the disk hangs or is full, no batch becomes durable, but Commit still returns at once. Above
 // `merge_above_bytes` the waiting batches are merged into one, so their memory depends on the
 // number of keys, not of commits. The callbacks are not merged: a caller should stop committing
-// while no `done` comes.
+// until `done` reports kKept.
 //
 // If another process has taken over the folder despite the lock (somebody removed the lock's file),
 // FileStore stops writing: Outcome::kLostRight.
