@@ -5,16 +5,16 @@
 // come with its first byte (SCM_RIGHTS). A request may have megabytes. The guardian reads it while
 // the agent writes it, so neither end blocks forever.
 //
-// The spawn request, for any process that the agent starts:
+// The spawn request, for workers, standbys and the fork server:
 //
 //   request   argv, the complete env, cwd and CPUs (SpawnRequest). The process gets nothing
 //             else from the agent.
 //   reply     at once. Either an error: no process was made, for a reason that is known without a
 //             disk. Or the pid, which is the process group's too, and four descriptors: pidfd;
 //             stdout and stderr, read ends; outcome, a read end.
-//   later     the outcome pipe becomes readable. At its end without a byte the program runs, or the
-//             process was killed before. Otherwise one write holds a byte with absl's status code
-//             and the reason for people, and the process exits (SpawnOutcome).
+//   later     the outcome pipe becomes readable. If it ends without a byte, the program runs, or
+//             the process was killed before. Otherwise one write holds a byte with absl's status
+//             code and the reason for people, and the process exits (SpawnOutcome).
 //   at last   pidfd is readable, and the agent asks with kReap, once, how it ended. kDiscard, at
 //             any time, kills the process and makes kReap needless. Before either, an ended process
 //             stays a zombie, so that its pid is not reused.
