@@ -467,7 +467,7 @@ void Agent::OnSnapshot(LocalRank local_rank, const SnapshotMsg& snapshot) {
   Feed(Supervisor::WorkerSpoke{local_rank, /*checkpoints=*/true});
 }
 
-// The peer is a standby or a descendant of a worker.
+// The peer has no worker among its ancestors: a standby, the fork server, or another process.
 void Agent::OnMessageOfAnother(const ControlPeer& peer, const ControlMessage& message) {
   standbys_->Hear(peer.worker, message);
   const auto* const elsewhere = std::get_if<StoreElsewhereMsg>(&message);

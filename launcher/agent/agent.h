@@ -56,8 +56,8 @@ class Agent {
   // On the loop: a signal that the user or Slurm sent to the agent.
   void OnSignal(int signo);
 
-  // On the loop: this process is about to stop (Ctrl-Z), or continues. Ctrl-Z does not reach the
-  // workers' process groups, so the agent stops and continues the workers.
+  // On the loop: this process is about to be stopped (Ctrl-Z), or continues. Ctrl-Z does not reach
+  // the workers' process groups, so the agent stops and continues the workers.
   void OnSuspend();
   void OnContinue();
 
@@ -116,7 +116,8 @@ class Agent {
   void OnCheckpoint(LocalRank local_rank, const CheckpointMsg& checkpoint);
   void OnSnapshot(LocalRank local_rank, const SnapshotMsg& snapshot);
   void OnPhase(LocalRank local_rank, const PhaseMsg& phase, TimePoint now);
-  // For a message from a process that is no worker: a standby, or a descendant of a worker.
+  // For a message from a process without a worker among its ancestors: a standby, the fork server,
+  // or another process. ControlSocket attributes messages of a worker's descendants to the worker.
   void OnMessageOfAnother(const ControlPeer& peer, const ControlMessage& message);
   // The times of a complete restart, for the log and the report; nullopt: no restart is complete.
   std::optional<RestartTimes> TakeRestartTimes();

@@ -36,15 +36,15 @@ class HeldCheckpoints {
   // job (owner_watch.h). Only under Slurm and in a JobSet, because they number the lives of a job.
   void WatchOwner(std::function<void(std::string)> superseded);
 
-  // Scans the disk for states. Always calls `done`, however long it takes; at once if there is
-  // nothing to scan. Logs a line if the disk does not answer. `run_id`: the job's run id if the job
-  // ran before this agent joined; else 0.
+  // Scans the disk for states. Calls `done` unless EndScan() or another Scan() comes first. Calls
+  // `done` at once if there is nothing to scan. Logs a line if the disk does not answer within 1 s,
+  // and waits on. `run_id`: the job's run id if the job ran before this agent joined; else 0.
   void Scan(RunId run_id, std::function<void()> done);
   // Drops a scan in progress; its `done` is not called.
   void EndScan();
 
-  // At the end of the job: releases the checkpoint folder if `holder` holds it. Calls `done`
-  // afterwards, or when the disk does not answer. False: there is no folder.
+  // At the end of the job: releases the checkpoint folder if `holder` holds it. Calls `done` when
+  // that has ended, and also after 1 s, so possibly twice. False: there is no folder.
   bool Release(const CheckpointOwner& holder, std::function<void()> done);
 
  private:
