@@ -24,8 +24,9 @@ struct HangSpec {
   Duration hang_startup_timeout = kDefaultHangStartupTimeout;  // until the first step
   enum OnHang { kChooseOnHang = 0, kRestartHang = 1, kReportHang = 2, kIgnoreHang = 3 };
   int on_hang = kChooseOnHang;
-  // A node is excluded after its ranks hung this often, if another node waits to take its place; 0:
-  // never. Agents of older versions send 0, so 0 agrees with every value.
+  // All nodes of a host are excluded after ranks on this host hung this often, if nodes of other
+  // hosts wait to take their place; 0: never. Agents of older versions send 0, so 0 agrees with
+  // every value.
   int hang_quarantine = kDefaultHangQuarantine;
 
   bool operator==(const HangSpec&) const = default;
@@ -42,14 +43,15 @@ struct GroupSpec {
   // is at least kHeartbeatsPerLease heartbeats: WhyMalformed() in admission.h.
   Duration heartbeat = kDefaultHeartbeat;
   Duration lease = kDefaultLease;
-  Duration save_timeout = kDefaultSaveTimeout;  // for the checkpoint before a planned stop
-  std::optional<Duration> restart_window;  // max_restarts counts restarts this recent; nullopt: all
-  std::vector<int> never_restart_on;       // exit codes of a worker that end the job at once
+  Duration save_timeout = kDefaultSaveTimeout;  // limit of the checkpoint before a planned stop
+  // max_restarts counts only the restarts within this time; nullopt: all restarts.
+  std::optional<Duration> restart_window;
+  std::vector<int> never_restart_on;  // exit codes of a worker that end the job at once
   // The number of generations that may end because a node was lost or left, within restart_window;
   // 0: no limit.
   int max_membership_changes = 0;
-  // A node is excluded after its workers were the root cause this often within the window; 0:
-  // never.
+  // All nodes of a host are excluded after workers on this host were the root cause this often
+  // within quarantine_window; 0: never.
   int quarantine = 0;
   Duration quarantine_window = kDefaultQuarantineWindow;
   // --start-anew: states from before the job are ignored. A job that has made no state begins at
@@ -76,8 +78,9 @@ struct JobSpec : GroupSpec, HangSpec {
   bool operator==(const JobSpec&) const = default;
 };
 
-// A standstill longer than this is a hang, unless hang_timeout is auto and a longer limit has been
-// learned for the phase. 0: hangs are not detected.
+// The longest standstill that can pass without a verdict. Two exceptions: with auto, the limit that
+// was learned for a phase may be shorter or longer; and excused time (a debugger, a suspended
+// machine) does not count (hang_watch.h). 0: hangs are not detected.
 inline Duration LongestHangLimit(const JobSpec& spec) {
   if (spec.on_hang == JobSpec::kIgnoreHang) return Duration{0};
   return std::max(spec.hang_timeout, spec.hang_startup_timeout);
@@ -86,14 +89,14 @@ inline Duration LongestHangLimit(const JobSpec& spec) {
 // How a field of two agents is compared.
 enum class Agreement {
   kEqual,
-  // 0, which an agent of an older version sends, agrees with every value. The value is still 0 if
-  // such an agent joins first.
+  // 0, which an agent of an older version sends, agrees with every value. If such an agent joins
+  // first, the job's value stays 0.
   kEqualIfKnown,
 };
 
 struct JobSpecField {
   const char* wire;  // the name in the proto's JobSpec, which documents unit and bounds
-  // For people: the flag, else the key. Adjacent fields with one label are shown together.
+  // For people: the flag, else the key. Fields with the same label are shown together.
   const char* label;
   // Bounds of a number, of each number in a list, of a duration in ms, or of a switch (0 and 1). A
   // text may have at most `max` bytes. An empty text on the wire leaves the default.
