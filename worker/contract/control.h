@@ -43,7 +43,8 @@ inline constexpr char kSnapshotFailed[] = "SNAPSHOT_FAILED";
 inline constexpr char kSaved[] = "SAVED";
 inline constexpr char kDurable[] = "durable";
 inline constexpr char kMemory[] = "memory";
-inline constexpr char kPhase[] = "PHASE";  // PHASE=name: the part of the program that runs
+// PHASE=name: the worker has entered this phase, a part of the program.
+inline constexpr char kPhase[] = "PHASE";
 // TELLS=1: this program will report its steps. From then on the rendezvous judges whether this rank
 // hangs, even before its first step. TELLS=0: it will not report steps after all.
 inline constexpr char kTells[] = "TELLS";
@@ -81,18 +82,21 @@ inline constexpr char kForkServerReady[] = "ready";
 inline constexpr char kUnfit[] = "unfit";
 // FORKED=n: the process that was forked for FORK=n waits for GO=1, like STANDBY=waiting.
 inline constexpr char kForked[] = "FORKED";
-// PROGRESS=1 asks for the progress page. Unlike READY, it does not report a process group.
+// PROGRESS=1 (kProgress below) asks for the progress page. Unlike READY, it does not report a
+// process group.
 
-// PHASE=init: ddp::init() has begun. After a restart the agent measures each phase until the first
-// STEP. A phase ends with the next PHASE or READY.
+// Names of phases. After a restart, the agent measures each phase up to the first STEP. A phase
+// ends with the next PHASE, with READY or with the first STEP.
+// PHASE=init: ddp::init() has begun.
 inline constexpr char kPhaseInit[] = "init";
-// PHASE=restore: ddp::Checkpointer searches for a state and loads it. PHASE=first_step: that is
-// done.
+// PHASE=restore: ddp::Checkpointer has begun to search for a state and to load it.
+// PHASE=first_step: the state is loaded, or there is none.
 inline constexpr char kPhaseRestore[] = "restore";
 inline constexpr char kPhaseFirstStep[] = "first_step";
-// Phases that only the C++ library and Python's ddprun.Checkpointer send: a worker that sends one
-// listens for SAVE=1. Every other name counts as the program's own, also `checkpoint`, which
-// Python's Checkpointer sends during a save.
+// True for phases that only the C++ library and Python's ddprun.Checkpointer send: a worker that
+// has sent one listens for SAVE=1. Every other name may come from the program itself, so it does
+// not show that the worker listens. This includes `checkpoint`, which Python's Checkpointer sends
+// during a save.
 inline bool IsPhaseOfTheLibrary(std::string_view name) {
   return name == kPhaseInit || name == kPhaseRestore || name == kPhaseFirstStep;
 }

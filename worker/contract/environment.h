@@ -78,8 +78,9 @@ struct Variable {
   const char* key = "";  // the key in a job file; "": only ddprun sets the variable
 };
 
-// All variables above. A worker gets the value of a variable only from its agent, never from an
-// outer job or from the job file's `env`. The exception is kUnlessSet.
+// All variables above. A worker gets them only from its agent. The agent first removes them from
+// the environment that ddprun has inherited, and from the job file's `env`. The exception is
+// kUnlessSet.
 inline constexpr Variable kVariables[] = {
     {kRank, Scope::kRank, "Rank of the worker in the job, 0 to WORLD_SIZE - 1."},
     {kLocalRank, Scope::kProcess, "Rank of the worker on its node."},
