@@ -6,12 +6,14 @@
 // under a temporary name and syncs it; renames it; syncs the folder; removes older checkpoints. So
 // after a power loss at any time, the newest loadable file is the previous or the new checkpoint.
 //
-// Only two kinds of files are removed. First, undamaged checkpoints that are older than the
-// checkpoint just saved and belong to its run, or to the run from whose state this run continued
-// (lineage.h). Second, files that killed writers left. These files are never removed: a file of a
-// higher step, a file that this version cannot read, a file of another training, a file of an older
-// version that names no run, and a file that another process is writing. Only the run that made a
-// file may replace it. Damaged files: set_aside.h.
+// Only three kinds of files are removed. First, checkpoints of lower steps than the checkpoint just
+// saved, if they belong to its run or to the run from whose state this run continued (lineage.h).
+// Only their header and length are checked, so a file with a wrong tensor hash can be removed, too.
+// Second, files that killed writers left. Third, this run's damaged files that were renamed
+// (set_aside.h), except the two of the highest steps. Other files are never removed: a file of a
+// higher step, a file whose header or length is wrong, a file of an unknown format version, a file
+// of any other training, a file of an older version that names no run, and a file that another
+// process is writing. Only the run that made a file may replace it.
 #ifndef DDPRUN_WORKER_SRC_STORAGE_CHECKPOINT_FOLDER_H_
 #define DDPRUN_WORKER_SRC_STORAGE_CHECKPOINT_FOLDER_H_
 
@@ -80,23 +82,28 @@ struct DamagedFiles {
 //
 //   CheckpointSearch search(rank, {folder}, highest_step, FolderErrors::kCount);
 //   while (search.Next() == CheckpointSearch::Result::kFound) {
-//     if (<search.file() is good> && search.Accept()) ...
-//     search.SetAside("it is not");
+//     if (<a hash of search.file() is wrong>) {
+//       search.SetAside("why");
+//       continue;
+//     }
+//     if (!search.Accept()) continue;  // the search may have begun again
+//     ... use search.file() ...
+//     break;
 //   }
 //
 // A file with a wrong length or hash is damaged: the search skips it with a warning, and renames
 // it. A file of an unknown format version, or of another step than its name says, is skipped with a
-// warning too, but not renamed. An unreadable file does not count as damaged. A file that is
-// unavailable now ends the search, because it may be newer than all files that follow. The
-// exception is EIO, which a disk returns for ever once it has lost a block. The search puts such a
-// file off. The file counts as damaged if it still gives EIO after an older file of the same folder
-// was read completely. It is never renamed.
+// warning too, but not renamed. An unreadable file does not count as damaged. If a file is
+// unavailable now, Next() returns kUnavailable, because this file may be newer than all files that
+// follow. The exception is EIO, which a disk returns for ever once it has lost a block. The search
+// postpones such a file (puts it off). The file counts as damaged if it still gives EIO after an
+// older file of the same folder was read completely. It is never renamed.
 class CheckpointSearch {
  public:
   enum class Result { kFound, kNone, kUnavailable };
-  // What a folder that cannot be listed means. kCount: it may hold the newest state.
-  // kCountInTheEnd: it holds nothing newer than the wanted state, so it counts only if that state
-  // is not found elsewhere.
+  // What a folder that cannot be listed means. kCount: it may hold the newest state, so Next()
+  // returns kUnavailable for it at once. kCountInTheEnd: it holds nothing newer than the wanted
+  // state, so Next() returns kUnavailable for it only after all files were tried.
   enum class FolderErrors { kCount, kCountInTheEnd };
 
   // If several folders have a file of the same step, the folder that was named first comes first. A
@@ -105,8 +112,8 @@ class CheckpointSearch {
                    std::int64_t highest_step = std::numeric_limits<std::int64_t>::max(),
                    FolderErrors folder_errors = FolderErrors::kCount, DamagedFiles damaged = {});
 
-  // Opens the next file that has a good structure and whose step agrees with its name. kNone: there
-  // are no more files, and nothing is unavailable. After kUnavailable, call Restart().
+  // Opens the next file whose header and length are right and whose step agrees with its name.
+  // kNone: there are no more files, and nothing is unavailable. After kUnavailable, call Restart().
   Result Next();
 
   // After Next() returned kFound. The hashes of the file's tensors are not checked yet.
@@ -118,13 +125,17 @@ class CheckpointSearch {
   // Rejects the file: warns, and renames it (set_aside.h) if DamagedFiles::rename is set.
   void SetAside(const std::string& reason);
 
-  // Call it if some bytes of the file could not be read, although its header could.
+  // Postpones the file. Call it if some bytes of the file could not be read, although its header
+  // could. If the error is not EIO, the next Next() returns kUnavailable.
   void PutOff(const UnavailableError& error);
 
   // True if files were put off, so Accept() must be called.
   bool has_put_off() const { return !put_off_.empty(); }
   // Call it when the file was read completely. Reads the bytes of the put-off files again. False:
-  // one of those files is not damaged; call Next() again.
+  // call Next() again, and do not use file(), path() or SetAside() before that. There are two
+  // reasons. A put-off file can be read now: then Accept() has called Restart(). Or it is still
+  // unavailable, and is in another folder or gives another errno than EIO: then Next() returns
+  // kUnavailable.
   bool Accept();
 
   // Begins again with the current contents of the folders.
@@ -170,10 +181,10 @@ class CheckpointSearch {
 // Tries to list `directory`. nullopt: that works, or the folder is missing.
 std::optional<Unavailable> WhyNotListed(const std::string& directory);
 
-// Keeps the file of `saved_step`, the next keep_last - 1 older ones, and the files that keep_every
-// selects. Removes the other older files. Only files that can be read and that `lineage` allows to
-// remove are counted and removed. A failed removal is a warning. Throws CheckpointError if the
-// folder cannot be read.
+// Keeps the file of `saved_step`, the next keep_last - 1 files of lower steps, and the files that
+// keep_every selects. Removes the other files of lower steps. Counts and removes a file only if its
+// header and length are right and `lineage` allows it. Does not check the hashes of the tensors. A
+// failed removal is a warning. Throws CheckpointError if the folder cannot be read.
 void RemoveOldCheckpoints(const std::string& directory, std::int64_t saved_step,
                           const Retention& retention, const Lineage& lineage);
 

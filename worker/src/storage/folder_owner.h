@@ -3,8 +3,10 @@
 //
 // Within one run, a process with a higher requeue number or generation takes the folder at once. So
 // does a process of the same job with a higher requeue number. Earlier processes are refused from
-// then on. Any other process waits, because the owner may have died unnoticed, or may be cut off
-// from the network. Times come from the file server, so clocks of two hosts are never compared.
+// then on. Any other process takes the folder at once if the owner has released it, if the owner's
+// process ended on this machine, or with --take-folder. Otherwise it waits until it knows whether
+// the owner still lives: the owner may have died unnoticed, or may be cut off from the network.
+// Times come from the file server, so clocks of two hosts are never compared.
 #ifndef DDPRUN_WORKER_SRC_STORAGE_FOLDER_OWNER_H_
 #define DDPRUN_WORKER_SRC_STORAGE_FOLDER_OWNER_H_
 
@@ -27,7 +29,8 @@ namespace ddp::internal {
 // The identity of this process. nullopt: no launcher gave one, so folders need no claim.
 std::optional<ddprun::CheckpointOwner> OwnerOfProcess(const Getenv& getenv);
 
-// Another training, or a later generation, owns the folder. The text names the owner.
+// Another training, a later generation or a later requeue number owns the folder. The text names
+// the owner.
 class FolderTaken : public CheckpointError {
  public:
   using CheckpointError::CheckpointError;
@@ -52,14 +55,15 @@ struct OwnerSeen {
 enum class ClaimVerdict {
   kTake,    // the folder is free, the owner is silent or gone, or `self` succeeds the owner
   kWait,    // another training may still use it; look again
-  kRefuse,  // for good: a later generation, or a later start of the job, owns the folder
+  kRefuse,  // for good: a later generation or a later requeue number owns the folder
 };
 
 // A pure function.
 ClaimVerdict JudgeClaim(const ddprun::CheckpointOwner& self, const OwnerSeen& seen,
                         const FolderOwnerOptions& options);
 
-// Only one thread at a time may use it. A thread of its own renews the sign of life every 10 s.
+// Only one thread at a time may use it. While it owns the folder, a separate thread renews the sign
+// of life every 10 s.
 class FolderOwner {
  public:
   FolderOwner(std::string directory, std::optional<ddprun::CheckpointOwner> self,
@@ -70,18 +74,19 @@ class FolderOwner {
   FolderOwner& operator=(const FolderOwner&) = delete;
 
   // Claims the folder for this process, and creates it if it is missing. False: its owner may still
-  // be alive, and stderr says so; call it again after `look`, for at most `silence`. Throws
-  // FolderTaken if another process owns the folder, and another CheckpointError if the folder
-  // cannot be created, or the owner file cannot be locked, read or written. Does nothing once it
-  // has returned true.
+  // be alive, and the first time stderr says so; call it again after look(). After at most
+  // `silence`, a call returns true or throws. Throws FolderTaken if a later generation or requeue
+  // number owns the folder, or if another training has shown a sign of life since the last call.
+  // Throws another CheckpointError if the folder cannot be created, or the owner file cannot be
+  // locked, read or written. Does nothing once it has returned true.
   bool TryClaim();
   // Repeats TryClaim() until it returns true.
   void Claim();
   std::chrono::milliseconds look() const { return options_.look; }
 
-  // Calls `action` while nobody else may change the folder. Claims the folder first if needed. If
-  // Claim() throws, or if another process has taken the folder since, throws and does not call
-  // `action`.
+  // Calls `action` under the lock of the owner file. Claims the folder first if needed. If Claim()
+  // throws, or if another process has taken the folder since, throws and does not call `action`.
+  // Without `self`, only calls `action`.
   void Guard(const std::function<void()>& action);
 
   // Call it when the training has ended well, so that the next owner need not wait. Never throws.
