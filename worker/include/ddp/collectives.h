@@ -4,9 +4,9 @@
 // order, from one thread at a time. Each function blocks until it has its result. It throws
 // CollectiveError if another rank is gone, or if Options::timeout has passed.
 //
-// Tensors may be on the CPU or on Context::device(). If the backend cannot use a tensor where it
-// is, the library copies it to the other device and copies the result back. Otherwise the semantics
-// are those of torch.distributed: all_reduce, reduce, broadcast and monitored_barrier
+// Tensors may be on the CPU or on Context::device(). If a tensor is not on Context::device(), the
+// library copies it there and copies the result back. Otherwise the semantics are those of
+// torch.distributed: all_reduce, reduce, broadcast and monitored_barrier
 // (torch/distributed/distributed_c10d.py).
 #ifndef DDP_COLLECTIVES_H_
 #define DDP_COLLECTIVES_H_

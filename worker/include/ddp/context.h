@@ -31,9 +31,9 @@ struct Options {
   std::string device = "auto";
 
   // The time limit of one collective. The default is PyTorch's, 30 minutes
-  // (torch/distributed/constants.py: default_pg_timeout). It is longer if ddprun's limits for a
-  // hang are long: then it is twice the longer of --hang-startup-timeout and --hang-timeout. So
-  // ddprun, which knows the rank that causes the hang, reports first.
+  // (torch/distributed/constants.py: default_pg_timeout), or twice the longer of
+  // --hang-startup-timeout and --hang-timeout, if this is more. So ddprun, which knows the rank
+  // that causes the hang, reports first.
   std::optional<std::chrono::milliseconds> timeout;
 
   // The time limit of init(), for connecting and for missing ranks. The default is 5 minutes. If
@@ -76,7 +76,8 @@ class Context {
   // that includes a wait for the other ranks.
   //
   // While an exception unwinds the stack, the destructor does not destroy the process group,
-  // because that would wait for collectives that can never finish.
+  // because that would wait for collectives that can never finish. Exception: when run_in_place()
+  // leaves a generation, the destructor ends the collectives and destroys the group.
   ~Context();
 
   int rank() const;              // this worker's number in the job: 0 <= rank() < world_size()
@@ -89,7 +90,8 @@ class Context {
   int restart_count() const;  // from TORCHELASTIC_RESTART_COUNT; 0 if that is not set
 
   // The device for this rank's model. With gloo it is the CPU, unless Options::device is "cuda".
-  // Otherwise it is the GPU number LOCAL_RANK, modulo the number of GPUs that the process sees.
+  // Otherwise it is the GPU number LOCAL_RANK, modulo the number n of GPUs that the process sees.
+  // With nccl, init() throws ConfigError if LOCAL_RANK >= n, unless NCCL_HOSTID is set.
   c10::Device device() const;
 
   const std::string& backend() const;  // "gloo" or "nccl"
@@ -212,7 +214,7 @@ class OptimizerStep {
 // With nccl, a collective does not fail by itself when another rank ends: it waits on the GPU. So
 // the same connection reports the lost rank at once. With libtorch 2.x, this rank then aborts its
 // collectives after 1 s, and the next call of this library that depends on them throws
-// CollectiveError. If the process has not thrown within further 10 s, it is ended with that error.
+// CollectiveError. If the process has not thrown 10 s after the abort, it is ended with this error.
 // init() also sets variables of NCCL's watchdog that the environment does not set: docs/gpu.md.
 //
 // Network interface. Gloo uses the local address of the route to MASTER_ADDR, so this host's name
