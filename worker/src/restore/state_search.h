@@ -39,7 +39,7 @@ struct FoundState {
   std::shared_ptr<InputFile> file;
 };
 
-// Where the source looks. The other ranks use only `source`, and list their own folders.
+// Where to look for states. `allows` and `damaged` count only on the source.
 struct WhereToLook {
   int source = 0;
   std::vector<std::string> folders;  // see CheckpointSearch
@@ -82,8 +82,8 @@ class StateSearch {
  private:
   bool Leads() const { return ctx_.rank() == where_.source; }
   void ListFolders();
-  // Called on a node without the source. If the node has no complete file, returns its damaged
-  // files.
+  // For AskNodes(). If this node has no complete file, returns its damaged files. Null on the
+  // source.
   nlohmann::json LookForDamaged();
   // Calls `look` on the source and on each node's local rank 0, until none of them has to wait.
   // Returns the answer of each rank.

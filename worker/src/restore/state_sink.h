@@ -42,8 +42,9 @@ class StateSink {
 
   std::size_t bytes() const { return bytes_; }
 
-  // The final address of the chunk if it is in one piece. Otherwise null. A caller that writes
-  // there must pass the same address to Take().
+  // The final address of the chunk's bytes. Null: they belong to several tensors, or their tensor
+  // is not wanted, or not contiguous in CPU memory. A caller that writes there must pass the same
+  // address to Take().
   std::byte* Place(const StateChunk& chunk) const;
 
   void Take(const std::byte* data, std::size_t size);
