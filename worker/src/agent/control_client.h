@@ -41,8 +41,9 @@ class ControlClient {
   // True if LEAVE=1 was read in this generation.
   bool leaves() const { return leaves_; }
   // Calls `on_leave` once: when LEAVE=1 is read, or now if it was read before. It runs on
-  // the thread that reads LEAVE=1, or on the caller's. `on_leave` must not call this object. Null
-  // removes the function; when OnLeave() returns, the old function no longer runs.
+  // the thread that reads LEAVE=1, or on the caller's. `on_leave` must not call this object, and
+  // calls of other threads wait until it returns. Null removes the function; when OnLeave()
+  // returns, the old function no longer runs.
   void OnLeave(std::function<void()> on_leave);
   // Reads pending messages; does not wait.
   void Read();
@@ -87,7 +88,7 @@ class ControlClient {
   const std::string path_;
   std::atomic<bool> stays_{false};
   std::atomic<bool> leaves_{false};
-  std::mutex mutex_;  // guards the members below; never held during a blocking call
+  std::mutex mutex_;  // guards the members below; only on_leave_ may block while it is held
   ddprun::UniqueFd fd_;
   std::int64_t save_requests_ = 0;
   std::optional<std::string> secret_;  // in hex
