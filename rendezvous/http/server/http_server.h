@@ -52,12 +52,12 @@ struct ServerOptions {
   std::size_t max_connections = 1024;
   std::size_t max_header = 16 << 10;   // bytes
   std::size_t max_body = 64 << 10;     // bytes
-  std::size_t max_unsent = 256 << 10;  // unsent bytes of a Stream, not counting the first piece
+  std::size_t max_unsent = 256 << 10;  // unsent bytes of a Stream; see Stream::Write
   // Time limit for a complete request.
   std::chrono::milliseconds header_timeout = std::chrono::seconds(10);
   std::chrono::milliseconds idle_timeout = std::chrono::seconds(60);  // until the next request
-  std::chrono::milliseconds write_timeout =
-      std::chrono::seconds(30);  // a client that takes no byte of the answer
+  // Time limit for each write: the client must take its bytes, at most 64 KiB.
+  std::chrono::milliseconds write_timeout = std::chrono::seconds(30);
   // Messages for people: a new certificate is in use, or cannot be used. Called from any thread;
   // must not block; may be empty.
   std::function<void(const std::string&)> log{};

@@ -36,9 +36,9 @@ class Stream {
   // counted as a slow reader.
   virtual void Abort() = 0;
 
-  // `closed` is called once, on the server's thread, after either side has ended the connection. If
-  // the connection is already over, it is called soon. It is never called after the server's
-  // Shutdown. Must not block.
+  // `closed` is called once, after either side has ended the connection. If the connection is
+  // already over, it is called soon. It is called on the server's thread; if Shutdown cuts the
+  // connection off, on the thread that calls Shutdown; never after Shutdown. Must not block.
   virtual void OnClose(std::function<void()> closed) = 0;
   // `sent` is called on the server's thread whenever the kernel has taken some bytes, for callers
   // with back-pressure. Must not block.
