@@ -26,7 +26,7 @@ class Acceptor {
  public:
   // Take and Log are called on the acceptor's thread.
   using Take = std::function<void(int listener, UniqueFd connection)>;
-  // Gets a line about refused connections, at most every few seconds.
+  // Gets lines about refused connections and failed accept() calls, each kind at most every 10 s.
   using Log = std::function<void(const std::string& text)>;
 
   // Binds every address that `address.host` resolves to; at least one must belong to this host. A

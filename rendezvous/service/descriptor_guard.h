@@ -1,8 +1,7 @@
 // DescriptorGuard: keeps a rendezvous from running out of file descriptors.
 //
-// A gRPC server whose accept() fails with EMFILE closes its listener for good, without a message.
-// So agents are refused before that: first their sessions, with a reason, and later their
-// connections.
+// Without a free descriptor the rendezvous could open no file and accept no connection. So agents
+// are refused before that: first their sessions, with a reason, and later their connections.
 //
 // The kernel assigns the lowest free number. So the number of a new descriptor is a lower bound of
 // the number of open ones.
@@ -23,7 +22,7 @@ class DescriptorGuard {
   DescriptorGuard(const DescriptorGuard&) = delete;
   DescriptorGuard& operator=(const DescriptorGuard&) = delete;
 
-  // Sessions are refused above session_limit(), and connections above connection_limit(). Between
+  // Sessions are refused above session_limit(), and connections from connection_limit() on. Between
   // the two limits, agents can still connect, and are refused with a reason. The descriptors from
   // connection_limit() to `limit` are for files: journal, logs, certificates.
   int session_limit() const { return session_limit_; }
