@@ -40,8 +40,8 @@ enum class StateDictFormat {
 //     Everything that is not a tensor is left out, also in a state_dict ("extra state");
 //   - torch::save of a C++ module or of a list of tensors, or torch::pickle_save of a dict of
 //     tensors;
-//   - a safetensors file of any program. In those of Checkpointer the names begin with "model." and
-//     "optim.".
+//   - a safetensors file of any program. In a file of Checkpointer the names begin with "model."
+//     and "optim.".
 //
 // The function finds out the kind from the content of the file. It keeps the names of the file.
 // (load_into() drops `module.`.) Throws CheckpointError if the file cannot be opened or read, is of
@@ -59,7 +59,7 @@ StateDict load_state_dict(const std::string& path);
 // separately, and cannot hold complex128.
 //
 // Throws CheckpointError if the format cannot hold a tensor (the text names it), or with the error
-// of the disk.
+// of the disk. Throws CollectiveError if an aborted collective may have spoiled tensors on GPUs.
 void save_state_dict(const StateDict& dict, const std::string& path,
                      StateDictFormat format = StateDictFormat::kByName);
 
