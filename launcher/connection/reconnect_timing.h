@@ -19,8 +19,9 @@ class ReconnectTiming {
     Duration first_backoff = std::chrono::milliseconds(50);
     Duration longest_backoff = std::chrono::seconds(1);
     // The time limit of one attempt. At first it is the longest, because thousands may connect at
-    // once. After a session it is the shortest, so that a restarted rendezvous is noticed within
-    // the lease. It doubles with each unanswered attempt, because the rendezvous may be overloaded.
+    // once. A message sets it to the shortest, so that a restarted rendezvous is noticed within the
+    // lease. Each lost session and each attempt that is not refused doubles it, because the
+    // rendezvous may be overloaded.
     Duration shortest_attempt = std::chrono::seconds(1);
     Duration longest_attempt = std::chrono::seconds(10);
     std::uint64_t seed = 0;  // of the jitter: a different one for each agent

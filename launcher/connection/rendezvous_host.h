@@ -51,9 +51,9 @@ class RendezvousHost {
   };
 
   // nullptr: the endpoint is on another host. May block on a name server. Errors: NotFound if the
-  // name does not resolve. FailedPrecondition if no process listens, and a rendezvous started here
-  // would be open to others without credentials, or could not store its jobs (StateHome). `loop`
-  // must outlive this object.
+  // name does not resolve. FailedPrecondition if StateHome() fails; or if no process listens, and a
+  // rendezvous started here would be open to others without credentials. `loop` must outlive this
+  // object.
   static absl::StatusOr<std::unique_ptr<RendezvousHost>> Create(Options options, EventLoop* loop);
 
   // Starts the rendezvous, unless a process listens on the endpoint or the rendezvous started last
@@ -111,7 +111,7 @@ class RendezvousHosts {
 
   // Like RendezvousHost::EnsureRunning for this place, before an attempt to connect there. If a
   // process listens at another place, it may be the rendezvous that an earlier agent has started.
-  // So this agent starts no rendezvous before it has tried that place. While a rendezvous of this
+  // So this agent starts no rendezvous before it has tried every place. While a rendezvous of this
   // user has one of the places, the agent starts none at another place: with two rendezvous, the
   // job's agents would split into two groups, and each group would wait for the nodes of the other.
   // A rendezvous that refused our credentials belongs to another job, and does not count.
