@@ -39,8 +39,8 @@ class StoreClients {
   // Call it when the connection is over.
   void Close(ClientId client);
 
-  // any_polls(): clients wait for a barrier (barrier_polls.h). Then AnswerPolls() must be called
-  // within kPollLimit.
+  // any_polls(): clients wait for a barrier (barrier_polls.h). Then the caller must call
+  // AnswerPolls() soon after kPollLimit.
   static constexpr std::chrono::milliseconds kPollLimit{100};
   bool any_polls() const { return polls_.any(); }
   void AnswerPolls(Replies* replies) { polls_.AnswerAll(replies); }
