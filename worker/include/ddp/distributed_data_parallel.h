@@ -83,7 +83,7 @@ class GradientReducer {
   void set_bucket_order(const std::string& text);
 
  private:
-  // For join(). These are collectives. A rank without inputs calls them in the same order.
+  // For join(). A rank without inputs makes the same collectives in the same order.
   void tell_joined();                     // in each forward
   void tell_whether_gradients_follow();   // in each forward
   void shadow_step();                     // the collectives of other ranks' step, without inputs
@@ -198,7 +198,8 @@ class DistributedDataParallel {
     reducer_.join(std::function<void()>(std::ref(train)), options);
   }
 
-  // The wrapped module. A forward of the module itself communicates nothing: use it for evaluation.
+  // The wrapped module. For evaluation call its own forward(): in evaluation mode this call
+  // communicates nothing.
   Module& module() { return *module_; }
   const Module& module() const { return *module_; }
   Module* operator->() { return module_.get(); }
