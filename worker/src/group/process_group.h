@@ -15,8 +15,8 @@
 
 namespace ddp::internal {
 
-// Returns "gloo" or "nccl" for Options::backend. Throws ConfigError for an unknown name. Throws it
-// for nccl if nccl is not built in or no CUDA device exists.
+// Returns "gloo" or "nccl" for Options::backend. Throws ConfigError for an unknown name, and for
+// nccl if nccl is not built in or no CUDA device exists.
 std::string ChooseBackend(const std::string& wanted);
 
 // Returns the device for Options::device, and makes it the current device. Throws ConfigError for
@@ -26,7 +26,8 @@ c10::Device ChooseDevice(const std::string& wanted, const std::string& backend,
                          const LaunchEnvironment& env);
 
 // The store of this generation: at rank 0's MASTER_PORT, or inside the process if the job has one
-// rank. Throws BindError on rank 0, and CollectiveError on other ranks.
+// rank. Throws BindError if rank 0 cannot listen on the port, and CollectiveError on any rank that
+// cannot connect.
 c10::intrusive_ptr<c10d::Store> MakeStore(const LaunchEnvironment& env, const Options& options);
 
 // True if one group can use NCCL for GPU tensors and Gloo for CPU tensors. False in 1.13.
@@ -41,8 +42,8 @@ void RefuseToJoin(const LaunchEnvironment& env, const std::string& reason, c10d:
 
 // Writes `address`, the address of this rank, under AddressKey(), and returns once all ranks have
 // called this function. Throws CollectiveError, which names the missing ranks, or the rank that
-// refused and its reason. Throws ConfigError if ranks contradict each other in RANK, WORLD_SIZE,
-// backend or kind of device.
+// refused and its reason. Ranks may contradict each other in RANK, WORLD_SIZE, backend or kind of
+// device. Then a rank that notices this throws ConfigError, and the others throw CollectiveError.
 void WaitForAllRanks(const LaunchEnvironment& env, const Options& options,
                      const std::string& backend, c10::Device device, const std::string& address,
                      c10d::Store* store);
