@@ -40,8 +40,8 @@ class StragglerSummaries {
   // Call it when an averaging backward has ended on this rank.
   void StepEnded();
 
-  // Like StepEnded(), for a step in which some ranks took part without computing. Such a step is
-  // not counted.
+  // Call it instead of StepEnded() in join(), where some ranks may take part without computing. The
+  // step is not counted.
   void UncountedStepEnded() { clock_.Skip(); }
 
   const StragglerSummary& newest() const { return newest_; }
