@@ -1,5 +1,5 @@
 // AgentSession: one Session call of proto/ddprun/v1/rendezvous.proto, from the agent's side. A
-// handshake comes first if the rendezvous asks for one. Internal to this folder.
+// handshake comes first if the agent's credentials are a token or MUNGE. Internal to this folder.
 #ifndef DDPRUN_RENDEZVOUS_CLIENT_AGENT_SESSION_H_
 #define DDPRUN_RENDEZVOUS_CLIENT_AGENT_SESSION_H_
 
@@ -88,7 +88,7 @@ class AgentSession final : public grpc::ClientBidiReactor<v1::AgentMessage, v1::
   const ChannelSource::Connection connection_;
   const std::unique_ptr<v1::Rendezvous::Stub> stub_;
   ConnectDeadline deadline_;
-  const std::unique_ptr<HandshakeCall> handshake_;  // null: no credentials
+  const std::unique_ptr<HandshakeCall> handshake_;  // null: no handshake
   grpc::ClientContext context_;
   v1::RendezvousMessage incoming_;  // used by gRPC while a read is outstanding, else by OnReadDone
 

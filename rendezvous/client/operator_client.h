@@ -3,9 +3,9 @@
 // For one thread of a command, which may block. Starts gRPC in the process. If there are several
 // rendezvous, each question goes to the leader, which is looked up each time.
 //
-// Errors are sentences for people that name the endpoint: Unavailable (not reachable, or it went
-// away), Unauthenticated and PermissionDenied (refused), NotFound and FailedPrecondition (the
-// rendezvous's own text), InvalidArgument, ResourceExhausted, Unimplemented (an older rendezvous).
+// Errors are sentences for people. These name the endpoint: Unavailable (not reachable, or it went
+// away), Unauthenticated and PermissionDenied (refused), Unimplemented (an older rendezvous). These
+// have the rendezvous's own text: NotFound, FailedPrecondition, InvalidArgument, ResourceExhausted.
 #ifndef DDPRUN_RENDEZVOUS_CLIENT_OPERATOR_CLIENT_H_
 #define DDPRUN_RENDEZVOUS_CLIENT_OPERATOR_CLIENT_H_
 
@@ -31,8 +31,8 @@ class OperatorClient {
   struct Options {
     std::vector<RendezvousPlace> places;  // one rendezvous, or several with one leader
     std::chrono::milliseconds timeout = kDefaultAnswerTimeout;  // for each answer
-    // When a stop is requested, pending and later questions and streams end at once, with
-    // Cancelled.
+    // When a stop is requested, pending and later questions and streams end at once, with Cancelled
+    // or, during the search for a leader, with Unavailable.
     std::stop_token stop{};
   };
 
@@ -54,7 +54,7 @@ class OperatorClient {
   // The stacks of all ranks of a job, now.
   struct JobStacks {
     StackTree tree;
-    std::vector<std::string> missing;  // hosts whose agents did not answer in time
+    std::vector<std::string> missing;  // hosts that sent no usable stacks
   };
   absl::StatusOr<JobStacks> Stacks(const std::string& job);
 
