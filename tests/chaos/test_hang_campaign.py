@@ -1,4 +1,5 @@
-"""Tests the pure parts of hang_campaign.py and no_hang_campaign.py: plans, parsing of verdicts, the naive rule."""
+"""Tests the pure parts of hang_campaign.py and no_hang_campaign.py: plans, parsing of verdicts, and the
+rule that looks only at the time since the last step."""
 import contextlib
 import io
 import unittest

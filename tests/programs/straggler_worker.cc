@@ -1,5 +1,6 @@
-// A training whose computing is a sleep of 10 ms in each step; in the first 60 steps the rank SLOW
-// sleeps 15 ms (-1: no rank). Then come 61 even steps. A window has 20 steps.
+// A training that sleeps 10 ms in each step instead of computing; in the first 60 steps the rank
+// given by the argument SLOW sleeps 15 ms (-1: no rank). Then come 61 even steps. A window has 20
+// steps.
 //
 //   straggler_worker SLOW
 #include <ddp/ddp.h>

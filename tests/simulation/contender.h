@@ -1,6 +1,6 @@
-// The election part of one of several rendezvous, beside its Daemon: the shipped Leadership, the
+// Contender: decides whether one of several rendezvous leads. It has the shipped Leadership, the
 // queue of its calls of etcd, its link to the leader's process, and its reports to agents of who
-// leads.
+// leads. Its Daemon does everything else of the rendezvous.
 #ifndef DDPRUN_TESTS_SIMULATION_CONTENDER_H_
 #define DDPRUN_TESTS_SIMULATION_CONTENDER_H_
 
