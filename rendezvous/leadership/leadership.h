@@ -38,7 +38,7 @@ class Leadership {
     Duration validity = std::chrono::seconds(5);
     // A leader whose link was silent for this long counts as lost.
     Duration silence = std::chrono::milliseconds(600);
-    // From the begin of one renewal to the begin of the next. A renewal itself has a shorter time
+    // From the start of one renewal to the start of the next. A renewal itself has a shorter time
     // limit (LeaderKey::kLimit).
     Duration renew_every = std::chrono::milliseconds(500);
     // A standby reads the leader key this often, even if a watch reports its changes.
@@ -58,7 +58,7 @@ class Leadership {
     kStandby,     // another one leads, or nobody does, or it is not known yet
     kTakingOver,  // our write of the leader key is pending, or its answer was lost
     kLeading,     // the leader key is ours; valid_until() says whether we may acknowledge
-    kResigning,   // we acknowledge no more, and our last write of the key is pending
+    kResigning,   // we acknowledge no more, write the key a last time, and wait for a successor
     kOver,        // another one leads, or we have resigned: this process serves no more
   };
 
@@ -76,7 +76,8 @@ class Leadership {
     std::optional<TimePoint> sent_at = std::nullopt;
   };
   // `taken`: the key had not changed since the revision that guarded our write, and now holds our
-  // record. Else another write was first.
+  // record. Else another write was first (perhaps an earlier one of ours), or PutLeader wrote
+  // nothing.
   struct PutAnswered {
     bool taken = false;
     Term term{};          // taken: ours from now on
@@ -137,9 +138,10 @@ class Leadership {
     Term term;
     bool operator==(const Renew&) const = default;
   };
-  // Load the durable state under this term, and serve. No node loses its ranks before `leases_from`
-  // plus one lease, because an earlier leader may have acknowledged its agent until `leases_from`.
-  // Comes once. If the term changes later, because the record is written again, ChangeTerm comes.
+  // Load the durable state under this term, and serve. No silent node loses its ranks before
+  // `leases_from` plus one lease, because an earlier leader may have acknowledged its agent until
+  // `leases_from`. Comes once. If the term changes later, because the record is written again,
+  // ChangeTerm comes.
   struct Lead {
     Term term;
     TimePoint leases_from;
