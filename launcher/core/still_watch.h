@@ -136,8 +136,8 @@ class StillWatch {
   void LookAtLeaving(const std::vector<SeenWorker>& workers, TimePoint now, const FactsOf& facts,
                      NodeProgress* progress);
   // Adds the facts from /proc about a still worker. Returns the time that does not count: time
-  // under a debugger, and time that a thread waited for a CPU, if it waited for more than half of
-  // the still time.
+  // under a debugger, and time that a thread waited for a CPU, if that is more than half of the
+  // time since the worker was first seen still.
   Excuse Describe(const ProcessFacts& facts, TimePoint now, Memory* memory, StillWorker* worker);
   // Adds the excuse to `progress`, if it has lasted longer than the one already there.
   static void Tell(const Excuse& excuse, const StillWorker& worker, TimePoint now, Memory* memory,
@@ -146,7 +146,8 @@ class StillWatch {
   static void FindStarved(const ProcessFacts& facts, Memory* memory);
   // The longest time that one thread waited for a CPU since the worker was first seen still.
   static Duration LongestWait(const ProcessFacts& facts, const Memory& memory);
-  // True if the worker used the CPU or did I/O within kBusyWindow.
+  // True if within kBusyWindow the worker used more than 5% of a CPU or did more than 64 KiB of
+  // I/O.
   static bool IsBusy(const ProcessFacts& facts, TimePoint now, Memory* memory);
   // Fills in the worker's state and what it waits for.
   static void DescribeState(const ProcessFacts& facts, Memory* memory, StillWorker* worker);
