@@ -2,8 +2,9 @@
 // result to the loop.
 //
 // The loop's thread makes the object and calls all functions. Work runs one piece at a time, in the
-// order of the calls. The destructor drops pending work and does not wait for work that hangs;
-// after it no result is handed over. So work must share the ownership of everything that it uses.
+// order of the calls. The destructor drops pending work, and all results that are not handed over
+// yet. It does not wait for running work. So work must share the ownership of everything that it
+// uses.
 #ifndef DDPRUN_LAUNCHER_OS_OFF_LOOP_H_
 #define DDPRUN_LAUNCHER_OS_OFF_LOOP_H_
 
