@@ -32,7 +32,7 @@ std::vector<torch::Tensor> gather(const Context& ctx, const torch::Tensor& tenso
 
 // Returns on rank r the element r of rank `root`'s `tensors`. The `tensors` of other ranks are
 // ignored. The result is on Context::device(). If rank `root` does not give one tensor for each
-// rank, or gives tensors of different dtypes or dimensions, every rank throws AgreedError.
+// rank, or its tensors break the rules above, every rank throws AgreedError.
 torch::Tensor scatter(const Context& ctx, const std::vector<torch::Tensor>& tensors, int root = 0);
 
 // Returns the values of all ranks, in the order of ranks. They may have any size. A text may
@@ -41,9 +41,10 @@ std::vector<std::string> all_gather_object(const Context& ctx, const std::string
 std::vector<std::string> all_gather_object(const Context& ctx, const char* text);
 
 // The same for any value that torch::pickle_save() can write: numbers, tensors, lists,
-// dictionaries, tuples. A tensor arrives on the same kind of device that it had on its rank. So
-// give CPU tensors if the ranks have different devices. If a value cannot be written, every rank
-// throws AgreedError. The function unpickles the data of the other ranks, and so trusts them.
+// dictionaries, tuples. A tensor arrives on the device that it had on its rank, with the same index
+// (cuda:1). So give CPU tensors if the ranks have different devices. If a value cannot be written,
+// every rank throws AgreedError. The function unpickles the data of the other ranks, and so trusts
+// them.
 std::vector<c10::IValue> all_gather_object(const Context& ctx, const c10::IValue& value);
 
 // Returns the texts of all ranks on rank `root`. On other ranks the result is empty.

@@ -45,7 +45,7 @@ using TensorVisitor = std::function<void(torch::Tensor&)>;
 
 // Calls `visit` for each tensor in `value`, and stores the changed tensor in `value`. It rebuilds
 // lists, tuples and dicts, so other holders of them do not see the change. It throws ConfigError
-// for objects of TorchScript classes, because it does not search them.
+// for futures and for objects of TorchScript classes, because it does not search them.
 void VisitIValue(c10::IValue& value, const TensorVisitor& visit);
 
 // Throws ConfigError, whose text says how to specialize OutputTensors for `type`.
