@@ -1,7 +1,7 @@
 // Reading the workers' log files remotely: orders of the rendezvous, answers of an agent.
 //
-// Neither the JobMachine nor the Supervisor handles these messages: JobLoop and the agent's loop
-// do. They name the generation of a file, which may be an old one.
+// JobLoop and the agent's loop handle these messages. The JobMachine and the Supervisor do not.
+// ReadLog names the generation of the file, which may be an old one.
 #ifndef DDPRUN_RENDEZVOUS_CORE_MESSAGES_LOGS_H_
 #define DDPRUN_RENDEZVOUS_CORE_MESSAGES_LOGS_H_
 
