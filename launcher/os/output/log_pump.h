@@ -1,11 +1,11 @@
 // LogPump carries one worker's stdout and stderr to its log files and to the console.
 //
-// The files get every byte unchanged. Bytes are lost only at a file's maximum size or on a full
-// disk (writer_thread.h): if the disk is slow, the pump stops reading, the pipe fills and the
-// worker waits. The console gets whole lines with a prefix ("[default3]:step 17"), stdout on the
-// agent's stdout and stderr on its stderr; a slow terminal misses lines (console_writer.h). On a
-// terminal the prefix is coloured, and a line with carriage returns is a progress bar until it
-// ends. Memory is bounded for any output.
+// The files get every byte unchanged. Bytes are lost only at a file's maximum size, on a full disk,
+// or if the file cannot be written for another reason (writer_thread.h). If the disk is slow, the
+// pump stops reading, the pipe fills and the worker waits. The console gets whole lines with a
+// prefix ("[default3]:step 17"), stdout on the agent's stdout and stderr on its stderr; a slow
+// terminal misses lines (console_writer.h). On a terminal the prefix is coloured, and a line with
+// carriage returns is a progress bar until it ends. Memory is bounded for any output.
 //
 // Belongs to the agent and its loop's thread; one pump per worker and generation.
 #ifndef DDPRUN_LAUNCHER_OS_OUTPUT_LOG_PUMP_H_

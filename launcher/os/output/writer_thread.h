@@ -7,7 +7,7 @@
 // On a full disk a write is retried with doubling delays (0.1 to 5 s) until there is room.
 // Meanwhile the queue fills up to its bound. Then, with kDrop, further bytes are dropped, and a
 // note at that place in the file says how many are missing; with kWait, the worker waits. After
-// Close(), the retries go on for about 40 s.
+// Close(), a file is given up once its disk has been full for about 36 s.
 //
 // If a file cannot be opened or written for another reason (no permission), it is given up with one
 // error. Its later bytes are dropped, and the job continues. Files can have a maximum size:
@@ -65,8 +65,8 @@ class WriterThread {
   WriterThread& operator=(const WriterThread&) = delete;
 
   // Opens `path` for appending, on the writer's thread. Makes a missing file and its folders.
-  // `on_room` is called each time the file's queue falls to kLowWater after Write() returned false,
-  // and never after Close().
+  // After Write() returned false, `on_room` is called when the file's queue has fallen to
+  // kLowWater, or, with kDrop, when the disk is full. It is never called after Close().
   FileId Open(std::string path, std::function<void()> on_room);
 
   // Queues `bytes`, or drops them (kDrop on a full disk). False: the queue is over kHighWater, wait
