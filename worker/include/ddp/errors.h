@@ -85,7 +85,8 @@ class AgreedError : public Error {
 
 // The checkpoint folder belongs to another running training, or to a later generation of this
 // training. All ranks stop before they read or write there. what() names the owner's host and
-// process. Under ddprun the job ends with exit code 77, and ddprun does not restart it.
+// process. If the body of ddp::run() throws this error, ddprun ends the job with exit code 77 and
+// does not restart it.
 class FolderTakenError : public AgreedError {
  public:
   using AgreedError::AgreedError;
