@@ -1,12 +1,13 @@
 // Prevents two trainings, or two generations of one training, from writing to one checkpoint
 // folder. worker/contract/checkpoint_owner.h describes the file that names the owner.
 //
-// Within one run, a process with a higher requeue number or generation takes the folder at once. So
-// does a process of the same job with a higher requeue number. Earlier processes are refused from
-// then on. Any other process takes the folder at once if the owner has released it, if the owner's
-// process ended on this machine, or with --take-folder. Otherwise it waits until it knows whether
-// the owner still lives: the owner may have died unnoticed, or may be cut off from the network.
-// Times come from the file server, so clocks of two hosts are never compared.
+// Within one run, a process of the owner's generation or a later one takes the folder at once (a
+// higher requeue number counts as later). So does a process of the same job with a higher requeue
+// number. Earlier processes are refused from then on. Any other process takes the folder at once if
+// the owner has released it, if the owner's process ended on this machine, or with --take-folder.
+// Otherwise it waits until it knows whether the owner still lives: the owner may have died
+// unnoticed, or may be cut off from the network. Times come from the file server, so clocks of two
+// hosts are never compared.
 #ifndef DDPRUN_WORKER_SRC_STORAGE_FOLDER_OWNER_H_
 #define DDPRUN_WORKER_SRC_STORAGE_FOLDER_OWNER_H_
 
@@ -74,7 +75,7 @@ class FolderOwner {
   FolderOwner& operator=(const FolderOwner&) = delete;
 
   // Claims the folder for this process, and creates it if it is missing. False: its owner may still
-  // be alive, and the first time stderr says so; call it again after look(). After at most
+  // be alive. Then call it again after look(). The first time, stderr says this. After at most
   // `silence`, a call returns true or throws. Throws FolderTaken if a later generation or requeue
   // number owns the folder, or if another training has shown a sign of life since the last call.
   // Throws another CheckpointError if the folder cannot be created, or the owner file cannot be
