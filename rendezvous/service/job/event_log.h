@@ -40,7 +40,7 @@ class EventLog {
   struct Line {
     std::int64_t unix_ms = 0;
     std::string job;
-    std::string owner;
+    std::string owner;  // of the job (docs/security.md); empty: no credentials
     std::string json;
   };
 
@@ -75,9 +75,9 @@ class EventLog {
   absl::Status Next(const Filter& filter, std::uint64_t* place,
                     std::shared_ptr<const Line>* line) const;
 
-  // `wake` is called after each Add and after Close, on the caller's thread, and must return at
-  // once. It is not called after Unfollow has returned; `wake` itself must not call Follow or
-  // Unfollow. Follow returns 0 and does nothing if there are kMaxFollowers.
+  // `wake` is called after each Add and after Close, on the thread that called Add or Close, and
+  // must return at once. It is not called after Unfollow has returned; `wake` itself must not call
+  // Follow or Unfollow. Follow returns 0 and does nothing if there are kMaxFollowers.
   static constexpr std::size_t kMaxFollowers = 256;
   std::uint64_t Follow(std::function<void()> wake);
   void Unfollow(std::uint64_t follower);
