@@ -130,8 +130,8 @@ inline constexpr char kErrorCollective[] = "collective";
 inline constexpr char kErrorBind[] = "bind";  // another process has MASTER_PORT
 // A file of tensors could not be written or read, or does not fit the model (ddp::CheckpointError).
 inline constexpr char kErrorCheckpoint[] = "checkpoint";
-// Another training owns the checkpoint folder. The worker exits with kExitFolder, and the
-// rendezvous does not restart the job.
+// Another training owns the checkpoint folder. The rendezvous does not restart the job. A worker of
+// the C++ library exits with kExitFolder.
 inline constexpr char kErrorFolder[] = "folder";
 inline constexpr int kExitFolder = 77;  // ddprun itself also exits with it then
 // A state exists and cannot be loaded. The job ends without an automatic restart.

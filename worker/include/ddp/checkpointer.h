@@ -62,7 +62,7 @@ struct State {
 // checkpoints at the same time. If the agent has requested the checkpoint, step() always waits.
 enum class WhenBusy {
   kWait,  // waits for the previous one: no checkpoint is lost, but a slow disk delays training
-  kSkip,  // makes no checkpoint: training never waits for a disk
+  kSkip,  // makes no checkpoint, so training does not wait for the disk
 };
 
 struct CheckpointerOptions {
