@@ -23,7 +23,8 @@ namespace ddp {
 //
 // `bucket.getBuffer()` is a tensor of one dimension. It has this rank's gradients of some
 // parameters. The hook may overwrite it. The thread of backward() calls the hook for one bucket
-// after another, in the same order on all ranks, so the hook may begin collectives.
+// after another, in the same order on all ranks, so the hook may begin collectives. In join(), a
+// rank without inputs calls the hook too, with gradients of zeros.
 //
 // The future's value must be a tensor of the buffer's shape, dtype and device (it may be the buffer
 // itself), or a list of one such tensor. The value is used unchanged: a hook that wants the mean
@@ -59,8 +60,8 @@ struct PowerSgdOptions {
   // step.
   std::int64_t start_power_sgd_iter = 1000;
 
-  // A gradient is compressed only if that makes it at least this many times smaller. Vectors are
-  // never compressed.
+  // A gradient is compressed only if that makes it more than this many times smaller. With 1 or
+  // more, vectors are never compressed.
   double min_compression_rate = 2;
 
   // Adds the error of one step to the gradients of the next step. Without this most models do not
@@ -70,8 +71,9 @@ struct PowerSgdOptions {
   // Begins each step with the approximation of the previous step instead of a random one.
   bool warm_start = true;
 
-  // This number is added to the norm of each column before a column is divided by its norm. With 0,
-  // a gradient of zeros becomes NaN.
+  // With one or two columns, this number is added to the norm of each column before the column is
+  // divided by its norm. With 0, a gradient of zeros becomes NaN. With more columns it has no
+  // effect: a QR decomposition is used.
   double orthogonalization_epsilon = 0;
 
   std::uint32_t random_seed = 0;
@@ -79,8 +81,9 @@ struct PowerSgdOptions {
 
 // Approximates the mean by matrices of low rank (Vogels et al., PowerSGD, NeurIPS 2019). Semantics
 // of torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook. With the same libtorch the result
-// is equal to PyTorch's to the last bit. backward() waits for each bucket. A checkpoint does not
-// contain the errors and the last approximations: a resumed training begins without them.
+// is equal to PyTorch's to the last bit. In steps with compression, backward() waits for each
+// bucket. A checkpoint does not contain the errors and the last approximations: a resumed training
+// begins without them.
 //
 // Throws ConfigError for options that contradict each other.
 CommHook power_sgd(const Context& ctx, const PowerSgdOptions& options = PowerSgdOptions());
