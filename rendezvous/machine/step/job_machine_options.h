@@ -14,7 +14,7 @@ namespace ddprun {
 
 struct JobMachineOptions {
   // True: a node is lost after a silence of JobSpec::lease. False: a node is lost as soon as its
-  // session breaks, and silence has no effect. Used if the rendezvous runs in the process of its
+  // session breaks, and silence has no effect. False if the rendezvous runs in the process of its
   // only agent, where Ctrl-Z suspends both.
   bool leases = true;
   // No lease ends before `leases_from` + JobSpec::lease, whatever messages arrived. Until
@@ -26,13 +26,12 @@ struct JobMachineOptions {
   // Agents may run jobs, or newer generations, that are not recorded: until `leases_from` + the
   // lease no group forms, and no node gets the ranks that it has in a record.
   bool restored = false;
-  // Joins with another lease are refused.
+  // Joins with a shorter or longer lease are refused.
   Duration shortest_lease{};
   Duration longest_lease = kMaxLease;
   // An agent that does not prepare its assignment for this long is lost.
   Duration forming_timeout = std::chrono::seconds(30);
-  // If only victims are known, the stop waits this long for the failure of the peer that caused
-  // them.
+  // If only victims have failed, the stop waits this long for the failure of the root cause.
   Duration victim_grace = std::chrono::seconds(1);
   // A waiting agent is told the reason after this time. The interval then doubles, up to one
   // minute.
