@@ -1,12 +1,12 @@
 // StateFeed: makes the data that the page shows, once for all viewers of the same data.
 //
 // A view is one owner's view of one job, or of the list of jobs. It is made on request. While
-// somebody watches it, it is made once a second, and sent if it has changed. A large view, or one
-// with many viewers, is made less often, so that it costs at most a few percent of a core and 16
-// MiB a second. Viewers get events at once.
+// somebody watches it, it is made once a second, and sent if it has changed. If only ages have
+// changed, it is sent every 5 s. A large view, or one with many viewers, is made less often, so
+// that it costs at most a few percent of a core and 16 MiB a second. Viewers get events at once.
 //
-// It has a thread of its own, which asks the JobLoop, makes the JSON, and follows the EventLog. All
-// members may be called from any thread and return at once.
+// It has a thread of its own, which asks the JobLoop, makes the JSON, and follows the EventLog. Any
+// thread may call the members. All return at once, except Shutdown.
 #ifndef DDPRUN_RENDEZVOUS_HTTP_PAGE_STATE_FEED_H_
 #define DDPRUN_RENDEZVOUS_HTTP_PAGE_STATE_FEED_H_
 
@@ -41,7 +41,7 @@ class StateFeed {
     JobLoop* loop;  // not owned; outlives this object
     std::shared_ptr<EventLog> events;
     std::function<DaemonStatus()> daemon;
-    // Called on the feed's thread, at least every StepRates::kInterval; must not block.
+    // Called on the feed's thread, once in each StepRates::kInterval. Must not block. May be empty.
     std::function<void(TimePoint now)> on_turn{};
     // Called on the feed's thread when a viewer is refused because there are too many. Must not
     // block. May be empty.
@@ -63,7 +63,8 @@ class StateFeed {
   // Runs `task` on the feed's thread: for answers that take a while to make.
   void Run(std::function<void()> task);
 
-  // Tells the viewers that the feed ends. Idempotent; call it before the JobLoop's shutdown.
+  // Tells the viewers that the feed ends, and waits for the end of the feed's thread, so do not
+  // call it from there. Idempotent; call it before the JobLoop's shutdown.
   void Shutdown();
 
  private:
