@@ -33,7 +33,7 @@ class IdleWatch {
   bool ended() const { return ended_; }  // this object has quit the loop
 
   // Call it at SIGTERM: from now on the rendezvous does not wait for new sessions. Open sessions
-  // continue, because Slurm signals all processes of a step, and the agents need the rendezvous to
+  // continue: Slurm signals all processes of a step, and without the rendezvous the agents cannot
   // end properly.
   void EndSoon();
 

@@ -19,13 +19,14 @@ namespace ddprun {
 class RendezvousPage {
  public:
   // The page is served when this returns. `server` must outlive this object. `files`: further data
-  // for /metrics. Errors: InvalidArgument for the value of a flag, Unavailable if it cannot listen.
+  // for /metrics. Errors: InvalidArgument for the value of a flag, NotFound and similar for a file
+  // that cannot be opened, Unavailable if it cannot listen.
   static absl::StatusOr<std::unique_ptr<RendezvousPage>> Start(const HttpConfig& config,
                                                                RendezvousServer* server,
                                                                std::shared_ptr<EventLog> events,
                                                                MetricsSource::Files files);
 
-  // "https://0.0.0.0:29480"
+  // "https://0.0.0.0:29480/"
   std::string url() const;
 
   // A link whose session can see the jobs of `owner`. Any thread.
