@@ -1,7 +1,8 @@
 // RunFiles: the files of one run that the agent makes and reads while workers run: folders, error
 // files, stacks of a hang, and log files for `ddprun logs`.
 //
-// Belongs to the agent and its loop's thread. Another thread does the I/O.
+// Belongs to the agent and its loop's thread. Two other threads do the I/O: one reads log files for
+// `ddprun logs`, the other does the rest.
 #ifndef DDPRUN_LAUNCHER_AGENT_RUN_RUN_FILES_H_
 #define DDPRUN_LAUNCHER_AGENT_RUN_RUN_FILES_H_
 
@@ -32,21 +33,20 @@ class RunFiles {
         written_(std::make_shared<WrittenFiles>()),
         logs_({run->path()}, loop, written_) {}
 
-  // Makes the folders of a generation's workers. If the disk is full, it retries for a while.
-  // Always calls `done`, however long it takes.
+  // Makes the folders of a generation's workers. If the disk is full, it retries for 2 min. Calls
+  // `done` also after a failure. There is no limit for a disk that hangs.
   void MakeFolders(Generation generation, Rank first_rank, int workers,
                    std::function<void(const MadeFolders&)> done);
 
-  // The workers of a generation start. The previous generation's workers have written their error
-  // files.
+  // Call it when the workers of a generation start. Forgets the earlier error files.
   void BeginGeneration(Generation generation, Rank first_rank) {
     error_files_.Begin(generation, first_rank);
   }
-  // Reads the error file of a failed worker, as one text; "": the file is empty, or could not be
-  // read in time.
+  // Reads the error file of a failed worker. `text` is its message; "": there is none. If the disk
+  // needs more than 0.5 s, `done` is called twice: after 0.5 s with "", later with the message.
   void ReadErrorFileOf(Generation generation, LocalRank local_rank,
                        std::function<void(const std::string& text)> done);
-  // The error file of the root cause; "": the file is empty, or the worker ran on another node.
+  // The content of the root cause's error file; "": there is none in this generation on this node.
   std::string ErrorFileOf(const RootCause& cause) const { return error_files_.Of(cause); }
 
   // Writes the stacks beside the workers' folders: hang_files.h.

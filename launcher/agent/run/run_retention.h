@@ -2,7 +2,7 @@
 //
 // A folder is removed only if four conditions hold: it has the name of a run of this job; this user
 // owns it; its owner file names this host; no agent holds its lock. Everything else in the log
-// folder stays, such as runs of other nodes and of versions without an owner file.
+// folder stays, such as runs of other nodes, and runs of an older ddprun that made no owner file.
 #ifndef DDPRUN_LAUNCHER_AGENT_RUN_RUN_RETENTION_H_
 #define DDPRUN_LAUNCHER_AGENT_RUN_RUN_RETENTION_H_
 
