@@ -20,8 +20,7 @@ enum class FlagEffect {
   kOption,       // read under its name by the subcommand
   kList,         // as kOption, and may be repeated
   kImmediate,    // --help and --version; not read from the environment
-  kRefused,      // not supported: a flag of torchrun, or a planned one; `help` says why or what to
-                 // use
+  kRefused,      // a flag of torchrun that is not supported; `help` says why or what to use
 };
 
 struct FlagSpec {
@@ -29,7 +28,7 @@ struct FlagSpec {
   char letter;              // the short form, or 0
   absl::string_view value;  // name of the value in --help; empty: a switch
   FlagEffect effect;
-  absl::string_view key;  // kSetsKey, kSetsSeconds: the path of the key
+  absl::string_view key;  // kSetsKey, kMaySetKey, kSetsSeconds: the path of the key
   // The value of the key if the flag is given without one: a switch of kSetsKey, and kMaySetKey.
   absl::string_view fixed;
   // "{}" is replaced by the key's default, "{port}" and the like by constants: HelpOf().
