@@ -1,4 +1,5 @@
-// Includes the whole ddp library: DistributedDataParallel training for libtorch programs in C++17.
+// Includes the whole ddp library: DistributedDataParallel training for libtorch programs in C++17
+// or newer.
 //
 //   int main() {
 //     return ddp::run([] {
