@@ -19,14 +19,14 @@ inline constexpr char kPrefix[] = "step-";
 inline constexpr char kSuffix[] = ".safetensors";
 
 // The step in decimal, as in the file's name. If the name says another step (a copied or renamed
-// file), the state belongs to no step.
+// file), no rank loads the file.
 inline constexpr char kStep[] = "step";
 inline constexpr char kJob[] = "ddprun_job";                // TORCHELASTIC_RUN_ID
 inline constexpr char kEpoch[] = "ddprun_epoch";            // DDPRUN_EPOCH: the requeue number
 inline constexpr char kGeneration[] = "ddprun_generation";  // DDPRUN_GENERATION, decimal
 // kRun is DDPRUN_JOB_RUN_ID; without a launcher, 16 random hex digits. kAncestors lists the runs
-// from whose states that run continued: nearest first, separated by commas. Files of older versions
-// lack both.
+// from which that run continued, nearest first, separated by commas. Files of older versions lack
+// both.
 inline constexpr char kRun[] = "ddprun_run";
 inline constexpr char kAncestors[] = "ddprun_descends_from";
 // Older ancestors are dropped. Only a job that is requeued every hour for weeks has more.

@@ -6,12 +6,12 @@
 //     state=held|released
 //
 // Two trainings can reach the same folder: a node that was cut off may continue to train beside its
-// successor, or a user may start a second training there by mistake. Therefore every process locks
-// the owner file while it adds or removes a checkpoint, and checks under the lock that it still
-// owns the folder. Rank 0 claims the folder before it searches for a state. While it owns the
-// folder, it updates the time of the file every 10 s (worker/src/storage/folder_owner.h). For a
-// requeued job, an agent claims the folder before it looks at the states. No process holds the
-// folder then, so the agent writes state=released.
+// successor, or a user may start a second training there by mistake. Therefore every process that
+// an agent started locks the owner file while it adds or removes a checkpoint, and checks under the
+// lock that it still owns the folder. Rank 0 claims the folder before it searches for a state.
+// While it owns the folder, it updates the time of the file every 10 s
+// (worker/src/storage/folder_owner.h). For a requeued job, an agent claims the folder before it
+// looks at the states. No process holds the folder then, so the agent writes state=released.
 //
 // Earlier versions write and read only the first line.
 //
