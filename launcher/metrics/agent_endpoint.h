@@ -30,7 +30,7 @@ class AgentEndpoint {
     bool per_rank = false;
     std::map<std::string, std::string> folders{};  // folders whose disks are measured: name, path
     std::map<std::string, std::string> certificates{};  // PEM files, by use; empty path: none
-    Duration lease = kDefaultLease;  // the job's lease; an agent silent for 2 s more is not ready
+    Duration lease = kDefaultLease;  // of the job. Not ready: no heartbeat for this time + 2 s
   };
 
   // Errors: those of HttpServer::Start.
