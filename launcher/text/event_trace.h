@@ -3,8 +3,8 @@
 //
 // In the trace, a job is a process, with the job's generations, saves and restarts. Each node is a
 // process, with its time in the job and the phases of its restarts; a second agent on the same host
-// is a process of its own, host#2. Ranks are threads of their nodes; a large job has only the ranks
-// that failed or hung. Other event lines are skipped.
+// is a process of its own, host#2. Ranks are threads of their nodes; of a generation with more than
+// 256 workers, only the ranks that failed or hung are shown. Other event lines are skipped.
 #ifndef DDPRUN_LAUNCHER_TEXT_EVENT_TRACE_H_
 #define DDPRUN_LAUNCHER_TEXT_EVENT_TRACE_H_
 
@@ -51,7 +51,7 @@ class EventTrace {
     std::int64_t count = 0;
   };
   struct Job {
-    std::int64_t started = -1;                  // the newest generation; -1: not known
+    std::int64_t started = -1;                  // start of the newest generation; -1: not known
     std::set<std::string> nodes;                // the values of `agents`
     std::map<std::string, std::string> agents;  // the node's name, by agent
     std::vector<Ranks> ranks;
