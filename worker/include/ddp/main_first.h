@@ -57,9 +57,9 @@ class MainFirst {
 // collective; any thread.
 void log_rank0(const Context& ctx, const std::string& text);
 
-// Returns `out` on rank 0. On other ranks it returns a stream that drops everything. For example:
-// `ddp::on_rank0(ctx, std::cout) << loss`. Not a collective. Any thread may write to the dropping
-// stream.
+// Returns `out` on rank 0. On other ranks it returns a stream that drops everything. Only the
+// calling thread may use that stream. For example: `ddp::on_rank0(ctx, std::cout) << loss`. Not a
+// collective; any thread.
 std::ostream& on_rank0(const Context& ctx, std::ostream& out);
 
 }  // namespace ddp
