@@ -76,7 +76,7 @@ class RankFailureDetector {
   // more than kPeerPatience, and far less if every rank answers or has ended.
   std::string Ask();
 
-  // The cause that this rank already knows: an earlier answer, or the end of rank 0. Asks nobody.
+  // The cause that this rank already knows: a message of rank 0, or the end of rank 0. Asks nobody.
   std::string KnownCause();
 
   // Tells rank 0 why this process is about to end. Rank 0 tells the other ranks when one of them
