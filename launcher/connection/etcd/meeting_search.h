@@ -42,7 +42,8 @@ class MeetingSearch {
   // The same for a rendezvous that was not heard yet: it may be busy with thousands of agents.
   static constexpr std::chrono::seconds kFirstWord{5};
   static constexpr std::chrono::seconds kClaimLasts{3};
-  // Between two reads: at first, while a rendezvous is probably starting, and later.
+  // The pause between two reads. It is kReadOften for kOften after the last message, the loss of a
+  // session or a change of the leader: a rendezvous is probably starting. Then it is kReadSeldom.
   static constexpr std::chrono::milliseconds kReadOften{150};
   static constexpr std::chrono::seconds kReadSeldom{1};
   static constexpr std::chrono::seconds kOften{3};
