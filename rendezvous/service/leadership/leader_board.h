@@ -1,12 +1,15 @@
 // LeaderBoard: knows which rendezvous leads, for the rest of this process and for the callers of
 // the gRPC call Follow (rendezvous.proto).
 //
-// Followers with an interval are other rendezvous. They get a message at once, at every change, and
-// once in each interval. They are served first. Followers without an interval are agents and
-// operators' commands. They get a message at once, and when this rendezvous begins to serve, may no
-// longer acknowledge (except when it hands over), may acknowledge again, or leads under a later
-// term. One thread sends all these messages, so thousands of followers delay neither LeadershipLoop
-// nor the jobs' messages to agents.
+// Followers with an interval are other rendezvous. They are served first. They get a message at
+// once, at every change, and once in each interval.
+//
+// Followers without an interval are agents and operators' commands. They get a message at once, and
+// at four changes: this rendezvous begins to serve; it may no longer acknowledge (no message if it
+// hands over); it may acknowledge again; it leads under a later term.
+//
+// One thread sends all these messages, so thousands of followers delay neither LeadershipLoop nor
+// the jobs' messages to agents.
 //
 // Thread-safe.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_LEADERSHIP_LEADER_BOARD_H_
@@ -88,7 +91,7 @@ class LeaderBoard {
   Leading leading_;
   std::uint64_t version_ = 1;         // of leading_
   std::uint64_t agents_version_ = 1;  // of its newest change that concerns agents
-  std::uint64_t changes_ = 0;         // of the leader
+  std::uint64_t changes_ = 0;         // of the term
   TimePoint reached_at_;              // BootTime(), when etcd has answered last
   std::string trouble_;
   std::list<Entry> entries_;  // those with an interval first

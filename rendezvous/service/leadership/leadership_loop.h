@@ -34,8 +34,8 @@ class LeadershipLoop {
   // The effects on the rest of the rendezvous. Each function outlives the loop. Called on the
   // loop's thread and must not block, unless the comment says otherwise.
   struct Effects {
-    // Runs the task after all writes of the durable state requested before, and before those
-    // requested later. The task may block.
+    // Runs the task in the order of the durable state's writes: after all earlier writes, before
+    // all later writes. The task may block.
     std::function<void(std::function<void()>)> in_order;
     // Called from within `in_order`: later writes of the durable state belong to this term.
     std::function<void(Term)> set_writer;
@@ -71,8 +71,9 @@ class LeadershipLoop {
   LeadershipLoop& operator=(const LeadershipLoop&) = delete;
 
   void Start();
-  // After it returns, no effect is called except `set_writer`. Waits for pending calls to etcd;
-  // each has a time limit. Does not change the leader key. Idempotent.
+  // Waits for pending reads and renewals; each has a time limit. Does not resign. After it returns,
+  // only a task that is still in `in_order` may call effects: `set_writer`, `log`, `cannot_lead`.
+  // Idempotent.
   void Stop();
 
   // For the events RightLost and EndAsked. Any thread; does not block.
@@ -82,7 +83,8 @@ class LeadershipLoop {
   struct TakenUp {};  // the jobs are served
   using Event = std::variant<Leadership::Event, TakenUp>;
   using Executor = SerialExecutor<Event>;
-  // The failures of one kind of calls. Logged only after the time that an election may take.
+  // The failures of one kind of calls. They are logged only if they last longer than an election of
+  // etcd.
   struct Trouble {
     // The line to log after an answer at `now`: `bad` and why, once; `good` when calls succeed
     // again; else "".
@@ -154,8 +156,8 @@ class LeadershipLoop {
   bool shutdown_ = false;
   Trouble trouble_;      // no answers
   Trouble put_trouble_;  // answers, but the leader key cannot be written
-  // If etcd has answered before, the process waits through refusals: a change of its users or
-  // certificates may be undone.
+  // Once etcd has answered, later refusals do not end the process, except PermissionDenied for a
+  // write of the leader key: somebody may undo a change of etcd's users or certificates.
   bool was_answered_ = false;
 
   Handler handler_{this};
