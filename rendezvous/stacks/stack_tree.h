@@ -3,7 +3,7 @@
 // rendezvous merges the agents' trees. Pure: no I/O, no clock.
 //
 // Not thread-safe. Merging is associative and commutative: equal stacks give an equal Encode() in
-// any order. The tree holds names, files and lines only, never a value from memory.
+// any order. A frame holds names, a file and a line, never a value from memory.
 #ifndef DDPRUN_RENDEZVOUS_STACKS_STACK_TREE_H_
 #define DDPRUN_RENDEZVOUS_STACKS_STACK_TREE_H_
 
@@ -60,7 +60,8 @@ class StackTree {
   EncodedStackTree Encode(std::size_t most = kMaxStackTreeBytes) const;
 
   // InvalidArgument for a tree that Encode() never makes: an index out of range, a child with ranks
-  // that its parent lacks, a duplicate, too many frames, names or notes, or more than `most` bytes.
+  // that its parent lacks, a duplicate, a stack that is too deep, a text that is too long, too many
+  // notes, or more than `most` bytes.
   static absl::Status Check(const EncodedStackTree& tree, std::size_t most = kMaxStackTreeBytes);
   // Fails with the status of Check().
   static absl::StatusOr<StackTree> Decode(const EncodedStackTree& tree,
