@@ -47,9 +47,9 @@ struct Assignment {
   // The same for all agents; nullopt: no agent has reported a state, so rank 0 loads what it finds.
   std::optional<RestorePlan> restore{};
   RunId run_id{};  // the same for all agents and generations; 0: the rendezvous is too old
-  // Random, the same on all nodes of the generation. Only for their workers: never logged, stored
-  // or put into an environment. JobLoop sets it when it sends the message. Empty: the job has no
-  // credentials.
+  // The same on all nodes of the generation, another one for each generation and run. Only for
+  // their workers: never logged, stored or put into an environment. JobLoop sets it when it sends
+  // the message. Empty: the job has no credentials.
   std::string secret{};
   RolePlace role{};
   // True: the agent of rank 0's node serves torch's store on master_port, and starts it before it

@@ -421,7 +421,7 @@ void JobLoop::RunHeld() {
 void JobLoop::Perform(ServedJob& job, JobMachine::Action& action) {
   if (auto* const send = std::get_if<JobMachine::Send>(&action)) {
     if (auto* const assignment = std::get_if<Assignment>(&send->message)) {
-      assignment->secret = SecretOf(job, send->header);
+      assignment->secret = SecretOf(job, send->header, assignment->run_id);
     }
     Send(job, send->header, send->message);
   } else if (auto* const answer = std::get_if<JobMachine::Answer>(&action)) {
@@ -445,12 +445,14 @@ void JobLoop::Perform(ServedJob& job, JobMachine::Action& action) {
   }
 }
 
-// Derived from the key: the same for every agent at any time, and stored nowhere.
-std::string JobLoop::SecretOf(const ServedJob& job, const Header& header) const {
+// Derived from the key: the same for every agent at any time, and stored nowhere. Two runs of one
+// name have different secrets, and so have two owners of one name.
+std::string JobLoop::SecretOf(const ServedJob& job, const Header& header, RunId run_id) const {
   if (options_.secret_key.empty() || job.owner.empty()) return "";
-  return auth::HmacSha256(options_.secret_key,
-                          absl::StrCat("generation ", header.generation.value, " of ",
-                                       header.requeue_number, " of ", job.name));
+  return auth::HmacSha256(
+      options_.secret_key,
+      absl::StrCat("generation ", header.generation.value, " of ", header.requeue_number,
+                   " of run ", run_id.value, " of ", job.owner.size(), " ", job.owner, job.name));
 }
 
 void JobLoop::Forget(const std::string& name) {

@@ -336,7 +336,7 @@ class JobLoop final {
   // False: a newer job has taken this job's name.
   bool IsCurrent(const ServedJob& job) const;
   // The secret that this generation's workers share; "": none.
-  std::string SecretOf(const ServedJob& job, const Header& header) const;
+  std::string SecretOf(const ServedJob& job, const Header& header, RunId run_id) const;
   JobPtr FindOwned(const std::string& owner, const std::string& name) const;
   // As for GetStatus.
   std::vector<JobStatus> StatusOf(const std::string& owner, const std::string& name) const;

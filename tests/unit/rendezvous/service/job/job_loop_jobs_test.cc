@@ -2,11 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <functional>
 #include <future>
 #include <memory>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -35,6 +37,39 @@ TEST_F(JobLoopTest, AJobBelongsToWhoBeganIt) {
   ASSERT_TRUE(friends->WaitFor<Assignment>());
   // Others may use another name.
   EXPECT_TRUE(Joined("bobs job", 2, 1, "token:bob")->WaitFor<Assignment>());
+}
+
+// Seen red with a secret that depends on name, requeue number and generation alone.
+TEST_F(JobLoopTest, EachRunAndEachOwnerOfANameHasItsOwnSecret) {
+  const auto new_rendezvous = [&] {
+    JobLoopOptions options = Options({.leases = false});
+    options.secret_key = "the same for several rendezvous";
+    loop_ = std::make_unique<JobLoop>(std::move(options));
+  };
+  // The secret of generation 0. `run_id` 0: the rendezvous draws one.
+  const auto secret_of = [&](const std::string& owner, std::uint64_t agent_id,
+                             std::uint64_t run_id) {
+    const auto agent = Open(owner);
+    Join join = JoinOf("n1", 1);
+    join.run_id = RunId{run_id};
+    loop_->OnMessage(agent, HeaderOf("job", agent_id, -1), join);
+    EXPECT_TRUE(agent->WaitFor<Assignment>());
+    const std::string secret = std::get<Assignment>(agent->sent().back()).secret;
+    loop_->OnMessage(agent, HeaderOf("job", agent_id, 0), Leave{"done", 1});
+    loop_->OnEnd(agent, absl::OkStatus());
+    EXPECT_EQ(secret.size(), 32);
+    return secret;
+  };
+  new_rendezvous();
+  const std::string first_run = secret_of("token:ann", 1, 0);
+  EXPECT_NE(secret_of("token:ann", 2, 0), first_run);
+
+  new_rendezvous();
+  const std::string of_ann = secret_of("token:ann", 3, 7);
+  new_rendezvous();
+  EXPECT_EQ(secret_of("token:ann", 3, 7), of_ann) << "another leader derives another secret";
+  new_rendezvous();
+  EXPECT_NE(secret_of("token:bob", 3, 7), of_ann);
 }
 
 TEST_F(JobLoopTest, AJobHasSoManyAgentsAndNoMore) {
