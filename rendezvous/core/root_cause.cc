@@ -65,6 +65,33 @@ bool IsAbortedByATakenPort(const std::vector<std::string>& lines) {
   });
 }
 
+// The port in a message about a taken port: "to bind to [::]:29500 (errno: 98 - ..." of torch 1.13,
+// "port: 29500, useIpv6: ..." of later versions. nullopt: the message names none, as Python's
+// OSError.
+std::optional<int> PortIn(absl::string_view message) {
+  for (const absl::string_view before : {"to bind to ", "port: "}) {
+    const std::size_t found = message.find(before);
+    if (found == message.npos) continue;
+    absl::string_view rest = message.substr(found + before.size());
+    rest = rest.substr(0, rest.find_first_of(" ,"));
+    if (const std::size_t colon = rest.rfind(':'); colon != rest.npos) rest.remove_prefix(colon + 1);
+    if (int port = 0; absl::SimpleAtoi(rest, &port)) return port;
+  }
+  return std::nullopt;
+}
+
+// True if the messages about a taken port name ports, and none of them is `port`.
+bool NamesOnlyOtherPorts(const WorkerExited& exit, int port) {
+  bool others = false;
+  const auto is_port = [&](absl::string_view message) {
+    const auto named = HasWordsOfATakenPort(message) ? PortIn(message) : std::nullopt;
+    others = others || (named && *named != port);
+    return named == port;
+  };
+  if (is_port(exit.error_text)) return false;
+  return std::none_of(exit.stderr_tail.begin(), exit.stderr_tail.end(), is_port) && others;
+}
+
 // The port at which a client of torch's store timed out, from the messages of all versions: "The
 // client socket has timed out after 60s while trying to connect to (n1, 29501)."
 std::optional<int> PortOfStoreTimeout(absl::string_view text) {
@@ -136,6 +163,7 @@ std::string WhyNoAgentStore(const RootCause& cause, int master_port) {
   if (cause.kind != RootCause::Kind::kWorkerFailed || exit.pid == 0) return "";
   const std::string who = absl::StrCat("rank ", exit.rank.value, " on ", cause.failure.host);
   if (IsTakenPort(exit)) {
+    if (NamesOnlyOtherPorts(exit, master_port)) return "";
     return absl::StrCat(who,
                         " found a port taken, as a program does that serves torch's store on "
                         "MASTER_PORT itself");

@@ -32,8 +32,9 @@ bool IsTakenPort(const WorkerExited& exit);
 
 // If an agent's store caused this failure: the reason, for people. The next generation then uses a
 // store in rank 0's worker. "": the store did not cause it. Two kinds of program cannot use an
-// agent's store. One listens on MASTER_PORT itself. The other looks for the store at another port:
-// torch then makes every rank a client, and nobody listens there.
+// agent's store. One listens on MASTER_PORT itself: its error is about a taken port, and names
+// MASTER_PORT or no port. The other looks for the store at another port: torch then makes every
+// rank a client, and nobody listens there.
 std::string WhyNoAgentStore(const RootCause& cause, int master_port);
 
 // Gloo ended the worker because a peer sent more bytes in a collective than this rank expects. One

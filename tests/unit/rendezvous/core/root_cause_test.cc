@@ -169,6 +169,27 @@ TEST(WhyNoAgentStoreTest, AProgramThatListensOnMasterPortNeedsTheWorkersStore) {
   EXPECT_EQ(WhyNotTheAgents(Started(Exit(0, kCode1))), "");
 }
 
+// Seen red when every taken port was a reason.
+TEST(WhyNoAgentStoreTest, AnotherPortThatIsTakenIsNoReason) {
+  const std::string frame = "  File \"train.py\", line 3, in <module>";
+  for (const std::string said :
+       {"RuntimeError: The server socket has failed to listen on any local network address. The "
+        "server socket has failed to bind to [::]:29500 (errno: 98 - Address already in use).",
+        "torch.distributed.DistNetworkError: The server socket has failed to listen on any local "
+        "network address. port: 29500, useIpv6: false, code: -98, name: EADDRINUSE"}) {
+    const WorkerExited exit = Started(Exit(0, kCode1, "", {frame, said}));
+    EXPECT_THAT(WhyNotTheAgents(exit), HasSubstr("found a port taken")) << said;
+    EXPECT_EQ(WhyNotTheAgents(exit, 2950), "") << said;
+    WorkerExited recorded = Started(Exit(0, kCode1));
+    recorded.error_text = said;
+    EXPECT_THAT(WhyNotTheAgents(recorded), HasSubstr("found a port taken")) << said;
+    EXPECT_EQ(WhyNotTheAgents(recorded, 2950), "") << said;
+  }
+  const std::string no_port = "OSError: [Errno 98] Address already in use";
+  EXPECT_THAT(WhyNotTheAgents(Started(Exit(0, kCode1, "", {frame, no_port}))),
+              HasSubstr("found a port taken"));
+}
+
 TEST(WhyNoAgentStoreTest, SoDoesOneThatWaitsForAStoreElsewhere) {
   const std::vector<std::string> said = {
       "torch.distributed.DistNetworkError: The client socket has timed out after 60000ms while "
