@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "worker/contract/without_controls.h"
 #include "worker/src/base/peer_crypto.h"
 #include "worker/src/base/tcp.h"
 
@@ -256,9 +257,13 @@ bool RankFailureDetector::ServeRequests() {
 
 void RankFailureDetector::Accept() {
   ddprun::UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (!socket.valid() ||
-      lines_.size() >= static_cast<std::size_t>(world_size_) + kMostUnknownConnections) {
-    return;
+  if (!socket.valid()) return;
+  if (lines_.size() >= static_cast<std::size_t>(world_size_) + kMostUnknownConnections) {
+    // Drop the oldest. A rank sends HELLO at once, so a rank is never the oldest of many.
+    const auto oldest = std::find_if(lines_.begin(), lines_.end(), [](const auto& line) {
+      return line->rank < 0 && !line->closed;
+    });
+    if (oldest != lines_.end()) (*oldest)->closed = true;
   }
   KeepAlive(socket.get());
   lines_.push_back(std::make_unique<Line>());
@@ -276,7 +281,8 @@ void RankFailureDetector::Receive(Line* line) {
   }
   line->unread.append(bytes, static_cast<std::size_t>(size));
   for (std::size_t end; !line->closed && (end = line->unread.find('\n')) != std::string::npos;) {
-    const std::string text = line->unread.substr(0, end);
+    // Ranks print what other ranks send.
+    const std::string text = ddprun::WithoutControls(line->unread.substr(0, end));
     line->unread.erase(0, end + 1);
     HandleLine(line, text);
   }

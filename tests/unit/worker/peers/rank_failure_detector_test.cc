@@ -103,6 +103,14 @@ TEST(RankFailureDetectorTest, KnowsWhoFailedAndWithWhatText) {
   EXPECT_THAT(job.peers[2]->Ask(), ::testing::StartsWith("Rank 1 failed: cannot read the data. "));
 }
 
+// Seen red when a line was passed on as it came.
+TEST(RankFailureDetectorTest, TextOfAnotherRankHasNoControlCharacters) {
+  Job job(3);
+  job.peers[1]->ReportError("bad \x1b[2J\xc2\x9b text");
+  EXPECT_THAT(job.peers[2]->Ask(), ::testing::StartsWith("Rank 1 failed: bad ?[2J? text. "));
+  EXPECT_THAT(job.peers[0]->Ask(), ::testing::StartsWith("Rank 1 failed: bad ?[2J? text. "));
+}
+
 TEST(RankFailureDetectorTest, AnErrorOfRankZeroReachesTheOthersBeforeItEnds) {
   Job job(3);
   job.peers[0]->ReportError("out of memory");
@@ -345,6 +353,17 @@ TEST(RankFailureDetectorTest, StrangersWhoSayNothingTimeOutAndRanksStay) {
   EXPECT_TRUE(slower.IsClosed());
   EXPECT_GE(steady_clock::now() - start, kHelloPatience);
   EXPECT_EQ(job.peers[1]->Ask(), "Rank 1 is in barrier (for 0.0 s), and so is 1 other.");
+}
+
+// Seen red when a connection that came later was closed instead.
+TEST(RankFailureDetectorTest, ManySilentStrangersKeepNoRankOut) {
+  const auto where = [] { return Activity{"is in barrier", {}}; };
+  RankFailureDetector hub(2, where);
+  std::vector<std::unique_ptr<Mute>> strangers;
+  for (int i = 0; i < 80; ++i) strangers.push_back(std::make_unique<Mute>(hub.contact(), "H"));
+  EXPECT_TRUE(strangers[0]->IsClosed()) << "the oldest makes room";
+  RankFailureDetector one("127.0.0.1", hub.contact(), 1, 2, where);
+  EXPECT_THAT(one.Ask(), ::testing::HasSubstr("and so is 1 other"));
 }
 
 // Seen red with a HandleHello() that does not compare the proof.
