@@ -8,6 +8,7 @@
 #include "launcher/node/etcd_facts.h"
 #include "launcher/node/node_check.h"
 #include "launcher/node/node_facts.h"
+#include "launcher/text/printable.h"
 
 namespace ddprun {
 
@@ -19,9 +20,9 @@ int CheckNode(const DoctorCommand& command, const Host& host) {
       findings.push_back(std::move(finding));
     }
   }
-  std::fputs(
-      (command.json ? FindingsToJson(facts.host, findings) : FindingsToText(findings)).c_str(),
-      stdout);
+  const std::string text =
+      command.json ? FindingsToJson(facts.host, findings) : FindingsToText(findings);
+  std::fputs(PrintableLines(text).c_str(), stdout);
   return MayRun(findings) ? 0 : 1;
 }
 
