@@ -74,7 +74,8 @@ std::optional<int> PortIn(absl::string_view message) {
     if (found == message.npos) continue;
     absl::string_view rest = message.substr(found + before.size());
     rest = rest.substr(0, rest.find_first_of(" ,"));
-    if (const std::size_t colon = rest.rfind(':'); colon != rest.npos) rest.remove_prefix(colon + 1);
+    if (const std::size_t colon = rest.rfind(':'); colon != rest.npos)
+      rest.remove_prefix(colon + 1);
     if (int port = 0; absl::SimpleAtoi(rest, &port)) return port;
   }
   return std::nullopt;

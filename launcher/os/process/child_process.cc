@@ -149,8 +149,8 @@ void ChildProgram::Become(const ChildDescriptors& descriptors, pid_t parent,
   ::_exit(kExitCode);
 }
 
-// One write, small enough for an empty pipe: the reader never sees a part of it. The reader may kill
-// this child at once after it, so the memory that Explain() has allocated is freed before.
+// One write, small enough for an empty pipe: the reader never sees a part of it. The reader may
+// kill this child at once after it, so the memory that Explain() has allocated is freed before.
 void ChildProgram::ReportFailure(const Failure& failure, int outcome) const {
   char report[PIPE_BUF];
   std::size_t size = 1;
