@@ -454,6 +454,20 @@ class RestoreOrderTest(unittest.TestCase):
         self.assertTrue(allowed(7, 9, "k"))
         self.assertFalse(allowed(7, 3))
 
+    def test_a_training_that_begins_anew_loads_no_file_of_another_run(self):
+        """Break: is_from_before() returns False."""
+        older = {"step": "7", "ddprun_job": "j", "ddprun_epoch": "0", "ddprun_generation": "1"}
+
+        def allowed(run, **environ):
+            order = plan.read_order({**self.ENVIRON, "DDPRUN_JOB_RUN_ID": "aa", **environ}, 2)
+            return order.allows({**older, "ddprun_run": run})
+
+        self.assertTrue(allowed("bb"))
+        self.assertFalse(allowed("bb", DDPRUN_ANEW="1"))
+        self.assertTrue(allowed("aa", DDPRUN_ANEW="1"))
+        self.assertFalse(allowed("bb", DDPRUN_ANEW="1", DDPRUN_RESTORE_GENERATION="-1"))
+        self.assertTrue(allowed("bb", DDPRUN_ANEW="1", DDPRUN_EPOCH="1"), "a requeued job")
+
     def test_what_is_malformed_is_named(self):
         for name, value in (("TIER", "disk"), ("STEP", "-1"), ("STEP", "x"), ("RANK", "2")):
             with self.assertRaisesRegex(ValueError, "DDPRUN_RESTORE_" + name):

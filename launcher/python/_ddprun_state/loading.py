@@ -66,7 +66,8 @@ class Loader:
             found = self._load(where, parts)
         if found is None and not self._rejected and not order.of_this_run:
             # The states are of another training, which wrote until this one took the folder.
-            where.highest_step, where.allows = plan.MAX_STEP, lambda metadata: True
+            where.highest_step = plan.MAX_STEP
+            where.allows = lambda metadata: not order.is_from_before(metadata)
             found = self._load(where, parts)
         if found is None and not self._rejected:
             self._rejected.append("its files are gone")

@@ -42,13 +42,23 @@ class RestoreOrder:
         self.requeue_number = _maker(environ, "DDPRUN_RESTORE_EPOCH")
         self.generation = _maker(environ, "DDPRUN_RESTORE_GENERATION")
         self._job = environ.get("TORCHELASTIC_RUN_ID")
+        # The only run whose states may be loaded; None: any. A requeued job continues from its own
+        # files, which may be of an earlier run.
+        self._only_run = (environ.get("DDPRUN_JOB_RUN_ID")
+                          if begins_anew(environ) and _maker(environ, "DDPRUN_EPOCH") == 0 else None)
         # True: the state is of this run, so the rendezvous knows of every newer one in any folder.
         self.of_this_run = (self.generation >= 0 and _maker(environ, "DDPRUN_GENERATION") > 0
                             and _maker(environ, "DDPRUN_EPOCH") == self.requeue_number)
 
+    def is_from_before(self, metadata):
+        """Whether training begins anew, and another run made the state."""
+        return self._only_run is not None and metadata.get("ddprun_run") != self._only_run
+
     def allows(self, metadata):
         """Whether a file may be loaded: the planned state; or, if that is damaged, an older state.
         A state of a later generation is not allowed, because that continued from another state."""
+        if self.is_from_before(metadata):
+            return False
         if self.generation < 0:
             return True
         maker = (-1, -1)

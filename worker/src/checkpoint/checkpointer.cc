@@ -450,7 +450,9 @@ std::optional<State> Checkpointer::Impl::LoadByOrder(const internal::RestoreOrde
     // The state belongs to another training, which continued until this one took the folder
     // (--take-folder).
     where.highest_step = internal::WhereToLook().highest_step;
-    where.allows = internal::WhereToLook().allows;
+    where.allows = [](const Metadata& metadata) {
+      return !internal::IsFromBefore(GetEnvironment, metadata);
+    };
     state = Load(where, parts);
   }
   if (!state && loaded.rejected.empty()) loaded.rejected.push_back("its files are gone");

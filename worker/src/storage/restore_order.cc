@@ -46,6 +46,7 @@ std::int64_t NumberIn(const Metadata& metadata, const char* key) {
 }  // namespace
 
 bool RestoreOrder::Allows(const Getenv& getenv, const Metadata& metadata) const {
+  if (IsFromBefore(getenv, metadata)) return false;
   if (generation < 0) return true;
   const char* const job = getenv(env::kRunId);
   const auto made_by = metadata.find(checkpoint_file::kJob);
@@ -84,6 +85,13 @@ bool IsOfThisRun(const Getenv& getenv, const RestoreOrder& order) {
 bool BeginsAnew(const Getenv& getenv) {
   const char* const anew = getenv(env::kAnew);
   return anew != nullptr && std::string_view(anew) == "1";
+}
+
+bool IsFromBefore(const Getenv& getenv, const Metadata& metadata) {
+  const char* const run = getenv(env::kJobRunId);
+  if (!BeginsAnew(getenv) || MakerNumber(getenv, env::kEpoch) != 0 || run == nullptr) return false;
+  const auto made_by = metadata.find(checkpoint_file::kRun);
+  return made_by == metadata.end() || made_by->second != run;
 }
 
 std::chrono::milliseconds StateTimeout(const Getenv& getenv) {

@@ -41,6 +41,10 @@ bool IsOfThisRun(const Getenv& getenv, const RestoreOrder& order);
 // DDPRUN_ANEW: true if states from before this run are neither loaded nor removed.
 bool BeginsAnew(const Getenv& getenv);
 
+// True if training begins anew and another run made the state, so this run must not load it. False
+// in a requeued job: it continues from its own files, which may be of an earlier run.
+bool IsFromBefore(const Getenv& getenv, const Metadata& metadata);
+
 // DDPRUN_STATE_TIMEOUT_MS, or 2 minutes: how long to retry a state that cannot be read now. Throws
 // ConfigError.
 std::chrono::milliseconds StateTimeout(const Getenv& getenv);

@@ -84,6 +84,30 @@ TEST(RestoreOrderTest, AFileOfALaterGenerationIsNotAllowed) {
   EXPECT_TRUE(order.Allows(From(kOrder), {{"step", "1100"}})) << "it does not say";
 }
 
+// Seen red when a damaged state of this run led to a file of an earlier training.
+TEST(RestoreOrderTest, ATrainingThatBeginsAnewLoadsNoFileOfAnotherRun) {
+  Variables variables = kOrder;
+  const auto allows = [&](const char* run) {
+    const Metadata older = {{"step", "1100"},
+                            {"ddprun_job", "job"},
+                            {"ddprun_epoch", "0"},
+                            {"ddprun_generation", "1"},
+                            {"ddprun_run", run}};
+    return ReadRestoreOrder(From(variables), 4)->Allows(From(variables), older);
+  };
+  variables["DDPRUN_JOB_RUN_ID"] = "00000000000000aa";
+  variables["DDPRUN_EPOCH"] = "0";
+  EXPECT_TRUE(allows("00000000000000bb"));
+  variables["DDPRUN_ANEW"] = "1";
+  EXPECT_FALSE(allows("00000000000000bb"));
+  EXPECT_FALSE(ReadRestoreOrder(From(variables), 4)->Allows(From(variables), {{"step", "1100"}}));
+  EXPECT_TRUE(allows("00000000000000aa"));
+  variables["DDPRUN_RESTORE_GENERATION"] = "-1";
+  EXPECT_FALSE(allows("00000000000000bb"));
+  variables["DDPRUN_EPOCH"] = "1";
+  EXPECT_TRUE(allows("00000000000000bb")) << "a requeued job";
+}
+
 // Like the restore plan for a file that the agent could not read.
 TEST(RestoreOrderTest, WhereTheMakerIsNotKnownAllOlderFilesAreAllowed) {
   Variables variables = kOrder;
