@@ -13,8 +13,9 @@
 // when the last worker enters it, unless a worker is in the next phase already. If a worker enters
 // a phase several times, its first time counts. If a program's own phase has one of the names
 // above, it is shown as program_NAME. A program's own phases count only before the first step. If
-// there is no step, they do not count at all, because the program may name them hours after its
-// start. Pure: the time is an argument.
+// there is no step, they count only if a phase of the library follows (process_group, setup,
+// restore or first_step), because the program may name others hours after its start. Pure: the time
+// is an argument.
 #ifndef DDPRUN_LAUNCHER_CORE_RESTART_CLOCK_H_
 #define DDPRUN_LAUNCHER_CORE_RESTART_CLOCK_H_
 
