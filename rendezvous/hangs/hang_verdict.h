@@ -38,7 +38,8 @@ struct HangVerdict {
   // collective. If the culprit is only an example: any of the ranks may be at work.
   bool busy = false;
   // False: the culprit's node is not to blame. For example, all ranks are alike, two calls do not
-  // match, or ranks on other hosts are in the same condition.
+  // match, or ranks on other hosts are in the same condition. For the rank with the lowest step,
+  // other ranks at that step are not considered.
   bool blames = true;
 };
 

@@ -84,9 +84,9 @@ class HangWatch {
   bool leaves() const { return nodes_ == 0 && leaving_nodes_ > 0; }
   // Workers run, and none has reported anything.
   bool all_silent() const { return nodes_ == 0 && silent_nodes_ > 0 && !step_seen_; }
-  // An excuse is a reason for a standstill that is no hang, for example a debugger or a suspended
-  // machine (docs/hangs.md). Its time does not count. This function returns the start of the
-  // standstill, moved later by the excused time.
+  // The start of the standstill, plus the excused time. An excuse is a reason for a standstill that
+  // is no hang, for example a debugger or a suspended machine (docs/hangs.md). Its time does not
+  // count.
   TimePoint last_moved() const { return last_moved_; }
   // The start of the standstill by the clock.
   TimePoint really_moved() const { return really_moved_; }
@@ -122,7 +122,7 @@ class HangWatch {
   // By AgentId::value. Shared ownership, because StackMerge reads the reports on another thread.
   std::unordered_map<std::uint64_t, Report> reports_;
   bool step_seen_ = false;
-  bool excused_ = false;  // an excuse was reported since the last move
+  bool excused_ = false;  // an excuse or a stopped worker was reported since the last move
   bool called_ = false;   // since the last move
 };
 
