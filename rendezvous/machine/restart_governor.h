@@ -31,8 +31,8 @@ struct CrashRecord {
 
 struct GovernorRecord : CrashRecord {
   int restarts_used = 0;
-  // The ages of the restarts within the window, oldest first, at the time of the record. They do
-  // not grow until the record is read. So no restart leaves the window too early.
+  // The ages of the restarts within the window, oldest first, at the time of the record. The time
+  // until the record is read is not added, so no restart leaves the window too early.
   std::vector<Duration> recent_ages{};
   int membership_changes = 0;
   std::vector<Duration> membership_ages{};  // like recent_ages
