@@ -85,7 +85,7 @@ struct PowerSgdOptions {
 // bucket. A checkpoint does not contain the errors and the last approximations: a resumed training
 // begins without them.
 //
-// Throws ConfigError for options that contradict each other.
+// Throws ConfigError for options that are out of range or contradict each other.
 CommHook power_sgd(const Context& ctx, const PowerSgdOptions& options = PowerSgdOptions());
 
 }  // namespace ddp
