@@ -52,13 +52,13 @@ struct WhereToLook {
   bool looks_everywhere = false;
 };
 
-// All functions, also the constructor, are collectives. If a file or folder that may hold a newer
-// state cannot be read now, the search tries again with pauses for `patience`, and warns. It does
-// not try again after EACCES and EPERM. When the time is over, StateUnreadableError is thrown on
-// all ranks.
+// All ranks call the same functions in the same order. The constructor, Next() and Accept() may be
+// collectives. If a file or folder that may hold a newer state cannot be read now, the search tries
+// again with pauses for `patience`, and warns. It does not try again after EACCES and EPERM. When
+// the time is over, StateUnreadableError is thrown on all ranks.
 class StateSearch {
  public:
-  // Lists the folders on each node.
+  // With FolderErrors::kCount, checks on each node that the folders can be listed.
   StateSearch(const Context& ctx, WhereToLook where);
 
   // The newest allowed state that was not returned yet. nullopt: none. The caller must check the

@@ -1,6 +1,6 @@
 // Stores the part of the state that differs between ranks at the end of a step (generators and
-// buffers) in a folder in memory (DDPRUN_SNAPSHOT_DIR). It outlives the rank, so the successor of a
-// dead rank continues with the rank's own state.
+// buffers) in a folder in memory (DDPRUN_SNAPSHOT_DIR). The folder outlives the rank, so the
+// successor of a dead rank continues with the rank's own state.
 //
 // Each rank has a file. It writes three places there in turn and keeps two more. RankPlaces
 // explains why.
