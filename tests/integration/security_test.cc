@@ -131,6 +131,14 @@ TEST_F(SecurityTest, WithInsecureThereIsNoSecret) {
   EXPECT_EQ(ReadFile(folder_ / "got/0.1"), "none SECRET=\n");
 }
 
+// Seen red when the doctor printed its findings as they are.
+TEST_F(SecurityTest, TheDoctorPrintsNoControlCharacter) {
+  Program doctor({DdprunPath(), "doctor", folder_ / "no\x1b[2Jprogram"});
+  doctor.ExitCode();  // depends on the machine
+  EXPECT_THAT(doctor.out(), HasSubstr("no?[2Jprogram"));
+  EXPECT_THAT(doctor.out(), Not(HasSubstr("\x1b")));
+}
+
 TEST_F(SecurityTest, ATokenLetsAgentsIn) {
   const std::string token = Token("token", kSecret);
   const Daemon daemon(folder_.path(), {"--token-file", token});
