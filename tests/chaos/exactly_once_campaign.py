@@ -192,18 +192,27 @@ class Job:
         return kept, dropped, made_in
 
 
-def wait_for_line(path, text, count=1):
-    """Waits until a growing file has this many lines with `text`."""
+def wait_for_line(path, text, count=1, at_start=False):
+    """Waits until a growing file has this many lines with `text`, or with `text` at their start."""
     tail = subprocess.Popen(["tail", "-n", "+1", "-F", path], stdout=subprocess.PIPE,
                             stderr=subprocess.DEVNULL, text=True)
     try:
         for line in tail.stdout:
-            count -= text in line
+            count -= line.startswith(text) if at_start else text in line
             if count == 0:
                 return
     finally:
         tail.kill()
         tail.wait()
+
+
+def wait_for_traces(job, rank):
+    """Waits until all ranks of generation 0 have written the line of the last step of `rank`, which waits. A rank that
+    is killed between the averaging of a step and its line has used its samples, but no trace shows it."""
+    with open(os.path.join(job.path("trace"), f"rank{rank}.log"), encoding="utf-8") as file:
+        step = " ".join(file.read().splitlines()[-1].split()[:3]) + " "
+    for other in range(2 * WORKERS_PER_NODE):
+        wait_for_line(os.path.join(job.path("trace"), f"rank{other}.log"), step, at_start=True)
 
 
 def read_checkpoint(path):
@@ -274,6 +283,7 @@ def run_resized(folder, bin_folder, rng):
         job.add_node()
         job.add_node()
         job.wait_for_node_fault()
+        wait_for_traces(job, WORKERS_PER_NODE)
         lost = job.agent_of(WORKERS_PER_NODE)
         job.lose(lost)  # the other node continues alone
         job.wait_for_node_fault()
