@@ -361,9 +361,9 @@ TEST(RankFailureDetectorTest, ManySilentStrangersKeepNoRankOut) {
   RankFailureDetector hub(2, where);
   std::vector<std::unique_ptr<Mute>> strangers;
   for (int i = 0; i < 80; ++i) strangers.push_back(std::make_unique<Mute>(hub.contact(), "H"));
-  EXPECT_TRUE(strangers[0]->IsClosed()) << "the oldest makes room";
   RankFailureDetector one("127.0.0.1", hub.contact(), 1, 2, where);
   EXPECT_THAT(one.Ask(), ::testing::HasSubstr("and so is 1 other"));
+  EXPECT_TRUE(strangers[0]->IsClosed()) << "the oldest makes room";
 }
 
 // Seen red with a HandleHello() that does not compare the proof.
