@@ -41,9 +41,9 @@ class CheckpointParts {
   }
 
   // A save stores sampler.state(). A load calls sampler.resume(): the first sampler.next() then
-  // returns the batch that follows, for any world size. Do not give a sampler whose copy a
-  // torch::data loader uses, or from which samples are fetched before they are used: see
-  // DistributedSampler::state().
+  // returns the batch that follows, for any world size. Do not give a sampler if a
+  // torch::data loader uses a copy of it, or if the program fetches samples before it uses them:
+  // see DistributedSampler::state().
   CheckpointParts& with(DistributedSampler& sampler) {
     sampler_ = &sampler;
     return *this;

@@ -15,18 +15,18 @@ namespace ddp {
 //
 // run() does not return if `body` throws, or if `body` returns after the library has aborted the
 // collectives on this rank's GPU (because another rank was lost). Then run()
-//   - writes one line to stderr: `[rank 3] error: <what()>`. For an AgreedError (all ranks throw
-//     it with the same text: <ddp/errors.h>) only the lowest failing rank writes it, so the job
-//     prints the error once;
+//   - flushes stdout, and writes one line to stderr: `[rank 3] error: <what()>`. For an AgreedError
+//     (all ranks throw it with the same text: <ddp/errors.h>) only the lowest failing rank writes
+//     it, so the job prints the error once;
 //   - tells the agent: `ERROR=kind text` on the control socket. The kinds are collective, bind,
 //     folder, checkpoint, state and user. For an AgreedError, all ranks except the lowest failing
 //     one send collective. That is the kind of a victim (a worker that another worker's failure
 //     ends);
 //   - writes the file $TORCHELASTIC_ERROR_FILE, if that is set, in torchrun's format
 //     (torch/distributed/elastic/multiprocessing/errors/error_handler.py);
-//   - flushes stdout, and ends the process with std::_Exit. The exit code is 1; on the lowest
-//     failing rank of a FolderTakenError it is 77. Static destructors do not run, because a
-//     destructor that waits for a dead rank would hang.
+//   - ends the process with std::_Exit. The exit code is 1; on the lowest failing rank of a
+//     FolderTakenError it is 77. Static destructors do not run, because a destructor that waits for
+//     a dead rank would hang.
 //
 // Make the Context inside `body`. Call run() once, from the main thread.
 int run(const std::function<int()>& body);
@@ -53,10 +53,11 @@ int run(const std::function<int()>& body);
 // generation. From the second call on, stdout and stderr go to the log files of the current
 // generation.
 //
-// If `body` throws an exception that no other rank caused, the process ends as in ddp::run(). The
-// same happens after a failed collective if ddprun does not ask this process to leave within 5 s.
-// If `body` does not return or throw in time (`restart.in_place_timeout`, 2 s by default), ddprun
-// ends the process and starts another one.
+// The process ends as in ddp::run() in two cases: `body` throws an exception that no other rank
+// caused, before ddprun asks this process to leave; or `body` throws after a failed collective, and
+// ddprun does not ask this process to leave within 5 s. If ddprun asks, and `body` does not return
+// or throw in time (`restart.in_place_timeout`, 2 s by default), ddprun ends the process and starts
+// another one.
 //
 // Without ddprun this function does the same as ddp::run() with a Context. That is also the case
 // with nccl on a libtorch whose NCCL group does not report errors (before 2.7).
