@@ -31,7 +31,8 @@ class NodeStates {
                     const std::string& path);
   // `files`: all states on the disk. Forgets all other files.
   void OnFound(std::vector<SavedFile> files);
-  // A generation starts with this plan: states of later steps belong to a dead timeline.
+  // A generation starts with this plan. Forgets the states of later steps: they are on a dead
+  // timeline (docs/recovery.md).
   void OnStarted(const RestorePlan& plan);
 
   // The files that workers have named; the scan checks whether they still exist.

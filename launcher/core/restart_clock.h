@@ -1,21 +1,24 @@
-// RestartClock: measures the phases of each restart on this node, from its owner's events. Left of
-// the arrow: what begins the phase (nothing: the end of the phase above). Right of it: its end.
+// RestartClock: measures the phases of each restart on this node, from its owner's events. The
+// left of an arrow begins the phase, the right ends it. If nothing is on the left, the end of the
+// phase above begins the phase.
 //
 //     stop           a worker has failed, or the rendezvous says Stop  →  no worker is left
 //     round          →  this agent has the new ranks of its workers, and starts them
-//     spawn          →  every worker was started, or a standby was handed its place
+//     spawn          →  every worker is a new process, or a standby that has got its rank
 //     load           →  ddp::init() has begun: libraries are loaded
 //     process_group  →  ddp::init() has ended
-//     setup          →  the first step is done, or the program names a phase of its own
-//     NAME (PHASE=NAME)           →  the program's next phase, or the first step
+//     setup          →  the first step is done, or a phase NAME begins
+//     NAME (PHASE=NAME)           →  the next phase NAME, or the first step
+//
+// NAME is a phase of the program's own, or a phase of Checkpointer: restore (it loads a state) or
+// first_step (the state is loaded).
 //
 // The phases after `spawn` exist only if workers report them on the control socket. A phase begins
 // when the last worker enters it, unless a worker is in the next phase already. If a worker enters
-// a phase several times, its first time counts. If a program's own phase has one of the names
-// above, it is shown as program_NAME. A program's own phases count only before the first step. If
-// there is no step, they count only if a phase of the library follows (process_group, setup,
-// restore or first_step), because the program may name others hours after its start. Pure: the time
-// is an argument.
+// a phase several times, its first time counts. If a program's own phase has a name from `stop` to
+// `setup`, it is shown as program_NAME. A program's own phases count only before the first step. If
+// there is no step, they count only if process_group, setup, restore or first_step follows, because
+// the program may name others hours after its start. Pure: the time is an argument.
 #ifndef DDPRUN_LAUNCHER_CORE_RESTART_CLOCK_H_
 #define DDPRUN_LAUNCHER_CORE_RESTART_CLOCK_H_
 
