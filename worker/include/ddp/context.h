@@ -215,7 +215,7 @@ class OptimizerStep {
 // the same connection reports the lost rank at once. With libtorch 2.x, this rank then aborts its
 // collectives after 1 s, and the next call of this library that depends on them throws
 // CollectiveError. If the process has not thrown 10 s after the abort, it is ended with this error.
-// init() also sets variables of NCCL's watchdog that the environment does not set: docs/gpu.md.
+// init() also sets variables of NCCL's watchdog: docs/gpu.md.
 //
 // Network interface. Gloo uses the local address of the route to MASTER_ADDR, so this host's name
 // need not resolve. GLOO_SOCKET_IFNAME (names of interfaces, separated by commas) overrides it.

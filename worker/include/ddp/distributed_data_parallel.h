@@ -139,9 +139,9 @@ class DistributedDataParallel {
   // The program may ignore a result and call no backward() for it. Exception: if it ignores the
   // first result of a static graph on libtorch 1.13, the next backward() throws.
   //
-  // If another rank died, or did not enter the collective within Options::timeout, backward()
-  // throws libtorch's own exception, which does not name that rank. ddp::run() and ddp::explain()
-  // name it.
+  // With gloo: if another rank died, or did not enter the collective within Options::timeout,
+  // backward() throws libtorch's own exception, which does not name that rank. ddp::run() and
+  // ddp::explain() name it. With nccl: see ddp::init().
   template <typename... Args>
   auto forward(Args&&... args) {
     using Result = decltype(module_->forward(std::forward<Args>(args)...));

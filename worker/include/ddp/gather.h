@@ -3,11 +3,12 @@
 // function blocks until it has its result. It throws CollectiveError if another rank is gone, or if
 // Options::timeout has passed.
 //
-// Tensors must be dense. They may have any dtype, and may be on the CPU or on Context::device().
-// Their lengths in the first dimension may differ between ranks, and may be 0. The dtype and all
-// other dimensions must be equal on all ranks; otherwise every rank throws the same ConfigError,
-// which names the ranks. Results are new tensors without gradient, each with its own shape. Names
-// and semantics are those of torch/distributed/distributed_c10d.py, where all shapes must be equal.
+// Tensors must be dense, with at most 14 dimensions. They may have any dtype, and may be on the CPU
+// or on Context::device(). Their lengths in the first dimension may differ between ranks, and may
+// be 0. The dtype and all other dimensions must be equal on all ranks. Otherwise every rank throws
+// the same ConfigError, which names the ranks. Results are new tensors without gradient, each with
+// its own shape. Names and semantics are those of torch/distributed/distributed_c10d.py, where all
+// shapes must be equal.
 //
 // A function with an argument `root` throws ConfigError if `root` is not a rank.
 #ifndef DDP_GATHER_H_
