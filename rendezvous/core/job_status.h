@@ -126,7 +126,7 @@ struct JobStatus : JobMovement {
   Measured measured{};
 };
 
-// "61 of 64 ranks are in init(); missing 17 and 18 on n5".
+// "62 of 64 ranks are in init(); missing 17 and 18 on n5".
 std::string Describe(const JobStatus::Arrivals& arrivals, int world_size);
 
 }  // namespace ddprun

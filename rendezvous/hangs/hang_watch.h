@@ -6,8 +6,11 @@
 //   --hang-timeout DURATION  DURATION
 //   auto (the default)       max(30 s, 5 × the longest standstill that was seen in this phase and
 //                            ended by itself)
-//   --hang-startup-timeout   until the first step of the generation; with auto also in a phase that
-//                            was not seen before, but there at least 30 s
+//   --hang-startup-timeout   until the first step of the generation. With auto, also in a phase
+//                            that was not seen before: then at least 30 s
+//
+// Once a worker has succeeded, or all workers that reported have sent BYE, HangJudge raises a
+// shorter limit to --hang-startup-timeout.
 #ifndef DDPRUN_RENDEZVOUS_HANGS_HANG_WATCH_H_
 #define DDPRUN_RENDEZVOUS_HANGS_HANG_WATCH_H_
 

@@ -27,7 +27,7 @@ struct InitWait {
 // made no step, by rank.
 std::optional<InitWait> InitWaitOf(const std::vector<StillNode>& nodes);
 
-// "61 of 64 ranks are in init(); missing 17 and 18 on n5: rank 17 (pid 4242) started 71.0 s ago,
+// "62 of 64 ranks are in init(); missing 17 and 18 on n5: rank 17 (pid 4242) started 71.0 s ago,
 // now in read(/data/x)".
 std::string Describe(const InitWait& wait, int world_size);
 
