@@ -75,9 +75,10 @@ class Context {
   // it first waits until this rank's GPU has finished its pending work. If a collective is pending,
   // that includes a wait for the other ranks.
   //
-  // While an exception unwinds the stack, the destructor does not destroy the process group,
-  // because that would wait for collectives that can never finish. Exception: when run_in_place()
-  // leaves a generation, the destructor ends the collectives and destroys the group.
+  // While an exception unwinds the stack, or after nccl has lost a rank, the destructor does not
+  // destroy the process group, and tells the agent nothing. Destroying the group would wait for
+  // collectives that can never finish. Exception: when run_in_place() leaves a generation, the
+  // destructor ends the collectives and destroys the group.
   ~Context();
 
   int rank() const;              // this worker's number in the job: 0 <= rank() < world_size()

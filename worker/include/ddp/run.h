@@ -53,11 +53,11 @@ int run(const std::function<int()>& body);
 // generation. From the second call on, stdout and stderr go to the log files of the current
 // generation.
 //
-// The process ends as in ddp::run() in two cases: `body` throws an exception that no other rank
-// caused, before ddprun asks this process to leave; or `body` throws after a failed collective, and
-// ddprun does not ask this process to leave within 5 s. If ddprun asks, and `body` does not return
-// or throw in time (`restart.in_place_timeout`, 2 s by default), ddprun ends the process and starts
-// another one.
+// The process ends as in ddp::run() in three cases: it cannot join a generation; `body` throws an
+// exception that no other rank caused, before ddprun asks this process to leave; or `body` throws
+// after a failed collective, and ddprun does not ask this process to leave within 5 s. If ddprun
+// asks, and `body` does not return or throw in time (`restart.in_place_timeout`, 2 s by default),
+// ddprun ends the process and starts another one.
 //
 // Without ddprun this function does the same as ddp::run() with a Context. That is also the case
 // with nccl on a libtorch whose NCCL group does not report errors (before 2.7).
