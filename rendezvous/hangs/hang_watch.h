@@ -83,7 +83,8 @@ class HangWatch {
 
   // At least one node has a worker that reports progress.
   bool judges() const { return nodes_ > 0; }
-  // Some workers have sent BYE and still run; no other worker reports progress.
+  // Some workers have sent BYE ("I will exit with 0") and still run; no other worker reports
+  // progress.
   bool leaves() const { return nodes_ == 0 && leaving_nodes_ > 0; }
   // Workers run, and none has reported anything.
   bool all_silent() const { return nodes_ == 0 && silent_nodes_ > 0 && !step_seen_; }
