@@ -1,7 +1,7 @@
 // Finds the durable checkpoints of a node. Reads file sizes and headers only.
 //
 // A network folder may not answer for minutes, so the agent scans on a separate thread
-// (CheckpointScan) and stops waiting after a while.
+// (CheckpointScan) and does not wait for it.
 #ifndef DDPRUN_LAUNCHER_AGENT_CHECKPOINTS_CHECKPOINT_SCAN_H_
 #define DDPRUN_LAUNCHER_AGENT_CHECKPOINTS_CHECKPOINT_SCAN_H_
 
@@ -21,7 +21,7 @@ namespace ddprun {
 struct ScanRequest {
   std::string job;                   // files of other jobs count as older
   std::string folder;                // DDPRUN_CHECKPOINT_DIR, or empty
-  std::vector<SavedFile> named;      // reported by workers, in any folder
+  std::vector<SavedFile> named;      // reported by workers, in any folder, or found before
   std::uint32_t requeue_number = 0;  // of the job
   // checkpoint.start_anew: files that another job made do not count. If the job was not requeued,
   // the files in `before` do not count either; if `before` is not set, no existing file counts.
