@@ -199,8 +199,8 @@ class Checkpointer {
   // Damaged files. A file is damaged if its length or a hash is wrong. It is renamed to
   // `<name>.<run id>.corrupt` if its header says that this run made it, otherwise to
   // `<name>.corrupt`. A file of an unknown format version, or of another step than its name says,
-  // is not renamed. The rank that has such a file, damaged or not, reports it on stderr. Then the
-  // search continues with the next older file.
+  // is not renamed. The rank that has one of these files reports it on stderr. Then the search
+  // continues with the next older file.
   //
   // Unreadable files. A file that cannot be read is not damaged, and may be the newest state. So
   // EACCES and EPERM throw StateUnreadableError at once. After other errors the library tries again
@@ -209,9 +209,9 @@ class Checkpointer {
   // completely, and the first file gives EIO again, the first file counts as damaged. The library
   // does not rename it.
   //
-  // StateUnreadableError is also thrown in three cases: the folder of any node cannot be listed
-  // (this does not matter if the restore plan names a state of this run, and that state is found);
-  // all files of a folder are damaged; the restore plan cannot be followed. So training never
+  // StateUnreadableError is also thrown in three cases: the folder of any node cannot be listed;
+  // all files of a folder are damaged; the restore plan cannot be followed. The first case does not
+  // count if the restore plan names a state of this run, and that state is found. So training never
   // begins at step 0 although a state exists, with three exceptions. A restore plan can say that
   // the job starts at step 0 (docs/recovery.md). Without a restore plan, a complete file on another
   // node is ignored, because the library loads files only from rank 0's node. With DDPRUN_ANEW=1
