@@ -18,7 +18,7 @@ namespace ddprun {
 // A durable state and its file.
 struct SavedFile {
   SavedState state;
-  std::string path;  // as a worker named it
+  std::string path;  // as a worker named it, or as a scan found it
 
   bool operator==(const SavedFile&) const = default;
 };
@@ -35,7 +35,7 @@ class NodeStates {
   // timeline (docs/recovery.md).
   void OnStarted(const RestorePlan& plan);
 
-  // The files that workers have named; the scan checks whether they still exist.
+  // All durable states. The next scan checks whether their files still exist.
   const std::vector<SavedFile>& files() const { return files_; }
 
   // The newest first, at most kMaxSavedStates.

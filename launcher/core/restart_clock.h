@@ -36,7 +36,7 @@ class RestartClock {
  public:
   explicit RestartClock(int workers) : workers_(workers) {}
 
-  // Call these in this order; each ends the previous phase. The first generation is no restart.
+  // Call these in this order; each ends the previous phase. The first generation is not measured.
   void GenerationEnded(TimePoint now);
   void NoWorkerLeft(TimePoint now);
   void GenerationStarted(Generation generation, TimePoint now);
