@@ -2,8 +2,8 @@
 # serves. docs/store.md has the reasons.
 #
 # If a process looks for the store at another port than MASTER_PORT, this file tells ddprun. No
-# process listens there, because torch makes every rank a client. Each further process group gets
-# its own keys, because the keys of the first group are still in the store.
+# process listens there, because torch makes every rank a client. Each further process group of the
+# same world size gets its own keys, because those of the first group are still in the store.
 #
 # torch 2.x asks for libuv by default, also in a client. A torch that was built without libuv, such
 # as Debian's, then fails, and this file tries again without it.
