@@ -1,14 +1,13 @@
-#include <cstdio>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "launcher/commands/commands.h"
+#include "launcher/commands/operator.h"
 #include "launcher/node/etcd_check.h"
 #include "launcher/node/etcd_facts.h"
 #include "launcher/node/node_check.h"
 #include "launcher/node/node_facts.h"
-#include "launcher/text/printable.h"
 
 namespace ddprun {
 
@@ -22,7 +21,7 @@ int CheckNode(const DoctorCommand& command, const Host& host) {
   }
   const std::string text =
       command.json ? FindingsToJson(facts.host, findings) : FindingsToText(findings);
-  std::fputs(PrintableLines(text).c_str(), stdout);
+  PrintOut(text);
   return MayRun(findings) ? 0 : 1;
 }
 

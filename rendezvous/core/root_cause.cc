@@ -83,14 +83,15 @@ std::optional<int> PortIn(absl::string_view message) {
 
 // True if the messages about a taken port name ports, and none of them is `port`.
 bool NamesOnlyOtherPorts(const WorkerExited& exit, int port) {
+  std::vector<std::string> messages = exit.stderr_tail;
+  messages.push_back(exit.error_text);
   bool others = false;
-  const auto is_port = [&](absl::string_view message) {
+  for (const std::string& message : messages) {
     const auto named = HasWordsOfATakenPort(message) ? PortIn(message) : std::nullopt;
-    others = others || (named && *named != port);
-    return named == port;
-  };
-  if (is_port(exit.error_text)) return false;
-  return std::none_of(exit.stderr_tail.begin(), exit.stderr_tail.end(), is_port) && others;
+    if (named == port) return false;
+    others = others || named;
+  }
+  return others;
 }
 
 // The port at which a client of torch's store timed out, from the messages of all versions: "The
