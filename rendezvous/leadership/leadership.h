@@ -49,8 +49,8 @@ class Leadership {
     Duration longest_lease = std::chrono::minutes(1);
     // A leader that hands over waits at most this long until another one leads.
     Duration handover = std::chrono::seconds(1);
-    // How many times in a row this process lost the term although it was alive. Taken from
-    // StepDown.ousted before the re-exec.
+    // How many times in a row this process lost the term although it was alive: StepDown::ousted
+    // from before the process executed its program again.
     int ousted = 0;
   };
 

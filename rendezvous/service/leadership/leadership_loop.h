@@ -44,11 +44,11 @@ class LeadershipLoop {
     // again after an error that may pass.
     std::function<absl::Status(Term, Duration hold, bool restored)> lead;
     std::function<void(Term)> change_term;
-    // Validity holds again.
+    // Validity begins to hold.
     std::function<void()> on_valid;
     // The endpoint of the other leader; "": not known.
     std::function<void(const std::string& endpoint)> set_leader;
-    // The last call: this process serves no more. `ousted`: as in Leadership.
+    // The last call: this process serves no more.
     std::function<void(const Leadership::StepDown&)> step_down;
     // A retry cannot help. DataLoss: the jobs cannot be read. Unauthenticated, PermissionDenied:
     // etcd has refused this process from the start, or refuses to let it write the leader key. Any
@@ -71,9 +71,9 @@ class LeadershipLoop {
   LeadershipLoop& operator=(const LeadershipLoop&) = delete;
 
   void Start();
-  // Waits for pending reads and renewals; each has a time limit. Does not resign. After it returns,
-  // only a task that is still in `in_order` may call effects: `set_writer`, `log`, `cannot_lead`.
-  // Idempotent.
+  // Waits for pending reads, renewals and `lead`; each has a time limit. Does not resign. After it
+  // returns, only a task that is still in `in_order` may call effects: `set_writer`, `log`,
+  // `cannot_lead`. Idempotent.
   void Stop();
 
   // For the events RightLost and EndAsked. Any thread; does not block.
@@ -163,7 +163,7 @@ class LeadershipLoop {
   Handler handler_{this};
   PeerLink peer_;
   Executor executor_{&handler_};
-  std::unique_ptr<etcd::Watch> watch_;  // from Start to Stop; the owner's
+  std::unique_ptr<etcd::Watch> watch_;  // from Start to Stop; only they use it
   TaskQueue takeover_{"ddprun-lead"};
   TaskQueue reads_{"ddprun-renew", 4};
 };
