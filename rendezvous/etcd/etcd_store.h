@@ -9,7 +9,7 @@
 //
 // Waiting batches take memory in proportion to the keys that were written, not to the number of
 // commits, because past `merge_above_bytes` they are merged into one. A batch with more than
-// kMostKeys keys is not written atomically, but each of its keys is.
+// kMostKeys keys (state_map.h) is not written atomically, but each of its keys is.
 //
 // All functions except Post and SetTerm: from one thread.
 //
