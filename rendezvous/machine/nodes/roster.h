@@ -30,7 +30,7 @@ enum class Phase {
 
 // Why a node stays in the job but out of the next generation.
 struct HeldBack {
-  std::optional<TimePoint> until;  // LateAdmission
+  std::optional<TimePoint> until;  // LateAdmission (quarantine.h) holds the node back until then
   std::string why;                 // the reason of `until`, for people
   StuckProcesses stuck;            // processes that SIGKILL has not ended, until they are gone
   TimePoint stuck_told_at;         // when the agent last reported `stuck`
@@ -54,9 +54,9 @@ struct Holdings {
   bool answered = false;  // its disk has answered since the agent joined
   bool has_worked =
       false;  // set by Roster: workers of the job have run here since the agent joined
-  bool can_look_again = false;
-  LookId looked;  // Join::look
-  LookId asked;   // of the newest LookAgain in this session
+  bool can_look_again = false;  // Join::can_look_again
+  LookId looked;                // the look at its disk that found `states` (Join::look)
+  LookId asked;                 // of the newest LookAgain in this session
 };
 
 // What the workers of a node have reported in a generation. Roster::AssignRanks() replaces it
@@ -65,7 +65,7 @@ struct ToldByWorkers {
   std::set<LocalRank> succeeded{};     // exited with 0
   std::set<LocalRank> ended{};         // exited, with any result
   std::optional<std::int64_t> step{};  // the newest step that they reported
-  bool cannot_save = false;
+  bool cannot_save = false;            // the node has answered Save with CannotSave
 };
 
 // The part of a node that JobRecord keeps.
@@ -113,7 +113,7 @@ class Roster {
   // Pointers to nodes stay valid.
   Roster& operator=(Roster&&) = default;
 
-  // The live node that asks for this rank, or nullptr.
+  // The first node with a session that asks for this rank, or nullptr.
   const Node* HolderOf(NodeRank rank) const;
   // Nodes that came later and ask for this node's rank. They must leave when this node comes back.
   std::vector<Node*> WaitingForRankOf(const Node& node) const;
