@@ -69,8 +69,8 @@ struct CheckpointerOptions {
   // After a save, this number of checkpoints stay: the new file, and the next older files of this
   // run and of the run from which this run continues. Other files are never counted or removed:
   // files of other runs, files of a higher step, and files that this version cannot read. Of the
-  // damaged files of this run that load_latest() renamed, the two newest stay. Must be at least 1
-  // (ConfigError).
+  // damaged files of this run that load_latest() renamed, the two of the highest steps stay. Must
+  // be at least 1 (ConfigError).
   int keep_last = 2;
 
   // Files whose step is a multiple of this number are never removed. 0: there are no such files.
@@ -158,8 +158,8 @@ class Checkpointer {
   // Call it after each finished step, with the place after that step. It reports the step to the
   // agent (Context::report_step()), and makes a snapshot and a checkpoint when they are due. The
   // agent may also request a checkpoint (message SAVE, sent for `ddprun stop --save`, a preemption,
-  // or a drain, which empties a node). Then all ranks make it at the same step. A program that
-  // calls load_latest() and step() needs no other call to survive failures.
+  // or a drain, which takes a host out of the job). Then all ranks make it at the same step. A
+  // program that calls load_latest() and step() needs no other call to survive failures.
   //
   // If neither a snapshot nor a checkpoint is due, step() waits for no other rank. The ranks agree
   // on what is due while they compute the next step. So a request that arrives during one step is
