@@ -1,5 +1,5 @@
-// The cost of the progress page for each collective: a group whose collectives complete at once,
-// alone and behind a RecordedGroup. Prints medians; exit code 1 if the goal is missed.
+// The cost of the progress page for each collective: a process group whose collectives complete at
+// once, without and with its record in the page. Prints medians; exit code 1 if the goal is missed.
 #include <torch/types.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-"""Tests the pure parts of hang_campaign.py and no_hang_campaign.py: plans, parsing of verdicts, and the
-rule that looks only at the time since the last step."""
+"""Tests the pure parts of hang_campaign.py and no_hang_campaign.py: plans, parsing of verdicts, and
+no_hang_campaign.py's naive rule."""
 import contextlib
 import io
 import unittest

@@ -1,4 +1,4 @@
-// Does the JobMachine's work on stacks at once: for tests without threads.
+// Does the JobMachine's work on stacks in the caller's thread: for tests without threads.
 #ifndef DDPRUN_TESTS_SUPPORT_STACKS_AT_ONCE_H_
 #define DDPRUN_TESTS_SUPPORT_STACKS_AT_ONCE_H_
 
