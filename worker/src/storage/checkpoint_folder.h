@@ -55,8 +55,9 @@ struct CheckpointImage {
 void Warn(int rank, const std::string& text);
 
 // Returns the path of the durable file. If it throws CheckpointError, there is no new file, and the
-// older files are unchanged. It also throws if `owner`, the owner of this folder, refuses, or if a
-// file of another run has the name. `image.metadata` must name this run.
+// older files are unchanged. One exception: if only the sync of the folder fails, the new file is
+// there, but a power loss may undo its rename. It also throws if `owner`, the owner of this folder,
+// refuses, or if a file of another run has the name. `image.metadata` must name this run.
 std::string SaveCheckpoint(const std::string& directory, CheckpointImage image, FolderOwner* owner);
 
 struct StepFile {
@@ -131,10 +132,10 @@ class CheckpointSearch {
 
   // True if files were put off, so Accept() must be called.
   bool has_put_off() const { return !put_off_.empty(); }
-  // Call it when the file was read completely. Reads the bytes of the put-off files again. False:
-  // call Next() again, and do not use file(), path() or SetAside() before that. There are two
-  // reasons. A put-off file can be read now: then Accept() has called Restart(). Or it is still
-  // unavailable, and is in another folder or gives another errno than EIO: then Next() returns
+  // Call it when the file was read completely. Tries again to read the put-off files of its folder.
+  // False: call Next() again, and do not use file(), path() or SetAside() before that. There are
+  // two reasons. A put-off file can be read now: then Accept() has called Restart(). Or a put-off
+  // file is in another folder, or now gives another errno than EIO: then Next() returns
   // kUnavailable.
   bool Accept();
 

@@ -54,7 +54,7 @@ struct OwnerSeen {
 };
 
 enum class ClaimVerdict {
-  kTake,    // the folder is free, the owner is silent or gone, or `self` succeeds the owner
+  kTake,    // the folder is free, the owner is silent or gone, or `self` may replace it (see above)
   kWait,    // another training may still use it; look again
   kRefuse,  // for good: a later generation or a later requeue number owns the folder
 };
