@@ -10,8 +10,9 @@
 // an agent started locks the owner file while it adds or removes a checkpoint, and checks under the
 // lock that it still owns the folder. Rank 0 claims the folder before it searches for a state.
 // While it owns the folder, it updates the time of the file every 10 s
-// (worker/src/storage/folder_owner.h). For a requeued job, an agent claims the folder before it
-// looks at the states. No process holds the folder then, so the agent writes state=released.
+// (worker/src/storage/folder_owner.h). If a lower requeue number of the same job owns the folder,
+// an agent claims it before it looks for states. The agent writes state=released, so that rank 0
+// can take the folder at once.
 //
 // Earlier versions write and read only the first line.
 //
