@@ -54,8 +54,8 @@ struct WhereToLook {
 
 // All ranks call the same functions in the same order. The constructor, Next() and Accept() may be
 // collectives. If a file or folder that may hold a newer state cannot be read now, the search tries
-// again with pauses for `patience`, and warns. It does not try again after EACCES and EPERM. When
-// the time is over, StateUnreadableError is thrown on all ranks.
+// again with pauses for `patience`, and warns. When that time is over, all ranks throw
+// StateUnreadableError. After EACCES and EPERM they throw it at once.
 class StateSearch {
  public:
   // With FolderErrors::kCount, checks on each node that the folders can be listed.
