@@ -12,8 +12,9 @@
 //      │ a pause is over            ▼
 //      └──────────────────────── Paused
 //
-//     any of these: it must not be forked, its first imports fail, or it ended early again and
-//                   again ──▶ Unfit, for good        the job ends ──▶ Closed
+//     any of these: it must not be forked, its first imports fail, imports take too long, or it
+//                   ended early again and again ──▶ Unfit, for good
+//     any state ── the job ends ──▶ Closed
 //
 // The end of the fork server is no failure: no worker is its child.
 #ifndef DDPRUN_LAUNCHER_CORE_FORK_SERVER_H_

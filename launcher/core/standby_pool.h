@@ -14,8 +14,8 @@
 //
 // A generation is settled when each worker of this node has finished a step in it, or some time
 // after its start. Standbys start only then, so they do not slow down the start of workers. No
-// standby is started before a worker of the job has shown that its program can wait as a standby: a
-// program that cannot wait would do all its work a second time. A forked process can always wait.
+// standby is started before a worker of this node has shown that its program can wait as a standby:
+// a program that cannot wait would do all its work a second time. A forked process can always wait.
 //
 // Each standby is for one local rank, because arguments, devices and CPU caches may depend on it.
 //
@@ -24,8 +24,8 @@
 //
 // With a fork server (fork_server.h) a standby costs milliseconds. Then all standbys are made at
 // once, and every start uses standbys: StartComing requests one for each local rank. StartCanBegin
-// follows when all these standbys wait, or none can be expected now. A worker without a standby is
-// started directly.
+// follows when all these standbys wait, when none can be expected now, or when the limit of
+// StartComing is over. A worker without a standby is started directly.
 #ifndef DDPRUN_LAUNCHER_CORE_STANDBY_POOL_H_
 #define DDPRUN_LAUNCHER_CORE_STANDBY_POOL_H_
 
@@ -110,7 +110,7 @@ class StandbyPool {
     std::string text;
     bool operator==(const Note&) const = default;
   };
-  // The workers can start: all possible standbys wait, or none can be expected now.
+  // The workers can start, with the standbys that wait now.
   struct StartCanBegin {
     bool operator==(const StartCanBegin&) const = default;
   };
