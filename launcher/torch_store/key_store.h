@@ -31,7 +31,7 @@ class KeyStore {
  public:
   struct Limits {
     std::size_t keys = 1UL << 20U;
-    std::size_t bytes = 256UL << 20U;  // of keys and values, and of awaited keys
+    std::size_t bytes = 256UL << 20U;  // of keys, values, awaited and watched keys
   };
 
   KeyStore() = default;
