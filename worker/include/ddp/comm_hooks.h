@@ -38,7 +38,8 @@ c10::intrusive_ptr<c10::ivalue::Future> finished(const torch::Tensor& result);
 // float16. So gradients above 65504, or far below 1e-5, need a scaled loss. Semantics of
 // torch.distributed.algorithms.ddp_comm_hooks.default_hooks.fp16_compress_hook. Newer versions of
 // libtorch may be built with a Gloo that cannot add float16 (Debian's 2.14). Then PyTorch's hook
-// fails. This hook averages there as bf16_compress does, with float16.
+// fails. So with Gloo in newer versions, this hook sums the float16 gradients in float32, like
+// bf16_compress.
 CommHook fp16_compress(const Context& ctx);
 
 // Averages gradients and sends them as bfloat16, which halves the bytes and keeps the range of

@@ -130,7 +130,8 @@ class DistributedDataParallel {
       : DistributedDataParallel(ctx, holder.ptr(), options) {}
 
   // Runs module->forward(args...). With gradients enabled, the backward that follows must reach
-  // every parameter exactly once, unless find_unused_parameters or static_graph is on. It may be
+  // every parameter exactly once, unless find_unused_parameters or static_graph is on. This
+  // backward may be
   //   (a) one backward() from the result,
   //   (b) one backward() from the results of several forwards, or
   //   (c) one backward() from each of several tensors of the result, if no parameter influences
@@ -244,11 +245,11 @@ class DistributedDataParallel {
   //   - longer than the others' median step time (again the median over the others).
   // A rank becomes a straggler after three windows in a row in which it is slow. It stops being a
   // straggler after three windows in a row in which it is not slow. For a straggler 1.15 replaces
-  // 1.25. `stragglers` contains only the stragglers that are slow in the newest window.
+  // 1.25. StragglerSummary::stragglers has only the stragglers that are slow in the newest window.
   //
-  // When a window is complete, rank 0 writes one line to stderr for each rank in `stragglers`: at
-  // most eight lines, and then "and N ranks more". It also writes one line when a rank stops being
-  // a straggler. It reports each rank that it names to the agent.
+  // When a window is complete, rank 0 writes one line to stderr for each of these ranks: at most
+  // eight lines, and then "and N ranks more". It also writes one line when a rank stops being a
+  // straggler. Rank 0 also reports the ranks in these lines to its agent.
   //
   // On CUDA the times are those of the GPU. There only the broadcast of buffers is excluded. Other
   // collectives between the gradients of two steps, for example those of SyncBatchNorm, make the
