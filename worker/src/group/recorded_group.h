@@ -43,7 +43,7 @@ class CollectiveRecord {
     try {
       begun.work = begin();
     } catch (...) {
-      Complete(begun);  // refused, so no rank waits in it
+      Complete(begun);  // refused: this rank does not wait in it
       throw;
     }
     WorkPtr work = begun.work;
@@ -93,11 +93,11 @@ class CollectiveRecord {
 // thread as soon as the data has arrived, before wait() returns, and also if nobody waits yet.
 // NCCL's futures complete as soon as the work is queued on the GPU. So NCCL's works are polled when
 // the next collective begins. If a rank begins no more collectives (for example in an endless
-// loop), it would seem to wait in its last one. Therefore a thread polls too, but only while
-// nothing in this process moves, so never during normal training. ProcessGroupNCCL's watchdog
-// thread polls the same works. Two alternatives were rejected. The agent cannot request a poll,
-// because only run_in_place() has a thread that listens to the agent. A callback in the GPU's
-// stream would delay that stream.
+// loop), it would seem to wait in its last one. Therefore a thread polls too, but only when nothing
+// in this process has moved for half a second. ProcessGroupNCCL's watchdog thread polls the same
+// works. Two alternatives were rejected. The agent cannot request a poll, because only
+// run_in_place() has a thread that listens to the agent. A callback in the GPU's stream would delay
+// that stream.
 template <typename Base>
 class RecordedGroup final : public Base {
  public:
