@@ -33,7 +33,7 @@ double all_reduce_mean(const Context& ctx, double value);
 
 // Replaces `tensor` on every rank by its sum, or mean, over all ranks. Shape and dtype must be the
 // same on all ranks. The sum supports the dtypes float, double, half, bfloat16, int8, uint8, int32
-// and int64; the mean supports only the floating-point dtypes of these. A rank that gives another
+// and int64; the mean supports only float, double, half and bfloat16. A rank that gives another
 // dtype throws ConfigError, and the other ranks then wait for that rank.
 void all_reduce_sum(const Context& ctx, torch::Tensor& tensor);
 void all_reduce_mean(const Context& ctx, torch::Tensor& tensor);
@@ -52,8 +52,8 @@ void broadcast(const Context& ctx, torch::Tensor& tensor, int root = 0);
 std::string broadcast(const Context& ctx, const std::string& text, int root = 0);
 
 // Returns after every rank has called it. On CUDA it first waits for the work that this rank has
-// queued on its device. The default of `timeout` is Options::timeout. If the group carries CPU
-// tensors, a `timeout` longer than Options::timeout has no effect.
+// queued on its device. The default of `timeout` is Options::timeout. A longer `timeout` has no
+// effect, except with nccl in libtorch 1.13.
 //
 // After the timeout it throws CollectiveError, whose text names the missing ranks: `barrier: rank 3
 // has not come within 5 s; ranks 0, 1, 2 wait`. If a rank dies, the other ranks throw at once, and

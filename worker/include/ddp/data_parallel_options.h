@@ -16,9 +16,9 @@ namespace ddp {
 struct DataParallelOptions {
   // true: rank 0's buffers (for example BatchNorm's statistics) are broadcast at construction, and
   // before each forward that follows a synchronized forward: one with gradients enabled and not
-  // under no_sync(). false: buffers are sent only at construction, at the end of join(), and by
-  // sync_buffers(). With libtorch 2.6 and newer, as in Python, false means that only sync_buffers()
-  // sends them.
+  // under no_sync(). In join() and at its end, another rank may send its buffers. false: buffers
+  // are sent only at construction, at the end of join(), and by sync_buffers(). With libtorch 2.6
+  // and newer, as in Python, false means that only sync_buffers() sends them.
   bool broadcast_buffers = true;
 
   // The size of a gradient bucket in MiB. The default is 25. After the first step the buckets are
@@ -56,7 +56,7 @@ struct DataParallelOptions {
   int straggler_every = 100;
 };
 
-// Options of DistributedDataParallel::join(), like those of Python's Model.join().
+// Options of DistributedDataParallel::join(), like those of Python's method join().
 struct JoinOptions {
   // The divisor of gradients while some ranks have no more inputs. true: the world size, so that
   // every input keeps its weight. false: the number of ranks that still have inputs.
@@ -71,7 +71,7 @@ struct JoinOptions {
 // Python: model._get_ddp_logging_data()). The times are means over the measured steps. The figures
 // of a step are known when the next step begins.
 struct DataParallelStatistics {
-  std::int64_t steps = 0;           // forwards with a synchronized backward
+  std::int64_t steps = 0;           // synchronized forwards: see broadcast_buffers
   std::int64_t measured_steps = 0;  // steps in the means below
 
   std::chrono::nanoseconds forward{0};           // from forward's start to its end

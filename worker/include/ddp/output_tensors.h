@@ -3,7 +3,8 @@
 // DistributedDataParallel needs these tensors to search for parameters that a step does not use
 // (find_unused_parameters, static_graph). It finds tensors in IValues, std::optional, pair, tuple,
 // array, variant, smart pointers, and any container with begin() and end(), also if these are
-// nested. In a map it searches the values. PyTorch's _find_tensors
+// nested. In a map it searches the values. A std::map whose key is a struct of your own throws
+// ConfigError, unless OutputTensors is specialized for the struct. PyTorch's _find_tensors
 // (torch/nn/parallel/distributed.py) searches list, tuple and dict.
 //
 // For other types, specialize OutputTensors:
