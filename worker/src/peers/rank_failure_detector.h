@@ -86,11 +86,11 @@ class RankFailureDetector {
 
   // For waits that do not fail by themselves when another rank is lost: an NCCL collective, or in a
   // restore the wait for data that another rank of this host puts into shared memory. All ranks
-  // call this once they are connected. From then on rank 0 tells each rank at once when a rank
-  // fails or ends without BYE (a crash, or exit() before the Context is destroyed). Then `on_loss`
-  // is called once, on a thread of this class or within this call; it must not wait. If `on_loss`
-  // is null, the caller only reads KnownCause(); a function from an earlier call is kept. If a host
-  // disappears silently, rank 0 notices after about 11 s.
+  // call this after they are connected, perhaps several times. From then on rank 0 tells each rank
+  // at once when a rank fails or ends without BYE (a crash, or exit() before the Context is
+  // destroyed). Then `on_loss` is called once, on a thread of this class or within this call; it
+  // must not wait. If `on_loss` is null, the caller only reads KnownCause(); a function from an
+  // earlier call is kept. If a host disappears silently, rank 0 notices after about 11 s.
   void WatchForLoss(std::function<void()> on_loss);
 
  private:
@@ -152,7 +152,7 @@ class RankFailureDetector {
   ddprun::UniqueFd wake_;      // an eventfd
 
   // Used by the thread only.
-  std::vector<std::unique_ptr<Line>> lines_;  // hub: one to each rank; else: one to the hub
+  std::vector<std::unique_ptr<Line>> lines_;  // hub: all connections; else: one to the hub
   std::vector<PeerReport> reports_;           // only on the hub; by rank
   std::set<int> greeted_;                     // only on the hub: the ranks that have sent HELLO
   std::optional<Inquiry> inquiry_;            // only on the hub: set while it waits for answers
