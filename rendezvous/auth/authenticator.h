@@ -1,5 +1,5 @@
-// The server's side of authentication, in Handshake and in every other call: it identifies the
-// caller.
+// The server's side of authentication: answers Handshake, and identifies the caller of every other
+// call except Follow.
 //
 // Thread-safe. With MUNGE, Answer and Check ask munged, which takes about a millisecond.
 #ifndef DDPRUN_RENDEZVOUS_AUTH_AUTHENTICATOR_H_
