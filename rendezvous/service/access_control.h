@@ -1,5 +1,5 @@
-// AccessControl: authenticates callers, and limits the sessions of each address. Every call is
-// checked here first.
+// AccessControl: authenticates the caller of every call except Handshake and Follow, and limits the
+// sessions and Follow calls of each address.
 //
 // Thread-safe.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_ACCESS_CONTROL_H_
