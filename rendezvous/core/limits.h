@@ -60,8 +60,8 @@ inline constexpr std::chrono::milliseconds kMinLeaseOfSeveral = std::chrono::sec
 inline constexpr std::chrono::milliseconds kDefaultDaemonGrace = std::chrono::minutes(5);
 inline constexpr std::chrono::milliseconds kDefaultStopGrace = std::chrono::seconds(10);
 inline constexpr std::chrono::milliseconds kDefaultSaveTimeout = std::chrono::seconds(60);
-// An agent reports details of a worker only once it has not moved for 1 s. A hang timeout must be
-// longer.
+// An agent reports details of a worker only once the worker has not moved for 1 s. A hang timeout
+// must be longer.
 inline constexpr std::chrono::milliseconds kShortestHangTimeout = std::chrono::seconds(2);
 inline constexpr std::chrono::milliseconds kDefaultHangStartupTimeout = std::chrono::minutes(10);
 // How long a worker that runs in place may take to leave its generation.
