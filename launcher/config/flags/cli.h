@@ -41,7 +41,7 @@ struct HttpConfig {
   std::string key_file;
   std::string read_token_file;
   std::vector<std::string> names;  // accepted in Host headers
-  bool is_private = false;         // nothing is visible without a session
+  bool is_private = false;         // without a session or token, no job is visible
 };
 
 // The etcd that several rendezvous share, and this rendezvous's own entry there.
@@ -62,14 +62,15 @@ struct RendezvousCommand {
   HttpConfig http;
   EtcdConfig etcd;
   CredentialsConfig credentials;
-  std::string state_dir;  // absolute; empty: the jobs end with the process, except with `starter`
+  // Absolute. Empty: the jobs end with the process, except with `etcd` or `starter`.
+  std::string state_dir;
   bool insecure = false;  // asks for no credentials
   // The rendezvous ends when the last job is over, or after this time without a job; nullopt: it
   // serves until a signal.
   std::optional<std::chrono::milliseconds> until_idle;
   // With until_idle: pid of the agent that started this rendezvous. When the agent has ended, the
-  // rendezvous stops waiting for a first job. Without `state_dir`, the jobs are stored in the
-  // endpoint's folder (connection/state_home.h).
+  // rendezvous stops waiting for a first job. Without `state_dir` and `etcd`, the jobs are stored
+  // in the endpoint's folder (connection/state_home.h).
   std::optional<int> starter;
   int verbosity = 0;  // -1 quiet, 0 normal, 1 verbose
 };
@@ -133,7 +134,7 @@ struct OperatorCommand {
   bool save = false;                               // kStop
   bool wait = true;                                // kStop: until the job has ended
   bool follow = false;                             // kEvents, kLogs
-  std::optional<std::chrono::milliseconds> since;  // kEvents, kLogs: only output of this last time
+  std::optional<std::chrono::milliseconds> since;  // kEvents, kLogs: nothing older than this
   bool trace = false;                              // kEvents: as one trace
   Logs logs{};                                     // kLogs
   int verbosity = 0;
