@@ -44,13 +44,13 @@ inline constexpr char kTakeFolder[] = "DDPRUN_TAKE_FOLDER";
 inline constexpr char kSnapshotDir[] = "DDPRUN_SNAPSHOT_DIR";
 inline constexpr char kControlSocket[] = "DDPRUN_CONTROL_SOCKET";
 inline constexpr char kPeerSecret[] = "DDPRUN_PEER_SECRET";
-inline constexpr char kAskForSecret[] = "ask";
+inline constexpr char kAskForSecret[] = "ask";  // the value of DDPRUN_PEER_SECRET
 inline constexpr char kStandby[] = "DDPRUN_STANDBY";
 
-// The state with which this generation begins; every rank gets the same values. If no agent knows a
-// state, these variables are not set, and rank 0 loads the newest state that it finds. A state is
-// identified by its step, and by the requeue number and generation that made it
-// (checkpoint_file.h). With the tier "none" only the step and the tier are set.
+// DDPRUN_RESTORE_*: the state with which this generation begins; every rank gets the same values.
+// If no agent knows a state, these variables are not set, and rank 0 loads the newest state that it
+// finds. A state is identified by its step, and by the requeue number and generation in which it
+// was made (checkpoint_file.h). With the tier "none" only the step and the tier are set.
 inline constexpr char kRestoreStep[] = "DDPRUN_RESTORE_STEP";
 inline constexpr char kRestoreTier[] = "DDPRUN_RESTORE_TIER";
 inline constexpr char kRestoreRank[] = "DDPRUN_RESTORE_RANK";
@@ -59,8 +59,8 @@ inline constexpr char kRestoreGeneration[] = "DDPRUN_RESTORE_GENERATION";
 inline constexpr char kStateTimeout[] = "DDPRUN_STATE_TIMEOUT_MS";
 inline constexpr char kHangLimit[] = "DDPRUN_HANG_LIMIT_MS";
 inline constexpr char kAnew[] = "DDPRUN_ANEW";
-inline constexpr char kTierMemory[] = "memory";    // in the source's DDPRUN_SNAPSHOT_DIR
-inline constexpr char kTierDurable[] = "durable";  // in a file that the source rank named or finds
+inline constexpr char kTierMemory[] = "memory";    // in DDPRUN_SNAPSHOT_DIR of DDPRUN_RESTORE_RANK
+inline constexpr char kTierDurable[] = "durable";  // in a file that this rank has named or finds
 inline constexpr char kTierNone[] = "none";
 
 // Which processes get a variable.
