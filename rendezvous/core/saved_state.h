@@ -24,6 +24,8 @@ struct SavedState {
   Generation generation;  // −1: made before this job, or not known
   std::int64_t step = 0;
   Tier tier = Tier::kMemory;
+  // The file of this step exists and could not be read, so its maker is not known.
+  bool unreadable = false;
 
   bool operator==(const SavedState&) const = default;
 };

@@ -52,6 +52,7 @@ SavedState ReadState(const v1::SavedState& from, FieldChecker& check) {
       check.Fail(absl::StrCat("SavedState.tier is ", static_cast<int>(from.tier()),
                               ", expected one that this version knows"));
   }
+  to.unreadable = from.unreadable();
   return to;
 }
 

@@ -46,6 +46,7 @@ void FillState(const SavedState& from, v1::SavedState* to) {
   to->set_generation(from.generation.value);
   to->set_step(from.step);
   to->set_tier(from.tier == Tier::kMemory ? v1::TIER_MEMORY : v1::TIER_DURABLE);
+  to->set_unreadable(from.unreadable);
 }
 
 }  // namespace

@@ -231,9 +231,12 @@ ScanResult FindCheckpoints(const ScanRequest& request) {
     const Look look = LookAt(path);
     if (look.error != 0) result.problems.push_back(CannotRead(path, look.error));
     if (look.error == 0 && (look.header.is_null() || IsOfAnotherStep(look.header, step))) continue;
-    const SavedState state = look.error != 0 ? SavedState{0, Generation{-1}, step, Tier::kDurable}
-                                             : NameOf(look.header, request.job, step);
-    if (request.anew && state.generation.value < 0) continue;
+    const SavedState state = look.error != 0
+                                 ? SavedState{0, Generation{-1}, step, Tier::kDurable, true}
+                                 : NameOf(look.header, request.job, step);
+    // A file that came after this job began is its own, even if it cannot be read.
+    const bool may_be_ours = state.unreadable && request.requeue_number == 0;
+    if (request.anew && state.generation.value < 0 && !may_be_ours) continue;
     found.push_back({state, path});
     ++taken;
   }

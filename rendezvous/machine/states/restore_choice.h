@@ -15,15 +15,20 @@
 namespace ddprun {
 
 // Decides whether a state is alive: part of the present training (timeline.h). `newest`: the newest
-// generation of this life.
+// generation of this life. `checkpoint`: the step of the newest checkpoint that its workers have
+// reported and that no generation has resumed before.
 struct StateJudge {
   const Timeline& timeline;
   std::uint32_t requeue_number;
   Generation newest;
+  std::optional<std::int64_t> checkpoint{};
 
-  // True if no later generation resumed from an earlier step.
+  // True if no later generation resumed from an earlier step. An unreadable file does not say who
+  // made it. It counts as the newest checkpoint if it has that step: to pass over it would lose
+  // work.
   bool IsAlive(const SavedState& state) const {
-    return timeline.Holds(state, requeue_number, newest);
+    return (state.unreadable && state.step == checkpoint) ||
+           timeline.Holds(state, requeue_number, newest);
   }
 };
 

@@ -110,7 +110,9 @@ INSTANTIATE_TEST_SUITE_P(
         JoinOf("n1", 4, 8), StaticJoin(), FullJoin(), Heartbeat{}, Heartbeat{-5, 17},
         Checkpointed{40}, CannotSave{}, Preempted{"n3 got SIGTERM"},
         StoreElsewhere{"localhost:29501"},
-        HeldStates{{{1, Generation{2}, 40, Tier::kDurable}}, LookId{kLook}},
+        HeldStates{
+            {{1, Generation{2}, 40, Tier::kDurable}, {0, Generation{-1}, 50, Tier::kDurable, true}},
+            LookId{kLook}},
         CheckpointDamaged{7, "/c/step-7: too short"},
         RestartTimed{{Generation{-1}, 2, true, {{"stop", 5}, {"load data", 0}}}},
         Stopped{29501, 3, 1700000000123}, AssignmentAck{}, FullWorkerExited(), WorkerExited{},

@@ -118,7 +118,9 @@ TEST_F(CheckpointScanTest, WhatCannotBeReadIsToldByItsNameAndNamed) {
   Write("step-000000000100.safetensors", By("job", 0, 3));
   const std::string loop = folder_ / "step-000000000200.safetensors";
   ASSERT_EQ(symlink(loop.c_str(), loop.c_str()), 0);
-  EXPECT_THAT(Find(), ElementsAre(State(0, -1, 200), State(0, 3, 100)));
+  SavedState unreadable = State(0, -1, 200);
+  unreadable.unreadable = true;
+  EXPECT_THAT(Find(), ElementsAre(unreadable, State(0, 3, 100)));
   const std::string expected = "cannot read " + loop + ": " + std::strerror(ELOOP) + " (errno 40, ";
   EXPECT_THAT(problems_, ElementsAre(testing::StartsWith(expected)));
   EXPECT_THAT(Find({{State(0, 2, 200), loop}}), ElementsAre(State(0, 2, 200), State(0, 3, 100)))
@@ -145,6 +147,12 @@ TEST_F(CheckpointScanTest, AnewWhatWasThereBeforeDoesNotCount) {
   const ScanResult later = FindCheckpoints(request);
   ASSERT_EQ(later.files.size(), 1u);
   EXPECT_EQ(later.files[0].state, State(0, 0, 50));
+
+  const std::string loop = folder_ / "step-000000000060.safetensors";
+  ASSERT_EQ(symlink(loop.c_str(), loop.c_str()), 0);
+  const ScanResult last = FindCheckpoints(request);
+  ASSERT_EQ(last.files.size(), 2u);
+  EXPECT_TRUE(last.files[0].state.unreadable) << "it came after the job began";
 }
 
 // An agent was started again in the middle of a job. Its first look takes all files for older ones.

@@ -138,6 +138,47 @@ TEST_F(RestoreTest, AStateOfADeadTimelineIsDiscardedAndNamed) {
   EXPECT_THAT(job_.TakeNotes(), Contains(HasSubstr("step 140 of generation 0 on b (memory)")));
 }
 
+// Node a saved a checkpoint at step 200 and is lost. Node b finds the file in the shared folder,
+// and cannot read it.
+class UnknownMakerTest : public RestoreTest {
+ protected:
+  UnknownMakerTest() {
+    PlanFor({Memory(0, 100)}, {Memory(0, 100)});
+    job_.Prepare('a');
+    job_.Prepare('b');
+    job_.Receive('a', Checkpointed{200});
+  }
+  std::string PlanWith(std::int64_t unreadable) {
+    SavedState file = Durable(-1, unreadable);
+    file.unreadable = true;
+    job_.Gone('a');
+    job_.Receive('b', Stopped{2001, {}, 0, {file, Durable(1, 150)}});
+    job_.Receive('c', Join{job_.spec(), {"c", "10.0.0.c", 2}, 2002, false, false, {}});
+    return Planned();
+  }
+};
+
+TEST_F(UnknownMakerTest, TheNewestCheckpointIsNotPassedOver) {
+  EXPECT_THAT(PlanWith(200), HasSubstr("resumes at step 200"));
+}
+
+TEST_F(UnknownMakerTest, AnotherStepIsOlderThanTheJob) {
+  EXPECT_THAT(PlanWith(300), HasSubstr("resumes at step 150"));
+}
+
+// Generation 2 resumed at step 150, so the checkpoint of step 200 is of a dead timeline.
+TEST_F(UnknownMakerTest, ACheckpointThatWasResumedBeforeIsDead) {
+  PlanWith(300);
+  SavedState file = Durable(-1, 200);
+  file.unreadable = true;
+  job_.Prepare('b');
+  job_.Prepare('c');
+  job_.Exit('b', 3, 1, kCode3);
+  job_.Receive('b', Stopped{2001, {}, 0, {file, Durable(1, 150)}});
+  job_.Receive('c', Stopped{2002, {}, 0, {}});
+  EXPECT_THAT(Planned(), HasSubstr("resumes at step 150"));
+}
+
 // The generation would have resumed at 100, but was given up before any worker started.
 TEST_F(RestoreTest, AFormingThatWasGivenUpKillsNoTimeline) {
   PlanFor({Memory(0, 100)}, {});
