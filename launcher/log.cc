@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "launcher/text/printable.h"
 
 namespace ddprun {
@@ -55,5 +56,12 @@ void LogDebug(absl::string_view text) { Log(spdlog::level::debug, text); }
 void LogInfo(absl::string_view text) { Log(spdlog::level::info, text); }
 void LogWarning(absl::string_view text) { Log(spdlog::level::warn, text); }
 void LogError(absl::string_view text) { Log(spdlog::level::err, text); }
+
+absl::string_view TextOfLogLine(absl::string_view line) {
+  constexpr absl::string_view kStamp = "ddprun 00:00:00.000 E ";
+  const bool stamped = line.size() > kStamp.size() && absl::StartsWith(line, "ddprun ") &&
+                       line[kStamp.size() - 3] == ' ' && line[kStamp.size() - 1] == ' ';
+  return stamped ? line.substr(kStamp.size()) : line;
+}
 
 }  // namespace ddprun

@@ -24,6 +24,9 @@ void LogInfo(absl::string_view text);
 void LogWarning(absl::string_view text);
 void LogError(absl::string_view text);
 
+// The text of a line of such a log, without time and level; other lines as they are.
+absl::string_view TextOfLogLine(absl::string_view line);
+
 }  // namespace ddprun
 
 #endif  // DDPRUN_LAUNCHER_LOG_H_

@@ -491,7 +491,7 @@ void Agent::OnRendezvousEvent(const RendezvousClient::Event& event) {
                  [this](const RendezvousClient::Lost& lost) {
                    run_files_.logs().OnSessionLost();
                    Feed(Supervisor::SessionLost{lost.reason, lost.refused, lost.attempt_started_at,
-                                                lost.denied});
+                                                lost.denied, lost.useless});
                  },
              },
              event);

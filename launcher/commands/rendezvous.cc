@@ -63,6 +63,7 @@ bool IsReachable(const RendezvousCommand& command) {
 int ExitCodeOfStart(const absl::Status& why_it_did_not_start) {
   switch (why_it_did_not_start.code()) {
     case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kPermissionDenied:
       return kExitUsage;
     case absl::StatusCode::kDataLoss:  // the journal is damaged
     case absl::StatusCode::kFailedPrecondition:

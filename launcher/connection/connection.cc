@@ -216,6 +216,10 @@ void Meet(const JobConfig& config, const std::vector<MeetingPlace>& meeting, std
         },
         [client = client.get()](int place) { client->StandBy(place); });
   }
+  if (connection->hosts != nullptr) {
+    connection->hosts->WhenUseless(
+        [client = client.get()](const std::string& why) { client->FindUseless(why); });
+  }
   connection->client = std::move(client);
 }
 

@@ -59,6 +59,13 @@ void PersistentRendezvousClient::Move(const std::string& reason) {
   GoOnAtOnce(reason);
 }
 
+void PersistentRendezvousClient::FindUseless(const std::string& reason) {
+  if (closed_ || handler_ == nullptr || open_) return;
+  Lost lost{reason};
+  lost.useless = true;
+  handler_(lost);
+}
+
 void PersistentRendezvousClient::GoOnAtOnce(const std::string& reason) {
   attempt_ = 0;  // ignores its later events
   open_ = false;

@@ -72,6 +72,9 @@ class PersistentRendezvousClient final : public RendezvousClient {
   // make_client now makes another client for the same place: loses the session, and opens the next
   // one without a pause, like Lead().
   void Move(const std::string& reason);
+  // No rendezvous can run where this agent may start one, and waiting does not change this. Sends
+  // Lost with this reason.
+  void FindUseless(const std::string& reason);
 
  private:
   void Connect();

@@ -18,6 +18,7 @@
 #include "launcher/connection/state_home.h"
 #include "launcher/log.h"
 #include "launcher/os/local_address.h"
+#include "rendezvous/core/exit_codes.h"
 
 namespace ddprun {
 namespace {
@@ -42,6 +43,19 @@ absl::Status OpenToOthers(const std::string& place) {
                    ", and anybody who can reach the address could join or end the job: give all "
                    "nodes the same --token-file or certificates (--tls-ca, --tls-cert, --tls-key), "
                    "or say --insecure where the network is trusted; docs/security.md"));
+}
+
+RendezvousEnd EndOfRendezvous(const std::string& place, const DetachedProcess::Ended& ended,
+                              const std::string& log_file) {
+  RendezvousEnd end;
+  end.why = absl::StrCat("the rendezvous that this node started ", place, " ended with ",
+                         ended.status.Describe(), "; its log is ", log_file);
+  if (!ended.last_line.empty()) {
+    absl::StrAppend(&end.why, " and ends with: ", TextOfLogLine(ended.last_line));
+  }
+  const int code = ended.status.ShellCode();
+  end.final = code == kExitUsage || code == kExitBadConfig;
+  return end;
 }
 
 RendezvousHost::RendezvousHost(Options options, std::string address, std::string listen_address,
@@ -85,10 +99,20 @@ bool RendezvousHost::EnsureRunning() {
   if (options_.insecure) arguments.emplace_back("--insecure");
   arguments.insert(arguments.end(), options_.credentials.begin(), options_.credentials.end());
   process_.StartSelf(arguments, options_.log_file,
-                     [](const absl::Status& status) { LogWarning(status.message()); });
+                     {[](const absl::Status& status) { LogWarning(status.message()); },
+                      [this](const DetachedProcess::Ended& ended) { OnEnded(ended); }});
   LogInfo(absl::StrCat("nobody listens on ", HostAndPort(options_.host, options_.port),
                        ": starting the rendezvous there; its log is ", options_.log_file));
   return true;
+}
+
+void RendezvousHost::OnEnded(const DetachedProcess::Ended& ended) {
+  // Another process may have the endpoint: then this one had to end.
+  if (ended.status.ok() || SomebodyListensHere() || HasRendezvous()) return;
+  const RendezvousEnd end = EndOfRendezvous(
+      absl::StrCat("on ", HostAndPort(options_.host, options_.port)), ended, options_.log_file);
+  if (std::exchange(logged_, end.why) != end.why) LogWarning(end.why);
+  if (end.final && useless_) useless_(end.why);
 }
 
 bool StartRight::Take() {
@@ -114,7 +138,14 @@ bool StartRight::Take() {
 
 RendezvousHosts::RendezvousHosts(std::vector<std::unique_ptr<RendezvousHost>> hosts,
                                  std::string name, bool only_at_first)
-    : hosts_(std::move(hosts)), only_at_first_(only_at_first), right_(std::move(name)) {}
+    : hosts_(std::move(hosts)), only_at_first_(only_at_first), right_(std::move(name)) {
+  for (std::size_t place = 0; place < hosts_.size(); ++place) {
+    hosts_[place]->WhenUseless([this, place](const std::string& why) {
+      useless_places_.insert(static_cast<int>(place));
+      if (useless_places_.size() == hosts_.size() && useless_) useless_(why);
+    });
+  }
+}
 
 bool RendezvousHosts::EnsureRunning(int place) {
   if (left_alone_) return false;

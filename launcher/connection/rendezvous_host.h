@@ -13,6 +13,7 @@
 #define DDPRUN_LAUNCHER_CONNECTION_RENDEZVOUS_HOST_H_
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -38,6 +39,15 @@ std::string AddressToListenOn(const std::string& host, const std::string& addres
 // FailedPrecondition, for people: a rendezvous there would be open to others. `place` is part of a
 // sentence, such as "at HOST:PORT".
 absl::Status OpenToOthers(const std::string& place);
+
+// The end of a rendezvous that this agent started. `place` is part of a sentence, such as
+// "on HOST:PORT".
+struct RendezvousEnd {
+  std::string why;     // a sentence for people
+  bool final = false;  // the next one would end in the same way
+};
+RendezvousEnd EndOfRendezvous(const std::string& place, const DetachedProcess::Ended& ended,
+                              const std::string& log_file);
 
 class RendezvousHost {
  public:
@@ -69,13 +79,21 @@ class RendezvousHost {
   bool HasRendezvous() const;
   // The rendezvous started last runs.
   bool running() { return process_.running(); }
+  // Called on the loop with the reason, if a rendezvous that was started here has ended and the
+  // next one would end in the same way.
+  void WhenUseless(std::function<void(const std::string& why)> useless) {
+    useless_ = std::move(useless);
+  }
 
  private:
   RendezvousHost(Options options, std::string address, std::string listen_address, EventLoop* loop);
+  void OnEnded(const DetachedProcess::Ended& ended);
 
   const Options options_;
   const std::string address_;         // numeric address of this host, to look for a listener
   const std::string listen_address_;  // the same, or every address
+  std::function<void(const std::string&)> useless_;
+  std::string logged_;  // the reason of the last end
   DetachedProcess process_;
 };
 
@@ -120,6 +138,12 @@ class RendezvousHosts {
   // The rendezvous at this place refuses our credentials.
   void OnDenied(int place) { denied_.insert(place); }
 
+  // Called on the loop with the reason, if at every place the rendezvous that this agent started
+  // has ended and the next one would end in the same way.
+  void WhenUseless(std::function<void(const std::string& why)> useless) {
+    useless_ = std::move(useless);
+  }
+
   // Call it when a rendezvous has sent a message. With `only_at_first`, this agent starts no
   // rendezvous from now on, unless it has started one before. If this agent has not started the
   // rendezvous, a user has, and the user may start it again.
@@ -130,6 +154,8 @@ class RendezvousHosts {
   const bool only_at_first_;
   std::set<int> tried_;
   std::set<int> denied_;
+  std::set<int> useless_places_;
+  std::function<void(const std::string&)> useless_;
   StartRight right_;
   int started_ = 0;  // the place for which right_ was taken
   bool has_started_ = false;

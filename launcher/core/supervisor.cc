@@ -196,7 +196,7 @@ void Supervisor::OnSessionLost(const SessionLost& lost, TimePoint now) {
   if (lost.denied && !contact_.ever()) {
     verdict_ = Verdict::OfAgent(Outcome::kRefused, kExitRefused, lost.reason);
     StopWorkers(SupervisorState::kStopping, SIGKILL, now);
-  } else if (!options_.leases) {
+  } else if (!options_.leases || (lost.useless && !contact_.ever())) {
     GiveUp(now);
   } else if (was_heard) {
     contact_.Lost(now);

@@ -174,6 +174,24 @@ TEST_F(C10dTest, AStateHomeThatIsNotOursIsSaidAtOnce) {
   EXPECT_THAT(node.err(), HasSubstr("Set DDPRUN_STATE_HOME to another folder"));
 }
 
+// The next rendezvous would end in the same way, so no agent waits.
+TEST_F(C10dTest, ARendezvousThatCannotStartEndsTheAgentWithItsReason) {
+  const std::string port = endpoint_.substr(endpoint_.rfind(':') + 1);
+  const std::string home = folder_ / "home";
+  ASSERT_EQ(::mkdir(home.c_str(), 0700), 0);
+  const std::string in_the_way = home + "/localhost:" + port;
+  std::ofstream(in_the_way) << "not a folder";
+  Job job(folder_.path(), {{"DDPRUN_STATE_HOME", home}});
+  Program& node = job.AddNode(Flags("1", "exit 0"));
+  EXPECT_EQ(node.ExitCode(), 69);
+  const std::string why = "the rendezvous that this node started on " + endpoint_ +
+                          " ended with exit code 64; its log is " + job.run(0) +
+                          "/rendezvous.log and ends with: ";
+  EXPECT_THAT(node.err(), HasSubstr(why));
+  EXPECT_THAT(node.err(), HasSubstr("cannot open the folder " + in_the_way));
+  EXPECT_THAT(node.err(), HasSubstr("unreachable: the rendezvous that this node started"));
+}
+
 TEST_F(C10dTest, ARendezvousThatTheUserStartedIsUsedAndLeftRunning) {
   Daemon daemon(folder_.path());
   endpoint_ = daemon.endpoint();

@@ -195,7 +195,11 @@ void EtcdMeeting::Start() {
                                                      Etcd(), " names, does not answer"),
                        ": starting one here; its log is ", log_file_));
   process_.StartSelf(arguments_, log_file_,
-                     [](const absl::Status& status) { LogWarning(status.message()); });
+                     {[](const absl::Status& status) { LogWarning(status.message()); },
+                      [this](const DetachedProcess::Ended& ended) {
+                        if (!ended.status.ok())
+                          LogWarning(EndOfRendezvous("for etcd", ended, log_file_).why);
+                      }});
 }
 
 }  // namespace ddprun

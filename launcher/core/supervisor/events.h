@@ -31,6 +31,8 @@ struct SupervisorEvents {
     bool refused = false;
     TimePoint attempt_started_at{};
     bool denied = false;  // one side does not accept the other side's credentials
+    // No rendezvous can run where this agent may start one, and waiting does not change this.
+    bool useless = false;
   };
   // The answer to PrepareFolders. `error` says why the folder of `local_rank` could not be made.
   struct FoldersReady {

@@ -3,13 +3,19 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <cstring>
+#include <fstream>
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "launcher/os/check.h"
 #include "launcher/os/process/child_reaper.h"
@@ -73,29 +79,68 @@ absl::StatusOr<pid_t> SpawnSelf(const std::vector<std::string>& arguments,
   return pid;
 }
 
+// Reads at most the last 4 KiB of the file.
+std::string LastLineOf(const std::string& file) {
+  constexpr std::streamoff kTail = 4096;
+  std::ifstream in(file, std::ios::binary | std::ios::ate);
+  const std::streamoff size = in.tellg();
+  if (size <= 0) return "";
+  in.seekg(std::max<std::streamoff>(0, size - kTail));
+  std::string last;
+  for (std::string line; std::getline(in, line);) {
+    if (!absl::StripAsciiWhitespace(line).empty()) last = line;
+  }
+  return last;
+}
+
 }  // namespace
 
-DetachedProcess::~DetachedProcess() { running(); }
+DetachedProcess::~DetachedProcess() {
+  callbacks_ = {};
+  running();
+  if (pidfd_.valid()) loop_->Unwatch(pidfd_.get());
+}
 
 void DetachedProcess::StartSelf(const std::vector<std::string>& arguments,
-                                const std::string& log_file,
-                                std::function<void(const absl::Status&)> failed) {
+                                const std::string& log_file, Callbacks callbacks) {
   starting_ = true;
-  starter_.Run([arguments, log_file] { return SpawnSelf(arguments, log_file); },
-               [this, failed = std::move(failed)](const absl::StatusOr<pid_t>& pid) {
-                 starting_ = false;
-                 if (!pid.ok()) return failed(pid.status());
-                 pid_ = *pid;
-                 ExcludeChild(pid_);  // so that ending the workers' processes spares it
-               });
+  log_file_ = log_file;
+  callbacks_ = std::move(callbacks);
+  thread_.Run([arguments, log_file] { return SpawnSelf(arguments, log_file); },
+              [this](const absl::StatusOr<pid_t>& pid) {
+                starting_ = false;
+                if (!pid.ok()) return callbacks_.failed(pid.status());
+                Watch(*pid);
+              });
+}
+
+void DetachedProcess::Watch(pid_t pid) {
+  pid_ = pid;
+  ExcludeChild(pid_);  // so that ending the workers' processes spares it
+  pidfd_.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (pidfd_.valid()) loop_->Watch(pidfd_.get(), EPOLLIN, [this](std::uint32_t) { running(); });
 }
 
 bool DetachedProcess::running() {
   if (starting_) return true;
   if (pid_ < 0) return false;
-  if (waitpid(pid_, nullptr, WNOHANG) == 0) return true;
+  int status = 0;
+  if (waitpid(pid_, &status, WNOHANG) == 0) return true;
   IncludeChild(pid_);
   pid_ = -1;
+  if (pidfd_.valid()) loop_->Unwatch(pidfd_.get());
+  pidfd_.reset();
+  if (!callbacks_.ended) return false;
+  ExitStatus how;
+  if (WIFSIGNALED(status)) {
+    how.signal = WTERMSIG(status);
+  } else {
+    how.code = WEXITSTATUS(status);
+  }
+  thread_.Run([log_file = log_file_] { return LastLineOf(log_file); },
+              [ended = callbacks_.ended, how](const std::string& last) {
+                ended({how, last});
+              });
   return false;
 }
 

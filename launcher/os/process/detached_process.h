@@ -16,31 +16,48 @@
 #include "absl/status/status.h"
 #include "launcher/os/event_loop.h"
 #include "launcher/os/off_loop.h"
+#include "rendezvous/core/exit_status.h"
+#include "worker/contract/unique_fd.h"
 
 namespace ddprun {
 
 class DetachedProcess {
  public:
   // `loop` must outlive this object.
-  explicit DetachedProcess(EventLoop* loop) : starter_(loop, "ddprun-starter") {}
-  // Does not end the process.
+  explicit DetachedProcess(EventLoop* loop) : loop_(loop), thread_(loop, "ddprun-starter") {}
+  // Does not end the process. No callback runs afterwards.
   ~DetachedProcess();
   DetachedProcess(const DetachedProcess&) = delete;
   DetachedProcess& operator=(const DetachedProcess&) = delete;
 
+  struct Ended {
+    ExitStatus status;
+    std::string last_line;  // of the log file, without empty lines; may be empty
+  };
+  struct Callbacks {
+    std::function<void(const absl::Status&)> failed;  // it did not start; names the program
+    std::function<void(const Ended&)> ended;
+  };
+
   // Starts ddprun itself with `arguments`, even if its file was replaced or removed. stdin is
-  // /dev/null; stdout and stderr are appended to `log_file`. Call it only if running() is false. On
-  // failure calls `failed` with an error that names the program.
+  // /dev/null; stdout and stderr are appended to `log_file`. Call it only if running() is false.
+  // The loop calls one of `callbacks`.
   void StartSelf(const std::vector<std::string>& arguments, const std::string& log_file,
-                 std::function<void(const absl::Status&)> failed);
+                 Callbacks callbacks);
 
   // True: the newest process runs or is about to start. Reaps it if it has ended.
   bool running();
 
  private:
+  void Watch(pid_t pid);
+
+  EventLoop* const loop_;
   bool starting_ = false;
   pid_t pid_ = -1;  // −1: none, or reaped
-  OffLoop starter_;
+  UniqueFd pidfd_;  // watched by the loop while the process is not reaped
+  std::string log_file_;
+  Callbacks callbacks_;
+  OffLoop thread_;  // starts the process, and reads the log file
 };
 
 }  // namespace ddprun
