@@ -44,7 +44,8 @@ class HangJudge {
   void Take(const Node& node, const NodeProgress& progress, TimePoint now);
   // When to call Consider(); nullopt: nothing to judge.
   std::optional<TimePoint> Deadline(JobState state) const;
-  // Requests stacks once the limit is over and nothing excuses the standstill.
+  // Once the limit is over: requests stacks, or decides with the kept findings. Tries again after a
+  // heartbeat if a debugger holds a rank, a node is quiet, or a busy rank is at work.
   void Consider(JobState state, TimePoint now);
   // The question for StackRequests::Conclude().
   StackQuestion Question() const;
@@ -58,7 +59,7 @@ class HangJudge {
  private:
   bool Judges() const;
   // An excuse is a reason why a standstill is no hang, for example a debugger (core/progress.h). If
-  // no rank moves and `excuse` has lasted longer than the limit: warns all nodes, once per excuse.
+  // both the standstill and `excuse` have reached the limit: warns all nodes, once per excuse.
   void TellLongExcuse(const Node& node, const HangExcuse& excuse, TimePoint now);
   bool DebuggerHoldsOne() const;
   // Before the first step: warns all nodes, once in a generation, that ranks wait in init() for
