@@ -58,11 +58,11 @@ struct DiskWait {
   }
 };
 
-// The facts of a process from /proc.
+// The facts of a rank from /proc (launcher/agent/process_facts.h).
 struct ProcessFacts {
   ProcessState state = ProcessState::kRunnable;
-  Duration cpu{};             // used so far, by all threads
-  std::int64_t io_bytes = 0;  // read and written so far, except by recv() and send()
+  Duration cpu{};             // used so far, by all processes
+  std::int64_t io_bytes = 0;  // read and written by all processes, except by recv() and send()
   // Bytes that each TCP socket has carried so far, by the socket's inode. nullopt: not known.
   std::optional<std::map<std::uint64_t, std::int64_t>> tcp_bytes{};
   // Time that each thread has waited for a CPU, by thread id. A wait in progress is not included.
@@ -70,7 +70,7 @@ struct ProcessFacts {
   std::map<int, Duration> wants{};  // CPU time so far of each runnable thread, by thread id
   std::string waits_for{};          // for people
   TimePoint read_at{};
-  std::optional<DiskWait> disk{};  // of the main thread, else of another thread or a child
+  std::optional<DiskWait> disk{};  // of the main thread, else of another thread or process
   std::string tracer{};            // for people, if it is traced: "is held by gdb (pid 77)"
 };
 
@@ -93,7 +93,7 @@ class StillWatch {
   NodeProgress Look(const std::vector<SeenWorker>& workers, TimePoint now, const FactsOf& facts);
 
  private:
-  // What a process had used at the time of a look.
+  // What a rank had used at the time of a look.
   struct Use {
     TimePoint at;
     Duration cpu;
