@@ -46,8 +46,8 @@ struct ProgressPage {
     Record<5> entered;    // number, operation, bytes, at, bucket + 1 (0: no bucket)
     Record<5> completed;  // number, operation, bytes, at, number of completed ones
   };
-  // One of the newest collectives that a group entered. `number` is 0 while the worker changes the
-  // other words.
+  // One of the newest collectives that a group entered. `number` is 0 while the worker replaces the
+  // entry. The worker sets kCompleted without this.
   struct Recent {
     Word number;
     Word form;  // ProgressOperation, kCompleted, and bucket + 1 in the upper half
@@ -70,7 +70,7 @@ struct ProgressPage {
   Word in_optimizer_step;
   Record<2 + kNameWords> phase;  // ProgressPhase, since, name padded with zeros
   Group groups[kProgressGroups];
-  // The members below stay zero if a worker of an earlier version writes.
+  // The members below stay zero if a worker of an earlier ddprun writes.
   Word begun[kProgressPhaseNames.size()];  // how often each ProgressPhase has begun
   OwnPhase own[kProgressOwnPhases];
   Recent recent[kProgressGroups][kProgressRecent];  // entry: number modulo kProgressRecent
@@ -78,7 +78,7 @@ struct ProgressPage {
   // run collectives that it does not report (launcher/python/_ddprun_state/collectives.py).
   Word only_collectives;
 };
-// The size of the part that workers of all versions write.
+// The size of the part that workers of every ddprun with this kProgressVersion write.
 inline constexpr std::size_t kProgressFirstBytes = offsetof(ProgressPage, begun);
 static_assert(ProgressPage::Word::is_always_lock_free && sizeof(ProgressPage::Word) == 8);
 static_assert(std::is_standard_layout_v<ProgressPage>);
@@ -353,8 +353,8 @@ inline void ReadPhase(const ProgressPage& page, std::int64_t now, ProgressSnapsh
 
 }  // namespace progress_page
 
-// nullopt: no worker writes the page, or a worker of another version does. `page` may be null, have
-// any size and contain anything. Nobody may shrink it during the call.
+// nullopt: no worker writes the page, or it has another kProgressVersion or kProgressFirstBytes.
+// `page` may be null, have any size and contain anything. Nobody may shrink it during the call.
 inline std::optional<ProgressSnapshot> ReadProgress(const void* page, std::size_t size) {
   if (page == nullptr || size < sizeof(ProgressPage)) return std::nullopt;
   if (reinterpret_cast<std::uintptr_t>(page) % alignof(ProgressPage) != 0) return std::nullopt;
