@@ -1,6 +1,6 @@
 // JobConfig: the validated description of a job on this node, merged from the YAML file, the
 // environment and the flags. Everything in it has been checked; code that uses it does not check
-// again. yaml-cpp and CLI11 are used only in this folder.
+// again. Of the launcher, only this folder uses yaml-cpp and CLI11.
 #ifndef DDPRUN_LAUNCHER_CONFIG_JOB_CONFIG_H_
 #define DDPRUN_LAUNCHER_CONFIG_JOB_CONFIG_H_
 
@@ -40,8 +40,8 @@ struct CredentialsConfig {
 inline constexpr char kEtcdBackend[] = "etcd";
 
 struct RendezvousConfig {
-  // host:port of a running `ddprun rendezvous`; several that share an etcd are separated by commas.
-  // Empty: standalone, the rendezvous runs in this process on a Unix socket.
+  // host:port of the rendezvous; several that share an etcd are separated by commas. Empty:
+  // standalone, the rendezvous runs in this process on a Unix socket.
   std::string endpoint;
   // "ddprun", or kEtcdBackend: then the endpoints are those of an etcd, which names the rendezvous.
   std::string backend = "ddprun";
@@ -58,7 +58,8 @@ struct RendezvousConfig {
   // belongs to this host. true, false, or auto: true if no credentials are needed and none are
   // given.
   std::string autostart = "auto";
-  int node_rank = -1;  // static mode: the rank this node asks for; −1: any
+  // The node rank that this node asks for, in static mode or under Slurm; −1: any.
+  int node_rank = -1;
   // If another program has the endpoint's port, the rendezvous uses the first free port of the next
   // `spare_ports` ports, and every agent looks for it on these ports.
   int spare_ports = 0;
@@ -140,7 +141,7 @@ struct JobConfig {
   std::map<std::string, std::string> env;
   SlurmConfig slurm{};            // for `ddprun slurm`
   KubernetesConfig kubernetes{};  // for `ddprun kubernetes`
-  bool insecure = false;  // the rendezvous asks for no credentials, even if this node starts it
+  bool insecure = false;  // no credentials are needed, also if this node starts the rendezvous
   LaunchPlace place{};
 
   bool standalone() const { return rendezvous.endpoint.empty(); }
