@@ -1,6 +1,6 @@
-// RestartClock: measures the phases of each restart on this node, from its owner's events. The
-// left of an arrow begins the phase, the right ends it. If nothing is on the left, the end of the
-// phase above begins the phase.
+// RestartClock: measures the phases of each restart on this node, from the events that the agent
+// passes to it. Left of an arrow: the event that begins the phase; right: the event that ends it.
+// Nothing on the left: the phase begins when the phase above ends.
 //
 //     stop           a worker has failed, or the rendezvous says Stop  →  no worker is left
 //     round          →  this agent has the new ranks of its workers, and starts them
@@ -18,7 +18,7 @@
 // a phase several times, its first time counts. If a program's own phase has a name from `stop` to
 // `setup`, it is shown as program_NAME. A program's own phases count only before the first step. If
 // there is no step, they count only if process_group, setup, restore or first_step follows, because
-// the program may name others hours after its start. Pure: the time is an argument.
+// the program may begin such a phase hours after its start. Pure: the time is an argument.
 #ifndef DDPRUN_LAUNCHER_CORE_RESTART_CLOCK_H_
 #define DDPRUN_LAUNCHER_CORE_RESTART_CLOCK_H_
 
@@ -41,7 +41,7 @@ class RestartClock {
   void NoWorkerLeft(TimePoint now);
   void GenerationStarted(Generation generation, TimePoint now);
   void WorkersSpawned(int warm, TimePoint now);
-  // A worker entered a phase: "init", "ready", or a name of its program.
+  // A worker entered a phase: "init", "ready", or a NAME (see above).
   void PhaseBegan(LocalRank local_rank, const std::string& name, TimePoint now);
   void StepMade(LocalRank local_rank, TimePoint now);
 
