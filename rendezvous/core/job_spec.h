@@ -73,7 +73,8 @@ struct GroupSpec {
 inline constexpr char kAgentStore[] = "agent";
 inline constexpr char kWorkerStore[] = "worker";
 
-// The first agent that joins decides; an agent with other settings is refused.
+// The first agent that joins decides. While the job has nodes, an agent with other settings is
+// refused.
 struct JobSpec : GroupSpec, HangSpec {
   bool operator==(const JobSpec&) const = default;
 };

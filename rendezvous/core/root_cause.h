@@ -16,8 +16,8 @@
 
 namespace ddprun {
 
-// ERROR kinds of a worker that could not be started. exec: its command cannot be executed. spawn: a
-// resource was exhausted at that time (processes, descriptors, its log folder).
+// WorkerExited::error_kind of a worker that could not be started. exec: its command cannot be
+// executed. spawn: a resource was exhausted at that time (processes, descriptors, its log folder).
 inline constexpr char kErrorExec[] = "exec";
 inline constexpr char kErrorSpawn[] = "spawn";
 
@@ -30,11 +30,11 @@ bool IsVictim(const WorkerExited& exit);
 // Python or C++ names EADDRINUSE.
 bool IsTakenPort(const WorkerExited& exit);
 
-// If an agent's store caused this failure: the reason, for people. The next generation then uses a
-// store in rank 0's worker. "": the store did not cause it. Two kinds of program cannot use an
-// agent's store. One listens on MASTER_PORT itself: its error is about a taken port, and names
-// MASTER_PORT or no port. The other looks for the store at another port: torch then makes every
-// rank a client, and nobody listens there.
+// If torch's store in an agent (docs/store.md) caused this failure: the reason, for people. The
+// next generation then uses a store in rank 0's worker. "": the store did not cause it. Two kinds
+// of program cannot use an agent's store. One listens on MASTER_PORT itself: its error is about a
+// taken port, and names MASTER_PORT or no port. The other looks for the store at another port:
+// torch then makes every rank a client, and nobody listens there.
 std::string WhyNoAgentStore(const RootCause& cause, int master_port);
 
 // Gloo ended the worker because a peer sent more bytes in a collective than this rank expects. One
@@ -77,8 +77,9 @@ class Incidents {
   // known yet.
   bool OnlyVictims() const;
 
-  // Returns the first failure that is not a victim; else a worker that left early (it exited with 0
-  // while its peers still needed it); else the first failure. nullopt: nothing failed.
+  // Returns the first failure that is not a victim; else, if a worker failed first, a worker that
+  // left early (it exited with 0 while its peers still needed it); else the first failure. nullopt:
+  // nothing failed.
   std::optional<RootCause> FindRootCause() const;
 
  private:
