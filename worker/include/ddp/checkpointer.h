@@ -68,9 +68,9 @@ enum class WhenBusy {
 struct CheckpointerOptions {
   // After a save, this number of checkpoints stay: the new file, and the next older files of this
   // run and of the run from which this run continues. Other files are never counted or removed:
-  // files of other runs, files of a higher step, and files that this version cannot read. Of the
-  // damaged files of this run that load_latest() renamed, the two of the highest steps stay. Must
-  // be at least 1 (ConfigError).
+  // files of other runs, files of a higher step, and files that this version cannot read. If
+  // load_latest() renamed damaged files of this run, the two of the highest steps stay. Must be at
+  // least 1 (ConfigError).
   int keep_last = 2;
 
   // Files whose step is a multiple of this number are never removed. 0: there are no such files.
@@ -209,13 +209,14 @@ class Checkpointer {
   // completely, and the first file gives EIO again, the first file counts as damaged. The library
   // does not rename it.
   //
-  // StateUnreadableError is also thrown in three cases: the folder of any node cannot be listed;
-  // all files of a folder are damaged; the restore plan cannot be followed. The first case does not
-  // count if the restore plan names a state of this run, and that state is found. So training never
-  // begins at step 0 although a state exists, with three exceptions. A restore plan can say that
-  // the job starts at step 0 (docs/recovery.md). Without a restore plan, a complete file on another
-  // node is ignored, because the library loads files only from rank 0's node. With DDPRUN_ANEW=1
-  // (`--start-anew`), states from before this job are ignored.
+  // StateUnreadableError is also thrown in three cases: the folder of any node cannot be listed; a
+  // folder has files, even if only renamed ones, and none can be loaded; the restore plan cannot be
+  // followed. The first case does not count if the restore plan names a state of this run, and that
+  // state is found. So training never begins at step 0 although a state exists, with three
+  // exceptions. A restore plan can say that the job starts at step 0 (docs/recovery.md). Without a
+  // restore plan, a complete file on another node is ignored, because the library loads files only
+  // from rank 0's node. With DDPRUN_ANEW=1 (`--start-anew`), states from before this job are
+  // ignored.
   //
   // When load_latest() throws, some parts may already have new values.
   //

@@ -83,8 +83,8 @@ class AgreedError : public Error {
   bool failed_here_;
 };
 
-// The checkpoint folder belongs to another running training, or to a later generation of this
-// training. All ranks stop before they read or write there. what() names the owner's host and
+// The checkpoint folder belongs to another running training, or to a later generation or requeue of
+// this job. All ranks stop before they read or write there. what() names the owner's host and
 // process. If the body of ddp::run() throws this error, ddprun ends the job with exit code 77 and
 // does not restart it.
 class FolderTakenError : public AgreedError {
@@ -92,10 +92,10 @@ class FolderTakenError : public AgreedError {
   using AgreedError::AgreedError;
 };
 
-// A state of the training exists, but it cannot be loaded: its folder or file cannot be read, or
-// all files are damaged. what() has the path, the reason, and what to do. Training does not begin
-// at step 0 instead. If the body of ddp::run() throws this error, ddprun ends the job and does not
-// restart it.
+// The state of the training cannot be loaded: its folder or file cannot be read, no file of a
+// folder can be loaded, or the restore plan cannot be followed. what() has the path, the reason,
+// and what to do. Training does not begin at step 0 instead. If the body of ddp::run() throws this
+// error, ddprun ends the job and does not restart it.
 class StateUnreadableError : public AgreedError {
  public:
   using AgreedError::AgreedError;
