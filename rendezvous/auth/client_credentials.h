@@ -1,5 +1,5 @@
 // The caller's side of authentication: an agent or an operator's command proves its identity.
-// Before that, it checks that the rendezvous knows the same secret.
+// Before that, it checks the identity of the rendezvous.
 //
 // Any thread. An object from OfTokenFile takes part in one Handshake at a time. With MUNGE, Prove
 // asks munged, which takes about a millisecond.
@@ -64,8 +64,9 @@ class ClientCredentials {
   // - else: no TLS, until OnUnheard finds that the other side uses TLS. This happens on loopback if
   //   the rendezvous listens on all addresses.
   Transport NewTransport() const;
-  // Call it when a channel of this transport got no answer: the other side `closed` it at once, or
-  // does not use TLS. True: NewTransport() will return a different transport.
+  // Call it when a channel of this transport got no answer. `closed`: the other side closed the
+  // connection at once; false: it does not use TLS. True: NewTransport() will return a different
+  // transport.
   bool OnUnheard(Transport::Tls tls, bool closed) const;
   // Something that the user has to do soon, or "".
   const std::string& warning() const { return warning_; }
@@ -81,9 +82,9 @@ class ClientCredentials {
 
   // Checks the server's proof, and makes this caller's proof for one call. `certificate`: the
   // server's certificate in the Handshake, from ServerCertificateOf (tls/peer_certificate.h).
-  // Errors: PermissionDenied if the server does not know the secret or does not own this
-  // certificate (then nothing may be sent to it); FailedPrecondition and Unavailable from MUNGE, as
-  // for Munge::Encode.
+  // Errors: PermissionDenied if the server's proof is wrong, or made for another certificate (then
+  // nothing may be sent to it); FailedPrecondition and Unavailable from MUNGE, as for
+  // Munge::Encode.
   absl::StatusOr<std::string> Prove(const v1::HandshakeRequest& request,
                                     const v1::HandshakeReply& reply, const std::string& method,
                                     const std::string& certificate) const;
