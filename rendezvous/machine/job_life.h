@@ -109,7 +109,7 @@ struct JobLife : LifeRecord {
   // True: the job ends once no node is left. Each loss of a node sets it: to false if a node was
   // lost silently in this generation, because that node may come back.
   bool abandoned = false;
-  bool has_states = false;  // some node holds a state
+  bool has_states = false;  // a node has reported a state, which may be lost since
   FailureTally failures;    // of checkpoints
   StateTimes state_times;
   JobCounters counters;

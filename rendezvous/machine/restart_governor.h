@@ -31,8 +31,8 @@ struct CrashRecord {
 
 struct GovernorRecord : CrashRecord {
   int restarts_used = 0;
-  // The ages of the restarts within the window, oldest first, at the time of the record. The time
-  // until the record is read is not added, so no restart leaves the window too early.
+  // WindowedCount::RecentAges of the restarts, at the time of the record. The time until the record
+  // is read is not added, so no restart leaves the window too early.
   std::vector<Duration> recent_ages{};
   int membership_changes = 0;
   std::vector<Duration> membership_ages{};  // like recent_ages
@@ -58,7 +58,8 @@ class WindowedCount {
   void Add(TimePoint now);
   int At(TimePoint now) const;
   int total() const { return total_; }
-  // The ages of the occurrences that were within the window at the last Add().
+  // The ages of the occurrences that were within the window at the last Add(), oldest first.
+  // Empty without a window.
   std::vector<Duration> RecentAges(TimePoint now) const;
 
  private:
@@ -82,14 +83,14 @@ class RestartGovernor {
   struct Decision {
     bool restart = false;
     Duration delay{};    // before the next forming
-    std::string reason;  // for people: why there is no restart, or how many restarts are left
+    std::string reason;  // for people: why there is no restart, or what this restart counts as
   };
 
   // Only the restarts of a crash loop are delayed. A crash is part of a loop if three things hold:
   // the worker itself caused its end (MadeByWorker) soon after the start; no rank got further than
-  // in earlier generations; no node has a newer state. The job's first restart is immediate.
-  // After that, the first crash in a row delays the restart by kFirstDelay, and each further crash
-  // doubles the delay, up to kMaxDelay. A random factor from 1/2 to 1 shortens it.
+  // in earlier generations; no node has a newer state. The job's first restart is immediate, but the
+  // crash before it counts. The delay is kFirstDelay after the first crash in a row. It doubles with
+  // each further crash, up to kMaxDelay. A random factor from 1/2 to 1 shortens it.
   static constexpr Duration kFirstDelay = std::chrono::milliseconds(100);
   static constexpr Duration kMaxDelay = std::chrono::seconds(60);
   // A job that has reported steps ends after this many crashes in a row without a step.

@@ -39,7 +39,8 @@ const SavedState* NewestOf(const Node& node, const StateJudge& judge);
 // The step of the newest living durable state of all nodes.
 std::optional<std::int64_t> NewestDurable(const Roster& roster, const StateJudge& judge);
 
-// The step of the newest living state that a free node has reported; −1: none.
+// The step of the newest living state of all nodes that can join the next generation (Node::free);
+// −1: none.
 std::int64_t NewestKnownStep(const Roster& roster, const StateJudge& judge);
 
 // True if a member may hold a newer state than all members have reported, because its disk has not
