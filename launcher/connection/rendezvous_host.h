@@ -5,7 +5,7 @@
 // by itself after the job. If several agents run on this host, one of them starts the process
 // (StartRight). If several processes are started nevertheless, one of them holds the endpoint's
 // folder (state_home.h) and listens, and the others end. The folder also has the jobs' durable
-// state. If the process is killed, any agent of this user may start the next one, which continues
+// state. If the process is killed, an agent of this user may start the next one, which continues
 // the jobs.
 //
 // The agent's thread only.
@@ -145,8 +145,8 @@ class RendezvousHosts {
   }
 
   // Call it when a rendezvous has sent a message. With `only_at_first`, this agent starts no
-  // rendezvous from now on, unless it has started one before. If this agent has not started the
-  // rendezvous, a user has, and the user may start it again.
+  // rendezvous from now on, unless it has started one before: a user may have started this one, and
+  // may start it again.
   void OnHeard() { left_alone_ = only_at_first_ && !has_started_; }
 
  private:
