@@ -32,7 +32,7 @@ class DetachedProcess {
 
   struct Ended {
     ExitStatus status;
-    std::string last_line;  // of the log file, without empty lines; may be empty
+    std::string last_line;  // the last line of the log file that is not empty; "": none
   };
   struct Callbacks {
     std::function<void(const absl::Status&)> failed;  // it did not start; names the program
