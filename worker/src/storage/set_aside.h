@@ -5,8 +5,8 @@
 //   step-000000001200.safetensors.corrupt            by another run, or nobody can tell by which
 //
 // If the name is taken, .2 to .9 are inserted before .corrupt. A run removes only its own set-aside
-// files, and keeps the two of the highest steps. On a machine with broken memory every file seems damaged, so files of other
-// trainings may be good.
+// files, and keeps the two of the highest steps. On a machine with broken memory every file seems
+// damaged, so files of other trainings may be good.
 #ifndef DDPRUN_WORKER_SRC_STORAGE_SET_ASIDE_H_
 #define DDPRUN_WORKER_SRC_STORAGE_SET_ASIDE_H_
 
