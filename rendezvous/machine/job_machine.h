@@ -2,8 +2,8 @@
 // ends.
 //
 // A pure state machine: no I/O, no clock, no thread. An event and the time go in, actions come out.
-// Equal events at equal times give equal actions. JobLoop (rendezvous/service/job) owns it and
-// calls it from one thread.
+// Equal events at equal times give equal actions. JobLoop (rendezvous/service/job) owns it. One
+// thread at a time calls it.
 //
 //     state       next state
 //     Gathering   LastCall, Forming
