@@ -18,7 +18,8 @@
 //     Fenced       Joining     no worker is left
 //
 // A verdict is the final result for this node: its outcome, exit code and reason. It comes from
-// Finished, from Refused, from a rendezvous that cannot be reached, or with Leaving.
+// Finished, from Refused, from a rendezvous that cannot be reached, from credentials that do not
+// match, or with Leaving.
 //
 //     Joining, Spawning, Running ──▶ Stopping        there is a verdict
 //     Stopping, Fenced ──▶ Done or Failed            no worker is left, and there is a verdict
