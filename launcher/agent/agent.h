@@ -3,8 +3,9 @@
 // The Supervisor decides; the agent acts: it spawns and signals workers, moves their output, talks
 // to the rendezvous, and feeds events back. It decides nothing about the job.
 //
-// All of it runs on the thread that calls Run(), on one event loop. gRPC's threads only post to the
-// loop. Other threads write to disks and terminals (launcher/os/output).
+// The agent runs on the thread that calls Run(), on one event loop. gRPC's threads only post to the
+// loop. Other threads do the work that may hang, such as reading and writing files, and post the
+// results to the loop: docs/internals/architecture.md, "Threads".
 #ifndef DDPRUN_LAUNCHER_AGENT_AGENT_H_
 #define DDPRUN_LAUNCHER_AGENT_AGENT_H_
 
@@ -80,7 +81,7 @@ class Agent {
 
   void Feed(const Supervisor::Event& event);
   void PerformDecided();
-  // Begins to join the job. Run() has waited for the fork server, at most for a time limit.
+  // Begins to join the job. Called when the fork server is ready, or when its time limit is over.
   void Join();
   void ArmDeadline();
 
