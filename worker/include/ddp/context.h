@@ -186,13 +186,13 @@ class OptimizerStep {
 
 // Joins the job that the environment describes, like
 // torch.distributed.init_process_group("env://"). Reads RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR
-// and MASTER_PORT; and, if they are set, LOCAL_WORLD_SIZE, DDPRUN_GENERATION and
-// TORCHELASTIC_RESTART_COUNT. If neither RANK nor WORLD_SIZE is set, this process is a job of one.
-// If WORLD_SIZE is 1, only RANK=0 must be set as well.
+// and MASTER_PORT; and, if they are set, LOCAL_WORLD_SIZE, DDPRUN_GENERATION,
+// TORCHELASTIC_RESTART_COUNT and TORCHELASTIC_USE_AGENT_STORE. If neither RANK nor WORLD_SIZE is
+// set, this process is a job of one. If WORLD_SIZE is 1, only RANK=0 must be set as well.
 //
-// Rank 0 listens on MASTER_PORT, unless the agent serves the store there. The other ranks connect
-// to it. init() returns on every rank after all ranks are connected. Before it returns, it sends
-// READY to the agent.
+// Rank 0 listens on MASTER_PORT, unless its agent serves the store there
+// (TORCHELASTIC_USE_AGENT_STORE=True). The other ranks connect to the store. init() returns on
+// every rank after all ranks are connected. Before it returns, it sends READY to the agent.
 //
 // In a warm standby (the agent sets DDPRUN_STANDBY=1) init() first waits until the agent needs a
 // worker. Then it replaces the environment, stdout and stderr by those of the new worker. Do not
