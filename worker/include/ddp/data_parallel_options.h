@@ -14,11 +14,12 @@ namespace ddp {
 
 // Names, defaults and meanings are those of the Python class (torch/nn/parallel/distributed.py).
 struct DataParallelOptions {
-  // true: rank 0's buffers (for example BatchNorm's statistics) are broadcast at construction, and
-  // before each forward that follows a synchronized forward: one with gradients enabled and not
-  // under no_sync(). In join() and at its end, another rank may send its buffers. false: buffers
-  // are sent only at construction, at the end of join(), and by sync_buffers(). With libtorch 2.6
-  // and newer, as in Python, false means that only sync_buffers() sends them.
+  // true: rank 0's buffers (for example BatchNorm's statistics) are broadcast at construction,
+  // before the first forward, and before each forward that follows a synchronized forward. A
+  // forward is synchronized if gradients are enabled and it is not under no_sync(). In join() and
+  // at its end, another rank may send its buffers. false: buffers are sent only at construction, at
+  // the end of join(), and by sync_buffers(). With libtorch 2.6 and newer, as in Python, false
+  // means that only sync_buffers() sends them.
   bool broadcast_buffers = true;
 
   // The size of a gradient bucket in MiB. The default is 25. After the first step the buckets are
