@@ -1,5 +1,5 @@
 // The events in the history of a job, for `ddprun events`: people read the lines, programs parse
-// them. JobLoop adds the job's name and the time.
+// them. JobLoop adds the job's name and owner, EventLog the time.
 #ifndef DDPRUN_RENDEZVOUS_CORE_JOB_EVENT_H_
 #define DDPRUN_RENDEZVOUS_CORE_JOB_EVENT_H_
 
@@ -44,14 +44,15 @@ struct JobEvent {
     kCheckpointFailed,   // checkpoints failed: `host`, `step` and `reason` of the last one
     kCheckpointDamaged,  // a checkpoint is damaged: `host`, `step`, `reason`
     kStopping,           // the generation ends: `reason`
-    kFailed,             // `cause`
+    kFailed,             // `cause`; `reason`: the same as a sentence
     kRestarted,          // a next generation follows: `reason`, `restarts` used so far
     kSuperseded,         // the job was started again: `reason`
-    kRecovered,          // a restarted rendezvous continues the job from its record
+    kRecovered,          // a restarted rendezvous or a new leader continues the recorded job
     kResumed,            // after a restart, every worker on `host` has made a step: `times`
     kHung,               // no rank moves: `reason`, `step`, `stacks`; `cause` if a rank is known
-    kMovedAgain,         // after kHung
-    kNotJudged,          // no rank moves, and an excuse has lasted longer than the limit: `reason`
+    kMovedAgain,         // after kHung: `reason`
+    kNotJudged,          // no rank moves for longer than the limit, but the time does not
+                         // count (a debugger, say): `reason`
     kFinished,           // the job ended: `reason`, `outcome`, `exit_code`; `cause` if known
   };
   Kind kind = Kind::kJoined;

@@ -39,7 +39,7 @@ struct NodeStatus {
   std::string address;
   // waiting | held back: REASON | spare | assigned | prepared | running | running, is drained |
   // draining | done | ended; with the prefix "lost contact: " if the session broke and the lease
-  // runs.
+  // runs. `waiting` and `spare` have ": REASON", too, while the folder of checkpoints is not read.
   std::string state;
   NodeRank rank{-1};  // −1: none in this generation
   Rank first_rank;
@@ -57,21 +57,22 @@ struct NodeStatus {
 
 // Whether the ranks of a job move, and whether a hang would be noticed.
 struct JobMovement {
-  // The workers that report progress; nullopt: none does, or none runs.
+  // Of the workers that report progress. `progress` is nullopt if none does, or none runs.
   struct Progress {
     Duration still{};                 // since a rank moved last
     std::optional<Duration> limit{};  // a longer standstill is a hang; nullopt: --hang-timeout off
-    std::string hang{};               // the verdict, if a hang was called
-    Duration wall{};                  // like `still`, including excused time
+    std::string hang{};               // a sentence about the hang, if one was reported
+    Duration wall{};                  // like `still`, including time that does not count (Excuse)
   };
   std::optional<Progress> progress{};
   // Why a hang would not be noticed now.
   struct NotJudged {
-    // A rank or an agent with an excuse; of several, the longest excuse.
+    // Why the standstill of a node's ranks does not count: for example, a debugger holds a rank, or
+    // the agent did not run. If there are several excuses: the longest.
     struct Excuse {
       std::optional<Rank> rank{};  // nullopt: the agent of the node
       std::string host;
-      int pid = 0;  // of the rank; 0: of none
+      int pid = 0;  // of the rank's process; 0: `rank` is nullopt
       std::string why;
       Duration lasts{};
     };
@@ -98,7 +99,8 @@ struct JobStatus : JobMovement {
   std::optional<std::int64_t> checkpoint;
   std::optional<RestorePlan> restore{};    // the state with which the generation began
   FailedCheckpoints failed_checkpoints{};  // in all generations
-  // Set while not all ranks have connected to an agent's store.
+  // Set while some ranks, but not all, have connected to an agent's store. If no agent serves the
+  // store: once a rank has waited in init() for a minute (rendezvous/hangs/init_wait.h).
   struct Arrivals {
     struct Missing {
       Rank rank;
@@ -114,8 +116,8 @@ struct JobStatus : JobMovement {
     std::optional<double> steps_per_second{};  // nullopt: no steps are reported
     // Since the newest durable checkpoint was reported, or since the rendezvous restarted.
     std::optional<Duration> checkpoint_age{};
-    // Since the first start of a job that saves checkpoints and has none yet, or since the
-    // rendezvous restarted.
+    // The same as checkpoint_age. If a job saves checkpoints and has none yet: since its first
+    // start, or since the rendezvous restarted.
     std::optional<Duration> without_checkpoint{};
     std::optional<Duration> snapshot_age{};  // since a node reported the newest snapshot
     // Ranks that keep the others waiting; nullopt: the ranks are not compared.
