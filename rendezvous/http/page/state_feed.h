@@ -5,8 +5,8 @@
 // changed, it is sent every 5 s. A large view, or one with many viewers, is made less often, so
 // that it costs at most a few percent of a core and 16 MiB a second. Viewers get events at once.
 //
-// It has a thread of its own, which asks the JobLoop, makes the JSON, and follows the EventLog. Any
-// thread may call the members. All return at once, except Shutdown.
+// StateFeed has a thread of its own, which asks the JobLoop, makes the JSON, and follows the
+// EventLog. Any thread may call the members. All return at once, except Shutdown.
 #ifndef DDPRUN_RENDEZVOUS_HTTP_PAGE_STATE_FEED_H_
 #define DDPRUN_RENDEZVOUS_HTTP_PAGE_STATE_FEED_H_
 
@@ -56,15 +56,16 @@ class StateFeed {
   // thread.
   void Get(ViewKey key, std::function<void(std::optional<std::string>)> done);
 
-  // Answers with server-sent events until the viewer leaves, the session is over (`until`), or the
-  // feed ends. 404 for a job that the viewer may not see, 503 if there are too many viewers.
+  // Answers with server-sent events until the viewer leaves or reads too slowly, the session is
+  // over (`until`), the job is forgotten, or the feed ends. 404 for a job that the viewer may not
+  // see, 503 if there are too many viewers.
   void Watch(ViewKey key, SessionEnd until, std::shared_ptr<Responder> responder);
 
   // Runs `task` on the feed's thread: for answers that take a while to make.
   void Run(std::function<void()> task);
 
   // Tells the viewers that the feed ends, and waits for the end of the feed's thread, so do not
-  // call it from there. Idempotent; call it before the JobLoop's shutdown.
+  // call it on that thread. Idempotent; call it before the JobLoop's shutdown.
   void Shutdown();
 
  private:
