@@ -13,12 +13,12 @@
 // is queued does not count as silent. A message that was not yet read from the network does not
 // help.
 //
-// Sending to thousands of agents is done in portions of a millisecond. Between two portions the
-// loop handles other events; a job's own messages keep their order.
+// More than 64 messages at once are sent in portions of a millisecond. Between two portions the
+// loop handles other events. A job's own messages keep their order, but a HeartbeatAck goes first.
 //
-// A job begins with the first Join that has its name. If a job has finished and an unknown agent
-// joins it, a new job of that name begins. The old job's streams stay open until their agents close
-// them.
+// A job begins with the first Join that has its name. If a job has finished and a new agent joins
+// it, a new job of that name begins (JobMachine::BeginsAnother). The old job's streams stay open
+// until their agents close them.
 //
 // If the Store reports that another process now has the right to write, the loop stops
 // acknowledging: every session ends with Unavailable, new ones are refused, and
@@ -27,7 +27,7 @@
 // One of several rendezvous (JobLoopOptions::validity) has no jobs until it leads, and takes only
 // sessions that wait for that (OnOpen). Its validity is the time for which it may act as the leader
 // (validity.h). While the validity does not hold, HeartbeatAcks are dropped, and all other actions
-// wait in their order. A LogOrder is sent all the same: it concerns log files only.
+// wait in their order. LogOrders and LogPieces wait, too.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_JOB_JOB_LOOP_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_JOB_JOB_LOOP_H_
 
@@ -146,14 +146,14 @@ class JobLoop final {
   void OnEnd(std::shared_ptr<AgentStream> stream, absl::Status why);
 
   // From any thread: the agent was killed, and none of its processes is left. Ignored if there is
-  // no such job or agent. `done` is called once, from within the loop, and must not block. It gets
-  // PermissionDenied if the job is not `principal`'s, and Unavailable in the same cases as
-  // operators.
+  // no such job or agent. `done` is called as for operators (below). It gets PermissionDenied if
+  // the job is not `principal`'s, and Unavailable in the same cases as operators.
   void OnAgentGone(Header header, std::string principal, std::function<void(absl::Status)> done);
 
-  // For operators, from any thread. `done` is called once, from within the loop, and must not
-  // block. It gets Unavailable, or an empty result, in four cases: the loop stands by; it is not
-  // allowed to send now; it has lost the right to write; Shutdown was called.
+  // For operators, from any thread. `done` is called once, from within the loop (after Shutdown: by
+  // the caller), and must not block. It gets Unavailable, or an empty result, in four cases: the
+  // loop stands by; it is not allowed to send now; it has lost the right to write; Shutdown was
+  // called.
   //
   // OK if agents are answered. Unavailable, with a text for people: the rendezvous ends, another
   // process has its jobs, or the disk of the durable state does not accept a change.
@@ -203,7 +203,7 @@ class JobLoop final {
                 std::shared_ptr<LogReader> reader);
   // The reader has passed on this many more bytes of OnText.
   void AcknowledgeLogs(LogReadId id, std::size_t bytes);
-  // After this call the reader gets at most a few more calls, and no OnEnd.
+  // After this call the reader gets at most a few more calls. OnEnd may be one of them.
   void CancelLogs(LogReadId id);
 
   // ---- one of several: job_loop_several.cc. From any thread; they return at once. ----

@@ -1,13 +1,13 @@
 // LogRelay: carries the workers' log files from the agents, which read them, to the readers.
 //
 // A slow reader delays nobody else. Each file has a window: the number of bytes that its agent is
-// allowed to send before the reader acknowledges. The windows of one request add up to
+// allowed to send before the reader acknowledges. The windows of one request add up to at most
 // kMaxUnreadLogBytes. An agent has at most kMaxLogReadings open files; a file counts until the
 // agent reports the file's end. So only a few orders ever wait in the agent's session.
 //
-// If an agent is lost, the reading of its files ends with a note. When a worker ends a generation,
-// the last parts of its files and of its victims' files are fetched and kept (KeptLogs), so that
-// they can be read after the agents are gone.
+// If an agent is lost, the reading of its files ends with a note. When a failure ends a generation,
+// the last parts of the files of the root cause (if it is a worker) and of its first victims are
+// fetched and kept (KeptLogs), so that they can be read after the agents are gone.
 //
 // Owned by JobLoop, and called only from within it, by one thread at a time, except NewId.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_JOB_LOGS_LOG_RELAY_H_
@@ -104,7 +104,8 @@ class LogRelay {
   static void ChooseKept(Reading& reading);
   // Chooses the request's files of this generation. The error is for the reader.
   static absl::Status Choose(Reading& reading, Generation generation);
-  // Opens files up to the agents' limits. Ends the reading if no file is left.
+  // Opens the next file; with `follow` all files. Ends the reading if no file is left and none can
+  // come.
   void GoOn(LogReadId id);
   void Open(LogReadId id, Reading& reading, const LogSource& source);
   // Passes on the kept part of a file that cannot be read, and the reason.
