@@ -52,7 +52,7 @@ class LogPump {
 
   // Call it when the worker is dead: reads the present content of the pipes and closes them. A
   // partial last line is shown as a line; the file gets it unchanged. If a child of the worker
-  // survives and writes later, it gets EPIPE.
+  // survives and writes later, it gets SIGPIPE, or EPIPE if it ignores that signal.
   void ReadToEnd();
 
   // True if both pipes have ended, or ReadToEnd() was called.
