@@ -105,8 +105,9 @@ constexpr JobKey kKeys[] = {
      "File with the password of etcd_user in its first line."},
     {"rendezvous", "id", KeyType::kName, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.rendezvous.id; },
-     "Name of the job, the same on every node; one rendezvous serves many jobs. `none`: a "
-     "standalone job gets a name of its own."},
+     "Name of the job, the same on every node; one rendezvous serves many jobs. `none`: under "
+     "Slurm the number of the Slurm job; in a pod the name of its Job or JobSet; elsewhere the job "
+     "has no name."},
     {"rendezvous", "autostart", KeyType::kChoice, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.rendezvous.autostart; },
      "Who starts the rendezvous if nobody listens on the endpoint. true: the agent on the "

@@ -11,8 +11,8 @@
 //                  Joining     Stop, or the lease is over: no worker was started
 //     Running      Stopping    a worker failed, or Stop
 //                  Fenced      the lease is over
-//                  Spawning    an Assignment with no Stop before it: all workers had ended, and the
-//                              rendezvous went on without this node's reports
+//                  Spawning    an Assignment with no Stop before it (all workers have ended, and
+//                              the rendezvous did not wait for this node's reports)
 //     Stopping     Joining     no worker is left: the next generation
 //                  Fenced      the lease is over
 //     Fenced       Joining     no worker is left
