@@ -31,7 +31,8 @@ inline constexpr char kReady[] = "READY";            // READY=1: the process gro
 inline constexpr char kStep[] = "STEP";              // STEP=n: training step n is finished
 inline constexpr char kCheckpoint[] = "CHECKPOINT";  // CHECKPOINT=step path: durable on disk
 // CHECKPOINT_FAILED=step count reason: that checkpoint was not written; training continues. `count`
-// is the number of such failures of this process so far, so a lost message does not change the sum.
+// is the number of failures of the sending Checkpointer so far, so a lost message does not change
+// the sum.
 inline constexpr char kCheckpointFailed[] = "CHECKPOINT_FAILED";
 // CHECKPOINT_DAMAGED=step text: that checkpoint is damaged. The worker tries an older one.
 inline constexpr char kCheckpointDamaged[] = "CHECKPOINT_DAMAGED";
@@ -108,8 +109,8 @@ inline bool IsPhaseOfTheLibrary(std::string_view name) {
 inline constexpr char kSave[] = "SAVE";
 // PROGRESS=version, the answer to READY or PROGRESS=1, comes with one descriptor (SCM_RIGHTS). The
 // descriptor is the worker's progress page: a memfd that nobody can resize. A worker that knows
-// this version of the layout (progress_page.h) maps it. The C++ library then reports there instead
-// of with STEP and PHASE. Python reports only its collectives there.
+// this version of the layout (progress_page.h) maps it. The C++ library then writes its progress
+// there, and still sends STEP and PHASE. Python writes only its collectives there.
 inline constexpr char kProgress[] = "PROGRESS";
 // LEAVE=1, to a worker that has sent STAYS=1: the generation is over. The worker must give up
 // running collectives, close its connections to other ranks, and send STANDBY=waiting.

@@ -1,9 +1,9 @@
 // TaskQueue: a queue of tasks, and one or a few threads that run them in order.
 //
 // It is for work that may block on a disk, a terminal, a file server or another process, while the
-// queue's owner must not block: log files, the terminal, the rendezvous' journal, checkpoints,
-// MUNGE. The queue has no limit. The owner counts the waiting tasks and decides what happens if
-// there are too many: it drops tasks, merges them, or makes the sender wait.
+// queue's owner must not block: log files, the terminal, the rendezvous' journal, checkpoints, the
+// authentication service MUNGE. The queue has no limit. The owner counts the waiting tasks. If
+// there are too many, it drops tasks, merges them, or makes the sender wait.
 //
 // A thread starts when there is a task for it. The threads handle no signals. If a task hangs, the
 // process can still end: CloseWithin() leaves the thread running until the process ends. So if a
