@@ -109,7 +109,7 @@ class Context {
   bool carries_cpu_tensors() const;
 
   // The key-value store that all ranks of this generation share, for small values. The library
-  // reserves all keys that begin with "ddp/". Never null.
+  // reserves all keys that begin with "ddp/", "world_size/" or "backend/". Never null.
   c10::intrusive_ptr<c10d::Store> store() const;
 
   // The report_ functions send a message to the agent (the `ddprun` process of this node) over the
@@ -196,15 +196,14 @@ class OptimizerStep {
 //
 // In a warm standby (the agent sets DDPRUN_STANDBY=1) init() first waits until the agent needs a
 // worker. Then it replaces the environment, stdout and stderr by those of the new worker. Do not
-// read RANK or other variables before init(): in a standby they are not set, or belong to no
-// worker.
+// read RANK or other variables before init(): a standby does not have the worker's values yet.
 //
 // Signals. init() installs no handler for SIGTERM, so SIGTERM ends the process at once, also in a
-// collective. There is one exception: if Slurm and ddprun run the job together, the process ignores
-// a SIGTERM that does not come from the agent, and the agent handles it. In a job of several ranks
-// init() makes the process ignore SIGPIPE, as every Python program does, unless the program has a
-// handler. The reason: Gloo writes to ranks that may be gone, and that must become a
-// CollectiveError.
+// collective. Exception: if Slurm and ddprun run the job together, and the program does not handle
+// or ignore SIGTERM, the process ignores a SIGTERM that does not come from the agent. The agent
+// handles that signal. In a job of several ranks init() makes the process ignore SIGPIPE, as every
+// Python program does, unless the program has a handler. The reason: Gloo writes to ranks that may
+// be gone, and that must become a CollectiveError.
 //
 // Lost ranks. Each rank keeps a connection to a free port of rank 0, at MASTER_ADDR. It carries no
 // traffic until a failure. If a collective fails, or if a rank dies during or after a restore, the
