@@ -88,8 +88,8 @@ class NodeWorkers {
   // Call it when the guardian is dead: then the workers are dead, too. Reads their last output and
   // messages, and forgets them.
   void Abandon();
-  // Hands workers that SIGKILL has not ended over to the NodeClearer, which also kills all other
-  // remaining processes and calls `done` (node_clearer.h).
+  // The NodeClearer takes over the workers that SIGKILL has not ended, kills all other remaining
+  // processes, and calls `done` (node_clearer.h).
   void Clear(NodeClearer::Done done);
 
   // Call it with each heartbeat while a generation runs.
@@ -106,7 +106,7 @@ class NodeWorkers {
   Generation generation() const { return progress_.generation(); }
   // Sends the secret to the worker that asked for it.
   void HandOverSecret(LocalRank local_rank);
-  // Counts the worker's message as progress. A worker that said READY gets its progress page.
+  // Counts the worker's message as progress. READY=1 and PROGRESS=1 get the progress page.
   void Hear(LocalRank local_rank, const ProcessId& speaker, const ControlMessage& message,
             TimePoint now);
   // The progress of all workers of this generation, dead ones included.
