@@ -34,8 +34,8 @@ void UseBuiltinStoreServer(StoreOptions* options) {
   if constexpr (requires { options->useLibUV; }) options->useLibUV = false;
 }
 
-// Whether Gloo can add float16. From the version of libtorch that has this header on, that depends
-// on how Gloo was built, and Debian's cannot.
+// False if Gloo may be unable to add float16: if libtorch has this header, that depends on how Gloo
+// was built, and Debian's Gloo cannot.
 #if __has_include(<torch/csrc/distributed/c10d/gloo/ProcessGroupGlooDetail.hpp>)
 inline constexpr bool kGlooAddsHalf = false;
 #else
@@ -49,9 +49,9 @@ struct MadeGroup {
   c10::intrusive_ptr<Backend> backend;
 };
 
-// For 2.x: makes a group of class `Recorded<Group>`, in which `backend` carries tensors on
-// `devices`. `Group` is c10d::ProcessGroup. It is a template parameter so that the branch that is
-// not taken need not compile.
+// For 2.x: makes a group of class `Recorded<Group>` (recorded_group.h), in which `backend` carries
+// tensors on `devices`. `Group` is c10d::ProcessGroup. It is a template parameter so that the
+// branch that is not taken need not compile.
 template <typename Group, template <typename> typename Recorded, typename Backend, typename Store>
 c10::intrusive_ptr<Group> GroupOver(const c10::intrusive_ptr<Backend>& backend,
                                     const c10::intrusive_ptr<Store>& store,
