@@ -32,7 +32,7 @@ struct SeenWorker {
   bool names_phases = false;              // as NodeProgress::names_phases
   bool stepped = false;                   // it has finished a step
   bool silent = false;                    // it has reported nothing since its start
-  bool leaving = false;                   // it has said BYE
+  bool leaving = false;                   // it has said BYE: it ends on purpose
   // How often each phase began. Without the phases init, restore and first_step of the start.
   std::map<std::string, std::uint64_t> begun{};
 };

@@ -77,9 +77,9 @@ class Incidents {
   // known yet.
   bool OnlyVictims() const;
 
-  // Returns the first failure that is not a victim; else, if a worker failed first, a worker that
-  // left early (it exited with 0 while its peers still needed it); else the first failure. nullopt:
-  // nothing failed.
+  // Returns the first failure that is not a victim. If all are victims and the first failure is of
+  // a worker: a worker that left early (it exited with 0 while its peers still needed it), if there
+  // is one. Else the first failure. nullopt: nothing failed.
   std::optional<RootCause> FindRootCause() const;
 
  private:
@@ -119,8 +119,8 @@ bool IsPermanent(const RootCause& cause);
 bool IsUnreadableState(const RootCause& cause);
 
 // True if the worker itself caused its end: by an exit code, by a signal such as SIGSEGV, or by its
-// use of memory (the kernel's OOM killer). False for a signal from another process, a node, a
-// victim, or a hang.
+// use of memory (the kernel's OOM killer). False for SIGKILL, SIGTERM, SIGINT, SIGHUP and
+// SIGQUIT, which come from another process; and for a node, a victim, or a hang.
 bool MadeByWorker(const RootCause& cause);
 
 // True if a node was lost or left. Such a cause spends no restart.

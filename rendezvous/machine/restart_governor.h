@@ -31,8 +31,9 @@ struct CrashRecord {
 
 struct GovernorRecord : CrashRecord {
   int restarts_used = 0;
-  // WindowedCount::RecentAges of the restarts, at the time of the record. The time until the record
-  // is read is not added, so no restart leaves the window too early.
+  // WindowedCount::RecentAges of the restarts, at the time of the record. After a takeover the
+  // clock goes on from these ages: the time without a rendezvous does not count, so a restart may
+  // leave the window later, never earlier.
   std::vector<Duration> recent_ages{};
   int membership_changes = 0;
   std::vector<Duration> membership_ages{};  // like recent_ages

@@ -46,6 +46,7 @@ struct HttpConfig {
 
 // The etcd that several rendezvous share, and this rendezvous's own entry there.
 struct EtcdConfig : EtcdAccess {
+  // A leader may lead for so long after it sent the last renewal that etcd answered (docs/ha.md).
   std::chrono::milliseconds leader_validity = std::chrono::seconds(5);
   std::string advertised_host;  // host at which agents reach this rendezvous; empty: as in --listen
   int advertised_port = 0;      // 0: as in --listen
@@ -134,7 +135,7 @@ struct OperatorCommand {
   bool save = false;                               // kStop
   bool wait = true;                                // kStop: until the job has ended
   bool follow = false;                             // kEvents, kLogs
-  std::optional<std::chrono::milliseconds> since;  // kEvents, kLogs: nothing older than this
+  std::optional<std::chrono::milliseconds> since;  // kEvents; kLogs: nothing much older
   bool trace = false;                              // kEvents: as one trace
   Logs logs{};                                     // kLogs
   int verbosity = 0;
