@@ -37,7 +37,7 @@ struct GroupSpec {
   int min_nodes = 1;
   int max_nodes = 1;
   int max_restarts = 0;
-  Duration join_timeout = kDefaultJoinTimeout;  // wait for min_nodes, from the start of Gathering
+  Duration join_timeout = kDefaultJoinTimeout;  // from the start of a gathering: wait for min_nodes
   Duration last_call = kDefaultLastCall;        // wait for more nodes, once min_nodes joined
   // The interval of an agent's heartbeats, and the silence after which its node is lost. The lease
   // is at least kHeartbeatsPerLease heartbeats: WhyMalformed() in admission.h.
@@ -63,8 +63,8 @@ struct GroupSpec {
   // port that its agent offers.
   std::string master_addr{};
   int master_port = 0;
-  // Who serves torch's store on MASTER_PORT: kAgentStore, or empty for rank 0's worker (the value
-  // of older versions).
+  // Who serves torch's store on MASTER_PORT: kAgentStore; or empty, as in older versions: rank
+  // 0's worker. Never kWorkerStore, which is a value of the flag only.
   std::string store{};
 
   bool operator==(const GroupSpec&) const = default;

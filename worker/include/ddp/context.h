@@ -109,7 +109,8 @@ class Context {
   bool carries_cpu_tensors() const;
 
   // The key-value store that all ranks of this generation share, for small values. The library
-  // reserves all keys that begin with "ddp/", "world_size/" or "backend/". Never null.
+  // reserves all keys that begin with "ddp/", "world_size/" or "backend/"; NCCL uses "0" and names
+  // such as "0:1". Never null.
   c10::intrusive_ptr<c10d::Store> store() const;
 
   // The report_ functions send a message to the agent (the `ddprun` process of this node) over the
@@ -200,10 +201,10 @@ class OptimizerStep {
 //
 // Signals. init() installs no handler for SIGTERM, so SIGTERM ends the process at once, also in a
 // collective. Exception: if Slurm and ddprun run the job together, and the program does not handle
-// or ignore SIGTERM, the process ignores a SIGTERM that does not come from the agent. The agent
-// handles that signal. In a job of several ranks init() makes the process ignore SIGPIPE, as every
-// Python program does, unless the program has a handler. The reason: Gloo writes to ranks that may
-// be gone, and that must become a CollectiveError.
+// or ignore SIGTERM, the process ignores a SIGTERM that does not come from the agent. Slurm sends
+// this SIGTERM to the agent too, and the agent handles it. In a job of several ranks init() makes
+// the process ignore SIGPIPE, as every Python program does, unless the program has a handler. The
+// reason: Gloo writes to ranks that may be gone, and that must become a CollectiveError.
 //
 // Lost ranks. Each rank keeps a connection to a free port of rank 0, at MASTER_ADDR. It carries no
 // traffic until a failure. If a collective fails, or if a rank dies during or after a restore, the
