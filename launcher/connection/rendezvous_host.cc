@@ -140,16 +140,24 @@ RendezvousHosts::RendezvousHosts(std::vector<std::unique_ptr<RendezvousHost>> ho
                                  std::string name, bool only_at_first)
     : hosts_(std::move(hosts)), only_at_first_(only_at_first), right_(std::move(name)) {
   for (std::size_t place = 0; place < hosts_.size(); ++place) {
-    hosts_[place]->WhenUseless([this, place](const std::string& why) {
-      useless_places_.insert(static_cast<int>(place));
-      if (useless_places_.size() == hosts_.size() && useless_) useless_(why);
-    });
+    hosts_[place]->WhenUseless(
+        [this, place](const std::string& why) { OnUseless(static_cast<int>(place), why); });
   }
+}
+
+void RendezvousHosts::OnUseless(int place, const std::string& why) {
+  const auto now = std::chrono::steady_clock::now();
+  if (!useless_since_) useless_since_ = now;
+  useless_places_.insert(place);
+  if (useless_places_.size() < hosts_.size()) return;
+  useless_places_.clear();  // tries every place again
+  if (now - *useless_since_ >= kUselessFor && useless_) useless_(why);
 }
 
 bool RendezvousHosts::EnsureRunning(int place) {
   if (left_alone_) return false;
   tried_.insert(place);
+  if (useless_places_.contains(place)) return false;
   if (right_.taken() && (!hosts_[started_]->running() || hosts_[started_]->SomebodyListensHere())) {
     right_.GiveBack();
   }

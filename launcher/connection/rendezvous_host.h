@@ -138,8 +138,8 @@ class RendezvousHosts {
   // The rendezvous at this place refuses our credentials.
   void OnDenied(int place) { denied_.insert(place); }
 
-  // Called on the loop with the reason, if at every place the rendezvous that this agent started
-  // has ended and the next one would end in the same way.
+  // Called on the loop with the reason, if for at least kUselessFor the rendezvous that this agent
+  // starts has ended at every place, and the next one would end in the same way.
   void WhenUseless(std::function<void(const std::string& why)> useless) {
     useless_ = std::move(useless);
   }
@@ -147,14 +147,24 @@ class RendezvousHosts {
   // Call it when a rendezvous has sent a message. With `only_at_first`, this agent starts no
   // rendezvous from now on, unless it has started one before: a user may have started this one, and
   // may start it again.
-  void OnHeard() { left_alone_ = only_at_first_ && !has_started_; }
+  void OnHeard() {
+    left_alone_ = only_at_first_ && !has_started_;
+    useless_since_.reset();
+    useless_places_.clear();
+  }
 
  private:
+  // A full disk, for example, may soon have room again.
+  static constexpr std::chrono::milliseconds kUselessFor{1000};
+
+  void OnUseless(int place, const std::string& why);
+
   const std::vector<std::unique_ptr<RendezvousHost>> hosts_;
   const bool only_at_first_;
   std::set<int> tried_;
   std::set<int> denied_;
   std::set<int> useless_places_;
+  std::optional<std::chrono::steady_clock::time_point> useless_since_;
   std::function<void(const std::string&)> useless_;
   StartRight right_;
   int started_ = 0;  // the place for which right_ was taken

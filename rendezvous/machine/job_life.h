@@ -32,9 +32,8 @@ struct LifeRecord {
   // After the job's end: only the last one.
   std::vector<RootCause> causes;
   bool reports_checkpoints = false;
-  // The step of the newest reported checkpoint; nullopt: none, or a generation resumed before it.
-  std::optional<std::int64_t> checkpoint;
-  bool needs_worker_store = false;  // the program cannot use a store that an agent serves
+  std::optional<std::int64_t> checkpoint;  // step of the newest reported checkpoint
+  bool needs_worker_store = false;         // the program cannot use a store that an agent serves
 
   bool operator==(const LifeRecord&) const = default;
 };

@@ -71,11 +71,8 @@ void JobMachine::AdvanceGathering() {
 void JobMachine::AdvanceForming() {
   if (roster_.count(Phase::kAssigned) > 0) return;
   Enter(JobState::kRunning);
-  if (generation_.restore) {
-    const std::int64_t step = generation_.restore->step();
-    timeline_.Resume({life_.requeue_number, generation_.number, step});
-    if (life_.checkpoint && *life_.checkpoint > step) life_.checkpoint.reset();
-  }
+  if (generation_.restore)
+    timeline_.Resume({life_.requeue_number, generation_.number, generation_.restore->step()});
   generation_.started_at = now_;
   generation_.hang.Begin(now_);
   out_.Emit({.kind = JobEvent::Kind::kStarted,

@@ -30,7 +30,9 @@ struct JobView {
   JobState state() const { return life.stage.state; }
   // The workers run, and the generation is not being stopped.
   bool running() const { return state() == JobState::kRunning || state() == JobState::kSaving; }
-  StateJudge judge() const { return {timeline, life.requeue_number, newest, life.checkpoint}; }
+  StateJudge judge() const {
+    return {timeline, life.requeue_number, newest, generation.furthest_step};
+  }
 };
 
 // The missing nodes, as far as known: the ranks that no node asks for, or the hosts that were in

@@ -196,6 +196,9 @@ absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::BindTcp(const ListenAddress&
     state->listeners.push_back(std::move(listener));
     if (wildcard) break;
   }
+  if (state->listeners.empty() && error == EACCES) {
+    return absl::PermissionDeniedError(ErrnoText(error));
+  }
   if (state->listeners.empty()) return absl::UnavailableError(ErrnoText(error));
   return std::unique_ptr<Acceptor>(new Acceptor(std::move(state), port));
 }

@@ -147,13 +147,15 @@ bool IsThere(const std::string& job, SavedFile* file, std::vector<std::string>* 
   std::error_code error;
   if (path.extension() != checkpoint_file::kSuffix) {
     const fs::file_status status = fs::status(path, error);
-    if (!fs::status_known(status)) {
+    file->state.unreadable = !fs::status_known(status);
+    if (file->state.unreadable) {
       problems->push_back(CannotRead(path, error.value()));
       return true;
     }
     return fs::is_regular_file(status) ? fs::file_size(path, error) > 0 : fs::is_directory(status);
   }
   const Look look = LookAt(path);
+  file->state.unreadable = look.error != 0;
   if (look.error != 0) {
     problems->push_back(CannotRead(path, look.error));
     return true;

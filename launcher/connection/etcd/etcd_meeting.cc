@@ -197,8 +197,9 @@ void EtcdMeeting::Start() {
   process_.StartSelf(arguments_, log_file_,
                      {[](const absl::Status& status) { LogWarning(status.message()); },
                       [this](const DetachedProcess::Ended& ended) {
-                        if (!ended.status.ok())
-                          LogWarning(EndOfRendezvous("for etcd", ended, log_file_).why);
+                        if (ended.status.ok()) return;
+                        const RendezvousEnd end = EndOfRendezvous("for etcd", ended, log_file_);
+                        if (std::exchange(logged_, end.why) != end.why) LogWarning(end.why);
                       }});
 }
 

@@ -87,6 +87,7 @@ class EtcdMeeting {
   OnMoved on_moved_;
   std::string endpoint_;     // of the next attempt; "": none
   std::string why_nowhere_;  // for people
+  std::string logged_;       // how the rendezvous that was started last ended, for people
   std::shared_ptr<const auth::ClientCredentials> credentials_;
   bool asking_ = false;  // etcd
   EventLoop::TimerId timer_ = 0;

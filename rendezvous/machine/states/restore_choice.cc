@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -15,12 +16,17 @@ std::int64_t NewestStepOf(const Node& node, const StateJudge& judge) {
   return newest == nullptr ? -1 : newest->step;
 }
 
+// The state of the higher step; of two with the same step, the one that can be read.
+bool IsBetter(const SavedState& one, const SavedState& other) {
+  return std::pair(one.step, !one.unreadable) > std::pair(other.step, !other.unreadable);
+}
+
 }  // namespace
 
 const SavedState* NewestOf(const Node& node, const StateJudge& judge) {
   const auto key = [](const SavedState& state) {
-    return std::tuple(state.step, state.tier == Tier::kMemory, state.requeue_number,
-                      state.generation);
+    return std::tuple(state.step, !state.unreadable, state.tier == Tier::kMemory,
+                      state.requeue_number, state.generation);
   };
   const SavedState* best = nullptr;
   for (const SavedState& state : node.held.states) {
@@ -55,7 +61,9 @@ bool MayHoldNewer(const std::vector<Node*>& members, std::optional<std::int64_t>
   std::int64_t newest = -1;
   for (const Node* const node : members) {
     pending = pending || node->held.pending;
-    newest = std::max(newest, NewestStepOf(*node, judge));
+    const SavedState* const held = NewestOf(*node, judge);
+    // Another node may be able to read the same file.
+    if (held != nullptr && !held->unreadable) newest = std::max(newest, held->step);
   }
   return pending && (!furthest || newest < *furthest);
 }
@@ -64,7 +72,7 @@ RestoreChoice ChooseRestore(const Roster& roster, const StateJudge& judge) {
   RestoreChoice choice;
   for (const Node* const node : roster.members()) {
     const SavedState* const held = NewestOf(*node, judge);
-    if (held != nullptr && (!choice.plan.state || held->step > choice.plan.state->step)) {
+    if (held != nullptr && (!choice.plan.state || IsBetter(*held, *choice.plan.state))) {
       choice.plan = {*held, node->first_rank, node->spec.host};
     }
     for (const SavedState& state : node->held.states) {

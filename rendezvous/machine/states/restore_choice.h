@@ -15,25 +15,26 @@
 namespace ddprun {
 
 // Decides whether a state is alive: part of the present training (timeline.h). `newest`: the newest
-// generation of this life. `checkpoint`: the step of the newest checkpoint that its workers have
-// reported and that no generation has resumed before.
+// generation of this life. `furthest`: the highest step that its workers have reported; nullopt:
+// not known.
 struct StateJudge {
   const Timeline& timeline;
   std::uint32_t requeue_number;
   Generation newest;
-  std::optional<std::int64_t> checkpoint{};
+  std::optional<std::int64_t> furthest{};
 
   // True if no later generation resumed from an earlier step. An unreadable file does not say who
-  // made it. It counts as the newest checkpoint if it has that step: to pass over it would lose
-  // work.
+  // made it. It counts as alive if the newest generation may have made it, because to pass over it
+  // would lose work. A rank can be one step ahead of the reports.
   bool IsAlive(const SavedState& state) const {
-    return (state.unreadable && state.step == checkpoint) ||
-           timeline.Holds(state, requeue_number, newest);
+    if (timeline.Holds(state, requeue_number, newest)) return true;
+    return state.unreadable && state.generation.value < 0 &&
+           (!furthest || state.step <= *furthest + 1);
   }
 };
 
-// The newest living state of this node; nullptr: none. If both tiers have a state of this step: the
-// state in memory.
+// The newest living state of this node; nullptr: none. Of several states of this step: one that can
+// be read, and the state in memory first.
 const SavedState* NewestOf(const Node& node, const StateJudge& judge);
 
 // The step of the newest living durable state of all nodes.

@@ -34,7 +34,8 @@ void StateSurvey::Take(Node& node, const HeldStates& held, const StateJudge& jud
   AskToLookAgain(node);
   if (!wait() || !wait()->furthest) return;
   const SavedState* const newest = NewestOf(node, judge);
-  if (newest != nullptr && newest->step >= *wait()->furthest) wait()->news = true;
+  if (newest != nullptr && !newest->unreadable && newest->step >= *wait()->furthest)
+    wait()->news = true;
 }
 
 void StateSurvey::Take(Node& node, const std::vector<SavedState>& states) {

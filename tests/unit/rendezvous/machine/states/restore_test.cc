@@ -142,41 +142,54 @@ TEST_F(RestoreTest, AStateOfADeadTimelineIsDiscardedAndNamed) {
 // and cannot read it.
 class UnknownMakerTest : public RestoreTest {
  protected:
+  static SavedState Unreadable(std::int64_t step) {
+    SavedState file = Durable(-1, step);
+    file.unreadable = true;
+    return file;
+  }
+
   UnknownMakerTest() {
     PlanFor({Memory(0, 100)}, {Memory(0, 100)});
     job_.Prepare('a');
     job_.Prepare('b');
     job_.Receive('a', Checkpointed{200});
   }
-  std::string PlanWith(std::int64_t unreadable) {
-    SavedState file = Durable(-1, unreadable);
-    file.unreadable = true;
+  // b has `at_b`, and c, which takes a's place, has `at_c`.
+  std::string PlanWith(std::vector<SavedState> at_b, std::vector<SavedState> at_c) {
     job_.Gone('a');
-    job_.Receive('b', Stopped{2001, {}, 0, {file, Durable(1, 150)}});
-    job_.Receive('c', Join{job_.spec(), {"c", "10.0.0.c", 2}, 2002, false, false, {}});
+    job_.Receive('b', Stopped{2001, {}, 0, std::move(at_b)});
+    job_.Receive('c', Join{job_.spec(), {"c", "10.0.0.c", 2}, 2002, false, false, at_c});
     return Planned();
   }
 };
 
 TEST_F(UnknownMakerTest, TheNewestCheckpointIsNotPassedOver) {
-  EXPECT_THAT(PlanWith(200), HasSubstr("resumes at step 200"));
+  EXPECT_THAT(PlanWith({Unreadable(200), Durable(1, 150)}, {}), HasSubstr("resumes at step 200"));
 }
 
-TEST_F(UnknownMakerTest, AnotherStepIsOlderThanTheJob) {
-  EXPECT_THAT(PlanWith(300), HasSubstr("resumes at step 150"));
+// The report of a checkpoint may be lost with its node.
+TEST_F(UnknownMakerTest, NorIsOneThatNobodyReported) {
+  EXPECT_THAT(PlanWith({Unreadable(201), Durable(1, 150)}, {}), HasSubstr("resumes at step 201"));
 }
 
-// Generation 2 resumed at step 150, so the checkpoint of step 200 is of a dead timeline.
-TEST_F(UnknownMakerTest, ACheckpointThatWasResumedBeforeIsDead) {
-  PlanWith(300);
-  SavedState file = Durable(-1, 200);
-  file.unreadable = true;
-  job_.Prepare('b');
-  job_.Prepare('c');
-  job_.Exit('b', 3, 1, kCode3);
-  job_.Receive('b', Stopped{2001, {}, 0, {file, Durable(1, 150)}});
-  job_.Receive('c', Stopped{2002, {}, 0, {}});
-  EXPECT_THAT(Planned(), HasSubstr("resumes at step 150"));
+TEST_F(UnknownMakerTest, AStepThatNobodyCanHaveMadeIsOlderThanTheJob) {
+  EXPECT_THAT(PlanWith({Unreadable(300), Durable(1, 150)}, {}), HasSubstr("resumes at step 150"));
+}
+
+// Node c has other rights, for example. It would end the job.
+TEST_F(UnknownMakerTest, ANodeThatCanReadTheSameStateIsTheSource) {
+  EXPECT_EQ(PlanWith({Durable(1, 200)}, {Unreadable(200)}),
+            "resumes at step 200 from rank 2 (disk of node b)");
+}
+
+TEST_F(UnknownMakerTest, ANodeThatCanReadTheSameStateIsTheSourceAlsoWithALowerRank) {
+  EXPECT_EQ(PlanWith({Unreadable(200)}, {Durable(1, 200)}),
+            "resumes at step 200 from rank 0 (disk of node c)");
+}
+
+TEST_F(UnknownMakerTest, OfOneNodesStatesTheOneThatCanBeReadIsTaken) {
+  EXPECT_EQ(PlanWith({Unreadable(200), Memory(1, 200)}, {}),
+            "resumes at step 200 from rank 2 (memory of node b)");
 }
 
 // The generation would have resumed at 100, but was given up before any worker started.
@@ -184,7 +197,7 @@ TEST_F(RestoreTest, AFormingThatWasGivenUpKillsNoTimeline) {
   PlanFor({Memory(0, 100)}, {});
   job_.Gone('b');
   job_.Receive('c', Join{job_.spec(), {"c", "10.0.0.c", 2}, 2002, false, false, {Durable(0, 200)}});
-  EXPECT_EQ(Planned(), "resumes at step 200 from rank 2 (disk of node c)");
+  EXPECT_EQ(Planned(), "resumes at step 200 from rank 0 (disk of node c)");
 }
 
 TEST_F(RestoreTest, ANodeThatWaitsAsASpareIsNoSource) {
