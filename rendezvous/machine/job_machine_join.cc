@@ -173,7 +173,7 @@ void JobMachine::RefuseSecond(const Node& first, Node& second) {
 void JobMachine::OnRejoin(Node& node, const Header& header, const Join& join) {
   roster_.Heard(node, now_);
   TakeUpRun(join);
-  node.program = join.program;
+  roster_.SetProgram(node, join.program);
   survey_.Take(node, join);
   if (node.suspect) {
     for (Node* const second : roster_.WaitingForRankOf(node)) RefuseSecond(node, *second);

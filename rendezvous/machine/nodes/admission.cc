@@ -110,11 +110,7 @@ std::optional<std::size_t> FirstOtherArgument(const WorkerProgram& ours,
 }
 
 const Node* ComparableNode(const Roster& roster, const WorkerProgram& program) {
-  const auto& nodes = roster.nodes();
-  const auto found = std::find_if(nodes.begin(), nodes.end(), [&](const Node& node) {
-    return AreComparable(node.program, program);
-  });
-  return found == nodes.end() ? nullptr : &*found;
+  return program.name.empty() ? nullptr : roster.NodeWithProgram(program.role);
 }
 
 std::string WhyRankIsTaken(NodeRank rank, const std::string& by) {

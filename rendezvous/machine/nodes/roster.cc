@@ -90,6 +90,7 @@ Node& Roster::Add(Node node, TimePoint now) {
   ++counts_[static_cast<int>(added.phase)];
   added.held.has_worked = added.phase == Phase::kStarted;
   Count(added, 1);
+  NoteProgram(added);
   if (added.suspect) suspects_.insert(&added);
   removed_ += added.removed;
   return added;
@@ -113,7 +114,38 @@ void Roster::Erase(Node& node) {
   const auto entry = entries_.find(node.agent_id.value);
   const auto place = entry->second.node;
   entries_.erase(entry);
+  ForgetProgram(node);
   nodes_.erase(place);
+}
+
+void Roster::SetProgram(Node& node, WorkerProgram program) {
+  if (node.program == program) return;
+  ForgetProgram(node);
+  node.program = std::move(program);
+  NoteProgram(node);
+}
+
+const Node* Roster::NodeWithProgram(const std::string& role) const {
+  const auto found = with_program_.find(role);
+  return found == with_program_.end() ? nullptr : found->second;
+}
+
+void Roster::NoteProgram(const Node& node) {
+  if (!node.program.name.empty()) with_program_.try_emplace(node.program.role, &node);
+}
+
+// Looks for another node if this was the one of its role.
+void Roster::ForgetProgram(const Node& node) {
+  const auto found = with_program_.find(node.program.role);
+  if (found == with_program_.end() || found->second != &node) return;
+  const auto other = std::find_if(nodes_.begin(), nodes_.end(), [&](const Node& one) {
+    return &one != &node && !one.program.name.empty() && one.program.role == node.program.role;
+  });
+  if (other == nodes_.end()) {
+    with_program_.erase(found);
+  } else {
+    found->second = &*other;
+  }
 }
 
 bool Roster::HasHost(const std::string& host) const {

@@ -132,6 +132,11 @@ class Roster {
   // Ends the lease of the node: from now on its silence has no effect.
   void EndLease(Node& node);
 
+  void SetProgram(Node& node, WorkerProgram program);
+  // A node with a known program in this role, the first one that came; nullptr: none. Not O(n): it
+  // is called for each Join.
+  const Node* NodeWithProgram(const std::string& role) const;
+
   // Whether an agent has this host name or address.
   bool HasHost(const std::string& host) const;
   bool empty() const { return nodes_.empty(); }
@@ -177,6 +182,8 @@ class Roster {
     std::optional<std::list<Node*>::iterator> lease;  // in leases_
   };
   void AssignRoleRanks();
+  void NoteProgram(const Node& node);
+  void ForgetProgram(const Node& node);
   void Count(const Node& node, int by);
   void Claim(Node& node);
   void Unclaim(Node& node);
@@ -184,8 +191,9 @@ class Roster {
   std::list<Node> nodes_;
   std::unordered_map<std::uint64_t, Entry> entries_;  // by agent_id
   std::unordered_map<int, std::vector<Node*>>
-      claimants_;            // by the rank that they ask for; the first node holds the rank
-  std::list<Node*> leases_;  // the most silent first
+      claimants_;  // by the rank that they ask for; the first node holds the rank
+  std::unordered_map<std::string, const Node*> with_program_;  // by role; see NodeWithProgram
+  std::list<Node*> leases_;                                    // the most silent first
   std::set<const Node*> suspects_;
   std::vector<Node*> members_;
   std::array<int, 4> counts_{};  // by phase

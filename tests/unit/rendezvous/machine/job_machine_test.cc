@@ -375,6 +375,22 @@ TEST(JobMachineTest, AnAgentWithAnotherProgramIsRefused) {
   EXPECT_EQ(job.machine().state(), JobState::kLastCall);
 }
 
+// The first node tells no program. The second one is compared until it leaves, then the third one.
+TEST(JobMachineTest, AnotherProgramIsRefusedAlsoAfterTheFirstNodeHasLeft) {
+  JobMachineDriver job(JobMachineDriver::Spec(5, 5));
+  job.JoinWith('a', {"default", ""});
+  job.JoinWith('b', {"default", "a.sh"});
+  job.JoinWith('c', {"default", "a.sh"});
+  job.Gone('b');
+  job.Take();
+  job.JoinWith('d', {"default", "b.sh"});
+  EXPECT_THAT(job.Take(), ElementsAre(HasSubstr("those of c in the same job run a.sh")));
+  job.Gone('c');
+  job.Take();
+  job.JoinWith('e', {"default", "b.sh"});
+  EXPECT_THAT(job.Take(), ElementsAre());
+}
+
 TEST(JobMachineTest, OtherArgumentsAreAWarningOnBothNodesAndOnceOnTheFirst) {
   JobMachineDriver job(JobMachineDriver::Spec(4, 4));
   job.JoinWith('a', {"default", "a.sh", {1, 2}});

@@ -197,7 +197,7 @@ TEST_F(RestoreTest, AFormingThatWasGivenUpKillsNoTimeline) {
   PlanFor({Memory(0, 100)}, {});
   job_.Gone('b');
   job_.Receive('c', Join{job_.spec(), {"c", "10.0.0.c", 2}, 2002, false, false, {Durable(0, 200)}});
-  EXPECT_EQ(Planned(), "resumes at step 200 from rank 0 (disk of node c)");
+  EXPECT_EQ(Planned(), "resumes at step 200 from rank 2 (disk of node c)");
 }
 
 TEST_F(RestoreTest, ANodeThatWaitsAsASpareIsNoSource) {
