@@ -63,14 +63,13 @@ class SlurmPortTest : public testing::Test {
                                      folder_ / "job.yaml"};
     argv.insert(argv.end(), credentials.begin(), credentials.end());
     argv.insert(argv.end(), {"--no-python", "--", "sh", "-c", script});
-    return std::make_unique<Program>(
-        argv, std::map<std::string, std::string>{{"DDPRUN_TEST_MARK", mark_},
-                                                 {"SLURM_JOB_ID", std::to_string(job_id)},
-                                                 {"SLURM_STEP_NUM_NODES", "2"},
-                                                 {"SLURM_NODEID", number},
-                                                 {"SLURM_STEP_NODELIST", "127.0.0.1"},
-                                                 {"SLURM_STEP_TASKS_PER_NODE", "1(x2)"},
-                                                 {"SLURMD_NODENAME", "n" + number}});
+    std::map<std::string, std::string> environment = {
+        {"DDPRUN_TEST_MARK", mark_},          {"SLURM_JOB_ID", std::to_string(job_id)},
+        {"SLURM_STEP_NUM_NODES", "2"},        {"SLURM_NODEID", number},
+        {"SLURM_STEP_NODELIST", "127.0.0.1"}, {"SLURM_STEP_TASKS_PER_NODE", "1(x2)"},
+        {"SLURMD_NODENAME", "n" + number}};
+    environment.insert(more_.begin(), more_.end());
+    return std::make_unique<Program>(argv, environment);
   }
   static pid_t ChildOf(pid_t pid) {
     const std::string process = "/proc/" + std::to_string(pid);
@@ -90,6 +89,7 @@ class SlurmPortTest : public testing::Test {
 
   const TempDir folder_;
   const std::string mark_ = "slurm-port-" + std::to_string(getpid());
+  std::map<std::string, std::string> more_;  // environment of the agents
   int job_id_ = 0;
   UniqueFd taken_;
 };
@@ -115,6 +115,26 @@ TEST_F(SlurmPortTest, TheGuardianTellsTheRendezvousWhereItIs) {
   EXPECT_TRUE(first->WaitForOut("generation 1")) << first->err();
   EXPECT_EQ(first->ExitCode(), 0) << first->err();
   EXPECT_EQ(second->ExitCode(), 0) << second->err();
+  EXPECT_THAT(ProcessesWith({{"DDPRUN_TEST_MARK", mark_}}), IsEmpty());
+}
+
+// At no port can the rendezvous have its folder. The agent tries all of them before it ends.
+TEST_F(SlurmPortTest, ARendezvousThatCanStartAtNoPortEndsTheAgentWithTheReason) {
+  taken_.reset();
+  std::ofstream(folder_ / "job.yaml") << "rendezvous: {lease: 10min}\n";
+  const std::string home = folder_ / "home";
+  ASSERT_EQ(::mkdir(home.c_str(), 0700), 0);
+  for (int port = Port(); port <= Port() + 3; ++port) {
+    std::ofstream(home + "/localhost:" + std::to_string(port)) << "not a folder";
+  }
+  more_ = {{"DDPRUN_STATE_HOME", home}};
+  const auto agent = Start(0, "exit 0");
+  EXPECT_EQ(agent->ExitCode(), 69) << agent->err();
+  EXPECT_THAT(agent->err(), HasSubstr("unreachable: the rendezvous that this node started"));
+  for (int port = Port(); port <= Port() + 3; ++port) {
+    EXPECT_THAT(agent->err(),
+                HasSubstr("cannot open the folder " + home + "/localhost:" + std::to_string(port)));
+  }
   EXPECT_THAT(ProcessesWith({{"DDPRUN_TEST_MARK", mark_}}), IsEmpty());
 }
 
