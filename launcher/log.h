@@ -24,7 +24,8 @@ void LogInfo(absl::string_view text);
 void LogWarning(absl::string_view text);
 void LogError(absl::string_view text);
 
-// The text of a line of such a log, without time and level; other lines as they are.
+// Returns the text of a line of such a log, without time and level. Any other line is returned
+// unchanged.
 absl::string_view TextOfLogLine(absl::string_view line);
 
 }  // namespace ddprun

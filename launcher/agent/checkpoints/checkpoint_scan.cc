@@ -236,7 +236,7 @@ ScanResult FindCheckpoints(const ScanRequest& request) {
     const SavedState state = look.error != 0
                                  ? SavedState{0, Generation{-1}, step, Tier::kDurable, true}
                                  : NameOf(look.header, request.job, step);
-    // A file that came after this job began is its own, even if it cannot be read.
+    // A file that appeared after this job began belongs to this job.
     const bool may_be_ours = state.unreadable && request.requeue_number == 0;
     if (request.anew && state.generation.value < 0 && !may_be_ours) continue;
     found.push_back({state, path});

@@ -46,7 +46,7 @@ struct HttpConfig {
 
 // The etcd that several rendezvous share, and this rendezvous's own entry there.
 struct EtcdConfig : EtcdAccess {
-  // A leader may lead for so long after it sent the last renewal that etcd answered (docs/ha.md).
+  // How long a leader may lead after it sent the last renewal that etcd answered (docs/ha.md).
   std::chrono::milliseconds leader_validity = std::chrono::seconds(5);
   std::string advertised_host;  // host at which agents reach this rendezvous; empty: as in --listen
   int advertised_port = 0;      // 0: as in --listen

@@ -133,8 +133,7 @@ class Roster {
   void EndLease(Node& node);
 
   void SetProgram(Node& node, WorkerProgram program);
-  // A node with a known program in this role, the first one that came; nullptr: none. Not O(n): it
-  // is called for each Join.
+  // A node with a known program in this role; nullptr: none. O(1), because every Join calls it.
   const Node* NodeWithProgram(const std::string& role) const;
 
   // Whether an agent has this host name or address.

@@ -33,8 +33,8 @@ struct StateJudge {
   }
 };
 
-// The newest living state of this node; nullptr: none. Of several states of this step: one that can
-// be read, and the state in memory first.
+// The newest living state of this node; nullptr: none. Among states of one step, a state that can
+// be read comes first, then the state in memory.
 const SavedState* NewestOf(const Node& node, const StateJudge& judge);
 
 // The step of the newest living durable state of all nodes.
