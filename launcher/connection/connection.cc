@@ -218,6 +218,7 @@ void Meet(const JobConfig& config, const std::vector<MeetingPlace>& meeting, std
   }
   if (connection->hosts != nullptr) {
     connection->hosts->WhenUseless(
+        [client = client.get()] { client->SkipPlace(); },
         [client = client.get()](const std::string& why) { client->FindUseless(why); });
   }
   connection->client = std::move(client);

@@ -59,6 +59,13 @@ void PersistentRendezvousClient::Move(const std::string& reason) {
   GoOnAtOnce(reason);
 }
 
+void PersistentRendezvousClient::SkipPlace() {
+  if (closed_ || handler_ == nullptr || !waiting_) return;
+  places_.Skip();
+  loop_->CancelTimer(retry_);
+  Connect();
+}
+
 void PersistentRendezvousClient::FindUseless(const std::string& reason) {
   if (closed_ || handler_ == nullptr || open_) return;
   Lost lost{reason};

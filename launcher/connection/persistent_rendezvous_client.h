@@ -72,8 +72,11 @@ class PersistentRendezvousClient final : public RendezvousClient {
   // make_client now makes another client for the same place: loses the session, and opens the next
   // one without a pause, like Lead().
   void Move(const std::string& reason);
-  // No rendezvous can run where this agent may start one, and waiting does not change this. Sends
-  // Lost with this reason.
+  // No rendezvous can run at the present place, and waiting does not change this. The next place is
+  // tried without a pause.
+  void SkipPlace();
+  // The same is true of every place where this agent may start a rendezvous. Sends Lost with this
+  // reason.
   void FindUseless(const std::string& reason);
 
  private:

@@ -26,6 +26,10 @@ void PlaceRotation::OnLost(bool ours, TimePoint now, RendezvousClient::Lost* los
   if (!ours && !lost->denied_everywhere) place_ = (place_ + 1) % places_;
 }
 
+void PlaceRotation::Skip() {
+  if (!heard_ && !several_) place_ = (place_ + 1) % places_;
+}
+
 void PlaceRotation::Lead(std::optional<int> place) {
   leader_ = place;
   if (!place) return;

@@ -34,6 +34,9 @@ class PlaceRotation {
   // final denial, from earlier attempts and the untried places. `ours`: the rendezvous there is
   // this agent's child, and the agent waits for it.
   void OnLost(bool ours, TimePoint now, RendezvousClient::Lost* lost);
+  // No rendezvous can run at the present place, so the next place is tried. Only while no
+  // rendezvous was heard, and not with several rendezvous.
+  void Skip();
 
  private:
   void GoOn();  // to the next place, of several

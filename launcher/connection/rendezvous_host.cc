@@ -149,7 +149,10 @@ void RendezvousHosts::OnUseless(int place, const std::string& why) {
   const auto now = std::chrono::steady_clock::now();
   if (!useless_since_) useless_since_ = now;
   useless_places_.insert(place);
-  if (useless_places_.size() < hosts_.size()) return;
+  if (useless_places_.size() < hosts_.size()) {
+    if (skip_) skip_();
+    return;
+  }
   useless_places_.clear();  // tries every place again
   if (now - *useless_since_ >= kUselessFor && useless_) useless_(why);
 }

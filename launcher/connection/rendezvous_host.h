@@ -138,9 +138,12 @@ class RendezvousHosts {
   // The rendezvous at this place refuses our credentials.
   void OnDenied(int place) { denied_.insert(place); }
 
-  // Called on the loop with the reason, if for at least kUselessFor the rendezvous that this agent
-  // starts has ended at every place, and the next one would end in the same way.
-  void WhenUseless(std::function<void(const std::string& why)> useless) {
+  // Both are called on the loop if the rendezvous that this agent has started has ended, and the
+  // next one at this place would end in the same way. `skip`: another place is not tried yet.
+  // `useless`: for at least kUselessFor this was so at every place; with the reason.
+  void WhenUseless(std::function<void()> skip,
+                   std::function<void(const std::string& why)> useless) {
+    skip_ = std::move(skip);
     useless_ = std::move(useless);
   }
 
@@ -165,6 +168,7 @@ class RendezvousHosts {
   std::set<int> denied_;
   std::set<int> useless_places_;
   std::optional<std::chrono::steady_clock::time_point> useless_since_;
+  std::function<void()> skip_;
   std::function<void(const std::string&)> useless_;
   StartRight right_;
   int started_ = 0;  // the place for which right_ was taken

@@ -118,7 +118,8 @@ TEST_F(SlurmPortTest, TheGuardianTellsTheRendezvousWhereItIs) {
   EXPECT_THAT(ProcessesWith({{"DDPRUN_TEST_MARK", mark_}}), IsEmpty());
 }
 
-// At no port can the rendezvous have its folder. The agent tries all of them before it ends.
+// At no port can the rendezvous have its folder. The agent tries all of them, one at once after the
+// other, before it ends.
 TEST_F(SlurmPortTest, ARendezvousThatCanStartAtNoPortEndsTheAgentWithTheReason) {
   taken_.reset();
   std::ofstream(folder_ / "job.yaml") << "rendezvous: {lease: 10min}\n";

@@ -47,6 +47,17 @@ TEST(PlaceRotationTest, WhereNobodyLeadsAnyMoreAllAreTriedInTurn) {
   EXPECT_THAT(places, ElementsAre(1, 2, 0, 1));
 }
 
+TEST(PlaceRotationTest, APlaceIsSkippedUntilARendezvousIsHeard) {
+  PlaceRotation rotation(2, /*several=*/false);
+  rotation.Skip();
+  EXPECT_EQ(rotation.place(), 1);
+  rotation.Skip();
+  EXPECT_EQ(rotation.place(), 0);
+  rotation.OnHeard();
+  rotation.Skip();
+  EXPECT_EQ(rotation.place(), 0);
+}
+
 // All places of a job accept the same credentials. A single place that denies them may belong to
 // another job.
 TEST(PlaceRotationTest, OfSeveralOnlyAllInARowDeny) {
