@@ -20,7 +20,10 @@ void NodeStates::OnCheckpoint(std::uint32_t requeue_number, Generation generatio
   if (files_.size() > kMaxSavedStates) files_.pop_back();
 }
 
-void NodeStates::OnFound(std::vector<SavedFile> files) { files_ = std::move(files); }
+void NodeStates::OnFound(std::vector<SavedFile> files, bool incomplete) {
+  files_ = std::move(files);
+  incomplete_ = incomplete;
+}
 
 void NodeStates::OnStarted(const RestorePlan& plan) {
   if (memory_ && memory_->step > plan.step()) memory_.reset();
@@ -29,6 +32,10 @@ void NodeStates::OnStarted(const RestorePlan& plan) {
 
 std::vector<SavedState> NodeStates::List() const {
   std::vector<SavedState> states;
+  if (incomplete_) {
+    states.push_back(
+        {0, Generation{-1}, 0, Tier::kDurable, /*unreadable=*/true, /*any_step=*/true});
+  }
   if (memory_) states.push_back(*memory_);
   for (const SavedFile& file : files_) {
     if (states.size() == kMaxSavedStates) break;

@@ -29,8 +29,9 @@ class NodeStates {
   void OnSnapshot(std::uint32_t requeue_number, Generation generation, std::int64_t step);
   void OnCheckpoint(std::uint32_t requeue_number, Generation generation, std::int64_t step,
                     const std::string& path);
-  // `files`: all states on the disk. Forgets all other files.
-  void OnFound(std::vector<SavedFile> files);
+  // `files`: all states on the disk. Forgets all other files. `incomplete`: a part of the disk
+  // could not be read, so List() has a state of any step.
+  void OnFound(std::vector<SavedFile> files, bool incomplete = false);
   // A generation starts with this plan. Forgets the states of later steps: they are on a dead
   // timeline (docs/recovery.md).
   void OnStarted(const RestorePlan& plan);
@@ -47,6 +48,7 @@ class NodeStates {
  private:
   std::optional<SavedState> memory_;
   std::vector<SavedFile> files_;  // the newest first
+  bool incomplete_ = false;       // the last OnFound() was
   std::vector<SavedState> told_;
 };
 

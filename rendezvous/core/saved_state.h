@@ -26,6 +26,9 @@ struct SavedState {
   Tier tier = Tier::kMemory;
   // The file of this step exists and could not be read, so its maker is not known.
   bool unreadable = false;
+  // Not one state: a part of the node's disk cannot be read, and may hold a state of any step. Only
+  // from an agent to the rendezvous. `step` is 0, and `unreadable` is set.
+  bool any_step = false;
 
   bool operator==(const SavedState&) const = default;
 };

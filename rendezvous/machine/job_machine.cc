@@ -370,7 +370,7 @@ void JobMachine::Erase(Node& node) {
 
 void JobMachine::PlanRestore(const StateJudge& judge) {
   if (!life_.has_states && !life_.spec->start_anew) return;
-  RestoreChoice choice = ChooseRestore(roster_, judge);
+  RestoreChoice choice = ChooseRestore(roster_, judge, life_.checkpoint);
   if (!choice.discarded.empty()) {
     out_.Log(absl::StrCat("discarded, because a later generation resumed before it: ",
                           absl::StrJoin(choice.discarded, ", ")));

@@ -53,6 +53,7 @@ SavedState ReadState(const v1::SavedState& from, FieldChecker& check) {
                               ", expected one that this version knows"));
   }
   to.unreadable = from.unreadable();
+  to.any_step = from.any_step();
   return to;
 }
 

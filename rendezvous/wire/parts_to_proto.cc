@@ -47,6 +47,7 @@ void FillState(const SavedState& from, v1::SavedState* to) {
   to->set_step(from.step);
   to->set_tier(from.tier == Tier::kMemory ? v1::TIER_MEMORY : v1::TIER_DURABLE);
   to->set_unreadable(from.unreadable);
+  to->set_any_step(from.any_step);
 }
 
 }  // namespace

@@ -67,6 +67,19 @@ class RestoreTest : public testing::Test {
     return found;
   }
 
+  // It arrives with a node's next heartbeat.
+  void ExpectStatus(const std::string& expected) {
+    std::string shown;
+    const auto limit = std::chrono::steady_clock::now() + kHang;
+    while (shown.find(expected) == shown.npos && std::chrono::steady_clock::now() < limit) {
+      Program status(
+          {DdprunPath(), "status", "job", "--json", "--rdzv-endpoint", daemon_.endpoint()});
+      ASSERT_EQ(status.ExitCode(), 0) << status.err();
+      shown = status.out();
+    }
+    EXPECT_THAT(shown, HasSubstr(expected));
+  }
+
   TempDir folder_;
   Daemon daemon_{folder_.path()};
   Job job_{folder_.path()};
@@ -120,20 +133,31 @@ TEST_F(RestoreTest, ACheckpointThatIsOnTheDiskAtTheStartIsTaken) {
   EXPECT_EQ(Said(job_.node(1), "source"), "has it: True");
 }
 
+// Node 0 saved the checkpoint of step 10 in a folder that both nodes share. Only node 1 is left,
+// and cannot list the folder. It has a snapshot of step 5, and must not go on with that.
+TEST_F(RestoreTest, AFolderThatCannotBeListedIsNotTakenForEmpty) {
+  const std::vector<std::string> steps = {"12", "5"};
+  Program& lost = AddNode(0, 2, steps);
+  Program& other = AddNode(1, 2, steps);
+  ASSERT_TRUE(lost.WaitForOut("saved")) << lost.err();
+  ASSERT_TRUE(other.WaitForOut("saved")) << other.err();
+  ExpectStatus(R"("checkpoint":10)");
+  std::filesystem::remove_all(Disk(1));
+  std::filesystem::create_symlink(Disk(1), Disk(1));  // not even root can list it
+  lost.Signal(SIGKILL);
+  lost.Wait();
+  std::filesystem::remove_all(Disk(0));
+  Program& fresh = AddNode(0, 2, steps);
+  EXPECT_EQ(fresh.ExitCode(), 0) << fresh.err();
+  EXPECT_EQ(other.ExitCode(), 0) << other.err();
+  EXPECT_EQ(Said(other, "restore"), "10 2 durable 0 -1");
+  EXPECT_THAT(other.err(), HasSubstr("cannot read " + Disk(1)));
+}
+
 TEST_F(RestoreTest, StatusShowsWhatANodeHolds) {
   Program& node = AddNode(0, 1, {"12"}, {"--save-timeout=0s"});
   ASSERT_TRUE(node.WaitForOut("saved")) << node.err();
-  const std::string expected =
-      R"("newest_state":{"step":12,"epoch":0,"generation":0,"tier":"memory"})";
-  std::string shown;  // arrives with the node's next heartbeat
-  const auto limit = std::chrono::steady_clock::now() + kHang;
-  while (shown.find(expected) == shown.npos && std::chrono::steady_clock::now() < limit) {
-    Program status(
-        {DdprunPath(), "status", "job", "--json", "--rdzv-endpoint", daemon_.endpoint()});
-    ASSERT_EQ(status.ExitCode(), 0) << status.err();
-    shown = status.out();
-  }
-  EXPECT_THAT(shown, HasSubstr(expected));
+  ExpectStatus(R"("newest_state":{"step":12,"epoch":0,"generation":0,"tier":"memory"})");
   node.Signal(SIGTERM);
   EXPECT_EQ(node.ExitCode(), 75);  // there is a checkpoint to continue from
 }

@@ -184,12 +184,25 @@ bool WasThereBefore(const ScanRequest& request, const fs::path& path) {
 }
 
 // True: by its metadata, this run made the file.
-bool IsOfRun(const std::string& run, const fs::path& path) {
-  if (run.empty()) return false;
-  const Json header = LookAt(path).header;
+bool IsOfRun(const std::string& run, const Json& header) {
   const auto metadata = header.find("__metadata__");
   return metadata != header.end() && metadata->is_object() &&
          TextIn(*metadata, checkpoint_file::kRun) == run;
+}
+
+// True: the file was there before this job, as far as is known. If it cannot be read, this run may
+// have made it.
+bool IsExcluded(const ScanRequest& request, const fs::path& path, ScanResult* result) {
+  if (!WasThereBefore(request, path)) return false;
+  if (!request.run.empty()) {
+    const Look look = LookAt(path);
+    if (IsOfRun(request.run, look.header)) return false;
+    if (look.error != 0) {
+      result->problems.push_back(CannotRead(path, look.error));
+      result->incomplete = true;
+    }
+  }
+  return true;
 }
 
 // The highest step first.
@@ -201,7 +214,7 @@ std::vector<StepPath> ListFolder(const ScanRequest& request, ScanResult* result)
        entry.increment(error)) {
     const auto step = StepOf(entry->path());
     if (!step) continue;
-    if (WasThereBefore(request, entry->path()) && !IsOfRun(request.run, entry->path())) {
+    if (IsExcluded(request, entry->path(), result)) {
       result->before.insert(entry->path().string());
     } else {
       files.emplace_back(*step, entry->path());
@@ -209,6 +222,7 @@ std::vector<StepPath> ListFolder(const ScanRequest& request, ScanResult* result)
   }
   if (error && error != std::errc::no_such_file_or_directory) {
     result->problems.push_back(CannotRead(request.folder, error.value()));
+    result->incomplete = true;
   }
   std::sort(files.rbegin(), files.rend());
   return files;

@@ -34,6 +34,9 @@ struct ScanRequest {
 struct ScanResult {
   std::vector<SavedFile> files;
   std::set<std::string> before{};  // paths of checkpoints in the folder that `anew` excludes
+  // The folder cannot be listed, or it has a file that cannot be read and that this run may have
+  // made. So it may hold a state of any step.
+  bool incomplete = false;
   // One line for each file or folder that exists but cannot be read.
   std::vector<std::string> problems{};
 };

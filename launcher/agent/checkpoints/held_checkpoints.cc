@@ -70,11 +70,12 @@ void HeldCheckpoints::OnScanned(RunId run_id, ScanResult result) {
   for (const std::string& problem : result.problems) {
     if (problems_.insert(problem).second) LogWarning(problem);
   }
-  if (config_.spec.start_anew && (!before_ || run_id != sorted_for_)) {
+  const bool sorted = run_id == sorted_for_ || !result.incomplete;
+  if (config_.spec.start_anew && (!before_ || (run_id != sorted_for_ && sorted))) {
     before_ = std::move(result.before);
-    sorted_for_ = run_id;
   }
-  states_.OnFound(std::move(result.files));
+  if (sorted) sorted_for_ = run_id;
+  states_.OnFound(std::move(result.files), result.incomplete);
 }
 
 bool HeldCheckpoints::Release(const CheckpointOwner& holder, std::function<void()> done) {

@@ -50,8 +50,9 @@ struct Stay {
 // The states that a node holds, by its agent's last report.
 struct Holdings {
   std::vector<SavedState> states{};
-  bool pending = false;   // its disk has not answered yet
-  bool answered = false;  // its disk has answered since the agent joined
+  bool incomplete = false;  // its disk may hold a state of any step (SavedState::any_step)
+  bool pending = false;     // its disk has not answered yet
+  bool answered = false;    // its disk has answered since the agent joined
   bool has_worked =
       false;  // set by Roster: workers of the job have run here since the agent joined
   bool can_look_again = false;  // Join::can_look_again

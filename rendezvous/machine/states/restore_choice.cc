@@ -68,10 +68,13 @@ bool MayHoldNewer(const std::vector<Node*>& members, std::optional<std::int64_t>
   return pending && (!furthest || newest < *furthest);
 }
 
-RestoreChoice ChooseRestore(const Roster& roster, const StateJudge& judge) {
+RestoreChoice ChooseRestore(const Roster& roster, const StateJudge& judge,
+                            std::optional<std::int64_t> saved) {
   RestoreChoice choice;
+  const Node* incomplete = nullptr;
   for (const Node* const node : roster.members()) {
     const SavedState* const held = NewestOf(*node, judge);
+    if (incomplete == nullptr && node->held.incomplete) incomplete = node;
     if (held != nullptr && (!choice.plan.state || IsBetter(*held, *choice.plan.state))) {
       choice.plan = {*held, node->first_rank, node->spec.host};
     }
@@ -81,6 +84,13 @@ RestoreChoice ChooseRestore(const Roster& roster, const StateJudge& judge) {
                                               state.generation.value, " on ", node->spec.host, " (",
                                               ToString(state.tier), ")"));
     }
+  }
+  if (incomplete == nullptr || !saved || (choice.plan.state && choice.plan.step() >= *saved)) {
+    return choice;
+  }
+  const SavedState unseen{0, Generation{-1}, *saved, Tier::kDurable, /*unreadable=*/true};
+  if (judge.IsAlive(unseen)) {
+    choice.plan = {unseen, incomplete->first_rank, incomplete->spec.host};
   }
   return choice;
 }

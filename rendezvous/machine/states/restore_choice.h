@@ -55,8 +55,11 @@ struct RestoreChoice {
   std::vector<std::string> discarded;  // states of dead timelines, a few, for people
 };
 // Chooses among the members' states. Rank 0 is the source unless another node holds a newer state.
-// If several nodes hold the newest state, the lowest node rank is the source.
-RestoreChoice ChooseRestore(const Roster& roster, const StateJudge& judge);
+// If several nodes hold the newest state, the lowest node rank is the source. `saved`: the step of
+// the newest checkpoint that was reported. If all members' states are older, a member whose disk
+// may hold it is the source: its workers wait for the disk, and do not begin with an older state.
+RestoreChoice ChooseRestore(const Roster& roster, const StateJudge& judge,
+                            std::optional<std::int64_t> saved);
 
 }  // namespace ddprun
 

@@ -40,8 +40,10 @@ void StateSurvey::Take(Node& node, const HeldStates& held, const StateJudge& jud
 
 void StateSurvey::Take(Node& node, const std::vector<SavedState>& states) {
   node.held.states = states;
+  node.held.incomplete =
+      std::erase_if(node.held.states, [](const SavedState& state) { return state.any_step; }) > 0;
   if (node.held.states.size() > kMaxSavedStates) node.held.states.resize(kMaxSavedStates);
-  if (!states.empty()) life_->has_states = true;
+  if (!node.held.states.empty()) life_->has_states = true;
 }
 
 void StateSurvey::LoseSight(TimePoint now) {

@@ -47,6 +47,19 @@ TEST(NodeStatesTest, WhatIsNotFoundOnTheDiskIsGone) {
   EXPECT_THAT(states.List(), ElementsAre(Memory(110), Durable(80)));
 }
 
+TEST(NodeStatesTest, ADiskThatCannotBeReadMayHoldAnyStep) {
+  NodeStates states;
+  for (int i = 0; i < 8; ++i) states.OnCheckpoint(0, kGen, 100 + i, "/ck/" + std::to_string(i));
+  states.OnSnapshot(0, kGen, 110);
+  states.OnFound(states.files(), /*incomplete=*/true);
+  const std::vector<SavedState> all = states.List();
+  ASSERT_EQ(all.size(), kMaxSavedStates);
+  EXPECT_EQ(all.front(), Memory(110));
+  EXPECT_TRUE(all.back().any_step && all.back().unreadable);
+  states.OnFound({{Durable(80), "/ck/80"}});
+  EXPECT_THAT(states.List(), ElementsAre(Memory(110), Durable(80)));
+}
+
 TEST(NodeStatesTest, WhatIsPastTheStepThatAGenerationBeginsWithIsForgotten) {
   NodeStates states;
   states.OnCheckpoint(0, kGen, 100, "/ck/100");

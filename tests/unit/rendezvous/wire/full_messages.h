@@ -48,7 +48,8 @@ inline RootCause LostNode() {
 }
 
 inline std::vector<SavedState> FullStates() {
-  return {{1, Generation{4}, 1200, Tier::kMemory}, {0, Generation{-1}, 0, Tier::kDurable}};
+  return {{1, Generation{4}, 1200, Tier::kMemory},
+          {0, Generation{-1}, 0, Tier::kDurable, /*unreadable=*/true, /*any_step=*/true}};
 }
 
 inline EncodedStackTree FullTree() {

@@ -132,6 +132,7 @@ TEST_F(CheckpointScanTest, AFolderThatCannotBeListedIsNamed) {
   std::ofstream(folder_ / "file") << "in the way";
   const ScanResult result = FindCheckpoints({"job", folder_ / "file", {}});
   EXPECT_THAT(result.files, IsEmpty());
+  EXPECT_TRUE(result.incomplete);
   EXPECT_THAT(result.problems, ElementsAre(testing::HasSubstr("Not a directory")));
 }
 
@@ -169,6 +170,23 @@ TEST_F(CheckpointScanTest, AnewTheFilesOfTheJobsOwnRunCountAlsoIfTheyWereThereBe
   ASSERT_EQ(result.files.size(), 1u);
   EXPECT_EQ(result.files[0].state, State(0, 0, 100));
   EXPECT_EQ(result.before.size(), 2u);
+}
+
+// Nobody knows who made it: an older job, or the workers of another node of this one.
+TEST_F(CheckpointScanTest, AnewAFileOfAnUnknownMakerMayBeOfTheJobsOwnRun) {
+  const std::string loop = folder_ / "step-000000000200.safetensors";
+  ASSERT_EQ(symlink(loop.c_str(), loop.c_str()), 0);
+  ScanRequest request{"job", folder_.path(), {}};
+  request.anew = true;
+  ScanResult result = FindCheckpoints(request);
+  EXPECT_FALSE(result.incomplete) << "the job begins: the file is older";
+  request.before = result.before;
+  request.run = "00000000000000aa";
+  result = FindCheckpoints(request);
+  EXPECT_TRUE(result.incomplete);
+  EXPECT_THAT(result.files, IsEmpty());
+  EXPECT_THAT(result.before, ElementsAre(loop));
+  EXPECT_THAT(result.problems, ElementsAre(testing::HasSubstr(loop)));
 }
 
 // Slurm starts the same command again. The job must continue from its own files.

@@ -192,6 +192,46 @@ TEST_F(UnknownMakerTest, OfOneNodesStatesTheOneThatCanBeReadIsTaken) {
             "resumes at step 200 from rank 2 (memory of node b)");
 }
 
+// Node b cannot list the folder in which node a saved a checkpoint at step 200.
+class UnlistedFolderTest : public UnknownMakerTest {
+ protected:
+  static SavedState AnyStep() {
+    SavedState state = Unreadable(0);
+    state.any_step = true;
+    return state;
+  }
+};
+
+TEST_F(UnlistedFolderTest, TheReportedCheckpointIsNotPassedOver) {
+  EXPECT_EQ(PlanWith({Memory(1, 150), AnyStep()}, {}),
+            "resumes at step 200 from rank 2 (disk of node b)");
+}
+
+TEST_F(UnlistedFolderTest, NorIfNothingElseIsKnown) {
+  EXPECT_EQ(PlanWith({AnyStep()}, {}), "resumes at step 200 from rank 2 (disk of node b)");
+}
+
+TEST_F(UnlistedFolderTest, ANodeThatCanListItIsTheSource) {
+  EXPECT_EQ(PlanWith({Memory(1, 150), AnyStep()}, {Durable(1, 200)}),
+            "resumes at step 200 from rank 0 (disk of node c)");
+}
+
+TEST_F(UnlistedFolderTest, ItDoesNotMatterBesideAStateThatIsAsNew) {
+  EXPECT_EQ(PlanWith({Memory(1, 200), AnyStep()}, {}),
+            "resumes at step 200 from rank 2 (memory of node b)");
+}
+
+// The generation after resumed at step 150: nobody needs the checkpoint of step 200.
+TEST_F(UnlistedFolderTest, ACheckpointOfADeadTimelineIsNotWanted) {
+  PlanWith({Memory(1, 150)}, {});
+  job_.Prepare('b');
+  job_.Prepare('c');
+  job_.Exit('c', 3, 1, kCode3);
+  job_.Receive('b', Stopped{2001, 160, 0, {Memory(2, 155), AnyStep()}});
+  job_.Receive('c', Stopped{2002, {}, 0, {}});
+  EXPECT_EQ(Planned(), "resumes at step 155 from rank 2 (memory of node b)");
+}
+
 // The generation would have resumed at 100, but was given up before any worker started.
 TEST_F(RestoreTest, AFormingThatWasGivenUpKillsNoTimeline) {
   PlanFor({Memory(0, 100)}, {});
