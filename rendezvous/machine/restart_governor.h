@@ -31,9 +31,9 @@ struct CrashRecord {
 
 struct GovernorRecord : CrashRecord {
   int restarts_used = 0;
-  // WindowedCount::RecentAges of the restarts, at the time of the record. After a takeover the
-  // clock goes on from these ages: the time without a rendezvous does not count, so a restart may
-  // leave the window later, never earlier.
+  // WindowedCount::RecentAges of the restarts, at the time of the record. After a takeover they
+  // grow from these values on. The time without a rendezvous is not added, so a restart may leave
+  // the window later than it should, never earlier.
   std::vector<Duration> recent_ages{};
   int membership_changes = 0;
   std::vector<Duration> membership_ages{};  // like recent_ages

@@ -49,7 +49,8 @@ class Standbys {
   // A standby that has become a worker.
   struct HandedOver {
     SpawnedProcess process;  // with the pipes of its worker log files
-    // Pumps its output from the time before; keep it until the worker ends. Null: it was forked.
+    // Pumps the output of the time when it was a standby; keep it until the worker ends. Null: the
+    // process was forked.
     std::unique_ptr<LogPump> before;
   };
 
@@ -67,8 +68,8 @@ class Standbys {
   // Starts the fork server, if the job has one.
   void Begin();
 
-  // Calls `done` once: when a standby waits for each local rank, or after `limit`, or at once if
-  // there is no fork server.
+  // Calls `done` once: when a standby waits for each local rank, or after `limit`; earlier if there
+  // is no fork server, or if it fails. Does not call it if the job ends first.
   void AwaitStart(Duration limit, std::function<void()> done);
 
   // A worker has left its generation and waits; `pump` still reads its output.
@@ -79,7 +80,8 @@ class Standbys {
   std::optional<HandedOver> HandOver(LocalRank local_rank, const std::vector<std::string>& env,
                                      const std::string& folder);
 
-  // Takes a message of a process that is no worker. Ignores it if the process is no standby.
+  // Takes a message of a process that is no worker. Ignores it unless the process is a standby, the
+  // fork server, or a new process of the fork server.
   void Hear(pid_t peer, const ControlMessage& message);
 
   // Signals the process group of each standby. Passes on the agent's SIGSTOP and SIGCONT.

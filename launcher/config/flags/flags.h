@@ -1,5 +1,5 @@
 // The tables of flags, and the reader of flags and environment variables. A new flag is one row in
-// flags.cc. Only flag_reader.cc uses CLI11.
+// flags.cc; operators' commands have theirs in operator_options.cc. Only flag_reader.cc uses CLI11.
 #ifndef DDPRUN_LAUNCHER_CONFIG_FLAGS_FLAGS_H_
 #define DDPRUN_LAUNCHER_CONFIG_FLAGS_FLAGS_H_
 
@@ -26,10 +26,10 @@ enum class FlagEffect {
 struct FlagSpec {
   absl::string_view name;   // with dashes; underscores are accepted, too
   char letter;              // the short form, or 0
-  absl::string_view value;  // name of the value in --help; empty: a switch
+  absl::string_view value;  // name of the value in --help; empty: the flag takes no value
   FlagEffect effect;
   absl::string_view key;  // kSetsKey, kMaySetKey, kSetsSeconds: the path of the key
-  // The value of the key if the flag is given without one: a switch of kSetsKey, and kMaySetKey.
+  // The value of the key if the flag is given without one.
   absl::string_view fixed;
   // "{}" is replaced by the key's default, "{port}" and the like by constants: HelpOf().
   absl::string_view help;
@@ -58,7 +58,7 @@ std::string DescribeFlags(absl::Span<const FlagSpec> flags);
 // A setting from the command line or the environment.
 struct GivenFlag {
   const FlagSpec* spec;  // a row of the table; never destroyed
-  std::string value;     // for a switch: a value that ParseSwitch() accepts
+  std::string value;     // of a flag that takes no value: one that ParseSwitch() accepts
   Origin origin;
 };
 

@@ -211,7 +211,8 @@ class JobLoop final {
   struct Takeover {
     Term term;              // the number of this leadership; every message to an agent carries it
     TimePoint leases_from;  // no lease ends before this + the job's lease
-    // Agents may run what is not recorded: no group forms before `leases_from` + the job's lease.
+    // The durable state was restored from a backup, so agents may run jobs that it does not have.
+    // No group forms before `leases_from` + the job's lease.
     bool restored = false;
   };
   // Continues the jobs that the previous leader recorded, and takes sessions from now on. Once.

@@ -125,8 +125,9 @@ class Context {
   // failures so far, including this one. Each Checkpointer counts only its own failures.
   void report_checkpoint_failed(std::int64_t step, std::int64_t failures,
                                 const std::string& reason) const;
-  // The program is in the phase `name` until the next report_phase() or report_step(). For a phase
-  // with an end, use ddp::Phase instead.
+  // The program is in the phase `name` until the next report_phase() or report_step(). A name
+  // longer than 64 bytes is cut; an empty one is ignored. For a phase with an end, use ddp::Phase
+  // instead.
   void report_phase(const std::string& name) const;
   // The worker fails because of the error `text`. `kind` is one of:
   //   user         an error of the program

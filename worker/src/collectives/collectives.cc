@@ -11,6 +11,7 @@
 
 #include "worker/src/collectives/check_root.h"
 #include "worker/src/collectives/text_tensor.h"
+#include "worker/src/compat/compat.h"
 #include "worker/src/group/control_device.h"
 #include "worker/src/group/failure.h"
 
@@ -42,9 +43,10 @@ c10::ScalarType DtypeOfSum(const char* what, const torch::Tensor& tensor, c10::D
   switch (tensor.scalar_type()) {
     case torch::kBFloat16:  // Gloo of libtorch 1.13 does not support it
       return device.is_cpu() ? torch::kFloat32 : torch::kBFloat16;
+    case torch::kFloat16:
+      return device.is_cpu() && !compat::kGlooAddsHalf ? torch::kFloat32 : torch::kFloat16;
     case torch::kFloat32:
     case torch::kFloat64:
-    case torch::kFloat16:
     case torch::kInt8:
     case torch::kUInt8:
     case torch::kInt32:

@@ -23,8 +23,8 @@ class GradientBuckets {
   // The object of this process. Never destroyed.
   static GradientBuckets& Process();
 
-  // `memory` lists the buckets of `owner` in order, and is valid until the next call. A null entry:
-  // unknown.
+  // The addresses of the buckets of `owner`, in order. They replace those of an earlier call. Null:
+  // not known.
   void Set(const void* owner, std::vector<const void*> memory);
   void Remove(const void* owner);
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "worker/contract/control.h"
+#include "worker/contract/progress.h"
 #include "worker/src/agent/control_client.h"
 #include "worker/src/agent/generation_secret.h"
 #include "worker/src/agent/launch_environment.h"
@@ -142,9 +143,12 @@ void Context::report_checkpoint_failed(std::int64_t step, std::int64_t failures,
 }
 
 void Context::report_phase(const std::string& name) const {
+  // The agent closes the connection of a worker that names no phase, or a longer one.
+  const std::string phase = name.substr(0, ddprun::kProgressNameBytes);
+  if (phase.empty()) return;
   TakeProgressPage();
-  Progress::Process().SetStage(ddprun::ProgressPhaseOf(name), name);
-  ControlClient::Process().Send(control::kPhase, name);
+  Progress::Process().SetStage(ddprun::ProgressPhaseOf(phase), phase);
+  ControlClient::Process().Send(control::kPhase, phase);
 }
 
 void Context::report_error(const std::string& kind, const std::string& text) const {

@@ -26,7 +26,8 @@ class SnapshotSchedule {
   // `background`.
   void SnapshotTook(Duration stall, Duration background);
 
-  // Number of steps from one snapshot to the next; at least 1. It is 1 while the cost is unknown.
+  // Number of steps from one snapshot to the next; at least 1. Call it after StepTook(). Without
+  // `every_steps` and `every` it is 1 until SnapshotTook().
   std::int64_t steps() const;
 
  private:

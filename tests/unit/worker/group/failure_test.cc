@@ -96,6 +96,8 @@ TEST(FailureTest, AWorkerReportsItsLifeToTheAgent) {
     exit(run([] {
       const Context ctx = init();
       ctx.report_phase("training");
+      ctx.report_phase("");
+      ctx.report_phase(std::string(65, 'x'));
       ctx.report_step(17);
       ctx.report_checkpoint(17, "/c/step 17");
       ctx.report_checkpoint_failed(18, 2, "disk full");
@@ -106,8 +108,8 @@ TEST(FailureTest, AWorkerReportsItsLifeToTheAgent) {
   Agent agent(folder / "s");
   EXPECT_EQ(RunRanks({1, {}, {{"DDPRUN_CONTROL_SOCKET", folder / "s"}}})[0].exit_code, 0);
   EXPECT_THAT(agent.PacketsAfterInit(),
-              ElementsAre("PHASE=training", "STEP=17", "CHECKPOINT=17 /c/step 17",
-                          "CHECKPOINT_FAILED=18 2 disk full", "BYE=1"));
+              ElementsAre("PHASE=training", "PHASE=" + std::string(64, 'x'), "STEP=17",
+                          "CHECKPOINT=17 /c/step 17", "CHECKPOINT_FAILED=18 2 disk full", "BYE=1"));
 }
 
 TEST(FailureTest, TheAgentHearsOfACheckpointWhenItIsOnDiskOrHasFailed) {
