@@ -61,6 +61,12 @@ std::chrono::milliseconds HangLimit(const JobConfig& config) {
 void SetRestore(const RestorePlan& plan, Variables& variables) {
   variables[env::kRestoreStep] = absl::StrCat(plan.step());
   variables[env::kRestoreTier] = plan.state ? ToString(plan.state->tier) : env::kTierNone;
+  if (plan.unseen) {
+    const SavedState& unseen = plan.unseen->state;
+    variables[env::kRestoreUnseen] =
+        absl::StrCat(unseen.step, " ", plan.unseen->source.value, " ", unseen.requeue_number, " ",
+                     unseen.generation.value);
+  }
   if (!plan.state) return;
   variables[env::kRestoreRank] = absl::StrCat(plan.source.value);
   variables[env::kRestoreEpoch] = absl::StrCat(plan.state->requeue_number);

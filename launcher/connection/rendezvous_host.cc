@@ -146,6 +146,7 @@ RendezvousHosts::RendezvousHosts(std::vector<std::unique_ptr<RendezvousHost>> ho
 }
 
 void RendezvousHosts::OnUseless(int place, const std::string& why) {
+  if (heard_) return;
   const auto now = std::chrono::steady_clock::now();
   if (!useless_since_) useless_since_ = now;
   useless_places_.insert(place);

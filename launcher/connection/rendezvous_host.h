@@ -140,7 +140,8 @@ class RendezvousHosts {
 
   // Both are called on the loop if the rendezvous that this agent has started has ended, and the
   // next one at this place would end in the same way. `skip`: another place is not tried yet.
-  // `useless`: for at least kUselessFor this was so at every place; with the reason.
+  // `useless`: for at least kUselessFor this was so at every place; with the reason. Neither is
+  // called after OnHeard().
   void WhenUseless(std::function<void()> skip,
                    std::function<void(const std::string& why)> useless) {
     skip_ = std::move(skip);
@@ -151,6 +152,7 @@ class RendezvousHosts {
   // rendezvous from now on, unless it has started one before: a user may have started this one, and
   // may start it again.
   void OnHeard() {
+    heard_ = true;
     left_alone_ = only_at_first_ && !has_started_;
     useless_since_.reset();
     useless_places_.clear();
@@ -174,6 +176,7 @@ class RendezvousHosts {
   int started_ = 0;  // the place for which right_ was taken
   bool has_started_ = false;
   bool left_alone_ = false;
+  bool heard_ = false;  // then the cause is new, and may go away
 };
 
 }  // namespace ddprun

@@ -32,10 +32,6 @@ void NodeStates::OnStarted(const RestorePlan& plan) {
 
 std::vector<SavedState> NodeStates::List() const {
   std::vector<SavedState> states;
-  if (incomplete_) {
-    states.push_back(
-        {0, Generation{-1}, 0, Tier::kDurable, /*unreadable=*/true, /*any_step=*/true});
-  }
   if (memory_) states.push_back(*memory_);
   for (const SavedFile& file : files_) {
     if (states.size() == kMaxSavedStates) break;
@@ -49,10 +45,13 @@ std::vector<SavedState> NodeStates::List() const {
 void NodeStates::FillIn(AgentMessage* message) {
   if (auto* join = std::get_if<Join>(message)) {
     join->states = told_ = List();
+    join->states_incomplete = incomplete_;
   } else if (auto* stopped = std::get_if<Stopped>(message)) {
     stopped->states = told_ = List();
+    stopped->states_incomplete = incomplete_;
   } else if (auto* held = std::get_if<HeldStates>(message)) {
     held->states = told_ = List();
+    held->states_incomplete = incomplete_;
   } else if (auto* heartbeat = std::get_if<Heartbeat>(message)) {
     if (std::vector<SavedState> now = List(); now != told_) heartbeat->states = told_ = now;
   }

@@ -30,7 +30,7 @@ class NodeStates {
   void OnCheckpoint(std::uint32_t requeue_number, Generation generation, std::int64_t step,
                     const std::string& path);
   // `files`: all states on the disk. Forgets all other files. `incomplete`: a part of the disk
-  // could not be read, so List() has a state of any step.
+  // could not be read, so it may hold another state.
   void OnFound(std::vector<SavedFile> files, bool incomplete = false);
   // A generation starts with this plan. Forgets the states of later steps: they are on a dead
   // timeline (docs/recovery.md).

@@ -15,10 +15,17 @@ const char* ToString(Tier tier) {
 }
 
 std::string Describe(const RestorePlan& plan) {
-  if (!plan.state) return "starts at step 0: no node holds a state that is valid";
+  const std::string unseen =
+      plan.unseen ? absl::StrCat("; but first its workers look for the checkpoint of step ",
+                                 plan.unseen->state.step, " on node ", plan.unseen->host,
+                                 ", whose disk cannot be read completely")
+                  : "";
+  if (!plan.state) {
+    return absl::StrCat("starts at step 0: no node holds a state that is valid", unseen);
+  }
   return absl::StrCat("resumes at step ", plan.state->step, " from rank ", plan.source.value, " (",
                       plan.state->tier == Tier::kMemory ? "memory" : "disk", " of node ", plan.host,
-                      ")");
+                      ")", unseen);
 }
 
 }  // namespace ddprun

@@ -26,9 +26,6 @@ struct SavedState {
   Tier tier = Tier::kMemory;
   // The file of this step exists and could not be read, so its maker is not known.
   bool unreadable = false;
-  // Not one state: a part of the node's disk cannot be read, and may hold a state of any step. Only
-  // from an agent to the rendezvous. `step` is 0, and `unreadable` is set.
-  bool any_step = false;
 
   bool operator==(const SavedState&) const = default;
 };
@@ -42,8 +39,19 @@ struct RestorePlan {
   std::optional<SavedState> state;  // nullopt: none is valid; the training starts at step 0
   Rank source;                      // the rank that holds the state and sends it to the others
   std::string host;                 // of the source, for people
+  // A newer checkpoint. It was reported, but no member says that it holds it, and a part of this
+  // node's disk cannot be read. The workers first look for the checkpoint there.
+  struct Unseen {
+    SavedState state;
+    Rank source;
+    std::string host;
+    bool operator==(const Unseen&) const = default;
+  };
+  std::optional<Unseen> unseen{};
 
   std::int64_t step() const { return state ? state->step : 0; }
+  // The highest step that the workers may begin with.
+  std::int64_t highest_step() const { return unseen ? unseen->state.step : step(); }
   bool operator==(const RestorePlan&) const = default;
 };
 

@@ -33,6 +33,7 @@ struct LifeRecord {
   std::vector<RootCause> causes;
   bool reports_checkpoints = false;
   std::optional<std::int64_t> checkpoint;  // step of the newest reported checkpoint
+  Generation checkpoint_generation{-1};    // whose workers made it; −1: not known
   bool needs_worker_store = false;         // the program cannot use a store that an agent serves
 
   bool operator==(const LifeRecord&) const = default;

@@ -234,13 +234,16 @@ void JobMachine::OnWorkerExited(Node& node, const WorkerExited& exit) {
 
 void JobMachine::OnCheckpointed(const Node& node, const Checkpointed& checkpointed) {
   if (!running() || node.phase != Phase::kStarted) return;
-  const bool first = !std::exchange(life_.reports_checkpoints, true);
+  const bool news =
+      life_.checkpoint != checkpointed.step || life_.checkpoint_generation != generation_.number;
+  life_.reports_checkpoints = true;
   life_.checkpoint = checkpointed.step;
+  life_.checkpoint_generation = generation_.number;
   life_.state_times.checkpoint = now_;
   generation_.Reached(checkpointed.step);
   const bool saved = state() == JobState::kSaving;
   if (saved) generation_.plan->saved = true;
-  if (first || saved) SaveRecord();
+  if (news || saved) SaveRecord();
   if (saved) {
     out_.Emit({.kind = JobEvent::Kind::kCheckpointed,
                .host = node.spec.host,
@@ -370,7 +373,7 @@ void JobMachine::Erase(Node& node) {
 
 void JobMachine::PlanRestore(const StateJudge& judge) {
   if (!life_.has_states && !life_.spec->start_anew) return;
-  RestoreChoice choice = ChooseRestore(roster_, judge, life_.checkpoint);
+  RestoreChoice choice = ChooseRestore(roster_, judge, ReportedCheckpoint(View()));
   if (!choice.discarded.empty()) {
     out_.Log(absl::StrCat("discarded, because a later generation resumed before it: ",
                           absl::StrJoin(choice.discarded, ", ")));

@@ -60,7 +60,7 @@ JobMachine::JobMachine(std::string job, const JobRecord& record, TimePoint now,
   generation_.started_at = now;
   generation_.hang.Begin(now);
   if (record.restore) {
-    timeline_.Resume({record.requeue_number, record.generation, record.restore->step()});
+    timeline_.Resume({record.requeue_number, record.generation, record.restore->highest_step()});
   }
   // The workers may have been told to start, so they count as started. A node that was not told
   // gets Start when it comes back.

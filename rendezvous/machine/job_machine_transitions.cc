@@ -72,7 +72,8 @@ void JobMachine::AdvanceForming() {
   if (roster_.count(Phase::kAssigned) > 0) return;
   Enter(JobState::kRunning);
   if (generation_.restore)
-    timeline_.Resume({life_.requeue_number, generation_.number, generation_.restore->step()});
+    timeline_.Resume(
+        {life_.requeue_number, generation_.number, generation_.restore->highest_step()});
   generation_.started_at = now_;
   generation_.hang.Begin(now_);
   out_.Emit({.kind = JobEvent::Kind::kStarted,

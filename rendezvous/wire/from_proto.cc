@@ -38,6 +38,7 @@ Join ReadJoin(const v1::Join& from, FieldChecker& check) {
   to.returning = from.returning();
   to.states = ReadStates(from.states(), check);
   to.states_pending = from.states_pending();
+  to.states_incomplete = from.states_incomplete();
   if (from.has_failed_checkpoints()) {
     to.failed_checkpoints = ReadFailed(from.failed_checkpoints(), kMaxCheckpointFailures, check);
   }
@@ -125,6 +126,7 @@ Stopped ReadStopped(const v1::Stopped& from, FieldChecker& check) {
   to.fenced_at_ms = from.fenced_at_ms();
   to.states = ReadStates(from.states(), check);
   to.states_pending = from.states_pending();
+  to.states_incomplete = from.states_incomplete();
   to.look.value = from.look();
   if (from.has_failed_checkpoints()) {
     to.failed_checkpoints = ReadFailed(from.failed_checkpoints(), kMaxCheckpointFailures, check);

@@ -53,7 +53,6 @@ SavedState ReadState(const v1::SavedState& from, FieldChecker& check) {
                               ", expected one that this version knows"));
   }
   to.unreadable = from.unreadable();
-  to.any_step = from.any_step();
   return to;
 }
 
@@ -194,6 +193,12 @@ RestorePlan ReadRestorePlan(const v1::RestorePlan& from, std::int64_t world_size
   if (from.has_state()) to.state = ReadState(from.state(), check);
   to.source.value = check.Number("RestorePlan.source_rank", from.source_rank(), 0, world_size - 1);
   to.host = check.Text("RestorePlan.source_host", from.source_host(), kMaxHostBytes);
+  if (!from.has_unseen()) return to;
+  RestorePlan::Unseen& unseen = to.unseen.emplace();
+  unseen.state = ReadState(from.unseen().state(), check);
+  unseen.source.value =
+      check.Number("UnseenState.source_rank", from.unseen().source_rank(), 0, world_size - 1);
+  unseen.host = check.Text("UnseenState.source_host", from.unseen().source_host(), kMaxHostBytes);
   return to;
 }
 

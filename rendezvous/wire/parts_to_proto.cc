@@ -47,7 +47,6 @@ void FillState(const SavedState& from, v1::SavedState* to) {
   to->set_step(from.step);
   to->set_tier(from.tier == Tier::kMemory ? v1::TIER_MEMORY : v1::TIER_DURABLE);
   to->set_unreadable(from.unreadable);
-  to->set_any_step(from.any_step);
 }
 
 }  // namespace
@@ -121,6 +120,10 @@ void Fill(const RestorePlan& from, v1::RestorePlan* to) {
   if (from.state) FillState(*from.state, to->mutable_state());
   to->set_source_rank(from.source.value);
   to->set_source_host(CleanText(from.host, kMaxHostBytes));
+  if (!from.unseen) return;
+  FillState(from.unseen->state, to->mutable_unseen()->mutable_state());
+  to->mutable_unseen()->set_source_rank(from.unseen->source.value);
+  to->mutable_unseen()->set_source_host(CleanText(from.unseen->host, kMaxHostBytes));
 }
 
 void Fill(const RolePlace& from, v1::RolePlace* to) {

@@ -203,6 +203,9 @@ std::string EncodeRecord(const std::string& owner, const JobRecord& record) {
   for (const RootCause& cause : record.causes) Fill(cause, proto.add_causes());
   proto.set_reports_checkpoints(record.reports_checkpoints);
   if (record.checkpoint) proto.set_checkpoint(*record.checkpoint);
+  if (record.checkpoint_generation.value >= 0) {
+    proto.set_checkpoint_generation(record.checkpoint_generation.value);
+  }
   if (record.plan) FillPlan(*record.plan, proto.mutable_plan());
   if (record.restore) Fill(*record.restore, proto.mutable_restore());
   for (const ResumePoint& point : record.timeline) {
@@ -251,6 +254,10 @@ absl::StatusOr<OwnedRecord> DecodeRecord(const std::string& bytes) {
   record.reports_checkpoints = proto.reports_checkpoints();
   if (proto.has_checkpoint())
     record.checkpoint = check.Step("JobRecord.checkpoint", proto.checkpoint());
+  if (proto.has_checkpoint_generation()) {
+    record.checkpoint_generation.value = check.Number(
+        "JobRecord.checkpoint_generation", proto.checkpoint_generation(), 0, kMaxGeneration);
+  }
   if (proto.has_plan()) record.plan = ReadPlan(proto.plan(), check);
   if (proto.has_restore()) {
     record.restore = ReadRestorePlan(proto.restore(), kMaxWorldSize, check);

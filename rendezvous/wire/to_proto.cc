@@ -44,6 +44,7 @@ struct AgentBody {
     body->set_returning(join.returning);
     Fill(join.states, body->mutable_states());
     body->set_states_pending(join.states_pending);
+    body->set_states_incomplete(join.states_incomplete);
     FillIfAny(join.failed_checkpoints, body);
     body->set_unfit(CleanText(join.why_ineligible, kMaxTextBytes));
     body->set_run_id(join.run_id.value);
@@ -80,6 +81,7 @@ struct AgentBody {
     to->mutable_drained()->set_fenced_at_ms(stopped.fenced_at_ms);
     Fill(stopped.states, to->mutable_drained()->mutable_states());
     to->mutable_drained()->set_states_pending(stopped.states_pending);
+    to->mutable_drained()->set_states_incomplete(stopped.states_incomplete);
     to->mutable_drained()->set_look(stopped.look.value);
     FillIfAny(stopped.failed_checkpoints, to->mutable_drained());
     FillIfAny(stopped.stuck, to->mutable_drained());

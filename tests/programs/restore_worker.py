@@ -44,6 +44,8 @@ def main():
     told = {name: env.get("DDPRUN_RESTORE_" + name, "-")
             for name in ("STEP", "RANK", "TIER", "EPOCH", "GENERATION")}
     print("restore", *told.values(), flush=True)
+    if "DDPRUN_RESTORE_UNSEEN" in env:
+        print("unseen", env["DDPRUN_RESTORE_UNSEEN"], flush=True)
     if generation == 0 and told["STEP"] == "-":
         if env["LOCAL_RANK"] == "0":
             step = int(sys.argv[1 + node])

@@ -468,6 +468,19 @@ class RestoreOrderTest(unittest.TestCase):
         self.assertFalse(allowed("bb", DDPRUN_ANEW="1", DDPRUN_RESTORE_GENERATION="-1"))
         self.assertTrue(allowed("bb", DDPRUN_ANEW="1", DDPRUN_EPOCH="1"), "a requeued job")
 
+    def test_of_an_unseen_checkpoint_only_that_one_is_allowed(self):
+        unseen = plan.read_unseen({**self.ENVIRON, "DDPRUN_RESTORE_UNSEEN": "9 1 0 2"}, 2)
+        self.assertEqual((unseen.step, unseen.rank), (9, 1))
+        made = {"step": "9", "ddprun_job": "j", "ddprun_epoch": "0", "ddprun_generation": "2"}
+        self.assertTrue(unseen.allows(made))
+        self.assertFalse(unseen.allows({**made, "ddprun_generation": "1"}))
+        anew = {**self.ENVIRON, "DDPRUN_RESTORE_UNSEEN": "9 1 0 2", "DDPRUN_ANEW": "1", "DDPRUN_JOB_RUN_ID": "aa"}
+        self.assertFalse(plan.read_unseen(anew, 2).allows(made), "a file of another run")
+        self.assertIsNone(plan.read_unseen(self.ENVIRON, 2))
+        for text in ("", "9", "9 2 0 2", "-1 1 0 2", "9 x 0 2"):
+            with self.assertRaisesRegex(ValueError, "DDPRUN_RESTORE_UNSEEN"):
+                plan.read_unseen({"DDPRUN_RESTORE_UNSEEN": text}, 2)
+
     def test_what_is_malformed_is_named(self):
         for name, value in (("TIER", "disk"), ("STEP", "-1"), ("STEP", "x"), ("RANK", "2")):
             with self.assertRaisesRegex(ValueError, "DDPRUN_RESTORE_" + name):

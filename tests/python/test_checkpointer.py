@@ -280,6 +280,23 @@ class CheckpointerTest(TemporaryFolder):
                                         "step-000000000005.safetensors: it is damaged"):
                 self.training().checkpointer(self.folder).load_latest()
 
+    def test_an_unseen_checkpoint_is_looked_for_before_the_planned_state(self):
+        """Break: do not read DDPRUN_RESTORE_UNSEEN."""
+        self.newest_of_two()
+        planned = {"DDPRUN_RESTORE_TIER": "durable", "DDPRUN_RESTORE_STEP": "2", "DDPRUN_RESTORE_RANK": "0"}
+        for unseen, step in (("1 0 -1 -1", 1), ("5 0 -1 -1", 2)):
+            with unittest.mock.patch.dict(os.environ, {**planned, "DDPRUN_RESTORE_UNSEEN": unseen}):
+                self.assertEqual(self.training().checkpointer(self.folder).load_latest().step, step)
+
+    def test_a_requeued_job_does_not_begin_anew_beside_a_folder_that_cannot_be_listed(self):
+        """Break: look only at DDPRUN_ANEW."""
+        folder = os.path.join(self.folder, "checkpoints")
+        os.symlink(folder, folder)
+        anew = {"DDPRUN_ANEW": "1", "DDPRUN_RESTORE_TIER": "none", "DDPRUN_STATE_TIMEOUT_MS": "100"}
+        with unittest.mock.patch.dict(os.environ, {**anew, "DDPRUN_EPOCH": "1"}):
+            with self.assertRaisesRegex(ddprun.StateUnreadableError, "cannot list"):
+                self.training().checkpointer(folder).load_latest()
+
     def test_a_state_that_does_not_fit_is_an_error_that_names_what(self):
         save(self.training().checkpointer(self.folder))
         for make, model, text in (

@@ -56,6 +56,7 @@ inline constexpr char kRestoreTier[] = "DDPRUN_RESTORE_TIER";
 inline constexpr char kRestoreRank[] = "DDPRUN_RESTORE_RANK";
 inline constexpr char kRestoreEpoch[] = "DDPRUN_RESTORE_EPOCH";
 inline constexpr char kRestoreGeneration[] = "DDPRUN_RESTORE_GENERATION";
+inline constexpr char kRestoreUnseen[] = "DDPRUN_RESTORE_UNSEEN";
 inline constexpr char kStateTimeout[] = "DDPRUN_STATE_TIMEOUT_MS";
 inline constexpr char kHangLimit[] = "DDPRUN_HANG_LIMIT_MS";
 inline constexpr char kAnew[] = "DDPRUN_ANEW";
@@ -140,6 +141,10 @@ inline constexpr Variable kVariables[] = {
     {kRestoreEpoch, Scope::kRank, "Requeue number of the job when the state was made."},
     {kRestoreGeneration, Scope::kRank,
      "Generation that made the state. -1: the file does not say, or another job made it."},
+    {kRestoreUnseen, Scope::kRank,
+     "\"STEP RANK EPOCH GENERATION\" of a newer checkpoint, to look for before that state. It was "
+     "reported, but no node says that it holds it, and a part of this rank's disk cannot be read. "
+     "Not set: there is no such checkpoint."},
     {kStateTimeout, Scope::kProcess,
      "How long to retry reading a state that exists and cannot be read, in ms.",
      "checkpoint.state_timeout"},

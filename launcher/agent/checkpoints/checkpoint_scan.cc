@@ -105,6 +105,12 @@ Look LookAt(const fs::path& path) {
   return look;
 }
 
+// True: the file belongs to another user, so workers of this job did not make it.
+bool IsOfAnotherUser(const fs::path& path) {
+  struct stat status = {};
+  return ::stat(path.c_str(), &status) == 0 && status.st_uid != ::geteuid();
+}
+
 std::string CannotRead(const fs::path& path, int error) {
   return absl::StrCat("cannot read ", path.string(), ": ", std::strerror(error), " (errno ", error,
                       ", user id ", ::geteuid(), "); it may hold a state");
@@ -197,7 +203,7 @@ bool IsExcluded(const ScanRequest& request, const fs::path& path, ScanResult* re
   if (!request.run.empty()) {
     const Look look = LookAt(path);
     if (IsOfRun(request.run, look.header)) return false;
-    if (look.error != 0) {
+    if (look.error != 0 && !IsOfAnotherUser(path)) {
       result->problems.push_back(CannotRead(path, look.error));
       result->incomplete = true;
     }
@@ -250,8 +256,9 @@ ScanResult FindCheckpoints(const ScanRequest& request) {
     const SavedState state = look.error != 0
                                  ? SavedState{0, Generation{-1}, step, Tier::kDurable, true}
                                  : NameOf(look.header, request.job, step);
-    // A file that appeared after this job began belongs to this job.
-    const bool may_be_ours = state.unreadable && request.requeue_number == 0;
+    // A file that appeared after this job began belongs to this job. After a requeue nobody knows.
+    const bool may_be_ours =
+        state.unreadable && (request.requeue_number == 0 || !IsOfAnotherUser(path));
     if (request.anew && state.generation.value < 0 && !may_be_ours) continue;
     found.push_back({state, path});
     ++taken;

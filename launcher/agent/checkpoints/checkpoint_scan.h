@@ -35,7 +35,7 @@ struct ScanResult {
   std::vector<SavedFile> files;
   std::set<std::string> before{};  // paths of checkpoints in the folder that `anew` excludes
   // The folder cannot be listed, or it has a file that cannot be read and that this run may have
-  // made. So it may hold a state of any step.
+  // made. So it may hold a state that is not in `files`.
   bool incomplete = false;
   // One line for each file or folder that exists but cannot be read.
   std::vector<std::string> problems{};

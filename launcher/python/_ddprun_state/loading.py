@@ -28,14 +28,20 @@ class Loader:
         state. `saved_steps`: the steps that this process itself has saved to files. Raises
         StateUnreadableError, AgreedError."""
         self._rejected = []
-        where = WhereToLook([self._directory] if self._directory else [],
-                            plan.state_timeout_s(self._environ), self._run)
+        where = self._everywhere()
         first, self._followed_order = not self._followed_order, True
         anew = plan.begins_anew(self._environ)
         order = plan.read_order(self._environ, self._ranks.size) if first else None
-        found = None
-        if order and not (anew and order.from_the_start):
+        unseen = plan.read_unseen(self._environ, self._ranks.size) if first else None
+        found = self._load_unseen(unseen, parts) if unseen else None
+        if found is not None:
+            pass  # newer than the state of the order
+        elif order and not (anew and order.from_the_start):
             found = self._load_by_order(order, where, parts)
+        elif order and plan.is_requeued(self._environ):
+            # A folder that cannot be listed may hold this job's own files.
+            where.highest_step = -1
+            found = self._load(where, parts)
         elif not order and not (anew and first):
             if anew:
                 own = {*saved_steps, self._loaded_step}
@@ -47,6 +53,17 @@ class Loader:
         if found is not None:
             self._loaded_step = int(found.metadata["step"])
         return found
+
+    def _everywhere(self):
+        return WhereToLook([self._directory] if self._directory else [],
+                           plan.state_timeout_s(self._environ), self._run)
+
+    def _load_unseen(self, unseen, parts):
+        """Returns None if the rank's node does not have it. Waits for folders that cannot be listed."""
+        where = self._everywhere()
+        where.lowest_step = where.highest_step = unseen.step
+        where.allows, where.source = unseen.allows, unseen.rank
+        return self._load(where, parts)
 
     def _load_by_order(self, order, where, parts):
         if order.from_the_start:

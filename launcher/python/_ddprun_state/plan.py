@@ -26,6 +26,42 @@ def number_in(metadata, key):
     return int(text) if text.isdecimal() and text.isascii() else -1
 
 
+class Unseen:
+    """A newer checkpoint that the ranks look for before they follow the restore plan
+    (DDPRUN_RESTORE_UNSEEN). `rank`: the rank that may have it."""
+
+    def __init__(self, environ, world_size):
+        text = environ["DDPRUN_RESTORE_UNSEEN"]
+        try:
+            self.step, self.rank, self.requeue_number, self.generation = map(int, text.split())
+        except ValueError:
+            self.step = -1
+        if self.step < 0 or not 0 <= self.rank < world_size:
+            raise ValueError("the environment has DDPRUN_RESTORE_UNSEEN=%s, but expected is \"STEP "
+                             "RANK EPOCH GENERATION\", with a rank below %d" % (text, world_size))
+        self._job = environ.get("TORCHELASTIC_RUN_ID")
+        self._only_run = _only_run(environ)
+
+    def allows(self, metadata):
+        if self._only_run is not None and metadata.get("ddprun_run") != self._only_run:
+            return False
+        made = (metadata.get("ddprun_job"), number_in(metadata, "ddprun_epoch"),
+                number_in(metadata, "ddprun_generation"))
+        return self.generation < 0 or made == (self._job, self.requeue_number, self.generation)
+
+
+def _only_run(environ):
+    """Returns the only run whose states may be loaded; None: any. A requeued job continues from its
+    own files, which may be of an earlier run."""
+    anew = begins_anew(environ) and _maker(environ, "DDPRUN_EPOCH") == 0
+    return environ.get("DDPRUN_JOB_RUN_ID") if anew else None
+
+
+def read_unseen(environ, world_size):
+    """Returns None if there is no such checkpoint. Raises ValueError for malformed values."""
+    return Unseen(environ, world_size) if "DDPRUN_RESTORE_UNSEEN" in environ else None
+
+
 class RestoreOrder:
     """The restore plan (DDPRUN_RESTORE_*). It is the same on all ranks."""
 
@@ -42,10 +78,7 @@ class RestoreOrder:
         self.requeue_number = _maker(environ, "DDPRUN_RESTORE_EPOCH")
         self.generation = _maker(environ, "DDPRUN_RESTORE_GENERATION")
         self._job = environ.get("TORCHELASTIC_RUN_ID")
-        # The only run whose states may be loaded; None: any. A requeued job continues from its own
-        # files, which may be of an earlier run.
-        self._only_run = (environ.get("DDPRUN_JOB_RUN_ID")
-                          if begins_anew(environ) and _maker(environ, "DDPRUN_EPOCH") == 0 else None)
+        self._only_run = _only_run(environ)
         # True: the state is of this run, so the rendezvous knows of every newer one in any folder.
         self.of_this_run = (self.generation >= 0 and _maker(environ, "DDPRUN_GENERATION") > 0
                             and _maker(environ, "DDPRUN_EPOCH") == self.requeue_number)
@@ -72,6 +105,11 @@ def read_order(environ, world_size):
     """Returns the restore plan. None: the launcher has set none. Raises ValueError for malformed
     values."""
     return RestoreOrder(environ, world_size) if "DDPRUN_RESTORE_TIER" in environ else None
+
+
+def is_requeued(environ):
+    """Whether a scheduler has started the job again. It then continues from its own files."""
+    return _maker(environ, "DDPRUN_EPOCH") > 0
 
 
 def begins_anew(environ):

@@ -21,12 +21,13 @@ class CheckpointSearch:
     put off: the search goes on with older files. If it still gives EIO after an older file of
     its folder was read completely, it counts as damaged. It is never renamed."""
 
-    def __init__(self, rank, folders, highest_step, folders_count, run="", renames=True):
+    def __init__(self, rank, folders, highest_step, folders_count, run="", renames=True,
+                 lowest_step=0):
         """`folders_count`: True if a folder that cannot be listed may hold the newest state. False:
         such a folder is an error only if nothing else is found. `run`: the id of this run, for
         the new names of its damaged files. `renames`: whether damaged files are renamed."""
         self._rank, self._folders, self._run, self._renames = rank, folders, run, renames
-        self._highest_step, self._folders_count = highest_step, folders_count
+        self._steps, self._folders_count = range(lowest_step, highest_step + 1), folders_count
         self._warned_of = set()
         self.file = None  # opened by the last next()
         self.restart()
@@ -52,7 +53,7 @@ class CheckpointSearch:
             except UnavailableError as error:
                 self._unlisted = self._unlisted or (folder, error)
                 continue
-            self._files += [file for file in files if file[0] <= self._highest_step]
+            self._files += [file for file in files if file[0] in self._steps]
             self.rejected += [path + ": it was found damaged before" for path in aside]
         self._files.sort(key=lambda file: -file[0])  # stable: keeps the order of the folders
 
@@ -190,7 +191,7 @@ class WhereToLook:
         self.source = 0
         self.run = run
         self.folders, self.patience_s = folders, patience_s
-        self.highest_step = MAX_STEP
+        self.lowest_step, self.highest_step = 0, MAX_STEP
         self.allows = lambda metadata: True
         self.folders_count = True
         # True: if nothing is found and training would begin at step 0, damaged files of other nodes
@@ -212,7 +213,8 @@ class StateSearch:
         self.rejected = []
         self.provisional = False  # True: files newer than the last one were put off: see accept()
         self._files = CheckpointSearch(ranks.rank, where.folders, where.highest_step,
-                                       where.folders_count, where.run)
+                                       where.folders_count, where.run,
+                                       lowest_step=where.lowest_step)
         if where.folders_count:
             self._ask_nodes(self._list_folders)
 
@@ -254,8 +256,13 @@ class StateSearch:
         files = CheckpointSearch(self._ranks.rank, self._where.folders, self._where.highest_step,
                                  self._where.folders_count, renames=False)
         try:
-            if files.next() is not None:
-                return None
+            found = files.next()
+            if found is not None:
+                # With a restore plan the rendezvous knows such a file, and has decided against it.
+                if not self._where.allows(found.metadata):
+                    return None
+                return ["rank %d: %s: it is not in the folder of rank 0, and no agent has reported it"
+                        % (self._ranks.rank, found.path)]
         finally:
             files.close()
         return ["rank %d: %s" % (self._ranks.rank, file) for file in files.rejected]

@@ -67,6 +67,8 @@ struct Join {
   // Empty: the agent accepts no LogOrder.
   std::string log_folder{};
   bool has_checkpoint_folder = false;  // its workers have a checkpoint folder
+  // A part of the node's disk could not be read, and may hold a state that is not in `states`.
+  bool states_incomplete = false;
 
   bool operator==(const Join&) const = default;
 };

@@ -81,6 +81,7 @@ struct Stopped {
   StuckProcesses stuck{};       // as in Join
   // The last collectives that its workers reported; at most EnteredCall::kMaxOfANode.
   std::vector<EnteredCall> calls{};
+  bool states_incomplete = false;  // as in Join
 
   bool operator==(const Stopped&) const = default;
 };
@@ -90,6 +91,7 @@ struct Stopped {
 struct HeldStates {
   std::vector<SavedState> states{};  // as in Join
   LookId look{};                     // as in Join
+  bool states_incomplete = false;    // as in Join
 
   bool operator==(const HeldStates&) const = default;
 };

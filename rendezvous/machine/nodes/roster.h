@@ -50,7 +50,7 @@ struct Stay {
 // The states that a node holds, by its agent's last report.
 struct Holdings {
   std::vector<SavedState> states{};
-  bool incomplete = false;  // its disk may hold a state of any step (SavedState::any_step)
+  bool incomplete = false;  // its disk may hold another state (Join::states_incomplete)
   bool pending = false;     // its disk has not answered yet
   bool answered = false;    // its disk has answered since the agent joined
   bool has_worked =

@@ -11,6 +11,12 @@ std::optional<std::int64_t> DurableStep(const JobView& view) {
   return NewestDurable(view.roster, view.judge());
 }
 
+std::optional<SavedState> ReportedCheckpoint(const JobView& view) {
+  if (!view.life.checkpoint) return std::nullopt;
+  return SavedState{view.life.requeue_number, view.life.checkpoint_generation,
+                    *view.life.checkpoint, Tier::kDurable};
+}
+
 // The members of a generation make their steps together. If at least one member is here and has
 // reported its last step, no state is newer than the furthest reported step or checkpoint. Not
 // known if a node was lost in the generation and has joined again, because its workers' last step

@@ -69,7 +69,7 @@ bool MayHoldNewer(const std::vector<Node*>& members, std::optional<std::int64_t>
 }
 
 RestoreChoice ChooseRestore(const Roster& roster, const StateJudge& judge,
-                            std::optional<std::int64_t> saved) {
+                            const std::optional<SavedState>& reported) {
   RestoreChoice choice;
   const Node* incomplete = nullptr;
   for (const Node* const node : roster.members()) {
@@ -85,12 +85,9 @@ RestoreChoice ChooseRestore(const Roster& roster, const StateJudge& judge,
                                               ToString(state.tier), ")"));
     }
   }
-  if (incomplete == nullptr || !saved || (choice.plan.state && choice.plan.step() >= *saved)) {
-    return choice;
-  }
-  const SavedState unseen{0, Generation{-1}, *saved, Tier::kDurable, /*unreadable=*/true};
-  if (judge.IsAlive(unseen)) {
-    choice.plan = {unseen, incomplete->first_rank, incomplete->spec.host};
+  const bool newer = reported && (!choice.plan.state || choice.plan.step() < reported->step);
+  if (incomplete != nullptr && newer && judge.IsAlive(*reported)) {
+    choice.plan.unseen = {*reported, incomplete->first_rank, incomplete->spec.host};
   }
   return choice;
 }

@@ -55,11 +55,11 @@ struct RestoreChoice {
   std::vector<std::string> discarded;  // states of dead timelines, a few, for people
 };
 // Chooses among the members' states. Rank 0 is the source unless another node holds a newer state.
-// If several nodes hold the newest state, the lowest node rank is the source. `saved`: the step of
-// the newest checkpoint that was reported. If all members' states are older, a member whose disk
-// may hold it is the source: its workers wait for the disk, and do not begin with an older state.
+// If several nodes hold the newest state, the lowest node rank is the source. `reported`: the
+// newest checkpoint that was reported. It is the plan's unseen state if it is alive, if all
+// members' states are older, and if a part of a member's disk cannot be read.
 RestoreChoice ChooseRestore(const Roster& roster, const StateJudge& judge,
-                            std::optional<std::int64_t> saved);
+                            const std::optional<SavedState>& reported);
 
 }  // namespace ddprun
 

@@ -12,6 +12,7 @@ void StateSurvey::Take(Node& node, const Join& join) {
   node.held.answered = node.held.answered || !join.states_pending;
   node.held.can_look_again = join.can_look_again;
   node.held.looked = join.look;
+  node.held.incomplete = join.states_incomplete;
   node.held.asked = LookId{};  // a LookAgain on an earlier session may be lost
   Take(node, join.states);
 }
@@ -20,6 +21,7 @@ void StateSurvey::Take(Node& node, const Stopped& stopped) {
   roster_->SetStatesPending(node, stopped.states_pending);
   node.held.answered = node.held.answered || !stopped.states_pending;
   node.held.looked = stopped.look;
+  node.held.incomplete = stopped.states_incomplete;
   Take(node, stopped.states);
 }
 
@@ -28,6 +30,7 @@ void StateSurvey::Take(Node& node, const HeldStates& held, const StateJudge& jud
   // An answer to a newer request was already taken.
   if (held.look != look_ && node.held.looked == look_) return;
   node.held.looked = held.look;
+  node.held.incomplete = held.states_incomplete;
   node.held.answered = true;
   roster_->SetStatesPending(node, false);
   Take(node, held.states);
@@ -40,10 +43,8 @@ void StateSurvey::Take(Node& node, const HeldStates& held, const StateJudge& jud
 
 void StateSurvey::Take(Node& node, const std::vector<SavedState>& states) {
   node.held.states = states;
-  node.held.incomplete =
-      std::erase_if(node.held.states, [](const SavedState& state) { return state.any_step; }) > 0;
   if (node.held.states.size() > kMaxSavedStates) node.held.states.resize(kMaxSavedStates);
-  if (!node.held.states.empty()) life_->has_states = true;
+  if (!states.empty()) life_->has_states = true;
 }
 
 void StateSurvey::LoseSight(TimePoint now) {

@@ -214,6 +214,9 @@ struct Checkpointer::Impl {
   internal::StepAgreement::Values Wishes() const;
   void Snapshot(const State& state, const CheckpointParts& parts);
   std::optional<State> Load(const internal::WhereToLook& where, const CheckpointParts& parts);
+  // nullopt: the rank's node does not have it. Waits for folders that cannot be listed.
+  std::optional<State> LoadUnseen(const internal::RestoreOrder& unseen, internal::WhereToLook where,
+                                  const CheckpointParts& parts);
   std::optional<State> LoadByOrder(const internal::RestoreOrder& order, internal::WhereToLook where,
                                    const CheckpointParts& parts);
 };
@@ -423,6 +426,15 @@ std::optional<State> Checkpointer::Impl::Load(const internal::WhereToLook& where
   return std::nullopt;
 }
 
+std::optional<State> Checkpointer::Impl::LoadUnseen(const internal::RestoreOrder& unseen,
+                                                    internal::WhereToLook where,
+                                                    const CheckpointParts& parts) {
+  where.lowest_step = where.highest_step = unseen.step;
+  where.allows = [&](const Metadata& metadata) { return unseen.Allows(GetEnvironment, metadata); };
+  where.source = unseen.rank;
+  return Load(where, parts);
+}
+
 std::optional<State> Checkpointer::Impl::LoadByOrder(const internal::RestoreOrder& order,
                                                      internal::WhereToLook where,
                                                      const CheckpointParts& parts) {
@@ -480,9 +492,17 @@ std::optional<State> Checkpointer::load_latest(const CheckpointParts& parts) {
   const bool anew = internal::BeginsAnew(GetEnvironment);
   const auto order =
       first ? internal::ReadRestoreOrder(GetEnvironment, ctx.world_size()) : std::nullopt;
+  const auto unseen = first ? internal::ReadUnseen(GetEnvironment, ctx.world_size()) : std::nullopt;
   std::optional<State> state;
-  if (order && !(anew && order->from_the_start)) {
+  if (unseen) state = impl.LoadUnseen(*unseen, where, parts);
+  if (state) {
+    // newer than the state of the order
+  } else if (order && !(anew && order->from_the_start)) {
     state = impl.LoadByOrder(*order, where, parts);
+  } else if (order && internal::IsRequeued(GetEnvironment)) {
+    // A folder that cannot be listed may hold this job's own files.
+    where.highest_step = -1;
+    state = impl.Load(where, parts);
   } else if (!order && !(anew && first)) {
     if (anew) {  // only states that this process wrote or loaded
       where.allows = [&impl](const Metadata& metadata) {

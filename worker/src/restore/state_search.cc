@@ -58,7 +58,7 @@ StateSearch::StateSearch(const Context& ctx, WhereToLook where)
     : ctx_(ctx), where_(std::move(where)) {
   if (Leads()) {
     files_.emplace(ctx.rank(), where_.folders, where_.highest_step, where_.folder_errors,
-                   where_.damaged);
+                   where_.damaged, where_.lowest_step);
   }
   if (where_.folder_errors == CheckpointSearch::FolderErrors::kCount) ListFolders();
 }
@@ -102,7 +102,10 @@ json StateSearch::LookForDamaged() {
     case CheckpointSearch::Result::kUnavailable:
       return Postpone(files.unavailable());
     case CheckpointSearch::Result::kFound:
-      return nullptr;
+      // With a restore plan the rendezvous knows such a file, and has decided against it.
+      if (!where_.allows(files.file().metadata())) return nullptr;
+      return json::array({"rank " + std::to_string(ctx_.rank()) + ": " + files.path() +
+                          ": it is not in the folder of rank 0, and no agent has reported it"});
     case CheckpointSearch::Result::kNone:
       break;
   }

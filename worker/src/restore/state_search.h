@@ -43,6 +43,7 @@ struct FoundState {
 struct WhereToLook {
   int source = 0;
   std::vector<std::string> folders;  // see CheckpointSearch
+  std::int64_t lowest_step = 0;
   std::int64_t highest_step = std::numeric_limits<std::int64_t>::max();
   std::function<bool(const Metadata&)> allows = [](const Metadata&) { return true; };
   CheckpointSearch::FolderErrors folder_errors = CheckpointSearch::FolderErrors::kCount;

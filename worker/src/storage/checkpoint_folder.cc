@@ -134,9 +134,10 @@ std::optional<Unavailable> WhyNotListed(const std::string& directory) {
 
 CheckpointSearch::CheckpointSearch(int rank, std::vector<std::string> folders,
                                    std::int64_t highest_step, FolderErrors folder_errors,
-                                   DamagedFiles damaged)
+                                   DamagedFiles damaged, std::int64_t lowest_step)
     : rank_(rank),
       folders_(std::move(folders)),
+      lowest_step_(lowest_step),
       highest_step_(highest_step),
       folder_errors_(folder_errors),
       damaged_(std::move(damaged)) {}
@@ -158,7 +159,8 @@ void CheckpointSearch::List() {
     try {
       Listing listing = ListFolder(folder);
       for (StepFile& file : listing.files) {
-        if (file.step <= highest_step_) files_.push_back(std::move(file));
+        const bool wanted = lowest_step_ <= file.step && file.step <= highest_step_;
+        if (wanted) files_.push_back(std::move(file));
       }
       for (const std::string& path : listing.set_aside) {
         rejected_.push_back(path + ": it was found damaged before");

@@ -111,7 +111,8 @@ class CheckpointSearch {
   // missing folder counts as empty.
   CheckpointSearch(int rank, std::vector<std::string> folders,
                    std::int64_t highest_step = std::numeric_limits<std::int64_t>::max(),
-                   FolderErrors folder_errors = FolderErrors::kCount, DamagedFiles damaged = {});
+                   FolderErrors folder_errors = FolderErrors::kCount, DamagedFiles damaged = {},
+                   std::int64_t lowest_step = 0);
 
   // Opens the next file whose header and length are right and whose step agrees with its name.
   // kNone: there are no more files, and nothing is unavailable. After kUnavailable, call Restart().
@@ -163,6 +164,7 @@ class CheckpointSearch {
   // Constant after construction.
   const int rank_;
   const std::vector<std::string> folders_;
+  const std::int64_t lowest_step_;
   const std::int64_t highest_step_;
   const FolderErrors folder_errors_;
   const DamagedFiles damaged_;

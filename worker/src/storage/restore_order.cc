@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -77,6 +78,20 @@ std::optional<RestoreOrder> ReadRestoreOrder(const Getenv& getenv, int world_siz
   return order;
 }
 
+std::optional<RestoreOrder> ReadUnseen(const Getenv& getenv, int world_size) {
+  const char* const text = getenv(env::kRestoreUnseen);
+  if (text == nullptr) return std::nullopt;
+  RestoreOrder unseen;
+  std::istringstream numbers(text);
+  numbers >> unseen.step >> unseen.rank >> unseen.requeue_number >> unseen.generation;
+  if (!numbers || unseen.step < 0 || unseen.rank < 0 || unseen.rank >= world_size) {
+    throw ConfigError("the environment has " + std::string(env::kRestoreUnseen) + "=" + text +
+                      ", but expected is \"STEP RANK EPOCH GENERATION\", with a rank below " +
+                      std::to_string(world_size));
+  }
+  return unseen;
+}
+
 bool IsOfThisRun(const Getenv& getenv, const RestoreOrder& order) {
   return order.generation >= 0 && MakerNumber(getenv, env::kGeneration) > 0 &&
          MakerNumber(getenv, env::kEpoch) == order.requeue_number;
@@ -86,6 +101,8 @@ bool BeginsAnew(const Getenv& getenv) {
   const char* const anew = getenv(env::kAnew);
   return anew != nullptr && std::string_view(anew) == "1";
 }
+
+bool IsRequeued(const Getenv& getenv) { return MakerNumber(getenv, env::kEpoch) > 0; }
 
 bool IsFromBefore(const Getenv& getenv, const Metadata& metadata) {
   const char* const run = getenv(env::kJobRunId);

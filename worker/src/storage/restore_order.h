@@ -34,12 +34,19 @@ struct RestoreOrder {
 // ConfigError, which names the malformed variable.
 std::optional<RestoreOrder> ReadRestoreOrder(const Getenv& getenv, int world_size);
 
+// A newer checkpoint that the ranks look for before they follow the order (DDPRUN_RESTORE_UNSEEN).
+// `rank`: the rank that may have it. nullopt: there is none. Throws ConfigError.
+std::optional<RestoreOrder> ReadUnseen(const Getenv& getenv, int world_size);
+
 // True if a generation of this run made the state. Then no folder holds a newer state that the
 // launcher does not know.
 bool IsOfThisRun(const Getenv& getenv, const RestoreOrder& order);
 
 // DDPRUN_ANEW: true if states from before this run are neither loaded nor removed.
 bool BeginsAnew(const Getenv& getenv);
+
+// True if a scheduler has started the job again. It then continues from its own files.
+bool IsRequeued(const Getenv& getenv);
 
 // True if training begins anew and another run made the state, so this run must not load it. False
 // in a requeued job: it continues from its own files, which may be of an earlier run.

@@ -118,6 +118,18 @@ TEST(WorkerEnvironmentTest, APlanNamesTheStateAndWhoHoldsIt) {
                             "DDPRUN_RESTORE_GENERATION=3"}));
 }
 
+TEST(WorkerEnvironmentTest, AnUnseenCheckpointIsNamedBesideThePlan) {
+  WorkerPlace place = Place();
+  place.assignment.restore = RestorePlan{};
+  place.assignment.restore->unseen = {SavedState{2, Generation{3}, 1300, Tier::kDurable}, Rank{4},
+                                      "n2"};
+  EXPECT_THAT(WorkerEnvironment(place, {"DDPRUN_RESTORE_UNSEEN=9"}, {}),
+              Contains("DDPRUN_RESTORE_UNSEEN=1300 4 2 3"));
+  place.assignment.restore->unseen.reset();
+  EXPECT_THAT(WorkerEnvironment(place, {"DDPRUN_RESTORE_UNSEEN=9"}, {}),
+              Not(Contains(StartsWith("DDPRUN_RESTORE_UNSEEN"))));
+}
+
 TEST(WorkerEnvironmentTest, WhereNothingIsValidOnlyThatIsSaid) {
   WorkerPlace place = Place();
   place.assignment.restore = RestorePlan{};

@@ -47,17 +47,19 @@ TEST(NodeStatesTest, WhatIsNotFoundOnTheDiskIsGone) {
   EXPECT_THAT(states.List(), ElementsAre(Memory(110), Durable(80)));
 }
 
-TEST(NodeStatesTest, ADiskThatCannotBeReadMayHoldAnyStep) {
+TEST(NodeStatesTest, TellsThatADiskCouldNotBeRead) {
   NodeStates states;
-  for (int i = 0; i < 8; ++i) states.OnCheckpoint(0, kGen, 100 + i, "/ck/" + std::to_string(i));
-  states.OnSnapshot(0, kGen, 110);
-  states.OnFound(states.files(), /*incomplete=*/true);
-  const std::vector<SavedState> all = states.List();
-  ASSERT_EQ(all.size(), kMaxSavedStates);
-  EXPECT_EQ(all.front(), Memory(110));
-  EXPECT_TRUE(all.back().any_step && all.back().unreadable);
-  states.OnFound({{Durable(80), "/ck/80"}});
-  EXPECT_THAT(states.List(), ElementsAre(Memory(110), Durable(80)));
+  states.OnFound({{Durable(80), "/ck/80"}}, /*incomplete=*/true);
+  AgentMessage join = Join{};
+  AgentMessage stopped = Stopped{};
+  AgentMessage held = HeldStates{};
+  for (AgentMessage* const message : {&join, &stopped, &held}) states.FillIn(message);
+  EXPECT_TRUE(std::get<Join>(join).states_incomplete);
+  EXPECT_TRUE(std::get<Stopped>(stopped).states_incomplete);
+  EXPECT_TRUE(std::get<HeldStates>(held).states_incomplete);
+  states.OnFound({});
+  states.FillIn(&held);
+  EXPECT_FALSE(std::get<HeldStates>(held).states_incomplete);
 }
 
 TEST(NodeStatesTest, WhatIsPastTheStepThatAGenerationBeginsWithIsForgotten) {

@@ -49,7 +49,7 @@ inline RootCause LostNode() {
 
 inline std::vector<SavedState> FullStates() {
   return {{1, Generation{4}, 1200, Tier::kMemory},
-          {0, Generation{-1}, 0, Tier::kDurable, /*unreadable=*/true, /*any_step=*/true}};
+          {0, Generation{-1}, 0, Tier::kDurable, /*unreadable=*/true}};
 }
 
 inline EncodedStackTree FullTree() {
@@ -97,6 +97,7 @@ inline Join FullJoin() {
   join.stuck = FullStuck();
   join.log_folder = "/logs/job-1_x3y9az";
   join.has_checkpoint_folder = true;
+  join.states_incomplete = true;
   return join;
 }
 

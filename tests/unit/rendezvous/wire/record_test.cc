@@ -28,6 +28,7 @@ JobRecord FullRecord() {
   record.causes = {FullRootCause(), LostNode()};
   record.reports_checkpoints = true;
   record.checkpoint = 400;
+  record.checkpoint_generation = Generation{2};
   record.members[1].removed = true;
   record.members[1].role = RolePlace{Rank{4}, 5};
   record.plan = Plan{.stop = true,

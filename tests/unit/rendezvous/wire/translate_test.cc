@@ -64,6 +64,7 @@ Stopped DrainedWithFailures() {
 
 Stopped DrainedWithCalls() {
   Stopped drained{29501, 17};
+  drained.states_incomplete = true;
   drained.calls = {{LocalRank{0}, 7, {"default", 9632, "all_reduce", 12'100'000, 2}},
                    {LocalRank{7}, 1, {"default", 9632, "broadcast", 0}}};
   return drained;
@@ -202,6 +203,8 @@ INSTANTIATE_TEST_SUITE_P(
                    .secret = std::string(32, '\1'),
                    .role = {Rank{2}, 5}},
         WithPlan(RestorePlan{FullStates()[0], Rank{7}, "n2"}), WithPlan(RestorePlan{}),
+        WithPlan(RestorePlan{FullStates()[0], Rank{7}, "n2",
+                             RestorePlan::Unseen{FullStates()[1], Rank{6}, "n3"}}),
         Waiting{"for 1 node"}, HeartbeatAck{INT64_MIN}, Start{}, Save{},
         Fenced{"not heard for 3 s"}, Finished{Outcome::kPreempted, 75, "stopped", 0, {}, {}},
         Stop{"rank 3 died"}, Stop{"rank 3 died", LookId{kLook}}, LookAgain{LookId{kLook}},

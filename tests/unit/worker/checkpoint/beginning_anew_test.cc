@@ -26,6 +26,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
+constexpr char kStep0[] = "step-000000000000.safetensors";
 constexpr char kStep4[] = "step-000000000004.safetensors";
 
 // A folder per rank, as on nodes without a shared disk.
@@ -84,7 +85,7 @@ TEST_F(CheckpointsBeginningAnewTest, APlanWithoutAStateLeadsToStep0BesideAWholeF
   }
   setenv("DDPRUN_RESTORE_TIER", "none", 1);
   EXPECT_EQ(Begin(ctx), "begins at step 0");
-  EXPECT_THAT(test::FilesIn(OwnFolder(ctx)), ElementsAre("step-000000000000.safetensors"));
+  EXPECT_THAT(test::FilesIn(OwnFolder(ctx)), ElementsAre(kStep0));
 }
 
 // Each rank is on a node of its own. Without a plan, rank 0's node is searched. Seen red when the
@@ -119,6 +120,45 @@ TEST_F(CheckpointsBeginningAnewTest, AFileOfAnotherNodeThatCannotBeReadCounts) {
   if (ctx.rank() == 1) disk.FailOpening(kStep4, EHOSTDOWN);
   EXPECT_THAT(Begin(ctx), AllOf(HasSubstr("rank 1: "), HasSubstr("Host is down (errno 112"),
                                 HasSubstr("It may hold the newest state")));
+}
+
+// Its agent could not read it when it looked. Seen red when such a file was passed over.
+TEST_F(CheckpointsBeginningAnewTest, AWholeFileThatOnlyAnotherNodeHasAndNobodyReportedCounts) {
+  if (Started(2)) return;
+  setenv("LOCAL_RANK", "0", 1);
+  setenv("LOCAL_WORLD_SIZE", "1", 1);
+  const Context ctx = init();
+  {
+    torch::nn::Linear net(2, 1);
+    torch::optim::SGD optimizer(net->parameters(), 0.1);
+    Checkpointer checkpointer(ctx, OwnFolder(ctx));
+    checkpointer.save(State(), *net, optimizer);
+  }
+  if (ctx.rank() == 0) {
+    const std::string other = std::string(std::getenv("DDP_TEST_FOLDER")) + "/rank1/";
+    fs::create_directories(other);
+    fs::rename(OwnFolder(ctx) + "/" + kStep0, other + kStep0);
+  }
+  EXPECT_THAT(Begin(ctx), AllOf(HasSubstr("none of them can be loaded; rank 1: "),
+                                HasSubstr(std::string(kStep0) + ": it is not in the folder of")));
+  setenv("DDPRUN_RESTORE_TIER", "none", 1);
+  EXPECT_EQ(Begin(ctx), "begins at step 0") << "the rendezvous has decided against it";
+}
+
+// A requeued job continues from its own files, also with --start-anew. Seen red when the folder was
+// not listed.
+TEST_F(CheckpointsBeginningAnewTest, ARequeuedJobDoesNotBeginAnewBesideAFolderThatCannotBeListed) {
+  if (Started(2)) return;
+  setenv("LOCAL_RANK", "0", 1);
+  setenv("LOCAL_WORLD_SIZE", "1", 1);
+  setenv("DDPRUN_STATE_TIMEOUT_MS", "100", 1);
+  setenv("DDPRUN_RESTORE_TIER", "none", 1);
+  setenv("DDPRUN_ANEW", "1", 1);
+  const Context ctx = init();
+  if (ctx.rank() == 1) std::ofstream(OwnFolder(ctx)) << "in the way";
+  EXPECT_EQ(Begin(ctx), "begins at step 0");
+  setenv("DDPRUN_EPOCH", "1", 1);
+  EXPECT_THAT(Begin(ctx), AllOf(HasSubstr("rank 1: "), HasSubstr("cannot list it")));
 }
 
 }  // namespace beginning_anew_test

@@ -361,6 +361,28 @@ TEST_F(SnapshotTest, AFolderOfAnyNodeThatCannotBeListedMayHoldTheNewestState) {
             HasSubstr("error: rank 2: " + Path("durable", 1) + ": cannot list it: Not a ")));
 }
 
+// A checkpoint that was reported, although no agent could read it when the plan was made. Seen red
+// without LoadUnseen().
+TEST_F(SnapshotTest, AnUnseenCheckpointIsLookedForBeforeThePlannedState) {
+  if (test::InRank()) exit(RunRank());
+  RunFirstPart();
+  test::Environment order = Order("memory", newest(), 2);
+  order["DDPRUN_RESTORE_UNSEEN"] = std::to_string(kDurableStep) + " 0 -1 -1";
+  ExpectResumed(order, std::to_string(kDurableStep) + " durable0");
+}
+
+// Node 0's folder can be read again, and has another checkpoint.
+TEST_F(SnapshotTest, WhereTheUnseenCheckpointIsNotThePlanIsCarriedOut) {
+  if (test::InRank()) exit(RunRank());
+  RunFirstPart();
+  const std::string loop = Path("durable", 0) + "/" + internal::CheckpointName(kDurableStep);
+  fs::remove(loop);
+  fs::create_symlink(loop, loop);  // it cannot be read, but has another step
+  test::Environment order = Order("memory", newest(), 2);
+  order["DDPRUN_RESTORE_UNSEEN"] = std::to_string(kDurableStep + 1) + " 0 -1 -1";
+  ExpectResumed(order, std::to_string(newest()) + " memory1");
+}
+
 TEST_F(SnapshotTest, AnOrderForTheDiskIsFollowed) {
   if (test::InRank()) exit(RunRank());
   RunFirstPart();

@@ -67,6 +67,25 @@ TEST(RestoreOrderTest, WhatIsMalformedIsNamed) {
   }
 }
 
+TEST(RestoreOrderTest, AnUnseenCheckpointIsReadAndOnlyThatOneIsAllowed) {
+  Variables variables = kOrder;
+  EXPECT_FALSE(ReadUnseen(From(variables), 4).has_value());
+  variables["DDPRUN_RESTORE_UNSEEN"] = "1300 3 0 2";
+  const auto unseen = ReadUnseen(From(variables), 4);
+  ASSERT_TRUE(unseen.has_value());
+  EXPECT_EQ(unseen->step, 1300);
+  EXPECT_EQ(unseen->rank, 3);
+  Metadata made = {
+      {"step", "1300"}, {"ddprun_job", "job"}, {"ddprun_epoch", "0"}, {"ddprun_generation", "2"}};
+  EXPECT_TRUE(unseen->Allows(From(variables), made));
+  made["ddprun_generation"] = "1";
+  EXPECT_FALSE(unseen->Allows(From(variables), made)) << "a file of another job or generation";
+  for (const char* const text : {"", "1300", "1300 4 0 2", "-1 3 0 2", "1300 x 0 2"}) {
+    variables["DDPRUN_RESTORE_UNSEEN"] = text;
+    EXPECT_THROW(ReadUnseen(From(variables), 4), ConfigError) << text;
+  }
+}
+
 TEST(RestoreOrderTest, AFileOfALaterGenerationIsNotAllowed) {
   const auto order = *ReadRestoreOrder(From(kOrder), 4);
   const auto allows = [&](const char* step, const char* generation, const char* job = "job") {

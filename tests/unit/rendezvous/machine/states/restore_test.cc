@@ -192,44 +192,68 @@ TEST_F(UnknownMakerTest, OfOneNodesStatesTheOneThatCanBeReadIsTaken) {
             "resumes at step 200 from rank 2 (memory of node b)");
 }
 
-// Node b cannot list the folder in which node a saved a checkpoint at step 200.
+// Node a saved a checkpoint at step 200 and is lost. Node b cannot list the folder.
 class UnlistedFolderTest : public UnknownMakerTest {
  protected:
-  static SavedState AnyStep() {
-    SavedState state = Unreadable(0);
-    state.any_step = true;
-    return state;
+  // b has `at_b`, and c, which takes a's place, has `at_c`.
+  std::string UnlistedPlan(std::vector<SavedState> at_b, std::vector<SavedState> at_c) {
+    job_.Gone('a');
+    job_.Receive('b', Unlisted(2001, std::move(at_b)));
+    job_.Receive('c', Join{job_.spec(), {"c", "10.0.0.c", 2}, 2002, false, false, at_c});
+    return Planned();
   }
+  static Stopped Unlisted(int port, std::vector<SavedState> states) {
+    Stopped stopped{port, {}, 0, std::move(states)};
+    stopped.states_incomplete = true;
+    return stopped;
+  }
+  static constexpr char kFirst200OnB[] =
+      "; but first its workers look for the checkpoint of step 200 on node b, whose disk cannot be "
+      "read completely";
 };
 
-TEST_F(UnlistedFolderTest, TheReportedCheckpointIsNotPassedOver) {
-  EXPECT_EQ(PlanWith({Memory(1, 150), AnyStep()}, {}),
-            "resumes at step 200 from rank 2 (disk of node b)");
+TEST_F(UnlistedFolderTest, TheReportedCheckpointIsLookedForFirst) {
+  EXPECT_EQ(UnlistedPlan({Memory(1, 150)}, {}),
+            std::string("resumes at step 150 from rank 2 (memory of node b)") + kFirst200OnB);
 }
 
-TEST_F(UnlistedFolderTest, NorIfNothingElseIsKnown) {
-  EXPECT_EQ(PlanWith({AnyStep()}, {}), "resumes at step 200 from rank 2 (disk of node b)");
+TEST_F(UnlistedFolderTest, AlsoIfNothingElseIsKnown) {
+  EXPECT_THAT(UnlistedPlan({}, {}), HasSubstr(kFirst200OnB));
 }
 
-TEST_F(UnlistedFolderTest, ANodeThatCanListItIsTheSource) {
-  EXPECT_EQ(PlanWith({Memory(1, 150), AnyStep()}, {Durable(1, 200)}),
+TEST_F(UnlistedFolderTest, TheStateOfAnotherNodeStaysInThePlan) {
+  EXPECT_EQ(UnlistedPlan({}, {Memory(1, 180)}),
+            std::string("resumes at step 180 from rank 0 (memory of node c)") + kFirst200OnB);
+}
+
+TEST_F(UnlistedFolderTest, WhereANodeHasItItIsNotLookedFor) {
+  EXPECT_EQ(UnlistedPlan({Memory(1, 150)}, {Durable(1, 200)}),
             "resumes at step 200 from rank 0 (disk of node c)");
 }
 
-TEST_F(UnlistedFolderTest, ItDoesNotMatterBesideAStateThatIsAsNew) {
-  EXPECT_EQ(PlanWith({Memory(1, 200), AnyStep()}, {}),
+TEST_F(UnlistedFolderTest, AStateThatIsAsNewIsEnough) {
+  EXPECT_EQ(UnlistedPlan({Memory(1, 200)}, {}),
             "resumes at step 200 from rank 2 (memory of node b)");
 }
 
-// The generation after resumed at step 150: nobody needs the checkpoint of step 200.
-TEST_F(UnlistedFolderTest, ACheckpointOfADeadTimelineIsNotWanted) {
+// The generation after resumed at step 150, so the checkpoint of step 200 is of a dead timeline. No
+// worker of it reported a step.
+TEST_F(UnlistedFolderTest, ACheckpointOfADeadTimelineIsNotLookedFor) {
   PlanWith({Memory(1, 150)}, {});
   job_.Prepare('b');
   job_.Prepare('c');
   job_.Exit('c', 3, 1, kCode3);
-  job_.Receive('b', Stopped{2001, 160, 0, {Memory(2, 155), AnyStep()}});
+  job_.Receive('b', Unlisted(2001, {Memory(1, 150)}));
   job_.Receive('c', Stopped{2002, {}, 0, {}});
-  EXPECT_EQ(Planned(), "resumes at step 155 from rank 2 (memory of node b)");
+  EXPECT_EQ(Planned(), "resumes at step 150 from rank 2 (memory of node b)");
+}
+
+// The leader is lost together with node a. A daemon that begins again has the same record.
+TEST_F(UnlistedFolderTest, ARestartOfTheDaemonForgetsNoReportedCheckpoint) {
+  job_.Receive('a', Checkpointed{300});
+  job_.RestartDaemon(seconds(1));
+  EXPECT_EQ(job_.record()->checkpoint, 300);
+  EXPECT_EQ(job_.record()->checkpoint_generation, Generation{1});
 }
 
 // The generation would have resumed at 100, but was given up before any worker started.
