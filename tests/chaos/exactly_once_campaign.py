@@ -18,8 +18,13 @@ With --in-place the surviving workers keep their process (ddp::run_in_place), an
 after a kill. The kill that costs a node is an exception, because BatchNorm's statistics of rank 0 are lost with the
 node. Without --in-place all workers are started again.
 
+With --in-place --points POINT,... a job of its own for each point has --kills deaths there (exactly_once_points.py lists
+the points; `all` is each of them). Each death has a verdict: did it happen, did the processes of the survivors stay,
+how many steps were repeated. With --out, the verdicts are appended to this file, one line of JSON for each death and one
+for the end of the job. A campaign that is started again leaves out the jobs whose end is in the file.
+
 usage: tests/chaos/exactly_once_campaign.py [--seed 1] [--seeds N] [--kills 10] [--resize | --in-place]
-                                            [--bin build/bin]
+                                            [--points POINT,...] [--out FILE] [--bin build/bin]
 Prints the faults and the results; exits 1 if anything differs.
 """
 import argparse
@@ -35,6 +40,10 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
+
+import exactly_once_points as points
+from campaign import append
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 WORKERS_PER_NODE = 2
@@ -76,12 +85,15 @@ def make_plan(rng, kills):
 
 
 class Job:
-    def __init__(self, folder, bin_folder, nnodes, plan, in_place=False):
+    def __init__(self, folder, bin_folder, nnodes, plan, in_place=False, epochs=EPOCHS, dropout=True):
+        self.epochs = epochs
+        self.dropout = dropout
         self.stay = [] if in_place else ["--in-place-timeout", "0"]
         self.folder = folder
         self.bin = bin_folder
         self.nnodes = nnodes
         self.agents = []
+        self.disks = []  # of each agent
         os.makedirs(folder)
         os.mkfifo(self.path("fifo"))
         self.fifo = os.open(self.path("fifo"), os.O_RDWR)  # so that a read never sees its end
@@ -99,21 +111,26 @@ class Job:
     def path(self, name):
         return os.path.join(self.folder, name)
 
-    def add_node(self, rank=None):
+    def add_node(self, rank=None, disk=None):
+        """`disk`: the number of an earlier agent, whose disk this agent gets."""
         number = len(self.agents)
+        self.disks.append(number if disk is None else disk)
         node_rank = [] if rank is None else ["--node-rank", str(rank)]
         environment = {
             **os.environ, "FAULT_PLAN": self.path("plan"), "FAULT_FIFO": self.path("fifo"),
-            "FAULT_LOG": self.path("trace")}
+            "FAULT_LOG": self.path("trace"), "FAULT_LIVES": self.path("lives"),
+            "FAULT_NO_DROPOUT": "0" if self.dropout else "1"}
         self.agents.append(subprocess.Popen(
             [os.path.join(self.bin, "ddprun"), "--rdzv-endpoint", self.endpoint, "--rdzv-id", "job",
              "--nnodes", self.nnodes, "--nproc-per-node", str(WORKERS_PER_NODE),
-             *node_rank, "--max-restarts", "100", *self.stay,
+             *node_rank, "--max-restarts", "1000", *self.stay,
+             # A node that is lost again and again is admitted late. A node is known by its address, too.
+             "--local-addr", f"127.0.{1 + number // 250}.{1 + number % 250}",
              "--rdzv-conf", "last_call_timeout=1",
-             "--checkpoint-dir", self.path(f"disk{number}"), "--log-dir", self.path(f"logs{number}"),
+             "--checkpoint-dir", self.path(f"disk{self.disks[number]}"), "--log-dir", self.path(f"logs{number}"),
              "--", "/usr/bin/env", "LD_PRELOAD=" + os.path.join(self.bin, "fault_points.so"),
              os.path.join(self.bin, "mnist_ddp"), "--data", os.path.join(ROOT, "tests/data/mnist"),
-             "--limit-train", str(SAMPLES), "--epochs", str(EPOCHS), "--batch-size", str(BATCH),
+             "--limit-train", str(SAMPLES), "--epochs", str(self.epochs), "--batch-size", str(BATCH),
              "--checkpoint-every", "16", "--snapshot-every", "2", "--seed", "7",
              "--trace-samples", self.path("trace")],
             stdout=open(self.path(f"agent{number}.out"), "wb"),
@@ -137,7 +154,7 @@ class Job:
     def lose(self, number):
         self.agents[number].kill()
         self.agents[number].wait()
-        shutil.rmtree(self.path(f"disk{number}"), ignore_errors=True)
+        shutil.rmtree(self.path(f"disk{self.disks[number]}"), ignore_errors=True)
 
     def finish(self, numbers):
         for number in numbers:
@@ -161,7 +178,7 @@ class Job:
         os.close(self.fifo)
 
     def final_checkpoint(self, number):
-        folder = self.path(f"disk{number}")
+        folder = self.path(f"disk{self.disks[number]}")
         names = [name for name in os.listdir(folder) if name.endswith(".safetensors")]
         return os.path.join(folder, max(names))
 
@@ -190,6 +207,14 @@ class Job:
             kept[rank][step] = (epoch, samples)
             made_in[rank, step] = generation
         return kept, dropped, made_in
+
+    def generations_with_steps(self):
+        """The (generation, rank) that wrote a line."""
+        found = set()
+        for name in os.listdir(self.path("trace")):
+            with open(os.path.join(self.path("trace"), name), encoding="utf-8") as file:
+                found.update((int(line.split(" ", 1)[0]), int(name[len("rank"):-len(".log")])) for line in file)
+        return found
 
 
 def wait_for_line(path, text, count=1, at_start=False):
@@ -245,8 +270,8 @@ def check_each_sample_once(traces, epochs):
             raise Difference(f"epoch {epoch}: missing {missing[:10]}, more than once {twice[:10]}")
 
 
-def run_undisturbed(folder, bin_folder):
-    job = Job(folder, bin_folder, "2", [])
+def run_undisturbed(folder, bin_folder, epochs=EPOCHS, dropout=True):
+    job = Job(folder, bin_folder, "2", [], epochs=epochs, dropout=dropout)
     try:
         job.add_node(0)
         job.add_node(1)
@@ -254,7 +279,7 @@ def run_undisturbed(folder, bin_folder):
     finally:
         job.end()
     traces, dropped, _ = job.traces()
-    check_each_sample_once(traces, EPOCHS)
+    check_each_sample_once(traces, epochs)
     if dropped:
         raise Difference("the undisturbed job repeated steps")
     return job, traces
@@ -310,6 +335,137 @@ def kill_waiting_worker(job):
             os.kill(int(name), signal.SIGKILL)
 
 
+def watch(job, deaths):
+    """Runs the job to its end: kills processes that are held, and replaces agents that die. Returns the number of the
+    last agent of each node."""
+    agents = [0, 1]
+    held = []
+    lost = [death for death in deaths if death.point == "agent"]
+    two_held = [death for death in deaths if death.point == "two"]
+    pidfds = {node: os.pidfd_open(job.agents[number].pid) for node, number in enumerate(agents)}
+    try:
+        while pidfds:
+            ready = select.select([job.fifo, *pidfds.values()], [], [], LIMIT_S)[0]
+            if not ready:
+                raise Difference(f"nothing has happened for {LIMIT_S} s; see {job.folder}")
+            if job.fifo in ready:
+                for line in os.read(job.fifo, 4096).decode().splitlines():
+                    if line.startswith("hold"):
+                        held.append(int(line.split()[1]))
+            if two_held and len(held) == 2:
+                for pid in held:
+                    os.kill(pid, signal.SIGKILL)
+                held.clear()
+            for node, pidfd in list(pidfds.items()):
+                if pidfd not in ready:
+                    continue
+                os.close(pidfds.pop(node))
+                code = job.agents[agents[node]].wait()
+                if code == 0:
+                    continue
+                if code != -signal.SIGKILL or not lost or points.node_of(lost[0].ranks[0]) != node:
+                    raise Difference(f"agent {agents[node]} ended with {code}; see {job.folder}")
+                if not lost[0].keeps_disk:
+                    job.lose(agents[node])
+                job.add_node(node, job.disks[agents[node]] if lost[0].keeps_disk else None)
+                lost.pop(0)
+                agents[node] = len(job.agents) - 1
+                pidfds[node] = os.pidfd_open(job.agents[-1].pid)
+    finally:
+        for pidfd in pidfds.values():
+            os.close(pidfd)
+    return agents
+
+
+def run_points(arguments, seed, point, folder):
+    """One job with many deaths at this point. Returns the problems of its end, and the verdict of each death."""
+    deaths = points.make_plan(random.Random(f"{seed} {point}"), point, arguments.kills)
+    epochs = points.most_steps(deaths) // (SAMPLES // BATCH // RANKS) + 1
+    # Without a node, its generators are lost. The ranks that get older ones would drop other values.
+    same = {"epochs": epochs, "dropout": point != "agent"}
+    undisturbed, expected = run_undisturbed(os.path.join(folder, "undisturbed"), arguments.bin, **same)
+    plan = [fault for death in deaths for fault in death.faults]
+    job = Job(os.path.join(folder, "killed"), arguments.bin, "2", plan, in_place=True, **same)
+    problems = []
+    try:
+        job.add_node(0)
+        job.add_node(1)
+        last = watch(job, deaths)
+        formed, _, tiers = describe(job.events())
+    finally:
+        job.end()
+    with open(job.path("lives"), encoding="utf-8") as file:
+        lives = points.Lives(file.read().splitlines())
+    traces, dropped, made_in = job.traces()
+    steps = job.generations_with_steps()
+    verdicts = [points.judge(death, lives, steps, dropped) for death in deaths]
+    add_unwritten_lines(traces, expected, [(death.generation, death.ranks) for death in deaths], made_in)
+    try:
+        if traces != expected:
+            raise Difference("the samples differ from the undisturbed job's")
+        check_each_sample_once(traces, epochs)
+        compare_checkpoints(undisturbed.final_checkpoint(0), job.final_checkpoint(last[0]))
+    except Difference as error:
+        problems.append(str(error))
+    if len(formed) != len(deaths) + 1:
+        problems.append(f"{len(formed)} generations were formed, and {len(deaths)} were to be ended")
+    return problems, verdicts, tiers
+
+
+def points_campaign(arguments, seed, point):
+    if (seed, point, arguments.kills) in finished_jobs(arguments.out):
+        return True
+    folder = tempfile.mkdtemp(prefix="exactly-once-")
+    os.environ["DDPRUN_STATE_HOME"] = os.path.join(folder, "state_home")
+    start = time.monotonic()
+    verdicts, tiers = [], {}
+    try:
+        problems, verdicts, tiers = run_points(arguments, seed, point, folder)
+    except (Difference, subprocess.TimeoutExpired) as error:
+        problems = [str(error)]
+    for verdict in verdicts:
+        append(arguments.out, {"seed": seed, "job": point, **verdict})
+        for problem in verdict["problems"]:
+            print(f"    generation {verdict['generation']}, {verdict['point']} ({verdict['variant']}) of ranks "
+                  f"{verdict['ranks']}: {problem}", flush=True)
+    passed = not problems and not any(verdict["problems"] for verdict in verdicts)
+    own = [verdict for verdict in verdicts if not verdict["first"]]
+    result = {
+        "seed": seed, "job": point, "end": True, "passed": passed, "problems": problems, "kills": arguments.kills,
+        "deaths": len(verdicts), "kills_passed": sum(not verdict["problems"] for verdict in own),
+        "of_rank_0": sum(0 in verdict["ranks"] for verdict in own),
+        "survivors": sum(len(verdict["survivors"]) for verdict in verdicts),
+        "survivors_ended": sum(len(verdict["ended"]) for verdict in verdicts),
+        "repeated": collections.Counter(str(verdict["repeated"]) for verdict in own),
+        "restored_from": tiers, "seconds": round(time.monotonic() - start, 1)}
+    append(arguments.out, result)
+    print("seed {seed}, {job}: {word}; {kills_passed} of {kills} kills passed ({of_rank_0} of rank 0), {deaths} deaths, "
+          "{survivors_ended} of {survivors} survivors ended, steps repeated by kills {repeated}, {seconds} s".format(
+              word="passed" if passed else "FAILED", **{**result, "repeated": dict(result["repeated"])}), flush=True)
+    for problem in problems:
+        print(f"    {problem}", flush=True)
+    if passed:
+        shutil.rmtree(folder)
+    else:
+        print(f"    all there is: {folder}", flush=True)
+    return passed
+
+
+def finished_jobs(path):
+    if not path or not os.path.exists(path):
+        return set()
+    done = set()
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            try:
+                one = json.loads(line)
+            except json.JSONDecodeError:
+                continue  # the line was cut off when its campaign ended: the job runs again
+            if one.get("end"):
+                done.add((one["seed"], one["job"], one["kills"]))
+    return done
+
+
 def describe(events):
     formed = [event for event in events if event["event"] == "formed"]
     sources = [event["restore"]["rank"] for event in formed if event.get("restore", {}).get("rank")
@@ -326,15 +482,24 @@ def check_steps_repeated(plan, dropped):
             raise Difference(f"rank {rank} made {steps} steps of generation {generation} twice")
 
 
-def add_unwritten_lines(traces, expected, plan, made_in):
-    """A rank may be killed after its gradients were averaged and before it writes its line. The other ranks finish
-    that step with its samples. With --in-place no rank repeats this step, so its line is added here."""
+def victims_of(plan):
+    """(generation, ranks) for each fault of make_plan()."""
     for generation, victim, _, _, kind in plan:
         first = victim - victim % WORKERS_PER_NODE
-        victims = range(first, first + WORKERS_PER_NODE) if kind == "node" else [victim]
-        finished = [step for (rank, step), made in made_in.items() if made == generation and rank not in victims]
+        yield generation, range(first, first + WORKERS_PER_NODE) if kind == "node" else [victim]
+
+
+def add_unwritten_lines(traces, expected, deaths, made_in):
+    """A rank may be killed after its gradients were averaged and before it writes its line. The other ranks finish
+    that step with its samples. With --in-place no rank repeats this step, so its line is added here. `deaths`: pairs
+    of a generation and the ranks that died in it."""
+    last = {}  # the last step of each generation that counts, of each rank
+    for (rank, step), generation in made_in.items():
+        last[generation, rank] = max(step, last.get((generation, rank), 0))
+    for generation, victims in deaths:
+        finished = [last.get((generation, rank), 0) for rank in range(RANKS) if rank not in victims]
         for rank in victims:
-            if finished and max(finished) not in traces[rank]:
+            if any(finished) and max(finished) not in traces[rank]:
                 traces[rank][max(finished)] = expected[rank][max(finished)]
 
 
@@ -357,7 +522,7 @@ def campaign(arguments, seed, folder):
                              arguments.in_place)
     traces, dropped, made_in = job.traces()
     if arguments.in_place:
-        add_unwritten_lines(traces, expected, plan, made_in)
+        add_unwritten_lines(traces, expected, victims_of(plan), made_in)
     formed, sources, tiers = describe(events)
     if traces != expected:
         raise Difference("the samples differ from the undisturbed job's")
@@ -382,8 +547,16 @@ def main():
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--resize", action="store_true")
     parser.add_argument("--in-place", action="store_true")
+    parser.add_argument("--points", help="with --in-place: a job of --kills deaths for each of these points, or `all`")
+    parser.add_argument("--out", help="with --points: append the verdicts to this file")
     parser.add_argument("--bin", default=os.path.join(ROOT, "build/bin"))
     arguments = parser.parse_args()
+    if arguments.points:
+        wanted = points.POINTS if arguments.points == "all" else arguments.points.split(",")
+        if not arguments.in_place or not {*wanted} <= {*points.POINTS, "mixed"}:
+            parser.error("--points needs --in-place, and points among " + ", ".join((*points.POINTS, "mixed")))
+        seeds = range(arguments.seed, arguments.seed + arguments.seeds)
+        sys.exit(not all([points_campaign(arguments, seed, point) for seed in seeds for point in wanted]))
     for seed in range(arguments.seed, arguments.seed + arguments.seeds):
         folder = tempfile.mkdtemp(prefix="exactly-once-")
         os.environ["DDPRUN_STATE_HOME"] = os.path.join(folder, "state_home")

@@ -1,15 +1,28 @@
 // A library for LD_PRELOAD that ends a worker at a chosen point. The file FAULT_PLAN has one line
 // for each fault:
 //
-//   <generation> <rank> <point> <count> <kind>
+//   <generation> <rank> <point> <count> <kind> [<nth>]
 //
-//   point   forming    connects to its peers, or listens for them
+//   point   start      this process becomes a worker
+//           forming    connects to its peers, or listens for them
 //           restore    reads a state's file, or shares it with its node
 //           step       has written a line to the log of FAULT_LOG/rank<R>.log
 //           save       gives a checkpoint, or a snapshot, its name
-//   count   which occurrence of the point gets the fault, from 1
-//   kind    kill (SIGKILL), segv (SIGSEGV), exit (code 1), or node: writes a line into the FIFO
-//           FAULT_FIFO and waits until the reader ends this node
+//           leave      has read that the generation is over (LEAVE=1), and has not left it yet
+//           forward    calls relu, in a forward pass that has gradients
+//           backward   calls the derivative of relu
+//           allreduce  sends to a peer in a backward pass; a half of the bytes is sent
+//           optimizer  changes a parameter, in a step of Adam
+//   count   which occurrence of the point gets the fault, from 1. For the last four points: in
+//           which step of the generation, and `nth` (1 if not given) is the occurrence in this step
+//   kind    kill (SIGKILL), segv (SIGSEGV), exit (code 1),
+//           node: writes "node" into the FIFO FAULT_FIFO and waits until the reader ends this node,
+//           hold: the same with "hold <pid>", and the reader ends this process,
+//           agent: writes "agent", kills this worker's agent by SIGKILL, and goes on
+//
+// With FAULT_LIVES, appends a line to this file for each generation of each worker: "life
+// <generation> <rank> <pid>", and for each fault: "fault <generation> <rank> <pid> <point>". With
+// FAULT_NO_DROPOUT=1, dropout drops nothing and draws no random number.
 //
 // If a worker continues in place (ddp::run_in_place), its generation is the one in the agent's
 // message GO=1.
@@ -18,6 +31,8 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -28,6 +43,34 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <vector>
+
+// Functions of libtorch that this library stands before. A Tensor is returned in memory, because
+// its copy constructor is not trivial; nothing else must be known here.
+namespace c10 {
+class Scalar;
+}  // namespace c10
+namespace at {
+class Tensor {
+ public:
+  Tensor(const Tensor&);
+  ~Tensor();
+};
+namespace _ops {
+struct __attribute__((visibility("default"))) relu {
+  static Tensor call(const Tensor& self);
+};
+struct __attribute__((visibility("default"))) dropout {
+  static Tensor call(const Tensor& input, double p, bool train);
+};
+struct __attribute__((visibility("default"))) threshold_backward {
+  static Tensor call(const Tensor& grad, const Tensor& self, const c10::Scalar& threshold);
+};
+struct __attribute__((visibility("default"))) addcdiv_ {
+  static Tensor& call(Tensor& self, const Tensor& one, const Tensor& other, const c10::Scalar& by);
+};
+}  // namespace _ops
+}  // namespace at
 
 namespace {
 
@@ -35,6 +78,7 @@ struct Fault {
   std::string point;
   int count = 0;
   std::string kind;
+  int nth = 1;
 };
 
 std::string Variable(const char* name) {
@@ -51,19 +95,110 @@ Fault Planned(const std::string& in_generation, const std::string& of_rank) {
     std::string generation, rank;
     Fault one;
     fields >> generation >> rank >> one.point >> one.count >> one.kind;
+    if (!(fields >> one.nth)) one.nth = 1;
     if (generation == in_generation && rank == of_rank) found = one;
   }
   return found;
 }
 
-// The fault of this process. It changes between generations, while nothing else runs.
+// One generation of this process. It changes between generations, while nothing else runs.
 struct Life {
-  Fault fault = Planned(Variable("DDPRUN_GENERATION"), Variable("RANK"));
-  std::atomic<int> count{0};
+  std::string generation = Variable("DDPRUN_GENERATION");
+  std::string rank = Variable("RANK");
+  Fault fault = Planned(generation, rank);
+  std::atomic<int> count{0};  // occurrences of the point; for a point of a step: in this step
+  std::atomic<int> step{1};   // of the generation
+  std::atomic<bool> in_backward{false};
 };
-Life& TheLife() {
-  static auto* const life = new Life;
-  return *life;
+std::atomic<Life*> current{nullptr};  // a Life is never deleted: other threads may still read it
+
+template <typename Function>
+Function Real(const char* name) {
+  return reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
+}
+
+void Append(const std::string& path, const std::string& line) {
+  static const auto real_open = Real<int (*)(const char*, int, mode_t)>("open");
+  static const auto real_write = Real<ssize_t (*)(int, const void*, size_t)>("write");
+  const int fd = real_open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (fd < 0 || real_write(fd, line.data(), line.size()) != ssize_t(line.size())) abort();
+  close(fd);
+}
+
+void Note(const Life& life, const std::string& what, const std::string& more) {
+  const std::string path = Variable("FAULT_LIVES");
+  if (path.empty()) return;
+  Append(path, what + " " + life.generation + " " + life.rank + " " + std::to_string(getpid()) +
+                   more + "\n");
+}
+
+std::atomic<pid_t> agent{0};  // as the control socket says
+
+[[noreturn]] void WaitForTheEnd() {
+  for (;;) pause();
+}
+
+void Happen(const Life& life) {
+  const Fault& fault = life.fault;
+  Note(life, "fault", " " + fault.point);
+  if (fault.kind == "segv") raise(SIGSEGV);
+  if (fault.kind == "exit") _exit(1);
+  if (fault.kind == "node") {
+    Append(Variable("FAULT_FIFO"), "node\n");
+    WaitForTheEnd();
+  }
+  if (fault.kind == "hold") {
+    Append(Variable("FAULT_FIFO"), "hold " + std::to_string(getpid()) + "\n");
+    WaitForTheEnd();
+  }
+  if (fault.kind == "agent") {
+    Append(Variable("FAULT_FIFO"), "agent\n");
+    kill(agent, SIGKILL);
+    return;
+  }
+  raise(SIGKILL);
+}
+
+// Null: not a worker yet.
+Life* TheLife() {
+  Life* const known = current;
+  if (known != nullptr || Variable("RANK").empty()) return known;
+  static auto* const first = new Life;
+  Life* none = nullptr;
+  if (current.compare_exchange_strong(none, first)) Note(*first, "life", "");
+  return current;
+}
+
+// True: the fault of this process happens now.
+bool IsAt(const char* point) {
+  Life* const life = TheLife();
+  return life != nullptr && life->fault.point == point && ++life->count == life->fault.count;
+}
+
+void Reach(const char* point) {
+  if (IsAt(point)) Happen(*current);
+}
+
+bool IsAtInStep(const char* point) {
+  Life* const life = TheLife();
+  return life != nullptr && life->fault.point == point && life->step == life->fault.count &&
+         ++life->count == life->fault.nth;
+}
+
+void ReachInStep(const char* point) {
+  if (IsAtInStep(point)) Happen(*current);
+}
+
+// The step has a line in the log.
+void EndStep() {
+  Life* const life = TheLife();
+  if (life == nullptr) return;
+  ++life->step;
+  life->in_backward = false;
+}
+
+void SetInBackward(bool in_backward) {
+  if (Life* const life = TheLife()) life->in_backward = in_backward;
 }
 
 // `environment`: entries NAME=value, each with a NUL at its end.
@@ -79,29 +214,17 @@ void BeginGeneration(int file) {
   const ssize_t size = pread(file, environment.data(), environment.size(), 0);
   if (size <= 0) return;
   environment.resize(static_cast<std::size_t>(size));
-  TheLife().fault =
-      Planned(ValueIn(environment, "DDPRUN_GENERATION"), ValueIn(environment, "RANK"));
-  TheLife().count = 0;
+  const bool is_new = current == nullptr;
+  auto* const life = new Life;
+  life->generation = ValueIn(environment, "DDPRUN_GENERATION");
+  life->rank = ValueIn(environment, "RANK");
+  life->fault = Planned(life->generation, life->rank);
+  current = life;
+  Note(*life, "life", "");
+  if (is_new) Reach("start");
 }
 
-void Reach(const char* point) {
-  if (Variable("RANK").empty()) return;  // not a worker yet
-  const Fault& fault = TheLife().fault;
-  if (fault.point != point || ++TheLife().count != fault.count) return;
-  if (fault.kind == "segv") raise(SIGSEGV);
-  if (fault.kind == "exit") _exit(1);
-  if (fault.kind == "node") {
-    const int fifo = open(Variable("FAULT_FIFO").c_str(), O_WRONLY | O_CLOEXEC);
-    if (write(fifo, "node\n", 5) != 5) abort();
-    for (;;) pause();
-  }
-  raise(SIGKILL);
-}
-
-template <typename Function>
-Function Real(const char* name) {
-  return reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
-}
+__attribute__((constructor)) void Start() { Reach("start"); }
 
 bool EndsWith(const std::string& text, const char* end) {
   const std::size_t size = std::strlen(end);
@@ -132,7 +255,10 @@ extern "C" int open(const char* path, int flags, ...) {
 extern "C" ssize_t write(int fd, const void* data, size_t size) {
   static const auto real = Real<ssize_t (*)(int, const void*, size_t)>("write");
   const ssize_t written = real(fd, data, size);
-  if (fd == log_fd) Reach("step");
+  if (fd == log_fd) {
+    EndStep();
+    Reach("step");
+  }
   return written;
 }
 
@@ -153,9 +279,11 @@ extern "C" int renameat2(int from_folder, const char* from, int to_folder, const
 extern "C" ssize_t recvmsg(int fd, msghdr* message, int flags) {
   static const auto real = Real<ssize_t (*)(int, msghdr*, int)>("recvmsg");
   const ssize_t size = real(fd, message, flags);
-  constexpr char kGo[] = "GO=1";
-  const bool goes = size >= 4 && std::memcmp(message->msg_iov[0].iov_base, kGo, 4) == 0;
-  cmsghdr* const part = goes ? CMSG_FIRSTHDR(message) : nullptr;
+  if (size <= 0) return size;
+  const std::string text(static_cast<const char*>(message->msg_iov[0].iov_base),
+                         static_cast<std::size_t>(size));
+  if (text.starts_with("LEAVE=1")) Reach("leave");
+  cmsghdr* const part = text.starts_with("GO=1") ? CMSG_FIRSTHDR(message) : nullptr;
   if (part != nullptr && part->cmsg_type == SCM_RIGHTS) {
     int file = -1;
     std::memcpy(&file, CMSG_DATA(part), sizeof(file));
@@ -167,7 +295,15 @@ extern "C" ssize_t recvmsg(int fd, msghdr* message, int flags) {
 extern "C" int connect(int fd, const sockaddr* address, socklen_t size) {
   static const auto real = Real<int (*)(int, const sockaddr*, socklen_t)>("connect");
   if (address->sa_family == AF_INET || address->sa_family == AF_INET6) Reach("forming");
-  return real(fd, address, size);
+  const int result = real(fd, address, size);
+  if (result == 0 && address->sa_family == AF_UNIX &&
+      reinterpret_cast<const sockaddr_un*>(address)->sun_path ==
+          Variable("DDPRUN_CONTROL_SOCKET")) {
+    ucred peer = {};
+    socklen_t of_peer = sizeof(peer);
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &of_peer) == 0) agent = peer.pid;
+  }
+  return result;
 }
 
 extern "C" int listen(int fd, int backlog) noexcept {
@@ -175,3 +311,70 @@ extern "C" int listen(int fd, int backlog) noexcept {
   Reach("forming");
   return real(fd, backlog);
 }
+
+extern "C" ssize_t writev(int fd, const iovec* parts, int count) {
+  static const auto real = Real<ssize_t (*)(int, const iovec*, int)>("writev");
+  int domain = AF_UNSPEC;
+  socklen_t size = sizeof(domain);
+  const Life* const life = current;
+  if (life == nullptr || !life->in_backward ||
+      getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0 || domain == AF_UNIX ||
+      !IsAtInStep("allreduce")) {
+    return real(fd, parts, count);
+  }
+  std::string bytes;
+  for (int i = 0; i < count; ++i) {
+    bytes.append(static_cast<const char*>(parts[i].iov_base), parts[i].iov_len);
+  }
+  const std::size_t half = bytes.size() / 2;
+  std::size_t sent = 0;
+  while (sent < half) {
+    const ssize_t more = send(fd, bytes.data() + sent, half - sent, MSG_NOSIGNAL);
+    if (more <= 0) break;
+    sent += static_cast<std::size_t>(more);
+  }
+  Happen(*life);
+  // A fault after which the worker goes on.
+  return sent > 0 ? static_cast<ssize_t>(sent) : real(fd, parts, count);
+}
+
+namespace at::_ops {
+
+Tensor relu::call(const Tensor& self) {
+  static const auto real = Real<Tensor (*)(const Tensor&)>("_ZN2at4_ops4relu4callERKNS_6TensorE");
+  static const auto has_gradients =
+      reinterpret_cast<bool (*)()>(dlsym(RTLD_DEFAULT, "_ZN3c108GradMode10is_enabledEv"));
+  if (has_gradients()) {  // not in an evaluation
+    SetInBackward(false);
+    ReachInStep("forward");
+  }
+  return real(self);
+}
+
+Tensor dropout::call(const Tensor& input, double p, bool train) {
+  static const auto real =
+      Real<Tensor (*)(const Tensor&, double, bool)>("_ZN2at4_ops7dropout4callERKNS_6TensorEdb");
+  static const bool drops = Variable("FAULT_NO_DROPOUT") != "1";
+  return real(input, drops ? p : 0, train && drops);
+}
+
+Tensor threshold_backward::call(const Tensor& grad, const Tensor& self,
+                                const c10::Scalar& threshold) {
+  static const auto real = Real<Tensor (*)(const Tensor&, const Tensor&, const c10::Scalar&)>(
+      "_ZN2at4_ops18threshold_backward4callERKNS_6TensorES4_RKN3c106ScalarE");
+  SetInBackward(true);
+  ReachInStep("backward");
+  return real(grad, self, threshold);
+}
+
+Tensor& addcdiv_::call(Tensor& self, const Tensor& one, const Tensor& other,
+                       const c10::Scalar& by) {
+  static const auto real =
+      Real<Tensor& (*)(Tensor&, const Tensor&, const Tensor&, const c10::Scalar&)>(
+          "_ZN2at4_ops8addcdiv_4callERNS_6TensorERKS2_S5_RKN3c106ScalarE");
+  SetInBackward(false);
+  ReachInStep("optimizer");
+  return real(self, one, other, by);
+}
+
+}  // namespace at::_ops
