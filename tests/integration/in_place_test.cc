@@ -138,6 +138,20 @@ TEST_F(InPlaceTest, ANewcomerThatDiesTooCostsOneMoreGeneration) {
   EXPECT_EQ(Pids(0).size(), 1u);
 }
 
+// Seen red with ranks that said STAYS=1 only after they had joined: their agent ended them.
+TEST_F(InPlaceTest, ANewcomerThatDiesBeforeItJoinsCostsNoOtherProcess) {
+  for (const std::string victim : {"0", "1"}) {
+    Run(3, {victim, "12", "early"});
+    for (int rank = 0; rank < 3; ++rank) {
+      EXPECT_EQ(Pids(rank).size(), std::to_string(rank) == victim ? 2u : 1u) << "rank " << rank;
+      EXPECT_EQ(Log(rank).back().generation, 2);
+      std::filesystem::remove(files_ / ("rank" + std::to_string(rank) + ".log"));
+    }
+    std::filesystem::remove(files_ / "died");
+    std::filesystem::remove(files_ / "died early");
+  }
+}
+
 TEST_F(InPlaceTest, WithoutATimeoutAllAreStartedAnew) {
   Run(2, {"1", "12", "forward"}, {"--in-place-timeout", "0"});
   EXPECT_EQ(Pids(0).size(), 2u);

@@ -8,6 +8,7 @@
 //   forward, backward, optimizer
 //   stays      it does not die: the other ranks die, and its body does not return
 //   start      as forward; then the first process that replaces it dies as soon as it is called
+//   early      as forward; then the first process that replaces it dies before it joins the group
 #include <ddp/ddp.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -102,6 +103,7 @@ int Train(const ddp::Context& ctx, const Flags& flags) {
     const torch::Tensor input = torch::randn({8, 16});  // a different input for each rank
     MayDie(flags, ctx, step, "forward");
     MayDie(flags, ctx, step, "start");
+    MayDie(flags, ctx, step, "early");
     model.zero_grad();
     model.forward(input).pow(2).sum().backward();
     {
@@ -125,6 +127,10 @@ int main(int argc, char** argv) {
     flags.rank = std::atoi(argv[3]);
     flags.step = std::atoll(argv[4]);
     flags.point = argv[5];
+  }
+  if (flags.point == "early" && access((flags.folder + "/died").c_str(), F_OK) == 0 &&
+      First(flags, "died early")) {
+    raise(SIGKILL);
   }
   const bool stays = flags.point == "stays";
   if (stays) flags.point = "forward";

@@ -37,8 +37,9 @@ int run(const std::function<int()>& body);
 // One call of `body` is one generation of the job (one group of ranks that train together). When
 // another rank dies, or a node is lost or joins, ddprun asks this process to leave the generation.
 // Then pending collectives fail and later ones throw. The exception unwinds `body`, and the Context
-// is destroyed. The process waits for its place in the next generation, joins it with its new rank
-// and world size, and calls `body` again.
+// is destroyed. If this process is still joining the generation, it stops joining (not with nccl).
+// The process waits for its place in the next generation, joins it with its new rank and world
+// size, and calls `body` again.
 //
 // Everything that the program made outside of `body` stays, for example loaded libraries and data.
 // Make model, optimizer, sampler, DistributedDataParallel and Checkpointer inside `body`, because
@@ -53,11 +54,11 @@ int run(const std::function<int()>& body);
 // generation. From the second call on, stdout and stderr go to the log files of the current
 // generation.
 //
-// The process ends as in ddp::run() in three cases: it cannot join a generation; `body` throws an
-// exception that no other rank caused, before ddprun asks this process to leave; or `body` throws
-// after a failed collective, and ddprun does not ask this process to leave within 5 s. If ddprun
-// asks, and `body` does not return or throw in time (`restart.in_place_timeout`, 2 s by default),
-// ddprun ends the process and starts another one.
+// The process ends as in ddp::run() in two cases. Either joining a generation or `body` throws an
+// exception that no other rank caused, before ddprun asks this process to leave. Or one of them
+// throws because of another rank, and ddprun does not ask this process to leave within 5 s. If
+// ddprun asks, and `body` does not return or throw in time (`restart.in_place_timeout`, 2 s by
+// default), ddprun ends the process and starts another one.
 //
 // Without ddprun this function does the same as ddp::run() with a Context. That is also the case
 // with nccl on a libtorch whose NCCL group does not report errors (before 2.7).

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -77,7 +78,7 @@ ddprun::UniqueFd TryConnect(const addrinfo& address, milliseconds patience, int*
 void ThrowErrno(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
 
 void WaitForListener(const std::string& host, std::uint16_t port, milliseconds timeout,
-                     milliseconds refused) {
+                     milliseconds refused, const std::function<bool()>& given_up) {
   const auto begin = steady_clock::now();
   auto deadline = begin + timeout;
   milliseconds pause = kFirstPause;
@@ -99,6 +100,8 @@ void WaitForListener(const std::string& host, std::uint16_t port, milliseconds t
       if (error != ETIMEDOUT) last_answer = last_error;
     }
     deadline = begin + (is_refused ? std::max(timeout, refused) : timeout);
+    if (given_up != nullptr && given_up())
+      throw CollectiveError("this rank looks for rank 0 no more");
     if (steady_clock::now() + pause >= deadline) break;
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, kLongestPause);

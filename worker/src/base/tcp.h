@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -17,9 +18,11 @@ namespace ddp::internal {
 //
 // After `timeout` throws ddp::CollectiveError with the address, the waited time and the last error
 // of the system. If the host refuses the connection, the host is reachable, but rank 0 does not
-// listen yet. Then the limit is `refused`, if that is longer.
+// listen yet. Then the limit is `refused`, if that is longer. Also gives up soon after `given_up`
+// returns true.
 void WaitForListener(const std::string& host, std::uint16_t port, std::chrono::milliseconds timeout,
-                     std::chrono::milliseconds refused = {});
+                     std::chrono::milliseconds refused = {},
+                     const std::function<bool()>& given_up = nullptr);
 
 // The numeric address of this machine from which packets to `host` would leave. Sends nothing.
 // Throws ddp::ConfigError if `host` cannot be resolved or has no route.

@@ -8,6 +8,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <unordered_set>
 #include <utility>
@@ -18,7 +20,7 @@ namespace ddp::internal {
 namespace transport = gloo::transport;
 using std::chrono::milliseconds;
 
-// Any thread.
+// Also knows the pairs (connections) until all of them are connected. Any thread.
 class GlooBuffers {
  public:
   // `buffer` must exist until Remove().
@@ -32,9 +34,27 @@ class GlooBuffers {
     buffers_.erase(buffer);
   }
 
+  // Calls `make`, which makes a pair. The pair must exist until Remove().
+  void AddPair(const std::function<transport::Pair*()>& make) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    Check();
+    pairs_.insert(make());
+  }
+
+  void Remove(transport::Pair* pair) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    pairs_.erase(pair);
+  }
+
+  void Connected() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    pairs_.clear();
+  }
+
   void Abort() {
     aborted_ = true;
     const std::lock_guard<std::mutex> lock(mutex_);
+    for (transport::Pair* const pair : pairs_) pair->close();  // wakes who waits in connect()
     for (transport::UnboundBuffer* const buffer : buffers_) {
       buffer->abortWaitRecv();
       buffer->abortWaitSend();
@@ -60,6 +80,7 @@ class GlooBuffers {
   std::atomic<bool> aborted_{false};
   std::mutex mutex_;
   std::unordered_set<transport::UnboundBuffer*> buffers_;  // guarded by mutex_
+  std::unordered_set<transport::Pair*> pairs_;             // guarded by mutex_
 };
 
 namespace {
@@ -110,13 +131,20 @@ class AbortableContext final : public transport::Context {
  public:
   AbortableContext(std::shared_ptr<transport::Context> context, std::shared_ptr<GlooBuffers> all)
       : Context(context->rank, context->size), all_(std::move(all)), context_(std::move(context)) {}
+  ~AbortableContext() override {
+    for (transport::Pair* const pair : made_) all_->Remove(pair);
+  }
 
   std::unique_ptr<transport::Pair>& getPair(int rank) override { return context_->getPair(rank); }
 
   // setTimeout() is not virtual, and callers have called it on this object. So pass its value on.
   std::unique_ptr<transport::Pair>& createPair(int rank) override {
     context_->setTimeout(getTimeout());
-    return context_->createPair(rank);
+    all_->AddPair([&] {
+      made_.push_back(context_->createPair(rank).get());
+      return made_.back();
+    });
+    return context_->getPair(rank);
   }
 
 #if __has_include(<gloo/common/store.h>)
@@ -134,6 +162,7 @@ class AbortableContext final : public transport::Context {
  private:
   const std::shared_ptr<GlooBuffers> all_;
   const std::shared_ptr<transport::Context> context_;
+  std::vector<transport::Pair*> made_;
 };
 
 }  // namespace
@@ -144,6 +173,8 @@ AbortableDevice::AbortableDevice(const std::function<std::shared_ptr<transport::
 }
 
 AbortableDevice::~AbortableDevice() = default;
+
+void AbortableDevice::Connected() { buffers_->Connected(); }
 
 void AbortableDevice::Abort() {
   buffers_->Abort();

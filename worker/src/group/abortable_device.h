@@ -19,7 +19,7 @@
 
 namespace ddp::internal {
 
-// The buffers of a device's collectives (abortable_device.cc).
+// The buffers of a device's collectives, and its connections (abortable_device.cc).
 class GlooBuffers;
 
 // Any thread.
@@ -29,9 +29,13 @@ class AbortableDevice final : public gloo::transport::Device {
   explicit AbortableDevice(const std::function<std::shared_ptr<gloo::transport::Device>()>& make);
   ~AbortableDevice() override;
 
+  // Call it when all pairs of the contexts are connected.
+  void Connected();
+
   // Ends the collectives over this device: every current and later wait throws gloo::IoException.
   // Then shuts the connections down, so that the other ranks fail too. Does not wait. May be called
-  // again.
+  // again. Before Connected(), also ends the waits for a connection. Newer versions of Gloo connect
+  // all pairs at once; there such a wait ends with its timeout.
   //
   // If this library was built with the headers of another Gloo than libtorch's (without
   // DDPRUN_GLOO_FITS), Abort() only shuts the connections down.

@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "worker/src/agent/control_client.h"
 #include "worker/src/group/failure.h"
 #include "worker/src/peers/rank_failure_detector.h"
 
@@ -22,7 +23,7 @@ using std::chrono::steady_clock;
 
 constexpr milliseconds kLookAround(20);  // between two checks for a failed rank
 // After a rank has failed, `connect` still has this time. A rank that was connected and has left
-// is no failure.
+// is no failure. If this process leaves, `connect` fails within this time.
 constexpr milliseconds kGrace(500);
 
 // The connecting thread and the waiting thread share it. The connecting thread may continue after
@@ -83,10 +84,15 @@ c10::intrusive_ptr<c10d::ProcessGroup> ConnectWithDeadline(
   const std::shared_ptr<RankFailureDetector> detector = ProcessFailureDetector();
   std::unique_lock<std::mutex> lock(attempt->mutex);
   std::string cause;
+  const ControlClient& agent = ControlClient::Process();
   while (!attempt->done && steady_clock::now() < deadline) {
     attempt->changed.wait_for(lock, kLookAround);
-    if (attempt->done || detector == nullptr || !cause.empty()) continue;
-    cause = detector->KnownCause();
+    if (attempt->done || !cause.empty()) continue;
+    if (agent.leaves()) {
+      cause = "The generation is over";
+    } else if (detector != nullptr) {
+      cause = detector->KnownCause();
+    }
     if (!cause.empty()) deadline = std::min(deadline, steady_clock::now() + kGrace);
   }
   const bool done = attempt->done;
@@ -101,6 +107,7 @@ c10::intrusive_ptr<c10d::ProcessGroup> ConnectWithDeadline(
   if (group.defined()) return group;
   const std::string what = "connecting the ranks failed on rank " + std::to_string(env.rank) +
                            " of " + std::to_string(env.world_size) + ": ";
+  if (agent.leaves()) throw CollectiveError(what + "this rank leaves. " + error);
   if (done) throw CollectiveError(what + Complaint(error));
   if (!cause.empty()) throw CollectiveError(what + "another rank gave up. " + cause);
   throw CollectiveError(what +

@@ -78,13 +78,15 @@ c10::intrusive_ptr<c10d::ProcessGroup> ConnectGloo(const LaunchEnvironment& env,
   const std::set<c10::DeviceType> device_types = {c10::kCPU, device.type()};
   return ConnectWithDeadline(
       env, ConnectTimeout(options.init_timeout), ", waiting for others at [" + address + "]",
-      [env, store, own_store, group_options, device_types] {
+      [env, store, own_store, group_options, device_types, devices] {
         try {
-          return compat::MakeProcessGroup<c10d::ProcessGroup, c10d::ProcessGroupGloo,
-                                          RecordedGroup>(own_store, env.rank, env.world_size,
-                                                         group_options, device_types,
-                                                         /*is_nccl=*/false)
-              .group;
+          auto group =
+              compat::MakeProcessGroup<c10d::ProcessGroup, c10d::ProcessGroupGloo, RecordedGroup>(
+                  own_store, env.rank, env.world_size, group_options, device_types,
+                  /*is_nccl=*/false)
+                  .group;
+          for (const auto& device : devices) device->Connected();
+          return group;
         } catch (const std::exception& e) {
           const std::string error = TextOf(e);
           std::string whose;

@@ -17,6 +17,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <vector>
 
+#include "worker/src/agent/control_client.h"
 #include "worker/src/agent/launch_environment.h"
 #include "worker/src/base/tcp.h"
 #include "worker/src/compat/compat.h"
@@ -171,7 +172,8 @@ c10::intrusive_ptr<c10d::Store> MakeStore(const LaunchEnvironment& env, const Op
     store_options.timeout = std::max<std::chrono::milliseconds>(join, kStoreTimeout);
     compat::UseBuiltinStoreServer(&store_options);
     if (!hosts) {
-      WaitForListener(env.master_addr, env.master_port, ConnectTimeout(options.init_timeout), join);
+      WaitForListener(env.master_addr, env.master_port, ConnectTimeout(options.init_timeout), join,
+                      [] { return ControlClient::Process().leaves(); });
     }
     try {
       store = c10::make_intrusive<c10d::TCPStore>(env.master_addr, store_options);

@@ -8,7 +8,9 @@
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -95,6 +97,22 @@ void Context::State::EndCollectives() const {
   }
 }
 
+void Context::State::Leave() {
+  const std::lock_guard<std::mutex> lock(leave_mutex);
+  leaves = true;
+  store_link.ShutDown();
+  EndCollectives();
+}
+
+void Context::State::Keep(const std::function<void()>& keep) {
+  const std::lock_guard<std::mutex> lock(leave_mutex);
+  keep();
+  if (!leaves) return;
+  store_link.ShutDown();
+  EndCollectives();
+  throw CollectiveError("the generation ended while this rank joined it");
+}
+
 void Context::State::Abandon() {
   internal::NoteEnd();
   EndCollectives();  // otherwise the destructor of the group waits for running collectives
@@ -108,6 +126,7 @@ void Context::State::TakeDown() {
   group = {};
   gloo_devices.clear();
   store.reset();
+  store_link = {};
 }
 
 int Context::rank() const { return state_->env.rank; }
@@ -217,8 +236,9 @@ std::shared_ptr<internal::RankFailureDetector> ConnectToPeers(
   }
 }
 
-// Reports to the agent. A standby waits here until it has a rank.
-void BeginWithAgent(const Options& options) {
+}  // namespace
+
+void Context::State::BeginWithAgent(const Options& options) {
   const bool keeps_memory = options.keep_freed_memory && internal::RetainFreedMemory(std::getenv);
   ControlClient& agent = ControlClient::Process();
   if (internal::IsStandby()) {
@@ -233,60 +253,63 @@ void BeginWithAgent(const Options& options) {
   if (std::getenv("SLURM_JOB_ID") != nullptr) internal::LeaveStraySigtermTo(agent.AgentPid());
 }
 
-}  // namespace
+Context init(const Options& options) {
+  Context::State::BeginWithAgent(options);
+  auto state = std::make_unique<Context::State>();
+  state->Join(options);
+  return Context(std::move(state));
+}
 
-Context init(const Options& options) { return Context::State::Join(options, /*in_place=*/false); }
-
-Context Context::State::Join(const Options& given, bool in_place) {
-  Options options = given;
+void Context::State::Join(Options options) {
   if (!options.timeout) options.timeout = internal::DefaultTimeout(internal::LaunchVariable);
-  BeginWithAgent(options);
-  auto state = std::make_unique<State>();
-  state->in_place = in_place;
-  const internal::LaunchEnvironment& env = state->env;
-  state->env = internal::ReadLaunchEnvironment(internal::LaunchVariable);
-  state->backend = internal::ChooseBackend(options.backend);
-  if (state->backend == "nccl") internal::SetNcclSettings(in_place && internal::kNcclCanBeLeft);
+  env = internal::ReadLaunchEnvironment(internal::LaunchVariable);
+  backend = internal::ChooseBackend(options.backend);
+  // Before anything can wait for a rank that dies. NCCL can be left only once it is connected.
+  if (in_place && backend == "gloo") ControlClient::Process().SendStays();
+  if (backend == "nccl") internal::SetNcclSettings(in_place && internal::kNcclCanBeLeft);
   internal::FetchGenerationSecret(&ControlClient::Process());
   internal::NoteNewGroup();
   Progress::Process().BeginGeneration(env.generation);
-  state->timeout = *options.timeout;
-  state->store = internal::MakeStore(env, options);
+  timeout = *options.timeout;
+  auto link = internal::StoreLink::Of([&] { store = internal::MakeStore(env, options); },
+                                      in_place ? env.master_port : 0);
+  Keep([&] { store_link = std::move(link); });
   const bool alone = env.world_size == 1;
   if (!alone) IgnoreBrokenPipes();
-  internal::GlooDevices gloo_devices;  // also for a restore, with any backend
+  internal::GlooDevices devices;  // also for a restore, with any backend
   std::string address;
   try {                                    // these may fail on one rank only
     c10d::setDebugLevelFromEnvironment();  // like `import torch.distributed`
-    state->device = internal::ChooseDevice(options.device, state->backend, env);
+    device = internal::ChooseDevice(options.device, backend, env);
     const internal::ShortestTimeSlice of_gloos_threads;
-    gloo_devices = internal::MakeGlooDevices(env);
-    address = internal::AddressOf(gloo_devices);
+    devices = internal::MakeGlooDevices(env);
+    address = internal::AddressOf(devices);
   } catch (const std::exception& e) {
-    internal::RefuseToJoin(env, e.what(), state->store.get());
+    internal::RefuseToJoin(env, e.what(), store.get());
     throw;
   }
-  if (!alone && env.rank == 0) state->detector = ListenForPeers(env, state->store.get());
-  internal::WaitForAllRanks(env, options, state->backend, state->device, address,
-                            state->store.get());
-  if (!alone && env.rank != 0) state->detector = ConnectToPeers(env, state->store.get());
-  internal::SetProcessFailureDetector(state->detector);
+  Keep([&] { gloo_devices = devices; });
+  if (!alone && env.rank == 0) detector = ListenForPeers(env, store.get());
+  internal::WaitForAllRanks(env, options, backend, device, address, store.get());
+  if (!alone && env.rank != 0) detector = ConnectToPeers(env, store.get());
+  internal::SetProcessFailureDetector(detector);
   {
     const internal::ShortestTimeSlice of_gloos_threads;
-    state->group = internal::MakeGroup(env, options, state->backend, state->device, gloo_devices,
-                                       state->store);
+    internal::Group made = internal::MakeGroup(env, options, backend, device, devices, store);
+    Keep([&] {
+      group = std::move(made);
+      if (!group.carries_cpu_tensors) gloo_devices.clear();
+    });
   }
-  if (state->group.carries_cpu_tensors) state->gloo_devices = gloo_devices;
-  if (in_place) internal::WatchForFailure(state->group.failed);
+  if (in_place) internal::WatchForFailure(group.failed);
   internal::LossPlan plan;
-  plan.abort = state->group.abort;
+  plan.abort = group.abort;
   plan.end = internal::EndBecauseOfLoss;
-  internal::ActWhenLost(state->detector.get(), std::move(plan));
+  internal::ActWhenLost(detector.get(), std::move(plan));
   ControlClient::Process().Send(control::kReady, "1");
   ControlClient::Process().Send(control::kStandby, control::kAble);
   TakeProgressPage(kPagePatience);
   Progress::Process().SetStage(ddprun::ProgressPhase::kFirstStep);
-  return Context(std::move(state));
 }
 
 }  // namespace ddp

@@ -2,7 +2,9 @@
 
 #include <chrono>
 #include <exception>
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include "worker/src/agent/control_client.h"
 #include "worker/src/agent/leave_watch.h"
@@ -22,22 +24,30 @@ constexpr std::chrono::seconds kPatience{5};
 std::optional<int> Context::State::RunGeneration(const std::function<int(Context&)>& body,
                                                  const Options& options) {
   internal::ControlClient& agent = internal::ControlClient::Process();
-  Context ctx = Join(options, /*in_place=*/true);
-  const State& state = *ctx.state_;
-  internal::LeaveWatch watch(&agent, [&state] { state.EndCollectives(); });
-  if (state.CanLeave()) agent.SendStays();
-  try {
-    const int code = body(ctx);
-    internal::ThrowIfGroupIsLost();
-    return code;
-  } catch (...) {
-    const std::exception_ptr error = std::current_exception();
-    if (!agent.leaves() && internal::IsVictim(error)) {
-      state.EndCollectives();  // so ranks that wait for this one fail too
-      if (agent.AgentPid() != 0) watch.Wait(kPatience);
+  BeginWithAgent(options);
+  auto joining = std::make_unique<State>();
+  State& state = *joining;
+  state.in_place = true;
+  std::optional<Context> ctx;  // owns the state when it has joined
+  {
+    internal::LeaveWatch watch(&agent, [&state] { state.Leave(); });
+    try {
+      state.Join(options);
+      if (state.CanLeave() && state.backend != "gloo") agent.SendStays();
+      ctx.emplace(Context(std::move(joining)));
+      const int code = body(*ctx);
+      internal::ThrowIfGroupIsLost();
+      return code;
+    } catch (...) {
+      const std::exception_ptr error = std::current_exception();
+      if (!agent.leaves() && internal::IsVictim(error)) {
+        state.EndCollectives();  // so ranks that wait for this one fail too
+        if (agent.AgentPid() != 0) watch.Wait(kPatience);
+      }
+      if (!agent.leaves()) internal::EndWithFailure(error);
     }
-    if (!agent.leaves()) internal::EndWithFailure(error);
   }
+  if (joining != nullptr) joining->Abandon();
   return std::nullopt;
 }
 

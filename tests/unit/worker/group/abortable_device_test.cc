@@ -110,6 +110,7 @@ class AbortableDeviceTest : public ::testing::Test {
     std::thread one([&] { ranks_[1].context->getPair(0)->connect(addresses[0]); });
     ranks_[0].context->getPair(1)->connect(addresses[1]);
     one.join();
+    for (const Rank& rank : ranks_) rank.device->Connected();
   }
 
   // Returns once rank 0 knows that rank 1 has begun to receive.
@@ -152,6 +153,28 @@ TEST_F(AbortableDeviceTest, CarriesMessages) {
 
 TEST_F(AbortableDeviceTest, DescribesItselfAsGloosDevice) {
   EXPECT_THAT(ranks_[0].device->str(), HasSubstr("addr=[127.0.0.1]"));
+}
+
+// One rank listens, the other one connects; its peer never answers.
+TEST(AbortableDeviceConnectTest, WakesWhoWaitsForAConnection) {
+  for (const int waiting : {0, 1}) {
+    std::array<std::shared_ptr<AbortableDevice>, 2> devices;
+    std::array<std::shared_ptr<gloo::transport::Context>, 2> contexts;
+    std::array<std::vector<char>, 2> addresses;
+    for (const int rank : {0, 1}) {
+      devices[rank] = std::make_shared<AbortableDevice>(
+          [] { return c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1"); });
+      contexts[rank] = devices[rank]->createContext(rank, 2);
+      contexts[rank]->setTimeout(kTimeout);
+      addresses[rank] = contexts[rank]->createPair(1 - rank)->address().bytes();
+    }
+    auto error = LaterErrorOf(
+        [&] { contexts[waiting]->getPair(1 - waiting)->connect(addresses[1 - waiting]); });
+    error.wait_for(kMoment);
+    devices[waiting]->Abort();
+    EXPECT_THAT(error.get(), Not(HasSubstr("Timed out")));
+    EXPECT_THAT(ErrorOf([&] { contexts[waiting]->createPair(1 - waiting); }), HasSubstr(kAborted));
+  }
 }
 
 TEST_F(AbortableDeviceTest, WakesWhoWaitsForAMessageThatNobodySends) {

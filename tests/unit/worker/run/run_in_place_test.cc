@@ -119,6 +119,31 @@ TEST(RunInPlaceTest, NobodyWaitsForARankThatIsElsewhere) {
   EXPECT_EQ(CountIn(test::ReadFile(folder / "later"), "of 2 in generation 1, sum 2\n"), 2);
 }
 
+// Generation 1 waits for a rank that never comes, until it is over. Seen red with ranks that said
+// STAYS=1 only after they had joined.
+TEST(RunInPlaceTest, ARankThatJoinsCanLeave) {
+  for (const bool absent_first : {false, true}) {
+    if (InRank()) {
+      End(run_in_place([&](Context& ctx) {
+        return TrainOn(ctx, [&](int step) {
+          if (ctx.generation() == 0 && step == 5 && ctx.rank() == 2) raise(SIGKILL);
+        });
+      }));
+    }
+    const ddprun::TempDir folder;
+    RegroupingAgent agent({.world_size = 3,
+                           .generations = 3,
+                           .incomplete = 1,
+                           .absent_first = absent_first,
+                           .output = folder / "later"});
+    std::vector<RankResult> ranks = RunRanks({3, {}, agent.environment()});
+    ranks.erase(ranks.begin() + 2);
+    ExpectAllEndedWell(ranks);
+    EXPECT_EQ(CountIn(test::ReadFile(folder / "later"), "of 2 in generation 2, sum 2\n"), 2);
+    EXPECT_EQ(CountIn(test::ReadFile(folder / "later"), "in generation 1"), 0);
+  }
+}
+
 TEST(RunInPlaceTest, AnErrorOfTheProgramEndsIt) {
   if (InRank()) {
     End(run_in_place([&](Context& ctx) {

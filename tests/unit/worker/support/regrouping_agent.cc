@@ -67,10 +67,10 @@ void RegroupingAgent::Run() {
     if (generation_ + 1 == options_.generations) continue;
     const bool complete =
         connected_ == options_.world_size && All(&Rank::stays) && All(&Rank::trains);
-    if (!ending_ && connected_ == options_.world_size &&
-        (options_.ends_them ? complete : gone > 0)) {
-      EndGeneration();
-    }
+    const bool over = generation_ == options_.incomplete ? All(&Rank::stays)
+                      : options_.ends_them               ? complete
+                                                         : gone > 0;
+    if (!ending_ && connected_ == options_.world_size && over) EndGeneration();
     if (ending_ && All(&Rank::waits)) BeginGeneration();
   } while (!ranks_.empty() || connected_ < options_.world_size);
 }
@@ -102,12 +102,15 @@ void RegroupingAgent::BeginGeneration() {
   ++generation_;
   const UniqueFd output(
       open(options_.output.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  const bool incomplete = generation_ == options_.incomplete;
+  const std::size_t first = incomplete && options_.absent_first ? 1 : 0;
+  const std::size_t size = ranks_.size() + (incomplete ? 1 : 0);
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    const std::string rank = std::to_string(first + i);
     std::string environment;
     for (const std::string& entry :
-         {"RANK=" + std::to_string(i), "LOCAL_RANK=" + std::to_string(i),
-          "WORLD_SIZE=" + std::to_string(ranks_.size()), std::string("MASTER_ADDR=127.0.0.1"),
-          "MASTER_PORT=" + ports_[generation_ % 2].text(),
+         {"RANK=" + rank, "LOCAL_RANK=" + rank, "WORLD_SIZE=" + std::to_string(size),
+          std::string("MASTER_ADDR=127.0.0.1"), "MASTER_PORT=" + ports_[generation_ % 2].text(),
           "DDPRUN_GENERATION=" + std::to_string(generation_),
           std::string("OTHER=not the launcher's")}) {
       environment.append(entry).push_back('\0');

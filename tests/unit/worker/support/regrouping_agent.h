@@ -26,6 +26,10 @@ class RegroupingAgent {
     // True: ends a generation as soon as all of its ranks are in the group. False: when a rank has
     // closed its connection.
     bool ends_them = false;
+    // In this generation one more rank is expected, which never comes: rank 0 if `absent_first`,
+    // else the last one. The generation ends when all others have sent STAYS.
+    int incomplete = -1;
+    bool absent_first = false;
     std::string output;  // gets the output of survivors from the second generation on
   };
 
