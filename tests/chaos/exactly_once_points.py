@@ -37,15 +37,20 @@ class Planner:
         self.rng = rng
         self.generation = 0
         self.deaths = []
+        self.stepless = False  # the last generation made no step. A job ends after three of those in a row
 
     def add(self, point, variant, faults, ranks=None, first=False, keeps_disk=True):
         ranks = ranks or tuple(sorted({rank for _, rank, *_ in faults}))
         self.generation = max(generation for generation, *_ in faults)
         self.deaths.append(Death(point, variant, self.generation, ranks, faults, first, keeps_disk))
         self.generation += 1
+        self.stepless = all(count == 1 and where in IN_A_STEP or where in ("start", "forming", "restore")
+                            for _, _, where, count, *_ in faults)
 
     def in_a_step(self, rank, kind=None, point=None, earliest=1):
         point = point or self.rng.choice(tuple(IN_A_STEP))
+        if self.stepless:
+            earliest = 2
         return (self.generation, rank, point, self.rng.randrange(earliest, 4), kind or self.rng.choice(KINDS),
                 self.rng.randrange(1, IN_A_STEP[point] + 1))
 
@@ -146,8 +151,9 @@ def judge(death, lives, steps, dropped):
     if ended:
         problems.append(f"the processes of ranks {ended} did not stay")
     repeated = max([dropped.get((death.generation, rank), 0) for rank in range(RANKS)])
-    # The statistics of BatchNorm are lost with the node of rank 0 (docs/fast-restarts.md).
-    allowed = SNAPSHOT_EVERY + 1 if death.point == "agent" and 0 in death.ranks else 1
+    # Only a process on the node of rank 0 can make a snapshot of the last step, because the statistics of BatchNorm are
+    # there (docs/fast-restarts.md). So training goes back to the last regular snapshot if no such process is left.
+    allowed = SNAPSHOT_EVERY + 1 if {*range(RANKS_PER_NODE)} <= {*death.ranks} else 1
     if repeated > allowed:
         problems.append(f"{repeated} steps were repeated")
     return {"point": death.point, "variant": death.variant, "generation": death.generation, "ranks": death.ranks,

@@ -5,14 +5,13 @@
 //
 //   point   start      this process becomes a worker
 //           forming    connects to its peers, or listens for them
-//           restore    reads a state's file, or shares it with its node
-//           step       has written a line to the log of FAULT_LOG/rank<R>.log
-//           save       gives a checkpoint, or a snapshot, its name
-//           leave      has read that the generation is over (LEAVE=1), and has not left it yet
-//           forward    calls relu, in a forward pass that has gradients
-//           backward   calls the derivative of relu
-//           allreduce  sends to a peer in a backward pass; a half of the bytes is sent
-//           optimizer  changes a parameter, in a step of Adam
+//           restore    reads a state's file, or shares it with its node; at the latest, has the
+//           state step       has written a line to the log of FAULT_LOG/rank<R>.log save gives a
+//           checkpoint, or a snapshot, its name leave      has read that the generation is over
+//           (LEAVE=1), and has not left it yet forward    calls relu, in a forward pass that has
+//           gradients backward   calls the derivative of relu allreduce  sends to a peer in a
+//           backward pass; a half of the bytes is sent optimizer  changes a parameter, in a step of
+//           Adam
 //   count   which occurrence of the point gets the fault, from 1. For the last four points: in
 //           which step of the generation, and `nth` (1 if not given) is the occurrence in this step
 //   kind    kill (SIGKILL), segv (SIGSEGV), exit (code 1),
@@ -43,7 +42,7 @@
 #include <fstream>
 #include <sstream>
 #include <string>
-#include <vector>
+#include <string_view>
 
 // Functions of libtorch that this library stands before. A Tensor is returned in memory, because
 // its copy constructor is not trivial; nothing else must be known here.
@@ -260,6 +259,17 @@ extern "C" ssize_t write(int fd, const void* data, size_t size) {
     Reach("step");
   }
   return written;
+}
+
+// The library has loaded the state, or there is none.
+extern "C" ssize_t send(int fd, const void* data, size_t size, int flags) {
+  static const auto real = Real<ssize_t (*)(int, const void*, size_t, int)>("send");
+  const std::string_view said(static_cast<const char*>(data), size);
+  Life* const life = said == "PHASE=first_step" ? TheLife() : nullptr;
+  if (life != nullptr && life->fault.point == "restore" && life->count < life->fault.count) {
+    Happen(*life);
+  }
+  return real(fd, data, size, flags);
 }
 
 extern "C" int rename(const char* from, const char* to) noexcept {
