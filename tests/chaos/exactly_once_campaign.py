@@ -399,7 +399,7 @@ def run_points(arguments, seed, point, folder):
     traces, dropped, made_in = job.traces()
     steps = job.generations_with_steps()
     verdicts = [points.judge(death, lives, steps, dropped) for death in deaths]
-    add_unwritten_lines(traces, expected, [(death.generation, death.ranks) for death in deaths], made_in)
+    add_unwritten_lines(traces, expected, made_in)
     try:
         if traces != expected:
             raise Difference("the samples differ from the undisturbed job's")
@@ -482,25 +482,16 @@ def check_steps_repeated(plan, dropped):
             raise Difference(f"rank {rank} made {steps} steps of generation {generation} twice")
 
 
-def victims_of(plan):
-    """(generation, ranks) for each fault of make_plan()."""
-    for generation, victim, _, _, kind in plan:
-        first = victim - victim % WORKERS_PER_NODE
-        yield generation, range(first, first + WORKERS_PER_NODE) if kind == "node" else [victim]
-
-
-def add_unwritten_lines(traces, expected, deaths, made_in):
-    """A rank may be killed after its gradients were averaged and before it writes its line. The other ranks finish
-    that step with its samples. With --in-place no rank repeats this step, so its line is added here. `deaths`: pairs
-    of a generation and the ranks that died in it."""
-    last = {}  # the last step of each generation that counts, of each rank
-    for (rank, step), generation in made_in.items():
-        last[generation, rank] = max(step, last.get((generation, rank), 0))
-    for generation, victims in deaths:
-        finished = [last.get((generation, rank), 0) for rank in range(RANKS) if rank not in victims]
-        for rank in victims:
-            if any(finished) and max(finished) not in traces[rank]:
-                traces[rank][max(finished)] = expected[rank][max(finished)]
+def add_unwritten_lines(traces, expected, made_in):
+    """A rank may be killed, or asked to leave, after its gradients were averaged and before it writes its line. Other
+    ranks finish that step with its samples. With --in-place no rank repeats this step, so its line is added here."""
+    last = {}  # the last step of each generation that counts
+    for (_, step), generation in made_in.items():
+        last[generation] = max(step, last.get(generation, 0))
+    for step in last.values():
+        for rank in range(RANKS):
+            if step not in traces[rank]:
+                traces[rank][step] = expected[rank][step]
 
 
 def campaign(arguments, seed, folder):
@@ -522,7 +513,7 @@ def campaign(arguments, seed, folder):
                              arguments.in_place)
     traces, dropped, made_in = job.traces()
     if arguments.in_place:
-        add_unwritten_lines(traces, expected, victims_of(plan), made_in)
+        add_unwritten_lines(traces, expected, made_in)
     formed, sources, tiers = describe(events)
     if traces != expected:
         raise Difference("the samples differ from the undisturbed job's")
