@@ -50,8 +50,8 @@ class Planner:
     def in_a_step(self, rank, kind=None, point=None, earliest=1):
         point = point or self.rng.choice(tuple(IN_A_STEP))
         if self.stepless:
-            earliest = 2
-        return (self.generation, rank, point, self.rng.randrange(earliest, 4), kind or self.rng.choice(KINDS),
+            earliest = max(earliest, 2)
+        return (self.generation, rank, point, self.rng.randrange(earliest, 4 if earliest < 4 else earliest + 4), kind or self.rng.choice(KINDS),
                 self.rng.randrange(1, IN_A_STEP[point] + 1))
 
     def first(self, rank):
@@ -94,7 +94,8 @@ class Planner:
         else:
             first = node_of(rank) * RANKS_PER_NODE
             rank = first + rng.randrange(RANKS_PER_NODE)
-            fault = self.in_a_step(rank, "agent")
+            # Late enough that the other node holds a snapshot, even if it has just replaced a lost one.
+            fault = self.in_a_step(rank, "agent", earliest=8)
             self.add(point, fault[2], [fault], ranks=tuple(range(first, first + RANKS_PER_NODE)),
                      keeps_disk=rng.random() < 0.5)
 
