@@ -53,6 +53,7 @@ EPOCHS = 4
 BATCH = 8
 KINDS = ("kill", "segv", "exit")
 LIMIT_S = 300
+SECONDS_PER_DEATH = 10
 MAKER = ("ddprun_job", "ddprun_epoch", "ddprun_generation", "ddprun_run", "ddprun_descends_from",
          "header_xxh3")
 
@@ -342,12 +343,13 @@ def watch(job, deaths):
     held = []
     lost = [death for death in deaths if death.point == "agent"]
     two_held = [death for death in deaths if death.point == "two"]
+    deadline = time.monotonic() + LIMIT_S + SECONDS_PER_DEATH * len(deaths)
     pidfds = {node: os.pidfd_open(job.agents[number].pid) for node, number in enumerate(agents)}
     try:
         while pidfds:
-            ready = select.select([job.fifo, *pidfds.values()], [], [], LIMIT_S)[0]
+            ready = select.select([job.fifo, *pidfds.values()], [], [], max(0, deadline - time.monotonic()))[0]
             if not ready:
-                raise Difference(f"nothing has happened for {LIMIT_S} s; see {job.folder}")
+                raise Difference(f"the job has not ended in time; see {job.folder}")
             if job.fifo in ready:
                 for line in os.read(job.fifo, 4096).decode().splitlines():
                     if line.startswith("hold"):

@@ -51,7 +51,8 @@ class Planner:
         point = point or self.rng.choice(tuple(IN_A_STEP))
         if self.stepless:
             earliest = max(earliest, 2)
-        return (self.generation, rank, point, self.rng.randrange(earliest, 4 if earliest < 4 else earliest + 4), kind or self.rng.choice(KINDS),
+        step = self.rng.randrange(earliest, 4 if earliest < 4 else earliest + 4)
+        return (self.generation, rank, point, step, kind or self.rng.choice(KINDS),
                 self.rng.randrange(1, IN_A_STEP[point] + 1))
 
     def first(self, rank):
@@ -110,7 +111,14 @@ def make_plan(rng, point, count):
 
 def most_steps(deaths):
     """No job that has these deaths makes more steps before the last one."""
-    return sum(max(3 + SNAPSHOT_EVERY, *(count + 1 for _, _, _, count, _, _ in death.faults)) for death in deaths)
+    most = 0
+    for death in deaths:
+        _, _, where, count, *_ = death.faults[0]
+        if where == "save":
+            most += SNAPSHOT_EVERY * (count + 2)  # the first snapshot may be late
+        else:
+            most += count + 1 if where in IN_A_STEP else 1
+    return most
 
 
 class Lives:
