@@ -16,6 +16,7 @@ bench() {
 bench tests/bench/launch_bench.py
 bench tests/bench/restart_bench.py
 bench tests/bench/recovery_bench.py
+bench tests/bench/recovery_bench.py --ranks 8
 bench tests/bench/ettr_bench.py --gaps 8 --kills 4
 bench tests/bench/many_workers_bench.py
 bench tests/bench/store_bench.py

@@ -35,50 +35,29 @@ import json
 import os
 import random
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-PRELOAD = "torch,torch.distributed,torch.nn.parallel"
+import recovery_jobs
+
 STEP_MS = 80  # about three times as long as a step computes on a slow core
 MUST_HIT = 15  # kills in each cell; fewer are planned only for a short look
-LIMIT = 60  # seconds to the first step: reached only when something hangs
 
 
-class Job:
+class Job(recovery_jobs.Job):
     """A launcher with two workers, from its start to its end."""
 
     def __init__(self, argv, folder):
-        self.progress = os.path.join(folder, "progress")
-        self.said = os.path.join(folder, "stderr")
-        open(self.progress, "wb").close()
-        with open(self.said, "wb") as err:
-            self.launcher = subprocess.Popen([*argv, self.progress, str(STEP_MS)],
-                                             stdout=subprocess.DEVNULL, stderr=err)
+        super().__init__(argv, folder, [str(STEP_MS)])
 
-    def lines(self):
-        with open(self.progress, encoding="ascii") as file:
-            return [line.split() for line in file if line.endswith("\n")]
-
-    def check(self):
-        """Ends the benchmark if the launcher has ended."""
-        if self.launcher.poll() is None:
-            return
-        with open(self.said, encoding="utf-8", errors="replace") as file:
-            sys.exit(f"the launcher ended with {self.launcher.returncode}:\n{file.read()[-3000:]}")
+    def steps(self):
+        """(number, time in ns) of each finished step"""
+        return [(int(line[1]), int(line[2])) for line in self.lines() if line[0] == "step"]
 
     def wait_for_first_step(self):
         """Waits for the first step; returns when it was done, in ns."""
-        deadline = time.monotonic() + LIMIT
-        while time.monotonic() < deadline:
-            self.check()
-            for line in self.lines():
-                if line[0] == "step":
-                    return int(line[2])
-            time.sleep(0.01)
-        sys.exit(f"no step within {LIMIT} s: {self.said}")
+        return self.wait_for("step", self.steps)[0][1]
 
     def kill(self, rank):
         """Sends SIGKILL to the process of this rank, else of the other rank. False: neither has a process."""
@@ -94,16 +73,7 @@ class Job:
 
     def step_at(self, when):
         """The number of the last step that was finished at this time."""
-        return [int(line[1]) for line in self.lines() if line[0] == "step"
-                and int(line[2]) <= when][-1]
-
-    def end(self):
-        self.launcher.terminate()
-        try:
-            self.launcher.wait(timeout=LIMIT)
-        except subprocess.TimeoutExpired:
-            self.launcher.kill()
-            self.launcher.wait()
+        return [number for number, at in self.steps() if at <= when][-1]
 
 
 def is_alive(pid):
@@ -115,26 +85,8 @@ def is_alive(pid):
 
 
 def contenders(arguments, folder):
-    """name: argv without the last two, progress file and STEP_MS"""
-    binary = os.path.abspath(arguments.bin)
-    budget = str(arguments.kills + 10)
-    cpp = [os.path.join(binary, "recovery_worker"), os.path.join(folder, "first_steps")]
-    script = [os.path.join(HERE, "ettr_worker.py")]
-    ddprun = [os.path.join(binary, "ddprun"), "--log-dir", os.path.join(folder, "logs"),
-              "--nproc-per-node", "2", "--max-restarts", budget]
-    # With Python 3.11 this torchrun crashes unless -r and -t are given.
-    torchrun = ["/usr/bin/python3", "-m", "torch.distributed.run", "--nproc_per_node", "2",
-                "--max_restarts", budget, "--monitor_interval", "0.1", "-r", "1", "-t", "1",
-                "--log_dir", folder]
-    none_stays = ["--in-place-timeout", "0"]
-    return {
-        "C++ in place": ddprun + ["--warm"] + cpp,
-        "C++ warm": ddprun + ["--warm"] + none_stays + cpp,
-        "C++ cold": ddprun + none_stays + cpp,
-        "Python preloaded": ddprun + ["--warm", "--preload", PRELOAD] + script,
-        "Python cold": ddprun + script,
-        "torchrun": torchrun + script,
-    }
+    """name: argv of the launcher and its worker"""
+    return recovery_jobs.contenders(arguments.bin, folder, "ettr_worker.py", arguments.kills + 10)
 
 
 def kill_plan(seed, gap, kills):
@@ -250,9 +202,7 @@ def main():
     parser.add_argument("--results", default="")
     parser.add_argument("--only", default="", help="a name, or several with commas")
     arguments = parser.parse_args()
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    os.environ["PYTHON_EXEC"] = "/usr/bin/python3"
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    recovery_jobs.set_environment()
     gaps = [float(gap) for gap in arguments.gaps.split(",")]
     names = [name for name in contenders(arguments, "")
              if not arguments.only or name in arguments.only.split(",")]

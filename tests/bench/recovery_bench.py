@@ -13,19 +13,25 @@ They alternate in one run: each is started, loses a worker --kills times, and is
 All train MNIST's net over Gloo, and restore model and optimizer. C++ restores from a snapshot in memory that
 ddp::Checkpointer makes; Python restores from a file of torch.save that every rank loads. A kill comes after the first
 step, and only when the standbys, if any, wait: the benchmark measures a restart with everything ready. ettr_bench.py
-kills at any time, also while standbys load. The table has the median and the extremes of each, and how the median of
-torchrun compares. Then it has the phases of ddprun's restarts, medians in ms. `detection` is the rest of the time: from
-the kill until the agent notices the death.
+kills at any time, also while standbys load. A last contender,
+    C++ newcomer        ddprun --warm --nnodes 1:2 recovery_worker, on two simulated nodes with a worker each
+has no kills: a second node joins the running job, --kills times in each round. Its figure is how long the training of
+the first node stands still: from its last step without the newcomer to the first step that both have finished.
 
-usage: tests/bench/recovery_bench.py [--bin build/bin] [--rounds 3] [--kills 4] [--results FILE]
-       [--only NAME]
-With --results the figures are also stored in FILE, and earlier figures in FILE count too.
-Needs python3-torch.
+The table has the median and the extremes of each, how much longer torchrun's median is, the slowest kill as a multiple
+of the median, and the most steps that one kill made the job repeat. Below each row are the medians of the phases of
+ddprun's restarts, in ms. `detection` is the rest of the time: from the kill until the agent notices the death.
+Then each goal is printed, with what was measured. The exit code is 1 if a goal is missed.
+
+With --ranks 8, there are eight workers, and only `C++ in place` and `C++ warm` run.
+
+usage: tests/bench/recovery_bench.py [--bin build/bin] [--rounds 4] [--kills 5] [--ranks 2]
+       [--only NAME,...] [--results FILE]
+With --results the figures are also stored in FILE, and earlier figures in FILE count too. Needs python3-torch.
 """
 import argparse
 import json
 import os
-import select
 import signal
 import statistics
 import subprocess
@@ -33,156 +39,251 @@ import sys
 import tempfile
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-PRELOAD = "torch,torch.distributed,torch.nn.parallel"
-LIMIT = 60  # seconds: reached only when something hangs
+import recovery_jobs
+
+NEWCOMER = "C++ newcomer"
+MANY_RANKS = ("C++ in place", "C++ warm")  # what runs with another --ranks than 2
+PAUSE = 0.3  # seconds of undisturbed steps before a kill
 
 
-class Job:
-    """A launcher with two workers, from its start to its end."""
+class Job(recovery_jobs.Job):
+    """A launcher with its workers. `argv` decides how many standbys a restart waits for, and uses up."""
 
-    def __init__(self, argv, folder, standbys):
-        self.steps = os.path.join(folder, "steps")
-        self.standbys, self.used = standbys
-        self.waited = self.standbys if "--preload" in argv else 0  # the first workers: forked as well
-        self.said = os.path.join(folder, "stderr")
-        open(self.steps, "wb").close()
-        with open(self.said, "wb") as err:
-            self.launcher = subprocess.Popen([*argv, self.steps], stdout=subprocess.DEVNULL,
-                                             stderr=err)
+    def __init__(self, argv, folder, ranks):
+        super().__init__(argv, folder)
+        self.ranks = ranks
+        warm = "--warm" in argv
+        stays = warm and "--in-place-timeout" not in argv and "--preload" not in argv
+        self.standbys = ranks if warm else 0
+        self.used = 1 if stays else self.standbys  # by each kill
+        self.forked = self.standbys if "--preload" in argv else 0  # the first workers: forked as well
 
-    def wait_for(self, what, done):
-        deadline = time.monotonic() + LIMIT
-        while time.monotonic() < deadline:
-            result = done()
-            if result:
-                return result
-            if self.launcher.poll() is not None:
-                break
-            select.select([], [], [], 0.005)  # the workers write the measured times themselves
-        with open(self.said, encoding="utf-8", errors="replace") as file:
-            sys.exit(f"no {what}; the launcher has said:\n{file.read()[-3000:]}")
+    def steps(self):
+        """{generation: {rank: [(number, time in ns, pid), ...]}} of all finished steps"""
+        found = {}
+        for line in self.lines():
+            if line[0] == "step":
+                number, at, generation, rank, pid = map(int, line[1:])
+                found.setdefault(generation, {}).setdefault(rank, []).append((number, at, pid))
+        return found
 
-    def first_steps(self, generation):
-        """(pid, time in ns) of both ranks by rank, once both have made a step."""
-        with open(self.steps, encoding="ascii") as file:
-            lines = [line.split() for line in file if line.endswith("\n")]
-        found = {int(rank): (int(pid), int(at)) for g, rank, pid, at in lines
-                 if int(g) == generation}
-        return found if len(found) == 2 else None
+    def generation_of(self, ranks, after=-1):
+        """The newest generation in which each of so many ranks has finished a step. It is newer than `after`."""
+        def newest():
+            found = self.steps()
+            complete = [generation for generation, by_rank in found.items()
+                        if len(by_rank) == ranks and generation > after]
+            return [max(complete)] if complete else None  # a list: generation 0 is a result too
+        return self.wait_for("first step", newest)[0]
 
-    def standbys_wait(self, generation):
-        with open(self.said, encoding="utf-8", errors="replace") as file:
-            waits = sum(line.rstrip().endswith("waits") for line in file)
-        return waits >= self.waited + self.standbys + self.used * generation
+    def standbys_wait(self, kills):
+        waits = sum(line.endswith("waits") for line in self.output().splitlines())
+        return waits >= self.forked + self.standbys + self.used * kills
 
-    def kill_one(self, generation):
-        """Milliseconds from SIGKILL of rank 1 to both ranks' first step in the next generation."""
-        before = self.wait_for("first step", lambda: self.first_steps(generation))
+    def kill_one(self, kills):
+        """Kills the last rank; `kills` were before. Returns (ms to the next step of all ranks, steps repeated)."""
+        generation = self.generation_of(self.ranks)
         if self.standbys:
-            self.wait_for("standby", lambda: self.standbys_wait(generation))
-        time.sleep(0.3)  # the workers are in the middle of their steps
+            self.wait_for("standby", lambda: self.standbys_wait(kills))
+        time.sleep(PAUSE)
+        victim = self.steps()[generation][self.ranks - 1][-1][2]
         killed = time.monotonic_ns()
-        os.kill(before[1][0], signal.SIGKILL)
-        after = self.wait_for("first step", lambda: self.first_steps(generation + 1))
-        return (max(at for _, at in after.values()) - killed) / 1e6
+        os.kill(victim, signal.SIGKILL)
+        after = self.generation_of(self.ranks, generation)
+        return (first_step_end(self.steps()[after]) - killed) / 1e6, repeated(self.steps(), generation, after)
 
-    def end(self):
-        self.launcher.terminate()
-        self.launcher.wait()
+
+def first_step_end(by_rank):
+    """When the last rank had finished its first step, in ns."""
+    return max(steps[0][1] for steps in by_rank.values())
+
+
+def repeated(steps, before, after):
+    """How many steps are finished in the generation `after` although a rank had finished them before."""
+    last = max(each[-1][0] for each in steps[before].values())
+    first = min(each[0][0] for each in steps[after].values())
+    return max(0, last - first + 1)
 
 
 def contenders(arguments, folder):
-    """name: (argv without the steps' file, (standbys, standbys that a kill uses up))"""
-    binary = os.path.abspath(arguments.bin)
-    budget = str(arguments.kills)
-    cpp = [os.path.join(binary, "recovery_worker")]
-    script = [os.path.join(HERE, "recovery_worker.py")]
-    ddprun = [os.path.join(binary, "ddprun"), "-v", "--log-dir", os.path.join(folder, "logs"),
-              "--nproc-per-node", "2", "--max-restarts", budget,
-              "--report", os.path.join(folder, "report.json")]
-    # With Python 3.11 this torchrun crashes unless -r and -t are given.
-    torchrun = ["/usr/bin/python3", "-m", "torch.distributed.run", "--nproc_per_node", "2",
-                "--max_restarts", budget, "--monitor_interval", "0.1", "-r", "1", "-t", "1",
-                "--log_dir", folder]
-    none_stays = ["--in-place-timeout", "0"]
-    return {
-        "C++ in place": (ddprun + ["--warm"] + cpp, (2, 1)),
-        "C++ warm": (ddprun + ["--warm"] + none_stays + cpp, (2, 2)),
-        "C++ cold": (ddprun + none_stays + cpp, (0, 0)),
-        "Python preloaded": (ddprun + ["--warm", "--preload", PRELOAD] + script, (2, 2)),
-        "Python cold": (ddprun + script, (0, 0)),
-        "torchrun": (torchrun + script, (0, 0)),
-    }
+    """name: argv of the launcher and its worker"""
+    flags = ["-v", "--report", os.path.join(folder, "report.json")]
+    found = recovery_jobs.contenders(arguments.bin, folder, "recovery_worker.py", arguments.kills,
+                                     arguments.ranks, flags)
+    if arguments.ranks != 2:
+        return {name: found[name] for name in MANY_RANKS}
+    return {**found, NEWCOMER: None}
 
 
-def measure(name, argv, standbys, folder, kills):
-    """One record for each kill: name, ms, and the phases that ddprun's report has."""
-    job = Job(argv, folder, standbys)
+def kill_again_and_again(arguments, name, folder):
+    """One record for each kill: name, ms, steps repeated, and the phases that ddprun's report has."""
+    job = Job(contenders(arguments, folder)[name], folder, arguments.ranks)
     try:
-        times = [job.kill_one(generation) for generation in range(kills)]
+        figures = [job.kill_one(kills) for kills in range(arguments.kills)]
     finally:
         job.end()
-    phases = [{}] * kills
+    phases = [{}] * arguments.kills
     report = os.path.join(folder, "report.json")
     if os.path.exists(report):
         with open(report, encoding="utf-8") as file:
             phases = [entry["phases_ms"] for entry in json.load(file)["restart_times"]]
-    return [{"name": name, "ms": ms, "phases": seen} for ms, seen in zip(times, phases)]
+    return [{"name": name, "ranks": arguments.ranks, "ms": ms, "repeated": steps, "phases": seen}
+            for (ms, steps), seen in zip(figures, phases)]
 
 
-def show(records, names):
-    print(f"{'':18} {'kills':>5} {'median ms':>10} {'min':>8} {'max':>8} {'torchrun is slower by':>22}")
-    by_name = {name: [r for r in records if r["name"] == name] for name in names}
-    reference = statistics.median([r["ms"] for r in by_name.get("torchrun", [])] or [0])
-    for name, found in by_name.items():
-        if not found:
-            continue
-        times = [record["ms"] for record in found]
-        median = statistics.median(times)
-        print(f"{name:18} {len(times):5} {median:10.1f} {min(times):8.1f} {max(times):8.1f} "
-              f"{reference / median:21.1f}×")
-    for name, found in by_name.items():
-        found = [record for record in found if record["phases"]]
-        if not found:
-            continue
-        parts = [f"{phase} {statistics.median(r['phases'].get(phase, 0) for r in found):.1f}"
-                 for phase in found[0]["phases"]]
-        if "load" in found[0]["phases"]:  # else the agent does not see the first step
-            rest = statistics.median(r["ms"] - sum(r["phases"].values()) for r in found)
-            parts.insert(0, f"detection {rest:.1f}")
-        print(f"{name}: {', '.join(parts)}")
+def join_again_and_again(arguments, folder):
+    """One record for each newcomer."""
+    binary = os.path.abspath(arguments.bin)
+    port_file = os.path.join(folder, "port")
+    with open(os.path.join(folder, "rendezvous"), "wb") as said:
+        rendezvous = subprocess.Popen(
+            [os.path.join(binary, "ddprun"), "rendezvous", "--listen", "127.0.0.1:0", "--port-file",
+             port_file], stdout=said, stderr=said)
+    try:
+        while not (os.path.exists(port_file) and os.path.getsize(port_file)):
+            time.sleep(0.01)
+        with open(port_file, encoding="ascii") as file:
+            port = int(file.read())
+
+        def node(number):
+            return [os.path.join(binary, "ddprun"), "-v", "--log-dir", os.path.join(folder, f"logs{number}"),
+                    "--rdzv-endpoint", f"127.0.0.1:{port}", "--rdzv-id", "bench", "--nnodes", "1:2",
+                    "--rdzv-conf", "last_call_timeout=100ms", "--local-addr", f"127.0.1.{number}",
+                    "--nproc-per-node", "1", "--warm", os.path.join(binary, "recovery_worker")]
+
+        job = Job(node(1), folder, 1)
+        try:
+            return [take_in(job, node(2), folder) for _ in range(arguments.kills)]
+        finally:
+            job.end()
+    finally:
+        rendezvous.terminate()
+        rendezvous.wait()
+
+
+def take_in(job, argv, folder):
+    """Starts a second node, waits until it trains, and ends it. Returns the record."""
+    alone = job.generation_of(1)
+    time.sleep(PAUSE)
+    with open(os.path.join(folder, "newcomer"), "wb") as said:
+        newcomer = subprocess.Popen([*argv, job.path], stdout=subprocess.DEVNULL, stderr=said)
+    try:
+        together = job.generation_of(2, alone)
+        steps = job.steps()
+        last = max(at for each in steps[alone].values() for _, at, _ in each)
+        time.sleep(PAUSE)
+    finally:
+        newcomer.terminate()
+        newcomer.wait()
+    job.generation_of(1, together)
+    return {"name": NEWCOMER, "ranks": 2, "ms": (first_step_end(steps[together]) - last) / 1e6,
+            "repeated": repeated(steps, alone, together), "phases": {}}
+
+
+def measure(arguments, name):
+    with tempfile.TemporaryDirectory() as folder:
+        if name == NEWCOMER:
+            return join_again_and_again(arguments, folder)
+        return kill_again_and_again(arguments, name, folder)
+
+
+class Figures:
+    """What the records of a contender come to."""
+
+    def __init__(self, records):
+        times = [record["ms"] for record in records]
+        self.kills = len(times)
+        self.median, self.least, self.most = statistics.median(times), min(times), max(times)
+        self.spread = self.most / self.median
+        self.repeated = max(record["repeated"] for record in records)
+        self.phases = phases_of([record for record in records if record["phases"]])
+
+
+def phases_of(records):
+    """{phase: median in ms}; empty if ddprun reported none."""
+    if not records:
+        return {}
+    names = list(records[0]["phases"])
+    found = {name: statistics.median(r["phases"].get(name, 0) for r in records) for name in names}
+    if "load" in found:  # else the agent does not see the first step
+        rest = statistics.median(r["ms"] - sum(r["phases"].values()) for r in records)
+        found = {"detection": rest, **found}
+    return found
+
+
+def show(figures):
+    print(f"{'':18} {'kills':>5} {'median ms':>10} {'min':>8} {'max':>8} {'torchrun is slower by':>22} "
+          f"{'max/median':>11} {'steps repeated':>15}")
+    reference = figures.get("torchrun")
+    for name, found in figures.items():
+        ratio = f"{reference.median / found.median:.1f}x" if reference else ""
+        print(f"{name:18} {found.kills:5} {found.median:10.1f} {found.least:8.1f} {found.most:8.1f} {ratio:>22} "
+              f"{found.spread:11.2f} {found.repeated:15}")
+        if found.phases:
+            print("    " + ", ".join(f"{phase} {ms:.1f}" for phase, ms in found.phases.items()))
+
+
+def goals(figures, ranks):
+    """(what, measured, "<=" or ">=", bound) of each goal whose contenders were measured."""
+    def times(slow, fast):
+        return figures[slow].median / figures[fast].median
+
+    def judged(what, names, measured, sign, bound):
+        return [(what, measured(), sign, bound)] if all(name in figures for name in names) else []
+
+    place, warm, cold, torchrun = "C++ in place", "C++ warm", "Python cold", "torchrun"
+    if ranks != 2:
+        return judged(f"{ranks} ranks: C++ warm / C++ in place", (place, warm), lambda: times(warm, place), ">=", 3)
+    return [
+        *judged("torchrun / C++ in place", (place, torchrun), lambda: times(torchrun, place), ">=", 30),
+        *judged("C++ in place / C++ warm", (place, warm), lambda: times(place, warm), "<=", 0.7),
+        *judged("C++ in place, steps repeated", (place,), lambda: figures[place].repeated, "<=", 1),
+        *judged("torchrun / Python preloaded", ("Python preloaded", torchrun),
+                lambda: times(torchrun, "Python preloaded"), ">=", 14),
+        *judged("torchrun / Python cold", (cold, torchrun), lambda: times(torchrun, cold), ">=", 1.15),
+        *judged("Python cold, slowest kill / median", (cold,), lambda: figures[cold].spread, "<=", 1.5),
+        *judged("C++ newcomer, training stands still, ms", (NEWCOMER,), lambda: figures[NEWCOMER].median, "<=", 60),
+    ]
+
+
+def judge(found):
+    """Prints each goal. True if none is missed."""
+    kept = True
+    for what, measured, sign, bound in found:
+        good = measured <= bound if sign == "<=" else measured >= bound
+        kept = kept and good
+        print(f"    {what:40} {measured:7.2f}  {sign} {bound:<5} {'kept' if good else 'MISSED'}")
+    return kept
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--bin", default="build/bin")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--kills", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--kills", type=int, default=5, help="of each contender in each round")
+    parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--results", default="")
     parser.add_argument("--only", default="", help="a name, or several with commas")
     arguments = parser.parse_args()
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    os.environ["PYTHON_EXEC"] = "/usr/bin/python3"
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    recovery_jobs.set_environment()
     records = []
     if arguments.results and os.path.exists(arguments.results):
         with open(arguments.results, encoding="utf-8") as file:
             records = [json.loads(line) for line in file]
-    names = list(contenders(arguments, ""))
+    names = [name for name in contenders(arguments, "")
+             if not arguments.only or name in arguments.only.split(",")]
     for _ in range(arguments.rounds):
         for name in names:
-            if arguments.only and name not in arguments.only.split(","):
-                continue
-            with tempfile.TemporaryDirectory() as folder:
-                argv, standbys = contenders(arguments, folder)[name]
-                fresh = measure(name, argv, standbys, folder, arguments.kills)
+            fresh = measure(arguments, name)
             records += fresh
             if arguments.results:
                 with open(arguments.results, "a", encoding="utf-8") as file:
                     file.writelines(json.dumps(record) + "\n" for record in fresh)
-    show(records, names)
+    records = [record for record in records if record["ranks"] == arguments.ranks]
+    figures = {name: Figures([r for r in records if r["name"] == name]) for name in names}
+    show(figures)
+    return 0 if judge(goals(figures, arguments.ranks)) else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

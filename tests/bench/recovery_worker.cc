@@ -1,12 +1,11 @@
 // The C++ worker of recovery_bench.py and ettr_bench.py: trains MNIST's net on made-up images. It
-// continues from the newest snapshot in memory. When its first step is done it writes a line
-// "generation rank pid nanoseconds" with CLOCK_MONOTONIC.
+// continues from the newest snapshot in memory.
 //
-//   recovery_worker FILE [PROGRESS STEP_MS]
+//   recovery_worker FILE [STEP_MS]
 //
-// With PROGRESS, it appends "begin RANK PID" to this file as soon as it has a rank. Rank 0 also
-// appends "step NUMBER NANOSECONDS" after each step. A step then lasts STEP_MS: the worker sleeps
-// for the rest of it, like a process that waits for its GPU.
+// Appends "begin RANK PID" to FILE as soon as it has a rank, and after each step
+// "step NUMBER NANOSECONDS GENERATION RANK PID" with CLOCK_MONOTONIC. With STEP_MS, a step lasts
+// this long: the worker sleeps for the rest of it, like a process that waits for its GPU.
 #include <ddp/ddp.h>
 #include <fcntl.h>
 #include <time.h>
@@ -20,6 +19,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -28,12 +28,6 @@
 
 namespace {
 
-std::string Now() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return std::to_string(static_cast<long long>(now.tv_sec) * 1000000000 + now.tv_nsec);
-}
-
 void Append(const char* path, std::string line) {
   line += '\n';
   const int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
@@ -41,60 +35,60 @@ void Append(const char* path, std::string line) {
   close(file);
 }
 
-void Begin(const char* progress, const std::string& rank) {
-  Append(progress, "begin " + rank + " " + std::to_string(getpid()));
+void Begin(const char* path, const std::string& rank) {
+  Append(path, "begin " + rank + " " + std::to_string(getpid()));
 }
 
-void Tell(const char* path, const ddp::Context& ctx) {
-  Append(path, std::to_string(ctx.restart_count()) + " " + std::to_string(ctx.rank()) + " " +
-                   std::to_string(getpid()) + " " + Now());
+void TellStep(const char* path, const ddp::Context& ctx, std::int64_t step) {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  Append(path, "step " + std::to_string(step) + " " +
+                   std::to_string(static_cast<long long>(now.tv_sec) * 1000000000 + now.tv_nsec) +
+                   " " + std::to_string(ctx.generation()) + " " + std::to_string(ctx.rank()) + " " +
+                   std::to_string(getpid()));
 }
+
+struct Data {
+  torch::Tensor images = torch::randn({32, 1, 28, 28});
+  torch::Tensor target = torch::zeros({32}, torch::kLong);
+};
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2 && argc != 4) return 64;
-  const char* const progress = argc == 4 ? argv[2] : nullptr;
-  const std::chrono::milliseconds step_time(argc == 4 ? std::atoi(argv[3]) : 0);
+  if (argc != 2 && argc != 3) return 64;
+  const char* const path = argv[1];
+  const std::chrono::milliseconds step_time(argc == 3 ? std::atoi(argv[2]) : 0);
   const char* const rank = std::getenv("RANK");  // a standby has none
-  bool began = progress == nullptr;
-  if (!began && rank != nullptr) {
-    Begin(progress, rank);
-    began = true;
-  }
-  return ddp::run_in_place([&](const ddp::Context& ctx) {
-    if (!std::exchange(began, true)) Begin(progress, std::to_string(ctx.rank()));
+  bool began = rank != nullptr;
+  if (began) Begin(path, rank);
+  std::optional<Data> data;  // outlives a generation
+  return ddp::run_in_place([&](ddp::Context& ctx) {
+    if (!std::exchange(began, true)) Begin(path, std::to_string(ctx.rank()));
     ctx.report_phase("model");
     torch::manual_seed(1);
+    if (!data) data.emplace();
     const auto net = std::make_shared<mnist::Net>();
     ddp::DistributedDataParallel<mnist::Net> model(ctx, net);
     torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.01).momentum(0.9));
-    const torch::Tensor images = torch::randn({32, 1, 28, 28});
-    const torch::Tensor target = torch::zeros({32}, torch::kLong);
 
     const ddp::CheckpointParts parts(model, optimizer);
     ddp::Checkpointer checkpointer(ctx, "");
     ddp::State state;
     if (const auto found = checkpointer.load_latest(parts)) state = *found;
-    if (!progress && ctx.restart_count() > 0 && state.step == 0)
-      std::abort();  // there is a snapshot
     auto step_end = std::chrono::steady_clock::now();
-    for (bool first = true;; first = false) {
+    for (;;) {
       model.zero_grad();
-      torch::nll_loss(model.forward(images), target).backward();
-      optimizer.step();
-      ++state.step;
-      if (first) Tell(argv[1], ctx);
-      if (progress != nullptr && ctx.rank() == 0) {
-        Append(progress, "step " + std::to_string(state.step) + " " + Now());
+      torch::nll_loss(model.forward(data->images), data->target).backward();
+      {
+        const ddp::OptimizerStep scope(ctx);
+        optimizer.step();
       }
+      TellStep(path, ctx, ++state.step);
       checkpointer.step(state, parts);
-      if (progress == nullptr) {
-        usleep(20'000);  // leaves the machine to the restart that is measured
-      } else {
-        step_end = std::max(step_end + step_time, std::chrono::steady_clock::now());
-        std::this_thread::sleep_until(step_end);
-      }
+      if (step_time.count() == 0) continue;
+      step_end = std::max(step_end + step_time, std::chrono::steady_clock::now());
+      std::this_thread::sleep_until(step_end);
     }
     return 0;
   });

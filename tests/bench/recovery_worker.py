@@ -43,23 +43,19 @@ def main():
         model.load_state_dict(found["model"])
         optimizer.load_state_dict(found["optimizer"])
         step = found["step"]
-    first = True
+    generation = os.environ["TORCHELASTIC_RESTART_COUNT"]
     while True:
         optimizer.zero_grad()
         functional.nll_loss(model(images), target).backward()
         optimizer.step()
         step += 1
-        if first:
-            first = False
-            generation = os.environ["TORCHELASTIC_RESTART_COUNT"]
-            with open(sys.argv[1], "a", encoding="ascii") as file:
-                file.write(f"{generation} {dist.get_rank()} {os.getpid()} {time.monotonic_ns()}\n")
+        with open(sys.argv[1], "a", encoding="ascii") as file:
+            file.write(f"step {step} {time.monotonic_ns()} {generation} {dist.get_rank()} {os.getpid()}\n")
         if agent is not None:
             agent.send(f"STEP={step}".encode())  # after a generation without a step, ddprun makes a pause
         if dist.get_rank() == 0 and step % SAVE_EVERY == 0:
             save(checkpoint, {"model": model.state_dict(), "optimizer": optimizer.state_dict(),
                               "step": step})
-        time.sleep(0.02)  # leaves the machine to the restart that is measured
 
 
 main()
