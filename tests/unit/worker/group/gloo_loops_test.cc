@@ -1,0 +1,51 @@
+#include "worker/src/group/gloo_loops.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <vector>
+
+namespace ddp::internal {
+namespace gloo_loops_test {
+
+using std::chrono::steady_clock;
+
+constexpr int kDevices = 20;
+constexpr std::chrono::milliseconds kMoment(5);  // after it, the loops of new devices wait
+
+// Destroying a device waits until its event loop goes round.
+steady_clock::duration TimeToDestroyDevices() {
+  std::vector<std::shared_ptr<gloo::transport::Device>> devices(kDevices);
+  for (auto& device : devices) {
+    GlooLoops::Of([&] { device = c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1"); });
+  }
+  std::this_thread::sleep_for(kMoment);
+  const auto begin = steady_clock::now();
+  devices.clear();
+  return steady_clock::now() - begin;
+}
+
+// Without the timer, each device takes up to 10 ms.
+TEST(GlooHasteTest, ALoopGoesRoundMoreOften) {
+#ifndef DDPRUN_GLOO_FITS
+  GTEST_SKIP() << "built with headers of another Gloo than libtorch's";
+#endif
+  const auto idle = TimeToDestroyDevices();
+  std::optional<GlooHaste> first;
+  first.emplace();
+  {
+    const GlooHaste second;
+    EXPECT_LT(TimeToDestroyDevices() * 2, idle);
+  }
+  EXPECT_LT(TimeToDestroyDevices() * 2, idle)
+      << "the second one has stopped the timer of the first";
+  first.reset();
+  EXPECT_GT(TimeToDestroyDevices() * 2, idle) << "the timer still runs";
+}
+
+}  // namespace gloo_loops_test
+}  // namespace ddp::internal
