@@ -12,8 +12,9 @@ One of two workers is killed (SIGKILL) again and again, under
 They alternate in one run: each is started, loses a worker --kills times, and is ended. This is repeated --rounds times.
 All train MNIST's net over Gloo, and restore model and optimizer. C++ restores from a snapshot in memory that
 ddp::Checkpointer makes; Python restores from a file of torch.save that every rank loads. A kill comes after the first
-step, and only when the standbys, if any, wait: the benchmark measures a restart with everything ready. ettr_bench.py
-kills at any time, also while standbys load. A last contender,
+step, and only when the standbys, if any, wait: the benchmark measures a restart with everything ready. Until then the
+workers sleep between steps, so that standbys load soon; from 0.3 s before the kill until the first step they do not.
+ettr_bench.py kills at any time, also while standbys load. A last contender,
     C++ newcomer        ddprun --warm --nnodes 1:2 recovery_worker, on two simulated nodes with a worker each
 has no kills: a second node joins the running job, --kills times in each round. Its figure is how long the training of
 the first node stands still: from its last step without the newcomer to the first step that both have finished.
@@ -80,11 +81,20 @@ class Job(recovery_jobs.Job):
         waits = sum(line.endswith("waits") for line in self.output().splitlines())
         return waits >= self.forked + self.standbys + self.used * kills
 
+    def be_slow(self, slow):
+        """Whether the workers sleep after each step."""
+        if slow:
+            open(self.path + ".slow", "wb").close()
+        elif os.path.exists(self.path + ".slow"):
+            os.remove(self.path + ".slow")
+
     def kill_one(self, kills):
         """Kills the last rank; `kills` were before. Returns (ms to the next step of all ranks, steps repeated)."""
         generation = self.generation_of(self.ranks)
         if self.standbys:
+            self.be_slow(True)
             self.wait_for("standby", lambda: self.standbys_wait(kills))
+            self.be_slow(False)
         time.sleep(PAUSE)
         victim = self.steps()[generation][self.ranks - 1][-1][2]
         killed = time.monotonic_ns()
@@ -216,7 +226,7 @@ def show(figures):
           f"{'max/median':>11} {'steps repeated':>15}")
     reference = figures.get("torchrun")
     for name, found in figures.items():
-        ratio = f"{reference.median / found.median:.1f}x" if reference else ""
+        ratio = f"{reference.median / found.median:.1f}x" if reference and name != NEWCOMER else ""
         print(f"{name:18} {found.kills:5} {found.median:10.1f} {found.least:8.1f} {found.most:8.1f} {ratio:>22} "
               f"{found.spread:11.2f} {found.repeated:15}")
         if found.phases:

@@ -6,7 +6,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PRELOAD = "torch,torch.distributed,torch.nn.parallel"
-LIMIT = 60  # seconds: reached only when something hangs
+LIMIT = 120  # seconds: reached only when something hangs
 
 
 def set_environment():

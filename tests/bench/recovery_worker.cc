@@ -48,6 +48,10 @@ void TellStep(const char* path, const ddp::Context& ctx, std::int64_t step) {
                    std::to_string(getpid()));
 }
 
+void SleepIfSlow(const std::string& file) {
+  if (access(file.c_str(), F_OK) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+}
+
 struct Data {
   torch::Tensor images = torch::randn({32, 1, 28, 28});
   torch::Tensor target = torch::zeros({32}, torch::kLong);
@@ -59,6 +63,7 @@ int main(int argc, char** argv) {
   if (argc != 2 && argc != 3) return 64;
   const char* const path = argv[1];
   const std::chrono::milliseconds step_time(argc == 3 ? std::atoi(argv[2]) : 0);
+  const std::string slow = std::string(path) + ".slow";
   const char* const rank = std::getenv("RANK");  // a standby has none
   bool began = rank != nullptr;
   if (began) Begin(path, rank);
@@ -86,6 +91,7 @@ int main(int argc, char** argv) {
       }
       TellStep(path, ctx, ++state.step);
       checkpointer.step(state, parts);
+      SleepIfSlow(slow);
       if (step_time.count() == 0) continue;
       step_end = std::max(step_end + step_time, std::chrono::steady_clock::now());
       std::this_thread::sleep_until(step_end);

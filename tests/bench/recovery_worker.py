@@ -56,6 +56,8 @@ def main():
         if dist.get_rank() == 0 and step % SAVE_EVERY == 0:
             save(checkpoint, {"model": model.state_dict(), "optimizer": optimizer.state_dict(),
                               "step": step})
+        if os.path.exists(sys.argv[1] + ".slow"):
+            time.sleep(0.1)
 
 
 main()
