@@ -167,7 +167,8 @@ class Checkpointer {
   // small collectives. Another thread hashes the copy.
   //
   // A node needs room for two snapshots, in /dev/shm and within the memory limits of its cgroup.
-  // Without that room it warns once and makes no snapshots. Throws the same errors as save().
+  // Without that room it warns once and makes no snapshots. Throws the same errors as save(). But a
+  // state that cannot be put into a snapshot throws CheckpointError, only on ranks that make one.
   void step(const State& state, const CheckpointParts& parts);
 
   // Waits until the last checkpoint is on disk or has failed. Returns the results of all saves.
@@ -209,14 +210,16 @@ class Checkpointer {
   // completely, and the first file gives EIO again, the first file counts as damaged. The library
   // does not rename it.
   //
-  // StateUnreadableError is also thrown in three cases: the folder of any node cannot be listed; a
-  // folder has files, even if only renamed ones, and none can be loaded; the restore plan cannot be
-  // followed. The first case does not count if the restore plan names a state of this run, and that
-  // state is found. So training never begins at step 0 although a state exists, with three
-  // exceptions. A restore plan can say that the job starts at step 0 (docs/recovery.md). Without a
-  // restore plan, a complete file on another node is ignored, because the library loads files only
-  // from rank 0's node. With DDPRUN_ANEW=1 (`--start-anew`), states from before this job are
-  // ignored.
+  // StateUnreadableError is also thrown in these cases:
+  // - The folder of any node cannot be listed, and the library did not find a state of this run that
+  //   the restore plan names.
+  // - A folder has files, even if only renamed ones, and none can be loaded.
+  // - There is no restore plan, and only a node other than rank 0's has a complete file. The library
+  //   loads files only from rank 0's node then.
+  // - The restore plan cannot be followed.
+  // So training never begins at step 0 although a state exists, with two exceptions. A restore plan
+  // can say that the job starts at step 0 (docs/recovery.md). With DDPRUN_ANEW=1 (`--start-anew`),
+  // states from before this job are ignored.
   //
   // When load_latest() throws, some parts may already have new values.
   //
