@@ -13,7 +13,6 @@
 #include "worker/src/compat/compat.h"
 #include "worker/src/group/connect_with_deadline.h"
 #include "worker/src/group/failure.h"
-#include "worker/src/group/gloo_loops.h"
 #include "worker/src/group/recorded_group.h"
 
 namespace ddp::internal {
@@ -77,7 +76,6 @@ c10::intrusive_ptr<c10d::ProcessGroup> ConnectGloo(const LaunchEnvironment& env,
   group_options->devices.assign(devices.begin(), devices.end());
   group_options->threads = 2 * static_cast<int>(devices.size());
   const std::set<c10::DeviceType> device_types = {c10::kCPU, device.type()};
-  const GlooHaste haste;
   return ConnectWithDeadline(
       env, ConnectTimeout(options.init_timeout), ", waiting for others at [" + address + "]",
       [env, store, own_store, group_options, device_types, devices] {
