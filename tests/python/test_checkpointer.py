@@ -287,6 +287,10 @@ class CheckpointerTest(TemporaryFolder):
         for unseen, step in (("1 0 -1 -1", 1), ("5 0 -1 -1", 2)):
             with unittest.mock.patch.dict(os.environ, {**planned, "DDPRUN_RESTORE_UNSEEN": unseen}):
                 self.assertEqual(self.training().checkpointer(self.folder).load_latest().step, step)
+        older = os.path.join(self.folder, "step-000000000001.safetensors")
+        with BadDisk({older: 0}, errno.EIO), contextlib.redirect_stderr(io.StringIO()):
+            with unittest.mock.patch.dict(os.environ, {**planned, "DDPRUN_RESTORE_UNSEEN": "1 0 -1 -1"}):
+                self.assertEqual(self.training().checkpointer(self.folder).load_latest().step, 2)
 
     def test_a_requeued_job_does_not_begin_anew_beside_a_folder_that_cannot_be_listed(self):
         """Break: look only at DDPRUN_ANEW."""

@@ -105,10 +105,11 @@ Look LookAt(const fs::path& path) {
   return look;
 }
 
-// True: the file belongs to another user, so workers of this job did not make it.
+// True: the file belongs to another user, so workers of this job did not make it. Never true for
+// root, because a file server may give root's files to another user.
 bool IsOfAnotherUser(const fs::path& path) {
   struct stat status = {};
-  return ::stat(path.c_str(), &status) == 0 && status.st_uid != ::geteuid();
+  return ::geteuid() != 0 && ::stat(path.c_str(), &status) == 0 && status.st_uid != ::geteuid();
 }
 
 std::string CannotRead(const fs::path& path, int error) {

@@ -47,6 +47,7 @@ class Loader:
                 own = {*saved_steps, self._loaded_step}
                 where.allows = lambda metadata: plan.number_in(metadata, "step") in own
             where.looks_everywhere = not anew
+            where.counts_whole_files = first  # later, an agent may have reported such a file
             found = self._load(where, parts)
         if found is None and self._rejected:
             self._refuse_to_begin_anew(order)

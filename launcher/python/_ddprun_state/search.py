@@ -28,6 +28,8 @@ class CheckpointSearch:
         the new names of its damaged files. `renames`: whether damaged files are renamed."""
         self._rank, self._folders, self._run, self._renames = rank, folders, run, renames
         self._steps, self._folders_count = range(lowest_step, highest_step + 1), folders_count
+        # Then no older file can show whether a file with EIO is damaged; such a file is not found.
+        self._for_one_step = lowest_step > 0 or highest_step < 0
         self._warned_of = set()
         self.file = None  # opened by the last next()
         self.restart()
@@ -54,7 +56,8 @@ class CheckpointSearch:
                 self._unlisted = self._unlisted or (folder, error)
                 continue
             self._files += [file for file in files if file[0] in self._steps]
-            self.rejected += [path + ": it was found damaged before" for path in aside]
+            if not self._for_one_step:
+                self.rejected += [path + ": it was found damaged before" for path in aside]
         self._files.sort(key=lambda file: -file[0])  # stable: keeps the order of the folders
 
     def next(self):
@@ -72,7 +75,7 @@ class CheckpointSearch:
             if self._open(step, path):
                 return self.file
             self._raise_pending()
-        if self._put_off:
+        if self._put_off and not self._for_one_step:
             _raise_with_path(*self._put_off[0][1:])
         if self._unlisted:
             _raise_with_path(*self._unlisted)
@@ -197,6 +200,8 @@ class WhereToLook:
         # True: if nothing is found and training would begin at step 0, damaged files of other nodes
         # count too.
         self.looks_everywhere = False
+        # True, with looks_everywhere: a complete file that only another node has counts too.
+        self.counts_whole_files = False
 
 
 class StateSearch:
@@ -258,10 +263,9 @@ class StateSearch:
         try:
             found = files.next()
             if found is not None:
-                # With a restore plan the rendezvous knows such a file, and has decided against it.
-                if not self._where.allows(found.metadata):
+                if not self._where.counts_whole_files:
                     return None
-                return ["rank %d: %s: it is not in the folder of rank 0, and no agent has reported it"
+                return ["rank %d: %s: it is not in the folder of rank 0"
                         % (self._ranks.rank, found.path)]
         finally:
             files.close()

@@ -511,6 +511,7 @@ std::optional<State> Checkpointer::load_latest(const CheckpointParts& parts) {
       };
     }
     where.looks_everywhere = !anew;
+    where.counts_whole_files = first;  // later, an agent may have reported such a file
     state = impl.Load(where, parts);
   }
   if (!state && !impl.loaded.rejected.empty()) {

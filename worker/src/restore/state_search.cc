@@ -102,10 +102,9 @@ json StateSearch::LookForDamaged() {
     case CheckpointSearch::Result::kUnavailable:
       return Postpone(files.unavailable());
     case CheckpointSearch::Result::kFound:
-      // With a restore plan the rendezvous knows such a file, and has decided against it.
-      if (!where_.allows(files.file().metadata())) return nullptr;
+      if (!where_.counts_whole_files) return nullptr;
       return json::array({"rank " + std::to_string(ctx_.rank()) + ": " + files.path() +
-                          ": it is not in the folder of rank 0, and no agent has reported it"});
+                          ": it is not in the folder of rank 0"});
     case CheckpointSearch::Result::kNone:
       break;
   }

@@ -51,6 +51,8 @@ struct WhereToLook {
   DamagedFiles damaged{};
   // If nothing is found and training would begin at step 0, damaged files of other nodes count too.
   bool looks_everywhere = false;
+  // With looks_everywhere: a complete file that only another node has counts too.
+  bool counts_whole_files = false;
 };
 
 // All ranks call the same functions in the same order. The constructor, Next() and Accept() may be

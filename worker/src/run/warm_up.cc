@@ -55,6 +55,9 @@ void TrainSmallNet() {
 void WarmUp(const Options& options) {
   try {
     TrainSmallNet();
+  } catch (const std::exception&) {
+  }
+  try {
     if (options.warm_device) MakeDeviceContext(options);
   } catch (const std::exception&) {
   }

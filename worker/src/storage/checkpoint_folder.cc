@@ -162,6 +162,7 @@ void CheckpointSearch::List() {
         const bool wanted = lowest_step_ <= file.step && file.step <= highest_step_;
         if (wanted) files_.push_back(std::move(file));
       }
+      if (IsForOneStep()) continue;
       for (const std::string& path : listing.set_aside) {
         rejected_.push_back(path + ": it was found damaged before");
       }
@@ -188,7 +189,7 @@ CheckpointSearch::Result CheckpointSearch::Next() {
     if (Open(files_[next_++])) return Result::kFound;
     if (pending_) return IsUnavailable(*std::exchange(pending_, std::nullopt));
   }
-  if (!put_off_.empty()) {
+  if (!put_off_.empty() && !IsForOneStep()) {
     return IsUnavailable({put_off_.front().file.path, put_off_.front().reason, EIO});
   }
   return unlisted_.empty() ? Result::kNone : IsUnavailable(unlisted_.front());

@@ -155,6 +155,8 @@ class CheckpointSearch {
     std::string reason;
   };
 
+  // Then no older file can show whether a file with EIO is damaged; such a file is not found.
+  bool IsForOneStep() const { return lowest_step_ > 0 || highest_step_ < 0; }
   void List();
   bool Open(const StepFile& file);
   void Reject(const StepFile& file, const std::string& reason);

@@ -155,7 +155,17 @@ TEST_F(CheckpointsBeginningAnewTest, ARequeuedJobDoesNotBeginAnewBesideAFolderTh
   setenv("DDPRUN_RESTORE_TIER", "none", 1);
   setenv("DDPRUN_ANEW", "1", 1);
   const Context ctx = init();
-  if (ctx.rank() == 1) std::ofstream(OwnFolder(ctx)) << "in the way";
+  if (ctx.rank() == 0) {  // found damaged in an earlier training
+    fs::create_directories(OwnFolder(ctx));
+    std::ofstream(OwnFolder(ctx) + "/" + kStep4 + ".corrupt") << "short";
+  }
+  setenv("DDPRUN_EPOCH", "1", 1);
+  EXPECT_EQ(Begin(ctx), "begins at step 0");
+  if (ctx.rank() == 1) {
+    fs::remove_all(OwnFolder(ctx));
+    std::ofstream(OwnFolder(ctx)) << "in the way";
+  }
+  setenv("DDPRUN_EPOCH", "0", 1);
   EXPECT_EQ(Begin(ctx), "begins at step 0");
   setenv("DDPRUN_EPOCH", "1", 1);
   EXPECT_THAT(Begin(ctx), AllOf(HasSubstr("rank 1: "), HasSubstr("cannot list it")));
