@@ -13,8 +13,8 @@ namespace ddprun::top {
 // True: the answer fills the screen (stacks, a log). False: an order; the answer is one line.
 bool BringsText(const Request& request);
 
-// Blocks until the answer comes or options.stop is requested: at most options.timeout, or twice
-// that with a handshake.
+// Blocks until the answer comes or options.stop is requested: at most options.timeout. With several
+// rendezvous it may also search for the leader, for a few seconds more.
 absl::StatusOr<std::string> Ask(const OperatorClient::Options& options, const Request& request);
 
 }  // namespace ddprun::top

@@ -15,12 +15,12 @@ inline constexpr char kDefaultEtcdPrefix[] = "/ddprun";
 struct EtcdAccess {
   std::vector<std::string> endpoints{};     // HOST:PORT of members; empty: there is no etcd
   std::string prefix = kDefaultEtcdPrefix;  // of all keys
-  // Absolute; empty: none.
+  // Absolute paths of PEM files; "": none.
   std::string ca_file{};
   std::string certificate_file{};
   std::string key_file{};
-  std::string user{};
-  std::string password_file{};
+  std::string user{};           // of etcd; "": none
+  std::string password_file{};  // absolute path; "": none
 
   bool tls() const { return !ca_file.empty() || !certificate_file.empty(); }
   bool operator==(const EtcdAccess&) const = default;

@@ -54,10 +54,11 @@ int run(const std::function<int()>& body);
 // generation. From the second call on, stdout and stderr go to the log files of the current
 // generation.
 //
-// The process ends as in ddp::run() in two cases. Either joining a generation or `body` throws an
-// exception that no other rank caused, before ddprun asks this process to leave. Or one of them
-// throws because of another rank, and ddprun does not ask this process to leave within 5 s. If
-// ddprun asks, and `body` does not return or throw in time (`restart.in_place_timeout`, 2 s by
+// An exception of `body`, or of joining a generation, ends the process as in ddp::run() in two
+// cases:
+// - No other rank caused it, and ddprun has not asked this process to leave before.
+// - Another rank caused it, and ddprun does not ask this process to leave within 5 s.
+// If ddprun asks, and `body` does not return or throw in time (`restart.in_place_timeout`, 2 s by
 // default), ddprun ends the process and starts another one.
 //
 // Without ddprun this function does the same as ddp::run() with a Context. That is also the case
