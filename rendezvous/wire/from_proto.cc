@@ -209,7 +209,8 @@ absl::StatusOr<FromAgent> FromProto(const v1::AgentMessage& message) {  // table
       break;
     case v1::AgentMessage::kHeldStates:
       result.message = HeldStates{ReadStates(message.held_states().states(), check),
-                                  LookId{message.held_states().look()}};
+                                  LookId{message.held_states().look()},
+                                  message.held_states().states_incomplete()};
       break;
     case v1::AgentMessage::kRestartTimed:
       result.message = ReadRestartTimed(message.restart_timed(), result.header.generation, check);

@@ -107,6 +107,7 @@ struct AgentBody {
   void operator()(const HeldStates& held) const {
     Fill(held.states, to->mutable_held_states()->mutable_states());
     to->mutable_held_states()->set_look(held.look.value);
+    to->mutable_held_states()->set_states_incomplete(held.states_incomplete);
   }
   void operator()(const RestartTimed& restart) const {
     v1::RestartTimed& timed = *to->mutable_restart_timed();

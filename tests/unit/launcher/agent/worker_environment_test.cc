@@ -88,6 +88,8 @@ TEST(WorkerEnvironmentTest, SetsNothingThatTheContractDoesNotName) {
   WorkerPlace place = Place(config);
   place.assignment.restore =
       RestorePlan{SavedState{2, Generation{3}, 1200, Tier::kMemory}, Rank{4}, "n2"};
+  place.assignment.restore->unseen = {SavedState{2, Generation{3}, 1300, Tier::kDurable}, Rank{5},
+                                      "n3"};
   place.assignment.secret = "seen nowhere";
   std::vector<std::string> names;
   for (const env::Variable& variable : env::kVariables) {

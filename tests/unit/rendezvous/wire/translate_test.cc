@@ -113,7 +113,8 @@ INSTANTIATE_TEST_SUITE_P(
         StoreElsewhere{"localhost:29501"},
         HeldStates{
             {{1, Generation{2}, 40, Tier::kDurable}, {0, Generation{-1}, 50, Tier::kDurable, true}},
-            LookId{kLook}},
+            LookId{kLook},
+            /*states_incomplete=*/true},
         CheckpointDamaged{7, "/c/step-7: too short"},
         RestartTimed{{Generation{-1}, 2, true, {{"stop", 5}, {"load data", 0}}}},
         Stopped{29501, 3, 1700000000123}, AssignmentAck{}, FullWorkerExited(), WorkerExited{},
