@@ -211,10 +211,12 @@ class Checkpointer {
   // does not rename it.
   //
   // StateUnreadableError is also thrown in these cases:
-  // - The folder of any node cannot be listed, and the library did not find a state of this run that
+  // - The folder of any node cannot be listed, and the library did not find a state of this run
+  // that
   //   the restore plan names.
   // - A folder has files, even if only renamed ones, and none can be loaded.
-  // - There is no restore plan, and only a node other than rank 0's has a complete file. The library
+  // - There is no restore plan, and only a node other than rank 0's has a complete file. The
+  // library
   //   loads files only from rank 0's node then.
   // - The restore plan cannot be followed.
   // So training never begins at step 0 although a state exists, with two exceptions. A restore plan
