@@ -211,13 +211,11 @@ class Checkpointer {
   // does not rename it.
   //
   // StateUnreadableError is also thrown in these cases:
-  // - The folder of any node cannot be listed, and the library did not find a state of this run
-  // that
-  //   the restore plan names.
+  // - The folder of some node cannot be listed. Exception: the library has loaded the state that
+  //   the restore plan names, and this run made that state.
   // - A folder has files, even if only renamed ones, and none can be loaded.
-  // - There is no restore plan, and only a node other than rank 0's has a complete file. The
-  // library
-  //   loads files only from rank 0's node then.
+  // - There is no restore plan, and only another node than rank 0's has a complete file. Without a
+  //   plan the library loads files only from rank 0's node.
   // - The restore plan cannot be followed.
   // So training never begins at step 0 although a state exists, with two exceptions. A restore plan
   // can say that the job starts at step 0 (docs/recovery.md). With DDPRUN_ANEW=1 (`--start-anew`),
