@@ -69,7 +69,7 @@ class Job(recovery_jobs.Job):
         return found
 
     def generation_of(self, ranks, after=-1):
-        """The newest generation in which each of so many ranks has finished a step. It is newer than `after`."""
+        """Waits until `ranks` ranks have finished a step in one generation after `after`. Returns its number."""
         def newest():
             found = self.steps()
             complete = [generation for generation, by_rank in found.items()

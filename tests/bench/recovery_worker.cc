@@ -48,6 +48,7 @@ void TellStep(const char* path, const ddp::Context& ctx, std::int64_t step) {
                    std::to_string(getpid()));
 }
 
+// Leaves the CPUs to the standbys while they load. The benchmark removes the file before a kill.
 void SleepIfSlow(const std::string& file) {
   if (access(file.c_str(), F_OK) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(100));
 }

@@ -102,7 +102,7 @@ class Planner:
 
 
 def make_plan(rng, point, count):
-    """`count` deaths at this point, and those that they need before them."""
+    """`count` deaths at this point. Some points need another death first: the plan has these deaths too."""
     planner = Planner(rng)
     for number in range(count):
         planner.die(POINTS[number % (len(POINTS) - 1)] if point == "mixed" else point, number)

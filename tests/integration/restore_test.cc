@@ -67,6 +67,13 @@ class RestoreTest : public testing::Test {
     return found;
   }
 
+  // Node 0 is lost with its disk.
+  Program& ReplaceNode0(Program& lost, const std::vector<std::string>& steps) {
+    lost.Signal(SIGKILL);
+    lost.Wait();
+    std::filesystem::remove_all(Disk(0));
+    return AddNode(0, 2, steps);
+  }
   // It arrives with a node's next heartbeat.
   void ExpectStatus(const std::string& expected) {
     std::string shown;
@@ -92,10 +99,7 @@ TEST_F(RestoreTest, Node0IsLostWithItsDiskAndNode1GivesItsStateToAll) {
   ASSERT_TRUE(lost.WaitForOut("saved")) << lost.err();
   ASSERT_TRUE(other.WaitForOut("saved")) << other.err();
   EXPECT_EQ(Said(lost, "restore"), "- - - - -");
-  lost.Signal(SIGKILL);
-  lost.Wait();
-  std::filesystem::remove_all(Disk(0));
-  Program& fresh = AddNode(0, 2, steps);
+  Program& fresh = ReplaceNode0(lost, steps);
   EXPECT_EQ(fresh.ExitCode(), 0) << fresh.err();
   EXPECT_EQ(other.ExitCode(), 0) << other.err();
   EXPECT_EQ(Said(fresh, "restore"), "13 2 memory 0 0");
@@ -144,10 +148,7 @@ TEST_F(RestoreTest, AFolderThatCannotBeListedIsNotTakenForEmpty) {
   ExpectStatus(R"("checkpoint":10)");
   std::filesystem::remove_all(Disk(1));
   std::filesystem::create_symlink(Disk(1), Disk(1));  // not even root can list it
-  lost.Signal(SIGKILL);
-  lost.Wait();
-  std::filesystem::remove_all(Disk(0));
-  Program& fresh = AddNode(0, 2, steps);
+  Program& fresh = ReplaceNode0(lost, steps);
   EXPECT_EQ(fresh.ExitCode(), 0) << fresh.err();
   EXPECT_EQ(other.ExitCode(), 0) << other.err();
   EXPECT_EQ(Said(other, "restore"), "5 2 memory 0 0");

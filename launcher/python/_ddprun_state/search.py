@@ -28,7 +28,8 @@ class CheckpointSearch:
         the new names of its damaged files. `renames`: whether damaged files are renamed."""
         self._rank, self._folders, self._run, self._renames = rank, folders, run, renames
         self._steps, self._folders_count = range(lowest_step, highest_step + 1), folders_count
-        # Then no older file can show whether a file with EIO is damaged; such a file is not found.
+        # True: the search is for one step, or for none. No older file of the search can prove that a
+        # file with EIO is damaged, so such a file counts as not found.
         self._for_one_step = lowest_step > 0 or highest_step < 0
         self._warned_of = set()
         self.file = None  # opened by the last next()

@@ -101,7 +101,7 @@ void WaitForListener(const std::string& host, std::uint16_t port, milliseconds t
     }
     deadline = begin + (is_refused ? std::max(timeout, refused) : timeout);
     if (given_up != nullptr && given_up())
-      throw CollectiveError("this rank looks for rank 0 no more");
+      throw CollectiveError("this rank no longer waits for rank 0, because its generation is over");
     if (steady_clock::now() + pause >= deadline) break;
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, kLongestPause);

@@ -18,8 +18,8 @@ namespace ddp::internal {
 //
 // After `timeout` throws ddp::CollectiveError with the address, the waited time and the last error
 // of the system. If the host refuses the connection, the host is reachable, but rank 0 does not
-// listen yet. Then the limit is `refused`, if that is longer. Also gives up soon after `given_up`
-// returns true.
+// listen yet. Then the limit is `refused`, if that is longer. Throws CollectiveError soon
+// after `given_up` returns true.
 void WaitForListener(const std::string& host, std::uint16_t port, std::chrono::milliseconds timeout,
                      std::chrono::milliseconds refused = {},
                      const std::function<bool()>& given_up = nullptr);

@@ -155,7 +155,8 @@ class CheckpointSearch {
     std::string reason;
   };
 
-  // Then no older file can show whether a file with EIO is damaged; such a file is not found.
+  // True: the search is for one step, or for none. No older file of the search can prove that a
+  // file with EIO is damaged, so such a file counts as not found.
   bool IsForOneStep() const { return lowest_step_ > 0 || highest_step_ < 0; }
   void List();
   bool Open(const StepFile& file);
