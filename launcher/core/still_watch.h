@@ -76,8 +76,9 @@ struct ProcessFacts {
 
 class StillWatch {
  public:
-  // Called for each worker once no worker of the node has moved for NodeProgress::kDetailsAfter.
-  // For a worker that has said BYE: once it has not moved for that time, even if others move.
+  // Look() calls it for each worker if no worker of the node has moved for
+  // NodeProgress::kDetailsAfter (1 s) or longer. Exception: for a worker that has said BYE, it
+  // calls it if this worker has not moved for that time, even if other workers move.
   using FactsOf = std::function<ProcessFacts(int pid)>;
 
   // `heartbeat`: the intended time between two looks. If the real time was much longer, this
