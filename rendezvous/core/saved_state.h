@@ -36,11 +36,13 @@ inline constexpr std::size_t kMaxSavedStates = 8;
 // The state that every rank of a generation begins with. JobMachine decides it once, when the
 // generation forms.
 struct RestorePlan {
-  std::optional<SavedState> state;  // nullopt: none is valid; the training starts at step 0
-  Rank source;                      // the rank that holds the state and sends it to the others
-  std::string host;                 // of the source, for people
-  // A newer checkpoint. It was reported, but no member says that it holds it, and a part of this
-  // node's disk cannot be read. The workers first look for the checkpoint there.
+  // nullopt: no member holds a state that may be used (docs/recovery.md has the rules). The
+  // training starts at step 0.
+  std::optional<SavedState> state;
+  Rank source;       // the rank that holds the state and sends it to the others
+  std::string host;  // of the source, for people
+  // A newer checkpoint. It was reported, but no member says that it holds it. Unseen::host may
+  // hold it, because a part of the disk there cannot be read. The workers look there first.
   struct Unseen {
     SavedState state;
     Rank source;

@@ -126,8 +126,9 @@ class Checkpointer {
                const CheckpointerOptions& options = CheckpointerOptions());
 
   // Waits until the last checkpoint is on disk or has failed, also while an exception unwinds the
-  // stack. So a training that fails directly after a save keeps that checkpoint. Waits for no other
-  // rank.
+  // stack. So a training that fails directly after a save keeps that checkpoint. After step() it
+  // may also wait until all other ranks have made the same call of step(), or a rank has failed.
+  // While an exception unwinds the stack, it does not wait for that.
   ~Checkpointer();
   Checkpointer(const Checkpointer&) = delete;
   Checkpointer& operator=(const Checkpointer&) = delete;

@@ -13,7 +13,8 @@
 // (set_aside.h), except the two of the highest steps. Other files are never removed: a file of a
 // higher step, a file whose header or length is wrong, a file of an unknown format version, a file
 // of any other training, a file of an older version that names no run, and a file that another
-// process is writing. Only the run that made a file may replace it.
+// process is writing (unless nobody has written to it for a day). Only the run that made a file may
+// replace it.
 #ifndef DDPRUN_WORKER_SRC_STORAGE_CHECKPOINT_FOLDER_H_
 #define DDPRUN_WORKER_SRC_STORAGE_CHECKPOINT_FOLDER_H_
 

@@ -68,7 +68,7 @@ class OpenFile {
   ddprun::UniqueFd fd_;
 };
 
-// The paths of the temporary files that this process is writing. They are not abandoned, even if
+// The paths of the temporary files that this process is writing. Their writer is not gone, even if
 // their names contain the pid of an ended process: that may be this process's pid too.
 class InProgress {
  public:

@@ -18,7 +18,7 @@ void WriteDurably(const std::string& directory, const std::string& name,
                   const std::vector<std::string_view>& pieces);
 
 // Like WriteDurably above, for a file that is made piece by piece: `write` passes each piece to its
-// argument. If `write` throws, the exception is rethrown and no file exists.
+// argument. If `write` throws, the exception is rethrown, and then no new file exists.
 using Sink = std::function<void(std::string_view piece)>;
 void WriteDurably(const std::string& directory, const std::string& name,
                   const std::function<void(const Sink&)>& write);
@@ -50,8 +50,8 @@ std::string TemporaryPath(const std::string& path);
 
 // The abandoned temporary files in `directory` whose final names begin with `prefix`. Abandoned
 // means: as far as this host knows, the file's process has ended, or nobody has written to the file
-// for a day. Files of running processes, on this host or another, are not included. Empty if the
-// folder cannot be read.
+// for a day. A file of a running process is included only in the second case. Empty if the folder
+// cannot be read.
 std::vector<std::string> AbandonedTemporaries(const std::string& directory,
                                               const std::string& prefix);
 
