@@ -46,7 +46,7 @@ struct LogsConfig {
   std::string when_full = "drop";    // when the log files' disk is full: drop or wait
   std::int64_t max_size = 0;         // limit in bytes for a file, and for its predecessor; 0: no
                                      // limit
-  int keep_runs = 0;                 // number of run folders of this job that stay on this node; 0:
+  int keep_runs = 0;                 // number of run folders of this job and host that stay; 0:
                                      // all
   int verbosity = 0;                 // of ddprun itself: −1 quiet, 0 normal, 1 verbose
 };

@@ -33,8 +33,9 @@ std::optional<std::chrono::system_clock::time_point> DateOf(const std::string& a
 // Computed from at least one answer; more answers give closer bounds.
 ClockAhead ClockAheadBy(const std::vector<DateSeen>& seen);
 
-// From the answer to GET /debug/vars. Error, for people: the timeout is not on the command line,
-// but in the environment or in a file.
+// From the answer to GET /debug/vars. Error, for people: the answer has no command line, or the
+// command line does not have the timeout. In the second case the timeout may be in the environment
+// or in a file, or it is etcd's default.
 absl::StatusOr<std::chrono::milliseconds> ElectionTimeoutOf(const std::string& answer);
 
 }  // namespace ddprun

@@ -1,8 +1,9 @@
-// Removes folders of earlier runs of a job from the log folder of this node: logs.keep_runs.
+// Removes folders of earlier runs of a job on this host from the log folder: logs.keep_runs.
 //
 // A folder is removed only if four conditions hold: it has the name of a run of this job; this user
 // owns it; its owner file names this host; no agent holds its lock. Everything else in the log
-// folder stays, such as runs of other nodes, and runs of an older ddprun that made no owner file.
+// folder stays, such as runs of other hosts, and runs of an older ddprun that made no owner file.
+// Two nodes on one host count their runs together.
 #ifndef DDPRUN_LAUNCHER_AGENT_RUN_RUN_RETENTION_H_
 #define DDPRUN_LAUNCHER_AGENT_RUN_RUN_RETENTION_H_
 

@@ -46,7 +46,7 @@ class ForkServerProcess {
   };
 
   // All pointers must outlive this object. `on_change`: called on the loop when the state has
-  // changed, also from within Feed() and Ask().
+  // changed, also from within Feed() and Hear().
   ForkServerProcess(Options options, EventLoop* loop, ProcessRunner* runner, WriterThread* files,
                     ControlSocket* control, std::function<void(ForkServerState)> on_change);
   ~ForkServerProcess();
