@@ -13,6 +13,7 @@
 #include "worker/src/compat/compat.h"
 #include "worker/src/group/connect_with_deadline.h"
 #include "worker/src/group/failure.h"
+#include "worker/src/group/gloo_loops.h"
 #include "worker/src/group/recorded_group.h"
 
 namespace ddp::internal {
@@ -76,17 +77,20 @@ c10::intrusive_ptr<c10d::ProcessGroup> ConnectGloo(const LaunchEnvironment& env,
   group_options->devices.assign(devices.begin(), devices.end());
   group_options->threads = 2 * static_cast<int>(devices.size());
   const std::set<c10::DeviceType> device_types = {c10::kCPU, device.type()};
+  const GlooHaste haste;
   return ConnectWithDeadline(
       env, ConnectTimeout(options.init_timeout), ", waiting for others at [" + address + "]",
       [env, store, own_store, group_options, device_types, devices] {
         try {
-          auto group =
+          const auto made =
               compat::MakeProcessGroup<c10d::ProcessGroup, c10d::ProcessGroupGloo, RecordedGroup>(
                   own_store, env.rank, env.world_size, group_options, device_types,
-                  /*is_nccl=*/false)
-                  .group;
+                  /*is_nccl=*/false);
           for (const auto& device : devices) device->Connected();
-          return group;
+          // A rank that is connected could end before another one has noticed its connection. Gloo
+          // would then take the connection for lost. Not recorded: the program did not ask for it.
+          made.backend->c10d::ProcessGroupGloo::barrier()->wait();
+          return made.group;
         } catch (const std::exception& e) {
           const std::string error = TextOf(e);
           std::string whose;

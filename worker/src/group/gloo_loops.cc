@@ -1,19 +1,32 @@
 #include "worker/src/group/gloo_loops.h"
 
 #include <fcntl.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <system_error>
 
 #include "worker/contract/unique_fd.h"
+
+// Newer versions of Gloo, which have this file, connect without these waits. Their loops do not end
+// while a timer is due.
+#if defined(DDPRUN_GLOO_FITS) && __has_include(<gloo/transport/tcp/loop.h>) && \
+    !__has_include(<gloo/common/store.h>)
+#include <gloo/transport/tcp/loop.h>
+#define DDPRUN_GLOO_WAITS_FOR_LOOP
+#endif
 
 namespace ddp::internal {
 namespace {
@@ -76,6 +89,62 @@ bool Listens(int socket) {
   return getsockopt(socket, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens != 0;
 }
 
+#ifdef DDPRUN_GLOO_WAITS_FOR_LOOP
+
+// The timer of all loops of the process. A loop that it wakes has nothing else to do, and goes
+// round.
+class Timer final : public gloo::transport::tcp::Handler {
+ public:
+  // Never destroyed, because loops may run until the process ends.
+  static Timer& OfProcess() {
+    static Timer* const timer = new Timer;
+    return *timer;
+  }
+
+  // If it fails, the loop keeps its 10 ms.
+  void Wake(int loop) {
+    epoll_event event = {};
+    event.events = EPOLLIN | EPOLLET;  // each loop, not only the first one that reads the timer
+    event.data.ptr = static_cast<gloo::transport::tcp::Handler*>(this);
+    epoll_ctl(loop, EPOLL_CTL_ADD, timer_.get(), &event);
+  }
+
+  void Add(int users) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    users_ += users;
+    itimerspec times = {};
+    if (users_ > 0) times.it_value.tv_nsec = times.it_interval.tv_nsec = kRound;
+    timerfd_settime(timer_.get(), 0, &times, nullptr);
+  }
+
+  // Called by a loop. The kernel starts the next period only after a read.
+  void handleEvents(int /*events*/) override {
+    std::uint64_t expired = 0;
+    [[maybe_unused]] const ssize_t size = read(timer_.get(), &expired, sizeof(expired));
+  }
+
+ private:
+  static constexpr long kRound = 500'000;  // nanoseconds
+
+  const ddprun::UniqueFd timer_{timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)};
+  std::mutex mutex_;
+  int users_ = 0;  // guarded by mutex_
+};
+
+#else
+
+class Timer {
+ public:
+  static Timer& OfProcess() {
+    static Timer timer;
+    return timer;
+  }
+  void Wake(int) {}
+  void Add(int) {}
+};
+
+#endif
+
 }  // namespace
 
 GlooLoops GlooLoops::Of(const std::function<void()>& make) {
@@ -85,6 +154,7 @@ GlooLoops GlooLoops::Of(const std::function<void()>& make) {
   GlooLoops result;
   std::set_difference(after.begin(), after.end(), before.begin(), before.end(),
                       std::back_inserter(result.loops_));
+  for (const int loop : result.loops_) Timer::OfProcess().Wake(loop);
   return result;
 }
 
@@ -98,5 +168,8 @@ void GlooLoops::ShutDown() const {
     }
   }
 }
+
+GlooHaste::GlooHaste() { Timer::OfProcess().Add(1); }
+GlooHaste::~GlooHaste() { Timer::OfProcess().Add(-1); }
 
 }  // namespace ddp::internal

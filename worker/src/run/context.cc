@@ -31,6 +31,7 @@
 #include "worker/src/base/malloc_retention.h"
 #include "worker/src/base/time_slice.h"
 #include "worker/src/group/failure.h"
+#include "worker/src/group/gloo_loops.h"
 #include "worker/src/group/nccl_group.h"
 #include "worker/src/group/process_group.h"
 #include "worker/src/peers/activity.h"
@@ -121,6 +122,7 @@ void Context::State::Abandon() {
 
 void Context::State::TakeDown() {
   internal::NoteEnd();
+  const internal::GlooHaste for_the_group;
   internal::SetProcessFailureDetector(nullptr);
   detector.reset();
   group = {};
