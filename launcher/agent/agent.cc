@@ -233,6 +233,10 @@ void Agent::Perform(const Supervisor::OpenStore& open) {
 
 void Agent::Perform(const Supervisor::CloseStore&) { master_.Close(); }
 
+void Agent::Perform(const Supervisor::StartStandbys&) {
+  standbys_->StartAhead(kStandbysLimit, [this] { Feed(Supervisor::StandbysStarted{}); });
+}
+
 void Agent::Perform(const Supervisor::EndStandbys&) { standbys_->Feed(StandbyPool::JobEnded{}); }
 
 void Agent::Perform(const Supervisor::PrepareFolders& prepare) {
@@ -443,7 +447,10 @@ void Agent::OnControlMessage(const ControlPeer& peer, const ControlMessage& mess
             Feed(Supervisor::StoreSoughtElsewhere{elsewhere.where});
           },
           [&](const StandbyMsg& standby) {
-            if (!standby.waiting) return standbys_->Feed(StandbyPool::WorkerCanStandBy{});
+            if (!standby.waiting) {
+              standbys_->Feed(StandbyPool::WorkerCanStandBy{});
+              return Feed(Supervisor::WorkerCanStandBy{});
+            }
             if (workers_->LetStay(local_rank, *standbys_)) Feed(Supervisor::WorkerLeft{local_rank});
           },
           ForOthers{},

@@ -92,6 +92,7 @@ class Agent {
   void Perform(const Supervisor::OfferPort& offer);
   void Perform(const Supervisor::OpenStore& open);
   void Perform(const Supervisor::CloseStore& close);
+  void Perform(const Supervisor::StartStandbys& start);
   void Perform(const Supervisor::EndStandbys& end);
   void Perform(const Supervisor::PrepareFolders& prepare);
   void Perform(const Supervisor::ReadErrorFile& read);

@@ -47,7 +47,10 @@ std::vector<StandbyPool::Action> StandbyPool::Step(const Event& event, TimePoint
                  [&](const StandbyWaiting& waiting) { OnWaiting(waiting.id, now); },
                  [&](const StandbyEnded& ended) { OnEnded(ended, now); },
                  [&](const ForksChanged& changed) { OnForksChanged(changed.forks); },
-                 [&](const StartComing& coming) { start_limit_ = now + coming.limit; },
+                 [&](const StartComing& coming) {
+                   start_limit_ = now + coming.limit;
+                   able_ = able_ || coming.program_waits;
+                 },
                  [&](const JobEnded&) {
                    state_ = State::kClosed;
                    start_limit_.reset();
@@ -152,10 +155,11 @@ void StandbyPool::Settle() {
   if (state_ == State::kSettling && all) state_ = State::kFilling;
 }
 
-// Forks all standbys at once. Starts others one at a time: loading libraries keeps a core busy.
+// Starts all standbys at once if a start is coming, or if they are forked. Otherwise one at a time:
+// loading libraries keeps a core busy.
 void StandbyPool::Fill(TimePoint now) {
   if (state_ == State::kGivenUp || now < not_before_ || !CanMake()) return;
-  while (Loading() == nullptr) {
+  while (start_limit_ || Loading() == nullptr) {
     const auto local_rank = Wanted();
     if (!local_rank) return;
     const Id id = next_id_++;
@@ -172,9 +176,10 @@ void StandbyPool::LookWhetherStartCanBegin(TimePoint now) {
     if (standby.waiting_since) there.insert(standby.local_rank);
   }
   const bool all = there.size() == static_cast<std::size_t>(options_.workers);
-  const bool cannot = state_ == State::kGivenUp || now < not_before_;
+  const bool cannot = state_ == State::kGivenUp || now < not_before_ || (!options_.forks && !able_);
   if (!all && !cannot && now < *start_limit_) return;
   start_limit_.reset();
+  if (!options_.forks) EndThose(false);  // the workers start now, and need the CPU time
   actions_.emplace_back(StartCanBegin{});
 }
 

@@ -26,6 +26,9 @@
 // once, and every start uses standbys: StartComing requests one for each local rank. StartCanBegin
 // follows when all these standbys wait, when none can be expected now, or when the limit of
 // StartComing is over. A worker without a standby is started directly.
+//
+// A node that joins a running job also uses StartComing, without a fork server (program_waits): it
+// loads the program in standbys before it gets its ranks, so that the other nodes do not wait.
 #ifndef DDPRUN_LAUNCHER_CORE_STANDBY_POOL_H_
 #define DDPRUN_LAUNCHER_CORE_STANDBY_POOL_H_
 
@@ -83,9 +86,11 @@ class StandbyPool {
   struct ForksChanged {
     Forks forks = Forks::kLater;
   };
-  // With Options::forks: workers are about to start. Answer: StartCanBegin, within `limit`.
+  // Workers are about to start. Answer: StartCanBegin, within `limit`. Without Options::forks there
+  // are standbys only if the program is known to wait as a standby.
   struct StartComing {
     Duration limit{};
+    bool program_waits = false;  // a worker of another node has shown it
   };
   struct JobEnded {};
   struct Tick {};
@@ -131,6 +136,8 @@ class StandbyPool {
   std::optional<Id> Take(LocalRank local_rank);
 
   StandbyPoolState state() const { return state_; }
+  // True from StartComing until StartCanBegin.
+  bool start_is_coming() const { return start_limit_.has_value(); }
 
  private:
   struct Standby {
@@ -163,7 +170,7 @@ class StandbyPool {
   StandbyPoolState state_ = StandbyPoolState::kIdle;
   Forks forks_ = Forks::kLater;           // with Options::forks
   std::optional<TimePoint> start_limit_;  // from StartComing to StartCanBegin
-  bool able_ = false;                     // a worker has shown that its program can wait
+  bool able_ = false;  // a worker, here or on another node, has shown that its program can wait
   bool said_unable_ = false;
   int generations_ = 0;          // started so far
   TimePoint settled_at_;         // kSettling ends at this time at the latest

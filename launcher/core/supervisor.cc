@@ -52,6 +52,12 @@ void Supervisor::Dispatch(const Event& event, TimePoint now) {
             if (worker != nullptr) worker->saves = told.saves;
           },
           [&](const WorkerStays& stays) { OnWorkerStays(stays); },
+          [&](const WorkerCanStandBy&) { work_.can_stand_by = true; },
+          [&](const StandbysStarted&) {
+            if (state_ != SupervisorState::kJoining) return;  // this node has ranks, or ends
+            work_.standbys_ready = true;
+            if (session_.joined) SendUp(StandbysReady{});
+          },
           [&](const WorkerLeft& left) { OnWorkerLeft(left, now); },
           [&](const CheckpointReported& report) { OnCheckpointReported(report); },
           [&](const CheckpointFailureReported& report) { OnCheckpointFailureReported(report); },
@@ -169,6 +175,7 @@ void Supervisor::Introduce(TimePoint now) {
   join.program = options_.program;
   join.run_id = work_.assignment.run_id;
   join.can_look_again = true;
+  join.can_start_standbys = true;
   session_.told_failures = failed_.count;
   const bool running = join.workers_running;
   SendReport(std::move(join), running);
@@ -177,6 +184,7 @@ void Supervisor::Introduce(TimePoint now) {
   if (work_.acknowledged && !running) SendUp(AssignmentAck{});
   for (const WorkerExited& exit : work_.exits) SendUp(exit);
   if (work_.stopped) SendReport(*work_.stopped, /*workers_running=*/false);
+  if (work_.standbys_ready) SendUp(StandbysReady{});
   if (!work_.store_elsewhere.empty()) SendUp(StoreElsewhere{work_.store_elsewhere});
   if (preempted_until_) SendUp(Preempted{absl::StrCat(options_.node.host, " got SIGTERM")});
   // Any other message may have been sent before the repeated Join arrived, so only a heartbeat's
@@ -306,7 +314,9 @@ void Supervisor::OnReceived(const Received& received, TimePoint now) {
 }
 
 void Supervisor::OnWaiting(const Waiting& waiting) {
-  if (state_ == SupervisorState::kJoining) Log(waiting.reason);
+  if (state_ != SupervisorState::kJoining) return;
+  Log(waiting.reason);
+  if (waiting.start_standbys && !work_.standbys_ready) outbox_.Push(StartStandbys{});
 }
 
 void Supervisor::OnHeartbeatAck(const HeartbeatAck& ack, TimePoint now) {

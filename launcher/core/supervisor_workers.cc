@@ -283,6 +283,7 @@ void Supervisor::LeaveWithoutWorkers(const WorkersLost& lost, std::vector<Worker
 
 void Supervisor::PushHeartbeat(TimePoint now) {
   Heartbeat heartbeat{std::chrono::nanoseconds(now.time_since_epoch()).count(), work_.NewestStep()};
+  heartbeat.can_stand_by = work_.can_stand_by;
   if (HasUntoldFailures()) {
     heartbeat.failed_checkpoints = failed_;
     session_.told_failures = failed_.count;

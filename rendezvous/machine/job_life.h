@@ -114,6 +114,7 @@ struct JobLife : LifeRecord {
   StateTimes state_times;
   JobCounters counters;
   bool has_checkpoint_folder = false;  // a node's workers are given one
+  bool can_stand_by = false;           // a worker has shown that its program can be a warm standby
   bool warned_of_arguments = false;    // the first node got the warning about arguments
 
   // True if the agent of rank 0's node serves torch's store in the next generation.

@@ -76,6 +76,9 @@ void JobMachine::OnJoin(const Header& header, const Join& join) {
   TakeFailures(added, join.failed_checkpoints);
   held_back_.OnJoined(added, now_);
   held_back_.TakeStuck(added, join.stuck, now_);
+  if (!gathering() && life_.can_stand_by && join.can_start_standbys) {
+    held_back_.AwaitStandbys(added, now_);
+  }
   Welcome(added);
   survey_.AskToLookAgain(added);
   if (other != nullptr) WarnIfArgumentsDiffer(*other, added);
@@ -105,6 +108,14 @@ void JobMachine::Begin(const JobSpec& spec) {
 void JobMachine::Welcome(const Node& added) {
   const NodeSpec& spec = added.spec;
   if (added.held_back.is_stuck()) return;  // TakeStuck() has told it
+  if (added.held_back.loads) {
+    const std::string why =
+        "the job runs; this node is taken in when its workers have loaded the "
+        "program";
+    out_.Log(absl::StrCat(spec.host, " joined with ", spec.worker_count, " workers: ", why));
+    out_.SendTo(added, Waiting{why, /*start_standbys=*/true});
+    return;
+  }
   if (added.held_back.until) {
     const std::string why =
         absl::StrCat(spec.host, " (", spec.address, ") is admitted in ",
@@ -191,6 +202,7 @@ void JobMachine::OnRejoin(Node& node, const Header& header, const Join& join) {
     return;
   }
   if (!node.member()) {
+    if (node.held_back.loads) out_.SendTo(node, Waiting{node.held_back.why, true});
     node.offered_port = join.offered_port;
     survey_.AskToLookAgain(node);
     return;

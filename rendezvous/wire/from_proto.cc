@@ -54,6 +54,7 @@ Join ReadJoin(const v1::Join& from, FieldChecker& check) {
   if (from.has_stuck()) to.stuck = ReadStuck(from.stuck(), check);
   to.log_folder = check.Text("Join.log_folder", from.log_folder(), kMaxLogFolderBytes);
   to.has_checkpoint_folder = from.has_checkpoint_folder();
+  to.can_start_standbys = from.can_start_standbys();
   return to;
 }
 
@@ -106,6 +107,7 @@ Heartbeat ReadHeartbeat(const v1::Heartbeat& from, FieldChecker& check) {
   if (from.has_arrivals()) to.arrivals = ReadArrivals(from.arrivals(), check);
   if (from.has_stuck()) to.stuck = ReadStuck(from.stuck(), check);
   if (from.has_usage()) to.usage = ReadUsage(from.usage(), check);
+  to.can_stand_by = from.can_stand_by();
   return to;
 }
 
@@ -227,6 +229,9 @@ absl::StatusOr<FromAgent> FromProto(const v1::AgentMessage& message) {  // table
       result.message =
           Preempted{check.Text("Preempted.reason", message.preempted().reason(), kMaxTextBytes)};
       break;
+    case v1::AgentMessage::kStandbysReady:
+      result.message = StandbysReady{};
+      break;
     case v1::AgentMessage::kStoreElsewhere:
       result.message = StoreElsewhere{
           check.Text("StoreElsewhere.where", message.store_elsewhere().where(), kMaxHostBytes)};
@@ -261,7 +266,8 @@ absl::StatusOr<FromRendezvous> FromProto(const v1::RendezvousMessage& message) {
   switch (message.body_case()) {
     case v1::RendezvousMessage::kWaiting:
       result.message =
-          Waiting{check.Text("Waiting.reason", message.waiting().reason(), kMaxTextBytes)};
+          Waiting{check.Text("Waiting.reason", message.waiting().reason(), kMaxTextBytes),
+                  message.waiting().start_standbys()};
       break;
     case v1::RendezvousMessage::kAssignment:
       result.message = ReadAssignment(message.assignment(), check);

@@ -53,6 +53,7 @@ struct AgentBody {
     FillIfAny(join.stuck, body);
     body->set_log_folder(CleanText(join.log_folder, kMaxLogFolderBytes));
     body->set_has_checkpoint_folder(join.has_checkpoint_folder);
+    body->set_can_start_standbys(join.can_start_standbys);
     if (join.program.name.empty()) return;
     body->mutable_program()->set_role(CleanText(join.program.role, kMaxProgramBytes));
     body->mutable_program()->set_name(CleanText(join.program.name, kMaxProgramBytes));
@@ -67,6 +68,7 @@ struct AgentBody {
     FillIfAny(heartbeat.stuck, to->mutable_heartbeat());
     if (heartbeat.progress) Fill(*heartbeat.progress, to->mutable_heartbeat()->mutable_progress());
     if (heartbeat.usage) FillUsage(*heartbeat.usage, to->mutable_heartbeat()->mutable_usage());
+    to->mutable_heartbeat()->set_can_stand_by(heartbeat.can_stand_by);
     if (heartbeat.arrivals) {
       v1::StoreArrivals* const arrivals = to->mutable_heartbeat()->mutable_arrivals();
       arrivals->set_arrived(heartbeat.arrivals->arrived);
@@ -104,6 +106,7 @@ struct AgentBody {
   void operator()(const StoreElsewhere& elsewhere) const {
     to->mutable_store_elsewhere()->set_where(CleanText(elsewhere.where, kMaxHostBytes));
   }
+  void operator()(const StandbysReady&) const { to->mutable_standbys_ready(); }
   void operator()(const HeldStates& held) const {
     Fill(held.states, to->mutable_held_states()->mutable_states());
     to->mutable_held_states()->set_look(held.look.value);
@@ -136,6 +139,7 @@ struct RendezvousBody {
 
   void operator()(const Waiting& waiting) const {
     to->mutable_waiting()->set_reason(CleanText(waiting.reason, kMaxTextBytes));
+    to->mutable_waiting()->set_start_standbys(waiting.start_standbys);
   }
   void operator()(const Assignment& assignment) const {
     v1::Assignment* const body = to->mutable_assignment();

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 #include <string>
@@ -181,6 +182,49 @@ TEST_F(InPlaceTest, WorkersOfOtherNodesStayToo) {
   EXPECT_EQ(Pids(0).size(), 1u);
   EXPECT_EQ(Pids(1).size(), 2u);
   EXPECT_EQ(Log(0).back().step, kSteps);
+}
+
+// True once the rendezvous has heard of a step of the node. Its heartbeat then also says that the
+// program can stand by.
+bool KnowsAStep(const Daemon& daemon) {
+  Program status({DdprunPath(), "status", "job", "--json", "--rdzv-endpoint", daemon.endpoint()});
+  if (status.ExitCode() != 0) return false;
+  const auto answer = nlohmann::json::parse(status.out());
+  if (answer.at("jobs").empty()) return false;
+  const auto& nodes = answer["jobs"][0].at("nodes");
+  return !nodes.empty() && !nodes[0].at("step").is_null() && nodes[0].at("step") > 0;
+}
+
+// Seen red with a rendezvous that took the node in at once: the first node then waited for it to
+// load libtorch.
+TEST_F(InPlaceTest, ANodeThatJoinsHasLoadedTheProgramBeforeTheOthersStop) {
+  Daemon daemon(folder_.path());
+  job_ = std::make_unique<Job>(folder_.path());
+  std::vector<std::string> arguments = {"-v",
+                                        "--nnodes",
+                                        "1:2",
+                                        "--nproc-per-node",
+                                        "1",
+                                        "--rdzv-id",
+                                        "job",
+                                        "--rdzv-conf",
+                                        "last_call_timeout=10ms",
+                                        "--rdzv-endpoint",
+                                        daemon.endpoint(),
+                                        IN_PLACE_WORKER,
+                                        files_.path(),
+                                        "1000000"};
+  Program& first = job_->AddNode(arguments);
+  ASSERT_TRUE(WaitForChange(files_.path(), [&] { return KnowsAStep(daemon); })) << first.err();
+  Program& second = job_->AddNode(arguments);
+  ASSERT_TRUE(WaitForChange(files_.path(), [&] { return !Log(1).empty(); })) << second.err();
+  EXPECT_THAT(second.err(), HasSubstr("this node is taken in when its workers have loaded the "
+                                      "program"));
+  EXPECT_THAT(second.err(), HasSubstr(", which had waited"));
+  EXPECT_EQ(Log(1).front().generation, 1) << "it was taken in once";
+  for (Program* const node : {&first, &second}) node->Signal(SIGTERM);
+  for (Program* const node : {&first, &second}) node->ExitCode();
+  EXPECT_EQ(Pids(0).size(), 1u);
 }
 
 }  // namespace in_place_test

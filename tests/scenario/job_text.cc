@@ -30,7 +30,10 @@ std::string Text(const RootCause& cause) {
 std::string Text(const RendezvousMessage& message) {
   return std::visit(
       Overloaded{
-          [](const Waiting& waiting) { return absl::StrCat("Waiting: ", waiting.reason); },
+          [](const Waiting& waiting) {
+            return absl::StrCat("Waiting", waiting.start_standbys ? ", start standbys" : "", ": ",
+                                waiting.reason);
+          },
           [](const HeartbeatAck&) { return std::string("HeartbeatAck"); },
           [](const Assignment& a) {
             return absl::StrCat("Assignment node ", a.node_rank.value, " of ", a.node_count,

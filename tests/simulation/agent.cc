@@ -195,6 +195,7 @@ void Agent::Perform(const Supervisor::Action& action) {
             Feed(Supervisor::StoreOpened{open.generation});
           },
           [&](const Supervisor::CloseStore&) {},
+          [&](const Supervisor::StartStandbys&) { AfterTheDisk(Supervisor::StandbysStarted{}); },
           [&](const Supervisor::EndStandbys&) { EndStandbys(); },
           [&](const Supervisor::PrepareFolders& prepare) {
             AfterTheDisk(Supervisor::FoldersReady{prepare.generation, LocalRank{0}, ""});

@@ -213,7 +213,9 @@ void Agent::OnWorkerEnded(int worker, LocalRank local_rank, ExitStatus status,
 
 void Agent::OnWorkerStays(int worker, LocalRank local_rank) {
   Post([this, worker, local_rank] {
-    if (IsIn(local_rank, worker)) Step(Supervisor::WorkerStays{local_rank});
+    if (!IsIn(local_rank, worker)) return;
+    Step(Supervisor::WorkerStays{local_rank});
+    Step(Supervisor::WorkerCanStandBy{});
   });
 }
 

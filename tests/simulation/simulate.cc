@@ -1,8 +1,8 @@
-// simulate --seeds FROM:TO [--etcd 1] [--bug NAME]: runs each seed once.
-// simulate --trace SEED [--etcd 1] [--bug NAME]: one run, with a line for each event.
+// simulate --seeds FROM:TO [--etcd 1|2] [--bug NAME]: runs each seed once.
+// simulate --trace SEED [--etcd 1|2] [--bug NAME]: one run, with a line for each event.
 //
-// Exit code 1: a rule was violated. --etcd 1: with several rendezvous; a bug that needs several
-// rendezvous implies it.
+// Exit code 1: a rule was violated. --etcd 1: with several rendezvous. --etcd 2: one of them may
+// lead for much longer without etcd than the others. A bug that needs them implies it.
 // --bug plants a bug (names: BugNamed()); exit code 0 then means that a run found it.
 #include <chrono>
 #include <csignal>
@@ -32,7 +32,7 @@ void OnAbort(int) {
 int Usage() {
   std::fprintf(
       stderr,
-      "usage: simulate --seeds FROM:TO | --trace SEED  [--etcd 1] [--bug NAME]; the bugs are in "
+      "usage: simulate --seeds FROM:TO | --trace SEED  [--etcd 1|2] [--bug NAME]; the bugs are in "
       "docs/internals/simulation.md\n");
   return 64;
 }
@@ -85,7 +85,9 @@ int Campaign(std::uint64_t from, std::uint64_t to, Bug bug, const char* bug_name
     std::printf("seed %llu: %s\n  replay: simulate --trace %llu%s%s%s\n",
                 static_cast<unsigned long long>(seed), result.violation.c_str(),
                 static_cast<unsigned long long>(seed),
-                rendezvous == Rendezvous::kAlone ? "" : " --etcd 1",
+                rendezvous == Rendezvous::kAlone     ? ""
+                : rendezvous == Rendezvous::kSeveral ? " --etcd 1"
+                                                     : " --etcd 2",
                 bug == Bug::kNone ? "" : " --bug ", bug == Bug::kNone ? "" : bug_name);
     std::fflush(stdout);
     if (bug != Bug::kNone || found == 20) break;
@@ -125,9 +127,10 @@ int main(int argc, char** argv) {
       if (!named) return Usage();
       bug = *named;
       bug_name = argv[i + 1];
-      if (RendezvousOf(bug) == Rendezvous::kSeveral) rendezvous = Rendezvous::kSeveral;
+      if (RendezvousOf(bug) != Rendezvous::kAlone) rendezvous = RendezvousOf(bug);
     } else if (std::strcmp(argv[i], "--etcd") == 0) {
-      rendezvous = std::strcmp(argv[i + 1], "0") == 0 ? rendezvous : Rendezvous::kSeveral;
+      if (std::strcmp(argv[i + 1], "1") == 0) rendezvous = Rendezvous::kSeveral;
+      if (std::strcmp(argv[i + 1], "2") == 0) rendezvous = Rendezvous::kSeveralUnlike;
     } else {
       return Usage();
     }

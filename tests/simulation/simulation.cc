@@ -38,6 +38,7 @@ std::optional<Bug> BugNamed(const std::string& name) {
 }
 
 Rendezvous RendezvousOf(Bug bug) {
+  if (bug == Bug::kVmaxForgotten) return Rendezvous::kSeveralUnlike;
   return bug >= Bug::kAckAfterValidity ? Rendezvous::kSeveral : Rendezvous::kAlone;
 }
 
@@ -62,7 +63,7 @@ World::World(std::uint64_t seed, Bug bug, std::string* trace, Rendezvous rendezv
       stay_random(seed ^ 0x57A7),
       several_random(seed ^ 0x5E7E),
       etcd_random(seed ^ 0x4E57),
-      several(rendezvous == Rendezvous::kSeveral),
+      several(rendezvous != Rendezvous::kAlone),
       plan(several ? WithSeveral(MakePlan(random), several_random) : MakePlan(random)),
       bug(bug),
       recorder(&scheduler, trace),
@@ -77,6 +78,10 @@ World::World(std::uint64_t seed, Bug bug, std::string* trace, Rendezvous rendezv
   PlanStates(state_random, &plan);
   PlanStuck(stuck_random, &plan);
   PlanStays(stay_random, &plan);
+  if (rendezvous == Rendezvous::kSeveralUnlike) {
+    plan.several.validity = {std::chrono::seconds(1), std::chrono::seconds(12)};
+    plan.several.faults = 6;
+  }
 }
 
 Host& World::AddHost() {

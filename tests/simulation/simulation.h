@@ -39,7 +39,8 @@ enum class Bug {
   kVmaxForgotten,       // a leader publishes only its own validity
   kNoHoldAfterRestore,  // a leader believes that a restored etcd has all data
 };
-enum class Rendezvous { kAlone, kSeveral };
+// kSeveralUnlike: several, and one of them may lead for much longer without etcd than the others.
+enum class Rendezvous { kAlone, kSeveral, kSeveralUnlike };
 // Whether a bug needs several rendezvous or a single one.
 Rendezvous RendezvousOf(Bug bug);
 // nullopt: no such bug.

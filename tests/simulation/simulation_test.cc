@@ -17,7 +17,9 @@ constexpr std::uint64_t kRunsForABug = 24000;
 
 std::string Replay(std::uint64_t seed, Rendezvous rendezvous = Rendezvous::kAlone) {
   return "replay: simulate --trace " + std::to_string(seed) +
-         (rendezvous == Rendezvous::kAlone ? "" : " --etcd 1");
+         (rendezvous == Rendezvous::kAlone     ? ""
+          : rendezvous == Rendezvous::kSeveral ? " --etcd 1"
+                                               : " --etcd 2");
 }
 
 TEST(SimulationTest, EverythingHoldsWhateverHappens) {

@@ -31,6 +31,7 @@ std::string Text(const AgentMessage& message) {
           [](const CheckpointDamaged&) { return std::string("CheckpointDamaged"); },
           [](const CannotSave&) { return std::string("CannotSave"); },
           [](const Preempted&) { return std::string("Preempted"); },
+          [](const StandbysReady&) { return std::string("StandbysReady"); },
           [](const StoreElsewhere&) { return std::string("StoreElsewhere"); },
           [](const HeldStates&) { return std::string("HeldStates"); },
           [](const StacksTaken&) { return std::string("StacksTaken"); },

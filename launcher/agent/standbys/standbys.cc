@@ -59,9 +59,14 @@ void Standbys::Begin() {
 }
 
 void Standbys::AwaitStart(Duration limit, std::function<void()> done) {
-  if (!fork_server_) return done();
+  if (!fork_server_ && !pool_.start_is_coming()) return done();
   when_start_can_begin_.push_back(std::move(done));
-  Feed(StandbyPool::StartComing{limit});
+  if (!pool_.start_is_coming()) Feed(StandbyPool::StartComing{limit});
+}
+
+void Standbys::StartAhead(Duration limit, std::function<void()> done) {
+  when_start_can_begin_.push_back(std::move(done));
+  Feed(StandbyPool::StartComing{limit, /*program_waits=*/true});
 }
 
 void Standbys::Feed(const StandbyPool::Event& event) {

@@ -68,9 +68,15 @@ class Standbys {
   // Starts the fork server, if the job has one.
   void Begin();
 
-  // Calls `done` once: when a standby waits for each local rank, or after `limit`; earlier if there
-  // is no fork server, or if it fails. Does not call it if the job ends first.
+  // Calls `done` once: when a standby waits for each local rank, or after `limit`. Earlier if there
+  // is no fork server and StartAhead() runs no more, or if no standby can be expected. Does not
+  // call it if the job ends first.
   void AwaitStart(Duration limit, std::function<void()> done);
+
+  // For a node without workers that joins a running job: starts a standby for each local rank, with
+  // or without a fork server. The job's program is known to wait as a standby. Calls `done` like
+  // AwaitStart().
+  void StartAhead(Duration limit, std::function<void()> done);
 
   // A worker has left its generation and waits; `pump` still reads its output.
   void Adopt(LocalRank local_rank, SpawnedProcess process, std::unique_ptr<LogPump> pump);
@@ -109,7 +115,7 @@ class Standbys {
   void OnEnded(Id id);
   // The folder of its output until now.
   std::string FolderOf(Id id, const Standby& standby) const;
-  // Removes the standby from standbys_ and from the loop, when its output is in its files.
+  // Removes the standby from standbys_ and from the loop. Its pump still reads.
   Standby Release(Id id);
   void Discard(const Standby& standby);
   void TellForkServer(const StandbyPool::Event& event);

@@ -61,6 +61,11 @@ struct SupervisorActions {
   struct CloseStore {
     bool operator==(const CloseStore&) const = default;
   };
+  // Start a standby for each local rank. Answer: StandbysStarted, within
+  // kStandbysLimit.
+  struct StartStandbys {
+    bool operator==(const StartStandbys&) const = default;
+  };
   // This node's part of the job is over: end the standbys.
   struct EndStandbys {
     bool operator==(const EndStandbys&) const = default;
@@ -159,9 +164,9 @@ struct SupervisorActions {
   };
   using Action =
       std::variant<Send, SendHeartbeat, ClearNode, ScanStates, OfferPort, OpenStore, CloseStore,
-                   EndStandbys, PrepareFolders, SpawnWorkers, AllWorkersRun, GenerationEnded,
-                   ReadErrorFile, SignalWorkers, AskWorkersToSave, AskWorkersToLeave,
-                   TakeWorkerStacks, ShowHangStacks, SetFence, Note, Exit>;
+                   StartStandbys, EndStandbys, PrepareFolders, SpawnWorkers, AllWorkersRun,
+                   GenerationEnded, ReadErrorFile, SignalWorkers, AskWorkersToSave,
+                   AskWorkersToLeave, TakeWorkerStacks, ShowHangStacks, SetFence, Note, Exit>;
 };
 
 }  // namespace ddprun

@@ -68,6 +68,10 @@ struct SupervisorEvents {
   struct WorkerStays {
     LocalRank local_rank;
   };
+  // A worker has shown that its program can be a warm standby.
+  struct WorkerCanStandBy {};
+  // The answer to StartStandbys: they wait, or the agent cannot start them.
+  struct StandbysStarted {};
   // The worker has left its generation, and no longer holds any of the generation's resources.
   struct WorkerLeft {
     LocalRank local_rank;
@@ -167,12 +171,12 @@ struct SupervisorEvents {
   struct Tick {};
   using Event =
       std::variant<AgentStarted, SessionOpened, Received, SessionLost, FoldersReady, WorkerSpawned,
-                   SpawnFailed, WorkerSpoke, WorkerSaves, WorkerStays, WorkerLeft,
-                   CheckpointReported, CheckpointFailureReported, CheckpointDamageReported,
-                   StepReported, ErrorReported, WorkerEnded, ErrorFileRead, SignalReceived,
-                   Superseded, NodeCleared, StuckProcessEnded, StatesFound, PortOffered,
-                   StoreOpened, StoreFailed, StoreSoughtElsewhere, RestartMeasured, StartMeasured,
-                   WorkerStacksTaken, WorkersLost, Tick>;
+                   SpawnFailed, WorkerSpoke, WorkerSaves, WorkerStays, WorkerCanStandBy,
+                   StandbysStarted, WorkerLeft, CheckpointReported, CheckpointFailureReported,
+                   CheckpointDamageReported, StepReported, ErrorReported, WorkerEnded,
+                   ErrorFileRead, SignalReceived, Superseded, NodeCleared, StuckProcessEnded,
+                   StatesFound, PortOffered, StoreOpened, StoreFailed, StoreSoughtElsewhere,
+                   RestartMeasured, StartMeasured, WorkerStacksTaken, WorkersLost, Tick>;
 };
 
 }  // namespace ddprun

@@ -46,6 +46,8 @@ struct NodeWork {
   std::string store_elsewhere;             // where a worker looks for the store; empty: none does
   std::vector<Worker> workers;             // by local rank
   bool tells = false;                      // a worker has reported progress
+  bool can_stand_by = false;               // a worker has shown that its program can stand by
+  bool standbys_ready = false;             // StandbysStarted came; for the next generation
   std::optional<std::int64_t> checkpoint;  // step of the newest checkpoint that a worker reported
   std::int64_t last_ended_ms = 0;          // wall clock time of the last worker's end
   std::optional<Duration> start;           // StartMeasured

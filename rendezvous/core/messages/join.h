@@ -69,6 +69,7 @@ struct Join {
   bool has_checkpoint_folder = false;  // its workers have a checkpoint folder
   // A part of the node's disk could not be read, and may hold a state that is not in `states`.
   bool states_incomplete = false;
+  bool can_start_standbys = false;  // the agent obeys Waiting::start_standbys
 
   bool operator==(const Join&) const = default;
 };

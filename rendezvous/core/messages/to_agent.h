@@ -22,6 +22,9 @@ namespace ddprun {
 // The agent has joined and must wait. No answer.
 struct Waiting {
   std::string reason;  // for people: which nodes are missing, or that the job is complete
+  // Start a warm standby for each local rank now. Answer: StandbysReady. Only if the agent has said
+  // Join::can_start_standbys.
+  bool start_standbys = false;
 
   bool operator==(const Waiting&) const = default;
 };

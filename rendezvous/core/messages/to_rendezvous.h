@@ -34,6 +34,7 @@ struct Heartbeat {
   // have.
   std::optional<StoreArrivals> arrivals{};
   std::optional<NodeUsage> usage{};  // nullopt: the agent has an earlier version
+  bool can_stand_by = false;         // a worker has shown that its program can be a warm standby
 
   bool operator==(const Heartbeat&) const = default;
 };
@@ -112,6 +113,12 @@ struct StoreElsewhere {
   bool operator==(const StoreElsewhere&) const = default;
 };
 
+// Answers Waiting::start_standbys: the standbys wait, or the agent cannot start them. Repeated on
+// each session until the next Assignment. No answer.
+struct StandbysReady {
+  bool operator==(const StandbysReady&) const = default;
+};
+
 // The restart into the header's generation has ended on this node. No answer.
 struct RestartTimed {
   RestartTimes times;  // its generation is the header's
@@ -141,9 +148,10 @@ struct Leave {
   bool operator==(const Leave&) const = default;
 };
 
-using AgentMessage = std::variant<Join, Heartbeat, AssignmentAck, WorkerExited, Checkpointed,
-                                  CannotSave, Stopped, Leave, RestartTimed, Preempted, HeldStates,
-                                  CheckpointDamaged, StacksTaken, StoreElsewhere, LogPiece>;
+using AgentMessage =
+    std::variant<Join, Heartbeat, AssignmentAck, WorkerExited, Checkpointed, CannotSave, Stopped,
+                 Leave, RestartTimed, Preempted, HeldStates, CheckpointDamaged, StacksTaken,
+                 StoreElsewhere, LogPiece, StandbysReady>;
 
 }  // namespace ddprun
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "rendezvous/core/limits.h"
 #include "rendezvous/core/words.h"
 
 namespace ddprun {
@@ -18,6 +19,25 @@ void HeldBackNodes::OnJoined(Node& node, TimePoint now) {
   held_back.why = wait->reason;
   roster_->SetHeldBack(node, std::move(held_back));
   life_->next_admission = std::min(life_->next_admission.value_or(until), until);
+}
+
+void HeldBackNodes::AwaitStandbys(Node& node, TimePoint now) {
+  if (node.held_back.any()) return;
+  HeldBack held_back = node.held_back;
+  held_back.until = now + kStandbysLimit;
+  held_back.loads = true;
+  held_back.why = "its workers load the program";
+  life_->next_admission =
+      std::min(life_->next_admission.value_or(*held_back.until), *held_back.until);
+  roster_->SetHeldBack(node, std::move(held_back));
+}
+
+void HeldBackNodes::OnStandbysReady(Node& node) {
+  if (!node.held_back.loads) return;
+  HeldBack held_back = node.held_back;
+  held_back.until.reset();
+  held_back.loads = false;
+  roster_->SetHeldBack(node, std::move(held_back));
 }
 
 void HeldBackNodes::TakeStuck(Node& node, const StuckProcesses& stuck, TimePoint now) {
@@ -57,9 +77,14 @@ void HeldBackNodes::Admit(TimePoint now) {
     if (now >= until) {
       HeldBack held_back = node.held_back;
       held_back.until.reset();
+      const bool loads = std::exchange(held_back.loads, false);
       roster_->SetHeldBack(node, std::move(held_back));
       if (node.held_back.any()) continue;
-      out_->Log(absl::StrCat(node.spec.host, " is admitted again"));
+      out_->Log(loads ? absl::StrCat(node.spec.host,
+                                     " is taken in, although its workers have not "
+                                     "loaded the program within ",
+                                     Seconds(kStandbysLimit))
+                      : absl::StrCat(node.spec.host, " is admitted again"));
     } else {
       next = std::min(next.value_or(until), until);
     }

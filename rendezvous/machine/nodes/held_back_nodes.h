@@ -1,5 +1,6 @@
-// HeldBackNodes: keeps two kinds of nodes out of the next generation for a while: nodes repeatedly
-// lost soon after joining, and nodes with processes that SIGKILL did not end.
+// HeldBackNodes: keeps three kinds of nodes out of the next generation for a while: nodes
+// repeatedly lost soon after joining, nodes with processes that SIGKILL did not end, and nodes that
+// join a running job, until their standbys have loaded the program.
 //
 // Owned by the JobMachine.
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_NODES_HELD_BACK_NODES_H_
@@ -28,6 +29,12 @@ class HeldBackNodes {
   void OnJoined(Node& node, TimePoint now);
   // Holds the node back until these processes, which SIGKILL did not end, are gone.
   void TakeStuck(Node& node, const StuckProcesses& stuck, TimePoint now);
+  // The node has joined a running job whose program can be a warm standby. Holds it back until its
+  // standbys wait, for at most kStandbysLimit, and asks it to start them. Has no effect on a node
+  // that is held back for another reason.
+  void AwaitStandbys(Node& node, TimePoint now);
+  // Ends AwaitStandbys().
+  void OnStandbysReady(Node& node);
   // Admits the nodes whose delay is over.
   void Admit(TimePoint now);
 

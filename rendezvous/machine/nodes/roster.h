@@ -30,10 +30,13 @@ enum class Phase {
 
 // Why a node stays in the job but out of the next generation.
 struct HeldBack {
-  std::optional<TimePoint> until;  // LateAdmission (quarantine.h) holds the node back until then
-  std::string why;                 // the reason of `until`, for people
-  StuckProcesses stuck;            // processes that SIGKILL has not ended, until they are gone
-  TimePoint stuck_told_at;         // when the agent last reported `stuck`
+  // LateAdmission (quarantine.h) holds the node back until then; or, with `loads`, it starts its
+  // standbys, at most until then.
+  std::optional<TimePoint> until;
+  bool loads = false;       // Waiting::start_standbys was sent
+  std::string why;          // the reason of `until`, for people
+  StuckProcesses stuck;     // processes that SIGKILL has not ended, until they are gone
+  TimePoint stuck_told_at;  // when the agent last reported `stuck`
 
   bool is_stuck() const { return !stuck.processes.empty(); }
   bool any() const { return until.has_value() || is_stuck(); }

@@ -232,6 +232,45 @@ TEST(StandbyPoolTest, WithoutStandbysWorkersStayAllTheSame) {
   EXPECT_EQ(node.Adopt(1), std::nullopt) << "there is nothing to wait for";
 }
 
+// ---- a node that joins a running job ----
+
+constexpr StandbyPool::StartComing kStartAhead{seconds(60), /*program_waits=*/true};
+
+TEST(StandbyPoolAheadTest, EveryLocalRankHasAStandbyAtOnceAlsoWhereNoneAreKept) {
+  Driver node(0);
+  EXPECT_EQ(node.Step(kStartAhead), "start 0 for rank 0, start 1 for rank 1");
+  EXPECT_EQ(node.Step(StandbyPool::StandbyWaiting{0}), "");
+  EXPECT_EQ(node.Step(StandbyPool::StandbyWaiting{1}), "begin");
+  EXPECT_EQ(node.pool().Take(LocalRank{0}), 0);
+  EXPECT_EQ(node.pool().Take(LocalRank{1}), 1);
+  EXPECT_EQ(node.Settle(), "") << "none is kept";
+}
+
+// Break: leave the standbys that load running. Then each worker starts beside another process that
+// loads the same program.
+TEST(StandbyPoolAheadTest, AfterTheLimitTheWorkersStartWithTheStandbysThatWait) {
+  Driver node(0);
+  node.Step(kStartAhead);
+  node.Step(StandbyPool::StandbyWaiting{1});
+  EXPECT_EQ(node.Advance(seconds(60) - Duration(1)), "");
+  EXPECT_EQ(node.Advance(Duration(1)), "end 0, begin");
+  EXPECT_EQ(node.pool().Take(LocalRank{0}), std::nullopt);
+  EXPECT_EQ(node.pool().Take(LocalRank{1}), 1);
+}
+
+TEST(StandbyPoolAheadTest, TheWorkersStartIfAStandbyEnds) {
+  Driver node(0);
+  node.Step(kStartAhead);
+  node.Step(StandbyPool::StandbyWaiting{0});
+  EXPECT_EQ(node.Step(StandbyPool::StandbyEnded{1, "by SIGSEGV"}), "begin");
+}
+
+// Break: do not require that the program is known to wait. Then it trains in the standby.
+TEST(StandbyPoolAheadTest, WithoutAForkServerNothingStartsUnlessTheProgramIsKnownToWait) {
+  Driver node(2);
+  EXPECT_EQ(node.Step(StandbyPool::StartComing{seconds(60)}), "begin");
+}
+
 // ---- with a fork server ----
 
 constexpr StandbyPool::ForksChanged kForks{Forks::kNow};

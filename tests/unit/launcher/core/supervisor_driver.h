@@ -219,6 +219,7 @@ class SupervisorDriver {
             },
             [&](const Supervisor::OpenStore& open) { Open(open); },
             [&](const Supervisor::CloseStore&) { log_.push_back("close store"); },
+            [&](const Supervisor::StartStandbys&) { log_.push_back("start standbys"); },
             [&](const Supervisor::EndStandbys&) {
               if (answers_ == Answers::kLogged) log_.push_back("end standbys");
             },
@@ -332,6 +333,7 @@ class SupervisorDriver {
                 },
                 [](const CannotSave&) { return std::string("CannotSave"); },
                 [](const Preempted&) { return std::string("Preempted"); },
+                [](const StandbysReady&) { return std::string("StandbysReady"); },
                 [](const StoreElsewhere& elsewhere) {
                   return absl::StrCat("StoreElsewhere ", elsewhere.where);
                 },

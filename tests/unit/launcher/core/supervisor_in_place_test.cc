@@ -12,6 +12,7 @@ namespace supervisor_in_place_test {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -180,6 +181,52 @@ TEST(SupervisorInPlaceTest, WithoutATimeoutNoneIsAsked) {
   RunInPlace(node);
   node.Stop(0);
   EXPECT_THAT(node.Take(), ElementsAre("SIGTERM to 0,1"));
+}
+
+// ---- a node that joins a running job ----
+
+const Waiting kStartStandbys{"the job runs", /*start_standbys=*/true};
+
+TEST(SupervisorStandbysTest, ANewcomerStartsStandbysAndSaysWhenTheyWait) {
+  SupervisorDriver node;
+  node.Open();
+  node.Take();
+  node.Receive(-1, kStartStandbys);
+  EXPECT_THAT(node.Take(), ElementsAre("start standbys"));
+  node.Step(Supervisor::StandbysStarted{});
+  EXPECT_THAT(node.Take(), ElementsAre("g-1-> StandbysReady"));
+}
+
+TEST(SupervisorStandbysTest, ItRepeatsThisOnANewSessionAndStartsThemOnce) {
+  SupervisorDriver node;
+  node.Open();
+  node.Receive(-1, kStartStandbys);
+  node.Step(Supervisor::StandbysStarted{});
+  node.Lose();
+  node.Take();
+  node.Open();
+  EXPECT_THAT(node.Take(), Contains("g-1-> StandbysReady"));
+  node.Receive(-1, kStartStandbys);
+  EXPECT_THAT(node.Take(), IsEmpty());
+}
+
+TEST(SupervisorStandbysTest, ANodeWithRanksStartsNone) {
+  SupervisorDriver node;
+  node.Run();
+  node.Take();
+  node.Receive(0, kStartStandbys);
+  node.Step(Supervisor::StandbysStarted{});
+  EXPECT_THAT(node.Take(), IsEmpty());
+}
+
+TEST(SupervisorStandbysTest, HeartbeatsSayThatTheProgramCanStandBy) {
+  SupervisorDriver node;
+  node.Run();
+  node.Advance(seconds(1));
+  EXPECT_FALSE(node.heartbeats().back().can_stand_by);
+  node.Step(Supervisor::WorkerCanStandBy{});
+  node.Advance(seconds(1));
+  EXPECT_TRUE(node.heartbeats().back().can_stand_by);
 }
 
 }  // namespace supervisor_in_place_test

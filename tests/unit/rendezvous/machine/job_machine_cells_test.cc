@@ -260,6 +260,17 @@ const std::vector<Event>& Rows() {
        }},
       {"StoreElsewhere",
        [](JobMachineDriver& job) { job.Receive('a', StoreElsewhere{"localhost:29501"}); }},
+      {"Join of one that can start standbys",
+       [](JobMachineDriver& job) {
+         job.BeatOfOneThatCanStandBy('a');
+         job.JoinAndStartStandbys('z');
+       }},
+      {"Join of one that can start standbys, StandbysReady",
+       [](JobMachineDriver& job) {
+         job.BeatOfOneThatCanStandBy('a');
+         job.JoinAndStartStandbys('z');
+         job.Receive('z', StandbysReady{});
+       }},
       {"CannotSave of everybody",
        [](JobMachineDriver& job) {
          for (const char agent : {'a', 'b', 'c'}) job.Receive(agent, CannotSave{});

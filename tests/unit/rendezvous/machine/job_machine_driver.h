@@ -56,6 +56,11 @@ class JobMachineDriver {
     join.program = std::move(program);
     Receive(agent, std::move(join));
   }
+  void JoinAndStartStandbys(char agent) {
+    ddprun::Join join{spec_, NodeOf(agent, workers_), NextPort()};
+    join.can_start_standbys = true;
+    Receive(agent, std::move(join));
+  }
   // For agents that join from now on; 2 unless set.
   void set_workers(int workers) { workers_ = workers; }
   void Prepare(char agent) { Receive(agent, AssignmentAck{}); }
@@ -69,6 +74,11 @@ class JobMachineDriver {
     Receive(agent, heartbeat);
   }
   void Beat(char agent) { Receive(agent, Heartbeat{}); }
+  void BeatOfOneThatCanStandBy(char agent) {
+    Heartbeat heartbeat;
+    heartbeat.can_stand_by = true;
+    Receive(agent, heartbeat);
+  }
   // Joins on a new session; `generation`: the generation that the agent is in.
   void Rejoin(char agent, int generation, bool workers_running) {
     ddprun::Join join{spec_, NodeOf(agent, workers_), NextPort(), workers_running};
@@ -285,7 +295,10 @@ class JobMachineDriver {
                                          a.restart_count, "/", a.max_restarts,
                                          a.restore ? "; " + ddprun::Describe(*a.restore) : "");
                    },
-                   [](const Waiting&) { return std::string("Waiting"); },
+                   [](const Waiting& waiting) {
+                     return std::string(waiting.start_standbys ? "Waiting, start standbys"
+                                                               : "Waiting");
+                   },
                    [](const HeartbeatAck& ack) { return absl::StrCat("Ack ", ack.sent_at); },
                    [](const Start&) { return std::string("Start"); },
                    [](const Save&) { return std::string("Save"); },

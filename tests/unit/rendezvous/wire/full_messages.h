@@ -97,6 +97,7 @@ inline Join FullJoin() {
   join.stuck = FullStuck();
   join.log_folder = "/logs/job-1_x3y9az";
   join.has_checkpoint_folder = true;
+  join.can_start_standbys = true;
   join.states_incomplete = true;
   return join;
 }

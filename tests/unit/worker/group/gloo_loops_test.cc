@@ -8,7 +8,6 @@
 #include <optional>
 #include <thread>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
-#include <vector>
 
 #include "tests/unit/worker/support/multi_rank.h"
 
@@ -17,19 +16,21 @@ namespace gloo_loops_test {
 
 using std::chrono::steady_clock;
 
-constexpr int kDevices = 20;
-constexpr std::chrono::milliseconds kMoment(5);  // after it, the loops of new devices wait
+constexpr int kDevices = 10;
+constexpr std::chrono::milliseconds kMoment(2);  // after it, the loop of a new device waits
 
 // Destroying a device waits until its event loop goes round.
 steady_clock::duration TimeToDestroyDevices() {
-  std::vector<std::shared_ptr<gloo::transport::Device>> devices(kDevices);
-  for (auto& device : devices) {
+  steady_clock::duration sum{};
+  for (int i = 0; i < kDevices; ++i) {
+    std::shared_ptr<gloo::transport::Device> device;
     GlooLoops::Of([&] { device = c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1"); });
+    std::this_thread::sleep_for(kMoment);
+    const auto begin = steady_clock::now();
+    device.reset();
+    sum += steady_clock::now() - begin;
   }
-  std::this_thread::sleep_for(kMoment);
-  const auto begin = steady_clock::now();
-  devices.clear();
-  return steady_clock::now() - begin;
+  return sum;
 }
 
 // Without the timer, each device takes up to 10 ms.
