@@ -270,7 +270,7 @@ constexpr JobKey kKeys[] = {
      "0: no limit."},
     {"logs", "keep_runs", KeyType::kInteger, 0, kMaxRunsKept,
      [](JobDraft& d) -> Field { return &d.config.logs.keep_runs; },
-     "How many of this job's run folders of this node stay in log_dir, including the folder of "
+     "How many of this job's run folders of this host stay in log_dir, including the folder of "
      "this run. When a run begins, older folders are removed. 0: all stay."},
     {"metrics", "http", KeyType::kEndpoint, 0, kMaxPort,
      [](JobDraft& d) -> Field { return &d.config.told.metrics.listen; },
