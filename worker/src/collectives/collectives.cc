@@ -3,7 +3,10 @@
 #include <ddp/errors.h>
 #include <torch/utils.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <cstring>
 #include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <utility>
@@ -21,6 +24,7 @@ namespace {
 using internal::ControlDevice;
 
 constexpr std::chrono::milliseconds kGroupTimeout = kNoTimeout;  // c10d then uses the group's
+constexpr std::int64_t kFirstOfText = 4096;                      // bytes
 
 // Runs `operation(tensors)` of the process group on `tensor`, and waits for it. The data goes
 // through `device`; the tensor may be on any device.
@@ -150,14 +154,22 @@ void broadcast(const Context& ctx, torch::Tensor& tensor, int root) {
 std::string broadcast(const Context& ctx, const std::string& text, int root) {
   internal::CheckRoot(ctx, "broadcast from", root);
   const c10::Device device = ControlDevice(ctx);
-  torch::Tensor size = torch::full({1}, static_cast<std::int64_t>(text.size()), torch::kInt64);
-  internal::BroadcastBy(device, ctx, size, root);
-  if (size.item<std::int64_t>() == 0) return "";
-  torch::Tensor bytes = ctx.rank() == root
-                            ? internal::Bytes(text)
-                            : torch::empty({size.item<std::int64_t>()}, torch::kUInt8);
-  internal::BroadcastBy(device, ctx, bytes, root);
-  return internal::Text(bytes);
+  // The first message has the size and the begin of the text. Most texts need no other one.
+  std::int64_t size = static_cast<std::int64_t>(text.size());
+  torch::Tensor message = torch::zeros({kFirstOfText}, torch::kUInt8);
+  const auto bytes = static_cast<char*>(message.data_ptr());
+  const std::size_t room = kFirstOfText - sizeof(size);
+  std::memcpy(bytes, &size, sizeof(size));
+  std::memcpy(bytes + sizeof(size), text.data(), std::min(text.size(), room));
+  internal::BroadcastBy(device, ctx, message, root);
+  std::memcpy(&size, bytes, sizeof(size));
+  const auto length = static_cast<std::size_t>(size);
+  if (length <= room) return std::string(bytes + sizeof(size), length);
+  torch::Tensor rest = ctx.rank() == root
+                           ? internal::Bytes(text.substr(room))
+                           : torch::empty({size - static_cast<std::int64_t>(room)}, torch::kUInt8);
+  internal::BroadcastBy(device, ctx, rest, root);
+  return std::string(bytes + sizeof(size), room) + internal::Text(rest);
 }
 
 void throw_if_any_failed(const Context& ctx, const std::string& local_error) {

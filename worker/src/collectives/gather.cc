@@ -33,13 +33,15 @@ constexpr std::int64_t kNotDense = -1;
 // unless it more than doubles the sent bytes and adds more than this number of bytes.
 constexpr std::int64_t kPaddingThatNeverHurts = 1 << 20;
 
+// Data of at most this size goes with the form, so that one collective does both.
+constexpr std::int64_t kSmall = 384;
+
 // What other ranks must know about a tensor before its data arrives.
 struct Form {
   std::int64_t dtype = kNotDense;
   std::int64_t dimensions = 0;
   std::array<std::int64_t, kMaxDimensions> sizes{};
 };
-constexpr std::int64_t kFormWords = sizeof(Form) / sizeof(std::int64_t);
 
 Form FormOf(const Tensor& tensor) {
   Form form;
@@ -136,20 +138,39 @@ std::vector<Tensor> AllGatherWires(const Context& ctx, const Tensor& wire) {
   return outputs[0];
 }
 
-// The forms of all ranks' tensors. If they do not fit together, throws on every rank.
-std::vector<Form> AgreedForms(const Context& ctx, const std::string& what, const Tensor& tensor) {
-  const Form here = FormOf(tensor);
-  const Tensor words = torch::empty({kFormWords}, torch::kInt64);
-  std::memcpy(words.data_ptr(), &here, sizeof(here));
+// What all ranks know of each other's tensors.
+struct Agreed {
   std::vector<Form> forms;
-  for (const Tensor& bytes : AllGatherWires(ctx, Wire(words, sizeof(Form), ControlDevice(ctx)))) {
+  std::vector<Tensor> wires;  // the data of all ranks; empty: it does not go with the forms
+};
+
+// Exchanges the forms. The data goes with them if it goes through the same device, and is small on
+// all ranks. If the tensors do not fit together, throws on every rank.
+Agreed Agree(const Context& ctx, const std::string& what, const Tensor& tensor,
+             c10::Device device) {
+  const Form here = FormOf(tensor);
+  const std::int64_t room = device == ControlDevice(ctx) ? kSmall : 0;
+  Tensor message = torch::zeros({static_cast<std::int64_t>(sizeof(Form)) + room}, torch::kUInt8);
+  std::memcpy(message.data_ptr(), &here, sizeof(here));
+  if (here.dtype != kNotDense && BytesOf(here) <= room) {
+    const std::int64_t size = BytesOf(here);
+    message.narrow(0, sizeof(Form), size).copy_(Wire(tensor, size, c10::kCPU));
+  }
+  const std::vector<Tensor> messages =
+      AllGatherWires(ctx, Wire(message, message.numel(), ControlDevice(ctx)));
+  Agreed agreed;
+  for (const Tensor& bytes : messages) {
     Form form;
     std::memcpy(&form, bytes.cpu().data_ptr(), sizeof(form));
-    forms.push_back(form);
+    agreed.forms.push_back(form);
   }
-  const std::string difference = Difference(forms, "rank ");
+  const std::string difference = Difference(agreed.forms, "rank ");
   if (!difference.empty()) throw ConfigError(what + ": " + difference + " on every rank");
-  return forms;
+  if (Longest(agreed.forms) > room) return agreed;
+  for (const Tensor& bytes : messages) {
+    agreed.wires.push_back(bytes.narrow(0, sizeof(Form), room).clone());
+  }
+  return agreed;
 }
 
 bool PaddingHurts(const std::vector<Form>& forms) {
@@ -193,15 +214,11 @@ std::vector<Tensor> AllGatherBy(c10::Device device, const Context& ctx, const Te
   std::vector<Tensor> result;
   internal::Collective("all_gather", ctx.rank(), ctx.world_size(), [&] {
     const torch::NoGradGuard no_grad;
-    const std::vector<Form> forms = AgreedForms(ctx, "all_gather", tensor);
-    const std::int64_t longest = Longest(forms);
-    std::vector<Tensor> wires;
-    if (longest == 0) {
-      wires = EmptyWires(device, ctx.world_size(), 0);
-    } else if (PaddingHurts(forms)) {
+    auto [forms, wires] = Agree(ctx, "all_gather", tensor, device);
+    if (wires.empty() && PaddingHurts(forms)) {
       wires = BroadcastInTurn(ctx, tensor, forms, device);
-    } else {
-      wires = AllGatherWires(ctx, Wire(tensor, longest, device));
+    } else if (wires.empty()) {
+      wires = AllGatherWires(ctx, Wire(tensor, Longest(forms), device));
     }
     result = FromWires(wires, forms, tensor.device());
   });
@@ -214,18 +231,19 @@ std::vector<Tensor> GatherBy(c10::Device device, const Context& ctx, const Tenso
   std::vector<Tensor> result;
   internal::Collective("gather", ctx.rank(), ctx.world_size(), [&] {
     const torch::NoGradGuard no_grad;
-    const std::vector<Form> forms = AgreedForms(ctx, "gather", tensor);
-    const std::int64_t longest = Longest(forms);
-    std::vector<std::vector<Tensor>> outputs;
-    if (ctx.rank() == root) outputs.push_back(EmptyWires(device, ctx.world_size(), longest));
-    if (longest > 0) {
+    auto [forms, wires] = Agree(ctx, "gather", tensor, device);
+    if (wires.empty()) {
+      const std::int64_t longest = Longest(forms);
+      std::vector<std::vector<Tensor>> outputs;
+      if (ctx.rank() == root) outputs.push_back(EmptyWires(device, ctx.world_size(), longest));
       std::vector<Tensor> inputs = {Wire(tensor, longest, device)};
       c10d::GatherOptions options;
       options.rootRank = root;
       ctx.process_group()->gather(outputs, inputs, options)->wait(kNoTimeout);
       internal::WaitForDevice(device);
+      if (ctx.rank() == root) wires = outputs[0];
     }
-    if (ctx.rank() == root) result = FromWires(outputs[0], forms, tensor.device());
+    if (ctx.rank() == root) result = FromWires(wires, forms, tensor.device());
   });
   return result;
 }

@@ -183,6 +183,23 @@ TEST(GatherTest, ObjectsAreTextsJsonAndIValues) {
   barrier(ctx);
 }
 
+// Short data travels with its size; longer data follows it.
+TEST(GatherTest, TextsOfEveryLengthArriveWhole) {
+  if (StartedRanks(3)) return;
+  const Context ctx = init();
+  for (const int length : {0, 1, 383, 384, 385, 4087, 4088, 4089, 100'000}) {
+    const auto of_rank = [&](int rank) {
+      return std::string(rank == 1 ? static_cast<std::size_t>(length) : 7u,
+                         static_cast<char>('a' + rank));
+    };
+    const std::vector<std::string> all = {of_rank(0), of_rank(1), of_rank(2)};
+    EXPECT_EQ(all_gather_object(ctx, of_rank(ctx.rank())), all) << length;
+    EXPECT_EQ(broadcast(ctx, of_rank(ctx.rank()), 1), all[1]) << length;
+    const auto at_root = gather_object(ctx, of_rank(ctx.rank()), 2);
+    EXPECT_EQ(at_root, ctx.rank() == 2 ? all : std::vector<std::string>()) << length;
+  }
+}
+
 TEST(GatherTest, AJobOfOneHasItsOwn) {
   if (StartedRanks(1)) return;
   const Context ctx = init();
