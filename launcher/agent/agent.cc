@@ -446,13 +446,7 @@ void Agent::OnControlMessage(const ControlPeer& peer, const ControlMessage& mess
           [&](const StoreElsewhereMsg& elsewhere) {
             Feed(Supervisor::StoreSoughtElsewhere{elsewhere.where});
           },
-          [&](const StandbyMsg& standby) {
-            if (!standby.waiting) {
-              standbys_->Feed(StandbyPool::WorkerCanStandBy{});
-              return Feed(Supervisor::WorkerCanStandBy{});
-            }
-            if (workers_->LetStay(local_rank, *standbys_)) Feed(Supervisor::WorkerLeft{local_rank});
-          },
+          [&](const StandbyMsg& standby) { OnStandby(local_rank, standby); },
           ForOthers{},
       },
       message);
@@ -462,6 +456,16 @@ void Agent::OnPhase(LocalRank local_rank, const PhaseMsg& phase, TimePoint now) 
   history_.clock.PhaseBegan(local_rank, phase.name, now);
   const bool hears = control::IsPhaseOfTheLibrary(phase.name);
   Feed(Supervisor::WorkerSpoke{local_rank, phase.name == control::kPhaseRestore, hears});
+}
+
+// The worker says that its program can be a standby, or that it has left its generation and waits.
+void Agent::OnStandby(LocalRank local_rank, const StandbyMsg& standby) {
+  if (standby.waiting) {
+    if (workers_->LetStay(local_rank, *standbys_)) Feed(Supervisor::WorkerLeft{local_rank});
+    return;
+  }
+  standbys_->Feed(StandbyPool::WorkerCanStandBy{});
+  Feed(Supervisor::WorkerCanStandBy{});
 }
 
 void Agent::OnCheckpoint(LocalRank local_rank, const CheckpointMsg& checkpoint) {

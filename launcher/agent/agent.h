@@ -115,6 +115,7 @@ class Agent {
   void OnWorkerNotStarted(LocalRank local_rank, const absl::Status& why);
   void OnWorkerEnded(const NodeWorkers::Ended& worker);
   void OnControlMessage(const ControlPeer& peer, const ControlMessage& message);
+  void OnStandby(LocalRank local_rank, const StandbyMsg& standby);
   void OnCheckpoint(LocalRank local_rank, const CheckpointMsg& checkpoint);
   void OnSnapshot(LocalRank local_rank, const SnapshotMsg& snapshot);
   void OnPhase(LocalRank local_rank, const PhaseMsg& phase, TimePoint now);

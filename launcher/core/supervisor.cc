@@ -53,11 +53,7 @@ void Supervisor::Dispatch(const Event& event, TimePoint now) {
           },
           [&](const WorkerStays& stays) { OnWorkerStays(stays); },
           [&](const WorkerCanStandBy&) { work_.can_stand_by = true; },
-          [&](const StandbysStarted&) {
-            if (state_ != SupervisorState::kJoining) return;  // this node has ranks, or ends
-            work_.standbys_ready = true;
-            if (session_.joined) SendUp(StandbysReady{});
-          },
+          [&](const StandbysStarted&) { OnStandbysStarted(); },
           [&](const WorkerLeft& left) { OnWorkerLeft(left, now); },
           [&](const CheckpointReported& report) { OnCheckpointReported(report); },
           [&](const CheckpointFailureReported& report) { OnCheckpointFailureReported(report); },
@@ -67,13 +63,7 @@ void Supervisor::Dispatch(const Event& event, TimePoint now) {
             if (worker != nullptr) worker->step = report.step;
             work_.tells = true;
           },
-          [&](const ErrorReported& report) {
-            NodeWork::Worker* worker = work_.Find(report.local_rank);
-            if (worker == nullptr) return;
-            worker->speaks = true;
-            worker->error_kind = report.kind;
-            worker->error_text = report.text;
-          },
+          [&](const ErrorReported& report) { OnErrorReported(report); },
           [&](const WorkerEnded& ended) { OnWorkerEnded(ended, now); },
           [&](const ErrorFileRead& read) { OnErrorFileRead(read, now); },
           [&](const SignalReceived& signal) { OnSignal(signal, now); },
@@ -317,6 +307,12 @@ void Supervisor::OnWaiting(const Waiting& waiting) {
   if (state_ != SupervisorState::kJoining) return;
   Log(waiting.reason);
   if (waiting.start_standbys && !work_.standbys_ready) outbox_.Push(StartStandbys{});
+}
+
+void Supervisor::OnStandbysStarted() {
+  if (state_ != SupervisorState::kJoining) return;  // this node has ranks, or ends
+  work_.standbys_ready = true;
+  if (session_.joined) SendUp(StandbysReady{});
 }
 
 void Supervisor::OnHeartbeatAck(const HeartbeatAck& ack, TimePoint now) {

@@ -103,6 +103,7 @@ class Supervisor : public SupervisorEvents, public SupervisorActions {
   void OnOtherCluster(const Term& term, TimePoint now);
   // ---- what the rendezvous says ----
   void OnWaiting(const Waiting& waiting);
+  void OnStandbysStarted();
   void OnHeartbeatAck(const HeartbeatAck& ack, TimePoint now);
   void OnAssignment(const Header& header, const Assignment& assignment, TimePoint now);
   bool MayBeAssigned() const;
@@ -142,6 +143,7 @@ class Supervisor : public SupervisorEvents, public SupervisorActions {
   void OnStoreFailed(const StoreFailed& failed);
   void OnStoreSoughtElsewhere(const StoreSoughtElsewhere& sought);
   void EndStore();
+  void OnErrorReported(const ErrorReported& report);
   void OnCheckpointReported(const CheckpointReported& report);
   void OnCheckpointFailureReported(const CheckpointFailureReported& report);
   void OnCheckpointDamageReported(const CheckpointDamageReported& report);

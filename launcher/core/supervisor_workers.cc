@@ -125,6 +125,14 @@ void Supervisor::EndStore() {
   outbox_.Push(CloseStore{});
 }
 
+void Supervisor::OnErrorReported(const ErrorReported& report) {
+  NodeWork::Worker* worker = work_.Find(report.local_rank);
+  if (worker == nullptr) return;
+  worker->speaks = true;
+  worker->error_kind = report.kind;
+  worker->error_text = report.text;
+}
+
 void Supervisor::OnCheckpointReported(const CheckpointReported& report) {
   NodeWork::Worker* worker = work_.Find(report.local_rank);
   if (worker == nullptr) return;

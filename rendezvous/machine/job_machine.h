@@ -149,6 +149,8 @@ class JobMachine {
   void Begin(const JobSpec& spec);
   void Welcome(const Node& added);
   // Takes the run id from an agent, if the rendezvous has none.
+  // Keeps the node out of the next generation for a while, if there is a reason.
+  void HoldBack(Node& added, const Join& join);
   void TakeUpRun(const Join& join);
   void RefuseSecond(const Node& first, Node& second);
   void WarnIfArgumentsDiffer(const Node& first, const Node& added);

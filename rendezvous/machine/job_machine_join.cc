@@ -74,14 +74,18 @@ void JobMachine::OnJoin(const Header& header, const Join& join) {
              .agent_id = added.agent_id,
              .workers = join.node.worker_count});
   TakeFailures(added, join.failed_checkpoints);
+  HoldBack(added, join);
+  Welcome(added);
+  survey_.AskToLookAgain(added);
+  if (other != nullptr) WarnIfArgumentsDiffer(*other, added);
+}
+
+void JobMachine::HoldBack(Node& added, const Join& join) {
   held_back_.OnJoined(added, now_);
   held_back_.TakeStuck(added, join.stuck, now_);
   if (!gathering() && life_.can_stand_by && join.can_start_standbys) {
     held_back_.AwaitStandbys(added, now_);
   }
-  Welcome(added);
-  survey_.AskToLookAgain(added);
-  if (other != nullptr) WarnIfArgumentsDiffer(*other, added);
 }
 
 void JobMachine::TakeUpRun(const Join& join) {
