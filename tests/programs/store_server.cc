@@ -1,5 +1,6 @@
-// Serves the store of torch on a free port, as rank 0's agent does, until its stdin ends. First
-// writes the port to stdout. Writes to stderr why it disconnects clients.
+// Serves the store of torch on a free port, or on the port of its argument, as rank 0's agent does,
+// until its stdin ends. First writes the port to stdout. Writes to stderr why it disconnects
+// clients.
 #include "launcher/os/store_server.h"
 
 #include <sys/socket.h>
@@ -9,12 +10,19 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "launcher/os/descriptor_limit.h"
 #include "launcher/os/port_holder.h"
 
-int main() {
+int main(int argc, char** argv) {
+  int wanted = 0;
+  if (argc > 2 ||
+      (argc == 2 && (!absl::SimpleAtoi(argv[1], &wanted) || wanted < 0 || wanted > 65535))) {
+    std::fprintf(stderr, "usage: store_server [PORT]\n");
+    return 64;
+  }
   ddprun::RaiseDescriptorLimit();
-  auto port = ddprun::PortHolder::Bind();
+  auto port = ddprun::PortHolder::Bind("", wanted);
   if (!port.ok()) {
     std::fprintf(stderr, "%s\n", std::string(port.status().message()).c_str());
     return 1;
