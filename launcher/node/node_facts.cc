@@ -152,6 +152,10 @@ void LookAtCommand(const JobConfig& config, NodeFacts* facts) {
   const auto program = FindProgram(config.command.front(), environment);
   facts->program.executable = program.status();
   if (!program.ok()) return;
+  if (::faccessat(AT_FDCWD, program->c_str(), X_OK, AT_EACCESS) != 0) {
+    facts->program.executable = ExplainExecFailure(*program, errno);
+    return;
+  }
   if (IsPythonInterpreter(config.command.front())) {
     LookAtScript(config, facts);
     // One line each: "torch 2.6.0", "NCCL 2.22.3".

@@ -230,6 +230,16 @@ TEST(NodeFactsTest, AScriptThatIsNotThereIsNamed) {
             "/no/such/train.py: No such file or directory");
 }
 
+TEST(NodeFactsTest, AProgramThatIsNotThereIsNamed) {
+  JobConfig config;
+  config.command = {"/no/such/train"};
+  EXPECT_EQ(LookAtNode(config, PosixHost()).program.executable.message(),
+            "/no/such/train: no such file");
+  config.command = {"/etc/passwd"};
+  EXPECT_EQ(LookAtNode(config, PosixHost()).program.executable.message(),
+            "/etc/passwd: permission denied: not executable (chmod +x /etc/passwd)");
+}
+
 TEST(NodeFactsTest, TheLoaderTellsWhatAProgramNeedsAndTheProgramDoesNotRun) {
   EXPECT_THAT(LoaderLines("/bin/sleep"), Contains(HasSubstr("libc.so.6 => ")));
   EXPECT_THAT(LoaderLines("/etc/passwd"), IsEmpty());
