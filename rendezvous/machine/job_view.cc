@@ -77,7 +77,8 @@ NodeStatus StatusOf(const JobView& view, const Node& node) {
   const auto activity = [&]() -> const char* {
     switch (node.phase) {
       case Phase::kWaiting:
-        return node.held_back.any() ? "held back" : spare ? "spare" : "waiting";
+        if (node.held_back.any() && !node.held_back.loads) return "held back";
+        return spare ? "spare" : "waiting";
       case Phase::kAssigned:
         return "assigned";
       case Phase::kAcknowledged:

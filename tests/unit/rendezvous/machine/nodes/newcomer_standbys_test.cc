@@ -54,7 +54,7 @@ TEST_F(NewcomerStandbysTest, TheJobGoesOnUntilTheStandbysWait) {
   job_.Clear();
   job_.JoinAndStartStandbys('b');
   EXPECT_THAT(job_.Take(), ElementsAre("b<-g0 Waiting, start standbys"));
-  EXPECT_EQ(StateOf(job_, "b"), "held back: its workers load the program");
+  EXPECT_EQ(StateOf(job_, "b"), "waiting: its workers load the program");
   Live(seconds(59));
   EXPECT_EQ(job_.machine().state(), JobState::kRunning);
   job_.Clear();
