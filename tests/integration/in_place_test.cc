@@ -66,12 +66,12 @@ class InPlaceTest : public testing::Test {
     return pids;
   }
   // The sum of each step in a job without faults.
-  std::map<int, std::string> Undisturbed(int workers) {
+  std::map<int, std::string> Undisturbed(int workers, const std::vector<std::string>& death = {}) {
     const TempDir folder;
     const TempDir files;
     Job job(folder.path());
     std::vector<std::string> arguments = {"--nproc-per-node", std::to_string(workers)};
-    for (const std::string& word : Command(files.path(), {})) arguments.push_back(word);
+    for (const std::string& word : Command(files.path(), death)) arguments.push_back(word);
     EXPECT_EQ(job.AddNode(arguments).ExitCode(), 0) << job.node(0).err();
     std::map<int, std::string> sums;
     for (const Line& line : Log(0, files.path())) sums[line.step] = line.sum;
@@ -182,6 +182,98 @@ TEST_F(InPlaceTest, WorkersOfOtherNodesStayToo) {
   EXPECT_EQ(Pids(0).size(), 1u);
   EXPECT_EQ(Pids(1).size(), 2u);
   EXPECT_EQ(Log(0).back().step, kSteps);
+}
+
+// Two nodes with two workers each. A node is lost while the first of its ranks is in step
+// kLostStep, at a point of it. The last regular snapshot is three steps older than the last
+// finished step.
+class InPlaceLostNodeTest : public InPlaceTest {
+ protected:
+  static constexpr int kLostStep = 14;
+
+  void LoseNode(int lost, const std::string& point, std::vector<std::string> words) {
+    Daemon daemon(folder_.path());
+    job_ = std::make_unique<Job>(folder_.path());
+    words.insert(words.begin(),
+                 {std::to_string(2 * lost), std::to_string(kLostStep), point, "lost"});
+    const auto add = [&](int node_rank) {
+      std::vector<std::string> arguments = {
+          "--nnodes",         "2", "--node-rank",     std::to_string(node_rank),
+          "--nproc-per-node", "2", "--rdzv-endpoint", daemon.endpoint()};
+      for (const std::string& word : Command(files_.path(), words)) arguments.push_back(word);
+      job_->AddNode(arguments);
+    };
+    add(0);
+    add(1);
+    const std::string died = files_ / "died";
+    ASSERT_TRUE(WaitForChange(files_.path(), [&] { return std::filesystem::exists(died); }));
+    ASSERT_TRUE(WaitForStep(2 * (1 - lost), point == "optimizer" ? kLostStep : kLostStep - 1));
+    job_->node(lost).Signal(SIGKILL);
+    job_->node(lost).Wait();
+    add(lost);
+    for (const int node : {1 - lost, 2}) {
+      EXPECT_EQ(job_->node(node).ExitCode(), 0) << job_->node(node).err();
+    }
+    for (const int rank : {2 * (1 - lost), 2 * (1 - lost) + 1}) {
+      EXPECT_EQ(Pids(rank).size(), 1u) << "rank " << rank << " kept its process";
+    }
+  }
+  bool WaitForStep(int rank, int step) const {
+    return WaitForChange(files_.path(),
+                         [&] { return !Log(rank).empty() && Log(rank).back().step >= step; });
+  }
+  // How many steps the rank has made again.
+  int Repeated(int rank) const {
+    std::set<int> steps;
+    for (const Line& line : Log(rank)) steps.insert(line.step);
+    return static_cast<int>(Log(rank).size() - steps.size());
+  }
+};
+
+class InPlaceSharedStepTest : public InPlaceLostNodeTest,
+                              public testing::WithParamInterface<std::tuple<int, std::string>> {};
+
+// Seen red without share_each_step: without node 0 three steps are made again, and without node 1
+// its ranks continue with older generators. Seen red at `averaged` and `optimizer` with an exchange
+// only in Checkpointer::step(): three steps are made again.
+TEST_P(InPlaceSharedStepTest, ALostNodeCostsNoFinishedStepAndNoGenerator) {
+  static const auto undisturbed = Undisturbed(4);
+  const auto& [lost, point] = GetParam();
+  LoseNode(lost, point, {"shares"});
+  const bool finished = point == "optimizer";  // the survivors have, the lost ranks have not
+  for (int rank = 0; rank < 4; ++rank) {
+    EXPECT_EQ(Repeated(rank), 0) << "rank " << rank;
+    for (const Line& line : Log(rank)) {
+      EXPECT_EQ(line.sum, undisturbed.at(line.step)) << "rank " << rank << ", step " << line.step;
+    }
+  }
+  for (const int rank : {2 * (1 - lost), 2 * (1 - lost) + 1}) {
+    EXPECT_EQ(Log(rank).size(), static_cast<std::size_t>(kSteps)) << "rank " << rank;
+    const int last = finished ? kLostStep : kLostStep - 1;
+    EXPECT_EQ(Log(rank)[last - 1].generation, 0);
+    EXPECT_EQ(Log(rank)[last].generation, 1);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Points, InPlaceSharedStepTest,
+                         testing::Combine(testing::Values(0, 1),
+                                          testing::Values("forward", "averaged", "optimizer")));
+
+// The exchange is then in Checkpointer::step().
+TEST_F(InPlaceLostNodeTest, WithoutOptimizerStepAFinishedStepIsSharedToo) {
+  const auto undisturbed = Undisturbed(4);
+  LoseNode(0, "forward", {"shares", "untold"});
+  ExpectStepsOf(undisturbed, 4);
+  for (int rank = 0; rank < 4; ++rank) EXPECT_EQ(Repeated(rank), 0) << "rank " << rank;
+}
+
+// LBFGS calls forward after OptimizerStep has begun, so the exchange there is too early. Seen red
+// with its result: the ranks continue with the generators of the step before.
+TEST_F(InPlaceLostNodeTest, AnOptimizerThatCallsForwardIsSharedAfterIt) {
+  const auto undisturbed = Undisturbed(4, {"-1", "-1", "none", "closure"});
+  LoseNode(1, "forward", {"shares", "closure"});
+  ExpectStepsOf(undisturbed, 4);
+  for (int rank = 0; rank < 4; ++rank) EXPECT_EQ(Repeated(rank), 0) << "rank " << rank;
 }
 
 // True once the rendezvous has heard of a step of the node. Its heartbeat then also says that the

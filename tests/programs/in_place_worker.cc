@@ -1,14 +1,18 @@
 // A small training with ddp::run_in_place(). The test says which rank dies, and where.
 //
-//   in_place_worker FOLDER STEPS [RANK STEP POINT]
+//   in_place_worker FOLDER STEPS [RANK STEP POINT [lost] [shares] [untold] [closure]]
 //
 // After each step a rank appends "GENERATION PID STEP SUM" to FOLDER/rank<R>.log; SUM stands for
 // the bits of all parameters. When rank RANK is in step STEP, at POINT, it dies by SIGKILL, once in
 // a job:
-//   forward, backward, optimizer
+//   forward, backward, averaged (after backward), optimizer
 //   stays      it does not die: the other ranks die, and its body does not return
 //   start      as forward; then the first process that replaces it dies as soon as it is called
 //   early      as forward; then the first process that replaces it dies before it joins the group
+//
+// lost: it does not die, but makes the file FOLDER/died and waits; the test ends its node.
+// shares: CheckpointerOptions::share_each_step. untold: there is no ddp::OptimizerStep.
+// closure: LBFGS, which calls forward and backward in its step; otherwise Adam.
 #include <ddp/ddp.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -16,6 +20,7 @@
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/adam.h>
+#include <torch/optim/lbfgs.h>
 #include <torch/types.h>
 #include <unistd.h>
 
@@ -23,6 +28,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace {
@@ -48,7 +54,14 @@ struct Flags {
   int rank = -1;
   std::int64_t step = -1;
   std::string point;
+  bool lost = false;
+  bool shares = false;
+  bool untold = false;
+  bool closure = false;
 };
+
+// Regular snapshots. Seldom, so a test sees if training goes back to one.
+constexpr std::int64_t kSnapshotEvery = 5;
 
 // True for the first process of the job that asks.
 bool First(const Flags& flags, const std::string& what) {
@@ -60,7 +73,9 @@ bool First(const Flags& flags, const std::string& what) {
 
 void MayDie(const Flags& flags, const ddp::Context& ctx, std::int64_t step, const char* point) {
   if (step != flags.step || flags.point != point || ctx.rank() != flags.rank) return;
-  if (First(flags, "died")) raise(SIGKILL);
+  if (!First(flags, "died")) return;
+  while (flags.lost) pause();
+  raise(SIGKILL);
 }
 
 std::uint64_t SumOf(const torch::nn::Module& module) {
@@ -82,6 +97,14 @@ void Tell(const Flags& flags, const ddp::Context& ctx, std::int64_t step, std::u
   close(file);
 }
 
+std::unique_ptr<torch::optim::Optimizer> OptimizerOf(const Flags& flags, const NetImpl& net) {
+  using torch::optim::LBFGSOptions;
+  if (!flags.closure) {
+    return std::make_unique<torch::optim::Adam>(net.parameters(), torch::optim::AdamOptions(1e-2));
+  }
+  return std::make_unique<torch::optim::LBFGS>(net.parameters(), LBFGSOptions(1e-3).max_iter(2));
+}
+
 int Train(const ddp::Context& ctx, const Flags& flags) {
   if (flags.point == "start" && ctx.rank() == flags.rank && ctx.generation() == 1 &&
       First(flags, "died at the start")) {
@@ -90,10 +113,13 @@ int Train(const ddp::Context& ctx, const Flags& flags) {
   ddp::seed_everything(1);
   const auto net = std::make_shared<NetImpl>();
   ddp::DistributedDataParallel<NetImpl> model(ctx, net);
-  torch::optim::Adam optimizer(net->parameters(), torch::optim::AdamOptions(1e-2));
+  const auto optimizer = OptimizerOf(flags, *net);
   ddp::seed_everything(1, static_cast<std::uint64_t>(ctx.rank()) + 1);
-  const ddp::CheckpointParts parts(model, optimizer);
-  ddp::Checkpointer checkpointer(ctx, "");
+  const ddp::CheckpointParts parts(model, *optimizer);
+  ddp::CheckpointerOptions options;
+  options.share_each_step = flags.shares;
+  if (flags.lost) options.snapshot_every = kSnapshotEvery;
+  ddp::Checkpointer checkpointer(ctx, "", options);
   ddp::State state;
   if (const auto found = checkpointer.load_latest(parts)) state = *found;
   net->out->weight.register_hook(
@@ -104,11 +130,18 @@ int Train(const ddp::Context& ctx, const Flags& flags) {
     MayDie(flags, ctx, step, "forward");
     MayDie(flags, ctx, step, "start");
     MayDie(flags, ctx, step, "early");
-    model.zero_grad();
-    model.forward(input).pow(2).sum().backward();
+    const auto backward = [&] {
+      model.zero_grad();
+      torch::Tensor loss = model.forward(input).pow(2).sum();
+      loss.backward();
+      return loss;
+    };
+    if (!flags.closure) backward();
+    MayDie(flags, ctx, step, "averaged");
     {
-      const ddp::OptimizerStep in_step(ctx);
-      optimizer.step();
+      std::optional<ddp::OptimizerStep> in_step;
+      if (!flags.untold) in_step.emplace(ctx);
+      flags.closure ? optimizer->step(backward) : optimizer->step();
       MayDie(flags, ctx, step, "optimizer");
     }
     ++state.step;
@@ -121,12 +154,21 @@ int Train(const ddp::Context& ctx, const Flags& flags) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3 && argc != 6) return 64;
-  Flags flags{argv[1], std::atoll(argv[2]), -1, -1, ""};
-  if (argc == 6) {
+  if (argc < 3 || argc == 4 || argc == 5) return 64;
+  Flags flags;
+  flags.folder = argv[1];
+  flags.steps = std::atoll(argv[2]);
+  if (argc > 5) {
     flags.rank = std::atoi(argv[3]);
     flags.step = std::atoll(argv[4]);
     flags.point = argv[5];
+  }
+  for (int i = 6; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word == "lost") flags.lost = true;
+    if (word == "shares") flags.shares = true;
+    if (word == "untold") flags.untold = true;
+    if (word == "closure") flags.closure = true;
   }
   if (flags.point == "early" && access((flags.folder + "/died").c_str(), F_OK) == 0 &&
       First(flags, "died early")) {

@@ -91,6 +91,20 @@ struct CheckpointerOptions {
   std::chrono::milliseconds snapshot_interval{0};
   bool snapshots = true;  // false: step() makes no snapshots
 
+  // For ddp::run_in_place() on the CPU with several ranks; elsewhere it has no effect. When a rank
+  // is lost, the other ranks continue from the last step that one of them has finished. This state
+  // contains the random generators of all ranks and the buffers of rank 0. By default these are
+  // only on the node of each rank. If such a node is lost, they come from the last regular
+  // snapshot. With true, the ranks exchange them in each step, so the loss of any node changes no
+  // value and repeats at most one step. Cost in each step: a gather of each rank's generator (5 KB)
+  // and a broadcast of rank 0's buffers.
+  //
+  // Must be the same on all ranks. The exchange is a collective, in the constructor of
+  // ddp::OptimizerStep. Without an OptimizerStep it is in step(). Then a node that is lost between
+  // backward and step() may cost the same as by default. The first step of a program that does not
+  // call load_latest() is also exchanged in step().
+  bool share_each_step = false;
+
   // For a program that only loads, for example while a training uses the folder. The Checkpointer
   // then does not claim the folder and renames nothing there. save() throws ConfigError.
   bool read_only = false;
@@ -162,10 +176,10 @@ class Checkpointer {
   // or a drain, which takes a host out of the job). Then all ranks make it at the same step. A
   // program that calls load_latest() and step() needs no other call to survive failures.
   //
-  // If neither a snapshot nor a checkpoint is due, step() waits for no other rank. The ranks agree
-  // on what is due while they compute the next step. So a request that arrives during one step is
-  // carried out after the next step. A snapshot delays training by one copy of the state and a few
-  // small collectives. Another thread hashes the copy.
+  // If neither a snapshot nor a checkpoint is due, step() waits for no other rank (for
+  // share_each_step see there). The ranks agree on what is due while they compute the next step. So
+  // a request that arrives during one step is carried out after the next step. A snapshot delays
+  // training by one copy of the state and a few small collectives. Another thread hashes the copy.
   //
   // A node needs room for two snapshots, in /dev/shm and within the memory limits of its cgroup.
   // Without that room it warns once and makes no snapshots. Throws the same errors as save(). But a

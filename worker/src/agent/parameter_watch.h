@@ -3,6 +3,9 @@
 #define DDPRUN_WORKER_SRC_AGENT_PARAMETER_WATCH_H_
 
 #include <atomic>
+#include <cstdint>
+#include <functional>
+#include <utility>
 
 namespace ddp::internal {
 
@@ -17,22 +20,34 @@ class ParameterWatch {
   static ParameterWatch& Process();
 
   void GradientsAreAveraged() {
+    ++averages_;
     if (!program_tells_) whole_ = false;
   }
+  // If the function of BeforeOptimizerStep() throws, the parameters stay those of the last step.
   void OptimizerStepBegins() {
+    if (before_optimizer_step_) before_optimizer_step_();
     program_tells_ = true;
     whole_ = false;
   }
   void StepIsFinished() { whole_ = true; }
+  // From now on OptimizerStepBegins() first calls `function`. Null: it calls none. Training thread
+  // only.
+  void BeforeOptimizerStep(std::function<void()> function) {
+    before_optimizer_step_ = std::move(function);
+  }
   // Call it before training with a model that may be another one.
   void Forget() { whole_ = false; }
 
+  // How often gradients were averaged. The same on all ranks at the same place of the program.
+  std::uint64_t averages() const { return averages_; }
   // False: some parameters may already be those of the next step.
   bool whole() const { return whole_; }
 
  private:
   std::atomic<bool> program_tells_{false};
   std::atomic<bool> whole_{false};
+  std::atomic<std::uint64_t> averages_{0};
+  std::function<void()> before_optimizer_step_;
 };
 
 }  // namespace ddp::internal

@@ -26,6 +26,7 @@
 #include "worker/src/checkpoint/save_reports.h"
 #include "worker/src/checkpoint/state_texts.h"
 #include "worker/src/checkpoint/step_agreement.h"
+#include "worker/src/checkpoint/step_share.h"
 #include "worker/src/data_parallel/model_sync.h"
 #include "worker/src/formats/safetensors.h"
 #include "worker/src/group/failure.h"
@@ -115,9 +116,9 @@ struct Checkpointer::Impl {
   internal::StagingBuffer snapshot_staging;           // for GPU tensors
   internal::SnapshotTurn turn;                        // destroyed after `snapshots`
   std::optional<internal::SnapshotWriter> snapshots;  // on local rank 0, from the first step on
-  std::optional<internal::LiveState> live;  // set if keeps_live() and the node has snapshot memory
-  bool began = false;
-  Clock::time_point last_step;
+  std::optional<internal::LiveState> live;   // set if keeps_live() and the node has snapshot memory
+  std::optional<internal::StepShare> share;  // the same on all ranks, also without `live`
+  std::optional<Clock::time_point> last_step;  // null before the first step
   std::int64_t steps_since_snapshot = 0;
   std::int64_t saves_done = 0;  // SAVE=1 messages of the agent that led to a save
 
@@ -131,6 +132,7 @@ struct Checkpointer::Impl {
         schedule(given.snapshot_every, given.snapshot_interval) {
     const char* const memory = internal::LaunchVariable(ddprun::env::kSnapshotDir);
     if (memory != nullptr && keeps_live()) live.emplace(ctx, memory);
+    if (keeps_live() && options.share_each_step && ctx.world_size() > 1) share.emplace(ctx);
     if (memory != nullptr) turn.In(memory);
     if (saves()) internal::ControlClient::Process().Send(ddprun::control::kSaves, "1");
   }
@@ -287,9 +289,13 @@ void Checkpointer::step(const State& state, const CheckpointParts& parts) {
     Metadata metadata = impl.TextsOf(state, parts);  // on all ranks: it may be a collective
     if (impl.live) impl.live->Finish(state.step, parts, std::move(metadata));
   }
+  if (impl.share) {
+    internal::SharedStep shared = impl.share->Finish(parts.module());
+    if (impl.live) impl.live->Share(std::move(shared));
+  }
   const auto start = Impl::Clock::now();
-  if (impl.began) {
-    impl.schedule.StepTook(start - impl.last_step);
+  if (impl.last_step) {
+    impl.schedule.StepTook(start - *impl.last_step);
   } else {
     impl.BeginSteps(parts);
   }
@@ -307,7 +313,7 @@ void Checkpointer::step(const State& state, const CheckpointParts& parts) {
 }
 
 void Checkpointer::Impl::BeginSteps(const CheckpointParts& parts) {
-  began = true;
+  last_step = Clock::now();
   const char* const folder = internal::LaunchVariable(ddprun::env::kSnapshotDir);
   if (!options.snapshots || folder == nullptr || ctx.local_rank() != 0) return;
   internal::RemoveOldSetAside(folder, run.lineage.run());  // this process owns the folder
@@ -523,6 +529,7 @@ std::optional<State> Checkpointer::load_latest(const CheckpointParts& parts) {
     const std::string generators = internal::GatherRngStates(ctx, torch::Device(torch::kCPU));
     if (impl.live) impl.live->Begin(0, parts, generators);
   }
+  if (impl.share) impl.share->Begin(parts.module());
   ctx.report_phase(ddprun::control::kPhaseFirstStep);
   return state;
 }

@@ -61,6 +61,7 @@ void LiveState::Keep(std::int64_t step, const Metadata& metadata) {
 void LiveState::Begin(std::int64_t step, const CheckpointParts& parts, std::string generators) {
   step_ = step;
   finished_ = false;
+  shared_.reset();
   generators_ = std::move(generators);
   own_buffers_.clear();
   for (const NamedTensor& buffer : Buffers(parts.module())) own_buffers_.push_back(buffer.tensor);
@@ -69,6 +70,7 @@ void LiveState::Begin(std::int64_t step, const CheckpointParts& parts, std::stri
 void LiveState::Finish(std::int64_t step, const CheckpointParts& parts, Metadata metadata) {
   step_ = step;
   finished_ = true;
+  shared_.reset();
   tensors_ = TensorsOf(parts);
   first_buffer_ = Parameters(parts.module()).size();
   own_buffers_.clear();
@@ -106,6 +108,7 @@ std::optional<LiveState::State> LiveState::Take() const {
 }
 
 std::optional<std::string> LiveState::AllGenerators(std::int64_t step) const {
+  if (shared_) return RngText(shared_->generators);
   const auto left = [&](int rank) {
     const RankSlots::View slots(folder_, rank);
     const auto own = OwnState::Unpack(slots.Find({ctx_.generation(), step}));
@@ -123,6 +126,12 @@ std::optional<std::string> LiveState::AllGenerators(std::int64_t step) const {
 // Takes rank 0's buffers, because every snapshot contains those.
 bool LiveState::TakeBuffers(std::int64_t step, std::vector<NamedTensor>* tensors) const {
   if (own_buffers_.empty()) return true;
+  if (shared_) {
+    for (std::size_t i = 0; i < shared_->buffers.size(); ++i) {
+      (*tensors)[first_buffer_ + i].tensor = shared_->buffers[i];
+    }
+    return true;
+  }
   const auto own = OwnState::Unpack(RankSlots::View(folder_, 0).Find({ctx_.generation(), step}));
   if (!own) return false;
   std::size_t at = 0;

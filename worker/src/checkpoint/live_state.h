@@ -5,7 +5,9 @@
 // state are still those of the finished step, unless ParameterWatch says otherwise. The random
 // generator and the buffers are not. Therefore each rank writes its generator and buffers to the
 // node's memory (RankSlots) before it averages a bucket of gradients; they no longer change in that
-// step. So if any rank has finished the step, all ranks have written theirs.
+// step. So if any rank has finished the step, all ranks have written theirs. With StepShare each
+// process also has the generators of all ranks and the buffers of rank 0, so it needs no file of
+// another rank.
 #ifndef DDPRUN_WORKER_SRC_CHECKPOINT_LIVE_STATE_H_
 #define DDPRUN_WORKER_SRC_CHECKPOINT_LIVE_STATE_H_
 
@@ -18,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "worker/src/checkpoint/step_share.h"
 #include "worker/src/data_parallel/model_sync.h"
 #include "worker/src/formats/safetensors.h"
 #include "worker/src/storage/rank_slots.h"
@@ -47,6 +50,8 @@ class LiveState {
   void Begin(std::int64_t step, const CheckpointParts& parts, std::string generators);
   // A step is finished. `metadata` is what a file contains besides tensors and generators.
   void Finish(std::int64_t step, const CheckpointParts& parts, Metadata metadata);
+  // Call it after Finish(), with what the ranks have exchanged for that step.
+  void Share(SharedStep shared) { shared_ = std::move(shared); }
   // Call it when the generators of all ranks were gathered after the last finished step.
   void Gathered(std::string generators) { generators_ = std::move(generators); }
 
@@ -84,6 +89,7 @@ class LiveState {
   std::vector<NamedTensor> tensors_;
   std::size_t first_buffer_ = 0;  // index of the first buffer in tensors_
   Metadata metadata_;
+  std::optional<SharedStep> shared_;  // of the step step_
 };
 
 }  // namespace ddp::internal

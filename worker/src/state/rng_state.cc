@@ -62,7 +62,7 @@ void Set(c10::Device device, const torch::Tensor& state) {
 
 }  // namespace
 
-std::string GatherRngStates(const Context& ctx, c10::Device device) {
+std::vector<torch::Tensor> GatherRngBytes(const Context& ctx, c10::Device device) {
   at::Generator generator = at::globalContext().defaultGenerator(device);
   torch::Tensor mine;
   {
@@ -74,8 +74,16 @@ std::string GatherRngStates(const Context& ctx, c10::Device device) {
   std::vector<torch::Tensor> input = {mine};
   Collective("gathering the generator states", ctx.rank(), ctx.world_size(),
              [&] { ctx.process_group()->allgather(all, input)->wait(); });
+  return std::move(all[0]);
+}
+
+std::string GatherRngStates(const Context& ctx, c10::Device device) {
+  return RngText(GatherRngBytes(ctx, device));
+}
+
+std::string RngText(const std::vector<torch::Tensor>& states) {
   std::string text;
-  for (const torch::Tensor& state : all[0]) {
+  for (const torch::Tensor& state : states) {
     if (!text.empty()) text += ',';
     text += ToHex(state.cpu());
   }
