@@ -16,7 +16,8 @@ not compared, because another number of workers makes other batches.
 
 With --in-place the surviving workers keep their process (ddp::run_in_place), and no rank repeats more than one step
 after a kill. The kill that costs a node is an exception, because BatchNorm's statistics of rank 0 are lost with the
-node. Without --in-place all workers are started again.
+node. It is none with --points, because the job then has --share-each-step. Without --in-place all workers are started
+again.
 
 With --in-place --points POINT,... a job of its own for each point has --kills deaths there (exactly_once_points.py lists
 the points; `all` is each of them). Each death has a verdict: did it happen, did the processes of the survivors stay,
@@ -86,9 +87,9 @@ def make_plan(rng, kills):
 
 
 class Job:
-    def __init__(self, folder, bin_folder, nnodes, plan, in_place=False, epochs=EPOCHS, dropout=True):
+    def __init__(self, folder, bin_folder, nnodes, plan, in_place=False, epochs=EPOCHS, shares=False):
         self.epochs = epochs
-        self.dropout = dropout
+        self.options = ["--share-each-step"] if shares else []
         self.stay = [] if in_place else ["--in-place-timeout", "0"]
         self.folder = folder
         self.bin = bin_folder
@@ -119,8 +120,7 @@ class Job:
         node_rank = [] if rank is None else ["--node-rank", str(rank)]
         environment = {
             **os.environ, "FAULT_PLAN": self.path("plan"), "FAULT_FIFO": self.path("fifo"),
-            "FAULT_LOG": self.path("trace"), "FAULT_LIVES": self.path("lives"),
-            "FAULT_NO_DROPOUT": "0" if self.dropout else "1"}
+            "FAULT_LOG": self.path("trace"), "FAULT_LIVES": self.path("lives")}
         self.agents.append(subprocess.Popen(
             [os.path.join(self.bin, "ddprun"), "--rdzv-endpoint", self.endpoint, "--rdzv-id", "job",
              "--nnodes", self.nnodes, "--nproc-per-node", str(WORKERS_PER_NODE),
@@ -133,7 +133,7 @@ class Job:
              os.path.join(self.bin, "mnist_ddp"), "--data", os.path.join(ROOT, "tests/data/mnist"),
              "--limit-train", str(SAMPLES), "--epochs", str(self.epochs), "--batch-size", str(BATCH),
              "--checkpoint-every", "16", "--snapshot-every", "2", "--seed", "7",
-             "--trace-samples", self.path("trace")],
+             "--trace-samples", self.path("trace"), *self.options],
             stdout=open(self.path(f"agent{number}.out"), "wb"),
             stderr=open(self.path(f"agent{number}.err"), "wb"), env=environment))
         return self.agents[-1]
@@ -271,8 +271,8 @@ def check_each_sample_once(traces, epochs):
             raise Difference(f"epoch {epoch}: missing {missing[:10]}, more than once {twice[:10]}")
 
 
-def run_undisturbed(folder, bin_folder, epochs=EPOCHS, dropout=True):
-    job = Job(folder, bin_folder, "2", [], epochs=epochs, dropout=dropout)
+def run_undisturbed(folder, bin_folder, epochs=EPOCHS):
+    job = Job(folder, bin_folder, "2", [], epochs=epochs)
     try:
         job.add_node(0)
         job.add_node(1)
@@ -383,11 +383,11 @@ def run_points(arguments, seed, point, folder):
     """One job with many deaths at this point. Returns the problems of its end, and the verdict of each death."""
     deaths = points.make_plan(random.Random(f"{seed} {point}"), point, arguments.kills)
     epochs = points.most_steps(deaths) // (SAMPLES // BATCH // RANKS) + 1
-    # Without a node, its generators are lost. The ranks that get older ones would drop other values.
-    same = {"epochs": epochs, "dropout": point != "agent"}
-    undisturbed, expected = run_undisturbed(os.path.join(folder, "undisturbed"), arguments.bin, **same)
+    undisturbed, expected = run_undisturbed(os.path.join(folder, "undisturbed"), arguments.bin, epochs)
     plan = [fault for death in deaths for fault in death.faults]
-    job = Job(os.path.join(folder, "killed"), arguments.bin, "2", plan, in_place=True, **same)
+    # Otherwise the generators of a lost node are lost, and the ranks that get older ones drop other values.
+    shares = point == "agent"
+    job = Job(os.path.join(folder, "killed"), arguments.bin, "2", plan, in_place=True, epochs=epochs, shares=shares)
     problems = []
     try:
         job.add_node(0)

@@ -161,8 +161,10 @@ def judge(death, lives, steps, dropped):
         problems.append(f"the processes of ranks {ended} did not stay")
     repeated = max([dropped.get((death.generation, rank), 0) for rank in range(RANKS)])
     # Only a process on the node of rank 0 can make a snapshot of the last step, because the statistics of BatchNorm are
-    # there (docs/fast-restarts.md). So training goes back to the last regular snapshot if no such process is left.
-    allowed = SNAPSHOT_EVERY + 1 if {*range(RANKS_PER_NODE)} <= {*death.ranks} else 1
+    # there (docs/fast-restarts.md). So training goes back to the last regular snapshot if no such process is left. The
+    # jobs whose agents die use share_each_step.
+    alone = {*range(RANKS_PER_NODE)} <= {*death.ranks} and death.point != "agent"
+    allowed = SNAPSHOT_EVERY + 1 if alone else 1
     if repeated > allowed:
         problems.append(f"{repeated} steps were repeated")
     return {"point": death.point, "variant": death.variant, "generation": death.generation, "ranks": death.ranks,

@@ -68,6 +68,10 @@ class VerdictTest(unittest.TestCase):
         self.assertEqual(self.judge(self.BEFORE + self.AFTER, {(0, 2): 3}, both)["problems"], [])
         self.assertEqual(len(self.judge(self.BEFORE + self.AFTER, {(0, 2): 4}, both)["problems"]), 1)
 
+    def test_a_lost_node_costs_one_step(self):
+        both = self.DEATH._replace(point="agent", ranks=(0, 1))
+        self.assertEqual(len(self.judge(self.BEFORE + self.AFTER, {(0, 2): 2}, both)["problems"]), 1)
+
     def test_a_process_that_has_made_no_step_is_no_survivor(self):
         self.assertEqual(self.judge(self.BEFORE + self.AFTER, steps=self.STEPS - {(0, 3)})["survivors"], [0, 2])
 

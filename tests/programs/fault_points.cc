@@ -20,8 +20,7 @@
 //           agent: writes "agent", kills this worker's agent by SIGKILL, and goes on
 //
 // With FAULT_LIVES, appends a line to this file for each generation of each worker: "life
-// <generation> <rank> <pid>", and for each fault: "fault <generation> <rank> <pid> <point>". With
-// FAULT_NO_DROPOUT=1, dropout drops nothing and draws no random number.
+// <generation> <rank> <pid>", and for each fault: "fault <generation> <rank> <pid> <point>".
 //
 // If a worker continues in place (ddp::run_in_place), its generation is the one in the agent's
 // message GO=1.
@@ -58,9 +57,6 @@ class Tensor {
 namespace _ops {
 struct __attribute__((visibility("default"))) relu {
   static Tensor call(const Tensor& self);
-};
-struct __attribute__((visibility("default"))) dropout {
-  static Tensor call(const Tensor& input, double p, bool train);
 };
 struct __attribute__((visibility("default"))) threshold_backward {
   static Tensor call(const Tensor& grad, const Tensor& self, const c10::Scalar& threshold);
@@ -359,13 +355,6 @@ Tensor relu::call(const Tensor& self) {
     ReachInStep("forward");
   }
   return real(self);
-}
-
-Tensor dropout::call(const Tensor& input, double p, bool train) {
-  static const auto real =
-      Real<Tensor (*)(const Tensor&, double, bool)>("_ZN2at4_ops7dropout4callERKNS_6TensorEdb");
-  static const bool drops = Variable("FAULT_NO_DROPOUT") != "1";
-  return real(input, drops ? p : 0, train && drops);
 }
 
 Tensor threshold_backward::call(const Tensor& grad, const Tensor& self,

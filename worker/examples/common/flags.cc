@@ -52,6 +52,8 @@ void AddTrainingFlags(CLI::App* app, TrainingFlags* flags, const FlagTexts& text
                   "steps between two snapshots in memory, under ddprun; 0: as often as they cost "
                   "less than 1% of the time")
       ->check(NotNegative());
+  app->add_flag("--share-each-step", flags->share_each_step,
+                "on the CPU: the loss of any node repeats at most one step, and changes no value");
   app->add_option("--backend", flags->backend, "how gradients travel")
       ->check(CLI::IsMember({"auto", "gloo", "nccl"}));
   app->add_option("--device", flags->device,

@@ -32,6 +32,7 @@ class Training {
     ddp::CheckpointerOptions options;
     options.save_every = flags.checkpoint_dir.empty() ? 0 : flags.checkpoint_every;
     options.snapshot_every = flags.snapshot_every;
+    options.share_each_step = flags.share_each_step;
     checkpointer_.emplace(ctx, flags.checkpoint_dir, options);
   }
 
