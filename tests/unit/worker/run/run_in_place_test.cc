@@ -16,6 +16,7 @@
 #include <string>
 #include <system_error>
 
+#include "tests/support/sanitizer.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/worker/support/multi_rank.h"
 #include "tests/unit/worker/support/regrouping_agent.h"
@@ -220,7 +221,7 @@ struct Held {
 };
 
 constexpr int kSettled = 10;
-constexpr long kSlackKib = 4096;
+constexpr long kSlackKib = 4096 + ddprun::kSanitizerKib;
 
 // DDP_TEST_REGROUPINGS=1000 repeats it more often. This test hangs if a waiter stays asleep in one
 // of 50 regroupings, as happens when connections are only shut down.
