@@ -27,33 +27,40 @@ struct JobEvent {
   };
   static constexpr int kMaxPlacedRanks = 256;
 
+  // Each comment is "WHEN: FIELDS", with names of EventToJson(). An event with `host` also has
+  // `agent`. scripts/reference_tables.py makes a table of docs/reference.md from the comments.
   enum class Kind {
-    kJoined,             // an agent joined: `host`
-    kDisconnected,       // an agent's session broke; its lease runs
-    kRejoined,           // the agent came back within its lease
-    kFenced,             // an agent ended its workers because it was cut off; node_time_ms: when
-    kLost,               // a node's lease ended, or its agent was killed: `reason`
-    kLeft,               // a node left on purpose, or was removed: `reason`
-    kStuck,              // SIGKILL did not end processes of a node, so it is held back: `reason`
-    kAdmitted,           // the processes of kStuck are gone
-    kFormed,             // a generation formed: `nodes`, `workers`, `restore` if it has a plan;
+    kJoined,             // an agent joined: `host`, `workers`
+    kDisconnected,       // an agent's session broke, and its lease runs: `host`
+    kRejoined,           // the agent came back within its lease: `host`
+    kFenced,             // an agent ended its workers because it was cut off: `host`, `node_time`
+    kLost,               // a node's lease ended, or its agent was killed: `host`, `reason`
+    kLeft,               // a node left on purpose, or was removed: `host`, `reason`
+    kStuck,              // SIGKILL did not end processes of a node, so it is held back: `host`,
+                         // `reason`
+    kAdmitted,           // the stuck processes of a node are gone: `host`
+    kFormed,             // a generation formed: `nodes`, `workers`, `restore` if it has a plan,
                          // `placed` if it has at most kMaxPlacedRanks workers
-    kStarted,            // the workers of the generation were told to start
+    kStarted,            // the workers of the generation were told to start: `nodes`, `workers`
     kSaving,             // a checkpoint was requested: `reason`
-    kCheckpointed,       // a requested checkpoint is durable: `step`
-    kCheckpointFailed,   // checkpoints failed: `host`, `step` and `reason` of the last one
+    kCheckpointed,       // a requested checkpoint is durable: `host`, `step`
+    kCheckpointFailed,   // checkpoints of a node failed: `host`, `step` and `reason` of the
+                         // last one, `failed_checkpoints` of the job so far
     kCheckpointDamaged,  // a checkpoint is damaged: `host`, `step`, `reason`
     kStopping,           // the generation ends: `reason`
-    kFailed,             // `cause`; `reason`: the same as a sentence
+    kFailed,             // the generation failed: `cause`, `reason` (the same as a sentence)
     kRestarted,          // a next generation follows: `reason`, `restarts` used so far
     kSuperseded,         // the job was started again: `reason`
-    kRecovered,          // a restarted rendezvous or a new leader continues the recorded job
-    kResumed,            // after a restart, every worker on `host` has made a step: `times`
-    kHung,               // no rank moves: `reason`, `step`, `stacks`; `cause` if a rank is known
-    kMovedAgain,         // after kHung: `reason`
-    kNotJudged,          // no rank moves for longer than the limit, but the time does not
-                         // count (a debugger, say): `reason`
-    kFinished,           // the job ended: `reason`, `outcome`, `exit_code`; `cause` if known
+    kRecovered,          // a restarted rendezvous or a new leader continues the recorded job:
+                         // `nodes`, unless it has none
+    kResumed,            // after a restart, every worker of a node has made a step: `host`,
+                         // `warm_workers`, `to_first_step`, `total_ms`, `phases_ms`
+    kHung,               // no rank moves for longer than the limit: `reason`, `stacks`, `step` if a
+                         // rank has made one, `host` and `cause` if a rank is known
+    kMovedAgain,         // a rank moved after a hang that was only reported: `host`, `reason`
+    kNotJudged,          // no rank moves for longer than the limit, but the time does not count (a
+                         // debugger, say): `host`, `reason`
+    kFinished,           // the job ended: `outcome`, `exit_code`, `reason`, `cause` if known
   };
   Kind kind = Kind::kJoined;
   std::uint32_t requeue_number = 0;

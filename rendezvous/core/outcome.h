@@ -9,15 +9,15 @@
 
 namespace ddprun {
 
+// scripts/reference_tables.py makes a table of docs/reference.md from the comments.
 enum class Outcome {
-  kSucceeded,
-  kFailed,
-  kPreempted,    // stopped; a later start can continue from a state
-  kLeft,         // ended on purpose, without a saved state
-  kUnreachable,  // no answer from the rendezvous, or too few nodes in time
-  kRefused,      // the rendezvous refuses this agent; never the outcome of a job
-  // A state exists and cannot be loaded. A script or scheduler must not restart the job.
-  kStateUnreadable,
+  kSucceeded,        // every worker exited with 0
+  kFailed,           // the job failed, and is not restarted
+  kPreempted,        // stopped; a later start can continue from a state
+  kLeft,             // ended on purpose, without a saved state
+  kUnreachable,      // no answer from the rendezvous, or too few nodes in time
+  kRefused,          // the rendezvous refuses this agent; never the outcome of a job
+  kStateUnreadable,  // a state exists and cannot be loaded; a script must not restart the job
 };
 
 // The words that users see.
