@@ -215,10 +215,15 @@ def subcommands():
 def variables_read():
     """Variables of the environment that the product's sources name."""
     names = set()
+    prefixes = r'"((?:DDP|DDPRUN|PET|TORCHELASTIC|SLURM|SLURMD|JOBSET|NCCL|TORCH_NCCL)_[A-Z0-9_]*[A-Z0-9])"'
+    calls = r'(?:getenv|Environment|Variable|environ\.get)\(\s*(?:host, )?"([A-Z][A-Z0-9_]+)"'
     for path in tracked_files():
         if re.match(r"(launcher|rendezvous|worker)/.*\.(cc|h|py)$", path):
-            names |= set(re.findall(r'"((?:DDP|DDPRUN|PET|TORCHELASTIC|SLURM|SLURMD|JOBSET)_[A-Z0-9_]*[A-Z0-9])"', read(path)))
-            names |= set(re.findall(r'getenv\(\s*"([A-Z][A-Z0-9_]+)"', read(path)))
+            text = read(path)
+            names |= set(re.findall(prefixes, text)) | set(re.findall(calls, text))
+            names |= set(re.findall(r'starts_with\("(PATH)="\)', text))
+            if "temp_directory_path(" in text:  # of std::filesystem, which reads them
+                names |= {"TMPDIR", "TMP", "TEMP", "TEMPDIR"}
     return names
 
 
