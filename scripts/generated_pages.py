@@ -4,13 +4,10 @@ import os
 import re
 
 from code_tables import flag_tables, keys, read, tests_of, tracked_files, variables
+from reference_tables import CannotMake, sections
 
 REFERENCE = "docs/reference.md"
 FILES = "docs/internals/files.md"
-
-
-class CannotMake(Exception):
-    """A page cannot be made from the sources. The text says what to do first."""
 
 
 # ---- docs/reference.md ----
@@ -51,8 +48,10 @@ def reference():
     """The text of docs/reference.md."""
     lines = ["# Reference", "",
              "Made by `scripts/check_docs.py --write` from the tables in the code: do not edit it. `ddprun help` and",
-             "`ddprun help SUBCOMMAND` print the flags. Events are in [jobs.md](jobs.md#events), metrics in",
-             "[metrics.md](metrics.md), exit codes in [exit-codes.md](exit-codes.md).", "",
+             "`ddprun help SUBCOMMAND` print the flags.", "",
+             "[Flags](#flags), [keys of job files](#keys-of-job-files), [variables of a worker](#variables-of-a-worker),",
+             "[variables that ddprun reads](#variables-that-ddprun-reads), [events](#events), [metrics](#metrics),",
+             "[exit codes](#exit-codes).", "",
              "## Flags", "",
              "Each flag is also read from the variable `DDPRUN_<FLAG>`, then from `PET_<FLAG>`. The second column has the key of",
              "job files that the flag sets."]
@@ -73,7 +72,7 @@ def reference():
               "[worker-environment.md](worker-environment.md) has their meaning. The last column has the key of job files "
               "that chooses", "the value.", "", "| variable | which processes | key |", "|---|---|---|"]
     lines += [f"| `{name}` | {SCOPES[scope]} | {'`' + key + '`' if key else ''} |" for name, scope, key in variables()]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines + sections()) + "\n"
 
 
 # ---- docs/internals/files.md ----

@@ -9,6 +9,7 @@ import launchers
 sys.path.insert(0, str(launchers.HERE.parent.parent / "scripts"))
 import check_docs  # noqa: E402
 import generated_pages  # noqa: E402
+import reference_tables  # noqa: E402
 import shown_commands  # noqa: E402
 
 NOWHERE = "docs/" + "nowhere.md"
@@ -136,6 +137,53 @@ class TablesTest(unittest.TestCase):
         with mock.patch.object(check_docs, "tracked_files", lambda: ["launcher/main.cc"]), \
                 mock.patch.object(check_docs, "read", lambda path: NOWHERE):
             self.assertEqual(list(check_docs.check_mentions()), ["launcher/main.cc: there is no " + NOWHERE])
+
+
+class ReferenceTest(unittest.TestCase):
+    """The sections of docs/reference.md that reference_tables.py makes."""
+
+    def page_with(self, path, old, new):
+        """The page if `path` had the text `new` instead of `old`."""
+        read = reference_tables.read
+        self.assertIn(old, read(path))
+        with mock.patch.object(reference_tables, "read", lambda name: read(name).replace(old, new) if name == path else read(name)):
+            return generated_pages.reference()
+
+    def test_each_section_has_the_rows_of_the_sources(self):
+        page = check_docs.read("docs/reference.md")
+        for path, old, new, row in (
+                (reference_tables.JOB_EVENT, "a generation formed: `nodes`", "a group formed: `host`",
+                 "| `formed` | a group formed | `host`, `workers`, `restore` if it has a plan, `placed` if it has at most 256"),
+                (reference_tables.METRICS, '{"ddprun_job_state", Kind::kGauge, Place::kDaemon, "job state",',
+                 '{"ddprun_job_state", Kind::kCounter, Place::kAgent, "",',
+                 "| `ddprun_job_state` | counter | an agent |  | 1 for the state"),
+                (reference_tables.EXIT_CODES, '{"66", "state_unreadable", "a state', '{"67", "failed, left", "the state',
+                 "| 67 | `failed`, `left` | the state of the training exists but cannot be read |"),
+                (reference_tables.OUTCOME, "kLeft,             // ended on purpose,", "kLeft, // ended as planned,",
+                 "| `left` | ended as planned, without a saved state |"),
+                (reference_tables.COMMAND_EXIT_CODES, '{"1", "doctor",', '{"2", "doctor init",', "| 2 | `doctor`, `init` | a job would")):
+            with self.subTest(path):
+                self.assertNotIn(row, page)
+                self.assertIn(row, self.page_with(path, old, new))
+
+    def test_a_source_from_which_no_table_can_be_made_is_named(self):
+        for path, old, new, error in (
+                (reference_tables.JOB_EVENT, "the generation ends: `reason`", "the generation ends",
+                 "the comment of kStopping is not `WHEN: FIELDS`"),
+                (reference_tables.JOB_EVENT, "ends: `reason`", "ends: `why`", "kStopping names the field why, and no event has it"),
+                (reference_tables.EXIT_CODES, '"preempted"', '"stopped"', "the row 75 names the outcome stopped, and"),
+                (reference_tables.OUTCOME, "// ended on purpose, without a saved state", "", "kLeft has no comment behind it")):
+            with self.subTest(error), self.assertRaisesRegex(generated_pages.CannotMake, error):
+                self.page_with(path, old, new)
+
+    def test_the_variables_are_those_that_the_sources_read(self):
+        self.assertIn("| `SLURM_CONF` | Path of slurm.conf.", check_docs.read("docs/reference.md"))
+        self.assertLess({"USER", "PATH", "TMPDIR", "TERM", "DDPRUN_STATE_HOME", "NCCL_HOSTID"}, check_docs.variables_read())
+        for variables, error in (({**reference_tables.READ_VARIABLES, "BRAND_NEW": ""}, "has BRAND_NEW, and no source reads it"),
+                                 ({}, "a source reads the variable CREDENTIALS_DIRECTORY, and READ_VARIABLES lacks it")):
+            with self.subTest(error), mock.patch.object(reference_tables, "READ_VARIABLES", variables), \
+                    self.assertRaisesRegex(generated_pages.CannotMake, error):
+                generated_pages.reference()
 
 
 class ShownTest(unittest.TestCase):
