@@ -7,8 +7,8 @@
   links      every relative link and anchor resolves; so does every docs/ page that other files name
   names      every test, file, program of build/, subcommand, flag, job-file key, variable, event, metric and exit code
              that the docs name exists, and a script has the flags with which it is shown
-  tables     docs/reference.md has every flag, key and variable of a worker; docs/internals/files.md every script and
-             test; the tables of events, metrics, exit codes and control messages have the rows of the code and no
+  tables     docs/reference.md has every flag, key, variable, event, metric and exit code; docs/internals/files.md every
+             script and test; the tables of events, exit codes and control messages have the rows of the code and no
              other; every subcommand, variable that is read, and folder of the product is on its page
   commands   something runs each command of README.md and docs/first-job.md (shown_commands.py)
 """
@@ -206,8 +206,6 @@ def check_tables():
     """Everything that exists is documented, and no table has a superfluous row."""
     yield from difference("docs/jobs.md", "event", first_column("docs/jobs.md", "### Events") - {"event", "---"},
                           {*events(), "dropped"})  # that one is only in the file
-    rows = set(re.findall(r"^\| `(ddprun_\w+)` \|", read("docs/metrics.md"), re.M))
-    yield from difference("docs/metrics.md", "metric", rows, set(metrics()))
     rows = first_column("docs/exit-codes.md", "## Exit codes") | first_column("docs/jobs.md", "| exit code | |")
     codes = {str(value) for value in exit_codes() - {143}}  # 128 + SIGTERM: in the row for signals
     yield from difference("docs/exit-codes.md", "exit code", {row for row in rows if row.isdigit()}, codes | {"0"})

@@ -1,5 +1,5 @@
 // Every metric of ddprun: name, kind, labels and help. Daemon and agents write their texts from
-// this table alone, and a test compares docs/metrics.md with it. Pure.
+// this table alone, and scripts/reference_tables.py the table of docs/reference.md. Pure.
 //
 // Names follow Prometheus: base units, `_total` for counters, nothing unbounded in a label.
 #ifndef DDPRUN_RENDEZVOUS_METRICS_METRIC_TABLE_H_

@@ -102,7 +102,6 @@ class TablesTest(unittest.TestCase):
     def test_whatever_exists_and_is_not_documented_is_found_and_the_other_way_round(self):
         for table, page, kind, row in (
                 ("events", "docs/jobs.md", "event", "formed"),
-                ("metrics", "docs/metrics.md", "metric", "ddprun_job_state"),
                 ("control_messages", "docs/worker-environment.md", "message", "STEP")):
             with self.subTest(table):
                 found = self.found_with(table, ["brand_new"])
@@ -127,7 +126,8 @@ class TablesTest(unittest.TestCase):
 
     def test_the_generated_pages_follow_the_sources(self):
         for table, value, page in (("flag_tables", [], "docs/reference.md"), ("keys", {**check_docs.keys(), "brand_new": {}}, "docs/reference.md"),
-                                   ("variables", [], "docs/reference.md"), ("tracked_files", [], "docs/internals/files.md"),
+                                   ("variables", [], "docs/reference.md"), ("sections", [], "docs/reference.md"),
+                                   ("tracked_files", [], "docs/internals/files.md"),
                                    ("tests_of", [], "docs/internals/files.md")):
             with self.subTest(table), mock.patch.object(generated_pages, table, lambda *_, value=value: value):
                 self.assertIn(f"{page} differs from the code: scripts/check_docs.py --write",
@@ -151,6 +151,8 @@ class ReferenceTest(unittest.TestCase):
 
     def test_each_section_has_the_rows_of_the_sources(self):
         page = check_docs.read("docs/reference.md")
+        for name in check_docs.events() + check_docs.metrics():
+            self.assertIn(f"\n| `{name}` | ", page)
         for path, old, new, row in (
                 (reference_tables.JOB_EVENT, "a generation formed: `nodes`", "a group formed: `host`",
                  "| `formed` | a group formed | `host`, `workers`, `restore` if it has a plan, `placed` if it has at most 256"),
