@@ -3,8 +3,8 @@
 
 usage: scripts/linked_libraries.py BUILD_FOLDER OUTPUT_FOLDER
 
-The static libraries are those of the link line, what is headers only those that its sources include. Writes, for the
-packages of ddprun:
+The static libraries are those of the link line. Header-only libraries are found in the includes of its sources. Writes,
+for the packages of ddprun:
     ddprun.spdx.json      an SPDX 2.3 document
     SOURCES               where the source of each is, with the offer that the LGPL and the GPL ask for
     copyright/PACKAGE     Debian's copyright file of each

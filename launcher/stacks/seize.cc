@@ -33,7 +33,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::microseconds;
 
-// A program may keep starting threads: those that start after this many scans are skipped.
+// A program may keep starting threads. After this many scans, new threads are skipped.
 constexpr int kMostScans = 8;
 
 constexpr char kNoTime[] = "no time was left for it";

@@ -191,8 +191,9 @@ std::size_t EtcdStore::QueuedBytes() const {
   return state_->queue.bytes;
 }
 
-// We do not write yet, and nobody else does while the leader key is ours. It is read last: so all
-// three reads are of our term, and fit together. Agents wait meanwhile, so two of them run at once.
+// We do not write yet, and nobody else writes while the leader key is ours. The leader key is read
+// last, so all three reads are from our term and agree. Agents wait meanwhile, so two reads run at
+// once.
 absl::StatusOr<std::map<std::string, std::string>> EtcdStore::State::TryLoad() {
   auto parts_read = std::async(std::launch::async, [this] {
     return options.client->List(map.parts_prefix(), false, options.load_limit);

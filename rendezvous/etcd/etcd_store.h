@@ -80,7 +80,7 @@ class EtcdStore final : public Store {
   absl::StatusOr<std::map<std::string, std::string>> Load() override;
   void Commit(Batch batch, Done done) override;
 
-  // Bytes of keys and values that wait, without those that are being written. For tests: nothing
+  // Bytes of waiting keys and values, without the batch that is being written. For tests: nothing
   // else shows that this memory is bounded.
   std::size_t QueuedBytes() const;
 

@@ -130,7 +130,7 @@ inline constexpr Metric kMetrics[] = {
      "Unix time at which a certificate of the agent expires: grpc of --tls-cert, http of "
      "--http-cert."},
     {"ddprun_workers_cpu_seconds_total", Kind::kCounter, Place::kAgent, "",
-     "CPU time of all workers and their children, including those that have ended."},
+     "CPU time of all workers and their children, including ended ones."},
     {"ddprun_workers_resident_memory_bytes", Kind::kGauge, Place::kAgent, "",
      "Resident memory of the workers and their children."},
     {"ddprun_workers_read_bytes_total", Kind::kCounter, Place::kAgent, "",

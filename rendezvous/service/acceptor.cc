@@ -175,8 +175,8 @@ absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::BindTcp(const ListenAddress&
   if (!state->stop.valid()) return absl::UnavailableError(ErrnoText(errno));
   int port = address.port;
   int error = EADDRNOTAVAIL;
-  // A name may stand for several addresses, of which this host need not have all (IPv6 may be off);
-  // but one that is taken would let two servers share the name, each with some of the clients.
+  // A name may stand for several addresses, and this host may lack some (IPv6 may be off). But if
+  // one of them is taken, two servers would share the name, each with some of the clients.
   for (const addrinfo* candidate = found; candidate != nullptr; candidate = candidate->ai_next) {
     const bool wildcard = IsWildcard(*candidate);
     UniqueFd listener;

@@ -34,7 +34,7 @@ async function look(fragment = "", options = {}) {
 
 const rowsOf = (page) => page.$$eval("table.jobs tbody th", (found) => found.map((one) => one.textContent));
 
-test("a job that starts appears without a reload, and those that need somebody come first", async () => {
+test("a job that starts appears without a reload, and jobs that need somebody come first", async () => {
   fake.set(running());
   const page = await look();
   await sees(page, "table.jobs", "mnist");

@@ -64,7 +64,7 @@ class VerdictTest(unittest.TestCase):
         self.assertNotIn("later", verdict)
         self.assertEqual(hang_campaign.verdict_of("nothing")[1], "")
 
-    def test_ranks_are_those_that_sentences_describe(self):
+    def test_sentences_describe_the_ranks(self):
         self.assertEqual(hang_campaign.ranks_in(hang_campaign.verdict_of(VERDICT)[0]), [3])
         self.assertEqual(hang_campaign.ranks_in(
             "rank 2 on n1 (pid 5) entered all_reduce 3 (4 bytes); rank 0 on n1 (pid 4) entered all_reduce 3"), [2, 0])

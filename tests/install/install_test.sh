@@ -30,7 +30,7 @@ if [[ -e $build/bin/ddprun ]]; then
     lib/python3/dist-packages/ddprun.py share/ddprun/ddprun-rendezvous.logrotate share/ddprun/ha/etcd.default
     share/ddprun/ha/etcd.conf share/ddprun/prometheus/alerts.yml share/ddprun/grafana/ddprun.json)
   diff <(ls "$build/manuals") <(find "$prefix/share/man" -type f -printf '%f\n' | sort) ||
-    fail "the manual pages that were made (<) are not those that are installed (>)"
+    fail "the manual pages that were made (<) differ from the installed ones (>)"
 fi
 for file in "${files[@]}"; do
   [[ -s $prefix/$file ]] || fail "$file is not installed"

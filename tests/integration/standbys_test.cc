@@ -226,7 +226,7 @@ TEST_F(StandbysTest, WithoutEnoughTheOthersAreStartedCold) {
   EndByTerm();
 }
 
-TEST_F(StandbysTest, ThoseThatEndEarlyAreGivenUpWithOneLineAndTheJobGoesOn) {
+TEST_F(StandbysTest, AfterEarlyEndsNoStandbyIsStartedAndTheJobContinues) {
   Start("dies");
   const auto worker = Worker(0, 0);
   ASSERT_TRUE(agent().WaitForErr("no more warm standbys are started"));

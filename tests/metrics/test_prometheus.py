@@ -131,7 +131,7 @@ def run_worker_loss(ddprun, folder):
 
 
 def start_node(ddprun, folder, endpoint, number):
-    """One of two nodes of the job, of which one is enough."""
+    """One of two nodes of the job. The job needs only one."""
     with (folder / f"node{number}.log").open("w") as log:
         return subprocess.Popen(
             [ddprun, "--nnodes", "1:2", "--nproc-per-node", "1", "--rdzv-id", "observed", "--rdzv-endpoint", endpoint,

@@ -362,7 +362,7 @@ class OwnerTest(TemporaryFolder):
         held = owner.Owner.parse(pathlib.Path(self.folder, "owner").read_text())
         self.assertTrue(held.released)
 
-    def test_who_has_the_folder_is_heard_also_where_he_claims_it_again(self):
+    def test_the_owner_of_a_folder_answers_also_after_a_second_claim(self):
         """Break: keep the Event of the first claim. Then another training takes the folder after 30 s."""
         path = os.path.join(self.folder, "owner")
         claim = owner.FolderOwner(self.folder, owner.Owner.of_process(self.ENVIRON), False)

@@ -178,7 +178,7 @@ class RunOptions {
       return;
     }
     CheckChoice("rdzv-backend", {"c10d", "static", "ddprun", kEtcdBackend},
-                ", all of which are ddprun's own rendezvous");
+                "; each means ddprun's own rendezvous");
   }
 
   void CheckEtcd() {

@@ -72,7 +72,7 @@ struct EndLog {
   bool operator==(const EndLog&) const = default;
 };
 
-// From the rendezvous. Answer: LogPieces, one of which is the last.
+// From the rendezvous. Answer: LogPieces; one is marked as the last.
 struct LogOrder {
   LogReadingId reading;
   std::variant<ReadLog, MoreLog, EndLog> what;

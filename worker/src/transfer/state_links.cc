@@ -84,7 +84,7 @@ void StateLinks::Connect(const std::optional<Parent>& parent, const Patience& pa
     const std::size_t space = parent->contact.find(' ');
     if (space == std::string::npos) {
       throw std::runtime_error("rank " + std::to_string(parent->rank) +
-                               " could not listen for those that it is to send the state to");
+                               " could not listen for the ranks that it is to send the state to");
     }
     up_ = {ConnectTo(parent->host, parent->contact.substr(0, space), patience.connect),
            parent->rank,

@@ -45,8 +45,8 @@ function capital(text) {
 const kColours = /\u001b\[[0-9;]*m/g;
 const kUnprintable = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
-// Removes terminal colours. Makes all other control characters visible, and those that change the
-// direction of text.
+// Removes terminal colours. Makes all other control characters visible, and the characters that
+// change the direction of text.
 function printable(text) {
   return String(text).replace(kColours, "").replace(kUnprintable, "\ufffd");
 }

@@ -190,7 +190,7 @@ TEST_F(NodeWorkersTest, TheLoopGoesOnWhileManyAreStarted) {
   EXPECT_GT(turns_, 5);
 }
 
-TEST_F(NodeWorkersTest, WhenTheGenerationEndsThoseThatWereNotReachedAreNotStarted) {
+TEST_F(NodeWorkersTest, WorkersNotReachedWhenTheGenerationEndsAreNotStarted) {
   runner_.takes_ = milliseconds(6);
   StartAll(4);
   ASSERT_EQ(runner_.outcomes_.size(), 1u);

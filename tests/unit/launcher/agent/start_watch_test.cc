@@ -18,7 +18,7 @@ constexpr char kConnections[] =
    4: 0100007F:A1B6 0100007F:733D 01 00000000:00000000 00:00000000 00000000  1000        0 5 1
 )";
 
-TEST(StartWatchTest, ConnectionsToAPortAreThoseThatAreEstablished) {
+TEST(StartWatchTest, OnlyEstablishedConnectionsToAPortCount) {
   EXPECT_EQ(CountConnectionsTo(29500, kConnections), 1);
   EXPECT_EQ(CountConnectionsTo(29501, kConnections), 1);
   EXPECT_EQ(CountConnectionsTo(29502, kConnections), 0);
@@ -81,7 +81,7 @@ TEST_F(StartWatchLoopTest, OneThatWasCutShortIsNotMeasured) {
 }
 
 // A script that reports nothing, and has no other rank to connect to.
-TEST(StartWatchOfOneWorkerTest, AStartOfWhichNothingIsSeenHasALengthAllTheSame) {
+TEST(StartWatchOfOneWorkerTest, AStartThatShowsNothingHasALength) {
   EventLoop loop;
   std::vector<Duration> measured;
   StartWatch watch(

@@ -1,4 +1,4 @@
-// Several rendezvous, of which one leads: on the command line and in a job file.
+// Several rendezvous with one leader: on the command line and in a job file.
 #include <chrono>
 #include <string>
 #include <variant>

@@ -144,7 +144,8 @@ TEST(SeenWorkerTest, OneThatHasOnlySaidThatItWillTellIsInNoPhase) {
   const SeenWorker seen = SeenWorkerOf(progress, 1);
   EXPECT_FALSE(seen.silent);
   EXPECT_FALSE(seen.names_phases);
-  EXPECT_EQ(seen.phase, "") << "or its ranks would be in another phase than those that made steps";
+  EXPECT_EQ(seen.phase, "")
+      << "or its ranks would be in another phase than the ranks that made steps";
 }
 
 }  // namespace seen_worker_test

@@ -403,7 +403,7 @@ TEST_F(StillWatchTest, WhoSendsOverTcpIsBusy) {
 // For example, a process reads or computes, and then waits for a lock. Seen red when each look was
 // compared with the first one: the process counted as busy for ever, and its hang ended only after
 // --hang-startup-timeout.
-TEST_F(StillWatchTest, WhoHasDoneNothingForTenSecondsIsNotBusyAnyMore) {
+TEST_F(StillWatchTest, AnIdleWorkerStopsBeingBusyAfterTenSeconds) {
   LookFor(3);
   facts_[100].cpu += seconds(20);
   facts_[101].io_bytes += 200'000;

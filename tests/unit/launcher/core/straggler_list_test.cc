@@ -1,4 +1,4 @@
-// Which stragglers are news, of those that a worker reports.
+// Which of the reported stragglers are news.
 #include "launcher/core/straggler_list.h"
 
 #include <gmock/gmock.h>

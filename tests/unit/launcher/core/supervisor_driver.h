@@ -110,7 +110,7 @@ class SupervisorDriver {
     }
     now_ = end;
   }
-  // Performs the actions one by one, including those that follow from an action.
+  // Performs the actions one by one, including follow-ups of an action.
   void Step(const Supervisor::Event& event) {
     supervisor_.Step(event, now_);
     if (performing_) return;

@@ -145,7 +145,7 @@ TEST(SupervisorInPlaceTest, AJobThatEndsWhileTheyLeaveWaitsForThem) {
   EXPECT_THAT(node.Take(), ElementsAre("Exit 3 failed"));
 }
 
-TEST(SupervisorInPlaceTest, ASignalToTheAgentEndsThoseThatLeave) {
+TEST(SupervisorInPlaceTest, ASignalToTheAgentEndsLeavingWorkers) {
   SupervisorDriver node;
   RunInPlace(node);
   node.Stop(0);
@@ -156,7 +156,7 @@ TEST(SupervisorInPlaceTest, ASignalToTheAgentEndsThoseThatLeave) {
   EXPECT_THAT(node.Take(), IsEmpty()) << "they have the whole grace";
 }
 
-TEST(SupervisorInPlaceTest, ALeaseThatIsOverEndsThoseThatLeave) {
+TEST(SupervisorInPlaceTest, TheEndOfTheLeaseEndsLeavingWorkers) {
   SupervisorDriver node;
   RunInPlace(node);
   node.Advance(seconds(24));

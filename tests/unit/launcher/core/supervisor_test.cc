@@ -206,7 +206,7 @@ TEST(SupervisorTest, AStopWhileWorkersAreBeingStartedIsOverWhenTheLastHasEnded) 
   EXPECT_THAT(node.Take(), ElementsAre("g0-> Stopped"));
 }
 
-TEST(SupervisorTest, WhenOneCannotBeStartedThoseThatAreBeingStartedAreStoppedToo) {
+TEST(SupervisorTest, WhenOneCannotBeStartedTheOthersBeingStartedAreStopped) {
   SupervisorDriver node;
   node.HoldSpawns();
   node.Run();
@@ -235,7 +235,7 @@ TEST(SupervisorTest, AStartThatDoesNotEndAfterSigkillIsNamedAndNotWaitedFor) {
   EXPECT_THAT(node.Take(), IsEmpty());
 }
 
-TEST(SupervisorTest, AUsersSignalIsForThoseThatRun) {
+TEST(SupervisorTest, AUsersSignalGoesToRunningWorkers) {
   SupervisorDriver node;
   node.HoldSpawns();
   node.Run();

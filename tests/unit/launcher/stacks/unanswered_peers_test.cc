@@ -46,7 +46,7 @@ TEST(UnansweredPeersTest, SocketsOfOtherProcessesDoNotCount) {
 
 // If the queue of a listener is full, the kernel drops a SYN. The kernel of the caller repeats it
 // after 1 s.
-TEST(UnansweredPeersTest, OfRealConnectionsThoseThatHangAreFound) {
+TEST(UnansweredPeersTest, HangingRealConnectionsAreFound) {
   const UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;

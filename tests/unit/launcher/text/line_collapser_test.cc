@@ -67,7 +67,7 @@ TEST_F(LineCollapserTest, ALineThatSomeSayWaitsForTheOthersOnlySoLong) {
   EXPECT_THAT(Take(101), ElementsAre("1:loss 3"));
 }
 
-TEST_F(LineCollapserTest, WhoHasSaidSomethingElseSinceIsNotWaitedFor) {
+TEST_F(LineCollapserTest, ASourceThatPrintedAnotherLineSinceIsNotWaitedFor) {
   Add(0, "mine");
   Add(1, "a");
   EXPECT_THAT(Take(0), IsEmpty());
@@ -91,7 +91,7 @@ TEST_F(LineCollapserTest, EqualLinesOfOneSourceStayApart) {
   EXPECT_THAT(Take(0), ElementsAre("0,1,2:x", "0,1,2:x"));
 }
 
-TEST_F(LineCollapserTest, WhoHasLeftIsNotWaitedFor) {
+TEST_F(LineCollapserTest, ASourceThatLeftIsNotWaitedFor) {
   Add(0, "bye");
   Add(1, "bye");
   EXPECT_THAT(Take(0), IsEmpty());

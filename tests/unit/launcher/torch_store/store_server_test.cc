@@ -183,7 +183,7 @@ TEST_F(StoreServerTest, TheEndOfTheStoreDisconnectsWhoWaits) {
   EXPECT_EQ(client.Hear(1), "");
 }
 
-TEST_F(StoreServerTest, WhoHasComeIsTold) {
+TEST_F(StoreServerTest, ArrivedRanksAreReported) {
   {
     Client client(port_);
     client.Say(kOld.Add("init/", 1) + kOld.Set("/worker/attempt_0/default_pg/0/0/rank_1", "n5"));

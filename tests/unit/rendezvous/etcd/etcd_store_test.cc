@@ -155,7 +155,7 @@ TEST_F(EtcdStoreTest, ADelayedCopyOfAnEarlierWriteNeverWins) {
   EXPECT_EQ(AfterATakeover(), (Entries{{"b", "3"}}));
 }
 
-TEST_F(EtcdStoreTest, WhoHasLostTheLeadershipWritesNoMoreForGood) {
+TEST_F(EtcdStoreTest, AfterTheLossOfTheLeadershipNothingIsWrittenAgain) {
   auto store = Loaded();
   EXPECT_EQ(CommitAndWait(*store, {{"a", "1"}}), Outcome::kKept);
   TakeOver("another");

@@ -131,7 +131,7 @@ TEST_F(JobMachineTakeoverTest, AfterTheEndHeartbeatsAreAnsweredAndJoinsAreTold) 
   EXPECT_THAT(job.Take(), ElementsAre(HasSubstr("Finished")));
 }
 
-TEST_F(JobMachineTakeoverTest, WhoHasStoppedIsNotWaitedFor) {
+TEST_F(JobMachineTakeoverTest, AStoppedNodeIsNotWaitedFor) {
   TakeOver();
   job.Rejoin('a', 0, true);
   job.Rejoin('b', 0, true);

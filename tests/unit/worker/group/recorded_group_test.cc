@@ -86,7 +86,7 @@ TEST(RecordedGroupTest, AllRanksCountTheReducersCollectivesAlike) {
 }
 
 // As if rank 1 hung before the collective.
-TEST(RecordedGroupTest, TellsWhoHasEnteredWhatAnotherRankHasNot) {
+TEST(RecordedGroupTest, ShowsACollectiveThatOnlyOneRankEntered) {
   if (StartedRanks(2)) return;
   const Context ctx = init();
   const std::uint64_t before = Now().entered->number;

@@ -103,7 +103,7 @@ TEST(ContextTest, ARankThatComesFirstNeedNotWaitASecond) {
   barrier(ctx);
 }
 
-TEST(ContextTest, GloosThreadsInterruptThoseThatComputeAndTheProgramsOwnAreAsBefore) {
+TEST(ContextTest, GloosThreadsPreemptComputingThreadsAndTheProgramsOwnAreAsBefore) {
   if (StartedRanks(2)) return;
   const std::uint64_t usual = internal::TimeSliceOf();
   if (usual == 0) return;  // this kernel has no time slices per thread

@@ -42,7 +42,7 @@ TEST(OwnStateTest, ARankOfThisNodeThatHasNotLeftTheStepHasNone) {
             std::nullopt);
 }
 
-TEST(OwnStateTest, ARankOfAnotherNodeOfWhichNothingIsKnownHasNone) {
+TEST(OwnStateTest, AnUnknownRankOfAnotherNodeHasNone) {
   EXPECT_EQ(Of({{0, {"new 0", true}}, {1, {"new 1", true}}}, {"old 0", "old 1"}), std::nullopt);
 }
 

@@ -41,7 +41,7 @@ class RegroupingAgent {
   // The variables for the ranks.
   Environment environment() const;
 
-  // All messages, in the order of arrival, without those that come with each step. Call it after
+  // All messages, in the order of arrival, without the messages of each step. Call it after
   // the end.
   const std::vector<std::string>& heard();
 

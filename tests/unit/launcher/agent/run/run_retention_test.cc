@@ -57,7 +57,7 @@ class RunRetentionTest : public testing::Test {
 };
 
 // Seen red when the newest went instead.
-TEST_F(RunRetentionTest, TheOldestGoAndThisRunIsOneOfThoseThatStay) {
+TEST_F(RunRetentionTest, TheOldestGoAndThisRunCountsAsKept) {
   const std::string second = AddRun("job", 200);
   const std::string first = AddRun("job", 100);
   const std::string third = AddRun("job", 300);

@@ -252,8 +252,8 @@ TEST(CliRunTest, RendezvousSettingsAreCheckedByName) {
 TEST(CliRunTest, OtherBackendsAreRefusedWithTheReason) {
   EXPECT_EQ(RunOf({"--rdzv-backend", "ddprun", "a"}).config.command.size(), 1U);
   EXPECT_THAT(ErrorOf({"--rdzv-backend", "zeus", "a"}),
-              StartsWith("--rdzv-backend: expected c10d or static or ddprun or etcd, all of which "
-                         "are ddprun's own rendezvous"));
+              StartsWith("--rdzv-backend: expected c10d or static or ddprun or etcd; each means "
+                         "ddprun's own rendezvous"));
 }
 
 TEST(CliRunTest, FlagsWithoutEffectAreCheckedAndNoted) {

@@ -45,7 +45,7 @@ TEST(CompletionTest, EverySubcommandThatHelpNamesIsCompletedWithItsFlags) {
   }
 }
 
-TEST(CompletionTest, OffersEveryFlagButThoseThatAreRefused) {
+TEST(CompletionTest, OffersEveryFlagExceptTheRefused) {
   for (const Shell shell : {Shell::kBash, Shell::kZsh}) {
     const std::string script = CompletionScript(shell);
     for (const FlagSpec& flag : RunFlags()) {

@@ -149,7 +149,7 @@ TEST_F(BindWorkersTest, WithoutGpusWorkersAreSpreadEvenlyNeighboursTogether) {
   EXPECT_THAT(Bind("node", 3), ElementsAre("4-7", "4-7", "12")) << "nodes with no CPU are left out";
 }
 
-TEST_F(BindWorkersTest, AGpuOfWhichTheKernelTellsNoNodeIsOnNode0) {
+TEST_F(BindWorkersTest, AGpuWhoseNodeTheKernelDoesNotTellIsOnNode0) {
   host_.gpu_nodes = {1, -1};
   EXPECT_THAT(Bind("node", 2), ElementsAre("4-7,20-23", "0-3,16-19"));
   EXPECT_THAT(warnings_,

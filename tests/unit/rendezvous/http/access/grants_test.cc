@@ -27,7 +27,7 @@ TEST(GrantsTest, WhatIsTakenIsUsedUp) {
   EXPECT_FALSE(grants.Take("code", kStart));
 }
 
-TEST(GrantsTest, AnOwnerWhoHasTooManyLosesHisOwnOldest) {
+TEST(GrantsTest, AnOwnerAboveTheLimitLosesTheirOwnOldest) {
   Grants grants(2, 8);
   grants.Add("bob", {.owner = "bob", .until = kStart + 60s}, kStart);
   for (const char* secret : {"a1", "a2", "a3"}) {

@@ -73,7 +73,7 @@ TEST_F(HttpServerTest, AConnectionHasOneRequestAfterTheOther) {
   EXPECT_THAT(client.heard(), StartsWith("HTTP/1.1 200 OK\r\n"));
 }
 
-TEST_F(HttpServerTest, WhoHasSaidAllStillHearsTheAnswer) {
+TEST_F(HttpServerTest, AClientThatEndedItsInputGetsTheAnswer) {
   std::promise<std::shared_ptr<Responder>> asked;
   Start({}, [&](const Request& request, std::shared_ptr<Responder> responder) {
     if (request.target_path == "/later") return asked.set_value(std::move(responder));

@@ -313,7 +313,7 @@ TEST_F(LogRelayTest, WhatAGenerationEndedForIsKeptAndShownWhenItsAgentIsGone) {
   EXPECT_EQ(listener_->end, absl::OkStatus());
 }
 
-TEST_F(LogRelayTest, OfAJobThatIsOverThoseThatItEndedForAreRead) {
+TEST_F(LogRelayTest, AfterTheEndOnlyLogsOfItsCauseAreRead) {
   const JobPtr job = MakeJob(/*finished=*/true);
   relay_.OnTakenUp(*job, RecordOf(0));
   RootCause cause;
