@@ -1,5 +1,5 @@
 """Reads the tables in the sources without a build: flags, keys of job files, variables, control messages,
-events, metrics, exit codes, tests. For scripts/check_docs.py."""
+events, states, outcomes, metrics, exit codes, tests. For scripts/check_docs.py."""
 
 import functools
 import json
@@ -135,6 +135,18 @@ def ddprun_flags():
 
 
 @functools.lru_cache(maxsize=None)
+def commands_flags():
+    """{subcommand: {flag: name of its value}}; "" is `ddprun` without one."""
+    found = {name: {"help": "", "version": ""} for name in ["", *subcommands()]}
+    for title, flags in flag_tables():
+        words = re.findall(r"`([a-z -]+)`", title.split(":")[0])
+        for name in (word.removeprefix("ddprun").strip() for word in words):
+            found[name] |= {flag["name"]: flag["value"] for flag in flags}
+    found["doctor"] |= {**found[""], "etcd": "ENDPOINTS"}  # DoctorFlags()
+    return found
+
+
+@functools.lru_cache(maxsize=None)
 def keys():
     """{path: schema} of job files, in the order of the schema."""
     found = {}
@@ -162,6 +174,26 @@ def variables():
 def events():
     body = re.search(r"kEventNames\[\] = \{(.*?)\};", read("rendezvous/core/job_event.h"), re.S).group(1)
     return re.findall(r'"(\w+)"', body)
+
+
+def outcomes():
+    return re.findall(r'\{Outcome::k\w+, "(\w+)"\}', read("rendezvous/core/outcome.h"))
+
+
+def job_states():
+    return re.findall(r'case JobState::k\w+:\s*return "(\w+)"', read("rendezvous/core/job_status.cc"))
+
+
+@functools.lru_cache(maxsize=None)
+def metric_rows():
+    """The rows of the table of metrics, as docs/metrics.md writes them."""
+    found = []
+    rows = re.findall(r'^    \{("ddprun_.*?)\},$', read("rendezvous/metrics/metric_table.h"), re.M | re.S)
+    for name, kind, _, labels, text in map(split_arguments, rows):
+        labels = string_of(labels)
+        found.append(f"| `{string_of(name)}` | {kind[len('Kind::k'):].lower()} | {labels + ' ' if labels else ''}| "
+                     f"{string_of(text)} |")
+    return found
 
 
 @functools.lru_cache(maxsize=None)
@@ -192,6 +224,27 @@ def cmake_tests():
     return re.findall(r"add_test\(NAME (\S+)\s+COMMAND (.*?)\)\n", cmake_files(), re.S)
 
 
+@functools.lru_cache(maxsize=None)
+def registered_tests():
+    """CTest's names, with the names that loops over lists of words make."""
+    found = set()
+    for path in tracked_files():
+        if not path.endswith("CMakeLists.txt"):
+            continue
+        text = re.sub(r"#.*", "", read(path))
+        lists = {}
+        for name, words in re.findall(r"\bset\((\w+)\s+([^)]*)\)", text):
+            lists[name] = words.split()
+        for name, words in re.findall(r"\blist\(APPEND\s+(\w+)\s+([^)]*)\)", text):
+            lists.setdefault(name, []).extend(words.split())
+        found |= set(re.findall(r"add_test\(NAME ([\w.-]+)\s", text))
+        for variable, words, body in re.findall(r"foreach\((\w+)\s+([^)]*)\)(.*?)endforeach", text, re.S):
+            values = [value for word in words.split() for value in lists.get(word.strip("${}"), [word])]
+            for name in re.findall(r"add_test\(NAME (\S+)\s", body):
+                found |= {name.replace("${%s}" % variable, value) for value in values}
+    return found
+
+
 def tests_of(path):
     """The suites in a file, and the tests of CTest that run it."""
     if path.endswith("_test.cc"):
@@ -213,11 +266,14 @@ def subcommands():
 
 @functools.lru_cache(maxsize=None)
 def variables_read():
-    """Variables of the environment that the product's sources name."""
+    """Variables of the environment that the product's sources name, and ours that scripts read."""
     names = set()
-    prefixes = r'"((?:DDP|DDPRUN|PET|TORCHELASTIC|SLURM|SLURMD|JOBSET|NCCL|TORCH_NCCL)_[A-Z0-9_]*[A-Z0-9])"'
+    ours = r"(?:DDP|DDPRUN|PET|TORCHELASTIC|SLURM|SLURMD|JOBSET|NCCL|TORCH_NCCL)_[A-Z0-9_]*[A-Z0-9]"
+    prefixes = r"[\"'](%s)[\"']" % ours
     calls = r'(?:getenv|Environment|Variable|environ\.get)\(\s*(?:host, )?"([A-Z][A-Z0-9_]+)"'
     for path in tracked_files():
+        if re.match(r"(\.ci|packaging|scripts)/", path):
+            names |= set(re.findall(r"\$\{?(DDPRUN_[A-Z0-9_]*[A-Z0-9])", read(path)))
         if re.match(r"(launcher|rendezvous|worker)/.*\.(cc|h|py)$", path):
             text = read(path)
             names |= set(re.findall(prefixes, text)) | set(re.findall(calls, text))

@@ -4,14 +4,17 @@ A line is a command, or output of one. scripts/check_docs.py wants a runner for 
 script that CI starts. tests/docs/test_commands.py runs those of RUNS, and compares their output with what is shown.
 """
 
+import importlib
 import os
 import re
+import sys
 
-from code_tables import ROOT, read, tests
+from code_tables import ROOT, read, registered_tests, tests_of
 
 PAGES = ("README.md", "docs/first-job.md")
 # Page -> a script that types all commands of the page in their order, and compares all of its output. Such a page has no
-# entry below.
+# entry below. The script has a function rehearse(), which types the commands without running them, and returns what is
+# wrong or "".
 TYPED_BY = {"docs/first-job.md": "tests/integration/first_job_test.py"}
 
 ANY_PROGRAM = "docs.commands"  # what a reader starts with a program of his own, on one node and on two
@@ -47,7 +50,7 @@ def blocks(text):
     """The blocks of code of a page, each a list of lines; pictures are left out."""
     found, block, fenced = [], [], False
     for line in text.split("\n") + ["end"]:
-        if line.startswith("```"):
+        if re.match(r" {0,3}(```|~~~)", line):
             fenced = not fenced
         elif fenced or line.startswith("    ") and not re.match(r" +[-*] ", line):
             block.append(line if fenced else line[4:])
@@ -70,27 +73,52 @@ def commands(text):
     return [line for line in lines if line and not is_output(line)]
 
 
+def all_outputs(text):
+    """The lines of output of a page's blocks."""
+    return [line.strip() for block in blocks(text) for line in block if is_output(line)]
+
+
 def outputs(text, runner):
     """The lines of output of a page's blocks that this test is to print."""
     return [line.strip() for block in blocks(text) for line in block
             if any(re.match(beginning, line.lstrip()) for beginning, test in OUTPUTS.items() if test == runner)]
 
 
+def active_lines(script):
+    """What a script runs: without comments and what it only prints."""
+    text = re.sub(r"\\\n\s*", " ", re.sub(r"(?m)^\s*#.*\n", "", read(script)))
+    return "\n".join(re.sub(r"\s#\s.*", "", line) for line in text.split("\n")
+                     if not re.match(r"\s*(\S+ \|\|\s+)?(echo|printf|step|:) ", line))
+
+
+def rehearsal_of(page, script):
+    """What is wrong with the commands that a script of TYPED_BY types, or ""."""
+    if not os.path.exists(os.path.join(ROOT, script)) or page not in read(script):
+        return f"scripts/shown_commands.py: {script} does not type the commands of {page}"
+    if not tests_of(script):
+        return f"scripts/shown_commands.py: no CMakeLists.txt makes a test of {script}"
+    folder, name = os.path.split(script)
+    sys.path.insert(0, os.path.join(ROOT, folder))
+    try:
+        wrong = importlib.import_module(name.removesuffix(".py")).rehearse(read(page))
+    finally:
+        sys.path.remove(os.path.join(ROOT, folder))
+    return f"{page}: {wrong} ({script})" if wrong else ""
+
+
 def findings():
     """Commands that nothing runs, and entries without a command or a runner."""
     shown = {page: set(commands(read(page))) for page in PAGES if page not in TYPED_BY}
-    for page, script in TYPED_BY.items():
-        if not os.path.exists(os.path.join(ROOT, script)) or page not in read(script):
-            yield f"scripts/shown_commands.py: {script} does not type the commands of {page}"
+    yield from filter(None, (rehearsal_of(page, script) for page, script in TYPED_BY.items()))
     for page, lines in shown.items():
         for line in sorted(lines - RUNS.keys() - IN_SCRIPTS.keys()):
             yield f"{page}: nothing runs the command: {line} (scripts/shown_commands.py)"
     for line in sorted((RUNS.keys() | IN_SCRIPTS.keys()) - set().union(*shown.values())):
         yield f"scripts/shown_commands.py: no page shows the command: {line}"
-    for test in sorted({*RUNS.values(), *OUTPUTS.values()} - tests()):
+    for test in sorted({*RUNS.values(), *OUTPUTS.values()} - registered_tests()):
         yield f"scripts/shown_commands.py: there is no test {test}"
     for script, line in sorted(IN_SCRIPTS.values()):
-        if line not in read(script):
+        if line not in active_lines(script):
             yield f"scripts/shown_commands.py: {script} does not run: {line}"
-        elif script != ".ci/run" and script not in read(".ci/run"):
+        elif script != ".ci/run" and script not in active_lines(".ci/run"):
             yield f"scripts/shown_commands.py: .ci/run does not start {script}"

@@ -3,8 +3,9 @@
 
     tests/integration/first_job_test.py [BIN]        as root; build/bin by default
 
-The test fails if the page has a command that is not run here. It also fails if the page has a line of output and no
-command has printed a similar line. In a similar line, all numbers and the random part of a folder's name may differ.
+The test fails if the page has a command that is not run here. scripts/check_docs.py finds this too, with rehearse(). The
+test also fails if the page has a line of output and no command has printed a similar line. In a similar line, all numbers
+and the random part of a folder's name may differ.
 """
 import os
 import pathlib
@@ -15,7 +16,8 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/chaos"))
+sys.path[:0] = [str(ROOT / "tests/chaos"), str(ROOT / "scripts")]
+import shown_commands  # noqa: E402
 from campaign import left_out, why_impossible  # noqa: E402
 from campaign_hosts import LEFT_LIMIT_S, Guard, Network, read, run, wait_until  # noqa: E402
 
@@ -48,12 +50,11 @@ class Switch(Network):
 
 
 class Page:
-    """The commands and the lines of output of a page, which are its indented lines."""
+    """The commands and the lines of output in the code blocks of a page."""
 
     def __init__(self, text):
-        lines = [line.strip() for line in text.split("\n") if line.startswith("    ")]
-        self.output = [line for line in lines if re.match(r"ddprun \d\d:|\[default\d", line)]
-        self._commands = [re.sub(r"\s{2,}# .*", "", line) for line in lines if line not in self.output]
+        self.output = shown_commands.all_outputs(text)
+        self._commands = shown_commands.commands(text)
 
     def take(self, beginning):
         """Returns the next command. It must begin like this."""
@@ -180,6 +181,34 @@ class Reader:
         terminal.ends()
         return terminal
 
+    def copy_token(self):
+        """Copies the token from node1 to node2, as the page tells its reader."""
+        shutil.copy2(self.home("node1") / "token", self.home("node2"))
+
+    def one_says(self, terminals, text):
+        one_says(terminals, text)
+
+
+class Rehearsal:
+    """Stands for a Reader and its terminals. It takes the commands of the page and runs nothing."""
+
+    hosts = ("node1", "node2")
+
+    def __init__(self, page):
+        self._page = page
+
+    def type(self, beginning, *hosts):
+        self._page.take(beginning)
+        return [self for _ in hosts]
+
+    def run(self, beginning):
+        return self.type(beginning, "node1")[0]
+
+    def _nothing(self, *_):
+        pass
+
+    copy_token = one_says = says = ends = stop = _nothing
+
 
 def one_node(reader):
     reader.run("ddprun -c").says("test accuracy 0.9")
@@ -203,22 +232,22 @@ def two_nodes(reader):
     rendezvous, = reader.type("ddprun rendezvous", "node1")
     rendezvous.says("listening")
     nodes = reader.type("ddprun -c", "node1") + reader.type("ddprun -c", "node1")
-    one_says(nodes, "[default0]:step ")
+    reader.one_says(nodes, "[default0]:step ")
     reader.run("ddprun status").says("mnist")
     for node in nodes:
         node.ends()
-    one_says(nodes, "test accuracy 0.9")
+    reader.one_says(nodes, "test accuracy 0.9")
     rendezvous.stop()
 
 
 def two_machines(reader):
     reader.run("rm")
     reader.run("(umask")
-    shutil.copy2(reader.home("node1") / "token", reader.home("node2"))
+    reader.copy_token()
     rendezvous, = reader.type("ddprun rendezvous", "node1")
     rendezvous.says("listening")
     nodes = reader.type("ddprun -c", *reader.hosts)
-    one_says(nodes, "[default0]:step ")
+    reader.one_says(nodes, "[default0]:step ")
     reader.type("ip link set eth0 down", "node2")[0].ends()
     nodes[1].says("fenced: ")
     nodes[0].says("gone: node2")
@@ -228,6 +257,23 @@ def two_machines(reader):
         node.says("resumes at step")
         node.says("succeeded after 0 restarts")
     rendezvous.stop()
+
+
+SECTIONS = (one_node, own_program, two_nodes, two_machines)
+
+
+def rehearse(text):
+    """Says which command of the page's text this test does not run, or runs and the page lacks; "": none."""
+    page = Page(text)
+    try:
+        page.take("apt-get update")
+        page.take("apt-get install")
+        for section in SECTIONS:
+            section(Rehearsal(page))
+        page.expect_end()
+    except Failure as failure:
+        return str(failure)
+    return ""
 
 
 def main(programs):
@@ -242,7 +288,7 @@ def main(programs):
         reader = Reader(network, folder, programs, page)
         page.take("apt-get update")
         page.expect_programs_in(page.take("apt-get install"))  # scripts/package_check.sh installs ours
-        for section in (one_node, own_program, two_nodes, two_machines):
+        for section in SECTIONS:
             section(reader)
         page.expect_end()
         page.expect_output(reader.printed())

@@ -215,3 +215,33 @@ class ShownTest(unittest.TestCase):
 
 if __name__ == "__main__":
     unittest.main()
+    def test_a_command_that_a_script_only_prints_or_comments_out_is_found(self):
+        read = shown_commands.read
+        for text in ("# scripts/old.sh\n", "  echo \"no namespaces: \" \\\n    scripts/old.sh\n", "a=1 # scripts/old.sh\n"):
+            with self.subTest(text), mock.patch.object(shown_commands, "IN_SCRIPTS", {"a": (".ci/run", "scripts/old.sh")}):
+                self.assertIn("scripts/shown_commands.py: .ci/run does not run: scripts/old.sh",
+                              self.findings("read", lambda path, text=text: text if path == ".ci/run" else read(path)))
+
+    def test_a_test_that_cmake_does_not_make_is_found(self):
+        self.assertIn("scripts/shown_commands.py: there is no test docs.hang",
+                      self.findings("registered_tests", lambda: set()))
+        self.assertIn("scripts/shown_commands.py: no CMakeLists.txt makes a test of tests/integration/first_job_test.py",
+                      self.findings("tests_of", lambda path: []))
+
+    def test_a_command_of_the_first_job_that_its_test_does_not_type_is_found(self):
+        read = shown_commands.read
+        page = read("docs/first-job.md")
+        script = "tests/integration/first_job_test.py"
+        for wrong, finding in (
+                (page + "\n```\nddprun status --watch\n```\n",
+                 f"the page has commands that this test does not run: ['ddprun status --watch'] ({script})"),
+                (page + "\n    ddprun status --watch\n",
+                 f"the page has commands that this test does not run: ['ddprun status --watch'] ({script})"),
+                (page.replace("    pkill -KILL", "```\nls\n```\n    pkill -KILL"),
+                 f"the page has 'ls' where this test runs 'pkill...' ({script})"),
+                (page.replace("    ip link set eth0 up\n", ""), f"the page has 'nothing more' where this test runs "
+                 f"'ip link set eth0 up...' ({script})")):
+            with self.subTest(finding):
+                self.assertIn(f"docs/first-job.md: {finding}", self.findings(
+                    "read", lambda path, wrong=wrong: wrong if path == "docs/first-job.md" else read(path)))
+
