@@ -5,8 +5,9 @@
     scripts/check_docs.py --write    write the pages anew that are made from the sources (generated_pages.py)
 
   links      every relative link and anchor resolves; so does every docs/ page that other files name
-  names      every test, file, program of build/, subcommand, flag, job-file key, variable, event, metric and exit code
-             that the docs name exists, and a script has the flags with which it is shown
+  names      every test, file, program of build/, subcommand, flag, job-file key, variable, event, outcome, state,
+             metric, exit code and identifier that the docs name exists (name_checks.py); a script, a program of build/
+             and a subcommand have the flags with which they are shown
   tables     docs/reference.md has every flag, key, variable, event, metric and exit code; docs/internals/files.md every
              script and test; the tables of events, exit codes and control messages have the rows of the code and no
              other; every subcommand, variable that is read, and folder of the product is on its page
@@ -18,9 +19,11 @@ import os
 import re
 import sys
 
+import name_checks
 import shown_commands
-from code_tables import (CLI_CC, ROOT, cmake_files, code, control_messages, ddprun_flags, events, exit_codes, keys, metrics,
-                         read, subcommands, tests, tracked_files, variables, variables_read)
+from code_tables import (CLI_CC, ROOT, cmake_files, code, control_messages, ddprun_flags, events, exit_codes, job_states,
+                         keys, metric_rows, metrics, outcomes, python_test, read, registered_tests, subcommands, tests,
+                         tracked_files, variables, variables_read)
 from generated_pages import GENERATED, CannotMake, first_sentence, listed_files
 
 # Flags of other programs, which docs show in commands.
@@ -31,7 +34,6 @@ FOREIGN_FLAGS = set("""
     """.split())
 MOST_WORDS = 25  # of the glossary
 MOST_LINES = 100  # of README.md
-FOREIGN_HEADERS = {"nccl.h"}
 # Folders at the top of the repository whose files docs name.
 TOP_FOLDERS = ("cmake", "configs", "docs", "launcher", "packaging", "proto", "rendezvous", "scripts", "tests", "worker")
 
@@ -60,7 +62,8 @@ def anchors_of(text):
 
 
 def check_links(page, text):
-    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+    targets = r"\]\(([^)\s]+)\)|^ {0,3}\[[^\]]+\]: +(\S+)|<\w+ [^>]*(?:src|href)=\"([^\"]+)\""
+    for target in map("".join, re.findall(targets, text, re.M)):
         if re.match(r"[a-z]+:", target):
             continue
         path, _, anchor = target.partition("#")
@@ -79,16 +82,12 @@ def check_tests(_, text):
 
 
 def check_files(_, text):
-    names = {os.path.basename(path) for path in tracked_files()}
     for path in set(re.findall(r"(?<![\w/.-])((?:%s)/[\w./*-]*\w)" % "|".join(TOP_FOLDERS), text)):
         if re.search(r"[A-Z]{4}", path) and not path.endswith(".txt"):
             continue  # a place holder: NAME_fuzz.cc
         pattern = re.compile(re.escape(path).replace(r"\*", "[^/]*") + r"($|/|\.)")
         if not os.path.exists(os.path.join(ROOT, path)) and not any(pattern.match(known) for known in tracked_files()):
             yield f"there is no file {path}"
-    for name in set(re.findall(r"`([a-z]\w*\.(?:cc|h|proto))`", text)):
-        if name not in names | FOREIGN_HEADERS:
-            yield f"there is no file {name}"
     for program in set(re.findall(r"build/bin/(\w+)", text)):
         if not re.search(r"\b%s\b" % program, cmake_files()):
             yield f"no CMakeLists.txt makes build/bin/{program}"
@@ -151,12 +150,6 @@ def check_variables(_, text):
             yield f"there is no variable {name}"
 
 
-def check_events(_, text):
-    for name in set(re.findall(r"\bevents? `(\w+)`", text)):
-        if name not in events():
-            yield f"there is no event {name}"
-
-
 def check_metrics(_, text):
     for name in set(re.findall(r"(?<![\w/:-])(ddprun_[a-z_]+)\b(?![./(])", text)):
         stem = re.sub(r"_(bucket|sum|count)$", "", name)
@@ -164,17 +157,8 @@ def check_metrics(_, text):
             yield f"there is no metric {name}"
 
 
-def check_exit_codes(_, text):
-    of_signals = set(range(128 + 1, 128 + 32))
-    before = r"\b(?:exit codes?|(?:exits?|ends?|exited)(?: the job| itself)? with(?: exit code)?)"
-    for number in re.findall(before + r" \**(\d+)\b(?! \+)", text):
-        value = int(number)
-        if value not in exit_codes() | of_signals | {0, 1}:
-            yield f"there is no exit code {value}"
-
-
 PAGE_CHECKS = (check_links, check_tests, check_files, check_flags, check_flags_of_scripts, check_subcommands, check_keys,
-               check_variables, check_events, check_metrics, check_exit_codes)
+               check_variables, check_metrics, *name_checks.CHECKS)
 
 
 def first_column(page, before):
@@ -206,6 +190,11 @@ def check_tables():
     """Everything that exists is documented, and no table has a superfluous row."""
     yield from difference("docs/jobs.md", "event", first_column("docs/jobs.md", "### Events") - {"event", "---"},
                           {*events(), "dropped"})  # that one is only in the file
+    rows = first_column("docs/jobs.md", "| a job is | meaning |") - {"a job is", "---", "..."}
+    yield from difference("docs/jobs.md", "state of a job", {row for row in rows if row[0].isupper()},
+                          set(job_states()) - {"Succeeded", "Failed"})  # after the end: the outcome
+    for name in sorted({row for row in rows if not row[0].isupper()} - set(outcomes())):
+        yield f"docs/jobs.md: there is no outcome {name}"
     rows = first_column("docs/exit-codes.md", "## Exit codes") | first_column("docs/jobs.md", "| exit code | |")
     codes = {str(value) for value in exit_codes() - {143}}  # 128 + SIGTERM: in the row for signals
     yield from difference("docs/exit-codes.md", "exit code", {row for row in rows if row.isdigit()}, codes | {"0"})
@@ -268,6 +257,13 @@ def check_mentions():
                 yield f"{path}: {page} has no heading #{anchor}"
 
 
+def check_registered_tests():
+    """Files of tests that no CMakeLists.txt makes a test of CTest."""
+    for path in tracked_files():
+        if python_test(path) and python_test(path) not in registered_tests():
+            yield f"{path}: no CMakeLists.txt makes the test {python_test(path)}"
+
+
 def main():
     if sys.argv[1:] == ["--write"]:
         try:
@@ -280,7 +276,8 @@ def main():
                 file.write(text)
         return 0
     findings = [f"{page}: {finding}" for page in pages() for check in PAGE_CHECKS for finding in check(page, read(page))]
-    findings += [*check_tables(), *check_others(), *check_mentions(), *shown_commands.findings()]
+    findings += [*check_tables(), *check_others(), *check_mentions(), *check_registered_tests()]
+    findings += [*shown_commands.findings()]
     for finding in sorted(findings):
         print(f"check.sh: docs: {finding}", file=sys.stderr)
     return 1 if findings else 0

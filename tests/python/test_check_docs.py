@@ -8,11 +8,16 @@ import launchers
 
 sys.path.insert(0, str(launchers.HERE.parent.parent / "scripts"))
 import check_docs  # noqa: E402
+import code_tables  # noqa: E402
 import generated_pages  # noqa: E402
+import name_checks  # noqa: E402
 import reference_tables  # noqa: E402
 import shown_commands  # noqa: E402
 
 NOWHERE = "docs/" + "nowhere.md"
+# Names that even this file does not have as words.
+NAME = "no_where" + "_at_all"
+SUITE = "Nowhere" + "Test"
 RIGHT = """# Page
 
 ## A heading, with `code`
@@ -21,7 +26,14 @@ RIGHT = """# Page
 `FaultsTest.ExitOne`, `python.hang`, `Slurm.twin`, tests/python/test_hang.py, `job_keys.cc`, build/bin/ddprun,
 --max-restarts, --max_restarts, `restart.warm: auto`, `DDPRUN_GENERATION`, DDPRUN_MAX_RESTARTS, the event `formed`,
 `ddprun_job_state`, exit code 75, exit code 137, exit code 128 + signal, ends with 70, `ddprun status`, `PET_NNODES`,
-`preflight: true`, `FailoverCampaign.ShortSlice`, `docs.commands`, tests/bench/recovery_bench.py --rounds 2.
+`preflight: true`, `FailoverCampaign.ShortSlice`, `docs.commands`, tests/bench/recovery_bench.py --rounds 2, `FaultsTest.Exit*`,
+FaultsTest, `node_lost_again_and_again.txt`, supervisor/events.h, NAME_test.cc, `train.py`, `fault_worker`,
+`Supervisor`, `join_timeout`, `$SLURM_JOB_ID`, `TORCH_NCCL_ASYNC_ERROR_HANDLING=1`, `logs.max_size`,
+`restart: {warm: auto, max_restarts: 3}`, the events `formed` and `lost`, a `fenced` event, exits with 75 or 143,
+refused (77), in 300 (of 1000), the outcome `preempted`, the job is `Saving`, `build/bin/checkpoint_bench --rounds 5`, `mnist_ddp --trace-samples FOLDER`, `ddprun stop --save`,
+`ddprun doctor --etcd H:2379`, `ddprun --nnodes 2 train.py --lr 3`, ddprun status and stop --save, [a][b].
+
+[b]: usage.md
 
     command: [./train]
     rendezvous: {endpoint: "head:29400", id: exp7}
@@ -68,7 +80,34 @@ class PageTest(unittest.TestCase):
                 ("`ddprun stats`", "there is no subcommand stats"),
                 ("PET_" + "NOTHING", "there is no variable PET_" + "NOTHING"),
                 ("`pre_flight: true`", "there is no key pre_flight of job files"),
-                ("\n    command: [a]\n    rendezvous: {end: b}\n", "there is no key end of job files")):
+                ("\n    command: [a]\n    rendezvous: {end: b}\n", "there is no key end of job files"),
+                ("`FaultsTest.Nothing*`", "there is no test FaultsTest.Nothing*"),
+                (f"*{SUITE}*", f"there is no test {SUITE}"),
+                (f"`{NAME}.txt`", f"there is no file {NAME}.txt"),
+                (f"`{NAME}.py`", f"there is no file {NAME}.py"),
+                (f"`{NAME}.sh`", f"there is no file {NAME}.sh"),
+                (f"See {NAME}.cc.", f"there is no file {NAME}.cc"),
+                (f"`supervisor/{NAME}.h`", f"there is no file supervisor/{NAME}.h"),
+                ("    ddprun rendezvous --warm", "ddprun rendezvous has no flag --warm"),
+                ("    ddprun rendezvous --listen a:1 \\\n        --warm", "ddprun rendezvous has no flag --warm"),
+                ("`ddprun --kills 3 train.py`", "ddprun has no flag --kills"),
+                ("    build/bin/checkpoint_bench --kills 3", "checkpoint_bench has no flag --kills"),
+                ("`mnist_ddp --kills 3`", "mnist_ddp has no flag --kills"),
+                ("`restart: {max_restarts: 3, nothing: 1}`", "there is no key restart.nothing of job files"),
+                (f"`{NAME}`", f"nothing in the code has the name {NAME}"),
+                (f"`{SUITE}ed`", f"nothing in the code has the name {SUITE}ed"),
+                (f"`nothing.{NAME}`", f"nothing in the code has the name nothing.{NAME}"),
+                *((f"{prefix}_{NAME.upper()}=1", f"nothing in the code has the name {prefix}_{NAME.upper()}")
+                  for prefix in ("DDP", "SLURM", "JOBSET", "TORCH_NCCL")),
+                ("the events `formed` and `nothing`", "there is no event nothing"),
+                ("a `nothing` event", "there is no event nothing"),
+                ("refused (71)", "there is no exit code 71"),
+                ("exits with 75 or 71", "there is no exit code 71"),
+                ("the outcome is `nothing`", "there is no outcome nothing"),
+                ('"outcome": "failed",  succeeded | nothing\n "exit_code"', "there is no outcome nothing"),
+                ("a job is `Nothing`", "there is no state Nothing of jobs"),
+                ("[a]: nowhere.md", f"there is no {NOWHERE} (nowhere.md)"),
+                ('<img src="nowhere.png">', "there is no docs/nowhere.png (nowhere.png)")):
             with self.subTest(wrong):
                 self.assertIn(finding, findings(wrong))
 
@@ -110,6 +149,13 @@ class TablesTest(unittest.TestCase):
         found = self.found_with("exit_codes", {71})
         self.assertIn("docs/exit-codes.md: the exit code 71 is missing", found)
         self.assertIn("docs/exit-codes.md: there is no exit code 66", found)
+        found = self.found_with("job_states", ["Running", "Anew"])
+        self.assertIn("docs/jobs.md: the state of a job Anew is missing", found)
+        self.assertIn("docs/jobs.md: there is no state of a job Backoff", found)
+        self.assertIn("docs/jobs.md: there is no outcome succeeded", self.found_with("outcomes", []))
+        row = "| `ddprun_jobs` | counter | state | Jobs that are known, by state. |"  # it is a gauge
+        self.assertIn(f"docs/metrics.md: this row is missing, or it differs from metric_table.h: {row}",
+                      self.found_with("metric_rows", [row]))
         found = self.found_with("variables", [("BRAND_NEW", "kRank", "")])
         self.assertIn("docs/worker-environment.md: the variable BRAND_NEW is missing", found)
 
@@ -137,6 +183,26 @@ class TablesTest(unittest.TestCase):
         with mock.patch.object(check_docs, "tracked_files", lambda: ["launcher/main.cc"]), \
                 mock.patch.object(check_docs, "read", lambda path: NOWHERE):
             self.assertEqual(list(check_docs.check_mentions()), ["launcher/main.cc: there is no " + NOWHERE])
+
+
+    def test_a_file_of_tests_that_cmake_does_not_name_is_found(self):
+        with mock.patch.object(check_docs, "registered_tests", lambda: code_tables.registered_tests() - {"python.hang"}):
+            self.assertEqual(list(check_docs.check_registered_tests()),
+                             ["tests/python/test_hang.py: no CMakeLists.txt makes the test python.hang"])
+
+    def test_loops_of_cmake_are_read(self):
+        text = ("set(some a b)\nif(X)\n  list(APPEND some c)\nendif()\nforeach(name ${some} d)\n"
+                "  add_test(NAME x.${name}\n COMMAND y)\nendforeach()\nadd_test(NAME z COMMAND y)\n"
+                "# add_test(NAME w COMMAND y)\n")
+        with mock.patch.object(code_tables, "tracked_files", lambda: ["CMakeLists.txt"]), \
+                mock.patch.object(code_tables, "read", lambda path: text):
+            self.assertEqual(code_tables.registered_tests.__wrapped__(), {"x.a", "x.b", "x.c", "x.d", "z"})
+
+    def test_variables_that_scripts_and_python_read_are_found(self):
+        for path, text in (("scripts/a.sh", ': "${DDPRUN_%s:-}"'), ("launcher/python/a.py", "os.environ['DDPRUN_%s']")):
+            with self.subTest(path), mock.patch.object(code_tables, "tracked_files", lambda path=path: [path]), \
+                    mock.patch.object(code_tables, "read", lambda _, text=text: text % "BRAND_NEW"):
+                self.assertEqual(code_tables.variables_read.__wrapped__(), {"DDPRUN_" + "BRAND_NEW"})
 
 
 class ReferenceTest(unittest.TestCase):
@@ -209,12 +275,6 @@ class ShownTest(unittest.TestCase):
         self.assertIn("scripts/shown_commands.py: .ci/run does not start scripts/bench.sh",
                       self.findings("IN_SCRIPTS", {"a": ("scripts/bench.sh", "cmake")}))
 
-    def test_pictures_and_output_are_no_commands(self):
-        self.assertEqual(shown_commands.commands("```\n┌──┐\n└──┘\n```\n\n    [default0]:resumed from step 205\n"), [])
-
-
-if __name__ == "__main__":
-    unittest.main()
     def test_a_command_that_a_script_only_prints_or_comments_out_is_found(self):
         read = shown_commands.read
         for text in ("# scripts/old.sh\n", "  echo \"no namespaces: \" \\\n    scripts/old.sh\n", "a=1 # scripts/old.sh\n"):
@@ -245,3 +305,9 @@ if __name__ == "__main__":
                 self.assertIn(f"docs/first-job.md: {finding}", self.findings(
                     "read", lambda path, wrong=wrong: wrong if path == "docs/first-job.md" else read(path)))
 
+    def test_pictures_and_output_are_no_commands(self):
+        self.assertEqual(shown_commands.commands("```\n┌──┐\n└──┘\n```\n\n    [default0]:resumed from step 205\n"), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
