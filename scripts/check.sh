@@ -6,8 +6,8 @@
 #   layers     what stops in one folder is nowhere else, and nothing pure asks for the time
 #   sizes      files per folder, lines per function, members per class: scripts/check_sizes.py
 #   tests      every test source is named by the nearest CMakeLists.txt
-#   docs       links resolve, whatever docs name exists, whatever exists is documented, and something runs each command
-#              of README.md and docs/first-job.md: scripts/check_docs.py
+#   docs       links resolve, whatever docs name exists, whatever exists is documented, something runs each command of
+#              README.md and docs/first-job.md, and no text has a phrase of scripts/wording.py: scripts/check_docs.py
 #   warnings   every target of ours is compiled with -Wall -Wextra, and -Werror in a developer's build
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -12,6 +12,7 @@
              script and test; the tables of events, exit codes and control messages have the rows of the code and no
              other; every subcommand, variable that is read, and folder of the product is on its page
   commands   something runs each command of README.md and docs/first-job.md (shown_commands.py)
+  words      no comment, message, page or test has a phrase that hides its subject (wording.py)
 """
 
 import functools
@@ -21,6 +22,7 @@ import sys
 
 import name_checks
 import shown_commands
+import wording
 from code_tables import (CLI_CC, ROOT, cmake_files, code, control_messages, ddprun_flags, events, exit_codes, job_states,
                          keys, metric_rows, metrics, outcomes, python_test, read, registered_tests, subcommands, tests,
                          tracked_files, variables, variables_read)
@@ -277,7 +279,7 @@ def main():
         return 0
     findings = [f"{page}: {finding}" for page in pages() for check in PAGE_CHECKS for finding in check(page, read(page))]
     findings += [*check_tables(), *check_others(), *check_mentions(), *check_registered_tests()]
-    findings += [*shown_commands.findings()]
+    findings += [*shown_commands.findings(), *wording.findings()]
     for finding in sorted(findings):
         print(f"check.sh: docs: {finding}", file=sys.stderr)
     return 1 if findings else 0

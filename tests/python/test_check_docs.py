@@ -13,6 +13,7 @@ import generated_pages  # noqa: E402
 import name_checks  # noqa: E402
 import reference_tables  # noqa: E402
 import shown_commands  # noqa: E402
+import wording  # noqa: E402
 
 NOWHERE = "docs/" + "nowhere.md"
 # Names that even this file does not have as words.
@@ -203,6 +204,34 @@ class TablesTest(unittest.TestCase):
             with self.subTest(path), mock.patch.object(code_tables, "tracked_files", lambda path=path: [path]), \
                     mock.patch.object(code_tables, "read", lambda _, text=text: text % "BRAND_NEW"):
                 self.assertEqual(code_tables.variables_read.__wrapped__(), {"DDPRUN_" + "BRAND_NEW"})
+
+
+class WordingTest(unittest.TestCase):
+    """Phrases that hide the subject of a sentence."""
+
+    def test_phrases_and_names_are_found(self):
+        for words, advice in wording.PHRASES.items():
+            phrase = " ".join(words)
+            for text in (f"// A file, {phrase} some.", phrase.capitalize(), f"// A {words[0]}\n  // {' '.join(words[1:])}"):
+                with self.subTest(text):
+                    self.assertEqual(list(wording.findings_in("launcher/a.cc", text)),
+                                     [f'launcher/a.cc:1: "{phrase}": {advice} (scripts/wording.py)'])
+        for path, text, name in (("tests/unit/a_test.cc", "TEST_F(ATest, %s) {", "ThoseThat" + "Stay"),
+                                 ("tests/python/test_a.py", "    def %s(self):", "test_who_" + "has_left")):
+            with self.subTest(name):
+                self.assertEqual(list(wording.findings_in(path, text % name)),
+                                 [f"{path}:1: the test {name}: say who does what (scripts/wording.py)"])
+
+    def test_other_words_are_not_found(self):
+        text = "the list of all; which of these, who has left, those thatch"
+        self.assertEqual(list(wording.findings_in("README.md", text)), [])
+
+    def test_an_exception_must_be_needed(self):
+        phrase = "those " + "that"
+        with mock.patch.object(wording, "EXCEPTIONS", {("README.md", phrase): "a reason"}):
+            self.assertEqual(list(wording.findings()),
+                             [f'scripts/wording.py: README.md needs no exception for "{phrase}" any more'])
+            self.assertEqual(list(wording.findings_in("README.md", phrase)), [])
 
 
 class ReferenceTest(unittest.TestCase):
