@@ -36,6 +36,8 @@ FOREIGN_FLAGS = set("""
     """.split())
 MOST_WORDS = 25  # of the glossary
 MOST_LINES = 100  # of README.md
+# Its cases are names that do not exist.
+NAMES_WHAT_IS_NOT_THERE = {"tests/python/test_check_docs.py"}
 # Folders at the top of the repository whose files docs name.
 TOP_FOLDERS = ("cmake", "configs", "docs", "launcher", "packaging", "proto", "rendezvous", "scripts", "tests", "worker")
 
@@ -248,7 +250,8 @@ def check_others():
 
 
 def check_mentions():
-    """Pages that sources, scripts and help texts name."""
+    """Pages and files that sources, scripts and help texts name."""
+    source = r"(?<![\w/.$}{-])((?:%s)/[\w./-]*\w\.(?:cc|h|proto|py|sh|mjs))(?![\w.])" % "|".join(TOP_FOLDERS)
     for path in tracked_files():
         if path.endswith((".png", ".md")) and path != "CHANGELOG.md" or path.startswith("tests/fuzz/corpus/"):
             continue
@@ -257,6 +260,10 @@ def check_mentions():
                 yield f"{path}: there is no {page}"
             elif anchor and anchor not in anchors_of(read(page)):
                 yield f"{path}: {page} has no heading #{anchor}"
+        if path not in NAMES_WHAT_IS_NOT_THERE and not path.startswith("tests/data/"):
+            for file in set(re.findall(source, read(path))):
+                if not re.search("[A-Z]{4}", file) and not os.path.exists(os.path.join(ROOT, file)):
+                    yield f"{path}: there is no {file}"
 
 
 def check_registered_tests():
@@ -278,6 +285,7 @@ def main():
                 file.write(text)
         return 0
     findings = [f"{page}: {finding}" for page in pages() for check in PAGE_CHECKS for finding in check(page, read(page))]
+    findings += [f"CHANGELOG.md: {finding}" for finding in check_links("CHANGELOG.md", read("CHANGELOG.md"))]
     findings += [*check_tables(), *check_others(), *check_mentions(), *check_registered_tests()]
     findings += [*shown_commands.findings(), *wording.findings()]
     for finding in sorted(findings):

@@ -185,6 +185,11 @@ class TablesTest(unittest.TestCase):
                 mock.patch.object(check_docs, "read", lambda path: NOWHERE):
             self.assertEqual(list(check_docs.check_mentions()), ["launcher/main.cc: there is no " + NOWHERE])
 
+    def test_a_file_that_a_source_names_must_exist(self):
+        with mock.patch.object(check_docs, "tracked_files", lambda: ["launcher/main.cc"]), \
+                mock.patch.object(check_docs, "read", lambda path: "// See launcher/nothing.h and launcher/NAME.h."):
+            self.assertEqual(list(check_docs.check_mentions()), ["launcher/main.cc: there is no launcher/nothing.h"])
+
 
     def test_a_file_of_tests_that_cmake_does_not_name_is_found(self):
         with mock.patch.object(check_docs, "registered_tests", lambda: code_tables.registered_tests() - {"python.hang"}):
