@@ -8,8 +8,9 @@
   names      every test, file, program of build/, subcommand, flag, job-file key, variable, event, outcome, state,
              metric, exit code and identifier that the docs name exists (name_checks.py); a script, a program of build/
              and a subcommand have the flags with which they are shown
-  tables     docs/reference.md has every flag, key, variable, event, metric and exit code; docs/internals/files.md every
-             script and test; the tables of events, exit codes and control messages have the rows of the code and no
+  figures    the ratios of README.md follow from their figures
+  tables     docs/reference.md has every flag, key and variable of a worker; docs/internals/files.md every script and
+             test; the tables of events, metrics, exit codes and control messages have the rows of the code and no
              other; every subcommand, variable that is read, and folder of the product is on its page
   commands   something runs each command of README.md and docs/first-job.md (shown_commands.py)
   words      no comment, message, page or test has a phrase that hides its subject (wording.py)
@@ -25,7 +26,7 @@ import shown_commands
 import wording
 from code_tables import (CLI_CC, ROOT, cmake_files, code, control_messages, ddprun_flags, events, exit_codes, job_states,
                          keys, metric_rows, metrics, outcomes, python_test, read, registered_tests, subcommands, tests,
-                         tracked_files, variables, variables_read)
+                         texts_of_keys, tracked_files, variables, variables_read)
 from generated_pages import GENERATED, CannotMake, first_sentence, listed_files
 
 # Flags of other programs, which docs show in commands.
@@ -36,6 +37,7 @@ FOREIGN_FLAGS = set("""
     """.split())
 MOST_WORDS = 25  # of the glossary
 MOST_LINES = 100  # of README.md
+MOST_ROUNDING = 0.05  # of a ratio of README.md and its figures
 # Its cases are names that do not exist.
 NAMES_WHAT_IS_NOT_THERE = {"tests/python/test_check_docs.py"}
 # Folders at the top of the repository whose files docs name.
@@ -202,6 +204,10 @@ def check_tables():
     rows = first_column("docs/exit-codes.md", "## Exit codes") | first_column("docs/jobs.md", "| exit code | |")
     codes = {str(value) for value in exit_codes() - {143}}  # 128 + SIGTERM: in the row for signals
     yield from difference("docs/exit-codes.md", "exit code", {row for row in rows if row.isdigit()}, codes | {"0"})
+    for key, schema in keys().items():
+        if schema.get("description", "") not in texts_of_keys():
+            yield (f"configs/ddprun.schema.json: the text of {key} is not the one of launcher/config: "
+                   "DDPRUN_REWRITE=1 build/bin/config_test")
     page = "docs/worker-environment.md"
     own = read(page)
     for name, _, _ in variables():
@@ -215,6 +221,19 @@ def check_tables():
                 yield f"{page} differs from the code: scripts/check_docs.py --write"
     except CannotMake as error:
         yield str(error)
+
+
+def check_ratios():
+    """The ratios of README.md's table of measurements."""
+    for line in read("README.md").split("\n"):
+        cells = [cell.strip() for cell in line.split("|")]
+        ratio = re.fullmatch(r"([\d.]+)×", cells[4]) if len(cells) > 5 else None
+        figures = [re.search(r"([\d,]+(?:\.\d+)?) (µs|ms|s)\b", cell) for cell in cells[2:4]]
+        if ratio and all(figures):
+            ours, other = (float(figure.group(1).replace(",", "")) * {"µs": 1e-3, "ms": 1, "s": 1e3}[figure.group(2)]
+                           for figure in figures)
+            if abs(other / ours / float(ratio.group(1)) - 1) > MOST_ROUNDING:
+                yield f"README.md: {cells[3]} is not {cells[4]} of {cells[2]}"
 
 
 def check_others():
@@ -286,7 +305,7 @@ def main():
         return 0
     findings = [f"{page}: {finding}" for page in pages() for check in PAGE_CHECKS for finding in check(page, read(page))]
     findings += [f"CHANGELOG.md: {finding}" for finding in check_links("CHANGELOG.md", read("CHANGELOG.md"))]
-    findings += [*check_tables(), *check_others(), *check_mentions(), *check_registered_tests()]
+    findings += [*check_tables(), *check_ratios(), *check_others(), *check_mentions(), *check_registered_tests()]
     findings += [*shown_commands.findings(), *wording.findings()]
     for finding in sorted(findings):
         print(f"check.sh: docs: {finding}", file=sys.stderr)

@@ -162,6 +162,14 @@ def keys():
 
 
 @functools.lru_cache(maxsize=None)
+def texts_of_keys():
+    """The strings of the sources of launcher/config: those of the schema are among them."""
+    literal = r'"(?:[^"\\\n]|\\.)*"'
+    sources = "\n".join(read(path) for path in tracked_files() if re.match(r"launcher/config/.*\.(cc|h)$", path))
+    return {string_of(text) for text in re.findall(r"%s(?:\s*%s)*" % (literal, literal), sources)}
+
+
+@functools.lru_cache(maxsize=None)
 def variables():
     """[(name, scope, key)] of worker/contract/environment.h."""
     source = read("worker/contract/environment.h")
@@ -189,7 +197,10 @@ def metric_rows():
     """The rows of the table of metrics, as docs/metrics.md writes them."""
     found = []
     rows = re.findall(r'^    \{("ddprun_.*?)\},$', read("rendezvous/metrics/metric_table.h"), re.M | re.S)
-    for name, kind, _, labels, text in map(split_arguments, rows):
+    for row in map(split_arguments, rows):
+        if len(row) != 5:
+            continue  # it does not compile
+        name, kind, _, labels, text = row
         labels = string_of(labels)
         found.append(f"| `{string_of(name)}` | {kind[len('Kind::k'):].lower()} | {labels + ' ' if labels else ''}| "
                      f"{string_of(text)} |")

@@ -180,6 +180,16 @@ class TablesTest(unittest.TestCase):
                 self.assertIn(f"{page} differs from the code: scripts/check_docs.py --write",
                               list(check_docs.check_tables()))
 
+    def test_a_text_of_the_schema_that_no_source_has_is_found(self):
+        self.assertIn("configs/ddprun.schema.json: the text of nodes is not the one of launcher/config: "
+                      "DDPRUN_REWRITE=1 build/bin/config_test", self.found_with("texts_of_keys", set()))
+
+    def test_a_ratio_that_does_not_follow_from_its_figures_is_found(self):
+        table = "| what | ddprun | other | ratio | command |\n|---|---|---|---|---|\n| a | 13.7 ms | it 1,196 ms | %s× | x |\n"
+        for ratio, findings_ in ("87", []), ("97", ["README.md: it 1,196 ms is not 97× of 13.7 ms"]):
+            with self.subTest(ratio), mock.patch.object(check_docs, "read", lambda path, ratio=ratio: table % ratio):
+                self.assertEqual(list(check_docs.check_ratios()), findings_)
+
     def test_a_page_that_a_source_names_must_exist(self):
         with mock.patch.object(check_docs, "tracked_files", lambda: ["launcher/main.cc"]), \
                 mock.patch.object(check_docs, "read", lambda path: NOWHERE):
