@@ -270,7 +270,7 @@ def check_others():
 
 def check_mentions():
     """Pages and files that sources, scripts and help texts name."""
-    source = r"(?<![\w/.$}{-])((?:%s)/[\w./-]*\w\.(?:cc|h|proto|py|sh|mjs))(?![\w.])" % "|".join(TOP_FOLDERS)
+    source = r"(?<![\w/.$}{-])((?:%s)/[\w./-]*\w\.(?:cc|h|proto|py|sh|mjs))(?!\w|\.\w)" % "|".join(TOP_FOLDERS)
     for path in tracked_files():
         if path.endswith((".png", ".md")) and path != "CHANGELOG.md" or path.startswith("tests/fuzz/corpus/"):
             continue

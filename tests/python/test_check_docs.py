@@ -197,7 +197,7 @@ class TablesTest(unittest.TestCase):
 
     def test_a_file_that_a_source_names_must_exist(self):
         with mock.patch.object(check_docs, "tracked_files", lambda: ["launcher/main.cc"]), \
-                mock.patch.object(check_docs, "read", lambda path: "// See launcher/nothing.h and launcher/NAME.h."):
+                mock.patch.object(check_docs, "read", lambda path: "// See launcher/NAME.h and launcher/nothing.h."):
             self.assertEqual(list(check_docs.check_mentions()), ["launcher/main.cc: there is no launcher/nothing.h"])
 
 
