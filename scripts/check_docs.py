@@ -138,7 +138,8 @@ def job_file_keys(text):
 
 def check_keys(_, text):
     parts = {part for key in keys() for part in key.split(".")}
-    for name in sorted(job_file_keys(text) - parts - {"ddprun"}):  # `ddprun: ...` is a line of its log
+    others = {"ddprun", "waiting", "spare"}  # `ddprun: ...` is a line of its log; the others are states of a node
+    for name in sorted(job_file_keys(text) - parts - others):
         yield f"there is no key {name} of job files"
     sections = {key.split(".")[0] for key in keys() if "." in key}
     for key in set(re.findall(r"`((?:%s)\.[a-z_]+)(?::[^`]*)?`" % "|".join(sections), text)):

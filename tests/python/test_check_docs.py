@@ -32,7 +32,8 @@ FaultsTest, `node_lost_again_and_again.txt`, supervisor/events.h, NAME_test.cc, 
 `Supervisor`, `join_timeout`, `$SLURM_JOB_ID`, `TORCH_NCCL_ASYNC_ERROR_HANDLING=1`, `logs.max_size`,
 `restart: {warm: auto, max_restarts: 3}`, the events `formed` and `lost`, a `fenced` event, exits with 75 or 143,
 refused (77), in 300 (of 1000), the outcome `preempted`, the job is `Saving`, `build/bin/checkpoint_bench --rounds 5`, `mnist_ddp --trace-samples FOLDER`, `ddprun stop --save`,
-`ddprun doctor --etcd H:2379`, `ddprun --nnodes 2 train.py --lr 3`, ddprun status and stop --save, [a][b].
+`ddprun doctor --etcd H:2379`, `waiting: its workers load the program`,
+`ddprun --nnodes 2 train.py --lr 3`, ddprun status and stop --save, [a][b].
 
 [b]: usage.md
 
