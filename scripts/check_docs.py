@@ -10,7 +10,7 @@
              and a subcommand have the flags with which they are shown
   figures    the ratios of README.md follow from their figures
   tables     docs/reference.md has every flag, key and variable of a worker; docs/internals/files.md every script and
-             test; the tables of events, metrics, exit codes and control messages have the rows of the code and no
+             test; the tables of events, exit codes and control messages have the rows of the code and no
              other; every subcommand, variable that is read, and folder of the product is on its page
   commands   something runs each command of README.md and docs/first-job.md (shown_commands.py)
   words      no comment, message, page or test has a phrase that hides its subject (wording.py)
@@ -25,7 +25,7 @@ import name_checks
 import shown_commands
 import wording
 from code_tables import (CLI_CC, ROOT, cmake_files, code, control_messages, ddprun_flags, events, exit_codes, job_states,
-                         keys, metric_rows, metrics, outcomes, python_test, read, registered_tests, subcommands, tests,
+                         keys, metrics, outcomes, python_test, read, registered_tests, subcommands, tests,
                          texts_of_keys, tracked_files, variables, variables_read)
 from generated_pages import GENERATED, CannotMake, first_sentence, listed_files
 

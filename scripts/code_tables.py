@@ -193,21 +193,6 @@ def job_states():
 
 
 @functools.lru_cache(maxsize=None)
-def metric_rows():
-    """The rows of the table of metrics, as docs/metrics.md writes them."""
-    found = []
-    rows = re.findall(r'^    \{("ddprun_.*?)\},$', read("rendezvous/metrics/metric_table.h"), re.M | re.S)
-    for row in map(split_arguments, rows):
-        if len(row) != 5:
-            continue  # it does not compile
-        name, kind, _, labels, text = row
-        labels = string_of(labels)
-        found.append(f"| `{string_of(name)}` | {kind[len('Kind::k'):].lower()} | {labels + ' ' if labels else ''}| "
-                     f"{string_of(text)} |")
-    return found
-
-
-@functools.lru_cache(maxsize=None)
 def metrics():
     return re.findall(r'^    \{"(ddprun_\w+)"', read("rendezvous/metrics/metric_table.h"), re.M)
 
