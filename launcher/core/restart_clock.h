@@ -17,8 +17,8 @@
 // when the last worker enters it, unless a worker is in the next phase already. If a worker enters
 // a phase several times, its first time counts. If a program's own phase has a name from `stop` to
 // `setup`, it is shown as program_NAME. A program's own phases count only before the first step. If
-// there is no step, own phases after the last of load, process_group, setup, restore and
-// first_step do not count: they may begin hours after the start. Pure: the time is an argument.
+// no step follows, they count only before the last of load, process_group, setup, restore and
+// first_step: later ones may begin hours after the start. Pure: the time is an argument.
 #ifndef DDPRUN_LAUNCHER_CORE_RESTART_CLOCK_H_
 #define DDPRUN_LAUNCHER_CORE_RESTART_CLOCK_H_
 

@@ -19,9 +19,9 @@ namespace ddp {
 //     (all ranks throw it with the same text: <ddp/errors.h>) only the lowest failing rank writes
 //     it, so the job prints the error once;
 //   - tells the agent: `ERROR=kind text` on the control socket. The kinds are collective, bind,
-//     folder, checkpoint, state and user. For an AgreedError, all ranks except the lowest failing
-//     one send collective. That is the kind of a victim (a worker that another worker's failure
-//     ends);
+//     folder, checkpoint, state and user. For an AgreedError, only the lowest failing rank sends
+//     the real kind. The other ranks send `collective`, the kind of a victim (a worker that another
+//     worker's failure ends);
 //   - writes the file $TORCHELASTIC_ERROR_FILE, if that is set, in torchrun's format
 //     (torch/distributed/elastic/multiprocessing/errors/error_handler.py);
 //   - ends the process with std::_Exit. The exit code is 1; on the lowest failing rank of a
@@ -61,8 +61,8 @@ int run(const std::function<int()>& body);
 // If ddprun asks, and `body` does not return or throw in time (`restart.in_place_timeout`, 2 s by
 // default), ddprun ends the process and starts another one.
 //
-// Without ddprun this function does the same as ddp::run() with a Context. That is also the case
-// with nccl on a libtorch whose NCCL group does not report errors (before 2.7).
+// Without ddprun this function does the same as ddp::run() with a Context. With nccl on a libtorch
+// whose NCCL group does not report errors (before 2.7), the process is ended and replaced too.
 //
 // Call it once, from the main thread. A warm standby (docs/fast-restarts.md) waits in it.
 int run_in_place(const std::function<int(Context&)>& body, const Options& options = Options());

@@ -3,9 +3,10 @@
 //
 // The ranks exchange it when ddp::OptimizerStep begins, before the parameters change. So if a rank
 // is lost during the exchange, each other process is in one of two states. Either it has the result
-// and finishes the step. Or it has no result, its parameters are those of the step before, and it
-// has the result of that step. In a program without OptimizerStep the ranks exchange it at the end
-// of the step. If a rank is lost before that, the result of the finished step is missing.
+// of this step, and finishes the step. Or it has only the result of the step before, and its
+// parameters are also those of the step before. In a program without OptimizerStep the ranks
+// exchange it at the end of the step. If a rank is lost before that, the result of the finished
+// step is missing.
 #ifndef DDPRUN_WORKER_SRC_CHECKPOINT_STEP_SHARE_H_
 #define DDPRUN_WORKER_SRC_CHECKPOINT_STEP_SHARE_H_
 

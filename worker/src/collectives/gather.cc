@@ -144,12 +144,10 @@ struct Agreed {
   std::vector<Tensor> wires;  // the data of all ranks; empty: it does not go with the forms
 };
 
-// Exchanges the forms. The data goes with them if it goes through the same device, and is small on
-// all ranks. If the tensors do not fit together, throws on every rank.
-Agreed Agree(const Context& ctx, const std::string& what, const Tensor& tensor,
-             c10::Device device) {
+// Exchanges the forms, and with `room` also data that has at most this number of bytes on all
+// ranks. If the tensors do not fit together, throws on every rank.
+Agreed Agree(const Context& ctx, const std::string& what, const Tensor& tensor, std::int64_t room) {
   const Form here = FormOf(tensor);
-  const std::int64_t room = device == ControlDevice(ctx) ? kSmall : 0;
   Tensor message = torch::zeros({static_cast<std::int64_t>(sizeof(Form)) + room}, torch::kUInt8);
   std::memcpy(message.data_ptr(), &here, sizeof(here));
   if (here.dtype != kNotDense && BytesOf(here) <= room) {
@@ -214,7 +212,8 @@ std::vector<Tensor> AllGatherBy(c10::Device device, const Context& ctx, const Te
   std::vector<Tensor> result;
   internal::Collective("all_gather", ctx.rank(), ctx.world_size(), [&] {
     const torch::NoGradGuard no_grad;
-    auto [forms, wires] = Agree(ctx, "all_gather", tensor, device);
+    const std::int64_t room = device == ControlDevice(ctx) ? kSmall : 0;
+    auto [forms, wires] = Agree(ctx, "all_gather", tensor, room);
     if (wires.empty() && PaddingHurts(forms)) {
       wires = BroadcastInTurn(ctx, tensor, forms, device);
     } else if (wires.empty()) {
@@ -231,19 +230,18 @@ std::vector<Tensor> GatherBy(c10::Device device, const Context& ctx, const Tenso
   std::vector<Tensor> result;
   internal::Collective("gather", ctx.rank(), ctx.world_size(), [&] {
     const torch::NoGradGuard no_grad;
-    auto [forms, wires] = Agree(ctx, "gather", tensor, device);
-    if (wires.empty()) {
-      const std::int64_t longest = Longest(forms);
-      std::vector<std::vector<Tensor>> outputs;
-      if (ctx.rank() == root) outputs.push_back(EmptyWires(device, ctx.world_size(), longest));
+    const std::vector<Form> forms = Agree(ctx, "gather", tensor, /*room=*/0).forms;
+    const std::int64_t longest = Longest(forms);
+    std::vector<std::vector<Tensor>> outputs;
+    if (ctx.rank() == root) outputs.push_back(EmptyWires(device, ctx.world_size(), longest));
+    if (longest > 0) {
       std::vector<Tensor> inputs = {Wire(tensor, longest, device)};
       c10d::GatherOptions options;
       options.rootRank = root;
       ctx.process_group()->gather(outputs, inputs, options)->wait(kNoTimeout);
       internal::WaitForDevice(device);
-      if (ctx.rank() == root) wires = outputs[0];
     }
-    if (ctx.rank() == root) result = FromWires(wires, forms, tensor.device());
+    if (ctx.rank() == root) result = FromWires(outputs[0], forms, tensor.device());
   });
   return result;
 }

@@ -33,8 +33,8 @@ class GlooLoops {
 };
 
 // While one exists, all event loops of GlooLoops::Of() go round every 0.5 ms at least. Any thread.
-// Without effect if this library was built with the headers of another Gloo (without
-// DDPRUN_GLOO_FITS).
+// Without effect with a newer Gloo, which does not wait like this, or if this library was built
+// with the headers of another Gloo (without DDPRUN_GLOO_FITS).
 class GlooHaste {
  public:
   GlooHaste();
