@@ -27,8 +27,9 @@
 // follows when all these standbys wait, when none can be expected now, or when the limit of
 // StartComing is over. A worker without a standby is started directly.
 //
-// A node that joins a running job also uses StartComing, without a fork server (program_waits): it
-// loads the program in standbys before it gets its ranks, so that the other nodes do not wait.
+// A node that joins a running job also uses StartComing, with program_waits. It needs no fork
+// server: it loads the program in standbys before it gets its ranks, so that the other nodes do not
+// wait.
 #ifndef DDPRUN_LAUNCHER_CORE_STANDBY_POOL_H_
 #define DDPRUN_LAUNCHER_CORE_STANDBY_POOL_H_
 

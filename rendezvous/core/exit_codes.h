@@ -1,5 +1,5 @@
-// The exit codes of ddprun, besides a worker's own code and 128 + signal. docs/exit-codes.md lists
-// all.
+// The exit codes of ddprun, besides a worker's own code and 128 + signal. docs/exit-codes.md
+// explains them; docs/jobs.md has those of operators' commands.
 #ifndef DDPRUN_RENDEZVOUS_CORE_EXIT_CODES_H_
 #define DDPRUN_RENDEZVOUS_CORE_EXIT_CODES_H_
 
@@ -17,7 +17,7 @@ inline constexpr int kExitCannotExecute = 126;  // as in a shell: the command ca
 inline constexpr int kExitNotFound = 127;       // as in a shell: the command does not exist
 inline constexpr int kExitTerminated = 143;     // like SIGTERM: stopped on purpose, not saved
 
-// For users, in the order of docs/exit-codes.md. scripts/reference_tables.py makes a table of
+// For users. scripts/reference_tables.py makes a table of
 // docs/reference.md from these rows.
 struct ExitCode {
   const char* code;      // text, because an entry may mean several codes

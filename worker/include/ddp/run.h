@@ -54,9 +54,9 @@ int run(const std::function<int()>& body);
 // generation. From the second call on, stdout and stderr go to the log files of the current
 // generation.
 //
-// An exception of `body`, or of joining a generation, ends the process as in ddp::run() in two
-// cases:
-// - No other rank caused it, and ddprun has not asked this process to leave before.
+// If `body` or joining a generation throws, the process leaves the generation and waits for the
+// next one, if ddprun asks for this. In two cases the process ends instead, as in ddp::run():
+// - No other rank caused the exception, and ddprun has not asked this process to leave before.
 // - Another rank caused it, and ddprun does not ask this process to leave within 5 s.
 // If ddprun asks, and `body` does not return or throw in time (`restart.in_place_timeout`, 2 s by
 // default), ddprun ends the process and starts another one.
