@@ -41,8 +41,9 @@ std::vector<StandbyPool::Action> StandbyPool::Step(const Event& event, TimePoint
                  [&](const GenerationEnded&) {
                    if (state_ != State::kGivenUp) state_ = State::kIdle;
                    // A loading standby would take CPU time from the workers that start now. A
-                   // pending fork might be killed with the generation's other processes.
-                   EndThose(false);
+                   // pending fork might be killed with the generation's other processes. But a
+                   // standby for the start that comes goes on.
+                   if (options_.forks || !start_limit_) EndThose(false);
                  },
                  [&](const StandbyWaiting& waiting) { OnWaiting(waiting.id, now); },
                  [&](const StandbyEnded& ended) { OnEnded(ended, now); },

@@ -174,7 +174,6 @@ void Supervisor::Introduce(TimePoint now) {
   if (work_.acknowledged && !running) SendUp(AssignmentAck{});
   for (const WorkerExited& exit : work_.exits) SendUp(exit);
   if (work_.stopped) SendReport(*work_.stopped, /*workers_running=*/false);
-  if (work_.standbys_ready) SendUp(StandbysReady{});
   if (!work_.store_elsewhere.empty()) SendUp(StoreElsewhere{work_.store_elsewhere});
   if (preempted_until_) SendUp(Preempted{absl::StrCat(options_.node.host, " got SIGTERM")});
   // Any other message may have been sent before the repeated Join arrived, so only a heartbeat's
@@ -306,13 +305,19 @@ void Supervisor::OnReceived(const Received& received, TimePoint now) {
 void Supervisor::OnWaiting(const Waiting& waiting) {
   if (state_ != SupervisorState::kJoining) return;
   Log(waiting.reason);
-  if (waiting.start_standbys && !work_.standbys_ready) outbox_.Push(StartStandbys{});
+  if (!waiting.start_standbys) return;
+  session_.wants_standbys = true;
+  if (work_.standbys_ready) {
+    SendUp(StandbysReady{});
+  } else {
+    outbox_.Push(StartStandbys{});
+  }
 }
 
 void Supervisor::OnStandbysStarted() {
   if (state_ != SupervisorState::kJoining) return;  // this node has ranks, or ends
   work_.standbys_ready = true;
-  if (session_.joined) SendUp(StandbysReady{});
+  if (session_.wants_standbys) SendUp(StandbysReady{});  // a rendezvous of before would refuse it
 }
 
 void Supervisor::OnHeartbeatAck(const HeartbeatAck& ack, TimePoint now) {

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -114,8 +115,9 @@ struct JobLife : LifeRecord {
   StateTimes state_times;
   JobCounters counters;
   bool has_checkpoint_folder = false;  // a node's workers are given one
-  bool can_stand_by = false;           // a worker has shown that its program can be a warm standby
-  bool warned_of_arguments = false;    // the first node got the warning about arguments
+  // The roles (--role) whose program can be a warm standby, as one of its workers has shown.
+  std::set<std::string> roles_that_stand_by;
+  bool warned_of_arguments = false;  // the first node got the warning about arguments
 
   // True if the agent of rank 0's node serves torch's store in the next generation.
   bool uses_agent_store() const { return spec->store == kAgentStore && !needs_worker_store; }

@@ -153,7 +153,7 @@ void JobMachine::OnMemberMessage(Node& node, const Received& received) {
                  [&](const StacksTaken& taken) { stacks_.OnTaken(node, taken); },
                  [&](const StoreElsewhere& elsewhere) { OnStoreElsewhere(node, elsewhere); },
                  [](const LogPiece&) {},  // JobLoop's LogRelay handles it
-                 [&](const StandbysReady&) { held_back_.OnStandbysReady(node); },
+                 [&](const StandbysReady&) { OnStandbysReady(node); },
                  [&](const RestartTimed& restart) {
                    // The generation ended early, and the root cause says why.
                    if (!restart.times.to_first_step) return;
@@ -180,7 +180,7 @@ void JobMachine::OnHeartbeat(Node& node, const Header& header, const Heartbeat& 
     survey_.Take(node, heartbeat.states);
     life_.state_times.TakeSnapshots(heartbeat.states, now_);
   }
-  if (may_change && heartbeat.can_stand_by) life_.can_stand_by = true;
+  if (may_change && heartbeat.can_stand_by) life_.roles_that_stand_by.insert(node.program.role);
   if (may_change && heartbeat.progress) hang_judge_.Take(node, *heartbeat.progress, now_);
   if (may_change && node.first_rank == Rank{0}) generation_.arrivals = heartbeat.arrivals;
   if (heartbeat.usage) TakeUsage(node, *heartbeat.usage);

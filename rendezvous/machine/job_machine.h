@@ -148,9 +148,10 @@ class JobMachine {
   void OnIneligible(const Header& header, const Join& join);
   void Begin(const JobSpec& spec);
   void Welcome(const Node& added);
-  // Takes the run id from an agent, if the rendezvous has none.
   // Keeps the node out of the next generation for a while, if there is a reason.
   void HoldBack(Node& added, const Join& join);
+  void OnStandbysReady(Node& node);
+  // Takes the run id from an agent, if the rendezvous has none.
   void TakeUpRun(const Join& join);
   void RefuseSecond(const Node& first, Node& second);
   void WarnIfArgumentsDiffer(const Node& first, const Node& added);

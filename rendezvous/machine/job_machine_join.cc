@@ -83,9 +83,17 @@ void JobMachine::OnJoin(const Header& header, const Join& join) {
 void JobMachine::HoldBack(Node& added, const Join& join) {
   held_back_.OnJoined(added, now_);
   held_back_.TakeStuck(added, join.stuck, now_);
-  if (!gathering() && life_.can_stand_by && join.can_start_standbys) {
+  // A spare starts none: it may wait for days.
+  const bool has_room = roster_.member_count() < life_.spec->max_nodes;
+  const bool can_wait = life_.roles_that_stand_by.contains(join.program.role);
+  if (!gathering() && has_room && can_wait && join.can_start_standbys) {
     held_back_.AwaitStandbys(added, now_);
   }
+}
+
+void JobMachine::OnStandbysReady(Node& node) {
+  if (!held_back_.EndLoading(node) || gathering()) return;
+  out_.SendTo(node, Waiting{WhyNewcomerWaits(View(), node)});
 }
 
 void JobMachine::TakeUpRun(const Join& join) {

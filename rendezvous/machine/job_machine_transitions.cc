@@ -289,6 +289,8 @@ void JobMachine::Gather() {
   const TimePoint from = std::max(now_, life_.hold_until.value_or(now_));
   Enter(JobState::kGathering, from + life_.spec->join_timeout);
   life_.gathering = {now_ + options_.tell_after, options_.tell_after};
+  // No rank trains now, so nobody waits for a node that loads.
+  for (Node& node : roster_.nodes()) held_back_.EndLoading(node);
 }
 
 void JobMachine::AbandonForming(const std::string& why) {

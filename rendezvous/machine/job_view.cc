@@ -77,7 +77,7 @@ NodeStatus StatusOf(const JobView& view, const Node& node) {
   const auto activity = [&]() -> const char* {
     switch (node.phase) {
       case Phase::kWaiting:
-        if (node.held_back.any() && !node.held_back.loads) return "held back";
+        if (stuck || (node.held_back.until && !node.held_back.loads)) return "held back";
         return spare ? "spare" : "waiting";
       case Phase::kAssigned:
         return "assigned";

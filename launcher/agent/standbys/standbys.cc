@@ -61,11 +61,12 @@ void Standbys::Begin() {
 void Standbys::AwaitStart(Duration limit, std::function<void()> done) {
   if (!fork_server_ && !pool_.start_is_coming()) return done();
   when_start_can_begin_.push_back(std::move(done));
-  if (!pool_.start_is_coming()) Feed(StandbyPool::StartComing{limit});
+  if (fork_server_) Feed(StandbyPool::StartComing{limit});
 }
 
 void Standbys::StartAhead(Duration limit, std::function<void()> done) {
   when_start_can_begin_.push_back(std::move(done));
+  if (pool_.start_is_coming()) return;  // asked again: the first limit holds
   Feed(StandbyPool::StartComing{limit, /*program_waits=*/true});
 }
 
@@ -98,7 +99,11 @@ void Standbys::Perform(const StandbyPool::StartStandby& start) {
   if (fork_server_) return fork_server_->Ask(start.id, start.local_rank);
   const absl::Status status = Start(start.id, start.local_rank);
   if (status.ok()) return;
-  Feed(StandbyPool::StandbyEnded{start.id, absl::StrCat("did not start: ", status.message())});
+  // Not at once: the pool's other actions of this step follow.
+  loop_->AddTimer(EventLoop::Clock::now(),
+                  [this, id = start.id, why = std::string(status.message())] {
+                    Feed(StandbyPool::StandbyEnded{id, absl::StrCat("did not start: ", why)});
+                  });
 }
 
 absl::Status Standbys::Start(Id id, LocalRank local_rank) {
@@ -133,6 +138,7 @@ void Standbys::Adopt(LocalRank local_rank, SpawnedProcess process, std::unique_p
 
 void Standbys::Perform(const StandbyPool::EndStandby& end) {
   if (fork_server_ && fork_server_->Answered(end.id)) return;  // OnForked() will end it
+  if (!standbys_.contains(end.id)) return;                     // it did not start
   Discard(Release(end.id));
 }
 

@@ -18,10 +18,11 @@ namespace ddprun {
 // The session with the rendezvous. Replaced as a whole when a session is opened or lost.
 struct Session {
   bool open = false;
-  bool joined = false;    // Join was sent on it
-  bool heard = false;     // a message that the agent obeys came on it
-  bool outdated = false;  // only messages of a former leader came on it
-  TimePoint joined_at;    // when its first Join was sent
+  bool joined = false;          // Join was sent on it
+  bool heard = false;           // a message that the agent obeys came on it
+  bool outdated = false;        // only messages of a former leader came on it
+  bool wants_standbys = false;  // Waiting::start_standbys came on it
+  TimePoint joined_at;          // when its first Join was sent
   TimePoint next_heartbeat;
   std::int64_t told_failures = 0;  // failed checkpoints already reported on it
 };

@@ -113,8 +113,7 @@ struct StoreElsewhere {
   bool operator==(const StoreElsewhere&) const = default;
 };
 
-// Answers Waiting::start_standbys: the standbys wait, or the agent cannot start them. Repeated on
-// each session until the next Assignment. No answer.
+// Answers Waiting::start_standbys: the standbys wait, or the agent cannot start them. No answer.
 struct StandbysReady {
   bool operator==(const StandbysReady&) const = default;
 };

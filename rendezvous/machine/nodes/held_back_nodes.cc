@@ -32,12 +32,13 @@ void HeldBackNodes::AwaitStandbys(Node& node, TimePoint now) {
   roster_->SetHeldBack(node, std::move(held_back));
 }
 
-void HeldBackNodes::OnStandbysReady(Node& node) {
-  if (!node.held_back.loads) return;
+bool HeldBackNodes::EndLoading(Node& node) {
+  if (!node.held_back.loads) return false;
   HeldBack held_back = node.held_back;
   held_back.until.reset();
   held_back.loads = false;
   roster_->SetHeldBack(node, std::move(held_back));
+  return true;
 }
 
 void HeldBackNodes::TakeStuck(Node& node, const StuckProcesses& stuck, TimePoint now) {

@@ -33,8 +33,8 @@ class HeldBackNodes {
   // standbys wait, for at most kStandbysLimit. The caller asks it to start them
   // (Waiting::start_standbys). Has no effect on a node that is held back for another reason.
   void AwaitStandbys(Node& node, TimePoint now);
-  // Ends AwaitStandbys().
-  void OnStandbysReady(Node& node);
+  // Ends AwaitStandbys(). False: the node was not held back for it.
+  bool EndLoading(Node& node);
   // Admits the nodes whose delay is over.
   void Admit(TimePoint now);
 

@@ -30,10 +30,14 @@ class ParameterWatch {
     whole_ = false;
   }
   void StepIsFinished() { whole_ = true; }
-  // From now on OptimizerStepBegins() first calls `function`. Null: it calls none. Training thread
-  // only.
-  void BeforeOptimizerStep(std::function<void()> function) {
+  // From now on OptimizerStepBegins() first calls `function`, until `owner` calls Leave() or
+  // another owner takes its place. Training thread only.
+  void BeforeOptimizerStep(const void* owner, std::function<void()> function) {
+    owner_ = owner;
     before_optimizer_step_ = std::move(function);
+  }
+  void Leave(const void* owner) {
+    if (owner_ == owner) before_optimizer_step_ = nullptr;
   }
   // Call it before training with a model that may be another one.
   void Forget() { whole_ = false; }
@@ -47,6 +51,7 @@ class ParameterWatch {
   std::atomic<bool> program_tells_{false};
   std::atomic<bool> whole_{false};
   std::atomic<std::uint64_t> averages_{0};
+  const void* owner_ = nullptr;
   std::function<void()> before_optimizer_step_;
 };
 

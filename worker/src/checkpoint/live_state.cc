@@ -127,6 +127,7 @@ std::optional<std::string> LiveState::AllGenerators(std::int64_t step) const {
 bool LiveState::TakeBuffers(std::int64_t step, std::vector<NamedTensor>* tensors) const {
   if (own_buffers_.empty()) return true;
   if (shared_) {
+    if (shared_->buffers.size() != own_buffers_.size()) return false;  // of another module
     for (std::size_t i = 0; i < shared_->buffers.size(); ++i) {
       (*tensors)[first_buffer_ + i].tensor = shared_->buffers[i];
     }

@@ -8,12 +8,12 @@
 namespace ddp::internal {
 
 StepShare::StepShare(const Context& ctx) : ctx_(ctx) {
-  ParameterWatch::Process().BeforeOptimizerStep([this] {
+  ParameterWatch::Process().BeforeOptimizerStep(this, [this] {
     if (begun_) Exchange();
   });
 }
 
-StepShare::~StepShare() { ParameterWatch::Process().BeforeOptimizerStep(nullptr); }
+StepShare::~StepShare() { ParameterWatch::Process().Leave(this); }
 
 void StepShare::Begin(const torch::nn::Module& module) {
   begun_ = true;
@@ -27,7 +27,9 @@ SharedStep StepShare::Finish(const torch::nn::Module& module) {
     Begin(module);
     Exchange();
   }
-  return *std::exchange(unfinished_, std::nullopt);
+  SharedStep step = *std::exchange(unfinished_, std::nullopt);
+  Begin(module);  // its buffers may be others by now
+  return step;
 }
 
 void StepShare::Exchange() {

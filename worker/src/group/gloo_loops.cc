@@ -154,7 +154,8 @@ GlooLoops GlooLoops::Of(const std::function<void()>& make) {
   GlooLoops result;
   std::set_difference(after.begin(), after.end(), before.begin(), before.end(),
                       std::back_inserter(result.loops_));
-  for (const int loop : result.loops_) Timer::OfProcess().Wake(loop);
+  // A second one would be another library's.
+  if (result.loops_.size() == 1) Timer::OfProcess().Wake(result.loops_.front());
   return result;
 }
 

@@ -265,6 +265,13 @@ TEST(StandbyPoolAheadTest, TheWorkersStartIfAStandbyEnds) {
   EXPECT_EQ(node.Step(StandbyPool::StandbyEnded{1, "by SIGSEGV"}), "begin");
 }
 
+// Break: end them. Then they begin again from nothing.
+TEST(StandbyPoolAheadTest, TheEndOfAGenerationEndsNoStandbyForTheStartThatComes) {
+  Driver node(0);
+  node.Step(kStartAhead);
+  EXPECT_EQ(node.Step(StandbyPool::GenerationEnded{}), "");
+}
+
 // Break: do not require that the program is known to wait. Then it trains in the standby.
 TEST(StandbyPoolAheadTest, WithoutAForkServerNothingStartsUnlessTheProgramIsKnownToWait) {
   Driver node(2);

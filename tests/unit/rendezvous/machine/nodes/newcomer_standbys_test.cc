@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <string>
 
 #include "tests/unit/rendezvous/machine/job_machine_driver.h"
@@ -13,6 +14,7 @@ namespace newcomer_standbys_test {
 using std::chrono::seconds;
 using testing::Contains;
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
 
 std::string StateOf(JobMachineDriver& job, const std::string& host) {
@@ -33,7 +35,7 @@ class NewcomerStandbysTest : public testing::Test {
 
   // Two nodes at most, so a newcomer is taken in at once.
   static JobSpec Spec() {
-    JobSpec spec = JobMachineDriver::Spec(1, 2);
+    JobSpec spec = JobMachineDriver::Spec(1, 2, /*max_restarts=*/1);
     spec.last_call = Duration{};
     return spec;
   }
@@ -59,7 +61,7 @@ TEST_F(NewcomerStandbysTest, TheJobGoesOnUntilTheStandbysWait) {
   EXPECT_EQ(job_.machine().state(), JobState::kRunning);
   job_.Clear();
   job_.Receive('b', StandbysReady{});
-  EXPECT_THAT(job_.Take(), ElementsAre("a<-g0 Stop"));
+  EXPECT_THAT(job_.Take(), ElementsAre("b<-g0 Waiting", "a<-g0 Stop"));
 }
 
 // Break: leave out the limit. Then an agent that does not answer stays out for ever.
@@ -82,7 +84,7 @@ TEST_F(NewcomerStandbysTest, ANewSessionAsksAgainAndItsAnswerCounts) {
   job_.JoinAndStartStandbys('b');
   EXPECT_THAT(job_.Take(), ElementsAre("b<-g0 Waiting, start standbys"));
   job_.Receive('b', StandbysReady{});
-  EXPECT_THAT(job_.Take(), ElementsAre("a<-g0 Stop"));
+  EXPECT_THAT(job_.Take(), ElementsAre("b<-g0 Waiting", "a<-g0 Stop"));
 }
 
 // Break: ask without having heard it. Then a program that cannot wait trains a second time.
@@ -107,6 +109,41 @@ TEST_F(NewcomerStandbysTest, ASecondAnswerChangesNothing) {
   job_.Clear();
   job_.Receive('b', StandbysReady{});
   EXPECT_THAT(job_.Take(), IsEmpty());
+}
+
+// Break: keep the node out. Then the job forms again without a node that is there, and goes on with
+// fewer nodes until its next checkpoint.
+TEST_F(NewcomerStandbysTest, ANodeThatLoadsIsInTheNextGenerationIfThisOneEnds) {
+  job_.BeatOfOneThatCanStandBy('a');
+  job_.JoinAndStartStandbys('b');
+  job_.Exit('a', 0, 0, ExitStatus{0, SIGSEGV, false});
+  job_.Clear();
+  job_.Drain('a');
+  job_.Advance({});
+  EXPECT_THAT(job_.TakeText(), HasSubstr("b<-g1 Assignment node 1/2"));
+}
+
+// Break: ask all. Then a spare keeps processes for days that nobody asked for.
+TEST_F(NewcomerStandbysTest, ASpareStartsNone) {
+  job_.Join('b');
+  job_.Drain('a');
+  job_.Prepare('a');
+  job_.Prepare('b');
+  job_.BeatOfOneThatCanStandBy('a');
+  job_.Clear();
+  job_.JoinAndStartStandbys('c');
+  EXPECT_THAT(job_.Take(), ElementsAre("c<-g1 Waiting"));
+}
+
+// Break: ask whatever the role. Then a program that cannot wait does its work in the standby.
+TEST_F(NewcomerStandbysTest, TheProgramOfAnotherRoleIsNotKnownToWait) {
+  job_.BeatOfOneThatCanStandBy('a');
+  job_.Clear();
+  Join join{job_.spec(), {"b", "10.0.0.b", 2}, 1};
+  join.can_start_standbys = true;
+  join.program.role = "reader";
+  job_.Receive('b', join);
+  EXPECT_THAT(job_.Take(), ElementsAre("b<-g0 Waiting", "a<-g0 Stop"));
 }
 
 }  // namespace newcomer_standbys_test
