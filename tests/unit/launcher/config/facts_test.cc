@@ -104,7 +104,7 @@ TEST(FactsTest, TheDocumentedExitCodesAreThose) {
   std::set<std::string> of_operators = FirstColumn("docs/jobs.md", "| exit code | |");
   EXPECT_EQ(of_operators.erase("exit code") + of_operators.erase("---"), 2U);
   codes = {"0"};
-  for (const int code : {kExitNo, kExitUsage, kExitUnavailable, kExitRefused}) {
+  for (const int code : {kExitNo, kExitUsage, kExitUnavailable, kExitInternal, kExitRefused}) {
     codes.push_back(absl::StrCat(code));
   }
   EXPECT_THAT(of_operators, UnorderedElementsAreArray(codes));
