@@ -28,6 +28,7 @@ export STORE_SERVER=${STORE_SERVER:-$scripts/../build/bin/store_server}
   fail 1 "no $STORE_SERVER: configure with -DDDPRUN_TESTS=ON, and build the target store_server"
 for python in python3 /usr/bin/python3; do
   "$python" -c 'import torch' 2>/dev/null || continue
-  exec "$python" "$scripts/torch_store_cases.py" "${options[@]}" "$1"
+  "$python" "$scripts/torch_store_cases.py" "${options[@]}" "$1"
+  exit
 done
 fail 1 "no torch in python3 and /usr/bin/python3: scripts/install_packages.sh installs Debian's"
