@@ -42,7 +42,7 @@ std::vector<StandbyPool::Action> StandbyPool::Step(const Event& event, TimePoint
                    if (state_ != State::kGivenUp) state_ = State::kIdle;
                    // A loading standby would take CPU time from the workers that start now. A
                    // pending fork might be killed with the generation's other processes. But a
-                   // standby for the start that comes goes on.
+                   // standby that loads for a coming start continues.
                    if (options_.forks || !start_limit_) EndThose(false);
                  },
                  [&](const StandbyWaiting& waiting) { OnWaiting(waiting.id, now); },

@@ -317,7 +317,8 @@ void Supervisor::OnWaiting(const Waiting& waiting) {
 void Supervisor::OnStandbysStarted() {
   if (state_ != SupervisorState::kJoining) return;  // this node has ranks, or ends
   work_.standbys_ready = true;
-  if (session_.wants_standbys) SendUp(StandbysReady{});  // a rendezvous of before would refuse it
+  // An earlier version of the rendezvous does not know this message.
+  if (session_.wants_standbys) SendUp(StandbysReady{});
 }
 
 void Supervisor::OnHeartbeatAck(const HeartbeatAck& ack, TimePoint now) {

@@ -122,8 +122,7 @@ void JobMachine::Welcome(const Node& added) {
   if (added.held_back.is_stuck()) return;  // TakeStuck() has told it
   if (added.held_back.loads) {
     const std::string why =
-        "the job runs; this node is taken in when its workers have loaded the "
-        "program";
+        "the job runs; this node is taken in when its workers have loaded the program";
     out_.Log(absl::StrCat(spec.host, " joined with ", spec.worker_count, " workers: ", why));
     out_.SendTo(added, Waiting{why, /*start_standbys=*/true});
     return;

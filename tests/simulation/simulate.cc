@@ -84,10 +84,7 @@ int Campaign(std::uint64_t from, std::uint64_t to, Bug bug, const char* bug_name
     ++found;
     std::printf("seed %llu: %s\n  replay: simulate --trace %llu%s%s%s\n",
                 static_cast<unsigned long long>(seed), result.violation.c_str(),
-                static_cast<unsigned long long>(seed),
-                rendezvous == Rendezvous::kAlone     ? ""
-                : rendezvous == Rendezvous::kSeveral ? " --etcd 1"
-                                                     : " --etcd 2",
+                static_cast<unsigned long long>(seed), FlagOf(rendezvous),
                 bug == Bug::kNone ? "" : " --bug ", bug == Bug::kNone ? "" : bug_name);
     std::fflush(stdout);
     if (bug != Bug::kNone || found == 20) break;

@@ -37,6 +37,18 @@ std::optional<Bug> BugNamed(const std::string& name) {
   return found == kBugs.end() ? std::nullopt : std::optional(found->second);
 }
 
+const char* FlagOf(Rendezvous rendezvous) {
+  switch (rendezvous) {
+    case Rendezvous::kAlone:
+      return "";
+    case Rendezvous::kSeveral:
+      return " --etcd 1";
+    case Rendezvous::kSeveralUnlike:
+      return " --etcd 2";
+  }
+  return "";
+}
+
 Rendezvous RendezvousOf(Bug bug) {
   if (bug == Bug::kVmaxForgotten) return Rendezvous::kSeveralUnlike;
   return bug >= Bug::kAckAfterValidity ? Rendezvous::kSeveral : Rendezvous::kAlone;

@@ -41,6 +41,8 @@ enum class Bug {
 };
 // kSeveralUnlike: several, and one of them may lead for much longer without etcd than the others.
 enum class Rendezvous { kAlone, kSeveral, kSeveralUnlike };
+// The flag of `simulate` for it, with a space before it; "" for kAlone.
+const char* FlagOf(Rendezvous rendezvous);
 // Whether a bug needs several rendezvous or a single one.
 Rendezvous RendezvousOf(Bug bug);
 // nullopt: no such bug.

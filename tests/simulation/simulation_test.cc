@@ -16,10 +16,7 @@ constexpr std::uint64_t kRunsOfSeveral = 1000;
 constexpr std::uint64_t kRunsForABug = 24000;
 
 std::string Replay(std::uint64_t seed, Rendezvous rendezvous = Rendezvous::kAlone) {
-  return "replay: simulate --trace " + std::to_string(seed) +
-         (rendezvous == Rendezvous::kAlone     ? ""
-          : rendezvous == Rendezvous::kSeveral ? " --etcd 1"
-                                               : " --etcd 2");
+  return "replay: simulate --trace " + std::to_string(seed) + FlagOf(rendezvous);
 }
 
 TEST(SimulationTest, EverythingHoldsWhateverHappens) {

@@ -99,7 +99,7 @@ void Standbys::Perform(const StandbyPool::StartStandby& start) {
   if (fork_server_) return fork_server_->Ask(start.id, start.local_rank);
   const absl::Status status = Start(start.id, start.local_rank);
   if (status.ok()) return;
-  // Not at once: the pool's other actions of this step follow.
+  // Later, because the pool's other actions of this step must be performed first.
   loop_->AddTimer(EventLoop::Clock::now(),
                   [this, id = start.id, why = std::string(status.message())] {
                     Feed(StandbyPool::StandbyEnded{id, absl::StrCat("did not start: ", why)});

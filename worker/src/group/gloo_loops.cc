@@ -154,7 +154,7 @@ GlooLoops GlooLoops::Of(const std::function<void()>& make) {
   GlooLoops result;
   std::set_difference(after.begin(), after.end(), before.begin(), before.end(),
                       std::back_inserter(result.loops_));
-  // A second one would be another library's.
+  // A device makes one loop. If there are two, one of them belongs to another library.
   if (result.loops_.size() == 1) Timer::OfProcess().Wake(result.loops_.front());
   return result;
 }

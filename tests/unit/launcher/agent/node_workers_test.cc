@@ -2,10 +2,8 @@
 // executes.
 #include "launcher/agent/node_workers.h"
 
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <memory>
@@ -15,6 +13,7 @@
 #include <vector>
 
 #include "tests/support/temp_dir.h"
+#include "tests/unit/launcher/agent/fake_runner.h"
 
 namespace ddprun {
 namespace node_workers_test {
@@ -22,67 +21,6 @@ namespace node_workers_test {
 using std::chrono::milliseconds;
 using testing::ElementsAre;
 using testing::IsEmpty;
-
-constexpr pid_t kFirstPid = 1 << 30;  // no process has this pid
-
-struct Pipe {
-  UniqueFd read_end;
-  UniqueFd write_end;
-};
-
-Pipe MakePipe() {
-  int ends[2];
-  EXPECT_EQ(::pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
-  return {UniqueFd(ends[0]), UniqueFd(ends[1])};
-}
-
-// Starts no process. The test decides how each exec ends: Execute() or FailToExecute().
-class FakeRunner final : public ProcessRunner {
- public:
-  absl::StatusOr<SpawnedProcess> Spawn(const SpawnRequest&) override {
-    const auto end = EventLoop::Clock::now() + takes_;
-    while (EventLoop::Clock::now() < end) continue;  // busy, not asleep
-    if (static_cast<int>(outcomes_.size()) == refused_) {
-      return absl::ResourceExhaustedError("no more processes");
-    }
-    Pipe ended = MakePipe();
-    Pipe outcome = MakePipe();
-    SpawnedProcess process;
-    process.pid = kFirstPid + static_cast<pid_t>(outcomes_.size());
-    process.pidfd = std::move(ended.read_end);
-    process.stdout_pipe = MakePipe().read_end;
-    process.stderr_pipe = MakePipe().read_end;
-    process.outcome_pipe = std::move(outcome.read_end);
-    alive_.push_back(std::move(ended.write_end));
-    outcomes_.push_back(std::move(outcome.write_end));
-    return process;
-  }
-  absl::StatusOr<SpawnedProcess> Adopt(pid_t) override {
-    return absl::UnimplementedError("nothing is forked here");
-  }
-  absl::Status SignalGroup(pid_t, int) override { return absl::OkStatus(); }
-  absl::StatusOr<ExitStatus> Reap(int) override { return ExitStatus{}; }
-  absl::Status Discard(const SpawnedProcess& process) override {
-    discarded_.push_back(process.pid - kFirstPid);
-    return absl::OkStatus();
-  }
-  void SetFence(std::optional<std::chrono::steady_clock::time_point>) override {}
-  absl::StatusOr<std::vector<pid_t>> EndOrphans(std::chrono::microseconds) override {
-    return std::vector<pid_t>{};
-  }
-
-  void Execute(int worker) { outcomes_[worker].reset(); }
-  void FailToExecute(int worker) {
-    const char report[] = {static_cast<char>(absl::StatusCode::kNotFound), 'n', 'o'};
-    EXPECT_EQ(::write(outcomes_[worker].get(), report, sizeof(report)), 3);
-  }
-
-  milliseconds takes_{0};
-  int refused_ = -1;  // Spawn() fails for the process with this number
-  std::vector<UniqueFd> alive_;
-  std::vector<UniqueFd> outcomes_;
-  std::vector<int> discarded_;
-};
 
 class NodeWorkersTest : public testing::Test {
  protected:
