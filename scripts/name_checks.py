@@ -1,4 +1,4 @@
-"""Finds names in pages that neither the code nor a list of names of other programs has. For scripts/check_docs.py.
+"""Finds names in pages that do not exist: not in our code, and not in the list of foreign names. For check_docs.py.
 
 Each check takes a page and its text, and yields findings.
 """

@@ -106,7 +106,7 @@ def command_exit_code_rows():
 
 SLURM = "([slurm.md](slurm.md#without-any-flag))"
 POD = "([kubernetes.md](kubernetes.md#without-any-flag))"
-NCCL = "libtorch's. The C++ library sets it if you have not ([gpu.md](gpu.md#a-lost-rank))."
+NCCL = "libtorch's. With libtorch 2.x the C++ library sets it if you have not ([gpu.md](gpu.md#a-lost-rank))."
 # No table in the sources has these variables. read_variable_rows() compares their names with the sources.
 READ_VARIABLES = {
     "DDPRUN_STATE_HOME": "The [state home](security.md#the-state-home). Not set: /tmp/ddprun-UID.",
@@ -154,7 +154,7 @@ READ_VARIABLES = {
     "TORCH_NCCL_ENABLE_MONITORING": NCCL,
     "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC": NCCL,
     "TORCH_NCCL_DUMP_ON_TIMEOUT": NCCL,
-    "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC": NCCL,
+    "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC": NCCL[:-1] + ". Not if `TORCH_NCCL_DUMP_ON_TIMEOUT` is set.",
 }
 
 

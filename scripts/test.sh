@@ -2,8 +2,8 @@
 # Installs the packages, builds everything, and runs every test.
 # usage: scripts/test.sh [PRESET] [CTEST_OPTION...]
 #   PRESET   release (default) | dev | debug | asan | tsan | tsan-worker; asan and tsan build agent and rendezvous
-#            only, tsan-worker the C++ library and the tests of its regrouping; all but release take a warning for
-#            an error
+#            only, tsan-worker the C++ library and the tests of its regrouping; all but release treat warnings as
+#            errors
 # A test for which this machine lacks a capability is skipped, and listed at the end. With DDPRUN_TESTS=all it fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -6,7 +6,8 @@
 #   --torch-server   leaves torch's own server in place: shows which cases fail without our store
 # Needs a torch (python3, or /usr/bin/python3 with Debian's python3-torch), and build/bin/store_server or what
 # STORE_SERVER names. Prints each case with its result. Exit code 1 if a case fails that is not among the expected
-# differences of scripts/torch_store_cases.py, or if no case ran. docs/internals/store.md has the results.
+# differences of scripts/torch_store_cases.py, if no case passed, if our store was never started, or if it ended with an
+# error. docs/internals/store.md has the results.
 set -euo pipefail
 scripts=$(dirname "$(realpath "$0")")
 

@@ -18,7 +18,7 @@ IN_NAMES = ("ofwhich", "whattherewas", "whohas", "thosethat")
 # Path and phrase -> the reason why the phrase may stand there.
 EXCEPTIONS = {}
 
-# Texts of others, lists made by programs, and the history of versions.
+# Texts of others, and lists made by programs.
 SKIPPED = re.compile(r"^tests/(fuzz/corpus|data/text)/|^LICENSE$|\bpackage-lock\.json$|\.(png|bin|safetensors|pt)$")
 # A phrase may run over the end of a line of a comment, or of a string.
 BETWEEN = r"[\s/#*\"'>|]+"

@@ -30,6 +30,7 @@ inline constexpr CommandExitCode kCommandExitCodes[] = {
      "a file cannot be read, or the kernel gave no random numbers for the token"},
     {"69", "slurm", "a file cannot be read or written, or sbatch cannot be started"},
     {"70", "rendezvous init", "something that ddprun needs has failed"},
+    {"70", "status stop drain events logs stacks page top", "an internal error"},
     {"77", "status stop drain events logs stacks page top", "the credentials are refused"},
     {"77", "rendezvous", "etcd refuses the rendezvous"},
     {"sbatch's own", "slurm", "the exit code of sbatch, which replaces this process"},

@@ -66,8 +66,8 @@ inline constexpr std::chrono::milliseconds kShortestHangTimeout = std::chrono::s
 inline constexpr std::chrono::milliseconds kDefaultHangStartupTimeout = std::chrono::minutes(10);
 // How long a worker that runs in place may take to leave its generation.
 inline constexpr std::chrono::milliseconds kDefaultInPlaceTimeout = std::chrono::seconds(2);
-// From a newcomer's Join until its standbys have loaded the program: without them the others do not
-// wait longer to take it in.
+// How long the standbys of a newcomer may load the program. After this time the rendezvous takes
+// the node in anyway.
 inline constexpr std::chrono::milliseconds kStandbysLimit = std::chrono::seconds(60);
 inline constexpr std::chrono::milliseconds kDefaultAnswerTimeout = std::chrono::seconds(10);
 // Defaults under Slurm. Slurm kills all processes 30 s after its SIGTERM (the default of KillWait).

@@ -83,7 +83,7 @@ void JobMachine::OnJoin(const Header& header, const Join& join) {
 void JobMachine::HoldBack(Node& added, const Join& join) {
   held_back_.OnJoined(added, now_);
   held_back_.TakeStuck(added, join.stuck, now_);
-  // A spare starts none: it may wait for days.
+  // If all places are taken, it starts none: it may wait for days.
   const bool has_room = roster_.member_count() < life_.spec->max_nodes;
   const bool can_wait = life_.roles_that_stand_by.contains(join.program.role);
   if (!gathering() && has_room && can_wait && join.can_start_standbys) {
@@ -122,7 +122,7 @@ void JobMachine::Welcome(const Node& added) {
   if (added.held_back.is_stuck()) return;  // TakeStuck() has told it
   if (added.held_back.loads) {
     const std::string why =
-        "the job runs; this node is taken in when its workers have loaded the program";
+        "the job runs; this node is taken in when its standbys have loaded the program";
     out_.Log(absl::StrCat(spec.host, " joined with ", spec.worker_count, " workers: ", why));
     out_.SendTo(added, Waiting{why, /*start_standbys=*/true});
     return;

@@ -385,7 +385,7 @@ def run_points(arguments, seed, point, folder):
     epochs = points.most_steps(deaths) // (SAMPLES // BATCH // RANKS) + 1
     undisturbed, expected = run_undisturbed(os.path.join(folder, "undisturbed"), arguments.bin, epochs)
     plan = [fault for death in deaths for fault in death.faults]
-    # Otherwise the generators of a lost node are lost, and the ranks that get older ones drop other values.
+    # Otherwise the ranks that replace a lost node get older generators, and their dropout differs.
     shares = point == "agent"
     job = Job(os.path.join(folder, "killed"), arguments.bin, "2", plan, in_place=True, epochs=epochs, shares=shares)
     problems = []

@@ -310,7 +310,7 @@ TEST_F(InPlaceTest, ANodeThatJoinsHasLoadedTheProgramBeforeTheOthersStop) {
   ASSERT_TRUE(WaitForChange(files_.path(), [&] { return KnowsAStep(daemon); })) << first.err();
   Program& second = job_->AddNode(arguments);
   ASSERT_TRUE(WaitForChange(files_.path(), [&] { return !Log(1).empty(); })) << second.err();
-  EXPECT_THAT(second.err(), HasSubstr("this node is taken in when its workers have loaded the "
+  EXPECT_THAT(second.err(), HasSubstr("this node is taken in when its standbys have loaded the "
                                       "program"));
   EXPECT_THAT(second.err(), HasSubstr(", which had waited"));
   EXPECT_EQ(Log(1).front().generation, 1) << "it was taken in once";

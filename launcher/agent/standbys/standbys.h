@@ -68,9 +68,9 @@ class Standbys {
   // Starts the fork server, if the job has one.
   void Begin();
 
-  // Calls `done` once: when a standby waits for each local rank, or after `limit`. Earlier if no
-  // standby can be expected, or if there is neither a fork server nor a StartAhead() in progress.
-  // Does not call it if the job ends first.
+  // Calls `done` once: when each local rank has a standby that waits, or after `limit`. Earlier if
+  // no standby can be expected, or if there is neither a fork server nor a StartAhead() in
+  // progress. Does not call it if the job ends first.
   void AwaitStart(Duration limit, std::function<void()> done);
 
   // For a node without workers that joins a running job: starts a standby for each local rank, with

@@ -70,7 +70,8 @@ struct SupervisorEvents {
   };
   // A worker has shown that its program can be a warm standby.
   struct WorkerCanStandBy {};
-  // The answer to StartStandbys: they wait, or the agent cannot start them.
+  // The answer to StartStandbys: all standbys wait, one has ended or cannot be started, or
+  // kStandbysLimit is over.
   struct StandbysStarted {};
   // The worker has left its generation, and no longer holds any of the generation's resources.
   struct WorkerLeft {

@@ -113,7 +113,8 @@ struct StoreElsewhere {
   bool operator==(const StoreElsewhere&) const = default;
 };
 
-// Answers Waiting::start_standbys: the standbys wait, or the agent cannot start them. No answer.
+// The agent's answer to Waiting::start_standbys: all standbys wait, one has ended or cannot be
+// started, or kStandbysLimit is over. The rendezvous does not reply.
 struct StandbysReady {
   bool operator==(const StandbysReady&) const = default;
 };

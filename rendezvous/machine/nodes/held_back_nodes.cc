@@ -26,7 +26,7 @@ void HeldBackNodes::AwaitStandbys(Node& node, TimePoint now) {
   HeldBack held_back = node.held_back;
   held_back.until = now + kStandbysLimit;
   held_back.loads = true;
-  held_back.why = "its workers load the program";
+  held_back.why = "its standbys load the program";
   life_->next_admission =
       std::min(life_->next_admission.value_or(*held_back.until), *held_back.until);
   roster_->SetHeldBack(node, std::move(held_back));
@@ -81,11 +81,12 @@ void HeldBackNodes::Admit(TimePoint now) {
       const bool loads = std::exchange(held_back.loads, false);
       roster_->SetHeldBack(node, std::move(held_back));
       if (node.held_back.any()) continue;
-      out_->Log(loads ? absl::StrCat(node.spec.host,
-                                     " is taken in, although its workers have not "
-                                     "loaded the program within ",
-                                     Seconds(kStandbysLimit))
-                      : absl::StrCat(node.spec.host, " is admitted again"));
+      out_->Log(loads
+                    ? absl::StrCat(
+                          node.spec.host,
+                          " is taken in, although its standbys have not loaded the program within ",
+                          Seconds(kStandbysLimit))
+                    : absl::StrCat(node.spec.host, " is admitted again"));
     } else {
       next = std::min(next.value_or(until), until);
     }

@@ -30,8 +30,8 @@ enum class Phase {
 
 // Why a node stays in the job but out of the next generation.
 struct HeldBack {
-  // LateAdmission (quarantine.h) holds the node back until then; or, with `loads`, it starts its
-  // standbys, at most until then.
+  // Without `loads`: LateAdmission (quarantine.h) holds the node back until then. With `loads`: the
+  // node is taken in then at the latest, although its standbys still load.
   std::optional<TimePoint> until;
   bool loads = false;       // Waiting::start_standbys was sent
   std::string why;          // the reason of `until`, for people

@@ -40,8 +40,8 @@ class StepShare {
   // Call it when training begins. An OptimizerStep before this call exchanges nothing.
   void Begin(const torch::nn::Module& module);
   // Call it when a step is finished. Returns the result of this step. Exchanges it now if no
-  // OptimizerStep has done so, or if gradients were averaged after that: the forward pass before
-  // them has changed generators and buffers (LBFGS calls it inside its step). A collective.
+  // OptimizerStep has done so, or if gradients were averaged after that: then another forward pass
+  // has changed generators and buffers (LBFGS calls forward in its step). A collective.
   SharedStep Finish(const torch::nn::Module& module);
 
  private:

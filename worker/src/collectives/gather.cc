@@ -141,7 +141,7 @@ std::vector<Tensor> AllGatherWires(const Context& ctx, const Tensor& wire) {
 // What all ranks know of each other's tensors.
 struct Agreed {
   std::vector<Form> forms;
-  std::vector<Tensor> wires;  // the data of all ranks; empty: it does not go with the forms
+  std::vector<Tensor> wires;  // the data of all ranks, as bytes; empty: it comes later
 };
 
 // Exchanges the forms, and with `room` also data that has at most this number of bytes on all

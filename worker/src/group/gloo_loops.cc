@@ -20,8 +20,8 @@
 
 #include "worker/contract/unique_fd.h"
 
-// Newer versions of Gloo, which have this file, connect without these waits. Their loops do not end
-// while a timer is due.
+// Newer versions of Gloo, which have gloo/common/store.h, connect without these waits. Their loops
+// do not end while a timer is due.
 #if defined(DDPRUN_GLOO_FITS) && __has_include(<gloo/transport/tcp/loop.h>) && \
     !__has_include(<gloo/common/store.h>)
 #include <gloo/transport/tcp/loop.h>
@@ -91,8 +91,7 @@ bool Listens(int socket) {
 
 #ifdef DDPRUN_GLOO_WAITS_FOR_LOOP
 
-// The timer of all loops of the process. A loop that it wakes has nothing else to do, and goes
-// round.
+// The timer of all loops of the process. Its handler has only one effect: the loop goes round.
 class Timer final : public gloo::transport::tcp::Handler {
  public:
   // Never destroyed, because loops may run until the process ends.
@@ -104,7 +103,7 @@ class Timer final : public gloo::transport::tcp::Handler {
   // If it fails, the loop keeps its 10 ms.
   void Wake(int loop) {
     epoll_event event = {};
-    event.events = EPOLLIN | EPOLLET;  // each loop, not only the first one that reads the timer
+    event.events = EPOLLIN | EPOLLET;  // wakes each loop, also if another one has read the timer
     event.data.ptr = static_cast<gloo::transport::tcp::Handler*>(this);
     epoll_ctl(loop, EPOLL_CTL_ADD, timer_.get(), &event);
   }

@@ -32,9 +32,9 @@ class GlooLoops {
   std::vector<int> loops_;
 };
 
-// While one exists, all event loops of GlooLoops::Of() go round every 0.5 ms at least. Any thread.
-// Without effect with a newer Gloo, which does not wait like this, or if this library was built
-// with the headers of another Gloo (without DDPRUN_GLOO_FITS).
+// While one exists, each event loop of GlooLoops::Of() goes round at least every 0.5 ms. Any
+// thread. Without effect with a newer Gloo, which does not wait like this, or if this library was
+// built with the headers of another Gloo (without DDPRUN_GLOO_FITS).
 class GlooHaste {
  public:
   GlooHaste();

@@ -58,14 +58,14 @@ class StandbysSpawnTest : public testing::Test {
 
 // Seen red with a pool that heard of the failure before the second standby was started: the pool
 // then ended a standby that did not exist, and the agent with it.
-TEST_F(StandbysSpawnTest, OneThatCannotBeSpawnedEndsTheOtherAndTheWorkersStart) {
+TEST_F(StandbysSpawnTest, IfTheFirstStandbyCannotBeSpawnedTheWorkersStart) {
   runner_.refused_ = 0;
   StartAhead();
   EXPECT_EQ(runner_.calls_, 2);
   EXPECT_THAT(runner_.discarded_, ElementsAre(0));
 }
 
-TEST_F(StandbysSpawnTest, IfTheLastCannotBeSpawnedTheFirstIsEndedToo) {
+TEST_F(StandbysSpawnTest, IfTheLastStandbyCannotBeSpawnedTheWorkersStart) {
   runner_.refused_ = 1;
   StartAhead();
   EXPECT_EQ(runner_.calls_, 2);

@@ -198,7 +198,7 @@ TEST(SupervisorStandbysTest, ANewcomerStartsStandbysAndSaysWhenTheyWait) {
 }
 
 // A rendezvous of an earlier version refuses this message, and ends the session.
-TEST(SupervisorStandbysTest, OnANewSessionItSaysSoOnlyIfItIsAsked) {
+TEST(SupervisorStandbysTest, OnANewSessionTheAgentAnswersOnlyIfItIsAsked) {
   SupervisorDriver node;
   node.Open();
   node.Receive(-1, kStartStandbys);
@@ -211,7 +211,7 @@ TEST(SupervisorStandbysTest, OnANewSessionItSaysSoOnlyIfItIsAsked) {
   EXPECT_THAT(node.Take(), ElementsAre("g-1-> StandbysReady")) << "and starts none again";
 }
 
-TEST(SupervisorStandbysTest, ANodeWithRanksStartsNone) {
+TEST(SupervisorStandbysTest, ANodeWithRanksStartsNoStandbys) {
   SupervisorDriver node;
   node.Run();
   node.Take();

@@ -56,7 +56,7 @@ TEST_F(NewcomerStandbysTest, TheJobGoesOnUntilTheStandbysWait) {
   job_.Clear();
   job_.JoinAndStartStandbys('b');
   EXPECT_THAT(job_.Take(), ElementsAre("b<-g0 Waiting, start standbys"));
-  EXPECT_EQ(StateOf(job_, "b"), "waiting: its workers load the program");
+  EXPECT_EQ(StateOf(job_, "b"), "waiting: its standbys load the program");
   Live(seconds(59));
   EXPECT_EQ(job_.machine().state(), JobState::kRunning);
   job_.Clear();
@@ -65,15 +65,15 @@ TEST_F(NewcomerStandbysTest, TheJobGoesOnUntilTheStandbysWait) {
 }
 
 // Break: leave out the limit. Then an agent that does not answer stays out for ever.
-TEST_F(NewcomerStandbysTest, AfterAMinuteItIsTakenInWithoutThem) {
+TEST_F(NewcomerStandbysTest, AfterAMinuteTheNodeIsTakenInAnyway) {
   job_.BeatOfOneThatCanStandBy('a');
   job_.JoinAndStartStandbys('b');
   Live(seconds(59));
   job_.Clear();
   job_.Advance(seconds(1));
   EXPECT_THAT(job_.Take(), Contains("a<-g0 Stop"));
-  EXPECT_THAT(job_.TakeNotes(), Contains("b is taken in, although its workers have not loaded the "
-                                         "program within 60 s"));
+  EXPECT_THAT(job_.TakeNotes(), Contains("b is taken in, although its standbys have not loaded "
+                                         "the program within 60 s"));
 }
 
 TEST_F(NewcomerStandbysTest, ANewSessionAsksAgainAndItsAnswerCounts) {
@@ -124,7 +124,7 @@ TEST_F(NewcomerStandbysTest, ANodeThatLoadsIsInTheNextGenerationIfThisOneEnds) {
 }
 
 // Break: ask all. Then a spare keeps processes for days that nobody asked for.
-TEST_F(NewcomerStandbysTest, ASpareStartsNone) {
+TEST_F(NewcomerStandbysTest, ASpareStartsNoStandbys) {
   job_.Join('b');
   job_.Drain('a');
   job_.Prepare('a');
