@@ -19,8 +19,17 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Reflection;
 
-const FieldDescriptor* Find(const JobSpecField& field) {
-  return v1::JobSpec::descriptor()->FindFieldByName(field.wire);
+// The proto's fields in the order of ForEachField(). Each Join needs them all, so they are looked
+// up by name only once.
+const std::vector<const FieldDescriptor*>& Fields() {
+  static const auto* const kFields = [] {
+    auto* const fields = new std::vector<const FieldDescriptor*>;
+    ForEachField([&](auto, const JobSpecField& field) {
+      fields->push_back(v1::JobSpec::descriptor()->FindFieldByName(field.wire));
+    });
+    return fields;
+  }();
+  return *kFields;
 }
 
 // Rounded up, so that a timeout never becomes shorter.
@@ -59,25 +68,23 @@ class Reader {
   Reader(const v1::JobSpec& from, FieldChecker& check)
       : from_(from), reflection_(*from.GetReflection()), check_(check) {}
 
-  void Read(const JobSpecField& field, int* value) {
-    *value =
-        check_.Number(Name(field), reflection_.GetUInt32(from_, Find(field)), field.min, field.max);
+  void Read(const FieldDescriptor* at, const JobSpecField& field, int* value) {
+    *value = check_.Number(Name(field), reflection_.GetUInt32(from_, at), field.min, field.max);
   }
-  void Read(const JobSpecField& field, bool* value) {
+  void Read(const FieldDescriptor* at, const JobSpecField& field, bool* value) {
     int number = 0;
-    Read(field, &number);
+    Read(at, field, &number);
     *value = number != 0;
   }
-  void Read(const JobSpecField& field, Duration* value) {
+  void Read(const FieldDescriptor* at, const JobSpecField& field, Duration* value) {
     *value =
-        check_.Timeout(Name(field), reflection_.GetInt64(from_, Find(field)),
+        check_.Timeout(Name(field), reflection_.GetInt64(from_, at),
                        std::chrono::milliseconds(field.min), std::chrono::milliseconds(field.max));
   }
-  void Read(const JobSpecField& field, std::optional<Duration>* value) {
-    if (reflection_.HasField(from_, Find(field))) Read(field, &value->emplace());
+  void Read(const FieldDescriptor* at, const JobSpecField& field, std::optional<Duration>* value) {
+    if (reflection_.HasField(from_, at)) Read(at, field, &value->emplace());
   }
-  void Read(const JobSpecField& field, std::vector<int>* values) {
-    const FieldDescriptor* const at = Find(field);
+  void Read(const FieldDescriptor* at, const JobSpecField& field, std::vector<int>* values) {
     const int size = reflection_.FieldSize(from_, at);
     check_.Number(absl::StrCat(Name(field), ": number of codes"), size, 0, kMaxNeverRestartOn);
     if (size > kMaxNeverRestartOn) return;
@@ -86,35 +93,39 @@ class Reader {
                                       field.min, field.max));
     }
   }
-  void Read(const JobSpecField& field, std::string* value) {
-    const std::string text = reflection_.GetString(from_, Find(field));
+  void Read(const FieldDescriptor* at, const JobSpecField& field, std::string* value) {
+    const std::string text = reflection_.GetString(from_, at);
     if (!text.empty()) *value = check_.Name(Name(field), text, field.max);
   }
 
  private:
-  static std::string Name(const JobSpecField& field) {
-    return absl::StrCat("JobSpec.", field.wire);
+  // Valid until the next call.
+  const std::string& Name(const JobSpecField& field) {
+    name_.assign("JobSpec.").append(field.wire);
+    return name_;
   }
 
   const v1::JobSpec& from_;
   const Reflection& reflection_;
   FieldChecker& check_;
+  std::string name_;  // one buffer for all names, because each Join needs all of them
 };
 
 }  // namespace
 
 void Fill(const JobSpec& from, v1::JobSpec* to) {
   Writer writer(to);
-  ForEachField(
-      [&](auto member, const JobSpecField& field) { writer.Write(Find(field), from.*member); });
+  auto at = Fields().begin();
+  ForEachField([&](auto member, const JobSpecField&) { writer.Write(*at++, from.*member); });
 }
 
 JobSpec ReadJobSpec(const v1::JobSpec& from, FieldChecker& check) {
   JobSpec to;
   Reader reader(from, check);
+  auto at = Fields().begin();
   ForEachField([&](auto member, JobSpecField field) {
     if (field.wire == std::string_view("max_nodes")) field.min = to.min_nodes;
-    reader.Read(field, &(to.*member));
+    reader.Read(*at++, field, &(to.*member));
   });
   return to;
 }

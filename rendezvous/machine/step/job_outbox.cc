@@ -10,23 +10,23 @@ void JobOutbox::SendTo(const Node& node, const Shared& message) {
   auto* last = actions_.empty() ? nullptr : std::get_if<job_action::SendToMany>(&actions_.back());
   if (last == nullptr || last->message != message) {
     const Header header{*job_, life_->requeue_number, generation_->number, {}};
-    actions_.push_back(job_action::SendToMany{header, {}, message});
+    Add(job_action::SendToMany{header, {}, message});
     last = &std::get<job_action::SendToMany>(actions_.back());
   }
   last->to.push_back(node.agent_id);
 }
 
 void JobOutbox::Reply(const Header& header, RendezvousMessage message) {
-  actions_.push_back(job_action::Send{header, std::move(message)});
+  Add(job_action::Send{header, std::move(message)});
 }
 
 void JobOutbox::Emit(JobEvent event) {
   event.requeue_number = life_->requeue_number;
   event.generation = generation_->number;
-  actions_.push_back(job_action::Happened{std::move(event)});
+  Add(job_action::Happened{std::move(event)});
 }
 
-void JobOutbox::Log(std::string text) { actions_.push_back(job_action::Note{std::move(text)}); }
+void JobOutbox::Log(std::string text) { Add(job_action::Note{std::move(text)}); }
 
 void JobOutbox::WarnAll(const Roster& roster, const std::string& text) {
   Log(text);

@@ -4,6 +4,7 @@
 #ifndef DDPRUN_RENDEZVOUS_MACHINE_STEP_JOB_OUTBOX_H_
 #define DDPRUN_RENDEZVOUS_MACHINE_STEP_JOB_OUTBOX_H_
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <utility>
@@ -40,12 +41,19 @@ class JobOutbox {
   void Log(std::string text);
   // Writes `text` to the log, and sends it to each node as a Warning.
   void WarnAll(const Roster& roster, const std::string& text);
-  void Add(job_action::Any action) { actions_.push_back(std::move(action)); }
+  void Add(job_action::Any action) {
+    if (actions_.empty()) actions_.reserve(kUsual);
+    actions_.push_back(std::move(action));
+  }
 
   // Returns the actions of the step, and begins the next one.
   std::vector<job_action::Any> Take() { return std::exchange(actions_, {}); }
 
  private:
+  // What a Join causes. An action has 1.4 KiB, so a vector that grows costs a job of many nodes
+  // much.
+  static constexpr std::size_t kUsual = 3;
+
   const std::string* const job_;
   const JobLife* const life_;
   const GenerationState* const generation_;

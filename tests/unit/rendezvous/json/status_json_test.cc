@@ -252,6 +252,22 @@ TEST(EventJsonTest, AFailedCheckpointHasTheSumOfTheJob) {
   EXPECT_EQ(json["failed_checkpoints"], 3);
 }
 
+TEST(EventJsonTest, EveryTextIsReadBackAsItWas) {
+  for (const std::string text :
+       {"", "n1", "a \"quoted\" name", "back\\slash", "né 東京", "two\nlines\tand a tab", "\x7f"}) {
+    JobEvent event;
+    event.host = "h";
+    event.reason = text;
+    const Json line = Json::parse(EventToJson(0, "job", "", 0, event));
+    EXPECT_EQ(line.value("reason", ""), text);
+    EXPECT_EQ(line.value("host", ""), "h");
+  }
+  JobEvent broken;
+  broken.reason = "bad \xff byte";
+  EXPECT_EQ(Json::parse(EventToJson(0, "job", "", 0, broken)).value("reason", ""),
+            "bad \xEF\xBF\xBD byte");
+}
+
 TEST(EventJsonTest, AnEndHasItsOutcomeAndALineIsOneLine) {
   JobEvent event;
   event.kind = JobEvent::Kind::kFinished;
