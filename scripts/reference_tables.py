@@ -38,7 +38,7 @@ def enumerators(path, name):
 # ---- events ----
 
 def fields_of_events():
-    return {field for path, pattern in (("rendezvous/json/event_json.cc", r'json\["(\w+)"\]'),
+    return {field for path, pattern in (("rendezvous/json/event_json.cc", r'line\.\w+\("(\w+)"'),
                                         ("rendezvous/json/restart_times_json.cc", r'\{"(\w+)",'))
             for field in re.findall(pattern, read(path))}
 

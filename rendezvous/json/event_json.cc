@@ -79,7 +79,8 @@ std::string EventToJson(std::int64_t unix_ms, std::string_view job, std::string_
   if (!placed.empty()) line.Json("placed", placed);
   if (event.node_time_ms != 0) line.Text("node_time", IsoTime(event.node_time_ms));
   if (event.times) {
-    for (const auto& [name, value] : ToJson(*event.times).items()) line.Json(name, value);
+    const auto times = ToJson(*event.times);
+    for (const auto& [name, value] : times.items()) line.Json(name, value);
   }
   if (event.outcome) {
     line.Text("outcome", ToString(*event.outcome));

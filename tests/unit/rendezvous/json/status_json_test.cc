@@ -252,6 +252,17 @@ TEST(EventJsonTest, AFailedCheckpointHasTheSumOfTheJob) {
   EXPECT_EQ(json["failed_checkpoints"], 3);
 }
 
+TEST(EventJsonTest, AFirstStepHasTheTimesOfTheRestart) {
+  JobEvent event;
+  event.kind = JobEvent::Kind::kResumed;
+  event.times.emplace();
+  event.times->warm_workers = 2;
+  const Json line = Json::parse(EventToJson(0, "job", "", 0, event));
+  EXPECT_EQ(line.value("warm_workers", 0), 2);
+  EXPECT_TRUE(line.contains("total_ms"));
+  EXPECT_TRUE(line.contains("phases_ms"));
+}
+
 TEST(EventJsonTest, EveryTextIsReadBackAsItWas) {
   for (const std::string text :
        {"", "n1", "a \"quoted\" name", "back\\slash", "né 東京", "two\nlines\tand a tab", "\x7f"}) {
