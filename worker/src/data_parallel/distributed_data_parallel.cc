@@ -161,6 +161,7 @@ bool Fits(const Buckets& buckets, const std::vector<NamedTensor>& parameters) {
 // which waits for the all-reduces. So if an earlier gradient's callback queues a callback, that one
 // runs after the Reducer's. If several backwards follow one forward, the last backward reduces.
 void GradientReducer::State::NoteGradient(std::size_t parameter) {
+  internal::ThrowIfLeaving();
   if (stragglers != nullptr && in_first_bucket[parameter]) stragglers->clock().FirstBucketReady();
   if (!awaits_gradient.load(std::memory_order_relaxed) || !awaits_gradient.exchange(false)) return;
   internal::EnterBackward();
@@ -250,6 +251,7 @@ GradientReducer::~GradientReducer() {
 void GradientReducer::before_forward() {
   State& state = *state_;
   const bool gradients = c10::GradMode::is_enabled();
+  internal::ThrowIfLeaving();
   internal::ThrowIfGroupIsLost();
   internal::Progress::Process().DataIsThere();
   if (gradients && state.synchronize) {

@@ -84,6 +84,9 @@ void Classify(const std::exception& error, int rank, Failure* failure) {
 }  // namespace
 
 std::string Cause() {
+  // The agent has ended the generation, so it knows the cause. An answer could come only once the
+  // kernel has closed the dead rank's sockets.
+  if (ControlClient::Process().leaves()) return "";
   const std::shared_ptr<RankFailureDetector> detector = ProcessFailureDetector();
   const std::string cause = detector == nullptr ? "" : detector->Ask();
   return cause.empty() ? kPeerHint : ". " + cause;
@@ -178,6 +181,11 @@ void WriteErrorFile(const std::string& path, const Failure& failure, int rank) {
     std::cerr << "[rank " << rank << "] warning: cannot write TORCHELASTIC_ERROR_FILE " << path
               << ": " << std::strerror(errno) << std::endl;
   }
+}
+
+void ThrowIfLeaving() {
+  if (!ControlClient::Process().leaves()) return;
+  throw CollectiveError("this generation of the job is over, and its ranks leave the group");
 }
 
 void ThrowIfGroupIsLost() {

@@ -7,7 +7,6 @@
 #include <exception>
 #include <utility>
 
-#include "worker/src/agent/control_client.h"
 #include "worker/src/group/gradient_buckets.h"
 
 namespace ddp::internal {
@@ -42,11 +41,6 @@ c10::intrusive_ptr<c10::ivalue::Future> FutureOf(const CollectiveRecord::WorkPtr
 }
 
 }  // namespace
-
-void CollectiveRecord::ThrowIfLeaving() {
-  if (!ControlClient::Process().leaves()) return;
-  throw CollectiveError("this generation of the job is over, and its ranks leave the group");
-}
 
 CollectiveRecord::Begun CollectiveRecord::Enter(ProgressOperation operation, const Tensors& input) {
   TakeCompleted();

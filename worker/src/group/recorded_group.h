@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "worker/src/agent/progress.h"
+#include "worker/src/group/failure.h"
 
 namespace ddp::internal {
 
@@ -52,8 +53,6 @@ class CollectiveRecord {
   }
 
  private:
-  static void ThrowIfLeaving();
-
   struct Begun {
     WorkPtr work;
     std::size_t group;
