@@ -206,12 +206,13 @@ void Agent::Perform(Supervisor::SendHeartbeat& send) {
   client_->Send(send.header, message);
 }
 
-void Agent::Perform(const Supervisor::ClearNode&) {
-  workers_->Clear([this](const absl::StatusOr<std::vector<StuckProcess>>& stuck) {
-    if (!stuck.ok()) return OnWorkersLost(stuck.status());
-    history_.clock.NoWorkerLeft(EventLoop::Clock::now());
-    Feed(Supervisor::NodeCleared{*stuck});
-  });
+void Agent::Perform(const Supervisor::ClearNode& clear) {
+  workers_->Clear(clear.may_be_exiting,
+                  [this](const absl::StatusOr<std::vector<StuckProcess>>& stuck) {
+                    if (!stuck.ok()) return OnWorkersLost(stuck.status());
+                    history_.clock.NoWorkerLeft(EventLoop::Clock::now());
+                    Feed(Supervisor::NodeCleared{*stuck});
+                  });
 }
 
 void Agent::Perform(const Supervisor::ScanStates& scan) {

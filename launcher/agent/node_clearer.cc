@@ -40,7 +40,11 @@ void NodeClearer::Forget() {
 }
 
 void NodeClearer::Adopt(pid_t pid, UniqueFd pidfd, Rank rank, TimePoint killed_at) {
-  Watch(pid, {std::move(pidfd), rank, killed_at});
+  Watch(pid, {std::move(pidfd), rank, killed_at, /*exiting=*/false});
+}
+
+void NodeClearer::AdoptExiting(pid_t pid, UniqueFd pidfd, Rank rank) {
+  Watch(pid, {std::move(pidfd), rank, EventLoop::Clock::now(), /*exiting=*/true});
 }
 
 void NodeClearer::Watch(pid_t pid, Stuck stuck) {
@@ -48,17 +52,24 @@ void NodeClearer::Watch(pid_t pid, Stuck stuck) {
   stuck_.insert_or_assign(pid, std::move(stuck));
 }
 
-void NodeClearer::Clear(bool is_late, Done done) {
+void NodeClearer::Clear(How how, Done done) {
   done_ = std::move(done);
+  may_be_exiting_ = how.may_be_exiting;
   began_at_ = EventLoop::Clock::now();
-  until_ = is_late ? began_at_ : began_at_ + kClearLimit;
+  until_ = how.is_late ? began_at_ : began_at_ + kClearLimit;
   Try();
+}
+
+bool NodeClearer::AwaitsExiting() const {
+  return !may_be_exiting_ && std::any_of(stuck_.begin(), stuck_.end(), [](const auto& each) {
+    return each.second.exiting && !HasEnded(each.second.pidfd);
+  });
 }
 
 void NodeClearer::Try() {
   const auto left = runner_->EndOrphans(kWait);
   const auto now = EventLoop::Clock::now();
-  if (left.ok() && !left->empty() && now < until_) {
+  if (left.ok() && (!left->empty() || AwaitsExiting()) && now < until_) {
     again_ = loop_->AddTimer(now + kAgain, [this] { Try(); });
     return;
   }
@@ -83,7 +94,7 @@ void NodeClearer::SetLeftBehind(const std::vector<pid_t>& pids) {
     if (stuck_.contains(pid)) continue;
     UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
     if (pidfd.valid()) {
-      Watch(pid, {std::move(pidfd), std::nullopt, began_at_});
+      Watch(pid, {std::move(pidfd), std::nullopt, began_at_, /*exiting=*/false});
     } else if (errno != ESRCH) {
       LogWarning(absl::StrCat("cannot watch process ", pid, ", which SIGKILL has not ended: ",
                               absl::ErrnoToStatus(errno, "pidfd_open").message()));
@@ -97,6 +108,7 @@ std::vector<StuckProcess> NodeClearer::List() const {
   for (const auto& [pid, stuck] : stuck_) {
     // A zombie that waits for its debugger holds nothing any more.
     if (HasEnded(stuck.pidfd)) continue;
+    if (stuck.exiting && may_be_exiting_) continue;
     const ProcessFacts facts = ReadStuckProcess(pid);
     list.push_back({stuck.rank, pid, facts.state, facts.waits_for, now - stuck.killed_at});
   }
@@ -114,6 +126,10 @@ void NodeClearer::OnEnded(pid_t pid) {
     if (absl::IsUnavailable(status.status())) return events_.lost(status.status());
   }
   events_.ended(pid);
+  if (stuck.exiting && done_) {
+    loop_->CancelTimer(again_);
+    Try();
+  }
 }
 
 }  // namespace ddprun

@@ -44,10 +44,16 @@ class NodeClearer {
 
   // Takes over a worker that SIGKILL has not ended, and reaps it once it ends.
   void Adopt(pid_t pid, UniqueFd pidfd, Rank rank, TimePoint killed_at);
+  // The same for a worker that is exiting (exiting_process.h).
+  void AdoptExiting(pid_t pid, UniqueFd pidfd, Rank rank);
 
+  struct How {
+    bool is_late = false;  // tries once only, because these processes have already had their time
+    bool may_be_exiting = false;  // does not wait for exiting workers
+  };
   // Calls `done` exactly once: when all processes that workers left behind have ended, after 2 s at
-  // the latest. `is_late`: after one try, because these processes have already had their time.
-  void Clear(bool is_late, Done done);
+  // the latest.
+  void Clear(How how, Done done);
 
   // Call it when the guardian is dead: then all watched processes are dead, too.
   void Forget();
@@ -58,9 +64,11 @@ class NodeClearer {
     std::optional<Rank> rank;  // not set: a process that a worker left behind; the guardian reaps
                                // it
     TimePoint killed_at;
+    bool exiting = false;
   };
 
   void Try();
+  bool AwaitsExiting() const;
   void Watch(pid_t pid, Stuck stuck);
   // `pids`: all processes that workers have left behind.
   void SetLeftBehind(const std::vector<pid_t>& pids);
@@ -73,7 +81,8 @@ class NodeClearer {
   TimePoint began_at_;
   TimePoint until_;
   EventLoop::TimerId again_ = 0;
-  Done done_;
+  Done done_;  // null: no Clear() is in progress
+  bool may_be_exiting_ = false;
   std::map<pid_t, Stuck> stuck_;
 };
 

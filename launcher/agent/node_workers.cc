@@ -11,6 +11,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "launcher/log.h"
+#include "launcher/os/process/exiting_process.h"
 #include "worker/contract/control.h"
 #include "worker/contract/progress_page.h"
 
@@ -21,6 +22,9 @@ namespace {
 constexpr std::chrono::milliseconds kLowerRankWait{20};
 // The time for starting workers in one turn of the loop. One worker takes about 0.2 ms.
 constexpr std::chrono::milliseconds kStartTurn{5};
+// A dying process's threads begin to exit one after the other, within some 0.1 ms.
+constexpr std::chrono::milliseconds kLookAgain{1};
+constexpr int kMostLooks = 5;
 
 }  // namespace
 
@@ -33,6 +37,7 @@ NodeWorkers::NodeWorkers(int count, WorkerLogs::Options logs, EventLoop* loop,
       events_(std::move(events)),
       logs_(std::move(logs), loop, files, std::move(console)),
       progress_(count),
+      deaths_(loop),
       clearer_(loop, runner, {events_.stuck_ended, events_.lost}),
       workers_(count) {}
 
@@ -174,6 +179,9 @@ void NodeWorkers::Hear(LocalRank local_rank, const ProcessId& speaker,
   const int page = pid ? progress_.PageOf(local_rank) : -1;
   if (page < 0) return;
   control_->SendTo(*pid, control::kProgress, absl::StrCat(kProgressVersion), {&page, 1});
+  if (!std::exchange(workers_[local_rank.value]->has_page, true)) {
+    deaths_.Watch(page, [this, local_rank, pid = *pid] { OnDying(local_rank, pid, 1); });
+  }
 }
 
 std::vector<pid_t> NodeWorkers::Pids() const {
@@ -218,7 +226,7 @@ void NodeWorkers::Abandon() {
   clearer_.Forget();
 }
 
-void NodeWorkers::Clear(NodeClearer::Done done) {
+void NodeWorkers::Clear(bool may_be_exiting, NodeClearer::Done done) {
   ForgetStarts();
   bool is_late = false;  // the Supervisor gave a worker up, so the time is over
   for (std::unique_ptr<Worker>& worker : workers_) {
@@ -229,7 +237,7 @@ void NodeWorkers::Clear(NodeClearer::Done done) {
                    worker->killed_at.value_or(EventLoop::Clock::now()));
     worker.reset();
   }
-  clearer_.Clear(is_late, std::move(done));
+  clearer_.Clear({is_late, may_be_exiting}, std::move(done));
 }
 
 void NodeWorkers::OnOutcome(LocalRank local_rank) {
@@ -273,19 +281,42 @@ void NodeWorkers::TellNotExecuted(bool all) {
 void NodeWorkers::OnEnded(LocalRank local_rank) {
   if (workers_[local_rank.value]->starting()) OnOutcome(local_rank);  // the outcome is known by now
   if (workers_[local_rank.value] == nullptr) return;
-  const bool was_killed = workers_[local_rank.value]->killed_at.has_value();  // by this agent
-  // The zombie keeps the number of its group from being reused. So kill the rest of the group, read
-  // the worker's last messages, and reap the worker only then.
-  Signal(*workers_[local_rank.value], SIGKILL);
-  LetGo(*workers_[local_rank.value]);
-  const std::unique_ptr<Worker> worker = std::move(workers_[local_rank.value]);
+  const std::unique_ptr<Worker> worker = TakeDead(local_rank);
   const auto status = runner_->Reap(worker->process.pidfd.get());
   if (absl::IsUnavailable(status.status())) return events_.lost(status.status());
   if (!status.ok()) LogError(status.status().message());
-  const bool oom_killed = status.ok() && status->signal == SIGKILL && !was_killed &&
-                          oom_.WasKilled(worker->process.pid, EventLoop::Clock::now());
-  events_.ended({local_rank, worker->process.pid, status.value_or(ExitStatus{255}),
-                 worker->pump->StderrTail(), oom_killed});
+  TellEnded(local_rank, *worker, status.value_or(ExitStatus{255}));
+}
+
+void NodeWorkers::OnDying(LocalRank local_rank, pid_t pid, int tries) {
+  if (PidOf(local_rank) != pid || workers_[local_rank.value]->starting()) return;
+  const auto status = StatusOfExiting(pid);
+  if (!status) {  // its pidfd will say when it has ended
+    if (tries == kMostLooks) return;
+    loop_->AddTimer(EventLoop::Clock::now() + kLookAgain,
+                    [this, local_rank, pid, tries] { OnDying(local_rank, pid, tries + 1); });
+    return;
+  }
+  const std::unique_ptr<Worker> worker = TakeDead(local_rank);
+  clearer_.AdoptExiting(pid, std::move(worker->process.pidfd), worker->rank);
+  TellEnded(local_rank, *worker, *status);
+}
+
+std::unique_ptr<NodeWorkers::Worker> NodeWorkers::TakeDead(LocalRank local_rank) {
+  const bool was_killed = workers_[local_rank.value]->killed_at.has_value();  // by this agent
+  // The process keeps the number of its group from being reused, also as a zombie. So kill the rest
+  // of the group, read the worker's last messages, and let it be reaped only then.
+  Signal(*workers_[local_rank.value], SIGKILL);
+  LetGo(*workers_[local_rank.value]);
+  std::unique_ptr<Worker> worker = std::move(workers_[local_rank.value]);
+  if (!was_killed) worker->killed_at.reset();
+  return worker;
+}
+
+void NodeWorkers::TellEnded(LocalRank local_rank, const Worker& worker, ExitStatus status) {
+  const bool oom_killed = status.signal == SIGKILL && !worker.killed_at &&
+                          oom_.WasKilled(worker.process.pid, EventLoop::Clock::now());
+  events_.ended({local_rank, worker.process.pid, status, worker.pump->StderrTail(), oom_killed});
 }
 
 void NodeWorkers::LetGo(Worker& worker) {

@@ -22,6 +22,7 @@
 #include "launcher/agent/worker_logs.h"
 #include "launcher/agent/worker_postmortem.h"
 #include "launcher/os/control_socket.h"
+#include "launcher/os/death_watch.h"
 #include "launcher/os/event_loop.h"
 #include "launcher/os/output/log_pump.h"
 #include "launcher/os/process/process_runner.h"
@@ -45,7 +46,7 @@ class NodeWorkers {
     // The program could not be started. If several fail, the lowest rank is reported first, so that
     // a wrong command always has the same root cause.
     std::function<void(LocalRank, const absl::Status&)> not_started;
-    std::function<void(const Ended&)> ended;
+    std::function<void(const Ended&)> ended;  // or it is exiting: exiting_process.h
     // ProcessRunner returned Unavailable: the workers are dead.
     std::function<void(const absl::Status&)> lost;
     std::function<void(pid_t)> stuck_ended;  // a process that Clear() named is gone
@@ -90,7 +91,7 @@ class NodeWorkers {
   void Abandon();
   // The NodeClearer takes over the workers that SIGKILL has not ended, kills all other remaining
   // processes, and calls `done` (node_clearer.h).
-  void Clear(NodeClearer::Done done);
+  void Clear(bool may_be_exiting, NodeClearer::Done done);
 
   // Call it with each heartbeat while a generation runs.
   void LookForOomKills(TimePoint now) { oom_.Look(now); }
@@ -99,6 +100,7 @@ class NodeWorkers {
   // in ProgressWatch::BeginGeneration().
   void BeginGeneration(Generation generation, std::string secret, bool will_tell) {
     oom_.Begin();
+    deaths_.Clear();
     progress_.BeginGeneration(generation, will_tell);
     secret_ = std::move(secret);
   }
@@ -129,6 +131,7 @@ class NodeWorkers {
                                            // a new process, or the fork server forked it
     Rank rank;
     bool leaves = false;                 // it was asked to leave
+    bool has_page = false;               // it was given its progress page
     std::optional<TimePoint> killed_at;  // when it got its first SIGKILL
     // True while it is not known whether the program runs.
     bool starting() const { return process.outcome_pipe.valid(); }
@@ -153,6 +156,11 @@ class NodeWorkers {
   // starting, because that worker may fail as well. `all`: no report waits.
   void TellNotExecuted(bool all);
   void OnEnded(LocalRank local_rank);
+  // Called when the worker's page says that it dies. `tries`: how often its threads were looked at.
+  void OnDying(LocalRank local_rank, pid_t pid, int tries);
+  // Takes the worker out of workers_, after its last messages and its last output.
+  std::unique_ptr<Worker> TakeDead(LocalRank local_rank);
+  void TellEnded(LocalRank local_rank, const Worker& worker, ExitStatus status);
   void Signal(Worker& worker, int signo);
   void LetGo(Worker& worker);
 
@@ -164,6 +172,7 @@ class NodeWorkers {
   OomProbe oom_;
   std::string secret_;  // of this generation's workers
   ProgressWatch progress_;
+  DeathWatch deaths_;
   NodeClearer clearer_;
   std::vector<std::unique_ptr<Worker>> workers_;  // by local rank; null: no worker
   std::optional<Starting> starting_;

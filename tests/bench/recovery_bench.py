@@ -272,10 +272,12 @@ def main():
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--kills", type=int, default=5, help="of each contender in each round")
     parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--memory", type=int, default=0, metavar="MB", help="that each worker takes")
     parser.add_argument("--results", default="")
     parser.add_argument("--only", default="", help="a name, or several with commas")
     arguments = parser.parse_args()
     recovery_jobs.set_environment()
+    os.environ["RECOVERY_MEMORY_MB"] = str(arguments.memory)
     records = []
     if arguments.results and os.path.exists(arguments.results):
         with open(arguments.results, encoding="utf-8") as file:

@@ -5,7 +5,8 @@
 //
 // Appends "begin RANK PID" to FILE as soon as it has a rank, and after each step
 // "step NUMBER NANOSECONDS GENERATION RANK PID" with CLOCK_MONOTONIC. With STEP_MS, a step lasts
-// this long: the worker sleeps for the rest of it, like a process that waits for its GPU.
+// this long: the worker sleeps for the rest of it, like a process that waits for its GPU. In its
+// fifth step each process takes RECOVERY_MEMORY_MB of memory, if that is set.
 #include <ddp/ddp.h>
 #include <fcntl.h>
 #include <time.h>
@@ -53,6 +54,14 @@ void SleepIfSlow(const std::string& file) {
   if (access(file.c_str(), F_OK) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(100));
 }
 
+void TakeMemory() {
+  static int steps = 0;
+  static std::string memory;
+  const char* const megabytes = std::getenv("RECOVERY_MEMORY_MB");
+  if (++steps == 5 && megabytes != nullptr)
+    memory.assign(std::size_t(std::atol(megabytes)) << 20, 'm');
+}
+
 struct Data {
   torch::Tensor images = torch::randn({32, 1, 28, 28});
   torch::Tensor target = torch::zeros({32}, torch::kLong);
@@ -92,6 +101,7 @@ int main(int argc, char** argv) {
       }
       TellStep(path, ctx, ++state.step);
       checkpointer.step(state, parts);
+      TakeMemory();
       SleepIfSlow(slow);
       if (step_time.count() == 0) continue;
       step_end = std::max(step_end + step_time, std::chrono::steady_clock::now());

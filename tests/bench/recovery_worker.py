@@ -44,6 +44,8 @@ def main():
         optimizer.load_state_dict(found["optimizer"])
         step = found["step"]
     generation = os.environ["TORCHELASTIC_RESTART_COUNT"]
+    memory = b""
+    first_step = step
     while True:
         optimizer.zero_grad()
         functional.nll_loss(model(images), target).backward()
@@ -56,6 +58,8 @@ def main():
         if dist.get_rank() == 0 and step % SAVE_EVERY == 0:
             save(checkpoint, {"model": model.state_dict(), "optimizer": optimizer.state_dict(),
                               "step": step})
+        if step == first_step + 5 and not memory:
+            memory = b"m" * (int(os.environ.get("RECOVERY_MEMORY_MB", "0")) << 20)
         if os.path.exists(sys.argv[1] + ".slow"):
             time.sleep(0.1)
 

@@ -77,10 +77,18 @@ struct ProgressPage {
   // 1: the worker writes only collectives here. It reports steps and phases with messages, and may
   // run collectives that it does not report (launcher/python/_ddprun_state/collectives.py).
   Word only_collectives;
+  // For the kernel's robust list of one thread of the worker (worker/src/agent/death_notice.h).
+  // `keeper` is the id of this thread and FUTEX_WAITERS; 0: there is none. When the thread dies,
+  // the kernel sets FUTEX_OWNER_DIED and wakes a process that waits for this futex.
+  Word keeper_list;
+  std::atomic<std::uint32_t> keeper;
+  std::uint32_t unused;
 };
 // The size of the part that workers of every ddprun with this kProgressVersion write.
 inline constexpr std::size_t kProgressFirstBytes = offsetof(ProgressPage, begun);
 static_assert(ProgressPage::Word::is_always_lock_free && sizeof(ProgressPage::Word) == 8);
+static_assert(std::atomic<std::uint32_t>::is_always_lock_free &&
+              sizeof(std::atomic<std::uint32_t>) == 4);
 static_assert(std::is_standard_layout_v<ProgressPage>);
 static_assert(sizeof(ProgressPage) <= kProgressFileBytes);
 
@@ -103,7 +111,7 @@ class ProgressWriter {
   ProgressWriter(const ProgressWriter&) = delete;
   ProgressWriter& operator=(const ProgressWriter&) = delete;
 
-  // Copies the current page to `page`, and writes to that page from now on.
+  // Copies the current page to `page`, but not `keeper`. Writes to that page from now on.
   void MoveTo(ProgressPage* page) {
     const Lock lock(this);
     const auto copy = [](const ProgressPage::Word& from, ProgressPage::Word& to) {
@@ -111,7 +119,8 @@ class ProgressWriter {
     };
     const auto* const from = reinterpret_cast<const ProgressPage::Word*>(page_);
     auto* const to = reinterpret_cast<ProgressPage::Word*>(page);
-    for (std::size_t i = 1; i < sizeof(ProgressPage) / sizeof(*from); ++i) copy(from[i], to[i]);
+    for (std::size_t i = 1; i < offsetof(ProgressPage, keeper_list) / sizeof(*from); ++i)
+      copy(from[i], to[i]);
     copy(page_->magic, page->magic);
     page_ = page;
   }

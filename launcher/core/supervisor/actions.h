@@ -33,7 +33,9 @@ struct SupervisorActions {
   };
   // End all processes that the workers have left behind. Answer: NodeCleared, when no process is
   // left, or after 2 s. It names the processes that SIGKILL did not end.
+  // `may_be_exiting`: workers that are exiting need not be gone (docs/internals/guardian.md).
   struct ClearNode {
+    bool may_be_exiting = false;
     bool operator==(const ClearNode&) const = default;
   };
   // No worker runs: find out which states are on the disk. Answer: StatesFound, however long it

@@ -71,6 +71,11 @@ bool NodeWork::AwaitsErrorFile() const {
                      [](const Worker& worker) { return worker.ended.has_value(); });
 }
 
+bool NodeWork::MayBeExiting() const {
+  return assignment.agent_store && std::all_of(workers.begin(), workers.end(),
+                                               [](const Worker& worker) { return worker.stays; });
+}
+
 std::optional<std::int64_t> NodeWork::NewestStep() const {
   std::optional<std::int64_t> newest;
   for (const Worker& worker : workers) newest = std::max(newest, worker.step);

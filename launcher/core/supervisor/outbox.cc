@@ -27,8 +27,8 @@ void SupervisorOutbox::Push(Action action) { held_.push_back({std::move(action)}
 
 void SupervisorOutbox::PushFirst(Action action) { held_.push_front({std::move(action)}); }
 
-void SupervisorOutbox::Clear(bool always) {
-  held_.push_back({ClearNode{}, Awaited::kNodeCleared, always});
+void SupervisorOutbox::Clear(bool always, bool may_be_exiting) {
+  held_.push_back({ClearNode{may_be_exiting}, Awaited::kNodeCleared, always});
 }
 
 void SupervisorOutbox::Report(Send send, bool workers_running) {

@@ -20,7 +20,7 @@ class SupervisorOutbox : private SupervisorActions {
   void PushFirst(Action action);
   // Pushes ClearNode. It is performed only if workers were started since the last ClearNode, or if
   // `always`.
-  void Clear(bool always = false);
+  void Clear(bool always = false, bool may_be_exiting = false);
   // Pushes a Join or Stopped, and OfferPort before it. If no worker runs, scans for states.
   void Report(Send send, bool workers_running);
   // Starts a scan for states if the last result is outdated. No action waits for it.

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "worker/contract/unique_fd.h"
+#include "worker/src/agent/death_notice.h"
 
 namespace ddp::internal {
 namespace {
@@ -48,6 +49,7 @@ void Progress::TakePage(ControlClient* agent, std::chrono::milliseconds patience
   const std::lock_guard<std::mutex> lock(mutex_);
   if (has_page_.exchange(true)) return;  // another thread has taken it
   writer_.MoveTo(page);
+  DeathNotice::Process().SetPage(page);
   LetGoOfPage();
   page_ = page;
 }

@@ -76,7 +76,7 @@ class NodeClearerTest : public testing::Test {
   }
   std::vector<int> Clear() {
     std::vector<int> pids;
-    clearer_.Clear(/*is_late=*/true, [&](const absl::StatusOr<std::vector<StuckProcess>>& stuck) {
+    clearer_.Clear({.is_late = true}, [&](const absl::StatusOr<std::vector<StuckProcess>>& stuck) {
       status_ = stuck.status();
       if (!stuck.ok()) return;
       last_ = *stuck;
@@ -104,6 +104,36 @@ class NodeClearerTest : public testing::Test {
   std::vector<StuckProcess> last_;
   std::vector<pid_t> children_;
 };
+
+TEST_F(NodeClearerTest, AnExitingWorkerIsWaitedForUntilItIsGone) {
+  const pid_t worker = Child();
+  clearer_.AdoptExiting(worker, PidFd(worker), Rank{0});
+  bool done = false;
+  clearer_.Clear({}, [&](const absl::StatusOr<std::vector<StuckProcess>>& stuck) {
+    done = true;
+    EXPECT_THAT(*stuck, IsEmpty());
+  });
+  EXPECT_FALSE(done);
+  Kill(worker);
+  loop_.Run();
+  EXPECT_TRUE(done);
+  EXPECT_EQ(runner_.reaped_, 1);
+}
+
+TEST_F(NodeClearerTest, WhereItMayBeExitingNobodyWaitsForIt) {
+  const pid_t worker = Child();
+  clearer_.AdoptExiting(worker, PidFd(worker), Rank{0});
+  bool done = false;
+  clearer_.Clear({.may_be_exiting = true},
+                 [&](const absl::StatusOr<std::vector<StuckProcess>>& stuck) {
+                   done = true;
+                   EXPECT_THAT(*stuck, IsEmpty());
+                 });
+  EXPECT_TRUE(done);
+  Kill(worker);
+  loop_.Run();
+  EXPECT_EQ(runner_.reaped_, 1) << "it is still collected";
+}
 
 TEST_F(NodeClearerTest, AWorkerIsNamedWithItsRankAndCollectedWhenItEnds) {
   const pid_t worker = Child();

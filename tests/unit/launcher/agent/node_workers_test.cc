@@ -114,7 +114,8 @@ TEST_F(NodeWorkersTest, WhoWasNotToldOfWhenTheNodeIsClearedIsForgotten) {
   StartAndReachAll(2);
   runner_.FailToExecute(1);
   while (runner_.discarded_.empty()) TurnFor(milliseconds(1));
-  workers_->Clear([](const absl::StatusOr<std::vector<StuckProcess>>&) {});
+  workers_->Clear(/*may_be_exiting=*/false,
+                  [](const absl::StatusOr<std::vector<StuckProcess>>&) {});
   TurnFor(milliseconds(100));
   EXPECT_THAT(told_, IsEmpty());
 }
