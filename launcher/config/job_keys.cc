@@ -74,6 +74,12 @@ constexpr JobKey kKeys[] = {
      [](JobDraft& d) -> Field { return &d.config.spec.save_timeout; },
      "How long the workers have to make a checkpoint before a planned stop (a node that is drained "
      "or preempted, `ddprun stop --save`)."},
+    {"", "preflight", KeyType::kBoolean, 0, 0,
+     [](JobDraft& d) -> Field { return &d.config.rendezvous.preflight; },
+     "Run the checks of `ddprun doctor` on each node before it joins. A node that fails them stays "
+     "out of the job."},
+    {"", "env", KeyType::kEnvironment, 0, 0, [](JobDraft& d) -> Field { return &d.config.env; },
+     "Environment variables for the workers. They win over ddprun's own environment."},
     {"rendezvous", "endpoint", KeyType::kEndpoints, 1, kMaxPort,
      [](JobDraft& d) -> Field { return &d.config.rendezvous.endpoint; },
      "host:port of the rendezvous; the default port is 29400; an IPv6 address is in brackets. "
@@ -295,12 +301,6 @@ constexpr JobKey kKeys[] = {
     {"metrics", "per_rank", KeyType::kBoolean, 0, 0,
      [](JobDraft& d) -> Field { return &d.config.told.metrics.per_rank; },
      "Add four metrics for each rank of this node to the metrics of all its workers."},
-    {"", "preflight", KeyType::kBoolean, 0, 0,
-     [](JobDraft& d) -> Field { return &d.config.rendezvous.preflight; },
-     "Run the checks of `ddprun doctor` on each node before it joins. A node that fails them stays "
-     "out of the job."},
-    {"", "env", KeyType::kEnvironment, 0, 0, [](JobDraft& d) -> Field { return &d.config.env; },
-     "Environment variables for the workers. They win over ddprun's own environment."},
     {"slurm", "nodes", KeyType::kInteger, 0, kMaxNodes,
      [](JobDraft& d) -> Field { return &d.config.slurm.nodes; },
      "Number of nodes that train. 0: the maximum of the key nodes; if that is not given, one."},

@@ -60,7 +60,7 @@ struct JobKey {
   std::int64_t min;
   std::int64_t max;
   Field (*field)(JobDraft&);
-  absl::string_view description;   // for the schema: one or two sentences, with the unit
+  absl::string_view description;   // for the schema: a few sentences
   absl::string_view choices = "";  // kChoice: "agent|worker"
 
   std::string Path() const;  // "rendezvous.endpoint"

@@ -14,8 +14,9 @@
 //
 // A generation is settled when each worker of this node has finished a step in it, or some time
 // after its start. Standbys start only then, so they do not slow down the start of workers. No
-// standby is started before a worker of this node has shown that its program can wait as a standby:
-// a program that cannot wait would do all its work a second time. A forked process can always wait.
+// standby is started before a worker of this job, here or on another node, has shown that its
+// program can wait as a standby: a program that cannot wait would do all its work a second time. A
+// forked process can always wait.
 //
 // Each standby is for one local rank, because arguments, devices and CPU caches may depend on it.
 //
@@ -72,7 +73,8 @@ class StandbyPool {
   struct WorkerStepped {
     LocalRank local_rank;
   };
-  // Comes before the next start. Ends standbys that do not wait yet.
+  // Comes before the next start. Ends standbys that do not wait yet. Exception: without a fork
+  // server, standbys that load for a coming start (StartComing) continue.
   struct GenerationEnded {};
   struct StandbyWaiting {
     Id id = 0;

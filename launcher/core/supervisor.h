@@ -17,6 +17,9 @@
 //                  Fenced      the lease is over
 //     Fenced       Joining     no worker is left
 //
+// The message Fenced, and an answer from another etcd cluster, have the effect of "the lease is
+// over" in these rows.
+//
 // A verdict is the final result for this node: its outcome, exit code and reason. It comes from
 // Finished, from Refused, from a rendezvous that cannot be reached, from credentials that do not
 // match, or with Leaving.

@@ -2,7 +2,7 @@
 // /readyz.
 //
 // One thread serves, another measures. Neither asks the agent's loop: they read the agent's facts
-// from the NodeBoard. A hanging disk or driver delays only scrapes.
+// from the NodeBoard. A disk or driver that does not answer delays only scrapes.
 #ifndef DDPRUN_LAUNCHER_METRICS_AGENT_ENDPOINT_H_
 #define DDPRUN_LAUNCHER_METRICS_AGENT_ENDPOINT_H_
 

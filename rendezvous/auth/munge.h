@@ -2,7 +2,7 @@
 // run time (Load), so hosts without MUNGE do not need it.
 //
 // Thread-safe. Encode and Decode ask munged. They block for about a millisecond, and for some
-// seconds if munged hangs.
+// seconds if munged does not answer.
 #ifndef DDPRUN_RENDEZVOUS_AUTH_MUNGE_H_
 #define DDPRUN_RENDEZVOUS_AUTH_MUNGE_H_
 

@@ -151,8 +151,7 @@ absl::StatusOr<std::map<std::string, std::string>> EtcdStore::Load() {
     const absl::Status& error = loaded.status();
     if (!absl::IsAborted(error) && !absl::IsUnknown(error)) return error;
     if (Clock::now() >= end) {
-      return absl::UnavailableError(
-          absl::StrCat("cannot read the durable state: ", error.message()));
+      return absl::UnavailableError(absl::StrCat("cannot read the job records: ", error.message()));
     }
     std::this_thread::sleep_for(state_->options.first_retry);
   }
@@ -370,8 +369,8 @@ Store::Outcome EtcdStore::State::Send() {
 void EtcdStore::State::OnKept() {
   changes.pop_front();
   if (tries.told) {
-    LogLine(absl::StrCat("etcd: the durable state can be written again, after ", tries.failed,
-                         " tries"));
+    LogLine(
+        absl::StrCat("etcd: the job records can be written again, after ", tries.failed, " tries"));
     TellTrouble("");
   }
   tries = {};
@@ -405,7 +404,7 @@ bool EtcdStore::State::Pause() {
   }
   if (!tries.told && now - tries.since >= options.patience) {
     tries.told = true;
-    LogLine(absl::StrCat("etcd: the durable state cannot be written: ", tries.error.message(),
+    LogLine(absl::StrCat("etcd: the job records cannot be written: ", tries.error.message(),
                          ": the rendezvous decides nothing new until it can; it keeps trying"));
     TellTrouble(std::string(tries.error.message()));
     CallAll(dones, Outcome::kFailed);

@@ -1,4 +1,4 @@
-// StateMap: the durable state in etcd as this leader knows it, and the transactions that change it.
+// StateMap: the job records in etcd as this leader knows them, and the transactions that change it.
 // Internal to this folder. Pure.
 //
 //     PREFIX/leader        the leader key: its mod_revision is the leader's term

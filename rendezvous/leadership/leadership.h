@@ -75,9 +75,8 @@ class Leadership {
     // term is as good as a renewal.
     std::optional<TimePoint> sent_at = std::nullopt;
   };
-  // `taken`: the key had not changed since the revision that guarded our write, and now holds our
-  // record. Else another write was first (perhaps an earlier one of ours), or PutLeader wrote
-  // nothing.
+  // `taken`: the key still had the revision `guard` of our PutLeader, and now holds our record.
+  // Else another write was first (perhaps an earlier one of ours), or PutLeader wrote nothing.
   struct PutAnswered {
     bool taken = false;
     Term term{};          // taken: ours from now on
@@ -138,7 +137,7 @@ class Leadership {
     Term term;
     bool operator==(const Renew&) const = default;
   };
-  // Load the durable state under this term, and serve. No silent node loses its ranks before
+  // Load the job records under this term, and serve. No silent node loses its ranks before
   // `leases_from` plus one lease, because an earlier leader may have acknowledged its agent until
   // `leases_from`. Comes once. If the term changes later, because the record is written again,
   // ChangeTerm comes.

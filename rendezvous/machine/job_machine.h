@@ -88,8 +88,9 @@ class JobMachine {
 
   // Handles one event and returns the actions. Never fails: an event that is not valid now is
   // dropped, or answered with Refused or Fenced. A message about another generation is dropped
-  // without a line in the log. Exceptions: Join, Heartbeat, Leave, Preempted and HeldStates count
-  // in any generation, and a Stopped of any generation can emit the event `fenced`.
+  // without a line in the log. Exceptions: Join, Heartbeat, Leave, Preempted, HeldStates and
+  // StandbysReady count in any generation, and a Stopped of any generation can emit the event
+  // `fenced`.
   std::vector<Action> Step(const Event& event, TimePoint now);
 
   // When to call Step(Tick) next; nullopt: nothing is timed. O(1).

@@ -100,9 +100,9 @@ class RestartGovernor {
   // If another program has MASTER_PORT, the next generation gets another port: at most this many
   // times in a row.
   static constexpr int kMaxBindRetries = 5;
-  // "Soon after the start": before the generation ran for kStarts times the newest measured start,
-  // its own or an earlier generation's. A start counts as at least kShortestStart. If no start was
-  // ever measured, the limit is kLongEnough.
+  // A crash comes "soon after the start" if the generation ran for less than kStarts times the
+  // newest measured start. That start may be of this generation or of an earlier one. It counts as
+  // at least kShortestStart. If no start was ever measured, the limit is kLongEnough.
   static constexpr int kStarts = 3;
   static constexpr Duration kShortestStart = std::chrono::seconds(1);
   static constexpr Duration kLongEnough = std::chrono::seconds(60);

@@ -30,7 +30,7 @@ struct DaemonMeasures {
   std::int64_t started_unix_ms = 0;
   std::int64_t messages_received = 0;  // from agents, in sessions
   std::int64_t messages_sent = 0;
-  std::optional<Histogram> commits{};  // of the durable state; nullopt: there is none
+  std::optional<Histogram> commits{};  // of the job records; nullopt: they are in memory only
   std::optional<DiskSpace> state_disk{};
   std::map<std::string, std::int64_t> certificates_expire_unix_s{};  // by use
   Duration cpu{};

@@ -21,8 +21,8 @@ class AgentStream {
 
   // Requests one more message of the agent. The message comes as JobLoop::OnMessage; if there is
   // none, OnEnd comes. Call it once for the first message, then after each handled message. The
-  // stream reads only a few messages before they are requested, so an agent cannot fill the loop's
-  // queue.
+  // stream of a remote agent reads only a few messages before they are requested, so such an agent
+  // cannot fill the loop's queue. The stream of a client in this process does not wait.
   virtual void RequestMessage() = 0;
 
   // Ends the session with `status` after everything that was sent has been written. The last call.

@@ -67,7 +67,8 @@ class RendezvousServer {
     int descriptor_limit = 0;  // 0: RLIMIT_NOFILE; see DescriptorGuard
     // The number of calls that one thread serves (CallQueues).
     std::size_t sessions_per_thread = 1200;
-    // The durable state; nullptr: none. Loaded by Create, or by Lead; the server owns it.
+    // Keeps the job records; nullptr: in memory only. Loaded by Create, or by Lead; the server owns
+    // it.
     std::shared_ptr<Store> store{};
     // Not null: this rendezvous is one of several that share the store. Until Lead it has no job
     // and takes only sessions that wait. After Lead it acts only while `validity` holds. Not owned;

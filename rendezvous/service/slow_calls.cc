@@ -17,10 +17,11 @@ absl::StatusOr<SlowCalls::Place> SlowCalls::Enter(const std::string& peer) {
       ++by_address_[address];
       return Place(this, std::move(address));
     }
-    full = absl::ResourceExhaustedError(absl::StrCat(
-        "too many calls wait for an answer: ", all_, ", and ", of_address, " of them from ",
-        address,
-        "; MUNGE is slow or hangs on the host of the rendezvous, or a client calls too often"));
+    full = absl::ResourceExhaustedError(
+        absl::StrCat("too many calls wait for an answer: ", all_, ", and ", of_address,
+                     " of them from ", address,
+                     "; munged on the host of the rendezvous is slow or does not answer, or a "
+                     "client calls too often"));
   }
   refusals_->Count(refusal::kTooManyWaiting, absl::StrCat(peer, ": ", full.message()));
   return full;

@@ -2,9 +2,9 @@
 // A call is slow if MUNGE must identify its caller, or if its answer may be a large text for an
 // operator.
 //
-// The number of waiting calls is limited, in all and for each caller's address. So if munged hangs,
-// or a stranger sends too many calls, memory does not fill up, and other addresses still get
-// answers. A call above a limit is refused at once; agents try again.
+// The number of waiting calls is limited, in all and for each caller's address. So if munged
+// does not answer, or a stranger sends too many calls, memory does not fill up, and other addresses
+// still get answers. A call above a limit is refused at once; agents try again.
 //
 // Thread-safe.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_SLOW_CALLS_H_

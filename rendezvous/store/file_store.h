@@ -4,10 +4,10 @@
 // disk are written together afterwards, with one sync. So a slow disk makes these groups larger,
 // not the queue longer.
 //
-// If the disk hangs or is full, no batch becomes durable, but Commit still returns at once. Above
-// `merge_above_bytes` the waiting batches are merged into one, so their memory depends on the
-// number of keys, not of commits. The callbacks are not merged: a caller should stop committing
-// until `done` reports kKept.
+// If the disk does not answer or is full, no batch becomes durable, but Commit still returns at
+// once. Above `merge_above_bytes` the waiting batches are merged into one, so their memory depends
+// on the number of keys, not of commits. The callbacks are not merged: a caller should stop
+// committing until `done` reports kKept.
 //
 // If another process has taken over the folder despite the lock (somebody removed the lock's file),
 // FileStore stops writing: Outcome::kLostRight.
@@ -49,7 +49,7 @@ class FileStore final : public Store {
     // last_retry.
     std::chrono::milliseconds first_retry{100};
     std::chrono::milliseconds last_retry{5000};
-    // The destructor waits this long for committed batches. If the thread still hangs in a write
+    // The destructor waits this long for committed batches. If the thread still waits in a write
     // then, it is left behind with the folder's lock, and ends with the process.
     std::chrono::milliseconds close_grace{2000};
   };

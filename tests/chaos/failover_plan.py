@@ -39,7 +39,7 @@ ETCD_FAULTS = (
     ("stop", (ETCD_LEADER, ETCD_FOLLOWER), ("etcd",)),
     ("cut", (ETCD_LEADER, ETCD_FOLLOWER), of("peers")),  # off from other members, not from clients
     ("power", (ETCD_LEADER,), ("",)),
-    ("disk", (ETCD_LEADER, ETCD_FOLLOWER), ("",)),  # the disk of the member hangs
+    ("disk", (ETCD_LEADER, ETCD_FOLLOWER), ("",)),  # the disk of the member does not answer
     ("quorum", ("etcd",), ("",)),  # two of three members are stopped
     ("move", ("etcd",), ("",)),  # etcd's leader moves to the host of the rendezvous that leads
     ("compact", ("etcd",), ("",)),

@@ -108,13 +108,13 @@ TEST_F(EtcdFaultsTest, AFullEtcdKeepsTheJobAndWaitsForRoom) {
   OutliveTheLease();
   EXPECT_EQ(Workers(), workers);
   kill(workers[1], SIGKILL);  // a new generation has to be written
-  EXPECT_TRUE(leader().WaitForErr("the durable state cannot be written")) << leader().err();
+  EXPECT_TRUE(leader().WaitForErr("the job records cannot be written")) << leader().err();
   EXPECT_THAT(leader().err(), HasSubstr("NOSPACE"));
   EXPECT_TRUE(WaitForStatus("etcd takes no change: "));
   for (int node = 0; node < 2; ++node) EXPECT_THAT(job_.node(node).out(), Not(HasSubstr("up 1")));
   MakeRoom();
   for (int node = 0; node < 2; ++node) ASSERT_TRUE(job_.node(node).WaitForOut("up 1"));
-  EXPECT_THAT(leader().err(), HasSubstr("the durable state can be written again"));
+  EXPECT_THAT(leader().err(), HasSubstr("the job records can be written again"));
   EndTheJob();
 }
 

@@ -259,7 +259,7 @@ void JobScript::Wait(const JobCommand& command) {
   running_a_wait_ = false;
 }
 
-// The daemon was killed, and another one reads the durable state: no agent has a session. With
+// The daemon was killed, and another one reads the job records: no agent has a session. With
 // `hold` the predecessor still runs, and may acknowledge heartbeats for this time.
 void JobScript::RestartDaemon(const JobCommand& command) {
   now_ += command.Time("away", Duration{});

@@ -34,7 +34,7 @@ class RunFiles {
         logs_({run->path()}, loop, written_) {}
 
   // Makes the folders of a generation's workers. If the disk is full, it retries for 2 min. Calls
-  // `done` also after a failure. There is no limit for a disk that hangs.
+  // `done` also after a failure. There is no limit for a disk that does not answer.
   void MakeFolders(Generation generation, Rank first_rank, int workers,
                    std::function<void(const MadeFolders&)> done);
 

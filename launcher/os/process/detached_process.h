@@ -3,7 +3,7 @@
 // inherits the environment, but no descriptor.
 //
 // The loop's thread only. Another thread starts the process, because exec reads the program's
-// files, and their disk may hang.
+// files, and their disk may not answer.
 #ifndef DDPRUN_LAUNCHER_OS_PROCESS_DETACHED_PROCESS_H_
 #define DDPRUN_LAUNCHER_OS_PROCESS_DETACHED_PROCESS_H_
 

@@ -18,7 +18,7 @@
 // It is a fork of the agent, made before the agent has a second thread. It blocks all signals. Of
 // the agent's descriptors it keeps only stderr, its socket and the fence timer. One thread serves
 // the agent. Other threads only make children (vfork_threads.h), or write a line to stderr, because
-// a disk behind stderr may hang.
+// a disk behind stderr may not answer.
 #ifndef DDPRUN_LAUNCHER_OS_PROCESS_GUARDIAN_H_
 #define DDPRUN_LAUNCHER_OS_PROCESS_GUARDIAN_H_
 

@@ -63,7 +63,7 @@ struct TlsWatch::State {
 TlsWatch::TlsWatch(std::shared_ptr<TlsIdentity> identity, Log log,
                    std::chrono::milliseconds interval)
     : state_(new State{std::move(identity), std::move(log), interval}) {
-  // Detached: the thread may hang on a disk.
+  // Detached: the thread may wait for a disk that does not answer.
   std::thread([state = state_] { state->Run(); }).detach();
 }
 

@@ -1,5 +1,5 @@
-// TlsWatch: calls TlsIdentity::Refresh every second, on a thread of its own. So a disk that hangs
-// delays no other thread.
+// TlsWatch: calls TlsIdentity::Refresh every second, on a thread of its own. So a disk that does
+// not answer delays no other thread.
 #ifndef DDPRUN_RENDEZVOUS_AUTH_TLS_WATCH_H_
 #define DDPRUN_RENDEZVOUS_AUTH_TLS_WATCH_H_
 
@@ -20,7 +20,8 @@ class TlsWatch {
 
   TlsWatch(std::shared_ptr<TlsIdentity> identity, Log log,
            std::chrono::milliseconds interval = std::chrono::seconds(1));
-  // Once it returns, `log` is not called again. Waits at most a second for a disk that hangs.
+  // Once it returns, `log` is not called again. Waits at most a second for a disk that does not
+  // answer.
   ~TlsWatch();
   TlsWatch(const TlsWatch&) = delete;
   TlsWatch& operator=(const TlsWatch&) = delete;

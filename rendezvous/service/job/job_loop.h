@@ -3,15 +3,16 @@
 // Its parts: SerialExecutor decides which thread handles an event. SessionRegistry knows the open
 // sessions. OutputCommit holds back a JobMachine's actions until the record that they depend on is
 // durable. Outboxes send to thousands of agents in portions. EndedJobs decides how long a finished
-// job is remembered. LogRelay carries log files to their readers. StackWorker merges the stacks of
-// large jobs.
+// job is remembered. LogRelay carries log files to their readers. StackWorker merges and judges
+// the stacks of all jobs on its own thread, because this takes long in large jobs.
 //
 // The thread that handles an event also sends the JobMachine's messages. Usually this is the thread
-// of the agent's call, so that no other thread has to wake. The executor's own thread handles
-// deadlines, and Joins, because many Joins come at once. Every event that was queued before the
-// time of a Tick is handled before that Tick. So even if the loop is busy, an agent whose message
-// is queued does not count as silent. A message that was not yet read from the network does not
-// help.
+// of the agent's call, so that no other thread has to wake. A Join and a deadline wake the
+// executor's own thread; Joins do so because many come at once. But a thread that handles its own
+// event also handles all queued events and what is due. Every event that was queued before the time
+// of a Tick is handled before that Tick. So even if the loop is busy, an agent whose message is
+// queued does not count as silent. A message that was not yet read from the network is not queued:
+// its agent can still count as silent.
 //
 // More than 64 messages at once are sent in portions of a millisecond. Between two portions the
 // loop handles other events. A job's own messages keep their order, but a HeartbeatAck goes first.
@@ -27,7 +28,8 @@
 // One of several rendezvous (JobLoopOptions::validity) has no jobs until it leads, and takes only
 // sessions that wait for that (OnOpen). Its validity is the time for which it may act as the leader
 // (validity.h). While the validity does not hold, HeartbeatAcks are dropped, and all other actions
-// wait in their order. LogOrders and LogPieces wait, too.
+// wait in their order. The messages about log files wait, too: LogOrder (to an agent) and LogPiece
+// (from an agent).
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_JOB_JOB_LOOP_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_JOB_JOB_LOOP_H_
 
@@ -117,7 +119,7 @@ struct JobLoopOptions {
   // begins with Lead.
   Duration time_to_join = wire::kMaxTimeToJoin;
   Duration portion = std::chrono::milliseconds(1);  // of sending, before other events are handled
-  // A longer commit means that the store's disk hangs.
+  // A longer commit means that the store's disk does not answer.
   Duration slow_commit = std::chrono::seconds(5);
   EndedJobs::Limits ended{};
   // Memory for the last parts of failed workers' log files, in all jobs; 0: no part is kept.
@@ -136,10 +138,11 @@ class JobLoop final {
 
   // Events of a stream, from any thread. The calling thread may have to handle the event, so it
   // must hold no lock that a stream needs. The loop shares the ownership of `stream` from OnOpen
-  // until it has closed the stream. For each stream: one OnOpen, then one OnMessage for each
-  // RequestMessage, then one OnEnd. After Shutdown, OnOpen itself closes a new stream. `waits`: the
-  // agent waits until this rendezvous leads. While the rendezvous stands by (does not lead yet), it
-  // closes a stream with waits=false.
+  // until it has closed the stream. For each stream: one OnOpen, then OnMessages, then one OnEnd. A
+  // stream may pass on a few messages before RequestMessage asks for them (agent_stream.h). The
+  // stream of a client in this process does not wait for requests at all. After Shutdown, OnOpen
+  // itself closes a new stream. `waits`: the agent waits until this rendezvous leads. While the
+  // rendezvous stands by (does not lead yet), it closes a stream with waits=false.
   void OnOpen(std::shared_ptr<AgentStream> stream, bool waits = false);
   void OnMessage(std::shared_ptr<AgentStream> stream, Header header, AgentMessage message);
   // `why`: OK if the agent closed its half or is gone, else the stream's error.
@@ -156,7 +159,7 @@ class JobLoop final {
   // called.
   //
   // OK if agents are answered. Unavailable, with a text for people: the rendezvous ends, another
-  // process has its jobs, or the disk of the durable state does not accept a change.
+  // process has its jobs, or the disk of the job records does not accept a change.
   void CheckReady(std::function<void(absl::Status)> done);
   // The jobs of `owner`, or all jobs if it is empty; only the job `name`, unless that is empty.
   void GetStatus(std::string owner, std::string name,
@@ -173,7 +176,7 @@ class JobLoop final {
     std::size_t jobs_begun = 0;          // since the start
     std::int64_t received = 0;           // messages of agents
     std::int64_t sent = 0;               // messages to agents that have a session
-    std::optional<Histogram> commits{};  // of the durable state; nullopt: no durable state
+    std::optional<Histogram> commits{};  // of the job records; nullopt: only in memory
   };
   // Jobs are copied one at a time, so events of agents wait for at most one copy.
   using MeasuredCallback = std::function<void(std::vector<JobStatus>, const Counted&)>;
@@ -211,7 +214,7 @@ class JobLoop final {
   struct Takeover {
     Term term;              // the number of this leadership; every message to an agent carries it
     TimePoint leases_from;  // no lease ends before this + the job's lease
-    // The durable state was restored from a backup, so agents may run jobs that it does not have.
+    // The job records were restored from a backup, so agents may run jobs that are not among them.
     // No group forms before `leases_from` + the job's lease.
     bool restored = false;
   };

@@ -114,9 +114,10 @@ void LineFile::Append(std::string line) {
     ++state_->dropped;
     if (state_->missing++ > 0) return;
   }
-  state_->options.log(absl::StrCat(state_->options.path,
-                                   ": the disk is too slow for the events, or hangs: lines are "
-                                   "dropped until the disk has caught up"));
+  state_->options.log(
+      absl::StrCat(state_->options.path,
+                   ": the disk is too slow for the events, or does not answer: lines are "
+                   "dropped until the disk has caught up"));
 }
 
 void LineFile::Reopen() {

@@ -22,7 +22,7 @@
 
 namespace ddprun {
 
-// A HeartbeatAck depends on no durable state, so it is never held back.
+// A HeartbeatAck depends on no job record, so it is never held back.
 bool IsHeartbeatAck(const JobMachine::Action& action);
 
 class OutputCommit {

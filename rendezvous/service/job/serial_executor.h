@@ -1,7 +1,7 @@
 // SerialExecutor: passes queued events to a handler, from one thread at a time.
 //
 // The caller of Post chooses who handles the event (By). By default this is the executor's own
-// thread, which also handles deadlines. With By::kCaller the thread that posts the event handles it
+// thread, which deadlines wake, too. With By::kCaller the thread that posts the event handles it
 // and all other queued events, so that most events wake no other thread. If another thread is
 // already handling events, the executor's own thread, or the next thread that posts with kCaller,
 // handles the event afterwards. The handler gets a time, and all events that were queued before

@@ -1,4 +1,4 @@
-// StackWorker: unpacks, merges and judges the stacks of large jobs, on a thread of its own.
+// StackWorker: unpacks, merges and judges the stacks of all jobs, on a thread of its own.
 //
 // JobLoop cannot do it: its thread answers the agents of all jobs, and judging the stacks of
 // 131,072 ranks takes tens of milliseconds. The worker's thread has a lower priority.

@@ -55,7 +55,7 @@ class LeaderBoard {
   Leading Get() const;
   // etcd has answered now.
   void OnReached();
-  // Why etcd accepts no change of the durable state; "": it accepts changes.
+  // Why etcd accepts no change of the job records; "": it accepts changes.
   void SetTrouble(std::string why);
 
   // For operators and metrics.

@@ -2,7 +2,7 @@
 //
 // One thread handles events and deadlines, and never blocks. Slow work runs elsewhere. Reads and
 // renewals of the leader key have threads of their own, so no renewal waits behind a write of the
-// durable state. The leader key is written in the queue of the durable state's writes (`in_order`),
+// job records. The leader key is written in the queue of the job records' writes (`in_order`),
 // after all earlier ones. One more thread reads the jobs.
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_LEADERSHIP_LEADERSHIP_LOOP_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_LEADERSHIP_LEADERSHIP_LOOP_H_
@@ -34,10 +34,10 @@ class LeadershipLoop {
   // The effects on the rest of the rendezvous. Each function outlives the loop. Called on the
   // loop's thread and must not block, unless the comment says otherwise.
   struct Effects {
-    // Runs the task in the order of the durable state's writes: after all earlier writes, before
+    // Runs the task in the order of the job records' writes: after all earlier writes, before
     // all later writes. The task may block.
     std::function<void(std::function<void()>)> in_order;
-    // Called from within `in_order`: later writes of the durable state belong to this term.
+    // Called from within `in_order`: later writes of the job records belong to this term.
     std::function<void(Term)> set_writer;
     // Reads the jobs and serves them; no lease ends before `hold` + the job's lease. If etcd was
     // `restored`, no group forms before that either. Blocks. Called on a thread of its own, and

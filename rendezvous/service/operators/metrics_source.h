@@ -19,7 +19,7 @@ namespace ddprun {
 class MetricsSource {
  public:
   struct Files {
-    std::string state_dir{};  // of the durable state; empty: no durable state
+    std::string state_dir{};  // of the job records; empty: in memory only
     // PEM files with the rendezvous's certificates, by use; an empty path: none.
     std::map<std::string, std::string> certificates{};
   };
@@ -27,7 +27,7 @@ class MetricsSource {
   // `loop` outlives this object; `daemon` is called from within it, and must not block.
   MetricsSource(JobLoop* loop, std::function<DaemonStatus()> daemon, Files files)
       : loop_(loop), daemon_(std::move(daemon)), files_(std::move(files)) {}
-  // Leaves a thread behind if it hangs on a disk.
+  // Leaves a thread behind if a disk does not answer it.
   ~MetricsSource();
   MetricsSource(const MetricsSource&) = delete;
   MetricsSource& operator=(const MetricsSource&) = delete;

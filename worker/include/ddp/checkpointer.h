@@ -100,10 +100,11 @@ struct CheckpointerOptions {
   // and a broadcast of rank 0's buffers.
   //
   // Must be the same on all ranks. The exchange is a collective, in the constructor of
-  // ddp::OptimizerStep. Without an OptimizerStep it is in step(), and so is a second exchange if
-  // the optimizer calls forward and backward in its own step (LBFGS). Then a node that is lost
-  // between backward and step() may cost the same as by default. The first step of a program that
-  // does not call load_latest() is also exchanged in step().
+  // ddp::OptimizerStep. Without an OptimizerStep the exchange is in step(). If the optimizer calls
+  // forward and backward in its own step (LBFGS), there is a second exchange, also in step(). In
+  // both cases, if a node is lost between backward and step(), its random generators (and rank 0's
+  // buffers) may come from the last regular snapshot, as with `false`. The first step of a program
+  // that does not call load_latest() is also exchanged in step().
   bool share_each_step = false;
 
   // For a program that only loads, for example while a training uses the folder. The Checkpointer

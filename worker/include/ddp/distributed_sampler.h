@@ -86,8 +86,8 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
   //
   // Pass `samples` (the number that this rank has really used) in two cases: the program fetches
   // samples before it uses them, or a DataLoader calls next(), because a loader works on a copy of
-  // its sampler. If `samples` is size(), the epoch is over, for a job of any world size. Throws
-  // ConfigError if `samples` exceeds size().
+  // its sampler. If `samples` is size(), the state says that the epoch is over. A job of another
+  // world size understands it in the same way. Throws ConfigError if `samples` exceeds size().
   SamplerState state() const { return state(position_); }
   SamplerState state(std::size_t samples) const;
 

@@ -329,8 +329,8 @@ TEST_F(CredentialsTest, AMungedThatHangsFillsNoQueue) {
   int refused = 0;
   for (const auto& agent : agents) {
     const std::string why = agent->inbox.ExpectLost();
-    if (why.find("too many calls wait for an answer: 5, and 5 of them from ipv4:127.0.0.1; MUNGE "
-                 "is slow or hangs") != why.npos) {
+    if (why.find("too many calls wait for an answer: 5, and 5 of them from ipv4:127.0.0.1; munged "
+                 "on the host of the rendezvous is slow or does not answer") != why.npos) {
       ++refused;
     }
   }

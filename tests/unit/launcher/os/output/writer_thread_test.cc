@@ -21,7 +21,7 @@ using Clock = std::chrono::steady_clock;
 
 class WriterThreadTest : public ::testing::Test {
  protected:
-  // A log file on a disk that hangs: opening a FIFO blocks until someone reads it.
+  // A log file on a disk that does not answer: opening a FIFO blocks until someone reads it.
   std::string HungFile() {
     const std::string path = dir_ / "hung";
     EXPECT_EQ(::mkfifo(path.c_str(), 0600), 0);
