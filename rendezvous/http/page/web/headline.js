@@ -100,7 +100,7 @@ class CausePanel {
     setText(this.tail, tail.join("\n"));
     const victims = cause.victims ?? [];
     this.more.hidden = victims.length === 0;
-    setText(this.more.firstElementChild, `${count(victims.length, "other worker")} failed because of it`);
+    setText(this.more.firstElementChild, `${count(victims.length, "other worker")} failed because of the root cause`);
     syncChildren(this.victims, victims.slice(0, 50), (victim) => victim.rank, () => element("li"),
       (child, victim) => setText(child, printable(
         `rank ${victim.rank}${victim.host ? ` on ${victim.host}` : ""}: ${victim.signal ?? `exit code ${victim.exit_code}`}; ${victim.why}`)));
