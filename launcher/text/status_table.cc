@@ -60,6 +60,12 @@ void AddNodes(const std::vector<const Json*>& nodes, std::string* out) {
   }
 }
 
+// True: a hang is reported.
+bool IsHung(const Json& job) {
+  const auto progress = job.find("progress");
+  return progress != job.end() && !progress->is_null() && progress->at("hang").is_string();
+}
+
 // Adds the job's state and its reason.
 void AddState(const Json& job, bool over, std::string* out) {
   absl::StrAppend(out, NameOfJob(Text(job.at("job"))), ": ");
@@ -67,7 +73,7 @@ void AddState(const Json& job, bool over, std::string* out) {
     absl::StrAppend(out, Text(job.at("outcome")), " (exit code ", job.at("exit_code").get<int>(),
                     ")");
   } else {
-    absl::StrAppend(out, Text(job.at("state")));
+    absl::StrAppend(out, IsHung(job) ? "Hung" : Text(job.at("state")));
   }
   absl::StrAppend(out, ", ", over ? "" : "for ", Age(job.at("since_ms_ago").get<double>()),
                   over ? " ago" : "", "; generation ", job.at("generation").get<int>());
@@ -109,9 +115,7 @@ void AddCounts(const Json& job, std::string* out) {
     if (progress->at("limit_ms").is_number()) {
       absl::StrAppend(out, " (limit ", Age(progress->at("limit_ms").get<double>()), ")");
     }
-    if (progress->at("hang").is_string()) {
-      absl::StrAppend(out, "; it ", Text(progress->at("hang")));
-    }
+    if (IsHung(job)) absl::StrAppend(out, "; the job ", Text(progress->at("hang")));
     absl::StrAppend(out, "\n");
   }
   if (const auto not_judged = job.find("not_judged");
@@ -119,9 +123,8 @@ void AddCounts(const Json& job, std::string* out) {
     absl::StrAppend(out, "  hangs are not noticed: ", Text(not_judged->at("why")), "\n");
   }
   if (const auto ranks = job.find("straggler_ranks"); ranks != job.end() && !ranks->empty()) {
-    std::vector<std::int64_t> all = *ranks;
-    absl::StrAppend(out, "  ", all.size() == 1 ? "rank " : "ranks ", absl::StrJoin(all, ", "),
-                    all.size() == 1 ? " keeps" : " keep", " the others waiting\n");
+    const std::vector<int> all = *ranks;
+    absl::StrAppend(out, "  ", StragglersText(all), "\n");
   }
   if (const auto failed = job.at("failed_checkpoints").get<std::int64_t>(); failed > 0) {
     const Json& last = job.at("last_failed_checkpoint");
@@ -130,8 +133,8 @@ void AddCounts(const Json& job, std::string* out) {
                     Text(last.at("reason")), "\n");
   }
   if (const Json& cause = job.at("last_root_cause"); !cause.is_null()) {
-    absl::StrAppend(out, "  last root cause, in generation ", cause.at("generation").get<int>(),
-                    ": ", Text(cause.at("description")), "\n");
+    absl::StrAppend(out, "  root cause in generation ", cause.at("generation").get<int>(), ": ",
+                    Text(cause.at("description")), "\n");
   }
 }
 
@@ -233,6 +236,12 @@ std::string Age(double milliseconds) {
   if (hours == 0) return absl::StrCat(minutes, " min ", seconds % 60, " s");
   if (hours < 24) return absl::StrCat(hours, " h ", minutes % 60, " min");
   return absl::StrCat(hours / 24, " d ", hours % 24, " h");
+}
+
+std::string StragglersText(const std::vector<int>& ranks) {
+  const bool one = ranks.size() == 1;
+  return absl::StrCat(one ? "straggler: rank " : "stragglers: ranks ", absl::StrJoin(ranks, ", "),
+                      one ? " keeps" : " keep", " the others waiting");
 }
 
 absl::StatusOr<std::string> StatusTable(const std::string& json,

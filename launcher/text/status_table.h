@@ -3,6 +3,7 @@
 #define DDPRUN_LAUNCHER_TEXT_STATUS_TABLE_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 
@@ -18,6 +19,9 @@ absl::StatusOr<std::string> StatusTable(const std::string& json, const StatusTab
 
 // "3 d 4 h", "2 h 13 min", "45 s", "0.4 s": at most the two largest units.
 std::string Age(double milliseconds);
+
+// "straggler: rank 9 keeps the others waiting". `ranks` is not empty.
+std::string StragglersText(const std::vector<int>& ranks);
 
 }  // namespace ddprun
 

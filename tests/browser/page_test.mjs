@@ -49,6 +49,7 @@ test("state, cause and what happens next come first, and change with the job", a
   const page = await look("#job=mnist");
   await sees(page, ".story", "it goes on; 2 restarts of 3 left");
   await sees(page, ".story", "rank 9 (local rank 1, pid 4242) on n2: SIGKILL after step 12040");
+  await sees(page, "#cause", "in generation 2: rank 9");
   await sees(page, "#cause pre", "illegal memory access");
   const newCause = cause({generation: 3, description: "rank 2 (local rank 2, pid 88) on n1: exit code 3", stderr_tail: ["bad"]});
   fake.set(running({state: "Draining", reason: newCause.description, last_root_cause: newCause, restarts: 2, restarts_left: 1}));
@@ -63,7 +64,7 @@ test("a hang names its rank and shows where all ranks are", async () => {
   fake.set(hung());
   const page = await look("#job=llama-70b");
   await sees(page, ".headline .badge", "Hung");
-  await sees(page, ".story", kHangSentence);
+  await sees(page, ".story", `the job ${kHangSentence}`);
   await sees(page, "#stacks pre", "[5] step train.py:42");
 });
 
@@ -177,12 +178,12 @@ test("the ages of the newest checkpoint and snapshot are told", async () => {
 test("the stacks of a hang stay when the job has started again", async () => {
   fake.set(hung());
   const page = await look("#job=llama-70b&code=good-code");
-  await sees(page, "#stacks [role=status]", "The hang of generation 3");
+  await sees(page, "#stacks [role=status]", "Stacks of the hang in generation 3");
   const {hang_generation, hang_stacks} = hung();
   fake.set(running({job: "llama-70b", generation: 4, hang_generation, hang_stacks}));
   await sees(page, ".headline", "Running");
   await sees(page, "#stacks pre", "[5] step train.py:42");
-  await sees(page, "#stacks [role=status]", "The hang of generation 3");
+  await sees(page, "#stacks [role=status]", "Stacks of the hang in generation 3");
 });
 
 test("a log is cut to what a browser bears", async () => {
@@ -301,7 +302,7 @@ const colourOf = (page, node, rank) => page.evaluate((i, local, kLeft) => {
 test("the grid has a row for each node and a cell for each rank, and rings the straggler", async () => {
   fake.set(running({straggler_ranks: [9]}));
   const page = await look("#job=mnist");
-  await sees(page, "#grid", "Rank 9 on n2 keeps the others waiting.");
+  await sees(page, "#grid", "Straggler: rank 9 on n2 keeps the others waiting.");
   await sees(page, "#grid-help", "A row is a node, a cell one of its ranks.");
   await sees(page, ".legend", "1 straggler");
   assert.equal(await colourOf(page, 1, 1), "bc4c00");

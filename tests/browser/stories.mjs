@@ -56,7 +56,7 @@ export function running(more = {}) {
   };
 }
 
-export const kHangSentence = "rank 5 on n1 (pid 26523) is in no collective: it is in download loader.py:25 since 61.4 s; 15 ranks wait in all_reduce";
+export const kHangSentence = "hangs: rank 5 on n1 (pid 26523) is in no collective: it is in download loader.py:25 since 61.4 s; 15 ranks wait in all_reduce";
 
 // No rank has moved for a minute, and the culprit is known.
 export function hung() {

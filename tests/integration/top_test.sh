@@ -55,18 +55,18 @@ node 2
 shows ">train +Running .* 0 of 3"
 press Enter
 shows "job train: Running"
-shows "  next   it goes on; 3 restarts of 3 left"
+shows "  next +it goes on; 3 restarts of 3 left"
 shows "127.0.0.2 +running +[02]-[13]"
 
 # A worker is killed: the cause is on the screen.
 until [[ -s $folder/pid.0.3 ]]; do sleep 0.02; done
 kill -KILL "$(<"$folder/pid.0.3")"
-shows "  cause  in generation 0: rank 3 .*SIGKILL"
+shows "  root cause  in generation 0: rank 3 .*SIGKILL"
 shows "2 restarts of 3 left"
 
 # top follows the size of the terminal.
 terminal resize-window -x 60 -y 20
-shows "^  cause  .{50}…$|^  cause  .{0,52}$"
+shows "^  root cause  .{45}…$|^  root cause  .{0,46}$"
 terminal resize-window -x 110 -y 30
 shows "q quit$"
 

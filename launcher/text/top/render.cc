@@ -94,9 +94,9 @@ void AddHead(const Look& look, const Snapshot& snapshot, std::vector<Line>* line
     return;
   }
   lines->push_back({absl::StrCat(NameOfJob(job->job), ": ", StateWord(*job)), MoodOf(*job)});
-  lines->push_back({absl::StrCat("  now    ", NowText(*job))});
-  lines->push_back({absl::StrCat("  cause  ", CauseText(*job))});
-  lines->push_back({absl::StrCat("  next   ", NextText(*job))});
+  lines->push_back({absl::StrCat("  now         ", NowText(*job))});
+  lines->push_back({absl::StrCat("  root cause  ", CauseText(*job))});
+  lines->push_back({absl::StrCat("  next        ", NextText(*job))});
   lines->push_back({absl::StrCat("  ", JobCounts(*job)), Style::kQuiet});
 }
 

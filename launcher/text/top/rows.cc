@@ -24,7 +24,7 @@ std::string OrDash(const std::optional<std::int64_t>& number) {
   return number ? absl::StrCat(*number) : "-";
 }
 
-// True: a rank of the row keeps the others waiting.
+// True: the row has a rank that keeps the others waiting.
 bool Straggles(const Row& row) {
   if (!row.node->first_rank) return false;
   const int first = row.rank >= 0 ? row.rank : *row.node->first_rank;
@@ -33,12 +33,12 @@ bool Straggles(const Row& row) {
                      [&](int rank) { return rank >= first && rank < first + many; });
 }
 
-// How far a node lags behind, and whether others wait for one of its ranks.
+// How many steps the row is behind, and whether it has a straggler.
 std::string LagText(const Row& row) {
   const std::int64_t lag = LagOf(row);
   std::vector<std::string> parts;
   if (lag > kLagSteps) parts.push_back(absl::StrCat(lag, " steps behind"));
-  if (Straggles(row)) parts.push_back("others wait for it");
+  if (Straggles(row)) parts.push_back("straggler");
   return absl::StrJoin(parts, ", ");
 }
 

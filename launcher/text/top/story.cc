@@ -79,16 +79,13 @@ std::string NowText(const JobRow& job) {
     parts.push_back(absl::StrCat("hangs are not noticed: ", job.notes.not_judged));
   }
   if (!job.notes.stragglers.empty() && !job.over()) {
-    parts.push_back(absl::StrCat(job.notes.stragglers.size() == 1 ? "rank " : "ranks ",
-                                 absl::StrJoin(job.notes.stragglers, ", "),
-                                 job.notes.stragglers.size() == 1 ? " keeps" : " keep",
-                                 " the others waiting"));
+    parts.push_back(StragglersText(job.notes.stragglers));
   }
   return absl::StrJoin(parts, "; ");
 }
 
 std::string CauseText(const JobRow& job) {
-  if (job.hung()) return job.progress->hang;
+  if (job.hung()) return absl::StrCat("the job ", job.progress->hang);
   if (job.cause.text.empty()) return "nothing has failed";
   return absl::StrCat("in generation ", job.cause.generation, ": ", job.cause.text);
 }

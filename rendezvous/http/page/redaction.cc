@@ -39,7 +39,7 @@ void Redact(JobStatus* job) {
   job->failed_checkpoints.last_host.clear();
   job->failed_checkpoints.last_reason.clear();
   if (job->restore) job->restore->host.clear();
-  if (job->progress && !job->progress->hang.empty()) job->progress->hang = "it hangs";
+  if (job->progress && !job->progress->hang.empty()) job->progress->hang = "hangs";
   if (job->not_judged) job->not_judged = JobStatus::NotJudged{};
   if (job->arrivals) job->arrivals->missing.clear();
   std::size_t number = 1;  // numbered as in the metrics

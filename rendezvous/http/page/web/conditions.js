@@ -53,7 +53,7 @@ class Conditions {
     return last;
   }
 
-  // "Rank 9 on n2 keeps the others waiting. n7 is 39 steps behind." Empty if neither is so.
+  // "Straggler: rank 9 on n2 keeps the others waiting. n7 is 39 steps behind. ..." Empty if neither is so.
   words() {
     const said = [];
     const named = [...this.stragglers].slice(0, 4).map((rank) => {
@@ -62,10 +62,11 @@ class Conditions {
     });
     if (this.stragglers.size > named.length) named.push(`${this.stragglers.size - named.length} more`);
     if (named.length > 0) {
-      said.push(`${named.length === 1 ? "Rank" : "Ranks"} ${named.join(", ")} ${named.length === 1 ? "keeps" : "keep"} the others waiting.`);
+      const one = named.length === 1;
+      said.push(`${one ? "Straggler: rank" : "Stragglers: ranks"} ${named.join(", ")} ${one ? "keeps" : "keep"} the others waiting.`);
     }
     if (this.last >= 0) said.push(`${hostOf(this.nodes, this.last)} is ${count(this.lagOf(this.last), "step")} behind.`);
-    if (said.length > 0) said.push("A ring marks the straggler.");
+    if (said.length > 0) said.push("A ring marks stragglers and the node that is most steps behind.");
     return said.join(" ");
   }
 }

@@ -12,7 +12,7 @@ class Headline {
       element("h1", {}, this.badge, " ", capital(printable(nameOf(job)))),
       element("dl", {class: "story"},
               element("div", {}, element("dt", {}, "Now"), this.now),
-              element("div", {}, element("dt", {}, "Cause"), this.cause),
+              element("div", {}, element("dt", {}, "Root cause"), this.cause),
               element("div", {}, element("dt", {}, "Next"), this.next)),
       this.figures);
   }
@@ -87,7 +87,7 @@ class CausePanel {
     this.tail = element("pre", {tabindex: "0", "aria-label": "Last lines of stderr"});
     this.victims = element("ul");
     this.more = element("details", {}, element("summary"), this.victims);
-    this.root = section("cause", "Last failure", this.facts, this.tail, this.more);
+    this.root = section("cause", "Root cause", this.facts, this.tail, this.more);
   }
 
   update(job) {
@@ -100,15 +100,15 @@ class CausePanel {
     setText(this.tail, tail.join("\n"));
     const victims = cause.victims ?? [];
     this.more.hidden = victims.length === 0;
-    setText(this.more.firstElementChild, `${count(victims.length, "other worker")} failed because of it`);
+    setText(this.more.firstElementChild, `${count(victims.length, "other worker")} failed because of the root cause`);
     syncChildren(this.victims, victims.slice(0, 50), (victim) => victim.rank, () => element("li"),
       (child, victim) => setText(child, printable(
         `rank ${victim.rank}${victim.host ? ` on ${victim.host}` : ""}: ${victim.signal ?? `exit code ${victim.exit_code}`}; ${victim.why}`)));
   }
 
   factsOf(cause) {
-    const parts = [printable(cause.description)];
-    if (cause.phase) parts.push(`in phase ${printable(cause.phase)}, still for ${wholeAge(cause.still_s * 1000)}`);
+    const parts = [`in generation ${cause.generation}: ${printable(cause.description)}`];
+    if (cause.phase) parts.push(`in phase ${printable(cause.phase)}, has not moved for ${wholeAge(cause.still_s * 1000)}`);
     if (cause.oom_killed) parts.push("the kernel killed it because memory ran out");
     if (cause.error) parts.push(printable(cause.error));
     if (cause.reason && !cause.description.includes(cause.reason)) parts.push(printable(cause.reason));

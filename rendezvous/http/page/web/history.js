@@ -92,7 +92,7 @@ class Stacks {
     this.hang = hang;
     if (!this.own) {
       setText(this.text, hang);
-      setText(this.note, hang === "" ? "" : `The hang of generation ${job.hang_generation}: taken when it was noticed.`);
+      setText(this.note, hang === "" ? "" : `Stacks of the hang in generation ${job.hang_generation}, taken when the hang was noticed.`);
     }
     this.text.hidden = this.text.textContent === "";
     this.root.hidden = this.text.hidden && this.take.hidden;

@@ -1,6 +1,6 @@
 // All jobs. Jobs that need attention come first.
 
-const kListColumns = ["Job", "State", "Nodes", "Step", "Steps/s", "Last move", "Restarts", "Last minutes"];
+const kListColumns = ["Job", "State", "Nodes", "Step", "Steps/s", "Moved", "Restarts", "Last minutes"];
 
 class ListView {
   constructor() {
@@ -51,7 +51,7 @@ class ListView {
     return element("tr", {role: "row"},
       element("th", {role: "rowheader", scope: "row"}, link),
       cell("State", element("span", {class: "badge"}), element("span", {class: "why"})),
-      cell("Nodes"), cell("Step"), cell("Steps/s"), cell("Last move"), cell("Restarts"),
+      cell("Nodes"), cell("Step"), cell("Steps/s"), cell("Moved"), cell("Restarts"),
       cell("Last minutes", makeSparkline()));
   }
 

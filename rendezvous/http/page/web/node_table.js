@@ -122,6 +122,6 @@ class NodeTable {
   }
 
   straggles(node) {
-    return node === this.conditions.last || kConditions[this.badness[node]] === "straggler";
+    return kConditions[this.badness[node]] === "straggler";
   }
 }

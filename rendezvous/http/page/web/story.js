@@ -68,9 +68,9 @@ function notJudgedText(job) {
 
 const kAfterSigningIn = "shown after signing in";
 
-// Cause: of the present hang, else of the last failure.
+// The root cause: of the present hang, else of the last failure.
 function causeText(job) {
-  if (isHung(job)) return printable(job.progress.hang);
+  if (isHung(job)) return `the job ${printable(job.progress.hang)}`;
   const cause = job.last_root_cause;
   if (!cause) return job.redacted && (job.generation > 0 || job.outcome) ? kAfterSigningIn : "nothing has failed";
   const when = cause.time ? ` at ${clock(cause.time)}` : "";

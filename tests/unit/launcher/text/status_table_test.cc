@@ -115,6 +115,23 @@ TEST(StatusTableTest, WhyHangsAreNotNoticedIsSaidAndTheAgeByTheClock) {
                         "since 9 s\n"));
 }
 
+TEST(StatusTableTest, AHangAStragglerAndTheRootCauseHaveTheWordsOfTopAndOfThePage) {
+  JobStatus job = RunningJob("train", 2);
+  job.progress = JobStatus::Progress{std::chrono::seconds(41), std::chrono::seconds(30),
+                                     "hangs: rank 5 on n0 is in download"};
+  job.measured.straggler_ranks = {Rank{9}};
+  job.last_cause.emplace();
+  job.last_cause->failure.generation = Generation{1};
+  job.last_cause->failure.host = "n1";
+  EXPECT_THAT(TableOf(job), AllOf(HasSubstr("\njob train: Hung, for 1 h 1 min; generation 2\n"),
+                                  HasSubstr("\n  a rank moved 41 s ago (limit 30 s); the job "
+                                            "hangs: rank 5 on n0 is in download\n"),
+                                  HasSubstr("\n  straggler: rank 9 keeps the others waiting\n"),
+                                  HasSubstr("\n  root cause in generation 1: rank 0")));
+  job.measured.straggler_ranks = {Rank{9}, Rank{12}};
+  EXPECT_THAT(TableOf(job), HasSubstr("\n  stragglers: ranks 9, 12 keep the others waiting\n"));
+}
+
 TEST(StatusTableTest, FailedCheckpointsAreSaidWhereThereAreAny) {
   JobStatus job = RunningJob("train", 2);
   EXPECT_THAT(TableOf(job), Not(HasSubstr("failed")));
