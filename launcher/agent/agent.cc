@@ -11,6 +11,7 @@
 #include "rendezvous/core/limits.h"
 #include "worker/contract/control.h"
 #include "worker/contract/overloaded.h"
+#include "worker/contract/time_slice.h"
 
 namespace ddprun {
 namespace {
@@ -77,6 +78,7 @@ Agent::Agent(Options options, EventLoop* loop, ProcessRunner* runner, Rendezvous
 Agent::~Agent() { client_->Close(); }
 
 absl::StatusOr<Verdict> Agent::Run() {
+  RunAsSoonAsWoken();  // its workers may compute on every core
   auto control = ControlSocket::Listen(
       loop_, run_->sockets(),
       [this](const ControlPeer& peer, const ControlMessage& message) {

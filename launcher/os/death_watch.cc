@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "worker/contract/progress_page.h"
+#include "worker/contract/time_slice.h"
 
 namespace ddprun {
 namespace {
@@ -87,6 +88,7 @@ void DeathWatch::OnDying(const std::shared_ptr<Page>& page) {
 
 void DeathWatch::Run() {
   ::pthread_setname_np(::pthread_self(), "ddprun-deaths");
+  RunAsSoonAsWoken();
   std::vector<std::shared_ptr<Page>> reported;  // not to be reported again
   for (;;) {
     const std::uint32_t changes = changes_.load();

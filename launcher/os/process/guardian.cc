@@ -27,6 +27,7 @@
 #include "launcher/os/process/guardian_protocol.h"
 #include "launcher/os/process/posix_process_runner.h"
 #include "launcher/os/process/process_title.h"
+#include "worker/contract/time_slice.h"
 
 namespace ddprun {
 namespace {
@@ -214,6 +215,7 @@ void RunGuardian(UniqueFd socket, int fence, pid_t agent, const GuardianOptions&
   ::setpgid(0, 0);
   BecomeSubreaper();
   ::prctl(PR_SET_NAME, "ddprun-guardian", 0, 0, 0);
+  RunAsSoonAsWoken();  // the agent waits for its answers
   SetProcessTitle(absl::StrCat("ddprun-guardian of ", agent));
   const int fd = CheckSyscall(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 3), "fcntl(F_DUPFD)");
   socket.reset();

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "worker/contract/time_slice.h"
+
 namespace ddp::internal {
 
 LeaveWatch::LeaveWatch(ControlClient* agent, std::function<void()> on_leave)
@@ -35,6 +37,7 @@ bool LeaveWatch::Wait(std::chrono::milliseconds patience) {
 
 // If there is no agent, or once it is gone, only the destructor wakes the thread.
 void LeaveWatch::Run() {
+  ddprun::RunAsSoonAsWoken();  // the program may compute on every core
   pthread_setname_np(pthread_self(), "ddp-leave");
   pollfd watched[2] = {{agent_->descriptor(), POLLIN, 0}, {stop_.get(), POLLIN, 0}};
   while (watched[1].revents == 0) {

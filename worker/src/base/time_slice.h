@@ -1,38 +1,37 @@
-// The scheduler's time slice of a thread. Threads with a short slice run as soon as they wake.
+// A short time slice (worker/contract/time_slice.h) for the threads of a scope.
 #ifndef DDPRUN_WORKER_SRC_BASE_TIME_SLICE_H_
 #define DDPRUN_WORKER_SRC_BASE_TIME_SLICE_H_
-
-#include <sys/types.h>
 
 #include <cstdint>
 #include <optional>
 
+#include "worker/contract/time_slice.h"
+
 namespace ddp::internal {
+
+using ddprun::TimeSliceOf;
 
 // While this object exists, its thread has the shortest time slice that the scheduler allows.
 // Threads that are started meanwhile keep that slice for ever. Create and destroy it on the same
 // thread.
 //
 // For Gloo's threads, which sleep until a message comes, work for some microseconds, and sleep
-// again. Since Linux 6.6 a waking thread does not interrupt a computing thread before the end of
-// that thread's slice (3 to 4 ms). If every core computes gradients, each step of an all-reduce
-// waits that long. Since Linux 6.12 a thread may request its own slice (sched_setattr with
-// SCHED_OTHER and a runtime; needs no privilege), and a thread with a shorter slice interrupts. Its
-// share of the processor does not change. Older kernels ignore the request.
+// again.
 class ShortestTimeSlice {
  public:
-  ShortestTimeSlice();
-  ~ShortestTimeSlice();
+  ShortestTimeSlice() {
+    const std::uint64_t before = TimeSliceOf();
+    if (ddprun::SetTimeSlice(ddprun::kShortestTimeSlice)) before_ = before;
+  }
+  ~ShortestTimeSlice() {
+    if (before_.has_value()) ddprun::SetTimeSlice(*before_);
+  }
   ShortestTimeSlice(const ShortestTimeSlice&) = delete;
   ShortestTimeSlice& operator=(const ShortestTimeSlice&) = delete;
 
  private:
   std::optional<std::uint64_t> before_;  // nanoseconds; nullopt: not changed
 };
-
-// The slice of a thread of this process in nanoseconds; `thread` 0 is the calling thread. Returns 0
-// if the kernel does not say (before 6.12), or if the policy is not SCHED_OTHER.
-std::uint64_t TimeSliceOf(pid_t thread = 0);
 
 }  // namespace ddp::internal
 

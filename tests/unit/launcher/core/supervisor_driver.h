@@ -131,6 +131,9 @@ class SupervisorDriver {
     Step(Supervisor::StuckProcessEnded{pid});
   }
 
+  // Whether the last ClearNode let workers be exiting.
+  bool cleared_while_exiting() const { return cleared_while_exiting_; }
+
   // From now on the agent answers OpenStore only by OpenedStore() or StoreFails().
   void HoldStores() { hold_stores_ = true; }
   void OpenedStore(int generation) { Step(Supervisor::StoreOpened{Generation{generation}}); }
@@ -211,7 +214,10 @@ class SupervisorDriver {
         Overloaded{
             [&](const Supervisor::Send& send) { log_.push_back(Describe(send)); },
             [&](const Supervisor::SendHeartbeat& send) { Record(send); },
-            [&](const Supervisor::ClearNode&) { Answer("clear", Supervisor::NodeCleared{stuck_}); },
+            [&](const Supervisor::ClearNode& clear) {
+              cleared_while_exiting_ = clear.may_be_exiting;
+              Answer("clear", Supervisor::NodeCleared{stuck_});
+            },
             [&](const Supervisor::ScanStates&) { Answer("scan", Supervisor::StatesFound{}); },
             [&](const Supervisor::OfferPort& offer) {
               Answer(offer.workers_running ? "offer a port, running" : "offer a port",
@@ -383,6 +389,7 @@ class SupervisorDriver {
   std::vector<Heartbeat> heartbeats_;
   bool had_progress_ = false;
   std::vector<StuckProcess> stuck_;
+  bool cleared_while_exiting_ = false;
   std::uint32_t told_ = 0;  // the newest report of stuck processes that was sent
   std::optional<TimePoint> fence_;
   Verdict verdict_;

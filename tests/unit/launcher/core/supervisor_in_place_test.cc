@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <vector>
 
 #include "launcher/core/supervisor.h"
 #include "tests/unit/launcher/core/supervisor_driver.h"
@@ -45,6 +46,41 @@ TEST(SupervisorInPlaceTest, ThePeerOfADeadWorkerLeavesAndTheRanksAreGivenBack) {
   EXPECT_THAT(node.Take(), ElementsAre("g0-> Stopped"));
   EXPECT_EQ(node.supervisor().state(), SupervisorState::kJoining);
   EXPECT_EQ(node.fence(), std::nullopt) << "who has left holds no rank";
+}
+
+// A generation whose workers `stay`. Worker 1 dies, and worker 0 leaves or ends. Whether the node
+// was then cleared without a wait for exiting workers.
+bool NeedNotBeGone(const SupervisorOptions& options, bool agent_store, std::vector<int> stay) {
+  SupervisorDriver node(options);
+  node.Assign(0, /*first_rank=*/2, agent_store);
+  node.Start(0);
+  for (const int worker : stay) Stay(node, worker);
+  node.End(1, kKilled);
+  Leave(node, 0);
+  node.End(0, kTerminated);
+  return node.cleared_while_exiting();
+}
+
+TEST(SupervisorInPlaceTest, NobodyWaitsForAnExitingWorkerThatHoldsNothing) {
+  SupervisorOptions options = SupervisorDriver::Options();
+  EXPECT_TRUE(NeedNotBeGone(options, /*agent_store=*/true, {0, 1}));
+  EXPECT_FALSE(NeedNotBeGone(options, /*agent_store=*/false, {0, 1})) << "MASTER_PORT";
+  EXPECT_FALSE(NeedNotBeGone(options, /*agent_store=*/true, {0})) << "any port";
+  options.has_gpus = true;
+  EXPECT_FALSE(NeedNotBeGone(options, /*agent_store=*/true, {0, 1})) << "memory of a GPU";
+}
+
+TEST(SupervisorInPlaceTest, AtTheEndOfTheJobAllWorkersAreGone) {
+  SupervisorDriver node;
+  node.Assign(0, /*first_rank=*/2, /*agent_store=*/true);
+  node.Start(0);
+  Stay(node, 0);
+  Stay(node, 1);
+  node.Finish(Outcome::kFailed, 1);
+  node.End(0, kTerminated);
+  node.End(1, kTerminated);
+  EXPECT_TRUE(node.supervisor().ended());
+  EXPECT_FALSE(node.cleared_while_exiting());
 }
 
 TEST(SupervisorInPlaceTest, AStopOfTheRendezvousAsksAllThatStayAndEndsTheOthers) {

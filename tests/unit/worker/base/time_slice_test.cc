@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -27,6 +28,21 @@ TEST(TimeSliceTest, ThreadsStartedMeanwhileKeepItAndTheirStarterDoesNot) {
   thread.join();
   EXPECT_EQ(inherited, kShort);
   EXPECT_EQ(TimeSliceOf(), usual);
+}
+
+TEST(TimeSliceTest, ThreadsAndProcessesOfOneThatRunsAsSoonAsWokenDoNotInheritIt) {
+  const std::uint64_t usual = TimeSliceOf();
+  if (usual == 0) GTEST_SKIP() << "this kernel has no slices of threads' own";
+  std::thread([usual] {
+    ddprun::RunAsSoonAsWoken();
+    EXPECT_EQ(TimeSliceOf(), kShort);
+    std::thread([usual] { EXPECT_EQ(TimeSliceOf(), usual); }).join();
+    const pid_t pid = fork();
+    if (pid == 0) _exit(TimeSliceOf() == usual ? 0 : 1);
+    int status = 0;
+    waitpid(pid, &status, 0);
+    EXPECT_EQ(status, 0);
+  }).join();
 }
 
 TEST(TimeSliceTest, AThreadOfAnotherPolicyIsLeftAlone) {
