@@ -1,9 +1,10 @@
-// DeathWatch: learns that a worker dies from its progress page, before the worker's pidfd becomes
-// readable (worker/src/agent/death_notice.h says why it is earlier).
+// DeathWatch: learns that a worker dies from its progress page (worker/contract/progress_page.h),
+// before the worker's pidfd becomes readable. worker/src/agent/death_notice.h says why it is
+// earlier.
 //
-// A thread of its own waits for the pages' futexes. It needs futex_waitv(2) of Linux 5.16; without
-// it, or for workers that do not mark their page, nothing is ever reported. So the pidfd must be
-// watched, too.
+// A thread of its own waits for the pages' futexes (`keeper`). It needs futex_waitv(2) of
+// Linux 5.16. Without it, and for a worker that holds no futex, nothing is ever reported. So the
+// pidfd must be watched, too.
 #ifndef DDPRUN_LAUNCHER_OS_DEATH_WATCH_H_
 #define DDPRUN_LAUNCHER_OS_DEATH_WATCH_H_
 
@@ -23,15 +24,16 @@ namespace ddprun {
 // The loop's thread.
 class DeathWatch {
  public:
-  static constexpr std::size_t kMostPages = 127;  // the kernel's limit; further ones are ignored
+  // Further ones are ignored. The kernel allows 128 futexes, and one of them is changes_.
+  static constexpr std::size_t kMostPages = 127;
 
   explicit DeathWatch(EventLoop* loop) : loop_(loop) {}
   ~DeathWatch();
   DeathWatch(const DeathWatch&) = delete;
   DeathWatch& operator=(const DeathWatch&) = delete;
 
-  // Calls `on_dying` once on the loop when the worker that has marked this page dies. `page` is the
-  // page's descriptor (progress_page_file.h); it is not needed after the call.
+  // Calls `on_dying` once on the loop when the worker that holds this page's futex dies. `page` is
+  // the page's descriptor (progress_page_file.h); it is not needed after the call.
   void Watch(int page, std::function<void()> on_dying);
   // Forgets all pages. No callback is called afterwards.
   void Clear();

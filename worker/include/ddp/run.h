@@ -59,10 +59,10 @@ int run(const std::function<int()>& body);
 // - No other rank caused the exception, and ddprun has not asked this process to leave before.
 // - Another rank caused it, and ddprun does not ask this process to leave within 5 s.
 // If ddprun asks, and `body` does not return or throw in time (`restart.in_place_timeout`, 2 s by
-// default), ddprun ends the process and starts another one.
+// default), ddprun ends the process and starts another one. It always does so with nccl on a
+// libtorch whose NCCL group does not report errors (before 2.7).
 //
-// Without ddprun this function does the same as ddp::run() with a Context. With nccl on a libtorch
-// whose NCCL group does not report errors (before 2.7), the process is ended and replaced too.
+// Without ddprun this function does the same as ddp::run() with a Context.
 //
 // Call it once, from the main thread. A warm standby (docs/fast-restarts.md) waits in it.
 int run_in_place(const std::function<int(Context&)>& body, const Options& options = Options());

@@ -2,8 +2,8 @@
 //
 // A pidfd becomes readable, and sockets are closed, only when the kernel has freed all memory of a
 // dead process. That takes 10 ms per 100 MB, and much longer with a GPU. A robust futex is released
-// before (futex(2), get_robust_list(2)): one thread holds a word of the progress page, and does
-// nothing else until the process dies.
+// before (futex(2), get_robust_list(2)): one thread holds a word of the progress page
+// (worker/contract/progress_page.h), and does nothing else until the process dies.
 #ifndef DDPRUN_WORKER_SRC_AGENT_DEATH_NOTICE_H_
 #define DDPRUN_WORKER_SRC_AGENT_DEATH_NOTICE_H_
 
@@ -31,7 +31,7 @@ class DeathNotice {
   void StartThread();
 
   bool started_ = false;
-  std::atomic<std::uint32_t> thread_{0};  // its id; 0: it does not hold the list yet
+  std::atomic<std::uint32_t> thread_{0};  // its id; 0: the kernel does not have its list
   robust_list_head list_{};               // of the thread; the kernel reads it when the thread dies
 };
 
