@@ -112,7 +112,7 @@ class Supervisor : public SupervisorEvents, public SupervisorActions {
   bool MayBeAssigned() const;
   void Take(Generation generation, const Assignment& assignment);
   // Sends AssignmentAck. Call it at once if the node serves no store, else once the store is open
-  // or has failed. The workers' folders need not be ready.
+  // or has failed. The workers' folders in the run folder (logs, error files) need not be ready.
   void Acknowledge();
   void OnStart(const Header& header, TimePoint now);
   void OnSave(const Header& header);
@@ -198,7 +198,7 @@ class Supervisor : public SupervisorEvents, public SupervisorActions {
   // Done or Failed.
   void StopWorkers(SupervisorState next, int signo, TimePoint now);
   void SettleIfGone(TimePoint now);
-  // ---- stuck processes ----
+  // ---- stuck processes: SIGKILL has not ended them ----
   void OnNodeCleared(const NodeCleared& cleared, TimePoint now);
   void OnStuckProcessEnded(const StuckProcessEnded& ended, TimePoint now);
   void SetStuck(std::vector<StuckProcess> processes, TimePoint now);

@@ -24,7 +24,7 @@ struct Verdict {
   std::optional<RootCause> root_cause;
   std::vector<RootCause> earlier;          // of earlier generations, oldest first
   FailedCheckpoints failed_checkpoints{};  // of the job, if known; else of this node
-  std::vector<std::string> excluded{};     // quarantined hosts
+  std::vector<std::string> excluded{};     // hosts left out of the job
   bool decided_by_agent = false;           // not by the rendezvous
   // The agent adds these. On this node, oldest first:
   std::vector<RestartTimes> restart_times{};

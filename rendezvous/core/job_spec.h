@@ -79,9 +79,9 @@ struct JobSpec : GroupSpec, HangSpec {
   bool operator==(const JobSpec&) const = default;
 };
 
-// The longest standstill that can pass without a verdict. Two exceptions: with auto, the limit that
-// was learned for a phase may be shorter or longer; and excused time (a debugger, a suspended
-// machine) does not count (hang_watch.h). 0: hangs are not detected.
+// The longest standstill that can pass before the job counts as hanging. Two exceptions: with auto,
+// the limit that was learned for a phase may be shorter or longer; and excused time (a debugger, a
+// suspended machine) does not count (hang_watch.h). 0: hangs are not detected.
 inline Duration LongestHangLimit(const JobSpec& spec) {
   if (spec.on_hang == JobSpec::kIgnoreHang) return Duration{0};
   return std::max(spec.hang_timeout, spec.hang_startup_timeout);

@@ -126,7 +126,7 @@ struct JobLife : LifeRecord {
     return has_checkpoint_folder || reports_checkpoints || failures.total().count > 0;
   }
   int restarts_used() const { return governor ? governor->restarts_used() : 0; }
-  // Hosts in quarantine.
+  // Hosts whose nodes the job excludes (quarantine.h).
   std::vector<std::string> excluded_hosts() const {
     return quarantine ? quarantine->hosts() : std::vector<std::string>();
   }

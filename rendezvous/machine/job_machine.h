@@ -223,8 +223,8 @@ class JobMachine {
   void AbandonForming(const std::string& why);
   void StopGeneration(const std::string& reason);
   void OnGenerationEnded();
-  // Excludes the nodes that go into quarantine because of this cause. False: too few nodes remain
-  // and no more can come, so the job has ended.
+  // Counts this cause against its host. If the host is then in quarantine (quarantine.h), excludes
+  // its nodes. False: too few nodes remain and no more can come, so the job has ended.
   bool Exclude(const RootCause& cause);
   // A rank on this host hung; "": no host is to blame. The host is excluded only if another node
   // can take its place, so this never ends the job.

@@ -36,7 +36,9 @@ constexpr absl::string_view kPods = R"Y(    spec:                        # of th
 %VARIABLES%        volumeMounts:
         - {name: secret, mountPath: /etc/ddprun/secret}
       volumes:
-      - {name: secret, secret: {secretName: %SET%}}   # kubectl create secret generic %SET% --from-literal=token="$(openssl rand -hex 32)"
+      # 256 is 0400: only the owner may read the token. Unless the container runs as root, the pod
+      # also needs `securityContext: {fsGroup: 1000}` (any group) to read it.
+      - {name: secret, secret: {secretName: %SET%, defaultMode: 256}}   # kubectl create secret generic %SET% --from-literal=token="$(openssl rand -hex 32)"
 )Y";
 
 constexpr absl::string_view kNeeded =

@@ -72,8 +72,8 @@ struct SupervisorActions {
   struct EndStandbys {
     bool operator==(const EndStandbys&) const = default;
   };
-  // Make the folders of this node's workers. Answer: FoldersReady, however long it takes. Only
-  // SpawnWorkers waits for it.
+  // Make the folders of this node's workers in the run folder (logs, error files). Answer:
+  // FoldersReady, however long it takes. Only SpawnWorkers waits for it.
   struct PrepareFolders {
     Generation generation;
     Rank first_rank;

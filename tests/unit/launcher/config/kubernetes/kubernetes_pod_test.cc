@@ -152,7 +152,8 @@ TEST(KubernetesPodTest, AForeignStatefulSetIsToldWhatAStatefulSetLacks) {
   const std::string error = ErrorOf({"./train"}, kExitUsage, Pod("train-1", "trainers"));
   for (const char* const part :
        {"# of the StatefulSet\n      serviceName: trainers ", "podManagementPolicy: Parallel",
-        "clusterIP: None", "value: \"train-0.trainers:29400\"}", "secretName: train}"}) {
+        "clusterIP: None", "value: \"train-0.trainers:29400\"}",
+        "secretName: train, defaultMode: 256}}"}) {
     EXPECT_THAT(error, HasSubstr(part));
   }
   EXPECT_THAT(error, testing::AllOf(Not(HasSubstr("subdomain:")), Not(HasSubstr("JOBSET_"))));
