@@ -1,5 +1,7 @@
 #include "launcher/agent/agent.h"
 
+#include <unistd.h>
+
 #include <csignal>
 #include <utility>
 
@@ -15,6 +17,15 @@
 
 namespace ddprun {
 namespace {
+
+// Whether a GPU can be used on this node. An exiting process holds its memory of a GPU until it is
+// gone. Asked again each time, because some drivers appear with the first program that needs them.
+bool HasGpus() {
+  for (const char* const device : {"/dev/nvidiactl", "/dev/kfd", "/dev/dxg", "/dev/nvhost-gpu"}) {
+    if (::access(device, F_OK) == 0) return true;
+  }
+  return false;
+}
 
 // The limit at the end of the job for a slow log disk or a slow terminal.
 constexpr std::chrono::seconds kFileFlushTimeout{30};
@@ -209,7 +220,7 @@ void Agent::Perform(Supervisor::SendHeartbeat& send) {
 }
 
 void Agent::Perform(const Supervisor::ClearNode& clear) {
-  workers_->Clear(clear.may_be_exiting,
+  workers_->Clear(clear.may_be_exiting && !HasGpus(),
                   [this](const absl::StatusOr<std::vector<StuckProcess>>& stuck) {
                     if (!stuck.ok()) return OnWorkersLost(stuck.status());
                     history_.clock.NoWorkerLeft(EventLoop::Clock::now());

@@ -1,7 +1,5 @@
 #include "launcher/agent/agent_options.h"
 
-#include <unistd.h>
-
 #include <csignal>
 
 #include "absl/strings/str_cat.h"
@@ -18,9 +16,6 @@ int SignalNamed(const std::string& name) {
   while (signo < NSIG && SignalName(signo) != name) ++signo;
   return signo;
 }
-
-// Whether the driver of NVIDIA's or of AMD's GPUs runs on this node.
-bool HasGpus() { return ::access("/dev/nvidiactl", F_OK) == 0 || ::access("/dev/kfd", F_OK) == 0; }
 
 // The firewall may be open for MASTER_PORT only.
 std::string HintOfStaticMode(const JobConfig& config) {
@@ -48,7 +43,6 @@ SupervisorOptions SupervisorOptionsOf(const AgentOptions& options) {
   supervisor.why_ineligible = options.why_ineligible;
   supervisor.stop_grace = config.stop_grace;
   supervisor.in_place_timeout = config.restart.in_place_timeout;
-  supervisor.has_gpus = HasGpus();
   supervisor.hang_signal = SignalNamed(config.restart.hang.signal);
   supervisor.leases = !config.standalone();
   supervisor.several = config.rendezvous.several();

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "launcher/agent/process_facts.h"
 #include "launcher/log.h"
+#include "launcher/os/process/exiting_process.h"
 
 namespace ddprun {
 namespace {
@@ -60,16 +61,23 @@ void NodeClearer::Clear(How how, Done done) {
   Try();
 }
 
+bool NodeClearer::Awaits(pid_t pid, const Stuck& stuck) const {
+  if (!stuck.exiting || HasEnded(stuck.pidfd)) return false;
+  // Its children are killed as orphans, but only once it is gone.
+  return !may_be_exiting_ || HasChildren(pid);
+}
+
 bool NodeClearer::AwaitsExiting() const {
-  return !may_be_exiting_ && std::any_of(stuck_.begin(), stuck_.end(), [](const auto& each) {
-    return each.second.exiting && !HasEnded(each.second.pidfd);
-  });
+  return std::any_of(stuck_.begin(), stuck_.end(),
+                     [this](const auto& each) { return Awaits(each.first, each.second); });
 }
 
 void NodeClearer::Try() {
+  // First: the children of an exiting worker are orphans once it is gone.
+  const bool awaits_exiting = AwaitsExiting();
   const auto left = runner_->EndOrphans(kWait);
   const auto now = EventLoop::Clock::now();
-  if (left.ok() && (!left->empty() || AwaitsExiting()) && now < until_) {
+  if (left.ok() && (!left->empty() || awaits_exiting) && now < until_) {
     again_ = loop_->AddTimer(now + kAgain, [this] { Try(); });
     return;
   }
@@ -108,7 +116,7 @@ std::vector<StuckProcess> NodeClearer::List() const {
   for (const auto& [pid, stuck] : stuck_) {
     // A zombie that waits for its debugger holds nothing any more.
     if (HasEnded(stuck.pidfd)) continue;
-    if (stuck.exiting && may_be_exiting_) continue;
+    if (stuck.exiting && !Awaits(pid, stuck)) continue;
     const ProcessFacts facts = ReadStuckProcess(pid);
     list.push_back({stuck.rank, pid, facts.state, facts.waits_for, now - stuck.killed_at});
   }

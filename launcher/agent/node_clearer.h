@@ -49,7 +49,7 @@ class NodeClearer {
 
   struct How {
     bool is_late = false;  // tries once only, because these processes have already had their time
-    bool may_be_exiting = false;  // does not wait for exiting workers
+    bool may_be_exiting = false;  // does not wait for exiting workers without children
   };
   // Calls `done` exactly once: when all processes that workers left behind have ended, after 2 s at
   // the latest.
@@ -68,6 +68,7 @@ class NodeClearer {
   };
 
   void Try();
+  bool Awaits(pid_t pid, const Stuck& stuck) const;
   bool AwaitsExiting() const;
   void Watch(pid_t pid, Stuck stuck);
   // `pids`: all processes that workers have left behind.

@@ -505,7 +505,7 @@ void Supervisor::SendUp(AgentMessage message) {
 void Supervisor::SendReport(AgentMessage message, bool workers_running) {
   if (!session_.joined) return;
   if (!workers_running && work_.generation.value >= 0) {
-    outbox_.Clear(/*always=*/false, work_.MayBeExiting() && !options_.has_gpus);
+    outbox_.Clear(/*always=*/false, work_.MayBeExiting());
   }
   outbox_.Report(Send{header(), std::move(message)}, workers_running);
 }

@@ -58,8 +58,6 @@ struct SupervisorOptions {
   // Time for a worker that stays to leave its generation. After this time it is ended like the
   // other workers. 0: no worker is asked to leave.
   Duration in_place_timeout = kDefaultInPlaceTimeout;
-  // True: a worker of this node may hold memory of a GPU until it is gone.
-  bool has_gpus = false;
   // The signal to a worker that hangs, and the time from it to SIGKILL, at most stop_grace.
   int hang_signal = SIGABRT;
   Duration hang_grace = std::chrono::seconds(2);

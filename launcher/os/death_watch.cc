@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <system_error>
 #include <utility>
 
 #include "worker/contract/progress_page.h"
@@ -59,7 +60,11 @@ void DeathWatch::Watch(int page, std::function<void()> on_dying) {
     auto added = std::make_shared<Page>(memory, std::move(on_dying));
     if (pages_.size() < kMostPages) pages_.push_back(std::move(added));
   }
-  if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
+  try {
+    if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
+  } catch (const std::system_error&) {
+    // No thread can be started. The next Watch() tries again.
+  }
   Wake();
 }
 

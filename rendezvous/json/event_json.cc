@@ -59,7 +59,9 @@ std::string EventToJson(std::int64_t unix_ms, std::string_view job, std::string_
   line.Text("job", job);
   if (!owner.empty()) line.Text("owner", owner);
   line.Number("epoch", requeue_number);
-  line.Number("generation", event.generation.value);
+  // A restart is measured by its node, which says the generation.
+  const auto generation = event.times ? event.times->generation : event.generation;
+  line.Number("generation", generation.value);
   line.Text("event", ToString(event.kind));
   if (!event.host.empty()) line.Text("host", event.host);
   if (event.agent_id != AgentId{}) line.Text("agent", AgentText(event.agent_id));
@@ -80,7 +82,9 @@ std::string EventToJson(std::int64_t unix_ms, std::string_view job, std::string_
   if (event.node_time_ms != 0) line.Text("node_time", IsoTime(event.node_time_ms));
   if (event.times) {
     const auto times = ToJson(*event.times);
-    for (const auto& [name, value] : times.items()) line.Json(name, value);
+    for (const auto& [name, value] : times.items()) {
+      if (name != "generation") line.Json(name, value);
+    }
   }
   if (event.outcome) {
     line.Text("outcome", ToString(*event.outcome));

@@ -33,7 +33,8 @@ struct SupervisorActions {
   };
   // End all processes that the workers have left behind. Answer: NodeCleared, when no process is
   // left, or after 2 s. It names the processes that SIGKILL did not end.
-  // `may_be_exiting`: workers that are exiting need not be gone (docs/internals/guardian.md).
+  // `may_be_exiting`: on a node without GPUs, workers that are exiting need not be gone
+  // (docs/internals/guardian.md).
   struct ClearNode {
     bool may_be_exiting = false;
     bool operator==(const ClearNode&) const = default;

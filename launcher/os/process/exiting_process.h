@@ -16,6 +16,9 @@ namespace ddprun {
 // call it only when the process is expected to die. The pid must not have been reaped.
 std::optional<ExitStatus> StatusOfExiting(pid_t pid);
 
+// True if the process has children, or if the kernel does not say. A zombie counts.
+bool HasChildren(pid_t pid);
+
 }  // namespace ddprun
 
 #endif  // DDPRUN_LAUNCHER_OS_PROCESS_EXITING_PROCESS_H_

@@ -17,7 +17,6 @@ namespace {
 // Fields of proc(5), counted from the field after the name.
 constexpr std::size_t kState = 0;
 constexpr std::size_t kParent = 1;
-constexpr std::size_t kFlags = 6;
 constexpr std::size_t kStarted = 19;
 constexpr std::size_t kWaitStatus = 49;
 
@@ -39,30 +38,17 @@ std::optional<ProcessStat> ParseProcessStat(std::string_view text) {
   }
   stat.name = std::string(text.substr(open + 1, close - open - 1));
   stat.state = fields[kState].front();
-  (void)absl::SimpleAtoi(fields[kFlags], &stat.flags);
   if (fields.size() > kWaitStatus) (void)absl::SimpleAtoi(fields[kWaitStatus], &stat.wait_status);
   return stat;
 }
 
-namespace {
-
-std::optional<ProcessStat> ReadStat(const std::string& path) {
-  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+std::optional<ProcessStat> ReadProcessStat(pid_t pid) {
+  const UniqueFd file(::open(absl::StrCat("/proc/", pid, "/stat").c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.valid()) return std::nullopt;
   char text[2048];  // some 300 bytes; one read returns all of it
   const ssize_t size = ::read(file.get(), text, sizeof(text));
   if (size <= 0) return std::nullopt;
   return ParseProcessStat(std::string_view(text, static_cast<std::size_t>(size)));
-}
-
-}  // namespace
-
-std::optional<ProcessStat> ReadProcessStat(pid_t pid) {
-  return ReadStat(absl::StrCat("/proc/", pid, "/stat"));
-}
-
-std::optional<ProcessStat> ReadThreadStat(pid_t pid, pid_t thread) {
-  return ReadStat(absl::StrCat("/proc/", pid, "/task/", thread, "/stat"));
 }
 
 ProcessId ProcessIdOf(pid_t pid) {

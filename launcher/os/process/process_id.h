@@ -24,14 +24,12 @@ struct ProcessStat {
   std::string name;  // of the program, at most 15 bytes, any characters
   char state = '?';  // R, S, D, T, Z, ... of proc(5)
   pid_t parent = 0;
-  unsigned int flags = 0;     // PF_ flags of the kernel
   std::uint64_t started = 0;  // as in ProcessId
   int wait_status = 0;        // as of waitpid(2), once it is exiting; 0: not known
 };
 
 // nullopt: no such process.
 std::optional<ProcessStat> ReadProcessStat(pid_t pid);
-std::optional<ProcessStat> ReadThreadStat(pid_t pid, pid_t thread);
 // Parses the text of a stat file; nullopt: malformed. Pure.
 std::optional<ProcessStat> ParseProcessStat(std::string_view text);
 

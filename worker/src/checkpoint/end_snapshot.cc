@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <exception>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -34,7 +35,10 @@ void MakeEndSnapshot(LiveState::State state, int rank, SnapshotTurn* turn,
   try {
     const StateImage image(std::move(state.tensors));
     if (!*writer) {
-      if (!turn->Take(kTurn)) return;
+      if (!turn->Take(kTurn)) {
+        if (turn->NewestStep() >= state.step) return;
+        throw std::runtime_error("another process of the node still makes snapshots");
+      }
       const std::optional<std::int64_t> newest = turn->NewestStep();
       if (newest >= state.step) return;
       MakeSnapshotWriter(rank, newest, writer);

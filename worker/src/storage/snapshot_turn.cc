@@ -1,7 +1,8 @@
 #include "worker/src/storage/snapshot_turn.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -9,21 +10,57 @@
 #include <system_error>
 #include <thread>
 
+#include "worker/contract/exiting.h"
+#include "worker/contract/unique_fd.h"
 #include "worker/src/storage/checkpoint_name.h"
 
 namespace ddp::internal {
+namespace {
+
+std::uint64_t IdOf(pid_t pid, std::uint64_t started) {
+  return static_cast<std::uint64_t>(pid) << 32 | (started & 0xffffffffu);
+}
+
+// True if this process will not use the slots again.
+bool IsOver(std::uint64_t id) {
+  const auto pid = static_cast<pid_t>(id >> 32);
+  return IdOf(pid, ddprun::StartOf(pid)) != id || ddprun::AllThreadsExit(pid);
+}
+
+void* MapWord(const std::string& path) {
+  const ddprun::UniqueFd file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!file.valid() || posix_fallocate(file.get(), 0, sizeof(std::uint64_t)) != 0) return nullptr;
+  void* const word =
+      mmap(nullptr, sizeof(std::uint64_t), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  return word == MAP_FAILED ? nullptr : word;
+}
+
+}  // namespace
 
 bool SnapshotTurn::Take(std::chrono::milliseconds patience) {
   if (folder_.empty()) return false;
-  if (!lock_.valid()) {
-    lock_.reset(open((folder_ + "/turn.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (holder_ == nullptr) {
+    holder_ = static_cast<Word*>(MapWord(folder_ + "/turn"));
+    if (holder_ == nullptr) return false;
+    self_ = IdOf(getpid(), ddprun::StartOf(getpid()));
   }
   const auto deadline = std::chrono::steady_clock::now() + patience;
-  while (flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
+  for (;;) {
+    std::uint64_t holder = holder_->load();
+    if (holder == self_) return true;
+    if ((holder == 0 || IsOver(holder)) && holder_->compare_exchange_strong(holder, self_)) {
+      return true;
+    }
     if (std::chrono::steady_clock::now() >= deadline) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  return true;
+}
+
+SnapshotTurn::~SnapshotTurn() {
+  if (holder_ == nullptr) return;
+  std::uint64_t self = self_;
+  holder_->compare_exchange_strong(self, 0);
+  munmap(holder_, sizeof(std::uint64_t));
 }
 
 std::optional<std::int64_t> SnapshotTurn::NewestStep() const {

@@ -4,30 +4,42 @@
 #ifndef DDPRUN_WORKER_SRC_STORAGE_SNAPSHOT_TURN_H_
 #define DDPRUN_WORKER_SRC_STORAGE_SNAPSHOT_TURN_H_
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
-
-#include "worker/contract/unique_fd.h"
+#include <utility>
 
 namespace ddp::internal {
 
-// A lock on the folder. The kernel releases it when the process ends. Only one thread may use it.
+// A word of a file in the folder names the process that has the turn. Another process may take the
+// turn as soon as all threads of that process exit (worker/contract/exiting.h). A lock of the
+// kernel would be released only when the memory of the dead process is free. Only one thread may
+// use it.
 class SnapshotTurn {
  public:
+  SnapshotTurn() = default;
+  SnapshotTurn(const SnapshotTurn&) = delete;
+  SnapshotTurn& operator=(const SnapshotTurn&) = delete;
+  // Gives the turn back.
+  ~SnapshotTurn();
+
   void In(std::string folder) { folder_ = std::move(folder); }
 
-  // Waits for the lock for at most `patience`. False: another process has the lock, there is no
-  // folder, or the folder cannot be locked.
+  // Waits for the turn for at most `patience`. False: another process has it, there is no folder,
+  // or the folder has no room for the file.
   bool Take(std::chrono::milliseconds patience);
 
   // The step of the newest complete snapshot.
   std::optional<std::int64_t> NewestStep() const;
 
  private:
+  using Word = std::atomic<std::uint64_t>;  // pid, and below it 32 bits of its start; 0: nobody
+
   std::string folder_;
-  ddprun::UniqueFd lock_;
+  Word* holder_ = nullptr;  // mapped by the first Take()
+  std::uint64_t self_ = 0;
 };
 
 }  // namespace ddp::internal

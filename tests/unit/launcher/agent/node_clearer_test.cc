@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -118,6 +119,29 @@ TEST_F(NodeClearerTest, AnExitingWorkerIsWaitedForUntilItIsGone) {
   loop_.Run();
   EXPECT_TRUE(done);
   EXPECT_EQ(runner_.reaped_, 1);
+}
+
+TEST_F(NodeClearerTest, AnExitingWorkerWithAChildIsWaitedForInAnyCase) {
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  const pid_t worker = ::fork();
+  if (worker == 0) {
+    if (::fork() == 0) ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    (void)!::write(ready[1], "r", 1);
+    for (;;) ::pause();
+  }
+  children_.push_back(worker);
+  char bytes[2];
+  ASSERT_EQ(::read(ready[0], bytes, 1), 1);
+  ASSERT_EQ(::read(ready[0], bytes, 1), 1);
+  clearer_.AdoptExiting(worker, PidFd(worker), Rank{0});
+  bool done = false;
+  clearer_.Clear({.may_be_exiting = true},
+                 [&](const absl::StatusOr<std::vector<StuckProcess>>&) { done = true; });
+  EXPECT_FALSE(done);
+  Kill(worker);
+  loop_.Run();
+  EXPECT_TRUE(done);
 }
 
 TEST_F(NodeClearerTest, WhereItMayBeExitingNobodyWaitsForIt) {

@@ -50,8 +50,8 @@ TEST(SupervisorInPlaceTest, ThePeerOfADeadWorkerLeavesAndTheRanksAreGivenBack) {
 
 // A generation whose workers `stay`. Worker 1 dies, and worker 0 leaves or ends. Whether the node
 // was then cleared without a wait for exiting workers.
-bool NeedNotBeGone(const SupervisorOptions& options, bool agent_store, std::vector<int> stay) {
-  SupervisorDriver node(options);
+bool NeedNotBeGone(bool agent_store, const std::vector<int>& stay) {
+  SupervisorDriver node;
   node.Assign(0, /*first_rank=*/2, agent_store);
   node.Start(0);
   for (const int worker : stay) Stay(node, worker);
@@ -62,12 +62,9 @@ bool NeedNotBeGone(const SupervisorOptions& options, bool agent_store, std::vect
 }
 
 TEST(SupervisorInPlaceTest, NobodyWaitsForAnExitingWorkerThatHoldsNothing) {
-  SupervisorOptions options = SupervisorDriver::Options();
-  EXPECT_TRUE(NeedNotBeGone(options, /*agent_store=*/true, {0, 1}));
-  EXPECT_FALSE(NeedNotBeGone(options, /*agent_store=*/false, {0, 1})) << "MASTER_PORT";
-  EXPECT_FALSE(NeedNotBeGone(options, /*agent_store=*/true, {0})) << "any port";
-  options.has_gpus = true;
-  EXPECT_FALSE(NeedNotBeGone(options, /*agent_store=*/true, {0, 1})) << "memory of a GPU";
+  EXPECT_TRUE(NeedNotBeGone(/*agent_store=*/true, {0, 1}));
+  EXPECT_FALSE(NeedNotBeGone(/*agent_store=*/false, {0, 1})) << "MASTER_PORT";
+  EXPECT_FALSE(NeedNotBeGone(/*agent_store=*/true, {0})) << "any port";
 }
 
 TEST(SupervisorInPlaceTest, AtTheEndOfTheJobAllWorkersAreGone) {

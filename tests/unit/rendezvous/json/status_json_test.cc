@@ -257,7 +257,10 @@ TEST(EventJsonTest, AFirstStepHasTheTimesOfTheRestart) {
   event.kind = JobEvent::Kind::kResumed;
   event.times.emplace();
   event.times->warm_workers = 2;
-  const Json line = Json::parse(EventToJson(0, "job", "", 0, event));
+  event.times->generation = Generation{7};
+  const std::string text = EventToJson(0, "job", "", 0, event);
+  EXPECT_EQ(text.find("\"generation\":7"), text.rfind("\"generation\"")) << text;
+  const Json line = Json::parse(text);
   EXPECT_EQ(line.value("warm_workers", 0), 2);
   EXPECT_TRUE(line.contains("total_ms"));
   EXPECT_TRUE(line.contains("phases_ms"));
