@@ -297,6 +297,8 @@ void NodeWorkers::OnDying(LocalRank local_rank, pid_t pid, int tries) {
                     [this, local_rank, pid, tries] { OnDying(local_rank, pid, tries + 1); });
     return;
   }
+  // The guardian is dead, so the kernel kills its workers: OnEnded() will learn it.
+  if (absl::IsUnavailable(runner_->SignalGroup(pid, SIGKILL))) return;
   const std::unique_ptr<Worker> worker = TakeDead(local_rank);
   clearer_.AdoptExiting(pid, std::move(worker->process.pidfd), worker->rank);
   TellEnded(local_rank, *worker, *status);
