@@ -399,6 +399,6 @@ JobView JobMachine::View() const {
   return {job_, now_, life_, generation_, newest_generation(), roster_, timeline_, finished_};
 }
 
-void JobMachine::SaveRecord() { out_.Add(Persist{Record()}); }
+void JobMachine::SaveRecord() { out_.Add(Persist{std::make_shared<const JobRecord>(Record())}); }
 
 }  // namespace ddprun

@@ -347,6 +347,7 @@ void JobMachine::Form() {
              .restore = generation_.restore,
              .placed = std::move(placed)});
   const JobView view = View();
+  out_.Expect(roster_.member_count());
   for (const Node* const member : roster_.members())
     out_.SendTo(*member, AssignmentOf(view, *member));
 }

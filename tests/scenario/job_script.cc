@@ -330,7 +330,7 @@ void JobScript::Step(const JobMachine::Event& event) {
     std::visit(
         Overloaded{
             [&](const JobMachine::Persist& persist) {
-              record_ = persist.record;
+              record_ = *persist.record;
               Print(absl::StrCat(
                   "! durable: ",
                   record_->finished ? "the end"

@@ -225,7 +225,7 @@ bool Daemon::Decides() const { return contender_ == nullptr || contender_->Holds
 
 void Daemon::Perform(const JobMachine::Action& action) {
   std::visit(Overloaded{
-                 [&](const JobMachine::Persist& persist) { Persist(persist.record); },
+                 [&](const JobMachine::Persist& persist) { Persist(*persist.record); },
                  [&](const JobMachine::Send& send) { Send(send); },
                  [](const JobMachine::SendToMany&) {},  // Send comes for each one
                  [&](const JobMachine::Answer& answer) {

@@ -351,8 +351,8 @@ void JobLoop::Step(const JobPtr& job, const JobMachine::Event& event) {
   const CompletionBarrier::Burst burst(&completions_, many ? 0 : messages);
   for (JobMachine::Action& action : actions) {
     if (const auto* const persist = std::get_if<JobMachine::Persist>(&action)) {
-      logs_.OnRecord(*job, persist->record);
-      batch = output_.Persist(*job, persist->record);
+      logs_.OnRecord(*job, *persist->record);
+      batch = output_.Persist(*job, *persist->record);
     } else if (!output_.Hold(job, batch, action)) {
       outboxes_.Deliver(job, action, many);
     }

@@ -168,7 +168,7 @@ class JobMachineDriver {
                 }
               },
               [](const JobMachine::SendToMany&) {},  // SendTo() has recorded each message
-              [&](const JobMachine::Persist& persist) { record_ = persist.record; },
+              [&](const JobMachine::Persist& persist) { record_ = *persist.record; },
               [&](const JobMachine::Answer& answer) {
                 log_.push_back(absl::StrCat(answer.accepted ? "yes: " : "no: ", answer.text));
               },
