@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "launcher/agent/process_facts.h"
 #include "launcher/log.h"
-#include "launcher/os/process/exiting_process.h"
+#include "launcher/os/process/process_id.h"
 
 namespace ddprun {
 namespace {

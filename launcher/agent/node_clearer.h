@@ -44,7 +44,7 @@ class NodeClearer {
 
   // Takes over a worker that SIGKILL has not ended, and reaps it once it ends.
   void Adopt(pid_t pid, UniqueFd pidfd, Rank rank, TimePoint killed_at);
-  // The same for a worker that is exiting (exiting_process.h).
+  // The same for a worker that is exiting (process_id.h).
   void AdoptExiting(pid_t pid, UniqueFd pidfd, Rank rank);
 
   struct How {

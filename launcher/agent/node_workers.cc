@@ -11,7 +11,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "launcher/log.h"
-#include "launcher/os/process/exiting_process.h"
+#include "launcher/os/process/process_id.h"
 #include "worker/contract/control.h"
 #include "worker/contract/progress_page.h"
 

@@ -46,7 +46,7 @@ class NodeWorkers {
     // The program could not be started. If several fail, the lowest rank is reported first, so that
     // a wrong command always has the same root cause.
     std::function<void(LocalRank, const absl::Status&)> not_started;
-    std::function<void(const Ended&)> ended;  // or it is exiting: exiting_process.h
+    std::function<void(const Ended&)> ended;  // or it is exiting: process_id.h
     // ProcessRunner returned Unavailable: the workers are dead.
     std::function<void(const absl::Status&)> lost;
     std::function<void(pid_t)> stuck_ended;  // a process that Clear() named is gone

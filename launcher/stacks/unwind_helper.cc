@@ -20,9 +20,9 @@
 #include "absl/strings/str_cat.h"
 #include "launcher/os/file_util.h"
 #include "launcher/os/process/close_descriptors.h"
+#include "launcher/sanitizer.h"
 #include "launcher/stacks/helper_answer.h"
 #include "launcher/stacks/unwinder.h"
-#include "worker/contract/sanitizer.h"
 #include "worker/contract/unique_fd.h"
 
 namespace ddprun::stacks {

@@ -3,7 +3,7 @@
 #ifndef DDPRUN_TESTS_SUPPORT_SANITIZER_H_
 #define DDPRUN_TESTS_SUPPORT_SANITIZER_H_
 
-#include "worker/contract/sanitizer.h"
+#include "launcher/sanitizer.h"
 
 namespace ddprun {
 

@@ -1,5 +1,5 @@
-// Identifies a process, because the kernel reuses pids. Reads /proc/PID/stat, which never waits for
-// a disk. Any thread.
+// Identifies a process, because the kernel reuses pids, and says whether it is exiting
+// (worker/contract/exiting.h). Reads files of /proc that never wait for a disk. Any thread.
 #ifndef DDPRUN_LAUNCHER_OS_PROCESS_PROCESS_ID_H_
 #define DDPRUN_LAUNCHER_OS_PROCESS_PROCESS_ID_H_
 
@@ -9,6 +9,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+
+#include "rendezvous/core/exit_status.h"
 
 namespace ddprun {
 
@@ -37,6 +39,14 @@ std::optional<ProcessStat> ParseProcessStat(std::string_view text);
 ProcessId ProcessIdOf(pid_t pid);
 // True if the process exists and has not ended. False for a zombie.
 bool IsAlive(const ProcessId& process);
+
+// The status with which `pid` will end, if all its threads are exiting. nullopt: a thread still
+// runs, or the status is not known, or it is 0. Reads a few small files of procfs for each thread;
+// call it only when the process is expected to die. The pid must not have been reaped.
+std::optional<ExitStatus> StatusOfExiting(pid_t pid);
+
+// True if the process has children, or if the kernel does not say. A zombie counts.
+bool HasChildren(pid_t pid);
 
 }  // namespace ddprun
 

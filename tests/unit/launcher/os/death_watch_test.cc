@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "launcher/os/process/exiting_process.h"
+#include "launcher/os/process/process_id.h"
 #include "launcher/os/progress_page_file.h"
 #include "worker/contract/progress_page.h"
 

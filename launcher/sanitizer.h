@@ -1,6 +1,6 @@
 // Whether AddressSanitizer or ThreadSanitizer is built in.
-#ifndef DDPRUN_WORKER_CONTRACT_SANITIZER_H_
-#define DDPRUN_WORKER_CONTRACT_SANITIZER_H_
+#ifndef DDPRUN_LAUNCHER_SANITIZER_H_
+#define DDPRUN_LAUNCHER_SANITIZER_H_
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define DDPRUN_UNDER_SANITIZER true
@@ -21,4 +21,4 @@ inline constexpr bool kUnderSanitizer = DDPRUN_UNDER_SANITIZER;
 
 #undef DDPRUN_UNDER_SANITIZER
 
-#endif  // DDPRUN_WORKER_CONTRACT_SANITIZER_H_
+#endif  // DDPRUN_LAUNCHER_SANITIZER_H_
