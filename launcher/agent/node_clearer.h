@@ -44,12 +44,13 @@ class NodeClearer {
 
   // Takes over a worker that SIGKILL has not ended, and reaps it once it ends.
   void Adopt(pid_t pid, UniqueFd pidfd, Rank rank, TimePoint killed_at);
-  // The same for a worker that is exiting (process_id.h).
+  // The same for a worker that is exiting (worker/contract/process_stat.h).
   void AdoptExiting(pid_t pid, UniqueFd pidfd, Rank rank);
 
   struct How {
     bool is_late = false;  // tries once only, because these processes have already had their time
-    bool may_be_exiting = false;  // does not wait for exiting workers without children
+    // Does not wait for exiting workers that have no children.
+    bool may_be_exiting = false;
   };
   // Calls `done` exactly once: when all processes that workers left behind have ended, after 2 s at
   // the latest.

@@ -297,7 +297,7 @@ void NodeWorkers::OnDying(LocalRank local_rank, pid_t pid, int tries) {
                     [this, local_rank, pid, tries] { OnDying(local_rank, pid, tries + 1); });
     return;
   }
-  // The guardian is dead, so the kernel kills its workers: OnEnded() will learn it.
+  // If the guardian is dead, the kernel has killed the worker. OnEnded() then reports all as lost.
   if (absl::IsUnavailable(runner_->SignalGroup(pid, SIGKILL))) return;
   const std::unique_ptr<Worker> worker = TakeDead(local_rank);
   clearer_.AdoptExiting(pid, std::move(worker->process.pidfd), worker->rank);

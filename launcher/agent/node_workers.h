@@ -46,7 +46,8 @@ class NodeWorkers {
     // The program could not be started. If several fail, the lowest rank is reported first, so that
     // a wrong command always has the same root cause.
     std::function<void(LocalRank, const absl::Status&)> not_started;
-    std::function<void(const Ended&)> ended;  // or it is exiting: process_id.h
+    // Also called for a worker that is exiting (process_stat.h).
+    std::function<void(const Ended&)> ended;
     // ProcessRunner returned Unavailable: the workers are dead.
     std::function<void(const absl::Status&)> lost;
     std::function<void(pid_t)> stuck_ended;  // a process that Clear() named is gone
@@ -90,7 +91,7 @@ class NodeWorkers {
   // messages, and forgets them.
   void Abandon();
   // The NodeClearer takes over the workers that SIGKILL has not ended, kills all other remaining
-  // processes, and calls `done` (node_clearer.h).
+  // processes, and calls `done` (node_clearer.h, which also explains `may_be_exiting`).
   void Clear(bool may_be_exiting, NodeClearer::Done done);
 
   // Call it with each heartbeat while a generation runs.

@@ -41,6 +41,7 @@ struct DeathWatch::Page {
 
   void* const memory;
   const std::function<void()> on_dying;
+  bool reported = false;  // for the thread only
 };
 
 DeathWatch::~DeathWatch() {
@@ -94,7 +95,6 @@ void DeathWatch::OnDying(const std::shared_ptr<Page>& page) {
 void DeathWatch::Run() {
   ::pthread_setname_np(::pthread_self(), "ddprun-deaths");
   RunAsSoonAsWoken();
-  std::vector<std::shared_ptr<Page>> reported;  // not to be reported again
   for (;;) {
     const std::uint32_t changes = changes_.load();
     std::vector<std::shared_ptr<Page>> pages;
@@ -104,15 +104,11 @@ void DeathWatch::Run() {
       pages = pages_;
     }
     std::vector<futex_waitv> waiters{WaiterFor(changes_, changes, FUTEX_PRIVATE_FLAG)};
-    std::erase_if(reported, [&](const std::shared_ptr<Page>& page) {
-      return std::find(pages.begin(), pages.end(), page) == pages.end();
-    });
     for (const std::shared_ptr<Page>& page : pages) {
       const std::uint32_t keeper = page->keeper().load();
       if ((keeper & FUTEX_OWNER_DIED) == 0) {
         waiters.push_back(WaiterFor(page->keeper(), keeper, 0));
-      } else if (std::find(reported.begin(), reported.end(), page) == reported.end()) {
-        reported.push_back(page);
+      } else if (!std::exchange(page->reported, true)) {
         loop_->Post([this, page] { OnDying(page); });
       }
     }

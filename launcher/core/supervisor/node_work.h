@@ -72,8 +72,8 @@ struct NodeWork {
   bool AnyStarts() const;                                          // any worker is starting
   std::string Describe(const std::vector<LocalRank>& some) const;  // for people, with pids
   bool AwaitsErrorFile() const;
-  // True: the next generation can start while a worker of this one is exiting. Programs that can
-  // stay use no port that the exiting worker may still hold.
+  // True: the next generation can start while a worker of this one is exiting. With programs that
+  // can stay, and with the agent's store, no worker listens on a port that the next worker needs.
   bool MayBeExiting() const;
   std::optional<std::int64_t> NewestStep() const;
   // Call it when the workers are lost: expects nothing of them any more.

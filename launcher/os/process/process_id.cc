@@ -1,61 +1,15 @@
 #include "launcher/os/process/process_id.h"
 
-#include <fcntl.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
-#include <string>
+#include <optional>
 #include <system_error>
-#include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/string_view.h"
-#include "worker/contract/exiting.h"
-#include "worker/contract/unique_fd.h"
 
 namespace ddprun {
-namespace {
-
-// Fields of proc(5), counted from the field after the name.
-constexpr std::size_t kState = 0;
-constexpr std::size_t kParent = 1;
-constexpr std::size_t kStarted = 19;
-constexpr std::size_t kWaitStatus = 49;
-
-}  // namespace
-
-std::optional<ProcessStat> ParseProcessStat(std::string_view text) {
-  const std::size_t open = text.find('(');
-  const std::size_t close = text.rfind(')');
-  if (open == std::string_view::npos || close == std::string_view::npos || close < open) {
-    return std::nullopt;
-  }
-  const std::string_view rest = text.substr(close + 1);
-  const std::vector<absl::string_view> fields = absl::StrSplit(
-      absl::string_view(rest.data(), rest.size()), absl::ByAnyChar(" \n"), absl::SkipWhitespace());
-  ProcessStat stat;
-  if (fields.size() <= kStarted || !absl::SimpleAtoi(fields[kParent], &stat.parent) ||
-      !absl::SimpleAtoi(fields[kStarted], &stat.started)) {
-    return std::nullopt;
-  }
-  stat.name = std::string(text.substr(open + 1, close - open - 1));
-  stat.state = fields[kState].front();
-  if (fields.size() > kWaitStatus) (void)absl::SimpleAtoi(fields[kWaitStatus], &stat.wait_status);
-  return stat;
-}
-
-std::optional<ProcessStat> ReadProcessStat(pid_t pid) {
-  const UniqueFd file(::open(absl::StrCat("/proc/", pid, "/stat").c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.valid()) return std::nullopt;
-  char text[2048];  // some 300 bytes; one read returns all of it
-  const ssize_t size = ::read(file.get(), text, sizeof(text));
-  if (size <= 0) return std::nullopt;
-  return ParseProcessStat(std::string_view(text, static_cast<std::size_t>(size)));
-}
 
 ProcessId ProcessIdOf(pid_t pid) {
   const std::optional<ProcessStat> stat = ReadProcessStat(pid);
@@ -69,7 +23,7 @@ bool IsAlive(const ProcessId& process) {
 }
 
 std::optional<ExitStatus> StatusOfExiting(pid_t pid) {
-  if (!AllThreadsExit(pid)) return std::nullopt;
+  if (!IsExiting(pid)) return std::nullopt;
   const auto stat = ReadProcessStat(pid);
   if (!stat) return std::nullopt;
   ExitStatus status;

@@ -1,5 +1,5 @@
-// Identifies a process, because the kernel reuses pids, and says whether it is exiting
-// (worker/contract/exiting.h). Reads files of /proc that never wait for a disk. Any thread.
+// Identifies a process, because the kernel reuses pids, and says how an exiting process will end.
+// Reads files of /proc that never wait for a disk. Any thread.
 #ifndef DDPRUN_LAUNCHER_OS_PROCESS_PROCESS_ID_H_
 #define DDPRUN_LAUNCHER_OS_PROCESS_PROCESS_ID_H_
 
@@ -7,10 +7,9 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
-#include <string_view>
 
 #include "rendezvous/core/exit_status.h"
+#include "worker/contract/process_stat.h"
 
 namespace ddprun {
 
@@ -22,27 +21,14 @@ struct ProcessId {
   friend bool operator==(const ProcessId&, const ProcessId&) = default;
 };
 
-struct ProcessStat {
-  std::string name;  // of the program, at most 15 bytes, any characters
-  char state = '?';  // R, S, D, T, Z, ... of proc(5)
-  pid_t parent = 0;
-  std::uint64_t started = 0;  // as in ProcessId
-  int wait_status = 0;        // as of waitpid(2), once it is exiting; 0: not known
-};
-
-// nullopt: no such process.
-std::optional<ProcessStat> ReadProcessStat(pid_t pid);
-// Parses the text of a stat file; nullopt: malformed. Pure.
-std::optional<ProcessStat> ParseProcessStat(std::string_view text);
-
 // The process that has this pid now.
 ProcessId ProcessIdOf(pid_t pid);
 // True if the process exists and has not ended. False for a zombie.
 bool IsAlive(const ProcessId& process);
 
-// The status with which `pid` will end, if all its threads are exiting. nullopt: a thread still
-// runs, or the status is not known, or it is 0. Reads a few small files of procfs for each thread;
-// call it only when the process is expected to die. The pid must not have been reaped.
+// The status with which `pid` will end, if it is exiting (process_stat.h). nullopt: it is not, or
+// the status is not known, or it is 0. Reads a small file for each thread, so call it only when the
+// process is expected to die. The process must not have been reaped.
 std::optional<ExitStatus> StatusOfExiting(pid_t pid);
 
 // True if the process has children, or if the kernel does not say. A zombie counts.

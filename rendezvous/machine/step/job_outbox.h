@@ -46,7 +46,7 @@ class JobOutbox {
     actions_.push_back(std::move(action));
   }
 
-  // About so many actions will follow.
+  // Makes room for `actions` more actions.
   void Expect(std::size_t actions) { actions_.reserve(actions_.size() + actions); }
 
   // Returns the actions of the step, and begins the next one.

@@ -10,21 +10,23 @@
 #include <system_error>
 #include <thread>
 
-#include "worker/contract/exiting.h"
+#include "worker/contract/process_stat.h"
 #include "worker/contract/unique_fd.h"
 #include "worker/src/storage/checkpoint_name.h"
 
 namespace ddp::internal {
 namespace {
 
-std::uint64_t IdOf(pid_t pid, std::uint64_t started) {
-  return static_cast<std::uint64_t>(pid) << 32 | (started & 0xffffffffu);
+// 0: there is no such process.
+std::uint64_t IdOf(pid_t pid) {
+  const auto stat = ddprun::ReadProcessStat(pid);
+  return stat ? static_cast<std::uint64_t>(pid) << 32 | (stat->started & 0xffffffffu) : 0;
 }
 
 // True if this process will not use the slots again.
 bool IsOver(std::uint64_t id) {
   const auto pid = static_cast<pid_t>(id >> 32);
-  return IdOf(pid, ddprun::StartOf(pid)) != id || ddprun::AllThreadsExit(pid);
+  return IdOf(pid) != id || ddprun::IsExiting(pid);
 }
 
 void* MapWord(const std::string& path) {
@@ -42,7 +44,7 @@ bool SnapshotTurn::Take(std::chrono::milliseconds patience) {
   if (holder_ == nullptr) {
     holder_ = static_cast<Word*>(MapWord(folder_ + "/turn"));
     if (holder_ == nullptr) return false;
-    self_ = IdOf(getpid(), ddprun::StartOf(getpid()));
+    self_ = IdOf(getpid());
   }
   const auto deadline = std::chrono::steady_clock::now() + patience;
   for (;;) {

@@ -14,9 +14,8 @@
 namespace ddp::internal {
 
 // A word of a file in the folder names the process that has the turn. Another process may take the
-// turn as soon as all threads of that process exit (worker/contract/exiting.h). A lock of the
-// kernel would be released only when the memory of the dead process is free. Only one thread may
-// use it.
+// turn as soon as that process is exiting (worker/contract/process_stat.h). The kernel would
+// release a lock only when it has freed the memory of the dead process. Only one thread may use it.
 class SnapshotTurn {
  public:
   SnapshotTurn() = default;

@@ -45,7 +45,7 @@ class FakeRunner final : public ProcessRunner {
     Pipe ended = MakePipe();
     Pipe outcome = MakePipe();
     SpawnedProcess process;
-    process.pid = kFirstPid + static_cast<pid_t>(outcomes_.size());
+    process.pid = pid_.value_or(kFirstPid + static_cast<pid_t>(outcomes_.size()));
     process.pidfd = std::move(ended.read_end);
     process.stdout_pipe = MakePipe().read_end;
     process.stderr_pipe = MakePipe().read_end;
@@ -76,7 +76,8 @@ class FakeRunner final : public ProcessRunner {
 
   std::chrono::milliseconds takes_{0};
   int calls_ = 0;
-  int refused_ = -1;  // the call of Spawn() that fails
+  std::optional<pid_t> pid_;  // of the next processes; the test has started it
+  int refused_ = -1;          // the call of Spawn() that fails
   std::vector<UniqueFd> alive_;
   std::vector<UniqueFd> outcomes_;
   std::vector<int> discarded_;

@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/ready_process.h"
+
 namespace ddprun {
 namespace node_clearer_test {
 
@@ -122,18 +124,14 @@ TEST_F(NodeClearerTest, AnExitingWorkerIsWaitedForUntilItIsGone) {
 }
 
 TEST_F(NodeClearerTest, AnExitingWorkerWithAChildIsWaitedForInAnyCase) {
-  int ready[2];
-  ASSERT_EQ(::pipe(ready), 0);
-  const pid_t worker = ::fork();
-  if (worker == 0) {
-    if (::fork() == 0) ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    (void)!::write(ready[1], "r", 1);
+  const ReadyProcess process([] {
+    const pid_t parent = ::getpid();
+    if (::fork() != 0) return;
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent) ::_exit(0);
     for (;;) ::pause();
-  }
-  children_.push_back(worker);
-  char bytes[2];
-  ASSERT_EQ(::read(ready[0], bytes, 1), 1);
-  ASSERT_EQ(::read(ready[0], bytes, 1), 1);
+  });
+  const pid_t worker = process.pid();
   clearer_.AdoptExiting(worker, PidFd(worker), Rank{0});
   bool done = false;
   clearer_.Clear({.may_be_exiting = true},

@@ -14,6 +14,7 @@
 
 #include "tests/support/temp_dir.h"
 #include "tests/unit/launcher/agent/fake_runner.h"
+#include "tests/unit/launcher/os/marked_process.h"
 
 namespace ddprun {
 namespace node_workers_test {
@@ -35,17 +36,23 @@ class NodeWorkersTest : public testing::Test {
                                            control_.get(), nullptr, nullptr);
   }
 
-  void StartAll(int count) {
+  void Make(int count) {
     workers_ = std::make_unique<NodeWorkers>(
         count, WorkerLogs::Options{}, &loop_, &runner_, &files_, Console{}, control_.get(),
         NodeWorkers::Events{
             .started = [this](LocalRank worker, pid_t) { Tell("started ", worker); },
             .not_started = [this](LocalRank worker,
                                   const absl::Status&) { Tell("not started ", worker); },
-            .ended = [](const NodeWorkers::Ended&) {},
+            .ended =
+                [this](const NodeWorkers::Ended& ended) {
+                  Tell((ended.status.Describe() + " ").c_str(), ended.local_rank);
+                },
             .lost = [](const absl::Status&) {},
             .stuck_ended = [](pid_t) {},
         });
+  }
+  void StartAll(int count) {
+    if (workers_ == nullptr) Make(count);
     workers_->StartAll({Rank{0}, [](LocalRank) { return SpawnRequest{}; },
                         [](LocalRank) { return std::string(); }},
                        standbys_.get());
@@ -145,6 +152,20 @@ TEST_F(NodeWorkersTest, AfterOneThatCannotBeMadeTheLaterOnesAreNotTried) {
   StartAll(4);
   EXPECT_THAT(Await(3), ElementsAre("not started 1", "not started 2", "not started 3"));
   EXPECT_EQ(runner_.outcomes_.size(), 1u);
+}
+
+// The pidfd of the fake runner never becomes readable, as if the kernel were still freeing the
+// memory of the worker.
+TEST_F(NodeWorkersTest, AWorkerThatExitsIsReportedBeforeItsPidfdSaysSo) {
+  Make(1);
+  const MarkedProcess process(workers_->progress().PageOf(LocalRank{0}));
+  runner_.pid_ = process.pid();
+  StartAndReachAll(1);
+  runner_.Execute(0);
+  EXPECT_THAT(Await(1), ElementsAre("started 0"));
+  workers_->Hear(LocalRank{0}, {}, ReadyMsg{}, EventLoop::Clock::now());
+  process.Kill();
+  EXPECT_THAT(Await(1), ElementsAre("SIGKILL 0"));
 }
 
 }  // namespace node_workers_test

@@ -3,68 +3,17 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <linux/futex.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <csignal>
-#include <memory>
-#include <thread>
 #include <vector>
 
 #include "launcher/os/process/process_id.h"
 #include "launcher/os/progress_page_file.h"
-#include "worker/contract/progress_page.h"
+#include "tests/unit/launcher/os/marked_process.h"
 
 namespace ddprun {
 namespace death_watch_test {
-
-using testing::IsEmpty;
-
-// Memory of its own makes the process exit slowly.
-constexpr std::size_t kMemory = std::size_t{64} << 20;
-
-// A process whose second thread holds the page's word, like a worker of the library.
-class MarkedProcess {
- public:
-  explicit MarkedProcess(int page_fd) {
-    int pipe[2];
-    EXPECT_EQ(::pipe(pipe), 0);
-    pid_ = ::fork();
-    if (pid_ == 0) {
-      std::vector<char> memory(kMemory, 'x');
-      auto* const page = static_cast<ProgressPage*>(
-          ::mmap(nullptr, kProgressFileBytes, PROT_READ | PROT_WRITE, MAP_SHARED, page_fd, 0));
-      std::thread([page, ready = pipe[1]] {
-        static robust_list_head head;
-        auto* const entry = reinterpret_cast<robust_list*>(&page->keeper_list);
-        head.list.next = entry;
-        entry->next = &head.list;
-        head.futex_offset = static_cast<long>(offsetof(ProgressPage, keeper)) -
-                            static_cast<long>(offsetof(ProgressPage, keeper_list));
-        ::syscall(SYS_set_robust_list, &head, sizeof(head));
-        page->keeper.store(static_cast<std::uint32_t>(::gettid()) | FUTEX_WAITERS);
-        (void)!::write(ready, "r", 1);
-        for (;;) ::pause();
-      }).detach();
-      for (;;) ::pause();
-    }
-    char ready = 0;
-    EXPECT_EQ(::read(pipe[0], &ready, 1), 1);
-    ::close(pipe[0]);
-    ::close(pipe[1]);
-  }
-  ~MarkedProcess() {
-    ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
-  }
-  pid_t pid() const { return pid_; }
-
- private:
-  pid_t pid_ = 0;
-};
 
 class DeathWatchTest : public testing::Test {
  protected:
@@ -85,7 +34,7 @@ TEST_F(DeathWatchTest, AKilledProcessIsReportedOnceWithTheStatusThatItWillHave) 
     loop_.Quit();
   });
   EXPECT_EQ(StatusOfExiting(process.pid()), std::nullopt) << "it lives";
-  ::kill(process.pid(), SIGKILL);
+  process.Kill();
   loop_.Run();
   EXPECT_EQ(status->signal, SIGKILL);
   loop_.Post([this] { loop_.Quit(); });
@@ -105,9 +54,9 @@ TEST_F(DeathWatchTest, EachOfSeveralIsReported) {
   };
   watch_.Watch(page0->descriptor(), [&] { tell(0); });
   watch_.Watch(page1->descriptor(), [&] { tell(1); });
-  ::kill(one.pid(), SIGKILL);
+  one.Kill();
   loop_.Run();
-  ::kill(zero.pid(), SIGKILL);
+  zero.Kill();
   loop_.Run();
   EXPECT_THAT(dying, testing::ElementsAre(1, 0));
 }
@@ -120,9 +69,9 @@ TEST_F(DeathWatchTest, APageThatIsForgottenIsNotReported) {
   bool told = false;
   watch_.Watch(forgotten->descriptor(), [&] { told = true; });
   watch_.Clear();
-  ::kill(first.pid(), SIGKILL);
+  first.Kill();
   watch_.Watch(page->descriptor(), [&] { loop_.Quit(); });
-  ::kill(second.pid(), SIGKILL);
+  second.Kill();
   loop_.Run();
   EXPECT_FALSE(told);
 }

@@ -20,6 +20,7 @@
 #include "tests/support/temp_dir.h"
 #include "tests/unit/worker/support/multi_rank.h"
 #include "tests/unit/worker/support/regrouping_agent.h"
+#include "worker/src/agent/control_client.h"
 
 namespace ddp {
 namespace run_in_place_test {
@@ -118,6 +119,50 @@ TEST(RunInPlaceTest, NobodyWaitsForARankThatIsElsewhere) {
   ranks.erase(ranks.begin() + 1);
   ExpectAllEndedWell(ranks);
   EXPECT_EQ(CountIn(test::ReadFile(folder / "later"), "of 2 in generation 1, sum 2\n"), 2);
+}
+
+struct TwoLayers : torch::nn::Module {
+  TwoLayers() {
+    register_module("first", first);
+    register_module("second", second);
+  }
+  torch::Tensor forward(const torch::Tensor& input) { return second(first(input)); }
+
+  torch::nn::Linear first{8, 8};
+  torch::nn::Linear second{8, 8};
+};
+
+// Rank 1 dies while rank 0 computes the gradients. The gradients of the second layer come first,
+// and rank 0 stays there until LEAVE has come. Its own gradients of the first layer need no other
+// rank, and are not computed.
+TEST(RunInPlaceTest, ASurvivorThatComputesLeavesAtItsNextGradient) {
+  if (InRank()) {
+    const std::string computes = std::string(std::getenv("DDP_TEST_FOLDER")) + "/computes";
+    End(run_in_place([&](Context& ctx) {
+      if (ctx.generation() > 0) return 0;
+      auto net = std::make_shared<TwoLayers>();
+      DistributedDataParallel<TwoLayers> model(ctx, net);
+      if (ctx.rank() == 1) {
+        while (access(computes.c_str(), F_OK) != 0) usleep(1000);  // until rank 0 computes
+        raise(SIGKILL);
+      }
+      net->second->weight.register_hook([&](const torch::Tensor&) {
+        std::ofstream{computes};
+        while (!internal::ControlClient::Process().leaves()) usleep(1000);
+      });
+      net->first->weight.register_hook([](const torch::Tensor&) { End(4); });
+      ctx.report_step(0);
+      model(torch::ones({2, 8})).sum().backward();
+      return 5;
+    }));
+  }
+  const ddprun::TempDir folder;
+  RegroupingAgent agent({.world_size = 2, .output = folder / "later"});
+  Environment environment = agent.environment();
+  environment["DDP_TEST_FOLDER"] = folder.path();
+  std::vector<RankResult> ranks = RunRanks({2, {}, environment});
+  ranks.pop_back();
+  ExpectAllEndedWell(ranks);
 }
 
 // Generation 1 waits for a rank that never comes, until it is over. Seen red with ranks that said

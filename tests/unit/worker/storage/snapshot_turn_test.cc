@@ -2,46 +2,27 @@
 #include "worker/src/storage/snapshot_turn.h"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
-#include <csignal>
-#include <functional>
 
+#include "tests/support/ready_process.h"
 #include "tests/support/temp_dir.h"
 
 namespace ddp::internal {
 namespace snapshot_turn_test {
 
+using ddprun::ReadyProcess;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 class SnapshotTurnTest : public testing::Test {
  protected:
-  // A process that takes the turn, then calls `then`, and waits.
-  pid_t Holder(const std::function<void(SnapshotTurn&)>& then = [](SnapshotTurn&) {}) {
-    int ready[2];
-    EXPECT_EQ(::pipe(ready), 0);
-    const pid_t pid = ::fork();
-    if (pid == 0) {
-      SnapshotTurn turn;
-      turn.In(folder_.path());
-      const bool taken = turn.Take(milliseconds(0));
-      then(turn);
-      (void)!::write(ready[1], taken ? "t" : "f", 1);
-      for (;;) ::pause();
-    }
-    char taken = 0;
-    EXPECT_EQ(::read(ready[0], &taken, 1), 1);
-    EXPECT_EQ(taken, 't');
-    ::close(ready[0]);
-    ::close(ready[1]);
-    return pid;
-  }
-  void End(pid_t pid) {
-    ::kill(pid, SIGKILL);
-    ::waitpid(pid, nullptr, 0);
+  // Ends the process if the turn cannot be taken. The process has it as long as it lives.
+  void TakeForEver() const {
+    static SnapshotTurn turn;
+    turn.In(folder_.path());
+    if (!turn.Take(milliseconds(0))) ::_exit(1);
   }
   bool Take(milliseconds patience = milliseconds(0)) {
     turn_.In(folder_.path());
@@ -53,25 +34,28 @@ class SnapshotTurnTest : public testing::Test {
 };
 
 TEST_F(SnapshotTurnTest, NobodyTakesItFromAProcessThatRuns) {
-  const pid_t holder = Holder();
-  EXPECT_FALSE(Take(milliseconds(20)));
-  End(holder);
+  {
+    const ReadyProcess holder([this] { TakeForEver(); });
+    EXPECT_FALSE(Take(milliseconds(20)));
+  }
   EXPECT_TRUE(Take());
   EXPECT_TRUE(Take()) << "it has it already";
 }
 
 // A dead process whose parent has not reaped it stands for one whose memory is not free yet.
 TEST_F(SnapshotTurnTest, ItIsTakenFromAProcessThatExits) {
-  const pid_t holder = Holder();
-  ::kill(holder, SIGKILL);
+  const ReadyProcess holder([this] { TakeForEver(); });
+  holder.Kill();
   EXPECT_TRUE(Take(seconds(10)));
-  End(holder);
 }
 
 TEST_F(SnapshotTurnTest, ItIsGivenBack) {
-  const pid_t holder = Holder([](SnapshotTurn& turn) { turn.~SnapshotTurn(); });
+  const ReadyProcess holder([this] {
+    SnapshotTurn turn;
+    turn.In(folder_.path());
+    if (!turn.Take(milliseconds(0))) ::_exit(1);
+  });
   EXPECT_TRUE(Take());
-  End(holder);
 }
 
 TEST_F(SnapshotTurnTest, WithoutAFolderNobodyHasIt) {
