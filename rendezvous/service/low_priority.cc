@@ -5,12 +5,15 @@
 
 namespace ddprun {
 
+void NeverPreempt() {
+  if (sched_getscheduler(0) != SCHED_OTHER) return;
+  const sched_param none{};
+  sched_setscheduler(0, SCHED_BATCH, &none);
+}
+
 void LowerPriority() {
   constexpr int kNice = 10;
-  if (sched_getscheduler(0) == SCHED_OTHER) {
-    const sched_param none{};
-    sched_setscheduler(0, SCHED_BATCH, &none);
-  }
+  NeverPreempt();
   // Linux takes PRIO_PROCESS with 0 for the calling thread.
   if (getpriority(PRIO_PROCESS, 0) < kNice) setpriority(PRIO_PROCESS, 0, kNice);
 }

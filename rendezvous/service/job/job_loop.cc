@@ -8,6 +8,7 @@
 #include "rendezvous/auth/crypto.h"
 #include "rendezvous/auth/principal.h"
 #include "rendezvous/auth/refusal_counters.h"
+#include "rendezvous/service/low_priority.h"
 #include "worker/contract/job_name.h"
 
 namespace ddprun {
@@ -31,7 +32,10 @@ JobLoop::JobLoop(JobLoopOptions options, const std::vector<RecordedJob>& recorde
         executor_.Post(OfStacks{job, std::move(event)});
       }) {
   for (const RecordedJob& job : recorded) TakeUp(job);
-  executor_.Start(NextDeadline());
+  // When many agents join, the executor's thread handles several Joins each time it wakes. If it
+  // preempted the thread that posts them, it would handle one, and joining would take a tenth
+  // longer.
+  executor_.Start(NextDeadline(), NeverPreempt);
 }
 
 JobLoop::~JobLoop() {

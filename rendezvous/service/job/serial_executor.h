@@ -51,11 +51,15 @@ class SerialExecutor {
   SerialExecutor(const SerialExecutor&) = delete;
   SerialExecutor& operator=(const SerialExecutor&) = delete;
 
-  // Starts the thread, which calls the handler at `first` if no event comes before. Once, before
-  // the other functions.
-  void Start(TimePoint first) {
+  // Starts the thread. The thread calls `prepare`, then the handler at `first` if no event comes
+  // before. Once, before the other functions.
+  void Start(
+      TimePoint first, void (*prepare)() = [] {}) {
     next_deadline_ = first;
-    thread_ = std::thread([this] { Run(); });
+    thread_ = std::thread([this, prepare] {
+      prepare();
+      Run();
+    });
   }
 
   // From any thread that holds no lock the handler needs. False: Shutdown was called before, and

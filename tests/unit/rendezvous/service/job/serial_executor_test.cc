@@ -69,6 +69,14 @@ class SerialExecutorTest : public testing::Test {
   SerialExecutor<int> executor_{&recorder_};
 };
 
+TEST_F(SerialExecutorTest, ItsThreadPreparesBeforeItHandles) {
+  static std::thread::id prepared;
+  executor_.Start(TimePoint::max(), [] { prepared = std::this_thread::get_id(); });
+  executor_.Post(1);
+  ASSERT_TRUE(recorder_.WaitForCalls(1));
+  EXPECT_THAT(recorder_.threads(), ElementsAre(prepared));
+}
+
 TEST_F(SerialExecutorTest, WhoPostsHandlesWhatWaitsInItsOrder) {
   executor_.Start(TimePoint::max());
   executor_.Post(1, By::kWhoeverIsNext);
