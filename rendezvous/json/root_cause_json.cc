@@ -1,9 +1,9 @@
 #include "rendezvous/json/root_cause_json.h"
 
+#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
 #include "rendezvous/core/root_cause.h"
 #include "rendezvous/stacks/stack_text.h"
 
@@ -72,8 +72,17 @@ Json ToJson(const RootCause& cause) {
 }
 
 std::string IsoTime(std::int64_t unix_ms) {
-  return absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::FromUnixMillis(unix_ms),
-                          absl::UTCTimeZone());
+  // absl::FormatTime takes three times as long, and each event of a large job has a time.
+  const std::chrono::sys_time<std::chrono::milliseconds> time{std::chrono::milliseconds(unix_ms)};
+  const auto day = std::chrono::floor<std::chrono::days>(time);
+  const std::chrono::year_month_day date(day);
+  const std::chrono::hh_mm_ss clock(time - day);
+  const auto two = [](auto number) { return absl::Dec(number, absl::kZeroPad2); };
+  return absl::StrCat(absl::Dec(static_cast<int>(date.year()), absl::kZeroPad4), "-",
+                      two(static_cast<unsigned>(date.month())), "-",
+                      two(static_cast<unsigned>(date.day())), "T", two(clock.hours().count()), ":",
+                      two(clock.minutes().count()), ":", two(clock.seconds().count()), ".",
+                      absl::Dec(clock.subseconds().count(), absl::kZeroPad3), "Z");
 }
 
 }  // namespace ddprun
