@@ -51,7 +51,8 @@ class Bench {
     spec_.on_hang = JobSpec::kRestartHang;
   }
 
-  void Run() {
+  // Returns false if the job did not get as far as the benchmark expects.
+  bool Run() {
     ForAll("Join", [&](int node) {
       Join join;
       join.job = spec_;
@@ -64,11 +65,14 @@ class Bench {
     for (int step = 1; step <= 3; ++step) Beat(step, /*moves=*/true);
     while (asked_ == 0) Beat(3, /*moves=*/false);
     while (asked_ < nodes_ && question_ == nullptr) {
-      now_ += std::chrono::milliseconds(10);
+      now_ += StackPace().pause;
       Step("Tick", JobMachine::Tick{});
       AnswerStacks();
     }
-    if (asked_ < nodes_) return void(std::printf("only %d nodes are asked for stacks\n", asked_));
+    if (asked_ < nodes_) {
+      std::printf("only %d nodes are asked for stacks\n", asked_);
+      return false;
+    }
     Judge();
     ForAll("Stopped", [](int) { return Stopped(); });
     ForAll("AssignmentAck", [](int) { return AssignmentAck{}; });
@@ -78,6 +82,7 @@ class Bench {
     for (const auto& [about, longest] : longest_) {
       std::printf("    %-20s %8.2f\n", about.c_str(), longest);
     }
+    return true;
   }
 
  private:
@@ -165,6 +170,5 @@ class Bench {
 }  // namespace ddprun
 
 int main(int argc, char** argv) {
-  ddprun::Bench(argc > 1 ? std::atoi(argv[1]) : 16384).Run();
-  return 0;
+  return ddprun::Bench(argc > 1 ? std::atoi(argv[1]) : 16384).Run() ? 0 : 1;
 }
