@@ -297,10 +297,10 @@ void NodeWorkers::OnDying(LocalRank local_rank, pid_t pid, int tries) {
                     [this, local_rank, pid, tries] { OnDying(local_rank, pid, tries + 1); });
     return;
   }
-  // If the guardian is dead, the kernel has killed the worker. OnEnded() then reports all as lost.
-  if (absl::IsUnavailable(runner_->SignalGroup(pid, SIGKILL))) return;
   const std::unique_ptr<Worker> worker = TakeDead(local_rank);
-  clearer_.AdoptExiting(pid, std::move(worker->process.pidfd), worker->rank);
+  const auto reaped = runner_->Reap(worker->process.pidfd.get());
+  if (absl::IsUnavailable(reaped.status())) return events_.lost(reaped.status());
+  if (!reaped.ok()) clearer_.AdoptExiting(pid, std::move(worker->process.pidfd), worker->rank);
   TellEnded(local_rank, *worker, *status);
 }
 

@@ -58,7 +58,7 @@ class FakeRunner final : public ProcessRunner {
     return absl::UnimplementedError("nothing is forked here");
   }
   absl::Status SignalGroup(pid_t, int) override { return absl::OkStatus(); }
-  absl::StatusOr<ExitStatus> Reap(int) override { return ExitStatus{}; }
+  absl::StatusOr<ExitStatus> Reap(int) override { return reap_; }
   absl::Status Discard(const SpawnedProcess& process) override {
     discarded_.push_back(process.pid - kFirstPid);
     return absl::OkStatus();
@@ -78,6 +78,7 @@ class FakeRunner final : public ProcessRunner {
   int calls_ = 0;
   std::optional<pid_t> pid_;  // of the next processes; the test has started it
   int refused_ = -1;          // the call of Spawn() that fails
+  absl::StatusOr<ExitStatus> reap_ = ExitStatus{};
   std::vector<UniqueFd> alive_;
   std::vector<UniqueFd> outcomes_;
   std::vector<int> discarded_;

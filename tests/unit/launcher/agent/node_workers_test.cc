@@ -47,7 +47,7 @@ class NodeWorkersTest : public testing::Test {
                 [this](const NodeWorkers::Ended& ended) {
                   Tell((ended.status.Describe() + " ").c_str(), ended.local_rank);
                 },
-            .lost = [](const absl::Status&) {},
+            .lost = [this](const absl::Status& why) { Tell(why.message()); },
             .stuck_ended = [](pid_t) {},
         });
   }
@@ -62,8 +62,9 @@ class NodeWorkersTest : public testing::Test {
     StartAll(count);
     while (static_cast<int>(runner_.outcomes_.size()) < count) TurnFor(milliseconds(1));
   }
-  void Tell(const char* what, LocalRank worker) {
-    told_.push_back(what + std::to_string(worker.value));
+  void Tell(const char* what, LocalRank worker) { Tell(what + std::to_string(worker.value)); }
+  void Tell(absl::string_view what) {
+    told_.emplace_back(what);
     if (told_.size() == awaited_) loop_.Quit();
   }
   // Runs the loop until this number of reports arrived.
@@ -156,16 +157,31 @@ TEST_F(NodeWorkersTest, AfterOneThatCannotBeMadeTheLaterOnesAreNotTried) {
 
 // The pidfd of the fake runner never becomes readable, as if the kernel were still freeing the
 // memory of the worker.
-TEST_F(NodeWorkersTest, AWorkerThatExitsIsReportedBeforeItsPidfdSaysSo) {
-  Make(1);
-  const MarkedProcess process(workers_->progress().PageOf(LocalRank{0}));
-  runner_.pid_ = process.pid();
-  StartAndReachAll(1);
-  runner_.Execute(0);
-  EXPECT_THAT(Await(1), ElementsAre("started 0"));
-  workers_->Hear(LocalRank{0}, {}, ReadyMsg{}, EventLoop::Clock::now());
-  process.Kill();
-  EXPECT_THAT(Await(1), ElementsAre("SIGKILL 0"));
+// A worker that has begun to exit: its page says so, its pidfd does not yet.
+class ExitingWorkerTest : public NodeWorkersTest {
+ protected:
+  std::vector<std::string> ReportsOfItsDeath() {
+    Make(1);
+    const MarkedProcess process(workers_->progress().PageOf(LocalRank{0}));
+    runner_.pid_ = process.pid();
+    StartAndReachAll(1);
+    runner_.Execute(0);
+    EXPECT_THAT(Await(1), ElementsAre("started 0"));
+    workers_->Hear(LocalRank{0}, {}, ReadyMsg{}, EventLoop::Clock::now());
+    process.Kill();
+    return Await(1);
+  }
+};
+
+TEST_F(ExitingWorkerTest, IsReportedBeforeItsPidfdSaysSo) {
+  runner_.reap_ = absl::FailedPreconditionError("it still runs");
+  EXPECT_THAT(ReportsOfItsDeath(), ElementsAre("SIGKILL 0"));
+}
+
+// Without its guardian, the kernel has killed all workers. None of them is the cause.
+TEST_F(ExitingWorkerTest, IsNoCauseIfTheGuardianIsGone) {
+  runner_.reap_ = absl::UnavailableError("the guardian is gone");
+  EXPECT_THAT(ReportsOfItsDeath(), ElementsAre("the guardian is gone"));
 }
 
 }  // namespace node_workers_test
