@@ -232,8 +232,9 @@ class StoreServer::Thread {
   }
 
   void Disconnect(ClientId id) {
-    clients_.Close(id);
     const auto connection = connections_.find(id);
+    if (connection == connections_.end()) return;
+    clients_.Close(id);
     unsent_bytes_ -= connection->second.unsent.size();
     connections_.erase(connection);
   }
