@@ -60,12 +60,14 @@ void SnapshotWriter::Publish(CheckpointImage image) {
   thread_.Post([this, image = std::move(image)]() mutable {
     const std::int64_t step = image.step;
     const auto begin = std::chrono::steady_clock::now();
-    if (image.await != nullptr && !image.await()) return;
     // Training also waits while a GPU copies.
-    const auto waited = image.await == nullptr ? std::chrono::nanoseconds(0)
-                                               : std::chrono::steady_clock::now() - begin;
+    std::chrono::nanoseconds waited(0);
     const std::chrono::nanoseconds start = ThreadTime();
     try {
+      if (image.await != nullptr) {
+        if (!image.await()) return;
+        waited = std::chrono::steady_clock::now() - begin;
+      }
       slots_.Publish(std::move(image));
       newest_step_ = step;
       published_(step, std::chrono::steady_clock::now() - begin);
