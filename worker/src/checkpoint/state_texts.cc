@@ -26,7 +26,11 @@ void AddPlace(const State& state, int world_size, Metadata* metadata) {
   (*metadata)["epoch"] = std::to_string(state.epoch);
   (*metadata)["batch"] = std::to_string(state.batch);
   (*metadata)["world_size"] = std::to_string(world_size);
-  (*metadata)["user"] = json(state.user).dump();  // throws for text that is not UTF-8
+  try {
+    (*metadata)["user"] = json(state.user).dump();
+  } catch (const json::exception&) {
+    throw CheckpointError("State::user has text that is not UTF-8");
+  }
 }
 
 }  // namespace ddp::internal
