@@ -272,8 +272,9 @@ std::optional<HangVerdict> Behind(const std::vector<StillRank>& ranks) {
 // No rule names a rank. `first`: a rank as an example for all.
 HangVerdict NobodyToBlame(const std::vector<StillRank>& ranks, const StillRank& first,
                           const StackTree& stacks) {
-  const bool busy = std::any_of(ranks.begin(), ranks.end(),
-                                [](const StillRank& rank) { return rank.worker.busy; });
+  const bool busy = std::any_of(ranks.begin(), ranks.end(), [](const StillRank& rank) {
+    return rank.worker.busy && !rank.worker.inside;
+  });
   if (const auto places = DifferentPlaces(ranks, stacks)) {
     return {first,
             absl::StrCat("the ranks are in different places: ", *places,

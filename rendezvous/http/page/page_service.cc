@@ -252,7 +252,7 @@ void PageService::Ready(Call& call) {
       !(leadership->leads ? leadership->valid_for > Duration(0) : leadership->reached)) {
     return answer(absl::UnavailableError("etcd does not answer"));
   }
-  if (daemon.descriptor_limit > 0 && daemon.descriptors >= daemon.descriptor_limit) {
+  if (daemon.descriptor_limit > 0 && daemon.descriptors > daemon.descriptor_limit) {
     return answer(absl::ResourceExhaustedError(
         absl::StrCat("agents are refused: ", daemon.descriptors, " descriptors are open, of ",
                      daemon.descriptor_limit)));

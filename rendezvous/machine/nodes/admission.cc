@@ -142,6 +142,7 @@ std::string WhyExcluded(const JobLife& life, const std::string& host) {
   if (life.spec->hang_quarantine > 0 && hangs >= life.spec->hang_quarantine) {
     return absl::StrCat("its ranks hung ", hangs, hangs == 1 ? " time" : " times");
   }
+  if (life.spec->quarantine == 0) return "it was not fit when it joined before";
   return absl::StrCat("its workers were the root cause ", life.spec->quarantine,
                       life.spec->quarantine == 1 ? " time" : " times", " within ",
                       Seconds(life.spec->quarantine_window));
