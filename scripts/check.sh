@@ -82,7 +82,7 @@ for arrow in "${arrows[@]}"; do
     upward "$line"
   done < <(sources "$folder" | xargs -r grep -HnE "#include.*(${arrow#*|})" || true)
 done
-# Each folder of worker/src may include the folders before it in these two lists. The first list is the library ddp_base.
+# Each folder of worker/src may include the folders before it in these two lists. The first list makes ddp_base.
 without_torch=(base agent peers formats storage transfer)
 with_torch=(compat group collectives data_parallel state restore checkpoint run)
 allowed=

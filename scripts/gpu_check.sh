@@ -329,7 +329,7 @@ undisturbed job's"
   fi
 }
 
-# Two ranks run without a launcher, and one is killed. The other must end soon, with an error that names the killed rank.
+# Two ranks run without a launcher, and one is killed. The other must end soon, with an error that names this rank.
 check_lost_peer() { # check, name, backend, device
   local check=$1 name=$2 through=$3 on=$4 rank port seconds code=0 processes=() line apart=()
   port=$("$python" -c '

@@ -6,8 +6,8 @@
 #   SUITE        bookworm, trixie, sid
 #   FOLDER       must be empty, or must not exist; the chroot appears there once it is complete
 #   COMPONENTS   main by default
-# Needs root and a Debian machine: it takes mirror, proxies and keys from the apt of this machine. Marks the chroot with a
-# file. It refuses a FOLDER that has files but no such mark, so a mistyped FOLDER loses nothing.
+# Needs root and a Debian machine: it takes mirror, proxies and keys from the apt of this machine. Marks the chroot with
+# a file. It refuses a FOLDER that has files but no such mark, so a mistyped FOLDER loses nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

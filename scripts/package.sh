@@ -8,8 +8,8 @@
 #                   and compares every byte. Needs root
 #   --release SUITE   builds the packages of another Debian (bookworm, trixie), in a chroot of scripts/compat.sh
 #   --root DIR        the folder of this chroot, which is used again; /var/tmp/ddprun/compat/SUITE by default
-# Uses the build folder of `cmake --preset release`. All dates are the date of the last commit, or SOURCE_DATE_EPOCH. The
-# maintainer is DEBFULLNAME <DEBEMAIL>. Set a real address before you pass packages on: people may ask there for the
+# Uses the build folder of `cmake --preset release`. All dates are the date of the last commit, or SOURCE_DATE_EPOCH.
+# The maintainer is DEBFULLNAME <DEBEMAIL>. Set a real address before you pass packages on: people may ask there for the
 # sources. docs/internals/packages.md
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Tries the Debian packages in a bare Debian: install, train, manual pages, a consumer of the library, an enabled unit,
-# upgrade, remove, purge and lintian. After purge nothing may be left. lintian may print no error, and only warnings that
-# packaging/README.md explains.
+# upgrade, remove, purge and lintian. After purge nothing may be left. lintian may print no error, and only warnings
+# that packaging/README.md explains.
 # usage: scripts/package_check.sh [PACKAGES_FOLDER] [--release SUITE] [--root DIR] [--launcher-only]
 #   PACKAGES_FOLDER   the output folder of scripts/package.sh; build/packages by default
 #   --release SUITE   the Debian to try them in: bookworm (default), trixie

@@ -38,7 +38,7 @@ class Servers:
     def __init__(self, program):
         self.program = program
         self.running = {}
-        self.clients = []  # kept, so that torch returns these objects where it has lost ours
+        self.clients = []  # keeps the Python objects of our clients alive, so that torch returns them
 
     def start(self, port):
         """The port of a new server, or None if it cannot have this port. 0: any port."""

@@ -5,9 +5,9 @@
 #                    ours, and not in Debian's packages: download it to a place outside this repository
 #   --torch-server   runs the cases with torch's own server: shows which cases fail without our store
 # Needs a torch (python3, or /usr/bin/python3 with Debian's python3-torch), and build/bin/store_server or the program in
-# STORE_SERVER. Prints each case with its result. Exit code 1 in these cases: a case fails that is not among the expected
-# differences of scripts/torch_store_cases.py, no case passed, our server was never started, or it ended with an error.
-# docs/internals/store.md has the results.
+# STORE_SERVER. Prints each case with its result. Exit code 1 if a case fails that is not among the expected
+# differences of scripts/torch_store_cases.py, if no case passed, or if our server was never started or ended with an
+# error. docs/internals/store.md has the results.
 set -euo pipefail
 scripts=$(dirname "$(realpath "$0")")
 
