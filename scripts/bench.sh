@@ -1,6 +1,6 @@
 #!/bin/bash
-# Installs, builds and runs every benchmark of tests/bench; docs/internals/benchmarks.md explains them. All of
-# them, whatever one prints: exit code 1 if any missed a goal.
+# Installs the packages, builds, and runs every benchmark of tests/bench; docs/internals/benchmarks.md explains
+# them. If a benchmark misses a goal or fails, the others still run, and the exit code is 1.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

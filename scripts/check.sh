@@ -2,8 +2,8 @@
 # Checks format, includes, layers, sizes, tests, docs and warnings, so that a reviewer need not. Names every finding;
 # exits 1 if there is one.
 #   format     clang-format 14 agrees with every C++ file
-#   includes   none runs upwards: none breaks the arrows of docs/internals/architecture.md
-#   layers     what stops in one folder is nowhere else, and nothing pure asks for the time
+#   includes   no file includes a header of a folder that its own folder may not use (docs/internals/architecture.md)
+#   layers     only their own folders include yaml-cpp, CLI11, Boost and elfutils, and no pure folder asks for the time
 #   sizes      files per folder, lines per function, members per class: scripts/check_sizes.py
 #   tests      every test source is named by the nearest CMakeLists.txt
 #   docs       links resolve, whatever docs name exists, whatever exists is documented, something runs each command of
@@ -21,7 +21,7 @@ sources() { git ls-files --cached --others --exclude-standard -- "$@" | grep -E 
 
 # ---- format ----
 command -v clang-format >/dev/null || scripts/install_packages.sh --no-worker clang-format
-# Each version breaks some lines otherwise. That of Debian 12 counts.
+# Each version of clang-format breaks some lines in another way. The version of Debian 12 counts.
 format="format, "
 if [[ $(clang-format --version) == *' version 14.'* ]]; then
   while read -r file; do
@@ -82,7 +82,7 @@ for arrow in "${arrows[@]}"; do
     upward "$line"
   done < <(sources "$folder" | xargs -r grep -HnE "#include.*(${arrow#*|})" || true)
 done
-# Each folder of worker/src may include those named before it. The first ones make ddp_base.
+# Each folder of worker/src may include the folders before it in these two lists. The first list makes ddp_base.
 without_torch=(base agent peers formats storage transfer)
 with_torch=(compat group collectives data_parallel state restore checkpoint run)
 allowed=
@@ -104,12 +104,12 @@ done < <(sources "${without_torch[@]/#/worker/src/}" |
 echo "check.sh: upward includes: $upward_includes"
 
 # ---- layers ----
-# yaml-cpp and CLI11 stop in launcher/config (CLI11 also parses the example's flags).
+# In the product, only launcher/config includes yaml-cpp and CLI11. (The examples in worker/ use CLI11, too.)
 while IFS= read -r line; do
   finding layers "$line: yaml-cpp and CLI11 stop in launcher/config"
 done < <(sources launcher rendezvous | grep -v '^launcher/config/' |
   xargs -r grep -HnE '#include *<(yaml-cpp|CLI)/' || true)
-# No core, and no other folder that docs/internals/architecture.md calls pure, reads a clock or draws random numbers.
+# No folder that docs/internals/architecture.md calls pure reads a clock or the environment, or draws random numbers.
 while IFS= read -r line; do
   finding layers "$line: a core gets time and randomness as arguments"
 done < <(sources rendezvous/core rendezvous/hangs rendezvous/machine rendezvous/metrics rendezvous/stacks rendezvous/json \
@@ -156,7 +156,7 @@ if "DDPRUN_WERROR:BOOL=ON" in open(os.path.join(os.path.dirname(database), "CMak
     flags.append("-Werror")
 for entry in json.load(open(database)):
     file = entry["file"]
-    # Several of our sources at once, or one; what is generated is not ours.
+    # Our sources: single files, or several in one (Unity). Generated sources in build/ are not ours.
     if not file.startswith(root) or "/build/" in file[len(root):] and "/Unity/" not in file:
         continue
     for flag in flags:

@@ -38,7 +38,7 @@ FOREIGN_FLAGS = set("""
 MOST_WORDS = 25  # of the glossary
 MOST_LINES = 100  # of README.md
 MOST_ROUNDING = 0.05  # of a ratio of README.md and its figures
-# Its cases are names that do not exist.
+# Files that name things that do not exist, on purpose.
 NAMES_WHAT_IS_NOT_THERE = {"tests/python/test_check_docs.py"}
 # Folders at the top of the repository whose files docs name.
 TOP_FOLDERS = ("cmake", "configs", "docs", "launcher", "packaging", "proto", "rendezvous", "scripts", "tests", "worker")
@@ -90,7 +90,7 @@ def check_tests(_, text):
 def check_files(_, text):
     for path in set(re.findall(r"(?<![\w/.-])((?:%s)/[\w./*-]*\w)" % "|".join(TOP_FOLDERS), text)):
         if re.search(r"[A-Z]{4}", path) and not path.endswith(".txt"):
-            continue  # a place holder: NAME_fuzz.cc
+            continue  # a placeholder, such as NAME_fuzz.cc
         pattern = re.compile(re.escape(path).replace(r"\*", "[^/]*") + r"($|/|\.)")
         if not os.path.exists(os.path.join(ROOT, path)) and not any(pattern.match(known) for known in tracked_files()):
             yield f"there is no file {path}"
@@ -123,7 +123,7 @@ def check_flags_of_scripts(_, text):
 
 def check_subcommands(_, text):
     for name in set(re.findall(r"(?:^    |^\$ |`|&& )(?:build/bin/)?ddprun ([a-z][a-z-]+)(?=[ `\n])", text, re.M)):
-        if name not in subcommands() + ["has", "may"]:  # "ddprun has said:"
+        if name not in subcommands() + ["has", "may"]:  # sentences: "ddprun has said:"
             yield f"there is no subcommand {name}"
 
 
@@ -160,7 +160,7 @@ def check_variables(_, text):
 def check_metrics(_, text):
     for name in set(re.findall(r"(?<![\w/:-])(ddprun_[a-z_]+)\b(?![./(])", text)):
         stem = re.sub(r"_(bucket|sum|count)$", "", name)
-        if stem not in metrics() and f'"{name}"' not in code():  # or a field of a file
+        if stem not in metrics() and f'"{name}"' not in code():  # it may be a field of a file
             yield f"there is no metric {name}"
 
 
@@ -196,14 +196,14 @@ def generated_texts():
 def check_tables():
     """Everything that exists is documented, and no table has a superfluous row."""
     yield from difference("docs/jobs.md", "event", first_column("docs/jobs.md", "### Events") - {"event", "---"},
-                          {*events(), "dropped"})  # that one is only in the file
+                          {*events(), "dropped"})  # "dropped" is only in the file
     rows = first_column("docs/jobs.md", "| a job is | meaning |") - {"a job is", "---", "..."}
     yield from difference("docs/jobs.md", "state of a job", {row for row in rows if row[0].isupper()},
-                          set(job_states()) - {"Succeeded", "Failed"})  # after the end: the outcome
+                          set(job_states()) - {"Succeeded", "Failed"})  # after the end, a job has an outcome instead
     for name in sorted({row for row in rows if not row[0].isupper()} - set(outcomes())):
         yield f"docs/jobs.md: there is no outcome {name}"
     rows = first_column("docs/exit-codes.md", "## Exit codes") | first_column("docs/jobs.md", "| exit code | |")
-    codes = {str(value) for value in exit_codes() - {143}}  # 128 + SIGTERM: in the row for signals
+    codes = {str(value) for value in exit_codes() - {143}}  # 143 is 128 + SIGTERM: in the row for signals
     yield from difference("docs/exit-codes.md", "exit code", {row for row in rows if row.isdigit()}, codes | {"0"})
     for key, schema in keys().items():
         if schema.get("description", "") not in texts_of_keys():
@@ -238,7 +238,7 @@ def check_ratios():
 
 
 def check_others():
-    """What has no table: subcommands, variables that are read, folders, and files that say nothing of themselves."""
+    """Things without a table: subcommands, variables that are read, folders, and files without a first comment."""
     usage = re.search(r"kRunUsage =(.*?);\n", read(CLI_CC), re.S).group(1)
     for page, text in ("docs/usage.md", read("docs/usage.md")), ("ddprun help", usage):
         for name in subcommands():
@@ -296,7 +296,7 @@ def check_registered_tests():
 def main():
     if sys.argv[1:] == ["--write"]:
         try:
-            texts = generated_texts()  # all of them, before a page is opened, because this empties the page
+            texts = generated_texts()  # all texts before any page is opened: opening a page empties it
         except CannotMake as error:
             print(f"check_docs.py: {error}", file=sys.stderr)
             return 1

@@ -2,12 +2,12 @@
 """Counts files per folder, lines per function and members per class in launcher/, rendezvous/ and worker/; names what
 is above its limit.
 
-    files per folder       X.h with its X.cc counts as one: they are one unit, read together, and a class that
-                           gets a source of its own does not make its folder harder to find one's way in
-    lines per function     at most 60 but in tables: a function that is marked "// table" on its first line
-    members per class      data members
+    files per folder       at most 16. X.h and X.cc count as one file, because people read them together. So a class
+                           may get a source of its own
+    lines per function     at most 60, except in tables: a function with "// table" on its first line or the line before
+    members per class      at most 20 data members
 
-What may be above a limit stands in EXCEPTIONS with a limit of its own and the reason, and is printed.
+EXCEPTIONS has higher limits with their reasons. The script prints these exceptions.
 
 Needs universal-ctags. Prints what it counted, then one line for each finding, and exits 1 if there is one.
 """
@@ -48,7 +48,7 @@ def is_table(path, line):
 
 
 def count():
-    """Of each kind, what there is of it: {name: number}."""
+    """For each kind of limit: {name: number}."""
     paths = sources()
     modules = collections.defaultdict(set)
     for path in map(pathlib.Path, paths):

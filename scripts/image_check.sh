@@ -2,11 +2,11 @@
 # Builds the image of packaging/Containerfile with buildah, and tries it: it has at most 40 MiB, the licences, a user
 # without privileges, and a job runs in it.
 # usage: scripts/image_check.sh [--tarball FILE] [--root DIR]
-#   --tarball FILE   that of scripts/package.sh for Debian 12, taken in place of the first stage, which compiles for
-#                    minutes
-#   --root DIR       a bare Debian 12, which stands for debian:12-slim; made by scripts/make_chroot.sh where it is
-#                    not there, build/image-check/bookworm by default
-# Needs root, and no registry of images. Leaves no image behind.
+#   --tarball FILE   the tarball of scripts/package.sh for Debian 12, used in place of the first stage, which compiles
+#                    for minutes
+#   --root DIR       a bare Debian 12, used as debian:12-slim; build/image-check/bookworm by default. If it does not
+#                    exist, scripts/make_chroot.sh makes it
+# Needs root, but no registry of images. Leaves no image behind.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -27,7 +27,7 @@ command -v buildah >/dev/null || scripts/install_packages.sh --no-worker buildah
 [[ -d $root ]] || scripts/make_chroot.sh --anew bookworm "$root"
 
 folder=$(mktemp -d)
-# buildah mounts what it works on there.
+# buildah mounts images in this folder.
 trap 'images umount --all >/dev/null; rm -rf "$folder"' EXIT
 images() { buildah --root "$folder/images" --runroot "$folder/run" --storage-driver vfs "$@"; }
 

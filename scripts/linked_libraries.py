@@ -3,13 +3,14 @@
 
 usage: scripts/linked_libraries.py BUILD_FOLDER OUTPUT_FOLDER
 
-The static libraries are those of the link line. Header-only libraries are found in the includes of its sources. Writes,
-for the packages of ddprun:
+It takes the static libraries from the link line of ddprun, and the header-only libraries from the includes of its
+sources. Then it finds the Debian package of each library, and writes:
     ddprun.spdx.json      an SPDX 2.3 document
-    SOURCES               where the source of each is, with the offer that the LGPL and the GPL ask for
-    copyright/PACKAGE     Debian's copyright file of each
+    SOURCES               where the source of each package is, with the offer that the LGPL and the GPL ask for
+    copyright/PACKAGE     Debian's copyright file of each package
     common-licenses/NAME  the licences of /usr/share/common-licenses that these files name
-The maintainer who makes the offer is DDPRUN_MAINTAINER of the build. The date is SOURCE_DATE_EPOCH's. Needs a build by Ninja, with libraries of Debian's packages.
+The maintainer who makes the offer is DDPRUN_MAINTAINER of the build. The date is SOURCE_DATE_EPOCH. Needs a build by
+Ninja, with libraries of Debian's packages.
 """
 
 import datetime
@@ -23,11 +24,11 @@ import subprocess
 import sys
 import uuid
 
-OWN = ("launcher/", "rendezvous/", "proto/")  # whose objects are in ddprun
-SYSTEM = {"libc6-dev", "linux-libc-dev"}  # whose library is not linked in
+OWN = ("launcher/", "rendezvous/", "proto/")  # folders whose object files are in ddprun
+SYSTEM = {"libc6-dev", "linux-libc-dev"}  # packages whose libraries are not linked in
 
-# What the project of each source package declares for the part that gets into ddprun, as SPDX writes it. Debian's
-# names in the copyright files are others, and those of all files of the source.
+# For each source package: the licence of the part that gets into ddprun, as its project declares it, in SPDX's spelling.
+# Debian's copyright files use other names, and list the licences of all files of the source.
 PUBLIC_DOMAIN = "LicenseRef-liblzma-public-domain"  # SPDX has no id for it
 LICENCES = {
     "abseil": "Apache-2.0", "boost": "BSL-1.0", "bzip2": "bzip2-1.0.6", "c-ares": "MIT", "cli11": "BSD-3-Clause",
@@ -82,11 +83,11 @@ def facts_of(package):
 
 
 def copy_common_licences(output):
-    """Copies the licences that the copyright files name by their place on a Debian, for systems without that folder."""
+    """Copies the licences that the copyright files name by their path on Debian. Other systems lack this folder."""
     text = "\n".join(path.read_text(errors="replace") for path in pathlib.Path(output, "copyright").iterdir())
     pathlib.Path(output, "common-licenses").mkdir()
     for licence in pathlib.Path("/usr/share/common-licenses").iterdir():
-        if re.search(rf"{re.escape(str(licence))}(?!-?\w|\.\d)", text):  # GPL is also the beginning of GPL-2
+        if re.search(rf"{re.escape(str(licence))}(?!-?\w|\.\d)", text):  # the name GPL must not match GPL-2
             shutil.copyfile(licence, pathlib.Path(output, "common-licenses", licence.name))
 
 
@@ -97,9 +98,9 @@ def licences_in(copyright_file):
 
 
 def declared(facts, static):
-    """The licence as an SPDX expression. Of what is linked in it has to be known."""
+    """The licence as an SPDX expression. Ends the program if the package is linked in and its licence is not known."""
     source = facts["source:Package"]
-    if source == "xz-utils":  # liblzma; under a licence since 5.6
+    if source == "xz-utils":  # liblzma; it has a licence since 5.6
         old = tuple(map(int, facts["source:Version"].split(".")[:2])) < (5, 6)
         return PUBLIC_DOMAIN if old else "0BSD"
     found = LICENCES.get(re.sub(r"[0-9.]+$", "", source), LICENCES.get(source))

@@ -4,10 +4,10 @@
 #   --anew       first removes a chroot that this script made in FOLDER before
 #   --reuse      does nothing if FOLDER has a chroot that this script made before
 #   SUITE        bookworm, trixie, sid
-#   FOLDER       must be empty or not there; the chroot appears in it once it is complete
+#   FOLDER       must be empty, or must not exist; the chroot appears there once it is complete
 #   COMPONENTS   main by default
-# Needs root and a Debian machine: mirror, proxies and keys are those of its own apt. Marks the chroot with a file. A
-# FOLDER with other files and without that mark is refused, so a mistyped FOLDER loses nothing.
+# Needs root and a Debian machine: it takes mirror, proxies and keys from the apt of this machine. Marks the chroot with
+# a file. It refuses a FOLDER that has files but no such mark, so a mistyped FOLDER loses nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,7 +18,7 @@ fail() { # exit code, text
 mode=${1:-}
 [[ $mode =~ ^--(anew|reuse)$ && $# -ge 3 ]] || fail 64 "needs --anew or --reuse, SUITE, FOLDER; see its head"
 suite=$2 root=$(realpath -m "$3") components=${4:-main}
-mark=.made-by-make_chroot  # its name may not have ddprun in it: package_check.sh takes such files for the package's
+mark=.made-by-make_chroot  # its name must not contain ddprun: package_check.sh takes such files for files of the package
 if [[ -e $root/$mark ]]; then
   [[ $mode != --reuse ]] || exit 0
   rm -rf "$root"
@@ -36,7 +36,7 @@ while IFS= read -r option; do
 done < <(apt-config dump | grep -E '^Acquire::(https?::|Check-Valid-Until|Check-Date|Retries)')
 # dpkg need not wait for the disk: after a power failure the chroot is made anew.
 options+=('--dpkgopt=force-unsafe-io')
-# A mirror that is not updated any more still has a sid that can be built against.
+# sid is good enough for a build even if the mirror is not updated any more.
 [[ $suite == sid ]] && options+=('--aptopt=Acquire::Check-Valid-Until "false"')
 mkdir -p "$(dirname "$root")"
 new=$(mktemp -d "$root.XXXXXX")

@@ -5,7 +5,7 @@
     scripts/make_mnist_subset.py data/mnist tests/data/mnist
 
 Takes every 6th training image (0, 6, 12, ...: 10,000) and every 5th test image (0, 5, 10, ...:
-2,000), with their labels, so that the easy first half of the test set does not decide alone.
+2,000), with their labels. The first half of the test set is easy, so the subset has images of both halves.
 The output is the same, byte for byte, each time. Standard library only.
 """
 

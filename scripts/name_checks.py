@@ -11,10 +11,10 @@ import re
 from code_tables import (code, commands_flags, ddprun_flags, events, exit_codes, job_states, keys, outcomes, read, tests,
                          tracked_files)
 
-# Pages about the tests of PyTorch name what our code does not have.
+# Pages about the tests of PyTorch. They name things that our code does not have.
 PAGES_OF_OTHERS = {"docs/internals/parity.md"}
 
-# What belongs to other programs.
+# Names that belong to other programs.
 FOREIGN_NAMES = set("""
     DistStoreError GradScaler MultiThreadedTestCase get_extra_state set_extra_state store_type
     OnFailure exported_job etcd_server_leader_changes_seen_total
@@ -22,17 +22,17 @@ FOREIGN_NAMES = set("""
     CUDA_DEVICE_ORDER GoogleTest
     cgroup.kill securityContext.capabilities.add torch.multiprocessing.spawn
     """.split())
-# Files of a reader, of Python and of PyTorch.
+# Files that belong to the reader, to Python or to PyTorch.
 FOREIGN_FILES = set("""
     train.py ddp.py data.py t.py
     _tensor.py dataloader.py distributed_c10d.py test/distributed/test_store.py nccl.h
     """.split())
-PREFIXES = "DDP|SLURMD?|JOBSET|KUBERNETES|TORCH|NCCL|GLOO|CUDA"  # of variables; check_docs.py has the others
+PREFIXES = "DDP|SLURMD?|JOBSET|KUBERNETES|TORCH|NCCL|GLOO|CUDA"  # of variables; check_docs.py checks other prefixes
 FILE = "cc|h|proto|py|sh|mjs|txt|html|css"
 
 
 def is_placeholder(name):
-    """NAME_test.cc, DIR/ddprun.py, X.py."""
+    """True for NAME_test.cc, DIR/ddprun.py, X.py."""
     return re.search(r"(^|[/._])[A-Z]+([/._]|$)", name) is not None
 
 
@@ -56,7 +56,7 @@ def check_bare_suites(page, text):
 
 @functools.lru_cache(maxsize=None)
 def ends_of_paths():
-    """All paths, also without their first folders."""
+    """All paths of files, and the same paths without their first folders."""
     found = set()
     for path in tracked_files():
         parts = path.split("/")
@@ -65,7 +65,7 @@ def ends_of_paths():
 
 
 def check_bare_files(page, text):
-    """Files without their folder, or with a part of it."""
+    """Files that are named without their folder, or with only a part of it."""
     if page in PAGES_OF_OTHERS:
         return
     name = r"(?<![\w/.*<>\\-])((?:[\w-]+/)*[\w-]+\.(?:%s))(?![\w/*-]|\.\w)" % FILE
@@ -125,7 +125,7 @@ def check_flags_of_commands(_, text):
         if program == "ddprun":
             name = words[0] if words and re.match(r"[a-z]", words[0]) else ""
             if name and name not in commands_flags():
-                continue  # a sentence
+                continue  # a sentence that begins with "ddprun", not a command
             flags = commands_flags()[name]
             for flag in flags_before_the_command(words[1:] if name else words, flags, name in ("", "init", "doctor")):
                 if flag not in flags:
@@ -158,7 +158,7 @@ def check_identifiers(page, text):
     names = set(re.findall(r"`\$?([a-z]\w*_\w+|[A-Z]\w*[a-z]\w*|%s)(?:\(\)|=[^`]*)?`" % variable, text))
     names |= set(re.findall(r"(?<![\w-])((?:%s)_[A-Z0-9_]*[A-Z0-9])\b" % PREFIXES, text))
     for name in names:
-        ours = re.match(r"(DDPRUN|PET|TORCHELASTIC|ddprun)_", name)  # check_docs.py looks for these
+        ours = re.match(r"(DDPRUN|PET|TORCHELASTIC|ddprun)_", name)  # check_docs.py checks these
         if not ours and name not in words_of_code():
             yield f"nothing in the code has the name {name}"
     for name in set(re.findall(r"`([a-z_]\w*(?:\.[a-z_]\w*)+)(?:\([^`]*\))?`", text)) - FOREIGN_NAMES:
@@ -194,7 +194,7 @@ def check_events(_, text):
 
 def check_outcomes(_, text):
     named = [name for words in re.findall(r"\boutcomes?(?: is| are| of)? %s" % LIST, text) for name in listed(words)]
-    for words in re.findall(r'"outcome": "\w+", ([^"]*)', text):  # in a report: all of them
+    for words in re.findall(r'"outcome": "\w+", ([^"]*)', text):  # a report with the list of all outcomes
         named += re.findall(r"\w+", words)
     for name in sorted(set(named) - set(outcomes())):
         yield f"there is no outcome {name}"

@@ -1,16 +1,16 @@
 #!/bin/bash
 # Builds the Debian packages of this checkout for the Debian it runs on, and a tarball of the one-file ddprun.
 # usage: scripts/package.sh [OUTPUT_FOLDER] [--twice] [--release SUITE [--root DIR]]
-#   OUTPUT_FOLDER   build/packages by default, of another Debian /var/tmp/ddprun/packages/SUITE. What this script wrote
-#                   there before is replaced: ddprun's packages, tarball and SPDX document, and SHA256SUMS. Other files
-#                   stay
+#   OUTPUT_FOLDER   build/packages by default; with --release, /var/tmp/ddprun/packages/SUITE. The script replaces the
+#                   files that it wrote there before: ddprun's packages, tarball and SPDX document, and SHA256SUMS.
+#                   Other files stay
 #   --twice         builds a second time, in an empty build folder at the same place and without the compiler cache,
 #                   and compares every byte. Needs root
-#   --release SUITE   those of another Debian (bookworm, trixie), in the chroot that scripts/compat.sh makes in
-#                     DIR, or uses again; /var/tmp/ddprun/compat/SUITE by default
-# Uses the build folder of `cmake --preset release`. Dates are those of the last commit, or SOURCE_DATE_EPOCH. The
-# maintainer is DEBFULLNAME <DEBEMAIL>; packages to pass on need a real one, who gives the sources on request.
-# docs/install.md
+#   --release SUITE   builds the packages of another Debian (bookworm, trixie), in a chroot of scripts/compat.sh
+#   --root DIR        the folder of this chroot, which is used again; /var/tmp/ddprun/compat/SUITE by default
+# Uses the build folder of `cmake --preset release`. All dates are the date of the last commit, or SOURCE_DATE_EPOCH.
+# The maintainer is DEBFULLNAME <DEBEMAIL>. Set a real address before you pass packages on: people may ask there for the
+# sources. docs/internals/packages.md
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -39,7 +39,8 @@ output=${output:-${suite:+/var/tmp/ddprun/packages/$suite}}
 output=${output:-build/packages}
 mkdir -p "$output"
 output=$(realpath "$output")
-# $1: a folder with everything that this script writes. Removes older files of these names from the output folder alone.
+# Copies the files that this script writes from the folder $1 to the output folder. Removes only older files of these
+# names from the output folder.
 deliver() {
   (cd "$output" && rm -f {ddprun,ddprun-examples,libddp-dev,python3-ddprun}_*.deb ddprun-*-linux-*-glibc*.tar.gz \
     ddprun.spdx.json SHA256SUMS)
@@ -62,7 +63,7 @@ fi
 scripts/install_packages.sh python3 dpkg-dev file binutils
 targets=(ddprun mnist_ddp gpt_ddp ddp completions python-module manuals package-files)
 maintainer="${DEBFULLNAME:-ddprun maintainers} <${DEBEMAIL:-maintainers@ddprun.invalid}>"
-# What the packages need, whatever an earlier configuration of build/ has left out.
+# The packages need these options, even if an earlier configuration of build/ has switched them off.
 options=("-DDDPRUN_MAINTAINER=$maintainer" -DDDPRUN_LAUNCHER=ON -DDDPRUN_WORKER=ON -DDDPRUN_STATIC=ON
   -DDDPRUN_TORCH_DIR:PATH=)
 [[ -e build/CMakeCache.txt ]] || options+=(-DDDPRUN_TESTS=OFF "-DDDPRUN_WERROR=${werror:-OFF}")
@@ -76,7 +77,7 @@ cpack --config build/CPackConfig.cmake -G DEB -B build/cpack >build/cpack.log ||
   exit 1
 }
 
-# One file for any Linux of this architecture with this glibc or a newer one, which its name says.
+# One file for any Linux of this architecture with this glibc or a newer one. The name of the file has both.
 version=$(sed -n 's/^CMAKE_PROJECT_VERSION:STATIC=//p' build/CMakeCache.txt)
 name=ddprun-$version-linux-$(uname -m)-glibc$(getconf GNU_LIBC_VERSION | cut -d' ' -f2)
 stage=build/cpack/$name
@@ -94,7 +95,7 @@ ls -l "$output"
     "these packages on" >&2
 
 if [[ -n $twice ]]; then
-  # At the same path and with the same flags, which are in what is compiled.
+  # At the same path and with the same flags, because the compiled files contain both.
   werror=$(sed -n 's/^DDPRUN_WERROR:BOOL=//p' build/CMakeCache.txt)
   export werror
   second=$(mktemp -d)

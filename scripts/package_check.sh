@@ -1,16 +1,16 @@
 #!/bin/bash
 # Tries the Debian packages in a bare Debian: install, train, manual pages, a consumer of the library, an enabled unit,
-# upgrade, remove and purge, after which nothing may be left, and lintian: no error, and no warning that
-# packaging/README.md does not explain.
+# upgrade, remove, purge and lintian. After purge nothing may be left. lintian may print no error, and only warnings
+# that packaging/README.md explains.
 # usage: scripts/package_check.sh [PACKAGES_FOLDER] [--release SUITE] [--root DIR] [--launcher-only]
-#   PACKAGES_FOLDER   where scripts/package.sh has put them; build/packages by default
+#   PACKAGES_FOLDER   the output folder of scripts/package.sh; build/packages by default
 #   --release SUITE   the Debian to try them in: bookworm (default), trixie
-#   --root DIR        where the chroot is made; build/package-check/SUITE by default. It is made anew each time; a DIR
-#                     with other files is refused
-#   --quick           without a consumer of the library, for which a compiler is installed, and without lintian; and
-#                     the first step may take as long as it wants, as on a busy machine. Otherwise 3 s are the limit
-#   --launcher-only   the package ddprun alone, with a job of /bin/true: of another release's packages, only it
-#                     fits here
+#   --root DIR        the folder of the chroot; build/package-check/SUITE by default. The script makes the chroot anew
+#                     each time, and refuses a DIR with other files
+#   --quick           leaves out lintian and the consumer of the library, which needs a compiler. The time until the
+#                     first training step has no limit, because the machine may be busy. Without --quick, it is 3 s
+#   --launcher-only   only the package ddprun, with a job of /bin/true: of the packages of another release, only
+#                     this one can be installed
 # Needs root. Prints the seconds from the command to the end of the first training step.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -62,7 +62,7 @@ fail() {
 }
 step() { printf 'package_check.sh: %s\n' "$*"; }
 apt_quietly() { apt-get -y -qq "$@" >/var/log/package_check.log 2>&1 || { cat /var/log/package_check.log; fail "apt-get $*"; }; }
-# All but the folders where apt and dpkg write for every package, and a user's.
+# Lists all files, except in the folders where apt and dpkg write for every package, in /root and in /tmp.
 files() { find / -xdev \( -path /proc -o -path /packages -o -path /var/lib/dpkg -o -path /var/lib/apt \
   -o -path /var/cache -o -path /tmp -o -path /root \) -prune -o -print | sort; }
 ours='ddprun|libddp|/ddp(/|\.pc|$)'
@@ -70,7 +70,7 @@ ours='ddprun|libddp|/ddp(/|\.pc|$)'
 # ---- the systemd unit ----
 unit=ddprun-rendezvous.service
 link=/etc/systemd/system/multi-user.target.wants/$unit
-# What systemd makes for the unit at its first start, in folders of its own, and what the rendezvous writes then.
+# Makes the folders that systemd makes at the unit's first start, and the files that the rendezvous then writes there.
 mkdir -m 700 -p /var/lib/private /var/log/private
 write_state() {
   local name=${unit%.service}
@@ -81,7 +81,7 @@ write_state() {
   echo jobs >/var/lib/$name/journal
   echo lines >/var/log/$name/rendezvous.log
 }
-# As an administrator does it; where there is no systemd, with what packages use in its place.
+# Enables the unit as an administrator does. Without systemd, it uses the tool that packages use instead.
 enable_unit() {
   if command -v systemctl >/dev/null; then
     systemctl --quiet enable "$unit"
@@ -90,7 +90,7 @@ enable_unit() {
   fi
 }
 expect_enabled() { [[ -L $link && -e $link ]] || fail "$1: $link does not lead to the unit"; }
-# After `apt-get remove`: the unit's links are gone, its jobs are not.
+# After `apt-get remove`: the unit's links must be gone, and the journal of its jobs must still be there.
 expect_removed() {
   local dangling
   dangling=$(find /etc/systemd -lname "*/$unit")
@@ -188,7 +188,7 @@ expect_enabled "after an upgrade"
 step "remove, purge"
 apt_quietly remove "${names[@]}"
 expect_removed
-apt_quietly purge ddprun  # of the others nothing is left to purge
+apt_quietly purge ddprun  # the other packages have nothing to purge
 ! dpkg-query -W -f '${db:Status-Abbrev} ${Package}\n' | grep ddp || fail "dpkg knows these packages after purge"
 expect_purged <(grep -vE "$ours" /tmp/installed)
 

@@ -2,7 +2,7 @@
 # From a fresh Debian 12 or 13 to a trained model: installs the packages, builds, and trains a small
 # convolutional net on MNIST with two workers under ddprun. Takes a few minutes, most of it the build.
 # usage: scripts/quickstart.sh [--build]
-#   --build   trains nothing
+#   --build   builds, and trains nothing
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -107,7 +107,7 @@ def command_exit_code_rows():
 SLURM = "([slurm.md](slurm.md#without-any-flag))"
 POD = "([kubernetes.md](kubernetes.md#without-any-flag))"
 NCCL = "libtorch's. With libtorch 2.x the C++ library sets it if you have not ([gpu.md](gpu.md#a-lost-rank))."
-# No table in the sources has these variables. read_variable_rows() compares their names with the sources.
+# The sources have no table of these variables. read_variable_rows() compares their names with the sources.
 READ_VARIABLES = {
     "DDPRUN_STATE_HOME": "The [state home](security.md#the-state-home). Not set: /tmp/ddprun-UID.",
     "TMPDIR": "Folder for the agent's sockets and Python module. Not set: `TMP`, else `TEMP`, else `TEMPDIR`, else /tmp.",

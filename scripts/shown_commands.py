@@ -1,7 +1,8 @@
 """Reads the code blocks of README.md and docs/first-job.md, and names the test or script that runs each command.
 
-A line is a command, or output of one. scripts/check_docs.py wants a runner for each command: a test of CTest, or a
-script that CI starts. tests/docs/test_commands.py runs those of RUNS, and compares their output with what is shown.
+A line of a block is a command, or the output of a command. scripts/check_docs.py fails if a command has no runner. A
+runner is a test of CTest, or a script that CI starts. tests/docs/test_commands.py runs the commands of RUNS, and compares
+their output with the page.
 """
 
 import importlib
@@ -12,13 +13,13 @@ import sys
 from code_tables import ROOT, read, registered_tests, tests_of
 
 PAGES = ("README.md", "docs/first-job.md")
-# Page -> a script that types all commands of the page in their order, and compares all of its output. Such a page has no
-# entry below. The script has a function rehearse(), which types the commands without running them, and returns what is
-# wrong or "".
+# Page -> a script that types all commands of the page in their order, and compares their output with the page. Such a
+# page has no entry below. The script has a function rehearse(), which types the commands without running them. It returns
+# the problem, or "".
 TYPED_BY = {"docs/first-job.md": "tests/integration/first_job_test.py"}
 
-ANY_PROGRAM = "docs.commands"  # what a reader starts with a program of his own, on one node and on two
-KILL = "docs.kill"  # MNIST, and the kill of a worker
+ANY_PROGRAM = "docs.commands"  # commands that start a program of the reader, on one node and on two
+KILL = "docs.kill"  # trains MNIST, and kills a worker
 HANG = "docs.hang"
 
 # Command -> the test of tests/docs that runs it.
@@ -28,7 +29,7 @@ RUNS = {
     "build/bin/ddprun --nnodes 2 --rdzv-endpoint head:29400 --token-file token --rdzv-id exp7 ./train": ANY_PROGRAM,
 }
 
-# What no test of CTest can run: command -> (script, the line of the script that runs it).
+# Commands that no test of CTest can run: command -> (script, the line of the script that runs it).
 IN_SCRIPTS = {
     "scripts/quickstart.sh": ("scripts/compat.sh", "scripts/quickstart.sh"),
     "scripts/test.sh": (".ci/run", "scripts/test.sh dev"),
@@ -38,7 +39,7 @@ IN_SCRIPTS = {
     "ddprun -c /usr/share/ddprun/configs/mnist_local.yaml": ("scripts/package_check.sh", 'ddprun -c "$job"'),
 }
 
-# Output: how its lines begin -> what makes it.
+# Beginning of a line of output -> the test that makes this output.
 OUTPUTS = {
     r"ddprun \d\d:": KILL,
     r"\[default\d\]:": KILL,
@@ -85,7 +86,7 @@ def outputs(text, runner):
 
 
 def active_lines(script):
-    """What a script runs: without comments and what it only prints."""
+    """The lines of a script that run something: without comments, and without lines that only print."""
     text = re.sub(r"\\\n\s*", " ", re.sub(r"(?m)^\s*#.*\n", "", read(script)))
     return "\n".join(re.sub(r"\s#\s.*", "", line) for line in text.split("\n")
                      if not re.match(r"\s*(\S+ \|\|\s+)?(echo|printf|step|:) ", line))

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Runs the campaign of simulated jobs: scripts/simulate.sh [RUNS [FIRST_SEED]]
-# Makes 100,000 runs from seed 0 by default, on all cores: with one rendezvous, then with several over etcd. Then
-# makes the runs with planted bugs, which the checker must find. Prints each seed that fails, with the command that
+# By default makes 100,000 runs with one rendezvous, and then 100,000 with several over etcd, from seed 0, on all cores.
+# Then makes the runs with planted bugs, which the checker must find. Prints each seed that fails, with the command that
 # replays it.
 set -euo pipefail
 cd "$(dirname "$0")/.."

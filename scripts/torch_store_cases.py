@@ -18,10 +18,10 @@ import unittest
 
 CASE_LIMIT = 120  # seconds; a case that hangs ends the run, with its stacks
 
-# A class of the file is of interest if its text, or that of its bases in the file, has this.
+# A class of the file is run if its text, or the text of its base classes in the file, matches this pattern.
 NAMES_THE_STORE = re.compile(r"TCPStore|tcp_store|tcp://|env://")
 
-# Cases that are expected to fail, as CLASS.METHOD. The class stands for its subclasses too.
+# Cases that are expected to fail, as CLASS.METHOD. An entry also applies to subclasses of this class.
 DIFFERENCES = {
     "TCPStoreTest.test_repr":
         "the case wants the server inside the master's process; our server is another process",
@@ -38,7 +38,7 @@ class Servers:
     def __init__(self, program):
         self.program = program
         self.running = {}
-        self.clients = []  # kept, so that torch returns these objects where it has lost ours
+        self.clients = []  # keeps the Python objects of our clients alive, so that torch returns them
 
     def start(self, port):
         """The port of a new server, or None if it cannot have this port. 0: any port."""
@@ -72,7 +72,7 @@ def put_in_place(servers):
              "master_listen_fd", "use_libuv")
 
     class TCPStore(own):
-        """torch's client, also where a master was asked for."""
+        """torch's client, even if the case asks for a master."""
 
         def __init__(self, *arguments, **named):
             options = {**dict(zip(names, arguments)), **named}
@@ -92,8 +92,8 @@ def put_in_place(servers):
             if not (options.get("multi_tenant") and port in servers.running):
                 found = servers.start(port)
                 if found is None:
-                    # torch's own error, because its server cannot have this port either. With
-                    # TORCHELASTIC_USE_AGENT_STORE, torch 2.x makes a client of the server that has it.
+                    # Raises torch's own error, because torch's server cannot have this port either. Exception: with
+                    # TORCHELASTIC_USE_AGENT_STORE, torch 2.x makes a client of the server that has the port.
                     super().__init__(**options)
                     if port not in servers.running or not os.environ.get("TORCHELASTIC_USE_AGENT_STORE"):
                         raise AssertionError(f"torch's server took port {port}, and ours could not")
@@ -102,7 +102,7 @@ def put_in_place(servers):
             super().__init__(**{**options, "port": port, "is_master": False})
 
         if knows_libuv:
-            # Which library serves is of no interest here: the server is ours.
+            # Returns what the case asked for: our server uses neither of torch's two servers.
             libuvBackend = property(lambda self: self.asked_for_libuv)
 
     for name, module in list(sys.modules.items()):
@@ -118,7 +118,7 @@ class Missing(unittest.TestCase):
 
 
 def add_missing_parts(text):
-    """Adds to the installed torch what the file imports from torch.testing._internal, and Debian's lacks."""
+    """Adds to the installed torch the parts of torch.testing._internal that the file imports and Debian's torch lacks."""
     if not importlib.util.find_spec("expecttest"):
         # common_utils imports it; no case of the store uses it.
         sys.modules["expecttest"] = types.SimpleNamespace(TestCase=unittest.TestCase, ACCEPT=False)
@@ -156,10 +156,10 @@ def reason_to_differ(case):
 
 
 def run(case):
-    """Runs one case: what it ended with, and why."""
+    """Runs one case. Returns its verdict and the reason."""
     result = unittest.TestResult()
     faulthandler.dump_traceback_later(CASE_LIMIT, exit=True)
-    unittest.TestSuite([case]).run(result)  # with setUpClass
+    unittest.TestSuite([case]).run(result)  # a suite, because it calls setUpClass
     faulthandler.cancel_dump_traceback_later()
     failures = [text for _, text in result.failures + result.errors]
     if failures or result.unexpectedSuccesses:
@@ -172,7 +172,7 @@ def run(case):
 def main(arguments):
     """Runs the cases of the file that the last argument names; returns the exit code."""
     path, torch_server = arguments[-1], "--torch-server" in arguments
-    sys.argv = sys.argv[:1]  # common_utils parses it
+    sys.argv = sys.argv[:1]  # torch's common_utils parses sys.argv
     import torch
     with open(path, encoding="utf-8") as file:
         add_missing_parts(file.read())
@@ -218,4 +218,4 @@ if __name__ == "__main__":
         code = 1
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(code)  # a process group that a case has left would still look for its store
+    os._exit(code)  # at a normal exit, process groups of the cases would still look for their store

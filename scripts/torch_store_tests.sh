@@ -3,10 +3,10 @@
 # usage: scripts/torch_store_tests.sh [--torch-server] FILE
 #   FILE             test/distributed/test_store.py of PyTorch's sources, of the installed torch's version. It is not
 #                    ours, and not in Debian's packages: download it to a place outside this repository
-#   --torch-server   leaves torch's own server in place: shows which cases fail without our store
-# Needs a torch (python3, or /usr/bin/python3 with Debian's python3-torch), and build/bin/store_server or what
-# STORE_SERVER names. Prints each case with its result. Exit code 1 if a case fails that is not among the expected
-# differences of scripts/torch_store_cases.py, if no case passed, if our store was never started, or if it ended with an
+#   --torch-server   runs the cases with torch's own server: shows which cases fail without our store
+# Needs a torch (python3, or /usr/bin/python3 with Debian's python3-torch), and build/bin/store_server or the program in
+# STORE_SERVER. Prints each case with its result. Exit code 1 if a case fails that is not among the expected
+# differences of scripts/torch_store_cases.py, if no case passed, or if our server was never started or ended with an
 # error. docs/internals/store.md has the results.
 set -euo pipefail
 scripts=$(dirname "$(realpath "$0")")

@@ -12,7 +12,7 @@ PHRASES = {
     ("who", "has", "it"): "name the owner",
     ("those", "that"): "repeat the noun",
 }
-# As they stand in names of tests, without underscores.
+# The phrases as they would be in names of tests, without underscores.
 IN_NAMES = ("ofwhich", "whattherewas", "whohas", "thosethat")
 
 # Path and phrase -> the reason why the phrase may stand there.
