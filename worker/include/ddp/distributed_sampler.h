@@ -70,7 +70,7 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
   // Goes to the first sample of `epoch`, and selects the order of that epoch. Call it before each
   // epoch: otherwise every epoch has the same order. A copy of this sampler, for example the copy
   // in a DataLoader, changes to the new epoch at its next reset(). A loader calls reset() when it
-  // begins an epoch. The first call after resume() is special: see there.
+  // begins an epoch. The first set_epoch() after resume() is special: see resume().
   void set_epoch(std::size_t epoch);
 
   // Skips this rank's first `samples` samples of the epoch once. It has an effect on the next call

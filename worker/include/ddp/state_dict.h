@@ -31,7 +31,7 @@ enum class StateDictFormat {
   kSafetensors,  // https://github.com/huggingface/safetensors
 };
 
-// Reads the tensors of a file to the CPU, from whatever device they were saved. They keep their
+// Reads the tensors of a file into CPU memory, also if they were saved from a GPU. They keep their
 // dtypes and strides. If tensors shared a storage in a PyTorch file (views, tied weights), the
 // loaded tensors share a storage too. The file may be
 //   - torch.save(state_dict) of Python, PyTorch 1.6 or newer: a dict or OrderedDict;
