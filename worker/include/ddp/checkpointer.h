@@ -103,9 +103,9 @@ struct CheckpointerOptions {
   // Must be the same on all ranks. The exchange is a collective, in the constructor of
   // ddp::OptimizerStep. Without an OptimizerStep the exchange is in step(). If the optimizer calls
   // forward and backward in its own step (LBFGS), there is a second exchange, also in step(). In
-  // both cases, if a node is lost between backward and step(), the random generators of its ranks
-  // (and rank 0's buffers) may come from the last regular snapshot, as with `false`. The first step
-  // of a program that does not call load_latest() is also exchanged in step().
+  // both cases a node may be lost between backward and step(). Then the random generators of its
+  // ranks (and rank 0's buffers) may come from the last regular snapshot, as with `false`. The
+  // first step of a program that does not call load_latest() is also exchanged in step().
   bool share_each_step = false;
 
   // For a program that only loads, for example while a training uses the folder. The Checkpointer
@@ -175,9 +175,9 @@ class Checkpointer {
 
   // Call it after each finished step, with the place after that step. It reports the step to the
   // agent (Context::report_step()), and makes a snapshot and a checkpoint when they are due. The
-  // agent may also request a checkpoint (message SAVE, sent for `ddprun stop --save`, a preemption,
-  // or a drain, which takes a host out of the job). Then all ranks make it at the same step. A
-  // program that calls load_latest() and step() needs no other call to survive failures.
+  // agent may also request a checkpoint, with the message SAVE: for `ddprun stop --save`, a
+  // preemption, or a drain (which takes a host out of the job). Then all ranks make it at the same
+  // step. A program that calls load_latest() and step() needs no other call to survive failures.
   //
   // If neither a snapshot nor a checkpoint is due, step() only waits until every rank has made the
   // previous call of step(). Usually backward() has waited for that already. (share_each_step waits

@@ -173,12 +173,12 @@ class Phase {
   std::unique_ptr<Scope> scope_;
 };
 
-// Marks the time in which the optimizer changes the parameters: put it around optimizer.step().
-// When another rank is lost, the Checkpointer may use this rank's parameters as the state of the
-// last finished step, if the optimizer has not begun to change them. Without an OptimizerStep, the
-// Checkpointer assumes that they change as soon as backward() has averaged the gradients. Costs
-// less than a microsecond. With CheckpointerOptions::share_each_step the constructor is a
-// collective.
+// Marks the time in which the optimizer changes the parameters: put it around optimizer.step(). In
+// ddp::run_in_place(), when another rank is lost, the Checkpointer may use this rank's parameters
+// as the state of the last finished step. It can do so only if the optimizer has not begun to
+// change them. Without an OptimizerStep, the Checkpointer assumes that they change as soon as
+// backward() has averaged the gradients. Costs less than a microsecond. With
+// CheckpointerOptions::share_each_step the constructor is a collective.
 class OptimizerStep {
  public:
   explicit OptimizerStep(const Context& ctx);
@@ -202,8 +202,8 @@ class OptimizerStep {
 // read RANK or other variables before init(): a standby does not have the worker's values yet.
 //
 // Signals. init() installs no handler for SIGTERM, so SIGTERM ends the process at once, also in a
-// collective. Exception: if Slurm and ddprun run the job together, and the program does not handle
-// or ignore SIGTERM, the process ignores a SIGTERM that does not come from the agent. Slurm sends
+// collective. Exception: Slurm and ddprun run the job together, and the program does not handle or
+// ignore SIGTERM. Then the process ignores a SIGTERM that does not come from the agent. Slurm sends
 // this SIGTERM to the agent too, and the agent handles it. In a job of several ranks init() makes
 // the process ignore SIGPIPE, as every Python program does, unless the program has a handler. The
 // reason: Gloo writes to ranks that may be gone, and that must become a CollectiveError.

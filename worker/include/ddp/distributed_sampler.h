@@ -109,8 +109,8 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
   //   nothing. So a loop that begins each epoch with set_epoch(epoch) continues in the middle of
   //   its first epoch.
   //
-  // Throws ConfigError if the state was made with another dataset size, seed or shuffle (the text
-  // names each difference), or if it has used more samples than the dataset has.
+  // Throws ConfigError if the state was made with another dataset size, seed or shuffle. The text
+  // names each difference. Also throws it if the state has used more samples than the dataset has.
   void resume(const SamplerState& state);
 
   // The number of samples of each rank in this epoch, like Python's len(). Equal on all ranks.

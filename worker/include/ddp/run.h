@@ -13,8 +13,8 @@ namespace ddp {
 
 // Calls `body` on this thread and returns its result, which is the exit code of the process.
 //
-// run() does not return if `body` throws, or if `body` returns after the library has aborted the
-// collectives on this rank's GPU (because another rank was lost). Then run()
+// run() does not return if `body` throws. It also does not return if the library had to abort the
+// collectives on this rank's GPU because another rank was lost. Then run()
 //   - flushes stdout, and writes one line to stderr: `[rank 3] error: <what()>`. For an AgreedError
 //     (all ranks throw it with the same text: <ddp/errors.h>) only the lowest failing rank writes
 //     it, so the job prints the error once;
