@@ -97,8 +97,8 @@ def _wrapped(step):
 
 
 def _stepped(optimizer):
-    """Reports the steps of the optimizer with the most steps. If an optimizer begins later, or has
-    paused, it continues the number of the training when it makes two steps in a row."""
+    """Reports the steps of the optimizer with the most steps. An optimizer that begins later, or
+    has paused, continues the step number of the training once it makes two steps in a row."""
     global _off, _tallies, _last, _count, _tell
     try:
         import weakref

@@ -6,8 +6,8 @@ usage: python3 [OPTIONS] fork_server.py MODULE,... PROGRAM ARGUMENTS...
 PROGRAM is a script, `-m MODULE` or `-c CODE`. With --preload ddprun writes this file and starts
 it. worker/contract/control.h describes the messages between it and the agent.
 
-It forks only if it has a single thread. A fork copies only the forking thread, but also the locks
-that other threads hold, which nobody would release in the new process.
+It forks only if it has a single thread. A fork copies only the forking thread. It also copies the
+locks that other threads hold, and nobody would release these locks in the new process.
 """
 import contextlib
 import ctypes
@@ -228,8 +228,8 @@ def fall_to(guardian, middle, prctl):
 
 
 def be_a_process_of_its_own():
-    """Renews what a fork copies into every child, but what separate interpreters would not share:
-    process group, random seeds, authkey, thread id, and the memfd for stacks."""
+    """Renews the things that forked processes share, but separate interpreters do not: process
+    group, random seeds, authkey, thread id, and the memfd for stacks."""
     os.setpgid(0, 0)
     for name in ("random", "numpy.random"):
         if name in sys.modules:

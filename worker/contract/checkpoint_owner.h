@@ -7,12 +7,12 @@
 //
 // Two trainings can reach the same folder: a node that was cut off may continue to train beside its
 // successor, or a user may start a second training there by mistake. Therefore every process that
-// an agent started locks the owner file while it adds or removes a checkpoint, and checks under the
-// lock that it still owns the folder. Rank 0 claims the folder before it searches for a state.
+// an agent started locks the owner file while it adds or removes a checkpoint. Under the lock it
+// checks that it still owns the folder. Rank 0 claims the folder before it searches for a state.
 // While it owns the folder, it updates the time of the file every 10 s
 // (worker/src/storage/folder_owner.h). If a lower requeue number of the same job owns the folder,
-// an agent claims it before it looks for states. The agent writes state=released, so that rank 0
-// can take the folder at once.
+// an agent claims the folder before the agent looks for states there. It writes state=released, so
+// that rank 0 can take the folder at once.
 //
 // Earlier versions write and read only the first line.
 //
@@ -61,8 +61,8 @@ struct CheckpointOwner {
 };
 
 // True if both are the same job, possibly at different times (for example before and after Slurm
-// requeued it). The name alone is not enough: another job may have the same name. The Slurm job id
-// decides where both owners have one.
+// requeued it). The name alone is not enough: another job may have the same name. So if both owners
+// have a Slurm job id, the ids must also be equal.
 inline bool IsSameJob(const CheckpointOwner& a, const CheckpointOwner& b) {
   return a.job == b.job && (a.slurm == b.slurm || a.slurm.empty() || b.slurm.empty());
 }

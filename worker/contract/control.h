@@ -55,8 +55,8 @@ inline constexpr char kSaves[] = "SAVES";
 // store at this other address. Any process of the job may send this.
 inline constexpr char kStore[] = "STORE";
 // STRAGGLER=rank time others host: the other ranks wait for that rank. In each step it takes `time`
-// µs until its first gradients are ready; other ranks take `others` µs. Sent again every few steps.
-// STRAGGLER=rank: the rank is no longer a straggler.
+// µs until its first gradients are ready; other ranks take `others` µs. Sent again after each
+// window of steps (100 by default). STRAGGLER=rank: the rank is no longer a straggler.
 inline constexpr char kStraggler[] = "STRAGGLER";
 // COMPARES=1, from rank 0: this worker compares the step times of all ranks. It will send STRAGGLER
 // if the others wait for one rank.
@@ -86,8 +86,8 @@ inline constexpr char kForked[] = "FORKED";
 // PROGRESS=1 (kProgress below) asks for the progress page. Unlike READY, it does not report a
 // process group.
 
-// Names of phases. After a restart, the agent measures each phase up to the first STEP. A phase
-// ends with the next PHASE, with READY or with the first STEP.
+// Names of phases. After a restart, the agent measures how long each phase takes, until the first
+// STEP. A phase ends with the next PHASE, with READY or with the first STEP.
 // PHASE=init: ddp::init() has begun.
 inline constexpr char kPhaseInit[] = "init";
 // PHASE=restore: ddp::Checkpointer has begun to search for a state and to load it.
@@ -103,9 +103,9 @@ inline bool IsPhaseOfTheLibrary(std::string_view name) {
 }
 
 // Agent → worker. The agent sends only to workers that have sent something. SAVE=1: a planned stop
-// is coming; make a checkpoint. The agent sends it only to a worker that has sent READY, SNAPSHOT,
-// CHECKPOINT, CHECKPOINT_FAILED, CHECKPOINT_DAMAGED, STRAGGLER, ERROR or a phase of the library:
-// other workers need not listen. It does not send it to a worker that cannot save (SAVES=0).
+// is coming; make a checkpoint. The agent sends SAVE only to a worker that has sent READY,
+// SNAPSHOT, CHECKPOINT, CHECKPOINT_FAILED, CHECKPOINT_DAMAGED, STRAGGLER, ERROR or a phase of the
+// library: other workers need not listen. A worker that cannot save (SAVES=0) gets no SAVE.
 inline constexpr char kSave[] = "SAVE";
 // PROGRESS=version, the answer to READY or PROGRESS=1, comes with one descriptor (SCM_RIGHTS). The
 // descriptor is the worker's progress page: a memfd that nobody can resize. A worker that knows
@@ -134,7 +134,7 @@ inline constexpr char kErrorCheckpoint[] = "checkpoint";
 // Another training owns the checkpoint folder. The rendezvous does not restart the job. A worker of
 // the C++ library exits with kExitFolder.
 inline constexpr char kErrorFolder[] = "folder";
-inline constexpr int kExitFolder = 77;  // ddprun itself also exits with it then
+inline constexpr int kExitFolder = 77;  // then ddprun itself also exits with 77
 // A state exists and cannot be loaded. The job ends without an automatic restart.
 inline constexpr char kErrorState[] = "state";
 

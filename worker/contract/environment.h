@@ -61,7 +61,7 @@ inline constexpr char kStateTimeout[] = "DDPRUN_STATE_TIMEOUT_MS";
 inline constexpr char kHangLimit[] = "DDPRUN_HANG_LIMIT_MS";
 inline constexpr char kAnew[] = "DDPRUN_ANEW";
 inline constexpr char kTierMemory[] = "memory";    // in DDPRUN_SNAPSHOT_DIR of DDPRUN_RESTORE_RANK
-inline constexpr char kTierDurable[] = "durable";  // in a file that this rank has named or finds
+inline constexpr char kTierDurable[] = "durable";  // in a checkpoint file on that rank's node
 inline constexpr char kTierNone[] = "none";
 
 // Which processes get a variable.

@@ -1,6 +1,6 @@
 // How many bytes can still be written to a file system in memory. The result is the free space of
-// the file system, limited by the memory limits of all cgroups (version 2) that this process is in,
-// because a cgroup counts such files as memory.
+// the file system, or less if the memory limit of a cgroup (version 2) that contains this process
+// leaves less. The reason: a cgroup counts such files as memory.
 //
 // Standard library only, header only: shared by the launcher and the worker library.
 #ifndef DDPRUN_WORKER_CONTRACT_MEMORY_ROOM_H_

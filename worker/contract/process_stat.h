@@ -1,4 +1,5 @@
-// What the kernel says of a process and its threads in /proc. The files never wait for a disk.
+// What the kernel says of a process and its threads in /proc. A read of these files never waits for
+// a disk.
 //
 // A process is *exiting* if all its threads have begun to exit: none of them will run code of the
 // program again, but its memory, sockets and locks may not be free yet.

@@ -47,7 +47,7 @@ struct ProgressPage {
     Record<5> completed;  // number, operation, bytes, at, number of completed ones
   };
   // One of the newest collectives that a group entered. `number` is 0 while the worker replaces the
-  // entry. The worker sets kCompleted without this.
+  // entry. When the worker sets kCompleted, `number` stays.
   struct Recent {
     Word number;
     Word form;  // ProgressOperation, kCompleted, and bucket + 1 in the upper half
@@ -70,7 +70,7 @@ struct ProgressPage {
   Word in_optimizer_step;
   Record<2 + kNameWords> phase;  // ProgressPhase, since, name padded with zeros
   Group groups[kProgressGroups];
-  // The members below stay zero if a worker of an earlier ddprun writes.
+  // A worker of an earlier ddprun leaves the members below zero.
   Word begun[kProgressPhaseNames.size()];  // how often each ProgressPhase has begun
   OwnPhase own[kProgressOwnPhases];
   Recent recent[kProgressGroups][kProgressRecent];  // entry: number modulo kProgressRecent
@@ -84,7 +84,7 @@ struct ProgressPage {
   std::atomic<std::uint32_t> keeper;
   std::uint32_t unused;
 };
-// The size of the part that workers of every ddprun with this kProgressVersion write.
+// The size of the part that every ddprun with this kProgressVersion writes.
 inline constexpr std::size_t kProgressFirstBytes = offsetof(ProgressPage, begun);
 static_assert(ProgressPage::Word::is_always_lock_free && sizeof(ProgressPage::Word) == 8);
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free &&

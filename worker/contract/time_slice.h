@@ -3,8 +3,9 @@
 // Since Linux 6.6 a waking thread does not interrupt a computing thread before the end of that
 // thread's slice (3 to 4 ms). So on a node whose cores all compute, each message waits that long.
 // Since Linux 6.12 a thread may request its own slice (sched_setattr with SCHED_OTHER and a
-// runtime; needs no privilege), and a thread with a shorter slice interrupts. Its share of the
-// processor does not change. Older kernels ignore the request.
+// runtime; needs no privilege), and a waking thread with a shorter slice interrupts the computing
+// thread. The share of the processor that each thread gets does not change. Older kernels ignore
+// the request.
 //
 // Standard library only, header only: shared by the launcher and the worker library.
 #ifndef DDPRUN_WORKER_CONTRACT_TIME_SLICE_H_

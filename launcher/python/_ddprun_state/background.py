@@ -3,7 +3,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 
 class Background:
-    """One thread. When the interpreter exits, it waits until all posted actions are done."""
+    """One thread. The exit of the interpreter waits until all posted actions are done."""
 
     def __init__(self, name):
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)

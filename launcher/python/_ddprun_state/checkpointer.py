@@ -97,7 +97,7 @@ class Checkpointer:
 
     @property
     def state(self):
-        """The place in the training: that of the loaded state; later that of the last step()."""
+        """The place in the training: of the loaded state, and later of the last step()."""
         return self._state
 
     def load_latest(self):
@@ -105,7 +105,7 @@ class Checkpointer:
         rank. Also restores torch's generators. Returns the State. If there is no state, it
         returns None and changes nothing.
 
-        After a restart, ddprun gives the ranks a restore plan: the state to load may come from
+        If ddprun knows a state, it gives the ranks a restore plan: the state to load may come from
         the node of any rank, from memory or disk. The first call follows that plan. Without a
         plan the state is the newest file in rank 0's directory. Raises StateUnreadableError if a
         state exists and cannot be loaded, and AgreedError if it does not fit the training.
@@ -176,7 +176,8 @@ class Checkpointer:
             return ""
 
     def _moved_on(self, step, epoch, batch, user):
-        """Returns the place after a step: the given values, and the others counted on."""
+        """Returns the place after a step. If a value is None: step and batch count up, the epoch is
+        the sampler's, and `user` stays."""
         sampler, last = self._parts.sampler, self._state
         if epoch is None:
             epoch = last.epoch if sampler is None else sampler.epoch
@@ -210,9 +211,10 @@ class Checkpointer:
 
     def save(self, *, user=None):
         """Begins a checkpoint file with the place of the last step(), or of the state that
-        load_latest() loaded. Returns its path on all ranks, or "" if it was skipped (when_busy).
-        Rank 0 waits for one copy of the state. Raises AgreedError for errors that would also
-        occur at the next save. Never raises for disk errors: status() and flush() report them."""
+        load_latest() loaded. Returns the file's path on all ranks, or "" if the save was skipped
+        (when_busy). Rank 0 waits for one copy of the state. Raises ValueError if there is no
+        directory, and AgreedError for errors that would also occur at the next save. Never raises
+        for disk errors: status() and flush() report them."""
         if user is not None:
             last = self._state
             self._state = self._moved_on(last.step, last.epoch, last.batch, user)

@@ -118,8 +118,8 @@ class Slot:
 
 
 class Recorder:
-    """Records the collectives that this process enters. Any thread may call. ddprun never makes a
-    method raise."""
+    """Records the collectives that this process enters. Any thread may call. enter() and leave()
+    never raise."""
 
     def __init__(self, agent_of):
         self._agent_of = agent_of  # returns the connection to the agent; a fork replaces that
@@ -127,7 +127,7 @@ class Recorder:
         os.register_at_fork(after_in_child=self.reset)
 
     def reset(self):
-        """Runs in each forked process too, because the page of its parent is not its own."""
+        """Runs in each forked process too, because it must not write to its parent's page."""
         self._lock = threading.RLock()  # a signal handler may call while its thread holds it
         self._page = None
         self._is_agents = False
@@ -186,7 +186,7 @@ class Recorder:
 
     def _poll(self):
         """Records the asynchronous collectives that are over. If the program has dropped a Work,
-        its collective counts as over: it is, or nobody waits for it."""
+        its collective counts as over: either it is over, or nobody waits for it."""
         waiting = []
         for work, token in self._pending:
             if is_over(work()):
@@ -214,8 +214,8 @@ class Recorder:
                     self._off = True
 
     def _has_page(self):
-        """Returns True if there is a page to write to. Until the agent's page comes, it is a page
-        of this process."""
+        """Returns True if there is a page to write to. Until the agent's page comes, this process
+        writes to a page of its own."""
         if self._is_agents:
             return True
         agent = self._agent_of()

@@ -35,7 +35,7 @@ class Loader:
         unseen = plan.read_unseen(self._environ, self._ranks.size) if first else None
         found = self._load_unseen(unseen, parts) if unseen else None
         if found is not None:
-            pass  # newer than the state of the order
+            pass  # newer than the state of the restore plan
         elif order and not (anew and order.from_the_start):
             found = self._load_by_order(order, where, parts)
         elif order and plan.is_requeued(self._environ):
@@ -60,7 +60,8 @@ class Loader:
                            plan.state_timeout_s(self._environ), self._run)
 
     def _load_unseen(self, unseen, parts):
-        """Returns None if the rank's node does not have it. Waits for folders that cannot be listed."""
+        """Returns None if the node of unseen.rank does not have the checkpoint. Waits for folders
+        that cannot be listed."""
         where = self._everywhere()
         where.lowest_step = where.highest_step = unseen.step
         where.allows, where.source = unseen.allows, unseen.rank
@@ -69,7 +70,8 @@ class Loader:
     def _load_by_order(self, order, where, parts):
         if order.from_the_start:
             # ddprun knows no state to load. But it does not see damaged files, nor the content of
-            # folders that cannot be listed. If there are such, training must not begin at step 0.
+            # folders that cannot be listed. If such files or folders exist, training must not begin
+            # at step 0.
             where.allows = lambda metadata: False
             where.looks_everywhere = True
             return self._load(where, parts)

@@ -1,6 +1,6 @@
-"""The file `owner` of a checkpoint folder. It prevents that two trainings, or two generations of
-one training, write into the same folder. worker/contract/checkpoint_owner.h describes the content
-of the file, worker/src/storage/folder_owner.h the rules."""
+"""The file `owner` of a checkpoint folder. It prevents two trainings, or two generations of one
+training, from writing into the same folder. worker/contract/checkpoint_owner.h describes the
+content of the file, and worker/src/storage/folder_owner.h the rules."""
 import contextlib
 import errno
 import fcntl
@@ -188,8 +188,9 @@ class FolderOwner:
             file.close()
 
     def try_claim(self):
-        """Claims the folder for this process. Returns False if its owner may still live: then it
-        says so on stderr, and must be called again after LOOK_S. Raises FolderTaken."""
+        """Claims the folder for this process. Returns False if the folder's owner may still live:
+        call it again after LOOK_S. The first time, it also says so on stderr. Raises
+        FolderTaken."""
         if self._own is None or self._claimed:
             return True
         make_folder(self._folder)

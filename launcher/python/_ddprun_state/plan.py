@@ -89,7 +89,8 @@ class RestoreOrder:
 
     def allows(self, metadata):
         """Whether a file may be loaded: the planned state; or, if that is damaged, an older state.
-        A state of a later generation is not allowed, because that continued from another state."""
+        A state of a later generation is not allowed, because that generation continued from another
+        state."""
         if self.is_from_before(metadata):
             return False
         if self.generation < 0:
@@ -108,7 +109,7 @@ def read_order(environ, world_size):
 
 
 def is_requeued(environ):
-    """Whether a scheduler has started the job again. It then continues from its own files."""
+    """Whether a scheduler has started the job again. The job then continues from its own files."""
     return _maker(environ, "DDPRUN_EPOCH") > 0
 
 

@@ -66,8 +66,8 @@ class Ranks:
 
 
 class StepAgreement:
-    """Agreement between the ranks from step to step, without a wait. Each rank gives values at the
-    end of a step. At the end of the next step it gets the maximum of all ranks' values."""
+    """Agreement between the ranks from step to step. Usually no rank waits. Each rank gives values
+    at the end of a step. At the end of the next step it gets the maximum of all ranks' values."""
 
     def __init__(self, ranks):
         self._ranks = ranks

@@ -36,9 +36,9 @@ class SamplerState:
 
 class DistributedSampler(_Base):
     """Gives the same samples in the same order as torch.utils.data.DistributedSampler. It can also
-    continue from a state, even from that of a job with another world size. Then the current ranks
-    take the unused samples of the epoch in turn. Each of these is used once, except at the end
-    of the order: there a few samples are repeated, or left out with `drop_last`.
+    continue from a state, even if a job with another world size made the state. Then the current
+    ranks take the unused samples of the epoch in turn. Each unused sample is used once, except at
+    the end of the order: there a few samples are repeated, or left out with `drop_last`.
 
     `samples_per_step`: the number of samples of this rank that one optimizer step uses. Set it if
     samples are fetched before they are used, for example by a DataLoader with workers. Without

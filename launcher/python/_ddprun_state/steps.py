@@ -78,8 +78,8 @@ class Steps:
                                      self._writer.background_s if self._writer else 0.0)
 
     def _with_buffers_of_rank_0(self, parts):
-        """Returns the tensors of the parts, but the buffers of rank 0. So the snapshots of all
-        nodes have the same bytes."""
+        """Returns the tensors of the parts, with rank 0's buffers in place of this rank's. So the
+        snapshots of all nodes have the same bytes."""
         names = parts.buffer_names()
         tensors = parts.tensors()
         if self._ranks.size == 1 or not names:

@@ -17,10 +17,10 @@ struct TrainingFlags {
   int epochs = 5;
   int batch_size = 64;  // for each worker
   double lr = 0.002;
-  int checkpoint_every = 50;  // steps; 0: never
+  int checkpoint_every = 50;  // steps; 0: neither checkpoints nor snapshots
   int snapshot_every = 0;     // steps; 0: as often as it costs almost nothing
   bool share_each_step = false;
-  std::string checkpoint_dir;  // empty: no checkpoints
+  std::string checkpoint_dir;  // empty: only snapshots in memory
   std::string backend = "auto";
   std::string device = "auto";
   std::uint64_t seed = 1;

@@ -8,10 +8,10 @@
 
 namespace gpt {
 
-// While this object exists, and if `enabled`, this thread runs some CUDA operations in bfloat16:
-// operations that gain from it, such as matrix products, but no sums, no softmax and no loss. Use
-// it for forward and loss; backward uses the dtypes of forward. bfloat16 has the range of float32,
-// so gradients need no scaling. Does not nest.
+// While this object exists, and if `enabled`, this thread runs those CUDA operations in bfloat16
+// that gain from it, such as matrix products. Sums, softmax and the loss stay in float32. Let it
+// exist during forward and the computation of the loss; backward uses the dtypes of forward.
+// bfloat16 has the range of float32, so gradients need no scaling. Does not nest.
 class [[nodiscard]] Autocast {
  public:
   explicit Autocast(bool enabled) : enabled_(enabled) {

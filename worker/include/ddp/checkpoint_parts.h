@@ -19,8 +19,8 @@ namespace ddp {
 class CheckpointParts {
  public:
   // Prefer the constructor with the DistributedDataParallel. Then the checkpoint also has the order
-  // of the gradient buckets, which the first backward() determines. Without it, the first step
-  // after a restart adds the gradients of three or more ranks in another order than a training
+  // of the gradient buckets, which the first backward() determines. Without this order, the first
+  // step after a restart adds the gradients of three or more ranks in another order than a training
   // without a restart. From then on the two trainings differ in the last bits.
   template <typename Module>
   CheckpointParts(DistributedDataParallel<Module>& model, torch::optim::Optimizer& optimizer)
@@ -40,10 +40,10 @@ class CheckpointParts {
     return *this;
   }
 
-  // A save stores sampler.state(). A load calls sampler.resume(): the first sampler.next() then
-  // returns the batch that follows, for any world size. Do not give a sampler if a
-  // torch::data loader uses a copy of it, or if the program fetches samples before it uses them:
-  // see DistributedSampler::state().
+  // A save stores sampler.state(). A load calls sampler.resume(): sampler.next() then continues
+  // with the first unused sample, for any world size. Do not give a sampler if a torch::data loader
+  // uses a copy of it, or if the program fetches samples before it uses them: see
+  // DistributedSampler::state().
   CheckpointParts& with(DistributedSampler& sampler) {
     sampler_ = &sampler;
     return *this;

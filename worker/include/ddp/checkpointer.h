@@ -16,8 +16,8 @@
 //   xxh3             a JSON object: XXH3-64 of each tensor's bytes, 16 hex digits
 //   ddprun_run       the id of the run that made the file, 16 hex digits. A run is a job from its
 //                    first generation to its end. Under ddprun the id is DDPRUN_JOB_RUN_ID
-//   ddprun_descends_from   the earlier runs from which the run in ddprun_run has loaded
-//                    states, the latest first
+//   ddprun_descends_from   ids of the earlier runs from whose states this run has continued,
+//                    separated by commas, the latest first
 //   ddprun_job, ddprun_epoch, ddprun_generation   under ddprun: the job, its requeue number and the
 //                    generation that made the file
 //   header_xxh3      XXH3-64 of the header without this entry, as JSON with sorted keys and no
@@ -91,20 +91,21 @@ struct CheckpointerOptions {
   std::chrono::milliseconds snapshot_interval{0};
   bool snapshots = true;  // false: step() makes no snapshots
 
-  // For ddp::run_in_place() on the CPU with several ranks; elsewhere it has no effect. When a rank
-  // is lost, the other ranks continue from the last step that one of them has finished. This state
-  // contains the random generators of all ranks and the buffers of rank 0. By default these are
-  // only on the node of each rank. If such a node is lost, they come from the last regular
-  // snapshot. With true, the ranks exchange them in each step, so the loss of any node changes no
-  // value and repeats at most one step. Cost in each step: a gather of each rank's generator (5 KB)
-  // and a broadcast of rank 0's buffers.
+  // For ddp::run_in_place() on the CPU with several ranks and snapshots = true; elsewhere it has no
+  // effect. When a rank is lost, the other ranks continue from the last step that one of them has
+  // finished. This state contains the random generators of all ranks and the buffers of rank 0. By
+  // default the generators of a rank are only on its node, and rank 0's buffers only on rank 0's
+  // node. If that node is lost, these values come from the last regular snapshot. With true, the
+  // ranks exchange the values in each step, so the loss of any node changes no value and repeats at
+  // most one step. Cost in each step: a gather of each rank's generator (5 KB) and a broadcast of
+  // rank 0's buffers.
   //
   // Must be the same on all ranks. The exchange is a collective, in the constructor of
   // ddp::OptimizerStep. Without an OptimizerStep the exchange is in step(). If the optimizer calls
   // forward and backward in its own step (LBFGS), there is a second exchange, also in step(). In
-  // both cases, if a node is lost between backward and step(), its random generators (and rank 0's
-  // buffers) may come from the last regular snapshot, as with `false`. The first step of a program
-  // that does not call load_latest() is also exchanged in step().
+  // both cases a node may be lost between backward and step(). Then the random generators of its
+  // ranks (and rank 0's buffers) may come from the last regular snapshot, as with `false`. The
+  // first step of a program that does not call load_latest() is also exchanged in step().
   bool share_each_step = false;
 
   // For a program that only loads, for example while a training uses the folder. The Checkpointer
@@ -113,8 +114,8 @@ struct CheckpointerOptions {
 };
 
 // save(), step(), flush() and load_latest() are collectives: all ranks must call them in the same
-// order. Only one thread at a time may use the object. Its own threads write the files. They never
-// call code of the program. If a rank fails, no other rank hangs.
+// order. Only one thread at a time may use the object. The object's own threads write the files,
+// and never call code of the program. If a rank fails, no other rank hangs.
 //
 // Snapshots. Under ddprun, step() also makes snapshots: local rank 0 of each node writes them to
 // DDPRUN_SNAPSHOT_DIR (in /dev/shm). That folder outlives the workers. So a restart loses almost
@@ -125,9 +126,9 @@ struct CheckpointerOptions {
 // Owner of the folder. Under ddprun, the first load_latest() or save() claims the folder for this
 // training. Rank 0 does that, and creates the folder if it is missing. If another training uses the
 // folder, every rank throws FolderTakenError within 30 s, unless the job was started with
-// `--take-folder`. If rank 0 cannot read who owns the folder, it warns, and each save tries again.
-// The destructor releases the folder, except while an exception unwinds the stack, or if the
-// process group is lost.
+// `--take-folder`. If rank 0 cannot read the file that names the owner, it warns, and each save
+// tries again. The destructor releases the folder, except while an exception unwinds the stack, or
+// if the process group is lost.
 //
 // Disk errors. A disk that is full, read-only, over quota or gone never ends the training. Rank 0
 // prints the path, the reason and what happens next. It also sends CHECKPOINT_FAILED to the agent
@@ -144,7 +145,7 @@ class Checkpointer {
   // Waits until the last checkpoint is on disk or has failed, also while an exception unwinds the
   // stack. So a training that fails directly after a save keeps that checkpoint. After step() it
   // may also wait until all other ranks have made the same call of step(), or a rank has failed.
-  // While an exception unwinds the stack, it does not wait for that.
+  // While an exception unwinds the stack, it does not wait for other ranks.
   ~Checkpointer();
   Checkpointer(const Checkpointer&) = delete;
   Checkpointer& operator=(const Checkpointer&) = delete;
@@ -174,18 +175,20 @@ class Checkpointer {
 
   // Call it after each finished step, with the place after that step. It reports the step to the
   // agent (Context::report_step()), and makes a snapshot and a checkpoint when they are due. The
-  // agent may also request a checkpoint (message SAVE, sent for `ddprun stop --save`, a preemption,
-  // or a drain, which takes a host out of the job). Then all ranks make it at the same step. A
-  // program that calls load_latest() and step() needs no other call to survive failures.
+  // agent may also request a checkpoint, with the message SAVE: for `ddprun stop --save`, a
+  // preemption, or a drain (which takes a host out of the job). Then all ranks make it at the same
+  // step. A program that calls load_latest() and step() needs no other call to survive failures.
   //
-  // If neither a snapshot nor a checkpoint is due, step() waits for no other rank (for
-  // share_each_step see there). The ranks agree on what is due while they compute the next step. So
-  // a request that arrives during one step is carried out after the next step. A snapshot delays
-  // training by one copy of the state and a few small collectives. Another thread hashes the copy.
+  // If neither a snapshot nor a checkpoint is due, step() only waits until every rank has made the
+  // previous call of step(). Usually backward() has waited for that already. (share_each_step waits
+  // more: see there.) The ranks agree on what is due while they compute the next step. So a request
+  // that arrives during one step is carried out after the next step. A snapshot delays training by
+  // one copy of the state and a few small collectives. Another thread hashes the copy.
   //
   // A node needs room for two snapshots, in /dev/shm and within the memory limits of its cgroup.
-  // Without that room it warns once and makes no snapshots. Throws the same errors as save(). But a
-  // state that cannot be put into a snapshot throws CheckpointError, only on ranks that make one.
+  // Without that room it warns once and makes no snapshots. Throws the same errors as save().
+  // Exception: a state that a snapshot cannot hold throws CheckpointError, and perhaps only on the
+  // ranks that make snapshots.
   void step(const State& state, const CheckpointParts& parts);
 
   // Waits until the last checkpoint is on disk or has failed. Returns the results of all saves.
@@ -202,11 +205,12 @@ class Checkpointer {
   // generators. Returns the place of that state. If there is no state, it returns nullopt and
   // changes nothing. It first waits until an unfinished save has ended.
   //
-  // Which state. After a restart, ddprun gives all ranks a restore plan (DDPRUN_RESTORE_*): the
-  // state to load, and the rank on whose node it is, in memory or on disk. The first call of each
-  // Checkpointer follows the plan. If the state of the plan is damaged, the call takes an older
-  // state from the node of the same rank, or from rank 0's node. Without a plan it takes the newest
-  // file in rank 0's folder.
+  // Which state. If ddprun knows a state, it gives all ranks a restore plan (DDPRUN_RESTORE_*): the
+  // state to load, and the rank on whose node the state is, in memory or on disk. The first call of
+  // each Checkpointer follows the plan. If DDPRUN_RESTORE_UNSEEN names a newer checkpoint, that
+  // call looks for it first. If the state of the plan is damaged, the call takes an older state
+  // from the node of the same rank, or from rank 0's node. Without a plan it takes the newest file
+  // in rank 0's folder.
   //
   // How. The bytes go directly into the parts, in chunks. One copy crosses the network to each
   // node, and the ranks of the node share it. In addition to the parts, each rank needs at most 2
@@ -217,19 +221,19 @@ class Checkpointer {
   // Damaged files. A file is damaged if its length or a hash is wrong. It is renamed to
   // `<name>.<run id>.corrupt` if its header says that this run made it, otherwise to
   // `<name>.corrupt`. A file of an unknown format version, or of another step than its name says,
-  // is not renamed. The rank that has one of these files reports it on stderr. Then the search
-  // continues with the next older file.
+  // is not renamed. The rank on whose node such a file is reports the file on stderr and to its
+  // agent. Then the search continues with the next older file.
   //
   // Unreadable files. A file that cannot be read is not damaged, and may be the newest state. So
   // EACCES and EPERM throw StateUnreadableError at once. After other errors the library tries again
-  // for DDPRUN_STATE_TIMEOUT_MS (default: 2 minutes), and then throws it. There is one exception.
-  // After EIO the library first reads an older file of the folder. If it can read that file
-  // completely, and the first file gives EIO again, the first file counts as damaged. The library
-  // does not rename it.
+  // for DDPRUN_STATE_TIMEOUT_MS (default: 2 minutes), and then throws StateUnreadableError. There
+  // is one exception: after EIO the library tries an older file of the same folder. If it can read
+  // the older file completely, and the newer file gives EIO again, the newer file counts as
+  // damaged. The library does not rename it.
   //
   // StateUnreadableError is also thrown in these cases:
-  // - The folder of some node cannot be listed. Exception: the library has loaded the state that
-  //   the restore plan names, and this run made that state.
+  // - The folder of some node cannot be listed. Exception: this run made the state that the
+  //   restore plan names, and the library has loaded that state or an older one.
   // - A folder has files, even if only renamed ones, and none can be loaded.
   // - There is no restore plan, and only another node than rank 0's has a complete file. Without a
   //   plan the library loads files only from rank 0's node.

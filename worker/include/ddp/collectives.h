@@ -34,7 +34,7 @@ double all_reduce_mean(const Context& ctx, double value);
 // Replaces `tensor` on every rank by its sum, or mean, over all ranks. Shape and dtype must be the
 // same on all ranks. The sum supports the dtypes float, double, half, bfloat16, int8, uint8, int32
 // and int64; the mean supports only float, double, half and bfloat16. A rank that gives another
-// dtype throws ConfigError, and the other ranks then wait for that rank.
+// dtype throws ConfigError, and the other ranks then wait for that rank, at most Options::timeout.
 void all_reduce_sum(const Context& ctx, torch::Tensor& tensor);
 void all_reduce_mean(const Context& ctx, torch::Tensor& tensor);
 

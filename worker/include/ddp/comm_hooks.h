@@ -37,8 +37,8 @@ c10::intrusive_ptr<c10::ivalue::Future> finished(const torch::Tensor& result);
 // Averages gradients and sends them as float16, which halves the bytes. The sum is also computed in
 // float16. So gradients above 65504, or far below 1e-5, need a scaled loss. Semantics of
 // torch.distributed.algorithms.ddp_comm_hooks.default_hooks.fp16_compress_hook. Newer versions of
-// libtorch may be built with a Gloo that cannot add float16 (Debian's 2.14). Then PyTorch's hook
-// fails. So with Gloo in newer versions, this hook sums the float16 gradients in float32, like
+// libtorch may be built with a Gloo that cannot add float16 (Debian's 2.14), and then PyTorch's
+// hook fails. So with Gloo in such a version, this hook sums the float16 gradients in float32, like
 // bf16_compress.
 CommHook fp16_compress(const Context& ctx);
 
@@ -61,8 +61,8 @@ struct PowerSgdOptions {
   // step.
   std::int64_t start_power_sgd_iter = 1000;
 
-  // A gradient is compressed only if that makes it more than this many times smaller. With 1 or
-  // more, vectors are never compressed.
+  // A gradient is compressed only if it has more than min_compression_rate times as many values as
+  // its compressed form. With 1 or more, vectors are never compressed.
   double min_compression_rate = 2;
 
   // Adds the error of one step to the gradients of the next step. Without this most models do not
@@ -83,8 +83,8 @@ struct PowerSgdOptions {
 // Approximates the mean by matrices of low rank (Vogels et al., PowerSGD, NeurIPS 2019). Semantics
 // of torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook. With the same libtorch the result
 // is equal to PyTorch's to the last bit. In steps with compression, backward() waits for each
-// bucket. A checkpoint does not contain the errors and the last approximations: a resumed training
-// begins without them.
+// bucket. A checkpoint does not contain the errors, the last approximations or the number of steps.
+// So a resumed training begins again with start_power_sgd_iter uncompressed steps.
 //
 // Throws ConfigError for options that are out of range or contradict each other.
 CommHook power_sgd(const Context& ctx, const PowerSgdOptions& options = PowerSgdOptions());

@@ -32,27 +32,27 @@ struct Options {
 
   // The time limit of one collective. The default is PyTorch's, 30 minutes
   // (torch/distributed/constants.py: default_pg_timeout), or twice the longer of
-  // --hang-startup-timeout and --hang-timeout, if this is more. So ddprun, which knows the rank
-  // that causes the hang, reports first.
+  // --hang-startup-timeout and --hang-timeout, if this is more. So ddprun reports a hang before the
+  // collective fails. Its report names the rank that causes the hang.
   std::optional<std::chrono::milliseconds> timeout;
 
-  // The time limit of init(), for connecting and for missing ranks. The default is 5 minutes. If
-  // this is not set and ddprun watches for hangs, init() waits for missing ranks at least one
-  // minute longer than ddprun's limit. So ddprun reports first.
+  // The time limit of init() for the connection to rank 0, and for the wait for missing ranks. The
+  // default is 5 minutes. If this is not set and ddprun watches for hangs, init() waits for missing
+  // ranks at least one minute longer than ddprun's limit. So ddprun reports first.
   std::optional<std::chrono::milliseconds> init_timeout;
 
   // Makes malloc keep freed memory for later allocations. Otherwise malloc returns memory to the
-  // kernel at each training step and faults it in again. Also asks the kernel for huge pages for
-  // the next 256 MiB that malloc gives out. Applies to the whole process until it ends. No effect
-  // with another malloc than glibc's, or if the environment sets malloc's own limits (such as
-  // MALLOC_TRIM_THRESHOLD_, or glibc.malloc in GLIBC_TUNABLES).
+  // kernel in each training step, and the next step faults it in again. Also asks the kernel for
+  // huge pages for the next 256 MiB that malloc gives out. Applies to the whole process until it
+  // ends. No effect if malloc is not glibc's, or if the environment sets malloc's own limits (such
+  // as MALLOC_TRIM_THRESHOLD_, or glibc.malloc in GLIBC_TUNABLES).
   bool keep_freed_memory = true;
 
   // A warm standby is a process that `ddprun --warm` starts ahead of time. It waits in init() until
   // the agent needs a new worker, and then becomes that worker: docs/fast-restarts.md. With this
-  // option it creates its CUDA context while it waits, which makes the restart shorter. The context
-  // takes several hundred MB of each GPU, in addition to the running worker. No effect without a
-  // GPU.
+  // option the standby creates its CUDA context while it waits, which makes the restart shorter.
+  // The context takes several hundred MB of each GPU, in addition to the running worker. No effect
+  // without a GPU.
   bool warm_device = false;
 
   // The number of bytes that a warm standby faults in while it waits. Otherwise the new worker
@@ -173,12 +173,12 @@ class Phase {
   std::unique_ptr<Scope> scope_;
 };
 
-// Marks the time in which the optimizer changes the parameters: put it around optimizer.step().
-// When another rank is lost, the Checkpointer may use this rank's parameters as the state of the
-// last finished step, if the optimizer has not begun to change them. Without an OptimizerStep, the
-// Checkpointer assumes that they change as soon as backward() has averaged the gradients. Costs
-// less than a microsecond. With CheckpointerOptions::share_each_step the constructor is a
-// collective.
+// Marks the time in which the optimizer changes the parameters: put it around optimizer.step(). In
+// ddp::run_in_place(), when another rank is lost, the Checkpointer may use this rank's parameters
+// as the state of the last finished step. It can do so only if the optimizer has not begun to
+// change them. Without an OptimizerStep, the Checkpointer assumes that they change as soon as
+// backward() has averaged the gradients. Costs less than a microsecond. With
+// CheckpointerOptions::share_each_step the constructor is a collective.
 class OptimizerStep {
  public:
   explicit OptimizerStep(const Context& ctx);
@@ -202,23 +202,27 @@ class OptimizerStep {
 // read RANK or other variables before init(): a standby does not have the worker's values yet.
 //
 // Signals. init() installs no handler for SIGTERM, so SIGTERM ends the process at once, also in a
-// collective. Exception: if Slurm and ddprun run the job together, and the program does not handle
-// or ignore SIGTERM, the process ignores a SIGTERM that does not come from the agent. Slurm sends
+// collective. Exception: Slurm and ddprun run the job together, and the program does not handle or
+// ignore SIGTERM. Then the process ignores a SIGTERM that does not come from the agent. Slurm sends
 // this SIGTERM to the agent too, and the agent handles it. In a job of several ranks init() makes
 // the process ignore SIGPIPE, as every Python program does, unless the program has a handler. The
 // reason: Gloo writes to ranks that may be gone, and that must become a CollectiveError.
 //
-// Lost ranks. Each rank keeps a connection to a free port of rank 0, at MASTER_ADDR. It carries no
-// traffic until a failure. If a collective fails, or if a rank dies during or after a restore, the
-// ranks learn over this connection which rank is missing, and why. Without the connection the
-// errors say less, and everything else works. For a restore, the nodes make further temporary
-// connections: docs/internals/restore.md.
+// Stacks. Under ddprun, init() handles signal 61 (SIGRTMAX - 3), unless the program does. With this
+// signal the agent asks a hung process for its stacks.
+//
+// Lost ranks. Each other rank keeps a connection to rank 0, at MASTER_ADDR and a free port. Until a
+// failure, nothing is sent there. If a collective fails, or if a rank dies during or after a
+// restore, the ranks learn over this connection which rank is missing, and why. Without the
+// connection the errors say less, and everything else works. For a restore, the nodes make further
+// temporary connections: docs/internals/restore.md.
 //
 // With nccl, a collective does not fail by itself when another rank ends: it waits on the GPU. So
-// the same connection reports the lost rank at once. With libtorch 2.x, this rank then aborts its
-// collectives after 1 s, and the next call of this library that depends on them throws
-// CollectiveError. If the process has not thrown 10 s after the abort, it is ended with this error.
-// init() also sets variables of NCCL's watchdog: docs/gpu.md.
+// the same connection reports the lost rank at once (after about 11 s if its host has disappeared).
+// With libtorch 2.x, this rank then aborts its collectives after 1 s, and the next call of this
+// library that depends on them throws CollectiveError. If the process has not thrown 10 s after the
+// abort, the library ends it with this error. init() also sets variables of NCCL's watchdog:
+// docs/gpu.md.
 //
 // Network interface. Gloo uses the local address of the route to MASTER_ADDR, so this host's name
 // need not resolve. GLOO_SOCKET_IFNAME (names of interfaces, separated by commas) overrides it.

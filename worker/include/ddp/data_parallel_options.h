@@ -22,9 +22,9 @@ struct DataParallelOptions {
   // means that only sync_buffers() sends them.
   bool broadcast_buffers = true;
 
-  // The size of a gradient bucket in MiB. The default is 25. After the first step the buckets are
-  // rebuilt in the order in which gradients became ready. With find_unused_parameters they are
-  // rebuilt only if static_graph is also true.
+  // The size of a gradient bucket in MiB: at least 1 byte, at most 1,000,000 MiB (ConfigError). The
+  // default is 25. After the first step the buckets are rebuilt in the order in which gradients
+  // became ready. With find_unused_parameters they are rebuilt only if static_graph is also true.
   std::optional<double> bucket_cap_mb;
 
   // The size of the first bucket in bytes. It is small, so that communication starts early. The
@@ -49,11 +49,12 @@ struct DataParallelOptions {
   bool static_graph = false;
 
   // statistics() measures the first ten steps, and then every n-th step (Python:
-  // _set_ddp_runtime_logging_sample_rate). 1 means every step.
+  // _set_ddp_runtime_logging_sample_rate). 1 means every step. Must be at least 1 (ConfigError).
   int statistics_sample_rate = 100;
 
   // The number of steps in a window of stragglers(). 0: there are no summaries. Each window costs
-  // one small all-reduce, for which no rank waits. Rank 0's value applies to all ranks.
+  // one small all-reduce, for which no rank waits. Rank 0's value applies to all ranks. Must not be
+  // negative (ConfigError).
   int straggler_every = 100;
 };
 

@@ -189,11 +189,12 @@ class DistributedDataParallel {
   //   });
   //
   // Like Python's torch.distributed.algorithms.Join, for one model. In `train`, use no collectives
-  // of your own, no Checkpointer, and with CheckpointerOptions::share_each_step no OptimizerStep:
-  // ranks that have finished do not take part in them, so the call would wait for ever. For the
-  // same reason, use SyncBatchNorm only with throw_on_early_termination. Each forward in `train`,
-  // with or without gradients, makes up to four more small collectives. If `train` throws, join()
-  // throws that exception at once, and the other ranks fail as if this rank had died.
+  // of your own, no Checkpointer, and with CheckpointerOptions::share_each_step no OptimizerStep.
+  // Ranks that have finished do not take part in these. So the ranks' collectives would no longer
+  // match, and the job would hang or fail. For the same reason, use SyncBatchNorm only with
+  // throw_on_early_termination. Each forward in `train`, with or without gradients, makes up to
+  // four more small collectives. If `train` throws, join() throws that exception at once, and the
+  // other ranks fail as if this rank had died.
   template <typename Train>
   void join(Train&& train, const JoinOptions& options = JoinOptions()) {
     reducer_.join(std::function<void()>(std::ref(train)), options);

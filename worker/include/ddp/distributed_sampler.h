@@ -70,7 +70,7 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
   // Goes to the first sample of `epoch`, and selects the order of that epoch. Call it before each
   // epoch: otherwise every epoch has the same order. A copy of this sampler, for example the copy
   // in a DataLoader, changes to the new epoch at its next reset(). A loader calls reset() when it
-  // begins an epoch. The first call after resume() is special: see there.
+  // begins an epoch. The first set_epoch() after resume() is special: see resume().
   void set_epoch(std::size_t epoch);
 
   // Skips this rank's first `samples` samples of the epoch once. It has an effect on the next call
@@ -109,8 +109,8 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
   //   nothing. So a loop that begins each epoch with set_epoch(epoch) continues in the middle of
   //   its first epoch.
   //
-  // Throws ConfigError if the state was made with another dataset size, seed or shuffle (the text
-  // names each difference), or if it has used more samples than the dataset has.
+  // Throws ConfigError if the state was made with another dataset size, seed or shuffle. The text
+  // names each difference. Also throws it if the state has used more samples than the dataset has.
   void resume(const SamplerState& state);
 
   // The number of samples of each rank in this epoch, like Python's len(). Equal on all ranks.

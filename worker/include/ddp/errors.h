@@ -44,8 +44,8 @@ class CheckpointError : public Error {
   using Error::Error;
 };
 
-// A state_dict does not fit a model: see ddp::load_into(). what() names at most some dozens of
-// tensors of each kind. The lists below are complete.
+// A state_dict does not fit a model: see ddp::load_into(). what() names at most 50 tensors of each
+// kind. The lists below are complete.
 class StateDictMismatch : public CheckpointError {
  public:
   StateDictMismatch(const std::string& text, std::vector<std::string> missing,

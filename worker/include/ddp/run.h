@@ -13,8 +13,8 @@ namespace ddp {
 
 // Calls `body` on this thread and returns its result, which is the exit code of the process.
 //
-// run() does not return if `body` throws, or if `body` returns after the library has aborted the
-// collectives on this rank's GPU (because another rank was lost). Then run()
+// run() does not return if `body` throws. It also does not return if the library had to abort the
+// collectives on this rank's GPU because another rank was lost. Then run()
 //   - flushes stdout, and writes one line to stderr: `[rank 3] error: <what()>`. For an AgreedError
 //     (all ranks throw it with the same text: <ddp/errors.h>) only the lowest failing rank writes
 //     it, so the job prints the error once;
@@ -59,8 +59,8 @@ int run(const std::function<int()>& body);
 // - No other rank caused the exception, and ddprun has not asked this process to leave before.
 // - Another rank caused it, and ddprun does not ask this process to leave within 5 s.
 // If ddprun asks, and `body` does not return or throw in time (`restart.in_place_timeout`, 2 s by
-// default), ddprun ends the process and starts another one. It always does so with nccl on a
-// libtorch whose NCCL group does not report errors (before 2.7).
+// default), ddprun ends the process and starts another one. With nccl on a libtorch before
+// 2.7, whose NCCL group does not report errors, ddprun always does so.
 //
 // Without ddprun this function does the same as ddp::run() with a Context.
 //

@@ -8,7 +8,7 @@
 // untrusted source.
 //
 // No function here is a collective. To start a job from a file, load the file on rank 0 into the
-// module, and then give the module to DistributedDataParallel, which sends rank 0's values to all
+// module. Then give the module to DistributedDataParallel, which sends rank 0's values to all
 // ranks. Any thread may call these functions, but two threads must not use the same tensors.
 #ifndef DDP_STATE_DICT_H_
 #define DDP_STATE_DICT_H_
@@ -31,7 +31,7 @@ enum class StateDictFormat {
   kSafetensors,  // https://github.com/huggingface/safetensors
 };
 
-// Reads the tensors of a file to the CPU, from whatever device they were saved. They keep their
+// Reads the tensors of a file into CPU memory, also if they were saved from a GPU. They keep their
 // dtypes and strides. If tensors shared a storage in a PyTorch file (views, tied weights), the
 // loaded tensors share a storage too. The file may be
 //   - torch.save(state_dict) of Python, PyTorch 1.6 or newer: a dict or OrderedDict;
@@ -45,8 +45,9 @@ enum class StateDictFormat {
 //
 // The function finds out the kind from the content of the file. It keeps the names of the file.
 // (load_into() drops `module.`.) Throws CheckpointError if the file cannot be opened or read, is of
-// none of these kinds, is damaged, contains objects of other classes, or has sparse or quantized
-// tensors or a dtype that this libtorch lacks. Reference: torch/serialization.py (torch.load).
+// none of these kinds, or is damaged. Also throws it for objects of other classes, for sparse or
+// quantized tensors, and for a dtype that this libtorch lacks. Reference: torch/serialization.py
+// (torch.load).
 StateDict load_state_dict(const std::string& path);
 
 // Writes `dict` to the file `path`, and creates the folder. It writes to a temporary name, syncs

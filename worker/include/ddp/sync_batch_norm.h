@@ -58,9 +58,10 @@ namespace ddp {
 // In evaluation mode, with one rank, or without a Context, the result is that of plain batch
 // normalization, to the last bit.
 //
-// Only one thread at a time may use the object. It throws CollectiveError if another rank is gone.
-// If forward() was a collective, backward() with create_graph throws ddp::Error, because a gradient
-// of the gradient would need another collective.
+// Only one thread at a time may use the object. forward() throws ConfigError for an input of
+// another shape. forward() and backward() throw CollectiveError if another rank is gone. If
+// forward() was a collective, backward() with create_graph throws ddp::Error, because a gradient of
+// the gradient would need another collective.
 class SyncBatchNormImpl
     : public torch::nn::NormImplBase<1, SyncBatchNormImpl, torch::nn::BatchNormOptions> {
  public:

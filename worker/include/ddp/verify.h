@@ -18,7 +18,7 @@ struct VerifyOptions {
   bool buffers = false;
 };
 
-// A tensor whose bytes, shape or dtype differ between ranks.
+// A tensor whose name, dtype, shape or bytes differ between ranks.
 struct ReplicaDifference {
   std::string name;            // "parameter 'layer.weight'" or "buffer 'norm.running_mean'"
   std::vector<int> ranks;      // the ranks that differ, ascending
@@ -26,9 +26,9 @@ struct ReplicaDifference {
 };
 
 // Returns all differences, in the order of the module's tensors. The result is equal on every rank.
-// A collective; call it between steps. Each rank hashes the bytes of each tensor (XXH3-64). A CUDA
-// tensor is first copied to the host. Then all ranks gather the hashes, 8 bytes for each tensor and
-// rank.
+// A collective; call it between steps. Each rank hashes the name, dtype, shape and bytes of each
+// tensor (XXH3-64). A CUDA tensor is first copied to the host. Then all ranks gather the hashes, 8
+// bytes for each tensor and rank.
 //
 // It costs about as much as reading the parameters once: docs/internals/benchmarks.md has figures.
 //
