@@ -17,8 +17,8 @@ struct LaunchEnvironment {
   int local_world_size = 1;
   int generation = 0;
   int restart_count = 0;
-  std::string master_addr;        // empty if nobody set it, which only a job of one process may do
-  std::uint16_t master_port = 0;  // 0: nobody set it
+  std::string master_addr;        // empty: not set; only a job of one process may omit it
+  std::uint16_t master_port = 0;  // 0: not set
   // TORCHELASTIC_USE_AGENT_STORE=True: the agent hosts torch's store, and rank 0 is a client too.
   bool agent_hosts_store = false;
 };

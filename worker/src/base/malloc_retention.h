@@ -21,9 +21,9 @@ namespace ddp::internal {
 // (jemalloc, tcmalloc).
 bool RetainFreedMemory(const std::function<const char*(const char* name)>& get_environment);
 
-// For a process that has time, after RetainFreedMemory(). Faults in `bytes` of memory for the next
-// allocations (needs Linux 5.14), and moves existing allocations to huge pages as far as memory is
-// free (needs Linux 6.1).
+// For a process that waits anyway (a standby), after RetainFreedMemory(). Faults in `bytes` of
+// memory for the next allocations (needs Linux 5.14), and moves existing allocations to huge pages
+// as far as memory is free (needs Linux 6.1).
 void TakeMemoryAhead(std::size_t bytes);
 
 }  // namespace ddp::internal

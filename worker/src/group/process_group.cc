@@ -49,7 +49,8 @@ bool IsListenError(const std::string& reason) {
          reason.find("ddress already in use") != std::string::npos;
 }
 
-// For example "rank 3 and 5 more". Names what the store still knows.
+// The ranks that have not joined, for example "rank 3, 5"; at most 16, followed by "and 5 more".
+// Throws if the store is gone.
 std::string MissingRanks(const LaunchEnvironment& env, c10d::Store* store) {
   std::string named;
   int missing = 0;

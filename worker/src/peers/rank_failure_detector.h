@@ -3,7 +3,7 @@
 //
 // Rank 0 listens, and every other rank keeps one connection to it. While nothing fails, nothing is
 // sent. A rank whose collective failed asks rank 0. Rank 0 then asks every rank what it is doing,
-// looks which connections have ended, and sends all ranks the same answer. This is best effort: if
+// checks which connections have ended, and sends all ranks the same answer. This is best effort: if
 // ranks cannot connect here, the job still trains, and its errors name fewer causes.
 //
 //   rank → 0   HELLO <token> <rank>      first line; with a secret + " <number> <proof>"
@@ -102,7 +102,7 @@ class RankFailureDetector {
     std::chrono::steady_clock::time_point deadline;
   };
 
-  // From the owner to the thread, which takes all requests at once. Every rank uses `stop`; only
+  // From the callers to the thread, which takes all requests at once. Every rank uses `stop`; only
   // the hub uses the others.
   struct Requests {
     bool stop = false;
