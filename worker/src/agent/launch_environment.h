@@ -27,9 +27,9 @@ struct LaunchEnvironment {
 using Getenv = std::function<const char*(const char* name)>;
 
 // If RANK and WORLD_SIZE are both missing, this is a job of one process. Otherwise throws
-// ddp::ConfigError if variables are missing (the error names them all), or if a variable is
-// malformed or contradicts another (the error names the first one). A malformed DDPRUN_GENERATION
-// or TORCHELASTIC_RESTART_COUNT always throws.
+// ddp::ConfigError if variables are missing; the error names them all. Also throws ddp::ConfigError
+// if a variable is malformed or contradicts another; the error names the first such variable. A
+// malformed DDPRUN_GENERATION or TORCHELASTIC_RESTART_COUNT always throws.
 LaunchEnvironment ReadLaunchEnvironment(const Getenv& getenv);
 
 // The default of ddp::Options::timeout. Throws ddp::ConfigError if a variable is malformed.

@@ -49,7 +49,8 @@ class LiveState {
   // Training continues from step `step`, which needs no snapshot. `generators`: the generators of
   // all ranks, as text like in a file; empty: unknown.
   void Begin(std::int64_t step, const CheckpointParts& parts, std::string generators);
-  // A step is finished. `metadata` is what a file contains besides tensors and generators.
+  // A step is finished. `metadata` has everything that a file contains besides tensors and
+  // generators.
   void Finish(std::int64_t step, const CheckpointParts& parts, Metadata metadata);
   // Call it after Finish(), with what the ranks have exchanged for that step.
   void Share(SharedStep shared) { shared_ = std::move(shared); }
@@ -61,9 +62,9 @@ class LiveState {
     std::vector<NamedTensor> tensors;
     Metadata metadata;
   };
-  // The state of the last finished step. nullopt: no step is finished, the parameters have changed
-  // since, a rank's generator or rank 0's buffers are unknown, or a write to the node's memory has
-  // failed.
+  // The state of the last finished step. nullopt: no step is finished, or the parameters have
+  // changed since. Also nullopt if a rank's generator or rank 0's buffers are unknown, or if a
+  // write to the node's memory has failed.
   std::optional<State> Take() const;
 
   // Restores this rank's generator from the node's memory, if `metadata` says that the loaded state

@@ -36,7 +36,7 @@ constexpr std::chrono::seconds kStoreTimeout(30);
 
 constexpr char kAll[] = "ddp/joined/all";  // kWell once all have joined, or why a rank cannot join
 constexpr char kWell[] = "well";
-constexpr char kInformed[] = "ddp/joined/informed";  // how many ranks know that one cannot join
+constexpr char kInformed[] = "ddp/joined/informed";  // number of ranks that know of the failure
 constexpr std::chrono::seconds kLongestFarewell(10);
 
 bool HostsStore(const LaunchEnvironment& env) { return env.rank == 0 && !env.agent_hosts_store; }

@@ -84,13 +84,14 @@ class RankFailureDetector {
   // and waits for at most 0.5 s.
   void ReportError(const std::string& text);
 
-  // For waits that do not fail by themselves when another rank is lost: an NCCL collective, or in a
-  // restore the wait for data that another rank of this host puts into shared memory. All ranks
-  // call this after they are connected, perhaps several times. From then on rank 0 tells each rank
-  // at once when a rank fails or ends without BYE (a crash, or exit() before the Context is
-  // destroyed). Then `on_loss` is called once, on a thread of this class or within this call; it
-  // must not wait. If `on_loss` is null, the caller only reads KnownCause(); a function from an
-  // earlier call is kept. If a host disappears silently, rank 0 notices after about 11 s.
+  // For waits that do not fail by themselves when another rank is lost. There are two. One is an
+  // NCCL collective. The other is the wait, in a restore, for data that another rank of this host
+  // puts into shared memory. All ranks call this after they are connected, perhaps several times.
+  // From then on rank 0 tells each rank at once when a rank fails or ends without BYE (a crash, or
+  // exit() before the Context is destroyed). Then `on_loss` is called once, on a thread of this
+  // class or within this call; it must not wait. If `on_loss` is null, the caller only reads
+  // KnownCause(); a function from an earlier call is kept. If a host disappears silently, rank 0
+  // notices after about 11 s.
   void WatchForLoss(std::function<void()> on_loss);
 
  private:

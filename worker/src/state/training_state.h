@@ -35,8 +35,8 @@ class RestorePlan {
  public:
   RestorePlan() = default;
 
-  // `tensors` are those of a state; only names, shapes and dtypes are used. The parts must outlive
-  // the plan. Throws CheckpointError if the state does not fit the parts.
+  // `tensors` are the tensors of a state; only names, shapes and dtypes are used. The parts must
+  // outlive the plan. Throws CheckpointError if the state does not fit the parts.
   RestorePlan(const CheckpointParts& parts, const std::vector<TensorInfo>& tensors, Texts texts);
 
   // Where to load each of `tensors`, in the same order: into a tensor of the module, or into a
