@@ -16,9 +16,9 @@
 
 namespace ddp::internal {
 
-// Sends messages to the agent. Send() never throws, blocks, or raises SIGPIPE, because training
-// must continue when the agent is slow, gone, or never existed. If a message cannot be sent at
-// once, Send() drops it.
+// Sends messages to the agent. Send() never throws, never raises SIGPIPE, and never waits for the
+// agent, because training must continue when the agent is slow, gone, or never existed. If a
+// message cannot be sent at once, Send() drops it.
 //
 // Any thread.
 class ControlClient {
@@ -40,16 +40,16 @@ class ControlClient {
   bool stays() const { return stays_; }
   // True if LEAVE=1 was read in this generation.
   bool leaves() const { return leaves_; }
-  // Calls `on_leave` once: when LEAVE=1 is read, or now if it was read before. It runs on
-  // the thread that reads LEAVE=1, or on the caller's. `on_leave` must not call this object, and
-  // calls of other threads wait until it returns. Null removes the function; when OnLeave()
-  // returns, the old function no longer runs.
+  // Calls `on_leave` once per generation: when a thread reads LEAVE=1, on that thread; or now, if
+  // LEAVE=1 was read before. `on_leave` must not call this object. Other threads that call this
+  // object wait until `on_leave` returns. Null removes the function; when OnLeave() returns, the
+  // old function no longer runs.
   void OnLeave(std::function<void()> on_leave);
   // Reads pending messages; does not wait.
   void Read();
   // For poll(): the descriptor is readable when a message arrives. -1: no connection.
   int descriptor();
-  // Call it when a new generation begins. Forgets SAVE=1 and LEAVE=1 of the last one.
+  // Call it when a new generation begins. Forgets SAVE=1 and LEAVE=1 of the previous generation.
   void BeginGeneration();
 
   // The agent's pid; 0: not connected.

@@ -20,7 +20,7 @@ DeathNotice& DeathNotice::Process() {
 
 void DeathNotice::SetPage(ProgressPage* page) {
   if (page != nullptr && !started_) StartThread();
-  // While the list is empty, a death is only noticed later.
+  // If the process dies while the list is empty, the agent notices it only later.
   std::atomic_ref<robust_list*>(list_.list.next).store(&list_.list);
   const std::uint32_t thread = thread_.load();
   if (page == nullptr || thread == 0) return;
@@ -42,7 +42,8 @@ void DeathNotice::StartThread() {
   try {
     std::thread([this] {
       pthread_setname_np(pthread_self(), "ddp-alive");
-      // This thread never locks a robust mutex of glibc, so the list is free.
+      // glibc uses the robust list only for robust mutexes. This thread locks none, so it can have
+      // another list.
       const bool held = syscall(SYS_set_robust_list, &list_, sizeof(list_)) == 0;
       thread_.store(held ? static_cast<std::uint32_t>(gettid()) : FUTEX_TID_MASK);
       thread_.notify_all();

@@ -1,5 +1,6 @@
-// The secret of this generation. Only its workers know it; their agents send it over the control
-// socket. The library uses it to authenticate its own connections and to encrypt a restore.
+// The secret of this generation. Only the rendezvous, the agents and the workers of the generation
+// know it. A worker gets it from its agent on the control socket. The library uses it to
+// authenticate its own connections and to encrypt a restore.
 #ifndef DDPRUN_WORKER_SRC_AGENT_GENERATION_SECRET_H_
 #define DDPRUN_WORKER_SRC_AGENT_GENERATION_SECRET_H_
 
@@ -9,8 +10,8 @@
 
 namespace ddp::internal {
 
-// The secret of this process. Empty: the job has none (--insecure, one host, or no ddprun). Any
-// thread, after FetchGenerationSecret().
+// The secret of this process. Empty: the job has none (--insecure, a standalone job, or no ddprun).
+// Any thread, after FetchGenerationSecret().
 const std::string& GenerationSecret();
 
 // Asks the agent for the secret if DDPRUN_PEER_SECRET says that there is one. Call it once per

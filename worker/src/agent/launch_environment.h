@@ -17,8 +17,8 @@ struct LaunchEnvironment {
   int local_world_size = 1;
   int generation = 0;
   int restart_count = 0;
-  std::string master_addr;        // empty if nobody set it, which only a job of one process may do
-  std::uint16_t master_port = 0;  // 0: nobody set it
+  std::string master_addr;        // empty: not set; only a job of one process may omit it
+  std::uint16_t master_port = 0;  // 0: not set
   // TORCHELASTIC_USE_AGENT_STORE=True: the agent hosts torch's store, and rank 0 is a client too.
   bool agent_hosts_store = false;
 };
@@ -27,9 +27,9 @@ struct LaunchEnvironment {
 using Getenv = std::function<const char*(const char* name)>;
 
 // If RANK and WORLD_SIZE are both missing, this is a job of one process. Otherwise throws
-// ddp::ConfigError if variables are missing (the error names them all), or if a variable is
-// malformed or contradicts another (the error names the first one). A malformed DDPRUN_GENERATION
-// or TORCHELASTIC_RESTART_COUNT always throws.
+// ddp::ConfigError if variables are missing; the error names them all. Also throws ddp::ConfigError
+// if a variable is malformed or contradicts another; the error names the first such variable. A
+// malformed DDPRUN_GENERATION or TORCHELASTIC_RESTART_COUNT always throws.
 LaunchEnvironment ReadLaunchEnvironment(const Getenv& getenv);
 
 // The default of ddp::Options::timeout. Throws ddp::ConfigError if a variable is malformed.

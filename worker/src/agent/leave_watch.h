@@ -1,5 +1,5 @@
-// A thread that waits, while the worker is busy, for the agent's message LEAVE=1: the generation is
-// over (worker/contract/control.h).
+// A thread that reads the agent's message LEAVE=1 while the worker is busy. LEAVE=1 means that the
+// generation is over (worker/contract/control.h).
 #ifndef DDPRUN_WORKER_SRC_AGENT_LEAVE_WATCH_H_
 #define DDPRUN_WORKER_SRC_AGENT_LEAVE_WATCH_H_
 

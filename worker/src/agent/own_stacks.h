@@ -14,7 +14,7 @@ namespace ddp::internal {
 // an effect. Any thread.
 //
 // The handler only makes system calls: no lock, no allocation, no unwinding. It ignores a signal
-// that does not come from a reader. It does nothing if the program has closed the memfd.
+// that carries no request of the agent. It does nothing if the program has closed the memfd.
 void WriteOwnStacksOnSignal();
 
 }  // namespace ddp::internal

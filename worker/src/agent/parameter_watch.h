@@ -39,7 +39,7 @@ class ParameterWatch {
   void Leave(const void* owner) {
     if (owner_ == owner) before_optimizer_step_ = nullptr;
   }
-  // Call it before training with a model that may be another one.
+  // Call it when training begins, because the model may be a new one.
   void Forget() { whole_ = false; }
 
   // How often gradients were averaged. The same on all ranks at the same place of the program.

@@ -27,8 +27,8 @@ using ddprun::ProgressPhase;
 // callers need not know whether there is an agent. Any thread, unless a function says otherwise.
 //
 // The phase is the phase of the innermost Scope. Outside of all scopes it is the stage of the
-// training, with one exception: within a step, from the time when the sampler gives out a batch
-// until the program uses the batch, the phase is kData.
+// training (SetStage()), with one exception. Within a step, the phase is kData from the time when
+// the sampler gives out a batch until the program uses the batch.
 class Progress {
  public:
   // If this variable is "off", nothing is reported. For measuring the cost.

@@ -15,15 +15,15 @@ namespace ddp::internal {
 // page, and the kernel zeroes each page. That took 14 % of the compute time of a small network
 // (docs/internals/benchmarks.md). The peak memory of the process does not change.
 //
-// Does nothing if the environment (`get_environment`) sets the C library's own variables for this
-// (MALLOC_TRIM_THRESHOLD_, MALLOC_MMAP_THRESHOLD_, MALLOC_MMAP_MAX_, MALLOC_TOP_PAD_, glibc.malloc
-// in GLIBC_TUNABLES), or if the C library is not glibc. Has no effect on a preloaded allocator
+// Does nothing if the C library is not glibc, or if the environment (`get_environment`) sets one of
+// glibc's variables for it: MALLOC_TRIM_THRESHOLD_, MALLOC_MMAP_THRESHOLD_, MALLOC_MMAP_MAX_,
+// MALLOC_TOP_PAD_, or glibc.malloc in GLIBC_TUNABLES. Has no effect on a preloaded allocator
 // (jemalloc, tcmalloc).
 bool RetainFreedMemory(const std::function<const char*(const char* name)>& get_environment);
 
-// For a process that has time, after RetainFreedMemory(). Faults in `bytes` of memory for the next
-// allocations (needs Linux 5.14), and moves existing allocations to huge pages as far as memory is
-// free (needs Linux 6.1).
+// For a process that waits anyway (a standby), after RetainFreedMemory(). Faults in `bytes` of
+// memory for the next allocations (needs Linux 5.14), and moves existing allocations to huge pages
+// as far as memory is free (needs Linux 6.1).
 void TakeMemoryAhead(std::size_t bytes);
 
 }  // namespace ddp::internal

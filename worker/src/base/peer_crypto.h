@@ -22,8 +22,8 @@ bool IsEqualProof(std::string_view a, std::string_view b);
 
 // One direction of one connection: AES-128-OCB (RFC 7253), which is twice as fast as GCM on
 // processors with AES instructions. The key is derived from the secret and `context`. No two
-// directions may have the same context: it names both ends and contains a random number of each.
-// The nonce counts the pieces, so an attacker cannot drop, repeat or reorder one unnoticed.
+// directions may have the same context, so a context must contain a random number of each end. The
+// nonce counts the pieces, so an attacker cannot drop, repeat or reorder a piece unnoticed.
 class Seal {
  public:
   static constexpr std::size_t kTagBytes = 16;

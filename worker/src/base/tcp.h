@@ -24,8 +24,8 @@ void WaitForListener(const std::string& host, std::uint16_t port, std::chrono::m
                      std::chrono::milliseconds refused = {},
                      const std::function<bool()>& given_up = nullptr);
 
-// The numeric address of this machine from which packets to `host` would leave. Sends nothing.
-// Throws ddp::ConfigError if `host` cannot be resolved or has no route.
+// The numeric address of this machine from which packets to `host` would leave. Sends nothing to
+// `host`. Throws ddp::ConfigError if `host` cannot be resolved or has no route.
 std::string LocalAddressTowards(const std::string& host);
 
 // Throws std::system_error with errno.

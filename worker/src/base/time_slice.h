@@ -1,4 +1,4 @@
-// A short time slice (worker/contract/time_slice.h) for the threads of a scope.
+// Gives a thread a short time slice (worker/contract/time_slice.h) while an object exists.
 #ifndef DDPRUN_WORKER_SRC_BASE_TIME_SLICE_H_
 #define DDPRUN_WORKER_SRC_BASE_TIME_SLICE_H_
 

@@ -104,8 +104,8 @@ struct Checkpointer::Impl {
     std::vector<std::string> rejected;  // states that load_latest() could not load
   } loaded;
 
-  // Used on rank 0 only. The writer reads from the buffer, so it is declared after it and destroyed
-  // first.
+  // Used on rank 0 only. The writer reads from the buffer. So the writer is declared after the
+  // buffer, and destroyed before it.
   internal::StagingBuffer staging;
   internal::CheckpointWriter writer;
 
@@ -445,8 +445,8 @@ std::optional<State> Checkpointer::Impl::LoadByOrder(const internal::RestoreOrde
                                                      internal::WhereToLook where,
                                                      const CheckpointParts& parts) {
   if (order.from_the_start) {
-    // The launcher knows no state to load. But it does not know damaged files, or folders that
-    // cannot be listed. Training does not begin if such exist.
+    // The restore plan names no state. But the launcher does not know of damaged files, or of
+    // folders that cannot be listed. If there are any, training does not begin.
     where.allows = [](const Metadata&) { return false; };
     where.looks_everywhere = true;
     return Load(where, parts);

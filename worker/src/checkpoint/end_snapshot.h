@@ -12,8 +12,8 @@
 
 namespace ddp::internal {
 
-// Makes a writer for DDPRUN_SNAPSHOT_DIR, which reports each snapshot to the agent. `keep_step`:
-// see SnapshotSlots.
+// Makes a writer for DDPRUN_SNAPSHOT_DIR. The writer reports each snapshot to the agent.
+// `keep_step`: see SnapshotSlots.
 void MakeSnapshotWriter(int rank, std::optional<std::int64_t> keep_step,
                         std::optional<SnapshotWriter>* writer);
 

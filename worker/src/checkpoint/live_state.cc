@@ -123,7 +123,7 @@ std::optional<std::string> LiveState::AllGenerators(std::int64_t step) const {
   return all;
 }
 
-// Takes rank 0's buffers, because every snapshot contains those.
+// Takes the buffers of rank 0, because every snapshot contains them.
 bool LiveState::TakeBuffers(std::int64_t step, std::vector<NamedTensor>* tensors) const {
   if (own_buffers_.empty()) return true;
   if (shared_) {

@@ -3,11 +3,12 @@
 //
 // When the process leaves, every rank is in the middle of the next step. Parameters and optimizer
 // state are still those of the finished step, unless ParameterWatch says otherwise. The random
-// generator and the buffers are not. Therefore each rank writes its generator and buffers to the
-// node's memory (RankSlots) before it averages a bucket of gradients; they no longer change in that
-// step. So if any rank has finished the step, all ranks have written theirs. With StepShare each
-// process also has the generators of all ranks and the buffers of rank 0, so it needs no file of
-// another rank.
+// generator and the buffers may have changed already. Therefore each rank writes its generator and
+// buffers to the node's memory (RankSlots) before it averages a bucket of gradients. They do not
+// change again in that step. A rank finishes a step only after all ranks have averaged the
+// gradients of that step. So when any rank has finished a step, all ranks have written their
+// generators and buffers for it. With StepShare each process also has the generators of all ranks
+// and the buffers of rank 0, so it needs no file of another rank.
 #ifndef DDPRUN_WORKER_SRC_CHECKPOINT_LIVE_STATE_H_
 #define DDPRUN_WORKER_SRC_CHECKPOINT_LIVE_STATE_H_
 
@@ -29,7 +30,7 @@ namespace ddp::internal {
 
 // Only for training on the CPU: a GPU may still run earlier work when collectives are aborted.
 //
-// Only the training thread uses it. It refers only to tensors of the program.
+// Only the training thread uses it. It keeps references to the program's tensors, not copies.
 class LiveState {
  public:
   // True if this process runs in place and trains on the CPU. The same on all ranks.
@@ -45,10 +46,11 @@ class LiveState {
   // state's file. Keeps the generator and buffers that this rank wrote for that state, because the
   // next generation may begin with that state again.
   void Keep(std::int64_t step, const Metadata& metadata);
-  // Training continues from step `step`, which needs no snapshot. `generators` are those of all
-  // ranks, as text like in a file; empty: unknown.
+  // Training continues from step `step`, which needs no snapshot. `generators`: the generators of
+  // all ranks, as text like in a file; empty: unknown.
   void Begin(std::int64_t step, const CheckpointParts& parts, std::string generators);
-  // A step is finished. `metadata` is what a file contains besides tensors and generators.
+  // A step is finished. `metadata` has everything that a file contains besides tensors and
+  // generators.
   void Finish(std::int64_t step, const CheckpointParts& parts, Metadata metadata);
   // Call it after Finish(), with what the ranks have exchanged for that step.
   void Share(SharedStep shared) { shared_ = std::move(shared); }
@@ -60,8 +62,9 @@ class LiveState {
     std::vector<NamedTensor> tensors;
     Metadata metadata;
   };
-  // The state of the last finished step. nullopt: the parameters have changed since, or a rank's
-  // generator or rank 0's buffers are unknown.
+  // The state of the last finished step. nullopt: no step is finished, or the parameters have
+  // changed since. Also nullopt if a rank's generator or rank 0's buffers are unknown, or if a
+  // write to the node's memory has failed.
   std::optional<State> Take() const;
 
   // Restores this rank's generator from the node's memory, if `metadata` says that the loaded state

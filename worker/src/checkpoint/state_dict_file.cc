@@ -42,8 +42,8 @@ constexpr bool kBigEndianHost = std::endian::native == std::endian::big;
 
 // ---- load ----
 
-// Copies the bytes of a storage to memory of its own, because the caller may write to the tensors,
-// and they must not depend on the file.
+// Copies the bytes of a storage to new memory. The caller may write to the tensors, and the tensors
+// must not depend on the file.
 torch::Tensor CopyStorage(const StorageView& storage, bool swap) {
   const std::size_t size = storage.bytes.size();
   torch::Tensor copy = torch::empty({static_cast<std::int64_t>(size)}, torch::kUInt8);
@@ -177,9 +177,9 @@ void SavePyTorch(const StateDict& dict, const std::string& folder, const std::st
   const std::string_view order = kBigEndianHost ? "big" : "little";
   internal::ThrowIfGroupIsLost();  // see SaveSafetensors
   internal::WriteDurably(folder, name, [&](const internal::Sink& sink) {
-    // In torch 1.13 the destructor of a writer throws if the writer has seen a failure, which ends
-    // the process. So failures are hidden from the writer, and the first one is thrown after its
-    // destruction.
+    // In torch 1.13 the destructor of a writer throws if the writer has seen a failure. That ends
+    // the process. So failures are hidden from the writer, and the first failure is thrown after
+    // the writer's destruction.
     std::exception_ptr failure;
     {
       caffe2::serialize::PyTorchStreamWriter zip([&](const void* bytes, std::size_t size) {

@@ -28,7 +28,7 @@ SharedStep StepShare::Finish(const torch::nn::Module& module) {
     Exchange();
   }
   SharedStep step = *std::exchange(unfinished_, std::nullopt);
-  Begin(module);  // its buffers may be others by now
+  Begin(module);  // the module may have other buffers by now
   return step;
 }
 

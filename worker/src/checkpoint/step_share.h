@@ -1,5 +1,6 @@
 // Gives each process the part of a step that differs between ranks, so that any process can make an
-// exact snapshot of the step (CheckpointerOptions::share_each_step).
+// exact snapshot of the step (CheckpointerOptions::share_each_step). The part consists of the
+// random generators of all ranks and the buffers of rank 0.
 //
 // The ranks exchange it when ddp::OptimizerStep begins, before the parameters change. So if a rank
 // is lost during the exchange, each other process is in one of two states. Either it has the result
@@ -40,8 +41,9 @@ class StepShare {
   // Call it when training begins. An OptimizerStep before this call exchanges nothing.
   void Begin(const torch::nn::Module& module);
   // Call it when a step is finished. Returns the result of this step. Exchanges it now if no
-  // OptimizerStep has done so, or if gradients were averaged after that: then another forward pass
-  // has changed generators and buffers (LBFGS calls forward in its step). A collective.
+  // OptimizerStep has done so, or if gradients were averaged after that exchange. In the second
+  // case another forward pass has changed generators and buffers (LBFGS calls forward in its step).
+  // A collective.
   SharedStep Finish(const torch::nn::Module& module);
 
  private:

@@ -62,8 +62,8 @@ void WaitInStore(const Context& ctx, std::int64_t number, milliseconds timeout) 
   for (const char* what : {"count", "all", "left", "gone"}) store->deleteKey(key(what));
 }
 
-// For example "rank 3 has not come within 5 s; ranks 0, 1, 2 wait". Names what the store still
-// knows.
+// For example "rank 3 has not come within 5 s; ranks 0, 1, 2 wait". If the store is gone, the text
+// says that the missing ranks are not known.
 std::string WhoIsMissing(const Context& ctx, std::int64_t number, milliseconds waited) {
   std::ostringstream within;
   within << " within " << std::chrono::duration<double>(waited).count() << " s";

@@ -23,7 +23,7 @@ namespace {
 
 using internal::ControlDevice;
 
-constexpr std::chrono::milliseconds kGroupTimeout = kNoTimeout;  // c10d then uses the group's
+constexpr std::chrono::milliseconds kGroupTimeout = kNoTimeout;  // means the group's timeout
 constexpr std::int64_t kFirstOfText = 4096;                      // bytes
 
 // Runs `operation(tensors)` of the process group on `tensor`, and waits for it. The data goes
@@ -154,7 +154,7 @@ void broadcast(const Context& ctx, torch::Tensor& tensor, int root) {
 std::string broadcast(const Context& ctx, const std::string& text, int root) {
   internal::CheckRoot(ctx, "broadcast from", root);
   const c10::Device device = ControlDevice(ctx);
-  // The first message has the size and the begin of the text. Most texts need no other one.
+  // The first message has the size and the beginning of the text. Most texts fit into it.
   std::int64_t size = static_cast<std::int64_t>(text.size());
   torch::Tensor message = torch::zeros({kFirstOfText}, torch::kUInt8);
   const auto bytes = static_cast<char*>(message.data_ptr());

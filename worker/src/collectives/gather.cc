@@ -30,7 +30,7 @@ constexpr std::int64_t kMaxDimensions = 14;
 constexpr std::int64_t kNotDense = -1;
 
 // If all data is padded to the longest, one message replaces one message per rank. This is faster,
-// unless it more than doubles the sent bytes and adds more than this number of bytes.
+// unless the padded data is more than twice the data and more than this number of bytes.
 constexpr std::int64_t kPaddingThatNeverHurts = 1 << 20;
 
 // Data of at most this size goes with the form, so that one collective does both.

@@ -34,8 +34,8 @@ void UseBuiltinStoreServer(StoreOptions* options) {
   if constexpr (requires { options->useLibUV; }) options->useLibUV = false;
 }
 
-// False if Gloo may be unable to add float16: if libtorch has this header, that depends on how Gloo
-// was built, and Debian's Gloo cannot.
+// False if Gloo may be unable to add float16. In a libtorch that has the header below, this depends
+// on how Gloo was built; Debian's Gloo cannot.
 #if __has_include(<torch/csrc/distributed/c10d/gloo/ProcessGroupGlooDetail.hpp>)
 inline constexpr bool kGlooAddsHalf = false;
 #else
@@ -142,9 +142,9 @@ class Reducer : public c10d::Reducer {
  public:
   using c10d::Reducer::Reducer;
 
-  // Call it before the first hook of a static graph's first averaging backward. 2.x also counts
-  // earlier backwards (under no_sync(), or outside DistributedDataParallel), and would wait for
-  // that many hooks in each step. Then gradients would silently not be averaged. 1.13 has not
+  // For a static graph: call it in the first averaging backward, before its first hook. 2.x also
+  // counts earlier backwards (under no_sync(), or outside DistributedDataParallel), and would wait
+  // for that many hooks in each step. Then gradients would silently not be averaged. 1.13 has not
   // counted anything at this time.
   void ForgetEarlierBackwards() { numGradHooksTriggeredMap_.clear(); }
 
@@ -189,9 +189,9 @@ class Reducer : public c10d::Reducer {
 };
 
 // From 2.6 on, Python's DistributedDataParallel differs from 1.13's: a given bucket_cap_mb also
-// applies to the first bucket. Without broadcast_buffers it never sends a buffer, not even at the
-// beginning. The headers do not show this difference, so another feature of the newer headers
-// identifies it.
+// applies to the first bucket. Without broadcast_buffers the newer class never sends a buffer, not
+// even at the beginning. The headers do not show this difference, so another feature of the newer
+// headers identifies it.
 template <typename Group>
 constexpr bool HasDefaultBackend() {
   return requires(Group & group) { group.setDefaultBackend(Group::BackendType::GLOO); };
@@ -225,7 +225,7 @@ std::unique_ptr<Reducer> MakeReducer(ReducerArguments a) {
         std::move(a.group), std::move(a.sparse), a.bucket_bytes, a.find_unused_parameters,
         a.gradient_as_bucket_view, std::move(a.names), a.first_bucket_bytes);
   } else {
-    // 2.14 takes no size limits, and three more arguments: skip_all_reduce_unused_params,
+    // 2.14 takes no size limits. It takes three more arguments: skip_all_reduce_unused_params,
     // use_python_reducer, and a list of bucket caps.
     return std::make_unique<Reducer>(
         std::move(a.parameters), std::move(a.buckets), std::move(a.group), std::move(a.sparse),

@@ -27,9 +27,9 @@ FuturePtr MeanAs(torch::ScalarType dtype, const Context& ctx, const torch::Tenso
       c10::TensorType::get());
 }
 
-// Each rank gets its share of all ranks' gradients, and sends the share's mean to all. This takes
-// as many messages as an all-reduce. The messages are bytes, because Gloo may not support the
-// dtype.
+// Each rank gets one share of the bucket from all ranks, and sends the mean of this share to all
+// ranks. This takes as many messages as an all-reduce. The messages are bytes, because Gloo may not
+// support the dtype.
 void MeanByShares(torch::ScalarType dtype, const Context& ctx, const torch::Tensor& buffer) {
   const std::int64_t ranks = ctx.world_size();
   const std::int64_t share = (buffer.numel() + ranks - 1) / ranks;

@@ -44,7 +44,7 @@ std::optional<nanoseconds> ComputeTimeClock::TimeOf(Step& step, bool on_gpu) {
 
 std::optional<nanoseconds> ComputeTimeClock::CommunicationEnded() {
   if (Step& ended = steps_[now_]; !on_gpu_ && ended.has_bucket) {
-    // For the clocks of other models: their times include the wait of this backward.
+    // The clocks of other models subtract the wait of this backward from their times.
     ended.timer->record(kEnd);
     AddTimeInCollectives(Between(*ended.timer, kBucket, kEnd) -
                          (TimeInCollectives() - ended.in_collectives_at_bucket));

@@ -1,5 +1,6 @@
-// Measures how long a rank computes in each training step, without the time in collectives: from
-// the end of one step's communication to the first gradient bucket of the next step.
+// Measures how long a rank computes in each training step, without the time in collectives. A
+// measurement goes from the end of one step's communication to the first gradient bucket of the
+// next step.
 //
 // On the CPU it uses the host's clock, minus TimeInCollectives(). On a GPU it uses events on the
 // streams, because the host runs ahead of the GPU. There it excludes only the broadcast of buffers.
@@ -25,7 +26,7 @@ class ComputeTimeClock {
   explicit ComputeTimeClock(c10::Device device);
 
   // Call it when the communication of a step has ended and the next step begins. Returns the time
-  // of one step: on the CPU, of the step that ended; on a GPU, of an earlier step, so that no
+  // of one step. On the CPU this is the step that ended. On a GPU it is an earlier step, so that no
   // thread waits for the GPU. nullopt: that step was not measured completely.
   std::optional<std::chrono::nanoseconds> CommunicationEnded();
 

@@ -111,7 +111,7 @@ std::shared_ptr<c10d::Logger> MakeLogger(const std::shared_ptr<c10d::Reducer>& r
   return logger;
 }
 
-// The bucket sizes, on which the bucket layout also depends.
+// The limits of bucket sizes, as text. A bucket order is used only with the same limits.
 std::string BucketLimits(const DataParallelOptions& options) {
   return std::to_string(FirstBucketBytes(options)) + "," + std::to_string(BucketBytes(options));
 }
@@ -132,8 +132,8 @@ std::optional<Buckets> ParseBuckets(const std::string& text) {
   return buckets;
 }
 
-// True if each parameter is in one bucket, with parameters of the same dtype and device. A sparse
-// one must be alone.
+// True if each parameter is in one bucket, with parameters of the same dtype and device. A
+// parameter with a sparse gradient must be alone in its bucket.
 bool Fits(const Buckets& buckets, const std::vector<NamedTensor>& parameters) {
   std::vector<bool> seen(parameters.size(), false);
   std::size_t count = 0;
@@ -158,8 +158,9 @@ bool Fits(const Buckets& buckets, const std::vector<NamedTensor>& parameters) {
 
 // Called for each gradient, before the Reducer sees it. The engine runs callbacks in the order in
 // which they were queued. When the last gradient is ready, the Reducer queues its own callback,
-// which waits for the all-reduces. So if an earlier gradient's callback queues a callback, that one
-// runs after the Reducer's. If several backwards follow one forward, the last backward reduces.
+// which waits for the all-reduces. The first gradient queues a callback that runs before the
+// Reducer's. This callback queues NoteBackwardsEnd(), which therefore runs after the Reducer's. If
+// several backwards follow one forward, the last backward reduces.
 void GradientReducer::State::NoteGradient(std::size_t parameter) {
   internal::ThrowIfLeaving();
   if (stragglers != nullptr && in_first_bucket[parameter]) stragglers->clock().FirstBucketReady();
@@ -282,7 +283,7 @@ void GradientReducer::before_forward() {
 void GradientReducer::after_forward(const Outputs& outputs) {
   State& state = *state_;
   const bool gradients = c10::GradMode::is_enabled();
-  // Done in each forward until a backward follows, because the program may ignore a result.
+  // Repeated in each forward until a backward follows, because the program may ignore a result.
   const bool first_static_step =
       state.options.static_graph && state.synchronize && !state.reducer->StaticGraphHasBegun();
   const bool search = state.SearchesInEachStep();
@@ -328,7 +329,7 @@ void GradientReducer::sync_buffers_from(int root) {
   // variable_data() shares the memory but not autograd's version counter. So two forwards may share
   // one backward: BatchNorm saves its statistics for backward, but backward reads them only in
   // evaluation mode. This hides no real change: rank 0 sends the values of the last broadcast plus
-  // later changes, and such changes update the version counter where it matters.
+  // later changes. The program makes such changes on every rank, and there they update the counter.
   std::vector<torch::Tensor> data;
   for (const torch::Tensor& buffer : state_->buffers) data.push_back(buffer.variable_data());
   state_->broadcast_of_buffers.From(root, *state_->ctx, data);

@@ -39,7 +39,7 @@ void Orthogonalize(const Tensor& matrices, double epsilon) {
 }
 
 // Gives the same numbers as numpy.random.RandomState(seed).randint(1000000000). PyTorch's hook uses
-// those as seeds for its first approximations.
+// these numbers as seeds for its first approximations.
 class Seeds {
  public:
   explicit Seeds(std::uint32_t seed) : generator_(seed) {}

@@ -62,7 +62,8 @@ class Pickle {
 
   static constexpr std::uint32_t kNoNode = 0xffffffff;
 
-  // Nodes refer to other nodes by number. So cycles need no copies, and no recursive destruction.
+  // Nodes refer to other nodes by number. So a cycle needs no copy, and destruction needs no
+  // recursion.
   struct Node {
     std::int64_t callee = -1;
     std::uint32_t arguments = kNoNode;  // a tuple

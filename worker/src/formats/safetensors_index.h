@@ -34,7 +34,8 @@ struct SafetensorsHeader {
 };
 
 // The header's size. `front` is the first kSafetensorsPrefixBytes of the file, or the whole file if
-// it is shorter. Throws DamagedError if the size exceeds the file or 100 MB.
+// it is shorter. Throws DamagedError if the file is shorter, or if the size exceeds the file or 100
+// MB.
 std::size_t SafetensorsHeaderBytes(std::string_view front, std::uint64_t file_bytes);
 
 // `text` is the header: JSON with optional spaces at the end. Throws FormatError if it is not JSON,
@@ -51,9 +52,9 @@ struct TensorExtent {
   std::uint64_t size = 0;
 };
 
-// The tensors of `header` in the order of their bytes. Throws DamagedError if offsets do not fit
-// the shape, overlap, leave a gap, or do not end at `data_bytes`, the number of bytes after the
-// header.
+// The tensors of `header` in the order of their bytes. Throws FormatError if a tensor's offsets do
+// not fit its shape. Throws DamagedError if tensors overlap, leave a gap, or do not end at
+// `data_bytes`, the number of bytes after the header.
 std::vector<TensorExtent> ExtentsOf(SafetensorsHeader header, std::uint64_t data_bytes);
 
 // Does all of the above for a file in memory. `file` must outlive the result.

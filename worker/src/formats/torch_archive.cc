@@ -28,7 +28,7 @@ constexpr int kMaxDepth = 64;          // of nested dicts
 constexpr int kMaxWrappers = 4;        // around a tensor
 constexpr std::size_t kMaxKey = 4096;  // bytes
 // Limits of the index. If a pickle gives a tensor a second name, the index needs about twenty times
-// as many bytes for it as the pickle.
+// as many bytes for this name as the pickle.
 constexpr std::size_t kIndexBytesPerByte = 32;
 constexpr std::size_t kMaxIndexBytes = std::size_t{256} << 20;
 

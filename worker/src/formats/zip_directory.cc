@@ -102,8 +102,8 @@ struct Record {
   std::size_t length = 0;  // of the record itself
 };
 
-// Replaces the values that are in the ZIP64 field. The field has them in this order, and only those
-// values whose normal place refers to the field.
+// Replaces the values that are in the ZIP64 field. The field has the values in this order, but only
+// the values whose normal place refers to the field.
 void ReadZip64(std::string_view extra, Record* record) {
   while (extra.size() >= 4) {
     const std::string_view field = Cut(extra, 4, Number(extra, 2, 2));

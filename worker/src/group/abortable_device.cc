@@ -54,7 +54,7 @@ class GlooBuffers {
   void Abort() {
     aborted_ = true;
     const std::lock_guard<std::mutex> lock(mutex_);
-    for (transport::Pair* const pair : pairs_) pair->close();  // wakes who waits in connect()
+    for (transport::Pair* const pair : pairs_) pair->close();  // wakes threads in connect()
     for (transport::UnboundBuffer* const buffer : buffers_) {
       buffer->abortWaitRecv();
       buffer->abortWaitSend();

@@ -22,8 +22,8 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kLookAround(20);  // between two checks for a failed rank
-// After a rank has failed, `connect` still has this time. A rank that was connected and has left
-// is no failure. If this process leaves, `connect` fails within this time.
+// After a rank has failed, `connect` still has this time. It may succeed, because the failed rank
+// may have been connected before it left. If this process leaves, `connect` fails within this time.
 constexpr milliseconds kGrace(500);
 
 // The connecting thread and the waiting thread share it. The connecting thread may continue after

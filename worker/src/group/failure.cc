@@ -138,7 +138,8 @@ void EndWithFailure(const std::exception_ptr& error) {
     const std::string line = "[rank " + std::to_string(rank) + "] error: " + failure.text + "\n";
     std::cerr << line << std::flush;
   }
-  // Tells the other ranks. Victims of a collective need not, because they have already asked.
+  // Tells the other ranks. A victim of a failed collective need not, because it has already asked
+  // them.
   if (failure.print && failure.kind != control::kErrorCollective) {
     if (const auto detector = ProcessFailureDetector()) detector->ReportError(failure.text);
   }

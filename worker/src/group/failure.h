@@ -51,7 +51,7 @@ int RankForMessages();
 void WriteErrorFile(const std::string& path, const Failure& failure, int rank);
 
 // Throws CollectiveError if the agent has asked this process to leave its generation. Cheap; for
-// places that a step passes often, so that a survivor need not compute until its next collective.
+// places that a step passes often, so that the process need not compute until its next collective.
 void ThrowIfLeaving();
 
 // Throws CollectiveError if the GPU tensors can no longer be trusted (lost_group.h).

@@ -23,9 +23,9 @@ bool IsLoopback(const std::string& address) {
   return address.starts_with("127.") || address.starts_with("::1");
 }
 
-// For example "; [10.0.0.3] is where rank 3 waits for others …": the ranks whose address the error
-// contains. Newer versions of Gloo name no address. Then the ranks with a loopback address, which
-// other hosts cannot reach. Empty if there are none.
+// Names the ranks whose address the error contains, for example "; [10.0.0.3] is where rank 3 waits
+// for the others. ...". Newer versions of Gloo name no address. Then names the ranks with a
+// loopback address, which other hosts cannot reach. Empty: there are no such ranks.
 std::string WhoseAddress(const LaunchEnvironment& env, const std::string& error,
                          c10d::Store* store) {
   std::map<std::string, std::string> ranks;  // by address
@@ -87,8 +87,9 @@ c10::intrusive_ptr<c10d::ProcessGroup> ConnectGloo(const LaunchEnvironment& env,
                   own_store, env.rank, env.world_size, group_options, device_types,
                   /*is_nccl=*/false);
           for (const auto& device : devices) device->Connected();
-          // A rank that is connected could end before another one has noticed its connection. Gloo
-          // would then take the connection for lost. Not recorded: the program did not ask for it.
+          // A rank that is connected could end before another rank has noticed its connection. Gloo
+          // would then take the connection for lost. So all ranks wait for each other here. This
+          // barrier is not recorded, because the program did not ask for it.
           made.backend->c10d::ProcessGroupGloo::barrier()->wait();
           return made.group;
         } catch (const std::exception& e) {

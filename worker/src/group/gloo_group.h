@@ -28,11 +28,11 @@ std::string AddressOf(const GlooDevices& devices);
 std::string AddressKey(int rank);
 
 // Makes the process group, together with all other ranks, for tensors on the CPU and on `device`.
-// In each pair of ranks, Gloo lets one connect and the other wait, for as long as a collective may
-// take. If the first cannot reach the second, the first fails at once, but the second does not
-// notice. Here the failing rank tells the others over ProcessFailureDetector(), and no rank waits
-// longer than Options::init_timeout. If an error contains an address, it names the rank of that
-// address.
+// In each pair of ranks, Gloo lets one rank connect and the other rank wait, for as long as a
+// collective may take. If the connecting rank cannot reach the waiting rank, it fails at once, but
+// the waiting rank does not notice. Here the failing rank tells the others over
+// ProcessFailureDetector(), and no rank waits longer than Options::init_timeout. If an error
+// contains an address, the error names the rank of that address.
 //
 // Throws CollectiveError. A thread may still wait then; it continues to run, so the process has to
 // end.

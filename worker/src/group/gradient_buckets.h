@@ -23,8 +23,8 @@ class GradientBuckets {
   // The object of this process. Never destroyed.
   static GradientBuckets& Process();
 
-  // The addresses of the buckets of `owner`, in order. They replace those of an earlier call. Null:
-  // not known.
+  // The addresses of the buckets of `owner`, in order. They replace the addresses of an earlier
+  // call. A null address: not known.
   void Set(const void* owner, std::vector<const void*> memory);
   void Remove(const void* owner);
 

@@ -39,10 +39,10 @@ inline constexpr std::array<NcclSetting, 4> kNcclSettings = {{
 // Set to WatchdogTimeout() in seconds if the user has not set it.
 inline constexpr char kNcclWatchdogSeconds[] = "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC";
 
-// Sets those variables above that are not set, and WAIT_TIMEOUT_DUMP_MILSEC to 0 if DUMP_ON_TIMEOUT
+// Sets the variables above that are not set, and WAIT_TIMEOUT_DUMP_MILSEC to 0 if DUMP_ON_TIMEOUT
 // is not set. Changes ASYNC_ERROR_HANDLING from 1, which launchers set, to 3. libtorch 1.13 reads
-// only the older names, so there it only sets NCCL_ASYNC_ERROR_HANDLING to 1, if that is not set.
-// Call it before other threads read the environment. Throws ddp::ConfigError if a variable is
+// only the older names. There this function only sets NCCL_ASYNC_ERROR_HANDLING to 1, if it is not
+// set. Call it before other threads read the environment. Throws ddp::ConfigError if a variable is
 // malformed.
 //
 // `can_be_left`: sets ASYNC_ERROR_HANDLING to 2 unless it is 0. Then an NCCL error ends the
@@ -57,8 +57,8 @@ struct NcclGroup {
   // Returns true if libtorch's watchdog thread has seen an error or a timeout. Null: this libtorch
   // does not report them. Any thread.
   std::function<bool()> failed;
-  // Waits for the GPU's pending work and shuts the group down. Afterwards no other rank may need
-  // this rank.
+  // Waits for the GPU's pending work and shuts the group down. Call it when no other rank needs
+  // this rank any more.
   std::function<void()> leave;
 };
 

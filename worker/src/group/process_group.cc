@@ -36,7 +36,7 @@ constexpr std::chrono::seconds kStoreTimeout(30);
 
 constexpr char kAll[] = "ddp/joined/all";  // kWell once all have joined, or why a rank cannot join
 constexpr char kWell[] = "well";
-constexpr char kInformed[] = "ddp/joined/informed";  // how many ranks know that one cannot join
+constexpr char kInformed[] = "ddp/joined/informed";  // number of ranks that know of the failure
 constexpr std::chrono::seconds kLongestFarewell(10);
 
 bool HostsStore(const LaunchEnvironment& env) { return env.rank == 0 && !env.agent_hosts_store; }
@@ -49,7 +49,8 @@ bool IsListenError(const std::string& reason) {
          reason.find("ddress already in use") != std::string::npos;
 }
 
-// For example "rank 3 and 5 more". Names what the store still knows.
+// The ranks that have not joined, for example "rank 3, 5"; at most 16, followed by "and 5 more".
+// Throws if the store is gone.
 std::string MissingRanks(const LaunchEnvironment& env, c10d::Store* store) {
   std::string named;
   int missing = 0;

@@ -25,9 +25,9 @@ std::string ChooseBackend(const std::string& wanted);
 c10::Device ChooseDevice(const std::string& wanted, const std::string& backend,
                          const LaunchEnvironment& env);
 
-// The store of this generation: at rank 0's MASTER_PORT, or inside the process if the job has one
-// rank. Throws BindError if rank 0 cannot listen on the port, and CollectiveError on any rank that
-// cannot connect.
+// The store of this generation: at MASTER_ADDR:MASTER_PORT, or inside the process if the job has
+// one rank. Throws BindError if rank 0 hosts the store and cannot listen on the port. Throws
+// CollectiveError on any rank that cannot connect.
 c10::intrusive_ptr<c10d::Store> MakeStore(const LaunchEnvironment& env, const Options& options);
 
 // True if one group can use NCCL for GPU tensors and Gloo for CPU tensors. False in 1.13.

@@ -3,7 +3,7 @@
 //
 // Rank 0 listens, and every other rank keeps one connection to it. While nothing fails, nothing is
 // sent. A rank whose collective failed asks rank 0. Rank 0 then asks every rank what it is doing,
-// looks which connections have ended, and sends all ranks the same answer. This is best effort: if
+// checks which connections have ended, and sends all ranks the same answer. This is best effort: if
 // ranks cannot connect here, the job still trains, and its errors name fewer causes.
 //
 //   rank → 0   HELLO <token> <rank>      first line; with a secret + " <number> <proof>"
@@ -84,13 +84,14 @@ class RankFailureDetector {
   // and waits for at most 0.5 s.
   void ReportError(const std::string& text);
 
-  // For waits that do not fail by themselves when another rank is lost: an NCCL collective, or in a
-  // restore the wait for data that another rank of this host puts into shared memory. All ranks
-  // call this after they are connected, perhaps several times. From then on rank 0 tells each rank
-  // at once when a rank fails or ends without BYE (a crash, or exit() before the Context is
-  // destroyed). Then `on_loss` is called once, on a thread of this class or within this call; it
-  // must not wait. If `on_loss` is null, the caller only reads KnownCause(); a function from an
-  // earlier call is kept. If a host disappears silently, rank 0 notices after about 11 s.
+  // For waits that do not fail by themselves when another rank is lost. There are two. One is an
+  // NCCL collective. The other is the wait, in a restore, for data that another rank of this host
+  // puts into shared memory. All ranks call this after they are connected, perhaps several times.
+  // From then on rank 0 tells each rank at once when a rank fails or ends without BYE (a crash, or
+  // exit() before the Context is destroyed). Then `on_loss` is called once, on a thread of this
+  // class or within this call; it must not wait. If `on_loss` is null, the caller only reads
+  // KnownCause(); a function from an earlier call is kept. If a host disappears silently, rank 0
+  // notices after about 11 s.
   void WatchForLoss(std::function<void()> on_loss);
 
  private:
@@ -102,7 +103,7 @@ class RankFailureDetector {
     std::chrono::steady_clock::time_point deadline;
   };
 
-  // From the owner to the thread, which takes all requests at once. Every rank uses `stop`; only
+  // From the callers to the thread, which takes all requests at once. Every rank uses `stop`; only
   // the hub uses the others.
   struct Requests {
     bool stop = false;

@@ -2,11 +2,14 @@
 // step. Pure functions.
 //
 // A rank is slow in a window of steps if the first quartile of its step times (its quick steps) is
-// at least 1 ms longer than the first quartile of the others, more than 1.25 times as long, and
-// longer than the median step of the others. Temporary load, such as a checkpoint, an evaluation or
-// another program, delays only some steps of a window; the quick steps stay quick. A lasting cause
-// (a hot GPU, a slow disk under the data, another program on the same cores) delays all steps. If
-// the median step of the others takes as long, nobody waits for this rank.
+//   - at least 1 ms longer than the first quartile of the others,
+//   - more than 1.25 times as long as the first quartile of the others, and
+//   - longer than the median step of the others.
+// Each value of the others is the median over the other ranks. Temporary load, such as a
+// checkpoint, an evaluation or another program, delays only some steps of a window; the quick steps
+// stay quick. A lasting cause (a hot GPU, a slow disk under the data, another program on the same
+// cores) delays all steps. If the median step of the others takes as long, nobody waits for this
+// rank.
 //
 // A rank becomes a straggler after three windows in a row in which it is slow. It stops being one
 // after three windows in a row in which it is not slow. For a straggler the limit is 1.15 instead

@@ -26,7 +26,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kFirstPause{100};
-constexpr milliseconds kLongestPause{2000};  // other ranks wait longer, in a collective
+constexpr milliseconds kLongestPause{2000};  // far less than the timeout of a collective
 
 // Keys of the messages to all ranks.
 constexpr char kWait[] = "wait";

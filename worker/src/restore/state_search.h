@@ -49,16 +49,17 @@ struct WhereToLook {
   CheckpointSearch::FolderErrors folder_errors = CheckpointSearch::FolderErrors::kCount;
   std::chrono::milliseconds patience{0};  // how long to retry a file that cannot be read now
   DamagedFiles damaged{};
-  // If nothing is found and training would begin at step 0, damaged files of other nodes count too.
+  // If nothing is found and training would begin at step 0, StateSearch::rejected() also lists the
+  // damaged files of other nodes.
   bool looks_everywhere = false;
-  // With looks_everywhere: a complete file that only another node has counts too.
+  // With looks_everywhere: rejected() also lists a complete file that only another node has.
   bool counts_whole_files = false;
 };
 
 // All ranks call the same functions in the same order. The constructor, Next() and Accept() may be
-// collectives. If a file or folder that may hold a newer state cannot be read now, the search tries
-// again with pauses for `patience`, and warns. When that time is over, all ranks throw
-// StateUnreadableError. After EACCES and EPERM they throw it at once.
+// collectives. If a file or folder that may hold a newer state cannot be read now, the search warns
+// and tries again, with pauses, until `patience` has passed. Then all ranks throw
+// StateUnreadableError. After EACCES or EPERM they throw it at once.
 class StateSearch {
  public:
   // With FolderErrors::kCount, checks on each node that the folders can be listed.

@@ -223,8 +223,8 @@ std::string AddressOfRank(const Context& ctx, int rank) {
 // On a rank that has read the file: returns what is wrong with the file.
 std::optional<StreamFault> Stream(const Context& ctx, const FoundState& state,
                                   const std::vector<StateChunk>& chunks, StateSink* sink) {
-  // A rank that waits for a ring has no connection to its neighbour that would end with the
-  // neighbour.
+  // While a rank waits for a ring, no connection of this rank breaks when its neighbour dies. So
+  // the failure detector must tell it.
   if (const auto detector = ProcessFailureDetector()) detector->WatchForLoss(nullptr);
   ChunkRing::Shape shape;
   shape.places = std::min(kPlaces, chunks.size());

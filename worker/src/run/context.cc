@@ -164,7 +164,7 @@ void Context::report_checkpoint_failed(std::int64_t step, std::int64_t failures,
 }
 
 void Context::report_phase(const std::string& name) const {
-  // The agent closes the connection of a worker that names no phase, or a longer one.
+  // The agent closes the connection of a worker that sends an empty or a longer name.
   const std::string phase = name.substr(0, ddprun::kProgressNameBytes);
   if (phase.empty()) return;
   TakeProgressPage();
@@ -266,7 +266,8 @@ void Context::State::Join(Options options) {
   if (!options.timeout) options.timeout = internal::DefaultTimeout(internal::LaunchVariable);
   env = internal::ReadLaunchEnvironment(internal::LaunchVariable);
   backend = internal::ChooseBackend(options.backend);
-  // Before anything can wait for a rank that dies. NCCL can be left only once it is connected.
+  // STAYS=1 is sent before anything can wait for a rank that dies. NCCL can be left only once it is
+  // connected.
   if (in_place && backend == "gloo") ControlClient::Process().SendStays();
   if (backend == "nccl") internal::SetNcclSettings(in_place && internal::kNcclCanBeLeft);
   internal::FetchGenerationSecret(&ControlClient::Process());

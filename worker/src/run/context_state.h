@@ -38,7 +38,8 @@ struct Context::State {
   // called: then the member is ended already.
   void Keep(const std::function<void()>& keep);
 
-  // True if this process can leave its generation and continue. Join() chooses the backend first.
+  // True if this process can leave its generation and continue. Valid once Join() has chosen the
+  // backend.
   bool CanLeave() const { return backend == "gloo" || internal::kNcclCanBeLeft; }
   // Ends the running collectives. Any thread.
   void EndCollectives() const;
@@ -60,7 +61,7 @@ struct Context::State {
   internal::GlooDevices gloo_devices;  // of the group, if Gloo carries its tensors
   int exceptions_at_start = std::uncaught_exceptions();
 
-  std::mutex leave_mutex;  // guards `leaves`, and what Leave() uses while Join() sets it
+  std::mutex leave_mutex;  // guards `leaves`, and the members that Keep() sets
   bool leaves = false;
 };
 

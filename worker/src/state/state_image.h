@@ -15,8 +15,8 @@
 
 namespace ddp::internal {
 
-// Converts a dtype to its safetensors name, and back. Throws CheckpointError if safetensors, or
-// this libtorch, does not have the type.
+// Converts a dtype to its safetensors name, and back. Throws CheckpointError if a checkpoint cannot
+// hold the type, for example a complex type.
 std::string DtypeName(const std::string& tensor, torch::ScalarType type);
 torch::ScalarType DtypeOf(const TensorInfo& info);
 

@@ -35,13 +35,13 @@ class RestorePlan {
  public:
   RestorePlan() = default;
 
-  // `tensors` are those of a state; only names, shapes and dtypes are used. The parts must outlive
-  // the plan. Throws CheckpointError if the state does not fit the parts.
+  // `tensors` are the tensors of a state; only names, shapes and dtypes are used. The parts must
+  // outlive the plan. Throws CheckpointError if the state does not fit the parts.
   RestorePlan(const CheckpointParts& parts, const std::vector<TensorInfo>& tensors, Texts texts);
 
-  // Where to load each of `tensors`, in the same order: into a tensor of the module, or into a new
-  // tensor that will be part of the optimizer's state (this call prepares these). Undefined: do not
-  // load that tensor.
+  // Where to load each of `tensors`, in the same order: into a tensor of the module, or into a
+  // tensor for the optimizer's state. For the optimizer this call reuses the tensors that fit, and
+  // makes the missing ones. Undefined: do not load that tensor.
   std::vector<torch::Tensor> Destinations();
 
   // Call it when the destinations are filled. Loads the rest of the state.

@@ -238,7 +238,8 @@ bool CheckpointSearch::IsReadableNow(const PutOffFile& file) {
 
 bool CheckpointSearch::Accept() {
   for (const PutOffFile& file : put_off_) {
-    // The file that was read is in another folder, so it proves nothing about the disk of this one.
+    // The file that was read is in another folder, so it proves nothing about the disk of the
+    // put-off file.
     if (FolderOf(file.file.path) != FolderOf(path())) {
       pending_ = Unavailable{file.file.path, file.reason, EIO};
     } else if (IsReadableNow(file)) {

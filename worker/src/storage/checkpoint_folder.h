@@ -6,15 +6,20 @@
 // under a temporary name and syncs it; renames it; syncs the folder; removes older checkpoints. So
 // after a power loss at any time, the newest loadable file is the previous or the new checkpoint.
 //
-// Only three kinds of files are removed. First, checkpoints of lower steps than the checkpoint just
-// saved, if they belong to its run or to the run from whose state this run continued (lineage.h).
-// Only their header and length are checked, so a file with a wrong tensor hash can be removed, too.
-// Second, files that killed writers left. Third, this run's damaged files that were renamed
-// (set_aside.h), except the two of the highest steps. Other files are never removed: a file of a
-// higher step, a file whose header or length is wrong, a file of an unknown format version, a file
-// of any other training, a file of an older version that names no run, and a file that another
-// process is writing (unless nobody has written to it for a day). Only the run that made a file may
-// replace it.
+// Only three kinds of files are removed:
+//   - Checkpoints of lower steps than the checkpoint just saved, if they belong to its run or to
+//     the run from whose state this run continued (lineage.h). Only their header and length are
+//     checked, so a file with a wrong tensor hash can be removed, too.
+//   - Files that killed writers left.
+//   - This run's damaged files that were renamed (set_aside.h), except the two of the highest
+//     steps.
+// Other files are never removed:
+//   - a file of a higher step,
+//   - a file whose header or length is wrong,
+//   - a file of an unknown format version,
+//   - a file of any other training, or of an older version that names no run,
+//   - a file that another process is writing (unless nobody has written to it for a day).
+// Only the run that made a file may replace it.
 #ifndef DDPRUN_WORKER_SRC_STORAGE_CHECKPOINT_FOLDER_H_
 #define DDPRUN_WORKER_SRC_STORAGE_CHECKPOINT_FOLDER_H_
 

@@ -21,7 +21,8 @@ inline std::string CheckpointName(std::int64_t step) {
   return name;
 }
 
-// nullopt: CheckpointName() does not make such a name.
+// The step in the name of a checkpoint, with any number of digits. nullopt: the name has another
+// form.
 inline std::optional<std::int64_t> StepOf(std::string_view name) {
   constexpr std::string_view kPrefix = ddprun::checkpoint_file::kPrefix;
   constexpr std::string_view kSuffix = ddprun::checkpoint_file::kSuffix;

@@ -18,7 +18,7 @@
 namespace ddp::internal {
 namespace {
 
-// The text for a person who reads it at 3 a.m.
+// The warning's text: the reason, the newest checkpoint, and what happens next.
 std::string Explain(std::int64_t step, const std::string& reason, const SaveStatus& status) {
   return "checkpoint of step " + std::to_string(step) + " is not saved: " + reason +
          ". Training goes on; " +

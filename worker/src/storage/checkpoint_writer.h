@@ -1,7 +1,7 @@
 // Writes checkpoints to disk on a thread of its own, one at a time, while training continues.
 //
-// A failure costs a checkpoint, but never the training. The writer reports it on stderr and to the
-// listener, and counts it. The older files do not change.
+// A failure costs a checkpoint, but never the training. The writer reports it on stderr and with
+// Events::failed, and counts it. The older files do not change.
 #ifndef DDPRUN_WORKER_SRC_STORAGE_CHECKPOINT_WRITER_H_
 #define DDPRUN_WORKER_SRC_STORAGE_CHECKPOINT_WRITER_H_
 
@@ -21,7 +21,8 @@
 
 namespace ddp::internal {
 
-// One thread, the owner, calls all functions. The writer's thread calls the events.
+// One thread, the owner, calls all functions. The writer's thread calls the events, but Fail()
+// calls Events::failed on the owner's thread.
 class CheckpointWriter {
  public:
   struct Events {

@@ -68,8 +68,8 @@ class OpenFile {
   ddprun::UniqueFd fd_;
 };
 
-// The paths of the temporary files that this process is writing. Their writer is not gone, even if
-// their names contain the pid of an ended process: that may be this process's pid too.
+// The paths of the temporary files that this process is writing. Any other file whose name contains
+// this process's pid was left by an earlier process with the same pid.
 class InProgress {
  public:
   static InProgress& Process() {

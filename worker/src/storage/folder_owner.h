@@ -74,12 +74,13 @@ class FolderOwner {
   FolderOwner(const FolderOwner&) = delete;
   FolderOwner& operator=(const FolderOwner&) = delete;
 
-  // Claims the folder for this process, and creates it if it is missing. False: its owner may still
-  // be alive. Then call it again after look(). The first time, stderr says this. A call that comes
-  // `silence` or more after the first one returns true or throws. Throws FolderTaken if a later
-  // generation or requeue number owns the folder, or if another training has shown a sign of life
-  // since the last call. Throws another CheckpointError if the folder cannot be created, or the
-  // owner file cannot be locked, read or written. Does nothing once it has returned true.
+  // Claims the folder for this process, and creates it if it is missing. False: the folder's owner
+  // may still be alive. Then call TryClaim() again after look(). The first such call says this on
+  // stderr. A call that comes `silence` or more after the first one returns true or throws. Throws
+  // FolderTaken if a later generation or requeue number owns the folder, or if another training has
+  // shown a sign of life since the last call. Throws another CheckpointError if the folder cannot
+  // be created, or the owner file cannot be locked, read or written. Does nothing once it has
+  // returned true.
   bool TryClaim();
   // Repeats TryClaim() until it returns true.
   void Claim();

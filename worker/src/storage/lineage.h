@@ -1,8 +1,8 @@
 // Names the run that makes a state, and the runs from which the state descends. Each checkpoint's
 // metadata contains both (worker/contract/checkpoint_file.h).
 //
-// The removal of old checkpoints uses it to decide which files it may remove: a folder may contain
-// files of another training.
+// The removal of old checkpoints uses the lineage to decide which files may be removed, because a
+// folder may contain files of another training.
 #ifndef DDPRUN_WORKER_SRC_STORAGE_LINEAGE_H_
 #define DDPRUN_WORKER_SRC_STORAGE_LINEAGE_H_
 

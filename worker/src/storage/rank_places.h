@@ -2,15 +2,16 @@
 // RankSlots keeps the memory in a file. Pure code: no file, no lock.
 //
 // A rank writes the place of step k before it enters the last collective of step k, and uses three
-// places in turn. Three are enough: if any rank has finished step k, no rank is beyond the last
-// collective of step k + 2, because the last collective of step k + 1 needs all ranks. So a rank's
-// places hold at most the steps k, k + 1 and k + 2, and the last one may be half written.
+// places in turn. Three are enough. Let k be the last step that the slowest rank has finished. No
+// rank is beyond the last collective of step k + 2, because that collective needs the slowest rank,
+// too. So a rank's places hold at most the steps k, k + 1 and k + 2, and the last one may be half
+// written.
 //
 // A generation may end before it has made a state newer than the one with which it began. Then the
-// next generation begins with the same state again, but its places have been used for later steps.
-// So there are two more places: one for the state with which training began, and one for the step
-// before. Training resumes from that earlier step if another node holds it and the node that held
-// the newer one is lost.
+// next generation begins with the same state again, but later steps have overwritten the places of
+// that state. So there are two more places: one for the state with which training began, and one
+// for the step before. Training resumes from that earlier step if another node holds it and the
+// node that held the newer one is lost.
 //
 //     generation 4   ... 15  16 ✗        places 15 16 17
 //     generation 5       16 → 17 18 19 ✗        18 19 17, kept 15 16

@@ -23,10 +23,10 @@ struct RestoreOrder {
   std::int64_t requeue_number = -1;
   std::int64_t generation = -1;
 
-  // True if a file on the source may be loaded. Allowed are the ordered state and, if that is
-  // damaged, an older state that no later generation made: a later generation continued from
-  // another state. If the maker is unknown (for example because the agent could not read the
-  // state), all older files are allowed.
+  // True if a file on the source may be loaded. This is the ordered state or, if that is damaged,
+  // an older state that no later generation made (a later generation continued from another state).
+  // If the maker is unknown (for example because the agent could not read the state), all older
+  // files are allowed.
   bool Allows(const Getenv& getenv, const Metadata& metadata) const;
 };
 

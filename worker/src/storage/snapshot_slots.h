@@ -25,8 +25,8 @@ class SnapshotSlots {
  public:
   // `keep_step` is the step from which this process resumed. The snapshot of that step is not
   // overwritten until a newer one exists, because the launcher relies on it. If another node had
-  // that snapshot, the newest older one here is kept. The constructor takes over the files that it
-  // finds, and does not throw for unusable ones.
+  // that snapshot, the newest older snapshot of this node is kept. The constructor takes over the
+  // files that it finds, and does not throw for unusable ones.
   SnapshotSlots(std::string folder, std::optional<std::int64_t> keep_step);
   ~SnapshotSlots();
   SnapshotSlots(const SnapshotSlots&) = delete;

@@ -34,7 +34,7 @@ class SnapshotTurn {
   std::optional<std::int64_t> NewestStep() const;
 
  private:
-  using Word = std::atomic<std::uint64_t>;  // pid, and below it 32 bits of its start; 0: nobody
+  using Word = std::atomic<std::uint64_t>;  // upper half: pid; lower half: its start; 0: nobody
 
   std::string folder_;
   Word* holder_ = nullptr;  // mapped by the first Take()

@@ -62,7 +62,7 @@ struct Stranger {
   }
 };
 
-// The context of the key from parent to child. It contains a random number of each of them.
+// The context of the key from parent to child. It contains a random number of each end.
 std::string SealContext(int child, const std::string& of_child, const std::string& of_parent) {
   return "state to rank " + std::to_string(child) + " " + of_child + " " + of_parent;
 }

@@ -1,6 +1,6 @@
 // The route of a state from the rank that has it to all ranks. A rank that can read the source's
-// file reads it. To each other node one copy crosses the network: one rank there, the leader, gets
-// it, and the other ranks of that node read the leader's memory.
+// file reads it. One copy crosses the network to each other node. There one rank, the leader, gets
+// the copy, and the other ranks of that node read the leader's memory.
 #ifndef DDPRUN_WORKER_SRC_TRANSFER_STATE_ROUTE_H_
 #define DDPRUN_WORKER_SRC_TRANSFER_STATE_ROUTE_H_
 
