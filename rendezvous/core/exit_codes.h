@@ -1,24 +1,23 @@
 // The exit codes of ddprun, besides a worker's own code and 128 + signal. docs/exit-codes.md
-// explains them; docs/jobs.md has those of operators' commands.
+// explains them; docs/jobs.md has the exit codes of operators' commands.
 #ifndef DDPRUN_RENDEZVOUS_CORE_EXIT_CODES_H_
 #define DDPRUN_RENDEZVOUS_CORE_EXIT_CODES_H_
 
 namespace ddprun {
 
 inline constexpr int kExitNo = 1;                // an operator's request was refused
-inline constexpr int kExitUsage = 64;            // EX_USAGE: flags, variables or subcommand
-inline constexpr int kExitBadConfig = 65;        // EX_DATAERR: the job file
+inline constexpr int kExitUsage = 64;            // EX_USAGE: wrong flags, variables or subcommand
+inline constexpr int kExitBadConfig = 65;        // EX_DATAERR: the job file is wrong
 inline constexpr int kExitStateUnreadable = 66;  // EX_NOINPUT: a state exists and cannot be read
 inline constexpr int kExitUnavailable = 69;      // EX_UNAVAILABLE: no rendezvous, or too few nodes
 inline constexpr int kExitInternal = 70;   // EX_SOFTWARE: something that ddprun needs has failed
-inline constexpr int kExitPreempted = 75;  // EX_TEMPFAIL: stopped on purpose, the state is saved
-inline constexpr int kExitRefused = 77;    // EX_NOPERM
+inline constexpr int kExitPreempted = 75;  // EX_TEMPFAIL: the job can continue from a checkpoint
+inline constexpr int kExitRefused = 77;    // EX_NOPERM: the job refused this agent
 inline constexpr int kExitCannotExecute = 126;  // as in a shell: the command cannot be executed
 inline constexpr int kExitNotFound = 127;       // as in a shell: the command does not exist
 inline constexpr int kExitTerminated = 143;     // like SIGTERM: stopped on purpose, not saved
 
-// For users. scripts/reference_tables.py makes a table of
-// docs/reference.md from these rows.
+// For users. scripts/reference_tables.py makes a table of docs/reference.md from these rows.
 struct ExitCode {
   const char* code;      // text, because an entry may mean several codes
   const char* outcomes;  // kOutcomes that --report can have with it; "": there is no report

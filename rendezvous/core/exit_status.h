@@ -1,7 +1,7 @@
 // How a worker ended: with a code of its own, or by a signal.
 //
-// A value. Standard library only, so that the cores, the agent and the service can use it. The only
-// table of signal names.
+// A value. It has the only table of signal names. Standard library only, so that every part of
+// ddprun can use it.
 #ifndef DDPRUN_RENDEZVOUS_CORE_EXIT_STATUS_H_
 #define DDPRUN_RENDEZVOUS_CORE_EXIT_STATUS_H_
 

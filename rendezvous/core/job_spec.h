@@ -73,8 +73,8 @@ struct GroupSpec {
 inline constexpr char kAgentStore[] = "agent";
 inline constexpr char kWorkerStore[] = "worker";
 
-// The first agent that joins decides. While the job has nodes, an agent with other settings is
-// refused.
+// The job takes the settings of the first agent that joins. While the job has nodes, an agent with
+// other settings is refused.
 struct JobSpec : GroupSpec, HangSpec {
   bool operator==(const JobSpec&) const = default;
 };
@@ -119,8 +119,8 @@ void ForEachField(Visitor&& visit) {
   visit(&Spec::max_restarts, JobSpecField{"max_restarts", "--max-restarts", 0, kMaxRestarts});
   visit(&Spec::join_timeout, JobSpecField{"join_timeout_ms", "join_timeout", 0, kTimeout});
   visit(&Spec::last_call, JobSpecField{"last_call_ms", "last_call", 0, kTimeout});
-  // All agents need the same lease: each agent fences itself by its own value, and the rendezvous
-  // uses one.
+  // All agents need the same lease: each agent fences its workers by its own value, and the
+  // rendezvous uses one value for all nodes.
   visit(&Spec::lease, JobSpecField{"lease_ms", "lease", kMinLease.count(), kMaxLease.count()});
   visit(&Spec::heartbeat,
         JobSpecField{"heartbeat_ms", "heartbeat", kMinHeartbeat.count(), kMaxHeartbeat.count()});

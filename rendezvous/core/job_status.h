@@ -39,16 +39,18 @@ struct NodeStatus {
   std::string address;
   // waiting | held back: REASON | spare | assigned | prepared | running | running, is drained |
   // draining | done | ended; with the prefix "lost contact: " if the session broke and the lease
-  // runs. `waiting` and `spare` have ": REASON", too, while the folder of checkpoints is not read.
+  // runs. `waiting` and `spare` have ": REASON", too, while the folder of checkpoints is not read,
+  // or while the node's standbys load.
   std::string state;
   NodeRank rank{-1};  // −1: none in this generation
   Rank first_rank;
   int workers = 0;
   Duration heard_ago{};
-  std::optional<std::int64_t> step;          // newest step that its workers reported
-  std::optional<SavedState> newest_state{};  // newest living state that the node holds (timeline.h)
-  bool spare = false;                        // waits to replace a lost node
-  std::vector<StuckProcess> stuck{};         // the node is held back until these are gone
+  std::optional<std::int64_t> step;  // newest step that its workers reported
+  // The newest state of the node that belongs to the training (timeline.h).
+  std::optional<SavedState> newest_state{};
+  bool spare = false;                 // waits to replace a lost node
+  std::vector<StuckProcess> stuck{};  // the node is held back until these are gone
   // `state` without host names and reasons, or "lost contact"; a static text.
   std::string_view activity{};
   std::optional<Duration> still{};  // since one of its workers moved; nullopt: none reports

@@ -34,7 +34,8 @@ inline constexpr std::size_t kMaxComparedArguments = 256;
 inline constexpr std::size_t kMaxErrorKindBytes = 64;
 inline constexpr std::size_t kMaxPhaseBytes = kProgressNameBytes;
 
-// For a hang: lines of the verdict, hosts that sent no stacks, frames of the culprit.
+// For a hang: lines of the verdict, hosts that sent no stacks, frames of the worker that is the
+// root cause.
 inline constexpr std::size_t kMaxVerdictLines = 16;
 inline constexpr std::size_t kMaxMissingHosts = 64;
 inline constexpr std::size_t kMaxCauseFrames = 5;
@@ -66,7 +67,7 @@ inline constexpr std::chrono::milliseconds kShortestHangTimeout = std::chrono::s
 inline constexpr std::chrono::milliseconds kDefaultHangStartupTimeout = std::chrono::minutes(10);
 // How long a worker that runs in place may take to leave its generation.
 inline constexpr std::chrono::milliseconds kDefaultInPlaceTimeout = std::chrono::seconds(2);
-// How long the standbys of a newcomer may load the program. After this time the rendezvous takes
+// How long the standbys of a new node may load the program. After this time the rendezvous takes
 // the node in anyway.
 inline constexpr std::chrono::milliseconds kStandbysLimit = std::chrono::seconds(60);
 inline constexpr std::chrono::milliseconds kDefaultAnswerTimeout = std::chrono::seconds(10);

@@ -1,5 +1,5 @@
-// What an agent observes of its node's processes: the progress of its workers, from which hangs are
-// judged, and processes that SIGKILL did not end. Plain values.
+// What an agent observes of its node's processes: the progress of its workers, and processes that
+// SIGKILL did not end. The rendezvous judges hangs from the progress. Plain values.
 #ifndef DDPRUN_RENDEZVOUS_CORE_PROGRESS_H_
 #define DDPRUN_RENDEZVOUS_CORE_PROGRESS_H_
 
@@ -59,8 +59,8 @@ struct StillWorker {
   // Unfinished collectives of the same group, entered before `inside`, by number; at most
   // kMaxEarlier. Several gradient buckets are averaged at the same time.
   std::vector<CollectiveCall> earlier{};
-  // The newest collective that the worker entered in the group of `inside`: its number if it is
-  // completed and later than `inside`, else 0.
+  // The number of the newest collective that the worker entered in the group of `inside`, if this
+  // collective is completed and later than `inside`; else 0.
   std::int64_t entered = 0;
   std::string waits_for{};  // for people: system call with file, or kernel function
 
@@ -79,7 +79,8 @@ struct HangExcuse {
   bool operator==(const HangExcuse&) const = default;
 };
 
-// The progress of a node's workers that report it and have neither ended nor sent BYE.
+// The progress of a node's workers that report progress and have neither ended nor sent BYE (their
+// last message before they exit).
 struct NodeProgress {
   int workers = 0;                    // 0: none reports; then hangs of this node are not detected
   Duration still{};                   // since one of them moved; excused time does not count

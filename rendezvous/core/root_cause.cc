@@ -43,8 +43,8 @@ bool HasWordsOfATakenPort(absl::string_view text) {
          absl::StrContains(lower, "eaddrinuse");
 }
 
-// True if a traceback ends with such an exception. Other output does not count: the program may log
-// that it takes the next port.
+// True if a traceback ends with an exception about a taken port. Other output does not count: the
+// program may log that it takes the next port.
 bool EndsATracebackWithATakenPort(const std::vector<std::string>& lines) {
   bool in_traceback = false;
   for (const std::string& line : lines) {
@@ -58,7 +58,7 @@ bool EndsATracebackWithATakenPort(const std::vector<std::string>& lines) {
   return false;
 }
 
-// True if a C++ exception with such a message reached std::terminate().
+// True if a C++ exception about a taken port reached std::terminate().
 bool IsAbortedByATakenPort(const std::vector<std::string>& lines) {
   return std::any_of(lines.begin(), lines.end(), [](const std::string& line) {
     return absl::StartsWith(line, "  what():") && HasWordsOfATakenPort(line);
@@ -66,8 +66,8 @@ bool IsAbortedByATakenPort(const std::vector<std::string>& lines) {
 }
 
 // The port in a message about a taken port: "to bind to [::]:29500 (errno: 98 - ..." of torch 1.13,
-// "port: 29500, useIpv6: ..." of later versions. nullopt: the message names none, as Python's
-// OSError.
+// "port: 29500, useIpv6: ..." of later versions. nullopt: the message names no port, for example
+// that of Python's OSError.
 std::optional<int> PortIn(absl::string_view message) {
   for (const absl::string_view before : {"to bind to ", "port: "}) {
     const std::size_t found = message.find(before);
@@ -146,7 +146,7 @@ const char* NameOf(RootCause::Kind kind) {
 
 bool IsVictim(const WorkerExited& exit) {
   if (!exit.error_kind.empty()) return exit.error_kind == control::kErrorCollective;
-  // If a peer dies, a process does not crash and is not killed.
+  // A worker whose peer died ends by exit() or abort(): it does not crash, and nobody kills it.
   if (exit.status.signal != 0 && exit.status.signal != SIGABRT) return false;
   return HasLastWordsOfVictim(exit.error_text) ||
          std::any_of(exit.stderr_tail.begin(), exit.stderr_tail.end(), HasLastWordsOfVictim);

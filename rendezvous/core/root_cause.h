@@ -17,17 +17,18 @@
 namespace ddprun {
 
 // WorkerExited::error_kind of a worker that could not be started. exec: its command cannot be
-// executed. spawn: a resource was exhausted at that time (processes, descriptors, its log folder).
+// executed. spawn: another reason, and a restart may help (no process or descriptor was left, or
+// its log folder could not be prepared).
 inline constexpr char kErrorExec[] = "exec";
 inline constexpr char kErrorSpawn[] = "spawn";
 
-// The worker failed because a peer did. It sent `ERROR=collective`; or, without a kind, its last
-// lines report a lost connection and it ended by exit() or abort().
+// The worker failed because a peer did. It sent `ERROR=collective`. Or it sent no error kind, ended
+// by exit() or abort(), and its error text or last lines report a lost connection.
 bool IsVictim(const WorkerExited& exit);
 
 // Another program has the port on which the worker wanted to listen, usually MASTER_PORT. The next
-// generation has another port. The worker sent `ERROR=bind`; or, without a kind, an exception of
-// Python or C++ names EADDRINUSE.
+// generation has another port. The worker sent `ERROR=bind`. Or it sent no error kind, and its
+// error text or an exception of Python or C++ reports EADDRINUSE.
 bool IsTakenPort(const WorkerExited& exit);
 
 // If torch's store in an agent (docs/store.md) caused this failure: the reason, for people. The

@@ -24,7 +24,8 @@ struct SavedState {
   Generation generation;  // −1: made before this job, or not known
   std::int64_t step = 0;
   Tier tier = Tier::kMemory;
-  // The file of this step exists and could not be read, so its maker is not known.
+  // The file of this step exists but could not be read, so it is not known which generation made
+  // it.
   bool unreadable = false;
 
   bool operator==(const SavedState&) const = default;
@@ -41,8 +42,9 @@ struct RestorePlan {
   std::optional<SavedState> state;
   Rank source;       // the rank that holds the state and sends it to the others
   std::string host;  // of the source, for people
-  // A newer checkpoint. It was reported, but no member says that it holds it. Unseen::host may
-  // hold it, because a part of the disk there cannot be read. The workers look there first.
+  // A newer checkpoint that was reported before, but that no member lists among its states. The
+  // node Unseen::host may hold it, because a part of its disk cannot be read. The workers look for
+  // this checkpoint first.
   struct Unseen {
     SavedState state;
     Rank source;

@@ -21,7 +21,8 @@ using Rank = StrongNumber<struct RankTag, int>;
 using LocalRank = StrongNumber<struct LocalRankTag, int>;
 // Rank of a node in the job (torchrun's GROUP_RANK), 0..nodes − 1.
 using NodeRank = StrongNumber<struct NodeRankTag, int>;
-// Number of a generation; the first is 0. A forming that is given up still uses its number.
+// Number of a generation; the first is 0. If a generation is given up before its workers start, its
+// number is not used again.
 using Generation = StrongNumber<struct GenerationTag, int>;
 // The highest generation that an agent may claim. A rendezvous that continues from it still has
 // more than a billion numbers for later generations.
@@ -31,14 +32,16 @@ using AgentId = StrongNumber<struct AgentIdTag, std::uint64_t>;
 // Identifies one run of a job, from its first forming to its end: a random number that the
 // rendezvous draws. Two runs of jobs with the same name have different ids. 0: not known.
 using RunId = StrongNumber<struct RunIdTag, std::uint64_t>;
-// A request to look at the disk again: a random number that the rendezvous draws. An agent names
-// the newest request that it knew when its look began; 0: none.
+// Identifies a LookAgain, the request of the rendezvous to read again which states a disk holds: a
+// random number that the rendezvous draws. With its states, an agent sends the newest request that
+// it had received when it began to read them. 0: none.
 using LookId = StrongNumber<struct LookIdTag, std::uint64_t>;
 
 // A request for stacks: a random number that the rendezvous draws; the answer repeats it.
 using StackRequestId = StrongNumber<struct StackRequestIdTag, std::uint64_t>;
 
-// A monotonic time that its owner passes in. The cores never read a clock.
+// A monotonic time, passed in by the caller. JobMachine, Supervisor and Leadership never read a
+// clock.
 using TimePoint = std::chrono::steady_clock::time_point;
 using Duration = std::chrono::steady_clock::duration;
 

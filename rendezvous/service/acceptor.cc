@@ -25,8 +25,8 @@
 namespace ddprun {
 namespace {
 
-constexpr int kBacklog = 4096;  // the kernel takes net.core.somaxconn of it
-constexpr int kRetryMs = 50;    // after an accept that failed
+constexpr int kBacklog = 4096;  // the kernel limits it to net.core.somaxconn
+constexpr int kRetryMs = 50;    // after a failed accept()
 constexpr std::chrono::seconds kBetweenLogs(10);
 
 void SetPort(sockaddr_storage* name, int port) {
@@ -53,7 +53,7 @@ bool IsWildcard(const addrinfo& candidate) {
   return reinterpret_cast<sockaddr_in*>(candidate.ai_addr)->sin_addr.s_addr == INADDR_ANY;
 }
 
-// A socket that listens. Where there is none, `error` is the errno.
+// Returns a listening socket. If it is not valid, `*error` is the errno.
 UniqueFd Listen(const sockaddr_storage& name, socklen_t size, bool both_families, int* error) {
   UniqueFd listener(socket(name.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!listener.valid()) {
@@ -77,7 +77,7 @@ UniqueFd Listen(const sockaddr_storage& name, socklen_t size, bool both_families
   return listener;
 }
 
-// A socket that listens there. Where there is none, `error` is the errno. `name` holds the path.
+// The same for a Unix socket. `name` has the path.
 UniqueFd ListenUnix(const sockaddr_un& name, int* error) {
   const auto* const generic = reinterpret_cast<const sockaddr*>(&name);
   {
@@ -108,7 +108,7 @@ UniqueFd ListenOnEverything(int port, int* error) {
   SetPort(&name, port);
   UniqueFd listener = Listen(name, sizeof(sockaddr_in6), true, error);
   if (listener.valid() || *error == EADDRINUSE) return listener;
-  name = {};  // a host without IPv6
+  name = {};  // for a host without IPv6
   name.ss_family = AF_INET;
   SetPort(&name, port);
   return Listen(name, sizeof(sockaddr_in), false, error);
@@ -122,19 +122,19 @@ struct Acceptor::State {
     if (!path.empty() && !listeners.empty()) unlink(path.c_str());
     listeners.clear();
   }
-  // Accepts what waits. False: what still does cannot be accepted now.
+  // Accepts all waiting connections. False: some of them cannot be accepted now.
   bool AcceptAll(int listener);
   void Refused(const std::string& why);
   void Failed(const std::string& why);
 
   std::vector<UniqueFd> listeners;
   std::string path;                                       // of a Unix socket, else empty
-  UniqueFd stop{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};  // readable: end
+  UniqueFd stop{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};  // readable: the thread must end
   const DescriptorGuard* guard = nullptr;
   Take take;
   Log log;
   std::atomic<std::uint64_t> refused{0};
-  std::uint64_t logged = 0;  // of refused; the thread's own, as the next
+  std::uint64_t logged = 0;  // of refused; used by the thread only, like the next two
   std::optional<std::chrono::steady_clock::time_point> logged_at;
   std::optional<std::chrono::steady_clock::time_point> failure_logged_at;
 };
@@ -175,8 +175,9 @@ absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::BindTcp(const ListenAddress&
   if (!state->stop.valid()) return absl::UnavailableError(ErrnoText(errno));
   int port = address.port;
   int error = EADDRNOTAVAIL;
-  // A name may stand for several addresses, and this host may lack some (IPv6 may be off). But if
-  // one of them is taken, two servers would share the name, each with some of the clients.
+  // A name may have several addresses. An address that this host lacks is skipped (IPv6 may be
+  // off). An address that is taken is an error: otherwise two servers would share the name, each
+  // with some of the clients.
   for (const addrinfo* candidate = found; candidate != nullptr; candidate = candidate->ai_next) {
     const bool wildcard = IsWildcard(*candidate);
     UniqueFd listener;
@@ -225,7 +226,7 @@ void Acceptor::Start(const DescriptorGuard* guard, Take take, Log log) {
       for (std::size_t i = 0; i + 1 < watched.size(); ++i) {
         if (watched[i].revents != 0 && !state->AcceptAll(watched[i].fd)) room = false;
       }
-      // Not at once again: what waits in the kernel stays there.
+      // Does not try again at once. Waiting connections stay in the kernel.
       if (!room) poll(&watched.back(), 1, kRetryMs);
     }
   });
@@ -256,9 +257,9 @@ bool Acceptor::State::AcceptAll(int listener) {
           Refused(ErrnoText(errno));
           return false;
         case EINTR:
-        case ECONNABORTED:  // this one went away before we took it
+        case ECONNABORTED:  // the client closed the connection before it was accepted
           continue;
-        default:  // its network did, or the listener is broken: then every try says so
+        default:  // the network failed, or the listener is broken, so that every try fails
           Failed(ErrnoText(errno));
           return false;
       }

@@ -33,7 +33,8 @@ class Acceptor {
   // wildcard means IPv6 and IPv4. Port 0: any free port, the same for all addresses. The file of a
   // Unix socket gets mode 0600 before anybody can connect, replaces a stale file, and is removed by
   // Stop. Connections wait until Start. Errors: AlreadyExists if another process listens there,
-  // else Unavailable; the message is the system's, in lower case.
+  // PermissionDenied if this process must not use the port, else Unavailable. The message is
+  // usually the system's, in lower case.
   static absl::StatusOr<std::unique_ptr<Acceptor>> Bind(const ListenAddress& address);
 
   ~Acceptor();  // stops

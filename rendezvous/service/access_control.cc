@@ -9,7 +9,8 @@
 namespace ddprun {
 namespace {
 
-// Each costs a message several times a second. A host has one rendezvous of a group, or a few.
+// Each of these followers costs several messages a second. A host runs one rendezvous of a group,
+// or a few.
 constexpr std::size_t kMostTimedFollowers = 16;
 
 }  // namespace

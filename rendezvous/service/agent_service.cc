@@ -22,7 +22,8 @@ AgentService::AgentService(std::shared_ptr<JobLoop> loop, std::shared_ptr<Access
       board_(std::move(board)) {}
 
 void AgentService::Serve(CallQueues* queues, SlowCalls* slow) {
-  // Elsewhere only if it may take long: that costs a switch of threads.
+  // A call is served on another thread only if it may take long, because that costs a thread
+  // switch.
   const auto serve = [this, slow]<class Call>(void (AgentService::*method)(std::unique_ptr<Call>)) {
     return [this, slow, method](std::unique_ptr<Call> call) {
       if (!access_->may_wait()) return (this->*method)(std::move(call));

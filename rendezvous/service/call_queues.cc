@@ -8,7 +8,7 @@
 namespace ddprun {
 namespace {
 
-// gRPC has it in its C interface only.
+// Only gRPC's C interface can make such a queue.
 std::unique_ptr<grpc::CompletionQueue> MakeNonPollingQueue() {
   const grpc_completion_queue_attributes attributes{GRPC_CQ_CURRENT_VERSION, GRPC_CQ_NEXT,
                                                     GRPC_CQ_NON_POLLING, nullptr};
@@ -53,7 +53,7 @@ void CallQueues::StartThread(Queue& queue) {
 
 CallQueues::Place CallQueues::Enter() {
   const std::lock_guard lock(mutex_);
-  // The first that has room: calls that come together are then served together, by one thread.
+  // The first queue that has room: so one thread serves the calls that come at the same time.
   auto best = std::find_if(queues_.begin(), queues_.end(),
                            [this](const auto& queue) { return queue->calls < calls_per_queue_; });
   if (best == queues_.end() && queues_.size() < kMostQueues) {
@@ -77,13 +77,14 @@ void CallQueues::Leave(Queue* queue) {
 void CallQueues::Shutdown() {
   std::unique_lock lock(mutex_);
   left_.wait(lock, [this] { return calls_ == 0; });
-  // No operation may begin on a queue that is shut down; without calls there is nobody to do so.
+  // No operation may begin on a queue that is shut down. Only calls begin operations, and no call
+  // is left.
   const auto queues = std::exchange(queues_, {});
   lock.unlock();
   for (const auto& queue : queues) queue->completions->Shutdown();
   for (const auto& queue : queues) {
     if (queue->thread.joinable()) queue->thread.join();
-    // gRPC requires that a queue is drained, also one that was never started.
+    // gRPC requires that every queue is drained, even if its thread was never started.
     void* tag = nullptr;
     bool ok = false;
     while (queue->completions->Next(&tag, &ok)) continue;

@@ -37,8 +37,8 @@ constexpr int kHandshakeTimeoutMs = 10'000;
 constexpr int kIdleTimeoutMs = 60'000;
 constexpr int kMaxMetadataBytes = 16'384;
 constexpr std::size_t kSlowTaskThreads = 4;
-// Also of a stranger, whose calls may be half sent. An agent has one or two; the others are for
-// programs that stand for many.
+// The limit also holds for a stranger, whose calls may be incomplete. An agent has one or two
+// calls. The limit is higher for benchmarks, in which one connection serves many agents.
 constexpr int kMostCallsOfAConnection = 1024;
 
 void Configure(grpc::ServerBuilder& builder, bool is_unix) {
@@ -46,19 +46,22 @@ void Configure(grpc::ServerBuilder& builder, bool is_unix) {
   builder.SetMaxSendMessageSize(wire::kMaxMessageBytes);
   // Probing for bandwidth costs a third of the CPU of a heartbeat, and our messages are small.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  // Who connects and says nothing: until TLS and HTTP/2 have shaken hands, and without any call.
+  // Limits for a client that connects and sends nothing: the time of the TLS and HTTP/2 handshakes,
+  // and the time without a call.
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleTimeoutMs);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMostCallsOfAConnection);
   if (is_unix) return;  // the kernel tells at once when the other side is gone
-  // Ends the connection of a node that lost its power or its network; its lease is over long
-  // before. Not short: when thousands of agents come at once, answers to pings are read late.
+  // Ends the connection of a node that lost its power or its network. The node's lease is over long
+  // before. The times are not shorter, because answers to pings are read late when thousands of
+  // agents come at once.
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 10000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  // The agents do the same; without this their pings end the connection (too_many_pings).
+  // The agents send pings, too. Without this setting, their pings would end the connection
+  // (too_many_pings).
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 500);
 }
 
@@ -73,9 +76,9 @@ absl::StatusOr<std::vector<RecordedJob>> LoadJobs(Store* store, const JobLog& lo
   std::vector<RecordedJob> jobs;
   for (const auto& [key, value] : *stored) {
     std::optional<std::string> name = wire::JobOfKey(key);
-    if (!name) continue;  // of a later version
+    if (!name) continue;  // the key is of a later version
     auto record = wire::DecodeRecord(value);
-    if (!record.ok()) {  // the other jobs must not wait for it; its record stays where it is
+    if (!record.ok()) {  // it stays in the store, and the other jobs are served
       log(*name,
           absl::StrCat("the record of this job cannot be read, and it is not taken up again: ",
                        std::string(record.status().message())));
@@ -92,12 +95,12 @@ struct RendezvousServer::GrpcServer {
   GrpcServer(std::size_t sessions_per_thread, SlowCalls::Limits limits, RefusalCounters* refusals)
       : slow(&tasks, refusals, limits), queues(sessions_per_thread) {}
 
-  // These outlive the server. The queues wait for the calls, so that no task is left after them but
-  // one that is about to give back its place.
+  // `slow`, `tasks` and `queues` outlive `server`. The destructor of `queues` waits for all calls.
+  // After that, a task of `tasks` can at most still give back its place in `slow`.
   SlowCalls slow;
   TaskQueue tasks{"ddprun-slow", kSlowTaskThreads};
   CallQueues queues;
-  // Where connections come from that we accept ourselves; ends before the server.
+  // Passes the connections that the Acceptor accepts to gRPC.
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections;
   std::unique_ptr<grpc::Server> server;
 };
@@ -119,7 +122,8 @@ absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Create(Optio
   if (!address.ok()) return CannotListen(options.listen, address.status());
   absl::StatusOr<std::vector<RecordedJob>> recorded{std::vector<RecordedJob>()};
   if (options.validity == nullptr) {
-    // Before anybody can connect: a client would wait while a long journal is read.
+    // Loads before it listens: otherwise a client could connect, and would wait while a long
+    // journal is read.
     recorded = LoadJobs(options.store.get(), options.log);
     if (!recorded.ok()) return recorded.status();
   }
@@ -210,7 +214,7 @@ void RendezvousServer::MakeServices() {
       [access = access_](const grpc::ServerContextBase& context,
                          std::string_view method) -> absl::StatusOr<std::string> {
         absl::StatusOr<auth::Principal> principal = access->Check(context, method);
-        // root of MUNGE may see and end what is everybody's.
+        // With MUNGE, root may see and end the jobs of all owners.
         if (principal.ok() && auth::MayAct(*principal, "")) return std::string();
         return principal;
       },

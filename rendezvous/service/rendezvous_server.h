@@ -53,7 +53,8 @@ class RendezvousServer {
     // The credentials that callers need (rendezvous/auth/server_credentials.h); null: none.
     std::shared_ptr<const auth::ServerCredentials> credentials{};
     std::size_t max_streams_per_address = wire::kMaxStreamsPerAddress;
-    // Limit of calls that wait for MUNGE or for an operator's answer: in all, and from one address.
+    // Limit of the calls in SlowCalls (calls that wait for MUNGE, and operators' calls): in all,
+    // and from one address.
     std::size_t max_slow_calls = 4096;
     std::size_t max_slow_calls_of_address = 1024;
     std::chrono::milliseconds time_to_join = wire::kMaxTimeToJoin;
@@ -87,10 +88,11 @@ class RendezvousServer {
   // Calls Create and Serve. Returns when connections are accepted.
   static absl::StatusOr<std::unique_ptr<RendezvousServer>> Start(Options options);
 
-  // Listens and runs the loop, but does not accept connections yet, and does not start gRPC, which
-  // would take longest. Errors: InvalidArgument for a malformed address, AlreadyExists if the
-  // address is taken, Unavailable otherwise; each names the address and the reason. Also the errors
-  // of the store's Load. A job whose record is invalid is left out, and logged.
+  // Listens and runs the loop. Does not accept connections yet, and does not start gRPC, because
+  // that takes longest. Errors: InvalidArgument for a malformed address, AlreadyExists if the
+  // address is taken, PermissionDenied if this process must not use the port, Unavailable
+  // otherwise. Each names the address and the reason. Also the errors of the store's Load. A job
+  // whose record is invalid is left out, and logged.
   static absl::StatusOr<std::unique_ptr<RendezvousServer>> Create(Options options);
   // Accepts connections from now on. Call it once, from any thread, but not at the same time as
   // Shutdown. Error: Unavailable.
@@ -98,12 +100,12 @@ class RendezvousServer {
 
   // For one of several: continues the jobs in the store, and serves them from now on. Once. Each
   // member keeps its lease for at least `hold` + the job's lease, counted from the call.
-  // `restored`: agents may run jobs or generations that the store does not have, so no group
+  // `restored`: agents may run jobs or generations that the store does not have, so no generation
   // forms during this time either. Blocks while the store is read. Errors are those of its Load;
   // after an error it may be called again.
   absl::Status Lead(const Term& term, Duration hold, bool restored = false);
-  // The next three functions return at once. ChangeTerm: all messages have `term` from now on. It
-  // is later than the previous term.
+  // The next three functions return at once. ChangeTerm: all messages have `term` from now on.
+  // `term` is later than the previous term.
   void ChangeTerm(const Term& term);
   // Call it whenever validity was prolonged after it had ended: sends the held messages.
   void OnValidity();
@@ -155,8 +157,8 @@ class RendezvousServer {
   mutable std::mutex load_mutex_;
   JobLoopLoad load_;  // guarded by load_mutex_
   std::shared_ptr<JobLoop> loop_;
-  // Reports finished writes to loop_ until it is destroyed, so loop_ must outlive it. After
-  // Shutdown the loop sends it no more requests.
+  // Until it is destroyed, the store reports finished writes to loop_, so loop_ must outlive it.
+  // After Shutdown the loop sends no more requests to the store.
   std::shared_ptr<Store> store_;
   std::shared_ptr<AccessControl> access_;
   std::unique_ptr<AgentService> agent_service_;

@@ -1,6 +1,6 @@
 // SlowCalls: serves slow calls on the threads of a TaskQueue, so that the CallQueues need not wait.
-// A call is slow if MUNGE must identify its caller, or if its answer may be a large text for an
-// operator.
+// A call is slow if MUNGE must identify its caller. Operators' calls are slow, too, because an
+// answer may be a large text.
 //
 // The number of waiting calls is limited, in all and for each caller's address. So if munged
 // does not answer, or a stranger sends too many calls, memory does not fill up, and other addresses

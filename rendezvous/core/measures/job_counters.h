@@ -22,7 +22,8 @@ struct JobCounters {
   // together, as kOther.
   std::map<std::string_view, Histogram> recovery{};
 
-  // Nodes joined, were drained or were preempted, or another process serves torch's store now.
+  // The earlier generation ended as planned: nodes joined, were drained or were preempted, or
+  // another process serves torch's store now.
   static constexpr std::string_view kPlanned = "planned";
   static constexpr std::string_view kOther = "other";
 

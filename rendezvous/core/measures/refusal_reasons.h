@@ -1,6 +1,6 @@
-// The reasons for which a rendezvous refuses: label `reason` of ddprun_refusals_total, and the
-// names in `ddprun status --json`. Constants of the program, never texts of a peer. A new one needs
-// a row in kRefusalReasons, and a word in docs/security.md.
+// The reasons for which a rendezvous refuses a call, a connection or a request: label `reason` of
+// ddprun_refusals_total, and the names in `ddprun status --json`. Constants of the program, never
+// texts of a peer. A new one needs a row in kRefusalReasons, and a word in docs/security.md.
 #ifndef DDPRUN_RENDEZVOUS_CORE_MEASURES_REFUSAL_REASONS_H_
 #define DDPRUN_RENDEZVOUS_CORE_MEASURES_REFUSAL_REASONS_H_
 
@@ -10,7 +10,7 @@ namespace refusal {
 // ---- agents and commands, over gRPC ----
 inline constexpr char kNoProof[] = "no_proof";        // no proof, or a proof of another scheme
 inline constexpr char kWrongProof[] = "wrong_proof";  // a wrong token or credential
-// A challenge that was used, expired or made by another rendezvous
+// A challenge that was used before, has expired, or belongs to another connection or rendezvous
 inline constexpr char kStaleProof[] = "stale_proof";
 inline constexpr char kRelayed[] = "relayed";  // a proof made for another connection
 // No TLS, or a certificate of another authority
@@ -25,7 +25,8 @@ inline constexpr char kTooManyStreams[] = "too_many_streams";  // from one addre
 inline constexpr char kTooManyAgents[] = "too_many_agents";    // in one job
 inline constexpr char kTooManyJobs[] = "too_many_jobs";
 inline constexpr char kTooManyJobsOfOwner[] = "too_many_jobs_of_owner";
-inline constexpr char kTooManyWaiting[] = "too_many_waiting";      // calls that wait for MUNGE
+// Calls that wait for MUNGE, and operators' calls
+inline constexpr char kTooManyWaiting[] = "too_many_waiting";
 inline constexpr char kTooManyFollowers[] = "too_many_followers";  // readers of the events
 inline constexpr char kTooManyLogReaders[] = "too_many_log_readers";
 inline constexpr char kNoDescriptors[] = "no_descriptors";  // this process has too few left

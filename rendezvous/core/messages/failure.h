@@ -47,7 +47,7 @@ struct RootCause {
     kWorkerLeftEarly,  // a worker exited 0 while its peers still needed it
     kNodeLost,         // an agent was killed, or was silent for its lease
     kNodeLeft,         // an agent left on purpose
-    kHung,             // no rank moved, and the others waited for a worker
+    kHung,             // no rank moved: the others waited for this worker
   };
   Kind kind = Kind::kWorkerFailed;
   WorkerFailure failure;  // for a node: only host, node rank and generation

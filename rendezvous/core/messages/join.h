@@ -39,12 +39,12 @@ struct WorkerProgram {
 
 // The first message of every session, including a session that replaces a broken one.
 // header.generation: the generation that the agent is in. After a Join, an agent in a generation
-// repeats its messages of that generation (AssignmentAck, each WorkerExited, Stopped); the
-// rendezvous ignores what it knows.
+// repeats its messages of that generation (AssignmentAck, each WorkerExited, Stopped). The
+// rendezvous ignores the messages that it has received before.
 struct Join {
   JobSpec job;
   NodeSpec node;
-  int offered_port = 0;  // a free TCP port, held by the agent for the case that rank 0 is here
+  int offered_port = 0;          // a free TCP port, held by the agent in case it gets rank 0
   bool workers_running = false;  // of header.generation
   bool returning = false;        // this agent was in this job before
   // The complete states on this node, newest first.
@@ -59,8 +59,9 @@ struct Join {
   // none yet.
   RunId run_id{};
   bool can_look_again = false;  // the agent answers LookAgain; earlier versions do not
-  LookId look{};                // the look at the disk that found `states`; with states_pending:
-                                // the look that still runs
+  // The newest LookAgain that the agent had received when it began to read `states` from the disk.
+  // With states_pending: when it began the reading that is still in progress.
+  LookId look{};
   // Stuck processes of this node. While one exists, the node stays out of every new generation.
   StuckProcesses stuck{};
   // The folder of the workers' log files on this node, for people; at most kMaxLogFolderBytes.

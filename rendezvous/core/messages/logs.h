@@ -32,7 +32,7 @@ struct LogSpan {
   std::optional<std::int64_t> lines{};  // at most this many of the last lines
   // At most this many of the last bytes, from a line's start on.
   std::optional<std::int64_t> bytes{};
-  std::optional<Duration> since{};  // the output of this last time, or of slightly more
+  std::optional<Duration> since{};  // the output since this long ago, or slightly more
 
   bool operator==(const LogSpan&) const = default;
 };
@@ -46,8 +46,8 @@ inline constexpr int kMaxLogReadings = 32;                   // of one agent, at
 inline constexpr std::size_t kMaxLogNoteBytes = 512;
 inline constexpr std::size_t kMaxLogFolderBytes = 1024;
 
-// One reading of one file by one agent. The rendezvous numbers them from 1; an agent forgets them
-// at the end of its session.
+// One reading of one file by one agent. The rendezvous numbers the readings from 1; an agent ends
+// them with its session.
 using LogReadingId = StrongNumber<struct LogReadingIdTag, std::uint64_t>;
 
 // Opens the file and sends it in LogPieces: at most `window` bytes before the first MoreLog.

@@ -83,7 +83,7 @@ struct Save {
 // The generation is over: end its workers. Answer: Stopped.
 struct Stop {
   std::string reason;
-  LookId look{};  // as in LookAgain: Stopped has the result of this look
+  LookId look{};  // as in LookAgain; Stopped answers it
   // Hanging workers of this node: end them first, with hang.signal and a short grace.
   std::vector<LocalRank> hung{};
 
@@ -121,8 +121,8 @@ struct Refused {
   bool operator==(const Refused&) const = default;
 };
 
-// This node looked at its disk when workers of a lost node might still have written to it. No
-// worker of this node runs: look again. Answer: HeldStates.
+// Read again which states the disk holds. When this node did so before, workers of a lost node
+// might still have written to the same disk. No worker of this node runs. Answer: HeldStates.
 struct LookAgain {
   LookId look;
   // The job's run id. With --start-anew, files of this run count, including files from before this

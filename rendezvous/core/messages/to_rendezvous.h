@@ -64,13 +64,13 @@ struct CannotSave {
   bool operator==(const CannotSave&) const = default;
 };
 
-// No worker of the generation is left on this node, except those in `stuck`. The agent waits for
-// its next assignment.
+// No worker of the generation is left on this node, except the processes in `stuck`. The agent
+// waits for its next assignment.
 struct Stopped {
   int offered_port = 0;
   std::optional<std::int64_t> last_step;  // highest step that its workers reported
-  // Set if the agent lost contact with the rendezvous and ended its workers: when it did, as Unix
-  // time by the node's clock. 0: they ended for another reason.
+  // When the agent ended its workers because it had lost contact with the rendezvous, as Unix time
+  // by the node's clock. 0: the workers ended for another reason.
   std::int64_t fenced_at_ms = 0;
   std::vector<SavedState> states{};        // as in Join
   FailedCheckpoints failed_checkpoints{};  // as in Join
@@ -106,7 +106,7 @@ struct Preempted {
 };
 
 // A worker of the generation looks for torch's store at another address than MASTER_PORT. While an
-// agent serves the store, nobody listens there. Repeated on each session. No answer.
+// agent serves the store, nobody listens at that address. Repeated on each session. No answer.
 struct StoreElsewhere {
   std::string where;  // "localhost:29501"
 
@@ -131,7 +131,7 @@ struct StacksTaken {
   StackRequestId request;
   std::shared_ptr<const EncodedStackTree> tree =
       std::make_shared<EncodedStackTree>();  // never null
-  // If not null: the packed tree as received, instead of `tree`. StackMerge's thread unpacks it.
+  // If not null: the packed tree as received, instead of `tree`. StackWorker's thread unpacks it.
   std::shared_ptr<const std::string> packed{};
 
   bool operator==(const StacksTaken& other) const {

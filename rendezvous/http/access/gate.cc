@@ -37,7 +37,8 @@ std::string CookieOf(const Request& request, absl::string_view name) {
   return "";
 }
 
-// A proxy on this host forwards requests of others. Some proxies say for whom.
+// A proxy on this host may forward requests of other hosts. Some proxies name the client in a
+// header.
 bool IsForSomebodyElse(const Request& request) {
   for (const char* name : {"forwarded", "x-forwarded-for", "x-real-ip", "via"}) {
     if (!request.Header(name).empty()) return true;
@@ -58,7 +59,7 @@ SessionBy SessionByOf(const Request& request) {
 
 bool IsCrossSite(const Request& request) {
   const std::string site = request.Header("sec-fetch-site");
-  // Same-site: for example another port.
+  // "same-site" is for example a page at another port of this host.
   if (site == "cross-site" || site == "same-site") return true;
   const std::string origin = request.Header("origin");
   if (origin.empty()) return false;
@@ -135,7 +136,7 @@ absl::Status Gate::CheckAction(const Request& request, TimePoint now) const {
   if (IsCrossSite(request)) {
     return absl::PermissionDeniedError("this request comes from the page of another site");
   }
-  // Only the page's script can send it.
+  // A bearer token needs no CSRF token: a browser sends it only if the page's script adds it.
   if (SessionByOf(request) == SessionBy::kBearer) return absl::OkStatus();
   const auto session = FindSession(request, now);
   if (session && auth::EqualInConstantTime(session->csrf, request.Header(kCsrfHeader))) {

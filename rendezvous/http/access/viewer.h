@@ -21,7 +21,7 @@ struct Viewer {
   std::string csrf{};   // of the session
 
   bool signed_in() const { return kind == Kind::kSignedIn; }
-  // Sees states, without host names, commands, reasons and workers' output.
+  // True: sees states, but no host names, commands, reasons or workers' output.
   bool redacted() const { return kind == Kind::kNeighbour; }
 };
 

@@ -1,4 +1,4 @@
-// The clock for those parts of the page that take the time as an argument.
+// The clock for the parts of the page that take the time as an argument.
 #ifndef DDPRUN_RENDEZVOUS_HTTP_PAGE_CLOCK_H_
 #define DDPRUN_RENDEZVOUS_HTTP_PAGE_CLOCK_H_
 

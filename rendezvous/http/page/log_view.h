@@ -1,6 +1,6 @@
 // LogView: a worker's log as server-sent events, for one viewer. It acknowledges text only when the
-// kernel has taken it from the stream, and the agent waits for that. So a browser that reads slowly
-// slows down the reading of the log file.
+// kernel has taken the text from the stream, and the agent waits for the acknowledgement. So a
+// browser that reads slowly slows down the reading of the log file.
 //
 // Thread-safe. Owned by the log service and by the stream's callbacks until both are done.
 #ifndef DDPRUN_RENDEZVOUS_HTTP_PAGE_LOG_VIEW_H_

@@ -37,7 +37,8 @@ nlohmann::ordered_json ListedJob(const JobStatus& job, int nodes, const JobPast&
 // One job in full. Nodes are stored as columns, so that 16,384 of them take less than 1 MiB.
 nlohmann::ordered_json WholeJob(JobStatus job, const JobPast& past, PageTime time, bool redacted);
 
-// Removes the values that only get older. If two results are equal, the second need not be sent.
+// Removes ages, times and rates, which change even if nothing happens. If two results are equal,
+// the second need not be sent.
 nlohmann::ordered_json WithoutAges(nlohmann::ordered_json json);
 
 }  // namespace ddprun::http

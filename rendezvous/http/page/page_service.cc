@@ -44,7 +44,7 @@ bool IsName(const std::string& text, std::size_t most) {
   return !text.empty() && text.size() <= most;
 }
 
-// A session or a token, be it a good one or not.
+// True if the request carries a session's secret or a token, valid or not.
 bool ShowsSecret(const Request& request) {
   return !request.Header("authorization").empty() ||
          absl::StrContains(request.Header("cookie"), Gate::kCookie);
@@ -163,7 +163,8 @@ std::optional<PageService::Refusal> PageService::RefusalOf(const Request& reques
     return Refusal{refusal::kHttpCrossSite,
                    ErrorAnswer(403, "this request comes from the page of another site")};
   }
-  // A scraper whose token was changed must not go on as a neighbour: all its series would change.
+  // A scraper whose token has become invalid gets an error. As a neighbour it would get the metrics
+  // without host names, and all its time series would change.
   if (route->needs == Needs::kMetrics && viewer.kind == Viewer::Kind::kNeighbour &&
       !request.Header("authorization").empty()) {
     return Refusal{

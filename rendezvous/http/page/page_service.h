@@ -62,7 +62,8 @@ class PageService {
   struct Refusal;
   static const Route kRoutes[];
 
-  // Why this request is refused; nullopt: it is not. `route`: null if there is none.
+  // Why this request is refused; nullopt: it is not. `route`: null if no route has this path and
+  // method. `is_path`: a route has this path.
   std::optional<Refusal> RefusalOf(const Request& request, const Viewer& viewer, const Route* route,
                                    bool is_path) const;
   // Answers with the refusal, and counts it.

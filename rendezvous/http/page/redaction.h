@@ -11,7 +11,7 @@ namespace ddprun::http {
 
 void Redact(JobStatus* job);
 
-// Keeps only those members of an event that are known to be harmless.
+// Keeps only the members of an event that are known to be harmless.
 nlohmann::ordered_json RedactedLine(const nlohmann::ordered_json& line);
 
 // Phases named by the program are summed as "other", as in the metrics.

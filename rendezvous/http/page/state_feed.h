@@ -1,9 +1,10 @@
 // StateFeed: makes the data that the page shows, once for all viewers of the same data.
 //
-// A view is one owner's view of one job, or of the list of jobs. It is made on request. While
-// somebody watches it, it is made once a second, and sent if it has changed. If only ages have
-// changed, it is sent every 5 s. A large view, or one with many viewers, is made less often, so
-// that it costs at most a few percent of a core and 16 MiB a second. Viewers get events at once.
+// A view is the JSON of one job, or of the list of jobs, for one owner. It is made on request.
+// While somebody watches it, it is made once a second, and sent if it has changed. If only ages
+// have changed, it is sent every 5 s. A large view, or a view with many viewers, is made less
+// often, but at least every 30 s. So it usually costs at most a few percent of a core and 16 MiB a
+// second. Viewers get events at once.
 //
 // StateFeed has a thread of its own, which asks the JobLoop, makes the JSON, and follows the
 // EventLog. Any thread may call the members. All return at once, except Shutdown.

@@ -1,5 +1,5 @@
 // View: one view of state_feed.h with its viewers. It says when the view is to be made again, and
-// sends it. Time comes in as an argument. Used by one thread.
+// sends the view to the viewers. Time comes in as an argument. Used by one thread.
 #ifndef DDPRUN_RENDEZVOUS_HTTP_PAGE_VIEW_H_
 #define DDPRUN_RENDEZVOUS_HTTP_PAGE_VIEW_H_
 

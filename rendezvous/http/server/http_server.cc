@@ -141,7 +141,7 @@ absl::Status HttpServer::Core::Listen() {
   if (error || found.empty()) return CannotListen(site_.options.listen, error.message());
   Tcp::endpoint endpoint = found.begin()->endpoint();
   for (const auto& entry : found) {
-    // Localhost may have both kinds; IPv4 is preferred.
+    // A name may have IPv4 and IPv6 addresses, as localhost does; IPv4 is preferred.
     if (entry.endpoint().address().is_v4()) endpoint = entry.endpoint();
   }
   acceptor_.open(endpoint.protocol(), error);
@@ -255,7 +255,7 @@ void HttpServer::Core::Shutdown() {
     thread_.join();
   }
   site_.mailbox->Close();
-  // Connections that did not end in time. Their streams are told.
+  // Ends the connections that did not end in time, and reports their end to their streams.
   while (!connections_.empty()) connections_.begin()->first->Abort();
   watch_.reset();
 }

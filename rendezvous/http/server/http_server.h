@@ -49,6 +49,7 @@ struct ServerOptions {
   // Accepted Host headers besides addresses, localhost, the host of `listen` and the name of this
   // machine.
   std::vector<std::string> hosts{};
+  // Also limited to an eighth of RLIMIT_NOFILE, or to 16 if that is more.
   std::size_t max_connections = 1024;
   std::size_t max_header = 16 << 10;   // bytes
   std::size_t max_body = 64 << 10;     // bytes

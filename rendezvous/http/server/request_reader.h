@@ -1,7 +1,7 @@
 // RequestReader: bytes of a connection in, requests out. HTTP/1.1 and 1.0, by Boost.Beast. Pure.
 //
-// Bounded: it stores at most one request's head and body, and the bytes that arrived together with
-// the request's end.
+// Bounded: it stores at most one request, and bytes of the next requests up to the maximum size of
+// one request.
 #ifndef DDPRUN_RENDEZVOUS_HTTP_SERVER_REQUEST_READER_H_
 #define DDPRUN_RENDEZVOUS_HTTP_SERVER_REQUEST_READER_H_
 
@@ -30,7 +30,8 @@ class RequestReader {
   // Takes the next bytes; "": continues with stored bytes. After kDone, Release must come first;
   // after kBad it must not be called again.
   State Take(std::string_view data);
-  // Stores bytes that arrive while the last request is being answered. False: too many.
+  // Stores bytes that arrive while the last request is being answered. False: there are too many,
+  // so end the connection.
   bool Keep(std::string_view data);
 
   // A part of the next request has arrived.

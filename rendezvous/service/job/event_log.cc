@@ -79,7 +79,7 @@ void EventLog::Load(const std::string& path) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored)) return;
   std::ifstream stream(path, std::ios::binary | std::ios::ate);
-  if (!stream) return;  // the file may be writable only
+  if (!stream) return;  // this process may be allowed to write the file, but not to read it
   const std::streamoff size = stream.tellg();
   const auto most = static_cast<std::streamoff>(options_.max_bytes);
   stream.seekg(size > most ? size - most : 0);

@@ -46,8 +46,8 @@ JobLoop::~JobLoop() {
 // ---- from other threads ----
 
 void JobLoop::OnOpen(std::shared_ptr<AgentStream> stream, bool waits) {
-  // Nothing happens until the first message or its deadline, so no thread is woken. But a standby
-  // closes a stream that does not wait at once.
+  // Nothing happens until the first message or the deadline for it, so no thread is woken. But a
+  // standby must close a stream with waits=false at once, so the caller handles the event.
   const bool may_stand_by = options_.validity != nullptr;
   if (!executor_.Post(Opened{stream, waits},
                       may_stand_by ? Executor::By::kCaller : Executor::By::kWhoeverIsNext)) {
@@ -449,8 +449,9 @@ void JobLoop::Perform(ServedJob& job, JobMachine::Action& action) {
   }
 }
 
-// Derived from the key: the same for every agent at any time, and stored nowhere. Two runs of one
-// name have different secrets, and so have two owners of one name.
+// Derived from the key: the same for every agent of the generation at any time, and stored nowhere.
+// Two runs with the same job name have different secrets. So have two owners' jobs with the same
+// name.
 std::string JobLoop::SecretOf(const ServedJob& job, const Header& header, RunId run_id) const {
   if (options_.secret_key.empty() || job.owner.empty()) return "";
   return auth::HmacSha256(

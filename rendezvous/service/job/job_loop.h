@@ -25,11 +25,11 @@
 // acknowledging: every session ends with Unavailable, new ones are refused, and
 // JobLoopOptions::lost_right is called.
 //
-// One of several rendezvous (JobLoopOptions::validity) has no jobs until it leads, and takes only
-// sessions that wait for that (OnOpen). Its validity is the time for which it may act as the leader
-// (validity.h). While the validity does not hold, HeartbeatAcks are dropped, and all other actions
-// wait in their order. The messages about log files wait, too: LogOrder (to an agent) and LogPiece
-// (from an agent).
+// One of several rendezvous (JobLoopOptions::validity) has no jobs until it leads. Before that, it
+// takes only sessions that wait (OnOpen). Its validity is the time until which it may act as the
+// leader (validity.h). While the validity does not hold, HeartbeatAcks are dropped, and all other
+// actions wait in their order. The messages about log files wait, too: LogOrder (to an agent) and
+// LogPiece (from an agent).
 #ifndef DDPRUN_RENDEZVOUS_SERVICE_JOB_JOB_LOOP_H_
 #define DDPRUN_RENDEZVOUS_SERVICE_JOB_JOB_LOOP_H_
 
@@ -87,8 +87,8 @@ struct JobLoopLoad {
   std::size_t sessions = 0;
   std::size_t jobs = 0;        // unfinished jobs
   std::size_t jobs_begun = 0;  // since the start
-  // Agents of finished jobs that do not know the end yet, as far as known. Counted only while there
-  // are no sessions and no unfinished jobs.
+  // Agents that, as far as known, do not know yet that their job has ended. Counted only while
+  // there are no sessions and no unfinished jobs.
   std::size_t awaited = 0;
   bool operator==(const JobLoopLoad&) const = default;
 };
@@ -112,8 +112,8 @@ struct JobLoopOptions {
   std::size_t max_jobs = 10'000;  // unfinished jobs
   // Unfinished jobs of one owner, if callers are authenticated.
   std::size_t max_jobs_of_owner = 1'000;
-  // Random key of this process, from which the generations' secrets are derived. Empty: no secrets.
-  // A job without an owner has no secrets either.
+  // The key from which the generations' secrets are derived. Empty: no secrets. A job without an
+  // owner has no secrets either.
   std::string secret_key{};
   // A session without a Join is ended after this time. For a session that waits (OnOpen), the time
   // begins with Lead.
@@ -161,7 +161,8 @@ class JobLoop final {
   // OK if agents are answered. Unavailable, with a text for people: the rendezvous ends, another
   // process has its jobs, or the disk of the job records does not accept a change.
   void CheckReady(std::function<void(absl::Status)> done);
-  // The jobs of `owner`, or all jobs if it is empty; only the job `name`, unless that is empty.
+  // The status of the jobs of `owner`; if `owner` is empty, of all jobs. If `name` is not empty,
+  // only of the job with this name.
   void GetStatus(std::string owner, std::string name,
                  std::function<void(absl::StatusOr<std::vector<JobStatus>>)> done);
   // The same for all names, but without the nodes, so it can be called every second.
@@ -200,7 +201,8 @@ class JobLoop final {
   // The workers' log files (log_request.h). From any thread; never blocks. `id`: from NewLogReadId.
   // The reader's OnEnd may come before ReadLogs has returned. Errors in OnEnd: NotFound, the owner
   // has no such job; InvalidArgument and FailedPrecondition, the logs cannot be read, with the
-  // reason; ResourceExhausted, too many readers; Unavailable, the rendezvous ends.
+  // reason; ResourceExhausted, too many readers; Unavailable, in the same cases as for operators,
+  // also while the logs are read.
   LogReadId NewLogReadId() { return logs_.NewId(); }
   void ReadLogs(LogReadId id, std::string owner, LogRequest request,
                 std::shared_ptr<LogReader> reader);
@@ -214,8 +216,8 @@ class JobLoop final {
   struct Takeover {
     Term term;              // the number of this leadership; every message to an agent carries it
     TimePoint leases_from;  // no lease ends before this + the job's lease
-    // The job records were restored from a backup, so agents may run jobs that are not among them.
-    // No group forms before `leases_from` + the job's lease.
+    // The job records were restored from a backup, so agents may run jobs that have no record. No
+    // generation forms before `leases_from` + the job's lease.
     bool restored = false;
   };
   // Continues the jobs that the previous leader recorded, and takes sessions from now on. Once.
@@ -352,7 +354,7 @@ class JobLoop final {
   };
   void MeasureNext(const std::shared_ptr<Measured>& measured);
 
-  JobLoopOptions options_;  // constant but for what Lead sets in `machine`
+  JobLoopOptions options_;  // constant, except what Lead sets in `machine`
   CompletionBarrier completions_;
 
   // Used by the handling thread only.
@@ -367,7 +369,7 @@ class JobLoop final {
   OutputCommit output_;
   Handler handler_{this};
   Outboxes outboxes_{&handler_, &completions_, options_.validity};
-  // To be closed, with the reason.
+  // Streams of refused agents, to be closed, with the reason.
   std::vector<std::pair<std::shared_ptr<AgentStream>, std::string>> refused_;
   Tickets asked_;
   LogRelay logs_{&handler_, options_.kept_log_bytes};

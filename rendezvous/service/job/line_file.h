@@ -34,8 +34,8 @@ class LineFile {
     // Makes the line that reports `dropped` missing lines, without its newline.
     std::function<std::string(std::size_t dropped)> missing;
     // Gets one sentence when the first line is dropped, one when lines are written again, and one
-    // when the file cannot be renamed. Called from the file's thread and from callers of Append;
-    // must not block or call back.
+    // when the file cannot be renamed or opened again. Called from the file's thread and from
+    // callers of Append; must not block or call back.
     std::function<void(std::string_view text)> log;
   };
 
@@ -46,8 +46,8 @@ class LineFile {
   LineFile& operator=(const LineFile&) = delete;
   static constexpr std::chrono::milliseconds kCloseGrace{1000};
 
-  // Creates the file (mode 0600) if missing, and starts the thread. The error names the path. Once,
-  // before the other functions.
+  // Opens the file; creates it (mode 0600) if it is missing. The error names the path. Once, before
+  // the other functions.
   absl::Status Open();
 
   // Queues a line, given without its newline. Returns at once.

@@ -33,10 +33,11 @@ inline constexpr std::size_t kMaxUnreadLogBytes = 256 << 10;  // of one request
 
 struct LogRequest {
   std::string job;
-  // Empty: all ranks, if the job has at most kMaxLogRanks; of a finished job, the root cause and
-  // its victims.
+  // Empty: all ranks, if the job has at most kMaxLogRanks. For a finished job whose logs are kept
+  // (KeptLogs): the root cause and its first victims.
   std::vector<Rank> ranks{};
-  // Not set: the newest generation that has started. With `follow`, reading continues in later
+  // Not set: the newest generation that has started. If `ranks` is empty, too, and logs of a
+  // finished job are kept: the generation of these logs. With `follow`, reading continues in later
   // generations.
   std::optional<Generation> generation{};
   LogStreams streams = LogStreams::kBoth;
@@ -50,12 +51,12 @@ class LogReader {
  public:
   virtual ~LogReader() = default;
 
-  // The next bytes of one file: at most 16 KiB, any bytes. If they contain a line's end, they end
-  // at one. Pieces of several files alternate. Call JobLoop::AcknowledgeLogs once the reader has
-  // passed the text on.
+  // The next bytes of one file: at most 16 KiB, any bytes. A piece may end within a line: at the
+  // present end of a file, in a long line, or in a kept copy (KeptLogs). Pieces of several files
+  // alternate. Call JobLoop::AcknowledgeLogs once the reader has passed the text on.
   virtual void OnText(const LogSource& source, std::string text) = 0;
-  // Comes before the text of this file, and perhaps of others: describes the text that follows, for
-  // people.
+  // Describes for people the text that follows. It comes before the text of this file, and may also
+  // concern files that follow.
   virtual void OnAbout(const LogSource& source, std::string about) = 0;
   // The end of one file. `note`: for people, empty if the file was read to its end: "the agent on
   // n2 has lost contact: ...".

@@ -1,5 +1,5 @@
 // OutputCommit: holds back a JobMachine's actions until the record that they depend on is durable.
-// It writes the record to the Store, and releases the later actions once the Store has kept it.
+// It writes the record to the Store, and releases the later actions once the record is durable.
 // Never blocks.
 //
 // Owned by JobLoop, and called only from within it, by one thread at a time.

@@ -44,11 +44,11 @@ void FollowCall::Begin(std::unique_ptr<FollowCall> owned, std::shared_ptr<Leader
     call->self_ = call;
     call->board_ = board;
     call->slot_.emplace(std::move(slot));
-    call->Continue();  // it may be over already
+    call->Continue();  // the call may have ended already
   }
   board->Add(call, interval);
   const std::lock_guard lock(call->mutex_);
-  if (call->end_) board->Remove(call.get());  // it ended before it was added
+  if (call->end_) board->Remove(call.get());  // the call ended before it was added
 }
 
 void FollowCall::Refuse(std::unique_ptr<FollowCall> owned, const absl::Status& why) {
@@ -104,7 +104,7 @@ void FollowCall::OnFinished(bool) { Leave(std::unique_lock(mutex_)); }
 
 void FollowCall::Leave(std::unique_lock<std::mutex> lock) {
   if (--pending_ > 0 || !ended_) return;
-  const std::shared_ptr<FollowCall> self = std::move(self_);  // goes without the lock
+  const std::shared_ptr<FollowCall> self = std::move(self_);  // released after the lock
   const std::shared_ptr<LeaderBoard> board = board_;
   if (slot_) slot_->Leave();
   lock.unlock();

@@ -58,7 +58,7 @@ class FollowCall final : public WriterCall<v1::FollowRequest, v1::Leading>,
 
   std::mutex mutex_;
   // Guarded by mutex_.
-  int pending_ = 1;  // operations under way; done_ is one from the start until the call ends
+  int pending_ = 1;  // pending operations; done_ is one from the start until the call ends
   std::optional<Leading> next_;
   std::optional<absl::Status> end_;
   bool writing_ = false;

@@ -9,14 +9,14 @@
 namespace ddprun {
 namespace {
 
-// A standby asks etcd each second, a leader twice.
+// A standby asks etcd once a second, a leader twice a second.
 constexpr std::chrono::seconds kLately{3};
 
-// Whether followers without an interval (agents, operators' commands) get this change. They need
-// only know whether this rendezvous leads. They need not know which other one leads, or that this
-// one still reads the jobs, or that it hands over: the successor's claim has a higher term, and
-// without a successor this process ends. Thousands of messages about this would delay the message
-// that they need.
+// Whether followers without an interval (agents, operators' commands) get this change. They need to
+// know only whether this rendezvous leads. Three other changes are left out: which other rendezvous
+// leads; that this rendezvous still reads the jobs; that it hands over. After a hand-over, the
+// successor has a higher term; without a successor this process ends. Thousands of messages about
+// these changes would delay the message that the followers need.
 bool ConcernsAgents(const Leading& before, const Leading& after) {
   if (after.role == Leading::Role::kTakesUp || after.role == Leading::Role::kHandsOver) {
     return false;
@@ -86,7 +86,7 @@ void LeaderBoard::Add(std::shared_ptr<Follower> follower, Duration interval) {
 }
 
 void LeaderBoard::Remove(const Follower* follower) {
-  std::shared_ptr<Follower> removed;  // goes without the lock
+  std::shared_ptr<Follower> removed;  // released after the lock
   const std::lock_guard lock(mutex_);
   const auto found = std::find_if(entries_.begin(), entries_.end(), [follower](const Entry& entry) {
     return entry.follower.get() == follower;
@@ -132,7 +132,7 @@ void LeaderBoard::Run() {
     const Leading leading = leading_;
     lock.unlock();
     for (const auto& follower : due) follower->Tell(leading);
-    due.clear();  // the last owner of one that has ended meanwhile
+    due.clear();  // may be the last owner of a follower that has ended meanwhile
     lock.lock();
   }
 }

@@ -33,7 +33,8 @@ std::unique_ptr<etcd::Watch> LeaderKey::Watch(
 
 absl::StatusOr<Leadership::PutAnswered> LeaderKey::Put(const Leadership::PutLeader& put) const {
   Leadership::PutAnswered result;
-  if (HasLeft(put.cluster)) return result;  // a write there is of no use, and its guard may hold
+  // etcd is another cluster now: the write has no use there, and its guard might match by chance.
+  if (HasLeft(put.cluster)) return result;
   result.sent_at = BootTime();
   const std::string value = EncodeLeaderRecord(put.record);
   const auto answer = client_->Transact({{key_, put.guard, ValueAt(put.cluster, put.guard)}},

@@ -12,7 +12,7 @@ namespace {
 constexpr std::chrono::milliseconds kBetweenReads{50};
 constexpr std::chrono::milliseconds kBetweenLoads{200};
 
-// What etcd does not answer for a shorter time is not worth a line: an election takes as long.
+// Shorter troubles are not logged: an election of etcd takes as long.
 constexpr std::chrono::seconds kTrouble{2};
 
 }  // namespace
@@ -62,7 +62,8 @@ TimePoint LeadershipLoop::Handler::Handle(std::vector<Event>& events, TimePoint)
   }
   loop_->Step(Leadership::Tick{});
   loop_->Publish();
-  // Leadership's clock also counts suspended time; threads sleep by another clock.
+  // Leadership's clock also counts the time in which the machine is suspended. Threads sleep by
+  // steady_clock, which does not.
   TimePoint next = loop_->leadership_.NextDeadline();
   const TimePoint now = BootTime();
   const TimePoint valid_until = loop_->options_.validity->until();
@@ -116,7 +117,7 @@ Leading LeadershipLoop::WhoLeads() const {
   const auto& record = leadership_.leader();
   const bool known = record && !record->resigned;
   Leading leading{Leading::Role::kStandsBy, leadership_.term(), known ? record->endpoint : ""};
-  // Also when it is over: it is no standby, and ends.
+  // Also if its leadership is over: this process does not stand by, it ends.
   const bool was_leader = record && record->id == options_.leadership.id;
   if (leadership_.role() == Leadership::Role::kResigning ||
       (leadership_.role() == Leadership::Role::kOver && was_leader)) {
@@ -168,8 +169,9 @@ void LeadershipLoop::ReadBack(const Leadership::PutLeader& put) {
 void LeadershipLoop::TakeUp(const Leadership::Lead& lead) {
   absl::Status last;
   do {
-    // The rest of the takeover hold. RendezvousServer::Lead() adds it to steady_clock, which stops
-    // while the machine is suspended: that only lengthens the takeover hold.
+    // The rest of the takeover hold (docs/internals/leases.md). RendezvousServer::Lead() adds it to
+    // steady_clock, which stops while the machine is suspended: that only lengthens the takeover
+    // hold.
     const Duration hold = std::max(lead.leases_from - BootTime(), Duration(0));
     const absl::Status status = effects_.lead(lead.term, hold, lead.restored);
     if (status.ok()) {

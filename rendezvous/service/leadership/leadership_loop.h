@@ -31,8 +31,8 @@ namespace ddprun {
 
 class LeadershipLoop {
  public:
-  // The effects on the rest of the rendezvous. Each function outlives the loop. Called on the
-  // loop's thread and must not block, unless the comment says otherwise.
+  // The effects on the rest of the rendezvous. Whatever the functions use must outlive the loop.
+  // They are called on the loop's thread and must not block, unless the comment says otherwise.
   struct Effects {
     // Runs the task in the order of the job records' writes: after all earlier writes, before
     // all later writes. The task may block.
@@ -40,8 +40,8 @@ class LeadershipLoop {
     // Called from within `in_order`: later writes of the job records belong to this term.
     std::function<void(Term)> set_writer;
     // Reads the jobs and serves them; no lease ends before `hold` + the job's lease. If etcd was
-    // `restored`, no group forms before that either. Blocks. Called on a thread of its own, and
-    // again after an error that may pass.
+    // `restored`, no generation forms before that either. Blocks. Called on a thread of its own,
+    // and again after an error that may pass.
     std::function<absl::Status(Term, Duration hold, bool restored)> lead;
     std::function<void(Term)> change_term;
     // Validity begins to hold.
@@ -86,8 +86,8 @@ class LeadershipLoop {
   // The failures of one kind of calls. They are logged only if they last longer than an election of
   // etcd.
   struct Trouble {
-    // The line to log after an answer at `now`: `bad` and why, once; `good` when calls succeed
-    // again; else "".
+    // Takes the result of a call at `now`. Returns the line to log: `bad` and the reason, once;
+    // `good` when calls succeed again; else "".
     std::string Line(const absl::Status& status, TimePoint now, absl::string_view bad,
                      absl::string_view good);
 
@@ -156,8 +156,8 @@ class LeadershipLoop {
   bool shutdown_ = false;
   Trouble trouble_;      // no answers
   Trouble put_trouble_;  // answers, but the leader key cannot be written
-  // Once etcd has answered, later refusals do not end the process, except PermissionDenied for a
-  // write of the leader key: somebody may undo a change of etcd's users or certificates.
+  // Once etcd has answered, a later refusal does not end the process: somebody may undo a change of
+  // etcd's users or certificates. The exception is PermissionDenied for a write of the leader key.
   bool was_answered_ = false;
 
   Handler handler_{this};

@@ -23,14 +23,14 @@ std::shared_ptr<grpc::Channel> MakeChannel(
   arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
   arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000);  // for one attempt to connect
-  // Ends the call of a host that lost its power or its network; then it is tried again.
+  // Ends the call to a host that lost its power or its network. Then the call is tried again.
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 1000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 1000);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   return grpc::CreateCustomChannel(endpoint, credentials, arguments);
 }
 
-// gRPC has no code for it.
+// gRPC has no status code for a refused connection.
 bool IsRefused(const grpc::Status& status) {
   return absl::StrContains(status.error_message(), "Connection refused");
 }

@@ -44,7 +44,7 @@ class Reign {
   // The rendezvous does not lead yet: agents may open waiting sessions.
   bool stands_by() const { return !now_.begun && !now_.lost; }
 
-  // An error: why sessions are refused.
+  // OK, or an error that says why sessions are refused.
   absl::Status WhyClosed() const {
     if (now_.lost) {
       return absl::UnavailableError(
@@ -58,7 +58,7 @@ class Reign {
             : absl::StrCat("this rendezvous stands by: the leader is at ", now_.leader));
   }
 
-  // An error: why operators and guardians are refused.
+  // OK, or an error that says why operators and guardians are refused.
   absl::Status WhyNoAnswer() const {
     absl::Status why = WhyClosed();
     if (!why.ok() || validity_ == nullptr || validity_->Holds()) return why;

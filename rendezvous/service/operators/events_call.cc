@@ -19,8 +19,8 @@ void EventsCall::Begin(std::unique_ptr<EventsCall> owned, std::shared_ptr<EventL
   call->filter_.owner = std::move(owner);
   call->filter_.job = call->request.job();
   call->filter_.since_ms = call->request.since_ms();
-  // Follow comes before the place is taken: a line added between is at the place or after it, and a
-  // later one wakes this call.
+  // Follow is called before the place is read. So each line from that place on is found by
+  // Continue(), or wakes this call.
   std::uint64_t follower = 0;
   if (follow) {
     follower = call->log_->Follow([call] {

@@ -79,7 +79,7 @@ void LogsCall::Begin(std::unique_ptr<LogsCall> owned, std::shared_ptr<JobLoop> l
   }
   loop->ReadLogs(call->id_, std::move(owner), std::move(request), call);
   const std::lock_guard lock(call->mutex_);
-  if (call->cancelled_) loop->CancelLogs(call->id_);  // it was cancelled before the loop knew it
+  if (call->cancelled_) loop->CancelLogs(call->id_);  // cancelled before the loop knew the request
 }
 
 void LogsCall::Refuse(std::unique_ptr<LogsCall> owned, const absl::Status& why) {

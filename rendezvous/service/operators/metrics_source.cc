@@ -62,8 +62,8 @@ metrics::DaemonMeasures Measure(const JobLoop::Counted& counted, const DaemonSta
   return measures;
 }
 
-// The text of thousands of nodes takes milliseconds. Written in one go it would hold up more than
-// one in a hundred of their heartbeats.
+// Writing the text of thousands of nodes takes milliseconds. Without pauses it would delay more
+// than one in a hundred of their heartbeats.
 void LeaveTheCpu() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
 
 }  // namespace

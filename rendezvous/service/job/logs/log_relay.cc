@@ -91,7 +91,8 @@ void LogRelay::ChooseKept(Reading& reading) {
   LogRequest& request = reading.request;
   const auto newest = reading.job->log_places.newest_started();
   if (kept.ranks().empty()) return;
-  // Where nothing could be fetched, at least the newest generation's files are named.
+  // If nothing is kept and a newer generation has started, the request is for the newest
+  // generation: the reader at least learns where its files are.
   if (!request.generation && kept.empty() && kept.generation() != newest) return;
   if (request.generation && request.generation != kept.generation()) return;
   request.generation = kept.generation();
@@ -173,7 +174,7 @@ void LogRelay::Open(LogReadId id, Reading& reading, const LogSource& source) {
   const LogReadingId number{++last_reading_};
   const ReadLog read{source.generation,    place->local_rank,      source.stream,
                      reading.request.span, reading.request.follow, reading.window};
-  // An agent without a folder is of a version that takes no orders.
+  // An agent without a folder has an older version, which accepts no LogOrder.
   if (place->folder.empty() ||
       !actor_->Order(*reading.job, place->agent_id, LogOrder{number, read})) {
     if (at_agent.empty()) at_agents_.erase(place->agent_id.value);
@@ -277,7 +278,7 @@ void LogRelay::OnPiece(AgentId agent_id, LogPiece piece) {
 void LogRelay::Pass(LogReadingId number, std::string text) {
   File& file = files_.at(number.value);
   const auto found = readings_.find(file.id);
-  if (found == readings_.end()) return;  // in flight when the reading was cancelled
+  if (found == readings_.end()) return;  // sent before the reading was cancelled
   Reading& reading = found->second;
   const std::size_t size = text.size();
   if (size > file.allowed) {  // the agent exceeds its window
@@ -384,7 +385,7 @@ void LogRelay::BoundKept(const JobPtr& newest) {
     return job == nullptr || job == newest;
   });
   keeping_.push_back(newest);
-  std::size_t bytes = 2 * KeptLogs::kMaxRanks * KeptLogs::kMaxBytes;  // upper bound of this keeping
+  std::size_t bytes = 2 * KeptLogs::kMaxRanks * KeptLogs::kMaxBytes;  // upper bound for `newest`
   for (const std::weak_ptr<ServedJob>& of : keeping_) bytes += of.lock()->kept_logs.bytes();
   while (bytes > kept_bytes_ && keeping_.size() > 1) {
     const JobPtr oldest = keeping_.front().lock();
