@@ -2,7 +2,7 @@
 // Before that, it checks the identity of the rendezvous.
 //
 // Any thread. An object from OfTokenFile takes part in one Handshake at a time. With MUNGE, Prove
-// asks munged, which takes about a millisecond.
+// asks munged (MUNGE's daemon), which takes about a millisecond.
 #ifndef DDPRUN_RENDEZVOUS_AUTH_CLIENT_CREDENTIALS_H_
 #define DDPRUN_RENDEZVOUS_AUTH_CLIENT_CREDENTIALS_H_
 
@@ -65,8 +65,8 @@ class ClientCredentials {
   //   the rendezvous listens on all addresses.
   Transport NewTransport() const;
   // Call it when a channel of this transport got no answer. `closed`: the other side closed the
-  // connection at once; false: it does not use TLS. True: NewTransport() will return a different
-  // transport.
+  // connection at once, as a server does that expects TLS; false: the other side does not use TLS.
+  // Returns true if NewTransport() will return a different transport.
   bool OnUnheard(Transport::Tls tls, bool closed) const;
   // Something that the user has to do soon, or "".
   const std::string& warning() const { return warning_; }
@@ -100,7 +100,7 @@ class ClientCredentials {
   ClientCredentials() = default;
   std::optional<Token> TokenInFile() const;
   std::string WhyUnknown() const;
-  // The user who runs the rendezvous; nullopt without MUNGE.
+  // Checks the server's proof. Returns the user who runs the rendezvous; nullopt without MUNGE.
   absl::StatusOr<std::optional<uid_t>> CheckServer(const v1::HandshakeReply& reply,
                                                    const std::string& transcript) const;
 

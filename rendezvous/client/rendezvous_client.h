@@ -42,7 +42,8 @@ class RendezvousClient {
     // this: with TLS 1.3 the rendezvous refused the client certificate; or the rendezvous was just
     // ending.
     bool closed_after_tls = false;
-    // No rendezvous can run where this agent may start one, and waiting does not change this.
+    // At every place where this agent may start a rendezvous, the rendezvous has ended and would
+    // end again. Waiting does not help (RendezvousHosts::WhenUseless).
     bool useless = false;
   };
   using Event = std::variant<Opened, Received, Lost>;

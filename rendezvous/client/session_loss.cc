@@ -10,8 +10,8 @@
 namespace ddprun {
 namespace {
 
-// gRPC reports a refused connection only in its text. A text from a proxy or a server never means
-// that.
+// gRPC reports a refused connection only in its text. A text from a proxy or a server is never
+// taken for a refusal.
 bool IsConnectionRefused(const std::string& text) {
   return absl::StrContains(text, "Failed to connect to remote host") &&
          RootOfError(text) == RootOfError(strerror(ECONNREFUSED));

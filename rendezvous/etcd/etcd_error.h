@@ -22,7 +22,7 @@ bool IsTokenRefused(const grpc::Status& status);
 enum class OurSide { kPlain, kTls, kTlsWithCertificate };
 
 // The error of a failed attempt to connect, from gRPC's message: Unauthenticated if the member's
-// certificate is not of our authority, else Aborted.
+// certificate is not trusted or the member does not use TLS as this side does, else Aborted.
 absl::Status NotConnected(const std::string& endpoint, absl::string_view message, OurSide side);
 
 }  // namespace ddprun::etcd
