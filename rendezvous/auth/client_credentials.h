@@ -37,8 +37,8 @@ class ClientCredentials {
 
   // Credentials from the token file of a rendezvous of this user, without TLS. The file is read for
   // each Handshake, because a restarted rendezvous makes another token. If the file is missing or
-  // LoadTokens refuses it, a random token is used: nobody knows it, so no process that listens at
-  // the endpoint is trusted.
+  // LoadTokens refuses it, a random token is used. Nobody knows this token, so no process that
+  // listens at the endpoint is trusted.
   static std::shared_ptr<const ClientCredentials> OfTokenFile(std::string path);
 
   // Only for OfTokenFile: the file's token has changed since the last Handshake, so the outcome of

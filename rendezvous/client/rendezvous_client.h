@@ -11,9 +11,9 @@
 
 namespace ddprun {
 
-// One session: opened once, closed once. To connect again, make another client, or use
-// launcher/connection/persistent_rendezvous_client.h, which sends Opened for every session, and
-// Lost for every session and every failed attempt.
+// One session: opened once, closed once. To connect again, make another client. Or use
+// launcher/connection/persistent_rendezvous_client.h: it sends Opened for every session, and Lost
+// for every session and every failed attempt.
 //
 // Open, Send, Close and Abandon belong to one thread, the agent's.
 class RendezvousClient {
@@ -63,8 +63,8 @@ class RendezvousClient {
   virtual void Send(const Header& header, const AgentMessage& message) = 0;
 
   // Writes the queued messages, ends the session, and waits until the handler will not be called
-  // again: at most about one second, and not at all if no connection was made. Causes no Lost.
-  // Idempotent.
+  // again. It waits at most about one second, and not at all if no connection was made. Causes no
+  // Lost. Idempotent.
   virtual void Close() = 0;
 
   // Like Close, but drops the queued messages and does not wait for the network.

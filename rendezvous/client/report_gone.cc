@@ -69,7 +69,7 @@ std::chrono::milliseconds Until(WallClock::time_point deadline) {
 }
 
 // The rendezvous that got the report must still lead afterwards. If another one has taken over, the
-// first one answers as before until its validity ends, and its successor does not know of the
+// first one answers as before until its validity ends. But its successor does not know of the
 // report.
 absl::Status ReportToLeader(const std::vector<RendezvousPlace>& places, const Header& agent,
                             WallClock::time_point deadline) {

@@ -77,8 +77,8 @@ RendezvousClient::Lost ExplainLoss(const SessionFacts& facts, const grpc::Status
       break;
     case grpc::StatusCode::UNAUTHENTICATED:
       lost.reason = absl::StrCat(there, " refuses this agent: ", text);
-      // If the rendezvous has proven that it knows the secret, only the challenge can be wrong: too
-      // late, or from before a restart of the rendezvous.
+      // If the rendezvous has proven that it knows the secret, only the challenge can be wrong: it
+      // came back too late, or is from before a restart of the rendezvous.
       lost.denied = !facts.genuine;
       break;
     case grpc::StatusCode::FAILED_PRECONDITION:

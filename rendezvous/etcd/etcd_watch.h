@@ -2,7 +2,7 @@
 // code gets it from Client::WatchKey.
 //
 // It reads the key (linearizably). Then the same member streams the changes after that revision. If
-// the stream ends, it starts again at another member. A member that loses its leader ends the
+// the stream ends, KeyWatch starts again at another member. A member that loses its leader ends the
 // stream. A member that is silent for kSilence is replaced by another one.
 #ifndef DDPRUN_RENDEZVOUS_ETCD_ETCD_WATCH_H_
 #define DDPRUN_RENDEZVOUS_ETCD_ETCD_WATCH_H_

@@ -241,7 +241,7 @@ void JobMachine::OnRejoin(Node& node, const Header& header, const Join& join) {
   if (trains && options_.one_of_several()) {
     // The agent already has Start. It sends a heartbeat with such a Join (Supervisor::Introduce),
     // and the answer to this heartbeat is enough. That saves one message for each agent in a
-    // takeover. The agent sends no AssignmentAck, so the node may still be in kAssigned: another
+    // takeover. The agent sends no AssignmentAck. So the node may still be in kAssigned: another
     // leader may have started its workers after this one had assigned ranks.
     if (node.phase == Phase::kAssigned) roster_.SetPhase(node, Phase::kStarted);
     stacks_.AskAgain(node);

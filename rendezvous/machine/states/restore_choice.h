@@ -56,8 +56,8 @@ struct RestoreChoice {
 };
 // Chooses among the members' states. The source is a node with the newest state. If several nodes
 // hold the newest state: a node that can read it, and of these the lowest node rank. `reported`:
-// the newest checkpoint that was reported. It is the plan's unseen state if it is alive, if all
-// members' states are older, and if a part of a member's disk cannot be read.
+// the newest checkpoint that was reported. It is the plan's unseen state if three things hold: it
+// is alive; all members' states are older; a part of a member's disk cannot be read.
 RestoreChoice ChooseRestore(const Roster& roster, const StateJudge& judge,
                             const std::optional<SavedState>& reported);
 
